@@ -1,0 +1,1 @@
+//! The agent: report and its renderings, VIM client, install and proof.

@@ -1,0 +1,3 @@
+//! `run-coreos-installer`: the command line of the agent.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Checks a returned Ignition config; makes the live image's own.

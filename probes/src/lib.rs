@@ -1,0 +1,1 @@
+//! Reads what hardware a machine has.

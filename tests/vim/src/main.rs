@@ -1,0 +1,3 @@
+//! The lab VIM.
+
+fn main() {}
