@@ -37,7 +37,9 @@ pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
         "postReport" => once.answer(|| report(lab, request, &node, &value)),
         "getInstruction" => instruction(lab, request, &node, &found.path["id"]),
         "postEvents" => events(lab, &node, &value),
-        "postResult" => once.answer(|| result(lab, &node, &found.path["id"], &value)).map(drop_body),
+        "postResult" => {
+            once.answer(|| result(lab, &node, &found.path["id"], &value)).map(drop_body)
+        }
         other => Err(Refusal::new(501, "OPERATION", format!("{other:?} is not done here"))),
     }
 }
@@ -55,7 +57,9 @@ fn admit(lab: &Lab, request: &Request) -> Result<(), Refusal> {
             Ok(())
         }
         Some(_) => Err(Refusal::new(401, "TOKEN", "another bearer token than this VIM's")),
-        None => Err(Refusal::new(401, "TOKEN", "no bearer token, expected authorization: Bearer …")),
+        None => {
+            Err(Refusal::new(401, "TOKEN", "no bearer token, expected authorization: Bearer …"))
+        }
     }
 }
 
@@ -103,12 +107,7 @@ fn report(lab: &Lab, request: &Request, node: &str, report: &Value) -> Result<Or
     order(lab, report["node_id"].as_str().unwrap_or(node), &request.base)
 }
 
-fn instruction(
-    lab: &Lab,
-    request: &Request,
-    node: &str,
-    id: &str,
-) -> Result<Answer, Refusal> {
+fn instruction(lab: &Lab, request: &Request, node: &str, id: &str) -> Result<Answer, Refusal> {
     if lab.store.node(node)?.is_none() {
         let message = format!("node {node:?} has not reported yet");
         return Err(Refusal::new(404, "NODE_UNKNOWN", message));
@@ -128,7 +127,8 @@ fn events(lab: &Lab, node: &str, batch: &Value) -> Result<Answer, Refusal> {
 fn result(lab: &Lab, node: &str, id: &str, result: &Value) -> Result<Order, Refusal> {
     let named = result["node_id"].as_str().unwrap_or_default();
     if named != id && known_name(lab, named)? != node {
-        let message = format!("Result at /node_id: found {named:?}, expected {id:?} as in the path");
+        let message =
+            format!("Result at /node_id: found {named:?}, expected {id:?} as in the path");
         return Err(Refusal::new(422, "RESULT_INVALID", message));
     }
     lab.store.add_result(node, result)?;

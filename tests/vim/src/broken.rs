@@ -68,9 +68,7 @@ fn error_status(fault: &Fault) -> Answer {
 /// `date:SECONDS` becomes an HTTP date so far from now; anything else stays.
 pub(crate) fn retry_after(text: &str) -> String {
     match text.strip_prefix("date:").and_then(|seconds| seconds.parse().ok()) {
-        Some(seconds) => {
-            httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds))
-        }
+        Some(seconds) => httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds)),
         None => text.to_owned(),
     }
 }

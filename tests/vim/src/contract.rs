@@ -125,7 +125,11 @@ impl Match<'_> {
     ///
     /// # Errors
     /// 400 that names the parameter, what was found and what is expected.
-    pub(crate) fn check_head(&self, headers: &HeaderMap, query: Option<&str>) -> Result<(), Refusal> {
+    pub(crate) fn check_head(
+        &self,
+        headers: &HeaderMap,
+        query: Option<&str>,
+    ) -> Result<(), Refusal> {
         let refuse = |message| Err(Refusal::new(400, "PARAMETER", message));
         for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
             let name = pair.split('=').next().unwrap_or_default();
@@ -187,9 +191,8 @@ impl Match<'_> {
             let message = format!("content-type {content_type:?}, expected {expected}");
             return Err(Refusal::new(415, "CONTENT_TYPE", message));
         };
-        let value: Value = serde_json::from_slice(body).map_err(|error| {
-            Refusal::new(400, "JSON", format!("the body is no JSON: {error}"))
-        })?;
+        let value: Value = serde_json::from_slice(body)
+            .map_err(|error| Refusal::new(400, "JSON", format!("the body is no JSON: {error}")))?;
         let faults = schema.faults(&value);
         if faults.is_empty() {
             return Ok(Some(value));
@@ -386,7 +389,9 @@ mod tests {
         let refusal = found.check_body(&json, body).unwrap_err();
         assert_eq!((refusal.status.as_u16(), refusal.code), (422, "EVENTS_INVALID"));
         assert!(
-            refusal.message.contains("EventBatch at /events/0/sequence: found 0, expected at least 1"),
+            refusal
+                .message
+                .contains("EventBatch at /events/0/sequence: found 0, expected at least 1"),
             "{refusal:?}"
         );
         assert!(refusal.message.contains("/events/0/stage: found \"lunch\""), "{refusal:?}");

@@ -104,8 +104,10 @@ fn once() -> Times {
 impl Fault {
     /// Whether the fault means this request.
     fn matches(&self, method: &Method, path: &str) -> bool {
-        let method_fits =
-            self.method.as_deref().is_none_or(|wanted| method.as_str().eq_ignore_ascii_case(wanted));
+        let method_fits = self
+            .method
+            .as_deref()
+            .is_none_or(|wanted| method.as_str().eq_ignore_ascii_case(wanted));
         let pattern = match self.route.as_str() {
             "any" => return method_fits && !path.starts_with("/lab"),
             "reports" => "/v1/reports",
@@ -241,12 +243,9 @@ mod tests {
             .map(|text| text.parse().unwrap())
             .into();
         let faults = Faults::new(plan);
-        let mut take = |path| faults.take(&Method::POST, path).map(|fault| fault.kind);
+        let take = |path| faults.take(&Method::POST, path).map(|fault| fault.kind);
         let kinds: Vec<_> = (0..5).map(|_| take("/v1/reports")).collect();
-        assert_eq!(
-            kinds,
-            [None, Some(Kind::Status), Some(Kind::Status), Some(Kind::Hang), None]
-        );
+        assert_eq!(kinds, [None, Some(Kind::Status), Some(Kind::Status), Some(Kind::Hang), None]);
         assert_eq!(take("/files/a/b"), Some(Kind::Reset));
         assert_eq!(faults.left(), []);
     }

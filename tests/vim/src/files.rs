@@ -52,8 +52,9 @@ impl Shelf {
     pub(crate) fn fill(options: &Options) -> anyhow::Result<Self> {
         let mut named = BTreeMap::new();
         for text in &options.file {
-            let (name, path) =
-                text.split_once('=').ok_or_else(|| anyhow!("--file {text:?}, expected NAME=PATH"))?;
+            let (name, path) = text
+                .split_once('=')
+                .ok_or_else(|| anyhow!("--file {text:?}, expected NAME=PATH"))?;
             named.insert(name.to_owned(), PathBuf::from(path));
         }
         for path in &options.image {
@@ -120,7 +121,8 @@ impl Shelf {
                 _ => {}
             }
         }
-        let missing = || Refusal::new(404, "FILE_UNKNOWN", format!("{served:?} is not served here"));
+        let missing =
+            || Refusal::new(404, "FILE_UNKNOWN", format!("{served:?} is not served here"));
         let path = self.path(served).ok_or_else(missing)?;
         let (n_bytes, body) = stream::file(&path).await.map_err(|_| missing())?;
         let mut answer = answer(StatusCode::OK, binary, Bytes::new());
@@ -222,7 +224,8 @@ mod tests {
         let root = Some(dir.join("root").canonicalize().unwrap());
         let shelf = Shelf { root, ..Shelf::default() };
         assert!(shelf.file("sub/a").is_some());
-        for bad in ["../secret", "/etc/passwd", "sub/../../secret", "link", "sub", "", "a\0b", "."] {
+        for bad in ["../secret", "/etc/passwd", "sub/../../secret", "link", "sub", "", "a\0b", "."]
+        {
             assert_eq!(shelf.file(bad), None, "{bad:?}");
         }
         let digest = shelf.digest("/files/sub/a", Hash::Sha256).unwrap();

@@ -97,10 +97,7 @@ mod tests {
         let mut map = HeaderMap::new();
         map.insert("authorization", "Bearer secret".parse().unwrap());
         map.insert("idempotency-key", "k".parse().unwrap());
-        assert_eq!(
-            headers(&map),
-            json!({"authorization": "<not shown>", "idempotency-key": "k"})
-        );
+        assert_eq!(headers(&map), json!({"authorization": "<not shown>", "idempotency-key": "k"}));
     }
 
     #[test]

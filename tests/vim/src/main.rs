@@ -39,7 +39,8 @@ use crate::store::Store;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     let outcome = runtime.context("starting the runtime").and_then(|runtime| {
         let outcome = runtime.block_on(run(&options));
         runtime.shutdown_background();

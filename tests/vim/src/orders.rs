@@ -202,12 +202,7 @@ fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<Value>, Refu
 }
 
 /// `api_version`, `request_id` and a new name, where they are not there.
-fn complete(
-    lab: &Lab,
-    instruction: &mut Value,
-    node: &str,
-    reported: &str,
-) -> Result<(), Refusal> {
+fn complete(lab: &Lab, instruction: &mut Value, node: &str, reported: &str) -> Result<(), Refusal> {
     let counts = lab.store.counts(node)?;
     let Value::Object(object) = instruction else { return Ok(()) };
     object.entry("api_version").or_insert(json!("1"));

@@ -61,13 +61,8 @@ pub(crate) async fn serve(lab: Arc<Lab>, listener: TcpListener, tls: Option<TlsA
                 let local = stream.local_addr().unwrap_or(remote);
                 let control = Arc::new(Control::default());
                 let stream = Connection::new(stream, Arc::clone(&control));
-                let peer = Peer {
-                    remote,
-                    local,
-                    is_tls: tls.is_some(),
-                    has_certificate: false,
-                    control,
-                };
+                let peer =
+                    Peer { remote, local, is_tls: tls.is_some(), has_certificate: false, control };
                 tokio::spawn(connection(lab, stream, peer, tls));
             }
             Err(error) => {
@@ -222,7 +217,7 @@ async fn route(lab: &Arc<Lab>, request: &Request) -> Result<Answer, Refusal> {
             let config = orders::ignition(lab, name)?.ok_or_else(unknown)?;
             Ok(text(orders::IGNITION_TYPE, config))
         }
-        parts => page::answer(lab, parts)?.ok_or_else(unknown),
+        parts => page::answer(lab, request, parts)?.ok_or_else(unknown),
     }
 }
 
@@ -236,4 +231,3 @@ fn base(lab: &Lab, peer: &Peer, headers: &HeaderMap) -> String {
     let host = host.map_or_else(|| peer.local.to_string(), str::to_owned);
     format!("{}://{host}", if peer.is_tls { "https" } else { "http" })
 }
-
