@@ -216,3 +216,59 @@ fn faults(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
     }
     ok(&json!(lab.faults.left()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use bytes::Bytes;
+    use clap::Parser;
+    use hyper::HeaderMap;
+
+    use super::*;
+    use crate::cli::Options;
+    use crate::contract::{Contract, DOCUMENT};
+    use crate::files::Shelf;
+    use crate::store::Store;
+
+    fn lab(arguments: &[&str]) -> Lab {
+        let options = Options::parse_from([&["lab-vim"], arguments].concat());
+        let contract = Contract::read(DOCUMENT).unwrap();
+        let store = Store::open(Path::new(":memory:")).unwrap();
+        Lab::new(&options, contract, store, Shelf::default(), None, None)
+    }
+
+    fn from(is_local: bool) -> Request {
+        Request {
+            method: Method::GET,
+            path: "/lab/nodes".to_owned(),
+            query: None,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            base: String::new(),
+            is_local,
+            has_client_certificate: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_admin_api_is_for_this_machine_unless_it_is_opened() {
+        let closed = lab(&[]);
+        assert!(answer(&closed, &from(true), &["nodes"]).await.is_ok());
+        let refusal = answer(&closed, &from(false), &["nodes"]).await.unwrap_err();
+        assert_eq!(refusal.status, StatusCode::FORBIDDEN);
+        assert!(answer(&lab(&["--open-admin"]), &from(false), &["nodes"]).await.is_ok());
+    }
+
+    #[test]
+    fn an_instruction_is_judged_with_its_templates_filled() {
+        let lab = lab(&[]);
+        let fits = r#"{"action": "install", "install": {
+            "ignition": {"url": "{{base}}/ignition/default", "hash": "sha512-{{sha512:/files/c.ign}}"}}}"#;
+        assert_eq!(setting_faults(&lab, "instruction", fits), Vec::<String>::new());
+        let faults = setting_faults(&lab, "instruction", r#"{"action": "explode"}"#);
+        assert!(faults[0].starts_with("instruction at /action: found \"explode\""), "{faults:?}");
+        assert!(!setting_faults(&lab, "ignition", "{}").is_empty());
+        assert!(!setting_faults(&lab, "answer", r#"{"mode": "soon"}"#).is_empty());
+    }
+}

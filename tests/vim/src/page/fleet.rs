@@ -29,7 +29,7 @@ fn misbehaviour(lab: &Lab) -> Markup {
         @if !faults.is_empty() {
             aside.note.warn {
                 strong { "Misbehaving on purpose" }
-                " — " (faults.len()) " faults are planned: "
+                " — planned for the next answers: "
                 @for fault in faults.iter().take(5) {
                     code { (fault.route) ": " (format!("{:?}", fault.kind).to_lowercase()) } " "
                 }
@@ -76,7 +76,7 @@ fn card(node: &Node) -> Markup {
             }
             div.what {
                 (severities(node))
-                span.muted { "heard of " time datetime=(node.last_seen) { (words::clock(&node.last_seen)) } }
+                span.muted { "last heard " time datetime=(node.last_seen) { (words::clock(&node.last_seen)) } }
             }
         }
     }

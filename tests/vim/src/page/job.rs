@@ -34,7 +34,8 @@ pub(super) struct Standing {
 
 /// How the node stands by its last event and its result.
 pub(super) fn standing(node: &Node) -> Standing {
-    let result = node.result.as_ref().map(|result| &result.body);
+    let result = node.result.as_ref().filter(|result| !is_begun_again(node, result));
+    let result = result.map(|result| &result.body);
     let event = node.event.as_ref().filter(|event| is_current(node, event));
     let event = event.map(|event| &event.body);
     let stage = event.or(result).map_or("report", |last| last["stage"].as_str().unwrap_or(""));
@@ -49,15 +50,29 @@ pub(super) fn standing(node: &Node) -> Standing {
         label,
         tone,
         percent: if is_over { 100 } else { percent(at, state, event) },
-        message: message.map(super::words::cut),
+        message: message.map(super::words::cut).or_else(|| detail(stage, event)),
         stage: at,
         has_failed: tone == "bad",
         is_over,
     }
 }
 
+/// The stage's own progress, for a node that says nothing in words.
+fn detail(stage: &str, event: Option<&Value>) -> Option<String> {
+    let percent = event?["percent"].as_u64()?;
+    Some(format!("{stage}: {percent} %"))
+}
+
 fn stage_of(result: &Value) -> &str {
     result["stage"].as_str().unwrap_or("result")
+}
+
+/// Whether a new job began after the result: its first events come before its report.
+fn is_begun_again(node: &Node, result: &Document) -> bool {
+    let is_first = |event: &Document| matches!(event.body["stage"].as_str(), Some("collect"));
+    node.event
+        .as_ref()
+        .is_some_and(|event| is_first(event) && event.received_at > result.received_at)
 }
 
 /// Whether an event is of the job that the last report began; one before it is of that job too if it came

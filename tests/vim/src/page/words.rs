@@ -19,9 +19,9 @@ const UNITS: [(&str, u64, &str); 9] = [
 ];
 
 /// Words that are no words.
-const ACRONYMS: [&str; 36] = [
-    "aer", "arp", "bios", "bmc", "cpu", "cpus", "dimm", "dimms", "dns", "efi", "eui64", "fc",
-    "gpu", "hctl", "id", "iommu", "ip", "ipv4", "ipv6", "lldp", "mac", "mtu", "nguid", "nic",
+const ACRONYMS: [&str; 37] = [
+    "aer", "arp", "bios", "bmc", "cpu", "cpus", "dimm", "dimms", "dns", "efi", "esp", "eui64",
+    "fc", "gpu", "hctl", "id", "iommu", "ip", "ipv4", "ipv6", "lldp", "mac", "mtu", "nguid", "nic",
     "nqn", "numa", "nvme", "os", "pci", "sku", "smbios", "tpm", "usb", "uuid", "vfs", "wwn",
 ];
 
