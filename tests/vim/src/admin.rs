@@ -33,7 +33,10 @@ pub(crate) async fn answer(
             lab.changed();
             Ok(no_content())
         }
-        ["nodes", id] if get => node(lab, id).and_then(|node| ok(&summary(lab, &node)?)),
+        ["nodes", id] if get => {
+            let node = node(lab, id)?;
+            Ok(shown(&summary(lab, &node)?))
+        }
         ["nodes", id, what @ ("report" | "result" | "events")] if get => {
             sent(lab, request, id, what).await
         }
@@ -44,7 +47,7 @@ pub(crate) async fn answer(
             setting(lab, request, "default", kind)
         }
         ["faults"] => faults(lab, request),
-        ["requests"] if get => ok(&lab.journal.list()),
+        ["requests"] if get => Ok(shown(&lab.journal.list())),
         ["requests"] if request.method == Method::DELETE => {
             lab.journal.clear();
             Ok(no_content())
@@ -56,8 +59,8 @@ pub(crate) async fn answer(
     }
 }
 
-fn ok(value: &Value) -> Result<Answer, Refusal> {
-    Ok(json_answer(StatusCode::OK, value))
+fn shown(value: &Value) -> Answer {
+    json_answer(StatusCode::OK, value)
 }
 
 fn unknown(id: &str) -> Refusal {
@@ -71,7 +74,7 @@ fn node(lab: &Lab, id: &str) -> Result<Node, Refusal> {
 fn nodes(lab: &Lab) -> Result<Answer, Refusal> {
     let nodes = lab.store.nodes()?;
     let summaries = nodes.iter().map(|node| summary(lab, node)).collect::<Result<Value, _>>()?;
-    ok(&json!({"nodes": summaries}))
+    Ok(shown(&json!({"nodes": summaries})))
 }
 
 fn summary(lab: &Lab, node: &Node) -> Result<Value, Refusal> {
@@ -105,7 +108,7 @@ async fn sent(lab: &Lab, request: &Request, id: &str, what: &str) -> Result<Answ
                     _ => return Err(refusal),
                 }
             }
-            found => return found.and_then(|found| ok(&found)),
+            found => return found.map(|found| shown(&found)),
         }
     }
 }
@@ -214,7 +217,7 @@ fn faults(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
         Method::DELETE => lab.faults.replace(Vec::new()),
         _ => return Err(Refusal::new(405, "METHOD", "faults take GET, PUT, POST and DELETE")),
     }
-    ok(&json!(lab.faults.left()))
+    Ok(shown(&json!(lab.faults.left())))
 }
 
 #[cfg(test)]

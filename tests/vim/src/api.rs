@@ -1,4 +1,4 @@
-//! VIM API v1: `/v1/…`, each request held to the OpenAPI document before anything is done with it.
+//! VIM API v1: `/v1/…`, each request held to the `OpenAPI` document before anything is done with it.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

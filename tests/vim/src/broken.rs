@@ -17,8 +17,12 @@ use crate::stream::{Change, End, changed, zeros};
 /// Whether the fault's answer needs the true one: the request is carried out.
 pub(crate) fn needs_answer(fault: &Fault) -> bool {
     match fault.kind {
-        Kind::Delay | Kind::Drip | Kind::Truncate | Kind::Corrupt => true,
-        Kind::WrongHash | Kind::WrongImageHash => true,
+        Kind::Delay
+        | Kind::Drip
+        | Kind::Truncate
+        | Kind::Corrupt
+        | Kind::WrongHash
+        | Kind::WrongImageHash => true,
         Kind::Reset | Kind::Hang => fault.processed || fault.bytes.is_some_and(|bytes| bytes > 0),
         Kind::Status | Kind::Huge | Kind::RedirectLoop | Kind::InvalidJson | Kind::Answer => {
             fault.processed

@@ -1,4 +1,4 @@
-//! The contract: `agent/vim-api-v1.openapi.json` (OpenAPI 3.1), held against each request and each instruction.
+//! The contract: `agent/vim-api-v1.openapi.json` (`OpenAPI` 3.1), held against each request and each instruction.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -72,7 +72,7 @@ pub(crate) struct Match<'a> {
 }
 
 impl Contract {
-    /// Reads an OpenAPI document.
+    /// Reads an `OpenAPI` document.
     ///
     /// # Errors
     /// When it is no JSON, or a schema in it is none.

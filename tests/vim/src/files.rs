@@ -25,8 +25,11 @@ pub(crate) struct Shelf {
     root: Option<PathBuf>,
     named: BTreeMap<String, PathBuf>,
     agent: Option<Agent>,
-    digests: Mutex<BTreeMap<(PathBuf, Hash), (Option<SystemTime>, String)>>,
+    digests: Mutex<BTreeMap<(PathBuf, Hash), Digested>>,
 }
+
+/// A digest in hex, and when the file was last changed then.
+type Digested = (Option<SystemTime>, String);
 
 #[derive(Debug)]
 struct Agent {

@@ -66,19 +66,19 @@ async fn run(options: &Options) -> anyhow::Result<()> {
     };
     let ca_pem = tls.as_ref().map(|tls| tls.ca_pem.clone());
     let lab = Arc::new(prepare(options, ca_pem)?);
-    let mut line = "listening".to_owned();
+    let mut words = vec!["listening".to_owned()];
     for address in &options.listen {
         let listener = socket::listen(*address)?;
-        line += &format!(" http={}", listener.local_addr()?);
+        words.push(format!("http={}", listener.local_addr()?));
         tokio::spawn(server::serve(Arc::clone(&lab), listener, None));
     }
     for address in &options.listen_https {
         let listener = socket::listen(*address)?;
-        line += &format!(" https={}", listener.local_addr()?);
+        words.push(format!("https={}", listener.local_addr()?));
         let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
         tokio::spawn(server::serve(Arc::clone(&lab), listener, acceptor));
     }
-    announce(&line, options.port_file.as_deref())?;
+    announce(&words.join(" "), options.port_file.as_deref())?;
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -86,16 +86,17 @@ async fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says where the server listens: the first and only line on stdout, and the port file.
+/// Says where the server listens: in the port file, and on the first and only line of stdout.
 fn announce(line: &str, port_file: Option<&Path>) -> anyhow::Result<()> {
+    if let Some(path) = port_file {
+        // Written aside and renamed, so that a reader never sees half a line.
+        let aside = path.with_extension("part");
+        fs::write(&aside, format!("{line}\n"))
+            .and_then(|()| fs::rename(&aside, path))
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).context("writing to stdout")?;
-    let Some(path) = port_file else { return Ok(()) };
-    // Written aside and renamed, so that a reader never sees half a line.
-    let aside = path.with_extension("part");
-    fs::write(&aside, format!("{line}\n"))
-        .and_then(|()| fs::rename(&aside, path))
-        .with_context(|| format!("writing {}", path.display()))
+    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).context("writing to stdout")
 }
 
 /// Reads what the command line names.

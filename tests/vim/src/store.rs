@@ -1,4 +1,4 @@
-//! What the lab VIM keeps, in SQLite: nodes, reports, events, results, answers by key, settings.
+//! What the lab VIM keeps, in `SQLite`: nodes, reports, events, results, answers by key, settings.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

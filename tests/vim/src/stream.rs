@@ -186,7 +186,7 @@ async fn end_so(pen: &Pen, end: End, control: &Control) {
 pub(crate) fn zeros(n_bytes: u64) -> Body {
     let (pen, body) = written(Some(n_bytes));
     tokio::spawn(async move {
-        let block = Bytes::from_static(&[b'0'; 64 * 1024]);
+        let block = Bytes::from(vec![b'0'; 64 * 1024]);
         let mut left = n_bytes;
         while left > 0 {
             let n_now = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());

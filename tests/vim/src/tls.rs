@@ -41,10 +41,10 @@ pub(crate) fn prepare(dir: &Path, names: &[String]) -> anyhow::Result<Tls> {
     let issuer = Issuer::new(ca_params(), key);
 
     let names = NAMES.iter().map(|name| (*name).to_owned()).chain(names.iter().cloned());
-    let server = leaf(names.collect(), "lab VIM", ExtendedKeyUsagePurpose::ServerAuth)?;
+    let server = leaf(&names.collect::<Vec<_>>(), "lab VIM", ExtendedKeyUsagePurpose::ServerAuth)?;
     let server_key = KeyPair::generate().context("making the server's key")?;
     let server = server.signed_by(&server_key, &issuer).context("signing the server")?;
-    let client = leaf(Vec::new(), "node", ExtendedKeyUsagePurpose::ClientAuth)?;
+    let client = leaf(&[], "node", ExtendedKeyUsagePurpose::ClientAuth)?;
     let client_key = KeyPair::generate().context("making the client's key")?;
     let client = client.signed_by(&client_key, &issuer).context("signing the client")?;
 
@@ -87,11 +87,11 @@ fn ca_params() -> CertificateParams {
 }
 
 fn leaf(
-    names: Vec<String>,
+    names: &[String],
     common_name: &str,
     purpose: ExtendedKeyUsagePurpose,
 ) -> anyhow::Result<CertificateParams> {
-    let mut params = CertificateParams::new(names.clone())
+    let mut params = CertificateParams::new(names)
         .with_context(|| format!("naming the certificate {names:?}"))?;
     params.distinguished_name = named(common_name);
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

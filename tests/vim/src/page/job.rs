@@ -40,16 +40,16 @@ pub(super) fn standing(node: &Node) -> Standing {
     let event = event.map(|event| &event.body);
     let stage = event.or(result).map_or("report", |last| last["stage"].as_str().unwrap_or(""));
     let stage = if result.is_some() { result.map_or(stage, stage_of) } else { stage };
-    let state = event.and_then(|event| event["state"].as_str()).unwrap_or("done");
+    let moment = event.and_then(|event| event["state"].as_str()).unwrap_or("done");
     let at = STAGES.iter().position(|(name, _)| *name == stage);
     let at = at.unwrap_or(if stage == "wait" { 2 } else { 0 });
-    let (label, tone) = words(result, stage, state);
+    let (label, tone) = words(result, stage, moment);
     let is_over = result.is_some_and(|r| r["outcome"] == "installed" || r["outcome"] == "unproven");
     let message = result.or(event).and_then(|last| last["message"].as_str());
     Standing {
         label,
         tone,
-        percent: if is_over { 100 } else { percent(at, state, event) },
+        percent: if is_over { 100 } else { percent(at, moment, event) },
         message: message.map(super::words::cut).or_else(|| detail(stage, event)),
         stage: at,
         has_failed: tone == "bad",
@@ -83,7 +83,7 @@ fn is_current(node: &Node, event: &Document) -> bool {
     is_before_report || event.received_at >= report.received_at
 }
 
-fn words(result: Option<&Value>, stage: &str, state: &str) -> (&'static str, &'static str) {
+fn words(result: Option<&Value>, stage: &str, moment: &str) -> (&'static str, &'static str) {
     if let Some(result) = result {
         return match result["outcome"].as_str() {
             Some("installed") => ("installed", "good"),
@@ -92,7 +92,7 @@ fn words(result: Option<&Value>, stage: &str, state: &str) -> (&'static str, &'s
             _ => ("failed", "bad"),
         };
     }
-    match (stage, state) {
+    match (stage, moment) {
         (_, "failed") => ("failed", "bad"),
         ("collect", _) => ("collecting", "busy"),
         ("report", _) => ("reported", "idle"),
@@ -193,8 +193,8 @@ mod tests {
 
     use super::*;
 
-    fn document(at: &str, body: Value) -> Option<Document> {
-        Some(Document { received_at: at.to_owned(), body })
+    fn document(at: &str, body: Value) -> Document {
+        Document { received_at: at.to_owned(), body }
     }
 
     fn node(event: Option<Document>, result: Option<Document>) -> Node {
@@ -202,7 +202,7 @@ mod tests {
             id: "n".to_owned(),
             first_seen: String::new(),
             last_seen: String::new(),
-            report: document("T2", json!({})),
+            report: Some(document("T2", json!({}))),
             event,
             result,
         }
@@ -211,23 +211,23 @@ mod tests {
     #[test]
     fn half_of_the_write_is_about_half_of_the_job() {
         let event = json!({"stage": "write", "state": "progress", "percent": 50});
-        let standing = standing(&node(document("T3", event), None));
+        let standing = standing(&node(Some(document("T3", event)), None));
         assert_eq!((standing.label, standing.percent), ("writing", 57));
     }
 
     #[test]
     fn an_event_of_the_job_before_the_last_report_does_not_count() {
         let event = json!({"stage": "write", "state": "failed"});
-        let standing = standing(&node(document("T1", event), None));
+        let standing = standing(&node(Some(document("T1", event)), None));
         assert_eq!((standing.label, standing.tone), ("reported", "idle"));
     }
 
     #[test]
     fn an_installed_node_is_at_its_end_and_a_refused_one_shows_where_it_stopped() {
         let result = json!({"outcome": "installed", "stage": "result", "message": "m"});
-        assert_eq!(standing(&node(None, document("T3", result))).percent, 100);
+        assert_eq!(standing(&node(None, Some(document("T3", result)))).percent, 100);
         let result = json!({"outcome": "refused", "stage": "preflight", "message": "m"});
-        let standing = standing(&node(None, document("T3", result)));
+        let standing = standing(&node(None, Some(document("T3", result))));
         assert_eq!(
             (standing.tone, standing.step(3), standing.step(4)),
             ("bad", "failed", "pending")
@@ -237,6 +237,6 @@ mod tests {
     #[test]
     fn strange_events_do_no_harm() {
         let event = json!({"stage": 7, "state": null, "percent": 1e99});
-        assert_eq!(standing(&node(document("T3", event), None)).percent, 12);
+        assert_eq!(standing(&node(Some(document("T3", event)), None)).percent, 12);
     }
 }

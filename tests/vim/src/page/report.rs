@@ -206,7 +206,7 @@ fn words(view: &View<'_>, key: &str, list: &[Value]) -> String {
     });
     let mut text = shown.collect::<Vec<_>>().join(if key == "flags" { " " } else { ", " });
     if list.len() > 400 {
-        text += &format!(" … and {} more", list.len() - 400);
+        text.push_str(" … and more");
     }
     text
 }

@@ -43,7 +43,7 @@ fn with_unit(key: &str, n: u64, is_decimal: bool) -> String {
         return bytes(n, is_decimal && !key.ends_with("block_bytes"));
     }
     if key.ends_with("_mbit_s") {
-        return if n >= 1000 && n % 100 == 0 {
+        return if n >= 1000 && n.is_multiple_of(100) {
             format!("{} Gbit/s", tenths(n / 100))
         } else {
             format!("{n} Mbit/s")
@@ -76,7 +76,11 @@ pub(super) fn bytes(n: u64, is_decimal: bool) -> String {
 
 /// A number of tenths, without a needless `.0`.
 fn tenths(n: u64) -> String {
-    if n % 10 == 0 || n >= 10_000 { (n / 10).to_string() } else { format!("{}.{}", n / 10, n % 10) }
+    if n.is_multiple_of(10) || n >= 10_000 {
+        (n / 10).to_string()
+    } else {
+        format!("{}.{}", n / 10, n % 10)
+    }
 }
 
 /// A text of bearable length.

@@ -192,8 +192,8 @@ pub(crate) fn report(node: &str) -> Value {
 }
 
 /// An event.
-pub(crate) fn event(sequence: u64, stage: &str, state: &str) -> Value {
-    json!({"sequence": sequence, "time": "2026-11-20T10:00:00Z", "stage": stage, "state": state})
+pub(crate) fn event(sequence: u64, stage: &str, moment: &str) -> Value {
+    json!({"sequence": sequence, "time": "2026-11-20T10:00:00Z", "stage": stage, "state": moment})
 }
 
 /// A result.
