@@ -1,6 +1,6 @@
 //! Bodies that are made while they are sent: files, live events, and those that break on purpose.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
-use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
 use crate::http::Body;
@@ -53,31 +52,34 @@ pub(crate) fn written(n_bytes: Option<u64>) -> (Pen, Body) {
 /// # Errors
 /// When the file cannot be opened or is no regular file.
 pub(crate) async fn file(path: &Path) -> io::Result<(u64, Body)> {
-    let mut file = tokio::fs::File::open(path).await?;
+    let file = tokio::fs::File::open(path).await?;
     let metadata = file.metadata().await?;
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::NotFound, "no regular file"));
     }
     let n_bytes = metadata.len();
     let (pen, body) = written(Some(n_bytes));
-    tokio::spawn(async move {
-        let mut left = n_bytes;
-        while left > 0 {
-            let mut chunk = BytesMut::with_capacity(256 * 1024);
-            let read = match file.read_buf(&mut chunk).await {
-                Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file was cut")),
-                Ok(_) => Ok(()),
-                Err(error) => Err(error),
-            };
-            chunk.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-            left -= chunk.len() as u64;
-            let is_bad = read.is_err();
-            if pen.send(read.map(|()| chunk.freeze())).await.is_err() || is_bad {
-                return;
-            }
-        }
-    });
+    let file = file.into_std().await;
+    tokio::task::spawn_blocking(move || send(file.take(n_bytes), n_bytes, &pen));
     Ok((n_bytes, body))
+}
+
+/// Reads and sends on a thread of its own, until the end or until nobody reads.
+fn send(mut file: impl Read, n_bytes: u64, pen: &Pen) {
+    let mut left = n_bytes;
+    while left > 0 {
+        let mut chunk = vec![0; 256 * 1024];
+        let read = match file.read(&mut chunk) {
+            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file was cut")),
+            read => read,
+        };
+        chunk.truncate(*read.as_ref().unwrap_or(&0));
+        left -= chunk.len() as u64;
+        let is_bad = read.is_err();
+        if pen.blocking_send(read.map(|_| chunk.into())).is_err() || is_bad {
+            return;
+        }
+    }
 }
 
 /// How a body that is passed on is changed.
