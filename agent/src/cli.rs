@@ -30,12 +30,16 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
                   installed, disk may be half written, 6 installed but the proof failed."
 )]
 pub struct Cli {
+    /// Options of every command.
     #[command(flatten)]
     pub common: Common,
     /// What to do
     #[command(subcommand)]
     pub command: Option<Command>,
 }
+
+/// Heading of the options of every command, which come last.
+const GENERAL: &str = "General options";
 
 /// Options of every command.
 #[derive(Debug, Args)]
@@ -45,13 +49,13 @@ pub struct Common {
     /// YAML, one key per option, named as the option without the dashes in
     /// front (`allow-plain-http: true`; `_` serves as well as `-`). Only the
     /// default file may be absent.
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = GENERAL, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Show every option, its value and where it came from, then stop
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GENERAL)]
     pub print_config: bool,
     /// How much is logged to standard error
-    #[arg(long, global = true, value_enum, default_value_t = LogLevel::Info)]
+    #[arg(long, global = true, help_heading = GENERAL, value_enum, default_value_t = LogLevel::Info)]
     pub log_level: LogLevel,
 }
 
@@ -94,6 +98,7 @@ pub struct SourceOptions {
 /// Options of `inspect`.
 #[derive(Debug, Clone, Args)]
 pub struct InspectOptions {
+    /// Which machine is read.
     #[command(flatten)]
     pub source: SourceOptions,
     /// Form of the report
@@ -107,6 +112,7 @@ pub struct InspectOptions {
 /// Options of `check`.
 #[derive(Debug, Clone, Args)]
 pub struct CheckOptions {
+    /// Which machine is read.
     #[command(flatten)]
     pub source: SourceOptions,
     /// Form of the findings
@@ -149,8 +155,10 @@ pub struct VimOptions {
 /// Options of `report`.
 #[derive(Debug, Clone, Args)]
 pub struct ReportOptions {
+    /// How the VIM is reached.
     #[command(flatten)]
     pub vim: VimOptions,
+    /// Which machine is read.
     #[command(flatten)]
     pub source: SourceOptions,
 }
@@ -158,6 +166,7 @@ pub struct ReportOptions {
 /// Options of `install`.
 #[derive(Debug, Clone, Args)]
 pub struct InstallOptions {
+    /// How the VIM is reached.
     #[command(flatten)]
     pub vim: VimOptions,
     /// Do everything up to the write, then stop; nothing is changed
@@ -180,6 +189,7 @@ pub struct CaptureOptions {
     /// File to write, a tar.zst archive
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
+    /// Which machine is read.
     #[command(flatten)]
     pub source: SourceOptions,
 }
@@ -258,6 +268,7 @@ pub enum LiveFormat {
 /// Options of `live-config`.
 #[derive(Debug, Clone, Args)]
 pub struct LiveConfigOptions {
+    /// How the VIM is reached.
     #[command(flatten)]
     pub vim: VimOptions,
     /// What to write

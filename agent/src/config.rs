@@ -137,7 +137,8 @@ struct OptionName {
 
 fn options(command: &clap::Command) -> Vec<OptionName> {
     let named = command.get_arguments().filter_map(|arg| Some((arg, arg.get_long()?)));
-    let ours = named.filter(|(_, long)| !["help", "version", "print-config", "config"].contains(long));
+    let ours =
+        named.filter(|(_, long)| !["help", "version", "print-config", "config"].contains(long));
     ours.map(|(arg, long)| OptionName {
         id: arg.get_id().to_string(),
         name: long.to_owned(),
@@ -175,9 +176,9 @@ impl Sources {
         let file_name = path.display().to_string();
         let text = match read_bounded(path) {
             Err(error) if file.is_none() && error.kind() == std::io::ErrorKind::NotFound => None,
-            result => {
-                Some(result.with_context(|| format!("reading the configuration file {file_name}"))?)
-            }
+            result => Some(
+                result.with_context(|| format!("reading the configuration file {file_name}"))?,
+            ),
         };
         let file = text.map(|text| parse_file(&text, &file_name)).transpose()?.unwrap_or_default();
         let kernel = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
@@ -215,7 +216,8 @@ impl Sources {
             return Some((value.clone(), Origin::Environment(variable)));
         }
         let arguments = kernel_arguments(&self.kernel);
-        if let Some((written, value)) = arguments.iter().rev().find(|(key, _)| option_name(key) == name)
+        if let Some((written, value)) =
+            arguments.iter().rev().find(|(key, _)| option_name(key) == name)
         {
             return Some((value.clone(), Origin::KernelArgument(format!("rci.{written}"))));
         }
@@ -227,7 +229,8 @@ impl Sources {
     fn unknown(&self, known: &[String]) -> Vec<String> {
         let is_unknown = |name: &str| !known.iter().any(|k| k == name) && name != "config";
         let kernel = kernel_arguments(&self.kernel).into_iter().map(|(key, _)| key);
-        let kernel = kernel.filter(|key| is_unknown(&option_name(key))).map(|key| format!("rci.{key}"));
+        let kernel =
+            kernel.filter(|key| is_unknown(&option_name(key))).map(|key| format!("rci.{key}"));
         let environment = self.environment.keys().filter(|variable| {
             is_unknown(&option_name(&variable["RCI_".len()..].to_ascii_lowercase()))
         });
@@ -296,7 +299,9 @@ fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>
     let mut options = BTreeMap::new();
     for (key, value) in values {
         let Some(value) = scalar(&value) else {
-            bail!("the configuration file {name} holds {value} for \"{key}\", expected one value or a list of values");
+            bail!(
+                "the configuration file {name} holds {value} for \"{key}\", expected one value or a list of values"
+            );
         };
         options.insert(option_name(&key), value);
     }
@@ -322,7 +327,10 @@ mod tests {
     use crate::cli::Command;
 
     fn words(line: &str) -> Vec<OsString> {
-        std::iter::once("run-coreos-installer").chain(line.split_whitespace()).map(Into::into).collect()
+        std::iter::once("run-coreos-installer")
+            .chain(line.split_whitespace())
+            .map(Into::into)
+            .collect()
     }
 
     fn sources(file: &str, kernel: &str, environment: &[(&str, &str)]) -> Sources {
@@ -354,7 +362,10 @@ mod tests {
         assert_eq!(value.as_deref(), Some("kernel"));
         assert_eq!(origin, Origin::KernelArgument("rci.vim".to_owned()));
         let (value, origin) = vim_of("report", &sources("vim: file", "", &[]));
-        assert_eq!((value.as_deref(), origin), (Some("file"), Origin::File("test.yaml".to_owned())));
+        assert_eq!(
+            (value.as_deref(), origin),
+            (Some("file"), Origin::File("test.yaml".to_owned()))
+        );
         assert_eq!(vim_of("report", &Sources::default()), (None, Origin::Default));
     }
 

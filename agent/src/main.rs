@@ -1,22 +1,64 @@
-//! `run-coreos-installer`: the command line of the agent.
+//! `run-coreos-installer`: reads the options, runs the command, ends with its exit status.
 
-use std::io::Write as _;
-use std::path::Path;
-use std::sync::Arc;
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-fn main() {
-    // Stand-in until the command line lands: `inspect --format json [--root DIR]`.
-    let args: Vec<String> = std::env::args().collect();
-    let root = args.iter().position(|a| a == "--root").and_then(|i| args.get(i + 1));
-    let source = match root {
-        Some(root) => probes::machine::Source::captured(Path::new(root)),
-        None => Ok(probes::machine::Source::live()),
+use run_coreos_installer::config::{Configuration, Failure, Sources, configure};
+use run_coreos_installer::{commands, log, output};
+
+/// Exit status of a usage or configuration error.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let may_install = !std::io::stdin().is_terminal();
+    let sources = match Sources::read(named_config(&words).as_deref()) {
+        Ok(sources) => sources,
+        Err(error) => return usage_error(&error),
     };
-    let Ok(source) = source else { return };
-    let collected = probes::collect::collect(&Arc::new(source), &Default::default());
-    let mut report = serde_json::to_value(&collected.inventory).unwrap_or_default();
-    report["problems"] = serde_json::to_value(&collected.problems).unwrap_or_default();
-    report["timings"] = serde_json::to_value(&collected.durations_ms).unwrap_or_default();
-    let text = serde_json::to_string_pretty(&report).unwrap_or_default();
-    writeln!(std::io::stdout(), "{text}").ok();
+    match configure(&words, &sources, may_install) {
+        Ok(configuration) => run(&configuration),
+        Err(Failure::Usage(error)) => {
+            error.print().ok();
+            ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
+        }
+        Err(Failure::Source(error)) => usage_error(&error),
+    }
+}
+
+fn run(configuration: &Configuration) -> ExitCode {
+    log::start(configuration.cli.common.log_level);
+    for warning in &configuration.warnings {
+        tracing::warn!("{warning}");
+    }
+    match commands::run(configuration) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+fn usage_error(error: &anyhow::Error) -> ExitCode {
+    log::start(run_coreos_installer::cli::LogLevel::Info);
+    tracing::error!("{error:#}");
+    output::print("").ok();
+    ExitCode::from(USAGE)
+}
+
+/// The configuration file that the command line or the environment names.
+fn named_config(words: &[OsString]) -> Option<PathBuf> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word == "--config" {
+            return words.next().map(PathBuf::from);
+        }
+        if let Some(path) = word.to_str().and_then(|word| word.strip_prefix("--config=")) {
+            return Some(PathBuf::from(path));
+        }
+    }
+    std::env::var_os("RCI_CONFIG").map(PathBuf::from)
 }
