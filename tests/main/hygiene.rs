@@ -76,7 +76,7 @@ fn no_file_is_too_long_to_read() {
 #[test]
 fn the_top_of_the_repository_holds_what_it_should_and_nothing_else() {
     let expected = [
-        ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock",
+        ".cargo", ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock",
         "Cargo.toml", "LICENSE", "Makefile", "README.md", "agent", "clippy.toml", "deny.toml",
         "fixtures", "ignition", "probes", "rustfmt.toml", "systemd", "tests",
     ];

@@ -1,5 +1,11 @@
 //! What is wrong with the machine: one function a check, listed in [`CHECKS`].
 
+mod cpu;
+mod disk;
+mod memory;
+mod nic;
+mod pci;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +47,19 @@ pub struct Finding {
 pub type Check = fn(&Inventory) -> Vec<Finding>;
 
 /// All checks, in the order of the report.
-pub const CHECKS: &[Check] = &[];
+pub const CHECKS: &[Check] = &[
+    cpu::offline,
+    memory::ecc,
+    memory::mismatch,
+    memory::lost,
+    disk::none_eligible,
+    disk::zero_size,
+    disk::duplicate_identity,
+    nic::no_carrier,
+    nic::slow,
+    pci::link,
+    pci::aer,
+];
 
 /// Runs every check; findings come by severity, worst first, then in the order of the checks.
 #[must_use]
