@@ -10,7 +10,11 @@
 
 pub mod check;
 mod digest;
+pub mod live;
 mod text;
 
 pub use check::{Checked, Code, Problem, Refusal, Warning, check};
 pub use digest::{sha256, sha512, verify_hash};
+
+#[cfg(test)]
+mod tools;

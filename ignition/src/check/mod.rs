@@ -9,10 +9,13 @@
 //! and which keys nothing reads. The rules that Ignition applies beyond the types (`Validate` functions
 //! of `config/v3_*/types/*.go`, specification `docs/configuration-v3_*.md`) are in the modules below,
 //! and a test compares them, case by case, with the answers of the real `ignition-validate`.
-//! Stricter than Ignition are: a hash must be hexadecimal, a path has at most 4095 bytes (`PATH_MAX`),
-//! a file has nothing below it, the file of a unit is not written twice.
+//! Stricter than Ignition, because such a config can only fail later or does not mean what it says: a
+//! hash must be hexadecimal, a path has at most 4095 bytes (`PATH_MAX`), nothing lies below a file, no
+//! file stands where a unit is written, users and groups have names, a key stands once in an object and
+//! is spelled in its own case, a list has no null in it.
 
 mod at;
+mod data_url;
 mod disks;
 mod findings;
 mod schema;
@@ -25,6 +28,7 @@ use std::fmt;
 
 use findings::Findings;
 pub use findings::Problem;
+pub(crate) use source::url_form;
 
 /// Largest config that is looked at, in bytes.
 pub const MAX_CONFIG_BYTES: usize = 8 * 1024 * 1024;
@@ -45,7 +49,7 @@ pub struct Checked {
 pub struct Warning {
     /// Where, e.g. `$.systemd.units.0.enable`.
     pub path: String,
-    /// What, e.g. `unknown key, Ignition ignores it`.
+    /// What, e.g. `unknown key`.
     pub message: String,
 }
 
@@ -141,5 +145,7 @@ pub fn check(bytes: &[u8]) -> Result<Checked, Refusal> {
     findings.into_result(parsed.version, bytes)
 }
 
+#[cfg(test)]
+mod oracle;
 #[cfg(test)]
 mod tests;

@@ -50,7 +50,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
     let config = serde_json::to_value(&config).map_err(|err| invalid("$", err.to_string()))?;
     let raw = serde_json::from_slice(bytes).map_err(|err| invalid("$", cut(&err.to_string())))?;
     refuse_lists_for_objects(&raw, &config, "$")?;
-    let message = "unknown key, Ignition ignores it";
+    let message = "unknown key";
     let warnings = unused
         .iter()
         .take(50)
@@ -161,15 +161,13 @@ fn explain(bytes: &[u8], minor: u64, err: &ignition_config::Error) -> Refusal {
 
 /// Turns serde's «invalid type: string "x", expected i64 at line 1 column 7» into found and expected.
 fn at_path(err: &serde_path_to_error::Error<serde_json::Error>) -> Refusal {
-    let mut path = "$".to_owned();
-    for segment in err.path() {
-        match segment {
-            Segment::Seq { index } => path.push_str(&format!(".{index}")),
-            Segment::Map { key } => path.push_str(&format!(".{key}")),
-            Segment::Enum { variant } => path.push_str(&format!(".{variant}")),
-            Segment::Unknown => {}
-        }
-    }
+    let parts = err.path().iter().map(|segment| match segment {
+        Segment::Seq { index } => format!(".{index}"),
+        Segment::Map { key } => format!(".{key}"),
+        Segment::Enum { variant } => format!(".{variant}"),
+        Segment::Unknown => String::new(),
+    });
+    let path = format!("${}", parts.collect::<String>());
     let inner = err.inner();
     let whole = inner.to_string();
     let place = format!(" at line {} column {}", inner.line(), inner.column());

@@ -1,12 +1,13 @@
 //! Resources: what Ignition fetches, with its compression, digest and HTTP headers.
 //!
 //! Sources: Ignition `config/v3_*/types/{url,resource,verification,headers}.go`; the grammar of URLs is
-//! that of Go's `net/url`, the one of data URLs that of RFC 2397 as Ignition's decoder has it.
+//! that of Go's `net/url`.
 
 use super::at::{At, refuse_duplicates};
+use super::data_url::data_url;
 use super::findings::Findings;
 use crate::digest;
-use crate::text::{shown, shown_url};
+use crate::text::shown_url;
 
 /// Checks a resource whose source may be left out.
 pub(super) fn resource(at: &At<'_>, findings: &mut Findings) {
@@ -167,8 +168,8 @@ fn authority_form(authority: &str) -> Result<(), String> {
             None => (host_port, ""),
         },
     };
-    if !port.is_empty() && !(port.starts_with(':') && port[1..].bytes().all(|b| b.is_ascii_digit()))
-    {
+    let is_port = |port: &str| port.bytes().all(|b| b.is_ascii_digit());
+    if !port.is_empty() && !port.strip_prefix(':').is_some_and(is_port) {
         return Err("a URL whose port is a number".to_owned());
     }
     let in_brackets = host_port.starts_with('[');
@@ -189,68 +190,9 @@ fn zone_form(host: &str) -> Result<(), String> {
     }
 }
 
-fn percent_ok(text: &str) -> bool {
+/// True when every `%` is followed by two hex digits.
+pub(super) fn percent_ok(text: &str) -> bool {
     text.split('%')
         .skip(1)
         .all(|rest| rest.len() >= 2 && rest.bytes().take(2).all(|b| b.is_ascii_hexdigit()))
-}
-
-/// Checks that a data URL can be decoded: `data:[type/subtype][;attribute=value]*[;base64],data`.
-fn data_url(url: &str) -> Result<(), String> {
-    let Some(rest) = url.strip_prefix("data:") else { return Err("no data: prefix".to_owned()) };
-    let (head, data) = split_head(rest).ok_or("no comma before the data")?;
-    let mut parts = head.split(';');
-    let media = parts.next().unwrap_or_default();
-    if !media.is_empty() && !media.split_once('/').is_some_and(|(a, b)| token(a) && token(b)) {
-        return Err(format!("media type {}", shown(media)));
-    }
-    let mut is_base64 = false;
-    for part in parts {
-        match part.split_once('=') {
-            _ if is_base64 => return Err("a parameter after base64".to_owned()),
-            Some((name, value)) if token(name) && !value.is_empty() => {}
-            None if part == "base64" => is_base64 = true,
-            _ => return Err(format!("parameter {}", shown(part))),
-        }
-    }
-    if is_base64 { base64_form(data) } else { percent_form(data) }
-}
-
-/// Splits at the comma that ends the head; a comma inside a quoted value does not.
-fn split_head(rest: &str) -> Option<(&str, &str)> {
-    let mut is_quoted = false;
-    for (i, byte) in rest.bytes().enumerate() {
-        match byte {
-            b'"' => is_quoted = !is_quoted,
-            b',' if !is_quoted => return Some((&rest[..i], &rest[i + 1..])),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn token(text: &str) -> bool {
-    let part = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`{|}~".contains(&b);
-    !text.is_empty() && text.bytes().all(part)
-}
-
-fn base64_form(data: &str) -> Result<(), String> {
-    let digits = data.trim_end_matches('=');
-    let n_padding = data.len() - digits.len();
-    let is_digit = |b: u8| b.is_ascii_alphanumeric() || b == b'+' || b == b'/';
-    if let Some(bad) = digits.bytes().position(|b| !is_digit(b)) {
-        return Err(format!("byte {bad} of the base64 data is none of A-Z a-z 0-9 + /"));
-    }
-    if data.len() % 4 != 0 || n_padding > 2 || (digits.is_empty() && n_padding > 0) {
-        return Err("the base64 data is not padded to a multiple of 4".to_owned());
-    }
-    Ok(())
-}
-
-fn percent_form(data: &str) -> Result<(), String> {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"!$%&'()*+,-./:;=?@_~".contains(&b);
-    if let Some(bad) = data.bytes().position(|b| !plain(b)) {
-        return Err(format!("byte {bad} of the data must be percent-encoded"));
-    }
-    if percent_ok(data) { Ok(()) } else { Err("% without two hex digits".to_owned()) }
 }

@@ -78,7 +78,8 @@ fn unit_syntax(text: &str) -> Result<(), (usize, &'static str)> {
         }
         let bare = line.trim();
         let is_comment = bare.starts_with(['#', ';']);
-        if std::mem::replace(&mut is_continued, !is_comment && line.ends_with('\\')) {
+        // go-systemd lets a comment continue as well.
+        if std::mem::replace(&mut is_continued, line.ends_with('\\')) {
             continue;
         }
         if bare.is_empty() || is_comment {

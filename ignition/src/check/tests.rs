@@ -204,3 +204,34 @@ fn a_malformed_arn_is_refused() {
         assert_eq!(refused(&config("3.4.0", &file)).problems.len(), 1, "{arn}");
     }
 }
+
+/// A small generator of repeatable noise (Marsaglia, xorshift64).
+fn noise(state: &mut u64) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    usize::try_from(*state >> 33).unwrap()
+}
+
+#[test]
+fn no_damaged_config_makes_the_check_panic() {
+    let mut state = 0x5eed_cafe_f00d_0001;
+    let bytes: &[u8] = b"\"\\{}[],:0-9e.%~\x00\xff\xc3 \n/=;";
+    for config in include_str!("cases.txt").lines().filter_map(|line| line.split('\t').nth(2)) {
+        for _ in 0..20 {
+            let mut damaged = config.as_bytes().to_vec();
+            for _ in 0..=noise(&mut state) % 3 {
+                let at = noise(&mut state) % (damaged.len() + 1);
+                let byte = bytes[noise(&mut state) % bytes.len()];
+                match noise(&mut state) % 3 {
+                    0 => damaged.insert(at, byte),
+                    1 if at < damaged.len() => damaged[at] = byte,
+                    _ => damaged.truncate(damaged.len().saturating_sub(at % 8)),
+                }
+            }
+            if let Err(refusal) = check(&damaged) {
+                assert!(!refusal.problems.is_empty() && refusal.to_string().len() < 10_000);
+            }
+        }
+    }
+}
