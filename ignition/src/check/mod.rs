@@ -11,7 +11,8 @@
 //! and a test compares them, case by case, with the answers of the real `ignition-validate`.
 //! Stricter than Ignition, because such a config can only fail later or does not mean what it says: a
 //! hash must be hexadecimal, a path has at most 4095 bytes (`PATH_MAX`), nothing lies below a file, no
-//! file stands where a unit is written, users and groups have names, a key stands once in an object and
+//! file stands where a unit is written, users and groups have names, links have
+//! targets and merged configs have sources in every version, a key stands once in an object and
 //! is spelled in its own case, a list has no null in it.
 
 mod at;

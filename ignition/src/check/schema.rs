@@ -176,8 +176,16 @@ fn at_path(err: &serde_path_to_error::Error<serde_json::Error>) -> Refusal {
         let found = found.replacen("invalid type: ", "", 1).replacen("invalid value: ", "", 1);
         return Refusal::new(Code::Invalid, &cut(&path), cut(&found), rust_type_in_words(expected));
     }
-    let found = format!("not as JSON or Ignition has it{place}: {}", cut(text));
-    Refusal::new(Code::Invalid, &cut(&path), found, "what the specification says")
+    let field = |text: &str| text.strip_suffix('`').map(cut);
+    if let Some(field) = text.strip_prefix("missing field `").and_then(field) {
+        return Refusal::new(Code::Invalid, &cut(&format!("{path}.{field}")), "missing", "a value");
+    }
+    if let Some(field) = text.strip_prefix("duplicate field `").and_then(field) {
+        let path = cut(&format!("{path}.{field}"));
+        return Refusal::new(Code::Invalid, &path, "there for the second time", "it once");
+    }
+    let found = format!("broken{place}: {}", cut(text));
+    Refusal::new(Code::Invalid, &cut(&path), found, "JSON")
 }
 
 fn rust_type_in_words(expected: &str) -> String {

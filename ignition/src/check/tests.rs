@@ -87,6 +87,22 @@ fn a_value_of_the_wrong_type_is_refused_with_its_path() {
 }
 
 #[test]
+fn a_missing_key_and_a_key_that_stands_twice_are_named() {
+    let text = config("3.2.0", r#""storage":{"links":[{"path":"/a"}]}"#);
+    let refusal = refused(&text).to_string();
+    assert!(
+        refusal.ends_with("$.storage.links.0.target is missing, expected a value"),
+        "{refusal}"
+    );
+    let text = config("3.2.0", r#""storage":{},"storage":{}"#);
+    let refusal = refused(&text).to_string();
+    assert!(
+        refusal.ends_with("$.storage is there for the second time, expected it once"),
+        "{refusal}"
+    );
+}
+
+#[test]
 fn keys_that_nothing_reads_are_warnings_with_their_path() {
     let text = config(
         "3.2.0",
