@@ -18,7 +18,8 @@ use crate::cli::{
 };
 use crate::config::{Configuration, Setting};
 use crate::report::{Report, report};
-use crate::{api, capture, output};
+use crate::live_config::live_config;
+use crate::{api, capture, output, text};
 
 /// Exit status of `check` when something calls for attention.
 const FINDINGS: u8 = 1;
@@ -44,6 +45,10 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
         Command::Check(options) => check(options),
         Command::Capture(options) => capture(options),
         Command::Schema(options) => schema(options),
+        Command::LiveConfig(options) => {
+            output::print(&live_config(options)?)?;
+            Ok(0)
+        }
         _ => bail!("not yet"),
     }
 }
@@ -51,7 +56,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
 fn inspect(options: &InspectOptions) -> anyhow::Result<u8> {
     let report = read(&source(&options.source)?, &options.source)?;
     output::print(&match options.format {
-        Format::Text => todo_text(&report),
+        Format::Text => text::text(&report, output::is_colored(options.color)),
         Format::Json => output::json(&report)?,
         Format::Yaml => output::yaml(&report)?,
     })?;
@@ -61,16 +66,12 @@ fn inspect(options: &InspectOptions) -> anyhow::Result<u8> {
 fn check(options: &CheckOptions) -> anyhow::Result<u8> {
     let report = read(&source(&options.source)?, &options.source)?;
     output::print(&match options.format {
-        Format::Text => todo_text(&report),
+        Format::Text => text::findings(&report, output::is_colored(options.color)),
         Format::Json => output::json(&report.findings)?,
         Format::Yaml => output::yaml(&report.findings)?,
     })?;
     let calls_for_attention = report.findings.iter().any(|f| f.severity >= Severity::Warning);
     Ok(if calls_for_attention { FINDINGS } else { 0 })
-}
-
-fn todo_text(report: &Report) -> String {
-    format!("{report:?}")
 }
 
 fn capture(options: &CaptureOptions) -> anyhow::Result<u8> {

@@ -5,6 +5,8 @@ pub mod capture;
 pub mod cli;
 pub mod commands;
 pub mod config;
+pub mod live_config;
 pub mod log;
 pub mod output;
 pub mod report;
+pub mod text;
