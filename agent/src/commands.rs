@@ -17,8 +17,8 @@ use crate::cli::{
     SourceOptions,
 };
 use crate::config::{Configuration, Setting};
-use crate::report::{Report, report};
 use crate::live_config::live_config;
+use crate::report::{Report, report};
 use crate::{api, capture, output, text};
 
 /// Exit status of `check` when something calls for attention.

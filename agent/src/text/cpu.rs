@@ -43,10 +43,8 @@ fn core(page: &mut Page, core: &Core) {
     let id = core.id.map(|id| format!(" #{id}")).unwrap_or_default();
     let threads = counted(logical.len(), "thread");
     let kind = core.kind.as_ref().map(|kind| format!(", {kind}")).unwrap_or_default();
-    let line = format!(
-        "processor core{id} ({threads}{kind}), logical processors [{}]",
-        logical.join(" ")
-    );
+    let line =
+        format!("processor core{id} ({threads}{kind}), logical processors [{}]", logical.join(" "));
     page.line(2, &line);
 }
 

@@ -25,7 +25,14 @@ pub(super) fn devices(page: &mut Page, devices: &Devices) {
         page.line(1, &line);
     }
     for watchdog in &devices.watchdogs {
-        page.line(1, &format!("watchdog {}{}", watchdog.name, pair("identity", watchdog.identity.as_deref())));
+        page.line(
+            1,
+            &format!(
+                "watchdog {}{}",
+                watchdog.name,
+                pair("identity", watchdog.identity.as_deref())
+            ),
+        );
     }
     for port in &devices.serial_ports {
         page.line(1, &format!("serial port {}", port.name));
@@ -54,7 +61,14 @@ fn usb(page: &mut Page, usb: &UsbDevice) {
 /// One line a sensor; of a sensor that measures nothing nothing is said.
 fn sensor(page: &mut Page, sensor: &Sensor) {
     let milli = |value: Option<i64>, unit: &str| {
-        value.map(|v| format!("{}{}.{} {unit}", if v < 0 { "-" } else { "" }, v.abs() / 1000, v.abs() % 1000 / 100))
+        value.map(|v| {
+            format!(
+                "{}{}.{} {unit}",
+                if v < 0 { "-" } else { "" },
+                v.abs() / 1000,
+                v.abs() % 1000 / 100
+            )
+        })
     };
     let value = milli(sensor.temperature_millicelsius, "°C")
         .or_else(|| sensor.fan_rpm.map(|rpm| format!("{rpm} rpm")))

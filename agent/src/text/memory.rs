@@ -31,10 +31,15 @@ pub(super) fn memory(page: &mut Page, memory: &Memory) {
 fn dimm(page: &mut Page, dimm: &Dimm) {
     let locator = dimm.locator.as_deref().unwrap_or("DIMM");
     if dimm.is_populated == Some(false) {
-        page.toned(Tone::Quiet, 1, &format!("{locator} empty{}", pair("bank", dimm.bank_locator.as_deref())));
+        page.toned(
+            Tone::Quiet,
+            1,
+            &format!("{locator} empty{}", pair("bank", dimm.bank_locator.as_deref())),
+        );
         return;
     }
-    let size = dimm.size_bytes.map(|bytes| format!(" ({})", unit::memory(bytes))).unwrap_or_default();
+    let size =
+        dimm.size_bytes.map(|bytes| format!(" ({})", unit::memory(bytes))).unwrap_or_default();
     let kind = dimm.kind.as_ref().map(|kind| format!(" {kind}")).unwrap_or_default();
     let speed = match (dimm.configured_speed_mt_s, dimm.speed_mt_s) {
         (Some(configured), Some(rated)) if configured != rated => {

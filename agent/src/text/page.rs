@@ -116,9 +116,6 @@ mod tests {
         let words: Vec<String> = (1..=7).map(|n| format!("w{n}")).collect();
         let mut page = Page::new(false);
         page.words(2, "capabilities", &words);
-        assert_eq!(
-            page.into_text(),
-            "  capabilities: [w1 w2 w3 w4 w5 w6\n                 w7]\n"
-        );
+        assert_eq!(page.into_text(), "  capabilities: [w1 w2 w3 w4 w5 w6\n                 w7]\n");
     }
 }

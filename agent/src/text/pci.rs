@@ -69,7 +69,9 @@ fn card(page: &mut Page, index: usize, card: &Card) {
     let memory = card.memory_bytes.map(|b| format!(" ({})", unit::memory(b))).unwrap_or_default();
     let driver = card.driver.as_deref().unwrap_or("");
     let kind = &card.kind;
-    let line =
-        format!("card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}", card.address);
+    let line = format!(
+        "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}",
+        card.address
+    );
     page.line(1, &line);
 }

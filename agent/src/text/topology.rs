@@ -6,7 +6,11 @@ use probes::topology::{Cache, Node, Topology};
 use super::page::{Page, counted};
 use super::unit;
 
-pub(super) fn topology(page: &mut Page, topology: &Topology, n_cores_of: impl Fn(&CpuSet) -> usize) {
+pub(super) fn topology(
+    page: &mut Page,
+    topology: &Topology,
+    n_cores_of: impl Fn(&CpuSet) -> usize,
+) {
     let kind = topology.kind.as_deref().unwrap_or_default().to_uppercase();
     page.section(&format!("topology {kind} ({})", counted(topology.nodes.len(), "node")));
     let mut shown = vec![false; topology.caches.len()];

@@ -24,9 +24,10 @@ pub(super) fn none_eligible(inventory: &Inventory) -> Vec<Finding> {
     if block.disks.iter().any(|disk| disk.eligible) {
         return Vec::new();
     }
-    let reasons = block.disks.iter().map(|disk| {
-        format!("{}: {}", disk.name, disk.not_eligible_because.join(", "))
-    });
+    let reasons = block
+        .disks
+        .iter()
+        .map(|disk| format!("{}: {}", disk.name, disk.not_eligible_because.join(", ")));
     let reasons: Vec<String> = reasons.collect();
     let evidence = match reasons.as_slice() {
         [] => "no disk is there".to_owned(),

@@ -56,7 +56,11 @@ pub(super) fn mismatch(inventory: &Inventory) -> Vec<Finding> {
             severity: Severity::Warning,
             component: "memory".to_owned(),
             locator: dimm.locator.clone(),
-            evidence: format!("{}, while {n_usual} other DIMMs have {}", say(shape(dimm)), say(usual)),
+            evidence: format!(
+                "{}, while {n_usual} other DIMMs have {}",
+                say(shape(dimm)),
+                say(usual)
+            ),
             advice: "use DIMMs of one size and speed, as the board's manual asks".to_owned(),
         })
         .collect()
@@ -128,7 +132,10 @@ mod tests {
         let found = ecc(&inventory(Memory { ecc: vec![row], ..Memory::default() }));
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].code, "memory.ecc.uncorrectable");
-        assert_eq!((found[0].severity, found[0].locator.as_deref()), (Severity::Critical, Some("A1")));
+        assert_eq!(
+            (found[0].severity, found[0].locator.as_deref()),
+            (Severity::Critical, Some("A1"))
+        );
         assert!(found[0].evidence.starts_with("2 uncorrectable"));
     }
 
