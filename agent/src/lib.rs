@@ -1,3 +1,7 @@
 //! The agent: report and its renderings, VIM client, install and proof.
 
 pub mod api;
+pub mod bounded;
+pub mod digest;
+pub mod secret;
+pub mod vim;
