@@ -3,5 +3,7 @@
 pub mod api;
 pub mod bounded;
 pub mod digest;
+pub mod install;
+pub mod proof;
 pub mod secret;
 pub mod vim;
