@@ -13,7 +13,7 @@ pub(super) fn block(page: &mut Page, block: &Block) {
     for entry in &block.disks {
         disk(page, entry);
     }
-    for entry in &block.virtual_devices {
+    for entry in &block.r#virtual {
         virtual_device(page, entry);
     }
 }

@@ -7,6 +7,7 @@ pub mod disk;
 pub mod ethtool;
 pub mod ipmi;
 pub mod netlink;
+pub mod nss;
 
 use std::io;
 

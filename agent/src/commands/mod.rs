@@ -1,5 +1,7 @@
 //! One function a command: options in, exit status out.
 
+mod job;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,7 +51,8 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
             output::print(&live_config(options)?)?;
             Ok(0)
         }
-        _ => bail!("not yet"),
+        Command::Install(options) => job::install(options),
+        Command::Report(options) => job::send_report(options),
     }
 }
 
