@@ -53,6 +53,8 @@ enum Place {
 struct Schema {
     /// Last part of its `$ref`, e.g. `Report`.
     name: String,
+    /// The schema with the document's components beside it.
+    root: Value,
     validator: Validator,
 }
 
@@ -230,9 +232,51 @@ impl Schema {
         let describe = |error: jsonschema::ValidationError| {
             let path = error.instance_path.to_string();
             let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
-            format!("{place}: found {}, expected {}", cut(&error.instance), expectation(&error))
+            format!(
+                "{place}: found {}, expected {}",
+                cut(&error.instance),
+                self.expectation(&error)
+            )
         };
         self.validator.iter_errors(value).take(5).map(describe).collect()
+    }
+
+    /// What the schema wants at this place, in words.
+    fn expectation(&self, error: &jsonschema::ValidationError) -> String {
+        use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+        match &error.kind {
+            Kind::Type { kind: TypeKind::Single(kind) } => format!("type {kind}"),
+            Kind::Type { kind: TypeKind::Multiple(kinds) } => {
+                let kinds: Vec<String> = kinds.iter().map(|kind| kind.to_string()).collect();
+                format!("type {}", kinds.join(" or "))
+            }
+            Kind::Required { property } => format!("key {property} in it"),
+            Kind::Enum { options } => format!("one of {options}"),
+            Kind::Constant { expected_value } => expected_value.to_string(),
+            Kind::Pattern { pattern } => format!("text of the form {pattern}"),
+            Kind::Format { format } => format!("a {format}"),
+            Kind::Minimum { limit } => format!("at least {limit}"),
+            Kind::Maximum { limit } => format!("at most {limit}"),
+            Kind::MinLength { limit } => format!("at least {limit} characters"),
+            Kind::MaxLength { limit } => format!("at most {limit} characters"),
+            Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } | Kind::OneOfMultipleValid { .. } => {
+                format!("one of {}", self.forms(&error.schema_path.to_string()).join(", "))
+            }
+            _ => format!("what {} of the API document says", error.schema_path),
+        }
+    }
+
+    /// The forms that an `anyOf` or `oneOf` lists: values, kinds, or the keys that an object must have.
+    fn forms(&self, path: &str) -> Vec<String> {
+        let mut place = &self.root;
+        for part in path.split('/').skip(1) {
+            place = match place["$ref"].as_str().and_then(|target| target.strip_prefix('#')) {
+                Some(target) if part == "$ref" => self.root.pointer(target).unwrap_or(place),
+                _ => place.get(part).unwrap_or(&Value::Null),
+            };
+        }
+        let forms = place.as_array().map_or(&[][..], Vec::as_slice);
+        forms.iter().map(form).collect()
     }
 
     /// The Problem's code for a body that does not fit.
@@ -246,6 +290,22 @@ impl Schema {
     }
 }
 
+/// One form of several, in words.
+fn form(schema: &Value) -> String {
+    let keys = || schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    if !schema["const"].is_null() {
+        return schema["const"].to_string();
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
+    }
+    if keys().next().is_some() {
+        return format!("an object with {}", keys().collect::<Vec<_>>().join(" and "));
+    }
+    let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    name.or(schema["type"].as_str()).unwrap_or("another form").to_owned()
+}
+
 /// The found value, short enough for a message.
 fn cut(value: &Value) -> String {
     let text = value.to_string();
@@ -254,32 +314,6 @@ fn cut(value: &Value) -> String {
     }
     let head: String = text.chars().take(77).collect();
     format!("{head}…")
-}
-
-/// What the schema wants at this place, in words.
-fn expectation(error: &jsonschema::ValidationError) -> String {
-    use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
-    match &error.kind {
-        Kind::Type { kind: TypeKind::Single(kind) } => format!("type {kind}"),
-        Kind::Type { kind: TypeKind::Multiple(kinds) } => {
-            let kinds: Vec<String> = kinds.iter().map(|kind| kind.to_string()).collect();
-            format!("type {}", kinds.join(" or "))
-        }
-        Kind::Required { property } => format!("key {property} in it"),
-        Kind::Enum { options } => format!("one of {options}"),
-        Kind::Constant { expected_value } => expected_value.to_string(),
-        Kind::Pattern { pattern } => format!("text of the form {pattern}"),
-        Kind::Format { format } => format!("a {format}"),
-        Kind::Minimum { limit } => format!("at least {limit}"),
-        Kind::Maximum { limit } => format!("at most {limit}"),
-        Kind::MinLength { limit } => format!("at least {limit} characters"),
-        Kind::MaxLength { limit } => format!("at most {limit} characters"),
-        Kind::AnyOf { .. } => "one of the forms in the API document (anyOf)".to_owned(),
-        Kind::OneOfNotValid { .. } | Kind::OneOfMultipleValid { .. } => {
-            "exactly one of the forms in the API document (oneOf)".to_owned()
-        }
-        _ => format!("what {} of the API document says", error.schema_path),
-    }
 }
 
 fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
@@ -334,7 +368,7 @@ fn read_schema(document: &Value, schema: &Value) -> anyhow::Result<Schema> {
         .should_validate_formats(true)
         .build(&root)
         .map_err(|error| anyhow!("a schema: {error}"))?;
-    Ok(Schema { name: name.unwrap_or_default().to_owned(), validator })
+    Ok(Schema { name: name.unwrap_or_default().to_owned(), root, validator })
 }
 
 #[cfg(test)]
@@ -395,6 +429,17 @@ mod tests {
             "{refusal:?}"
         );
         assert!(refusal.message.contains("/events/0/stage: found \"lunch\""), "{refusal:?}");
+        assert!(refusal.message.contains("expected one of \"collect\", \"report\""), "{refusal:?}");
+    }
+
+    #[test]
+    fn a_choice_of_forms_is_told_by_the_keys_of_each() {
+        let install = json!({"ignition": {"inlined": ""}});
+        let instruction = json!({
+            "api_version": "1", "request_id": "r", "action": "install", "install": install,
+        });
+        let faults = contract().instruction_faults(&instruction);
+        assert!(faults[0].contains("expected one of "), "{faults:?}");
     }
 
     #[test]
