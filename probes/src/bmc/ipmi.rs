@@ -87,7 +87,7 @@ fn apply_device_id(data: &[u8], bmc: &mut Bmc) {
         bmc.product_id = Some(u32::from_le_bytes([low, high, 0, 0]));
     }
     if let Some(auxiliary) = data.get(11..15).filter(|bytes| bytes.iter().any(|byte| *byte != 0)) {
-        bmc.auxiliary_firmware = Some(auxiliary.iter().map(|byte| format!("{byte:02x}")).collect());
+        bmc.auxiliary_firmware = Some(mac::hex(auxiliary));
     }
 }
 
@@ -95,7 +95,7 @@ fn apply_device_id(data: &[u8], bmc: &mut Bmc) {
 fn parse_guid(data: &[u8]) -> Option<String> {
     let bytes: [u8; 16] = data.get(..16)?.try_into().ok()?;
     let is_known = bytes.iter().any(|byte| *byte != 0) && bytes.iter().any(|byte| *byte != 0xff);
-    let text: String = bytes.iter().rev().map(|byte| format!("{byte:02x}")).collect();
+    let text = mac::hex(bytes.iter().rev());
     let group = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default();
     is_known
         .then(|| [group(0..8), group(8..12), group(12..16), group(16..20), group(20..32)].join("-"))

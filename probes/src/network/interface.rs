@@ -227,7 +227,8 @@ fn interface(machine: &Machine, name: String, overview: &Overview) -> Interface 
         kind: kind::kind(machine, &evidence),
         current_mac: machine
             .parse(&format!("{dir}/address"), mac::parse)
-            .map_or_else(|| link.and_then(|link| link.mac.clone()), |mac| mac),
+            .flatten()
+            .or(link.and_then(|link| link.mac.clone())),
         altnames: link.map(|link| link.alternative_names.clone()).unwrap_or_default(),
         mtu: machine.number(&format!("{dir}/mtu")).or(link.and_then(|link| link.mtu)),
         max_mtu: link.and_then(|link| link.max_mtu),
