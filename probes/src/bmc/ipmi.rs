@@ -1,4 +1,4 @@
-//! What the management controller says of itself (IPMI 2.0, 20.1, 22.14, 22.24 and 23.2).
+//! What the management controller says of itself (IPMI 2.0, 20.1, 22.24 and 23.2).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -54,9 +54,6 @@ pub(super) fn fill(machine: &Machine, bmc: &mut Bmc) {
     let end = Instant::now() + BUDGET;
     let Some(answer) = ask(machine, IpmiCommand::DeviceId) else { return };
     apply_device_id(&answer, bmc);
-    if let Some(answer) = ask(machine, IpmiCommand::SystemGuid) {
-        bmc.guid = parse_guid(&answer).or(bmc.guid.take());
-    }
     for number in CHANNELS {
         if Instant::now() > end {
             machine.problem("dev/ipmi0", "slow answers", "all channels asked in 10 s");
@@ -84,21 +81,12 @@ fn apply_device_id(data: &[u8], bmc: &mut Bmc) {
     if let Some(&[a, b, c, low, high]) = data.get(6..).and_then(<[u8]>::first_chunk::<5>) {
         let maker = u32::from_le_bytes([a, b, c & 0x0f, 0]);
         bmc.manufacturer_id = (maker != 0).then_some(maker);
-        bmc.product_id = Some(u32::from_le_bytes([low, high, 0, 0]));
+        let product = u32::from_le_bytes([low, high, 0, 0]);
+        bmc.product_id = (product != 0).then_some(product);
     }
     if let Some(auxiliary) = data.get(11..15).filter(|bytes| bytes.iter().any(|byte| *byte != 0)) {
         bmc.auxiliary_firmware = Some(mac::hex(auxiliary));
     }
-}
-
-/// The GUID's 16 bytes with the last group first, each group in reverse (20.8).
-fn parse_guid(data: &[u8]) -> Option<String> {
-    let bytes: [u8; 16] = data.get(..16)?.try_into().ok()?;
-    let is_known = bytes.iter().any(|byte| *byte != 0) && bytes.iter().any(|byte| *byte != 0xff);
-    let text = mac::hex(bytes.iter().rev());
-    let group = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default();
-    is_known
-        .then(|| [group(0..8), group(8..12), group(12..16), group(16..20), group(20..32)].join("-"))
 }
 
 fn channel(machine: &Machine, number: u8) -> LanChannel {
@@ -209,17 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn a_guid_of_zeros_is_absent() {
-        assert_eq!(parse_guid(&[0; 16]), None);
-        let bytes: Vec<u8> = (0..16).collect();
-        assert_eq!(parse_guid(&bytes).as_deref(), Some("0f0e0d0c-0b0a-0908-0706-050403020100"));
-    }
-
-    #[test]
     fn no_bytes_make_the_parsers_panic() {
         survives_any_bytes(&DEVICE_ID, |bytes| {
             apply_device_id(bytes, &mut Bmc::default());
-            drop((parse_guid(bytes), parse_ipv4(bytes), parse_ipv6(bytes), parse_vlan(bytes)));
+            drop((parse_ipv4(bytes), parse_ipv6(bytes), parse_vlan(bytes)));
         });
     }
 }

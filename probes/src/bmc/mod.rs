@@ -46,7 +46,7 @@ pub struct Bmc {
     /// The maker's number of the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<u32>,
-    /// GUID of the system as the controller knows it; `None` where all zeros.
+    /// GUID of the controller as the kernel writes it; `None` where all zeros.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guid: Option<String>,
     /// How the host talks to it: `kcs`, `smic`, `bt` or `ssif` (SMBIOS type 38).
@@ -85,14 +85,22 @@ fn from_sysfs(machine: &Machine, bmc: &mut Bmc) {
     let Some(name) = names.iter().find(|name| name.starts_with("ipmi_bmc.")) else { return };
     let path = |file: &str| format!("{DEVICES}/{name}/{file}");
     let hex = |file: &str| machine.parse(&path(file), parse_hex);
-    bmc.firmware = machine.text(&path("firmware_revision"));
+    bmc.firmware = machine.text(&path("firmware_revision")).map(|text| firmware(&text));
     bmc.auxiliary_firmware =
         machine.text(&path("aux_firmware_revision")).and_then(|text| auxiliary(&text));
     bmc.ipmi_version = machine.text(&path("ipmi_version"));
     bmc.manufacturer_id = hex("manufacturer_id").filter(|id| *id != 0);
-    bmc.product_id = hex("product_id");
+    bmc.product_id = hex("product_id").filter(|id| *id != 0);
     bmc.device_id = machine.number(&path("device_id"));
     bmc.guid = machine.text(&path("guid")).filter(|guid| guid.bytes().any(is_not_zero));
+}
+
+/// The kernel leaves out the zero of a minor version below 10, which has two digits (`%u.%x`).
+fn firmware(text: &str) -> String {
+    match text.split_once('.') {
+        Some((major, minor)) if minor.len() == 1 => format!("{major}.0{minor}"),
+        _ => text.to_owned(),
+    }
 }
 
 fn is_not_zero(byte: u8) -> bool {

@@ -31,7 +31,7 @@ pub(super) fn fill_state(
         .filter(|state| state != "unknown");
     interface.max_speed_mbit_s = port.max_speed_mbit_s;
     interface.is_autonegotiating = port.is_autonegotiating;
-    if interface.has_carrier == Some(false) {
+    if interface.has_carrier == Some(false) || interface.is_up == Some(false) {
         interface.link_down_reason = port.link_down_reason.map(str::to_owned);
         return;
     }
@@ -94,6 +94,7 @@ pub(super) fn fill_device(
 ) {
     let answer = ethtool::driver(machine, &interface.name);
     let parent = parent.unwrap_or_default();
+    let is_device = parent != Parent::default();
     interface.is_bmc_usb = parent.is_bmc_usb();
     if let Some(pci_path) = parent.pci_path() {
         interface.vf_of = sriov::physical_function(machine, pci_path);
@@ -110,7 +111,11 @@ pub(super) fn fill_device(
         "" => None,
         module => machine.text(&format!("sys/module/{module}/version")),
     });
-    interface.firmware = answer.firmware;
+    interface.firmware = answer.firmware.filter(|text| match parent.bus.as_deref() {
+        // usbnet has no version there but the description of its driver.
+        Some("usb") => !["Ethernet", "Device", "USB", "Network"].iter().any(|w| text.contains(w)),
+        _ => is_device,
+    });
     let id = |name: &str| told(name).and_then(|text| parent::parse_id(text).ok());
     interface.vendor_id = parent.vendor_id.or_else(|| id("ID_VENDOR_ID"));
     interface.device_id = parent.device_id.or_else(|| id("ID_MODEL_ID"));
