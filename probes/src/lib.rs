@@ -39,3 +39,6 @@ pub mod os;
 
 pub mod findings;
 pub mod identity;
+
+#[cfg(test)]
+pub(crate) mod testing;
