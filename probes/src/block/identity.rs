@@ -105,9 +105,13 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
         if is_usb { usb_serial(at) } else { None },
         wwid.and_then(ata_serial),
     ];
+    let mut of_kernel: Vec<String> = of_kernel.into_iter().flatten().collect();
+    if of_kernel.is_empty() {
+        of_kernel.extend(vpd::vendor_name(&at.page("vpd_pg83")));
+    }
     let names = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL"];
     let of_udev = names.iter().map(|name| at.udev(&[name]));
-    let mut serials: Vec<String> = of_kernel.into_iter().chain(of_udev).flatten().collect();
+    let mut serials: Vec<String> = of_kernel.into_iter().chain(of_udev.flatten()).collect();
     if serials.is_empty() {
         serials.extend(at.udev(&["ID_SERIAL"]));
     }

@@ -26,6 +26,8 @@ const LIVE_MOUNTS: [&str; 10] = [
 /// How the devices are used, by kernel name, e.g. `sda1` or `dm-0`.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
+    /// Whether the source has a mount table at all.
+    pub is_known: bool,
     /// Where each is mounted.
     pub mounted_at: BTreeMap<String, Vec<String>>,
     /// Devices that are swap.
@@ -56,7 +58,9 @@ pub(super) fn usage(machine: &Machine, scan: &Scan) -> Usage {
             .unwrap_or_default(),
         ..Usage::default()
     };
-    for mount in mounts(machine) {
+    let mounts = mounts(machine);
+    usage.is_known = mounts.is_some();
+    for mount in mounts.unwrap_or_default() {
         if let Some(name) = names.resolve(mount.device_number.as_deref(), &mount.source) {
             let places: &mut Vec<String> = usage.mounted_at.entry(name).or_default();
             if !places.contains(&mount.place) {
@@ -79,14 +83,14 @@ struct Mount {
     source: String,
 }
 
-fn mounts(machine: &Machine) -> Vec<Mount> {
+fn mounts(machine: &Machine) -> Option<Vec<Mount>> {
     for path in ["proc/self/mountinfo", "proc/1/mountinfo"] {
         if let Some(text) = machine.text(path) {
-            return text.lines().filter_map(parse_mountinfo).collect();
+            return Some(text.lines().filter_map(parse_mountinfo).collect());
         }
     }
     let text = machine.text("proc/self/mounts").or_else(|| machine.text("proc/mounts"));
-    text.unwrap_or_default().lines().filter_map(parse_mounts).collect()
+    Some(text?.lines().filter_map(parse_mounts).collect())
 }
 
 fn parse_mountinfo(line: &str) -> Option<Mount> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::machine::Machine;
+use crate::machine::{Machine, quote};
 
 use super::disk::Disk;
 use super::eligibility::is_storage;
@@ -26,9 +26,11 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], virtual_devices: &[Vir
     }
     for (id, indices) in sharing.into_iter().filter(|(_, indices)| indices.len() > 1) {
         let names: Vec<String> = indices.iter().map(|index| disks[*index].name.clone()).collect();
+        let first = &disks[indices[0]];
+        let id = first.wwn.as_ref().or(first.serial.as_ref()).unwrap_or(&id);
         machine.problem(
             &format!("sys/block/{}", names[0]),
-            format!("the identity {id} on {}", names.join(", ")),
+            format!("the identity {} on {}", quote(id), names.join(", ")),
             "an identity of its own, or a multipath device over the paths of one LUN",
         );
         for index in indices {

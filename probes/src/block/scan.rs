@@ -12,6 +12,9 @@ const VIRTUAL_PREFIXES: [&str; 14] = [
     "zloop", "vdpa",
 ];
 
+/// Views of raw flash chips, which hold firmware and are no disks.
+const NO_DISKS: [&str; 2] = ["mtdblock", "ubiblock"];
+
 /// All block devices that are no partitions.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
@@ -89,6 +92,9 @@ fn is_partition(machine: &Machine, device_path: &str) -> bool {
 fn add(machine: &Machine, scan: &mut Scan, name: String, path: String) {
     let is_hidden = machine.flag(&format!("{path}/hidden")) == Some(true)
         || super::nvme::head_of_path(&name).is_some();
+    if NO_DISKS.iter().any(|prefix| name.starts_with(prefix)) {
+        return;
+    }
     let is_virtual = is_virtual(&name, &path);
     if is_virtual && !has_content(machine, &name, &path) {
         return;
