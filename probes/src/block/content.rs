@@ -13,7 +13,7 @@ use crate::sys::disk::DiskBytes;
 
 use super::disk::extent;
 use super::partition_table::{Table, table};
-use super::scan::{Device, Scan};
+use super::scan::{Listed, Scan};
 use super::signature::{self, Filesystem};
 
 /// How long all disks together may take; a healthy disk takes milliseconds.
@@ -51,10 +51,10 @@ fn read_with(
     machine: &Machine,
     scan: &Scan,
     deadline: Duration,
-    read: fn(&Machine, &Device) -> Content,
+    read: fn(&Machine, &Listed) -> Content,
 ) -> BTreeMap<String, Content> {
     let (send, answers) = mpsc::channel();
-    let mut waiting: Vec<&Device> = Vec::new();
+    let mut waiting: Vec<&Listed> = Vec::new();
     let mut contents = BTreeMap::new();
     for device in scan.disks.iter().filter(|device| is_readable(device)).take(MAX_DISKS) {
         let (view, own, send) = (machine.clone(), device.clone(), send.clone());
@@ -84,7 +84,7 @@ fn read_with(
 
 fn fail(
     machine: &Machine,
-    device: &Device,
+    device: &Listed,
     failure: String,
     contents: &mut BTreeMap<String, Content>,
 ) {
@@ -94,14 +94,14 @@ fn fail(
 }
 
 /// Drives that may have no medium, boot areas of an eMMC and empty disks are not read.
-fn is_readable(device: &Device) -> bool {
+fn is_readable(device: &Listed) -> bool {
     let is_drive = ["sr", "fd", "scd"].iter().any(|prefix| device.name.starts_with(prefix));
     !is_drive
         && super::eligibility::emmc_parent(&device.name).is_none()
         && device.size_bytes != Some(0)
 }
 
-fn read(machine: &Machine, device: &Device) -> Content {
+fn read(machine: &Machine, device: &Listed) -> Content {
     let mut content = Content::default();
     let question = |offset_bytes: u64, n_bytes: usize| DiskBytes {
         device: device.node(),
@@ -121,7 +121,7 @@ fn read(machine: &Machine, device: &Device) -> Content {
     match table(&first, block_bytes, &mut ask) {
         Ok(table) => content.table = table,
         Err(found) => {
-            machine.problem(&format!("dev/{}", device.node()), found, "a sound partition table")
+            machine.problem(&format!("dev/{}", device.node()), found, "a sound partition table");
         }
     }
     content.filesystem = signature::detect(&first, device.size_bytes, &mut ask);
@@ -199,7 +199,7 @@ mod tests {
         let started = Instant::now();
         let contents = read_with(&machine, &scan, Duration::from_millis(200), |_, device| {
             match device.name.as_str() {
-                "sda" => thread::sleep(Duration::from_secs(600)),
+                "sda" => thread::sleep(Duration::from_mins(10)),
                 "sdb" => panic!("out of cheese"),
                 _ => {}
             }

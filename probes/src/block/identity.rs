@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::machine::{Machine, quote};
 
 use super::mounts::unescape_hex;
-use super::scan::Device;
+use super::scan::Listed;
 use super::vpd;
 
 /// The identity of one disk.
@@ -28,7 +28,7 @@ pub(super) struct Identity {
 }
 
 /// Reads the identity.
-pub(super) fn identity(machine: &Machine, device: &Device, transport: Option<&str>) -> Identity {
+pub(super) fn identity(machine: &Machine, device: &Listed, transport: Option<&str>) -> Identity {
     let at = Place { machine, device };
     let wwid = at.own(&["wwid", "device/wwid"]);
     let mut issues = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn identity(machine: &Machine, device: &Device, transport: Option<&st
 /// One disk, as source of its attributes.
 struct Place<'a> {
     machine: &'a Machine,
-    device: &'a Device,
+    device: &'a Listed,
 }
 
 impl Place<'_> {
@@ -164,7 +164,7 @@ fn wwn_of_wwid(wwid: &str) -> Option<String> {
 /// Takes out identifiers that are only zeros or only ones, and says so.
 fn reject_blank(
     machine: &Machine,
-    device: &Device,
+    device: &Listed,
     what: &str,
     ids: &mut Vec<String>,
     issues: &mut Vec<String>,
@@ -220,13 +220,13 @@ mod tests {
     use crate::testing::{tree, tree_of_bytes};
     use crate::udev::UdevEntry;
 
-    fn device(properties: &[(&str, &str)]) -> Device {
+    fn device(properties: &[(&str, &str)]) -> Listed {
         let properties = properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-        Device {
+        Listed {
             name: "sda".to_owned(),
             path: "sys/block/sda".to_owned(),
             udev: UdevEntry { properties: properties.collect(), links: Vec::new() },
-            ..Device::default()
+            ..Listed::default()
         }
     }
 

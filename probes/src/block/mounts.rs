@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::machine::Machine;
 
-use super::scan::{Device, Scan};
+use super::scan::{Listed, Scan};
 
 /// Where live systems mount their own medium: CoreOS (`iso`), dracut (`initramfs/…`), Anaconda
 /// (`install/…`), Debian and Ubuntu.
@@ -115,15 +115,12 @@ fn unescape(text: &str) -> String {
     while let Some((before, after)) = rest.split_once('\\') {
         plain.push_str(before);
         let code = after.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code.filter(u8::is_ascii) {
-            Some(code) => {
-                plain.push(char::from(code));
-                rest = &after[3..];
-            }
-            None => {
-                plain.push('\\');
-                rest = after;
-            }
+        if let Some(code) = code.filter(u8::is_ascii) {
+            plain.push(char::from(code));
+            rest = &after[3..];
+        } else {
+            plain.push('\\');
+            rest = after;
         }
     }
     plain + rest
@@ -152,15 +149,13 @@ pub(super) fn unescape_hex(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("\\x") {
         bytes.extend(before.bytes());
-        match after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.extend(b"\\x");
-                rest = after;
-            }
+        let code = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        if let Some(byte) = code {
+            bytes.push(byte);
+            rest = &after[2..];
+        } else {
+            bytes.extend(b"\\x");
+            rest = after;
         }
     }
     bytes.extend(rest.bytes());
@@ -182,7 +177,7 @@ impl Names {
         names
     }
 
-    fn add(&mut self, machine: &Machine, device: &Device) {
+    fn add(&mut self, machine: &Machine, device: &Listed) {
         let nodes = device.partitions.iter().map(|node| (&node.name, &node.device_number));
         for (name, number) in nodes.chain([(&device.name, &device.device_number)]) {
             if let Some(number) = number {

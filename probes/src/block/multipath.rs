@@ -1,7 +1,7 @@
 //! Which disks are paths to one LUN: those that a multipath device holds, and those that share an
 //! identity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::machine::{Machine, quote};
 
@@ -61,12 +61,12 @@ fn unit_id(disk: &Disk) -> Option<String> {
 
 /// The sizes of the units that count as physical storage, each once.
 pub(super) fn counted(disks: &[Disk]) -> Vec<Option<u64>> {
-    let mut seen: BTreeMap<String, ()> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
     let mut sizes = Vec::new();
     for disk in disks.iter().filter(|disk| is_storage(disk)) {
         let is_empty = disk.is_removable == Some(true) && disk.size_bytes == Some(0);
         let id = disk.multipath.clone().or_else(|| unit_id(disk));
-        let is_new = id.is_none_or(|id| seen.insert(id, ()).is_none());
+        let is_new = id.is_none_or(|id| seen.insert(id));
         if is_new && !is_empty {
             sizes.push(disk.size_bytes);
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 
 use super::mounts::Usage;
-use super::scan::{Device, Scan};
+use super::scan::{Listed, Scan};
 use super::signature::Filesystem;
 
 /// One such device.
@@ -60,7 +60,7 @@ pub(super) fn read(machine: &Machine, scan: &Scan, usage: &Usage) -> Vec<Virtual
     scan.virtuals.iter().map(|device| virtual_device(machine, device, usage)).collect()
 }
 
-fn virtual_device(machine: &Machine, device: &Device, usage: &Usage) -> VirtualDevice {
+fn virtual_device(machine: &Machine, device: &Listed, usage: &Usage) -> VirtualDevice {
     let path = &device.path;
     let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
     let udev = |name: &str| device.udev.property(name).map(str::to_owned);
@@ -91,7 +91,7 @@ fn virtual_device(machine: &Machine, device: &Device, usage: &Usage) -> VirtualD
 
 /// The members: the links in `slaves`, or, where a tree has none, the array's own list
 /// (`md/dev-sda1`).
-fn members(machine: &Machine, device: &Device) -> Vec<String> {
+fn members(machine: &Machine, device: &Listed) -> Vec<String> {
     let slaves = machine.list(&format!("{}/slaves", device.path));
     if !slaves.is_empty() {
         return slaves;
@@ -100,7 +100,7 @@ fn members(machine: &Machine, device: &Device) -> Vec<String> {
     list.iter().filter_map(|name| name.strip_prefix("dev-")).map(str::to_owned).collect()
 }
 
-fn kind(machine: &Machine, device: &Device, uuid: Option<&str>) -> Option<String> {
+fn kind(machine: &Machine, device: &Listed, uuid: Option<&str>) -> Option<String> {
     let name = device.name.as_str();
     if name.starts_with("dm-") {
         return Some(mapping_kind(uuid.unwrap_or_default()));

@@ -72,7 +72,8 @@ fn text(bytes: &[u8]) -> Option<String> {
 
 /// Lower-case hexadecimal digits of `bytes`.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = |byte: &u8| [byte >> 4, byte & 15].map(|n| char::from_digit(n.into(), 16));
+    bytes.iter().flat_map(digits).flatten().collect()
 }
 
 #[cfg(test)]
