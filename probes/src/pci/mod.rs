@@ -136,10 +136,8 @@ impl Attributes {
 fn device(machine: &Machine, place: &find::Place, slots: &BTreeMap<String, String>) -> PciDevice {
     let path = place.path.as_str();
     let is_sysfs = path.starts_with("sys/");
-    let attributes = Attributes(match is_sysfs {
-        true => machine.list(path).into_iter().collect(),
-        false => BTreeSet::new(),
-    });
+    let names = if is_sysfs { machine.list(path) } else { Vec::new() };
+    let attributes = Attributes(names.into_iter().collect());
     let address = place.address.to_string();
     let (ids, driver) = ids::read(machine, place, &attributes);
     let mut device = PciDevice { address, driver, ..PciDevice::default() };
