@@ -1,1 +1,11 @@
 //! The job against a mock VIM and a fake installer.
+//!
+//! `mock` is the server, `machine` the node: a folder with a file for a disk, a piece of sysfs and a script in
+//! the place of coreos-installer. `image` makes a disk image of CoreOS shape where mkfs.ext4 is there.
+
+mod image;
+mod install;
+mod machine;
+mod mock;
+mod proof;
+mod vim;
