@@ -1,4 +1,4 @@
-//! A disk image of CoreOS shape: GPT, EFI system partition, `boot` with a boot loader entry, `root`.
+//! A disk image in the shape of `CoreOS`: GPT, EFI system partition, `boot` with a boot loader entry, `root`.
 
 use std::fs;
 use std::io::{Cursor, Write as _};
@@ -18,14 +18,14 @@ const LINUX: [u8; 16] = [
 ];
 
 /// Where the parts of the image are, in MiB: EFI system partition, boot, root.
-pub const PARTS: [(usize, usize); 3] = [(1, 8), (9, 16), (25, 4)];
+pub(crate) const PARTS: [(usize, usize); 3] = [(1, 8), (9, 16), (25, 4)];
 
 /// An image of 32 MiB whose sectors have 512 bytes; `None` without mkfs.ext4.
-pub fn coreos(ignition: &str, options: &str) -> Option<Vec<u8>> {
+pub(crate) fn coreos(ignition: &str, options: &str) -> Option<Vec<u8>> {
     with_sectors(512, ignition, options)
 }
 
-pub fn with_sectors(sector: usize, ignition: &str, options: &str) -> Option<Vec<u8>> {
+pub(crate) fn with_sectors(sector: usize, ignition: &str, options: &str) -> Option<Vec<u8>> {
     let mut image = vec![0; 32 * MIB];
     let parts = [("EFI-SYSTEM", ESP), ("boot", LINUX), ("root", LINUX)];
     write_table(&mut image, sector, &parts);
@@ -52,7 +52,7 @@ pub fn with_sectors(sector: usize, ignition: &str, options: &str) -> Option<Vec<
 }
 
 /// An image whose `boot` file system is FAT.
-pub fn with_fat_boot(ignition: &str, options: &str) -> Vec<u8> {
+pub(crate) fn with_fat_boot(ignition: &str, options: &str) -> Vec<u8> {
     let mut image = vec![0; 32 * MIB];
     write_table(&mut image, 512, &[("EFI-SYSTEM", ESP), ("boot", LINUX)]);
     let boot = fat(

@@ -11,6 +11,9 @@ use super::image;
 use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply};
 
+/// An image of zeros.
+static ZEROS: [u8; 70_000] = [0; 70_000];
+
 /// A VIM that says `install`; it serves the Ignition config and an image of zeros.
 fn vim(install: Value) -> Mock {
     Mock::start(move |request, _| match request.path.as_str() {
@@ -19,7 +22,7 @@ fn vim(install: Value) -> Mock {
             &json!({"api_version": "1", "request_id": "r1", "action": "install", "install": install}),
         ),
         "/config.ign" => Reply::bytes(IGNITION.as_bytes()),
-        "/image.raw" | "/signed.raw" | "/signed.raw.sig" => Reply::bytes(&[0; 70_000]),
+        "/image.raw" | "/signed.raw" | "/signed.raw.sig" => Reply::bytes(&ZEROS),
         path if path.ends_with(".raw.sig") || path.starts_with("/missing") => Reply::status(404),
         _ => Reply::status(204),
     })
@@ -63,8 +66,8 @@ fn the_whole_job_ends_with_an_installed_and_proved_disk() {
     fs::write(machine.root.join("image"), image).unwrap();
     machine.installer(
         "0.27.0",
-        r#"echo 'Read disk 1 MiB/4 MiB (25%)' >&2; dd if=$ROOT/image of=$DEVICE conv=notrunc status=none
-           printf '> Read disk 4/4 (100%%)  \rInstall complete.\n' >&2"#,
+        r"echo 'Read disk 1 MiB/4 MiB (25%)' >&2; dd if=$ROOT/image of=$DEVICE conv=notrunc status=none
+           printf '> Read disk 4/4 (100%%)  \rInstall complete.\n' >&2",
     );
     let ended = machine.run();
     let result = result(&mock);
@@ -128,16 +131,59 @@ fn ignition_configs_that_the_installed_system_would_refuse_are_refused() {
     }
 }
 
+type Change<'a> = &'a dyn Fn(&mut Machine);
+
+/// Each install is refused with its code, on a machine that was changed.
+fn each_is_refused(cases: Vec<(Value, Change<'_>, &str)>) {
+    for (install, change, expected) in cases {
+        let (exit_status, code, result) = refused(install.clone(), change);
+        assert_eq!((exit_status, code.as_str()), (4, expected), "{install}\n{result:#}");
+        assert!(!result["message"].as_str().unwrap().is_empty());
+    }
+}
+
+fn with(key: &str, value: Value) -> Value {
+    let mut install = json!({"ignition": inline()});
+    install[key] = value;
+    install
+}
+
 #[test]
-fn each_refusal_before_the_write_has_its_code() {
-    let image = |mock: &str, path: &str, extra: Value| {
-        let mut image = json!({"url": format!("{mock}{path}")});
-        image.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-        json!({"ignition": inline(), "image": image})
+fn a_disk_that_is_not_clear_or_not_as_expected_is_refused() {
+    let plain = || json!({"ignition": inline()});
+    let write = |machine: &mut Machine, path: &str, text: &str| {
+        fs::write(machine.root.join(path), text).unwrap();
     };
-    let files = vim(json!({}));
-    let url = files.url.as_str();
-    let many = |machine: &mut Machine| machine.add_disk("sdb", 64 << 20);
+    each_is_refused(vec![
+        (plain(), &|machine| machine.add_disk("sdb", 64 << 20), "DISK_AMBIGUOUS"),
+        (with("disk", json!({"device": "/dev/nope"})), &|_| {}, "DISK_NONE"),
+        (with("disk", json!({"hints": {"serial": "X"}})), &|_| {}, "DISK_NONE"),
+        (with("disk", json!({"hints": {"odd": "X"}})), &|_| {}, "INSTRUCTION_INVALID"),
+        (with("disk", json!({"hints": {"size": ">= 0"}})), &|_| {}, "INSTRUCTION_INVALID"),
+        (with("expect", json!({"serial": "X"})), &|_| {}, "DISK_CHANGED"),
+        (plain(), &|machine| machine.collected.candidates[0].eligible = false, "DISK_NOT_ELIGIBLE"),
+        (plain(), &|machine| write(machine, "sys/devices/sda/size", "8\n"), "DISK_CHANGED"),
+        (plain(), &|machine| write(machine, "sys/devices/sda/serial", "OTHER\n"), "DISK_CHANGED"),
+        (
+            plain(),
+            &|machine| {
+                fs::create_dir_all(machine.root.join("sys/devices/sda/holders/dm-0")).unwrap();
+            },
+            "DISK_BUSY",
+        ),
+        (
+            plain(),
+            &|machine| {
+                write(machine, "proc/self/mountinfo", "22 1 8:0 / /mnt rw - ext4 /dev/sda rw\n");
+            },
+            "DISK_BUSY",
+        ),
+    ]);
+}
+
+#[test]
+fn a_machine_that_cannot_do_it_refuses() {
+    let plain = || json!({"ignition": inline()});
     let finding = |machine: &mut Machine| {
         machine.collected.findings = vec![Finding {
             code: "memory.ecc.uncorrectable".into(),
@@ -148,112 +194,57 @@ fn each_refusal_before_the_write_has_its_code() {
             advice: None,
         }];
     };
-    type Change<'a> = &'a dyn Fn(&mut Machine);
-    let cases: Vec<(Value, Change<'_>, &str)> = vec![
-        (json!({"ignition": inline()}), &many, "DISK_AMBIGUOUS"),
-        (json!({"ignition": inline(), "disk": {"device": "/dev/nope"}}), &|_| {}, "DISK_NONE"),
-        (json!({"ignition": inline(), "disk": {"hints": {"serial": "X"}}}), &|_| {}, "DISK_NONE"),
+    each_is_refused(vec![
+        (plain(), &finding, "FINDINGS"),
+        (with("append_kargs", json!(["a b"])), &|_| {}, "KARGS"),
+        (with("copy_network", json!(true)), &|_| {}, "NETWORK"),
         (
-            json!({"ignition": inline(), "disk": {"hints": {"odd": "X"}}}),
-            &|_| {},
-            "INSTRUCTION_INVALID",
-        ),
-        (json!({"ignition": inline(), "expect": {"serial": "X"}}), &|_| {}, "DISK_CHANGED"),
-        (
-            json!({"ignition": inline()}),
-            &|machine| machine.collected.candidates[0].eligible = false,
-            "DISK_NOT_ELIGIBLE",
-        ),
-        (json!({"ignition": inline()}), &finding, "FINDINGS"),
-        (json!({"ignition": inline(), "append_kargs": ["a b"]}), &|_| {}, "KARGS"),
-        (json!({"ignition": inline(), "copy_network": true}), &|_| {}, "NETWORK"),
-        (
-            json!({"ignition": inline()}),
+            plain(),
             &|machine| fs::remove_file(&machine.settings.installer).unwrap(),
             "INSTALLER_MISSING",
         ),
+        (plain(), &|machine| machine.installer("0.10.0", ""), "INSTALLER_TOO_OLD"),
         (
-            json!({"ignition": inline()}),
-            &|machine| machine.installer("0.10.0", ""),
-            "INSTALLER_TOO_OLD",
-        ),
-        (
-            json!({"ignition": inline()}),
+            plain(),
             &|machine| fs::remove_dir_all(&machine.settings.osmet_dir).unwrap(),
             "MEDIUM_LOST",
         ),
+    ]);
+}
+
+#[test]
+fn a_source_that_does_not_do_is_refused() {
+    let files = vim(json!({}));
+    let url = files.url.as_str();
+    let image = |path: &str, extra: Value| {
+        let mut image = json!({"url": format!("{url}{path}"), "insecure": true});
+        image.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        with("image", image)
+    };
+    each_is_refused(vec![
+        (image("/missing.raw", json!({})), &|_| {}, "IMAGE_FETCH"),
+        (image("/image.raw", json!({"insecure": false})), &|_| {}, "SIGNATURE"),
         (
-            json!({"ignition": inline()}),
-            &|machine| fs::write(machine.root.join("sys/devices/sda/size"), "8\n").unwrap(),
-            "DISK_CHANGED",
-        ),
-        (
-            json!({"ignition": inline()}),
-            &|machine| fs::write(machine.root.join("sys/devices/sda/serial"), "OTHER\n").unwrap(),
-            "DISK_CHANGED",
-        ),
-        (
-            json!({"ignition": inline()}),
-            &|machine| {
-                fs::create_dir_all(machine.root.join("sys/devices/sda/holders/dm-0")).unwrap();
-            },
-            "DISK_BUSY",
-        ),
-        (
-            json!({"ignition": inline()}),
-            &|machine| {
-                let line = "22 1 8:0 / /mnt rw - ext4 /dev/sda rw\n";
-                fs::write(machine.root.join("proc/self/mountinfo"), line).unwrap();
-            },
-            "DISK_BUSY",
-        ),
-        (image(url, "/missing.raw", json!({"insecure": true})), &|_| {}, "IMAGE_FETCH"),
-        (image(url, "/image.raw", json!({})), &|_| {}, "SIGNATURE"),
-        (
-            image(url, "/image.raw", json!({"insecure": true, "uncompressed_bytes": 1_u64 << 40})),
+            image("/image.raw", json!({"uncompressed_bytes": 1_u64 << 40})),
             &|_| {},
             "DISK_TOO_SMALL",
         ),
-        (
-            image(url, "/image.raw", json!({"insecure": true, "sector_bytes": 4096})),
-            &|_| {},
-            "SECTOR_SIZE",
-        ),
-        (
-            image(url, "/image.raw", json!({"insecure": true, "hash": digest::sha512(b"x")})),
-            &|_| {},
-            "IMAGE_HASH",
-        ),
+        (image("/image.raw", json!({"sector_bytes": 4096})), &|_| {}, "SECTOR_SIZE"),
+        (image("/image.raw", json!({"hash": digest::sha512(b"x")})), &|_| {}, "IMAGE_HASH"),
         (json!({"ignition": {"url": format!("{url}/missing")}}), &|_| {}, "IGNITION_FETCH"),
         (json!({"ignition": {"url": "ftp://x/y"}}), &|_| {}, "IGNITION_FETCH"),
-    ];
-    for (install, change, expected) in cases {
-        let (exit_status, code, result) = refused(install.clone(), change);
-        assert_eq!((exit_status, code.as_str()), (4, expected), "{install}\n{result:#}");
-        assert!(!result["message"].as_str().unwrap().is_empty());
-    }
+    ]);
 }
 
 #[test]
 fn an_image_that_is_there_signed_and_right_is_written_as_asked() {
     let files = vim(json!({}));
     let mock = vim(json!({
-        "ignition": {"url": format!("{}/config.ign", files.url), "hash": digest::sha512(IGNITION.as_bytes())},
+        "ignition": {"url": format!("{}/config.ign", files.url)},
         "image": {
-            "url": format!("{}/signed.raw", files.url),
-            "hash": digest::sha512(&[0; 70_000]),
+            "url": format!("{}/signed.raw", files.url), "hash": digest::sha512(&ZEROS),
             "uncompressed_bytes": 70_000, "sector_bytes": 512,
         },
-        "disk": {"hints": {"serial": "SERIAL-sda", "size": ">= 0"}},
-        "copy_network": true, "console": ["ttyS0,115200n8"], "firstboot_args": "ip=dhcp",
-        "block_on": "never",
-    }));
-    let mut machine = Machine::new(&mock.url);
-    // A size hint of 0 GiB is refused; the right one is smaller than a GiB can say, so none is given.
-    assert_eq!(machine.run().exit_status, 4);
-    let mock = vim(json!({
-        "ignition": {"url": format!("{}/config.ign", files.url)},
-        "image": {"url": format!("{}/signed.raw", files.url)},
         "disk": {"hints": {"serial": "SERIAL-sda"}},
         "copy_network": true, "console": ["ttyS0,115200n8"], "firstboot_args": "ip=dhcp",
     }));
@@ -300,7 +291,7 @@ fn each_way_in_which_the_installer_fails_has_its_code() {
         assert_eq!(result["disk_state"], disk_state);
         assert_eq!(result["outcome"], "failed");
         assert_eq!(result["attempts"], 1);
-        assert!(result["log_tail"].as_array().unwrap().len() > 0);
+        assert!(!result["log_tail"].as_array().unwrap().is_empty());
         assert!(result["advice"].as_str().is_some());
     }
 }

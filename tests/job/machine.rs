@@ -12,11 +12,11 @@ use run_coreos_installer::vim::{Clock, Stop, VimSettings};
 use serde_json::json;
 
 /// An Ignition config that passes every check.
-pub const IGNITION: &str = r#"{"ignition":{"version":"3.3.0"}}"#;
+pub(crate) const IGNITION: &str = r#"{"ignition":{"version":"3.3.0"}}"#;
 
 /// A clock that does not wait but remembers for how long it should have.
 #[derive(Debug)]
-pub struct TestClock {
+pub(crate) struct TestClock {
     started: Instant,
     slept: Mutex<Vec<Duration>>,
 }
@@ -38,18 +38,18 @@ impl Clock for TestClock {
 }
 
 /// The node.
-pub struct Machine {
-    pub root: PathBuf,
-    pub settings: JobSettings,
-    pub collected: Collected,
-    pub stop: Stop,
-    pub clock: Arc<TestClock>,
-    pub n_collected: u32,
+pub(crate) struct Machine {
+    pub(crate) root: PathBuf,
+    pub(crate) settings: JobSettings,
+    pub(crate) collected: Collected,
+    pub(crate) stop: Stop,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) n_collected: u32,
 }
 
 impl Machine {
     /// A node with one empty disk of 64 MiB.
-    pub fn new(vim: &str) -> Self {
+    pub(crate) fn new(vim: &str) -> Self {
         static N: AtomicU32 = AtomicU32::new(0);
         let n = N.fetch_add(1, Ordering::Relaxed);
         let root = std::env::temp_dir().join(format!("rci-job-{}-{n}", std::process::id()));
@@ -66,7 +66,7 @@ impl Machine {
         settings.network_dir = root.join("keyfiles");
         settings.osmet_dir = root.join("osmet");
         settings.paths = SystemPaths { sys: root.join("sys"), proc: root.join("proc") };
-        settings.failure_limit = Duration::from_secs(60);
+        settings.failure_limit = Duration::from_mins(1);
         settings.poweroff = vec!["true".into()];
         let mut machine = Self {
             root,
@@ -87,7 +87,7 @@ impl Machine {
     }
 
     /// Adds a disk.
-    pub fn add_disk(&mut self, name: &str, size_bytes: u64) {
+    pub(crate) fn add_disk(&mut self, name: &str, size_bytes: u64) {
         let device = self.root.join("dev").join(name);
         fs::File::create(&device).unwrap().set_len(size_bytes).unwrap();
         let number = format!("8:{}", self.collected.candidates.len() * 16);
@@ -108,12 +108,12 @@ impl Machine {
         });
     }
 
-    pub fn disk(&self, name: &str) -> PathBuf {
+    pub(crate) fn disk(&self, name: &str) -> PathBuf {
         self.root.join("dev").join(name)
     }
 
     /// Puts a script in the place of coreos-installer; `$DEVICE`, `$ROOT` and `$ARGS` are set, `$N` is the try.
-    pub fn installer(&mut self, version: &str, body: &str) {
+    pub(crate) fn installer(&mut self, version: &str, body: &str) {
         let script = format!(
             r#"#!/bin/bash
 ROOT='{root}'
@@ -145,20 +145,20 @@ DEVICE=$(sed -n 's/.*"dest-device": "\(.*\)".*/\1/p' "$CONFIG")
     }
 
     /// What the installer was told.
-    pub fn seen_config(&self) -> serde_json::Value {
+    pub(crate) fn seen_config(&self) -> serde_json::Value {
         serde_json::from_str(&self.read("seen.yaml")).unwrap()
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.root.join(name)).unwrap_or_default()
     }
 
     /// Whether a disk holds nothing but zeros, as it did at first.
-    pub fn is_untouched(&self, name: &str) -> bool {
+    pub(crate) fn is_untouched(&self, name: &str) -> bool {
         fs::read(self.disk(name)).unwrap().iter().all(|byte| *byte == 0)
     }
 
-    pub fn run(&mut self) -> Ended {
+    pub(crate) fn run(&mut self) -> Ended {
         let (collected, n) = (self.collected.clone(), &mut self.n_collected);
         let clock: Arc<dyn Clock> = self.clock.clone();
         run_with(
@@ -172,7 +172,7 @@ DEVICE=$(sed -n 's/.*"dest-device": "\(.*\)".*/\1/p' "$CONFIG")
         )
     }
 
-    pub fn slept(&self) -> Vec<Duration> {
+    pub(crate) fn slept(&self) -> Vec<Duration> {
         self.clock.slept.lock().unwrap().clone()
     }
 }
@@ -184,7 +184,7 @@ impl Drop for Machine {
 }
 
 /// A program of the system, e.g. `mkfs.ext4`; `None` if it is not there and that is allowed.
-pub fn tool(name: &str) -> Option<PathBuf> {
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
     let dirs = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
     let found = dirs.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.exists());
     assert!(

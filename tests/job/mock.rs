@@ -7,19 +7,18 @@ use std::time::Duration;
 
 /// A request as it came.
 #[derive(Debug, Clone)]
-pub struct Request {
-    pub method: String,
-    pub path: String,
-    pub headers: Vec<(String, String)>,
-    pub body: Vec<u8>,
+pub(crate) struct Request {
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    pub fn json(&self) -> serde_json::Value {
+    pub(crate) fn json(&self) -> serde_json::Value {
         let bytes = if self.header("content-encoding") == Some("gzip") {
             let mut bytes = Vec::new();
             flate2::read::GzDecoder::new(&self.body[..]).read_to_end(&mut bytes).unwrap();
@@ -32,7 +31,7 @@ impl Request {
 }
 
 /// What to answer.
-pub enum Reply {
+pub(crate) enum Reply {
     /// Status, headers, body.
     With(u16, Vec<(String, String)>, Vec<u8>),
     /// The headers, then one byte at a time with a pause, for ever.
@@ -46,7 +45,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub fn json(status: u16, value: &serde_json::Value) -> Self {
+    pub(crate) fn json(status: u16, value: &serde_json::Value) -> Self {
         Self::With(
             status,
             vec![("Content-Type".into(), "application/json".into())],
@@ -54,15 +53,15 @@ impl Reply {
         )
     }
 
-    pub fn status(status: u16) -> Self {
+    pub(crate) fn status(status: u16) -> Self {
         Self::With(status, vec![], vec![])
     }
 
-    pub fn bytes(bytes: &[u8]) -> Self {
+    pub(crate) fn bytes(bytes: &[u8]) -> Self {
         Self::With(200, vec![], bytes.to_vec())
     }
 
-    pub fn and(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn and(mut self, name: &str, value: &str) -> Self {
         if let Self::With(_, headers, _) = &mut self {
             headers.push((name.into(), value.into()));
         }
@@ -71,18 +70,18 @@ impl Reply {
 }
 
 /// The server.
-pub struct Mock {
-    pub url: String,
+pub(crate) struct Mock {
+    pub(crate) url: String,
     seen: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Mock {
     /// Answers with `answer`, which gets the request and how many came before it on the same path.
-    pub fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_at("127.0.0.1:0", answer).unwrap()
     }
 
-    pub fn start_at(
+    pub(crate) fn start_at(
         address: &str,
         answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
@@ -102,7 +101,7 @@ impl Mock {
     }
 
     /// The requests to paths that end in `end`.
-    pub fn requests(&self, end: &str) -> Vec<Request> {
+    pub(crate) fn requests(&self, end: &str) -> Vec<Request> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|request| request.path.ends_with(end)).cloned().collect()
     }
@@ -121,9 +120,8 @@ fn serve(
             return Ok(());
         }
         let mut words = line.split_whitespace();
-        let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let mut request =
-            Request { method: method.into(), path: path.into(), headers: vec![], body: vec![] };
+        let path = words.nth(1).unwrap_or_default();
+        let mut request = Request { path: path.into(), headers: vec![], body: vec![] };
         loop {
             let mut line = String::new();
             reader.read_line(&mut line)?;
@@ -164,7 +162,7 @@ fn serve(
             Reply::Flood => {
                 write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n")?;
                 loop {
-                    stream.write_all(&[b' '; 65536])?;
+                    stream.write_all(&vec![b' '; 65536])?;
                 }
             }
         }

@@ -33,13 +33,13 @@ impl Drop for Disk {
     }
 }
 
-fn install(extra: Value) -> Install {
+fn install(extra: &Value) -> Install {
     let mut value = json!({"ignition": {"inline": IGNITION}});
     value.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     serde_json::from_value(value).unwrap()
 }
 
-fn proof_of(image: &[u8], sector_bytes: u64, asked: Value, others: Vec<Candidate>) -> Proof {
+fn proof_of(image: &[u8], sector_bytes: u64, asked: &Value, others: Vec<Candidate>) -> Proof {
     let disk = Disk::new(image);
     prove(Expected {
         device: disk.0.clone(),
@@ -63,7 +63,7 @@ fn a_good_disk_is_proved_with_either_sector_size() {
             "append_kargs": ["a=1"], "delete_kargs": ["b"], "platform": "metal",
             "console": ["ttyS0"], "firstboot_args": "ip=dhcp",
         });
-        let proof = proof_of(&image, sector as u64, asked, vec![]);
+        let proof = proof_of(&image, sector as u64, &asked, vec![]);
         assert_eq!(failed(&proof), [], "{proof:#?}");
         assert_eq!(proof.checks.len(), 7);
     }
@@ -71,7 +71,7 @@ fn a_good_disk_is_proved_with_either_sector_size() {
 
 #[test]
 fn a_boot_file_system_of_fat_is_read_too() {
-    let proof = proof_of(&image::with_fat_boot(IGNITION, OPTIONS), 512, json!({}), vec![]);
+    let proof = proof_of(&image::with_fat_boot(IGNITION, OPTIONS), 512, &json!({}), vec![]);
     assert_eq!(failed(&proof), [], "{proof:#?}");
 }
 
@@ -86,16 +86,16 @@ fn each_thing_that_is_not_as_asked_for_is_seen() {
         (json!({"firstboot_args": "ip=none"}), CheckName::KernelArguments),
         (json!({"platform": "qemu"}), CheckName::Platform),
     ] {
-        let proof = proof_of(&image, 512, asked.clone(), vec![]);
+        let proof = proof_of(&image, 512, &asked, vec![]);
         assert_eq!(failed(&proof), [name], "{asked}");
     }
     let mut no_loader = image.clone();
     no_loader[(1 << 20)..(9 << 20)].fill(0);
-    assert_eq!(failed(&proof_of(&no_loader, 512, json!({}), vec![])), [CheckName::EspLoader]);
+    assert_eq!(failed(&proof_of(&no_loader, 512, &json!({}), vec![])), [CheckName::EspLoader]);
     let mut no_boot = image.clone();
     no_boot[(9 << 20)..(25 << 20)].fill(0);
-    assert_eq!(failed(&proof_of(&no_boot, 512, json!({}), vec![])), [CheckName::BootFilesystem]);
-    assert_eq!(failed(&proof_of(&image, 4096, json!({}), vec![])), [CheckName::PartitionTable]);
+    assert_eq!(failed(&proof_of(&no_boot, 512, &json!({}), vec![])), [CheckName::BootFilesystem]);
+    assert_eq!(failed(&proof_of(&image, 4096, &json!({}), vec![])), [CheckName::PartitionTable]);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn a_second_boot_label_on_another_disk_is_told_but_not_fatal() {
         logical_block_bytes: Some(512),
         ..Candidate::default()
     };
-    let proof = proof_of(&image, 512, json!({}), vec![candidate]);
+    let proof = proof_of(&image, 512, &json!({}), vec![candidate]);
     let check = proof.checks.iter().find(|check| check.name == CheckName::OtherBootLabels).unwrap();
     assert!(!check.ok && !check.fatal);
     assert!(check.found.as_ref().unwrap().contains("partition 2"));
@@ -120,7 +120,7 @@ fn a_disk_that_is_not_there_is_a_failed_check() {
         device: "/nonexistent/disk".into(),
         sector_bytes: 512,
         ignition_digest: String::new(),
-        install: install(json!({})),
+        install: install(&json!({})),
         is_uefi: false,
         others: vec![],
     });
@@ -145,7 +145,7 @@ fn damaged_file_systems_neither_hang_nor_crash() {
             let at = start + random(n_bytes);
             image[at] = u8::try_from(random(256)).unwrap();
         }
-        let proof = proof_of(&image, 512, json!({}), vec![]);
+        let proof = proof_of(&image, 512, &json!({}), vec![]);
         assert!(!proof.checks.is_empty());
     }
 }
