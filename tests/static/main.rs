@@ -40,7 +40,15 @@ fn the_binary_is_at_most_5_mib_and_2_5_mib_compressed() {
 fn chroot(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::remove_dir_all(&root).ok();
-    for dir in ["etc", "lib64", "usr/lib64", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "proc", "tmp"] {
+    for dir in [
+        "etc",
+        "lib64",
+        "usr/lib64",
+        "lib/x86_64-linux-gnu",
+        "usr/lib/x86_64-linux-gnu",
+        "proc",
+        "tmp",
+    ] {
         std::fs::create_dir_all(root.join(dir)).unwrap();
     }
     std::fs::copy(agent(), root.join("agent")).unwrap();
@@ -50,7 +58,8 @@ fn chroot(name: &str) -> PathBuf {
     )
     .unwrap();
     std::fs::write(root.join("etc/hosts"), "127.0.0.1 vim.hosts.test\n").unwrap();
-    std::fs::write(root.join("etc/resolv.conf"), "nameserver 127.0.0.77\noptions timeout:2\n").unwrap();
+    std::fs::write(root.join("etc/resolv.conf"), "nameserver 127.0.0.77\noptions timeout:2\n")
+        .unwrap();
     let trap = root.join("trap.c");
     std::fs::write(
         &trap,

@@ -22,7 +22,8 @@ pub(super) fn install(options: &InstallOptions) -> anyhow::Result<u8> {
     let mut settings = JobSettings::new(vim_settings(&options.vim)?);
     settings.is_dry_run = options.dry_run;
     settings.installer.clone_from(&options.installer);
-    let collect_options = Options { budget: Duration::from_secs(options.budget), ..Options::default() };
+    let collect_options =
+        Options { budget: Duration::from_secs(options.budget), ..Options::default() };
     let mut wait = Duration::from_secs(options.wait_for_disk);
     let mut collect = || {
         let report = report_with_disk(&collect_options, std::mem::take(&mut wait));

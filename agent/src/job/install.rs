@@ -15,13 +15,19 @@ use crate::proof::{self, Expected};
 /// At which percentages the console is told.
 const TOLD_PERCENT: [u8; 4] = [25, 50, 75, 100];
 
+/// Why nothing is written, and the disk if one was chosen.
+struct Refused {
+    disk: Option<Box<Candidate>>,
+    failure: Failure,
+}
+
 impl Job<'_> {
     /// Carries out `install`.
     pub(super) fn install(&mut self, install: &Install) -> Ended {
         self.event(Stage::Preflight, State::Started, None);
         let (disk, ready) = match self.preflight(install) {
             Ok(passed) => passed,
-            Err((disk, failure)) => {
+            Err(Refused { disk, failure }) => {
                 let mut result =
                     self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
                 result.disk = disk.map(|disk| disk.identity());
@@ -56,11 +62,8 @@ impl Job<'_> {
     }
 
     /// Everything before the disk is touched: the disk and what is to be written on it.
-    fn preflight(
-        &self,
-        install: &Install,
-    ) -> Result<(Candidate, Ready), (Option<Candidate>, Failure)> {
-        let none = |failure| (None, failure);
+    fn preflight(&self, install: &Install) -> Result<(Candidate, Ready), Refused> {
+        let none = |failure| Refused { disk: None, failure };
         let (ignition, mut warnings) =
             preflight::ignition(&install.ignition, &self.client).map_err(none)?;
         let disk = choose(
@@ -86,7 +89,7 @@ impl Job<'_> {
                 warnings.extend(more);
                 Ok((disk, Ready { ignition, version, warnings }))
             }
-            Err(failure) => Err((Some(disk), failure)),
+            Err(failure) => Err(Refused { disk: Some(Box::new(disk)), failure }),
         }
     }
 

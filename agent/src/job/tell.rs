@@ -41,7 +41,7 @@ impl Job<'_> {
                 Err(gave_up) => error!("the result could not be posted: {gave_up}"),
             }
         }
-        Ended { exit_status, result: Some(result.clone()) }
+        Ended { exit_status, result: Some(Box::new(result.clone())) }
     }
 
     /// Ends the job with an installed disk.
@@ -56,12 +56,12 @@ impl Job<'_> {
             Ok(()) => {
                 info!("result posted: {}", result.message);
                 self.event(Stage::Result, State::Done, None);
-                Ended { exit_status: EXIT_DONE, result: Some(result) }
+                Ended { exit_status: EXIT_DONE, result: Some(Box::new(result)) }
             }
             Err(gave_up) => {
                 error!("{}, but the VIM does not know: {gave_up}", result.message);
                 error!("what to do: make the VIM reachable, or reboot by hand; the disk is good");
-                Ended { exit_status: EXIT_NOT_REPORTED, result: Some(result) }
+                Ended { exit_status: EXIT_NOT_REPORTED, result: Some(Box::new(result)) }
             }
         }
     }

@@ -149,7 +149,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(eight)
 }
 
-/// CRC-32 as GPT has it (reversed polynomial EDB88320h).
+/// CRC-32 as GPT has it (reversed polynomial `EDB88320h`).
 #[must_use]
 pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, byte| {

@@ -22,7 +22,7 @@ use disk::Disk;
 use gpt::Partition;
 
 /// How long the whole proof may take.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 /// How many other disks are looked at.
 const MAX_OTHER_DISKS: usize = 256;
 

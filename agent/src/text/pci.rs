@@ -1,6 +1,6 @@
 //! `PCI (…)` and `gpu (…)`: devices with their drivers and names; cards.
 
-use probes::gpu::{Card, Gpu};
+use probes::gpu::{Card, CardKind, Gpu};
 use probes::pci::{Link, Pci, PciDevice};
 
 use super::page::{Page, Tone, counted, pair};
@@ -68,7 +68,11 @@ fn card(page: &mut Page, index: usize, card: &Card) {
     let name = card.name.as_deref().unwrap_or_default();
     let memory = card.memory_bytes.map(|b| format!(" ({})", unit::memory(b))).unwrap_or_default();
     let driver = card.driver.as_deref().unwrap_or("");
-    let kind = &card.kind;
+    let kind = match card.kind {
+        CardKind::Gpu => "gpu",
+        CardKind::Accelerator => "accelerator",
+        CardKind::BmcDisplay => "display of the BMC",
+    };
     let line = format!(
         "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}",
         card.address

@@ -12,14 +12,16 @@ pub(super) fn topology(
     n_cores_of: impl Fn(&CpuSet) -> usize,
 ) {
     let kind = topology.kind.as_deref().unwrap_or_default().to_uppercase();
-    page.section(&format!("topology {kind} ({})", counted(topology.nodes.len(), "node")));
-    let mut shown = vec![false; topology.caches.len()];
-    for node in &topology.nodes {
+    let nodes = topology.nodes.as_deref().unwrap_or_default();
+    let caches = topology.caches.as_deref().unwrap_or_default();
+    page.section(&format!("topology {kind} ({})", counted(nodes.len(), "node")));
+    let mut shown = vec![false; caches.len()];
+    for node in nodes {
         let cpus = node.cpus.as_deref().and_then(|cpus| CpuSet::parse(cpus).ok());
         let cpus = cpus.unwrap_or_default();
         page.line(1, &format!("node #{} ({})", node.id, counted(n_cores_of(&cpus), "core")));
         details(page, node);
-        for (index, cache) in topology.caches.iter().enumerate() {
+        for (index, cache) in caches.iter().enumerate() {
             // A cache that spans nodes is shown once, under the first of them.
             if !shown[index] && !shared(cache).intersection(&cpus).is_empty() {
                 shown[index] = true;
@@ -27,7 +29,7 @@ pub(super) fn topology(
             }
         }
     }
-    for (cache, _) in topology.caches.iter().zip(&shown).filter(|(_, shown)| !**shown) {
+    for (cache, _) in caches.iter().zip(&shown).filter(|(_, shown)| !**shown) {
         line(page, cache);
     }
 }
@@ -61,5 +63,5 @@ fn line(page: &mut Page, cache: &Cache) {
 }
 
 fn shared(cache: &Cache) -> CpuSet {
-    cache.shared_cpus.as_deref().and_then(|cpus| CpuSet::parse(cpus).ok()).unwrap_or_default()
+    CpuSet::parse(&cache.shared_cpus).unwrap_or_default()
 }

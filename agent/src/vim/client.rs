@@ -23,7 +23,7 @@ const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
 /// The largest Ignition config in bytes.
 pub const MAX_IGNITION_BYTES: u64 = 32 * 1024 * 1024;
 /// From which difference on the clocks are said to differ.
-const NOTABLE_SKEW: Duration = Duration::from_secs(60);
+const NOTABLE_SKEW: Duration = Duration::from_mins(1);
 
 /// What the VIM answered to a report or when asked for an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl Client {
         let key = uuid();
         let body = Body { bytes: &bytes, encoding: None, key: Some(&key) };
         self.until_success("posting the result", limit, || {
-            self.taken(&self.send(&url, Some(&body), MAX_ANSWER_BYTES)?, &url)
+            taken(&self.send(&url, Some(&body), MAX_ANSWER_BYTES)?, &url)
         })
     }
 
@@ -186,7 +186,7 @@ impl Client {
         let url = self.base.join(&format!("/v1/nodes/{node_id}/events"));
         let bytes = serde_json::to_vec(events).unwrap_or_default();
         let body = Body { bytes: &bytes, encoding: None, key: None };
-        self.taken(&self.send(&url, Some(&body), MAX_ANSWER_BYTES)?, &url)
+        taken(&self.send(&url, Some(&body), MAX_ANSWER_BYTES)?, &url)
     }
 
     /// How far this machine's clock is from the VIM's, in words; `None`: not notably.
@@ -442,13 +442,13 @@ impl Client {
             _ => Err(refused(&reply, url)),
         }
     }
+}
 
-    /// Whether a body was taken.
-    fn taken(&self, reply: &Reply, url: &Url) -> Result<(), Failed> {
-        match reply.status {
-            200..=299 => Ok(()),
-            _ => Err(refused(reply, url)),
-        }
+/// Whether a body was taken.
+fn taken(reply: &Reply, url: &Url) -> Result<(), Failed> {
+    match reply.status {
+        200..=299 => Ok(()),
+        _ => Err(refused(reply, url)),
     }
 }
 
@@ -463,7 +463,7 @@ pub(super) fn refused(reply: &Reply, url: &Url) -> Failed {
     if let Ok(problem) = serde_json::from_slice::<Problem>(&reply.body) {
         let text: String = problem.message.chars().filter(|c| !c.is_control()).take(200).collect();
         let code: String = problem.code.chars().filter(|c| !c.is_control()).take(64).collect();
-        message.push_str(&format!(" {code}: {text}"));
+        message.extend([" ", &code, ": ", &text]);
     }
     let advice = match status {
         300..=399 => "; configure the address that it redirects to",

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod disk;
+mod identity;
 mod memory;
 mod nic;
 mod pci;
@@ -48,6 +49,7 @@ pub type Check = fn(&Inventory) -> Vec<Finding>;
 
 /// All checks, in the order of the report.
 pub const CHECKS: &[Check] = &[
+    identity::suspicious,
     cpu::offline,
     memory::ecc,
     memory::mismatch,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Attributes, PciDevice};
 use crate::machine::Machine;
 
-/// The link of a device. Speeds are in tenths of GT/s: 25 is 2.5 GT/s (PCIe 1.0), 160 is 4.0.
+/// The link of a device. Speeds are in tenths of GT/s: 25 is 2.5 GT/s, 160 is 16 GT/s.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Link {
@@ -81,9 +81,10 @@ pub(super) fn set_possible(devices: &mut [PciDevice]) {
         .iter()
         .map(|device| {
             let own = device.link.as_ref()?;
-            let other = match faces_down(device, &ends) {
-                true => below.get(device.address.as_str()),
-                false => device.parent.as_deref().and_then(|parent| ends.get(parent)),
+            let other = if faces_down(device, &ends) {
+                below.get(device.address.as_str())
+            } else {
+                device.parent.as_deref().and_then(|parent| ends.get(parent))
             };
             let other = other?.link.as_ref()?;
             Some((

@@ -19,6 +19,7 @@ mod imp {
     const DATABASE: &CStr = c"hosts";
     const SERVICES: &CStr = c"files dns";
 
+    #[expect(unsafe_code, reason = "declares the C function that glibc exports")]
     unsafe extern "C" {
         /// glibc `nss/nss.h`: sets the lookup of one database, as a line of nsswitch.conf would.
         fn __nss_configure_lookup(database: *const c_char, services: *const c_char) -> c_int;
