@@ -3,7 +3,8 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use super::client::{Client, GaveUp, MAX_IGNITION_BYTES, refused};
+use super::client::{Client, GaveUp, MAX_IGNITION_BYTES};
+use super::exchange::refused;
 use super::retry::{Failed, Why};
 use super::url::Url;
 use crate::digest::Hasher;
