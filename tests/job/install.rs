@@ -133,6 +133,39 @@ fn a_bare_ignition_config_is_installed_on_the_only_eligible_disk() {
 }
 
 #[test]
+fn a_server_that_takes_no_results_does_not_hold_up_an_installed_node() {
+    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let mock = Mock::start(|request, _| match request.path.as_str() {
+        "/v1/reports" => Reply::bytes(IGNITION.as_bytes())
+            .and("Content-Type", "application/vnd.coreos.ignition+json"),
+        _ => Reply::status(404),
+    });
+    let mut machine = Machine::new(&mock.url);
+    fs::write(machine.root.join("image"), image).unwrap();
+    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(mock.requests("/result").len(), 2);
+}
+
+#[test]
+fn a_result_that_the_vim_refuses_is_not_reported() {
+    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let mock = Mock::start(|request, _| match request.path.as_str() {
+        "/v1/reports" => Reply::json(
+            200,
+            &json!({"api_version": "1", "request_id": "r1", "action": "install",
+                "install": {"ignition": inline()}}),
+        ),
+        path if path.ends_with("/result") => Reply::status(422),
+        _ => Reply::status(204),
+    });
+    let mut machine = Machine::new(&mock.url);
+    fs::write(machine.root.join("image"), image).unwrap();
+    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    assert_eq!(machine.run().exit_status, 3);
+}
+
+#[test]
 fn a_wrong_ignition_hash_leaves_the_disk_as_it_was() {
     let wrong = digest::sha512(b"something else");
     for source in

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::clock::{Clock, Stop};
 use super::exchange::{Body, Reply, refused, taken};
-use super::retry::{Backoff, Failed, MAX_RETRY_AFTER};
+use super::retry::{Backoff, Failed, MAX_RETRY_AFTER, Why};
 use super::transport::{self, Timeouts, VimSettings};
 use super::url::{Url, Zones};
 use crate::api::{Accepted, EventBatch, IGNITION_MEDIA_TYPE, JobResult, is_node_id};
@@ -20,6 +20,8 @@ use crate::secret::Secret;
 
 /// The largest instruction, or other answer of the API, in bytes.
 pub(super) const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
+/// How often a result is posted that the VIM refuses.
+const MAX_REFUSED_RESULTS: u32 = 8;
 /// The largest Ignition config in bytes.
 pub const MAX_IGNITION_BYTES: u64 = 32 * 1024 * 1024;
 
@@ -50,6 +52,8 @@ pub enum Answer {
 pub enum GaveUp {
     /// The deadline has passed; the last failure.
     Deadline(Failed),
+    /// The VIM does not take it, also not when asked again; what it said.
+    Refused(Failed),
     /// The agent is to end.
     Stopped,
 }
@@ -58,6 +62,7 @@ impl std::fmt::Display for GaveUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Deadline(failed) => write!(f, "{}; the time for it is over", failed.message),
+            Self::Refused(failed) => f.write_str(&failed.message),
             Self::Stopped => f.write_str("told to end"),
         }
     }
@@ -154,9 +159,20 @@ impl Client {
         let bytes = serde_json::to_vec(result).unwrap_or_default();
         let key = uuid();
         let body = Body { bytes: &bytes, encoding: None, key: Some(&key) };
+        let mut n_refused = 0;
         self.until_success("posting the result", limit, || {
-            taken(&self.send(&url, Some(&body), MAX_ANSWER_BYTES)?, &url)
-        })
+            let reply = self.send(&url, Some(&body), MAX_ANSWER_BYTES)?;
+            match taken(&reply, &url) {
+                Err(failed) if failed.why == Why::Refused => {
+                    n_refused += 1;
+                    // A server without this path will not get it; anything else may be put right.
+                    let has_no_path = matches!(failed.status, Some(404 | 405 | 410 | 501));
+                    let most = if has_no_path { 2 } else { MAX_REFUSED_RESULTS };
+                    if n_refused >= most { Ok(Err(GaveUp::Refused(failed))) } else { Err(failed) }
+                }
+                outcome => outcome.map(Ok),
+            }
+        })?
     }
 
     /// Posts events, once.

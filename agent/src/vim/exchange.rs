@@ -213,6 +213,7 @@ pub(super) fn taken(reply: &Reply, url: &Url) -> Result<(), Failed> {
 pub(super) fn refused(reply: &Reply, url: &Url) -> Failed {
     let status = reply.status;
     let why = match status {
+        501 | 505 => Why::Refused,
         408 | 425 | 429 | 500..=599 => Why::Unavailable,
         _ => Why::Refused,
     };

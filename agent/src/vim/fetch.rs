@@ -98,7 +98,7 @@ impl Client {
         });
         match outcome {
             Ok(inner) => inner,
-            Err(GaveUp::Deadline(failed)) => Err(failed.message),
+            Err(GaveUp::Deadline(failed) | GaveUp::Refused(failed)) => Err(failed.message),
             Err(GaveUp::Stopped) => Err("told to end".into()),
         }
     }
