@@ -93,6 +93,30 @@ fn the_whole_job_ends_with_an_installed_and_proved_disk() {
 }
 
 #[test]
+fn a_machine_with_uefi_gets_a_boot_entry_and_only_for_a_proved_disk() {
+    let write = "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none";
+    for (on_disk, exit_status, n_variables) in
+        [(IGNITION, 0, 2), (r#"{"ignition":{"version":"3.0.0"}}"#, 6, 0)]
+    {
+        let Some(image) = image::coreos(on_disk, "ignition.platform.id=metal") else { return };
+        let mock = vim(json!({"ignition": inline()}));
+        let mut machine = Machine::new(&mock.url);
+        let efivars = machine.root.join("sys/firmware/efi/efivars");
+        fs::create_dir_all(&efivars).unwrap();
+        fs::write(machine.root.join("image"), image).unwrap();
+        machine.installer("0.27.0", write);
+        assert_eq!(machine.run().exit_status, exit_status);
+        assert_eq!(fs::read_dir(&efivars).unwrap().count(), n_variables);
+        let checks = result(&mock)["proof"]["checks"].clone();
+        let entry = checks.as_array().unwrap().iter().find(|check| check["name"] == "efi_entry");
+        assert_eq!(entry.is_some(), exit_status == 0);
+        if let Some(entry) = entry {
+            assert_eq!((&entry["ok"], &entry["fatal"]), (&json!(true), &json!(false)));
+        }
+    }
+}
+
+#[test]
 fn a_bare_ignition_config_is_installed_on_the_only_eligible_disk() {
     let mock = Mock::start(|request, _| match request.path.as_str() {
         "/v1/reports" => Reply::bytes(IGNITION.as_bytes())
@@ -106,6 +130,39 @@ fn a_bare_ignition_config_is_installed_on_the_only_eligible_disk() {
     let mut machine = Machine::new(&mock.url);
     machine.add_disk("sdb", 64 << 20);
     assert_eq!(machine.run().exit_status, 4);
+}
+
+#[test]
+fn a_server_that_takes_no_results_does_not_hold_up_an_installed_node() {
+    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let mock = Mock::start(|request, _| match request.path.as_str() {
+        "/v1/reports" => Reply::bytes(IGNITION.as_bytes())
+            .and("Content-Type", "application/vnd.coreos.ignition+json"),
+        _ => Reply::status(404),
+    });
+    let mut machine = Machine::new(&mock.url);
+    fs::write(machine.root.join("image"), image).unwrap();
+    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(mock.requests("/result").len(), 2);
+}
+
+#[test]
+fn a_result_that_the_vim_refuses_is_not_reported() {
+    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let mock = Mock::start(|request, _| match request.path.as_str() {
+        "/v1/reports" => Reply::json(
+            200,
+            &json!({"api_version": "1", "request_id": "r1", "action": "install",
+                "install": {"ignition": inline()}}),
+        ),
+        path if path.ends_with("/result") => Reply::status(422),
+        _ => Reply::status(204),
+    });
+    let mut machine = Machine::new(&mock.url);
+    fs::write(machine.root.join("image"), image).unwrap();
+    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    assert_eq!(machine.run().exit_status, 3);
 }
 
 #[test]

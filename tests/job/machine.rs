@@ -155,7 +155,8 @@ DEVICE=$(sed -n 's/.*"dest-device": "\(.*\)".*/\1/p' "$CONFIG")
 
     /// Whether a disk holds nothing but zeros, as it did at first.
     pub(crate) fn is_untouched(&self, name: &str) -> bool {
-        fs::read(self.disk(name)).unwrap().iter().all(|byte| *byte == 0)
+        let bytes = fs::read(self.disk(name)).unwrap();
+        bytes == vec![0; bytes.len()]
     }
 
     pub(crate) fn run(&mut self) -> Ended {

@@ -14,4 +14,6 @@ mod mock;
 #[cfg(test)]
 mod proof;
 #[cfg(test)]
+mod tls;
+#[cfg(test)]
 mod vim;

@@ -137,7 +137,7 @@ fn damaged_file_systems_neither_hang_nor_crash() {
         state ^= state << 17;
         usize::try_from(state % below as u64).unwrap()
     };
-    for _ in 0..60 {
+    for _ in 0..40 {
         let mut image = good.clone();
         // Most of the structure is at the beginning of each file system.
         for _ in 0..30 {

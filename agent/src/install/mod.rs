@@ -5,6 +5,7 @@
 
 pub mod busy;
 pub mod choose;
+pub mod efi;
 pub mod failure;
 pub mod hints;
 pub mod identity;

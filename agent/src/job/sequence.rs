@@ -35,6 +35,8 @@ pub(super) struct Job<'a> {
     pub(super) request_id: Option<String>,
     pub(super) collected: Collected,
     pub(super) warnings: Vec<String>,
+    /// Whether the VIM answered with nothing but an Ignition config.
+    pub(super) is_bare: bool,
 }
 
 /// What to do after an answer.
@@ -64,6 +66,7 @@ impl<'a> Job<'a> {
             request_id: None,
             collected: Collected::default(),
             warnings: Vec::new(),
+            is_bare: false,
         }
     }
 
@@ -160,6 +163,7 @@ impl<'a> Job<'a> {
 
     fn bare_ignition(&mut self, bytes: Vec<u8>) -> Ended {
         self.open_events();
+        self.is_bare = true;
         info!("instruction: a bare Ignition config, installed on the only eligible disk");
         match String::from_utf8(bytes) {
             Ok(text) => self.install(&Install {

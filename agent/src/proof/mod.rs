@@ -85,7 +85,9 @@ pub fn fatal(proof: &Proof) -> Option<&Check> {
     proof.checks.iter().find(|check| !check.ok && check.fatal)
 }
 
-fn check(name: CheckName, expected: &str, outcome: Result<String, String>) -> Check {
+/// A check of what stands as `expected`; the outcome is what was found.
+#[must_use]
+pub fn check(name: CheckName, expected: &str, outcome: Result<String, String>) -> Check {
     let ok = outcome.is_ok();
     Check {
         name,

@@ -3,7 +3,8 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use super::client::{Client, GaveUp, MAX_IGNITION_BYTES, refused};
+use super::client::{Client, GaveUp, MAX_IGNITION_BYTES};
+use super::exchange::refused;
 use super::retry::{Failed, Why};
 use super::url::Url;
 use crate::digest::Hasher;
@@ -97,7 +98,7 @@ impl Client {
         });
         match outcome {
             Ok(inner) => inner,
-            Err(GaveUp::Deadline(failed)) => Err(failed.message),
+            Err(GaveUp::Deadline(failed) | GaveUp::Refused(failed)) => Err(failed.message),
             Err(GaveUp::Stopped) => Err("told to end".into()),
         }
     }

@@ -204,3 +204,47 @@ pub(super) fn is_representor(port: Option<&Port>) -> bool {
         .map_or(name, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
     name.strip_prefix("pf").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bond_file_names_the_permanent_mac_of_the_member_that_is_asked_for() {
+        let text = "Bonding Mode: 802.3ad\n\nSlave Interface: eno1\nMII Status: up\n\
+                    Permanent HW addr: 02:00:00:00:00:01\n\nSlave Interface: eno2\n\
+                    Permanent HW addr: 02:00:00:00:00:02\n";
+        assert_eq!(parse_bond_member(text, "eno2").as_deref(), Some("02:00:00:00:00:02"));
+        assert_eq!(parse_bond_member(text, "eno3"), None);
+        assert_eq!(parse_bond_member("Slave Interface: eno1\n", "eno1"), None);
+    }
+
+    #[test]
+    fn udev_names_and_vlan_files_are_read_and_damaged_ones_passed_over() {
+        assert_eq!(parse_udev_mac("enx02000000000a").as_deref(), Some("02:00:00:00:00:0a"));
+        for bad in ["", "enx", "enxéé0000000000", "enx02000000000g", "enx020000000001aa"] {
+            assert_eq!(parse_udev_mac(bad), None, "{bad}");
+        }
+        let text = "eth0.5  VID: 5\t REORDER_HDR: 1\nDevice: eth0\n";
+        assert_eq!(parse_vlan(text), (Some(5), Some("eth0".to_owned())));
+        assert_eq!(parse_vlan("VID: x"), (None, None));
+    }
+
+    #[test]
+    fn ports_of_a_switch_are_told_from_the_functions_behind_it() {
+        let named = |name: &str| Port { name: Some(name.to_owned()), ..Port::default() };
+        for function in ["pf0", "pf0vf3", "c1pf0sf2"] {
+            assert!(is_representor(Some(&named(function))), "{function}");
+        }
+        for port in ["p0", "1", "cp", "pfx", ""] {
+            assert!(!is_representor(Some(&named(port))), "{port}");
+        }
+    }
+
+    #[test]
+    fn speeds_are_numbers_or_absent() {
+        assert_eq!(parse_speed("25000"), Ok(Some(25_000)));
+        assert_eq!((parse_speed("-1"), parse_speed("65535")), (Ok(None), Ok(None)));
+        assert!(parse_speed("25G").is_err() && parse_hex("0x1_0").is_err());
+    }
+}

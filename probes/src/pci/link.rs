@@ -61,10 +61,13 @@ fn parse_speed(text: &str) -> Result<Option<u32>, &'static str> {
     Ok(Some(speed + tenth).filter(|speed| *speed > 0))
 }
 
-/// A number of lanes; 0 stands for no link and 255 for not known (`enum pcie_link_width`).
+/// A number of lanes; 0 stands for no link, 255 and 63 for not known (`enum pcie_link_width`).
 fn parse_width(text: &str) -> Result<Option<u32>, &'static str> {
-    let width: u32 = text.parse().map_err(|_| "a number of lanes")?;
-    Ok(Some(width).filter(|width| !matches!(width, 0 | 255)))
+    match text.parse() {
+        Ok(width @ (1 | 2 | 4 | 8 | 12 | 16 | 32)) => Ok(Some(width)),
+        Ok(0 | 63 | 255) => Ok(None),
+        _ => Err("a number of lanes that a link can have"),
+    }
 }
 
 /// Fills in what is possible at each link: the lower of both ends.
@@ -139,6 +142,7 @@ mod tests {
         assert!(parse_speed("fast").is_err());
         assert!(parse_speed("99999999999 GT/s").is_err());
         assert_eq!(parse_width("16"), Ok(Some(16)));
+        assert!(parse_width("3").is_err());
         assert_eq!(parse_width("0"), Ok(None));
         assert_eq!(parse_width("255"), Ok(None));
     }

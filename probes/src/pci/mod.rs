@@ -174,7 +174,7 @@ fn set_relations(machine: &Machine, path: &str, attributes: &Attributes, device:
     device.label = at("label").and_then(|path| machine.text(&path));
     device.power_state = at("power_state")
         .and_then(|path| machine.text(&path))
-        .filter(|state| !state.eq_ignore_ascii_case("unknown"));
+        .filter(|state| matches!(state.as_str(), "D0" | "D1" | "D2" | "D3hot" | "D3cold"));
     device.physical_function = at("physfn")
         .and_then(|path| machine.link_name(&path))
         .filter(|address| ancestors::is_pci_address(address));
