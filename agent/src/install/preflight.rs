@@ -413,7 +413,7 @@ mod tests {
             component: "memory".into(),
             locator: Some("DIMM A1".into()),
             evidence: "5 errors".into(),
-            advice: None,
+            advice: "replace it".into(),
         };
         let warning = [finding(Severity::Warning)];
         let critical = [finding(Severity::Critical)];

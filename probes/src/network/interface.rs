@@ -1,0 +1,402 @@
+//! Network interfaces: `/sys/class/net/<interface>/`, with what netlink and ethtool add.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ethtool::{self, EthtoolPort};
+use super::facts;
+use super::kind::{self, Evidence};
+use super::link::{self, Link};
+use super::parent;
+use super::sriov::{self, VirtualFunction};
+use super::{boot_interface, mac};
+use crate::machine::Machine;
+use crate::natural;
+use crate::sys::netlink::RouteDump;
+
+/// The class's folder also holds this file of the bonding driver.
+const NOT_INTERFACES: [&str; 1] = ["bonding_masters"];
+
+/// One network interface of the running kernel.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Interface {
+    /// Kernel name, e.g. `eno1`. It may change across boots, so it is never a key.
+    pub name: String,
+    /// Further names that the kernel answers to, sorted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub altnames: Vec<String>,
+    /// `physical` and `wireless` for ports, else the kernel's word: `bond`, `vlan`, `bridge`, `veth`,
+    /// `tun`, `dummy`, `macvlan`, …; `virtual` where only that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// MAC address in use now; a bond rewrites it. 20 bytes on InfiniBand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_mac: Option<String>,
+    /// MAC address burnt in, the key of a port. `None` where the kernel does not know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permanent_mac: Option<String>,
+    /// Kernel driver, e.g. `ixgbe`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// Version of the driver; that of the kernel for most drivers since Linux 5.7.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver_version: Option<String>,
+    /// Version of the firmware, as the driver writes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// Bus of the device behind it: `pci`, `usb`, `virtio`, `platform`, ….
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bus: Option<String>,
+    /// PCI address of the device behind it; `None` on USB, whose controller it would be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci_address: Option<String>,
+    /// PCI or USB vendor id, e.g. `8086`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_id: Option<String>,
+    /// PCI or USB device id, e.g. `1572`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<String>,
+    /// NUMA node of the device behind it; `None` where the firmware does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+    /// Negotiated speed in Mbit/s; `None` while the link is down or the driver is silent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed_mbit_s: Option<u32>,
+    /// Speed of the fastest mode that the port supports, in Mbit/s; Linux 5.6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_speed_mbit_s: Option<u32>,
+    /// `full` or `half`; `None` while the link is down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplex: Option<String>,
+    /// Whether speed and duplex are negotiated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_autonegotiating: Option<bool>,
+    /// Whether somebody brought it up (`IFF_UP`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_up: Option<bool>,
+    /// Whether there is a link; `None` while the interface is not up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_carrier: Option<bool>,
+    /// Why there is no link, e.g. `no cable`; few drivers say, Linux 5.8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_down_reason: Option<String>,
+    /// State by RFC 2863: `up`, `down`, `lowerlayerdown`, `dormant`, ….
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operstate: Option<String>,
+    /// Largest packet in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
+    /// Largest value that the driver takes for `mtu`, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_mtu: Option<u32>,
+    /// Which port of the card it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<Port>,
+    /// SR-IOV virtual functions that are turned on; `None` where the port can have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_vfs: Option<u32>,
+    /// SR-IOV virtual functions that could be turned on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_vfs: Option<u32>,
+    /// The virtual functions that are turned on, by number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vfs: Vec<VirtualFunction>,
+    /// PCI address of the physical function, if this is a virtual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vf_of: Option<String>,
+    /// Whether it only stands for a function of a card in switch mode (`pf0vf1`).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_representor: bool,
+    /// Bond, bridge or other interface that this one is a member of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub master: Option<String>,
+    /// Interface that this one stands on, as a VLAN on its port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lower: Option<String>,
+    /// Number of the VLAN, of a `vlan`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vlan_id: Option<u16>,
+    /// Whether the machine was booted through it; `None` where nothing says how it was booted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_boot_interface: Option<bool>,
+    /// Whether it is the USB link to the management controller, not a port. Its MAC may be the same on
+    /// every machine of the model.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_bmc_usb: bool,
+}
+
+/// Which port of a card an interface is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Port {
+    /// Number of the port on its device, from 0 (`dev_port`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// Name of the port in its switch, e.g. `p0` (`phys_port_name`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Id of the physical port; the same for all functions of one port (`phys_port_id`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// Id of the switch that the port belongs to (`phys_switch_id`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch_id: Option<String>,
+    /// `twisted_pair`, `fibre`, `direct_attach`, `none`, ….
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connector: Option<String>,
+}
+
+/// What is known of all interfaces together.
+#[derive(Debug, Default)]
+pub(super) struct Overview {
+    pub(super) links: BTreeMap<String, Link>,
+    pub(super) ports: BTreeMap<String, EthtoolPort>,
+    /// Members of bonds by what the bonds list.
+    pub(super) bond_members: BTreeMap<String, String>,
+}
+
+/// Lists every interface but loopback, by name in natural order.
+pub(super) fn interfaces(machine: &Machine) -> Vec<Interface> {
+    let answer = machine.ask(&RouteDump::Links).unwrap_or_default();
+    let links = link::parse(&answer).into_iter().map(|link| (link.name.clone(), link)).collect();
+    let mut overview = Overview { links, ports: ethtool::ports(machine), ..Overview::default() };
+    let names = names(machine, &overview);
+    overview.bond_members = bond_members(machine, &names);
+    let all = names.into_iter().filter(|name| !is_loopback(machine, name, &overview));
+    let mut interfaces: Vec<Interface> =
+        all.map(|name| interface(machine, name, &overview)).collect();
+    sriov::join(&mut interfaces);
+    boot_interface::mark(machine, &mut interfaces);
+    interfaces
+}
+
+/// The names in sysfs and those that netlink lists; `/proc/net/dev` where neither has any.
+fn names(machine: &Machine, overview: &Overview) -> Vec<String> {
+    const CLASS: &str = "sys/class/net";
+    let listed = machine.list(CLASS).into_iter().filter(|name| {
+        let path = format!("{CLASS}/{name}");
+        !NOT_INTERFACES.contains(&name.as_str())
+            && (machine.link(&path).is_some() || machine.is_dir(&path))
+    });
+    let mut names: BTreeSet<String> = listed.chain(overview.links.keys().cloned()).collect();
+    if names.is_empty() {
+        let text = machine.text("proc/net/dev").unwrap_or_default();
+        let lines = text.lines().filter_map(|line| line.rsplit_once(": "));
+        names.extend(
+            lines
+                .map(|(name, _)| name.trim().to_owned())
+                .filter(|name| !name.is_empty() && !name.contains(['|', ' ', '/'])),
+        );
+    }
+    let mut names: Vec<String> = names.into_iter().collect();
+    names.sort_by(|a, b| natural::compare(a, b));
+    names
+}
+
+fn is_loopback(machine: &Machine, name: &str, overview: &Overview) -> bool {
+    const ARPHRD_LOOPBACK: i64 = 772;
+    let flags = overview.links.get(name).map(|link| link.flags & link::FLAG_LOOPBACK != 0);
+    flags.unwrap_or_else(|| {
+        let kind = machine.number(&format!("sys/class/net/{name}/type"));
+        kind.map_or(name == "lo", |kind: i64| kind == ARPHRD_LOOPBACK)
+    })
+}
+
+/// Members by bond, from `bonding/slaves`; older kernels and cut trees have no `master` link.
+fn bond_members(machine: &Machine, names: &[String]) -> BTreeMap<String, String> {
+    let mut members = BTreeMap::new();
+    for bond in names {
+        let slaves = machine.text(&format!("sys/class/net/{bond}/bonding/slaves"));
+        for member in slaves.unwrap_or_default().split_whitespace() {
+            members.insert(member.to_owned(), bond.clone());
+        }
+    }
+    members
+}
+
+fn interface(machine: &Machine, name: String, overview: &Overview) -> Interface {
+    let dir = format!("sys/class/net/{name}");
+    let path = machine.device_path(&dir);
+    let parent = parent::parent(machine, &path);
+    let link = overview.links.get(&name);
+    let evidence = Evidence { name: &name, path: &path, has_device: parent.is_some(), link };
+    let mut interface = Interface {
+        kind: kind::kind(machine, &evidence),
+        current_mac: machine
+            .parse(&format!("{dir}/address"), mac::parse)
+            .flatten()
+            .or(link.and_then(|link| link.mac.clone())),
+        altnames: link.map(|link| link.alternative_names.clone()).unwrap_or_default(),
+        mtu: machine.number(&format!("{dir}/mtu")).or(link.and_then(|link| link.mtu)),
+        max_mtu: link.and_then(|link| link.max_mtu),
+        ..Interface::default()
+    };
+    interface.name = name;
+    facts::fill_state(machine, &dir, overview, &mut interface);
+    facts::fill_relations(machine, &dir, overview, &mut interface);
+    if parent.is_some() {
+        interface.port = facts::port(machine, &dir, overview, &interface.name);
+        interface.is_representor = facts::is_representor(interface.port.as_ref());
+    }
+    facts::fill_device(machine, &dir, parent, &mut interface);
+    interface.permanent_mac = facts::permanent_mac(machine, &dir, link, &interface);
+    interface
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::link::tests::link_message;
+    use crate::sys::netlink::wire::testing::attribute;
+    use crate::testing::{tree, tree_of_bytes};
+
+    const PF: &str = "sys/devices/pci0000:00/0000:3b:00.0";
+
+    /// The files of an interface on a PCI device, besides `extra` in its own folder.
+    fn pci_port(name: &str, device: &str, extra: &[(&str, &str)]) -> Vec<(String, String)> {
+        let up = device.matches('/').count() + 3;
+        let mut files = vec![
+            (format!("sys/class/net/{name}"), format!("-> ../../../{device}/net/{name}")),
+            (format!("{device}/net/{name}/device"), "-> ../..".to_owned()),
+            (format!("{device}/subsystem"), format!("-> {}bus/pci", "../".repeat(up - 4))),
+            (format!("{device}/driver"), "-> ../../../bus/pci/drivers/ixgbe".to_owned()),
+            (format!("{device}/vendor"), "0x8086\n".to_owned()),
+            (format!("{device}/device"), "0x10FB\n".to_owned()),
+        ];
+        files.extend(
+            extra.iter().map(|(file, content)| {
+                (format!("{device}/net/{name}/{file}"), (*content).to_owned())
+            }),
+        );
+        files
+    }
+
+    fn read(files: &[(String, String)]) -> (Vec<Interface>, Machine) {
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
+        let machine = tree(&files);
+        (interfaces(&machine), machine)
+    }
+
+    #[test]
+    fn a_port_without_carrier_has_no_speed_and_that_is_no_problem() {
+        let mac = ("address", "02:00:00:00:00:01\n");
+        let up = [mac, ("speed", "10000\n"), ("carrier", "1\n"), ("duplex", "full\n")];
+        let down = [mac, ("speed", "-1\n"), ("carrier", "0\n"), ("duplex", "unknown\n")];
+        let mut files = pci_port("eno1", "sys/devices/pci0000:00/0000:3b:00.0", &up);
+        files.extend(pci_port("eno2", "sys/devices/pci0000:00/0000:3b:00.1", &down));
+        let (ports, machine) = read(&files);
+        assert_eq!((ports[0].speed_mbit_s, ports[1].speed_mbit_s), (Some(10_000), None));
+        assert_eq!((ports[0].duplex.as_deref(), ports[1].duplex.as_deref()), (Some("full"), None));
+        assert_eq!(ports[1].has_carrier, Some(false));
+        assert_eq!(ports[0].pci_address.as_deref(), Some("0000:3b:00.0"));
+        assert_eq!(ports[0].device_id.as_deref(), Some("10fb"));
+        assert_eq!((ports[0].kind.as_deref(), ports[0].driver.as_deref()), PHYSICAL_IXGBE);
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+
+    const PHYSICAL_IXGBE: (Option<&str>, Option<&str>) = (Some("physical"), Some("ixgbe"));
+
+    #[test]
+    fn loopback_and_the_file_of_the_bonding_driver_are_left_out() {
+        let (ports, _) = read(&[
+            ("sys/class/net/bonding_masters".to_owned(), "bond0\n".to_owned()),
+            ("sys/class/net/lo/type".to_owned(), "772\n".to_owned()),
+            ("sys/class/net/loop-like/type".to_owned(), "1\n".to_owned()),
+        ]);
+        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        assert_eq!(names, ["loop-like"]);
+    }
+
+    #[test]
+    fn a_bond_member_keeps_its_permanent_mac_and_names_its_bond() {
+        let own = [("address", "02:00:00:00:00:99\n"), ("addr_assign_type", "3\n")];
+        let mut files = pci_port("eno1", PF, &own);
+        let kept = ("bonding_slave/perm_hwaddr", "02:00:00:00:00:01\n");
+        files.push((format!("{PF}/net/eno1/{}", kept.0), kept.1.to_owned()));
+        files.push(("sys/class/net/bond0/bonding/slaves".to_owned(), "eno1 eno2\n".to_owned()));
+        let (ports, _) = read(&files);
+        assert_eq!(ports[0].kind.as_deref(), Some("bond"));
+        assert_eq!(ports[1].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
+        assert_eq!(ports[1].current_mac.as_deref(), Some("02:00:00:00:00:99"));
+        assert_eq!(ports[1].master.as_deref(), Some("bond0"));
+    }
+
+    #[test]
+    fn virtual_functions_are_folded_under_their_port_and_listed_once() {
+        let vf = "sys/devices/pci0000:00/0000:3b:10.0";
+        let mut files = pci_port("eno1", PF, &[]);
+        files.extend(pci_port("eno1v0", vf, &[]));
+        for (path, content) in [
+            (format!("{PF}/sriov_totalvfs"), "63\n"),
+            (format!("{PF}/sriov_numvfs"), "2\n"),
+            (format!("{PF}/virtfn0"), "-> ../0000:3b:10.0"),
+            (format!("{PF}/virtfn1"), "-> ../0000:3b:10.2"),
+            (format!("{vf}/physfn"), "-> ../0000:3b:00.0"),
+        ] {
+            files.push((path, content.to_owned()));
+        }
+        let (ports, _) = read(&files);
+        assert_eq!((ports[0].n_vfs, ports[0].max_vfs, ports.len()), (Some(2), Some(63), 2));
+        assert_eq!(ports[0].vfs[0].interfaces, ["eno1v0"]);
+        assert_eq!(ports[0].vfs[1].pci_address, "0000:3b:10.2");
+        assert_eq!(ports[1].vf_of.as_deref(), Some("0000:3b:00.0"));
+    }
+
+    #[test]
+    fn the_usb_link_to_a_bmc_is_marked_and_has_no_pci_address() {
+        let usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1";
+        let dir = format!("{usb}/1-1:1.0");
+        let (ports, _) = read(&[
+            ("sys/class/net/usb0".to_owned(), format!("-> ../../../{dir}/net/usb0")),
+            (format!("{dir}/net/usb0/device"), "-> ../..".to_owned()),
+            (format!("{dir}/subsystem"), "-> ../../../../../../../bus/usb".to_owned()),
+            (format!("{dir}/uevent"), "DRIVER=cdc_ether\n".to_owned()),
+            (format!("{usb}/idVendor"), "046b\n".to_owned()),
+            (format!("{usb}/idProduct"), "ffb0\n".to_owned()),
+        ]);
+        assert!(ports[0].is_bmc_usb);
+        assert_eq!((ports[0].bus.as_deref(), &ports[0].pci_address), (Some("usb"), &None));
+        assert_eq!(ports[0].device_id.as_deref(), Some("ffb0"));
+    }
+
+    #[test]
+    fn netlink_adds_what_sysfs_lacks_and_links_of_its_own() {
+        let dump = [
+            link_message(2, 1, &[attribute(3, b"eno1\0"), attribute(54, &[2, 0, 0, 0, 0, 1])]),
+            link_message(
+                3,
+                0,
+                &[attribute(3, b"veth1\0"), attribute(18, &attribute(1, b"veth\0"))],
+            ),
+            link_message(1, 8, &[attribute(3, b"lo\0")]),
+        ];
+        let files = pci_port("eno1", PF, &[("address", "02:00:00:00:00:99\n")]);
+        let mut files: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, content)| (path.as_str(), content.as_bytes())).collect();
+        let dump = dump.concat();
+        files.push(("kernel/rtnetlink/link", &dump));
+        let ports = interfaces(&tree_of_bytes(&files));
+        let kinds: Vec<Option<&str>> = ports.iter().map(|port| port.kind.as_deref()).collect();
+        assert_eq!(kinds, [Some("physical"), Some("veth")]);
+        assert_eq!(ports[0].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
+    }
+
+    #[test]
+    fn damaged_files_cost_only_their_own_facts_and_are_problems() {
+        let bad =
+            [("speed", "25G\n"), ("mtu", "\u{0}"), ("address", "nonsense\n"), ("carrier", "x")];
+        let (ports, machine) = read(&pci_port("eno1", PF, &bad));
+        assert_eq!(
+            (ports[0].speed_mbit_s, ports[0].mtu, &ports[0].current_mac),
+            (None, None, &None)
+        );
+        assert_eq!(ports[0].driver.as_deref(), Some("ixgbe"));
+        let problems = machine.problems();
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert!(problems.iter().any(|problem| problem.found == "\"25G\""));
+    }
+}
