@@ -19,6 +19,7 @@ mod at;
 mod data_url;
 mod disks;
 mod findings;
+mod place;
 mod schema;
 mod source;
 mod storage;

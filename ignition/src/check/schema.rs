@@ -1,14 +1,14 @@
 //! From bytes to a typed config of a known version, with a path for every value of a wrong type.
 //!
-//! `ignition-config` compares the version exactly and reports unused keys. Its errors carry a line and
-//! a column but no path, so a config that it refuses is read once more to find the path.
+//! The types of each version are those of `ignition-config`. Their errors carry a line and a column,
+//! from which [`path_at`] finds the path. What a config has and its typed form has not is an unknown key.
 
-use ignition_config::{Config, v3_0, v3_1, v3_2, v3_3, v3_4, v3_5, v3_6};
-use serde::Deserialize;
+use ignition_config::{v3_0, v3_1, v3_2, v3_3, v3_4, v3_5, v3_6};
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use serde_path_to_error::Segment;
 
+use super::place::path_at;
 use super::{Code, Refusal, Warning};
 use crate::text::shown;
 
@@ -39,25 +39,60 @@ struct HeadIgnition {
     version: Option<String>,
 }
 
+/// At most so many unknown keys are named.
+const MAX_WARNINGS: usize = 50;
+
 pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
     refuse_other_formats(bytes)?;
     let version = version(bytes)?;
     let minor = minor(&version)?;
-    let (config, unused) = match Config::parse_slice(bytes) {
-        Ok(parsed) => parsed,
-        Err(err) => return Err(explain(bytes, minor, &err)),
-    };
-    let config = serde_json::to_value(&config).map_err(|err| invalid("$", err.to_string()))?;
-    let raw = serde_json::from_slice(bytes).map_err(|err| invalid("$", cut(&err.to_string())))?;
+    let config = typed(bytes, minor).map_err(|err| at_path(bytes, &err))?;
+    let raw = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
     refuse_lists_for_objects(&raw, &config, "$")?;
-    let message = "unknown key";
-    let warnings = unused
-        .iter()
-        .take(50)
-        .map(|warning| warning.to_string().replacen("unused key: ", "", 1))
-        .map(|path| Warning { path: cut(&path), message: message.to_owned() })
-        .collect();
+    let mut warnings = Vec::new();
+    unknown_keys(&raw, &config, "$", &mut warnings);
     Ok(Parsed { version, minor, config, warnings })
+}
+
+/// The config through the types of its version and back.
+fn typed(bytes: &[u8], minor: u64) -> Result<Value, serde_json::Error> {
+    fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<Value, serde_json::Error> {
+        serde_json::from_slice::<T>(bytes).and_then(|config| serde_json::to_value(&config))
+    }
+    match minor {
+        0 => read::<v3_0::Config>(bytes),
+        1 => read::<v3_1::Config>(bytes),
+        2 => read::<v3_2::Config>(bytes),
+        3 => read::<v3_3::Config>(bytes),
+        4 => read::<v3_4::Config>(bytes),
+        5 => read::<v3_5::Config>(bytes),
+        _ => read::<v3_6::Config>(bytes),
+    }
+}
+
+/// Lists the keys that no type of the version reads; a key with the value null means nothing.
+fn unknown_keys(raw: &Value, typed: &Value, path: &str, warnings: &mut Vec<Warning>) {
+    let below = |key: &str| format!("{path}.{key}");
+    match (raw, typed) {
+        (Value::Object(raw), Value::Object(typed)) => {
+            for (key, value) in raw.iter().filter(|(_, value)| !value.is_null()) {
+                match typed.get(key) {
+                    Some(typed) => unknown_keys(value, typed, &below(key), warnings),
+                    None if warnings.len() < MAX_WARNINGS => warnings.push(Warning {
+                        path: cut(&below(key)),
+                        message: "unknown key".to_owned(),
+                    }),
+                    None => {}
+                }
+            }
+        }
+        (Value::Array(raw), Value::Array(typed)) => {
+            for (index, (raw, typed)) in raw.iter().zip(typed).enumerate() {
+                unknown_keys(raw, typed, &below(&index.to_string()), warnings);
+            }
+        }
+        _ => {}
+    }
 }
 
 fn invalid(path: &str, found: impl Into<String>) -> Refusal {
@@ -84,11 +119,7 @@ fn refuse_other_formats(bytes: &[u8]) -> Result<(), Refusal> {
 
 fn version(bytes: &[u8]) -> Result<String, Refusal> {
     let refuse = |path, found| Err(Refusal::new(Code::Version, path, found, EXPECTED_VERSION));
-    let json = &mut serde_json::Deserializer::from_slice(bytes);
-    let head: Head = match serde_path_to_error::deserialize(json) {
-        Ok(head) => head,
-        Err(err) => return Err(at_path(&err)),
-    };
+    let head: Head = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
     if head.version_1.is_some() {
         return refuse("$.ignitionVersion", "a config of Ignition 0.x".to_owned());
     }
@@ -141,36 +172,11 @@ fn refuse_lists_for_objects(raw: &Value, typed: &Value, path: &str) -> Result<()
     }
 }
 
-/// Finds the path of the value that has the wrong type.
-fn explain(bytes: &[u8], minor: u64, err: &ignition_config::Error) -> Refusal {
-    fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<Refusal> {
-        let json = &mut serde_json::Deserializer::from_slice(bytes);
-        serde_path_to_error::deserialize::<_, T>(json).err().map(|err| at_path(&err))
-    }
-    let found = match minor {
-        0 => read::<v3_0::Config>(bytes),
-        1 => read::<v3_1::Config>(bytes),
-        2 => read::<v3_2::Config>(bytes),
-        3 => read::<v3_3::Config>(bytes),
-        4 => read::<v3_4::Config>(bytes),
-        5 => read::<v3_5::Config>(bytes),
-        _ => read::<v3_6::Config>(bytes),
-    };
-    found.unwrap_or_else(|| invalid("$", cut(&err.to_string())))
-}
-
 /// Turns serde's «invalid type: string "x", expected i64 at line 1 column 7» into found and expected.
-fn at_path(err: &serde_path_to_error::Error<serde_json::Error>) -> Refusal {
-    let parts = err.path().iter().map(|segment| match segment {
-        Segment::Seq { index } => format!(".{index}"),
-        Segment::Map { key } => format!(".{key}"),
-        Segment::Enum { variant } => format!(".{variant}"),
-        Segment::Unknown => String::new(),
-    });
-    let path = format!("${}", parts.collect::<String>());
-    let inner = err.inner();
-    let whole = inner.to_string();
-    let place = format!(" at line {} column {}", inner.line(), inner.column());
+fn at_path(bytes: &[u8], err: &serde_json::Error) -> Refusal {
+    let path = path_at(bytes, err.line(), err.column());
+    let whole = err.to_string();
+    let place = format!(" at line {} column {}", err.line(), err.column());
     let text = whole.strip_suffix(&place).unwrap_or(&whole);
     if let Some((found, expected)) = text.split_once(", expected ") {
         let found = found.replacen("invalid type: ", "", 1).replacen("invalid value: ", "", 1);
@@ -181,8 +187,9 @@ fn at_path(err: &serde_path_to_error::Error<serde_json::Error>) -> Refusal {
         return Refusal::new(Code::Invalid, &cut(&format!("{path}.{field}")), "missing", "a value");
     }
     if let Some(field) = text.strip_prefix("duplicate field `").and_then(field) {
-        let path = cut(&format!("{path}.{field}"));
-        return Refusal::new(Code::Invalid, &path, "there for the second time", "it once");
+        let path =
+            if path.ends_with(&format!(".{field}")) { path } else { format!("{path}.{field}") };
+        return Refusal::new(Code::Invalid, &cut(&path), "there for the second time", "it once");
     }
     let found = format!("broken{place}: {}", cut(text));
     Refusal::new(Code::Invalid, &cut(&path), found, "JSON")
