@@ -12,7 +12,7 @@ recipe_of() {
     tree) echo tree.sh ;;
     live) echo kernel.sh tree.sh installer.sh live.sh modules.sh system.sh dracut/*/* units/live/* ;;
     disk) echo kernel.sh tree.sh disk.sh modules.sh system.sh gpt.py dracut/*/* units/disk/* ;;
-    tiny) echo kernel.sh tree.sh tiny.sh modules.sh tiny-init tiny-dhcp ;;
+    tiny) echo kernel.sh tiny.sh modules.sh tiny-init tiny-dhcp ;;
   esac
 }
 

@@ -30,6 +30,7 @@ build_initramfs() {
   cp -r "dracut/40$glue" "$root/usr/lib/dracut/modules.d/"
   # Ignition's module asks for dracut's network; the glue of the live system brings a smaller one.
   sed -i 's/echo qemu systemd url-lib network/echo systemd/' "$root/usr/lib/dracut/modules.d/30ignition/module-setup.sh"
+  rm -rf "$root"/usr/lib/dracut/modules.d/*{network,ifcfg,url-lib,cms,qemu-net}* "$root"/etc/dracut.conf.d/*ifcfg*
   for dir in proc sys dev; do mount --rbind --make-rslave "/$dir" "$root/$dir"; done
   # shellcheck disable=SC2086 # a list of names
   chroot "$root" dracut --force --no-hostonly --no-hostonly-cmdline --quiet --strip --zstd --kver "$KERNEL_VERSION" \

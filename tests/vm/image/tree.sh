@@ -5,7 +5,7 @@ need_root tree
 packages=(
   systemd systemd-sysv udev dbus kmod util-linux util-linux-extra e2fsprogs dosfstools xfsprogs fdisk gdisk dmsetup
   network-manager iproute2 curl ca-certificates libssl3 busybox
-  dracut dracut-network ignition cpio zstd
+  dracut ignition cpio zstd
 )
 apt_update
 root=$(mktemp -d "$CACHE/build.XXXXXX")
