@@ -14,7 +14,7 @@ unpack_system "$root" "$modules"
 build_initramfs "$root" ignition-disk "$work/initramfs.img"
 slim "$root"
 # The installed system needs no network and no package manager to show that Ignition was there.
-rm -rf "$root"/usr/sbin/NetworkManager "$root"/usr/lib/NetworkManager "$root"/etc/systemd/system/*/NetworkManager* "$root"/usr/lib/systemd/system/NetworkManager* \
+rm -rf "$root"/usr/sbin/NetworkManager "$root"/usr/lib/NetworkManager "$root"/etc/systemd/system/{*/NetworkManager*,dbus-org.freedesktop.nm-dispatcher.service} "$root"/usr/lib/systemd/system/NetworkManager* \
   "$root"/usr/bin/nm* "$root"/usr/bin/perl* "$root"/usr/bin/{apt,dpkg}* "$root"/usr/lib/apt "$root"/usr/lib/udev/{hwdb.bin,hwdb.d} "$root"/usr/lib/x86_64-linux-gnu/libapt* \
   "$root"/usr/lib/x86_64-linux-gnu/libicu* "$root"/usr/bin/curl "$root"/etc/udev/hwdb.bin
 install -m644 units/disk/*.service "$root/usr/lib/systemd/system/"

@@ -15,7 +15,7 @@ unpack_system() {
   chmod 755 "$root/usr/sbin/setfiles"
   # Units that cost time in a test, or would ask at the console on a first boot.
   for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service fstrim.timer \
-    systemd-firstboot.service systemd-pstore.service getty@tty1.service wpa_supplicant.service ModemManager.service; do
+    systemd-firstboot.service systemd-pstore.service systemd-binfmt.service proc-sys-fs-binfmt_misc.automount getty@tty1.service wpa_supplicant.service ModemManager.service; do
     ln -sfn /dev/null "$root/etc/systemd/system/$unit"
   done
   ln -sfn /lib/systemd/system/multi-user.target "$root/etc/systemd/system/default.target"
@@ -45,6 +45,6 @@ build_initramfs() {
 
 # slim ROOT: takes out what neither system runs once its initramfs is built.
 slim() {
-  rm -rf "$1"/usr/lib/dracut "$1"/usr/lib/x86_64-linux-gnu/perl* "$1"/usr/share/perl* "$1"/usr/lib/python3* "$1"/usr/share/i18n \
+  rm -rf "$1"/usr/lib/dracut "$1"/usr/lib/systemd/system/{,*.wants/}dracut-* "$1"/usr/lib/x86_64-linux-gnu/perl* "$1"/usr/share/perl* "$1"/usr/lib/python3* "$1"/usr/share/i18n \
     "$1"/var/lib/dpkg/info "$1"/var/cache/* "$1"/var/lib/apt/* "$1"/usr/share/{doc,man,locale,zoneinfo,bash-completion} "$1"/usr/bin/ignition-validate
 }

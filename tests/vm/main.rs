@@ -1,0 +1,12 @@
+//! Tests that boot virtual machines. `cargo test` leaves them out; `cargo test --test vm` runs them (see tests/vm/README.md).
+
+mod artifacts;
+mod boot;
+mod console;
+mod cpio;
+mod guest;
+mod machine;
+mod qmp;
+mod smbios;
+
+mod harness;
