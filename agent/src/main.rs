@@ -1,3 +1,64 @@
-//! `run-coreos-installer`: the command line of the agent.
+//! `run-coreos-installer`: reads the options, runs the command, ends with its exit status.
 
-fn main() {}
+use std::ffi::OsString;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use run_coreos_installer::config::{Configuration, Failure, Sources, configure};
+use run_coreos_installer::{commands, log, output};
+
+/// Exit status of a usage or configuration error.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let may_install = !std::io::stdin().is_terminal();
+    let sources = match Sources::read(named_config(&words).as_deref()) {
+        Ok(sources) => sources,
+        Err(error) => return usage_error(&error),
+    };
+    match configure(&words, &sources, may_install) {
+        Ok(configuration) => run(&configuration),
+        Err(Failure::Usage(error)) => {
+            error.print().ok();
+            ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
+        }
+        Err(Failure::Source(error)) => usage_error(&error),
+    }
+}
+
+fn run(configuration: &Configuration) -> ExitCode {
+    log::start(configuration.cli.common.log_level);
+    for warning in &configuration.warnings {
+        tracing::warn!("{warning}");
+    }
+    match commands::run(configuration) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+fn usage_error(error: &anyhow::Error) -> ExitCode {
+    log::start(run_coreos_installer::cli::LogLevel::Info);
+    tracing::error!("{error:#}");
+    output::print("").ok();
+    ExitCode::from(USAGE)
+}
+
+/// The configuration file that the command line or the environment names.
+fn named_config(words: &[OsString]) -> Option<PathBuf> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word == "--config" {
+            return words.next().map(PathBuf::from);
+        }
+        if let Some(path) = word.to_str().and_then(|word| word.strip_prefix("--config=")) {
+            return Some(PathBuf::from(path));
+        }
+    }
+    std::env::var_os("RCI_CONFIG").map(PathBuf::from)
+}

@@ -1,1 +1,41 @@
-//! Reads what hardware a machine has.
+//! Reads what hardware a machine has: sysfs, procfs, SMBIOS, netlink and ioctl, never another program.
+//!
+//! ```text
+//! kernel → Machine (all I/O) → parse_… (pure) → a domain's types → Inventory → findings
+//! ```
+//!
+//! One domain is one file or folder: its types, one public function, its readers and parsers, its
+//! tests. [`collect::COLLECTORS`] lists them; each runs on its own thread with its own deadline and
+//! panic guard. A probe never fails: what is absent is `None`, what cannot be read is a
+//! [`machine::Problem`].
+
+pub mod collect;
+pub mod machine;
+pub mod sys;
+
+pub mod ancestors;
+pub mod cpuset;
+pub mod natural;
+pub mod udev;
+
+pub mod smbios;
+
+pub mod cpu;
+pub mod memory;
+pub mod topology;
+
+pub mod block;
+pub mod network;
+
+pub mod gpu;
+pub mod pci;
+pub mod usb;
+
+pub mod bmc;
+pub mod devices;
+pub mod dmi;
+pub mod firmware;
+pub mod os;
+
+pub mod findings;
+pub mod identity;

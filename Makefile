@@ -1,0 +1,70 @@
+# run-coreos-installer: `make demo` shows it, `make test` proves it. `make help` lists the rest.
+
+SHELL := /bin/bash -eo pipefail
+CARGO ?= cargo
+CACHE := $(or $(RCI_CACHE),$(XDG_CACHE_HOME),$(HOME)/.cache)$(if $(RCI_CACHE),,/run-coreos-installer)
+HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+ARCH := $(firstword $(subst -, ,$(HOST)))
+SYSROOT := $(shell rustc --print sysroot)
+
+# The musl target where its standard library is at hand, else static-pie glibc: both run anywhere.
+MUSL := $(ARCH)-unknown-linux-musl
+GNU := $(ARCH)-unknown-linux-gnu
+STATIC_TARGET ?= $(if $(wildcard $(SYSROOT)/lib/rustlib/$(MUSL)),$(MUSL),$(GNU))
+STATIC_FLAGS := $(if $(findstring musl,$(STATIC_TARGET)),-C relocation-model=static,-C target-feature=+crt-static)
+STATIC := target/$(STATIC_TARGET)/release/run-coreos-installer
+
+export PATH := $(PATH):$(CACHE)/cargo-deny-0.20.2/bin
+export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
+
+.PHONY: help
+help: ## List what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+.PHONY: setup
+setup: ## Install what the other targets need (root), or print the line that does
+	@tests/setup.sh
+
+.PHONY: demo
+demo: static ## Boot a bare virtual machine and install it before your eyes
+	@tests/setup.sh build
+	$(CARGO) build --release -p lab-vim
+	$(CARGO) test -q --test demo -- --nocapture
+
+.PHONY: test
+test: quick vm ## Everything: unit, replay, integration and virtual machine tests
+
+.PHONY: quick
+quick: ## All tests without virtual machines
+	@tests/setup.sh build
+	RCI_REQUIRE_TOOLS=1 $(CARGO) test -q --workspace --exclude run-coreos-installer
+	RCI_REQUIRE_TOOLS=1 $(CARGO) test -q -p run-coreos-installer --lib --bins --test main --test job
+
+.PHONY: vm
+vm: static ## The virtual machine tests alone
+	$(CARGO) build --release -p lab-vim
+	$(CARGO) test -q --test vm -- --nocapture --test-threads=1
+
+.PHONY: static
+static: $(STATIC) ## The static binary
+	@file -b $(STATIC) | cut -c1-120
+	@printf '%s: %s bytes, %s with gzip -9\n' $(STATIC) "$$(stat -c %s $(STATIC))" "$$(gzip -9c $(STATIC) | wc -c)"
+
+.PHONY: $(STATIC)
+$(STATIC):
+	@tests/setup.sh build
+	RUSTFLAGS="$(STATIC_FLAGS)" $(CARGO) build --release --locked -p run-coreos-installer --target $(STATIC_TARGET)
+
+.PHONY: check
+check: ## Formatting, lints, docs, licences, scripts and units
+	@tests/setup.sh
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy -q --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --workspace --no-deps --locked
+	cargo-deny --log-level error check licenses bans sources
+	git ls-files | xargs grep -lE '^#!.*\b(ba)?sh' | grep -v '\.md$$' | xargs shellcheck -x
+	tests/verify-units.sh
+
+.PHONY: bench
+bench: static ## Cost of a report beside other tools, in one run
+	tests/bench.sh

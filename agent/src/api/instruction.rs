@@ -1,0 +1,369 @@
+//! What the VIM tells a node to do: `Instruction` of VIM API v1, and how its JSON is read.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{API_VERSION, Code, is_node_id};
+
+/// What the VIM tells a node to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Instruction {
+    /// Version of the API: `1`.
+    #[schemars(extend("const" = "1"))]
+    pub api_version: String,
+    /// Name of this instruction; events and the result carry it back.
+    #[schemars(length(min = 1, max = 128))]
+    pub request_id: String,
+    /// The name under which the VIM knows the node, where it is not the one that the report gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^[A-Za-z0-9._:-]{1,128}$"))]
+    pub node_id: Option<String>,
+    /// What to do.
+    pub action: Action,
+    /// Why, for a person; shown on the node's console.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// `wait`, `reinspect`: seconds until the node asks or reports again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u64>,
+    /// `install`: what to write and where. `reignite`: the Ignition config. Absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub install: Option<Install>,
+}
+
+/// What a node can be told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Write the disk, prove the result, reboot.
+    Install,
+    /// Ask again after `retry_after_s`.
+    Wait,
+    /// Read the hardware again, post a new report.
+    Reinspect,
+    /// Reboot without touching a disk.
+    Reboot,
+    /// Switch the machine off without touching a disk.
+    Poweroff,
+    /// Do nothing more and stay up, so that a person can look.
+    Stop,
+    /// Give the installed system a new Ignition config, to be applied at its next boot.
+    Reignite,
+}
+
+impl Action {
+    /// Every action, in the order of the documentation.
+    pub const ALL: [Self; 7] = [
+        Self::Install,
+        Self::Wait,
+        Self::Reinspect,
+        Self::Reboot,
+        Self::Poweroff,
+        Self::Stop,
+        Self::Reignite,
+    ];
+
+    /// The action as the API spells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Wait => "wait",
+            Self::Reinspect => "reinspect",
+            Self::Reboot => "reboot",
+            Self::Poweroff => "poweroff",
+            Self::Stop => "stop",
+            Self::Reignite => "reignite",
+        }
+    }
+}
+
+/// What to write and where.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Install {
+    /// The Ignition config that the installed system applies at its first boot.
+    pub ignition: IgnitionSource,
+    /// The operating system image; absent: the live image's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<ImageSource>,
+    /// Which disk to write; absent: the only eligible one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskChoice>,
+    /// What the chosen disk must be; anything else stops the install.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Expect>,
+    /// Kernel arguments added to the installed system.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub append_kargs: Vec<String>,
+    /// Kernel arguments removed from the installed system.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub delete_kargs: Vec<String>,
+    /// Ignition platform id of the installed system, e.g. `metal`; absent: the image's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub platform: Option<String>,
+    /// Consoles of the installed system, e.g. `ttyS0,115200n8`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub console: Vec<String>,
+    /// Whether the live system's network profiles are copied to the installed system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy_network: Option<bool>,
+    /// Kernel arguments of the first boot only; absent: what coreos-installer chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub firstboot_args: Option<String>,
+    /// Partitions to keep, by label (shell pattern).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub save_partlabel: Vec<String>,
+    /// Partitions to keep, by number or range: `5`, `5-7`, `5-`, `-7`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub save_partindex: Vec<String>,
+    /// Findings of which severity stop the install; absent: `critical`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_on: Option<BlockOn>,
+}
+
+/// Where the Ignition config is: exactly one of `url` and `inline`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("oneOf" = [{"required": ["url"]}, {"required": ["inline"]}]))]
+pub struct IgnitionSource {
+    /// `http` or `https` address of the config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The config itself, as exact JSON text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inline: Option<String>,
+    /// `sha512-` and 128 or `sha256-` and 64 hexadecimal digits: digest of the bytes as given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^(sha512-[0-9A-Fa-f]{128}|sha256-[0-9A-Fa-f]{64})$"))]
+    pub hash: Option<String>,
+}
+
+/// The operating system image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ImageSource {
+    /// `http` or `https` address of a raw disk image; xz, gzip and zstd are recognised.
+    pub url: String,
+    /// Whether no signature is asked for; absent: `URL.sig` must be there and good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub insecure: Option<bool>,
+    /// Digest of the image as downloaded, as in `ignition.hash`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^(sha512-[0-9A-Fa-f]{128}|sha256-[0-9A-Fa-f]{64})$"))]
+    pub hash: Option<String>,
+    /// Size on disk in bytes; a smaller disk is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncompressed_bytes: Option<u64>,
+    /// Sector size that the image is made for in bytes, 512 or 4096; another disk is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = [512, 4096, null]))]
+    pub sector_bytes: Option<u64>,
+}
+
+/// Which disk to write: at most one of `device` and `hints`; neither: the only eligible one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("not" = {"required": ["device", "hints"]}))]
+pub struct DiskChoice {
+    /// A path below `/dev`: a kernel name, or better `/dev/disk/by-id/…`, `/dev/disk/by-path/…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Root device hints with the keys of Ironic (`size`, `wwn`, `by_path`, …, operators allowed)
+    /// or of Metal3 (`deviceName`, `minSizeGigabytes`, …); all must match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hints: Option<Map<String, Value>>,
+    /// What to do when several eligible disks match; absent: `refuse`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_several: Option<IfSeveral>,
+}
+
+/// How to choose among several disks that match.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IfSeveral {
+    /// Install nothing.
+    #[default]
+    Refuse,
+    /// The smallest one; refused if two are equally small.
+    Smallest,
+    /// The largest one; refused if two are equally large.
+    Largest,
+    /// The first one in the order of the report.
+    First,
+}
+
+/// What the chosen disk must be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Expect {
+    /// Serial number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// World wide name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wwn: Option<String>,
+    /// Size in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+/// Findings of which severity stop an install.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockOn {
+    /// Critical ones.
+    #[default]
+    Critical,
+    /// Warnings and critical ones.
+    Warning,
+    /// None.
+    Never,
+}
+
+/// An answer that is not obeyed, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Stable code.
+    pub code: Code,
+    /// What was found and what was expected.
+    pub message: String,
+    /// The instruction's name, if that much could be read.
+    pub request_id: Option<String>,
+}
+
+/// Reads an instruction; keys that nothing reads come back as warnings.
+///
+/// # Errors
+/// - `INSTRUCTION_INVALID`: not JSON, a key of the wrong type, a version other than 1, or a key
+///   that the action needs is not there.
+/// - `ACTION_UNKNOWN`: the action is none of [`Action::ALL`].
+pub fn parse_instruction(bytes: &[u8]) -> Result<(Instruction, Vec<String>), Refusal> {
+    let invalid = |message: String, request_id: Option<String>| Refusal {
+        code: Code::InstructionInvalid,
+        message,
+        request_id,
+    };
+    let value: Value = serde_json::from_slice(bytes)
+        .map_err(|err| invalid(format!("the instruction is not JSON: {err}"), None))?;
+    let request_id = value
+        .get("request_id")
+        .and_then(Value::as_str)
+        .map(|id| id.chars().take(128).collect::<String>());
+    if let Some(action) = value.get("action").and_then(Value::as_str)
+        && !Action::ALL.iter().any(|known| known.as_str() == action)
+    {
+        let shown: String = action.chars().take(64).collect();
+        return Err(Refusal {
+            code: Code::ActionUnknown,
+            message: format!(
+                "the instruction's action is {shown:?}, expected one of {}",
+                Action::ALL.map(Action::as_str).join(", ")
+            ),
+            request_id,
+        });
+    }
+    let mut warnings = Vec::new();
+    let instruction: Instruction = serde_ignored::deserialize(&value, |path| {
+        if warnings.len() < 32 {
+            warnings.push(format!("unknown key {path} in the instruction"));
+        }
+    })
+    .map_err(|err| invalid(format!("the instruction: {err}"), request_id.clone()))?;
+    check(&instruction).map_err(|message| invalid(message, request_id))?;
+    Ok((instruction, warnings))
+}
+
+/// Checks what the types alone do not say.
+fn check(instruction: &Instruction) -> Result<(), String> {
+    if instruction.api_version != API_VERSION {
+        return Err(format!(
+            "the instruction's api_version is {:?}, expected {API_VERSION:?}",
+            instruction.api_version
+        ));
+    }
+    if !(1..=128).contains(&instruction.request_id.chars().count()) {
+        return Err("the instruction's request_id is empty or longer than 128".into());
+    }
+    if let Some(id) = &instruction.node_id
+        && !is_node_id(id)
+    {
+        return Err(format!(
+            "the instruction's node_id is {id:?}, expected {}",
+            super::NODE_ID_PATTERN
+        ));
+    }
+    let Some(install) = &instruction.install else {
+        return match instruction.action {
+            Action::Install | Action::Reignite => Err(format!(
+                "the instruction's action is {}, but it has no install",
+                instruction.action.as_str()
+            )),
+            _ => Ok(()),
+        };
+    };
+    if install.ignition.url.is_some() == install.ignition.inline.is_some() {
+        return Err("install.ignition needs exactly one of url and inline".into());
+    }
+    if let Some(disk) = &install.disk
+        && disk.device.is_some()
+        && disk.hints.is_some()
+    {
+        return Err("install.disk has both device and hints, expected one of them".into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn install(extra: &str) -> String {
+        format!(
+            r#"{{"api_version":"1","request_id":"r1","action":"install",
+                "install":{{"ignition":{{"inline":"{{}}"}}{extra}}}}}"#
+        )
+    }
+
+    #[test]
+    fn the_smallest_install_instruction_is_read() {
+        let (instruction, warnings) = parse_instruction(install("").as_bytes()).unwrap();
+        assert_eq!(instruction.action, Action::Install);
+        assert_eq!(instruction.install.unwrap().ignition.inline.as_deref(), Some("{}"));
+        assert!(warnings.is_empty());
+    }
+
+    #[test]
+    fn an_unknown_key_is_a_warning_with_its_path() {
+        let (_, warnings) = parse_instruction(install(r#","disc":{}"#).as_bytes()).unwrap();
+        assert_eq!(warnings, ["unknown key install.?.disc in the instruction"]);
+    }
+
+    #[test]
+    fn an_unknown_action_is_refused_by_name() {
+        let refusal =
+            parse_instruction(br#"{"api_version":"1","request_id":"r9","action":"explode"}"#)
+                .unwrap_err();
+        assert_eq!(refusal.code, Code::ActionUnknown);
+        assert_eq!(refusal.request_id.as_deref(), Some("r9"));
+        assert!(refusal.message.contains("\"explode\""), "{}", refusal.message);
+    }
+
+    #[test]
+    fn malformed_instructions_are_refused() {
+        for text in [
+            "",
+            "[]",
+            "null",
+            "<html>",
+            r#"{"action":"wait"}"#,
+            r#"{"api_version":"2","request_id":"r","action":"wait"}"#,
+            r#"{"api_version":"1","request_id":"","action":"wait"}"#,
+            r#"{"api_version":"1","request_id":"r","action":"wait","retry_after_s":-1}"#,
+            r#"{"api_version":"1","request_id":"r","action":"wait","node_id":"a/b"}"#,
+            r#"{"api_version":"1","request_id":"r","action":"install"}"#,
+            r#"{"api_version":"1","request_id":"r","action":7}"#,
+            &install(r#","disk":{"device":"/dev/a","hints":{}}"#),
+            &"[".repeat(100_000),
+        ] {
+            let refusal = parse_instruction(text.as_bytes()).unwrap_err();
+            assert_eq!(refusal.code, Code::InstructionInvalid, "{text:.80}");
+        }
+    }
+}

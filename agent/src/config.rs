@@ -1,0 +1,428 @@
+//! Where options come from: configuration file, kernel arguments, environment, command line.
+//!
+//! The weaker sources are turned into command-line words and parsed by the same parser, so that
+//! every option has one meaning and one check wherever it is written.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _};
+
+use crate::cli::Cli;
+
+/// The configuration file that is read if none is named.
+pub const DEFAULT_FILE: &str = "/etc/run-coreos-installer.yaml";
+
+/// Largest configuration file.
+const LIMIT_BYTES: u64 = 1 << 20;
+
+/// The sources beside the command line, read before it is understood.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// Content of the configuration file by option name, and the file's name.
+    pub file: BTreeMap<String, String>,
+    /// The name of the configuration file, for messages.
+    pub file_name: String,
+    /// The kernel's command line.
+    pub kernel: String,
+    /// Environment variables that begin with `RCI_`.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Where the value of an option came from, strongest last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// This configuration file.
+    File(String),
+    /// This kernel argument.
+    KernelArgument(String),
+    /// This environment variable.
+    Environment(String),
+    /// The command line.
+    CommandLine,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => write!(f, "default"),
+            Origin::File(name) => write!(f, "configuration file {name}"),
+            Origin::KernelArgument(name) => write!(f, "kernel argument {name}"),
+            Origin::Environment(name) => write!(f, "environment variable {name}"),
+            Origin::CommandLine => write!(f, "command line"),
+        }
+    }
+}
+
+/// One option with its value and where it came from, for `--print-config`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The option's name without dashes in front.
+    pub name: String,
+    /// Its value; `None` if it is not set.
+    pub value: Option<String>,
+    /// Where the value came from.
+    pub origin: Origin,
+}
+
+/// The command line with all sources applied.
+#[derive(Debug)]
+pub struct Configuration {
+    /// What to do, and how.
+    pub cli: Cli,
+    /// Every option of the command with its origin.
+    pub settings: Vec<Setting>,
+    /// What was set and means nothing, e.g. a misspelt kernel argument.
+    pub warnings: Vec<String>,
+}
+
+/// Why there is no configuration.
+#[derive(Debug)]
+pub enum Failure {
+    /// clap's own message: help, version or a usage error.
+    Usage(clap::Error),
+    /// A source is damaged or names what there is not.
+    Source(anyhow::Error),
+}
+
+/// Applies all sources to the words of the command line.
+///
+/// Without a command, `install` is taken if a VIM is configured and `may_install` (standard input
+/// is no terminal).
+///
+/// # Errors
+/// [`Failure::Usage`] with clap's message, [`Failure::Source`] for the configuration file.
+pub fn configure(
+    words: &[OsString],
+    sources: &Sources,
+    may_install: bool,
+) -> Result<Configuration, Failure> {
+    let mut words = words.to_vec();
+    let mut command = Cli::command();
+    command.build();
+    let mut matches = command.clone().try_get_matches_from(&words).map_err(Failure::Usage)?;
+    if matches.subcommand_name().is_none() && may_install && sources.names("vim") {
+        words.push("install".into());
+        matches = command.clone().try_get_matches_from(&words).map_err(Failure::Usage)?;
+    }
+    let Some((name, inner)) = matches.subcommand() else {
+        let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
+        return Ok(Configuration { cli, settings: Vec::new(), warnings: Vec::new() });
+    };
+    let known = command.find_subcommand(name).map(options).unwrap_or_default();
+    let all: Vec<String> = command.get_subcommands().flat_map(options).map(|o| o.name).collect();
+    sources.check_file(&all).map_err(Failure::Source)?;
+    let warnings = sources.unknown(&all);
+    let settings: Vec<Setting> = known.iter().map(|o| sources.setting(o, inner)).collect();
+    words.extend(settings.iter().zip(&known).filter_map(|(setting, o)| setting.word(o)));
+    let matches = command.try_get_matches_from(&words).map_err(Failure::Usage)?;
+    let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
+    Ok(Configuration { cli, settings, warnings })
+}
+
+/// An option of a command.
+#[derive(Debug, Clone)]
+struct OptionName {
+    id: String,
+    name: String,
+    is_flag: bool,
+    default: Option<String>,
+}
+
+fn options(command: &clap::Command) -> Vec<OptionName> {
+    let named = command.get_arguments().filter_map(|arg| Some((arg, arg.get_long()?)));
+    let ours =
+        named.filter(|(_, long)| !["help", "version", "print-config", "config"].contains(long));
+    ours.map(|(arg, long)| OptionName {
+        id: arg.get_id().to_string(),
+        name: long.to_owned(),
+        is_flag: matches!(arg.get_action(), ArgAction::SetTrue),
+        default: arg.get_default_values().first().map(|v| v.to_string_lossy().into_owned()),
+    })
+    .collect()
+}
+
+impl Setting {
+    /// The word that gives a weaker source's value to the parser.
+    fn word(&self, option: &OptionName) -> Option<OsString> {
+        let value = self.value.as_ref()?;
+        if matches!(self.origin, Origin::CommandLine | Origin::Default) {
+            return None;
+        }
+        if !option.is_flag {
+            return Some(format!("--{}={value}", option.name).into());
+        }
+        is_true(value).then(|| format!("--{}", option.name).into())
+    }
+}
+
+fn is_true(value: &str) -> bool {
+    ["", "1", "true", "yes", "on"].contains(&value.to_ascii_lowercase().as_str())
+}
+
+impl Sources {
+    /// Reads all sources of this machine; `file` is the configuration file that the user names.
+    ///
+    /// # Errors
+    /// If a named configuration file cannot be read, or any is damaged.
+    pub fn read(file: Option<&Path>) -> anyhow::Result<Sources> {
+        let path = file.unwrap_or(Path::new(DEFAULT_FILE));
+        let file_name = path.display().to_string();
+        let text = match read_bounded(path) {
+            Err(error) if file.is_none() && error.kind() == std::io::ErrorKind::NotFound => None,
+            result => Some(
+                result.with_context(|| format!("reading the configuration file {file_name}"))?,
+            ),
+        };
+        let file = text.map(|text| parse_file(&text, &file_name)).transpose()?.unwrap_or_default();
+        let kernel = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        let environment = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .filter(|(name, _)| name.starts_with("RCI_"))
+            .collect();
+        Ok(Sources { file, file_name, kernel, environment })
+    }
+
+    /// Whether any source names the option `name`.
+    #[must_use]
+    pub fn names(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    fn setting(&self, option: &OptionName, matches: &ArgMatches) -> Setting {
+        let name = option.name.clone();
+        if matches.value_source(&option.id) == Some(ValueSource::CommandLine) {
+            let value = matches
+                .get_raw(&option.id)
+                .map(|raw| raw.map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(","));
+            return Setting { name, value, origin: Origin::CommandLine };
+        }
+        match self.find(&option.name) {
+            Some((value, origin)) => Setting { name, value: Some(value), origin },
+            None => Setting { name, value: option.default.clone(), origin: Origin::Default },
+        }
+    }
+
+    /// The value of `name` in the strongest source beside the command line.
+    fn find(&self, name: &str) -> Option<(String, Origin)> {
+        let variable = format!("RCI_{}", name.replace('-', "_").to_ascii_uppercase());
+        if let Some(value) = self.environment.get(&variable) {
+            return Some((value.clone(), Origin::Environment(variable)));
+        }
+        let arguments = kernel_arguments(&self.kernel);
+        if let Some((written, value)) =
+            arguments.iter().rev().find(|(key, _)| option_name(key) == name)
+        {
+            return Some((value.clone(), Origin::KernelArgument(format!("rci.{written}"))));
+        }
+        let value = self.file.get(name)?;
+        Some((value.clone(), Origin::File(self.file_name.clone())))
+    }
+
+    /// What the kernel's command line and the environment name and no command knows.
+    fn unknown(&self, known: &[String]) -> Vec<String> {
+        let is_unknown = |name: &str| !known.iter().any(|k| k == name) && name != "config";
+        let kernel = kernel_arguments(&self.kernel).into_iter().map(|(key, _)| key);
+        let kernel =
+            kernel.filter(|key| is_unknown(&option_name(key))).map(|key| format!("rci.{key}"));
+        let environment = self.environment.keys().filter(|variable| {
+            is_unknown(&option_name(&variable["RCI_".len()..].to_ascii_lowercase()))
+        });
+        kernel
+            .chain(environment.cloned())
+            .map(|name| format!("{name} names no option and is passed over; see --help"))
+            .collect()
+    }
+
+    fn check_file(&self, known: &[String]) -> anyhow::Result<()> {
+        match self.file.keys().find(|key| !known.contains(key)) {
+            Some(key) => bail!(
+                "the configuration file {} holds the key \"{}\", expected one of {}",
+                self.file_name,
+                key.escape_debug(),
+                unique(known).join(", ")
+            ),
+            None => Ok(()),
+        }
+    }
+}
+
+fn unique(names: &[String]) -> Vec<String> {
+    let set: std::collections::BTreeSet<&String> = names.iter().collect();
+    set.into_iter().cloned().collect()
+}
+
+/// The name of an option as the command line spells it: `allow_plain_http` is `allow-plain-http`.
+fn option_name(written: &str) -> String {
+    written.replace('_', "-")
+}
+
+/// The words `rci.NAME=VALUE` and `rci.NAME` of the kernel's command line; double quotes hold
+/// blanks together, as in the kernel's own `next_arg` (`lib/cmdline.c`).
+fn kernel_arguments(line: &str) -> Vec<(String, String)> {
+    let mut words = vec![String::new()];
+    let mut is_quoted = false;
+    for character in line.trim().chars() {
+        match character {
+            '"' => is_quoted = !is_quoted,
+            c if c.is_whitespace() && !is_quoted => words.push(String::new()),
+            c => words.last_mut().into_iter().for_each(|word| word.push(c)),
+        }
+    }
+    let ours = words.iter().filter_map(|word| word.strip_prefix("rci."));
+    ours.map(|word| word.split_once('=').unwrap_or((word, "true")))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn read_bounded(path: &Path) -> std::io::Result<String> {
+    use std::io::Read as _;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LIMIT_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Parses the configuration file: a flat YAML mapping of option names to text, numbers, booleans
+/// or lists of those.
+fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
+    if text.trim().is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let values: BTreeMap<String, serde_json::Value> = serde_yaml_ng::from_str(text)
+        .with_context(|| format!("parsing the configuration file {name}"))?;
+    let mut options = BTreeMap::new();
+    for (key, value) in values {
+        let Some(value) = scalar(&value) else {
+            bail!(
+                "the configuration file {name} holds {value} for \"{key}\", expected one value or a list of values"
+            );
+        };
+        options.insert(option_name(&key), value);
+    }
+    Ok(options)
+}
+
+fn scalar(value: &serde_json::Value) -> Option<String> {
+    match value {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        serde_json::Value::Bool(flag) => Some(flag.to_string()),
+        serde_json::Value::Array(items) => {
+            let parts: Option<Vec<String>> = items.iter().map(scalar).collect();
+            parts.map(|parts| parts.join(","))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Command;
+
+    fn words(line: &str) -> Vec<OsString> {
+        std::iter::once("run-coreos-installer")
+            .chain(line.split_whitespace())
+            .map(Into::into)
+            .collect()
+    }
+
+    fn sources(file: &str, kernel: &str, environment: &[(&str, &str)]) -> Sources {
+        let pair = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
+        Sources {
+            file: parse_file(file, "test.yaml").unwrap(),
+            file_name: "test.yaml".to_owned(),
+            kernel: kernel.to_owned(),
+            environment: environment.iter().map(pair).collect(),
+        }
+    }
+
+    fn vim_of(line: &str, sources: &Sources) -> (Option<String>, Origin) {
+        let configuration = configure(&words(line), sources, true).unwrap();
+        let Some(Command::Report(options)) = configuration.cli.command else { panic!() };
+        let setting = configuration.settings.iter().find(|s| s.name == "vim").unwrap();
+        (options.vim.vim, setting.origin.clone())
+    }
+
+    #[test]
+    fn a_stronger_source_wins_over_a_weaker_one() {
+        let all = sources("vim: file", "quiet rci.vim=kernel", &[("RCI_VIM", "environment")]);
+        let (value, origin) = vim_of("report --vim line", &all);
+        assert_eq!((value.as_deref(), origin), (Some("line"), Origin::CommandLine));
+        let (value, origin) = vim_of("report", &all);
+        assert_eq!(value.as_deref(), Some("environment"));
+        assert_eq!(origin, Origin::Environment("RCI_VIM".to_owned()));
+        let (value, origin) = vim_of("report", &sources("vim: file", "rci.vim=kernel", &[]));
+        assert_eq!(value.as_deref(), Some("kernel"));
+        assert_eq!(origin, Origin::KernelArgument("rci.vim".to_owned()));
+        let (value, origin) = vim_of("report", &sources("vim: file", "", &[]));
+        assert_eq!(
+            (value.as_deref(), origin),
+            (Some("file"), Origin::File("test.yaml".to_owned()))
+        );
+        assert_eq!(vim_of("report", &Sources::default()), (None, Origin::Default));
+    }
+
+    #[test]
+    fn a_flag_can_be_switched_by_any_source() {
+        for (kernel, expected) in
+            [("rci.allow_plain_http", true), ("rci.allow-plain-http=0", false), ("", false)]
+        {
+            let sources = sources("", kernel, &[]);
+            let configuration = configure(&words("report"), &sources, true).unwrap();
+            let Some(Command::Report(options)) = configuration.cli.command else { panic!() };
+            assert_eq!(options.vim.allow_plain_http, expected, "{kernel}");
+        }
+    }
+
+    #[test]
+    fn without_a_command_the_job_runs_only_with_a_vim_and_without_a_terminal() {
+        let with_vim = sources("", "rci.vim=http://[fd02::1]", &[]);
+        let command = |sources: &Sources, may_install| {
+            configure(&words(""), sources, may_install).unwrap().cli.command
+        };
+        assert!(matches!(command(&with_vim, true), Some(Command::Install(_))));
+        assert!(command(&with_vim, false).is_none());
+        assert!(command(&Sources::default(), true).is_none());
+    }
+
+    #[test]
+    fn a_misspelt_kernel_argument_is_a_warning_and_a_misspelt_key_an_error() {
+        let configuration =
+            configure(&words("report"), &sources("", "rci.vmi=x", &[]), true).unwrap();
+        assert_eq!(configuration.warnings.len(), 1);
+        assert!(configuration.warnings[0].starts_with("rci.vmi names no option"));
+        let failure = configure(&words("report"), &sources("vmi: x", "", &[]), true).unwrap_err();
+        let Failure::Source(error) = failure else { panic!() };
+        assert!(error.to_string().contains("holds the key \"vmi\", expected one of "), "{error}");
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_wherever_it_stands() {
+        let sources = sources("budget: many", "", &[]);
+        assert!(matches!(configure(&words("inspect"), &sources, true), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn quotes_hold_a_kernel_argument_together() {
+        let found = kernel_arguments("a rci.x=\"1 2\" rci.y");
+        assert_eq!(
+            found,
+            [("x".to_owned(), "1 2".to_owned()), ("y".to_owned(), "true".to_owned())]
+        );
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused_with_its_name() {
+        for text in ["vim: [", "- a", "vim: {a: b}", "\u{0}"] {
+            let error = parse_file(text, "test.yaml").unwrap_err();
+            assert!(format!("{error:#}").contains("test.yaml"), "{error:#}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The log: tracing to standard error, a line per event, fit for a journal, kmsg and a console.
+//!
+//! No time and no target: the journal has both. Colour only on a terminal.
+
+use std::io::{self, IsTerminal as _};
+
+use tracing::level_filters::LevelFilter;
+
+use crate::cli::LogLevel;
+
+/// Starts logging; a second call changes nothing.
+pub fn start(level: LogLevel) {
+    let filter = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+    };
+    let is_colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    tracing_subscriber::fmt()
+        .with_max_level(filter)
+        .with_writer(io::stderr)
+        .with_ansi(is_colored)
+        .with_target(false)
+        .without_time()
+        .try_init()
+        .ok();
+    std::panic::set_hook(Box::new(|panic| match std::thread::current().name() {
+        Some("main") => tracing::error!(%panic, "a bug ended the run; please report it"),
+        // A collector's panic costs its own section and is a problem in the report.
+        name => tracing::debug!(%panic, name, "a thread ended in a panic"),
+    }));
+}

@@ -1,0 +1,394 @@
+//! Runs the collectors: each on its own thread, with a deadline and a panic guard.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::block::Block;
+use crate::bmc::Bmc;
+use crate::cpu::Cpu;
+use crate::devices::Devices;
+use crate::dmi::{Baseboard, Bios, Chassis, Product};
+use crate::firmware::Firmware;
+use crate::gpu::Gpu;
+use crate::machine::{Machine, Problem, Source};
+use crate::memory::Memory;
+use crate::network::{LocalAddresses, Network};
+use crate::os::Os;
+use crate::pci::Pci;
+use crate::smbios::SmbiosTable;
+use crate::topology::Topology;
+use crate::usb::UsbDevice;
+
+/// Everything that is known of a machine. A section that was not collected is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Inventory {
+    /// Logical CPUs, cores and packages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+    /// Totals and DIMMs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// NUMA nodes and caches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
+    /// Disks, their controllers and what stands on them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<Block>,
+    /// Network interfaces and InfiniBand devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<Network>,
+    /// Addresses, routes and name servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub local_addresses: Option<LocalAddresses>,
+    /// PCI devices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci: Option<Pci>,
+    /// USB, serial ports, watchdogs, TPM and sensors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub devices: Option<Devices>,
+    /// Graphics cards and accelerators.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<Gpu>,
+    /// The enclosure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chassis: Option<Chassis>,
+    /// The main board.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseboard: Option<Baseboard>,
+    /// The machine as sold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product: Option<Product>,
+    /// The firmware's vendor, version and date.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bios: Option<Bios>,
+    /// How the firmware booted the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<Firmware>,
+    /// The management controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bmc: Option<Bmc>,
+    /// The raw SMBIOS table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smbios: Option<SmbiosTable>,
+    /// The running kernel and distribution.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<Os>,
+}
+
+/// Puts what a collector found into the inventory.
+pub type Fill = Box<dyn FnOnce(&mut Inventory) + Send>;
+
+/// One collector: what it fills, how long it may take, and the function.
+#[derive(Debug)]
+pub struct Collector {
+    /// Its name in problems and timings.
+    pub name: &'static str,
+    /// The sections of the report that it fills; `--only` selects by them.
+    pub sections: &'static [&'static str],
+    /// After this its sections are given up.
+    pub deadline: Duration,
+    /// Reads the facts; never fails.
+    pub run: fn(&Machine) -> Fill,
+}
+
+const QUICK: Duration = Duration::from_secs(15);
+
+/// All collectors, in the order of the report.
+pub const COLLECTORS: &[Collector] = &[
+    Collector {
+        name: "cpu",
+        sections: &["cpu"],
+        deadline: QUICK,
+        run: |machine| {
+            let cpu = crate::cpu::cpu(machine);
+            Box::new(|inventory| inventory.cpu = Some(cpu))
+        },
+    },
+    Collector {
+        name: "memory",
+        sections: &["memory"],
+        deadline: QUICK,
+        run: |machine| {
+            let memory = crate::memory::memory(machine);
+            Box::new(|inventory| inventory.memory = Some(memory))
+        },
+    },
+    Collector {
+        name: "topology",
+        sections: &["topology"],
+        deadline: QUICK,
+        run: |machine| {
+            let topology = crate::topology::topology(machine);
+            Box::new(|inventory| inventory.topology = Some(topology))
+        },
+    },
+    Collector {
+        name: "block",
+        sections: &["block"],
+        deadline: Duration::from_secs(30),
+        run: |machine| {
+            let block = crate::block::block(machine);
+            Box::new(|inventory| inventory.block = Some(block))
+        },
+    },
+    Collector {
+        name: "network",
+        sections: &["network"],
+        deadline: QUICK,
+        run: |machine| {
+            let network = crate::network::network(machine);
+            Box::new(|inventory| inventory.network = Some(network))
+        },
+    },
+    Collector {
+        name: "local_addresses",
+        sections: &["local_addresses"],
+        deadline: QUICK,
+        run: |machine| {
+            let addresses = crate::network::local_addresses(machine);
+            Box::new(|inventory| inventory.local_addresses = Some(addresses))
+        },
+    },
+    Collector {
+        name: "pci",
+        sections: &["pci", "gpu"],
+        deadline: QUICK,
+        run: |machine| {
+            let pci = crate::pci::pci(machine);
+            let gpu = crate::gpu::gpu(machine, &pci);
+            Box::new(|inventory| (inventory.pci, inventory.gpu) = (Some(pci), Some(gpu)))
+        },
+    },
+    Collector {
+        name: "devices",
+        sections: &["devices"],
+        deadline: QUICK,
+        run: |machine| {
+            let devices = crate::devices::devices(machine);
+            Box::new(|inventory| inventory.devices.get_or_insert_default().merge(devices))
+        },
+    },
+    Collector {
+        name: "usb",
+        sections: &["devices"],
+        deadline: QUICK,
+        run: |machine| {
+            let usb: Vec<UsbDevice> = crate::usb::usb(machine);
+            Box::new(|inventory| inventory.devices.get_or_insert_default().usb = usb)
+        },
+    },
+    Collector {
+        name: "dmi",
+        sections: &["chassis", "baseboard", "product", "bios"],
+        deadline: QUICK,
+        run: |machine| {
+            let dmi = crate::dmi::dmi(machine);
+            Box::new(|inventory| {
+                inventory.chassis = Some(dmi.chassis);
+                inventory.baseboard = Some(dmi.baseboard);
+                inventory.product = Some(dmi.product);
+                inventory.bios = Some(dmi.bios);
+            })
+        },
+    },
+    Collector {
+        name: "firmware",
+        sections: &["firmware"],
+        deadline: QUICK,
+        run: |machine| {
+            let firmware = crate::firmware::firmware(machine);
+            Box::new(|inventory| inventory.firmware = Some(firmware))
+        },
+    },
+    Collector {
+        name: "bmc",
+        sections: &["bmc"],
+        deadline: Duration::from_secs(20),
+        run: |machine| {
+            let bmc = crate::bmc::bmc(machine);
+            Box::new(|inventory| inventory.bmc = bmc)
+        },
+    },
+    Collector {
+        name: "smbios",
+        sections: &["smbios"],
+        deadline: QUICK,
+        run: |machine| {
+            let table = crate::smbios::table(machine);
+            Box::new(|inventory| inventory.smbios = table)
+        },
+    },
+    Collector {
+        name: "os",
+        sections: &["os"],
+        deadline: QUICK,
+        run: |machine| {
+            let os = crate::os::os(machine);
+            Box::new(|inventory| inventory.os = Some(os))
+        },
+    },
+];
+
+/// What to collect, and how long it may take in all.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Sections to collect; all if empty.
+    pub only: Vec<String>,
+    /// After this no collector is waited for any more.
+    pub budget: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { only: Vec::new(), budget: Duration::from_secs(45) }
+    }
+}
+
+/// What was collected.
+#[derive(Debug, Clone, Default)]
+pub struct Collected {
+    /// The facts.
+    pub inventory: Inventory,
+    /// What was not read, and why; by collector in the order of the report.
+    pub problems: Vec<Problem>,
+    /// How long each collector took, in ms, by its name.
+    pub durations_ms: BTreeMap<String, u64>,
+}
+
+/// Runs the collectors that fill the wanted sections, all at once, and waits for each no longer
+/// than its deadline and the budget allow.
+#[must_use]
+pub fn collect(source: &Arc<Source>, options: &Options) -> Collected {
+    collect_with(COLLECTORS, source, options)
+}
+
+fn collect_with(
+    collectors: &'static [Collector],
+    source: &Arc<Source>,
+    options: &Options,
+) -> Collected {
+    let start = Instant::now();
+    let is_wanted = |collector: &&Collector| {
+        options.only.is_empty()
+            || collector.sections.iter().any(|section| options.only.iter().any(|o| o == section))
+    };
+    let running: Vec<Running> =
+        collectors.iter().filter(is_wanted).map(|c| Running::start(c, source)).collect();
+    let mut collected = Collected::default();
+    for running in running {
+        let limit = running.collector.deadline.min(options.budget);
+        running.finish(start + limit, &mut collected);
+    }
+    collected
+}
+
+/// A collector at work on its thread.
+struct Running {
+    collector: &'static Collector,
+    machine: Machine,
+    answer: Receiver<(Result<Fill, String>, Duration)>,
+    started: Instant,
+}
+
+impl Running {
+    fn start(collector: &'static Collector, source: &Arc<Source>) -> Running {
+        let machine = Machine::new(Arc::clone(source), collector.name);
+        let (send, answer) = mpsc::channel();
+        let (inner, started) = (machine.clone(), Instant::now());
+        let work = move || {
+            let result = catch_unwind(AssertUnwindSafe(|| (collector.run)(&inner)));
+            send.send((result.map_err(|panic| panic_text(&*panic)), started.elapsed())).ok();
+        };
+        let builder = thread::Builder::new().name(collector.name.to_owned()).stack_size(1 << 20);
+        if let Err(error) = builder.spawn(work) {
+            machine.problem("", error.to_string(), "a thread for the collector");
+        }
+        Running { collector, machine, answer, started }
+    }
+
+    fn finish(self, limit: Instant, collected: &mut Collected) {
+        let rest = limit.saturating_duration_since(Instant::now());
+        let name = self.collector.name;
+        let duration = match self.answer.recv_timeout(rest) {
+            Ok((Ok(fill), duration)) => {
+                fill(&mut collected.inventory);
+                duration
+            }
+            Ok((Err(panic), duration)) => {
+                let path = self.machine.last_path();
+                let found = format!("a bug in the collector {name}: {panic}");
+                self.machine.problem(&path, found, "no panic; please report this");
+                duration
+            }
+            Err(_) => {
+                let path = self.machine.last_path();
+                let waited_ms = self.started.elapsed().as_millis();
+                let found = format!("no answer after {waited_ms} ms; the section is left out");
+                self.machine.problem(&path, found, "an answer before the collector's deadline");
+                self.started.elapsed()
+            }
+        };
+        collected.problems.extend(self.machine.problems());
+        let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        collected.durations_ms.insert(name.to_owned(), duration_ms);
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: Collector = Collector {
+        name: "good",
+        sections: &["os"],
+        deadline: QUICK,
+        run: |_| Box::new(|inventory| inventory.os = Some(Os::default())),
+    };
+
+    #[test]
+    fn a_collector_that_panics_or_hangs_costs_only_its_own_section() {
+        const LIST: &[Collector] = &[
+            Collector { name: "bad", run: |_| panic!("out of cheese"), ..GOOD },
+            Collector {
+                name: "slow",
+                deadline: Duration::from_millis(50),
+                run: |machine| {
+                    assert!(machine.text("proc/version/none").is_none());
+                    thread::sleep(Duration::from_secs(600));
+                    Box::new(|_| ())
+                },
+                ..GOOD
+            },
+            GOOD,
+        ];
+        let collected = collect_with(LIST, &Arc::new(Source::live()), &Options::default());
+        assert!(collected.inventory.os.is_some());
+        let found: Vec<&str> = collected.problems.iter().map(|p| p.found.as_str()).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("out of cheese"));
+        assert!(found[1].starts_with("no answer after"));
+        assert_eq!(collected.problems[1].path, "/proc/version/none");
+    }
+
+    #[test]
+    fn only_the_wanted_sections_are_collected() {
+        let options = Options { only: vec!["cpu".to_owned()], ..Options::default() };
+        const LIST: &[Collector] = &[GOOD];
+        let collected = collect_with(LIST, &Arc::new(Source::live()), &options);
+        assert!(collected.inventory.os.is_none());
+    }
+}

@@ -1,0 +1,124 @@
+//! Reads of a captured tree in a directory.
+//!
+//! Paths are resolved by the kernel with `RESOLVE_IN_ROOT` (`openat2(2)`, Linux 5.6): an absolute
+//! symbolic link starts at the tree's root, `..` cannot leave it, a loop ends in `ELOOP`. So a
+//! replay never reads the host, whatever links the tree holds.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use nix::dir::Dir;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2, readlinkat};
+
+use super::live::read_bounded;
+
+/// A directory that holds a captured tree.
+#[derive(Debug)]
+pub(super) struct Directory {
+    root: OwnedFd,
+}
+
+impl Directory {
+    pub(super) fn open(path: &Path) -> io::Result<Directory> {
+        let directory = Directory { root: File::open(path)?.into() };
+        match directory.open_at(".", OFlag::O_PATH) {
+            Err(Errno::ENOSYS) => Err(io::Error::other(
+                "this kernel has no openat2 (Linux 5.6), so a directory cannot be read safely; \
+                 pack it as a tar.zst and give that",
+            )),
+            result => result.map(|_| directory).map_err(io::Error::from),
+        }
+    }
+
+    pub(super) fn read(&self, path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
+        let file = File::from(self.open_at(path, OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(Errno::EISDIR.into());
+        }
+        if !metadata.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        read_bounded(file, limit_bytes, true)
+    }
+
+    pub(super) fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        let directory = self.open_at(path, OFlag::O_DIRECTORY)?;
+        let mut names = Vec::new();
+        for entry in Dir::from_fd(directory)?.iter() {
+            let name = super::escape_non_utf8(entry?.file_name().to_bytes());
+            if name != "." && name != ".." {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    pub(super) fn link(&self, path: &str) -> io::Result<String> {
+        let link = self.open_at(path, OFlag::O_PATH | OFlag::O_NOFOLLOW)?;
+        let target = match readlinkat(link.as_fd(), "") {
+            // An empty path names the link itself; ENOENT says that it is none.
+            Err(Errno::ENOENT | Errno::EINVAL) => Err(io::Error::from(Errno::EINVAL)),
+            result => result.map_err(io::Error::from),
+        }?;
+        Ok(super::escape_non_utf8(target.as_encoded_bytes()))
+    }
+
+    fn open_at(&self, path: &str, flags: OFlag) -> nix::Result<OwnedFd> {
+        let how = OpenHow::new()
+            .flags(flags | OFlag::O_CLOEXEC)
+            .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+        openat2(&self.root, path, how)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn tree(name: &str) -> (std::path::PathBuf, Directory) {
+        let dir = std::env::temp_dir().join(format!("rci-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&dir).ok();
+        fs::create_dir_all(dir.join("sys/a")).unwrap();
+        fs::write(dir.join("sys/a/value"), "inside\n").unwrap();
+        (dir.clone(), Directory::open(&dir).unwrap())
+    }
+
+    #[test]
+    fn no_link_of_a_tree_leads_to_the_host() {
+        let (dir, tree) = tree("links");
+        symlink("/etc/passwd", dir.join("sys/absolute")).unwrap();
+        symlink("../../../../../../../../../etc/passwd", dir.join("sys/climbing")).unwrap();
+        symlink("/sys/a/value", dir.join("sys/own")).unwrap();
+        symlink("loop2", dir.join("sys/loop1")).unwrap();
+        symlink("loop1", dir.join("sys/loop2")).unwrap();
+        for outside in ["sys/absolute", "sys/climbing", "../../../etc/passwd", "/etc/passwd"] {
+            let error = tree.read(outside, 100).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{outside}");
+        }
+        assert_eq!(tree.read("sys/own", 100).unwrap(), b"inside\n");
+        let error = tree.read("sys/loop1", 100).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::ELOOP as i32));
+        assert_eq!(tree.link("sys/climbing").unwrap(), "../../../../../../../../../etc/passwd");
+        assert_eq!(
+            tree.link("sys/a/value").unwrap_err().raw_os_error(),
+            Some(Errno::EINVAL as i32)
+        );
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_fifo_or_a_directory_in_place_of_a_file_does_not_hang() {
+        let (dir, tree) = tree("fifo");
+        nix::unistd::mkfifo(&dir.join("sys/fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(tree.read("sys/fifo", 100).is_err());
+        assert_eq!(tree.read("sys/a", 100).unwrap_err().raw_os_error(), Some(Errno::EISDIR as i32));
+        assert!(tree.read("sys/a/value", 3).unwrap_err().to_string().contains("more than 3 bytes"));
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,255 @@
+//! `Machine`: the one door to what the kernel says, live or from a captured tree.
+//!
+//! Every probe reads through a [`Machine`]. It stands before the running kernel, a directory
+//! (`--root DIR`) or an archive (`--root FILE.tar.zst`), and all three answer through the same calls,
+//! so a replay takes exactly the path that a live run takes. Nothing here can write: the only calls
+//! are reading a file, listing a directory, reading a symbolic link and asking the kernel one of the
+//! read-only questions of [`crate::sys`].
+//!
+//! What is absent is `None`. What is there and cannot be read or understood is `None` too, and a
+//! [`Problem`] says what was found and what was expected.
+
+mod archive;
+mod directory;
+mod live;
+mod problem;
+mod record;
+mod source;
+
+pub use problem::{Problem, Problems};
+pub use record::{Answer, Recorded};
+pub use source::Source;
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::sys::Question;
+
+/// Largest text file that a probe reads; `/proc/cpuinfo` of 2048 logical CPUs has about 3 MiB.
+pub const TEXT_LIMIT_BYTES: usize = 8 << 20;
+
+/// Largest binary file that a probe reads; an SMBIOS table has at most 64 KiB (2.x) in practice.
+pub const BINARY_LIMIT_BYTES: usize = 16 << 20;
+
+/// A view of one machine for one collector: a source to read from and a place for its problems.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    source: Arc<Source>,
+    problems: Problems,
+    last: Arc<Mutex<String>>,
+}
+
+impl Machine {
+    /// Makes the view of `source` that the collector called `collector` reads through.
+    #[must_use]
+    pub fn new(source: Arc<Source>, collector: &'static str) -> Machine {
+        Machine { source, problems: Problems::new(collector), last: Arc::default() }
+    }
+
+    /// Whether this is the running machine, not a captured one.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        self.source.is_live()
+    }
+
+    /// The problems met so far, in the order in which they were met.
+    #[must_use]
+    pub fn problems(&self) -> Vec<Problem> {
+        self.problems.all()
+    }
+
+    /// The path that was asked for last; tells where a collector hangs.
+    #[must_use]
+    pub fn last_path(&self) -> String {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Records that `path` held `found` where `expected` was expected.
+    pub fn problem(&self, path: &str, found: impl Into<String>, expected: impl Into<String>) {
+        self.problems.add(path, found.into(), expected.into());
+    }
+
+    /// Reads the file at `path` (relative to the root, as `sys/class/net/eno1/speed`) as bytes.
+    /// `None` if it is absent, or could not be read, which is a problem.
+    #[must_use]
+    pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
+        self.read(path, BINARY_LIMIT_BYTES)
+    }
+
+    /// Reads the file at `path` as text, without blanks, newlines and NULs at its end.
+    ///
+    /// Bytes that are not UTF-8 become `\xNN`, so that nothing is lost and any output stays valid.
+    /// `None` if the file is absent or empty.
+    #[must_use]
+    pub fn text(&self, path: &str) -> Option<String> {
+        let text = escape_non_utf8(&self.read(path, TEXT_LIMIT_BYTES)?);
+        let text = text.trim_end_matches([' ', '\t', '\r', '\n', '\0']);
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+
+    /// Reads the text at `path` and parses it; text that `parse` refuses is a problem with the
+    /// expectation that `parse` returns.
+    pub fn parse<T>(
+        &self,
+        path: &str,
+        parse: impl FnOnce(&str) -> Result<T, &'static str>,
+    ) -> Option<T> {
+        let text = self.text(path)?;
+        match parse(text.trim()) {
+            Ok(value) => Some(value),
+            Err(expected) => {
+                self.problem(path, quote(&text), expected);
+                None
+            }
+        }
+    }
+
+    /// Reads a whole decimal number at `path`, of the type that the caller needs.
+    #[must_use]
+    pub fn number<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
+        self.parse(path, |text| text.parse().map_err(|_| "a whole decimal number in range"))
+    }
+
+    /// Reads a flag at `path`, which the kernel writes as `0` or `1` (`N` or `Y` for parameters).
+    #[must_use]
+    pub fn flag(&self, path: &str) -> Option<bool> {
+        self.parse(path, |text| match text {
+            "0" | "N" => Ok(false),
+            "1" | "Y" => Ok(true),
+            _ => Err("0 or 1"),
+        })
+    }
+
+    /// Lists the names in the directory at `path`, in natural order (`sda` before `sdaa`, `cpu2`
+    /// before `cpu10`). Empty if the directory is absent.
+    #[must_use]
+    pub fn list(&self, path: &str) -> Vec<String> {
+        self.note(path);
+        let mut names = self.settle(path, self.source.list(path)).unwrap_or_default();
+        names.sort_by(|a, b| crate::natural::compare(a, b));
+        names
+    }
+
+    /// Whether `path` is there as a directory.
+    #[must_use]
+    pub fn is_dir(&self, path: &str) -> bool {
+        self.note(path);
+        self.settle(path, self.source.list(path)).is_some()
+    }
+
+    /// The target of the symbolic link at `path`, as it is written; `None` if there is none.
+    #[must_use]
+    pub fn link(&self, path: &str) -> Option<String> {
+        self.note(path);
+        self.settle(path, self.source.link(path))
+    }
+
+    /// The last component of the target of the link at `path`: the driver's name for `…/driver`,
+    /// the group's number for `…/iommu_group`.
+    #[must_use]
+    pub fn link_name(&self, path: &str) -> Option<String> {
+        let target = self.link(path)?;
+        let name = target.trim_end_matches('/').rsplit('/').next()?;
+        (!name.is_empty() && name != "." && name != "..").then(|| name.to_owned())
+    }
+
+    /// Where the class or bus link at `path` leads, as a path relative to the root:
+    /// `sys/class/net/eno1` gives `sys/devices/pci0000:00/…/net/eno1`. A path that is no link is
+    /// returned as it is.
+    #[must_use]
+    pub fn device_path(&self, path: &str) -> String {
+        match self.link(path) {
+            Some(target) => join_link(path, &target),
+            None => path.to_owned(),
+        }
+    }
+
+    /// Asks the kernel a question that no file answers (ioctl, netlink, a read of a disk).
+    #[must_use]
+    pub fn ask(&self, question: &dyn Question) -> Option<Vec<u8>> {
+        let name = question.name();
+        self.note(&name);
+        self.settle(&name, self.source.ask(question))
+    }
+
+    fn read(&self, path: &str, limit_bytes: usize) -> Option<Vec<u8>> {
+        self.note(path);
+        self.settle(path, self.source.read(path, limit_bytes))
+    }
+
+    fn note(&self, path: &str) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.clear();
+        last.push_str(path);
+    }
+
+    fn settle<T>(&self, path: &str, result: io::Result<T>) -> Option<T> {
+        match result {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.problems.add_error(path, &error);
+                None
+            }
+        }
+    }
+}
+
+/// Joins the link at `path` with its `target`, by name alone: `..` never climbs above the root.
+fn join_link(path: &str, target: &str) -> String {
+    let mut parts: Vec<&str> =
+        if target.starts_with('/') { Vec::new() } else { path.split('/').collect() };
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    parts.join("/")
+}
+
+/// Quotes what was found in a file, cut to a length that a console line can hold.
+#[must_use]
+pub fn quote(text: &str) -> String {
+    let cut: String = text.chars().take(80).collect();
+    let dots = if cut.len() < text.len() { "…" } else { "" };
+    format!("\"{}{dots}\"", cut.escape_debug())
+}
+
+/// Makes text of bytes: what is not UTF-8 becomes `\xNN`.
+#[must_use]
+pub fn escape_non_utf8(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            use std::fmt::Write as _;
+            write!(text, "\\x{byte:02x}").ok();
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_climbs_above_the_root_stays_below_it() {
+        assert_eq!(join_link("sys/block/sda", "../devices/x/sda"), "sys/devices/x/sda");
+        assert_eq!(join_link("sys/a", "../../../../etc/passwd"), "etc/passwd");
+        assert_eq!(join_link("sys/a", "/etc/passwd"), "etc/passwd");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_escaped_and_not_lost() {
+        assert_eq!(escape_non_utf8(b"ab\xff\x80c"), "ab\\xff\\x80c");
+    }
+
+    #[test]
+    fn a_quoted_finding_has_no_control_characters_and_a_bounded_length() {
+        assert_eq!(quote("a\x1b[31m"), "\"a\\u{1b}[31m\"");
+        assert!(quote(&"x".repeat(1000)).len() < 100);
+    }
+}

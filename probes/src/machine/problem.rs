@@ -1,0 +1,133 @@
+//! What could not be read or understood, and why.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::errno::Errno;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// At most so many problems are kept per collector; the rest is counted in one more.
+const LIMIT: usize = 200;
+
+/// Something that was there and could not be read or understood.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Problem {
+    /// The collector that met it, e.g. `network`.
+    pub collector: String,
+    /// The path or question, as on the machine, e.g. `/sys/class/net/eno1/speed`.
+    pub path: String,
+    /// What was found: the text in quotes, or the system's error.
+    pub found: String,
+    /// What was expected, in words.
+    pub expected: String,
+}
+
+/// The problems of one collector, shared with the thread that watches its deadline.
+#[derive(Debug, Clone)]
+pub struct Problems {
+    collector: &'static str,
+    list: Arc<Mutex<Vec<Problem>>>,
+}
+
+impl Problems {
+    /// No problems yet, for the collector called `collector`.
+    #[must_use]
+    pub fn new(collector: &'static str) -> Problems {
+        Problems { collector, list: Arc::default() }
+    }
+
+    /// All problems so far.
+    #[must_use]
+    pub fn all(&self) -> Vec<Problem> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds one. The same problem of the same path is kept once.
+    pub fn add(&self, path: &str, found: String, expected: String) {
+        let path = format!("/{}", path.trim_start_matches('/'));
+        let problem = Problem { collector: self.collector.to_owned(), path, found, expected };
+        let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.len() < LIMIT && !list.contains(&problem) {
+            list.push(problem);
+        } else if list.len() == LIMIT {
+            list.push(Problem {
+                found: format!("more than {LIMIT} problems"),
+                expected: "fewer; only the first are listed".to_owned(),
+                ..problem
+            });
+        }
+    }
+
+    /// Adds the problem that `error` is, unless it only says that there is nothing to read.
+    pub fn add_error(&self, path: &str, error: &io::Error) {
+        if !is_absence(error) {
+            self.add(path, found(error), expected(error).to_owned());
+        }
+    }
+}
+
+/// Whether `error` says that the fact is not there: no such file, or the driver or port cannot say
+/// (`EINVAL` and `EOPNOTSUPP` of a port that is down, `net/core/net-sysfs.c`; `ENODEV`, `ENXIO` and
+/// `ENODATA` of a device without the function).
+fn is_absence(error: &io::Error) -> bool {
+    let Some(code) = error.raw_os_error() else {
+        return error.kind() == io::ErrorKind::NotFound;
+    };
+    matches!(
+        Errno::from_raw(code),
+        Errno::ENOENT
+            | Errno::ENOTDIR
+            | Errno::EINVAL
+            | Errno::EOPNOTSUPP
+            | Errno::ENODEV
+            | Errno::ENXIO
+            | Errno::ENODATA
+            | Errno::ENOTTY
+            | Errno::ENOSYS
+            | Errno::EAFNOSUPPORT
+            | Errno::EPROTONOSUPPORT
+    )
+}
+
+fn found(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn expected(error: &io::Error) -> &'static str {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::EACCES | Errno::EPERM) => "to be allowed to read it; run as root",
+        Some(Errno::EISDIR) => "a file, not a directory",
+        Some(Errno::ELOOP) => "a path without a loop of symbolic links",
+        _ => "readable content",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_file_is_no_problem_and_a_denied_one_is() {
+        let problems = Problems::new("cpu");
+        problems.add_error("sys/a", &io::Error::from_raw_os_error(Errno::ENOENT as i32));
+        assert!(problems.all().is_empty());
+        problems.add_error("sys/a", &io::Error::from_raw_os_error(Errno::EACCES as i32));
+        problems.add_error("sys/a", &io::Error::from_raw_os_error(Errno::EACCES as i32));
+        let all = problems.all();
+        assert_eq!(all.len(), 1);
+        assert_eq!((all[0].path.as_str(), all[0].found.as_str()), ("/sys/a", "permission denied"));
+    }
+
+    #[test]
+    fn problems_without_end_are_bounded() {
+        let problems = Problems::new("cpu");
+        for i in 0..10_000 {
+            problems.add(&format!("sys/{i}"), "x".to_owned(), "y".to_owned());
+        }
+        assert_eq!(problems.all().len(), LIMIT + 1);
+    }
+}

@@ -1,0 +1,151 @@
+//! Where the facts come from: the running kernel, a directory or an archive.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use super::archive::Archive;
+use super::directory::Directory;
+use super::live;
+use super::record::{Answer, Recorded};
+use crate::sys::Question;
+
+/// Folder of a captured tree that holds the answers to questions that no file answers.
+const KERNEL: &str = "kernel";
+/// File of a captured tree that says which reads failed, and how.
+const ERRORS: &str = "kernel/errors";
+
+/// A source of facts, with all that was read from it if it is recorded.
+#[derive(Debug)]
+pub struct Source {
+    from: From,
+    errors: std::collections::BTreeMap<String, i32>,
+    recorded: Option<Mutex<Recorded>>,
+}
+
+#[derive(Debug)]
+enum From {
+    Live,
+    Directory(Directory),
+    Archive(Archive),
+}
+
+impl Source {
+    /// The running machine.
+    #[must_use]
+    pub fn live() -> Source {
+        Source { from: From::Live, errors: Default::default(), recorded: None }
+    }
+
+    /// A captured tree: a directory, or a `tar.zst` file as `capture` writes it.
+    ///
+    /// # Errors
+    /// If `path` is neither, cannot be read, or is damaged.
+    pub fn captured(path: &Path) -> io::Result<Source> {
+        let from = if fs::metadata(path)?.is_dir() {
+            From::Directory(Directory::open(path)?)
+        } else {
+            From::Archive(Archive::open(path)?)
+        };
+        let mut source = Source { from, errors: Default::default(), recorded: None };
+        if let Ok(text) = source.read(ERRORS, super::TEXT_LIMIT_BYTES) {
+            source.errors = super::record::parse_errors(&text);
+        }
+        Ok(source)
+    }
+
+    /// The same source, which remembers everything that is read from it from now on.
+    #[must_use]
+    pub fn recording(mut self) -> Source {
+        self.recorded = Some(Mutex::default());
+        self
+    }
+
+    /// Whether this is the running machine.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(self.from, From::Live)
+    }
+
+    /// What was read so far; empty unless the source is [`Source::recording`].
+    #[must_use]
+    pub fn recorded(&self) -> Recorded {
+        match &self.recorded {
+            Some(recorded) => recorded.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            None => Recorded::default(),
+        }
+    }
+
+    pub(super) fn read(&self, path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
+        self.known_error(path)?;
+        let result = match &self.from {
+            From::Live => live::read(path, limit_bytes),
+            From::Directory(directory) => directory.read(path, limit_bytes),
+            From::Archive(archive) => archive.read(path, limit_bytes),
+        };
+        self.remember(path, &result, |bytes| Answer::File(bytes.clone()));
+        result
+    }
+
+    pub(super) fn list(&self, path: &str) -> io::Result<Vec<String>> {
+        self.known_error(path)?;
+        let result = match &self.from {
+            From::Live => live::list(path),
+            From::Directory(directory) => directory.list(path),
+            From::Archive(archive) => archive.list(path),
+        };
+        self.remember(path, &result, |names| Answer::Directory(names.clone()));
+        result
+    }
+
+    pub(super) fn link(&self, path: &str) -> io::Result<String> {
+        let result = match &self.from {
+            From::Live => live::link(path),
+            From::Directory(directory) => directory.link(path),
+            From::Archive(archive) => archive.link(path),
+        };
+        match result {
+            // A path that is there and is no link has no target; that is no error.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                Err(io::ErrorKind::NotFound.into())
+            }
+            result => {
+                self.remember(path, &result, |target| Answer::Link(target.clone()));
+                result
+            }
+        }
+    }
+
+    pub(super) fn ask(&self, question: &dyn Question) -> io::Result<Vec<u8>> {
+        let path = format!("{KERNEL}/{}", question.name());
+        self.known_error(&path)?;
+        let result = match &self.from {
+            From::Live => question.ask_live(),
+            From::Directory(directory) => directory.read(&path, super::BINARY_LIMIT_BYTES),
+            From::Archive(archive) => archive.read(&path, super::BINARY_LIMIT_BYTES),
+        };
+        self.remember(&path, &result, |bytes| Answer::File(bytes.clone()));
+        result
+    }
+
+    /// A read that failed on the captured machine fails in the same way in the replay.
+    fn known_error(&self, path: &str) -> io::Result<()> {
+        match self.errors.get(path) {
+            Some(code) => Err(io::Error::from_raw_os_error(*code)),
+            None => Ok(()),
+        }
+    }
+
+    fn remember<T>(&self, path: &str, result: &io::Result<T>, answer: impl Fn(&T) -> Answer) {
+        let Some(recorded) = &self.recorded else { return };
+        let answer = match result {
+            Ok(value) => answer(value),
+            Err(error) => match error.raw_os_error() {
+                Some(code) if error.kind() != io::ErrorKind::NotFound => Answer::Error(code),
+                _ => return,
+            },
+        };
+        recorded.lock().unwrap_or_else(PoisonError::into_inner).add(path, answer);
+    }
+}

@@ -1,0 +1,86 @@
+//! Natural order of names: `sda` before `sdb` before `sdaa`, `cpu2` before `cpu10`.
+
+use std::cmp::Ordering;
+
+/// Compares two kernel names in natural order: runs of digits by value, runs of lower-case letters
+/// behind a common prefix first by length (so that `sdz` comes before `sdaa`), the rest by byte.
+#[must_use]
+pub fn compare(a: &str, b: &str) -> Ordering {
+    let (mut a_rest, mut b_rest) = (a, b);
+    while !a_rest.is_empty() && !b_rest.is_empty() {
+        let (a_run, a_next) = split_run(a_rest);
+        let (b_run, b_next) = split_run(b_rest);
+        let order = compare_runs(a_run, b_run);
+        if order != Ordering::Equal {
+            return order;
+        }
+        (a_rest, b_rest) = (a_next, b_next);
+    }
+    a_rest.len().cmp(&b_rest.len()).then_with(|| a.cmp(b))
+}
+
+/// Splits off the first run of characters of one class: digits, lower-case letters, others.
+fn split_run(text: &str) -> (&str, &str) {
+    let class = |c: char| (c.is_ascii_digit(), c.is_ascii_lowercase());
+    let Some(first) = text.chars().next().map(class) else { return (text, "") };
+    text.split_at(text.find(|c: char| class(c) != first).unwrap_or(text.len()))
+}
+
+/// A total order of runs; that makes the order of names total, which sorting relies on.
+fn compare_runs(a: &str, b: &str) -> Ordering {
+    let is_number = |run: &str| run.starts_with(|c: char| c.is_ascii_digit());
+    if is_number(a) && is_number(b) {
+        let (a, b) = (a.trim_start_matches('0'), b.trim_start_matches('0'));
+        return a.len().cmp(&b.len()).then_with(|| a.cmp(b));
+    }
+    if disk_prefix(a).is_some() && disk_prefix(a) == disk_prefix(b) {
+        return a.len().cmp(&b.len()).then_with(|| a.cmp(b));
+    }
+    a.cmp(b)
+}
+
+/// Disks of these drivers are counted in letters (`sd_format_disk_name`, `drivers/scsi/sd.c`).
+fn disk_prefix(run: &str) -> Option<&'static str> {
+    ["sd", "vd", "hd", "xvd"].into_iter().find(|prefix| run.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_in_the_order_in_which_the_kernel_counts() {
+        let mut names = vec![
+            "sdaa", "sdb", "sda", "sda10", "sda2", "cpu10", "cpu2", "nvme1n1", "nvme0n1", "bond0",
+        ];
+        names.sort_by(|a, b| compare(a, b));
+        assert_eq!(
+            names,
+            ["bond0", "cpu2", "cpu10", "nvme0n1", "nvme1n1", "sda", "sda2", "sda10", "sdb", "sdaa"]
+        );
+    }
+
+    #[test]
+    fn names_without_letters_or_with_other_scripts_do_not_panic() {
+        assert_eq!(compare("", "a"), Ordering::Less);
+        assert_eq!(compare("é1", "é2"), Ordering::Less);
+        assert_eq!(compare("01", "1"), Ordering::Less);
+    }
+
+    #[test]
+    fn the_order_is_total_so_that_sorting_hostile_names_cannot_panic() {
+        let names = [
+            "sdb", "sdaa", "sdab-x", "sda-x", "sd", "s", "-", "--", "-a", "A", "é", "1", "01", "1a",
+        ];
+        for a in names {
+            for b in names {
+                assert_eq!(compare(a, b), compare(b, a).reverse(), "{a} {b}");
+                for c in names {
+                    if compare(a, b).is_lt() && compare(b, c).is_lt() {
+                        assert!(compare(a, c).is_lt(), "{a} {b} {c}");
+                    }
+                }
+            }
+        }
+    }
+}

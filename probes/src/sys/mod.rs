@@ -1,0 +1,18 @@
+//! Questions to the kernel that no file answers: netlink, ioctl, reads of a disk's first sectors.
+//!
+//! This folder is the only place with `unsafe` code. Every question is read-only, and its answer is
+//! kept by a capture under `kernel/<name>`, from where a replay takes it.
+
+use std::io;
+
+/// A read-only question to the kernel, with a name under which a capture keeps its answer.
+pub trait Question: std::fmt::Debug {
+    /// The name of the question, a relative path such as `rtnetlink/link` or `ethtool/eno1/driver`.
+    fn name(&self) -> String;
+
+    /// Asks the running kernel.
+    ///
+    /// # Errors
+    /// As the kernel answers; `ENODEV`, `EOPNOTSUPP` and the like mean that the fact is absent.
+    fn ask_live(&self) -> io::Result<Vec<u8>>;
+}

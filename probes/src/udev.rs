@@ -1,0 +1,58 @@
+//! udev's database: `/run/udev/data/<id>`, lines such as `E:ID_MODEL=…` and `S:disk/by-id/…`
+//! (systemd `src/libsystemd/sd-device`, format version 1). It may be absent or late.
+
+use std::collections::BTreeMap;
+
+use crate::machine::Machine;
+
+/// What udev knows of one device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UdevEntry {
+    /// Properties such as `ID_SERIAL`, by name.
+    pub properties: BTreeMap<String, String>,
+    /// Links below `/dev`, e.g. `disk/by-id/wwn-0x5000c500a1b2c3d4`, sorted.
+    pub links: Vec<String>,
+}
+
+impl UdevEntry {
+    /// The value of the property `name`, if it is there and not empty.
+    #[must_use]
+    pub fn property(&self, name: &str) -> Option<&str> {
+        self.properties.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+}
+
+/// Reads what udev knows of the device with the id `id`: `b8:0` for a block device, `c…` for a
+/// character device, `n2` for a network interface by its index, `+pci:0000:00:1f.2` for others.
+#[must_use]
+pub fn entry(machine: &Machine, id: &str) -> Option<UdevEntry> {
+    machine.text(&format!("run/udev/data/{id}")).map(|text| parse(&text))
+}
+
+fn parse(text: &str) -> UdevEntry {
+    let mut entry = UdevEntry::default();
+    for line in text.lines() {
+        if let Some((name, value)) = line.strip_prefix("E:").and_then(|rest| rest.split_once('=')) {
+            entry.properties.insert(name.to_owned(), value.to_owned());
+        } else if let Some(link) = line.strip_prefix("S:") {
+            entry.links.push(link.to_owned());
+        }
+    }
+    entry.links.sort();
+    entry
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_and_links_are_read_and_other_lines_passed_over() {
+        let entry = parse(
+            "S:disk/by-path/b\nS:disk/by-id/a\nI:123\nE:ID_MODEL=X=Y\nE:EMPTY=\nE:broken\nV:1",
+        );
+        assert_eq!(entry.property("ID_MODEL"), Some("X=Y"));
+        assert_eq!(entry.property("EMPTY"), None);
+        assert_eq!(entry.links, ["disk/by-id/a", "disk/by-path/b"]);
+    }
+}

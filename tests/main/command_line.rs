@@ -1,0 +1,97 @@
+//! The program as a user runs it.
+
+use crate::util::{agent, repository, run, scratch, stderr, stdout};
+
+#[test]
+fn without_a_command_and_without_a_vim_it_prints_help_and_ends_with_2() {
+    let output = run("");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stdout(&output).contains("Usage: run-coreos-installer"));
+}
+
+#[test]
+fn an_unknown_option_is_a_usage_error() {
+    let output = run("inspect --formt json");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--formt"));
+}
+
+#[test]
+fn an_unknown_section_is_refused_with_the_known_ones() {
+    let output = run("inspect --only cpus");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("\"cpus\", expected one of cpu, memory"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_root_that_is_not_there_is_named() {
+    let output = run("inspect --root /nowhere/at/all");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("opening /nowhere/at/all"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_empty_tree_gives_a_report_without_facts_and_without_a_crash() {
+    let root = scratch("empty-tree");
+    let output = run(&format!("inspect --format json --root {}", root.display()));
+    assert_eq!(output.status.code(), Some(0));
+    let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(report["node_id"], "unidentified");
+}
+
+#[test]
+fn a_pipe_that_closes_early_is_no_error() {
+    use std::io::Read as _;
+    let mut child = agent()
+        .args(["inspect", "--format", "json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 1];
+    let mut pipe = child.stdout.take().unwrap();
+    pipe.read_exact(&mut first).unwrap();
+    drop(pipe);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn only_the_wanted_sections_are_in_the_report() {
+    let output = run("inspect --format json --only os");
+    let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert!(report.get("os").is_some());
+    assert!(report.get("cpu").is_none() && report.get("pci").is_none());
+}
+
+#[test]
+fn print_config_tells_where_each_value_came_from() {
+    let file = scratch("config").join("agent.yaml");
+    std::fs::write(&file, "vim: https://vim.example\nallow_plain_http: true\n").unwrap();
+    let output = agent()
+        .args(["report", "--print-config", "--budget", "7", "--config"])
+        .arg(&file)
+        .env("RCI_GIVE_UP_AFTER", "60")
+        .output()
+        .unwrap();
+    let text = stdout(&output);
+    let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap().to_owned();
+    assert!(line("vim ").contains("https://vim.example"), "{text}");
+    assert!(line("vim ").contains("configuration file"), "{text}");
+    assert!(line("give-up-after").contains("RCI_GIVE_UP_AFTER"), "{text}");
+    assert!(line("budget").contains("[command line]"), "{text}");
+    assert!(line("root").contains("[default]"), "{text}");
+}
+
+#[test]
+fn the_readme_shows_the_help_that_the_program_prints() {
+    let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
+    let help = stdout(&run("-h"));
+    assert!(readme.contains(help.trim_end()), "README.md does not hold this:\n{help}");
+}
+
+#[test]
+fn text_for_a_pipe_has_no_colour() {
+    assert!(!stdout(&run("inspect")).contains('\x1b'));
+    assert!(stdout(&run("inspect --color always")).contains('\x1b'));
+}

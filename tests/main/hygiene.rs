@@ -1,0 +1,91 @@
+//! Rules of the tree that no compiler checks.
+
+use std::path::{Path, PathBuf};
+
+use crate::util::repository;
+
+fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    fn walk(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("target") {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push((path.clone(), std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&repository().join(folder), &mut found);
+    assert!(!found.is_empty(), "{folder} has no sources");
+    found
+}
+
+/// The part of a file in front of its tests.
+fn code(text: &str) -> &str {
+    text.split("#[cfg(test)]").next().unwrap_or_default()
+}
+
+#[test]
+fn probes_read_only_through_the_machine() {
+    for (path, text) in sources("probes/src") {
+        let is_door = path.components().any(|c| c.as_os_str() == "machine" || c.as_os_str() == "sys");
+        for word in ["std::fs", "std::process", "std::net", "File::", "Command::", "libc::"] {
+            let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
+            assert!(is_door || at.is_none(), "{}: {}", path.display(), at.unwrap_or_default());
+        }
+    }
+}
+
+#[test]
+fn no_probe_can_write() {
+    let forbidden = [
+        "fs::write", "File::create", ".write(true)", ".append(true)", ".truncate(true)", "O_RDWR",
+        "O_WRONLY", "O_CREAT", "fs::remove", "fs::rename", "Command::new", "write_all",
+    ];
+    for (path, text) in sources("probes/src") {
+        for word in forbidden {
+            let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
+            // The BMC's device takes requests only when opened for writing; `sys/ipmi.rs` sends
+            // reading commands alone.
+            let is_ipmi = path.ends_with("sys/ipmi.rs") && word == "O_RDWR";
+            assert!(is_ipmi || at.is_none(), "{}: {}", path.display(), at.unwrap_or_default());
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_holds() {
+    for folder in ["agent/src", "probes/src", "ignition/src", "tests"] {
+        for (path, text) in sources(folder) {
+            assert!(text.starts_with("//!"), "{} begins without //!", path.display());
+        }
+    }
+}
+
+#[test]
+fn no_file_is_too_long_to_read() {
+    for folder in ["agent/src", "probes/src", "ignition/src"] {
+        for (path, text) in sources(folder) {
+            let n_lines = code(&text).lines().count();
+            assert!(n_lines <= 450, "{} has {n_lines} lines without its tests", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_top_of_the_repository_holds_what_it_should_and_nothing_else() {
+    let expected = [
+        ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock",
+        "Cargo.toml", "LICENSE", "Makefile", "README.md", "agent", "clippy.toml", "deny.toml",
+        "fixtures", "ignition", "probes", "rustfmt.toml", "systemd", "tests",
+    ];
+    let listed = std::process::Command::new("git")
+        .args(["ls-tree", "--name-only", "HEAD"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    for name in String::from_utf8_lossy(&listed.stdout).lines() {
+        assert!(expected.contains(&name), "{name} stands at the top of the repository");
+    }
+}

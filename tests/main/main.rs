@@ -1,0 +1,13 @@
+//! Tests of the whole program without virtual machines: `cargo test --test main`.
+//!
+//! `report` replays captured machines and compares with what is expected of them, `command_line`
+//! runs the program as a user does, `schemas` hold documents and code to each other, `judge` runs over
+//! the captured machines beside the repository if they are there, `hygiene` holds the tree to its
+//! own rules.
+
+mod command_line;
+mod hygiene;
+mod judge;
+mod report;
+mod schemas;
+mod util;

@@ -1,0 +1,57 @@
+//! Helpers: running the program, comparing with a file that `UPDATE_EXPECTED=1` rewrites.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The program under test, with an environment that sets no option.
+pub fn agent() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"));
+    command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Runs the program with `words` (split at blanks) and returns what it printed.
+pub fn run(words: &str) -> Output {
+    agent().args(words.split_whitespace()).output().unwrap()
+}
+
+/// Standard output as text.
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Standard error as text.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// The root of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Compares `found` with the content of `file`; with `UPDATE_EXPECTED=1` writes it there instead.
+pub fn assert_expected(file: &Path, found: &str) {
+    if std::env::var_os("UPDATE_EXPECTED").is_some() {
+        std::fs::write(file, found).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(file).unwrap_or_default();
+    let differing = expected.lines().zip(found.lines()).enumerate().find(|(_, (e, f))| e != f);
+    assert!(
+        expected == found,
+        "{} differs (UPDATE_EXPECTED=1 rewrites it); first difference: {differing:#?}; {} lines expected, {} found",
+        file.display(),
+        expected.lines().count(),
+        found.lines().count(),
+    );
+}
+
+/// A folder of its own for a test, below the build folder.
+pub fn scratch(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::remove_dir_all(&dir).ok();
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}

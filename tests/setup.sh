@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Installs what `make` needs of the distribution, or prints the one line that does.
+#
+#   tests/setup.sh [GROUP...]      groups: build check (default: both)
+#
+# The virtual machine tests have packages of their own; tests/vm/setup installs them.
+set -euo pipefail
+
+CARGO_DENY_VERSION=0.20.2
+cache=${RCI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/run-coreos-installer}
+
+say() { printf '%s\n' "$*" >&2; }
+
+# The package that has the program or file $1, by package manager: Debian's name, Fedora's name.
+needed=()
+need() {
+  local thing=$1 debian=$2 fedora=$3
+  case $thing in
+    /*) compgen -G "$thing" >/dev/null && return ;;
+    *) command -v "$thing" >/dev/null && return ;;
+  esac
+  if command -v apt-get >/dev/null; then needed+=("$debian"); else needed+=("$fedora"); fi
+}
+
+install_needed() {
+  [ ${#needed[@]} -gt 0 ] || return 0
+  local line
+  if command -v apt-get >/dev/null; then
+    line="apt-get update && apt-get -o DPkg::Lock::Timeout=600 install -y --no-install-recommends ${needed[*]}"
+  elif command -v dnf >/dev/null; then
+    line="dnf install -y ${needed[*]}"
+  else
+    say "these packages are needed, and neither apt-get nor dnf is here: ${needed[*]}"
+    exit 1
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
+    say "not root; run this once, then try again:"
+    say "  sudo sh -c '$line'"
+    exit 1
+  fi
+  say "installing ${needed[*]}"
+  DEBIAN_FRONTEND=noninteractive sh -c "$line" >&2
+}
+
+# What compiles the project: a C compiler for ring and SQLite, and the static C library.
+group_build() {
+  need cc gcc gcc
+  need make make make
+  need '/usr/lib*/*/libc.a' libc6-dev glibc-static
+  need mkfs.ext4 e2fsprogs e2fsprogs
+  need mkfs.vfat dosfstools dosfstools
+  need mcopy mtools mtools
+  need ignition-validate ignition ignition-validate
+}
+
+# What `make check` runs beside cargo.
+group_check() {
+  need shellcheck shellcheck ShellCheck
+  need systemd-analyze systemd systemd
+}
+
+deny() {
+  local where=$cache/cargo-deny-$CARGO_DENY_VERSION
+  command -v cargo-deny >/dev/null && return
+  [ -x "$where/bin/cargo-deny" ] && return
+  say "building cargo-deny $CARGO_DENY_VERSION (once; it is kept in $where)"
+  cargo install cargo-deny --version "$CARGO_DENY_VERSION" --locked --root "$where" >&2
+}
+
+groups=("$@")
+[ ${#groups[@]} -gt 0 ] || groups=(build check)
+for group in "${groups[@]}"; do
+  case $group in
+    build | check) "group_$group" ;;
+    *) say "unknown group \"$group\", expected build or check" && exit 2 ;;
+  esac
+done
+install_needed
+case " ${groups[*]} " in *' check '*) deny ;; esac
