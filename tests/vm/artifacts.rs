@@ -36,13 +36,21 @@ pub(crate) fn artifacts() -> Result<&'static Artifacts> {
 /// Runs the setup script and reads its `NAME=PATH` lines.
 fn prepare() -> Result<Artifacts> {
     let script = repository().join("tests/vm/setup");
-    let output = Command::new(&script).stderr(Stdio::inherit()).output().with_context(|| format!("running {}", script.display()))?;
+    let output = Command::new(&script)
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("running {}", script.display()))?;
     if !output.status.success() {
         bail!("{}: {}", script.display(), output.status);
     }
     let text = String::from_utf8(output.stdout)?;
     let paths: HashMap<_, _> = text.lines().filter_map(|line| line.split_once('=')).collect();
-    let path = |name: &str| paths.get(name).map(PathBuf::from).with_context(|| format!("{} named no {name}", script.display()));
+    let path = |name: &str| {
+        paths
+            .get(name)
+            .map(PathBuf::from)
+            .with_context(|| format!("{} named no {name}", script.display()))
+    };
     Ok(Artifacts {
         vmlinux: path("VMLINUX")?,
         vmlinuz: path("VMLINUZ")?,
@@ -63,7 +71,8 @@ pub(crate) fn repository() -> &'static Path {
 pub(crate) fn test_folder(test: &str) -> Result<PathBuf> {
     let folder = repository().join("target/vm").join(test);
     if folder.exists() {
-        std::fs::remove_dir_all(&folder).with_context(|| format!("emptying {}", folder.display()))?;
+        std::fs::remove_dir_all(&folder)
+            .with_context(|| format!("emptying {}", folder.display()))?;
     }
     std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
     Ok(folder)

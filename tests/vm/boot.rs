@@ -16,7 +16,13 @@ use crate::machine::Machine;
 const COMMON: &str = "console=ttyS0 panic=-1 mitigations=off quiet net.ifnames=0";
 
 /// The tiny system, which runs `script` and powers off; what the script leaves in /results comes back.
-pub(crate) fn tiny(name: &str, folder: &Path, machine: &Machine, script: &str, files: &[GuestFile]) -> Result<Boot> {
+pub(crate) fn tiny(
+    name: &str,
+    folder: &Path,
+    machine: &Machine,
+    script: &str,
+    files: &[GuestFile],
+) -> Result<Boot> {
     let artifacts = artifacts()?;
     let mut files = files.to_vec();
     files.push(GuestFile::new("test", 0o755, script));
@@ -32,27 +38,40 @@ pub(crate) fn live(name: &str, folder: &Path, ignition: &[u8], more: &str) -> Re
     let initrd = folder.join(format!("{name}.initrd"));
     let config = GuestFile::new("config.ign", 0o600, ignition);
     std::fs::write(&initrd, append(read(&artifacts.live_initrd)?, &[config]))?;
-    let command_line = format!("{} systemd.show_status=1 ignition.firstboot ignition.platform.id=metal {more}", COMMON.replace(" net.ifnames=0", ""));
-    Ok(Boot { kernel: artifacts.vmlinux.clone(), initrd, command_line, cd: Some(artifacts.live_squashfs.clone()) })
+    let command_line = format!(
+        "{} systemd.show_status=1 ignition.firstboot ignition.platform.id=metal {more}",
+        COMMON.replace(" net.ifnames=0", "")
+    );
+    Ok(Boot {
+        kernel: artifacts.vmlinux.clone(),
+        initrd,
+        command_line,
+        cd: Some(artifacts.live_squashfs.clone()),
+    })
 }
 
 /// What CoreOS's boot loader does with a disk: it takes the last BLS entry of the file system `boot` and, while the stamp is
 /// there, asks for Ignition's first boot. `more` are kernel arguments.
 pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> Result<Boot> {
     let boot = boot_file_system(disk)?;
-    let entries = boot.read_dir("/loader/entries").context("reading /loader/entries of the boot file system")?;
+    let entries = boot
+        .read_dir("/loader/entries")
+        .context("reading /loader/entries of the boot file system")?;
     let mut names = Vec::new();
     for entry in entries {
         names.push(entry?.path().display().to_string());
     }
     names.retain(|name| name.ends_with(".conf"));
-    let Some(last) = names.iter().max() else { bail!("the boot file system of {} has no BLS entry", disk.display()) };
+    let Some(last) = names.iter().max() else {
+        bail!("the boot file system of {} has no BLS entry", disk.display())
+    };
     let text = boot.read_to_string(last.as_str())?;
     let value = |key: &str| {
         let found = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
         found.map(str::trim).with_context(|| format!("{last} has no line \"{key}\""))
     };
-    let (kernel, initrd) = (folder.join(format!("{name}.linux")), folder.join(format!("{name}.initrd")));
+    let (kernel, initrd) =
+        (folder.join(format!("{name}.linux")), folder.join(format!("{name}.initrd")));
     std::fs::write(&kernel, boot.read(value("linux")?)?)?;
     std::fs::write(&initrd, boot.read(value("initrd")?)?)?;
     let mut command_line = format!("{} panic=-1 {more}", value("options")?);
@@ -78,7 +97,8 @@ fn boot_file_system(disk: &Path) -> Result<Ext4> {
     let mut file = File::open(disk).with_context(|| format!("opening {}", disk.display()))?;
     let start_bytes = partition_start_bytes(&mut file, "boot")?;
     let part = Part { file, start_bytes };
-    Ext4::load(Box::new(part)).with_context(|| format!("the boot file system of {}", disk.display()))
+    Ext4::load(Box::new(part))
+        .with_context(|| format!("the boot file system of {}", disk.display()))
 }
 
 /// Where the GPT says that the partition of this name starts (UEFI 2.10 §5.3), for 512-byte and 4096-byte sectors.
@@ -109,7 +129,11 @@ struct Part {
 }
 
 impl Ext4Read for Part {
-    fn read(&mut self, start_byte: u64, into: &mut [u8]) -> Result<(), Box<dyn std::error::Error + Send + Sync + 'static>> {
+    fn read(
+        &mut self,
+        start_byte: u64,
+        into: &mut [u8],
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync + 'static>> {
         self.file.seek(SeekFrom::Start(self.start_bytes + start_byte))?;
         Ok(self.file.read_exact(into)?)
     }

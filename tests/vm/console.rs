@@ -39,7 +39,11 @@ pub(crate) struct Console {
 
 impl Console {
     /// Reads `output` on a thread of its own and keeps a copy in `log`.
-    pub(crate) fn start(output: impl Read + Send + 'static, log: &Path, t0: Instant) -> Result<Self> {
+    pub(crate) fn start(
+        output: impl Read + Send + 'static,
+        log: &Path,
+        t0: Instant,
+    ) -> Result<Self> {
         let mut log = File::create(log).with_context(|| format!("creating {}", log.display()))?;
         let seen = Arc::new((Mutex::new(Seen::default()), Condvar::new()));
         let shared = Arc::clone(&seen);
@@ -69,14 +73,19 @@ impl Console {
         let (lock, changed) = &*self.seen;
         let mut seen = lock.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if let Some(at) = seen.lines[self.cursor..].iter().position(|line| line.text.contains(marker)) {
+            if let Some(at) =
+                seen.lines[self.cursor..].iter().position(|line| line.text.contains(marker))
+            {
                 self.cursor += at + 1;
                 return Ok(seen.lines[self.cursor - 1].clone());
             }
             let left = until.saturating_duration_since(Instant::now());
             if seen.ended || left.is_zero() {
                 let how = if seen.ended { "the console ended" } else { "the time was over" };
-                bail!("waiting for \"{marker}\" on the console: {how}; its last lines:\n{}", tail(&seen.lines));
+                bail!(
+                    "waiting for \"{marker}\" on the console: {how}; its last lines:\n{}",
+                    tail(&seen.lines)
+                );
             }
             seen = changed.wait_timeout(seen, left).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -103,7 +112,10 @@ impl Console {
 /// The last lines of a console, for a message.
 pub(crate) fn tail(lines: &[Line]) -> String {
     let from = lines.len().saturating_sub(25);
-    lines[from..].iter().map(|line| format!("  {:8.2} {}\n", line.after.as_secs_f64(), line.text)).collect()
+    lines[from..]
+        .iter()
+        .map(|line| format!("  {:8.2} {}\n", line.after.as_secs_f64(), line.text))
+        .collect()
 }
 
 /// The next line, or `None` at the end.

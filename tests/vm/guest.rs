@@ -40,15 +40,27 @@ pub(crate) struct Guest {
 
 impl Guest {
     /// Starts `machine`; every file of the run is `folder/NAME.*`, and after `deadline` every wait fails.
-    pub(crate) fn start(name: &str, folder: &Path, machine: &Machine, boot: &Boot, deadline: Duration) -> Result<Self> {
+    pub(crate) fn start(
+        name: &str,
+        folder: &Path,
+        machine: &Machine,
+        boot: &Boot,
+        deadline: Duration,
+    ) -> Result<Self> {
         let sockets = socket_folder()?;
         let tpm = if machine.has_tpm { Some(start_tpm(folder, &sockets)?) } else { None };
         let mut args: Vec<String> = fixed_arguments(name, folder, &sockets);
         args.extend(machine.arguments(folder)?);
         args.extend(boot.arguments());
         if machine.has_tpm {
-            args.extend(["-chardev".to_owned(), format!("socket,id=tpm,path={}", sockets.join("tpm").display())]);
-            args.extend(["-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device", "tpm-crb,tpmdev=tpm0"].map(str::to_owned));
+            args.extend([
+                "-chardev".to_owned(),
+                format!("socket,id=tpm,path={}", sockets.join("tpm").display()),
+            ]);
+            args.extend(
+                ["-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device", "tpm-crb,tpmdev=tpm0"]
+                    .map(str::to_owned),
+            );
         }
         std::fs::write(folder.join(format!("{name}.arguments")), args.join("\n"))?;
         let t0 = Instant::now();
@@ -63,13 +75,24 @@ impl Guest {
             .context("starting qemu-system-x86_64")?;
         let output = qemu.stdout.take().context("QEMU has no standard output")?;
         let console = Console::start(output, &folder.join(format!("{name}.console")), t0)?;
-        Ok(Self { qemu, tpm, console, folder: folder.to_owned(), sockets, name: name.to_owned(), t0, deadline: t0 + deadline })
+        Ok(Self {
+            qemu,
+            tpm,
+            console,
+            folder: folder.to_owned(),
+            sockets,
+            name: name.to_owned(),
+            t0,
+            deadline: t0 + deadline,
+        })
     }
 
     /// Waits for a console line with `marker` until the guest's deadline.
     pub(crate) fn wait_for(&mut self, marker: &str) -> Result<Line> {
         let left = self.deadline.saturating_duration_since(Instant::now());
-        self.console.wait_for(marker, left).with_context(|| format!("guest {} ({})", self.name, self.folder.display()))
+        self.console
+            .wait_for(marker, left)
+            .with_context(|| format!("guest {} ({})", self.name, self.folder.display()))
     }
 
     /// Waits until QEMU has ended: the guest powered off, or rebooted, which QEMU takes for an end here.
@@ -80,7 +103,12 @@ impl Guest {
                 return self.ended(status);
             }
             if Instant::now() > self.deadline {
-                bail!("guest {} had not ended after {:?}; its last lines:\n{}", self.name, self.t0.elapsed(), tail(&self.console.lines()));
+                bail!(
+                    "guest {} had not ended after {:?}; its last lines:\n{}",
+                    self.name,
+                    self.t0.elapsed(),
+                    tail(&self.console.lines())
+                );
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -89,7 +117,8 @@ impl Guest {
     /// Judges QEMU's exit status.
     fn ended(&self, status: ExitStatus) -> Result<Duration> {
         if !status.success() {
-            let log = std::fs::read_to_string(self.folder.join(format!("{}.qemu", self.name))).unwrap_or_default();
+            let log = std::fs::read_to_string(self.folder.join(format!("{}.qemu", self.name)))
+                .unwrap_or_default();
             bail!("qemu-system-x86_64 for guest {}: {status}\n{log}", self.name);
         }
         Ok(self.t0.elapsed())
@@ -100,7 +129,8 @@ impl Guest {
         let folder = self.folder.join(format!("{}.results", self.name));
         let archive = self.folder.join(format!("{}.tar", self.name));
         std::fs::create_dir_all(&folder)?;
-        let status = Command::new("tar").arg("-C").arg(&folder).arg("-xf").arg(&archive).status()?;
+        let status =
+            Command::new("tar").arg("-C").arg(&folder).arg("-xf").arg(&archive).status()?;
         if !status.success() {
             bail!("{} holds no whole tar: {status}", archive.display());
         }
@@ -142,7 +172,10 @@ impl Boot {
         args.extend(["-initrd".to_owned(), self.initrd.display().to_string()]);
         args.extend(["-append".to_owned(), self.command_line.clone()]);
         if let Some(cd) = &self.cd {
-            args.extend(["-drive".to_owned(), format!("if=none,id=cd,file={},format=raw,readonly=on,media=cdrom", cd.display())]);
+            args.extend([
+                "-drive".to_owned(),
+                format!("if=none,id=cd,file={},format=raw,readonly=on,media=cdrom", cd.display()),
+            ]);
             args.extend(["-device", "ide-cd,drive=cd,bus=ide.0"].map(str::to_owned));
         }
         args
@@ -153,10 +186,22 @@ impl Boot {
 fn fixed_arguments(name: &str, folder: &Path, sockets: &Path) -> Vec<String> {
     let results = folder.join(format!("{name}.tar"));
     let qmp = sockets.join("qmp");
-    let mut args: Vec<String> = ["-nodefaults", "-display", "none", "-no-reboot", "-machine", "q35", "-accel", "tcg,thread=multi,tb-size=512"]
-        .map(str::to_owned)
-        .into();
-    args.extend(["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"].map(str::to_owned));
+    let mut args: Vec<String> = [
+        "-nodefaults",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-machine",
+        "q35",
+        "-accel",
+        "tcg,thread=multi,tb-size=512",
+    ]
+    .map(str::to_owned)
+    .into();
+    args.extend(
+        ["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]
+            .map(str::to_owned),
+    );
     args.extend(["-device".to_owned(), "virtio-serial-pci".to_owned()]);
     args.extend(["-chardev".to_owned(), format!("file,id=results,path={}", results.display())]);
     args.extend(["-device".to_owned(), "virtserialport,chardev=results,name=results".to_owned()]);

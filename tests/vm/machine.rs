@@ -97,7 +97,13 @@ pub(crate) enum DiskKind {
     /// virtio-blk.
     Virtio { serial: &'static str },
     /// A SCSI disk behind virtio-scsi; `rotation` in turns a minute, 1 for a solid-state disk.
-    Scsi { serial: &'static str, wwn: u64, vendor: &'static str, product: &'static str, rotation: u32 },
+    Scsi {
+        serial: &'static str,
+        wwn: u64,
+        vendor: &'static str,
+        product: &'static str,
+        rotation: u32,
+    },
     /// A SATA disk of the chipset's AHCI controller.
     Sata { serial: &'static str, wwn: u64, model: &'static str, port: u32 },
     /// A namespace of an NVMe subsystem; the controller is plugged with its first namespace.
@@ -144,7 +150,12 @@ impl Machine {
             product: None,
             slots: Vec::new(),
             disks,
-            ports: vec![Port { model: "virtio-net-pci", driver: "virtio_net", mac: "52:54:00:aa:00:01", reaches_host: true }],
+            ports: vec![Port {
+                model: "virtio-net-pci",
+                driver: "virtio_net",
+                mac: "52:54:00:aa:00:01",
+                reaches_host: true,
+            }],
             has_bmc: false,
             has_tpm: false,
         }
@@ -152,7 +163,12 @@ impl Machine {
 
     /// A virtio disk to install on.
     pub(crate) fn target_disk() -> Disk {
-        Disk { id: "target", size_bytes: 3 * GIB, sector_bytes: 512, kind: DiskKind::Virtio { serial: "TARGET-0" } }
+        Disk {
+            id: "target",
+            size_bytes: 3 * GIB,
+            sector_bytes: 512,
+            kind: DiskKind::Virtio { serial: "TARGET-0" },
+        }
     }
 
     /// A two-socket server with everything that QEMU can show.
@@ -172,8 +188,18 @@ impl Machine {
             slots: rich_slots(),
             disks: rich_disks(),
             ports: vec![
-                Port { model: "virtio-net-pci", driver: "virtio_net", mac: "52:54:00:aa:00:01", reaches_host: true },
-                Port { model: "e1000e", driver: "e1000e", mac: "b8:ce:f6:00:00:01", reaches_host: false },
+                Port {
+                    model: "virtio-net-pci",
+                    driver: "virtio_net",
+                    mac: "52:54:00:aa:00:01",
+                    reaches_host: true,
+                },
+                Port {
+                    model: "e1000e",
+                    driver: "e1000e",
+                    mac: "b8:ce:f6:00:00:01",
+                    reaches_host: false,
+                },
                 Port { model: "igb", driver: "igb", mac: "b8:ce:f6:00:00:02", reaches_host: false },
             ],
             has_bmc: true,
@@ -189,7 +215,10 @@ impl Machine {
     /// QEMU's arguments for this hardware; makes disks that are not there yet and SMBIOS files in `folder`.
     pub(crate) fn arguments(&self, folder: &Path) -> Result<Vec<String>> {
         let n_cpus = self.n_sockets * self.n_cores * self.n_threads;
-        let smp = format!("{n_cpus},sockets={},cores={},threads={}", self.n_sockets, self.n_cores, self.n_threads);
+        let smp = format!(
+            "{n_cpus},sockets={},cores={},threads={}",
+            self.n_sockets, self.n_cores, self.n_threads
+        );
         let mut args = Vec::new();
         option(&mut args, "-cpu", self.cpu);
         option(&mut args, "-m", &self.memory_mib().to_string());
@@ -199,7 +228,11 @@ impl Machine {
         self.disk_arguments(&mut args, folder)?;
         self.port_arguments(&mut args);
         if self.has_bmc {
-            option(&mut args, "-device", "ipmi-bmc-sim,id=bmc0,guid=01020304-0506-0708-090a-0b0c0d0e0f10");
+            option(
+                &mut args,
+                "-device",
+                "ipmi-bmc-sim,id=bmc0,guid=01020304-0506-0708-090a-0b0c0d0e0f10",
+            );
             option(&mut args, "-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2");
         }
         Ok(args)
@@ -211,8 +244,13 @@ impl Machine {
             return;
         }
         for (id, node) in self.nodes.iter().enumerate() {
-            option(args, "-object", &format!("memory-backend-ram,id=ram{id},size={}M", node.memory_mib));
-            let cpus = if node.cpus.is_empty() { String::new() } else { format!(",cpus={}", node.cpus) };
+            option(
+                args,
+                "-object",
+                &format!("memory-backend-ram,id=ram{id},size={}M", node.memory_mib),
+            );
+            let cpus =
+                if node.cpus.is_empty() { String::new() } else { format!(",cpus={}", node.cpus) };
             option(args, "-numa", &format!("node,nodeid={id}{cpus},memdev=ram{id}"));
         }
         for (from, to, distance) in &self.distances {
@@ -224,13 +262,22 @@ impl Machine {
     fn smbios_arguments(&self, args: &mut Vec<String>, folder: &Path) -> Result<()> {
         if let Some(p) = &self.product {
             for keys in [
-                format!("type=0,vendor={},version={},date={},release=2.19", p.bios_vendor, p.bios_version, p.bios_date),
+                format!(
+                    "type=0,vendor={},version={},date={},release=2.19",
+                    p.bios_vendor, p.bios_version, p.bios_date
+                ),
                 format!(
                     "type=1,manufacturer={},product={},version=1.0,serial={},uuid={},sku={},family={}",
                     p.vendor, p.name, p.serial, p.uuid, p.sku, p.family
                 ),
-                format!("type=2,manufacturer={},product={},serial={},asset={}", p.vendor, p.board, p.board_serial, p.asset_tag),
-                format!("type=3,manufacturer={},serial={},asset={}", p.vendor, p.chassis_serial, p.asset_tag),
+                format!(
+                    "type=2,manufacturer={},product={},serial={},asset={}",
+                    p.vendor, p.board, p.board_serial, p.asset_tag
+                ),
+                format!(
+                    "type=3,manufacturer={},serial={},asset={}",
+                    p.vendor, p.chassis_serial, p.asset_tag
+                ),
             ] {
                 option(args, "-smbios", &keys);
             }
@@ -252,30 +299,55 @@ impl Machine {
             if !path.exists() {
                 std::fs::File::create(&path)?.set_len(disk.size_bytes)?;
             }
-            option(args, "-drive", &format!("if=none,id={id},file={},format=raw,cache=unsafe", path.display()));
+            option(
+                args,
+                "-drive",
+                &format!("if=none,id={id},file={},format=raw,cache=unsafe", path.display()),
+            );
             let blocks = format!("logical_block_size={sector},physical_block_size={sector}");
-            let mut controller = |name: &'static str, devices: &[String], args: &mut Vec<String>| {
-                if !controllers.contains(&name) {
-                    controllers.push(name);
-                    devices.iter().for_each(|device| option(args, "-device", device));
-                }
-            };
+            let mut controller =
+                |name: &'static str, devices: &[String], args: &mut Vec<String>| {
+                    if !controllers.contains(&name) {
+                        controllers.push(name);
+                        devices.iter().for_each(|device| option(args, "-device", device));
+                    }
+                };
             match &disk.kind {
-                DiskKind::Virtio { serial } => option(args, "-device", &format!("virtio-blk-pci,drive={id},serial={serial},{blocks}")),
+                DiskKind::Virtio { serial } => option(
+                    args,
+                    "-device",
+                    &format!("virtio-blk-pci,drive={id},serial={serial},{blocks}"),
+                ),
                 DiskKind::Scsi { serial, wwn, vendor, product, rotation } => {
                     controller("scsi0", &["virtio-scsi-pci,id=scsi0".to_owned()], args);
-                    let identity = format!("serial={serial},wwn={wwn:#018x},vendor={vendor},product={product},device_id={serial}");
-                    option(args, "-device", &format!("scsi-hd,drive={id},bus=scsi0.0,{identity},rotation_rate={rotation},{blocks}"));
+                    let identity = format!(
+                        "serial={serial},wwn={wwn:#018x},vendor={vendor},product={product},device_id={serial}"
+                    );
+                    option(
+                        args,
+                        "-device",
+                        &format!(
+                            "scsi-hd,drive={id},bus=scsi0.0,{identity},rotation_rate={rotation},{blocks}"
+                        ),
+                    );
                 }
                 DiskKind::Sata { serial, wwn, model, port } => {
                     let identity = format!("serial={serial},wwn={wwn:#018x},model={model}");
-                    option(args, "-device", &format!("ide-hd,drive={id},bus=ide.{port},{identity},rotation_rate=1"));
+                    option(
+                        args,
+                        "-device",
+                        &format!("ide-hd,drive={id},bus=ide.{port},{identity},rotation_rate=1"),
+                    );
                 }
                 DiskKind::Nvme { controller: name, serial, namespace } => {
                     let subsystem = format!("nvme-subsys,id=subsystem-{name},nqn={name}");
                     let device = format!("nvme,id={name},serial={serial},subsys=subsystem-{name}");
                     controller(name, &[subsystem, device], args);
-                    option(args, "-device", &format!("nvme-ns,drive={id},bus={name},nsid={namespace},{blocks}"));
+                    option(
+                        args,
+                        "-device",
+                        &format!("nvme-ns,drive={id},bus={name},nsid={namespace},{blocks}"),
+                    );
                 }
             }
         }
@@ -285,9 +357,17 @@ impl Machine {
     /// Network ports, straight on the root complex: behind a root port virtio-net has been seen to fail at power-on.
     fn port_arguments(&self, args: &mut Vec<String>) {
         for (at, port) in self.ports.iter().enumerate() {
-            let net = if port.reaches_host { String::new() } else { format!(",net=10.0.{}.0/24,restrict=on", at + 2) };
+            let net = if port.reaches_host {
+                String::new()
+            } else {
+                format!(",net=10.0.{}.0/24,restrict=on", at + 2)
+            };
             option(args, "-netdev", &format!("user,id=net{at}{net}"));
-            option(args, "-device", &format!("{},id=port{at},netdev=net{at},mac={},romfile=", port.model, port.mac));
+            option(
+                args,
+                "-device",
+                &format!("{},id=port{at},netdev=net{at},mac={},romfile=", port.model, port.mac),
+            );
         }
     }
 }
@@ -325,7 +405,13 @@ fn rich_slots() -> Vec<Slot> {
         serial,
         part_number: "M393A2K43DB3-CWE",
     };
-    let micron = Dimm { size_mib: 8192, speed_mt_s: 2933, manufacturer: "Micron", serial: "S0000007", part_number: "18ASF1G72PZ" };
+    let micron = Dimm {
+        size_mib: 8192,
+        speed_mt_s: 2933,
+        manufacturer: "Micron",
+        serial: "S0000007",
+        part_number: "18ASF1G72PZ",
+    };
     vec![
         Slot { locator: "DIMM_A1", bank: "NODE 0", dimm: Some(samsung("S0000000")) },
         Slot { locator: "DIMM_A2", bank: "NODE 0", dimm: Some(samsung("S0000001")) },
@@ -340,7 +426,8 @@ fn rich_slots() -> Vec<Slot> {
 
 /// Every kind of disk, with both block sizes.
 fn rich_disks() -> Vec<Disk> {
-    let nvme = |namespace| DiskKind::Nvme { controller: "nvme-a", serial: "S64GNE0R123456", namespace };
+    let nvme =
+        |namespace| DiskKind::Nvme { controller: "nvme-a", serial: "S64GNE0R123456", namespace };
     vec![
         Disk { id: "nvme-a-1", size_bytes: 2 * GIB, sector_bytes: 512, kind: nvme(1) },
         Disk { id: "nvme-a-2", size_bytes: GIB, sector_bytes: 4096, kind: nvme(2) },
@@ -378,7 +465,12 @@ fn rich_disks() -> Vec<Disk> {
             id: "sata-ssd",
             size_bytes: 512 * MIB,
             sector_bytes: 512,
-            kind: DiskKind::Sata { serial: "SATASER", wwn: 0x5002_538e_4012_3456, model: "Samsung SSD 860", port: 1 },
+            kind: DiskKind::Sata {
+                serial: "SATASER",
+                wwn: 0x5002_538e_4012_3456,
+                model: "Samsung SSD 860",
+                port: 1,
+            },
         },
     ]
 }

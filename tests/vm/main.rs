@@ -1,12 +1,15 @@
 //! Tests that boot virtual machines. `cargo test` leaves them out; `cargo test --test vm` runs them (see tests/vm/README.md).
 
+mod agent;
 mod artifacts;
 mod boot;
 mod console;
 mod cpio;
+mod expect;
 mod guest;
 mod machine;
 mod qmp;
 mod smbios;
 
 mod harness;
+mod inspect;

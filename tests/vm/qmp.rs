@@ -21,7 +21,8 @@ pub(crate) struct Qmp {
 impl Qmp {
     /// Connects and leaves the negotiation behind.
     pub(crate) fn connect(socket: &Path) -> Result<Self> {
-        let stream = UnixStream::connect(socket).with_context(|| format!("connecting to {}", socket.display()))?;
+        let stream = UnixStream::connect(socket)
+            .with_context(|| format!("connecting to {}", socket.display()))?;
         stream.set_read_timeout(Some(ANSWER))?;
         let replies = BufReader::new(stream.try_clone()?);
         let mut qmp = Self { stream, replies };

@@ -40,7 +40,9 @@ fn device(handle: u16, slot: &Slot) -> Vec<u8> {
     let speed = dimm.map_or(0, |dimm| dimm.speed_mt_s);
     let mut body = Vec::new();
     // Array, error handle, total width, data width, size in MiB.
-    for word in [ARRAY, NO_ERROR_HANDLE, filled(72), filled(64), dimm.map_or(0, |dimm| dimm.size_mib)] {
+    for word in
+        [ARRAY, NO_ERROR_HANDLE, filled(72), filled(64), dimm.map_or(0, |dimm| dimm.size_mib)]
+    {
         body.extend(word.to_le_bytes());
     }
     // Form factor DIMM, no set, locator, bank, DDR4 or unknown.
