@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 pub(crate) struct Artifacts {
     /// The kernel's ELF file, entered through its PVH note: the fastest start.
     pub(crate) vmlinux: PathBuf,
-    /// The kernel as the distribution packs it; for guests with a TPM, which lose ACPI when SeaBIOS starts an ELF file.
+    /// The kernel as the distribution packs it; for guests with a TPM, which lose ACPI when `SeaBIOS` starts an ELF file.
     pub(crate) vmlinuz: PathBuf,
     /// The live system's root, as it lies on its CD.
     pub(crate) live_squashfs: PathBuf,

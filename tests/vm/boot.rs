@@ -32,7 +32,7 @@ pub(crate) fn tiny(
     Ok(Boot { kernel: kernel.clone(), initrd, command_line: COMMON.to_owned(), cd: None })
 }
 
-/// The live system with an Ignition config appended to its initramfs, as for a CoreOS live image; `more` are kernel arguments.
+/// The live system with an Ignition config appended to its initramfs, as for a `CoreOS` live image; `more` are kernel arguments.
 pub(crate) fn live(name: &str, folder: &Path, ignition: &[u8], more: &str) -> Result<Boot> {
     let artifacts = artifacts()?;
     let initrd = folder.join(format!("{name}.initrd"));
@@ -50,7 +50,7 @@ pub(crate) fn live(name: &str, folder: &Path, ignition: &[u8], more: &str) -> Re
     })
 }
 
-/// What CoreOS's boot loader does with a disk: it takes the last BLS entry of the file system `boot` and, while the stamp is
+/// What `CoreOS`'s boot loader does with a disk: it takes the last BLS entry of the file system `boot` and, while the stamp is
 /// there, asks for Ignition's first boot. `more` are kernel arguments.
 pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> Result<Boot> {
     let boot = boot_file_system(disk)?;
@@ -114,7 +114,9 @@ fn partition_start_bytes(file: &mut File, name: &str) -> Result<u64> {
         let mut entries = vec![0; 128 * 128];
         file.read_exact(&mut entries)?;
         let wanted: Vec<u8> = name.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
-        for entry in entries.chunks_exact(128).filter(|entry| entry[56..].starts_with(&wanted)) {
+        if let Some(entry) =
+            entries.chunks_exact(128).filter(|entry| entry[56..].starts_with(&wanted)).next()
+        {
             let first = <[u8; 8]>::try_from(&entry[32..40])?;
             return Ok(u64::from_le_bytes(first) * sector_bytes);
         }

@@ -132,7 +132,7 @@ fn one_disk(disk: &Disk, all: &mut Vec<Expectation>) {
     expect(all, format!("{at}.is_removable"), Want::Is(json!(false)));
     match &disk.kind {
         DiskKind::Virtio { .. } => {
-            expect(all, format!("{at}.transport"), Want::Is(json!("virtio")))
+            expect(all, format!("{at}.transport"), Want::Is(json!("virtio")));
         }
         DiskKind::Nvme { .. } => {
             expect(all, format!("{at}.transport"), Want::Is(json!("nvme")));

@@ -16,7 +16,7 @@ fn a_tiny_guest_runs_its_script_and_sends_its_results() -> Result<()> {
     let machine = Machine::plain(256, vec![Machine::target_disk()]);
     let script = "echo HELLO; cat /sys/block/vda/serial >/results/serial";
     let boot = boot::tiny("guest", &folder, &machine, script, &[])?;
-    let mut guest = Guest::start("guest", &folder, &machine, &boot, Duration::from_secs(120))?;
+    let mut guest = Guest::start("guest", &folder, &machine, &boot, Duration::from_mins(2))?;
     guest.wait_for("HELLO")?;
     guest.wait_for("TINY-EXIT 0")?;
     guest.wait_for_end()?;
@@ -30,7 +30,7 @@ fn a_network_link_can_be_pulled_and_put_back() -> Result<()> {
     let machine = Machine::plain(256, Vec::new());
     let script = "carrier() { until [ \"$(cat /sys/class/net/eth0/carrier)\" = $1 ]; do sleep 0.1; done; echo CARRIER-$1; }\ncarrier 1; carrier 0; carrier 1";
     let boot = boot::tiny("guest", &folder, &machine, script, &[])?;
-    let mut guest = Guest::start("guest", &folder, &machine, &boot, Duration::from_secs(120))?;
+    let mut guest = Guest::start("guest", &folder, &machine, &boot, Duration::from_mins(2))?;
     guest.wait_for("CARRIER-1")?;
     let mut qmp = guest.qmp()?;
     qmp.execute("set_link", &json!({"name": "port0", "up": false}))?;

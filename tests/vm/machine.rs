@@ -106,7 +106,7 @@ pub(crate) enum DiskKind {
     },
     /// A SATA disk of the chipset's AHCI controller.
     Sata { serial: &'static str, wwn: u64, model: &'static str, port: u32 },
-    /// A namespace of an NVMe subsystem; the controller is plugged with its first namespace.
+    /// A namespace of an `NVMe` subsystem; the controller is plugged with its first namespace.
     Nvme { controller: &'static str, serial: &'static str, namespace: u32 },
 }
 

@@ -7,9 +7,12 @@ mod console;
 mod cpio;
 mod expect;
 mod guest;
+mod lab;
 mod machine;
 mod qmp;
 mod smbios;
 
 mod harness;
 mod inspect;
+mod job;
+mod report;
