@@ -1,10 +1,24 @@
 //! The agent: report and its renderings, VIM client, install and proof.
 
-pub mod api;
-pub mod capture;
 pub mod cli;
-pub mod commands;
 pub mod config;
+
+pub mod commands;
 pub mod log;
 pub mod output;
+
+pub mod capture;
+pub mod live_config;
 pub mod report;
+pub mod text;
+
+pub mod api;
+pub mod vim;
+
+pub mod install;
+pub mod job;
+pub mod proof;
+
+pub mod bounded;
+pub mod digest;
+pub mod secret;

@@ -12,6 +12,9 @@ use run_coreos_installer::{commands, log, output};
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    // Before any thread: a static glibc must not load the host's NSS modules.
+    let is_lookup_safe = probes::sys::nss::use_files_and_dns_only();
+    debug_assert!(is_lookup_safe, "the C library refused the lookup of host names");
     let words: Vec<OsString> = std::env::args_os().collect();
     let may_install = !std::io::stdin().is_terminal();
     let sources = match Sources::read(named_config(&words).as_deref()) {

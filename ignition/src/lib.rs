@@ -1,1 +1,20 @@
-//! Checks a returned Ignition config; makes the live image's own.
+//! Ignition on both sides of the agent: checks a config that a VIM returned, and makes the one that
+//! carries the agent into a live image.
+//!
+//! [`check()`] and [`verify_hash`] stand before the disk is touched. [`live`] turns one set of
+//! [`live::Settings`] into Ignition JSON, Butane YAML, kernel arguments and an iPXE script.
+//!
+//! Sources: the Ignition specifications 3.0 to 3.6 (`docs/configuration-v3_*.md` of coreos/ignition) and
+//! the rules in its `config/v3_*/types`; the Butane specification `config-fcos-v1_4.md` of
+//! coreos/butane; `ignition.*` kernel arguments as Ignition's `docs/operator-notes.md` has them.
+
+pub mod check;
+mod digest;
+pub mod live;
+mod text;
+
+pub use check::{Checked, Code, Problem, Refusal, Warning, check};
+pub use digest::{sha256, sha512, verify_hash};
+
+#[cfg(test)]
+mod tools;

@@ -1,17 +1,30 @@
-//! Serial ports, watchdogs, TPM, sensors.
+//! Devices that have no section of their own: serial ports, watchdogs, TPM, sensors.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
+use crate::sensors::{Sensor, sensors};
+use crate::serial_ports::{SerialPort, serial_ports};
+use crate::tpm::{Tpm, tpm};
 use crate::usb::UsbDevice;
+use crate::watchdogs::{Watchdog, watchdogs};
 
 /// Devices that have no section of their own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Devices {
-    /// USB devices.
+    /// USB devices, by name.
     pub usb: Vec<UsbDevice>,
+    /// Serial ports with hardware behind them, by name.
+    pub serial_ports: Vec<SerialPort>,
+    /// Watchdogs, by name.
+    pub watchdogs: Vec<Watchdog>,
+    /// The Trusted Platform Module; `None` if neither kernel nor firmware shows one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tpm: Option<Tpm>,
+    /// Temperatures, fans, voltages and powers, by chip, device and name.
+    pub sensors: Vec<Sensor>,
 }
 
 impl Devices {
@@ -24,6 +37,12 @@ impl Devices {
 
 /// Reads serial ports, watchdogs, TPM and sensors.
 #[must_use]
-pub fn devices(_machine: &Machine) -> Devices {
-    Devices::default()
+pub fn devices(machine: &Machine) -> Devices {
+    Devices {
+        usb: Vec::new(),
+        serial_ports: serial_ports(machine),
+        watchdogs: watchdogs(machine),
+        tpm: tpm(machine),
+        sensors: sensors(machine),
+    }
 }

@@ -1,18 +1,174 @@
-//! Graphics cards and accelerators.
+//! Graphics cards and accelerators: PCI devices by class and id, so that a card is seen without a
+//! driver, as in a live image; memory from the driver where there is one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::kfd::{self, ComputeNode};
 use crate::machine::Machine;
-use crate::pci::Pci;
+use crate::pci::{Pci, PciDevice};
+
+/// Which ids and classes are what; see the file.
+const RULES: &str = include_str!("../data/gpus.txt");
 
 /// Graphics cards and accelerators.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Gpu {}
+pub struct Gpu {
+    /// The cards, by PCI address.
+    pub cards: Vec<Card>,
+    /// GPU nodes of AMD's compute driver, partitions included, by id.
+    pub compute_nodes: Vec<ComputeNode>,
+}
+
+/// What a card is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CardKind {
+    /// Graphics or general computing.
+    Gpu,
+    /// Computing without graphics: AI accelerators, FPGA cards.
+    Accelerator,
+    /// The display of a management controller, which computes nothing.
+    BmcDisplay,
+}
+
+/// One card.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Card {
+    /// PCI address.
+    pub address: String,
+    /// What it is for.
+    pub kind: CardKind,
+    /// PCI vendor, four hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor_id: Option<String>,
+    /// PCI device, four hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<String>,
+    /// Name of the vendor in pci.ids.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor_name: Option<String>,
+    /// Name in pci.ids, e.g. `GH100 [H100 SXM5 80GB]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The kernel driver that is bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// NUMA node; `None` where the kernel says -1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+    /// Memory of the card, as its driver says; `None` without a driver that does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+}
 
 /// Finds graphics cards and accelerators among the PCI devices.
 #[must_use]
-pub fn gpu(_machine: &Machine, _pci: &Pci) -> Gpu {
-    Gpu {}
+pub fn gpu(machine: &Machine, pci: &Pci) -> Gpu {
+    let compute_nodes = kfd::compute_nodes(machine);
+    let cards = pci.devices.iter().filter_map(|device| {
+        let kind = kind(device)?;
+        Some(Card {
+            address: device.address.clone(),
+            kind,
+            vendor_id: device.vendor_id.clone(),
+            device_id: device.device_id.clone(),
+            vendor_name: device.vendor_name.clone(),
+            name: device.device_name.clone(),
+            driver: device.driver.clone(),
+            numa_node: device.numa_node,
+            memory_bytes: memory_bytes(machine, device, &compute_nodes),
+        })
+    });
+    Gpu { cards: cards.collect(), compute_nodes }
+}
+
+/// What `device` is by the first rule that fits; `None` if it is neither card nor accelerator.
+fn kind(device: &PciDevice) -> Option<CardKind> {
+    let class = format!("{}{}", device.class.as_deref()?, device.prog_if.as_deref().unwrap_or(""));
+    let fits = |rule: &str, id: Option<&str>| rule == "*" || Some(rule) == id;
+    RULES.lines().find_map(|line| {
+        let mut fields = line.split('#').next().unwrap_or_default().split_whitespace();
+        let (vendor, id, start, kind) =
+            (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let is_ours = fits(vendor, device.vendor_id.as_deref())
+            && fits(id, device.device_id.as_deref())
+            && (start == "*" || class.starts_with(start));
+        is_ours.then(|| parse_kind(kind)).flatten()
+    })
+}
+
+fn parse_kind(word: &str) -> Option<CardKind> {
+    match word {
+        "gpu" => Some(CardKind::Gpu),
+        "accelerator" => Some(CardKind::Accelerator),
+        "bmc_display" => Some(CardKind::BmcDisplay),
+        _ => None,
+    }
+}
+
+/// `mem_info_vram_total` of amdgpu (`Documentation/gpu/amdgpu/driver-misc.rst`), else the memory
+/// banks of the compute node. BARs are no measure: they may show a window of the memory only.
+fn memory_bytes(machine: &Machine, device: &PciDevice, nodes: &[ComputeNode]) -> Option<u64> {
+    if device.driver.as_deref() != Some("amdgpu") {
+        return None;
+    }
+    let path = format!("sys/bus/pci/devices/{}/mem_info_vram_total", device.address);
+    let own = machine.number(&path).filter(|bytes| *bytes > 0);
+    own.or_else(|| {
+        let mut ours = nodes.iter().filter(|n| n.address.as_deref() == Some(&device.address));
+        ours.try_fold(0_u64, |sum, node| sum.checked_add(node.memory_bytes?))
+            .filter(|bytes| *bytes > 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    fn device(class: &str, vendor: &str, id: &str) -> PciDevice {
+        PciDevice {
+            address: "0000:81:00.0".to_owned(),
+            class: Some(class.to_owned()),
+            vendor_id: Some(vendor.to_owned()),
+            device_id: Some(id.to_owned()),
+            ..PciDevice::default()
+        }
+    }
+
+    #[test]
+    fn every_rule_has_four_fields_and_a_known_kind() {
+        let lines = RULES.lines().map(|line| line.split('#').next().unwrap_or_default());
+        for line in lines.filter(|line| !line.trim().is_empty()) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            assert_eq!(fields.len(), 4, "{line}");
+            assert!(parse_kind(fields[3]).is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn cards_are_told_from_displays_of_management_controllers_and_from_bridges() {
+        assert_eq!(kind(&device("0300", "1a03", "2000")), Some(CardKind::BmcDisplay));
+        assert_eq!(kind(&device("0604", "1a03", "1150")), None);
+        assert_eq!(kind(&device("0300", "102b", "0536")), Some(CardKind::BmcDisplay));
+        assert_eq!(kind(&device("0302", "10de", "2330")), Some(CardKind::Gpu));
+        assert_eq!(kind(&device("1200", "1002", "74a1")), Some(CardKind::Gpu));
+        assert_eq!(kind(&device("1200", "1da3", "1020")), Some(CardKind::Accelerator));
+        assert_eq!(kind(&device("0880", "1d0f", "7364")), Some(CardKind::Accelerator));
+        assert_eq!(kind(&device("0380", "1234", "1111")), Some(CardKind::Gpu));
+        assert_eq!(kind(&device("0200", "8086", "1572")), None);
+        assert_eq!(kind(&PciDevice::default()), None);
+    }
+
+    #[test]
+    fn memory_is_what_the_driver_says() {
+        let machine =
+            tree(&[("sys/bus/pci/devices/0000:81:00.0/mem_info_vram_total", "68702699520\n")]);
+        let card =
+            PciDevice { driver: Some("amdgpu".to_owned()), ..device("0380", "1002", "740f") };
+        let pci = Pci { n_devices: Some(1), devices: vec![card] };
+        assert_eq!(gpu(&machine, &pci).cards[0].memory_bytes, Some(68_702_699_520));
+    }
 }

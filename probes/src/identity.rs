@@ -1,7 +1,12 @@
 //! By what a machine can be recognised, and which of it looks wrong.
+//!
+//! Every identifier is given, each with a reason not to trust it if there is one; who asks decides.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::collect::Inventory;
+use crate::dmi;
 
 /// One identifier of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -15,8 +20,109 @@ pub struct Identifier {
     pub suspicious: Option<String>,
 }
 
-/// Lists the identifiers of the machine, in the order in which they should be trusted.
+/// The identifiers in `inventory`: the UUID, the serial numbers of product, baseboard and chassis,
+/// and the permanent MACs of the ports, lowest first.
 #[must_use]
-pub fn identity(_inventory: &crate::collect::Inventory) -> Vec<Identifier> {
-    Vec::new()
+pub fn identity(inventory: &Inventory) -> Vec<Identifier> {
+    let product = inventory.product.as_ref();
+    let uuid = product.and_then(|product| product.uuid.clone().or_else(|| unset_uuid(product)));
+    let baseboard = inventory.baseboard.as_ref();
+    let chassis = inventory.chassis.as_ref();
+    let found = [
+        ("smbios_uuid", uuid),
+        ("product_serial", product.and_then(|product| product.serial.clone())),
+        ("baseboard_serial", baseboard.and_then(|board| board.serial.clone())),
+        ("chassis_serial", chassis.and_then(|chassis| chassis.serial.clone())),
+    ];
+    let found = found.into_iter().filter_map(|(kind, value)| Some((kind, value?)));
+    let named = found.map(|(kind, value)| Identifier {
+        kind: kind.to_owned(),
+        suspicious: suspicion(&value).map(str::to_owned),
+        value,
+    });
+    named.chain(macs(inventory)).collect()
+}
+
+/// The permanent MACs of physical ports. Virtual functions have none of their own.
+fn macs(inventory: &Inventory) -> Vec<Identifier> {
+    let interfaces = inventory.network.iter().flat_map(|network| &network.interfaces);
+    let ports = interfaces.filter(|nic| nic.kind.as_deref() == Some("physical"));
+    let mut macs: Vec<Identifier> = ports
+        .filter(|nic| nic.vf_of.is_none() && !nic.is_representor)
+        .filter_map(|nic| {
+            let value = nic.permanent_mac.clone()?;
+            let why = if nic.is_bmc_usb { Some("usb bmc") } else { suspicion(&value) };
+            let suspicious = why.map(str::to_owned);
+            Some(Identifier { kind: "permanent_mac".to_owned(), value, suspicious })
+        })
+        .collect();
+    macs.sort_by(|a, b| a.value.cmp(&b.value));
+    macs.dedup();
+    macs
+}
+
+/// The UUID of a table in which none is set: all zeros, or all ones.
+fn unset_uuid(product: &dmi::Product) -> Option<String> {
+    let raw = product.uuid_raw_hex.as_ref()?;
+    let is_unset = ['0', 'f'].iter().any(|digit| raw.chars().all(|c| c == *digit));
+    let part = |from: usize, to: usize| raw.get(from..to);
+    is_unset.then_some(())?;
+    Some([part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?].join("-"))
+}
+
+/// Why a value should not be trusted.
+fn suspicion(value: &str) -> Option<&'static str> {
+    let mut digits = value.chars().filter(char::is_ascii_alphanumeric).peekable();
+    if digits.peek().is_some() && digits.all(|digit| digit == '0') {
+        Some("zero")
+    } else if dmi::is_known_duplicate(value) {
+        Some("known duplicate")
+    } else if dmi::is_placeholder(value) {
+        Some("placeholder")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dmi::{Baseboard, Product};
+
+    #[test]
+    fn each_identifier_says_why_it_should_not_be_trusted() {
+        let product = Product {
+            uuid: Some("03000200-0400-0500-0006-000700080009".to_owned()),
+            serial: Some("To be filled by O.E.M.".to_owned()),
+            ..Product::default()
+        };
+        let baseboard = Baseboard { serial: Some("..CN481.".to_owned()), ..Baseboard::default() };
+        let inventory = Inventory {
+            product: Some(product),
+            baseboard: Some(baseboard),
+            ..Inventory::default()
+        };
+        let found: Vec<_> = identity(&inventory)
+            .into_iter()
+            .map(|identifier| (identifier.kind, identifier.suspicious))
+            .collect();
+        let expected = [
+            ("smbios_uuid", Some("known duplicate")),
+            ("product_serial", Some("placeholder")),
+            ("baseboard_serial", None),
+        ];
+        let expected: Vec<_> =
+            expected.map(|(kind, why)| (kind.to_owned(), why.map(str::to_owned))).into();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_uuid_that_the_firmware_did_not_set_is_given_and_suspicious() {
+        let product = Product { uuid_raw_hex: Some("0".repeat(32)), ..Product::default() };
+        let inventory = Inventory { product: Some(product), ..Inventory::default() };
+        let found = identity(&inventory);
+        assert_eq!(found[0].value, "00000000-0000-0000-0000-000000000000");
+        assert_eq!(found[0].suspicious.as_deref(), Some("zero"));
+        assert!(identity(&Inventory::default()).is_empty());
+    }
 }

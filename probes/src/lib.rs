@@ -28,6 +28,7 @@ pub mod block;
 pub mod network;
 
 pub mod gpu;
+pub mod kfd;
 pub mod pci;
 pub mod usb;
 
@@ -36,6 +37,14 @@ pub mod devices;
 pub mod dmi;
 pub mod firmware;
 pub mod os;
+pub mod sensors;
+pub mod serial_ports;
+pub mod tpm;
+pub mod virtualization;
+pub mod watchdogs;
 
 pub mod findings;
 pub mod identity;
+
+#[cfg(test)]
+pub(crate) mod testing;

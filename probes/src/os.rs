@@ -1,17 +1,216 @@
-//! The running system.
+//! The running system: `/proc/sys/kernel/`, `/proc/cmdline`, `os-release(5)`.
+//!
+//! The crate `sysinfo` is not used: it reads the same files of the host by itself and has no root to
+//! inject, so a replay would show the host. Boot and machine id are left out: the same machine shall
+//! give the same bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
+use crate::virtualization;
 
 /// The running system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Os {}
+pub struct Os {
+    /// Host name now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hostname: Option<String>,
+    /// Release of the kernel, e.g. `6.17.4-200.fc42.x86_64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The distribution as it calls itself, e.g. `Fedora CoreOS 42.20251012.3.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<String>,
+    /// `ID` of os-release, e.g. `fedora`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution_id: Option<String>,
+    /// `VERSION_ID` of os-release, e.g. `42`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distribution_version: Option<String>,
+    /// `VARIANT_ID` of os-release, e.g. `coreos`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variant_id: Option<String>,
+    /// Version of the image, e.g. `42.20251012.3.0` (`OSTREE_VERSION`, `IMAGE_VERSION`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_version: Option<String>,
+    /// Kernel arguments as they were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command_line: Option<String>,
+    /// Machine type as `uname -m` gives it, e.g. `x86_64`, `aarch64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// The hypervisor that the machine is a guest of, e.g. `kvm`, `vmware`; `none` on bare metal;
+    /// `vm-other` where there is one of no known name; `None` where there is no evidence either way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub virtualization: Option<String>,
+    /// The container that the system runs in, e.g. `podman`, `lxc`; `None` outside of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// The live image that was booted; `None` on an installed system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub live_image: Option<LiveImage>,
+}
+
+/// How the live image came here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LiveImage {
+    /// `iso` or `pxe`.
+    pub kind: String,
+    /// Label of the ISO that the live system runs from (`coreos.liveiso=`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iso_label: Option<String>,
+    /// From where the root file system was fetched (`coreos.live.rootfs_url=`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rootfs_url: Option<String>,
+}
 
 /// Reads what system runs.
 #[must_use]
-pub fn os(_machine: &Machine) -> Os {
-    Os {}
+pub fn os(machine: &Machine) -> Os {
+    let release = ["etc/os-release", "usr/lib/os-release", "etc/initrd-release"]
+        .iter()
+        .find_map(|path| machine.text(path))
+        .unwrap_or_default();
+    let field = |name: &str| os_release_field(&release, name);
+    let command_line = machine.text("proc/cmdline");
+    let hostname =
+        machine.text("proc/sys/kernel/hostname").or_else(|| machine.text("etc/hostname"));
+    Os {
+        hostname: hostname.filter(|name| name != "(none)"),
+        kernel: kernel(machine),
+        distribution: field("PRETTY_NAME").or_else(|| field("NAME")),
+        distribution_id: field("ID"),
+        distribution_version: field("VERSION_ID"),
+        variant_id: field("VARIANT_ID"),
+        image_version: field("OSTREE_VERSION").or_else(|| field("IMAGE_VERSION")),
+        live_image: live_image(machine, command_line.as_deref().unwrap_or_default()),
+        command_line,
+        architecture: architecture(machine),
+        virtualization: virtualization::hypervisor(machine),
+        container: virtualization::container(machine),
+    }
+}
+
+fn kernel(machine: &Machine) -> Option<String> {
+    machine.text("proc/sys/kernel/osrelease").or_else(|| {
+        // `Linux version 6.1.0 (builder) …`
+        let version = machine.text("proc/version")?;
+        version.strip_prefix("Linux version ")?.split_whitespace().next().map(str::to_owned)
+    })
+}
+
+/// A value of os-release, without the quotes and escapes of the shell.
+fn os_release_field(text: &str, name: &str) -> Option<String> {
+    let value = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix('='))?;
+    let value = value.trim();
+    let inner = |quote: char| value.strip_prefix(quote).map(|v| v.strip_suffix(quote).unwrap_or(v));
+    let plain = match (inner('\''), inner('"')) {
+        (Some(literal), _) => literal.to_owned(),
+        (None, quoted) => unescape(quoted.unwrap_or(value)),
+    };
+    Some(plain).filter(|plain| !plain.is_empty())
+}
+
+fn unescape(text: &str) -> String {
+    let mut is_escaped = false;
+    text.chars()
+        .filter(|c| {
+            is_escaped = *c == '\\' && !is_escaped;
+            !is_escaped
+        })
+        .collect()
+}
+
+/// Machine type as `uname -m` gives it: the kernel's word (Linux 6.1 and later), else what
+/// `/proc/cpuinfo` shows.
+#[must_use]
+pub fn architecture(machine: &Machine) -> Option<String> {
+    let own = machine.text("proc/sys/kernel/arch");
+    own.or_else(|| architecture_of_cpuinfo(&machine.text("proc/cpuinfo")?))
+}
+
+fn architecture_of_cpuinfo(text: &str) -> Option<String> {
+    let value = |key: &str| {
+        text.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            (name.trim() == key).then(|| value.trim())
+        })
+    };
+    let is_listed = |list: &str, word: &str| list.split_whitespace().any(|entry| entry == word);
+    if let Some(flags) = value("flags") {
+        return Some(if is_listed(flags, "lm") { "x86_64" } else { "i686" }.to_owned());
+    }
+    let name = if value("vendor_id").is_some_and(|vendor| vendor == "IBM/S390") {
+        "s390x"
+    } else if let Some(isa) = value("isa") {
+        if isa.starts_with("rv64") { "riscv64" } else { "riscv32" }
+    } else if let Some(level) = value("CPU architecture") {
+        if matches!(level, "8" | "AArch64") { "aarch64" } else { "arm" }
+    } else if value("arch").is_some_and(|arch| arch == "IA-64") {
+        "ia64"
+    } else if value("Model Name").is_some_and(|model| model.starts_with("Loongson")) {
+        "loongarch64"
+    } else {
+        return None;
+    };
+    Some(name.to_owned())
+}
+
+/// `coreos.liveiso=LABEL`, `coreos.live.rootfs_url=URL`; a PXE image with its root file system
+/// appended has neither, but makes `/run/ostree-live`, as the ISO does.
+fn live_image(machine: &Machine, command_line: &str) -> Option<LiveImage> {
+    let argument = |name: &str| {
+        let mut arguments = command_line.split_whitespace();
+        arguments.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
+    };
+    let (iso_label, rootfs_url) = (argument("coreos.liveiso"), argument("coreos.live.rootfs_url"));
+    let is_live = iso_label.is_some()
+        || rootfs_url.is_some()
+        || machine.bytes("run/ostree-live").is_some()
+        || machine.is_dir("run/ostree-live");
+    let kind = if iso_label.is_some() { "iso" } else { "pxe" }.to_owned();
+    is_live.then_some(LiveImage { kind, iso_label, rootfs_url })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn the_live_system_says_what_it_is() {
+        let machine = tree(&[
+            ("proc/sys/kernel/hostname", "node-01\n"),
+            ("proc/version", "Linux version 6.17.4-200.fc42.x86_64 (x@y) (gcc) #1\n"),
+            ("proc/cmdline", "rw coreos.liveiso=fedora-coreos-42 ignition.firstboot\n"),
+            ("etc/os-release", "-> ../usr/lib/os-release"),
+            (
+                "usr/lib/os-release",
+                "NAME=\"Fedora Linux\"\nID=fedora\nVERSION_ID=42\nVARIANT_ID=coreos\nPRETTY_NAME=\"Fedora \\\"CoreOS\\\" 42\"\nOSTREE_VERSION='42.20251012.3.0'\nBUG=\"\n",
+            ),
+            ("proc/cpuinfo", "flags\t\t: fpu lm\n"),
+        ]);
+        let os = os(&machine);
+        assert_eq!(os.hostname.as_deref(), Some("node-01"));
+        assert_eq!(os.kernel.as_deref(), Some("6.17.4-200.fc42.x86_64"));
+        assert_eq!(os.distribution.as_deref(), Some("Fedora \"CoreOS\" 42"));
+        assert_eq!(os.distribution_version.as_deref(), Some("42"));
+        assert_eq!(os.image_version.as_deref(), Some("42.20251012.3.0"));
+        assert_eq!(os.architecture.as_deref(), Some("x86_64"));
+        let live = os.live_image.unwrap();
+        assert_eq!(
+            (live.kind.as_str(), live.iso_label.as_deref()),
+            ("iso", Some("fedora-coreos-42"))
+        );
+    }
+
+    #[test]
+    fn an_installed_system_is_no_live_image_and_an_empty_tree_says_nothing() {
+        let machine = tree(&[("proc/cmdline", "root=UUID=1 coreos.liveisox=1\n")]);
+        assert_eq!(os(&machine).live_image, None);
+        assert_eq!(os(&tree(&[("sys/x", "")])), Os::default());
+    }
 }

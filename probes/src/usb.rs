@@ -1,17 +1,241 @@
-//! USB devices.
+//! USB devices: `/sys/bus/usb/devices/` (`Documentation/ABI/testing/sysfs-bus-usb`). Root hubs are
+//! devices too. Names come from the device's own strings; nothing here needs root.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::ancestors;
 use crate::machine::Machine;
+
+const BUS: &str = "sys/bus/usb/devices";
 
 /// One USB device.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct UsbDevice {}
+pub struct UsbDevice {
+    /// Kernel name: bus and ports on the way, e.g. `1-1.4`; `usb1` for a root hub.
+    pub name: String,
+    /// Number of the bus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bus: Option<u32>,
+    /// Number on the bus; it changes when the device is plugged in again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_number: Option<u32>,
+    /// Ports on the way from the root hub, e.g. `1.4`; `None` for a root hub.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_path: Option<String>,
+    /// Name of the hub above; `None` for a root hub.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// PCI address of the controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci_address: Option<String>,
+    /// Four hexadecimal digits, e.g. `1d6b`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_id: Option<String>,
+    /// Four hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product_id: Option<String>,
+    /// Release number of the device, four binary-coded decimal digits, e.g. `0600`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// The device's own string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer: Option<String>,
+    /// The device's own string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product: Option<String>,
+    /// The device's own string.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Speed in kbit/s: 1500, 12000, 480000, 5000000, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed_kbit_s: Option<u64>,
+    /// Class, two hexadecimal digits; `00` says that each interface has its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Classes of the interfaces, two hexadecimal digits each, e.g. `08` for storage; sorted.
+    pub interface_classes: Vec<String>,
+    /// Drivers of the interfaces, e.g. `usb-storage`; sorted.
+    pub drivers: Vec<String>,
+    /// Whether it is the hub of a controller and not a device that someone plugged in.
+    pub is_root_hub: bool,
+}
 
-/// Reads the USB devices.
+/// Reads the USB devices, by name.
 #[must_use]
-pub fn usb(_machine: &Machine) -> Vec<UsbDevice> {
-    Vec::new()
+pub fn usb(machine: &Machine) -> Vec<UsbDevice> {
+    let names = machine.list(BUS);
+    let (interfaces, devices): (Vec<&String>, Vec<&String>) =
+        names.iter().partition(|name| name.contains(':'));
+    let mut devices: Vec<UsbDevice> = devices
+        .into_iter()
+        .filter(|name| is_device_name(name))
+        .map(|name| device(machine, name))
+        .collect();
+    for name in interfaces {
+        let owner = name.split_once(':').map_or("", |(owner, _)| owner);
+        // The interface of a root hub is called `1-0:1.0`.
+        let root = owner.strip_suffix("-0").map(|bus| format!("usb{bus}"));
+        let owner = root.as_deref().unwrap_or(owner);
+        if let Some(device) = devices.iter_mut().find(|device| device.name == owner) {
+            add_interface(machine, name, device);
+        }
+    }
+    for device in &mut devices {
+        device.interface_classes.sort();
+        device.interface_classes.dedup();
+        device.drivers.sort();
+        device.drivers.dedup();
+    }
+    devices
+}
+
+fn is_device_name(name: &str) -> bool {
+    let is_root = name.strip_prefix("usb").is_some_and(|bus| bus.parse::<u32>().is_ok());
+    is_root || name.split_once('-').is_some_and(|(bus, _)| bus.parse::<u32>().is_ok())
+}
+
+fn device(machine: &Machine, name: &str) -> UsbDevice {
+    let path = format!("{BUS}/{name}");
+    let uevent = machine.bytes(&format!("{path}/uevent")).unwrap_or_default();
+    let mut device = parse_uevent(&String::from_utf8_lossy(&uevent));
+    let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
+    let id = |attribute: &str| machine.parse(&format!("{path}/{attribute}"), parse_id);
+    device.name = name.to_owned();
+    device.vendor_id = device.vendor_id.take().or_else(|| id("idVendor"));
+    device.product_id = device.product_id.take().or_else(|| id("idProduct"));
+    device.revision = device.revision.take().or_else(|| id("bcdDevice"));
+    device.bus = device.bus.or_else(|| machine.number(&format!("{path}/busnum")));
+    device.device_number =
+        device.device_number.or_else(|| machine.number(&format!("{path}/devnum")));
+    device.class =
+        device.class.take().or_else(|| text("bDeviceClass").filter(|class| class.len() == 2));
+    device.manufacturer = text("manufacturer");
+    device.product = text("product");
+    device.serial = text("serial");
+    device.speed_kbit_s = machine.parse(&format!("{path}/speed"), parse_speed).flatten();
+    device.is_root_hub = name.starts_with("usb");
+    device.port_path = name.split_once('-').map(|(_, ports)| ports.to_owned());
+    device.parent = parent(name);
+    device.pci_address = ancestors::pci_address(&machine.device_path(&path));
+    device
+}
+
+/// `1-1.4` hangs on `1-1`, that on `usb1`.
+fn parent(name: &str) -> Option<String> {
+    let (bus, ports) = name.split_once('-')?;
+    Some(match ports.rsplit_once('.') {
+        Some((above, _)) => format!("{bus}-{above}"),
+        None => format!("usb{bus}"),
+    })
+}
+
+fn add_interface(machine: &Machine, name: &str, device: &mut UsbDevice) {
+    let path = format!("{BUS}/{name}");
+    let uevent = machine.bytes(&format!("{path}/uevent")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&uevent);
+    let value = |key: &str| complete_lines(&text).find_map(|line| line.strip_prefix(key));
+    let class = value("INTERFACE=").and_then(|triple| triple.split('/').next());
+    let class =
+        class.and_then(|class| class.parse::<u8>().ok()).map(|class| format!("{class:02x}"));
+    let class = class.or_else(|| {
+        machine.text(&format!("{path}/bInterfaceClass")).filter(|class| class.len() == 2)
+    });
+    device.interface_classes.extend(class);
+    let driver = value("DRIVER=").map(str::to_owned);
+    device.drivers.extend(driver.or_else(|| machine.link_name(&format!("{path}/driver"))));
+}
+
+/// Lines that end in a newline; the rest of a cut file is not believed.
+fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
+}
+
+/// `PRODUCT=1d6b/2/404`, `TYPE=9/0/1`, `BUSNUM=001`, `DEVNUM=002`
+/// (`usb_dev_uevent`, `drivers/usb/core/usb.c`).
+fn parse_uevent(text: &str) -> UsbDevice {
+    let mut device = UsbDevice::default();
+    for (key, value) in complete_lines(text).filter_map(|line| line.split_once('=')) {
+        let number = |text: &str| text.parse::<u32>().ok();
+        match key {
+            "PRODUCT" => {
+                let mut ids = value
+                    .split('/')
+                    .map(|id| u16::from_str_radix(id, 16).ok().map(|id| format!("{id:04x}")));
+                device.vendor_id = ids.next().flatten();
+                device.product_id = ids.next().flatten();
+                device.revision = ids.next().flatten();
+            }
+            "TYPE" => {
+                let class = value.split('/').next().and_then(|class| class.parse::<u8>().ok());
+                device.class = class.map(|class| format!("{class:02x}"));
+            }
+            "BUSNUM" => device.bus = number(value),
+            "DEVNUM" => device.device_number = number(value),
+            _ => {}
+        }
+    }
+    device
+}
+
+fn parse_id(text: &str) -> Result<String, &'static str> {
+    let is_id = text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| text.to_ascii_lowercase()).ok_or("4 hexadecimal digits")
+}
+
+/// Mbit/s, with a fraction for the slowest: `1.5`, `12`, `480`, `20000`; `unknown` for some.
+fn parse_speed(text: &str) -> Result<Option<u64>, &'static str> {
+    let expected = "a speed in Mbit/s";
+    if text == "unknown" {
+        return Ok(None);
+    }
+    let (whole, tenth) = text.split_once('.').unwrap_or((text, "0"));
+    let whole: u64 = whole.parse().map_err(|_| expected)?;
+    let tenth: u64 = tenth.parse().ok().filter(|tenth| *tenth < 10).ok_or(expected)?;
+    whole.checked_mul(1000).map(|speed| Some(speed + tenth * 100)).ok_or(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn a_device_has_its_ids_place_and_the_drivers_of_its_interfaces() {
+        let stick = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4";
+        let machine = tree(&[
+            ("sys/bus/usb/devices/1-1.4", &format!("-> ../../../../{stick}")),
+            ("sys/bus/usb/devices/1-1.4:1.0/uevent", "DRIVER=usb-storage\nINTERFACE=8/6/80\n"),
+            ("sys/bus/usb/devices/1-0:1.0/uevent", "DRIVER=hub\nINTERFACE=9/0/0\n"),
+            ("sys/bus/usb/devices/usb1/idVendor", "1d6b\n"),
+            ("sys/bus/usb/devices/usb1/idProduct", "0002\n"),
+            (&format!("{stick}/uevent"), "PRODUCT=781/5567/100\nTYPE=0/0/0\nBUSNUM=001\nDEVNUM=00"),
+            (&format!("{stick}/speed"), "480\n"),
+            (&format!("{stick}/serial"), "4C530001\n"),
+        ]);
+        let devices = usb(&machine);
+        assert_eq!(devices.len(), 2);
+        let (stick, root) = (&devices[0], &devices[1]);
+        assert_eq!(root.name, "usb1");
+        assert!(root.is_root_hub);
+        assert_eq!(root.drivers, ["hub"]);
+        assert_eq!(root.vendor_id.as_deref(), Some("1d6b"));
+        assert_eq!(stick.vendor_id.as_deref(), Some("0781"));
+        assert_eq!(stick.parent.as_deref(), Some("1-1"));
+        assert_eq!(stick.port_path.as_deref(), Some("1.4"));
+        assert_eq!(stick.pci_address.as_deref(), Some("0000:00:14.0"));
+        assert_eq!((stick.bus, stick.device_number), (Some(1), None));
+        assert_eq!(stick.speed_kbit_s, Some(480_000));
+        assert_eq!(stick.interface_classes, ["08"]);
+    }
+
+    #[test]
+    fn speeds_are_whole_numbers_of_kbit_s() {
+        assert_eq!(parse_speed("1.5"), Ok(Some(1500)));
+        assert_eq!(parse_speed("20000"), Ok(Some(20_000_000)));
+        assert_eq!(parse_speed("unknown"), Ok(None));
+        assert!(parse_speed("fast").is_err());
+        assert!(parse_speed("99999999999999999999").is_err());
+    }
 }

@@ -20,7 +20,11 @@ fn an_unknown_option_is_a_usage_error() {
 fn an_unknown_section_is_refused_with_the_known_ones() {
     let output = run("inspect --only cpus");
     assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("\"cpus\", expected one of cpu, memory"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("\"cpus\", expected one of cpu, memory"),
+        "{}",
+        stderr(&output)
+    );
 }
 
 #[test]

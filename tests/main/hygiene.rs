@@ -29,7 +29,8 @@ fn code(text: &str) -> &str {
 #[test]
 fn probes_read_only_through_the_machine() {
     for (path, text) in sources("probes/src") {
-        let is_door = path.components().any(|c| c.as_os_str() == "machine" || c.as_os_str() == "sys");
+        let is_door =
+            path.components().any(|c| c.as_os_str() == "machine" || c.as_os_str() == "sys");
         for word in ["std::fs", "std::process", "std::net", "File::", "Command::", "libc::"] {
             let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
             assert!(is_door || at.is_none(), "{}: {}", path.display(), at.unwrap_or_default());
@@ -40,8 +41,18 @@ fn probes_read_only_through_the_machine() {
 #[test]
 fn no_probe_can_write() {
     let forbidden = [
-        "fs::write", "File::create", ".write(true)", ".append(true)", ".truncate(true)", "O_RDWR",
-        "O_WRONLY", "O_CREAT", "fs::remove", "fs::rename", "Command::new", "write_all",
+        "fs::write",
+        "File::create",
+        ".write(true)",
+        ".append(true)",
+        ".truncate(true)",
+        "O_RDWR",
+        "O_WRONLY",
+        "O_CREAT",
+        "fs::remove",
+        "fs::rename",
+        "Command::new",
+        "write_all",
     ];
     for (path, text) in sources("probes/src") {
         for word in forbidden {
@@ -76,9 +87,26 @@ fn no_file_is_too_long_to_read() {
 #[test]
 fn the_top_of_the_repository_holds_what_it_should_and_nothing_else() {
     let expected = [
-        ".ci", ".gitignore", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Cargo.lock",
-        "Cargo.toml", "LICENSE", "Makefile", "README.md", "agent", "clippy.toml", "deny.toml",
-        "fixtures", "ignition", "probes", "rustfmt.toml", "systemd", "tests",
+        ".cargo",
+        ".ci",
+        ".gitignore",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "Cargo.lock",
+        "Cargo.toml",
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "agent",
+        "clippy.toml",
+        "deny.toml",
+        "fixtures",
+        "ignition",
+        "probes",
+        "rustfmt.toml",
+        "systemd",
+        "tests",
     ];
     let listed = std::process::Command::new("git")
         .args(["ls-tree", "--name-only", "HEAD"])

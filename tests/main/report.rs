@@ -74,7 +74,10 @@ fn a_capture_of_a_replay_gives_the_same_report_again() {
             run(&format!("capture --output {} --root {}", copy.display(), root.display()));
         assert!(captured.status.success(), "{}", stderr(&captured));
         let of = |root: &std::path::Path| {
-            without_times(&stdout(&run(&format!("inspect --format json --root {}", root.display()))))
+            without_times(&stdout(&run(&format!(
+                "inspect --format json --root {}",
+                root.display()
+            ))))
         };
         assert_eq!(of(&root), of(&copy), "{}", fixture.display());
     }

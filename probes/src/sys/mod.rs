@@ -3,6 +3,12 @@
 //! This folder is the only place with `unsafe` code. Every question is read-only, and its answer is
 //! kept by a capture under `kernel/<name>`, from where a replay takes it.
 
+pub mod disk;
+pub mod ethtool;
+pub mod ipmi;
+pub mod netlink;
+pub mod nss;
+
 use std::io;
 
 /// A read-only question to the kernel, with a name under which a capture keeps its answer.

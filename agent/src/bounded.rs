@@ -1,0 +1,41 @@
+//! Reads whose size is bounded, so that no input can use up the memory.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+
+/// Reads a whole file that must not be larger than `max_bytes`.
+///
+/// # Errors
+/// The file cannot be opened or read, or is larger.
+pub fn read_file(path: &Path, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
+    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    let mut bytes = Vec::new();
+    file.take(max_bytes + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("reading {}", path.display()))?;
+    ensure!(bytes.len() as u64 <= max_bytes, "{} is larger than {max_bytes} bytes", path.display());
+    Ok(bytes)
+}
+
+/// Reads a small text file, e.g. of `/sys`: `None` if it cannot be read or is empty.
+///
+/// Line ends and blanks around the text do not count; bytes that are not UTF-8 are replaced.
+#[must_use]
+pub fn read_text(path: &Path) -> Option<String> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(64 * 1024).read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Random bytes from the kernel; `None` if it gives none.
+#[must_use]
+pub fn random<const N: usize>() -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    File::open("/dev/urandom").ok()?.read_exact(&mut bytes).ok()?;
+    Some(bytes)
+}

@@ -1,0 +1,141 @@
+//! One function a command: options in, exit status out.
+
+mod job;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use clap::CommandFactory as _;
+use probes::collect::{COLLECTORS, Options};
+use probes::findings::Severity;
+use probes::machine::Source;
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+
+use crate::cli::{
+    CaptureOptions, CheckOptions, Cli, Command, Document, Format, InspectOptions, SchemaOptions,
+    SourceOptions,
+};
+use crate::config::{Configuration, Setting};
+use crate::live_config::live_config;
+use crate::report::{Report, report};
+use crate::{api, capture, output, text};
+
+/// Exit status of `check` when something calls for attention.
+const FINDINGS: u8 = 1;
+/// Exit status of a usage or configuration error.
+const USAGE: u8 = 2;
+
+/// Runs the command that the configuration names and returns its exit status.
+///
+/// # Errors
+/// If the options cannot be carried out; the caller ends with status 2.
+pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
+    let cli = &configuration.cli;
+    let Some(command) = &cli.command else {
+        output::print(&Cli::command().render_help().to_string())?;
+        return Ok(USAGE);
+    };
+    if cli.common.print_config {
+        output::print(&settings_table(&configuration.settings))?;
+        return Ok(0);
+    }
+    match command {
+        Command::Inspect(options) => inspect(options),
+        Command::Check(options) => check(options),
+        Command::Capture(options) => capture(options),
+        Command::Schema(options) => schema(options),
+        Command::LiveConfig(options) => {
+            output::print(&live_config(options)?)?;
+            Ok(0)
+        }
+        Command::Install(options) => job::install(options),
+        Command::Report(options) => job::send_report(options),
+    }
+}
+
+fn inspect(options: &InspectOptions) -> anyhow::Result<u8> {
+    let report = read(&source(&options.source)?, &options.source)?;
+    output::print(&match options.format {
+        Format::Text => text::text(&report, output::is_colored(options.color)),
+        Format::Json => output::json(&report)?,
+        Format::Yaml => output::yaml(&report)?,
+    })?;
+    Ok(0)
+}
+
+fn check(options: &CheckOptions) -> anyhow::Result<u8> {
+    let report = read(&source(&options.source)?, &options.source)?;
+    output::print(&match options.format {
+        Format::Text => text::findings(&report, output::is_colored(options.color)),
+        Format::Json => output::json(&report.findings)?,
+        Format::Yaml => output::yaml(&report.findings)?,
+    })?;
+    let calls_for_attention = report.findings.iter().any(|f| f.severity >= Severity::Warning);
+    Ok(if calls_for_attention { FINDINGS } else { 0 })
+}
+
+fn capture(options: &CaptureOptions) -> anyhow::Result<u8> {
+    let source = Arc::new(open(&options.source)?.recording());
+    let report = read(&source, &options.source)?;
+    capture::write(&source.recorded(), &options.output)?;
+    tracing::info!(
+        file = %options.output.display(),
+        node = report.node_id,
+        "captured; replay it with: run-coreos-installer inspect --root {}",
+        options.output.display()
+    );
+    Ok(0)
+}
+
+fn schema(options: &SchemaOptions) -> anyhow::Result<u8> {
+    let mut generator = SchemaGenerator::new(SchemaSettings::draft2020_12());
+    let schema = match options.document {
+        Document::Report => generator.root_schema_for::<Report>(),
+        Document::Instruction => generator.root_schema_for::<api::Instruction>(),
+        Document::Event => generator.root_schema_for::<api::EventBatch>(),
+        Document::Result => generator.root_schema_for::<api::JobResult>(),
+        Document::Openapi => {
+            output::print(api::openapi::DOCUMENT)?;
+            return Ok(0);
+        }
+    };
+    output::print(&output::json(&schema)?)?;
+    Ok(0)
+}
+
+fn read(source: &Arc<Source>, options: &SourceOptions) -> anyhow::Result<Report> {
+    let known: Vec<&str> = COLLECTORS.iter().flat_map(|c| c.sections).copied().collect();
+    if let Some(unknown) = options.only.iter().find(|only| !known.contains(&only.as_str())) {
+        bail!("--only names \"{}\", expected one of {}", unknown.escape_debug(), known.join(", "));
+    }
+    let budget = Duration::from_secs(options.budget);
+    Ok(report(source, &Options { only: options.only.clone(), budget }))
+}
+
+fn source(options: &SourceOptions) -> anyhow::Result<Arc<Source>> {
+    open(options).map(Arc::new)
+}
+
+fn open(options: &SourceOptions) -> anyhow::Result<Source> {
+    match &options.root {
+        None => Ok(Source::live()),
+        Some(root) => captured(root),
+    }
+}
+
+fn captured(root: &Path) -> anyhow::Result<Source> {
+    Source::captured(root).with_context(|| format!("opening {}", root.display()))
+}
+
+/// `--print-config`: every option, its value, and where it came from.
+fn settings_table(settings: &[Setting]) -> String {
+    let width = settings.iter().map(|setting| setting.name.len()).max().unwrap_or_default();
+    let line = |setting: &Setting| {
+        let value = setting.value.as_deref().unwrap_or("(not set)");
+        format!("{:width$}  {value}  [{}]\n", setting.name, setting.origin)
+    };
+    settings.iter().map(line).collect()
+}

@@ -1,0 +1,301 @@
+//! Which disk is written: the one that is named, the one that the hints match, or the only eligible one.
+//!
+//! Anything unclear is refused: no match, several matches without a word on how to choose, a match that is
+//! not eligible, an identity other than the expected one.
+
+use super::hints::Hints;
+use super::identity::same_wwn;
+use super::{Candidate, Failure};
+use crate::api::{Code, DiskChoice, Expect, IfSeveral};
+
+/// Chooses the disk to write.
+///
+/// `resolve` follows a path below `/dev` to the device file that it stands for, where the report does not
+/// know the path.
+///
+/// # Errors
+/// `DISK_NONE`, `DISK_AMBIGUOUS`, `DISK_NOT_ELIGIBLE`, `DISK_CHANGED` (not the expected one), or
+/// `INSTRUCTION_INVALID` (hints that cannot be understood).
+pub fn choose<'a>(
+    candidates: &'a [Candidate],
+    choice: Option<&DiskChoice>,
+    expect: Option<&Expect>,
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Result<&'a Candidate, Failure> {
+    let default = DiskChoice::default();
+    let choice = choice.unwrap_or(&default);
+    let if_several = choice.if_several.unwrap_or_default();
+    let chosen = if let Some(device) = &choice.device {
+        by_device(candidates, device, resolve)?
+    } else if let Some(hints) = &choice.hints {
+        let hints = Hints::parse(hints)
+            .map_err(|message| Failure::new(Code::InstructionInvalid, message))?;
+        let matching: Vec<&Candidate> =
+            candidates.iter().filter(|disk| hints.matches(disk)).collect();
+        one_of(candidates, &matching, if_several, "match the hints")?
+    } else {
+        let all: Vec<&Candidate> = candidates.iter().collect();
+        one_of(candidates, &all, if_several, "are eligible")?
+    };
+    if let Some(expect) = expect {
+        check_expected(chosen, expect)?;
+    }
+    Ok(chosen)
+}
+
+/// The disk that a path below `/dev` stands for.
+fn by_device<'a>(
+    candidates: &'a [Candidate],
+    device: &str,
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Result<&'a Candidate, Failure> {
+    let is_safe = device.starts_with("/dev/")
+        && !device.split('/').any(|part| part == "..")
+        && !device.chars().any(|c| c.is_whitespace() || c.is_control());
+    if !is_safe {
+        return Err(Failure::new(
+            Code::InstructionInvalid,
+            format!("install.disk.device is {device:?}, expected a path below /dev"),
+        ));
+    }
+    let named = |path: &str| {
+        candidates
+            .iter()
+            .filter(|disk| {
+                disk.device == path
+                    || disk.by_path.as_deref() == Some(path)
+                    || disk.by_id.iter().any(|id| id == path)
+            })
+            .collect::<Vec<_>>()
+    };
+    let mut found = named(device);
+    if found.is_empty()
+        && let Some(target) = resolve(device)
+    {
+        found = named(&target);
+    }
+    match found[..] {
+        [disk] if disk.eligible => Ok(disk),
+        [disk] => Err(not_eligible(&[disk])),
+        [] => Err(Failure::new(
+            Code::DiskNone,
+            format!("there is no disk {device}; {}", seen(candidates)),
+        )),
+        _ => Err(ambiguous(&found, &format!("are named {device}"))),
+    }
+}
+
+/// The one eligible disk among those that match.
+fn one_of<'a>(
+    candidates: &[Candidate],
+    matching: &[&'a Candidate],
+    if_several: IfSeveral,
+    claim: &str,
+) -> Result<&'a Candidate, Failure> {
+    let eligible: Vec<&'a Candidate> =
+        matching.iter().copied().filter(|disk| disk.eligible).collect();
+    if let [disk] = eligible[..] {
+        return Ok(disk);
+    }
+    if eligible.is_empty() {
+        return Err(if matching.is_empty() {
+            Failure::new(
+                Code::DiskNone,
+                format!("no disk matches what the instruction asks for; {}", seen(candidates)),
+            )
+            .advise("put the hints right, or the missing disk in; `run-coreos-installer inspect` lists the disks")
+        } else {
+            not_eligible(matching)
+        });
+    }
+    let best_size = match if_several {
+        IfSeveral::Refuse => None,
+        IfSeveral::First => return eligible.first().copied().ok_or_else(no_disk),
+        IfSeveral::Smallest => eligible.iter().map(|disk| disk.size_bytes).min(),
+        IfSeveral::Largest => eligible.iter().map(|disk| disk.size_bytes).max(),
+    };
+    let best: Vec<&'a Candidate> =
+        eligible.iter().copied().filter(|disk| Some(disk.size_bytes) == best_size).collect();
+    match best[..] {
+        [disk] => Ok(disk),
+        [] => Err(ambiguous(&eligible, claim)),
+        _ => Err(ambiguous(&best, "are equally large")),
+    }
+}
+
+fn no_disk() -> Failure {
+    Failure::new(Code::DiskNone, "the machine has no disk")
+}
+
+fn not_eligible(disks: &[&Candidate]) -> Failure {
+    let reasons: Vec<String> = disks
+        .iter()
+        .take(16)
+        .map(|disk| {
+            let why = disk.not_eligible_because.join(", ");
+            format!("{}: {}", disk.describe(), if why.is_empty() { "not eligible" } else { &why })
+        })
+        .collect();
+    Failure::new(Code::DiskNotEligible, format!("no disk may be written: {}", reasons.join("; ")))
+        .advise("free the disk from what is named, or name another one")
+}
+
+fn ambiguous(disks: &[&Candidate], claim: &str) -> Failure {
+    let names: Vec<String> = disks.iter().take(16).map(|disk| disk.describe()).collect();
+    Failure::new(
+        Code::DiskAmbiguous,
+        format!("{} disks {claim}: {}", disks.len(), names.join("; ")),
+    )
+    .advise("name one by serial, WWN or /dev/disk/by-id, or say if_several")
+}
+
+/// What disks there are, in words.
+fn seen(candidates: &[Candidate]) -> String {
+    if candidates.is_empty() {
+        return "the machine has no disk".into();
+    }
+    let names: Vec<String> = candidates.iter().take(16).map(Candidate::describe).collect();
+    format!("the machine has {}", names.join("; "))
+}
+
+/// Whether the chosen disk is what the VIM expects.
+fn check_expected(disk: &Candidate, expect: &Expect) -> Result<(), Failure> {
+    let mut differences = Vec::new();
+    if let Some(serial) = &expect.serial
+        && disk.serial.as_deref().map(str::trim) != Some(serial.trim())
+    {
+        differences.push(format!(
+            "serial is {}, expected {serial:?}",
+            disk.serial.as_ref().map_or_else(|| "not known".into(), |found| format!("{found:?}"))
+        ));
+    }
+    if let Some(wwn) = &expect.wwn
+        && ![&disk.wwn, &disk.eui64, &disk.nguid]
+            .into_iter()
+            .flatten()
+            .any(|found| same_wwn(found, wwn))
+    {
+        differences.push(format!(
+            "WWN is {}, expected {wwn:?}",
+            disk.wwn.as_ref().map_or_else(|| "not known".into(), |found| format!("{found:?}"))
+        ));
+    }
+    if let Some(size_bytes) = expect.size_bytes
+        && size_bytes != disk.size_bytes
+    {
+        differences.push(format!("size is {} bytes, expected {size_bytes}", disk.size_bytes));
+    }
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::DiskChanged,
+        format!("{} is not the expected disk: {}", disk.device, differences.join("; ")),
+    )
+    .advise("the disk was swapped or the VIM's record is old; inspect the node again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn disk(name: &str, size_bytes: u64) -> Candidate {
+        Candidate {
+            name: name.into(),
+            device: format!("/dev/{name}"),
+            size_bytes,
+            serial: Some(format!("SERIAL-{name}")),
+            by_id: vec![format!("/dev/disk/by-id/ata-{name}")],
+            by_path: Some(format!("/dev/disk/by-path/pci-{name}")),
+            eligible: true,
+            ..Candidate::default()
+        }
+    }
+
+    fn choice(value: serde_json::Value) -> DiskChoice {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn pick(disks: &[Candidate], value: serde_json::Value) -> Result<String, Code> {
+        choose(disks, Some(&choice(value)), None, &|_| None)
+            .map(|disk| disk.name.clone())
+            .map_err(|failure| failure.code)
+    }
+
+    #[test]
+    fn the_only_eligible_disk_is_taken_without_a_word() {
+        let mut stick = disk("sdb", 8);
+        stick.eligible = false;
+        stick.not_eligible_because = vec!["live medium".into()];
+        let disks = [disk("sda", 100), stick];
+        assert_eq!(choose(&disks, None, None, &|_| None).unwrap().name, "sda");
+    }
+
+    #[test]
+    fn two_eligible_disks_are_refused_unless_it_is_said_how_to_choose() {
+        let disks = [disk("sda", 100), disk("sdb", 50), disk("sdc", 200)];
+        assert_eq!(pick(&disks, json!({})), Err(Code::DiskAmbiguous));
+        assert_eq!(pick(&disks, json!({"if_several": "smallest"})), Ok("sdb".into()));
+        assert_eq!(pick(&disks, json!({"if_several": "largest"})), Ok("sdc".into()));
+        assert_eq!(pick(&disks, json!({"if_several": "first"})), Ok("sda".into()));
+        let twins = [disk("sda", 100), disk("sdb", 100)];
+        assert_eq!(pick(&twins, json!({"if_several": "largest"})), Err(Code::DiskAmbiguous));
+    }
+
+    #[test]
+    fn a_disk_is_found_by_each_of_its_names() {
+        let disks = [disk("sda", 100), disk("sdb", 50)];
+        for name in ["/dev/sdb", "/dev/disk/by-id/ata-sdb", "/dev/disk/by-path/pci-sdb"] {
+            assert_eq!(pick(&disks, json!({"device": name})), Ok("sdb".into()), "{name}");
+        }
+        let resolved = choose(
+            &disks,
+            Some(&choice(json!({"device": "/dev/disk/by-diskseq/2"}))),
+            None,
+            &|_| Some("/dev/sdb".into()),
+        );
+        assert_eq!(resolved.unwrap().name, "sdb");
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_or_not_eligible_is_refused() {
+        let mut busy = disk("sda", 100);
+        busy.eligible = false;
+        let disks = [busy, disk("sdb", 50)];
+        assert_eq!(pick(&disks, json!({"device": "/dev/sda"})), Err(Code::DiskNotEligible));
+        assert_eq!(pick(&disks, json!({"device": "/dev/sdz"})), Err(Code::DiskNone));
+        for bad in ["sda", "/dev/../etc/passwd", "/dev/a b", "--help"] {
+            assert_eq!(pick(&disks, json!({"device": bad})), Err(Code::InstructionInvalid));
+        }
+        assert_eq!(pick(&[], json!({})), Err(Code::DiskNone));
+    }
+
+    #[test]
+    fn hints_that_match_only_what_is_not_eligible_never_fall_back_to_another_disk() {
+        let mut busy = disk("sda", 100);
+        busy.eligible = false;
+        let disks = [busy, disk("sdb", 50)];
+        assert_eq!(
+            pick(&disks, json!({"hints": {"serial": "SERIAL-sda"}})),
+            Err(Code::DiskNotEligible)
+        );
+        assert_eq!(pick(&disks, json!({"hints": {"serial": "S-x"}})), Err(Code::DiskNone));
+    }
+
+    #[test]
+    fn another_disk_than_the_expected_one_is_refused() {
+        let disks = [disk("sda", 100)];
+        let expect = |value| serde_json::from_value::<Expect>(value).unwrap();
+        for (value, ok) in [
+            (json!({"serial": "SERIAL-sda", "size_bytes": 100}), true),
+            (json!({"serial": "SERIAL-sdb"}), false),
+            (json!({"size_bytes": 101}), false),
+            (json!({"wwn": "0x1"}), false),
+        ] {
+            let chosen = choose(&disks, None, Some(&expect(value.clone())), &|_| None);
+            assert_eq!(chosen.is_ok(), ok, "{value}");
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! Root device hints: which disks fit a description.
+//!
+//! The keys of Ironic (`openstack ironic root device hints`, with the operators of `oslo.utils`
+//! `specs_matcher`) and the plain keys of Metal3 (`BareMetalHost.spec.rootDeviceHints`) are read with one
+//! meaning. All hints must match; a disk that lacks the attribute never does; texts are compared without
+//! regard to case and to blanks around them; a size is in GiB (2³⁰ bytes). A plain `model` or `vendor` means
+//! the whole text, but a part of it where the hints are Metal3's (a key in camelCase tells), as it does there.
+
+use serde_json::{Map, Value};
+
+use super::Candidate;
+use super::identity::wwn_forms;
+
+/// How many hints, and how many alternatives in one, are read.
+const MAX_HINTS: usize = 32;
+
+/// Hints that all must match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hints(Vec<Hint>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Hint {
+    attribute: Attribute,
+    test: Test,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attribute {
+    Model,
+    Vendor,
+    Serial,
+    Wwn,
+    WwnWithExtension,
+    WwnVendorExtension,
+    Name,
+    Hctl,
+    ByPath,
+    Transport,
+    Size,
+    Rotational,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Test {
+    /// Text equal to one of these.
+    AnyOf(Vec<String>),
+    /// Text that holds all of these.
+    Holds(Vec<String>),
+    /// Text in byte order against this one.
+    Text(Order, String),
+    /// Bytes against this number.
+    Number(Order, u128),
+    /// Bytes equal to one of these.
+    NumberAnyOf(Vec<u128>),
+    /// Bytes within bounds, and whether each bound itself counts.
+    Within { low: u128, low_counts: bool, high: u128, high_counts: bool },
+    /// Spinning or not.
+    Is(bool),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Equal,
+    NotEqual,
+    AtLeast,
+    MoreThan,
+    AtMost,
+    LessThan,
+}
+
+impl Order {
+    fn holds<T: Ord + ?Sized>(self, found: &T, wanted: &T) -> bool {
+        match self {
+            Self::Equal => found == wanted,
+            Self::NotEqual => found != wanted,
+            Self::AtLeast => found >= wanted,
+            Self::MoreThan => found > wanted,
+            Self::AtMost => found <= wanted,
+            Self::LessThan => found < wanted,
+        }
+    }
+}
+
+impl Hints {
+    /// Reads hints.
+    ///
+    /// # Errors
+    /// In words: no hint at all, an unknown key, an unknown operator, or a value that does not do.
+    pub fn parse(hints: &Map<String, Value>) -> Result<Self, String> {
+        if hints.is_empty() || hints.len() > MAX_HINTS {
+            return Err(format!("install.disk.hints has {} keys, expected 1 to 32", hints.len()));
+        }
+        let is_metal3 = hints.keys().any(|key| key.chars().any(|c| c.is_ascii_uppercase()));
+        hints
+            .iter()
+            .map(|(key, value)| hint(key, value, is_metal3))
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+
+    /// Whether a disk fits.
+    #[must_use]
+    pub fn matches(&self, disk: &Candidate) -> bool {
+        self.0.iter().all(|hint| hint.matches(disk))
+    }
+}
+
+impl Hint {
+    fn matches(&self, disk: &Candidate) -> bool {
+        match self.attribute {
+            Attribute::Size => {
+                disk.size_bytes > 0 && self.test.matches_number(u128::from(disk.size_bytes))
+            }
+            Attribute::Rotational => {
+                disk.rotational.is_some_and(|found| self.test == Test::Is(found))
+            }
+            _ => self.test.matches_any(&self.texts(disk)),
+        }
+    }
+
+    /// What the disk has for a text attribute, in the form that is compared.
+    fn texts(&self, disk: &Candidate) -> Vec<String> {
+        let one = |text: Option<&String>| text.map(|text| folded(text)).into_iter().collect();
+        match self.attribute {
+            Attribute::Model => one(disk.model.as_ref()),
+            Attribute::Vendor => one(disk.vendor.as_ref()),
+            Attribute::Serial => one(disk.serial.as_ref()),
+            Attribute::Hctl => one(disk.hctl.as_ref()),
+            Attribute::ByPath => one(disk.by_path.as_ref()),
+            Attribute::Transport => one(disk.transport.as_ref()),
+            Attribute::Name => std::iter::once(&disk.device)
+                .chain(&disk.by_path)
+                .chain(&disk.by_id)
+                .map(|text| folded(text))
+                .collect(),
+            Attribute::Wwn => wwns(disk).flat_map(|forms| forms.all()).collect(),
+            Attribute::WwnWithExtension => wwns(disk).map(|forms| forms.full).collect(),
+            Attribute::WwnVendorExtension => {
+                wwns(disk).filter_map(|forms| forms.extension).collect()
+            }
+            Attribute::Size | Attribute::Rotational => Vec::new(),
+        }
+    }
+}
+
+fn wwns(disk: &Candidate) -> impl Iterator<Item = super::identity::WwnForms> {
+    [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten().filter_map(|text| wwn_forms(text))
+}
+
+impl Test {
+    /// Whether one of the texts passes; «not equal» must hold for all of them.
+    fn matches_any(&self, texts: &[String]) -> bool {
+        if texts.is_empty() {
+            return false;
+        }
+        match self {
+            Self::Text(Order::NotEqual, wanted) => texts.iter().all(|text| text != wanted),
+            _ => texts.iter().any(|text| self.matches_text(text)),
+        }
+    }
+
+    fn matches_text(&self, text: &str) -> bool {
+        match self {
+            Self::AnyOf(wanted) => wanted.iter().any(|wanted| wanted == text),
+            Self::Holds(parts) => parts.iter().all(|part| text.contains(part.as_str())),
+            Self::Text(order, wanted) => order.holds(text, wanted.as_str()),
+            _ => false,
+        }
+    }
+
+    fn matches_number(&self, found: u128) -> bool {
+        match self {
+            Self::Number(order, wanted) => order.holds(&found, wanted),
+            Self::NumberAnyOf(wanted) => wanted.contains(&found),
+            Self::Within { low, low_counts, high, high_counts } => {
+                (found > *low || *low_counts && found == *low)
+                    && (found < *high || *high_counts && found == *high)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Reads one hint.
+fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
+    let attribute = match key {
+        "model" => Attribute::Model,
+        "vendor" => Attribute::Vendor,
+        "serial" | "serialNumber" => Attribute::Serial,
+        "wwn" => Attribute::Wwn,
+        "wwn_with_extension" | "wwnWithExtension" => Attribute::WwnWithExtension,
+        "wwn_vendor_extension" | "wwnVendorExtension" => Attribute::WwnVendorExtension,
+        "name" | "deviceName" => Attribute::Name,
+        "hctl" => Attribute::Hctl,
+        "by_path" => Attribute::ByPath,
+        "tran" => Attribute::Transport,
+        "size" | "minSizeGigabytes" => Attribute::Size,
+        "rotational" => Attribute::Rotational,
+        _ => {
+            let shown: String = key.chars().take(64).collect();
+            return Err(format!("the hint {shown:?} is not known"));
+        }
+    };
+    let text = match value {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => return Err(format!("the hint {key} is {value}, expected a text, number or boolean")),
+    };
+    let bad = |expected: &str| {
+        let shown: String = text.chars().take(100).collect();
+        format!("the hint {key} is {shown:?}, expected {expected}")
+    };
+    if text.is_empty() || text.len() > 1024 {
+        return Err(bad("a text of 1 to 1024 bytes"));
+    }
+    let test = match attribute {
+        Attribute::Rotational => {
+            parse_bool(&text).map(Test::Is).ok_or_else(|| bad("true or false"))?
+        }
+        Attribute::Size if key == "minSizeGigabytes" => gib(&text)
+            .map(|bytes| Test::Number(Order::AtLeast, bytes))
+            .ok_or_else(|| bad("a whole number of GiB"))?,
+        Attribute::Size => number_test(&text)
+            .ok_or_else(|| bad("a whole number of GiB, with an operator of numbers or none"))?,
+        _ => {
+            let is_part = is_metal3 && matches!(attribute, Attribute::Model | Attribute::Vendor);
+            text_test(&text, is_part)
+                .ok_or_else(|| bad("a text, with an operator of texts or none"))?
+        }
+    };
+    Ok(Hint { attribute, test: with_wwn_forms(attribute, test) })
+}
+
+/// Brings the wanted WWN to the form in which disks' WWNs are compared.
+fn with_wwn_forms(attribute: Attribute, test: Test) -> Test {
+    let is_wwn = matches!(
+        attribute,
+        Attribute::Wwn | Attribute::WwnWithExtension | Attribute::WwnVendorExtension
+    );
+    if !is_wwn {
+        return test;
+    }
+    let form = |text: String| wwn_forms(&text).map_or(text, |forms| forms.full);
+    match test {
+        Test::AnyOf(texts) => Test::AnyOf(texts.into_iter().map(form).collect()),
+        Test::Text(order, text) => Test::Text(order, form(text)),
+        other => other,
+    }
+}
+
+/// A test of a text: `s== x`, `<in> x`, `<or> a <or> b`, `<all-in> a b`, or a plain text.
+fn text_test(text: &str, plain_is_part: bool) -> Option<Test> {
+    let (operator, rest) = split_operator(text);
+    let rest_text = || (!rest.is_empty()).then(|| folded(rest));
+    match operator {
+        "" if plain_is_part => Some(Test::Holds(vec![folded(text)])),
+        "" => Some(Test::AnyOf(vec![folded(text)])),
+        "<or>" => alternatives(text).map(Test::AnyOf),
+        "<in>" => rest_text().map(|part| Test::Holds(vec![part])),
+        "<all-in>" => {
+            let parts: Vec<String> = rest.split_whitespace().map(folded).collect();
+            (!parts.is_empty()).then_some(Test::Holds(parts))
+        }
+        _ => {
+            let order = text_order(operator)?;
+            rest_text().map(|wanted| Test::Text(order, wanted))
+        }
+    }
+}
+
+/// A test of a size in GiB: `>= 10`, `<or> 10 <or> 20`, `<range-in> [ 10 20 ]`, or a plain number.
+fn number_test(text: &str) -> Option<Test> {
+    let (operator, rest) = split_operator(text);
+    match operator {
+        "" => gib(text).map(|bytes| Test::Number(Order::Equal, bytes)),
+        "<or>" => {
+            let texts = alternatives(text)?;
+            texts.iter().map(|text| gib(text)).collect::<Option<_>>().map(Test::NumberAnyOf)
+        }
+        "<range-in>" => range(rest),
+        _ => {
+            let order = number_order(operator)?;
+            gib(rest).map(|bytes| Test::Number(order, bytes))
+        }
+    }
+}
+
+fn range(text: &str) -> Option<Test> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [open, low, high, close] = words[..] else { return None };
+    let low_counts = match open {
+        "[" => true,
+        "(" => false,
+        _ => return None,
+    };
+    let high_counts = match close {
+        "]" => true,
+        ")" => false,
+        _ => return None,
+    };
+    Some(Test::Within { low: gib(low)?, low_counts, high: gib(high)?, high_counts })
+}
+
+/// The operator at the beginning of a hint and what follows it; no operator: empty.
+fn split_operator(text: &str) -> (&str, &str) {
+    let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let is_operator = text_order(first).is_some()
+        || number_order(first).is_some()
+        || (first.starts_with('<') && first.ends_with('>') && first.len() > 2);
+    if is_operator { (first, rest.trim()) } else { ("", text) }
+}
+
+fn text_order(operator: &str) -> Option<Order> {
+    Some(match operator {
+        "s==" => Order::Equal,
+        "s!=" => Order::NotEqual,
+        "s>=" => Order::AtLeast,
+        "s>" => Order::MoreThan,
+        "s<=" => Order::AtMost,
+        "s<" => Order::LessThan,
+        _ => return None,
+    })
+}
+
+/// Orders of numbers; a single `=` means «at least», as Ironic has it from old.
+fn number_order(operator: &str) -> Option<Order> {
+    Some(match operator {
+        "==" => Order::Equal,
+        "!=" => Order::NotEqual,
+        "=" | ">=" => Order::AtLeast,
+        ">" => Order::MoreThan,
+        "<=" => Order::AtMost,
+        "<" => Order::LessThan,
+        _ => return None,
+    })
+}
+
+/// The texts between `<or>` and `<or>`.
+fn alternatives(text: &str) -> Option<Vec<String>> {
+    let texts: Vec<String> = text.split("<or>").skip(1).map(folded).collect();
+    (!texts.is_empty() && texts.len() <= MAX_HINTS && texts.iter().all(|text| !text.is_empty()))
+        .then_some(texts)
+}
+
+fn folded(text: &str) -> String {
+    text.trim().to_lowercase()
+}
+
+/// A whole, positive number of GiB in bytes.
+fn gib(text: &str) -> Option<u128> {
+    let number: u64 = text.trim().parse().ok()?;
+    (number > 0).then(|| u128::from(number) << 30)
+}
+
+fn parse_bool(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "yes" | "y" | "on" | "1" => Some(true),
+        "false" | "f" | "no" | "n" | "off" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn disk() -> Candidate {
+        Candidate {
+            name: "sda".into(),
+            device: "/dev/sda".into(),
+            size_bytes: 500 << 30,
+            serial: Some(" S4EVNX0R ".into()),
+            wwn: Some("0x600508b1001c4d41aabbccddeeff0011".into()),
+            model: Some("SAMSUNG MZ7LH960".into()),
+            vendor: Some("ATA".into()),
+            rotational: Some(false),
+            hctl: Some("0:0:1:0".into()),
+            by_path: Some("/dev/disk/by-path/pci-0000:00:1f.2-ata-1".into()),
+            transport: Some("sata".into()),
+            eligible: true,
+            ..Candidate::default()
+        }
+    }
+
+    fn fits(hints: Value) -> Result<bool, String> {
+        Hints::parse(hints.as_object().unwrap()).map(|hints| hints.matches(&disk()))
+    }
+
+    #[test]
+    fn hints_in_ironics_syntax_match_as_they_do_there() {
+        for (hints, expected) in [
+            (json!({"serial": "s4evnx0r"}), true),
+            (json!({"serial": "s== S4EVNX0R"}), true),
+            (json!({"serial": "s!= S4EVNX0R"}), false),
+            (json!({"serial": "<or> X <or> S4EVNX0R"}), true),
+            (json!({"model": "samsung mz7lh960"}), true),
+            (json!({"model": "samsung"}), false),
+            (json!({"model": "<in> samsung"}), true),
+            (json!({"model": "<all-in> MZ7 samsung"}), true),
+            (json!({"model": "<all-in> MZ7 intel"}), false),
+            (json!({"size": 500}), true),
+            (json!({"size": "500"}), true),
+            (json!({"size": "= 400"}), true),
+            (json!({"size": ">= 501"}), false),
+            (json!({"size": "< 501"}), true),
+            (json!({"size": "<or> 100 <or> 500"}), true),
+            (json!({"size": "<range-in> [ 400 500 ]"}), true),
+            (json!({"size": "<range-in> [ 400 500 )"}), false),
+            (json!({"rotational": false}), true),
+            (json!({"rotational": "yes"}), false),
+            (json!({"name": "/dev/sda"}), true),
+            (json!({"hctl": "0:0:1:0"}), true),
+            (json!({"tran": "sata", "size": ">= 1"}), true),
+            (json!({"tran": "sata", "size": ">= 999"}), false),
+        ] {
+            assert_eq!(fits(hints.clone()), Ok(expected), "{hints}");
+        }
+    }
+
+    #[test]
+    fn hints_in_metal3s_syntax_match_as_they_do_there() {
+        for (hints, expected) in [
+            (json!({"deviceName": "/dev/sda"}), true),
+            (json!({"deviceName": "/dev/disk/by-path/pci-0000:00:1f.2-ata-1"}), true),
+            (json!({"deviceName": "/dev/sdb"}), false),
+            (json!({"serialNumber": "S4EVNX0R", "model": "SAMSUNG"}), true),
+            (json!({"minSizeGigabytes": 500}), true),
+            (json!({"minSizeGigabytes": 501}), false),
+            (json!({"wwn": "0x600508b1001c4d41"}), true),
+            (json!({"wwnWithExtension": "0x600508b1001c4d41aabbccddeeff0011"}), true),
+            (json!({"wwnVendorExtension": "0xaabbccddeeff0011"}), true),
+            (json!({"wwnVendorExtension": "0xaabbccddeeff0012"}), false),
+        ] {
+            assert_eq!(fits(hints.clone()), Ok(expected), "{hints}");
+        }
+    }
+
+    #[test]
+    fn hints_that_are_not_understood_are_refused() {
+        for hints in [
+            json!({}),
+            json!({"colour": "red"}),
+            json!({"size": "big"}),
+            json!({"size": "-1"}),
+            json!({"size": 0}),
+            json!({"size": "s== 5"}),
+            json!({"size": "<range-in> 1 2"}),
+            json!({"serial": ">= 5"}),
+            json!({"serial": "<inn> x"}),
+            json!({"serial": "<in>"}),
+            json!({"serial": ""}),
+            json!({"serial": ["a"]}),
+            json!({"serial": null}),
+            json!({"rotational": "maybe"}),
+        ] {
+            assert!(fits(hints.clone()).is_err(), "{hints}");
+        }
+    }
+
+    #[test]
+    fn a_disk_without_the_attribute_never_matches() {
+        let hints = json!({"serial": "s!= X"});
+        let hints = Hints::parse(hints.as_object().unwrap()).unwrap();
+        assert!(hints.matches(&disk()));
+        assert!(!hints.matches(&Candidate::default()));
+    }
+}

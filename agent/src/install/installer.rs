@@ -1,0 +1,293 @@
+//! coreos-installer: whether it is there and new enough, and its options as a config file or as arguments.
+//!
+//! Options are the keys of `coreos-installer install --config-file`, which 0.12 brought; older ones, and those
+//! before 0.26 where first-boot arguments are asked for (a config file made them lose these), get the same
+//! options on the command line.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::Failure;
+use crate::api::{Code, Install};
+
+/// The oldest version whose signature check cannot be got around (CVE-2021-20319).
+const OLDEST: Version = Version(0, 10, 1);
+/// The first version with `--config-file`.
+const CONFIG_FILE_SINCE: Version = Version(0, 12, 0);
+/// The first version that keeps `--firstboot-args` beside a config file.
+const FIRSTBOOT_ARGS_SINCE: Version = Version(0, 26, 0);
+/// How long `--version` may take.
+const VERSION_LIMIT: Duration = Duration::from_secs(30);
+
+/// Version of coreos-installer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}
+
+/// The version in `coreos-installer 0.27.0`.
+#[must_use]
+pub fn parse_version(text: &str) -> Option<Version> {
+    let word =
+        text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    let mut numbers = word.split(['.', '-', '+']).map(|part| part.parse().ok());
+    Some(Version(numbers.next()??, numbers.next()??, numbers.next().flatten().unwrap_or(0)))
+}
+
+/// Asks coreos-installer for its version.
+///
+/// # Errors
+/// `INSTALLER_MISSING` if it cannot be run, `INSTALLER_TOO_OLD`.
+pub fn version(program: &Path) -> Result<Version, Failure> {
+    let missing = |what: String| {
+        Failure::new(
+            Code::InstallerMissing,
+            format!("running {} --version: {what}", program.display()),
+        )
+        .advise("use a live image that has coreos-installer")
+    };
+    let mut child = Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| missing(error.to_string()))?;
+    let started = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(_)) => break,
+            Ok(None) if started.elapsed() < VERSION_LIMIT => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            _ => {
+                child.kill().ok();
+                child.wait().ok();
+                return Err(missing("it does not end".into()));
+            }
+        }
+    }
+    let mut bytes = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(4096).read_to_end(&mut bytes).ok();
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let version = parse_version(&text)
+        .ok_or_else(|| missing(format!("it says {:?}, expected a version", text.trim())))?;
+    if version < OLDEST {
+        return Err(Failure::new(
+            Code::InstallerTooOld,
+            format!("coreos-installer is {version}, expected at least {OLDEST}"),
+        )
+        .advise("use a newer live image"));
+    }
+    Ok(version)
+}
+
+/// One option of `coreos-installer install`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Setting {
+    Is,
+    One(String),
+    Many(Vec<String>),
+}
+
+/// The options of one run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    settings: Vec<(&'static str, Setting)>,
+    firstboot_args: Option<String>,
+}
+
+/// Where things are for one run.
+#[derive(Debug, Clone, Copy)]
+pub struct Places<'a> {
+    /// Device file of the disk.
+    pub device: &'a str,
+    /// File with the Ignition config.
+    pub ignition_file: &'a Path,
+    /// Directory with `NetworkManager` profiles.
+    pub network_dir: &'a Path,
+}
+
+impl Options {
+    /// Translates an instruction.
+    #[must_use]
+    pub fn new(install: &Install, digest: &str, places: Places<'_>) -> Self {
+        let mut settings = vec![
+            ("dest-device", Setting::One(places.device.into())),
+            ("ignition-file", Setting::One(places.ignition_file.display().to_string())),
+            ("ignition-hash", Setting::One(digest.into())),
+        ];
+        match &install.image {
+            Some(image) => {
+                settings.push(("image-url", Setting::One(image.url.clone())));
+                settings.push(("fetch-retries", Setting::One("5".into())));
+                if image.insecure == Some(true) {
+                    settings.push(("insecure", Setting::Is));
+                }
+            }
+            None => settings.push(("offline", Setting::Is)),
+        }
+        if let Some(platform) = &install.platform {
+            settings.push(("platform", Setting::One(platform.clone())));
+        }
+        if install.copy_network == Some(true) {
+            settings.push(("copy-network", Setting::Is));
+            settings.push(("network-dir", Setting::One(places.network_dir.display().to_string())));
+        }
+        for (key, values) in [
+            ("console", &install.console),
+            ("append-karg", &install.append_kargs),
+            ("delete-karg", &install.delete_kargs),
+            ("save-partlabel", &install.save_partlabel),
+            ("save-partindex", &install.save_partindex),
+        ] {
+            if !values.is_empty() {
+                settings.push((key, Setting::Many(values.clone())));
+            }
+        }
+        Self { settings, firstboot_args: install.firstboot_args.clone() }
+    }
+
+    /// Whether this version takes the options from a file.
+    #[must_use]
+    pub fn fit_a_file(&self, version: Version) -> bool {
+        version >= CONFIG_FILE_SINCE
+            && (self.firstboot_args.is_none() || version >= FIRSTBOOT_ARGS_SINCE)
+    }
+
+    /// The config file: JSON, which is YAML too.
+    #[must_use]
+    pub fn to_file(&self) -> String {
+        let map: Map<String, Value> = self
+            .settings
+            .iter()
+            .map(|(key, setting)| {
+                let value = match setting {
+                    Setting::Is => json!(true),
+                    Setting::One(value) => json!(value),
+                    Setting::Many(values) => json!(values),
+                };
+                ((*key).to_owned(), value)
+            })
+            .collect();
+        format!("{:#}\n", Value::Object(map))
+    }
+
+    /// The arguments beside a config file.
+    #[must_use]
+    pub fn beside_file(&self, file: &Path) -> Vec<String> {
+        let mut args = vec!["install".into(), "--config-file".into(), file.display().to_string()];
+        args.extend(self.firstboot_arg());
+        args
+    }
+
+    /// All options as arguments; values are joined to their option, so that none looks like another option.
+    #[must_use]
+    pub fn to_args(&self) -> Vec<String> {
+        let mut args = vec!["install".to_owned()];
+        args.extend(self.firstboot_arg());
+        let mut device = None;
+        for (key, setting) in &self.settings {
+            match setting {
+                Setting::One(value) if *key == "dest-device" => device = Some(value.clone()),
+                Setting::Is => args.push(format!("--{key}")),
+                Setting::One(value) => args.push(format!("--{key}={value}")),
+                Setting::Many(values) => {
+                    args.extend(values.iter().map(|value| format!("--{key}={value}")));
+                }
+            }
+        }
+        args.push("--".into());
+        args.extend(device);
+        args
+    }
+
+    fn firstboot_arg(&self) -> Option<String> {
+        self.firstboot_args.as_ref().map(|args| format!("--firstboot-args={args}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_and_compared_by_number() {
+        assert_eq!(parse_version("coreos-installer 0.27.0\n"), Some(Version(0, 27, 0)));
+        assert_eq!(parse_version("coreos-installer 0.10.1-1.el8"), Some(Version(0, 10, 1)));
+        assert_eq!(parse_version("coreos-installer 0.9"), Some(Version(0, 9, 0)));
+        assert!(Version(0, 9, 9) < OLDEST && Version(0, 10, 1) >= OLDEST);
+        for text in ["", "coreos-installer", "coreos-installer 7", "0.x.1"] {
+            assert_eq!(parse_version(text), None, "{text}");
+        }
+    }
+
+    fn install(text: &str) -> Install {
+        serde_json::from_str(text).unwrap()
+    }
+
+    const PLACES: (&str, &str) = ("/run/x/config.ign", "/etc/NetworkManager/system-connections");
+
+    fn options(text: &str) -> Options {
+        let places = Places {
+            device: "/dev/vda",
+            ignition_file: Path::new(PLACES.0),
+            network_dir: Path::new(PLACES.1),
+        };
+        Options::new(&install(text), "sha512-00", places)
+    }
+
+    #[test]
+    fn the_config_file_has_the_installers_keys() {
+        let options = options(
+            r#"{"ignition":{"inline":"{}"},"image":{"url":"http://h/i","insecure":true},
+                "append_kargs":["a=1"],"copy_network":true}"#,
+        );
+        let file: Value = serde_json::from_str(&options.to_file()).unwrap();
+        assert_eq!(
+            file,
+            json!({
+                "dest-device": "/dev/vda",
+                "ignition-file": PLACES.0,
+                "ignition-hash": "sha512-00",
+                "image-url": "http://h/i",
+                "fetch-retries": "5",
+                "insecure": true,
+                "copy-network": true,
+                "network-dir": PLACES.1,
+                "append-karg": ["a=1"],
+            })
+        );
+    }
+
+    #[test]
+    fn an_install_without_an_image_never_goes_to_the_internet() {
+        let file: Value =
+            serde_json::from_str(&options(r#"{"ignition":{"inline":"{}"}}"#).to_file()).unwrap();
+        assert_eq!(file["offline"], json!(true));
+    }
+
+    #[test]
+    fn first_boot_arguments_survive_every_version() {
+        let options = options(r#"{"ignition":{"inline":"{}"},"firstboot_args":"ip=dhcp a=b"}"#);
+        assert!(!options.fit_a_file(Version(0, 25, 0)));
+        assert!(options.fit_a_file(Version(0, 26, 0)));
+        assert!(options.to_args().contains(&"--firstboot-args=ip=dhcp a=b".to_owned()));
+        assert!(
+            options
+                .beside_file(Path::new("/f"))
+                .contains(&"--firstboot-args=ip=dhcp a=b".to_owned())
+        );
+        assert_eq!(options.to_args().last().map(String::as_str), Some("/dev/vda"));
+    }
+}

@@ -1,0 +1,434 @@
+//! Everything that can be checked before the disk is touched.
+//!
+//! coreos-installer checks late: the Ignition's digest, the network profiles and the kernel arguments only
+//! after the whole image is written, the size of the disk never. So all of it is checked here; each refusal
+//! has a code, and the disk is as it was.
+
+use std::path::Path;
+
+use super::busy::check_not_busy;
+use super::failure::advice;
+use super::identity;
+use super::installer::{self, Version};
+use super::{Candidate, Failure, SystemPaths};
+use crate::api::{BlockOn, Code, Finding, IgnitionSource, ImageSource, Install, Severity};
+use crate::proof::gpt;
+use crate::vim::Client;
+
+/// The longest kernel argument, and the most bytes of all of them.
+const MAX_KARG_BYTES: usize = 1024;
+/// The shortest command line that kernels cut at (`COMMAND_LINE_SIZE` of x86).
+const MAX_KARGS_BYTES: usize = 2048;
+/// Smallest disk that any CoreOS image fits on; less is certainly wrong.
+const SECTOR_SIZES: [u64; 2] = [512, 4096];
+
+/// What preflight looks at beside the instruction.
+#[derive(Debug)]
+pub struct Surroundings<'a> {
+    /// The client that fetches.
+    pub client: &'a Client,
+    /// The program that writes.
+    pub installer: &'a Path,
+    /// Directory with `NetworkManager` profiles.
+    pub network_dir: &'a Path,
+    /// Directory with the live image's own installable image.
+    pub osmet_dir: &'a Path,
+    /// The kernel's file systems.
+    pub paths: &'a SystemPaths,
+}
+
+/// What preflight has found good.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    /// The Ignition config, exactly as given.
+    pub ignition: Vec<u8>,
+    /// Version of coreos-installer.
+    pub version: Version,
+    /// What does no harm now but should be known.
+    pub warnings: Vec<String>,
+}
+
+/// Fetches the Ignition config and checks its digest, version and rules.
+///
+/// # Errors
+/// `IGNITION_FETCH`, `IGNITION_HASH`, `IGNITION_VERSION`, `IGNITION_INVALID`.
+pub fn ignition(
+    source: &IgnitionSource,
+    client: &Client,
+) -> Result<(Vec<u8>, Vec<String>), Failure> {
+    let bytes = match (&source.inline, &source.url) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(url)) => client.fetch_ignition(url).map_err(|message| {
+            Failure::new(Code::IgnitionFetch, format!("fetching the Ignition config: {message}"))
+                .advise("make the config reachable from the node")
+        })?,
+        (None, None) => {
+            return Err(Failure::new(
+                Code::InstructionInvalid,
+                "install.ignition has neither url nor inline",
+            ));
+        }
+    };
+    let refuse = |refusal: ignition::Refusal| {
+        use ignition::Code as Why;
+        let (code, advice) = match refusal.code {
+            Why::Hash => (
+                Code::IgnitionHash,
+                "the config was changed on its way, or the VIM's hash is of another config",
+            ),
+            Why::Version => (Code::IgnitionVersion, "give a config of spec 3.0.0 to 3.6.0"),
+            Why::Invalid => {
+                (Code::IgnitionInvalid, "put the config right; ignition-validate tells more")
+            }
+        };
+        Failure::new(code, refusal.to_string()).advise(advice)
+    };
+    if let Some(hash) = &source.hash {
+        ignition::verify_hash(&bytes, hash).map_err(refuse)?;
+    }
+    let checked = ignition::check(&bytes).map_err(refuse)?;
+    let mut warnings: Vec<String> = checked
+        .warnings
+        .iter()
+        .take(64)
+        .map(|warning| format!("Ignition config: {warning}"))
+        .collect();
+    if source.hash.is_none() && source.url.as_deref().is_some_and(|url| url.starts_with("http:")) {
+        warnings.push("the Ignition config came over plain HTTP without a hash".into());
+    }
+    Ok((bytes, warnings))
+}
+
+/// Checks everything else; the disk has been chosen.
+///
+/// # Errors
+/// The first thing that stands in the way, cheapest checks first.
+pub fn check(
+    install: &Install,
+    disk: &Candidate,
+    findings: &[Finding],
+    around: &Surroundings<'_>,
+) -> Result<(Version, Vec<String>), Failure> {
+    let mut warnings = Vec::new();
+    blocking_findings(findings, install.block_on.unwrap_or_default())?;
+    arguments(install)?;
+    let version = installer::version(around.installer)?;
+    if install.copy_network == Some(true) {
+        network(around.network_dir)?;
+    }
+    let number = disk.device_number.as_deref().unwrap_or_default();
+    identity::compare(disk, identity::fingerprint(&around.paths.sys, number).as_ref())?;
+    check_not_busy(disk, around.paths)?;
+    match &install.image {
+        Some(image) => self::image(image, disk, around.client, &mut warnings)?,
+        None => own_image(around.osmet_dir)?,
+    }
+    Ok((version, warnings))
+}
+
+/// Refuses if there are findings of a severity that stops an install.
+fn blocking_findings(findings: &[Finding], block_on: BlockOn) -> Result<(), Failure> {
+    let least = match block_on {
+        BlockOn::Critical => Severity::Critical,
+        BlockOn::Warning => Severity::Warning,
+        BlockOn::Never => return Ok(()),
+    };
+    let blocking: Vec<String> = findings
+        .iter()
+        .filter(|finding| finding.severity >= least)
+        .take(16)
+        .map(|finding| {
+            let part = finding.locator.as_deref().unwrap_or(&finding.component);
+            format!("{part}: {} ({})", finding.evidence, finding.code)
+        })
+        .collect();
+    if blocking.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(Code::Findings, format!("the machine is faulty: {}", blocking.join("; ")))
+        .advise("replace the named part, or say block_on never in the instruction"))
+}
+
+/// Checks everything that ends up on a command line.
+fn arguments(install: &Install) -> Result<(), Failure> {
+    let refuse = |what: String| Err(Failure::new(Code::Kargs, what).advise(advice(Code::Kargs)));
+    for (key, values) in [
+        ("append_kargs", &install.append_kargs),
+        ("delete_kargs", &install.delete_kargs),
+        ("console", &install.console),
+    ] {
+        for value in values {
+            if !is_argument(value) {
+                return refuse(format!(
+                    "{key} holds {value:.100?}, expected one argument without blanks and control characters"
+                ));
+            }
+        }
+        let n_bytes: usize = values.iter().map(|value| value.len() + 1).sum();
+        if n_bytes > MAX_KARGS_BYTES {
+            return refuse(format!(
+                "{key} is {n_bytes} bytes long, expected at most {MAX_KARGS_BYTES}"
+            ));
+        }
+    }
+    if let Some(platform) = &install.platform
+        && !(platform.len() <= 64
+            && !platform.is_empty()
+            && platform.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'))
+    {
+        return refuse(format!("platform is {platform:.100?}, expected a name such as metal"));
+    }
+    // The arguments end up between single quotes in a file that GRUB reads.
+    if let Some(args) = &install.firstboot_args
+        && (args.len() > MAX_KARGS_BYTES
+            || args.chars().any(|c| c.is_control() || matches!(c, '\'' | '"' | '\\' | '$')))
+    {
+        return refuse(format!(
+            "firstboot_args is {args:.100?}, expected arguments without quotes and control characters"
+        ));
+    }
+    for (key, values) in
+        [("save_partlabel", &install.save_partlabel), ("save_partindex", &install.save_partindex)]
+    {
+        if let Some(bad) = values.iter().find(|value| {
+            value.is_empty() || value.len() > 256 || value.chars().any(char::is_control)
+        }) {
+            return Err(Failure::new(Code::InstructionInvalid, format!("{key} holds {bad:.100?}")));
+        }
+    }
+    if let Some(bad) = install.save_partindex.iter().find(|value| !is_index(value)) {
+        return Err(Failure::new(
+            Code::InstructionInvalid,
+            format!(
+                "save_partindex holds {bad:.100?}, expected numbers and ranges such as 5 or 5-7"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+fn is_argument(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= MAX_KARG_BYTES
+        && !text.starts_with('-')
+        && !text.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+fn is_index(text: &str) -> bool {
+    text.split(',').all(|range| {
+        range.bytes().any(|b| b.is_ascii_digit())
+            && range.bytes().all(|b| b.is_ascii_digit() || b == b'-')
+            && range.matches('-').count() <= 1
+    })
+}
+
+/// Checks that there are network profiles to copy.
+fn network(dir: &Path) -> Result<(), Failure> {
+    let refuse = |what: String| {
+        Failure::new(Code::Network, format!("copy_network: {what}")).advise(advice(Code::Network))
+    };
+    let n_profiles = std::fs::read_dir(dir)
+        .map_err(|error| refuse(format!("reading {}: {error}", dir.display())))?
+        .flatten()
+        .take(10_000)
+        .filter(|entry| entry.path().is_file())
+        .count();
+    if n_profiles == 0 {
+        return Err(refuse(format!("{} holds no profile", dir.display())));
+    }
+    Ok(())
+}
+
+/// Checks that the live image carries an image to install, and that its medium can be read.
+fn own_image(osmet_dir: &Path) -> Result<(), Failure> {
+    let lost = |what: String| {
+        Failure::new(Code::MediumLost, what)
+            .advise("give an image in the instruction, or leave the live medium in")
+    };
+    let files: Vec<_> = std::fs::read_dir(osmet_dir)
+        .map_err(|error| {
+            lost(format!(
+                "the instruction has no image and the live image has none: reading {}: {error}",
+                osmet_dir.display()
+            ))
+        })?
+        .flatten()
+        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "osmet"))
+        .take(16)
+        .collect();
+    if files.is_empty() {
+        return Err(lost(format!(
+            "the instruction has no image and {} holds none",
+            osmet_dir.display()
+        )));
+    }
+    for file in files {
+        use std::io::Read as _;
+        let path = file.path();
+        std::fs::File::open(&path)
+            .and_then(|opened| opened.take(1 << 20).read_to_end(&mut Vec::new()))
+            .map_err(|error| lost(format!("reading {}: {error}", path.display())))?;
+    }
+    Ok(())
+}
+
+/// Checks that the image is there, signed unless that is not asked for, and fits the disk.
+fn image(
+    image: &ImageSource,
+    disk: &Candidate,
+    client: &Client,
+    warnings: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let unreachable = |message: String| {
+        Failure::new(Code::ImageFetch, format!("looking at the image: {message}"))
+            .advise(advice(Code::ImageFetch))
+    };
+    let head = client.fetch_image_head(&image.url).map_err(unreachable)?;
+    let facts = facts(&head.bytes, head.total_bytes);
+    let size_bytes = image.uncompressed_bytes.max(facts.size_bytes);
+    if let Some(size_bytes) = size_bytes
+        && size_bytes > disk.size_bytes
+    {
+        return Err(Failure::new(
+            Code::DiskTooSmall,
+            format!("{} is smaller than the image of {size_bytes} bytes", disk.describe()),
+        )
+        .advise(advice(Code::NoSpace)));
+    }
+    for (sector_bytes, who) in
+        [(image.sector_bytes, "the instruction"), (facts.sector_bytes, "the image")]
+    {
+        if let (Some(wanted), Some(found)) = (sector_bytes, disk.logical_block_bytes)
+            && wanted != found
+        {
+            return Err(Failure::new(
+                Code::SectorSize,
+                format!("{} has sectors of {found} bytes, {who} is for {wanted}", disk.device),
+            )
+            .advise(advice(Code::SectorSize)));
+        }
+    }
+    if image.insecure != Some(true) {
+        let address = format!("{}.sig", image.url);
+        if !client.exists(&address).map_err(unreachable)? {
+            return Err(Failure::new(
+                Code::Signature,
+                format!("the image has no signature at {}", crate::secret::redact(&address)),
+            )
+            .advise(advice(Code::Signature)));
+        }
+    } else if image.hash.is_none() && image.url.starts_with("http:") {
+        warnings
+            .push("the image comes over plain HTTP without a signature and without a hash".into());
+    }
+    if let Some(expected) = &image.hash {
+        let found = client.digest_of(&image.url, expected).map_err(unreachable)?;
+        if !found.eq_ignore_ascii_case(expected) {
+            return Err(Failure::new(
+                Code::ImageHash,
+                format!("the image's digest is {found}, expected {expected}"),
+            )
+            .advise("the image was changed, or the VIM's hash is of another one"));
+        }
+    }
+    Ok(())
+}
+
+/// What the beginning of an image tells.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct ImageFacts {
+    size_bytes: Option<u64>,
+    sector_bytes: Option<u64>,
+}
+
+/// Reads size and sector size from the partition table at the beginning of a raw or gzip image.
+fn facts(head: &[u8], total_bytes: Option<u64>) -> ImageFacts {
+    let is_gzip = head.starts_with(&[0x1f, 0x8b]);
+    let is_packed = is_gzip
+        || head.starts_with(&[0xfd, b'7', b'z', b'X', b'Z', 0])
+        || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    let mut unpacked = Vec::new();
+    let head = if is_gzip {
+        use std::io::Read as _;
+        let decoder = flate2::read::GzDecoder::new(head);
+        // The head is cut off, so the decoder ends in an error after what can be had.
+        decoder.take(256 * 1024).read_to_end(&mut unpacked).ok();
+        &unpacked[..]
+    } else {
+        head
+    };
+    for sector_bytes in SECTOR_SIZES {
+        if let Ok(header) = gpt::header(&mut &*head, sector_bytes) {
+            return ImageFacts {
+                size_bytes: header.n_sectors().checked_mul(sector_bytes),
+                sector_bytes: Some(sector_bytes),
+            };
+        }
+    }
+    ImageFacts { size_bytes: total_bytes.filter(|_| !is_packed), sector_bytes: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn install(text: &str) -> Install {
+        serde_json::from_str(&format!(r#"{{"ignition":{{"inline":"{{}}"}}{text}}}"#)).unwrap()
+    }
+
+    #[test]
+    fn arguments_that_would_be_mangled_are_refused() {
+        for good in [
+            "",
+            r#","append_kargs":["a=b","quiet"],"console":["ttyS0,115200n8"],"platform":"metal""#,
+            r#","firstboot_args":"rd.neednet=1 ip=dhcp","save_partindex":["5","7-","-3","1,2-4"]"#,
+        ] {
+            assert_eq!(arguments(&install(good)), Ok(()), "{good}");
+        }
+        for bad in [
+            r#","append_kargs":["a b"]"#,
+            r#","append_kargs":[""]"#,
+            r#","append_kargs":["a\nb"]"#,
+            r#","append_kargs":["--insecure"]"#,
+            r#","delete_kargs":["a\u0000"]"#,
+            r#","console":["ttyS0 x"]"#,
+            r#","platform":"me tal""#,
+            r#","platform":"""#,
+            r#","firstboot_args":"a'b""#,
+            r#","save_partindex":["x"]"#,
+            r#","save_partindex":["1-2-3"]"#,
+            r#","save_partlabel":[""]"#,
+        ] {
+            assert!(arguments(&install(bad)).is_err(), "{bad}");
+        }
+        let many = format!(r#","append_kargs":[{}"a"]"#, r#""aaaaaaaaaaaaaaaaaaa","#.repeat(200));
+        assert!(arguments(&install(&many)).is_err());
+    }
+
+    #[test]
+    fn findings_stop_the_install_by_their_severity() {
+        let finding = |severity| Finding {
+            code: "x".into(),
+            severity,
+            component: "memory".into(),
+            locator: Some("DIMM A1".into()),
+            evidence: "5 errors".into(),
+            advice: None,
+        };
+        let warning = [finding(Severity::Warning)];
+        let critical = [finding(Severity::Critical)];
+        assert!(blocking_findings(&warning, BlockOn::Critical).is_ok());
+        assert!(blocking_findings(&warning, BlockOn::Warning).is_err());
+        assert!(blocking_findings(&critical, BlockOn::Never).is_ok());
+        let failure = blocking_findings(&critical, BlockOn::Critical).unwrap_err();
+        assert_eq!(failure.code, Code::Findings);
+        assert!(failure.message.contains("DIMM A1"));
+    }
+
+    #[test]
+    fn a_packed_image_says_nothing_about_its_size_by_its_length() {
+        assert_eq!(facts(b"\xfd7zXZ\0rest", Some(5)), ImageFacts::default());
+        assert_eq!(facts(b"raw", Some(5)).size_bytes, Some(5));
+        assert_eq!(facts(b"\x1f\x8b", Some(5)), ImageFacts::default());
+    }
+}

@@ -1,0 +1,133 @@
+//! What coreos-installer writes while it works: lines that end in `\n` or `\r`, some with a percentage.
+//!
+//! `Read disk 164.5 MiB/230.4 MiB (71%)`, one a second; the form has changed between versions, so only
+//! `(…%)` is looked for.
+
+use std::collections::VecDeque;
+
+use crate::secret::redact;
+
+/// The longest line that is kept, in bytes.
+const MAX_LINE_BYTES: usize = 1000;
+/// How many lines are kept.
+const MAX_TAIL_LINES: usize = 60;
+
+/// Cuts bytes into lines.
+#[derive(Debug, Default)]
+pub struct Lines {
+    rest: Vec<u8>,
+}
+
+impl Lines {
+    /// Takes bytes in and gives the lines that they complete; empty lines are left out.
+    pub fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
+        let mut lines = Vec::new();
+        for &byte in bytes {
+            if byte == b'\n' || byte == b'\r' {
+                lines.extend(self.finish());
+            } else if self.rest.len() < MAX_LINE_BYTES {
+                self.rest.push(byte);
+            }
+        }
+        lines
+    }
+
+    /// The line that no line end has completed.
+    pub fn finish(&mut self) -> Option<String> {
+        let bytes = std::mem::take(&mut self.rest);
+        let text: String = String::from_utf8_lossy(&bytes)
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .collect();
+        let text = text.trim();
+        (!text.is_empty()).then(|| redact(text))
+    }
+}
+
+/// The percentage in a line: `… (71%)`.
+#[must_use]
+pub fn percent(line: &str) -> Option<u8> {
+    let end = line.rfind("%)")?;
+    let start = line[..end].rfind('(')? + 1;
+    line[start..end].trim().parse().ok().filter(|percent| *percent <= 100)
+}
+
+/// The last lines of a run, without the many that only show progress.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tail {
+    lines: VecDeque<String>,
+    last_is_progress: bool,
+    /// Whether a line showed that the disk was being written.
+    pub has_written: bool,
+}
+
+impl Tail {
+    /// Takes a line in; a progress line replaces the one before it.
+    pub fn push(&mut self, line: String) {
+        let is_progress = percent(&line).is_some() || line.contains("Read disk");
+        let lower = line.to_ascii_lowercase();
+        // The partition table is reset only after the first write.
+        self.has_written |= is_progress
+            || lower.contains("resetting partition table")
+            || lower.contains("writing ignition config");
+        if is_progress && self.last_is_progress {
+            self.lines.pop_back();
+        }
+        self.last_is_progress = is_progress;
+        if self.lines.len() >= MAX_TAIL_LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(line);
+    }
+
+    /// The lines, oldest first.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_in_either_line_end_and_are_bounded() {
+        let mut lines = Lines::default();
+        assert_eq!(lines.feed(b"> Read disk 1/2 (50%)   \r> Read"), ["> Read disk 1/2 (50%)"]);
+        assert_eq!(lines.feed(b" disk (51%)\r\n\n"), ["> Read disk (51%)"]);
+        assert!(lines.feed(&vec![b'x'; 100_000]).is_empty());
+        assert_eq!(lines.finish().unwrap().len(), MAX_LINE_BYTES);
+        assert_eq!(lines.finish(), None);
+        assert_eq!(lines.feed(b"a\x1b[2Kb\xff\n"), ["a [2Kb\u{fffd}"]);
+    }
+
+    #[test]
+    fn a_percentage_is_found_wherever_it_stands() {
+        for (line, expected) in [
+            ("Read disk 164.5 MiB/230.4 MiB (71%)", Some(71)),
+            ("> Read disk 1 GiB (100%)   ", Some(100)),
+            ("Read disk 164.5 MiB", None),
+            ("(101%)", None),
+            ("(-1%)", None),
+            ("(%)", None),
+            ("%)", None),
+        ] {
+            assert_eq!(percent(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_tail_keeps_one_progress_line_and_few_lines() {
+        let mut tail = Tail::default();
+        for n in 0..50 {
+            tail.push(format!("Read disk ({n}%)"));
+        }
+        assert_eq!(tail.lines(), ["Read disk (49%)"]);
+        assert!(tail.has_written);
+        for n in 0..500 {
+            tail.push(format!("line {n}"));
+        }
+        assert_eq!(tail.lines().len(), MAX_TAIL_LINES);
+    }
+}

@@ -1,0 +1,332 @@
+//! The run of coreos-installer: up to three tries, progress told, ended on SIGTERM.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Read, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tracing::warn;
+
+use super::failure::{advice, disk_state, meaning};
+use super::identity;
+use super::installer::{Options, Places, Version};
+use super::progress::{Lines, Tail, percent};
+use super::{Candidate, Failure};
+use crate::api::{Code, DiskState, Install};
+use crate::vim::{Clock, Stop};
+
+/// How often coreos-installer is run at most.
+const MAX_ATTEMPTS: u32 = 3;
+/// How long coreos-installer may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(15);
+/// How often the run is looked after when it says nothing.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What is to be written, and with what.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// Its version.
+    pub version: Version,
+    /// Directory for files that only root reads.
+    pub run_dir: &'a Path,
+    /// Directory with `NetworkManager` profiles.
+    pub network_dir: &'a Path,
+    /// sysfs.
+    pub sys: &'a Path,
+    /// The disk.
+    pub disk: &'a Candidate,
+    /// The instruction.
+    pub install: &'a Install,
+    /// The Ignition config.
+    pub ignition: &'a [u8],
+    /// How long one run may take.
+    pub limit: Duration,
+}
+
+/// How the writing went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// Whether it was written, or why not.
+    pub outcome: Result<(), Failure>,
+    /// What has become of the disk.
+    pub disk_state: DiskState,
+    /// How often coreos-installer was run.
+    pub attempts: u32,
+    /// Its last lines.
+    pub log_tail: Vec<String>,
+}
+
+/// Writes the disk.
+pub fn install(
+    job: &Job<'_>,
+    clock: &dyn Clock,
+    stop: &Stop,
+    progress: &mut dyn FnMut(Option<u8>, &str),
+) -> Written {
+    let mut written = Written {
+        outcome: Ok(()),
+        disk_state: DiskState::Untouched,
+        attempts: 0,
+        log_tail: Vec::new(),
+    };
+    let files = match Files::write(job) {
+        Ok(files) => files,
+        Err(failure) => return Written { outcome: Err(failure), ..written },
+    };
+    while written.attempts < MAX_ATTEMPTS {
+        if let Err(failure) = same_disk(job) {
+            written.outcome = Err(failure);
+            break;
+        }
+        if stop.is_stopped() {
+            written.outcome = Err(interrupted());
+            break;
+        }
+        written.attempts += 1;
+        let (failure, is_transient) = attempt(job, &files, stop, progress, &mut written);
+        written.outcome = failure.map_or(Ok(()), Err);
+        let Err(failure) = &written.outcome else { break };
+        if !is_transient || written.attempts == MAX_ATTEMPTS {
+            break;
+        }
+        let wait = Duration::from_secs(10 * u64::from(written.attempts));
+        warn!(next_try_s = wait.as_secs(), "coreos-installer failed: {failure}");
+        clock.sleep(wait, stop);
+    }
+    files.remove();
+    written
+}
+
+/// Whether the disk is still the chosen one: asked right before each run.
+fn same_disk(job: &Job<'_>) -> Result<(), Failure> {
+    let Some(number) = &job.disk.device_number else {
+        return Err(Failure::new(
+            Code::DiskChanged,
+            format!("the kernel's number of {} is not known", job.disk.device),
+        ));
+    };
+    identity::compare(job.disk, identity::fingerprint(job.sys, number).as_ref())
+}
+
+/// The files that a run needs.
+struct Files {
+    ignition: PathBuf,
+    config: PathBuf,
+    args: Vec<String>,
+}
+
+impl Files {
+    fn write(job: &Job<'_>) -> Result<Self, Failure> {
+        let ignition = job.run_dir.join("config.ign");
+        let config = job.run_dir.join("install.yaml");
+        let places = Places {
+            device: &job.disk.device,
+            ignition_file: &ignition,
+            network_dir: job.network_dir,
+        };
+        let digest = crate::digest::sha512(job.ignition);
+        let options = Options::new(job.install, &digest, places);
+        let args = if options.fit_a_file(job.version) {
+            options.beside_file(&config)
+        } else {
+            options.to_args()
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(job.run_dir)
+            .and_then(|()| write_private(&ignition, job.ignition))
+            .and_then(|()| write_private(&config, options.to_file().as_bytes()))
+            .map_err(|error| {
+                Failure::new(
+                    Code::NoSpace,
+                    format!("writing to {}: {error}", job.run_dir.display()),
+                )
+                .advise("the live system has no room or its /run cannot be written")
+            })?;
+        Ok(Self { ignition, config, args })
+    }
+
+    fn remove(&self) {
+        fs::remove_file(&self.ignition).ok();
+        fs::remove_file(&self.config).ok();
+    }
+}
+
+/// Writes a new file that only its owner reads.
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)
+}
+
+/// One run: why it failed, and whether another one can help.
+fn attempt(
+    job: &Job<'_>,
+    files: &Files,
+    stop: &Stop,
+    progress: &mut dyn FnMut(Option<u8>, &str),
+    written: &mut Written,
+) -> (Option<Failure>, bool) {
+    let mut tail = Tail::default();
+    let ended = spawn(job.program, &files.args)
+        .and_then(|(child, output)| follow(child, &output, job.limit, stop, &mut tail, progress));
+    written.log_tail = tail.lines();
+    let (status, cut_short) = match ended {
+        Ok(ended) => ended,
+        Err(error) => {
+            let what = format!("running {}: {error}", job.program.display());
+            return (Some(Failure::new(Code::InstallerMissing, what)), false);
+        }
+    };
+    if status.success() && cut_short.is_none() {
+        written.disk_state = DiskState::Installed;
+        return (None, false);
+    }
+    let lines = tail.lines();
+    let found = meaning(&lines, status.code());
+    let state = disk_state(found.code, tail.has_written, status.code());
+    // A disk that an earlier try has half written stays so.
+    if state == DiskState::HalfWritten {
+        written.disk_state = DiskState::HalfWritten;
+    }
+    match cut_short {
+        Some(Cut::Stopped) => (Some(interrupted()), false),
+        Some(Cut::TooLong) => {
+            let what = format!("coreos-installer did not end within {} s", job.limit.as_secs());
+            (Some(Failure::new(Code::InstallerFailed, what)), false)
+        }
+        None => {
+            let last = lines
+                .iter()
+                .rev()
+                .find(|line| !line.to_ascii_lowercase().contains("install failed"))
+                .map_or("it said nothing", String::as_str);
+            let what =
+                format!("coreos-installer on {}: {}: {last}", job.disk.device, words(status));
+            (Some(Failure::new(found.code, what).advise(advice(found.code))), found.is_transient)
+        }
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::new(Code::Interrupted, "the agent was told to end while the disk was written")
+        .advise(advice(Code::Interrupted))
+}
+
+fn words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+/// Why a run was ended by the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Stopped,
+    TooLong,
+}
+
+fn spawn(program: &Path, args: &[String]) -> std::io::Result<(Child, Receiver<Vec<u8>>)> {
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    let (sender, receiver) = sync_channel(64);
+    if let Some(stdout) = child.stdout.take() {
+        pass_on(stdout, sender.clone());
+    }
+    if let Some(stderr) = child.stderr.take() {
+        pass_on(stderr, sender);
+    }
+    Ok((child, receiver))
+}
+
+/// Reads a pipe on a thread of its own.
+fn pass_on(mut pipe: impl Read + Send + 'static, sender: SyncSender<Vec<u8>>) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(n) = pipe.read(&mut buffer) {
+            if n == 0 || sender.send(buffer[..n].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Waits for the end of a run; ends it if the agent is to end or it takes too long.
+fn follow(
+    mut child: Child,
+    output: &Receiver<Vec<u8>>,
+    limit: Duration,
+    stop: &Stop,
+    tail: &mut Tail,
+    progress: &mut dyn FnMut(Option<u8>, &str),
+) -> std::io::Result<(ExitStatus, Option<Cut>)> {
+    let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+    let started = Instant::now();
+    let mut lines = Lines::default();
+    let mut cut: Option<(Cut, Instant)> = None;
+    let mut ended: Option<(ExitStatus, Instant)> = None;
+    loop {
+        match output.recv_timeout(TICK) {
+            Ok(bytes) => lines.feed(&bytes).into_iter().for_each(|line| take(line, tail, progress)),
+            Err(RecvTimeoutError::Disconnected) if ended.is_some() => break,
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if ended.is_none() {
+            ended = child.try_wait()?.map(|status| (status, Instant::now()));
+        }
+        // A process that the installer left behind may hold the pipe; it is not waited for.
+        if ended.is_some_and(|(_, at)| at.elapsed() > Duration::from_secs(2)) {
+            break;
+        }
+        match cut {
+            None if ended.is_none() => {
+                let why = if stop.is_stopped() {
+                    Some(Cut::Stopped)
+                } else {
+                    (started.elapsed() > limit).then_some(Cut::TooLong)
+                };
+                if let Some(why) = why {
+                    killpg(group, Signal::SIGTERM).ok();
+                    cut = Some((why, Instant::now()));
+                }
+            }
+            Some((_, at)) if ended.is_none() && at.elapsed() > GRACE => {
+                killpg(group, Signal::SIGKILL).ok();
+            }
+            _ => {}
+        }
+    }
+    if let Some(line) = lines.finish() {
+        take(line, tail, progress);
+    }
+    let status = match ended {
+        Some((status, _)) => status,
+        None => child.wait()?,
+    };
+    Ok((status, cut.map(|(why, _)| why)))
+}
+
+fn take(line: String, tail: &mut Tail, progress: &mut dyn FnMut(Option<u8>, &str)) {
+    progress(percent(&line), &line);
+    tail.push(line);
+}

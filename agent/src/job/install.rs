@@ -1,0 +1,202 @@
+//! The action `install`: preflight, write, proof.
+
+use std::path::PathBuf;
+
+use tracing::{info, warn};
+
+use super::sequence::Job;
+use super::{EXIT_DONE, EXIT_HALF_WRITTEN, EXIT_UNPROVEN, EXIT_UNTOUCHED, Ended};
+use crate::api::{Code, DiskState, Install, JobResult, Outcome, Proof, Stage, State};
+use crate::install::preflight::{self, Ready, Surroundings};
+use crate::install::run::{self, Written};
+use crate::install::{Candidate, Failure, choose};
+use crate::proof::{self, Expected};
+
+/// At which percentages the console is told.
+const TOLD_PERCENT: [u8; 4] = [25, 50, 75, 100];
+
+impl Job<'_> {
+    /// Carries out `install`.
+    pub(super) fn install(&mut self, install: &Install) -> Ended {
+        self.event(Stage::Preflight, State::Started, None);
+        let (disk, ready) = match self.preflight(install) {
+            Ok(passed) => passed,
+            Err((disk, failure)) => {
+                let mut result =
+                    self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
+                result.disk = disk.map(|disk| disk.identity());
+                return self.end_badly(&mut result, &failure, EXIT_UNTOUCHED);
+            }
+        };
+        self.warnings.extend(ready.warnings.iter().cloned());
+        info!(installer = %ready.version, "preflight passed for {}", disk.describe());
+        self.event(Stage::Preflight, State::Done, Some(&disk.describe()));
+        if self.settings.is_dry_run {
+            info!("dry run: {} would be written now; nothing was changed", disk.describe());
+            return Ended::with(EXIT_DONE);
+        }
+        if self.stop.is_stopped() {
+            return self.interrupted();
+        }
+        let written = self.write(install, &disk, &ready);
+        let mut result = self.result(Outcome::Failed, Stage::Write, written.disk_state);
+        result.disk = Some(disk.identity());
+        result.attempts = written.attempts;
+        result.log_tail = written.log_tail;
+        if let Err(failure) = written.outcome {
+            let exit_status = if written.disk_state == DiskState::Untouched {
+                EXIT_UNTOUCHED
+            } else {
+                EXIT_HALF_WRITTEN
+            };
+            return self.end_badly(&mut result, &failure, exit_status);
+        }
+        self.event(Stage::Write, State::Done, None);
+        self.prove(install, &disk, &ready, result)
+    }
+
+    /// Everything before the disk is touched: the disk and what is to be written on it.
+    fn preflight(
+        &self,
+        install: &Install,
+    ) -> Result<(Candidate, Ready), (Option<Candidate>, Failure)> {
+        let none = |failure| (None, failure);
+        let (ignition, mut warnings) =
+            preflight::ignition(&install.ignition, &self.client).map_err(none)?;
+        let disk = choose(
+            &self.collected.candidates,
+            install.disk.as_ref(),
+            install.expect.as_ref(),
+            &|path| {
+                let target = std::fs::canonicalize(path).ok()?;
+                target.to_str().map(str::to_owned)
+            },
+        )
+        .map_err(none)?
+        .clone();
+        let around = Surroundings {
+            client: &self.client,
+            installer: &self.settings.installer,
+            network_dir: &self.settings.network_dir,
+            osmet_dir: &self.settings.osmet_dir,
+            paths: &self.settings.paths,
+        };
+        match preflight::check(install, &disk, &self.collected.findings, &around) {
+            Ok((version, more)) => {
+                warnings.extend(more);
+                Ok((disk, Ready { ignition, version, warnings }))
+            }
+            Err(failure) => Err((Some(disk), failure)),
+        }
+    }
+
+    fn write(&mut self, install: &Install, disk: &Candidate, ready: &Ready) -> Written {
+        self.event(Stage::Write, State::Started, Some(&disk.describe()));
+        info!("writing {}", disk.describe());
+        let job = run::Job {
+            program: &self.settings.installer,
+            version: ready.version,
+            run_dir: &self.settings.run_dir,
+            network_dir: &self.settings.network_dir,
+            sys: &self.settings.paths.sys,
+            disk,
+            install,
+            ignition: &ready.ignition,
+            limit: self.settings.installer_limit,
+        };
+        let events = &self.events;
+        let mut told = 0;
+        let mut last = None;
+        run::install(&job, self.clock.as_ref(), &self.stop, &mut |percent, line| {
+            let Some(percent) = percent else {
+                events.push(Stage::Write, State::Progress, last, Some(line));
+                return;
+            };
+            if last != Some(percent) {
+                last = Some(percent);
+                events.push(Stage::Write, State::Progress, last, None);
+            }
+            while let Some(step) = TOLD_PERCENT.get(told)
+                && percent >= *step
+            {
+                told += 1;
+                if TOLD_PERCENT.get(told).is_none_or(|next| percent < *next) {
+                    info!(percent, "writing");
+                }
+            }
+        })
+    }
+
+    fn prove(
+        &mut self,
+        install: &Install,
+        disk: &Candidate,
+        ready: &Ready,
+        mut result: JobResult,
+    ) -> Ended {
+        self.event(Stage::Proof, State::Started, None);
+        let is_uefi = self.settings.paths.sys.join("firmware/efi").exists();
+        let others = self
+            .collected
+            .candidates
+            .iter()
+            .filter(|other| other.device != disk.device)
+            .cloned()
+            .collect();
+        let proof = proof::prove(Expected {
+            device: PathBuf::from(&disk.device),
+            sector_bytes: disk.logical_block_bytes.unwrap_or(512),
+            ignition_digest: crate::digest::sha512(&ready.ignition),
+            install: install.clone(),
+            is_uefi,
+            others,
+        });
+        result.stage = Stage::Proof;
+        self.warnings.extend(doubts(&proof));
+        let failed = proof::fatal(&proof).cloned();
+        let n_checks = proof.checks.len();
+        result.proof = Some(proof);
+        if let Some(check) = failed {
+            result.outcome = Outcome::Unproven;
+            let failure = Failure::new(
+                Code::Proof(check.name),
+                format!(
+                    "{} was written, but {} is {}, expected {}",
+                    disk.describe(),
+                    check.name.as_str(),
+                    check.found.as_deref().unwrap_or("not there"),
+                    check.expected.as_deref().unwrap_or("what was asked for"),
+                ),
+            )
+            .advise("do not boot this disk; install again, on another disk if it happens again");
+            return self.end_badly(&mut result, &failure, EXIT_UNPROVEN);
+        }
+        info!(n_checks, "proved: the disk holds what was asked for");
+        self.event(Stage::Proof, State::Done, None);
+        result.outcome = Outcome::Installed;
+        result.stage = Stage::Result;
+        result.message = format!("{} is installed and proved", disk.describe());
+        self.end_well(result)
+    }
+}
+
+/// Checks that failed without forbidding the reboot.
+fn doubts(proof: &Proof) -> Vec<String> {
+    let doubts: Vec<String> = proof
+        .checks
+        .iter()
+        .filter(|check| !check.ok && !check.fatal)
+        .map(|check| {
+            format!(
+                "{}: {}, expected {}",
+                check.name.as_str(),
+                check.found.as_deref().unwrap_or("not there"),
+                check.expected.as_deref().unwrap_or("what was asked for")
+            )
+        })
+        .collect();
+    for doubt in &doubts {
+        warn!("{doubt}");
+    }
+    doubts
+}

@@ -1,0 +1,144 @@
+//! The job: collect, report, take the instruction, check, write, prove, tell the result.
+//!
+//! ```text
+//! collect → report → instruction → preflight → write → proof → result → exit 0
+//!              ↑ wait, retry ↓        └ any failure: result with code and advice; exit status not 0
+//! ```
+//! How each end is told to systemd: exit status 0 means that the unit's `ExecStartPost=` reboots (installed,
+//! or the VIM said `reboot`). `poweroff` asks systemd to power off and waits for SIGTERM. `stop` and every
+//! failure exit with 3 to 6, and the unit's `OnFailure=` gives the console to a person.
+
+mod install;
+mod sequence;
+mod tell;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::error;
+
+use crate::api::{Finding, JobResult};
+use crate::install::{Candidate, SystemPaths};
+use crate::vim::{Client, Clock, Events, RealClock, Stop, VimSettings};
+
+/// How long the events that are left are posted at the end.
+const EVENTS_LIMIT: Duration = Duration::from_secs(10);
+
+/// Exit status: done.
+pub const EXIT_DONE: u8 = 0;
+/// Exit status: the configuration does not do.
+pub const EXIT_CONFIG: u8 = 2;
+/// Exit status: the VIM does not know of it.
+pub const EXIT_NOT_REPORTED: u8 = 3;
+/// Exit status: not installed, the disk is as it was.
+pub const EXIT_UNTOUCHED: u8 = 4;
+/// Exit status: not installed, the disk may be half written.
+pub const EXIT_HALF_WRITTEN: u8 = 5;
+/// Exit status: written, but the proof failed.
+pub const EXIT_UNPROVEN: u8 = 6;
+
+/// How the job is done.
+#[derive(Debug, Clone)]
+pub struct JobSettings {
+    /// How the VIM is reached.
+    pub vim: VimSettings,
+    /// Whether to stop before anything is changed; no event and no result is posted then.
+    pub is_dry_run: bool,
+    /// The program that writes.
+    pub installer: PathBuf,
+    /// Directory for files that only root reads.
+    pub run_dir: PathBuf,
+    /// Directory with `NetworkManager` profiles.
+    pub network_dir: PathBuf,
+    /// Directory with the live image's own installable image.
+    pub osmet_dir: PathBuf,
+    /// The kernel's file systems.
+    pub paths: SystemPaths,
+    /// How long one run of coreos-installer may take.
+    pub installer_limit: Duration,
+    /// How long a failure is tried to be told to the VIM.
+    pub failure_limit: Duration,
+    /// Program and arguments that switch the machine off.
+    pub poweroff: Vec<String>,
+}
+
+impl JobSettings {
+    /// The settings of a live image.
+    #[must_use]
+    pub fn new(vim: VimSettings) -> Self {
+        Self {
+            vim,
+            is_dry_run: false,
+            installer: "coreos-installer".into(),
+            run_dir: "/run/run-coreos-installer".into(),
+            network_dir: "/etc/NetworkManager/system-connections".into(),
+            osmet_dir: "/run/coreos-installer/osmet".into(),
+            paths: SystemPaths::default(),
+            // coreos-installer itself gives up after four hours.
+            installer_limit: Duration::from_secs(4 * 3600 + 900),
+            failure_limit: Duration::from_secs(120),
+            poweroff: vec!["systemctl".into(), "poweroff".into()],
+        }
+    }
+}
+
+/// What was collected, as far as the job needs it.
+#[derive(Debug, Clone, Default)]
+pub struct Collected {
+    /// The whole report.
+    pub report: serde_json::Value,
+    /// The name that the agent gives the node.
+    pub node_id: String,
+    /// Every disk, in the order of the report.
+    pub candidates: Vec<Candidate>,
+    /// What is faulty.
+    pub findings: Vec<Finding>,
+}
+
+/// How the job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// Exit status of the program.
+    pub exit_status: u8,
+    /// The result, if there was an instruction to carry out.
+    pub result: Option<JobResult>,
+}
+
+impl Ended {
+    fn with(exit_status: u8) -> Self {
+        Self { exit_status, result: None }
+    }
+}
+
+/// Does the job; SIGTERM and SIGINT end it in a clear state.
+///
+/// `collect` reads the hardware; it is called again when the VIM asks for it.
+pub fn run(settings: &JobSettings, collect: &mut dyn FnMut() -> Collected) -> Ended {
+    let stop = Stop::on_signals().unwrap_or_else(|error| {
+        error!(%error, "SIGTERM will end the agent at once: no signal handler");
+        Stop::default()
+    });
+    run_with(settings, collect, Arc::new(RealClock), stop)
+}
+
+/// Does the job with another clock and another wish to end.
+pub fn run_with(
+    settings: &JobSettings,
+    collect: &mut dyn FnMut() -> Collected,
+    clock: Arc<dyn Clock>,
+    stop: Stop,
+) -> Ended {
+    let client = match Client::new(&settings.vim, Arc::clone(&clock), stop.clone()) {
+        Ok(client) => Arc::new(client),
+        Err(error) => {
+            error!(code = "CONFIG", "{error:#}; nothing was reported, nothing was installed");
+            return Ended::with(EXIT_CONFIG);
+        }
+    };
+    let events = Events::start(Arc::clone(&client), Arc::clone(&clock));
+    let mut job = sequence::Job::new(settings, client, events, clock, stop);
+    let ended = job.run(collect);
+    job.into_events().finish(EVENTS_LIMIT);
+    ended
+}

@@ -1,0 +1,356 @@
+//! From the report to the instruction, and what each action leads to.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tracing::{error, info, warn};
+
+use super::{Collected, EXIT_DONE, EXIT_NOT_REPORTED, EXIT_UNTOUCHED, Ended, JobSettings};
+use crate::api::{
+    API_VERSION, Action, Code, DiskState, IgnitionSource, Install, Instruction, Outcome, Stage,
+    State, is_node_id, parse_instruction,
+};
+use crate::install::Failure;
+use crate::vim::client::GaveUp;
+use crate::vim::retry::MAX_RETRY_AFTER;
+use crate::vim::{Answer, Client, Clock, Events, Stop};
+
+/// How long to wait where the VIM says nothing about it.
+const DEFAULT_WAIT: Duration = Duration::from_secs(30);
+/// The shortest wait between two questions.
+const MIN_WAIT: Duration = Duration::from_secs(1);
+/// How long switching off may take.
+const POWEROFF_LIMIT: Duration = Duration::from_secs(300);
+
+/// One run of the job.
+pub(super) struct Job<'a> {
+    pub(super) settings: &'a JobSettings,
+    pub(super) client: Arc<Client>,
+    pub(super) events: Events,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) stop: Stop,
+    pub(super) started_at: SystemTime,
+    pub(super) node_id: String,
+    pub(super) request_id: Option<String>,
+    pub(super) collected: Collected,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What to do after an answer.
+enum Next {
+    Ask(Answer),
+    Inspect,
+    End(Ended),
+}
+
+impl<'a> Job<'a> {
+    pub(super) fn new(
+        settings: &'a JobSettings,
+        client: Arc<Client>,
+        events: Events,
+        clock: Arc<dyn Clock>,
+        stop: Stop,
+    ) -> Self {
+        let started_at = clock.time_of_day();
+        Self {
+            settings,
+            client,
+            events,
+            clock,
+            stop,
+            started_at,
+            node_id: String::new(),
+            request_id: None,
+            collected: Collected::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    pub(super) fn into_events(self) -> Events {
+        self.events
+    }
+
+    pub(super) fn run(&mut self, collect: &mut dyn FnMut() -> Collected) -> Ended {
+        loop {
+            self.collect(collect);
+            let mut next = match self.report() {
+                Ok(answer) => Next::Ask(answer),
+                Err(ended) => return ended,
+            };
+            loop {
+                next = match next {
+                    Next::Ask(answer) => self.follow(answer),
+                    Next::Inspect => break,
+                    Next::End(ended) => return ended,
+                };
+            }
+        }
+    }
+
+    fn collect(&mut self, collect: &mut dyn FnMut() -> Collected) {
+        self.event(Stage::Collect, State::Started, None);
+        info!("collecting the machine's hardware");
+        self.collected = collect();
+        if self.node_id.is_empty() || !is_node_id(&self.node_id) {
+            self.node_id.clone_from(&self.collected.node_id);
+        }
+        if !is_node_id(&self.node_id) {
+            warn!(node_id = %self.node_id, "the node's name does not fit into a path");
+            self.node_id = format!("boot-{}", crate::vim::client::uuid());
+        }
+        self.event(Stage::Collect, State::Done, None);
+    }
+
+    fn report(&mut self) -> Result<Answer, Ended> {
+        self.event(Stage::Report, State::Started, None);
+        match self.client.post_report(&self.collected.report) {
+            Ok(answer) => {
+                info!(node_id = %self.node_id, "report posted");
+                if !self.settings.is_dry_run {
+                    self.events.open(&self.node_id);
+                }
+                self.event(Stage::Report, State::Done, None);
+                self.event(Stage::Instruction, State::Started, None);
+                Ok(answer)
+            }
+            Err(gave_up) => {
+                error!(
+                    code = %Code::NoReport,
+                    "the report could not be posted: {gave_up}; nothing was installed"
+                );
+                error!(
+                    "what to do: make the VIM reachable from this node, then start the service again"
+                );
+                Err(Ended::with(EXIT_NOT_REPORTED))
+            }
+        }
+    }
+
+    /// Does what an answer says.
+    fn follow(&mut self, answer: Answer) -> Next {
+        match answer {
+            Answer::NotYet { node_id, wait, location } => {
+                if let Some(node_id) = node_id {
+                    self.rename(&node_id);
+                }
+                info!(ask_again_s = wait.as_secs(), "the VIM has no instruction yet");
+                self.wait_and_ask(wait, location.as_ref())
+            }
+            Answer::NotKnown => {
+                info!("the VIM does not know this node any more; reporting again");
+                self.wait(DEFAULT_WAIT / 3).map_or_else(Next::End, |()| Next::Inspect)
+            }
+            Answer::Unreadable(message) => {
+                Next::End(self.refuse(Failure::new(Code::InstructionInvalid, message)))
+            }
+            Answer::Ignition(bytes) => Next::End(self.bare_ignition(bytes)),
+            Answer::Instruction(bytes) => match parse_instruction(&bytes) {
+                Ok((instruction, warnings)) => {
+                    self.warnings.extend(warnings);
+                    self.carry_out(instruction)
+                }
+                Err(refusal) => {
+                    self.request_id = refusal.request_id;
+                    let failure = Failure::new(refusal.code, refusal.message)
+                        .advise("put the VIM's answer right; it has to fit VIM API v1");
+                    Next::End(self.refuse(failure))
+                }
+            },
+        }
+    }
+
+    fn bare_ignition(&mut self, bytes: Vec<u8>) -> Ended {
+        info!("instruction: a bare Ignition config, installed on the only eligible disk");
+        match String::from_utf8(bytes) {
+            Ok(text) => self.install(&Install {
+                ignition: IgnitionSource { url: None, inline: Some(text), hash: None },
+                image: None,
+                disk: None,
+                expect: None,
+                append_kargs: Vec::new(),
+                delete_kargs: Vec::new(),
+                platform: None,
+                console: Vec::new(),
+                copy_network: None,
+                firstboot_args: None,
+                save_partlabel: Vec::new(),
+                save_partindex: Vec::new(),
+                block_on: None,
+            }),
+            Err(_) => self.refuse(Failure::new(
+                Code::IgnitionInvalid,
+                "the Ignition config holds bytes that are not UTF-8",
+            )),
+        }
+    }
+
+    fn carry_out(&mut self, instruction: Instruction) -> Next {
+        self.request_id = Some(instruction.request_id.clone());
+        self.events.set_request(Some(&instruction.request_id));
+        if let Some(node_id) = &instruction.node_id {
+            self.rename(node_id);
+        }
+        let reason: String = instruction
+            .reason
+            .unwrap_or_default()
+            .chars()
+            .map(|c| if c.is_control() { ' ' } else { c })
+            .take(300)
+            .collect();
+        info!(request_id = %instruction.request_id, reason, "instruction: {}", instruction.action.as_str());
+        self.event(Stage::Instruction, State::Done, Some(instruction.action.as_str()));
+        let wait = instruction.retry_after_s.map_or(DEFAULT_WAIT, Duration::from_secs);
+        match (instruction.action, instruction.install) {
+            (Action::Install, Some(install)) => Next::End(self.install(&install)),
+            (Action::Wait, _) => self.wait_and_ask(wait, None),
+            (Action::Reinspect, _) => {
+                let wait = instruction.retry_after_s.map_or(MIN_WAIT, Duration::from_secs);
+                self.wait(wait).map_or_else(Next::End, |()| Next::Inspect)
+            }
+            (Action::Reboot, _) => {
+                info!("rebooting as the VIM says; no disk was touched");
+                self.event(Stage::Result, State::Done, Some("rebooting as told"));
+                Next::End(Ended::with(EXIT_DONE))
+            }
+            (Action::Poweroff, _) => Next::End(self.power_off()),
+            (Action::Stop, _) => {
+                warn!(
+                    "stopping as the VIM says: {reason}; nothing was installed, no disk was touched"
+                );
+                self.event(Stage::Result, State::Done, Some("stopped as told"));
+                Next::End(Ended::with(EXIT_UNTOUCHED))
+            }
+            (Action::Reignite, _) => Next::End(
+                self.refuse(
+                    Failure::new(
+                        Code::ActionUnsupported,
+                        "this version of the agent cannot carry out reignite",
+                    )
+                    .advise("answer install instead, with save_partlabel for what has to stay"),
+                ),
+            ),
+            // parse_instruction lets no install pass that says nothing about it.
+            (Action::Install, None) => Next::End(self.refuse(Failure::new(
+                Code::InstructionInvalid,
+                "the instruction's action is install, but it has no install",
+            ))),
+        }
+    }
+
+    /// Takes the name under which the VIM knows the node.
+    fn rename(&mut self, node_id: &str) {
+        if is_node_id(node_id) && node_id != self.node_id {
+            info!(node_id, "the VIM knows this node by another name");
+            self.node_id = node_id.into();
+            if !self.settings.is_dry_run {
+                self.events.open(&self.node_id);
+            }
+        }
+    }
+
+    fn wait_and_ask(&mut self, wait: Duration, location: Option<&crate::vim::url::Url>) -> Next {
+        if let Err(ended) = self.wait(wait) {
+            return Next::End(ended);
+        }
+        match self.client.instruction(&self.node_id, location) {
+            Ok(answer) => Next::Ask(answer),
+            Err(GaveUp::Stopped) => Next::End(self.interrupted()),
+            Err(gave_up) => Next::End(
+                self.refuse(
+                    Failure::new(Code::NoReport, format!("asking for the instruction: {gave_up}"))
+                        .advise(
+                            "make the VIM reachable from this node, then start the service again",
+                        ),
+                ),
+            ),
+        }
+    }
+
+    fn wait(&mut self, wait: Duration) -> Result<(), Ended> {
+        let wait = wait.clamp(MIN_WAIT, MAX_RETRY_AFTER);
+        let message = format!("asking again in {} s", wait.as_secs());
+        self.event(Stage::Wait, State::Started, Some(&message));
+        self.clock.sleep(wait, &self.stop);
+        if self.stop.is_stopped() {
+            return Err(self.interrupted());
+        }
+        self.event(Stage::Wait, State::Done, None);
+        Ok(())
+    }
+
+    pub(super) fn interrupted(&mut self) -> Ended {
+        self.refuse(
+            Failure::new(
+                Code::Interrupted,
+                "the agent was told to end before the disk was touched",
+            )
+            .advise("start the service again"),
+        )
+    }
+
+    /// Asks systemd to power off and waits for it to end this program.
+    fn power_off(&mut self) -> Ended {
+        info!("switching off as the VIM says; no disk was touched");
+        self.event(Stage::Result, State::Done, Some("switching off as told"));
+        if self.settings.is_dry_run {
+            return Ended::with(EXIT_DONE);
+        }
+        let command = &self.settings.poweroff;
+        let status = command
+            .split_first()
+            .map(|(program, args)| Command::new(program).args(args).stdin(Stdio::null()).status());
+        match status {
+            Some(Ok(status)) if status.success() => {
+                self.clock.sleep(POWEROFF_LIMIT, &self.stop);
+                if self.stop.is_stopped() {
+                    return Ended::with(EXIT_DONE);
+                }
+                error!("the machine is still on after {} s", POWEROFF_LIMIT.as_secs());
+            }
+            Some(Ok(status)) => error!("{}: {status}", command.join(" ")),
+            Some(Err(error)) => error!("running {}: {error}", command.join(" ")),
+            None => error!("no command to switch the machine off"),
+        }
+        error!("what to do: switch the machine off by hand; no disk was touched");
+        Ended::with(EXIT_UNTOUCHED)
+    }
+
+    /// Ends the job before a disk is touched.
+    pub(super) fn refuse(&mut self, failure: Failure) -> Ended {
+        let mut result = self.result(Outcome::Refused, Stage::Instruction, DiskState::Untouched);
+        self.end_badly(&mut result, &failure, EXIT_UNTOUCHED)
+    }
+
+    pub(super) fn event(&self, stage: Stage, state: State, message: Option<&str>) {
+        self.events.push(stage, state, None, message);
+    }
+
+    /// A result with what is known at any time.
+    pub(super) fn result(
+        &self,
+        outcome: Outcome,
+        stage: Stage,
+        disk_state: DiskState,
+    ) -> crate::api::JobResult {
+        crate::api::JobResult {
+            api_version: API_VERSION.into(),
+            request_id: self.request_id.clone(),
+            node_id: self.node_id.clone(),
+            outcome,
+            stage,
+            code: None,
+            message: String::new(),
+            advice: None,
+            disk: None,
+            disk_state,
+            attempts: 0,
+            proof: None,
+            findings: self.collected.findings.clone(),
+            warnings: Vec::new(),
+            log_tail: Vec::new(),
+            started_at: crate::api::time::rfc3339(self.started_at),
+            finished_at: String::new(),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The end of the job: told on the console, to the VIM, and by the exit status.
+
+use tracing::{error, info};
+
+use super::sequence::Job;
+use super::{EXIT_DONE, EXIT_NOT_REPORTED, Ended};
+use crate::api::time::rfc3339;
+use crate::api::{DiskState, JobResult, Stage, State};
+use crate::install::Failure;
+
+/// How many warnings a result carries.
+const MAX_WARNINGS: usize = 100;
+/// The longest message of a result, in characters.
+const MAX_MESSAGE_CHARS: usize = 4000;
+
+impl Job<'_> {
+    /// Ends the job with a failure: says it, posts it, gives the exit status.
+    pub(super) fn end_badly(
+        &mut self,
+        result: &mut JobResult,
+        failure: &Failure,
+        exit_status: u8,
+    ) -> Ended {
+        result.code = Some(failure.code.to_string());
+        result.message = failure.message.chars().take(MAX_MESSAGE_CHARS).collect();
+        result.advice.clone_from(&failure.advice);
+        error!(stage = result.stage.as_str(), code = %failure.code, "{}", result.message);
+        let disk = match result.disk_state {
+            DiskState::Untouched => "no disk was touched",
+            DiskState::HalfWritten => "the disk may be half written and does not boot",
+            DiskState::Installed => "the disk was written",
+        };
+        let advice = failure.advice.as_deref().unwrap_or("see the message above");
+        error!("{disk}, no reboot; what to do: {advice}");
+        self.event(result.stage, State::Failed, Some(&format!("{failure}")));
+        self.complete(result);
+        if !self.settings.is_dry_run {
+            let limit = Some(self.settings.failure_limit);
+            match self.client.post_result(&self.node_id, result, limit) {
+                Ok(()) => info!("result posted"),
+                Err(gave_up) => error!("the result could not be posted: {gave_up}"),
+            }
+        }
+        Ended { exit_status, result: Some(result.clone()) }
+    }
+
+    /// Ends the job with an installed disk.
+    ///
+    /// The result is posted for as long as the report was: a VIM that does not hear of the install would
+    /// have it done again.
+    pub(super) fn end_well(&mut self, mut result: JobResult) -> Ended {
+        self.complete(&mut result);
+        self.event(Stage::Result, State::Started, None);
+        let limit = self.settings.vim.deadline;
+        match self.client.post_result(&self.node_id, &result, limit) {
+            Ok(()) => {
+                info!("result posted: {}", result.message);
+                self.event(Stage::Result, State::Done, None);
+                Ended { exit_status: EXIT_DONE, result: Some(result) }
+            }
+            Err(gave_up) => {
+                error!("{}, but the VIM does not know: {gave_up}", result.message);
+                error!("what to do: make the VIM reachable, or reboot by hand; the disk is good");
+                Ended { exit_status: EXIT_NOT_REPORTED, result: Some(result) }
+            }
+        }
+    }
+
+    /// Puts in what every result has at its end.
+    fn complete(&mut self, result: &mut JobResult) {
+        result.warnings = std::mem::take(&mut self.warnings);
+        result.warnings.extend(self.client.clock_skew());
+        result.warnings.truncate(MAX_WARNINGS);
+        result.finished_at = rfc3339(self.clock.time_of_day());
+    }
+}

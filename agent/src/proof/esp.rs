@@ -1,0 +1,53 @@
+//! The EFI system partition: whether it holds a boot loader (UEFI Specification 2.10, §13.3.1.3).
+
+use super::disk::{Disk, Window};
+use super::gpt::{ESP_TYPE, Partition};
+
+/// How many directories and files are looked at.
+const MAX_NAMES: usize = 1024;
+
+/// The boot loaders in the EFI system partition, e.g. `/EFI/BOOT/BOOTX64.EFI`.
+///
+/// # Errors
+/// In words: no such partition, one that cannot be read, or no loader.
+pub fn loaders(disk: &Disk, table: &[Partition]) -> Result<Vec<String>, String> {
+    let part =
+        table.iter().find(|part| part.type_guid == ESP_TYPE).ok_or("no EFI system partition")?;
+    let window = disk.window(part.start_bytes, part.size_bytes)?;
+    let fat = fatfs::FileSystem::new(window, fatfs::FsOptions::new())
+        .map_err(|error| format!("reading partition {}: {error}", part.number))?;
+    let mut found =
+        in_fat(&fat).map_err(|error| format!("reading partition {}: {error}", part.number))?;
+    if found.is_empty() {
+        return Err("no .efi file below /EFI".into());
+    }
+    found.sort();
+    found.truncate(16);
+    Ok(found)
+}
+
+fn in_fat(fat: &fatfs::FileSystem<Window>) -> std::io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    let efi = match fat.root_dir().open_dir("EFI") {
+        Ok(efi) => efi,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(found),
+        Err(error) => return Err(error),
+    };
+    for dir in efi.iter().take(MAX_NAMES) {
+        let dir = dir?;
+        let name = dir.file_name();
+        if !dir.is_dir() || name == "." || name == ".." {
+            continue;
+        }
+        for file in dir.to_dir().iter().take(MAX_NAMES) {
+            let file = file?;
+            let is_loader = file.is_file()
+                && file.len() > 0
+                && file.file_name().to_ascii_lowercase().ends_with(".efi");
+            if is_loader {
+                found.push(format!("/EFI/{name}/{}", file.file_name()));
+            }
+        }
+    }
+    Ok(found)
+}

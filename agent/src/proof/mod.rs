@@ -1,0 +1,209 @@
+//! What was written is read back from the disk, without mounting anything.
+//!
+//! The partition table, the file system labelled `boot` with the Ignition config and the boot loader entries,
+//! the EFI system partition, and the labels of all other disks. A corrupt disk cannot hang or crash it:
+//! reads are bounded by a budget, and the work runs on a thread of its own with a deadline.
+
+pub mod boot;
+pub mod disk;
+pub mod esp;
+pub mod gpt;
+pub mod label;
+
+use std::path::PathBuf;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use crate::api::{Check, CheckName, Install, Proof};
+use crate::install::Candidate;
+
+use boot::BootFiles;
+use disk::Disk;
+use gpt::Partition;
+
+/// How long the whole proof may take.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How many other disks are looked at.
+const MAX_OTHER_DISKS: usize = 256;
+
+/// What the disk must hold.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    /// The disk that was written.
+    pub device: PathBuf,
+    /// Its logical block size in bytes.
+    pub sector_bytes: u64,
+    /// Digest of the Ignition config, `sha512-…`.
+    pub ignition_digest: String,
+    /// The instruction.
+    pub install: Install,
+    /// Whether this machine was booted by UEFI, so that the disk must have a loader for it.
+    pub is_uefi: bool,
+    /// All other disks.
+    pub others: Vec<Candidate>,
+}
+
+/// Reads the disk back.
+///
+/// A proof that does not end, or breaks down, is a failed check and not a failed program.
+#[must_use]
+pub fn prove(expected: Expected) -> Proof {
+    let (sender, receiver) = channel();
+    let spawned = std::thread::Builder::new().name("proof".into()).spawn(move || {
+        let look = || {
+            let mut checks = Vec::new();
+            look_at(&expected, &mut checks);
+            checks
+        };
+        // A bug in a reader of a corrupt file system must not take the result away.
+        let checks = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look));
+        sender.send(checks).ok();
+    });
+    let broken = |found: &str| Proof {
+        checks: vec![Check {
+            name: CheckName::PartitionTable,
+            ok: false,
+            fatal: true,
+            expected: Some("a disk that can be read".into()),
+            found: Some(found.into()),
+        }],
+    };
+    if spawned.is_err() {
+        return broken("no thread to read it");
+    }
+    match receiver.recv_timeout(LIMIT) {
+        Ok(Ok(checks)) => Proof { checks },
+        Ok(Err(_)) => broken("reading it broke down"),
+        Err(RecvTimeoutError::Timeout) => broken("reading it does not end"),
+        Err(RecvTimeoutError::Disconnected) => broken("reading it ended without an answer"),
+    }
+}
+
+/// The first check that failed and forbids the reboot.
+#[must_use]
+pub fn fatal(proof: &Proof) -> Option<&Check> {
+    proof.checks.iter().find(|check| !check.ok && check.fatal)
+}
+
+fn check(name: CheckName, expected: &str, outcome: Result<String, String>) -> Check {
+    let ok = outcome.is_ok();
+    Check {
+        name,
+        ok,
+        fatal: true,
+        expected: (!expected.is_empty()).then(|| expected.to_owned()),
+        found: Some(outcome.unwrap_or_else(|error| error)),
+    }
+}
+
+fn look_at(expected: &Expected, checks: &mut Vec<Check>) {
+    let opened = Disk::open(&expected.device).and_then(|mut disk| {
+        let table = gpt::read(&mut disk, expected.sector_bytes)?;
+        Ok((disk, table))
+    });
+    let (disk, table) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            checks.push(check(CheckName::PartitionTable, "a GUID partition table", Err(error)));
+            return;
+        }
+    };
+    let names: Vec<String> =
+        table.iter().map(|part| format!("{} {:?}", part.number, part.name)).collect();
+    checks.push(check(
+        CheckName::PartitionTable,
+        "a GUID partition table with partitions",
+        if table.is_empty() {
+            Err("a table without partitions".into())
+        } else {
+            Ok(names.join(", "))
+        },
+    ));
+    look_at_boot(expected, &disk, &table, checks);
+    let mut loader = check(
+        CheckName::EspLoader,
+        "a boot loader in the EFI system partition",
+        esp::loaders(&disk, &table).map(|loaders| loaders.join(", ")),
+    );
+    loader.fatal = expected.is_uefi;
+    checks.push(loader);
+    let mut labels = check(
+        CheckName::OtherBootLabels,
+        "no file system labelled boot on another disk",
+        other_boot_labels(&expected.others),
+    );
+    labels.fatal = false;
+    checks.push(labels);
+}
+
+/// The checks of the file system labelled `boot`.
+fn look_at_boot(expected: &Expected, disk: &Disk, table: &[Partition], checks: &mut Vec<Check>) {
+    let wanted = "one file system labelled boot";
+    let labelled: Vec<&Partition> = table
+        .iter()
+        .filter(|part| {
+            disk.window(part.start_bytes, part.size_bytes)
+                .is_ok_and(|window| label::of(window).as_deref() == Some("boot"))
+        })
+        .collect();
+    let opened = match labelled[..] {
+        [part] => disk
+            .window(part.start_bytes, part.size_bytes)
+            .and_then(BootFiles::open)
+            .map(|files| (part, files)),
+        [] => Err("none".into()),
+        _ => Err(format!("{} of them", labelled.len())),
+    };
+    let (part, files) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            checks.push(check(CheckName::BootFilesystem, wanted, Err(error)));
+            return;
+        }
+    };
+    checks.push(check(
+        CheckName::BootFilesystem,
+        wanted,
+        Ok(format!("partition {}, {}", part.number, files.kind())),
+    ));
+    let digest = files.read("/ignition/config.ign", crate::vim::client::MAX_IGNITION_BYTES);
+    let digest = digest.map(|bytes| crate::digest::sha512(&bytes));
+    checks.push(check(
+        CheckName::IgnitionDigest,
+        &expected.ignition_digest,
+        match digest {
+            Ok(found) if found == expected.ignition_digest => Ok(found),
+            Ok(found) => Err(found),
+            Err(error) => Err(format!("/ignition/config.ign: {error}")),
+        },
+    ));
+    let options = files.last_entry_options();
+    checks.push(boot::kernel_arguments(&expected.install, options.as_deref(), &files));
+    checks.push(boot::platform(&expected.install, options.as_deref()));
+}
+
+/// Looks for file systems labelled `boot` on other disks: the firmware or the initramfs may take them.
+fn other_boot_labels(others: &[Candidate]) -> Result<String, String> {
+    let mut found = Vec::new();
+    for other in others.iter().take(MAX_OTHER_DISKS).filter(|other| other.size_bytes > 0) {
+        let Ok(mut disk) = Disk::open(std::path::Path::new(&other.device)) else { continue };
+        let whole = disk.window(0, other.size_bytes).ok().and_then(label::of);
+        if whole.as_deref() == Some("boot") {
+            found.push(other.device.clone());
+        }
+        let sector_bytes = other.logical_block_bytes.unwrap_or(512);
+        let table = gpt::read(&mut disk, sector_bytes).unwrap_or_default();
+        for part in table {
+            let label = disk.window(part.start_bytes, part.size_bytes).ok().and_then(label::of);
+            if label.as_deref() == Some("boot") {
+                found.push(format!("{} partition {}", other.device, part.number));
+            }
+        }
+    }
+    if found.is_empty() {
+        Ok("none".into())
+    } else {
+        found.truncate(16);
+        Err(found.join(", "))
+    }
+}

@@ -1,0 +1,106 @@
+//! Values that must not be seen: tokens, keys, addresses with a password in them.
+
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+
+/// The largest file that holds a token, in bytes.
+const MAX_TOKEN_FILE_BYTES: u64 = 16 * 1024;
+
+/// A text that cannot be printed: neither `Display` nor `Debug` shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Reads a token from a file; blanks and line ends around it do not count.
+    ///
+    /// # Errors
+    /// The file cannot be read, is larger than 16 KiB, is empty, or holds a control character.
+    pub fn from_file(path: &Path) -> anyhow::Result<Self> {
+        let bytes = crate::bounded::read_file(path, MAX_TOKEN_FILE_BYTES)?;
+        let text = String::from_utf8(bytes)
+            .ok()
+            .with_context(|| format!("{} holds bytes that are not UTF-8", path.display()))?;
+        let text = text.trim();
+        ensure!(!text.is_empty(), "{} is empty, expected a token", path.display());
+        ensure!(
+            !text.chars().any(char::is_control),
+            "{} holds more than one line, expected a token",
+            path.display()
+        );
+        Ok(Self(text.into()))
+    }
+
+    /// The text itself, for the one place that sends it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// A line without what addresses in it may give away: user, password and query are cut out.
+#[must_use]
+pub fn redact(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        out.push_str(before);
+        let end =
+            after.find(|c: char| c.is_whitespace() || "'\"<>)".contains(c)).unwrap_or(after.len());
+        let (address, tail) = after.split_at(end);
+        let authority_end = address.find('/').unwrap_or(address.len());
+        let from = address[..authority_end].rfind('@').map_or(0, |at| at + 1);
+        let shown = &address[from..];
+        match shown.split_once('?') {
+            Some((path, _)) => {
+                out.push_str(path);
+                out.push_str("?…");
+            }
+            None => out.push_str(shown),
+        }
+        rest = tail;
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let secret = Secret::new("hunter2");
+        assert!(!format!("{secret:?}").contains("hunter2"));
+        assert_eq!(secret.expose(), "hunter2");
+    }
+
+    #[test]
+    fn user_password_and_query_are_cut_out_of_addresses() {
+        for (line, expected) in [
+            ("plain text", "plain text"),
+            (
+                "fetching 'https://u:p@h.example/a?sig=1' and http://b",
+                "fetching 'https://h.example/a?…' and http://b",
+            ),
+            ("http://[fd02::1]:80/x", "http://[fd02::1]:80/x"),
+            ("odd ://", "odd ://"),
+        ] {
+            assert_eq!(redact(line), expected);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `cpu (…)`: packages, cores with their logical processors, capabilities.
+
+use probes::cpu::{Core, Cpu, Package};
+use probes::cpuset::CpuSet;
+
+use super::page::{Page, Tone, counted};
+
+pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
+    let parts = [
+        cpu.n_packages.map(|n| counted(n, "physical package")),
+        cpu.n_cores.map(|n| counted(n, "core")),
+        cpu.n_logical_cpus_online.map(|n| counted(n, "hardware thread")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    page.section(&format!("cpu ({})", parts.join(", ")));
+    let model = [&cpu.vendor, &cpu.model_name].map(|text| text.as_deref().unwrap_or_default());
+    let model = model.join(" ");
+    if !model.trim().is_empty() {
+        page.line(1, model.trim());
+    }
+    for entry in &cpu.packages {
+        package(page, entry);
+    }
+    if let Some(offline) = cpu.offline.as_ref().filter(|offline| !offline.is_empty()) {
+        page.toned(Tone::Quiet, 1, &format!("offline logical processors: {offline}"));
+    }
+    page.words(2, "capabilities", &cpu.flags);
+}
+
+fn package(page: &mut Page, package: &Package) {
+    let n_threads: usize = package.cores.iter().map(|core| logical_cpus(core).len()).sum();
+    let id = package.id.map(|id| format!(" #{id}")).unwrap_or_default();
+    let cores = counted(package.cores.len(), "core");
+    let threads = counted(n_threads, "hardware thread");
+    page.line(1, &format!("physical package{id} ({cores}, {threads})"));
+    for entry in &package.cores {
+        core(page, entry);
+    }
+}
+
+fn core(page: &mut Page, core: &Core) {
+    let logical: Vec<String> = logical_cpus(core).iter().map(|n| n.to_string()).collect();
+    let id = core.id.map(|id| format!(" #{id}")).unwrap_or_default();
+    let threads = counted(logical.len(), "thread");
+    let kind = core.kind.as_ref().map(|kind| format!(", {kind}")).unwrap_or_default();
+    let line =
+        format!("processor core{id} ({threads}{kind}), logical processors [{}]", logical.join(" "));
+    page.line(2, &line);
+}
+
+fn logical_cpus(core: &Core) -> CpuSet {
+    CpuSet::parse(&core.logical_cpus).unwrap_or_default()
+}

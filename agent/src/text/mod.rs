@@ -1,0 +1,107 @@
+//! The report for people, in the shape of the VIM document's example: a rule and a heading per
+//! section, a line per part, indented by what belongs to what.
+
+mod block;
+mod cpu;
+mod devices;
+mod memory;
+mod network;
+mod page;
+mod pci;
+mod platform;
+mod topology;
+mod unit;
+
+use probes::cpuset::CpuSet;
+use probes::findings::{Finding, Severity};
+
+use crate::report::Report;
+use page::{Page, Tone, counted};
+
+/// The whole report as text.
+#[must_use]
+pub fn text(report: &Report, is_colored: bool) -> String {
+    let mut page = Page::new(is_colored);
+    let inventory = &report.inventory;
+    inventory.cpu.iter().for_each(|cpu| cpu::cpu(&mut page, cpu));
+    inventory.memory.iter().for_each(|memory| memory::memory(&mut page, memory));
+    inventory.block.iter().for_each(|block| block::block(&mut page, block));
+    if let Some(topology) = &inventory.topology {
+        topology::topology(&mut page, topology, |cpus| n_cores(report, cpus));
+    }
+    inventory.network.iter().for_each(|network| network::network(&mut page, network));
+    inventory.local_addresses.iter().for_each(|local| network::local_addresses(&mut page, local));
+    inventory.pci.iter().for_each(|pci| pci::pci(&mut page, pci));
+    inventory.gpu.iter().for_each(|gpu| pci::gpu(&mut page, gpu));
+    inventory.devices.iter().for_each(|devices| devices::devices(&mut page, devices));
+    platform::platform(&mut page, inventory);
+    identity(&mut page, report);
+    write_findings(&mut page, report);
+    page.into_text()
+}
+
+/// Only what is wrong, and what could not be read.
+#[must_use]
+pub fn findings(report: &Report, is_colored: bool) -> String {
+    let mut page = Page::new(is_colored);
+    write_findings(&mut page, report);
+    page.into_text()
+}
+
+/// How many cores have a logical CPU in `cpus`.
+fn n_cores(report: &Report, cpus: &CpuSet) -> usize {
+    let packages = report.inventory.cpu.iter().flat_map(|cpu| &cpu.packages);
+    let cores = packages.flat_map(|package| &package.cores);
+    let sets = cores.filter_map(|core| CpuSet::parse(&core.logical_cpus).ok());
+    sets.filter(|set| !set.intersection(cpus).is_empty()).count()
+}
+
+fn identity(page: &mut Page, report: &Report) {
+    if report.identity.is_empty() {
+        return;
+    }
+    page.section(&format!("identity node={}", report.node_id));
+    for identifier in &report.identity {
+        let line = format!("{} {}", identifier.kind, identifier.value);
+        match &identifier.suspicious {
+            Some(why) => page.toned(Tone::Warning, 1, &format!("{line} suspicious: {why}")),
+            None => page.line(1, &line),
+        }
+    }
+}
+
+fn write_findings(page: &mut Page, report: &Report) {
+    let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
+    page.section(&format!(
+        "findings ({} critical, {}, {} info)",
+        count(Severity::Critical),
+        counted(count(Severity::Warning), "warning"),
+        count(Severity::Info)
+    ));
+    for entry in &report.findings {
+        finding(page, entry);
+    }
+    if report.problems.is_empty() {
+        return;
+    }
+    page.section(&format!("not read ({})", report.problems.len()));
+    for problem in &report.problems {
+        let line = format!(
+            "{}: {} holds {}, expected {}",
+            problem.collector, problem.path, problem.found, problem.expected
+        );
+        page.toned(Tone::Quiet, 1, &line);
+    }
+}
+
+fn finding(page: &mut Page, finding: &Finding) {
+    let (tone, word) = match finding.severity {
+        Severity::Critical => (Tone::Critical, "critical"),
+        Severity::Warning => (Tone::Warning, "warning"),
+        Severity::Info => (Tone::Plain, "info"),
+    };
+    let locator = finding.locator.as_ref().map(|locator| format!(" {locator}")).unwrap_or_default();
+    let line = format!("{word} {}{locator}: {}", finding.code, finding.evidence);
+    page.toned(tone, 1, &line);
+    page.line(3, &finding.advice);
+}

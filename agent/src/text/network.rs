@@ -1,0 +1,69 @@
+//! `net (…)` and the addresses and routes of this machine.
+
+use probes::network::{InfinibandDevice, Interface, LocalAddresses, Network};
+
+use super::page::{Page, Tone, counted, pair};
+
+pub(super) fn network(page: &mut Page, network: &Network) {
+    page.section(&format!("net ({})", counted(network.interfaces.len(), "NIC")));
+    for entry in &network.interfaces {
+        interface(page, entry);
+    }
+    for entry in &network.infiniband {
+        infiniband(page, entry);
+    }
+}
+
+fn interface(page: &mut Page, interface: &Interface) {
+    let kind = interface.kind.as_deref().filter(|kind| *kind != "physical");
+    let kind = kind.map(|kind| format!(" ({kind})")).unwrap_or_default();
+    let mac = interface.permanent_mac.as_deref().or(interface.current_mac.as_deref());
+    let carrier = match interface.has_carrier {
+        Some(true) => " link=up",
+        Some(false) => " link=down",
+        None => "",
+    };
+    let speed = interface.speed_mbit_s.map(|speed| format!("{speed}Mbit/s"));
+    let line = format!(
+        "{}{kind}{}{carrier}{}{}{}{}{}{}",
+        interface.name,
+        pair("mac", mac),
+        pair("speed", speed.as_deref()),
+        pair("driver", interface.driver.as_deref()),
+        pair("firmware", interface.firmware.as_deref()),
+        pair("pci", interface.pci_address.as_deref()),
+        pair("master", interface.master.as_deref()),
+        if interface.is_boot_interface == Some(true) { " boot=true" } else { "" },
+    );
+    page.line(1, &line);
+    if let Some(n_vfs) = interface.n_vfs.filter(|n| *n > 0) {
+        page.toned(Tone::Quiet, 2, &format!("{n_vfs} virtual functions"));
+    }
+}
+
+fn infiniband(page: &mut Page, device: &InfinibandDevice) {
+    let guid = pair("guid", device.node_guid.as_deref());
+    let firmware = pair("firmware", device.firmware.as_deref());
+    page.line(1, &format!("{} (infiniband){guid}{firmware}", device.name));
+    for port in &device.ports {
+        let state = pair("state", port.state.as_deref());
+        let rate = pair("rate", port.rate.as_deref());
+        page.line(2, &format!("port {}{state}{rate}", port.number));
+    }
+}
+
+pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
+    page.section(&format!("local addresses ({})", local.addresses.len()));
+    for address in &local.addresses {
+        let scope = pair("scope", address.scope.as_deref());
+        page.line(1, &format!("{} {}{scope}", address.interface, address.address));
+    }
+    for route in &local.routes {
+        let gateway = route.gateway.as_ref().map(|gateway| format!(" via {gateway}"));
+        let gateway = gateway.unwrap_or_default();
+        page.line(1, &format!("route {}{gateway} dev {}", route.destination, route.interface));
+    }
+    for server in &local.dns {
+        page.line(1, &format!("name server {}", server.address));
+    }
+}

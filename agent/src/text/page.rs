@@ -1,0 +1,121 @@
+//! The page that the text report is written on: headings, indented lines, colour, no control characters.
+
+/// Width of the rule above each section, as in the VIM document's report.
+const RULE: usize = 73;
+
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const RED: &str = "\x1b[31m";
+const YELLOW: &str = "\x1b[33m";
+const PLAIN: &str = "\x1b[0m";
+
+/// How a line stands out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// As the rest.
+    Plain,
+    /// Less important than the rest.
+    Quiet,
+    /// Calls for attention.
+    Warning,
+    /// Is broken.
+    Critical,
+}
+
+/// Text that grows line by line.
+#[derive(Debug)]
+pub(super) struct Page {
+    text: String,
+    is_colored: bool,
+}
+
+impl Page {
+    pub(super) fn new(is_colored: bool) -> Page {
+        Page { text: String::new(), is_colored }
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// A rule and the heading of a section below it.
+    pub(super) fn section(&mut self, heading: &str) {
+        self.styled(DIM, &"#".repeat(RULE));
+        self.styled(BOLD, heading);
+    }
+
+    /// A line, indented by `indent` blanks.
+    pub(super) fn line(&mut self, indent: usize, text: &str) {
+        self.toned(Tone::Plain, indent, text);
+    }
+
+    /// A line that stands out.
+    pub(super) fn toned(&mut self, tone: Tone, indent: usize, text: &str) {
+        let text = format!("{:indent$}{text}", "");
+        match tone {
+            Tone::Plain => self.styled("", &text),
+            Tone::Quiet => self.styled(DIM, &text),
+            Tone::Warning => self.styled(YELLOW, &text),
+            Tone::Critical => self.styled(RED, &text),
+        }
+    }
+
+    /// Words in rows of six, as the VIM document lists CPU capabilities.
+    pub(super) fn words(&mut self, indent: usize, name: &str, words: &[String]) {
+        let next = " ".repeat(name.len() + 3);
+        for (index, row) in words.chunks(6).enumerate() {
+            let begin = if index == 0 { format!("{name}: [") } else { next.clone() };
+            let end = if (index + 1) * 6 >= words.len() { "]" } else { "" };
+            self.line(indent, &format!("{begin}{}{end}", row.join(" ")));
+        }
+    }
+
+    /// Adds a line; what would steer a terminal is written as an escape.
+    fn styled(&mut self, style: &str, text: &str) {
+        let is_styled = self.is_colored && !style.is_empty();
+        if is_styled {
+            self.text.push_str(style);
+        }
+        for character in text.chars() {
+            if character.is_control() {
+                self.text.extend(character.escape_default());
+            } else {
+                self.text.push(character);
+            }
+        }
+        if is_styled {
+            self.text.push_str(PLAIN);
+        }
+        self.text.push('\n');
+    }
+}
+
+/// ` name=value` if there is a value.
+pub(super) fn pair(name: &str, value: Option<&str>) -> String {
+    value.map(|value| format!(" {name}={value}")).unwrap_or_default()
+}
+
+/// `1 core`, `2 cores`.
+pub(super) fn counted(n: usize, one: &str) -> String {
+    format!("{n} {one}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_cannot_steer_the_terminal() {
+        let mut page = Page::new(true);
+        page.line(1, "serial=\x1b[2Jx\r\ny");
+        assert_eq!(page.into_text(), " serial=\\u{1b}[2Jx\\r\\ny\n");
+    }
+
+    #[test]
+    fn words_come_in_rows_of_six_and_none_is_lost() {
+        let words: Vec<String> = (1..=7).map(|n| format!("w{n}")).collect();
+        let mut page = Page::new(false);
+        page.words(2, "capabilities", &words);
+        assert_eq!(page.into_text(), "  capabilities: [w1 w2 w3 w4 w5 w6\n                 w7]\n");
+    }
+}

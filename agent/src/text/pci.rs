@@ -1,0 +1,81 @@
+//! `PCI (…)` and `gpu (…)`: devices with their drivers and names; cards.
+
+use probes::gpu::{Card, CardKind, Gpu};
+use probes::pci::{Link, Pci, PciDevice};
+
+use super::page::{Page, Tone, counted, pair};
+use super::unit;
+
+pub(super) fn pci(page: &mut Page, pci: &Pci) {
+    page.section(&format!("PCI ({})", counted(pci.devices.len(), "device")));
+    for entry in &pci.devices {
+        device(page, entry);
+    }
+}
+
+fn device(page: &mut Page, device: &PciDevice) {
+    let id = |name: Option<&String>, vendor: Option<&String>| match (name, vendor) {
+        (Some(name), Some(id)) => format!("'{name}' [{id}]"),
+        (Some(text), None) | (None, Some(text)) => format!("'{text}'"),
+        (None, None) => "''".to_owned(),
+    };
+    let driver = device.driver.as_deref().unwrap_or("");
+    let node = device.numa_node.map(|node| format!(" [NUMA node {node}]")).unwrap_or_default();
+    let line = format!(
+        "{} -> driver: '{driver}' class: {} vendor: {} product: {}{}{node}",
+        device.address,
+        id(device.class_name.as_ref(), device.class.as_ref()),
+        id(device.vendor_name.as_ref(), device.vendor_id.as_ref()),
+        id(device.device_name.as_ref(), device.device_id.as_ref()),
+        pair("slot", device.slot.as_deref()),
+    );
+    page.line(1, &line);
+    if let Some(text) = device.link.as_ref().and_then(link) {
+        page.toned(Tone::Quiet, 2, &text);
+    }
+}
+
+/// `link 8 GT/s x4 of 16 GT/s x4`, where both sides are known.
+fn link(link: &Link) -> Option<String> {
+    let speed = |tenths: u32| {
+        if tenths.is_multiple_of(10) {
+            format!("{} GT/s", tenths / 10)
+        } else {
+            format!("{}.{} GT/s", tenths / 10, tenths % 10)
+        }
+    };
+    let side = |gt_s_x10: Option<u32>, width: Option<u32>| {
+        Some(format!("{} x{}", speed(gt_s_x10?), width?))
+    };
+    let current = side(link.current_gt_s_x10, link.current_width)?;
+    let possible = side(link.possible_gt_s_x10, link.possible_width)
+        .or_else(|| side(link.max_gt_s_x10, link.max_width));
+    match possible {
+        Some(possible) if possible != current => Some(format!("link {current} of {possible}")),
+        _ => Some(format!("link {current}")),
+    }
+}
+
+pub(super) fn gpu(page: &mut Page, gpu: &Gpu) {
+    page.section(&format!("gpu ({})", counted(gpu.cards.len(), "graphics card")));
+    for (index, entry) in gpu.cards.iter().enumerate() {
+        card(page, index, entry);
+    }
+}
+
+fn card(page: &mut Page, index: usize, card: &Card) {
+    let node = card.numa_node.map(|n| format!(" [affined to NUMA node {n}]")).unwrap_or_default();
+    let name = card.name.as_deref().unwrap_or_default();
+    let memory = card.memory_bytes.map(|b| format!(" ({})", unit::memory(b))).unwrap_or_default();
+    let driver = card.driver.as_deref().unwrap_or("");
+    let kind = match card.kind {
+        CardKind::Gpu => "gpu",
+        CardKind::Accelerator => "accelerator",
+        CardKind::BmcDisplay => "display of the BMC",
+    };
+    let line = format!(
+        "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}",
+        card.address
+    );
+    page.line(1, &line);
+}

@@ -1,0 +1,83 @@
+//! Chassis, baseboard, product, BIOS, firmware, BMC and the running system: a line each.
+
+use probes::collect::Inventory;
+use probes::firmware::{BootMode, Firmware};
+
+use super::page::{Page, pair};
+
+pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
+    if let Some(chassis) = &inventory.chassis {
+        page.section(&format!(
+            "chassis{}{}{}{}{}",
+            pair("type", chassis.kind.as_deref()),
+            pair("vendor", chassis.vendor.as_deref()),
+            pair("serial", chassis.serial.as_deref()),
+            pair("version", chassis.version.as_deref()),
+            pair("asset", chassis.asset_tag.as_deref()),
+        ));
+    }
+    if let Some(board) = &inventory.baseboard {
+        page.section(&format!(
+            "baseboard{}{}{}{}",
+            pair("vendor", board.vendor.as_deref()),
+            pair("serial", board.serial.as_deref()),
+            pair("version", board.version.as_deref()),
+            pair("product", board.product.as_deref()),
+        ));
+    }
+    if let Some(product) = &inventory.product {
+        page.section(&format!(
+            "product{}{}{}{}{}{}{}",
+            pair("family", product.family.as_deref()),
+            pair("name", product.name.as_deref()),
+            pair("vendor", product.vendor.as_deref()),
+            pair("serial", product.serial.as_deref()),
+            pair("uuid", product.uuid.as_deref()),
+            pair("sku", product.sku.as_deref()),
+            pair("version", product.version.as_deref()),
+        ));
+    }
+    bios(page, inventory);
+    if let Some(os) = &inventory.os {
+        page.section(&format!(
+            "os{}{}{}{}",
+            pair("hostname", os.hostname.as_deref()),
+            pair("kernel", os.kernel.as_deref()),
+            pair("distribution", os.distribution.as_deref()),
+            pair("virtualization", os.virtualization.as_deref()),
+        ));
+    }
+}
+
+fn bios(page: &mut Page, inventory: &Inventory) {
+    if let Some(bios) = &inventory.bios {
+        page.section(&format!(
+            "bios{}{}{}",
+            pair("vendor", bios.vendor.as_deref()),
+            pair("version", bios.version.as_deref()),
+            pair("date", bios.date.as_deref()),
+        ));
+    }
+    if let Some(firmware) = &inventory.firmware {
+        boot(page, firmware);
+    }
+}
+
+fn boot(page: &mut Page, firmware: &Firmware) {
+    let mode = firmware.boot_mode.map(|mode| match mode {
+        BootMode::Uefi => "uefi",
+        BootMode::Bios => "bios",
+    });
+    let on_off = |flag: Option<bool>| flag.map(|on| if on { "on" } else { "off" });
+    page.section(&format!(
+        "firmware{}{}{}",
+        pair("boot", mode),
+        pair("secure-boot", on_off(firmware.secure_boot)),
+        pair("current", firmware.boot_current.as_deref()),
+    ));
+    for entry in &firmware.boot_entries {
+        let description = entry.description.as_deref().unwrap_or_default();
+        let path = entry.device_path.as_deref().unwrap_or_default();
+        page.line(1, &format!("boot entry {} {description} {path}", entry.id));
+    }
+}

@@ -1,0 +1,131 @@
+//! Fetches what an instruction points at: the Ignition config, and as much of the image as preflight needs.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use super::client::{Client, GaveUp, MAX_IGNITION_BYTES, refused};
+use super::retry::{Failed, Why};
+use super::url::Url;
+use crate::digest::Hasher;
+
+/// How much of an image is looked at before the disk is touched, in bytes.
+pub const IMAGE_HEAD_BYTES: u64 = 256 * 1024;
+/// How long a source that fails is tried again.
+const FETCH_LIMIT: Duration = Duration::from_secs(300);
+/// How long a source that is refused (404 and the like) is tried again.
+const MAX_REFUSED: u32 = 2;
+
+/// The beginning of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageHead {
+    /// At most [`IMAGE_HEAD_BYTES`].
+    pub bytes: Vec<u8>,
+    /// Size of the whole download in bytes, if the server says so.
+    pub total_bytes: Option<u64>,
+}
+
+impl Client {
+    /// Fetches an Ignition config.
+    ///
+    /// # Errors
+    /// In words: the address does not do, the server does not answer, or the config is too large.
+    pub fn fetch_ignition(&self, address: &str) -> Result<Vec<u8>, String> {
+        let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
+        let reply = self.patiently("fetching the Ignition config", || {
+            let reply = self.send(&url, None, MAX_IGNITION_BYTES)?;
+            if reply.status == 200 { Ok(reply) } else { Err(refused(&reply, &url)) }
+        })?;
+        if reply.is_cut {
+            return Err(format!("{} is larger than {MAX_IGNITION_BYTES} bytes", url.shown()));
+        }
+        Ok(reply.body)
+    }
+
+    /// Fetches the beginning of an image.
+    ///
+    /// # Errors
+    /// In words: the address does not do or the server does not answer.
+    pub fn fetch_image_head(&self, address: &str) -> Result<ImageHead, String> {
+        let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
+        self.patiently("looking at the image", || self.image_head(&url))
+    }
+
+    /// Whether there is something at `address`.
+    ///
+    /// # Errors
+    /// In words: the address does not do or the server does not answer.
+    pub fn exists(&self, address: &str) -> Result<bool, String> {
+        let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
+        self.patiently("looking for the signature", || {
+            let reply = self.send(&url, None, 64 * 1024)?;
+            match reply.status {
+                200 => Ok(!reply.body.is_empty()),
+                404 | 410 => Ok(false),
+                _ => Err(refused(&reply, &url)),
+            }
+        })
+    }
+
+    /// Reads a whole image and returns its digest in the kind that `expected` names.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn digest_of(&self, address: &str, expected: &str) -> Result<String, String> {
+        let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
+        let hasher = Hasher::for_digest(expected)
+            .ok_or_else(|| format!("{expected:?} is no digest, expected sha256-… or sha512-…"))?;
+        self.patiently("reading the image for its digest", || self.digest(&url, hasher.clone()))
+    }
+
+    /// Tries for some minutes; what the server refuses is tried only twice.
+    fn patiently<T>(
+        &self,
+        what: &str,
+        mut attempt: impl FnMut() -> Result<T, Failed>,
+    ) -> Result<T, String> {
+        let mut n_refused = 0;
+        let outcome = self.until_success(what, Some(FETCH_LIMIT), || match attempt() {
+            Ok(value) => Ok(Ok(value)),
+            Err(failed) if failed.why == Why::Refused => {
+                n_refused += 1;
+                if n_refused >= MAX_REFUSED {
+                    return Ok(Err(failed.message));
+                }
+                Err(Failed { why: Why::Unavailable, ..failed })
+            }
+            Err(failed) => Err(failed),
+        });
+        match outcome {
+            Ok(inner) => inner,
+            Err(GaveUp::Deadline(failed)) => Err(failed.message),
+            Err(GaveUp::Stopped) => Err("told to end".into()),
+        }
+    }
+
+    fn image_head(&self, url: &Url) -> Result<ImageHead, Failed> {
+        let last = IMAGE_HEAD_BYTES - 1;
+        let (status, total_bytes, reader) =
+            self.open_stream(url, Some(&format!("bytes=0-{last}")), Duration::from_secs(60))?;
+        let mut bytes = Vec::new();
+        reader
+            .take(IMAGE_HEAD_BYTES)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failed::network(format!("reading {}: {error}", url.shown())))?;
+        debug_assert!(status == 200 || status == 206);
+        Ok(ImageHead { bytes, total_bytes })
+    }
+
+    fn digest(&self, url: &Url, mut hasher: Hasher) -> Result<String, Failed> {
+        let (_, _, mut reader) = self.open_stream(url, None, Duration::from_secs(4 * 3600))?;
+        let mut buffer = vec![0; 128 * 1024];
+        loop {
+            let n = reader
+                .read(&mut buffer)
+                .map_err(|error| Failed::network(format!("reading {}: {error}", url.shown())))?;
+            if n == 0 {
+                return Ok(hasher.finish());
+            }
+            hasher.update(&buffer[..n]);
+        }
+    }
+}

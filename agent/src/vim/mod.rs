@@ -1,0 +1,17 @@
+//! The client of VIM API v1: posts the report, asks for the instruction, posts events and the result.
+//!
+//! No answer, however large, slow or malformed, can make it panic, hang or use unbounded memory:
+//! sizes and times are bounded, see [`transport`]; waits between tries are in [`retry`].
+
+pub mod client;
+pub mod clock;
+pub mod events;
+pub mod fetch;
+pub mod retry;
+pub mod transport;
+pub mod url;
+
+pub use client::{Answer, Client};
+pub use clock::{Clock, RealClock, Stop};
+pub use events::Events;
+pub use transport::VimSettings;

@@ -1,0 +1,276 @@
+//! How requests go out: TLS, certificates, name resolution, time limits.
+//!
+//! Trusted are the certificates of the live system's own bundle and those of the configured file. Plain
+//! HTTP is refused unless the configuration allows it by name.
+
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
+use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+
+use super::url::Zones;
+use crate::bounded;
+use crate::secret::Secret;
+
+/// Where systems keep the certificates that they trust; the first that exists is read.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/cert.pem",
+];
+/// The largest bundle that is read, in bytes.
+const MAX_PEM_BYTES: u64 = 8 * 1024 * 1024;
+/// How often a GET may be sent on to another address.
+pub(super) const MAX_REDIRECTS: u32 = 5;
+
+/// How the VIM is reached.
+#[derive(Debug, Clone)]
+pub struct VimSettings {
+    /// Address of the VIM, e.g. `https://vim.example` or `http://[fd02::1%eth0]:8080`.
+    pub url: String,
+    /// Whether `http` addresses may be used.
+    pub allow_plain_http: bool,
+    /// File with the bearer token.
+    pub token_file: Option<PathBuf>,
+    /// PEM file with certificates that are trusted beside the system's.
+    pub ca_file: Option<PathBuf>,
+    /// PEM file with the client certificate and its chain.
+    pub client_cert_file: Option<PathBuf>,
+    /// PEM file with the client certificate's key; absent: it is in the same file.
+    pub client_key_file: Option<PathBuf>,
+    /// How long the VIM may be asked in vain before the agent gives up; `None`: for ever.
+    pub deadline: Option<Duration>,
+    /// Time limits of one request.
+    pub timeouts: Timeouts,
+}
+
+impl VimSettings {
+    /// Settings with nothing but an address.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            allow_plain_http: false,
+            token_file: None,
+            ca_file: None,
+            client_cert_file: None,
+            client_key_file: None,
+            deadline: None,
+            timeouts: Timeouts::default(),
+        }
+    }
+}
+
+/// Time limits of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To look up a name.
+    pub resolve: Duration,
+    /// To connect, TLS included.
+    pub connect: Duration,
+    /// To send the request.
+    pub send: Duration,
+    /// From the request to the end of the answer's headers.
+    pub headers: Duration,
+    /// Between two pieces of the answer.
+    pub idle: Duration,
+    /// For the whole body of an API answer.
+    pub body: Duration,
+    /// For the whole body of an Ignition config.
+    pub ignition: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            resolve: Duration::from_secs(15),
+            connect: Duration::from_secs(15),
+            send: Duration::from_secs(60),
+            headers: Duration::from_secs(60),
+            idle: Duration::from_secs(30),
+            body: Duration::from_secs(60),
+            ignition: Duration::from_secs(300),
+        }
+    }
+}
+
+/// Makes the agent that sends every request, and reads the token.
+///
+/// # Errors
+/// A file of the settings cannot be read or does not hold what it should.
+pub(super) fn agent(
+    settings: &VimSettings,
+    zones: &Zones,
+) -> anyhow::Result<(ureq::Agent, Option<Secret>)> {
+    let token = settings.token_file.as_deref().map(Secret::from_file).transpose()?;
+    let roots = roots(settings.ca_file.as_deref())?;
+    ensure!(
+        !roots.is_empty() || settings.allow_plain_http,
+        "no trusted certificates: none of {} exists and no own CA is configured",
+        SYSTEM_BUNDLES.join(", ")
+    );
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let client_cert = match &settings.client_cert_file {
+        Some(cert) => {
+            let key = settings.client_key_file.as_deref().unwrap_or(cert);
+            Some(client_cert(cert, key, &provider)?)
+        }
+        None => None,
+    };
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::Specific(Arc::new(roots)))
+        .client_cert(client_cert)
+        .unversioned_rustls_crypto_provider(provider)
+        .build();
+    let times = settings.timeouts;
+    let config = Config::builder()
+        .http_status_as_error(false)
+        .https_only(!settings.allow_plain_http)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .user_agent(concat!("run-coreos-installer/", env!("CARGO_PKG_VERSION")))
+        .accept_encoding("identity")
+        .max_response_header_size(64 * 1024)
+        .proxy(None)
+        .timeout_resolve(Some(times.resolve))
+        .timeout_connect(Some(times.connect))
+        .timeout_send_request(Some(times.send))
+        .timeout_send_body(Some(times.send))
+        .timeout_recv_response(Some(times.headers))
+        .timeout_recv_body(Some(times.body))
+        .timeout_per_read(Some(times.idle))
+        .tls_config(tls)
+        .build();
+    let resolver = ZoneResolver { zones: zones.clone(), names: DefaultResolver::default() };
+    Ok((ureq::Agent::with_parts(config, DefaultConnector::default(), resolver), token))
+}
+
+/// The certificates that are trusted: the system's and those of the configured file.
+fn roots(ca_file: Option<&Path>) -> anyhow::Result<Vec<Certificate<'static>>> {
+    let mut roots = Vec::new();
+    if let Some(bundle) = SYSTEM_BUNDLES.iter().find(|path| Path::new(path).exists()) {
+        // A broken bundle of the system costs only the system's certificates.
+        roots = certificates(Path::new(bundle)).unwrap_or_default();
+    }
+    if let Some(path) = ca_file {
+        let own = certificates(path)?;
+        ensure!(!own.is_empty(), "{} holds no PEM certificate", path.display());
+        roots.extend(own);
+    }
+    Ok(roots)
+}
+
+/// The PEM certificates of a file.
+fn certificates(path: &Path) -> anyhow::Result<Vec<Certificate<'static>>> {
+    let bytes = bounded::read_file(path, MAX_PEM_BYTES)?;
+    CertificateDer::pem_slice_iter(&bytes)
+        .map(|cert| Ok(Certificate::from_der(cert?.as_ref()).to_owned()))
+        .collect::<Result<_, rustls::pki_types::pem::Error>>()
+        .with_context(|| format!("reading certificates from {}", path.display()))
+}
+
+/// The client certificate, tried out so that a wrong one is an error here and not a panic later.
+fn client_cert(
+    cert: &Path,
+    key: &Path,
+    provider: &Arc<rustls::crypto::CryptoProvider>,
+) -> anyhow::Result<ClientCert> {
+    let cert_bytes = bounded::read_file(cert, MAX_PEM_BYTES)?;
+    let key_bytes = bounded::read_file(key, MAX_PEM_BYTES)?;
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&cert_bytes)
+        .collect::<Result<_, _>>()
+        .with_context(|| format!("reading the client certificate from {}", cert.display()))?;
+    if chain.is_empty() {
+        bail!("{} holds no PEM certificate", cert.display());
+    }
+    let key_der = PrivateKeyDer::from_pem_slice(&key_bytes)
+        .with_context(|| format!("reading the client key from {}", key.display()))?;
+    rustls::ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()
+        .context("setting up TLS")?
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_client_auth_cert(chain.clone(), key_der)
+        .with_context(|| {
+            format!("using the client certificate {} with {}", cert.display(), key.display())
+        })?;
+    let chain: Vec<Certificate<'static>> =
+        chain.iter().map(|cert| Certificate::from_der(cert.as_ref()).to_owned()).collect();
+    let key = PrivateKey::from_pem(&key_bytes)
+        .with_context(|| format!("reading the client key from {}", key.display()))?;
+    Ok(ClientCert::new_with_certs(&chain, key))
+}
+
+/// Looks up names as usual and gives IPv6 literals the zone that was named with them.
+#[derive(Debug)]
+struct ZoneResolver {
+    zones: Zones,
+    names: DefaultResolver,
+}
+
+impl Resolver for ZoneResolver {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
+        let literal = uri
+            .host()
+            .and_then(|host| host.strip_prefix('[')?.strip_suffix(']'))
+            .and_then(|host| host.parse::<Ipv6Addr>().ok());
+        if let Some(address) = literal
+            && let Some(zone) = self.zones.zone_of(&address)
+        {
+            let default_port = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+            let port = uri.port_u16().unwrap_or(default_port);
+            let scope_id = scope_id(&zone).ok_or_else(|| {
+                ureq::Error::Io(std::io::Error::new(
+                    std::io::ErrorKind::AddrNotAvailable,
+                    format!("there is no network interface {zone:?}"),
+                ))
+            })?;
+            let mut found = self.empty();
+            found.push(SocketAddr::V6(SocketAddrV6::new(address, port, 0, scope_id)));
+            return Ok(found);
+        }
+        self.names.resolve(uri, config, timeout)
+    }
+}
+
+/// The kernel's number of an interface that is given by name or number.
+fn scope_id(zone: &str) -> Option<u32> {
+    zone.parse().ok().or_else(|| nix::net::if_::if_nametoindex(zone).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_is_an_interface_name_or_number() {
+        assert_eq!(scope_id("7"), Some(7));
+        assert_eq!(scope_id("no-such-interface"), None);
+        assert_eq!(scope_id("lo"), nix::net::if_::if_nametoindex("lo").ok());
+    }
+
+    #[test]
+    fn a_file_without_a_certificate_is_an_error_that_names_it() {
+        let path = std::env::temp_dir().join(format!("rci-empty-{}.pem", std::process::id()));
+        std::fs::write(&path, "nothing\n").unwrap();
+        let mut settings = VimSettings::new("https://vim.example");
+        settings.ca_file = Some(path.clone());
+        let error = agent(&settings, &Zones::default()).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        assert!(format!("{error:#}").contains("holds no PEM certificate"), "{error:#}");
+    }
+}

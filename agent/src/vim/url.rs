@@ -1,0 +1,211 @@
+//! Addresses of servers: `http` and `https`, with IPv6 literals that may name an interface.
+//!
+//! An IPv6 literal with a zone, `http://[fe80::1%eth0]:8080` or RFC 6874's `%25eth0`, is split into an
+//! address without the zone, which goes into the request, and the zone, which goes into the socket.
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, bail, ensure};
+
+/// The longest address that is looked at, in bytes.
+const MAX_URL_BYTES: usize = 8 * 1024;
+
+/// Zones of IPv6 literals that were seen in addresses.
+#[derive(Debug, Clone, Default)]
+pub struct Zones(Arc<Mutex<BTreeMap<Ipv6Addr, String>>>);
+
+impl Zones {
+    /// The zone that was named with an address.
+    #[must_use]
+    pub fn zone_of(&self, address: &Ipv6Addr) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned()
+    }
+
+    fn remember(&self, address: Ipv6Addr, zone: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(address, zone.into());
+    }
+}
+
+/// An `http` or `https` address as it goes into a request.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Url {
+    /// `http` or `https`.
+    scheme: String,
+    /// Host and port, without a user and without a zone.
+    authority: String,
+    /// Path and query, beginning with `/`, or empty.
+    path: String,
+}
+
+impl Url {
+    /// Reads an address; its zone, if it has one, is kept in `zones`.
+    ///
+    /// # Errors
+    /// Not `http` or `https`, no host, a user or password in it, a blank or control character, or
+    /// an IPv6 literal that is none.
+    pub fn parse(text: &str, zones: &Zones) -> anyhow::Result<Self> {
+        let shown = crate::secret::redact(text);
+        let shown: String = shown.chars().take(200).collect();
+        ensure!(text.len() <= MAX_URL_BYTES, "the address {shown:?} is too long");
+        ensure!(
+            !text.chars().any(|c| c.is_whitespace() || c.is_control()),
+            "the address {shown:?} holds a blank or control character"
+        );
+        let (scheme, rest) = text
+            .split_once("://")
+            .with_context(|| format!("the address is {shown:?}, expected http://… or https://…"))?;
+        let scheme = scheme.to_ascii_lowercase();
+        if scheme != "http" && scheme != "https" {
+            bail!("the address is {shown:?}, expected http://… or https://…");
+        }
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let path = path.split('#').next().unwrap_or_default();
+        ensure!(!authority.contains('@'), "the address {shown:?} holds a user, expected none");
+        ensure!(!authority.is_empty(), "the address {shown:?} has no host");
+        let authority = without_zone(authority, zones)
+            .with_context(|| format!("reading the address {shown:?}"))?;
+        let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
+        let url = Self { scheme, authority, path };
+        ureq::http::Uri::try_from(url.to_string())
+            .with_context(|| format!("reading the address {shown:?}"))?;
+        Ok(url)
+    }
+
+    /// Whether it is `https`.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
+        self.scheme == "https"
+    }
+
+    /// This address with `path` put behind its own.
+    #[must_use]
+    pub fn join(&self, path: &str) -> Self {
+        let base = self.path.split('?').next().unwrap_or_default().trim_end_matches('/');
+        Self { path: format!("{base}{path}"), ..self.clone() }
+    }
+
+    /// The address that a `Location` header names, if it is on the same server.
+    #[must_use]
+    pub fn at_location(&self, location: &str, zones: &Zones) -> Option<Self> {
+        if location.starts_with('/') && !location.starts_with("//") {
+            let url = Self { path: location.into(), ..self.clone() };
+            ureq::http::Uri::try_from(url.to_string()).ok()?;
+            return Some(url);
+        }
+        let url = Self::parse(location, zones).ok()?;
+        url.is_same_origin(self).then_some(url)
+    }
+
+    /// Whether scheme, host and port are the same.
+    #[must_use]
+    pub fn is_same_origin(&self, other: &Self) -> bool {
+        self.scheme == other.scheme && self.authority.eq_ignore_ascii_case(&other.authority)
+    }
+
+    /// The address without query, fit for a message.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        crate::secret::redact(&self.to_string())
+    }
+}
+
+impl std::fmt::Display for Url {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}://{}{}", self.scheme, self.authority, self.path)
+    }
+}
+
+impl std::fmt::Debug for Url {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.shown())
+    }
+}
+
+/// Cuts the zone out of an IPv6 literal; other hosts stay as they are.
+fn without_zone(authority: &str, zones: &Zones) -> anyhow::Result<String> {
+    let Some(rest) = authority.strip_prefix('[') else {
+        return Ok(authority.to_owned());
+    };
+    let (literal, port) = rest.split_once(']').context("an IPv6 literal without its ]")?;
+    let (address, zone) = match literal.split_once('%') {
+        Some((address, zone)) => (address, Some(zone.strip_prefix("25").unwrap_or(zone))),
+        None => (literal, None),
+    };
+    let address: Ipv6Addr =
+        address.parse().with_context(|| format!("{address:?} is no IPv6 address"))?;
+    if let Some(zone) = zone {
+        ensure!(
+            (1..=64).contains(&zone.len())
+                && zone.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-:@".contains(&b)),
+            "{zone:?} is no interface name"
+        );
+        zones.remember(address, zone);
+    }
+    Ok(format!("[{address}]{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_of_a_zone_are_cut_out_and_kept() {
+        for text in ["http://[fd02:9a04::1%eth0]:8080/x", "http://[fd02:9a04::1%25eth0]:8080/x"] {
+            let zones = Zones::default();
+            let url = Url::parse(text, &zones).unwrap();
+            assert_eq!(url.to_string(), "http://[fd02:9a04::1]:8080/x");
+            assert_eq!(
+                zones.zone_of(&"fd02:9a04::1".parse().unwrap()).as_deref(),
+                Some("eth0"),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn paths_are_put_behind_the_configured_one() {
+        let zones = Zones::default();
+        for (base, expected) in [
+            ("https://vim.example", "https://vim.example/v1/reports"),
+            ("https://vim.example/", "https://vim.example/v1/reports"),
+            ("https://vim.example:8443/site/a/", "https://vim.example:8443/site/a/v1/reports"),
+        ] {
+            let url = Url::parse(base, &zones).unwrap();
+            assert_eq!(url.join("/v1/reports").to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn a_location_on_another_server_is_not_followed() {
+        let zones = Zones::default();
+        let base = Url::parse("https://vim.example/x", &zones).unwrap();
+        let there = base.at_location("/v1/nodes/a/instruction", &zones).unwrap();
+        assert_eq!(there.to_string(), "https://vim.example/v1/nodes/a/instruction");
+        assert!(base.at_location("https://VIM.example/y", &zones).is_some());
+        for other in ["http://vim.example/y", "https://evil.example/", "//evil.example/", "y z"] {
+            assert!(base.at_location(other, &zones).is_none(), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for text in [
+            "",
+            "vim.example",
+            "ftp://vim.example",
+            "http://",
+            "http://user:pw@vim.example/",
+            "http://[::1",
+            "http://[zz]/",
+            "http://[fe80::1%]/",
+            "http://[fe80::1%a/b]/",
+            "http://a b/",
+            "http://a\r\nHost: b/",
+        ] {
+            assert!(Url::parse(text, &Zones::default()).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! From bytes to a typed config of a known version, with a path for every value of a wrong type.
+//!
+//! `ignition-config` compares the version exactly and reports unused keys. Its errors carry a line and
+//! a column but no path, so a config that it refuses is read once more to find the path.
+
+use ignition_config::{Config, v3_0, v3_1, v3_2, v3_3, v3_4, v3_5, v3_6};
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
+use serde_path_to_error::Segment;
+
+use super::{Code, Refusal, Warning};
+use crate::text::shown;
+
+/// Newest minor version of spec 3 that is known here.
+const MAX_MINOR: u64 = 6;
+const EXPECTED_VERSION: &str = "one of 3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0, 3.6.0";
+const EXPECTED_CONFIG: &str = "an Ignition config, a JSON object with $.ignition.version";
+
+/// A config of a known version; unknown keys are gone from it.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    pub(super) version: String,
+    pub(super) minor: u64,
+    pub(super) config: Value,
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// The keys that tell what a document is.
+#[derive(Deserialize)]
+struct Head {
+    ignition: Option<HeadIgnition>,
+    #[serde(rename = "ignitionVersion")]
+    version_1: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct HeadIgnition {
+    version: Option<String>,
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
+    refuse_other_formats(bytes)?;
+    let version = version(bytes)?;
+    let minor = minor(&version)?;
+    let (config, unused) = match Config::parse_slice(bytes) {
+        Ok(parsed) => parsed,
+        Err(err) => return Err(explain(bytes, minor, &err)),
+    };
+    let config = serde_json::to_value(&config).map_err(|err| invalid("$", err.to_string()))?;
+    let raw = serde_json::from_slice(bytes).map_err(|err| invalid("$", cut(&err.to_string())))?;
+    refuse_lists_for_objects(&raw, &config, "$")?;
+    let message = "unknown key";
+    let warnings = unused
+        .iter()
+        .take(50)
+        .map(|warning| warning.to_string().replacen("unused key: ", "", 1))
+        .map(|path| Warning { path: cut(&path), message: message.to_owned() })
+        .collect();
+    Ok(Parsed { version, minor, config, warnings })
+}
+
+fn invalid(path: &str, found: impl Into<String>) -> Refusal {
+    Refusal::new(Code::Invalid, path, found, EXPECTED_CONFIG)
+}
+
+/// Names what is often sent in place of a config.
+fn refuse_other_formats(bytes: &[u8]) -> Result<(), Refusal> {
+    let text = bytes.trim_ascii_start();
+    let found = match text {
+        [] => "empty",
+        [b'{', ..] => return Ok(()),
+        [0x1f, 0x8b, ..] => "compressed with gzip",
+        [0xef, 0xbb, 0xbf, ..] => "text with a byte order mark",
+        [b'<', ..] => "a document of HTML or XML",
+        _ if text.starts_with(b"#cloud-config") => "a cloud-init config",
+        _ if text.starts_with(b"variant:") => "a Butane config, which butane must translate first",
+        _ => {
+            return Err(invalid("$", shown(&String::from_utf8_lossy(&text[..text.len().min(40)]))));
+        }
+    };
+    Err(invalid("$", found))
+}
+
+fn version(bytes: &[u8]) -> Result<String, Refusal> {
+    let refuse = |path, found| Err(Refusal::new(Code::Version, path, found, EXPECTED_VERSION));
+    let json = &mut serde_json::Deserializer::from_slice(bytes);
+    let head: Head = match serde_path_to_error::deserialize(json) {
+        Ok(head) => head,
+        Err(err) => return Err(at_path(&err)),
+    };
+    if head.version_1.is_some() {
+        return refuse("$.ignitionVersion", "a config of Ignition 0.x".to_owned());
+    }
+    let Some(ignition) = head.ignition else {
+        return refuse("$.ignition", "missing".to_owned());
+    };
+    match ignition.version {
+        Some(version) => Ok(version),
+        None => refuse("$.ignition.version", "missing".to_owned()),
+    }
+}
+
+/// The minor number of a stable spec 3 version.
+fn minor(version: &str) -> Result<u64, Refusal> {
+    let refuse = |why: &str| {
+        let found = format!("{}{why}", shown(version));
+        Err(Refusal::new(Code::Version, "$.ignition.version", found, EXPECTED_VERSION))
+    };
+    let (number, suffix) = version.split_at(version.find(['-', '+']).unwrap_or(version.len()));
+    let parts: Option<Vec<u64>> = number.split('.').map(|part| part.parse().ok()).collect();
+    match parts.as_deref() {
+        Some([1 | 2, _, _]) => refuse(", a spec that Ignition 2 and later refuse"),
+        Some([3, _, _]) if suffix.starts_with("-experimental") => {
+            refuse(", an experimental spec that stable systems refuse")
+        }
+        Some([3, minor @ 0..=MAX_MINOR, 0]) if format!("3.{minor}.0") == version => Ok(*minor),
+        Some([3, minor, _]) if *minor > MAX_MINOR => refuse(", newer than any known here"),
+        _ => refuse(""),
+    }
+}
+
+/// Refuses a list where an object belongs: serde reads one as the values of the fields in their order.
+fn refuse_lists_for_objects(raw: &Value, typed: &Value, path: &str) -> Result<(), Refusal> {
+    match (raw, typed) {
+        (Value::Object(raw), Value::Object(typed)) => {
+            typed.iter().try_for_each(|(key, typed)| match raw.get(key) {
+                Some(raw) => refuse_lists_for_objects(raw, typed, &format!("{path}.{key}")),
+                None => Ok(()),
+            })
+        }
+        (Value::Array(raw), Value::Array(typed)) => {
+            raw.iter().zip(typed).enumerate().try_for_each(|(i, (raw, typed))| {
+                refuse_lists_for_objects(raw, typed, &format!("{path}.{i}"))
+            })
+        }
+        (Value::Array(_), Value::Object(_)) => {
+            Err(Refusal::new(Code::Invalid, path, "a list", "an object"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Finds the path of the value that has the wrong type.
+fn explain(bytes: &[u8], minor: u64, err: &ignition_config::Error) -> Refusal {
+    fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<Refusal> {
+        let json = &mut serde_json::Deserializer::from_slice(bytes);
+        serde_path_to_error::deserialize::<_, T>(json).err().map(|err| at_path(&err))
+    }
+    let found = match minor {
+        0 => read::<v3_0::Config>(bytes),
+        1 => read::<v3_1::Config>(bytes),
+        2 => read::<v3_2::Config>(bytes),
+        3 => read::<v3_3::Config>(bytes),
+        4 => read::<v3_4::Config>(bytes),
+        5 => read::<v3_5::Config>(bytes),
+        _ => read::<v3_6::Config>(bytes),
+    };
+    found.unwrap_or_else(|| invalid("$", cut(&err.to_string())))
+}
+
+/// Turns serde's «invalid type: string "x", expected i64 at line 1 column 7» into found and expected.
+fn at_path(err: &serde_path_to_error::Error<serde_json::Error>) -> Refusal {
+    let parts = err.path().iter().map(|segment| match segment {
+        Segment::Seq { index } => format!(".{index}"),
+        Segment::Map { key } => format!(".{key}"),
+        Segment::Enum { variant } => format!(".{variant}"),
+        Segment::Unknown => String::new(),
+    });
+    let path = format!("${}", parts.collect::<String>());
+    let inner = err.inner();
+    let whole = inner.to_string();
+    let place = format!(" at line {} column {}", inner.line(), inner.column());
+    let text = whole.strip_suffix(&place).unwrap_or(&whole);
+    if let Some((found, expected)) = text.split_once(", expected ") {
+        let found = found.replacen("invalid type: ", "", 1).replacen("invalid value: ", "", 1);
+        return Refusal::new(Code::Invalid, &cut(&path), cut(&found), rust_type_in_words(expected));
+    }
+    let field = |text: &str| text.strip_suffix('`').map(cut);
+    if let Some(field) = text.strip_prefix("missing field `").and_then(field) {
+        return Refusal::new(Code::Invalid, &cut(&format!("{path}.{field}")), "missing", "a value");
+    }
+    if let Some(field) = text.strip_prefix("duplicate field `").and_then(field) {
+        let path = cut(&format!("{path}.{field}"));
+        return Refusal::new(Code::Invalid, &path, "there for the second time", "it once");
+    }
+    let found = format!("broken{place}: {}", cut(text));
+    Refusal::new(Code::Invalid, &cut(&path), found, "JSON")
+}
+
+fn rust_type_in_words(expected: &str) -> String {
+    match expected {
+        "i64" => "a whole number".to_owned(),
+        "a sequence" => "a list".to_owned(),
+        text if text.starts_with("struct ") => "an object".to_owned(),
+        text => cut(text),
+    }
+}
+
+/// Cuts text that came from the document to a length fit for a message.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(160) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

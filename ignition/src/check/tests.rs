@@ -1,0 +1,253 @@
+use super::*;
+
+fn accepted(text: &str) -> Checked {
+    check(text.as_bytes()).unwrap_or_else(|refusal| panic!("{text}: {refusal}"))
+}
+
+fn refused(text: &str) -> Refusal {
+    match check(text.as_bytes()) {
+        Ok(checked) => panic!("{text} was accepted: {checked:?}"),
+        Err(refusal) => refusal,
+    }
+}
+
+/// A config of the given spec version with these sections.
+fn config(version: &str, sections: &str) -> String {
+    let comma = if sections.is_empty() { "" } else { "," };
+    format!(r#"{{"ignition":{{"version":"{version}"}}{comma}{sections}}}"#)
+}
+
+#[test]
+fn every_stable_version_from_3_0_to_3_6_is_accepted_and_named() {
+    for minor in 0..=6 {
+        let version = format!("3.{minor}.0");
+        assert_eq!(accepted(&config(&version, "")).version, version);
+    }
+}
+
+#[test]
+fn every_other_version_is_refused_by_its_name() {
+    let versions = [
+        "2.2.0",
+        "2.4.0-experimental",
+        "3.7.0-experimental",
+        "3.7.0",
+        "3.0",
+        "3",
+        "",
+        "x",
+        "4.0.0",
+    ];
+    for version in versions.into_iter().chain(["3.3.1", "03.3.0", "3.3.0+a", "1.0.0", "3.6.0-rc"]) {
+        let refusal = refused(&config(version, ""));
+        assert_eq!(refusal.code.as_str(), "IGNITION_VERSION", "{version}");
+        assert_eq!(refusal.problems[0].path, "$.ignition.version");
+        assert!(refusal.to_string().contains(&format!("{version:?}")), "{refusal}");
+        assert!(refusal.to_string().contains("3.6.0"), "{refusal}");
+    }
+}
+
+#[test]
+fn a_missing_version_is_refused_as_missing() {
+    for text in ["{}", r#"{"ignition":{}}"#, r#"{"ignition":null}"#, r#"{"ignitionVersion":1}"#] {
+        assert_eq!(refused(text).code, Code::Version, "{text}");
+    }
+    assert_eq!(refused(r#"{"ignition":{"version":3}}"#).problems[0].path, "$.ignition.version");
+}
+
+#[test]
+fn what_is_no_ignition_config_is_named() {
+    let cases: [(&[u8], &str); 9] = [
+        (b"", "empty"),
+        (b" \n", "empty"),
+        (b"variant: fcos\nversion: 1.4.0\n", "Butane"),
+        (b"#cloud-config\n", "cloud-init"),
+        (b"<html>", "HTML"),
+        (b"\x1f\x8b\x08", "gzip"),
+        (b"[]", "[]"),
+        (b"{\"ignition\":", "EOF"),
+        (b"{\"ignition\":{\"version\":\"3.3.0\"}} x", "trailing"),
+    ];
+    for (bytes, word) in cases {
+        let refusal = check(bytes).unwrap_err();
+        assert_eq!(refusal.code, Code::Invalid);
+        assert!(refusal.to_string().contains(word), "{refusal}");
+    }
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_refused_with_its_path() {
+    let text =
+        config("3.4.0", r#""storage":{"files":[{"path":"/a"},{"path":"/b","mode":"0644"}]}"#);
+    let refusal = refused(&text);
+    assert_eq!(
+        refusal.to_string(),
+        "the Ignition config is refused: $.storage.files.1.mode is string \"0644\", expected a whole number"
+    );
+}
+
+#[test]
+fn a_missing_key_and_a_key_that_stands_twice_are_named() {
+    let text = config("3.2.0", r#""storage":{"links":[{"path":"/a"}]}"#);
+    let refusal = refused(&text).to_string();
+    assert!(
+        refusal.ends_with("$.storage.links.0.target is missing, expected a value"),
+        "{refusal}"
+    );
+    let text = config("3.2.0", r#""storage":{},"storage":{}"#);
+    let refusal = refused(&text).to_string();
+    assert!(
+        refusal.ends_with("$.storage is there for the second time, expected it once"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn keys_that_nothing_reads_are_warnings_with_their_path() {
+    let text = config(
+        "3.2.0",
+        r#""kernelArguments":{},"systemd":{"units":[{"name":"a.service","enable":true}]}"#,
+    );
+    let paths: Vec<String> = accepted(&text).warnings.into_iter().map(|w| w.path).collect();
+    assert_eq!(paths, ["$.kernelArguments", "$.systemd.units.0.enable"]);
+}
+
+#[test]
+fn a_hundred_thousand_levels_do_not_overflow_the_stack() {
+    for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
+        let deep = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
+        for text in [
+            deep.clone(),
+            config("3.3.0", &format!(r#""unknown":{deep}"#)),
+            config("3.3.0", &format!(r#""storage":{deep}"#)),
+            format!(r#"{{"ignition":{{"version":{deep}}}}}"#),
+            format!(r#"{{"ignition":{deep}}}"#),
+        ] {
+            assert!(check(text.as_bytes()).is_err(), "{}", &text[..40]);
+        }
+    }
+}
+
+#[test]
+fn a_list_in_place_of_an_object_is_refused() {
+    for text in [
+        r#"{"ignition":["3.3.0"]}"#.to_owned(),
+        config("3.3.0", r#""storage":[]"#),
+        config("3.3.0", r#""systemd":{"units":[[null,null,null,null,"a.service"]]}"#),
+    ] {
+        assert!(refused(&text).to_string().contains("expected an object"), "{}", refused(&text));
+    }
+}
+
+#[test]
+fn a_config_beyond_the_limit_is_refused_before_it_is_read() {
+    let refusal = check(&vec![b' '; MAX_CONFIG_BYTES + 1]).unwrap_err();
+    assert!(refusal.to_string().contains("8388609 bytes"), "{refusal}");
+}
+
+#[test]
+fn many_problems_are_kept_up_to_a_limit_and_counted_beyond_it() {
+    let files = vec![r#"{"path":"relative"}"#; 1000].join(",");
+    let refusal = refused(&config("3.3.0", &format!(r#""storage":{{"files":[{files}]}}"#)));
+    assert_eq!(refusal.problems.len(), Refusal::MAX_PROBLEMS);
+    assert_eq!(refusal.n_more, 1000 + 999 - Refusal::MAX_PROBLEMS);
+}
+
+#[test]
+fn long_paths_and_many_links_are_checked_in_reasonable_time() {
+    let long = "/a".repeat(2_000_000);
+    let links: Vec<String> =
+        (0..50_000).map(|i| format!(r#"{{"path":"/l{i}","target":"/t"}}"#)).collect();
+    let files: Vec<String> = (0..50_000).map(|i| format!(r#"{{"path":"/f/{i}"}}"#)).collect();
+    let storage = format!(
+        r#""storage":{{"links":[{}],"files":[{},{{"path":"{long}"}}]}}"#,
+        links.join(","),
+        files.join(",")
+    );
+    let started = std::time::Instant::now();
+    let refusal = refused(&config("3.3.0", &storage));
+    assert_eq!(refusal.problems.len(), 1, "{refusal}");
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+}
+
+#[test]
+fn a_refusal_quotes_no_password_in_a_url_and_no_inline_data() {
+    let text = config(
+        "3.3.0",
+        r#""storage":{"files":[{"path":"/a","contents":{"source":"ftp://me:geheim@h/?t=geheim"}},
+           {"path":"/b","contents":{"source":"data:,geheim geheim"}}]}"#,
+    );
+    let refusal = refused(&text);
+    assert_eq!(refusal.problems.len(), 2);
+    assert!(!refusal.to_string().contains("geheim"), "{refusal}");
+}
+
+#[test]
+fn a_plain_password_in_place_of_a_hash_is_a_warning_that_does_not_quote_it() {
+    let text = config("3.3.0", r#""passwd":{"users":[{"name":"core","passwordHash":"geheim"}]}"#);
+    let warnings = accepted(&text).warnings;
+    assert_eq!(warnings[0].path, "$.passwd.users.0.passwordHash");
+    assert!(!warnings[0].to_string().contains("geheim"));
+}
+
+#[test]
+fn what_came_with_a_later_spec_is_refused_in_an_earlier_one() {
+    let file = |source: &str| {
+        format!(r#""storage":{{"files":[{{"path":"/a","contents":{{"source":"{source}"}}}}]}}"#)
+    };
+    for (source, first_minor) in [("gs://b/k", 2), ("arn:aws:s3:::b/k", 4), ("s3://b/k", 0)] {
+        for minor in 0..=6 {
+            let answer = check(config(&format!("3.{minor}.0"), &file(source)).as_bytes());
+            assert_eq!(answer.is_ok(), minor >= first_minor, "{source} in 3.{minor}.0");
+        }
+    }
+    let setuid = r#""storage":{"files":[{"path":"/a","mode":2541}]}"#;
+    assert_eq!(accepted(&config("3.5.0", setuid)).warnings.len(), 1);
+    assert_eq!(accepted(&config("3.6.0", setuid)).warnings.len(), 0);
+}
+
+#[test]
+fn a_malformed_arn_is_refused() {
+    for arn in [
+        "arn:aws:ec2:::b/k",
+        "arn:aws:s3:::b",
+        "arn:aws:s3",
+        "arn:",
+        "arn:aws:s3:r:1:accesspoint/b",
+    ] {
+        let file =
+            format!(r#""storage":{{"files":[{{"path":"/a","contents":{{"source":"{arn}"}}}}]}}"#);
+        assert_eq!(refused(&config("3.4.0", &file)).problems.len(), 1, "{arn}");
+    }
+}
+
+/// A small generator of repeatable noise (Marsaglia, xorshift64).
+fn noise(state: &mut u64) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    usize::try_from(*state >> 33).unwrap()
+}
+
+#[test]
+fn no_damaged_config_makes_the_check_panic() {
+    let mut state = 0x5eed_cafe_f00d_0001;
+    let bytes: &[u8] = b"\"\\{}[],:0-9e.%~\x00\xff\xc3 \n/=;";
+    for config in include_str!("cases.txt").lines().filter_map(|line| line.split('\t').nth(2)) {
+        for _ in 0..20 {
+            let mut damaged = config.as_bytes().to_vec();
+            for _ in 0..=noise(&mut state) % 3 {
+                let at = noise(&mut state) % (damaged.len() + 1);
+                let byte = bytes[noise(&mut state) % bytes.len()];
+                match noise(&mut state) % 3 {
+                    0 => damaged.insert(at, byte),
+                    1 if at < damaged.len() => damaged[at] = byte,
+                    _ => damaged.truncate(damaged.len().saturating_sub(at % 8)),
+                }
+            }
+            if let Err(refusal) = check(&damaged) {
+                assert!(!refusal.problems.is_empty() && refusal.to_string().len() < 10_000);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Digests in the form Ignition and coreos-installer write them: `sha512-<128 hex>`, `sha256-<64 hex>`.
+//!
+//! Two different things carry such a string and must not be mixed up. `coreos-installer install
+//! --ignition-hash` and the VIM's instruction mean the bytes of the config **as given**; Ignition's
+//! own `verification.hash` means the content **after** decompression (Ignition `docs/configuration-v3_3.md`).
+
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256, Sha512};
+
+use crate::check::{Code, Refusal};
+use crate::text::shown;
+
+/// SHA-512 of `bytes` as `sha512-` and 128 lower-case hex digits.
+#[must_use]
+pub fn sha512(bytes: &[u8]) -> String {
+    format!("sha512-{}", hex(&Sha512::digest(bytes)))
+}
+
+/// SHA-256 of `bytes` as `sha256-` and 64 lower-case hex digits.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    format!("sha256-{}", hex(&Sha256::digest(bytes)))
+}
+
+/// Compares the digest of `bytes`, exactly as given, with `expected`.
+///
+/// # Errors
+/// A [`Refusal`] with [`Code::Hash`] when `expected` has not the form of a hash, or when the digest
+/// is another one; the latter says both digests and the number of bytes.
+pub fn verify_hash(bytes: &[u8], expected: &str) -> Result<(), Refusal> {
+    let refuse = |found: String, wanted: String| Err(Refusal::new(Code::Hash, "", found, wanted));
+    if let Err(form) = check_form(expected, true) {
+        return refuse(shown(expected), form.to_owned());
+    }
+    let found = if expected.starts_with("sha256-") { sha256(bytes) } else { sha512(bytes) };
+    if found.eq_ignore_ascii_case(expected) {
+        return Ok(());
+    }
+    refuse(format!("{found} over {} bytes", bytes.len()), expected.to_ascii_lowercase())
+}
+
+/// Says whether `text` has the form of a hash; the error is the expected form in words.
+pub(crate) fn check_form(text: &str, sha256_allowed: bool) -> Result<(), &'static str> {
+    let (n_digits, digits) = match text.split_once('-') {
+        Some(("sha512", digits)) => (128, digits),
+        Some(("sha256", digits)) if sha256_allowed => (64, digits),
+        _ => (0, ""),
+    };
+    if n_digits > 0 && digits.len() == n_digits && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(());
+    }
+    Err(if sha256_allowed {
+        "sha512- and 128 hex digits, or sha256- and 64 hex digits"
+    } else {
+        "sha512- and 128 hex digits (sha256 needs spec 3.1.0)"
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // FIPS 180-4 examples, message "abc".
+    const ABC_256: &str = "sha256-ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    const ABC_512: &str = "sha512-ddaf35a193617abacc417349ae20413112e6fa4e89a97ea20a9eeee64b55d39a\
+                           2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f";
+
+    #[test]
+    fn the_digest_of_the_bytes_as_given_is_accepted_in_either_case_of_letters() {
+        assert_eq!(verify_hash(b"abc", ABC_256), Ok(()));
+        assert_eq!(verify_hash(b"abc", ABC_512), Ok(()));
+        let upper = format!("sha256-{}", ABC_256[7..].to_uppercase());
+        assert_eq!(verify_hash(b"abc", &upper), Ok(()));
+    }
+
+    #[test]
+    fn another_digest_is_refused_with_both_digests() {
+        let refusal = verify_hash(b"abd", ABC_256).unwrap_err();
+        assert_eq!(refusal.code.as_str(), "IGNITION_HASH");
+        assert!(refusal.to_string().contains("over 3 bytes"), "{refusal}");
+        assert!(refusal.to_string().contains(&ABC_256[7..]), "{refusal}");
+    }
+
+    #[test]
+    fn a_malformed_hash_is_refused_by_its_form() {
+        for text in ["", "sha512-", "sha256-zz", "md5-00", "sha512", &ABC_512[..100], &ABC_512[7..]]
+        {
+            let refusal = verify_hash(b"abc", text).unwrap_err();
+            assert!(refusal.to_string().contains("128 hex digits"), "{text}: {refusal}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Makes what carries the agent into a live image: Ignition JSON, Butane YAML, kernel arguments, iPXE.
+//!
+//! All come from one [`Settings`] and from one template, `templates/live.yaml`. The template is parsed
+//! first and the settings are put into the parsed tree, so quotes, newlines or braces in a setting stay
+//! text in every output. The result has the checks of [`crate::check()`] behind it.
+//!
+//! It does what section 1.4.2 of the VIM document does: the enabled unit (exactly
+//! `systemd/run-coreos-installer.service`), the VIM in `/etc/hosts`, the agent fetched as gzip with the
+//! SHA-512 of the uncompressed file. Its further programs (ethtool, dmidecode) are not needed by the
+//! agent and can be added as [`Settings::downloads`]. Spec 3.3.0 is the newest that Ignition 2.14 reads.
+//!
+//! Sources: Butane `docs/config-fcos-v1_4.md`; Ignition `docs/configuration-v3_3.md`; `ignition.*`
+//! kernel arguments in Ignition's `docs/operator-notes.md`; coreos-installer `docs/customizing-install.md`.
+
+mod boot;
+mod settings;
+mod template;
+mod translate;
+mod yaml;
+
+use std::fmt;
+use std::io::Write as _;
+
+pub use boot::{ipxe_script, kernel_arguments};
+pub use settings::{AgentBinary, Boot, Download, Secret, Settings};
+
+use crate::check::Refusal;
+
+/// The unit that starts the agent, exactly as it stands in the repository.
+pub const UNIT: &str = include_str!("../../../systemd/run-coreos-installer.service");
+
+/// Why no live configuration was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LiveError {
+    /// A setting has no form that could work.
+    Setting {
+        /// Name of the setting, as in [`Settings`].
+        setting: &'static str,
+        /// What it holds, quoted; never a secret.
+        found: String,
+        /// What it should hold, in words.
+        expected: String,
+    },
+    /// The settings are each right but Ignition would refuse the whole, e.g. two files in one place.
+    Refused(Refusal),
+    /// The template in this program is broken, which its tests rule out.
+    Template(String),
+}
+
+impl fmt::Display for LiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Setting { setting, found, expected } => {
+                write!(f, "{setting} is {found}, expected {expected}")
+            }
+            Self::Refused(refusal) => refusal.fmt(f),
+            Self::Template(what) => write!(f, "the template of the live image is broken: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for LiveError {}
+
+/// Makes the live image's Ignition config, spec 3.3.0, as indented JSON.
+///
+/// # Errors
+/// [`LiveError`] when a setting cannot work, or Ignition would refuse the result.
+pub fn ignition_json(settings: &Settings) -> Result<String, LiveError> {
+    let butane = template::expand(settings)?;
+    let config = translate::to_ignition(&butane);
+    let broken = |err: serde_json::Error| LiveError::Template(err.to_string());
+    let mut json = serde_json::to_string_pretty(&config).map_err(broken)?;
+    json.push('\n');
+    let checked = crate::check(json.as_bytes()).map_err(LiveError::Refused)?;
+    match checked.warnings.first() {
+        Some(warning) => Err(LiveError::Template(warning.to_string())),
+        None => Ok(json),
+    }
+}
+
+/// Makes the same config as Butane YAML with comments, variant fcos 1.4.0, for people.
+///
+/// # Errors
+/// As [`ignition_json`].
+pub fn butane_yaml(settings: &Settings) -> Result<String, LiveError> {
+    ignition_json(settings)?;
+    let head = "# Live image of run-coreos-installer; made by run-coreos-installer live-config.\n";
+    Ok(format!("{head}{}", yaml::document(&template::expand(settings)?)))
+}
+
+/// Compresses `bytes` with gzip, the form in which the VIM serves the agent; same bytes in, same out.
+#[must_use]
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let encoder = flate2::GzBuilder::new().mtime(0);
+    let mut encoder = encoder.write(Vec::new(), flate2::Compression::best());
+    // Writing to a Vec cannot fail.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

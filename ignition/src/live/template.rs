@@ -1,0 +1,182 @@
+//! Puts the settings into the template: the tree of a Butane config with comments still in it.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+
+use super::{AgentBinary, LiveError, Settings, UNIT, gzip, yaml};
+use crate::digest;
+
+/// The one template; its head says what `when`, `each`, `why` and `{{…}}` mean.
+const TEMPLATE: &str = include_str!("../../templates/live.yaml");
+const CONFIG_DIR: &str = "/etc/run-coreos-installer";
+
+/// The settings by the names that the template has for them; what is not there is not in it.
+type Values = BTreeMap<String, Value>;
+
+/// Makes the Butane tree of `settings`; `why` keys are still in it.
+pub(super) fn expand(settings: &Settings) -> Result<Value, LiveError> {
+    settings.check()?;
+    let broken = |err: serde_yaml_ng::Error| LiveError::Template(err.to_string());
+    let template: Value = serde_yaml_ng::from_str(TEMPLATE).map_err(broken)?;
+    Ok(fill(&template, &values(settings))?.unwrap_or(Value::Null))
+}
+
+fn values(settings: &Settings) -> Values {
+    let mut values = Values::new();
+    let mut set = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            values.insert(name.to_owned(), value);
+        }
+    };
+    let text = |text: &str| Some(Value::from(text));
+    set("unit", text(UNIT));
+    set("hosts", text(&hosts(settings)));
+    set("agent_config", text(&yaml::document(&agent_config(settings))));
+    set("hostname", settings.hostname.as_ref().map(|name| format!("{name}\n").into()));
+    set("ca", settings.ca.as_deref().map(ended));
+    set("client_cert", settings.client_cert.as_deref().map(ended));
+    set("client_key", settings.client_key.as_ref().map(|key| ended(key.reveal())));
+    set("token", settings.token.as_ref().map(|token| ended(token.reveal())));
+    set("password_hash", settings.password_hash.as_ref().map(|hash| hash.reveal().into()));
+    set("autologin", settings.autologin.then_some(Value::Bool(true)));
+    let keys = &settings.ssh_keys;
+    set("ssh_keys", (!keys.is_empty()).then(|| keys.clone().into()));
+    let has_login = !keys.is_empty() || settings.password_hash.is_some();
+    set("core_login", has_login.then_some(Value::Bool(true)));
+    let (source, hash) = agent(settings);
+    set("agent_source", source);
+    set("agent_hash", hash);
+    set("downloads", Some(downloads(settings)));
+    values
+}
+
+/// A file's text ends with a newline.
+fn ended(text: &str) -> Value {
+    format!("{}\n", text.trim_end_matches('\n')).into()
+}
+
+/// What follows the lines of localhost: an empty line and a line for each address of the VIM.
+fn hosts(settings: &Settings) -> String {
+    let names = settings.all_vim_names().join(" ");
+    let line = |address: &std::net::IpAddr| format!("{address} {names}");
+    let lines: Vec<String> = settings.vim_addresses.iter().map(line).collect();
+    if lines.is_empty() { String::new() } else { format!("\n\n{}", lines.join("\n")) }
+}
+
+fn agent(settings: &Settings) -> (Option<Value>, Option<Value>) {
+    match &settings.agent {
+        AgentBinary::InImage => (None, None),
+        AgentBinary::Fetched { url, hash } => {
+            (Some(url.clone().into()), Some(hash.to_ascii_lowercase().into()))
+        }
+        AgentBinary::Embedded(bytes) => {
+            let source = format!("data:;base64,{}", STANDARD.encode(gzip(bytes)));
+            (Some(source.into()), Some(digest::sha512(bytes).into()))
+        }
+    }
+}
+
+fn downloads(settings: &Settings) -> Value {
+    let one = |download: &super::Download| {
+        json!({
+            "path": download.path,
+            "mode": format!("{:04o}", download.mode),
+            "source": download.url,
+            "compression": if download.is_gzip { "gzip" } else { "" },
+            "hash": download.hash.to_ascii_lowercase(),
+        })
+    };
+    settings.downloads.iter().map(one).collect()
+}
+
+/// The agent's configuration file.
+fn agent_config(settings: &Settings) -> Value {
+    let mut config = Map::new();
+    let mut set = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            config.insert(key.to_owned(), value);
+        }
+    };
+    let file = |is_there: bool, name: &str| is_there.then(|| format!("{CONFIG_DIR}/{name}").into());
+    set("vim", Some(settings.vim.clone().into()));
+    set("allow_plain_http", settings.allow_plain_http.then_some(Value::Bool(true)));
+    set("ca_file", file(settings.ca.is_some(), "ca.pem"));
+    set("token_file", file(settings.token.is_some(), "token"));
+    set("client_cert_file", file(settings.client_cert.is_some(), "client.pem"));
+    set("client_key_file", file(settings.client_key.is_some(), "client.key"));
+    set("vim_key", settings.vim_key.clone().map(Value::from));
+    for (key, value) in &settings.agent_options {
+        set(key, Some(value.clone().into()));
+    }
+    config.into()
+}
+
+/// Fills one node of the template; `None` when the setting that it consists of is not there.
+fn fill(node: &Value, values: &Values) -> Result<Option<Value>, LiveError> {
+    match node {
+        Value::String(text) => fill_text(text, values),
+        Value::Array(members) => {
+            let mut list = Vec::new();
+            for member in members {
+                fill_member(member, values, &mut list)?;
+            }
+            Ok((!list.is_empty()).then_some(Value::Array(list)))
+        }
+        Value::Object(fields) => {
+            let mut map = Map::new();
+            for (key, value) in
+                fields.iter().filter(|(key, _)| !["when", "each"].contains(&key.as_str()))
+            {
+                if let Some(value) = fill(value, values)? {
+                    map.insert(key.clone(), value);
+                }
+            }
+            Ok((!map.is_empty()).then_some(Value::Object(map)))
+        }
+        other => Ok(Some(other.clone())),
+    }
+}
+
+/// Adds a list's member: not at all, once, or once for every member of a setting.
+fn fill_member(node: &Value, values: &Values, list: &mut Vec<Value>) -> Result<(), LiveError> {
+    if let Some(name) = node.get("when").and_then(Value::as_str)
+        && !values.contains_key(name)
+    {
+        return Ok(());
+    }
+    let Some(name) = node.get("each").and_then(Value::as_str) else {
+        list.extend(fill(node, values)?);
+        return Ok(());
+    };
+    for each in values.get(name).and_then(Value::as_array).into_iter().flatten() {
+        let fields = each.as_object().cloned().unwrap_or_default();
+        list.extend(fill(node, &fields.into_iter().collect())?);
+    }
+    Ok(())
+}
+
+/// Replaces every `{{name}}` of the template's text once; what a setting holds is not looked at again.
+fn fill_text(text: &str, values: &Values) -> Result<Option<Value>, LiveError> {
+    let whole = text.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
+    if let Some(name) = whole {
+        return Ok(values.get(name).cloned());
+    }
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        let Some((name, after)) = after.split_once("}}") else {
+            return Err(LiveError::Template(format!("{{{{ without }}}} in {text:?}")));
+        };
+        let Some(value) = values.get(name).and_then(Value::as_str) else {
+            return Err(LiveError::Template(format!("no text for {{{{{name}}}}}")));
+        };
+        filled.push_str(before);
+        filled.push_str(value);
+        rest = after;
+    }
+    filled.push_str(rest);
+    Ok(Some(filled.into()))
+}

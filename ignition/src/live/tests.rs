@@ -1,0 +1,421 @@
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value};
+
+use super::*;
+use crate::tools;
+
+const PEM: &str = "-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n";
+const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMAo=\n-----END PRIVATE KEY-----\n";
+const SSH: &str =
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f";
+
+/// As in the VIM document, section 1.4.2: IPv6, plain HTTP, a name in /etc/hosts.
+fn vim_document() -> Settings {
+    Settings {
+        vim: "http://vim.lab.example:8080".to_owned(),
+        allow_plain_http: true,
+        vim_addresses: vec!["fd02:9a04::1".parse().unwrap()],
+        vim_names: vec!["vim.lab.example".to_owned(), "vim".to_owned()],
+        agent: AgentBinary::fetched("http://[fd02:9a04::1]/ocp/run-coreos-installer.gz", b"agent"),
+        ssh_keys: vec![format!("{SSH} admin")],
+        boot: Some(Boot {
+            kernel_url: "http://[fd02:9a04::1]/live/vmlinuz".to_owned(),
+            initramfs_url: "http://[fd02:9a04::1]/live/initramfs.img".to_owned(),
+            rootfs_url: Some("http://[fd02:9a04::1]/live/rootfs.img".to_owned()),
+        }),
+        config_url: Some("http://[fd02:9a04::1]/live/live.ign".to_owned()),
+        ..Settings::default()
+    }
+}
+
+/// Everything set.
+fn everything() -> Settings {
+    Settings {
+        vim: "https://vim.example/base".to_owned(),
+        vim_addresses: vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()],
+        vim_names: Vec::new(),
+        agent: AgentBinary::Embedded(b"#!/bin/sh\nexit 0\n".to_vec()),
+        ca: Some(PEM.to_owned()),
+        token: Some(Secret::new("0123456789abcdef")),
+        client_cert: Some(PEM.to_owned()),
+        client_key: Some(Secret::new(KEY)),
+        vim_key: Some("MCowBQYDK2VwAyEAAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()),
+        agent_options: BTreeMap::from([("log".to_owned(), "debug".to_owned())]),
+        ssh_keys: vec![format!("{SSH} one"), format!("{SSH} two")],
+        password_hash: Some(Secret::new("$6$salt$hash")),
+        autologin: true,
+        hostname: Some("live-node".to_owned()),
+        downloads: vec![Download {
+            path: "/usr/local/bin/ethtool".to_owned(),
+            url: "https://vim.example/ethtool.gz".to_owned(),
+            hash: crate::sha512(b"ethtool"),
+            is_gzip: true,
+            mode: 0o555,
+        }],
+        kernel_arguments: vec![
+            "console=ttyS0,115200n8".to_owned(),
+            "rci.note=two words".to_owned(),
+        ],
+        ..vim_document()
+    }
+}
+
+/// Text that means something to JSON, YAML, the template or a shell, wherever any text is allowed.
+fn hostile() -> Settings {
+    let hostile =
+        "\"'`{{token}}${x} $(id) \\ %s\n- a: b # é\u{85}\u{2028}\t\r\n---\n...\n \u{7f}\0";
+    let text = hostile.replace('\0', "");
+    let pem = format!("{PEM}{text}");
+    Settings {
+        ca: Some(pem.clone()),
+        client_cert: Some(pem.clone()),
+        client_key: Some(Secret::new(format!("{KEY}{text}"))),
+        token: Some(Secret::new("{{ca}}'${x}`\\")),
+        vim_key: Some(text.clone()),
+        agent_options: BTreeMap::from([
+            ("a".to_owned(), text),
+            ("b".to_owned(), "yes".to_owned()),
+            ("c".to_owned(), "0644".to_owned()),
+            ("d".to_owned(), String::new()),
+            ("e".to_owned(), "~".to_owned()),
+            ("f".to_owned(), "1e3".to_owned()),
+            ("g".to_owned(), "a: b".to_owned()),
+        ]),
+        ssh_keys: vec![format!("{SSH} {{{{ca}}}} \"quoted\" 'name' # {{\"a\":[1]}}")],
+        ..vim_document()
+    }
+}
+
+fn all() -> [(&'static str, Settings); 4] {
+    let bare = Settings { vim: "https://vim.example".to_owned(), ..Settings::default() };
+    [
+        ("vim-document", vim_document()),
+        ("everything", everything()),
+        ("hostile", hostile()),
+        ("bare", bare),
+    ]
+}
+
+/// Compares with the file beside the template; `UPDATE_EXPECTED=1` writes it.
+fn assert_expected(name: &str, actual: &str) {
+    let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("templates/expected");
+    let path = dir.join(name);
+    if std::env::var_os("UPDATE_EXPECTED").is_some_and(|value| value == "1") {
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(&path, actual).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(actual == expected, "{name} differs; UPDATE_EXPECTED=1 rewrites it:\n{actual}");
+}
+
+#[test]
+fn the_outputs_are_as_expected_byte_by_byte() {
+    for (name, settings) in all() {
+        assert_expected(&format!("{name}.ign"), &ignition_json(&settings).unwrap());
+        assert_expected(&format!("{name}.bu"), &butane_yaml(&settings).unwrap());
+        assert_expected(&format!("{name}.kargs"), &(kernel_arguments(&settings).unwrap() + "\n"));
+        if settings.boot.is_some() {
+            assert_expected(&format!("{name}.ipxe"), &ipxe_script(&settings).unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_real_ignition_validate_accepts_every_output_without_a_word() {
+    for (name, settings) in all() {
+        let json = ignition_json(&settings).unwrap();
+        if let Some(answer) = tools::ignition_validate(&json) {
+            assert_eq!(answer, Ok(String::new()), "{name}");
+        }
+    }
+}
+
+#[test]
+fn our_own_check_accepts_every_output_without_a_warning() {
+    for (name, settings) in all() {
+        let checked = crate::check(ignition_json(&settings).unwrap().as_bytes()).unwrap();
+        assert_eq!((checked.version.as_str(), checked.warnings), ("3.3.0", vec![]), "{name}");
+    }
+}
+
+/// The Ignition config with data URLs replaced by what is in them, so that it can be compared.
+fn decoded(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(key, value)| (key.clone(), decoded(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(members) => members.iter().map(decoded).collect(),
+        Value::String(text) => match text.strip_prefix("data:,") {
+            Some(data) => format!("INLINE {}", percent_decoded(data)).into(),
+            None => value.clone(),
+        },
+        other => other.clone(),
+    }
+}
+
+fn percent_decoded(data: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = data.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(if byte == b'%' {
+            let digits = [rest.next().unwrap(), rest.next().unwrap()];
+            u8::from_str_radix(str::from_utf8(&digits).unwrap(), 16).unwrap()
+        } else {
+            byte
+        });
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+/// What Butane makes of its YAML, as far as the template uses it; data URLs stay decoded.
+fn butane_to_ignition(key: &str, value: &Value) -> Value {
+    match (key, value) {
+        (_, Value::Object(fields)) => fields
+            .iter()
+            .filter(|(key, _)| !["variant", "version"].contains(&key.as_str()))
+            .map(|(key, value)| match key.as_str() {
+                "inline" => {
+                    ("source".to_owned(), format!("INLINE {}", value.as_str().unwrap()).into())
+                }
+                "password_hash" => ("passwordHash".to_owned(), value.clone()),
+                "ssh_authorized_keys" => ("sshAuthorizedKeys".to_owned(), value.clone()),
+                "certificate_authorities" => {
+                    ("certificateAuthorities".to_owned(), butane_to_ignition(key, value))
+                }
+                _ => (key.clone(), butane_to_ignition(key, value)),
+            })
+            .collect::<Map<_, _>>()
+            .into(),
+        (_, Value::Array(members)) => {
+            members.iter().map(|member| butane_to_ignition("", member)).collect()
+        }
+        // serde_yaml_ng has YAML 1.2, where the leading zero means nothing; Butane reads it as octal.
+        ("mode", mode) => {
+            let digits = mode.as_str().map_or_else(|| mode.to_string(), str::to_owned);
+            u32::from_str_radix(&digits, 8).unwrap().into()
+        }
+        (_, other) => other.clone(),
+    }
+}
+
+#[test]
+fn the_butane_yaml_says_the_same_as_the_ignition_json() {
+    for (name, settings) in all() {
+        let butane: Value = serde_yaml_ng::from_str(&butane_yaml(&settings).unwrap()).unwrap();
+        assert_eq!((&butane["variant"], &butane["version"]), (&"fcos".into(), &"1.4.0".into()));
+        let json: Value = serde_json::from_str(&ignition_json(&settings).unwrap()).unwrap();
+        let mut expected = decoded(&json);
+        expected["ignition"].as_object_mut().unwrap().remove("version");
+        let mut found = butane_to_ignition("", &butane);
+        if found.get("ignition").is_none() {
+            found["ignition"] = Map::new().into();
+        }
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+/// The decoded file at `path` of the made config.
+fn file(settings: &Settings, path: &str) -> Option<(u64, String)> {
+    let json: Value = serde_json::from_str(&ignition_json(settings).unwrap()).unwrap();
+    let files = json["storage"]["files"].as_array().unwrap();
+    let file = files.iter().find(|file| file["path"] == path)?;
+    let source = file["contents"]["source"].as_str().unwrap();
+    let text = source.strip_prefix("data:,").map_or_else(|| source.to_owned(), percent_decoded);
+    Some((file["mode"].as_u64().unwrap(), text))
+}
+
+#[test]
+fn what_a_setting_holds_arrives_unchanged_in_its_file() {
+    let settings = hostile();
+    let ca = settings.ca.clone().unwrap();
+    let (mode, text) = file(&settings, "/etc/run-coreos-installer/ca.pem").unwrap();
+    assert_eq!((mode, text.trim_end_matches('\n')), (0o600, ca.trim_end_matches('\n')));
+    let (mode, text) = file(&settings, "/etc/run-coreos-installer/token").unwrap();
+    assert_eq!((mode, text.as_str()), (0o600, "{{ca}}'${x}`\\\n"));
+}
+
+#[test]
+fn the_agents_configuration_file_gives_back_every_option() {
+    let settings = hostile();
+    let (mode, text) = file(&settings, "/etc/run-coreos-installer.yaml").unwrap();
+    assert_eq!(mode, 0o600);
+    let config: BTreeMap<String, Value> = serde_yaml_ng::from_str(&text).unwrap();
+    for (key, value) in &settings.agent_options {
+        assert_eq!(config[key], Value::from(value.clone()), "{text}");
+    }
+    assert_eq!(config["vim_key"].as_str(), settings.vim_key.as_deref());
+    assert_eq!(config["allow_plain_http"], Value::Bool(true));
+    assert_eq!(config["token_file"], "/etc/run-coreos-installer/token");
+}
+
+#[test]
+fn the_hosts_file_has_localhost_and_the_vim() {
+    let (_, text) = file(&vim_document(), "/etc/hosts").unwrap();
+    assert!(text.starts_with("127.0.0.1   localhost "), "{text}");
+    assert!(text.contains("\n::1         localhost "), "{text}");
+    assert!(text.ends_with("\n\nfd02:9a04::1 vim.lab.example vim\n"), "{text}");
+    let (_, text) = file(&everything(), "/etc/hosts").unwrap();
+    assert!(text.ends_with("\n192.0.2.1 vim.example\n2001:db8::1 vim.example\n"), "{text}");
+}
+
+#[test]
+fn the_agent_is_fetched_as_gzip_with_the_hash_of_the_uncompressed_file() {
+    let json: Value = serde_json::from_str(&ignition_json(&vim_document()).unwrap()).unwrap();
+    let files = json["storage"]["files"].as_array().unwrap();
+    let agent = files.iter().find(|f| f["path"] == "/usr/local/bin/run-coreos-installer").unwrap();
+    assert_eq!(agent["mode"], 0o755);
+    assert_eq!(agent["contents"]["compression"], "gzip");
+    assert_eq!(agent["contents"]["verification"]["hash"], Value::from(crate::sha512(b"agent")));
+}
+
+#[test]
+fn the_unit_is_embedded_exactly_as_it_stands_in_the_repository() {
+    let json: Value = serde_json::from_str(&ignition_json(&vim_document()).unwrap()).unwrap();
+    let unit = &json["systemd"]["units"][0];
+    assert_eq!(unit["name"], "run-coreos-installer.service");
+    assert_eq!((&unit["enabled"], unit["contents"].as_str()), (&true.into(), Some(UNIT)));
+}
+
+#[test]
+fn gzip_gives_the_same_bytes_each_time_and_back() {
+    let text = b"agent ".repeat(1000);
+    assert_eq!(gzip(&text), gzip(&text));
+    let mut back = Vec::new();
+    std::io::copy(&mut flate2::read::GzDecoder::new(&gzip(&text)[..]), &mut back).unwrap();
+    assert_eq!(back, text);
+}
+
+#[test]
+fn no_debug_output_shows_a_secret() {
+    let text = format!("{:?}", everything());
+    for secret in ["0123456789abcdef", "PRIVATE KEY", "$6$salt"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+}
+
+#[test]
+fn a_setting_that_cannot_work_is_refused_by_its_name() {
+    type Change = fn(&mut Settings);
+    let cases: [(&str, Change); 17] = [
+        ("vim", |s| s.vim = "vim.example".to_owned()),
+        ("vim", |s| s.vim = "http://".to_owned()),
+        ("vim", |s| s.vim = "http://vim example".to_owned()),
+        ("vim", |s| s.allow_plain_http = false),
+        ("vim_names or hostname", |s| s.vim_names = vec!["a\n1.2.3.4 b".to_owned()]),
+        ("vim_names or hostname", |s| s.hostname = Some("-x".to_owned())),
+        ("ca", |s| s.ca = Some("no pem".to_owned())),
+        ("client_cert and client_key", |s| s.client_cert = Some(PEM.to_owned())),
+        ("token", |s| s.token = Some(Secret::new("two words"))),
+        ("ssh_keys", |s| s.ssh_keys = vec![format!("{SSH} a\nssh-rsa b")]),
+        ("ssh_keys", |s| s.ssh_keys = vec!["-----BEGIN OPENSSH PRIVATE KEY-----".to_owned()]),
+        ("password_hash", |s| s.password_hash = Some(Secret::new("geheim"))),
+        ("agent.url", |s| s.agent = AgentBinary::fetched("http://[fe80::1%eth0]/a.gz", b"")),
+        ("agent.url", |s| s.agent = AgentBinary::fetched("/srv/agent.gz", b"")),
+        ("agent.hash", |s| {
+            s.agent =
+                AgentBinary::Fetched { url: "http://h/a".to_owned(), hash: "sha512-00".to_owned() };
+        }),
+        ("agent_options", |s| {
+            s.agent_options = BTreeMap::from([("vim".to_owned(), "x".to_owned())]);
+        }),
+        ("agent_options", |s| {
+            s.agent_options = BTreeMap::from([("a: b".to_owned(), "x".to_owned())]);
+        }),
+    ];
+    for (name, change) in cases {
+        let mut settings = vim_document();
+        change(&mut settings);
+        match ignition_json(&settings) {
+            Err(LiveError::Setting { setting, .. }) => assert_eq!(setting, name),
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let mut settings = vim_document();
+    settings.password_hash = Some(Secret::new("geheim"));
+    assert!(!ignition_json(&settings).unwrap_err().to_string().contains("geheim"));
+}
+
+#[test]
+fn two_files_in_one_place_are_refused_with_the_place() {
+    let mut settings = everything();
+    settings.downloads[0].path = "/etc/hosts".to_owned();
+    let refusal = ignition_json(&settings).unwrap_err();
+    assert!(refusal.to_string().contains("/etc/hosts"), "{refusal}");
+    settings.downloads[0].path = "relative".to_owned();
+    assert!(matches!(ignition_json(&settings), Err(LiveError::Refused(_))));
+}
+
+#[test]
+fn a_kernel_argument_keeps_its_spaces_and_breaks_out_of_nothing() {
+    let with =
+        |argument: &str| Settings { kernel_arguments: vec![argument.to_owned()], ..vim_document() };
+    let line = kernel_arguments(&with("rci.note=two words")).unwrap();
+    assert!(
+        line.ends_with(" rci.vim=http://vim.lab.example:8080 rci.note=\"two words\""),
+        "{line}"
+    );
+    for argument in ["", "a b", "a=\"b", "a\nb", "a=\u{e9}", "--", "a=b\tc"] {
+        assert!(kernel_arguments(&with(argument)).is_err(), "{argument:?}");
+    }
+    assert!(kernel_arguments(&with(&"a".repeat(2048))).is_err());
+}
+
+#[test]
+fn what_ipxe_would_read_itself_is_refused_there_and_allowed_elsewhere() {
+    for argument in
+        ["a=${net0/mac}", "a=x || shell", "a=x && shell", "a=x ; shell", "#a", "a=b  c", "a=x #y"]
+    {
+        let settings = Settings { kernel_arguments: vec![argument.to_owned()], ..vim_document() };
+        assert!(kernel_arguments(&settings).is_ok(), "{argument}");
+        assert!(ipxe_script(&settings).is_err(), "{argument}");
+    }
+    let mut settings = vim_document();
+    settings.boot.as_mut().unwrap().kernel_url = "http://h/${x}".to_owned();
+    assert!(ipxe_script(&settings).unwrap().contains(" http://h/$%7Bx} "));
+    settings.boot.as_mut().unwrap().kernel_url = "http://h/a b".to_owned();
+    assert!(ipxe_script(&settings).is_err());
+    settings.boot = None;
+    assert!(ipxe_script(&settings).is_err());
+}
+
+#[test]
+fn systemd_analyze_has_nothing_to_say_about_the_unit() {
+    // The program is not on the machine that tests, so another one stands in for it.
+    let unit = UNIT.replace("/usr/local/bin/run-coreos-installer\n", "/bin/true\n");
+    assert_ne!(unit, UNIT);
+    let dir = std::env::temp_dir().join(format!("rci-unit-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("run-coreos-installer.service");
+    std::fs::write(&path, unit).unwrap();
+    let output = tools::run("systemd-analyze", &["verify", path.to_str().unwrap()], b"");
+    std::fs::remove_dir_all(&dir).unwrap();
+    if let Some(output) = output {
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+        assert!(output.status.success());
+    }
+}
+
+#[test]
+fn the_unit_has_the_lines_that_the_vim_document_has() {
+    let lines: Vec<&str> = UNIT.lines().collect();
+    for line in [
+        "After=network-online.target",
+        "Wants=network-online.target",
+        "Before=systemd-user-sessions.service",
+        "OnFailure=emergency.target",
+        "OnFailureJobMode=replace-irreversibly",
+        "RemainAfterExit=yes",
+        "Type=oneshot",
+        "ExecStart=/usr/local/bin/run-coreos-installer",
+        "ExecStartPost=/usr/bin/systemctl --no-block reboot",
+        "StandardOutput=kmsg+console",
+        "StandardError=kmsg+console",
+        "WantedBy=multi-user.target",
+    ] {
+        assert!(lines.contains(&line), "{line}");
+    }
+}

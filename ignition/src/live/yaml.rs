@@ -1,0 +1,167 @@
+//! Writes YAML for people: literal blocks for texts of several lines, comments where the template has
+//! a `why`, quotes wherever a plain word could be read as something else.
+//!
+//! What is written is read alike by YAML 1.1 (go-yaml, which Butane uses) and YAML 1.2.
+
+use serde_json::{Map, Value};
+
+/// Longest comment line, in characters.
+const WIDTH: usize = 96;
+
+/// Writes a document whose top is a map.
+pub(super) fn document(value: &Value) -> String {
+    let mut out = String::new();
+    match value {
+        Value::Object(fields) => write_fields(fields, 0, false, &mut out),
+        other => write_scalar(other, 0, &mut out),
+    }
+    out
+}
+
+/// Writes the fields of a map; the first one stands behind the dash when `is_first_inline`.
+fn write_fields(
+    fields: &Map<String, Value>,
+    indent: usize,
+    is_first_inline: bool,
+    out: &mut String,
+) {
+    let fields = fields.iter().filter(|(key, _)| *key != "why");
+    for (i, (key, value)) in fields.enumerate() {
+        if i > 0 || !is_first_inline {
+            out.push_str(&" ".repeat(indent));
+        }
+        if key == "mode"
+            && let Some(octal) = value.as_str()
+        {
+            // Butane reads the leading zero as octal.
+            out.push_str("mode: ");
+            out.push_str(octal);
+            out.push('\n');
+            continue;
+        }
+        out.push_str(key);
+        out.push(':');
+        match value {
+            Value::Object(fields) => {
+                out.push('\n');
+                write_fields(fields, indent + 2, false, out);
+            }
+            Value::Array(members) => {
+                out.push('\n');
+                for member in members {
+                    write_member(member, indent + 2, out);
+                }
+            }
+            scalar => {
+                out.push(' ');
+                write_scalar(scalar, indent + 2, out);
+            }
+        }
+    }
+}
+
+fn write_member(member: &Value, indent: usize, out: &mut String) {
+    let pad = " ".repeat(indent);
+    if let Some(why) = member.get("why").and_then(Value::as_str) {
+        write_comment(why, &pad, out);
+    }
+    out.push_str(&pad);
+    out.push_str("- ");
+    match member {
+        Value::Object(fields) => write_fields(fields, indent + 2, true, out),
+        scalar => write_scalar(scalar, indent + 2, out),
+    }
+}
+
+fn write_comment(text: &str, pad: &str, out: &mut String) {
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && pad.len() + 2 + line.len() + 1 + word.len() > WIDTH {
+            out.extend([pad, "# ", &line, "\n"]);
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    out.extend([pad, "# ", &line, "\n"]);
+}
+
+fn write_scalar(value: &Value, indent: usize, out: &mut String) {
+    match value {
+        Value::String(text) if is_block(text) => {
+            out.push_str("|\n");
+            for line in text.lines() {
+                if !line.is_empty() {
+                    out.push_str(&" ".repeat(indent));
+                    out.push_str(line);
+                }
+                out.push('\n');
+            }
+        }
+        Value::String(text) if is_plain(text) => {
+            out.push_str(text);
+            out.push('\n');
+        }
+        Value::String(text) => {
+            write_quoted(text, out);
+            out.push('\n');
+        }
+        other => {
+            out.push_str(&other.to_string());
+            out.push('\n');
+        }
+    }
+}
+
+/// True when a literal block gives back exactly `text`.
+fn is_block(text: &str) -> bool {
+    let is_safe = |c: char| c == '\n' || is_printable(c);
+    text.trim_end_matches('\n').contains('\n')
+        && text.ends_with('\n')
+        && !text.ends_with("\n\n")
+        && !text.starts_with([' ', '\n'])
+        && !text
+            .lines()
+            .any(|line| line.starts_with('\t') || line.trim().is_empty() && !line.is_empty())
+        && text.chars().all(is_safe)
+}
+
+/// True for words that no YAML version reads as anything but a string.
+fn is_plain(text: &str) -> bool {
+    let is_word = |b: u8| b.is_ascii_alphanumeric() || b"/._@-".contains(&b);
+    let starts_well = text.starts_with('/') || text.contains(['/', '@', '-']);
+    let is_version = text.split('.').count() == 3;
+    let is_bare = ["fcos", "gzip", "core", "root"].contains(&text);
+    !text.is_empty()
+        && text.bytes().all(is_word)
+        && !text.starts_with(['-', '@', '.'])
+        && (is_bare
+            || is_version
+            || (starts_well && !text.starts_with(|c: char| c.is_ascii_digit())))
+}
+
+/// Printable in YAML 1.1 and 1.2 and no line break in either.
+fn is_printable(c: char) -> bool {
+    !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+}
+
+fn write_quoted(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if is_printable(c) => out.push(c),
+            c => out.push_str(&escape(c)),
+        }
+    }
+    out.push('"');
+}
+
+fn escape(c: char) -> String {
+    format!("\\U{:08X}", u32::from(c))
+}

@@ -1,0 +1,36 @@
+//! Real programs that tests ask; `RCI_REQUIRE_TOOLS=1` makes their absence a failure.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+/// Runs `program` with `input` on its standard input; `None` when it is not installed.
+pub(crate) fn run(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(err) if err.kind() == std::io::ErrorKind::NotFound => {
+            let is_required = std::env::var_os("RCI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
+            assert!(
+                !is_required,
+                "{program} is not installed, and RCI_REQUIRE_TOOLS=1 asks for it"
+            );
+            return None;
+        }
+        Err(err) => panic!("{program}: {err}"),
+    };
+    // A program that refuses its input early closes the pipe; its exit status tells.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    Some(child.wait_with_output().unwrap())
+}
+
+/// What the real `ignition-validate` (2.14, spec up to 3.3.0) says; `None` when it is not installed.
+pub(crate) fn ignition_validate(config: &str) -> Option<Result<String, String>> {
+    let output = run("ignition-validate", &["-"], config.as_bytes())?;
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(if output.status.success() { Ok(text) } else { Err(text) })
+}

@@ -1,0 +1,344 @@
+//! Whether an install may take a disk, judged by the disk alone: each reason against it in words.
+//! What an instruction decides (too small, not the named one) is judged later. What is unclear is a
+//! reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::machine::{Machine, quote};
+
+use super::content::Content;
+use super::disk::Disk;
+use super::mounts::{Usage, is_live_mount};
+use super::scan::Scan;
+use super::signature::Filesystem;
+use super::virtual_media::is_virtual_media;
+
+/// Beginnings of the labels of CoreOS live media.
+const LIVE_LABELS: [&str; 4] = ["fedora-coreos-", "rhcos-", "scos-", "coreos-"];
+
+/// Judges all disks.
+pub(super) fn judge(
+    machine: &Machine,
+    disks: &mut [Disk],
+    scan: &Scan,
+    contents: &BTreeMap<String, Content>,
+    usage: &Usage,
+) {
+    let above = Above::new(machine, disks, scan);
+    let names: BTreeSet<String> = disks.iter().map(|disk| disk.name.clone()).collect();
+    let parents =
+        disks.iter().filter_map(|disk| Some((disk.name.clone(), emmc_parent(&disk.name)?)));
+    let parents: Vec<(String, String)> =
+        parents.filter(|(_, parent)| names.contains(parent)).collect();
+    for disk in disks.iter_mut() {
+        disk.part_of = emmc_parent(&disk.name).filter(|parent| names.contains(parent));
+        let own = parents.iter().filter(|(_, parent)| *parent == disk.name);
+        disk.areas = own.map(|(area, _)| area.clone()).collect();
+        let uses = uses(disk, &above, usage);
+        disk.is_live_medium = is_live_medium(disk, &uses, usage);
+        let failure = contents.get(&disk.name).and_then(|content| content.failure.as_deref());
+        let mut reasons = reasons_of_kind(disk);
+        reasons.extend(reasons_of_state(disk, failure));
+        reasons.extend(reasons_of_use(disk, uses));
+        reasons.extend(reasons_of_content(disk));
+        disk.eligible = reasons.is_empty();
+        disk.not_eligible_because = reasons;
+    }
+}
+
+/// What kind of device it is.
+fn reasons_of_kind(disk: &Disk) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if is_optical(&disk.name) {
+        reasons.push("an optical drive".to_owned());
+    }
+    if is_floppy(&disk.name) {
+        reasons.push("a floppy drive".to_owned());
+    }
+    if emmc_parent(&disk.name).is_some() {
+        reasons.push("a boot area or the like of an eMMC".to_owned());
+    }
+    if is_bmc_medium(disk) {
+        reasons.push("virtual media of a management controller".to_owned());
+    }
+    if let Some(map) = &disk.multipath {
+        reasons.push(format!("a path of the multipath device {map}"));
+    } else {
+        let shared = disk.identity_issues.iter().filter(|issue| issue.starts_with("the same"));
+        reasons.extend(shared.map(|issue| {
+            format!("{issue}: another path to one LUN without a multipath device, or a duplicate")
+        }));
+    }
+    if disk.hidden == Some(true) {
+        reasons.push("hidden by the kernel".to_owned());
+    }
+    if disk.zoned.as_deref() == Some("host-managed") {
+        reasons.push("a host-managed zoned disk".to_owned());
+    }
+    reasons
+}
+
+/// What the kernel says of its state.
+fn reasons_of_state(disk: &Disk, failure: Option<&str>) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if disk.is_removable == Some(true) {
+        reasons.push("removable".to_owned());
+    }
+    if disk.is_read_only == Some(true) {
+        reasons.push("read-only".to_owned());
+    }
+    match disk.size_bytes {
+        Some(0) => reasons.push("of size zero: no medium, or not ready".to_owned()),
+        None => reasons.push("of unknown size".to_owned()),
+        Some(_) => {}
+    }
+    if let Some(state) = &disk.state
+        && !["running", "live"].contains(&state.as_str())
+    {
+        reasons.push(format!("in the state {}", quote(state)));
+    }
+    if let Some(failure) = failure {
+        reasons.push(format!("its first bytes cannot be read: {failure}"));
+    }
+    reasons
+}
+
+/// How the running system uses it.
+fn reasons_of_use(disk: &Disk, uses: Vec<Use>) -> Vec<String> {
+    let live = disk.is_live_medium.then(|| "the medium of the running live system".to_owned());
+    let uses = uses.into_iter().map(|found| match found {
+        Use::Mount(name, place) => format!("in use: {name} is mounted at {place}"),
+        Use::Swap(name) => format!("in use: {name} is swap"),
+        Use::Holder(name, holder) => format!("in use: {name} is held by {holder}"),
+    });
+    live.into_iter().chain(uses).collect()
+}
+
+/// What stands on it.
+fn reasons_of_content(disk: &Disk) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for (name, filesystem) in contents(disk) {
+        if filesystem.is_member() {
+            let label = filesystem.label.as_deref().map(|label| format!(" {}", quote(label)));
+            let label = label.unwrap_or_default();
+            reasons.push(format!(
+                "{name} is a member of an array or pool: {}{label}",
+                filesystem.kind
+            ));
+        }
+        let is_live = |label: &str| LIVE_LABELS.iter().any(|start| label.starts_with(start));
+        if filesystem.kind == "iso9660" && filesystem.label.as_deref().is_some_and(is_live) {
+            let label = filesystem.label.as_deref().unwrap_or_default();
+            reasons.push(format!("{name} holds the live image {}", quote(label)));
+        }
+    }
+    reasons
+}
+
+fn contents(disk: &Disk) -> impl Iterator<Item = (&str, &Filesystem)> {
+    let whole = disk.filesystem.iter().map(|filesystem| (disk.name.as_str(), filesystem));
+    whole.chain(
+        disk.partitions.iter().filter_map(|p| Some((p.name.as_str(), p.filesystem.as_ref()?))),
+    )
+}
+
+fn is_live_medium(disk: &Disk, uses: &[Use], usage: &Usage) -> bool {
+    let is_live = |found: &Use| matches!(found, Use::Mount(_, place) if is_live_mount(place));
+    let is_named = |(_, filesystem): (&str, &Filesystem)| {
+        filesystem.label.as_ref().is_some_and(|label| usage.live_labels.contains(label))
+    };
+    uses.iter().any(is_live) || contents(disk).any(is_named)
+}
+
+/// One use of a disk, of a partition of it, or of what is made of these.
+enum Use {
+    Mount(String, String),
+    Swap(String),
+    Holder(String, String),
+}
+
+fn uses(disk: &Disk, above: &Above, usage: &Usage) -> Vec<Use> {
+    let mut uses = Vec::new();
+    let mut todo: Vec<String> = disk.partitions.iter().rev().map(|p| p.name.clone()).collect();
+    todo.push(disk.name.clone());
+    let mut seen: BTreeSet<String> = todo.iter().cloned().collect();
+    while let Some(name) = todo.pop() {
+        uses.extend(
+            usage.mounts_of(&name).into_iter().map(|place| Use::Mount(name.clone(), place)),
+        );
+        if usage.swaps.contains(&name) {
+            uses.push(Use::Swap(name.clone()));
+        }
+        for holder in above.holders.get(&name).into_iter().flatten() {
+            uses.push(Use::Holder(name.clone(), holder.clone()));
+        }
+        let next = above.holders.get(&name).into_iter().chain(above.partitions.get(&name));
+        todo.extend(next.flatten().filter(|name| seen.insert((*name).clone())).cloned());
+    }
+    uses
+}
+
+/// What is made of each device: holders and, for those, partitions.
+struct Above {
+    holders: BTreeMap<String, BTreeSet<String>>,
+    partitions: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Above {
+    fn new(machine: &Machine, disks: &[Disk], scan: &Scan) -> Above {
+        let mut above = Above { holders: BTreeMap::new(), partitions: BTreeMap::new() };
+        for disk in disks {
+            above.hold(&disk.name, &disk.holders);
+            for partition in &disk.partitions {
+                above.hold(&partition.name, &partition.holders);
+            }
+        }
+        for device in &scan.virtuals {
+            let names = device.partitions.iter().map(|node| node.name.clone());
+            above.partitions.insert(device.name.clone(), names.collect());
+            above.hold(&device.name, &machine.list(&format!("{}/holders", device.path)));
+            for member in machine.list(&format!("{}/slaves", device.path)) {
+                above.hold(&member, std::slice::from_ref(&device.name));
+            }
+        }
+        above
+    }
+
+    fn hold(&mut self, name: &str, holders: &[String]) {
+        if !holders.is_empty() {
+            self.holders.entry(name.to_owned()).or_default().extend(holders.iter().cloned());
+        }
+    }
+}
+
+/// Whether it is a disk or LUN of its own, not a drive for media that come and go.
+pub(super) fn is_storage(disk: &Disk) -> bool {
+    let is_drive = is_optical(&disk.name) || is_floppy(&disk.name);
+    !is_drive && emmc_parent(&disk.name).is_none() && !is_bmc_medium(disk)
+}
+
+fn is_bmc_medium(disk: &Disk) -> bool {
+    is_virtual_media(disk.transport.as_deref(), disk.vendor.as_deref(), disk.model.as_deref())
+}
+
+fn is_optical(name: &str) -> bool {
+    is_counted(name, "sr") || is_counted(name, "scd")
+}
+
+fn is_floppy(name: &str) -> bool {
+    is_counted(name, "fd")
+}
+
+fn is_counted(name: &str, prefix: &str) -> bool {
+    let digits = name.strip_prefix(prefix).unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The eMMC that the boot, replay-protected or general purpose area `name` is a part of: `mmcblk0`
+/// for `mmcblk0boot1`.
+pub(super) fn emmc_parent(name: &str) -> Option<String> {
+    let rest = name.strip_prefix("mmcblk")?;
+    let end = rest.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
+    let (number, area) = rest.split_at(end);
+    let is_area = area == "rpmb" || is_counted(area, "boot") || is_counted(area, "gp");
+    is_area.then(|| format!("mmcblk{number}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    fn reasons(files: &[(&str, &str)]) -> Vec<String> {
+        let disk = &super::super::block(&tree(files)).disks[0];
+        assert_eq!(disk.eligible, disk.not_eligible_because.is_empty());
+        disk.not_eligible_because.clone()
+    }
+
+    #[test]
+    fn a_plain_disk_is_eligible_and_each_flaw_is_a_reason() {
+        let size = ("sys/block/sda/size", "2048\n");
+        assert!(reasons(&[size]).is_empty());
+        assert_eq!(reasons(&[("sys/block/sda/ro", "1"), size]), ["read-only"]);
+        assert_eq!(reasons(&[("sys/block/sda/removable", "1"), size]), ["removable"]);
+        assert_eq!(reasons(&[("sys/block/sda/ro", "0")]), ["of unknown size"]);
+        assert_eq!(
+            reasons(&[("sys/block/sda/device/state", "offline"), size]),
+            ["in the state \"offline\""]
+        );
+        assert!(reasons(&[("sys/block/sr0/size", "2048")])[0].contains("optical"));
+        assert!(reasons(&[("sys/block/mmcblk0boot0/size", "8")])[0].contains("eMMC"));
+    }
+
+    #[test]
+    fn what_is_mounted_above_a_disk_keeps_it_from_being_taken() {
+        let found = reasons(&[
+            ("sys/block/sda/size", "2048\n"),
+            ("sys/block/sda/sda1/partition", "1\n"),
+            ("sys/block/md0/slaves/sda1/x", ""),
+            ("sys/block/md0/md/level", "raid1"),
+            ("sys/block/dm-0/slaves/md0/x", ""),
+            ("sys/block/dm-0/dev", "253:0"),
+            ("proc/self/mountinfo", "1 0 253:0 / /data rw - xfs /dev/mapper/x rw\n"),
+        ]);
+        assert_eq!(
+            found,
+            [
+                "in use: sda1 is held by md0",
+                "in use: md0 is held by dm-0",
+                "in use: dm-0 is mounted at /data"
+            ]
+        );
+    }
+
+    #[test]
+    fn holders_that_hold_each_other_do_not_hang() {
+        let found = reasons(&[
+            ("sys/block/sda/size", "2048\n"),
+            ("sys/block/dm-0/slaves/sda/x", ""),
+            ("sys/block/dm-0/slaves/dm-1/x", ""),
+            ("sys/block/dm-1/slaves/dm-0/x", ""),
+        ]);
+        assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn the_live_medium_is_known_by_its_mount_and_by_its_label() {
+        let disk = [("sys/block/sda/size", "2048\n"), ("sys/block/sda/dev", "8:0\n")];
+        let mount = ("proc/self/mountinfo", "1 0 8:0 / /run/media/iso ro - iso9660 /dev/sda ro\n");
+        assert!(reasons(&[disk[0], disk[1], mount])[0].contains("live system"));
+        let label = ("run/udev/data/b8:0", "E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=my-image\n");
+        assert!(reasons(&[disk[0], disk[1], label]).is_empty());
+        let argument = ("proc/cmdline", "coreos.liveiso=my-image\n");
+        assert!(reasons(&[disk[0], disk[1], label, argument])[0].contains("live system"));
+        let other =
+            ("run/udev/data/b8:0", "E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=fedora-coreos-42\n");
+        assert!(reasons(&[disk[0], disk[1], other])[0].contains("live image"));
+    }
+
+    #[test]
+    fn members_of_foreign_arrays_are_not_taken() {
+        let found = reasons(&[
+            ("sys/block/sda/size", "2048\n"),
+            ("sys/block/sda/sda3/partition", "3\n"),
+            ("sys/block/sda/sda3/dev", "8:3\n"),
+            ("run/udev/data/b8:3", "E:ID_FS_TYPE=zfs_member\nE:ID_FS_LABEL=tank\n"),
+        ]);
+        assert_eq!(found, ["sda3 is a member of an array or pool: zfs_member \"tank\""]);
+    }
+
+    #[test]
+    fn areas_of_an_emmc_are_parts_of_it_and_do_not_count() {
+        let block = super::super::block(&tree(&[
+            ("sys/block/mmcblk0/size", "2048\n"),
+            ("sys/block/mmcblk0boot0/size", "8\n"),
+            ("sys/block/mmcblk0rpmb/size", "8\n"),
+        ]));
+        assert_eq!((block.n_disks, block.physical_bytes), (Some(1), Some(2048 * 512)));
+        assert_eq!(block.disks[0].areas, ["mmcblk0boot0", "mmcblk0rpmb"]);
+        assert!(block.disks[0].eligible);
+        assert_eq!(block.disks[1].part_of.as_deref(), Some("mmcblk0"));
+        assert_eq!(emmc_parent("mmcblk10"), None);
+        assert_eq!(emmc_parent("mmcblk0p1"), None);
+    }
+}

@@ -1,0 +1,99 @@
+//! Fibre Channel host ports: `/sys/class/fc_host` (`drivers/scsi/scsi_transport_fc.c`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ancestors;
+use crate::machine::Machine;
+
+/// One port of a Fibre Channel adapter.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FcHost {
+    /// Kernel name of the SCSI host, e.g. `host0`.
+    pub name: String,
+    /// World-wide name of the port, e.g. `0x1000e0071bce95f2`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_name: Option<String>,
+    /// World-wide name of the adapter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+    /// World-wide name of the fabric; `None` where none was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fabric_name: Option<String>,
+    /// Link speed as the driver writes it, e.g. `16 Gbit`; `None` while there is no link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed: Option<String>,
+    /// Speeds that the port can do, as the driver writes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supported_speeds: Option<String>,
+    /// `Online`, `Linkdown`, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_state: Option<String>,
+    /// E.g. `NPort (fabric via point-to-point)`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_type: Option<String>,
+    /// The driver's own line with model and firmware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub symbolic_name: Option<String>,
+    /// PCI address of the adapter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci_address: Option<String>,
+}
+
+/// Lists the ports.
+pub(super) fn hosts(machine: &Machine) -> Vec<FcHost> {
+    let class = "sys/class/fc_host";
+    machine
+        .list(class)
+        .into_iter()
+        .map(|name| {
+            let text = |attribute: &str| {
+                let text = machine.text(&format!("{class}/{name}/{attribute}"))?.trim().to_owned();
+                let is_known =
+                    !text.is_empty() && !text.to_ascii_lowercase().starts_with("unknown");
+                is_known.then_some(text)
+            };
+            let wwn =
+                |attribute: &str| text(attribute).filter(|wwn| !super::identity::is_blank_id(wwn));
+            FcHost {
+                port_name: wwn("port_name"),
+                node_name: wwn("node_name"),
+                fabric_name: wwn("fabric_name"),
+                speed: text("speed"),
+                supported_speeds: text("supported_speeds"),
+                port_state: text("port_state"),
+                port_type: text("port_type"),
+                symbolic_name: text("symbolic_name"),
+                pci_address: ancestors::pci_address(
+                    &machine.device_path(&format!("{class}/{name}")),
+                ),
+                name,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn what_a_port_does_not_know_is_absent() {
+        let machine = tree(&[
+            ("sys/class/fc_host/host1/port_name", "0x1000e0071bce95f2\n"),
+            ("sys/class/fc_host/host1/fabric_name", "0xffffffffffffffff\n"),
+            ("sys/class/fc_host/host1/node_name", "0x0\n"),
+            ("sys/class/fc_host/host1/speed", "unknown\n"),
+            ("sys/class/fc_host/host1/port_state", "Linkdown\n"),
+        ]);
+        let hosts = hosts(&machine);
+        assert_eq!(hosts[0].port_name.as_deref(), Some("0x1000e0071bce95f2"));
+        assert_eq!(
+            (&hosts[0].fabric_name, &hosts[0].node_name, &hosts[0].speed),
+            (&None, &None, &None)
+        );
+        assert_eq!(hosts[0].port_state.as_deref(), Some("Linkdown"));
+    }
+}

@@ -1,0 +1,287 @@
+//! What tells one disk from all others: vendor, model, serial number, firmware, WWN, EUI-64, NGUID.
+//!
+//! The kernel's own attributes come first, because udev replaces blanks; udev fills what they lack.
+//! An identifier of zeros is none.
+
+use std::collections::BTreeSet;
+
+use crate::machine::{Machine, quote};
+
+use super::mounts::unescape_hex;
+use super::scan::Device;
+use super::vpd;
+
+/// The identity of one disk.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub vendor: Option<String>,
+    pub model: Option<String>,
+    pub serial: Option<String>,
+    pub other_serials: Vec<String>,
+    pub firmware: Option<String>,
+    pub wwn: Option<String>,
+    pub wwid: Option<String>,
+    pub eui64: Option<String>,
+    pub nguid: Option<String>,
+    /// What is wrong with the identifiers, in words.
+    pub issues: Vec<String>,
+}
+
+/// Reads the identity.
+pub(super) fn identity(machine: &Machine, device: &Device, transport: Option<&str>) -> Identity {
+    let at = Place { machine, device };
+    let wwid = at.own(&["wwid", "device/wwid"]);
+    let mut issues = Vec::new();
+    let mut serials = serials(&at, transport, wwid.as_deref());
+    reject_blank(machine, device, "serial number", &mut serials, &mut issues);
+    let mut wwns = wwns(&at, wwid.as_deref());
+    reject_blank(machine, device, "WWN", &mut wwns, &mut issues);
+    let mut distinct = BTreeSet::new();
+    serials.retain(|serial| distinct.insert(squash(serial)));
+    let mut serials = serials.into_iter();
+    // The vendor of a PCI function is not the vendor of a disk.
+    let is_pci =
+        machine.link_name(&format!("{}/device/subsystem", device.path)).as_deref() == Some("pci");
+    let vendor = at.own(&["device/vendor"]).filter(|_| !is_pci);
+    Identity {
+        vendor: vendor.or_else(|| at.udev(&["ID_VENDOR_ENC", "ID_VENDOR"])),
+        model: fuller(
+            at.own(&["device/model", "device/name"]).filter(|_| !is_pci),
+            at.udev(&["ID_MODEL_ENC", "ID_MODEL", "ID_NAME"]),
+        ),
+        serial: serials.next(),
+        other_serials: serials.collect(),
+        firmware: fuller(
+            at.own(&["device/rev", "device/firmware_rev", "device/fwrev"]).filter(|_| !is_pci),
+            at.udev(&["ID_REVISION"]),
+        ),
+        wwn: wwns.into_iter().next(),
+        eui64: at.own(&["eui"]).and_then(|text| id_of_bytes(&text, 8)),
+        nguid: at.own(&["nguid"]).and_then(|text| id_of_bytes(&text, 16)),
+        wwid: wwid.filter(|id| !is_blank_id(id)),
+        issues,
+    }
+}
+
+/// One disk, as source of its attributes.
+struct Place<'a> {
+    machine: &'a Machine,
+    device: &'a Device,
+}
+
+impl Place<'_> {
+    /// The first of the kernel's attributes that has a text.
+    fn own(&self, attributes: &[&str]) -> Option<String> {
+        let read = |attribute: &&str| {
+            let text = self.machine.text(&format!("{}/{attribute}", self.device.path))?;
+            let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+            (!text.is_empty()).then(|| text.to_owned())
+        };
+        attributes.iter().find_map(read)
+    }
+
+    /// The first of udev's properties that is there.
+    fn udev(&self, names: &[&str]) -> Option<String> {
+        let read = |name: &&str| {
+            let value = self.device.udev.property(name)?;
+            let plain = if name.ends_with("_ENC") { unescape_hex(value) } else { value.to_owned() };
+            let plain = plain.trim();
+            (!plain.is_empty()).then(|| plain.to_owned())
+        };
+        names.iter().find_map(read)
+    }
+
+    fn page(&self, page: &str) -> Vec<u8> {
+        self.machine.bytes(&format!("{}/device/{page}", self.device.path)).unwrap_or_default()
+    }
+}
+
+/// Every serial number that some source gives, the best first.
+fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<String> {
+    let is_usb = transport == Some("usb");
+    let of_kernel = [
+        at.own(&["serial", "device/serial", "device/uid"]),
+        vpd::unit_serial(&at.page("vpd_pg80")),
+        if is_usb { usb_serial(at) } else { None },
+        wwid.and_then(ata_serial),
+    ];
+    let names = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL"];
+    let of_udev = names.iter().map(|name| at.udev(&[name]));
+    let mut serials: Vec<String> = of_kernel.into_iter().chain(of_udev).flatten().collect();
+    if serials.is_empty() {
+        serials.extend(at.udev(&["ID_SERIAL"]));
+    }
+    serials
+}
+
+/// The serial number of the USB device that the disk hangs on.
+fn usb_serial(at: &Place) -> Option<String> {
+    let mut path = at.device.path.as_str();
+    while let Some((above, _)) = path.rsplit_once('/') {
+        if at.machine.text(&format!("{above}/idVendor")).is_some() {
+            return at.machine.text(&format!("{above}/serial"));
+        }
+        path = above;
+    }
+    None
+}
+
+/// The serial number in the `wwid` of an ATA disk without WWN: `t10.`, 8 characters of vendor, 40 of
+/// model, 20 of serial number (SAT-4, ATA Information of page 83h).
+fn ata_serial(wwid: &str) -> Option<String> {
+    let serial = wwid.strip_prefix("t10.ATA     ")?.get(40..)?.trim();
+    (!serial.is_empty()).then(|| serial.to_owned())
+}
+
+/// Every WWN that some source gives, the best first.
+fn wwns(at: &Place, wwid: Option<&str>) -> Vec<String> {
+    let page = at.page("vpd_pg83");
+    [
+        wwid.and_then(wwn_of_wwid),
+        vpd::naa(&page),
+        vpd::eui(&page),
+        at.udev(&["ID_WWN_WITH_EXTENSION"]),
+        at.udev(&["ID_WWN"]),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// The world-wide name in a `wwid`, written as udev writes it: `naa.5000…` is `0x5000…`; those of
+/// NVMe stay as they are. The kernel's `t10.…` is no world-wide name.
+fn wwn_of_wwid(wwid: &str) -> Option<String> {
+    if let Some(naa) = wwid.strip_prefix("naa.") {
+        return Some(format!("0x{}", naa.to_ascii_lowercase()));
+    }
+    ["eui.", "nvme.", "uuid."].iter().any(|kind| wwid.starts_with(kind)).then(|| wwid.to_owned())
+}
+
+/// Takes out identifiers that are only zeros or only ones, and says so.
+fn reject_blank(
+    machine: &Machine,
+    device: &Device,
+    what: &str,
+    ids: &mut Vec<String>,
+    issues: &mut Vec<String>,
+) {
+    ids.retain(|id| {
+        let is_blank = is_blank_id(id);
+        if is_blank {
+            issues.push(format!("{what} is {}", quote(id)));
+            machine.problem(&device.path, quote(id), format!("a {what} that is not blank"));
+        }
+        !is_blank
+    });
+    issues.dedup();
+}
+
+/// Whether an identifier is only zeros or only `f`, whatever prefix it has.
+pub(super) fn is_blank_id(id: &str) -> bool {
+    let digits = id.rsplit('.').next().unwrap_or(id);
+    let digits = digits.strip_prefix("0x").unwrap_or(digits);
+    let only = |c: char| digits.chars().all(|d| d.eq_ignore_ascii_case(&c) || "- :".contains(d));
+    only('0') || (digits.len() >= 8 && only('f'))
+}
+
+/// The longer of two forms of one text: the kernel shows 16 characters of an ATA model and 4 of its
+/// firmware, udev shows all of them.
+fn fuller(own: Option<String>, udev: Option<String>) -> Option<String> {
+    match (own, udev) {
+        (Some(own), Some(udev)) => {
+            let (short, long) = (squash(&own), squash(&udev));
+            let is_fuller = !short.is_empty() && long.len() > short.len();
+            let is_same = long.starts_with(&short) || long.ends_with(&short);
+            Some(if is_fuller && is_same { udev } else { own })
+        }
+        (own, udev) => own.or(udev),
+    }
+}
+
+/// Letters and digits alone: what is left when blanks were replaced.
+pub(super) fn squash(text: &str) -> String {
+    text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// An identifier that the kernel writes as bytes with blanks or as a UUID, as plain digits.
+fn id_of_bytes(text: &str, n_bytes: usize) -> Option<String> {
+    let digits: String = text.chars().filter(|c| !" -".contains(*c)).collect();
+    let is_id = digits.len() == 2 * n_bytes && digits.bytes().all(|b| b.is_ascii_hexdigit());
+    (is_id && !is_blank_id(&digits)).then(|| digits.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tree, tree_of_bytes};
+    use crate::udev::UdevEntry;
+
+    fn device(properties: &[(&str, &str)]) -> Device {
+        let properties = properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        Device {
+            name: "sda".to_owned(),
+            path: "sys/block/sda".to_owned(),
+            udev: UdevEntry { properties: properties.collect(), links: Vec::new() },
+            ..Device::default()
+        }
+    }
+
+    #[test]
+    fn the_kernels_attributes_come_before_udev_and_both_serials_are_kept() {
+        let machine = tree_of_bytes(&[
+            ("sys/block/sda/device/vpd_pg80", b"\x00\x80\x00\x04Z1Z0"),
+            ("sys/block/sda/device/wwid", b"naa.5000C500A1B2C3D4\n"),
+            ("sys/block/sda/device/model", b"ST4000NM0023    \n"),
+        ]);
+        let udev = [("ID_SERIAL_SHORT", "5000c500a1b2c3d4"), ("ID_SCSI_SERIAL", "Z1Z0")];
+        let identity = identity(&machine, &device(&udev), Some("sas"));
+        assert_eq!(identity.serial.as_deref(), Some("Z1Z0"));
+        assert_eq!(identity.other_serials, ["5000c500a1b2c3d4"]);
+        assert_eq!(identity.wwn.as_deref(), Some("0x5000c500a1b2c3d4"));
+        assert_eq!(identity.model.as_deref(), Some("ST4000NM0023"));
+    }
+
+    #[test]
+    fn the_full_model_and_firmware_of_an_ata_disk_come_from_udev() {
+        let machine = tree(&[
+            ("sys/block/sda/device/model", "Samsung SSD 860 \n"),
+            ("sys/block/sda/device/rev", "2B6Q\n"),
+        ]);
+        let udev =
+            [("ID_MODEL_ENC", r"Samsung\x20SSD\x20860\x20EVO\x20"), ("ID_REVISION", "RVT02B6Q")];
+        let identity = identity(&machine, &device(&udev), Some("sata"));
+        assert_eq!(identity.model.as_deref(), Some("Samsung SSD 860 EVO"));
+        assert_eq!(identity.firmware.as_deref(), Some("RVT02B6Q"));
+    }
+
+    #[test]
+    fn zero_identifiers_are_absent_and_named() {
+        let machine = tree(&[
+            ("sys/block/sda/wwid", "naa.0000000000000000\n"),
+            ("sys/block/sda/eui", "00 00 00 00 00 00 00 00\n"),
+            ("sys/block/sda/serial", "0000000000\n"),
+        ]);
+        let found = identity(&machine, &device(&[]), None);
+        assert_eq!(
+            (&found.wwn, &found.wwid, &found.eui64, &found.serial),
+            (&None, &None, &None, &None)
+        );
+        assert_eq!(found.issues.len(), 2);
+        assert_eq!(machine.problems().len(), 2);
+    }
+
+    #[test]
+    fn nvme_identifiers_are_plain_digits() {
+        assert_eq!(id_of_bytes("00 25 38 5b 11 b2 c3 d4", 8).as_deref(), Some("0025385b11b2c3d4"));
+        assert_eq!(
+            id_of_bytes("0025385b-11b2-c3d4-0000-000000000001", 16).as_deref(),
+            Some("0025385b11b2c3d40000000000000001")
+        );
+        assert_eq!(id_of_bytes("xyz", 8), None);
+        assert_eq!(
+            ata_serial("t10.ATA     KINGSTON SH103S3240G                    50026B72").as_deref(),
+            Some("50026B72")
+        );
+        assert_eq!(ata_serial("t10.ATA     é"), None);
+    }
+}

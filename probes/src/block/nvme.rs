@@ -1,0 +1,203 @@
+//! NVMe controllers and the paths of their namespaces: `/sys/class/nvme`
+//! (`drivers/nvme/host/sysfs.c`, `multipath.c`).
+//!
+//! With native multipath a namespace has a head `nvme0n1`, which hangs on its subsystem, and a hidden
+//! path `nvme0c3n1` per controller; the first number is the subsystem's, so the controller is found
+//! by the link `device` and not by the name.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ancestors;
+use crate::machine::Machine;
+
+use super::disk::{Disk, DiskPath};
+use super::scan::{Device, Scan};
+
+/// One NVMe controller.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct NvmeController {
+    /// Kernel name, e.g. `nvme0`.
+    pub name: String,
+    /// Model number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Firmware revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// `pcie`, `tcp`, `rdma`, `fc`, `loop`, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
+    /// PCI address, or the address of the target for a transport over a network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// NVMe qualified name of the subsystem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subsystem_nqn: Option<String>,
+    /// Identifier within the subsystem (CNTLID).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller_id: Option<u32>,
+    /// `live`, `connecting`, `dead`, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// NUMA node; `None` where the kernel does not know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+    /// Namespaces that are reached through it, by the names of their disks.
+    pub namespaces: Vec<String>,
+}
+
+/// Lists the controllers.
+pub(super) fn controllers(machine: &Machine) -> Vec<NvmeController> {
+    let names = machine.list("sys/class/nvme");
+    names.into_iter().map(|name| controller(machine, name)).collect()
+}
+
+fn controller(machine: &Machine, name: String) -> NvmeController {
+    let link = format!("sys/class/nvme/{name}");
+    let path = machine.device_path(&link);
+    let text = |attribute: &str| {
+        let text = machine.text(&format!("{path}/{attribute}"))?.trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    };
+    let mut namespaces: Vec<String> = machine
+        .list(&path)
+        .iter()
+        .filter_map(|child| {
+            head_of_path(child).or_else(|| is_namespace(child).then(|| child.clone()))
+        })
+        .collect();
+    namespaces.sort_by(|a, b| crate::natural::compare(a, b));
+    namespaces.dedup();
+    NvmeController {
+        model: text("model"),
+        serial: text("serial"),
+        firmware: text("firmware_rev"),
+        transport: text("transport"),
+        address: text("address").or_else(|| ancestors::pci_address(&path)),
+        subsystem_nqn: text("subsysnqn"),
+        controller_id: machine.number(&format!("{path}/cntlid")),
+        state: text("state"),
+        numa_node: ancestors::numa_node(machine, &path),
+        namespaces,
+        name,
+    }
+}
+
+/// Gives a namespace its paths, and the places of the controllers behind them.
+pub(super) fn join(
+    machine: &Machine,
+    disk: &mut Disk,
+    device: &Device,
+    scan: &Scan,
+    controllers: &[NvmeController],
+) {
+    if !disk.name.starts_with("nvme") {
+        return;
+    }
+    for hidden in &scan.hidden_paths {
+        if head_of_path(&hidden.name).as_deref() == Some(disk.name.as_str()) {
+            disk.paths.push(path(machine, hidden, controllers));
+        }
+    }
+    if disk.paths.is_empty() && device.path.contains("/nvme-subsystem/") {
+        return;
+    }
+    if disk.paths.is_empty() {
+        let own = machine.link_name(&format!("{}/device", device.path));
+        let own = controllers.iter().find(|controller| Some(&controller.name) == own.as_ref());
+        disk.state = own.and_then(|controller| controller.state.clone());
+        return;
+    }
+    let live = disk.paths.iter().find(|path| path.state.as_deref() == Some("live"));
+    disk.state = live.or(disk.paths.first()).and_then(|path| path.state.clone());
+    disk.pci_address = shared(&disk.paths, |path| path.pci_address.clone());
+    disk.numa_node = shared(&disk.paths, |path| path.numa_node);
+}
+
+fn path(machine: &Machine, hidden: &Device, controllers: &[NvmeController]) -> DiskPath {
+    let controller = machine.link_name(&format!("{}/device", hidden.path));
+    let found = controllers.iter().find(|c| Some(&c.name) == controller.as_ref());
+    DiskPath {
+        name: hidden.name.clone(),
+        state: found.and_then(|controller| controller.state.clone()),
+        ana_state: machine.text(&format!("{}/ana_state", hidden.path)),
+        pci_address: ancestors::pci_address(&hidden.path),
+        numa_node: ancestors::numa_node(machine, &hidden.path),
+        controller,
+    }
+}
+
+/// The value that all paths have; `None` where they differ.
+fn shared<T: PartialEq>(paths: &[DiskPath], value: impl Fn(&DiskPath) -> Option<T>) -> Option<T> {
+    let first = value(paths.first()?)?;
+    paths.iter().all(|path| value(path).as_ref() == Some(&first)).then_some(first)
+}
+
+/// The head of the hidden path `name`: `nvme0n1` for `nvme0c3n1`.
+pub(super) fn head_of_path(name: &str) -> Option<String> {
+    let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;
+    let (controller, namespace) = rest.split_once('n')?;
+    [subsystem, controller, namespace]
+        .iter()
+        .all(|part| is_number(part))
+        .then(|| format!("nvme{subsystem}n{namespace}"))
+}
+
+fn is_namespace(name: &str) -> bool {
+    let parts = name.strip_prefix("nvme").and_then(|rest| rest.split_once('n'));
+    parts.is_some_and(|(controller, namespace)| is_number(controller) && is_number(namespace))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn a_namespace_behind_two_controllers_has_two_paths_and_no_single_place() {
+        let machine = tree(&[
+            ("sys/class/nvme/nvme0", "-> ../../devices/pci0000:00/0000:01:00.0/nvme/nvme0"),
+            ("sys/class/nvme/nvme1", "-> ../../devices/pci0000:00/0000:02:00.0/nvme/nvme1"),
+            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/state", "dead\n"),
+            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/model", "  M  \n"),
+            ("sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1/state", "live\n"),
+            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/numa_node", "-1\n"),
+            ("sys/block/nvme0c0n1", "-> ../devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0c0n1"),
+            ("sys/block/nvme0c1n1", "-> ../devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme0c1n1"),
+            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0c0n1/device", "-> ../../nvme0"),
+            ("sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme0c1n1/device", "-> ../../nvme1"),
+            ("sys/block/nvme0n1", "-> ../devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"),
+            ("sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/size", "8\n"),
+        ]);
+        let block = super::super::block(&machine);
+        assert_eq!(block.nvme_controllers[0].namespaces, ["nvme0n1"]);
+        assert_eq!(block.nvme_controllers[1].namespaces, ["nvme0n1"]);
+        assert_eq!(block.nvme_controllers[0].model.as_deref(), Some("M"));
+        assert_eq!(block.nvme_controllers[0].numa_node, None);
+        let disk = &block.disks[0];
+        assert_eq!(disk.paths.len(), 2);
+        assert_eq!(disk.paths[1].controller.as_deref(), Some("nvme1"));
+        assert_eq!(disk.paths[1].pci_address.as_deref(), Some("0000:02:00.0"));
+        assert_eq!(disk.state.as_deref(), Some("live"));
+        assert_eq!(disk.pci_address, None);
+        assert_eq!(block.disks.len(), 1);
+    }
+
+    #[test]
+    fn names_of_heads_paths_and_others_are_told_apart() {
+        assert_eq!(head_of_path("nvme10c2n3").as_deref(), Some("nvme10n3"));
+        for name in ["nvme0n1", "nvme0", "nvmec0n1", "nvme0cn1", "nvme-fabrics"] {
+            assert_eq!(head_of_path(name), None);
+        }
+        assert!(is_namespace("nvme0n1") && !is_namespace("nvme0n1p1") && !is_namespace("ng0n1"));
+    }
+}

@@ -1,0 +1,153 @@
+//! Partitions as the kernel sees them, with names and types from the table on the disk or from udev.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::udev::{self, UdevEntry};
+
+use super::content::Content;
+use super::disk::extent;
+use super::mounts::{Usage, unescape_hex};
+use super::partition_table::Entry;
+use super::scan::{Device, Node};
+use super::signature::Filesystem;
+
+/// One partition.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Partition {
+    /// Kernel name, e.g. `sda1`.
+    pub name: String,
+    /// Major and minor number, e.g. `8:1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_number: Option<String>,
+    /// Number in the table.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// Where it begins, in bytes from the disk's first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_bytes: Option<u64>,
+    /// Size in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Name in a GPT, e.g. `EFI-SYSTEM`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Its own UUID; of a DOS table the disk's signature and the number, e.g. `55fef5a1-01`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// Type as UUID; of a DOS table as number, e.g. `0x83`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub type_uuid: Option<String>,
+    /// What stands on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filesystem: Option<Filesystem>,
+    /// Where it is mounted.
+    pub mounted_at: Vec<String>,
+    /// Whether it is swap in use.
+    pub is_swap: bool,
+    /// Devices that the kernel has made of it, e.g. `dm-0`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<String>,
+}
+
+/// Reads the partitions of a disk, by number.
+pub(super) fn partitions(
+    machine: &Machine,
+    device: &Device,
+    content: Option<&Content>,
+    usage: &Usage,
+) -> Vec<Partition> {
+    let mut partitions: Vec<Partition> = device
+        .partitions
+        .iter()
+        .map(|node| partition(machine, &device.path, node, content, usage))
+        .collect();
+    partitions.sort_by_key(|partition| partition.number);
+    partitions
+}
+
+fn partition(
+    machine: &Machine,
+    disk_path: &str,
+    node: &Node,
+    content: Option<&Content>,
+    usage: &Usage,
+) -> Partition {
+    let path = format!("{disk_path}/{}", node.name);
+    let number = machine.number::<u32>(&format!("{path}/partition"));
+    let (start_bytes, size_bytes) = extent(machine, &path);
+    let udev = node.device_number.as_ref().and_then(|id| udev::entry(machine, &format!("b{id}")));
+    let udev = udev.unwrap_or_default();
+    let table = content.and_then(|content| content.table.as_ref());
+    let entry = table.and_then(|table| {
+        let entry = table.entries.iter().find(|entry| Some(entry.number) == number)?;
+        if start_bytes.is_some_and(|start_bytes| start_bytes != entry.start_bytes) {
+            let found = format!("the kernel's start {}", start_bytes.unwrap_or_default());
+            let expected = format!("{}, where the disk's table has it", entry.start_bytes);
+            machine.problem(&path, found, expected);
+            return None;
+        }
+        Some(entry.clone())
+    });
+    let entry = entry.unwrap_or_else(|| of_udev(&udev));
+    let filesystem = content.and_then(|content| content.partitions.get(&node.name).cloned());
+    Partition {
+        device_number: node.device_number.clone(),
+        number,
+        start_bytes,
+        size_bytes,
+        label: entry.label,
+        uuid: entry.uuid,
+        type_uuid: entry.type_uuid,
+        filesystem: filesystem.or_else(|| Filesystem::of_udev(&udev)),
+        mounted_at: usage.mounts_of(&node.name),
+        is_swap: usage.swaps.contains(&node.name),
+        holders: machine.list(&format!("{path}/holders")),
+        name: node.name.clone(),
+    }
+}
+
+/// The table's entry as udev keeps it (`ID_PART_ENTRY_*`).
+fn of_udev(udev: &UdevEntry) -> Entry {
+    let property = |name: &str| udev.property(name).map(str::to_owned);
+    Entry {
+        label: udev.property("ID_PART_ENTRY_NAME").map(unescape_hex),
+        uuid: property("ID_PART_ENTRY_UUID"),
+        type_uuid: property("ID_PART_ENTRY_TYPE"),
+        ..Entry::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::tree;
+
+    #[test]
+    fn a_partition_without_readable_table_is_described_by_udev() {
+        let machine = tree(&[
+            ("sys/block/sda/size", "2048\n"),
+            ("sys/block/sda/sda1/partition", "1\n"),
+            ("sys/block/sda/sda1/dev", "8:1\n"),
+            ("sys/block/sda/sda1/start", "8\n"),
+            ("sys/block/sda/sda1/size", "16\n"),
+            ("sys/block/sda/sda10/partition", "10\n"),
+            ("sys/block/sda/sda2/partition", "2\n"),
+            (
+                "run/udev/data/b8:1",
+                "E:ID_PART_ENTRY_NAME=EFI\\x20System\nE:ID_PART_ENTRY_TYPE=0xc\nE:ID_FS_TYPE=vfat\n\
+                 E:ID_FS_LABEL_ENC=EFI\\x2fSYS\nE:ID_FS_UUID=092C-1688\n",
+            ),
+        ]);
+        let disks = super::super::block(&machine).disks;
+        let names: Vec<&str> = disks[0].partitions.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(names, ["sda1", "sda2", "sda10"]);
+        let first = &disks[0].partitions[0];
+        assert_eq!((first.start_bytes, first.size_bytes), (Some(4096), Some(8192)));
+        assert_eq!(first.label.as_deref(), Some("EFI System"));
+        let filesystem = first.filesystem.as_ref().unwrap();
+        assert_eq!(filesystem.kind, "vfat");
+        assert_eq!(filesystem.label.as_deref(), Some("EFI/SYS"));
+    }
+}

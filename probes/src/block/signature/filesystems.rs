@@ -1,0 +1,128 @@
+//! File systems and swap. Places and magic numbers are those of each one's own documentation or
+//! kernel header (`fs/*/`, `include/uapi/linux/magic.h`).
+
+use super::Filesystem;
+use crate::block::partition_table::{le16, le32, le64, text, uuid};
+
+/// Features that ext3 does not know (`fs/ext4/ext4.h`): all but filetype, recover, journal device
+/// and meta block groups; all but sparse superblocks, large files and B-tree directories.
+const EXT3_INCOMPATIBLE: u32 = 0x1e;
+const EXT3_READ_ONLY: u32 = 0x7;
+const EXT_HAS_JOURNAL: u32 = 0x4;
+const EXT_IS_JOURNAL: u32 = 0x8;
+
+/// What is told by the first 4 KiB.
+pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
+    let found =
+        xfs(first).or_else(|| squashfs(first)).or_else(|| ext(first)).or_else(|| f2fs(first));
+    let found = found.or_else(|| fat(first)).or_else(|| microsoft(first));
+    found.or_else(|| swap(first, first.get(4086..4096)?))
+}
+
+/// What is told by 4 KiB at 32 KiB: ISO 9660 and JFS.
+pub(super) fn at_32_kib(bytes: &[u8]) -> Option<Filesystem> {
+    if bytes.get(1..6)? == b"CD001" {
+        let created =
+            text(bytes.get(813..829)?).filter(|date| date.bytes().all(|b| b.is_ascii_digit()));
+        let created =
+            created.filter(|date| date.len() == 16 && !date.starts_with("0000")).map(|d| {
+                let cuts = [0, 4, 6, 8, 10, 12, 14, 16];
+                cuts.windows(2).map(|cut| &d[cut[0]..cut[1]]).collect::<Vec<_>>().join("-")
+            });
+        return Some(Filesystem::new("iso9660", text(bytes.get(40..72)?), created));
+    }
+    let is_jfs = bytes.starts_with(b"JFS1");
+    is_jfs.then(|| Filesystem::new("jfs", None, bytes.get(136..152).map(uuid)))
+}
+
+/// What is told by 8 KiB at 60 KiB: Btrfs, GFS2, ReiserFS, swap of machines with pages of 64 KiB.
+pub(super) fn at_60_kib(bytes: &[u8]) -> Option<Filesystem> {
+    let at_64 = bytes.get(4096..)?;
+    if at_64.get(64..72)? == b"_BHRfS_M" {
+        let (label, id) = (text(at_64.get(299..555)?), uuid(at_64.get(32..48)?));
+        return Some(Filesystem::new("btrfs", label, Some(id)));
+    }
+    if at_64.starts_with(&[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1]) {
+        return Some(Filesystem::new("gfs2", None, None));
+    }
+    if at_64.get(52..61)?.starts_with(b"ReIsEr") {
+        return Some(Filesystem::new("reiserfs", None, None));
+    }
+    swap(&[], bytes.get(4086..4096)?)
+}
+
+fn ext(first: &[u8]) -> Option<Filesystem> {
+    let block = first.get(1024..2048).filter(|block| le16(block, 56) == 0xef53)?;
+    let (compatible, incompatible) = (le32(block, 0x5c), le32(block, 0x60));
+    let read_only = le32(block, 0x64);
+    let is_ext4 = incompatible & !EXT3_INCOMPATIBLE != 0 || read_only & !EXT3_READ_ONLY != 0;
+    let kind = match () {
+        () if incompatible & EXT_IS_JOURNAL != 0 => "jbd",
+        () if is_ext4 => "ext4",
+        () if compatible & EXT_HAS_JOURNAL != 0 => "ext3",
+        () => "ext2",
+    };
+    Some(Filesystem::new(kind, text(&block[0x78..0x88]), id(&block[0x68..0x78])))
+}
+
+fn xfs(first: &[u8]) -> Option<Filesystem> {
+    first.starts_with(b"XFSB").then_some(())?;
+    Some(Filesystem::new("xfs", text(first.get(108..120)?), id(first.get(32..48)?)))
+}
+
+fn squashfs(first: &[u8]) -> Option<Filesystem> {
+    let is_known = first.starts_with(b"hsqs") && le16(first, 28) <= 4;
+    is_known.then(|| Filesystem::new("squashfs", None, None))
+}
+
+fn f2fs(first: &[u8]) -> Option<Filesystem> {
+    let block = first.get(1024..).filter(|block| le32(block, 0) == 0xf2f5_2010)?;
+    Some(Filesystem::new("f2fs", None, id(block.get(108..124)?)))
+}
+
+/// FAT of any width: a jump, a likely geometry and the name of the type.
+fn fat(first: &[u8]) -> Option<Filesystem> {
+    let (sector_bytes, n_fats) = (le16(first, 11), *first.get(16)?);
+    let is_likely = matches!(first.first()?, 0xeb | 0xe9)
+        && sector_bytes.is_power_of_two()
+        && (512..=4096).contains(&sector_bytes)
+        && first.get(13)?.is_power_of_two()
+        && matches!(n_fats, 1 | 2);
+    let (serial_at, label_at) = match () {
+        () if !is_likely => return None,
+        () if first.get(82..87)? == b"FAT32" => (67, 71),
+        () if first.get(54..57)? == b"FAT" => (39, 43),
+        () => return None,
+    };
+    let label = text(first.get(label_at..label_at + 11)?).filter(|label| label != "NO NAME");
+    Some(Filesystem::new("vfat", label, volume_serial(first, serial_at)))
+}
+
+fn microsoft(first: &[u8]) -> Option<Filesystem> {
+    match first.get(3..11)? {
+        b"NTFS    " => {
+            let serial = Some(le64(first, 72)).filter(|serial| *serial != 0);
+            Some(Filesystem::new("ntfs", None, serial.map(|serial| format!("{serial:016X}"))))
+        }
+        b"EXFAT   " => Some(Filesystem::new("exfat", None, volume_serial(first, 100))),
+        _ => None,
+    }
+}
+
+fn volume_serial(first: &[u8], at: usize) -> Option<String> {
+    let serial = le32(first, at);
+    (serial != 0).then(|| format!("{:04X}-{:04X}", serial >> 16, serial & 0xffff))
+}
+
+fn swap(first: &[u8], mark: &[u8]) -> Option<Filesystem> {
+    let is_swap = mark == b"SWAPSPACE2" || mark == b"SWAP-SPACE";
+    is_swap.then(|| {
+        let label = first.get(1052..1068).and_then(text);
+        Filesystem::new("swap", label, first.get(1036..1052).and_then(id))
+    })
+}
+
+/// A UUID that is not all zeros.
+fn id(bytes: &[u8]) -> Option<String> {
+    bytes.iter().any(|byte| *byte != 0).then(|| uuid(bytes))
+}

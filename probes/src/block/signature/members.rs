@@ -1,0 +1,119 @@
+//! Parts of arrays, pools and encrypted volumes: LUKS, LVM, md, ZFS, bcache, Ceph, DDF, IMSM.
+
+use super::{Filesystem, Read};
+use crate::block::partition_table::{le16, le32, le64, text, uuid};
+
+/// `MD_SB_MAGIC`, `include/uapi/linux/raid/md_p.h`.
+const MD_MAGIC: u32 = 0xa92b_4efc;
+/// Behind the checksum of a bcache superblock, `drivers/md/bcache/super.c`; a bcachefs has another.
+const BCACHE_MAGIC: [u8; 16] = [
+    0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81,
+];
+const BCACHEFS_MAGIC: [u8; 16] = [
+    0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d, 0xf7, 0xef,
+];
+
+/// What is told by the first 4 KiB.
+pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
+    luks(first).or_else(|| ceph(first)).or_else(|| lvm(first)).or_else(|| md_1(first))
+}
+
+/// What is told by the second 4 KiB.
+pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
+    let magic = second.get(24..40)?;
+    let id = || Some(uuid(&second[40..56]));
+    match magic {
+        _ if magic == BCACHE_MAGIC => Some(Filesystem::new("bcache", None, id())),
+        _ if magic == BCACHEFS_MAGIC => Some(Filesystem::new("bcachefs", None, id())),
+        _ => md_1(second),
+    }
+}
+
+/// What is told by the last 128 KiB: md 0.90 and 1.0, DDF, IMSM.
+pub(super) fn at_end(size_bytes: u64, read: &mut Read<'_>) -> Option<Filesystem> {
+    let n_tail = 12 << 10;
+    let tail_at = (size_bytes & !4095).checked_sub(n_tail)?;
+    let n_bytes = usize::try_from(size_bytes - tail_at).ok()?;
+    let tail = read(tail_at, n_bytes)?;
+    let from_end = |n: usize| tail.get(tail.len().checked_sub(n)?..);
+    // `super_1_load`, `drivers/md/md.c`: at least 8 KiB before the end, at a multiple of 4 KiB.
+    let at = ((size_bytes / 512).checked_sub(16)? & !7) * 512;
+    let md_10 = usize::try_from(at.checked_sub(tail_at)?).ok().and_then(|at| tail.get(at..));
+    if let Some(found) = md_10.and_then(|bytes| md_1(bytes)) {
+        return Some(found);
+    }
+    if from_end(512)?.starts_with(&[0xde, 0x11, 0xde, 0x11]) {
+        return Some(Filesystem::new("ddf_raid_member", None, None));
+    }
+    if from_end(1024)?.starts_with(b"Intel Raid ISM Cfg Sig. ") {
+        return Some(Filesystem::new("isw_raid_member", None, None));
+    }
+    let old_at = (size_bytes & !0xffff).checked_sub(0x1_0000)?;
+    md_0(&read(old_at, 4096)?)
+}
+
+/// A pool's label is an XDR-encoded list of pairs that begins with `version` (ZFS On-Disk
+/// Specification, §1.3).
+pub(super) fn zfs(label: &[u8]) -> Option<Filesystem> {
+    let is_xdr = label.get(..4)? == [1, 1, 0, 0] || label.get(..4)? == [1, 0, 0, 0];
+    let is_label = is_xdr && label.get(20..31)? == b"\x00\x00\x00\x07version";
+    is_label.then(|| Filesystem::new("zfs_member", pool_name(label), None))
+}
+
+/// The string of the pair `name`: its length, padded to four bytes, stands behind the type and count.
+fn pool_name(label: &[u8]) -> Option<String> {
+    let key = b"\x00\x00\x00\x04name\x00\x00\x00\x09\x00\x00\x00\x01";
+    let at = label.windows(key.len()).position(|window| window == key)? + key.len();
+    let n_bytes = u32::from_be_bytes(label.get(at..at + 4)?.try_into().ok()?);
+    text(label.get(at + 4..)?.get(..usize::try_from(n_bytes).ok()?)?)
+}
+
+fn luks(first: &[u8]) -> Option<Filesystem> {
+    let header = first.strip_prefix(b"LUKS\xba\xbe")?;
+    let version = header.get(1)?;
+    let label = if *version == 2 { text(first.get(24..72)?) } else { None };
+    Some(Filesystem::new("crypto_LUKS", label, text(first.get(168..208)?)))
+}
+
+fn ceph(first: &[u8]) -> Option<Filesystem> {
+    let rest = first.strip_prefix(b"bluestore block device\n")?;
+    Some(Filesystem::new("ceph_bluestore", None, text(rest.get(..36)?)))
+}
+
+/// A physical volume's label stands in one of the first four sectors.
+fn lvm(first: &[u8]) -> Option<Filesystem> {
+    let sectors = first.chunks_exact(512).take(4);
+    let label = sectors
+        .into_iter()
+        .find(|sector| sector.starts_with(b"LABELONE") && &sector[24..32] == b"LVM2 001")?;
+    let header = label.get(usize::try_from(le32(label, 20)).ok()?..).unwrap_or_default();
+    let id = header.get(..32).filter(|id| id.iter().all(u8::is_ascii_alphanumeric)).and_then(text);
+    let id = id.map(|id| {
+        let cuts = [0, 6, 10, 14, 18, 22, 26, 32];
+        cuts.windows(2).map(|cut| &id[cut[0]..cut[1]]).collect::<Vec<_>>().join("-")
+    });
+    Some(Filesystem::new("LVM2_member", None, id))
+}
+
+/// A superblock of version 1: 1.1 at the start, 1.2 at 4 KiB, 1.0 at the end.
+fn md_1(bytes: &[u8]) -> Option<Filesystem> {
+    let is_md = bytes.len() >= 64 && le32(bytes, 0) == MD_MAGIC && le32(bytes, 4) == 1;
+    let id = || Some(uuid(&bytes[16..32]));
+    is_md.then(|| Filesystem::new("linux_raid_member", text(&bytes[32..64]), id()))
+}
+
+/// A superblock of version 0.90, in the byte order of the machine that made it.
+fn md_0(bytes: &[u8]) -> Option<Filesystem> {
+    let words = bytes.get(..64)?;
+    let is_big = words.starts_with(&MD_MAGIC.to_be_bytes());
+    if !is_big && le32(words, 0) != MD_MAGIC {
+        return None;
+    }
+    let id: Vec<u8> = [20, 52, 56, 60]
+        .into_iter()
+        .map(|at| le32(words, at))
+        .flat_map(|word| if is_big { word.to_le_bytes() } else { word.to_be_bytes() })
+        .collect();
+    let is_known = le64(words, 0) != 0 && le16(words, 0) != 0;
+    is_known.then(|| Filesystem::new("linux_raid_member", None, Some(uuid(&id))))
+}

@@ -1,0 +1,199 @@
+//! What stands on a disk or partition, by the signatures that file systems, swap and members of
+//! arrays leave at fixed places. Kinds are named as udev names them (`ID_FS_TYPE`).
+//!
+//! A volume that is encrypted is read no further than its first 4 KiB: key slots may follow.
+
+mod filesystems;
+mod members;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::udev::UdevEntry;
+
+use super::mounts::unescape_hex;
+
+/// A file system, swap area, encrypted volume or member of an array.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Filesystem {
+    /// E.g. `ext4`, `xfs`, `vfat`, `swap`, `LVM2_member`, `linux_raid_member`, `crypto_LUKS`.
+    pub kind: String,
+    /// Its label, or the array's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Its UUID in the form that it is usually written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+}
+
+impl Filesystem {
+    /// One of the kind `kind`.
+    fn new(kind: &str, label: Option<String>, uuid: Option<String>) -> Filesystem {
+        Filesystem { kind: kind.to_owned(), label, uuid }
+    }
+
+    /// What udev's `blkid` found.
+    pub(super) fn of_udev(udev: &UdevEntry) -> Option<Filesystem> {
+        let decoded = |encoded: &str, plain: &str| {
+            let encoded = udev.property(encoded).map(unescape_hex);
+            encoded.or_else(|| udev.property(plain).map(str::to_owned))
+        };
+        Some(Filesystem {
+            kind: udev.property("ID_FS_TYPE")?.to_owned(),
+            label: decoded("ID_FS_LABEL_ENC", "ID_FS_LABEL"),
+            uuid: decoded("ID_FS_UUID_ENC", "ID_FS_UUID"),
+        })
+    }
+
+    /// Whether this is one of several parts that other disks or another system may need.
+    pub(super) fn is_member(&self) -> bool {
+        let kind = self.kind.as_str();
+        kind.ends_with("_member")
+            || ["bcache", "ceph_bluestore", "drbd", "bcachefs"].contains(&kind)
+    }
+}
+
+/// Reads bytes at an offset from the start of the volume; `None` where they cannot be read.
+pub(super) type Read<'a> = dyn FnMut(u64, usize) -> Option<Vec<u8>> + 'a;
+
+/// Looks for a signature. `first` are the volume's first 4 KiB; without the size its end is not
+/// looked at.
+pub(super) fn detect(
+    first: &[u8],
+    size_bytes: Option<u64>,
+    read: &mut Read<'_>,
+) -> Option<Filesystem> {
+    if let Some(found) = members::in_first(first) {
+        return Some(found);
+    }
+    let mut read = |offset_bytes: u64, n_bytes: usize| {
+        let end = offset_bytes.checked_add(n_bytes as u64)?;
+        if size_bytes.is_some_and(|size_bytes| end > size_bytes) {
+            return None;
+        }
+        read(offset_bytes, n_bytes)
+    };
+    let second = read(4096, 4096).unwrap_or_default();
+    members::in_second(&second)
+        .or_else(|| members::at_end(size_bytes?, &mut read))
+        .or_else(|| filesystems::in_first(first))
+        .or_else(|| members::zfs(&read(16 << 10, 4096)?))
+        .or_else(|| filesystems::at_32_kib(&read(32 << 10, 4096)?))
+        .or_else(|| filesystems::at_60_kib(&read(60 << 10, 8192)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Looks at a volume of 1 MiB with the given bytes at the given places.
+    fn of(pieces: &[(usize, &[u8])]) -> Option<Filesystem> {
+        let mut volume = vec![0; 1 << 20];
+        for (at, bytes) in pieces {
+            volume[*at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        let mut read = |at: u64, n: usize| {
+            volume.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec)
+        };
+        detect(&volume[..4096], Some(volume.len() as u64), &mut read)
+    }
+
+    fn kind(pieces: &[(usize, &[u8])]) -> String {
+        of(pieces).map(|found| found.kind).unwrap_or_default()
+    }
+
+    const MD: &[u8] = &0xa92b_4efc_u32.to_le_bytes();
+
+    #[test]
+    fn file_systems_are_told_by_their_magic() {
+        let ext = (1024 + 56, &[0x53, 0xef][..]);
+        assert_eq!(kind(&[ext]), "ext2");
+        assert_eq!(kind(&[ext, (1024 + 0x5c, &[4])]), "ext3");
+        assert_eq!(kind(&[ext, (1024 + 0x5c, &[4]), (1024 + 0x60, &[0x42])]), "ext4");
+        assert_eq!(kind(&[(0, b"XFSB")]), "xfs");
+        assert_eq!(kind(&[(65536 + 64, b"_BHRfS_M")]), "btrfs");
+        assert_eq!(kind(&[(4086, b"SWAPSPACE2")]), "swap");
+        assert_eq!(kind(&[(65526, b"SWAPSPACE2")]), "swap");
+        assert_eq!(kind(&[(32769, b"CD001")]), "iso9660");
+        assert_eq!(kind(&[(0, b"hsqs"), (28, &[4])]), "squashfs");
+        assert_eq!(kind(&[(3, b"NTFS    ")]), "ntfs");
+        assert_eq!(kind(&[(3, b"EXFAT   ")]), "exfat");
+        assert_eq!(kind(&[]), "");
+    }
+
+    #[test]
+    fn labels_and_uuids_are_written_as_usual() {
+        let ext4 = of(&[
+            (1024 + 56, &[0x53, 0xef]),
+            (1024 + 0x60, &[0x40]),
+            (1024 + 0x68, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]),
+            (1024 + 0x78, b"boot"),
+        ]);
+        let ext4 = ext4.unwrap();
+        assert_eq!(ext4.label.as_deref(), Some("boot"));
+        assert_eq!(ext4.uuid.as_deref(), Some("01020304-0506-0708-090a-0b0c0d0e0f10"));
+        let fat = of(&[
+            (0, &[0xeb, 0x58, 0x90]),
+            (11, &[0, 2, 1, 32, 0, 2]),
+            (67, &[0x88, 0x16, 0x2c, 0x09]),
+            (71, b"EFI-SYSTEM FAT32   "),
+            (510, &[0x55, 0xaa]),
+        ]);
+        let fat = fat.unwrap();
+        assert_eq!((fat.kind.as_str(), fat.label.as_deref()), ("vfat", Some("EFI-SYSTEM")));
+        assert_eq!(fat.uuid.as_deref(), Some("092C-1688"));
+    }
+
+    #[test]
+    fn members_of_arrays_are_told_at_every_place_where_they_hide() {
+        assert_eq!(kind(&[(512, b"LABELONE"), (536, b"LVM2 001")]), "LVM2_member");
+        assert_eq!(kind(&[(0, MD), (4, &[1])]), "linux_raid_member");
+        assert_eq!(kind(&[(4096, MD), (4100, &[1])]), "linux_raid_member");
+        assert_eq!(kind(&[((1 << 20) - 8192, MD), ((1 << 20) - 8188, &[1])]), "linux_raid_member");
+        let old = (1 << 20) - (64 << 10);
+        assert_eq!(kind(&[(old, MD), (old + 8, &[90])]), "linux_raid_member");
+        assert_eq!(kind(&[((1 << 20) - 512, &[0xde, 0x11, 0xde, 0x11])]), "ddf_raid_member");
+        assert_eq!(kind(&[((1 << 20) - 1024, b"Intel Raid ISM Cfg Sig. 1.3")]), "isw_raid_member");
+        assert_eq!(kind(&[(0, b"bluestore block device\n")]), "ceph_bluestore");
+        let magic = [
+            0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba,
+            0x6d, 0x81,
+        ];
+        assert_eq!(kind(&[(4096 + 24, &magic)]), "bcache");
+        let zfs = b"\x01\x01\0\0\0\0\0\0\0\0\0\x01\0\0\0\x24\0\0\0\x20\0\0\0\x07version\0";
+        assert_eq!(kind(&[(16384, zfs)]), "zfs_member");
+    }
+
+    #[test]
+    fn an_array_member_is_not_taken_for_the_file_system_inside_it() {
+        assert_eq!(
+            kind(&[((1 << 20) - 8192, MD), ((1 << 20) - 8188, &[1]), (0, b"XFSB")]),
+            "linux_raid_member"
+        );
+    }
+
+    #[test]
+    fn nothing_behind_the_head_of_an_encrypted_volume_is_read() {
+        let mut first = vec![0; 4096];
+        first[..8].copy_from_slice(b"LUKS\xba\xbe\x00\x02");
+        first[24..28].copy_from_slice(b"data");
+        first[168..172].copy_from_slice(b"abcd");
+        let mut n_reads = 0;
+        let found = detect(&first, Some(1 << 30), &mut |_, _| {
+            n_reads += 1;
+            None
+        });
+        let found = found.unwrap();
+        assert_eq!((found.kind.as_str(), n_reads), ("crypto_LUKS", 0));
+        assert_eq!((found.label.as_deref(), found.uuid.as_deref()), (Some("data"), Some("abcd")));
+    }
+
+    #[test]
+    fn a_tiny_or_unreadable_volume_has_no_signature_and_does_no_harm() {
+        for n_bytes in [0, 1, 600, 4096] {
+            assert_eq!(detect(&vec![0xff; n_bytes], Some(n_bytes as u64), &mut |_, _| None), None);
+            assert_eq!(detect(&vec![0; n_bytes], None, &mut |_, n| Some(vec![0xa9; n / 2])), None);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! How a disk is attached: the devices above it, the class of its SCSI host, or udev's `ID_BUS`.
+
+use crate::machine::Machine;
+
+use super::scan::Device;
+
+/// The transport of the disk, e.g. `sata`, `sas`, `nvme`; `None` where nothing says it.
+pub(super) fn transport(machine: &Machine, device: &Device) -> Option<String> {
+    let known = by_name(&device.name).or_else(|| by_path(&device.path));
+    let known = known.or_else(|| by_host(machine, &device.path));
+    match known {
+        Some("ata") => return Some(ata(machine, device).to_owned()),
+        Some(transport) => return Some(transport.to_owned()),
+        None => {}
+    }
+    match device.udev.property("ID_BUS") {
+        Some("ata") => Some(ata(machine, device)),
+        Some(bus @ ("usb" | "scsi" | "nvme" | "mmc")) => Some(bus),
+        _ => hctl(&device.path).map(|_| "scsi"),
+    }
+    .map(str::to_owned)
+}
+
+/// The Host:Channel:Target:LUN of the SCSI disk at `path`, e.g. `0:0:0:0`.
+pub(super) fn hctl(path: &str) -> Option<&str> {
+    path.rsplit('/').find(|part| {
+        part.split(':').count() == 4
+            && part.split(':').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+fn by_name(name: &str) -> Option<&'static str> {
+    let drivers = [
+        ("nvme", "nvme"),
+        ("mmcblk", "mmc"),
+        ("vd", "virtio"),
+        ("xvd", "xen"),
+        ("pmem", "nvdimm"),
+        ("dasd", "ccw"),
+        ("fd", "floppy"),
+        ("hd", "ata"),
+    ];
+    drivers.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, transport)| *transport)
+}
+
+/// Tells SATA from parallel ATA: by udev, or by the driver of the host.
+fn ata(machine: &Machine, device: &Device) -> &'static str {
+    if device.udev.property("ID_ATA_SATA").is_some() {
+        return "sata";
+    }
+    let driver = hctl(&device.path)
+        .and_then(|hctl| hctl.split(':').next())
+        .and_then(|host| machine.text(&format!("sys/class/scsi_host/host{host}/proc_name")));
+    match driver.as_deref() {
+        Some(driver) if !driver.starts_with("ahci") && !driver.starts_with("sata_") => "ata",
+        _ => "sata",
+    }
+}
+
+/// The nearest device above that is an end of a transport. A USB bridge hides a SATA disk, so
+/// what is nearest to the machine counts less than what the kernel talks to.
+fn by_path(path: &str) -> Option<&'static str> {
+    let numbered = |part: &str, prefix: &str| {
+        part.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    path.rsplit('/').find_map(|part| match part {
+        _ if numbered(part, "end_device-") => Some("sas"),
+        _ if numbered(part, "rport-") => Some("fc"),
+        _ if numbered(part, "session") => Some("iscsi"),
+        _ if numbered(part, "usb") => Some("usb"),
+        _ if numbered(part, "ata") => Some("ata"),
+        _ if numbered(part, "fw") => Some("sbp"),
+        _ => None,
+    })
+}
+
+/// The class of the SCSI host, or the driver that made it (`/sys/class/scsi_host/hostN/proc_name`).
+fn by_host(machine: &Machine, path: &str) -> Option<&'static str> {
+    let host = format!("host{}", hctl(path)?.split(':').next()?);
+    let classes = [
+        ("fc_host", "fc"),
+        ("iscsi_host", "iscsi"),
+        ("sas_host", "sas"),
+        ("srp_host", "srp"),
+        ("spi_host", "spi"),
+    ];
+    let by_class =
+        classes.iter().find(|(class, _)| machine.is_dir(&format!("sys/class/{class}/{host}")));
+    if let Some((_, transport)) = by_class {
+        return Some(transport);
+    }
+    match machine.text(&format!("sys/class/scsi_host/{host}/proc_name"))?.as_str() {
+        "virtio_scsi" => Some("virtio"),
+        "usb-storage" | "uas" => Some("usb"),
+        "iscsi_tcp" => Some("iscsi"),
+        name if name.starts_with("ufshcd") => Some("ufs"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    fn of(name: &str, path: &str, files: &[(&str, &str)]) -> Option<String> {
+        let device = Device { name: name.into(), path: path.into(), ..Device::default() };
+        transport(&tree(files), &device)
+    }
+
+    #[test]
+    fn the_devices_above_a_disk_say_how_it_is_attached() {
+        let sas = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
+        let usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0/block/sda";
+        let sata = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sdb";
+        let raid = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:2:0/0:2:0:0/block/sda";
+        let files = [("sys/class/block/x", "")];
+        assert_eq!(of("sda", sas, &files).as_deref(), Some("sas"));
+        assert_eq!(of("sda", usb, &files).as_deref(), Some("usb"));
+        assert_eq!(of("sdb", sata, &files).as_deref(), Some("sata"));
+        assert_eq!(of("sda", raid, &files).as_deref(), Some("scsi"));
+        let fc = [("sys/class/fc_host/host0/port_name", "0x1")];
+        assert_eq!(of("sda", raid, &fc).as_deref(), Some("fc"));
+        let ide = [("sys/class/scsi_host/host4/proc_name", "ata_piix")];
+        assert_eq!(of("sdb", sata, &ide).as_deref(), Some("ata"));
+        assert_eq!(of("foo", "sys/block/foo", &files), None);
+        assert_eq!(hctl(raid), Some("0:2:0:0"));
+    }
+}

@@ -1,0 +1,163 @@
+//! Devices that the kernel makes of others or of memory: device-mapper, md, loop, zram, bcache, …
+//! (`/sys/block/*/{dm,md,loop,bcache,slaves}`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+use super::mounts::Usage;
+use super::scan::{Device, Scan};
+use super::signature::Filesystem;
+
+/// One such device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct VirtualDevice {
+    /// Kernel name, e.g. `dm-0`.
+    pub name: String,
+    /// Path of the device, e.g. `/dev/dm-0`.
+    pub device: String,
+    /// `lvm`, `crypt`, `mpath`, `part` (of a multipath device), `dm` (another mapping), the level of
+    /// an array such as `raid1`, `loop`, `zram`, `ram`, `nbd`, `rbd`, `bcache`, …
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Size in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Name that device-mapper gives it, e.g. `mpatha` or `vg-root`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mapper_name: Option<String>,
+    /// UUID that device-mapper or md knows it by; for multipath it ends in the WWID of the LUN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// World-wide name of the LUN behind a multipath device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wwn: Option<String>,
+    /// State of an array, e.g. `clean`, or `suspended` for a mapping that is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// The devices that it is made of.
+    pub members: Vec<String>,
+    /// The file behind a loop device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backing_file: Option<String>,
+    /// What stands on it, as far as udev knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filesystem: Option<Filesystem>,
+    /// Names of its partitions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub partitions: Vec<String>,
+    /// Where it or a partition of it is mounted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mounted_at: Vec<String>,
+    /// Whether it or a partition of it is swap in use.
+    pub is_swap: bool,
+}
+
+/// Lists the devices.
+pub(super) fn read(machine: &Machine, scan: &Scan, usage: &Usage) -> Vec<VirtualDevice> {
+    scan.virtuals.iter().map(|device| virtual_device(machine, device, usage)).collect()
+}
+
+fn virtual_device(machine: &Machine, device: &Device, usage: &Usage) -> VirtualDevice {
+    let path = &device.path;
+    let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
+    let uuid = text("dm/uuid").or_else(|| text("md/uuid"));
+    let partitions: Vec<String> = device.partitions.iter().map(|node| node.name.clone()).collect();
+    let names: Vec<&String> = partitions.iter().chain([&device.name]).collect();
+    let mounted_at = names.iter().flat_map(|name| usage.mounts_of(name)).collect();
+    let is_swap = names.iter().any(|name| usage.swaps.contains(*name));
+    let is_suspended = machine.flag(&format!("{path}/dm/suspended")) == Some(true);
+    VirtualDevice {
+        device: format!("/dev/{}", device.node()),
+        kind: kind(machine, device, uuid.as_deref()),
+        size_bytes: device.size_bytes,
+        mapper_name: text("dm/name"),
+        wwn: device.udev.property("DM_WWN").map(str::to_owned),
+        state: text("md/array_state").or_else(|| is_suspended.then(|| "suspended".to_owned())),
+        members: members(machine, device),
+        backing_file: text("loop/backing_file"),
+        filesystem: Filesystem::of_udev(&device.udev),
+        mounted_at,
+        is_swap,
+        partitions,
+        uuid,
+        name: device.name.clone(),
+    }
+}
+
+/// The members: the links in `slaves`, or, where a tree has none, the array's own list
+/// (`md/dev-sda1`).
+fn members(machine: &Machine, device: &Device) -> Vec<String> {
+    let slaves = machine.list(&format!("{}/slaves", device.path));
+    if !slaves.is_empty() {
+        return slaves;
+    }
+    let list = machine.list(&format!("{}/md", device.path));
+    list.iter().filter_map(|name| name.strip_prefix("dev-")).map(str::to_owned).collect()
+}
+
+fn kind(machine: &Machine, device: &Device, uuid: Option<&str>) -> Option<String> {
+    let name = device.name.as_str();
+    if name.starts_with("dm-") {
+        return Some(mapping_kind(uuid.unwrap_or_default()));
+    }
+    let level = machine.text(&format!("{}/md/level", device.path));
+    if level.is_some() || name.starts_with("md") {
+        return Some(level.unwrap_or_else(|| "md".to_owned()));
+    }
+    let end = name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len());
+    (end > 0).then(|| name[..end].to_owned())
+}
+
+/// The part of a mapping's UUID before the first `-` says who made it: `LVM-…`, `CRYPT-LUKS2-…`,
+/// `mpath-…`, `part1-mpath-…`.
+fn mapping_kind(uuid: &str) -> String {
+    let maker = uuid.split('-').next().unwrap_or_default().to_ascii_lowercase();
+    let is_part = maker.strip_prefix("part").is_some_and(|rest| rest.parse::<u32>().is_ok());
+    match maker.as_str() {
+        _ if is_part => "part".to_owned(),
+        "lvm" | "crypt" | "mpath" | "dmraid" | "stratis" | "vdo" => maker,
+        _ => "dm".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn mappings_arrays_and_loops_have_kind_and_members() {
+        let machine = tree(&[
+            ("sys/block/dm-0/dm/uuid", "mpath-36001405aabbccdd1\n"),
+            ("sys/block/dm-0/dm/name", "mpatha\n"),
+            ("sys/block/dm-0/slaves/sda/x", ""),
+            ("sys/block/dm-0/slaves/sdb/x", ""),
+            ("sys/block/dm-1/dm/uuid", "part2-mpath-36001405aabbccdd1\n"),
+            ("sys/block/md0/md/level", "raid1\n"),
+            ("sys/block/md0/md/array_state", "clean\n"),
+            ("sys/block/md0/md/dev-sdc1/x", ""),
+            ("sys/block/loop0/loop/backing_file", "/a.img\n"),
+            ("sys/block/zram0/size", "8\n"),
+            ("sys/block/ram0/size", "0\n"),
+        ]);
+        let devices = super::super::block(&machine).r#virtual;
+        let kinds: Vec<(&str, Option<&str>)> =
+            devices.iter().map(|d| (d.name.as_str(), d.kind.as_deref())).collect();
+        assert_eq!(
+            kinds,
+            [
+                ("dm-0", Some("mpath")),
+                ("dm-1", Some("part")),
+                ("loop0", Some("loop")),
+                ("md0", Some("raid1")),
+                ("zram0", Some("zram"))
+            ]
+        );
+        assert_eq!(devices[0].members, ["sda", "sdb"]);
+        assert_eq!(devices[3].members, ["sdc1"]);
+        assert_eq!(mapping_kind(""), "dm");
+    }
+}

@@ -1,0 +1,55 @@
+//! Media that a management controller shows to the machine as USB disks: names as data.
+
+/// Vendor and model as the drive says them, lower-case; a drive is one of these if its vendor begins
+/// with the first and its model with the second.
+const NAMES: [(&str, &str); 16] = [
+    ("ami", "virtual"),
+    ("american", "virtual"),
+    ("idrac", ""),
+    ("dell", "virtual"),
+    ("dell", "idrac"),
+    ("linux", "virtual"),
+    ("linux", "file-stor"),
+    ("linux", "scsi emulation"),
+    ("ilo", ""),
+    ("hp", "ilo"),
+    ("hpe", "ilo"),
+    ("ibm", "imm"),
+    ("lenovo", "xcc"),
+    ("openbmc", "virtual"),
+    ("cisco", "vkvm"),
+    ("", "lcdrive"),
+];
+
+/// Words that only such drives carry in their model.
+const WORDS: [&str; 5] =
+    ["virtual floppy", "virtual cd", "virtual media", "virtual hdisk", "oemdrv"];
+
+/// Whether a disk is such a medium, by its transport, vendor and model.
+pub(super) fn is_virtual_media(
+    transport: Option<&str>,
+    vendor: Option<&str>,
+    model: Option<&str>,
+) -> bool {
+    let plain = |text: Option<&str>| text.unwrap_or_default().trim().to_ascii_lowercase();
+    let (vendor, model) = (plain(vendor), plain(model));
+    let is_named = |(v, m): &(&str, &str)| vendor.starts_with(v) && model.starts_with(m);
+    transport == Some("usb")
+        && (NAMES.iter().any(is_named) || WORDS.iter().any(|word| model.contains(word)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_of_management_controllers_are_told_from_usb_sticks() {
+        let is = |vendor, model| is_virtual_media(Some("usb"), Some(vendor), Some(model));
+        assert!(is("AMI", "Virtual Floppy0"));
+        assert!(is("iDRAC", "LCDRIVE"));
+        assert!(is("HP iLO", "Virtual DVD-ROM") || is("iLO", "Virtual DVD-ROM"));
+        assert!(!is("SanDisk", "Ultra USB 3.0"));
+        assert!(!is("QEMU", "QEMU HARDDISK"));
+        assert!(!is_virtual_media(Some("sas"), Some("Dell"), Some("Virtual Disk")));
+    }
+}

@@ -1,0 +1,98 @@
+//! SCSI vital product data: pages 80h (unit serial number) and 83h (device identification), as the
+//! kernel keeps them in `device/vpd_pg80` and `device/vpd_pg83` (SPC-5 §7.7; bytes 2 and 3 of a page
+//! are its length).
+
+use crate::machine::escape_non_utf8;
+
+/// The serial number of page 80h, without blanks and NULs around it.
+pub(super) fn unit_serial(page: &[u8]) -> Option<String> {
+    text(body(page, 0x80)?)
+}
+
+/// The NAA identifier of the logical unit in page 83h, e.g. `0x5000c500a1b2c3d4`.
+pub(super) fn naa(page: &[u8]) -> Option<String> {
+    let is_naa = |d: &Descriptor| d.kind == 3 && matches!(d.bytes.len(), 8 | 16);
+    descriptors(page).find(|d| d.is_of_unit && is_naa(d)).map(|d| format!("0x{}", hex(d.bytes)))
+}
+
+/// The EUI-64 of the logical unit in page 83h, e.g. `0x002538e00000001a`.
+pub(super) fn eui(page: &[u8]) -> Option<String> {
+    let is_eui = |d: &Descriptor| d.kind == 2 && matches!(d.bytes.len(), 8 | 12 | 16);
+    descriptors(page).find(|d| d.is_of_unit && is_eui(d)).map(|d| format!("eui.{}", hex(d.bytes)))
+}
+
+/// One identification descriptor.
+struct Descriptor<'a> {
+    /// Designator type: 1 T10, 2 EUI-64, 3 NAA, 8 SCSI name.
+    kind: u8,
+    /// Whether it names the logical unit and not a port or the target.
+    is_of_unit: bool,
+    bytes: &'a [u8],
+}
+
+fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor<'_>> {
+    let mut rest = body(page, 0x83).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let [_, kind, _, n_bytes, ..] = *rest else { return None };
+        let bytes = rest.get(4..4 + usize::from(n_bytes))?;
+        rest = &rest[4 + bytes.len()..];
+        Some(Descriptor { kind: kind & 0x0f, is_of_unit: kind & 0x30 == 0, bytes })
+    })
+}
+
+/// What follows the header of the page `code`, cut to the length that the header gives.
+fn body(page: &[u8], code: u8) -> Option<&[u8]> {
+    let (header, rest) = page.split_at_checked(4)?;
+    if header[1] != code {
+        return None;
+    }
+    let n_bytes = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    Some(&rest[..n_bytes.min(rest.len())])
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    let text = escape_non_utf8(bytes);
+    let text = text.trim_matches(|c: char| c == '\0' || c.is_ascii_whitespace());
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Lower-case hexadecimal digits of `bytes`.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_serial_number_is_read_without_its_padding() {
+        assert_eq!(unit_serial(b"\x00\x80\x00\x08  Z1Z0  ").as_deref(), Some("Z1Z0"));
+        assert_eq!(unit_serial(b"\x00\x80\x00\x04\x00\x00\x00\x00"), None);
+        assert_eq!(unit_serial(b"\x00\x80\xff\xffab").as_deref(), Some("ab"));
+    }
+
+    #[test]
+    fn the_naa_of_the_unit_is_taken_and_not_that_of_its_port() {
+        let mut page = vec![0, 0x83, 0, 30];
+        page.extend(b"\x02\x00\x00\x02AB");
+        page.extend([0x61, 0x93, 0, 8, 1, 1, 1, 1, 1, 1, 1, 1]);
+        page.extend([0x01, 0x03, 0, 8, 0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, 0xd4]);
+        assert_eq!(naa(&page).as_deref(), Some("0x5000c500a1b2c3d4"));
+        assert_eq!(eui(&page), None);
+    }
+
+    #[test]
+    fn truncated_or_foreign_pages_give_nothing() {
+        for page in [
+            &b""[..],
+            b"\x00",
+            b"\x00\x83\x00",
+            b"\x00\x83\x00\x08\x01\x03\x00\x08\x50",
+            b"\x00\x80\x00\x01",
+        ] {
+            assert_eq!(naa(page), None);
+            assert_eq!(unit_serial(page), None);
+        }
+    }
+}

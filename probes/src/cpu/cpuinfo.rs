@@ -1,0 +1,129 @@
+//! `/proc/cpuinfo` of every architecture (`arch/*/kernel/…`, `show_cpuinfo`).
+//!
+//! The procfs-core parser is not used: it takes a block of lines for a CPU and the key `processor`
+//! for granted, while old 32-bit Arm kernels put the common keys behind all CPUs or among the last
+//! one's, and s390 writes `processor 0: version = …` and a second list that begins with `cpu number`.
+
+use std::collections::BTreeMap;
+
+use crate::cpuset::CpuSet;
+
+/// Highest CPU number that is accepted.
+const LIMIT: u32 = 65_535;
+
+type Block<'a> = BTreeMap<&'a str, &'a str>;
+
+/// The parsed text: a block of keys per logical CPU, and the keys that stand for all.
+#[derive(Debug, Default)]
+pub(super) struct CpuInfo<'a> {
+    cpus: BTreeMap<u32, Block<'a>>,
+    common: Block<'a>,
+}
+
+impl<'a> CpuInfo<'a> {
+    /// Parses the text; lines that are no `key : value` are passed over.
+    pub(super) fn parse(text: &'a str) -> CpuInfo<'a> {
+        let mut info = CpuInfo::default();
+        let mut current = None;
+        for line in text.lines() {
+            let Some((key, value)) = line.split_once(':') else {
+                if line.trim().is_empty() {
+                    current = None;
+                }
+                continue;
+            };
+            let (key, value) = (key.trim(), value.trim());
+            if key == "processor" || (key == "cpu number" && current.is_none()) {
+                current = value.parse().ok().filter(|cpu| *cpu <= LIMIT);
+                if let Some(cpu) = current {
+                    info.cpus.entry(cpu).or_default();
+                }
+            } else if let Some(cpu) = s390_processor(key) {
+                info.cpus.entry(cpu).or_default().insert("s390 processor", value);
+            } else {
+                let block = current.and_then(|cpu| info.cpus.get_mut(&cpu));
+                block.unwrap_or(&mut info.common).entry(key).or_insert(value);
+            }
+        }
+        info
+    }
+
+    /// The CPUs that the text names.
+    pub(super) fn cpus(&self) -> CpuSet {
+        self.cpus.keys().copied().collect()
+    }
+
+    /// What the block of `cpu` itself says under `key`.
+    pub(super) fn own(&self, cpu: u32, key: &str) -> Option<&'a str> {
+        self.cpus.get(&cpu)?.get(key).copied().filter(|value| !value.is_empty())
+    }
+
+    /// What the text says of `cpu` under `key`: in its own block, else in the keys that stand for
+    /// all, else in the first block that has it.
+    pub(super) fn value(&self, cpu: u32, key: &str) -> Option<&'a str> {
+        let common = || self.common.get(key).copied();
+        let first = || self.cpus.values().find_map(|block| block.get(key).copied());
+        self.own(cpu, key).or_else(common).or_else(first).filter(|value| !value.is_empty())
+    }
+
+    /// A whole number in the block of `cpu`.
+    pub(super) fn number(&self, cpu: u32, key: &str) -> Option<i64> {
+        self.own(cpu, key)?.parse().ok()
+    }
+
+    /// A number in hexadecimal such as `0x41`.
+    pub(super) fn hex(&self, cpu: u32, key: &str) -> Option<u32> {
+        let text = self.value(cpu, key)?;
+        u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
+    }
+}
+
+/// The CPU of an s390 line `processor 3: version = 00, …`.
+fn s390_processor(key: &str) -> Option<u32> {
+    key.strip_prefix("processor ")?.trim().parse().ok().filter(|cpu| *cpu <= LIMIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cpu_has_its_own_block_and_the_trailer_stands_for_all() {
+        let info = CpuInfo::parse(
+            "processor\t: 0\ncpu\t: POWER8\n\nprocessor\t: 1\ncpu\t: POWER8\n\nplatform : pSeries\n",
+        );
+        assert_eq!(info.cpus().to_string(), "0-1");
+        assert_eq!(info.own(1, "cpu"), Some("POWER8"));
+        assert_eq!(info.value(0, "platform"), Some("pSeries"));
+        assert_eq!(info.own(0, "platform"), None);
+    }
+
+    #[test]
+    fn old_arm_kernels_name_the_cpus_first_and_say_the_rest_once() {
+        let info = CpuInfo::parse(
+            "Processor : AArch64 rev 0\nprocessor : 0\nprocessor : 1\nCPU part : 0xd07\n\nHardware : X",
+        );
+        assert_eq!(info.cpus().len(), 2);
+        assert_eq!(info.hex(0, "CPU part"), Some(0xd07));
+        assert_eq!(info.value(1, "Processor"), Some("AArch64 rev 0"));
+    }
+
+    #[test]
+    fn s390_names_a_cpu_twice_and_ia64_has_a_cpu_number_inside_a_block() {
+        let info = CpuInfo::parse(
+            "vendor_id : IBM/S390\nprocessor 0: version = 00, machine = 2964\n\ncpu number : 0\ncore id : 3\n",
+        );
+        assert_eq!((info.cpus().len(), info.number(0, "core id")), (1, Some(3)));
+        let info = CpuInfo::parse("processor : 5\ncpu number : 0\narch : IA-64\n");
+        assert_eq!(info.cpus().to_string(), "5");
+    }
+
+    #[test]
+    fn nonsense_gives_no_cpus_and_no_panic() {
+        for text in
+            ["", ":::", "processor : -1\nx : y", "processor : 99999999999", "processor x: y"]
+        {
+            assert!(CpuInfo::parse(text).cpus().is_empty(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Logical CPUs, cores and packages: `/sys/devices/system/cpu` and `/proc/cpuinfo`
+//! (`Documentation/admin-guide/cputopology.rst`, `Documentation/ABI/testing/sysfs-devices-system-cpu`).
+//!
+//! An id is opaque: -1, 36 and 8442 are package ids of real machines. CPUs may be offline, CPU 0
+//! too; cores may differ in kind and number of threads. SMBIOS type 4 and the device tree stand in
+//! for a name that the kernel does not say.
+
+mod cores;
+mod cpuinfo;
+mod names;
+mod packages;
+mod sets;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cpuset::CpuSet;
+use crate::machine::Machine;
+use crate::smbios;
+use cores::Cores;
+use cpuinfo::CpuInfo;
+pub(crate) use sets::CpuSets;
+
+const CPU: &str = "sys/devices/system/cpu";
+
+/// The processors.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Cpu {
+    /// Architecture as `uname -m` says it, e.g. `x86_64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// How many logical CPUs are online.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_logical_cpus_online: Option<usize>,
+    /// How many logical CPUs are plugged in, online or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_logical_cpus_present: Option<usize>,
+    /// How many logical CPUs the kernel could ever have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_logical_cpus_possible: Option<usize>,
+    /// The logical CPUs that are online, as a list such as `0-3,8`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub online: Option<String>,
+    /// The logical CPUs that are not online, as the kernel lists them or possible but not online;
+    /// empty if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offline: Option<String>,
+    /// The logical CPUs that the scheduler leaves alone (`isolcpus=`); `None` if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolated: Option<String>,
+    /// How many packages (sockets with a processor) have an online CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_packages: Option<usize>,
+    /// How many cores have an online CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_cores: Option<usize>,
+    /// How many threads a core has; `None` where cores differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads_per_core: Option<usize>,
+    /// Vendor of the first package as the kernel spells it, e.g. `GenuineIntel`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<String>,
+    /// Model of the first package as the kernel spells it; on Arm the name of the part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_name: Option<String>,
+    /// Flags of the first online CPU, in the kernel's order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
+    /// Revision of the microcode, e.g. `0x5003604`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub microcode: Option<String>,
+    /// What the kernel says of each hardware vulnerability, by its name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub vulnerabilities: BTreeMap<String, String>,
+    /// Whether several threads of a core run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_smt_active: Option<bool>,
+    /// What the kernel allows: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smt_control: Option<String>,
+    /// Whether an x86 CPU says that it runs under a hypervisor; `None` on other architectures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_hypervisor_flag: Option<bool>,
+    /// Packages by id.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<Package>,
+    /// Sockets as SMBIOS type 4 lists them, populated or not, in table order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sockets: Vec<Socket>,
+}
+
+/// A package: what is plugged into a socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Package {
+    /// The kernel's opaque id; may be negative, large, and the same for several packages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<i64>,
+    /// Vendor of its first CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<String>,
+    /// Model of its first CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_name: Option<String>,
+    /// Its cores that have an online CPU, by id.
+    pub cores: Vec<Core>,
+}
+
+/// A core.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Core {
+    /// The kernel's id, unique at most within die and package.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<i64>,
+    /// The die within the package; `None` where the kernel does not know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub die_id: Option<i64>,
+    /// The cluster of cores that share a cache; `None` where the kernel does not know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<i64>,
+    /// `performance`, `efficiency` or `low_power` on a machine with several kinds of cores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Name of the Arm part, e.g. `Cortex-A710`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_name: Option<String>,
+    /// Its online logical CPUs.
+    pub logical_cpus: String,
+    /// Highest frequency in MHz.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_mhz: Option<u64>,
+    /// Frequency that is guaranteed, in MHz (`intel_pstate` only).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_mhz: Option<u64>,
+}
+
+/// A processor socket as the firmware describes it (SMBIOS type 4).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Socket {
+    /// Name on the board, e.g. `CPU1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locator: Option<String>,
+    /// Whether a processor is in it.
+    pub is_populated: bool,
+    /// Manufacturer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer: Option<String>,
+    /// Version, which is the model's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Part number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_number: Option<String>,
+    /// Highest frequency that the socket supports, in MHz.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_mhz: Option<u16>,
+    /// Cores that the processor has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_cores: Option<u16>,
+    /// Cores that the firmware enabled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_cores_enabled: Option<u16>,
+    /// Threads that the processor has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_threads: Option<u16>,
+}
+
+/// Reads the processors.
+#[must_use]
+pub fn cpu(machine: &Machine) -> Cpu {
+    let text = machine.text("proc/cpuinfo").unwrap_or_default();
+    let info = CpuInfo::parse(&text);
+    let sets = CpuSets::read(machine, &info);
+    let online = sets.online.clone().unwrap_or_default();
+    let cores = Cores::read(machine, &info, &online);
+    let mut cpu = Cpu {
+        n_logical_cpus_online: sets.online.as_ref().map(CpuSet::len),
+        n_logical_cpus_present: sets.present.as_ref().map(CpuSet::len),
+        n_logical_cpus_possible: sets.possible.as_ref().map(CpuSet::len),
+        online: sets.online.as_ref().map(CpuSet::to_string),
+        offline: sets.offline.as_ref().map(CpuSet::to_string),
+        isolated: machine.parse(&format!("{CPU}/isolated"), CpuSet::parse).map(|s| s.to_string()),
+        vulnerabilities: vulnerabilities(machine),
+        is_smt_active: machine.flag(&format!("{CPU}/smt/active")),
+        smt_control: machine.text(&format!("{CPU}/smt/control")),
+        packages: packages::packages(machine, &info, &cores),
+        sockets: smbios::read(machine).map(|table| sockets(&table)).unwrap_or_default(),
+        ..Cpu::default()
+    };
+    name(&mut cpu, machine, &info, online.first().or(info.cpus().first()));
+    count(&mut cpu, &cores, sets.has_offline());
+    cpu
+}
+
+/// Fills the counts of cores and packages, as far as every online CPU's place is known.
+fn count(cpu: &mut Cpu, cores: &Cores, has_offline: bool) {
+    let packages: Option<std::collections::BTreeSet<usize>> =
+        cores.cores.iter().map(|core| core.package).collect();
+    let n_packages = packages.map(|packages| packages.len()).filter(|n| *n > 0);
+    if cores.is_complete {
+        cpu.n_packages = n_packages;
+        cpu.n_cores = Some(cores.cores.len()).filter(|n| *n > 0);
+        // With CPUs offline a core may show fewer threads than it has.
+        let threads = || cores.cores.iter().map(|core| core.cpus.len());
+        let kinds = || cpu.packages.iter().flat_map(|p| &p.cores).any(|core| core.kind.is_some());
+        let is_same = threads().min() == threads().max();
+        cpu.threads_per_core = threads().max().filter(|_| is_same || (has_offline && !kinds()));
+    }
+}
+
+/// Fills what the first CPU says of itself.
+fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
+    let first = first.unwrap_or_default();
+    cpu.architecture = architecture(machine, info, first);
+    cpu.vendor = names::vendor(info, first);
+    cpu.model_name = names::model_name(info, first);
+    cpu.flags = names::flags(info, first);
+    cpu.microcode = info
+        .value(first, "microcode")
+        .map(str::to_owned)
+        .or_else(|| machine.text(&format!("{CPU}/cpu{first}/microcode/version")));
+    if info.value(first, "vendor_id").is_some() && info.value(first, "flags").is_some() {
+        cpu.has_hypervisor_flag = Some(cpu.flags.iter().any(|flag| flag == "hypervisor"));
+    }
+    let socket = cpu.sockets.iter().find(|socket| socket.is_populated);
+    let real =
+        |text: Option<&String>| text.filter(|text| !crate::dmi::is_placeholder(text)).cloned();
+    cpu.vendor = cpu.vendor.take().or_else(|| real(socket?.manufacturer.as_ref()));
+    cpu.model_name =
+        cpu.model_name.take().or_else(|| real(socket?.version.as_ref())).or_else(|| {
+            let tree = format!("sys/firmware/devicetree/base/cpus/cpu@{first}/compatible");
+            machine.text(&tree).and_then(|text| text.split('\0').next().map(str::to_owned))
+        });
+}
+
+/// The architecture: from the kernel itself (`/proc/sys/kernel/arch`, Linux 6.1; `uname(2)` live),
+/// else from the end of the kernel's release, else from the form of `/proc/cpuinfo`.
+fn architecture(machine: &Machine, info: &CpuInfo, first: u32) -> Option<String> {
+    let live = || {
+        let name = machine.is_live().then(nix::sys::utsname::uname)?.ok()?;
+        Some(name.machine().to_str()?.to_owned())
+    };
+    let release = || {
+        let text = machine.text("proc/sys/kernel/osrelease").or_else(|| {
+            let version = machine.text("proc/version")?;
+            version.strip_prefix("Linux version ")?.split(' ').next().map(str::to_owned)
+        })?;
+        architecture_of_release(&text).map(str::to_owned)
+    };
+    let shape = || names::architecture(info, first).map(str::to_owned);
+    machine.text("proc/sys/kernel/arch").or_else(live).or_else(release).or_else(shape)
+}
+
+/// The architecture at the end of a release such as `5.14.0-427.el9.x86_64` or `6.1.0-18-amd64`.
+fn architecture_of_release(release: &str) -> Option<&'static str> {
+    const NAMES: &[(&str, &str)] = &[
+        ("x86_64", "x86_64"),
+        ("amd64", "x86_64"),
+        ("aarch64", "aarch64"),
+        ("arm64", "aarch64"),
+        ("ppc64le", "ppc64le"),
+        ("powerpc64le", "ppc64le"),
+        ("ppc64", "ppc64"),
+        ("s390x", "s390x"),
+        ("riscv64", "riscv64"),
+        ("loongarch64", "loongarch64"),
+        ("ia64", "ia64"),
+        ("armv7hl", "armv7l"),
+        ("i686", "i686"),
+        ("686", "i686"),
+    ];
+    let last = release.rsplit(['.', '-']).next()?;
+    NAMES.iter().find(|(end, _)| *end == last).map(|(_, name)| *name)
+}
+
+fn vulnerabilities(machine: &Machine) -> BTreeMap<String, String> {
+    let dir = format!("{CPU}/vulnerabilities");
+    let read = |name: String| Some((name.clone(), machine.text(&format!("{dir}/{name}"))?));
+    machine.list(&dir).into_iter().filter_map(read).collect()
+}
+
+/// Sockets from SMBIOS type 4 (DSP0134, section 7.5).
+fn sockets(table: &smbios::Smbios) -> Vec<Socket> {
+    let sockets = table.of_kind(4).map(|entry| {
+        // 0 is not known, 0xFF means that the word behind holds the number.
+        let count = |byte: usize, word: usize| match entry.byte(byte)? {
+            0 => None,
+            0xff => entry.word(word).filter(|n| *n != 0 && *n != 0xffff),
+            n => Some(u16::from(n)),
+        };
+        Socket {
+            locator: entry.string(0x04),
+            is_populated: entry.byte(0x18).is_some_and(|status| status & 0x40 != 0),
+            manufacturer: entry.string(0x07),
+            version: entry.string(0x10),
+            serial: entry.string(0x20),
+            part_number: entry.string(0x22),
+            max_mhz: entry.word(0x14).filter(|mhz| *mhz != 0),
+            n_cores: count(0x23, 0x2a),
+            n_cores_enabled: count(0x24, 0x2c),
+            n_threads: count(0x25, 0x2e),
+        }
+    });
+    sockets.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Vendor, model name and flags of a CPU, as each architecture says them in `/proc/cpuinfo`.
+
+use super::cpuinfo::CpuInfo;
+
+const ARM_MIDR: &str = include_str!("../../data/arm-midr.tsv");
+
+/// The vendor of `cpu` as the kernel spells it (`GenuineIntel`, `IBM/S390`), or by the implementer
+/// of an Arm CPU.
+pub(super) fn vendor(info: &CpuInfo, cpu: u32) -> Option<String> {
+    let kernel = ["vendor_id", "vendor"].iter().find_map(|key| info.value(cpu, key));
+    let loongson = || info.value(cpu, "CPU Family")?.split_once('-').map(|(vendor, _)| vendor);
+    let risc_v = || Some(info.value(cpu, "uarch")?.split_once(',')?.0);
+    let arm = || arm_name(info.hex(cpu, "CPU implementer")?, None);
+    kernel.or_else(arm).or_else(loongson).or_else(risc_v).map(str::to_owned)
+}
+
+/// The model name of `cpu` as the kernel spells it; the name of the part of an Arm CPU where the
+/// kernel has none.
+pub(super) fn model_name(info: &CpuInfo, cpu: u32) -> Option<String> {
+    // Of x86, old Arm, LoongArch, POWER, RISC-V, and an Itanium without a model name.
+    let keys = ["model name", "Processor", "Model Name", "cpu", "uarch"];
+    let kernel = keys.iter().find_map(|key| info.value(cpu, key)).map(str::to_owned);
+    let itanium = || info.value(cpu, "arch").and(info.value(cpu, "family")).map(str::to_owned);
+    let s390 = || info.value(cpu, "machine").or_else(|| s390_machine(info, cpu));
+    kernel
+        .or_else(|| part_name(info, cpu))
+        .or_else(|| s390().map(str::to_owned))
+        .or_else(|| itanium().filter(|family| family.parse::<u32>().is_err()))
+}
+
+/// The name of the part of an Arm CPU, e.g. `Neoverse-N1`; `None` on other architectures and for
+/// parts that are not in the table.
+pub(super) fn part_name(info: &CpuInfo, cpu: u32) -> Option<String> {
+    let part = info.hex(cpu, "CPU part")?;
+    arm_name(info.hex(cpu, "CPU implementer")?, Some(part)).map(str::to_owned)
+}
+
+/// Flags of `cpu` in the kernel's order.
+pub(super) fn flags(info: &CpuInfo, cpu: u32) -> Vec<String> {
+    let keys = ["flags", "Features", "features", "isa"];
+    let Some(text) = keys.iter().find_map(|key| info.value(cpu, key)) else { return Vec::new() };
+    // Itanium's flags hold blanks and stand between commas; RISC-V's extensions between underscores.
+    let separator = if text.contains(", ") { ',' } else { ' ' };
+    let separator = if text.starts_with("rv") { '_' } else { separator };
+    let parts = text.split(separator).map(str::trim);
+    parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// The architecture that the form of the text tells.
+pub(super) fn architecture(info: &CpuInfo, cpu: u32) -> Option<&'static str> {
+    let value = |key| info.value(cpu, key);
+    if let (Some(flags), Some(_)) = (value("flags"), value("vendor_id")) {
+        let is_64_bit = flags.split(' ').any(|flag| flag == "lm");
+        return Some(if is_64_bit { "x86_64" } else { "i686" });
+    }
+    if value("CPU implementer").is_some() {
+        let name = value("model name").or_else(|| value("Processor")).unwrap_or_default();
+        return match value("CPU architecture")? {
+            _ if name.contains("v7l") => Some("armv7l"),
+            _ if name.contains("v6l") => Some("armv6l"),
+            "8" | "AArch64" => Some("aarch64"),
+            "7" => Some("armv7l"),
+            _ => None,
+        };
+    }
+    let isa = value("isa").or_else(|| value("ISA")).unwrap_or_default();
+    match value("arch") {
+        Some("IA-64") => Some("ia64"),
+        _ if isa.starts_with("rv64") => Some("riscv64"),
+        _ if isa.starts_with("rv32") => Some("riscv32"),
+        _ if isa.contains("loongarch64") => Some("loongarch64"),
+        _ if value("vendor_id") == Some("IBM/S390") => Some("s390x"),
+        _ => None,
+    }
+}
+
+/// The name of an implementer, or of one of its parts.
+fn arm_name(implementer: u32, part: Option<u32>) -> Option<&'static str> {
+    let rows = ARM_MIDR.lines().filter(|line| !line.starts_with('#'));
+    rows.filter_map(|line| {
+        let mut cells = line.split('\t');
+        Some((cells.next()?, cells.next()?, cells.next()?))
+    })
+    .find(|(row_implementer, row_part, _)| {
+        u32::from_str_radix(row_implementer, 16) == Ok(implementer)
+            && u32::from_str_radix(row_part, 16).ok() == part
+    })
+    .map(|(_, _, name)| name)
+}
+
+fn s390_machine<'a>(info: &CpuInfo<'a>, cpu: u32) -> Option<&'a str> {
+    let text = info.value(cpu, "s390 processor")?;
+    let machine = text.split(',').find_map(|part| part.trim().strip_prefix("machine"))?;
+    Some(machine.trim_start_matches([' ', '='])).filter(|machine| !machine.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arm_cpu_without_a_model_name_is_named_by_its_midr() {
+        let info = CpuInfo::parse(
+            "processor : 0\nCPU implementer : 0x41\nCPU architecture: 8\nCPU part : 0xd0c\n",
+        );
+        assert_eq!(vendor(&info, 0).as_deref(), Some("ARM"));
+        assert_eq!(model_name(&info, 0).as_deref(), Some("Neoverse-N1"));
+        assert_eq!(architecture(&info, 0), Some("aarch64"));
+    }
+
+    #[test]
+    fn a_part_that_is_not_in_the_table_has_no_name() {
+        let info = CpuInfo::parse("processor : 0\nCPU implementer : 0xfe\nCPU part : 0x123\n");
+        assert_eq!((vendor(&info, 0), model_name(&info, 0)), (None, None));
+    }
+
+    #[test]
+    fn every_row_of_the_table_has_three_cells_and_is_there_once() {
+        let mut seen = std::collections::BTreeSet::new();
+        for line in ARM_MIDR.lines().filter(|line| !line.starts_with('#')) {
+            let cells: Vec<&str> = line.split('\t').collect();
+            assert_eq!(cells.len(), 3, "{line}");
+            assert!(u32::from_str_radix(cells[0], 16).is_ok(), "{line}");
+            assert!(seen.insert((cells[0], cells[1])), "{line}");
+        }
+    }
+
+    #[test]
+    fn other_architectures_say_it_in_their_own_words() {
+        let s390 =
+            CpuInfo::parse("vendor_id : IBM/S390\nprocessor 0: version = 00, machine = 2817");
+        assert_eq!(model_name(&s390, 0).as_deref(), Some("2817"));
+        let ia64 = CpuInfo::parse(
+            "processor : 0\nvendor : GenuineIntel\narch : IA-64\nfamily : Itanium 2\nfeatures : branchlong, 16-byte atomic ops",
+        );
+        assert_eq!(model_name(&ia64, 0).as_deref(), Some("Itanium 2"));
+        assert_eq!(flags(&ia64, 0), ["branchlong", "16-byte atomic ops"]);
+        let riscv = CpuInfo::parse("processor : 0\nisa : rv64imafdc_zba\nuarch : sifive,u74-mc");
+        assert_eq!(model_name(&riscv, 0).as_deref(), Some("sifive,u74-mc"));
+        assert_eq!(flags(&riscv, 0), ["rv64imafdc", "zba"]);
+    }
+}

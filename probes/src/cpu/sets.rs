@@ -1,0 +1,97 @@
+//! Which logical CPUs are online, offline, present and possible: `/sys/devices/system/cpu/*`
+//! (`Documentation/admin-guide/cputopology.rst`).
+
+use super::cpuinfo::CpuInfo;
+use crate::cpuset::CpuSet;
+use crate::machine::{Machine, quote};
+
+const CPU: &str = "sys/devices/system/cpu";
+
+/// The sets of logical CPUs; each is `None` where nothing says it.
+#[derive(Debug, Default)]
+pub(crate) struct CpuSets {
+    pub(crate) online: Option<CpuSet>,
+    pub(crate) offline: Option<CpuSet>,
+    pub(crate) present: Option<CpuSet>,
+    pub(crate) possible: Option<CpuSet>,
+}
+
+impl CpuSets {
+    /// Reads the sets. `cpuinfo` is asked only where sysfs has no CPUs.
+    pub(super) fn read(machine: &Machine, cpuinfo: &CpuInfo) -> CpuSets {
+        let mut sets = CpuSets::from_sysfs(machine);
+        if sets.online.is_none() {
+            sets.online = Some(cpuinfo.cpus()).filter(|cpus| !cpus.is_empty());
+        }
+        sets
+    }
+
+    /// Whether a CPU that is plugged in is not online. Kernels list numbers as offline that no CPU
+    /// has, so `offline` alone does not say it.
+    pub(super) fn has_offline(&self) -> bool {
+        let (Some(online), Some(present)) = (&self.online, &self.present) else { return false };
+        !present.difference(online).is_empty()
+    }
+
+    /// Reads the sets from sysfs alone.
+    ///
+    /// Kernels before 2.6.25 have no `online`: there the directories `cpuN` count, without those
+    /// whose own `online` is 0.
+    pub(crate) fn from_sysfs(machine: &Machine) -> CpuSets {
+        let possible = set(machine, "possible");
+        let mut present = set(machine, "present");
+        let mut offline = set(machine, "offline");
+        let mut online = set(machine, "online").filter(|cpus| !cpus.is_empty());
+        if online.is_none() || present.is_none() {
+            let named = directories(machine);
+            if online.is_none() && !named.is_empty() {
+                let (on, off) = split(machine, &named, offline.as_ref());
+                (online, offline) = (Some(on), offline.or((!off.is_empty()).then_some(off)));
+            }
+            present = present.or(Some(named).filter(|named| !named.is_empty()));
+        }
+        if let (None, Some(possible), Some(online)) = (&offline, &possible, &online) {
+            offline = Some(possible.difference(online));
+        }
+        if let (Some(online), Some(offline)) = (&online, &offline) {
+            let both = online.intersection(offline);
+            if !both.is_empty() {
+                let expected = "CPUs that are not online as well";
+                machine.problem(&format!("{CPU}/offline"), quote(&both.to_string()), expected);
+            }
+        }
+        CpuSets { online, offline, present, possible }
+    }
+}
+
+/// Reads a list; the empty list is known, a missing file is not.
+fn set(machine: &Machine, name: &str) -> Option<CpuSet> {
+    let path = format!("{CPU}/{name}");
+    let bytes = machine.bytes(&path)?;
+    let text = crate::machine::escape_non_utf8(&bytes);
+    let text = text.trim_end_matches(['\0', '\n', ' ']);
+    // Some kernels write "(null)" or a blank for the empty set.
+    match CpuSet::parse(if text == "(null)" { "" } else { text }) {
+        Ok(set) => Some(set),
+        Err(expected) => {
+            machine.problem(&path, quote(text), expected);
+            None
+        }
+    }
+}
+
+fn directories(machine: &Machine) -> CpuSet {
+    let names = machine.list(CPU);
+    let number = |name: &String| name.strip_prefix("cpu")?.parse().ok();
+    names.iter().filter_map(number).filter(|cpu| *cpu <= 65_535).collect()
+}
+
+/// Splits the CPUs that have a directory into those that are online and those that are not.
+fn split(machine: &Machine, named: &CpuSet, offline: Option<&CpuSet>) -> (CpuSet, CpuSet) {
+    let is_off = |cpu: &u32| match offline {
+        Some(offline) if offline.contains(*cpu) => true,
+        _ => machine.flag(&format!("{CPU}/cpu{cpu}/online")) == Some(false),
+    };
+    let off: CpuSet = named.iter().filter(is_off).collect();
+    (named.difference(&off), off)
+}

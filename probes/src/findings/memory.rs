@@ -1,0 +1,163 @@
+//! Memory: error counts, DIMMs that differ, memory that the kernel does not see.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, Severity};
+use crate::collect::Inventory;
+use crate::memory::{Dimm, Memory};
+
+/// ECC counts of DIMMs and of the controllers' rows (`Documentation/ABI/testing/sysfs-devices-edac`).
+pub(super) fn ecc(inventory: &Inventory) -> Vec<Finding> {
+    let Some(memory) = &inventory.memory else { return Vec::new() };
+    let rows = memory.ecc.iter().map(|row| {
+        let locator = row.label.clone().unwrap_or_else(|| row.name.clone());
+        (locator, row.correctable, row.uncorrectable)
+    });
+    rows.filter_map(|(locator, correctable, uncorrectable)| {
+        let (code, severity, n, what) = match (uncorrectable, correctable) {
+            (Some(n @ 1..), _) => {
+                ("memory.ecc.uncorrectable", Severity::Critical, n, "uncorrectable")
+            }
+            (_, Some(n @ 1..)) => ("memory.ecc.correctable", Severity::Warning, n, "correctable"),
+            _ => return None,
+        };
+        Some(Finding {
+            code: code.to_owned(),
+            severity,
+            component: "memory".to_owned(),
+            evidence: format!("{n} {what} memory errors since boot"),
+            advice: format!("replace the DIMM {locator}, then see whether the count stays at 0"),
+            locator: Some(locator),
+        })
+    })
+    .collect()
+}
+
+/// Populated DIMMs that differ from the others in size or in the speed at which they run.
+pub(super) fn mismatch(inventory: &Inventory) -> Vec<Finding> {
+    let Some(memory) = &inventory.memory else { return Vec::new() };
+    let populated: Vec<&Dimm> = memory.dimms.iter().filter(|d| d.size_bytes.is_some()).collect();
+    let shape = |dimm: &Dimm| (dimm.size_bytes, dimm.configured_speed_mt_s);
+    let mut n_of: BTreeMap<_, usize> = BTreeMap::new();
+    for dimm in &populated {
+        *n_of.entry(shape(dimm)).or_default() += 1;
+    }
+    let Some((usual, n_usual)) = n_of.iter().max_by_key(|(_, n)| **n).map(|(s, n)| (*s, *n)) else {
+        return Vec::new();
+    };
+    if n_usual * 2 <= populated.len() {
+        return Vec::new();
+    }
+    populated
+        .into_iter()
+        .filter(|dimm| shape(dimm) != usual)
+        .map(|dimm| Finding {
+            code: "memory.dimm.mismatch".to_owned(),
+            severity: Severity::Warning,
+            component: "memory".to_owned(),
+            locator: dimm.locator.clone(),
+            evidence: format!(
+                "{}, while {n_usual} other DIMMs have {}",
+                say(shape(dimm)),
+                say(usual)
+            ),
+            advice: "use DIMMs of one size and speed, as the board's manual asks".to_owned(),
+        })
+        .collect()
+}
+
+fn say((size_bytes, speed_mt_s): (Option<u64>, Option<u32>)) -> String {
+    let size = size_bytes.map(|bytes| format!("{} MiB", bytes >> 20));
+    let speed = speed_mt_s.map(|speed| format!("{speed} MT/s"));
+    size.into_iter().chain(speed).collect::<Vec<_>>().join(" at ")
+}
+
+/// Installed memory of which a whole DIMM or more does not reach the kernel.
+pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
+    let Some(memory) = &inventory.memory else { return Vec::new() };
+    let Some((installed, present, smallest)) = totals(memory) else { return Vec::new() };
+    let lost = installed.saturating_sub(present);
+    if lost < smallest {
+        return Vec::new();
+    }
+    vec![Finding {
+        code: "memory.lost".to_owned(),
+        severity: Severity::Warning,
+        component: "memory".to_owned(),
+        locator: None,
+        evidence: format!(
+            "DIMMs of {} MiB are installed and the kernel has {} MiB",
+            installed >> 20,
+            present >> 20
+        ),
+        advice: "look in the firmware's log for a DIMM that failed its test, and at mirroring or \
+                 sparing settings"
+            .to_owned(),
+    }]
+}
+
+fn totals(memory: &Memory) -> Option<(u64, u64, u64)> {
+    let present = memory.kernel_present_bytes.or(memory.usable_bytes)?;
+    let smallest = memory.dimms.iter().filter_map(|dimm| dimm.size_bytes).min()?;
+    Some((memory.installed_bytes?, present, smallest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::EccCount;
+
+    fn dimm(locator: &str, gib: u64, speed: u32) -> Dimm {
+        Dimm {
+            locator: Some(locator.to_owned()),
+            size_bytes: Some(gib << 30),
+            configured_speed_mt_s: Some(speed),
+            ..Dimm::default()
+        }
+    }
+
+    fn inventory(memory: Memory) -> Inventory {
+        Inventory { memory: Some(memory), ..Inventory::default() }
+    }
+
+    #[test]
+    fn an_uncorrectable_error_is_critical_and_names_the_dimm() {
+        let row = EccCount {
+            name: "mc0/dimm1".to_owned(),
+            label: Some("A1".to_owned()),
+            correctable: Some(7),
+            uncorrectable: Some(2),
+            ..EccCount::default()
+        };
+        let found = ecc(&inventory(Memory { ecc: vec![row], ..Memory::default() }));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].code, "memory.ecc.uncorrectable");
+        assert_eq!(
+            (found[0].severity, found[0].locator.as_deref()),
+            (Severity::Critical, Some("A1"))
+        );
+        assert!(found[0].evidence.starts_with("2 uncorrectable"));
+    }
+
+    #[test]
+    fn one_odd_dimm_is_found_and_two_halves_are_not() {
+        let odd = vec![dimm("A1", 16, 3200), dimm("A2", 16, 3200), dimm("A3", 8, 2933)];
+        let found = mismatch(&inventory(Memory { dimms: odd, ..Memory::default() }));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].locator.as_deref(), Some("A3"));
+        let halves = vec![dimm("A1", 16, 3200), dimm("A2", 8, 3200)];
+        assert!(mismatch(&inventory(Memory { dimms: halves, ..Memory::default() })).is_empty());
+    }
+
+    #[test]
+    fn memory_is_lost_only_when_a_whole_dimm_is_missing() {
+        let with = |present_gib: u64| Memory {
+            installed_bytes: Some(32 << 30),
+            kernel_present_bytes: Some(present_gib << 30),
+            dimms: vec![dimm("A1", 16, 3200), dimm("A2", 16, 3200)],
+            ..Memory::default()
+        };
+        assert!(lost(&inventory(with(31))).is_empty());
+        assert_eq!(lost(&inventory(with(16))).len(), 1);
+    }
+}

@@ -1,0 +1,72 @@
+//! What is wrong with the machine: one function a check, listed in [`CHECKS`].
+
+mod cpu;
+mod disk;
+mod identity;
+mod memory;
+mod nic;
+mod pci;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::collect::Inventory;
+
+/// How bad a finding is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// Calls for attention; does not stop an install.
+    Warning,
+    /// Stops an install unless the VIM says otherwise.
+    Critical,
+}
+
+/// Something that is wrong or odd, with the part that a technician would look at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// Stable, documented code, e.g. `memory.ecc.uncorrectable`.
+    pub code: String,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The kind of part: `cpu`, `memory`, `disk`, `nic`, `pci`, `firmware`, `identity`.
+    pub component: String,
+    /// Which part: slot, locator, serial, bay, kernel name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locator: Option<String>,
+    /// What was seen, with figures.
+    pub evidence: String,
+    /// What to do next.
+    pub advice: String,
+}
+
+/// One check over the whole inventory.
+pub type Check = fn(&Inventory) -> Vec<Finding>;
+
+/// All checks, in the order of the report.
+pub const CHECKS: &[Check] = &[
+    identity::suspicious,
+    cpu::offline,
+    memory::ecc,
+    memory::mismatch,
+    memory::lost,
+    disk::none_eligible,
+    disk::zero_size,
+    disk::duplicate_identity,
+    nic::no_carrier,
+    nic::slow,
+    pci::link,
+    pci::aer,
+];
+
+/// Runs every check; findings come by severity, worst first, then in the order of the checks.
+#[must_use]
+pub fn findings(inventory: &Inventory) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(inventory)).collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}

@@ -1,0 +1,224 @@
+//! How the firmware booted the machine: `/sys/firmware/` and the EFI variables in
+//! `/sys/firmware/efi/efivars/` (UEFI Specification 2.10, 3.3 «Globally Defined Variables»).
+//! Variables need root, and efivarfs mounted.
+
+mod device_path;
+mod load_option;
+
+pub use load_option::BootEntry;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+const EFI: &str = "sys/firmware/efi";
+/// `EFI_GLOBAL_VARIABLE`.
+const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
+/// A firmware has at most some hundred entries in practice; 65536 are possible.
+const LIMIT_ENTRIES: usize = 1000;
+
+/// How the firmware booted the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Firmware {
+    /// By which interface it booted; `None` on machines with neither, and where it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_mode: Option<BootMode>,
+    /// 32 or 64: the word size of the UEFI firmware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub platform_bits: Option<u32>,
+    /// Whether the firmware checks signatures of what it boots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secure_boot: Option<bool>,
+    /// Whether no platform key is enrolled, so that anyone may enrol keys.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup_mode: Option<bool>,
+    /// The entry that was booted, four hexadecimal digits, e.g. `0001`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_current: Option<String>,
+    /// The entry that is booted once, at the next start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_next: Option<String>,
+    /// The entries in the order in which they are tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_order: Option<Vec<String>>,
+    /// Seconds for which the firmware's boot menu waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_timeout_s: Option<u16>,
+    /// All entries, by number, whether they are in the order or not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub boot_entries: Vec<BootEntry>,
+}
+
+/// By which interface the firmware booted the system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BootMode {
+    /// UEFI.
+    Uefi,
+    /// The BIOS of PCs, or UEFI's imitation of it.
+    Bios,
+}
+
+/// Reads how the firmware booted the machine.
+#[must_use]
+pub fn firmware(machine: &Machine) -> Firmware {
+    let folders = machine.list("sys/firmware");
+    if !folders.iter().any(|name| name == "efi") {
+        return Firmware { boot_mode: bios(machine, &folders), ..Firmware::default() };
+    }
+    let variables = Variables::find(machine);
+    let number = |name: &str| variables.value(machine, name).and_then(|value| word(&value));
+    let flag = |name: &str| variables.value(machine, name).and_then(|value| parse_flag(&value));
+    Firmware {
+        boot_mode: Some(BootMode::Uefi),
+        platform_bits: machine.number(&format!("{EFI}/fw_platform_size")),
+        secure_boot: flag("SecureBoot"),
+        setup_mode: flag("SetupMode"),
+        boot_current: number("BootCurrent").map(entry_id),
+        boot_next: number("BootNext").map(entry_id),
+        boot_order: variables.value(machine, "BootOrder").map(|value| parse_order(&value)),
+        boot_timeout_s: number("Timeout").filter(|seconds| *seconds != u16::MAX),
+        boot_entries: variables.boot_entries(machine),
+    }
+}
+
+/// Only a PC's kernel makes one of these: the memory map and the disk table of a BIOS, or ACPI on
+/// x86. A folder that lacks them all says nothing.
+fn bios(machine: &Machine, folders: &[String]) -> Option<BootMode> {
+    let has = |name: &str| folders.iter().any(|folder| folder == name);
+    let is_pc = has("memmap")
+        || has("edd")
+        || (has("acpi")
+            && crate::os::architecture(machine)
+                .is_some_and(|a| a.ends_with("86") || a == "x86_64"));
+    is_pc.then_some(BootMode::Bios)
+}
+
+/// Where the variables are, and which.
+struct Variables {
+    names: Vec<String>,
+    is_old: bool,
+}
+
+impl Variables {
+    /// efivarfs, or the `vars` of kernels before 6.0 with efivarfs not mounted.
+    fn find(machine: &Machine) -> Variables {
+        let names = machine.list(&format!("{EFI}/efivars"));
+        if names.is_empty() {
+            return Variables { names: machine.list(&format!("{EFI}/vars")), is_old: true };
+        }
+        Variables { names, is_old: false }
+    }
+
+    /// The value of a global variable, without the four bytes of attributes that efivarfs puts
+    /// before it. `None` if it is absent.
+    fn value(&self, machine: &Machine, name: &str) -> Option<Vec<u8>> {
+        let name = format!("{name}-{GLOBAL}");
+        if !self.names.contains(&name) {
+            return None;
+        }
+        if self.is_old {
+            return machine.bytes(&format!("{EFI}/vars/{name}/data"));
+        }
+        let path = format!("{EFI}/efivars/{name}");
+        let bytes = machine.bytes(&path)?;
+        let value = bytes.get(4..).map(<[u8]>::to_vec);
+        if value.is_none() {
+            let found = format!("{} bytes", bytes.len());
+            machine.problem(&path, found, "4 bytes of attributes and a value");
+        }
+        value
+    }
+
+    fn boot_entries(&self, machine: &Machine) -> Vec<BootEntry> {
+        let ids = self.names.iter().filter_map(|name| {
+            let id = name.strip_prefix("Boot")?.strip_suffix(GLOBAL)?.strip_suffix('-')?;
+            let is_id = id.len() == 4 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+            is_id.then_some(id)
+        });
+        let mut entries: Vec<BootEntry> = ids
+            .take(LIMIT_ENTRIES)
+            .filter_map(|id| {
+                let value = self.value(machine, &format!("Boot{id}"))?;
+                Some(load_option::parse(&id.to_ascii_uppercase(), &value))
+            })
+            .collect();
+        entries.sort_by(|a, b| a.id.cmp(&b.id));
+        entries
+    }
+}
+
+fn word(value: &[u8]) -> Option<u16> {
+    Some(u16::from_le_bytes(value.try_into().ok()?))
+}
+
+fn parse_flag(value: &[u8]) -> Option<bool> {
+    match value {
+        [0] => Some(false),
+        [1] => Some(true),
+        _ => None,
+    }
+}
+
+fn parse_order(value: &[u8]) -> Vec<String> {
+    value.chunks_exact(2).filter_map(word).map(entry_id).collect()
+}
+
+fn entry_id(number: u16) -> String {
+    format!("{number:04X}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tree, tree_of_bytes};
+
+    #[test]
+    fn secure_boot_order_and_current_entry_are_read_from_the_variables() {
+        let at = |name: &str| format!("{EFI}/efivars/{name}-{GLOBAL}");
+        let option = [1, 0, 0, 0, 4, 0, b'U', 0, 0, 0, 0x7f, 0xff, 4, 0];
+        let boot = [&[7, 0, 0, 0], option.as_slice()].concat();
+        let machine = tree_of_bytes(&[
+            (&at("SecureBoot"), &[6, 0, 0, 0, 1]),
+            (&at("SetupMode"), &[6, 0, 0, 0, 0]),
+            (&at("BootOrder"), &[7, 0, 0, 0, 1, 0, 0x0a, 0x20]),
+            (&at("BootCurrent"), &[6, 0, 0, 0, 1, 0]),
+            (&at("Boot0001"), &boot),
+            (&at("BootOptionSupport"), &[6, 0, 0, 0, 3, 3, 0, 0]),
+            ("sys/firmware/efi/fw_platform_size", b"64\n"),
+        ]);
+        let firmware = firmware(&machine);
+        assert_eq!(firmware.boot_mode, Some(BootMode::Uefi));
+        assert_eq!((firmware.secure_boot, firmware.setup_mode), (Some(true), Some(false)));
+        assert_eq!(firmware.boot_order, Some(vec!["0001".to_owned(), "200A".to_owned()]));
+        assert_eq!(firmware.boot_current.as_deref(), Some("0001"));
+        assert_eq!(firmware.platform_bits, Some(64));
+        assert_eq!(firmware.boot_entries.len(), 1);
+        assert_eq!(firmware.boot_entries[0].description.as_deref(), Some("U"));
+    }
+
+    #[test]
+    fn cut_variables_give_no_value() {
+        let at = |name: &str| format!("{EFI}/efivars/{name}-{GLOBAL}");
+        let machine = tree_of_bytes(&[
+            (&at("SecureBoot"), &[6, 0, 0]),
+            (&at("BootCurrent"), &[6, 0, 0, 0, 1]),
+            (&at("Boot0001"), &[6, 0, 0, 0, 1]),
+        ]);
+        let firmware = firmware(&machine);
+        assert_eq!((firmware.secure_boot, firmware.boot_current), (None, None));
+        assert_eq!(firmware.boot_entries[0].description, None);
+        assert!(machine.problems()[0].path.ends_with(&at("SecureBoot")));
+    }
+
+    #[test]
+    fn a_pc_without_efi_booted_by_bios_and_other_machines_by_neither() {
+        let pc = tree(&[("sys/firmware/memmap/0/type", "System RAM\n")]);
+        assert_eq!(firmware(&pc).boot_mode, Some(BootMode::Bios));
+        let board = tree(&[("sys/firmware/devicetree/base/model", "x")]);
+        assert_eq!(firmware(&board).boot_mode, None);
+        assert_eq!(firmware(&tree(&[("proc/cpuinfo", "flags : lm\n")])).boot_mode, None);
+    }
+}

@@ -1,0 +1,150 @@
+//! GPU nodes of AMD's compute driver: `/sys/class/kfd/kfd/topology/nodes/`
+//! (`drivers/gpu/drm/amd/amdkfd/kfd_topology.c`). A card in partition mode has several.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+/// The class link, and where it leads.
+const TOPOLOGIES: [&str; 2] =
+    ["sys/class/kfd/kfd/topology/nodes", "sys/devices/virtual/kfd/kfd/topology/nodes"];
+/// A node has one bank, or one for each kind of memory.
+const LIMIT_BANKS: usize = 64;
+
+/// One GPU, or one partition of one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ComputeNode {
+    /// Number of the node; CPUs have nodes too, so the first GPU is seldom 0.
+    pub id: u32,
+    /// SIMD units.
+    pub n_simd: u32,
+    /// PCI vendor, four hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_id: Option<String>,
+    /// PCI device, four hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<String>,
+    /// PCI address of the card.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// N of `/dev/dri/renderDN`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub render_minor: Option<u32>,
+    /// Version of the instruction set, e.g. `90010` for gfx90a.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gfx_target_version: Option<u32>,
+    /// Accelerator dies in the node. Since Linux 6.6.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_xcc: Option<u32>,
+    /// The chip's own number, sixteen hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique_id: Option<String>,
+    /// Memory of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+}
+
+/// Reads the GPU nodes, by id; empty without the driver.
+#[must_use]
+pub fn compute_nodes(machine: &Machine) -> Vec<ComputeNode> {
+    for topology in TOPOLOGIES {
+        let ids = machine.list(topology);
+        if !ids.is_empty() {
+            let ids = ids.iter().filter_map(|name| name.parse().ok());
+            let mut nodes: Vec<ComputeNode> =
+                ids.filter_map(|id| node(machine, &format!("{topology}/{id}"), id)).collect();
+            nodes.sort_by_key(|node| node.id);
+            return nodes;
+        }
+    }
+    Vec::new()
+}
+
+/// Reads one node; `None` if it has no SIMD unit, as a CPU.
+fn node(machine: &Machine, path: &str, id: u32) -> Option<ComputeNode> {
+    let text = machine.text(&format!("{path}/properties"))?;
+    let properties = parse(&text);
+    let small = |name: &str| properties.get(name).and_then(|value| u32::try_from(*value).ok());
+    let pci_id = |name: &str| {
+        let id = small(name).filter(|id| *id != 0)?;
+        u16::try_from(id).ok().map(|id| format!("{id:04x}"))
+    };
+    let n_simd = small("simd_count").filter(|n| *n > 0)?;
+    Some(ComputeNode {
+        id,
+        n_simd,
+        vendor_id: pci_id("vendor_id"),
+        device_id: pci_id("device_id"),
+        address: small("location_id")
+            .filter(|id| *id != 0)
+            .map(|location| address(small("domain").unwrap_or(0), location)),
+        render_minor: small("drm_render_minor").filter(|minor| *minor != 0),
+        gfx_target_version: small("gfx_target_version").filter(|version| *version != 0),
+        n_xcc: small("num_xcc"),
+        unique_id: properties
+            .get("unique_id")
+            .filter(|id| **id != 0)
+            .map(|id| format!("{id:016x}")),
+        memory_bytes: memory_bytes(machine, path),
+    })
+}
+
+/// Lines `NAME NUMBER`; others are passed over.
+fn parse(text: &str) -> BTreeMap<&str, u64> {
+    let pairs = text.lines().filter_map(|line| line.trim().split_once(' '));
+    pairs.filter_map(|(name, value)| Some((name, value.trim().parse().ok()?))).collect()
+}
+
+/// `location_id` holds bus, device and function as in configuration requests; the low function bits
+/// of a partition count partitions, and the card itself is function 0.
+fn address(domain: u32, location: u32) -> String {
+    let (bus, device) = ((location >> 8) & 0xff, (location >> 3) & 0x1f);
+    format!("{domain:04x}:{bus:02x}:{device:02x}.0")
+}
+
+/// Sum of the banks in the card's own memory (`HSA_MEM_HEAP_TYPE_FB_PUBLIC` and `_PRIVATE`).
+fn memory_bytes(machine: &Machine, path: &str) -> Option<u64> {
+    let banks = machine.list(&format!("{path}/mem_banks"));
+    let mut sum = 0_u64;
+    for bank in banks.iter().take(LIMIT_BANKS) {
+        let Some(text) = machine.text(&format!("{path}/mem_banks/{bank}/properties")) else {
+            continue;
+        };
+        let properties = parse(&text);
+        if matches!(properties.get("heap_type"), Some(1 | 2)) {
+            sum = sum.saturating_add(properties.get("size_in_bytes").copied().unwrap_or(0));
+        }
+    }
+    (sum > 0).then_some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn only_nodes_with_simd_units_are_gpus_and_the_class_link_is_not_needed() {
+        let nodes = "sys/devices/virtual/kfd/kfd/topology/nodes";
+        let gpu = "simd_count 416\nvendor_id 4098\ndevice_id 29711\nlocation_id 25344\ndomain 1\n\
+                   drm_render_minor 128\nunique_id 1801979520617338022\nbroken\n";
+        let bank = "heap_type 1\nsize_in_bytes 68702699520\nflags 0\n";
+        let machine = tree(&[
+            (&format!("{nodes}/0/properties"), "cpu_cores_count 64\nsimd_count 0\n"),
+            (&format!("{nodes}/10/properties"), gpu),
+            (&format!("{nodes}/10/mem_banks/0/properties"), bank),
+            (&format!("{nodes}/2/properties"), "simd_count 8\n"),
+            (&format!("{nodes}/3/properties"), "simd_count\n"),
+        ]);
+        let nodes = compute_nodes(&machine);
+        assert_eq!(nodes.iter().map(|n| n.id).collect::<Vec<_>>(), [2, 10]);
+        let gpu = &nodes[1];
+        assert_eq!(gpu.device_id.as_deref(), Some("740f"));
+        assert_eq!(gpu.address.as_deref(), Some("0001:63:00.0"));
+        assert_eq!((gpu.render_minor, gpu.memory_bytes), (Some(128), Some(68_702_699_520)));
+    }
+}

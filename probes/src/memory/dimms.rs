@@ -1,0 +1,269 @@
+//! Slots and modules: SMBIOS types 16 and 17 (DSP0134, sections 7.17 and 7.18).
+
+use super::{Dimm, Memory};
+use crate::smbios::{Smbios, Structure};
+
+/// Fills slots, modules and the arrays' facts from the table.
+pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
+    let arrays: Vec<&Structure> = table.of_kind(16).filter(|array| is_system(array)).collect();
+    memory.error_correction = same(arrays.iter().map(|array| error_correction(array)));
+    memory.max_capacity_bytes = arrays.iter().map(|array| max_capacity_bytes(array)).sum();
+    memory.max_capacity_bytes = memory.max_capacity_bytes.filter(|bytes| *bytes > 0);
+    memory.dimms = table.of_kind(17).filter(|slot| in_system(table, slot)).map(dimm).collect();
+    if memory.dimms.is_empty() {
+        return;
+    }
+    let populated = memory.dimms.iter().filter(|dimm| dimm.is_populated == Some(true)).count();
+    memory.n_slots = Some(memory.dimms.len());
+    memory.n_slots_populated = Some(populated);
+    let sizes = memory.dimms.iter().map(|dimm| match dimm.is_populated {
+        Some(false) => Some(0),
+        _ => dimm.size_bytes,
+    });
+    memory.installed_bytes = sizes.sum();
+}
+
+/// Whether an array holds system memory, and not flash, video or cache.
+fn is_system(array: &Structure) -> bool {
+    array.byte(0x05).is_none_or(|purpose| purpose == 0x03)
+}
+
+/// Whether a slot belongs to system memory; one whose array is missing does.
+fn in_system(table: &Smbios, slot: &Structure) -> bool {
+    let array = slot.word(0x04).and_then(|handle| table.by_handle(handle));
+    array.filter(|array| array.kind() == 16).is_none_or(is_system)
+}
+
+fn dimm(slot: &Structure) -> Dimm {
+    let size = size(slot);
+    let mut dimm = Dimm {
+        locator: slot.string(0x10),
+        bank_locator: slot.string(0x11),
+        form_factor: slot.byte(0x0e).and_then(|code| name(FORM_FACTORS, code)),
+        ..Dimm::default()
+    };
+    match size {
+        Size::Empty => dimm.is_populated = Some(false),
+        Size::NotKnown => {}
+        Size::Bytes(bytes) => {
+            dimm.is_populated = Some(true);
+            dimm.size_bytes = Some(bytes);
+        }
+    }
+    // Of an empty slot the other fields say nothing; some firmware fills them with leftovers.
+    if dimm.is_populated == Some(false) {
+        return dimm;
+    }
+    let word = |offset: usize| slot.word(offset).filter(|n| *n != 0 && *n != 0xffff);
+    let rank = slot.byte(0x1b).map(|attributes| attributes & 0x0f);
+    Dimm {
+        kind: slot.byte(0x12).and_then(|code| name(KINDS, code)),
+        speed_mt_s: speed(slot, 0x15, 0x54),
+        configured_speed_mt_s: speed(slot, 0x20, 0x58),
+        manufacturer: slot.string(0x17),
+        serial: slot.string(0x18),
+        asset_tag: slot.string(0x19),
+        part_number: slot.string(0x1a),
+        rank: rank.filter(|rank| *rank > 0),
+        total_width_bits: word(0x08),
+        data_width_bits: word(0x0a),
+        min_voltage_mv: word(0x22),
+        max_voltage_mv: word(0x24),
+        configured_voltage_mv: word(0x26),
+        technology: slot.byte(0x28).and_then(|code| name(TECHNOLOGIES, code)),
+        ..dimm
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Size {
+    Empty,
+    NotKnown,
+    Bytes(u64),
+}
+
+/// The size: 0 is an empty slot, 0xFFFF not known, 0x7FFF stands in the extended field in MiB, and
+/// bit 15 makes the unit KiB.
+fn size(slot: &Structure) -> Size {
+    match slot.word(0x0c) {
+        None | Some(0xffff) => Size::NotKnown,
+        Some(0) => Size::Empty,
+        Some(0x7fff) => match slot.dword(0x1c).map(|mib| mib & 0x7fff_ffff) {
+            None | Some(0) => Size::NotKnown,
+            Some(mib) => Size::Bytes(u64::from(mib) << 20),
+        },
+        Some(kib) if kib & 0x8000 != 0 => match kib & 0x7fff {
+            0 => Size::NotKnown,
+            kib => Size::Bytes(u64::from(kib) << 10),
+        },
+        Some(mib) => Size::Bytes(u64::from(mib) << 20),
+    }
+}
+
+/// A speed in MT/s: 0 is not known, 0xFFFF stands in the extended field.
+fn speed(slot: &Structure, offset: usize, extended: usize) -> Option<u32> {
+    match slot.word(offset)? {
+        0 => None,
+        0xffff => slot.dword(extended).map(|speed| speed & 0x7fff_ffff).filter(|speed| *speed > 0),
+        speed => Some(u32::from(speed)),
+    }
+}
+
+fn max_capacity_bytes(array: &Structure) -> Option<u64> {
+    match array.dword(0x07)? {
+        0x8000_0000 => array.qword(0x0f).filter(|bytes| *bytes > 0),
+        kib => Some(u64::from(kib) << 10),
+    }
+}
+
+fn error_correction(array: &Structure) -> Option<String> {
+    array.byte(0x06).and_then(|code| name(ERROR_CORRECTIONS, code))
+}
+
+/// The value that all agree on.
+fn same<T: PartialEq>(mut values: impl Iterator<Item = Option<T>>) -> Option<T> {
+    let first = values.next()??;
+    values.all(|value| value.as_ref() == Some(&first)).then_some(first)
+}
+
+/// The name of `code`, of which the first name is that of 1; an empty name says nothing.
+fn name(names: &[&str], code: u8) -> Option<String> {
+    let name = names.get(usize::from(code).checked_sub(1)?)?;
+    (!name.is_empty()).then(|| (*name).to_owned())
+}
+
+// «Other» and «Unknown» say nothing and are left empty.
+const ERROR_CORRECTIONS: &[&str] =
+    &["", "", "None", "Parity", "Single-bit ECC", "Multi-bit ECC", "CRC"];
+
+const FORM_FACTORS: &[&str] = &[
+    "",
+    "",
+    "SIMM",
+    "SIP",
+    "Chip",
+    "DIP",
+    "ZIP",
+    "Proprietary Card",
+    "DIMM",
+    "TSOP",
+    "Row Of Chips",
+    "RIMM",
+    "SODIMM",
+    "SRIMM",
+    "FB-DIMM",
+    "Die",
+    "CAMM",
+];
+
+const KINDS: &[&str] = &[
+    "",
+    "",
+    "DRAM",
+    "EDRAM",
+    "VRAM",
+    "SRAM",
+    "RAM",
+    "ROM",
+    "Flash",
+    "EEPROM",
+    "FEPROM",
+    "EPROM",
+    "CDRAM",
+    "3DRAM",
+    "SDRAM",
+    "SGRAM",
+    "RDRAM",
+    "DDR",
+    "DDR2",
+    "DDR2 FB-DIMM",
+    "",
+    "",
+    "",
+    "DDR3",
+    "FBD2",
+    "DDR4",
+    "LPDDR",
+    "LPDDR2",
+    "LPDDR3",
+    "LPDDR4",
+    "Logical non-volatile device",
+    "HBM",
+    "HBM2",
+    "DDR5",
+    "LPDDR5",
+    "HBM3",
+];
+
+const TECHNOLOGIES: &[&str] =
+    &["", "", "DRAM", "NVDIMM-N", "NVDIMM-F", "NVDIMM-P", "Intel Optane persistent memory"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smbios::tests::{smbios, structure};
+
+    /// A memory device of the given size field, 0x5c bytes long.
+    fn device(size: u16, extended: u32) -> Vec<u8> {
+        let mut fields = vec![0; 0x58];
+        fields[0x0c - 4..0x0e - 4].copy_from_slice(&size.to_le_bytes());
+        fields[0x1c - 4..0x20 - 4].copy_from_slice(&extended.to_le_bytes());
+        fields[0x0e - 4] = 9;
+        fields[0x10 - 4] = 1;
+        fields[0x12 - 4] = 0x1a;
+        fields[0x15 - 4..0x17 - 4].copy_from_slice(&3200_u16.to_le_bytes());
+        fields[0x20 - 4..0x22 - 4].copy_from_slice(&0xffff_u16.to_le_bytes());
+        fields[0x58 - 4..0x5c - 4].copy_from_slice(&70_000_u32.to_le_bytes());
+        structure(17, &fields, &[b"A1"])
+    }
+
+    fn memory(tables: &[Vec<u8>]) -> Memory {
+        let mut memory = Memory::default();
+        fill(&mut memory, &smbios(tables));
+        memory
+    }
+
+    #[test]
+    fn sizes_come_in_mib_kib_and_the_extended_field() {
+        let memory = memory(&[
+            device(0x4000, 0),
+            device(0x8000 | 512, 0),
+            device(0x7fff, 48 << 10),
+            device(0, 0),
+        ]);
+        let sizes: Vec<_> = memory.dimms.iter().map(|dimm| dimm.size_bytes).collect();
+        assert_eq!(sizes, [Some(16 << 30), Some(512 << 10), Some(48 << 30), None]);
+        assert_eq!((memory.n_slots, memory.n_slots_populated), (Some(4), Some(3)));
+        assert_eq!(memory.installed_bytes, Some((64 << 30) + (512 << 10)));
+        assert_eq!(memory.dimms[0].kind.as_deref(), Some("DDR4"));
+        assert_eq!(memory.dimms[0].speed_mt_s, Some(3200));
+        assert_eq!(memory.dimms[0].configured_speed_mt_s, Some(70_000));
+        assert_eq!(memory.dimms[3].kind, None, "an empty slot has no module's facts");
+    }
+
+    #[test]
+    fn a_module_of_unknown_size_makes_the_total_unknown() {
+        let memory = memory(&[device(0x4000, 0), device(0xffff, 0)]);
+        assert_eq!(memory.installed_bytes, None);
+        assert_eq!((memory.n_slots, memory.n_slots_populated), (Some(2), Some(1)));
+        assert_eq!(memory.dimms[1].is_populated, None);
+    }
+
+    #[test]
+    fn a_slot_of_an_array_for_flash_is_no_slot_of_system_memory() {
+        let array = structure(16, &[3, 4, 3, 0, 0, 0, 1, 0, 0, 1, 0], &[]);
+        let mut slot = device(16, 0);
+        slot[4..6].copy_from_slice(&7_u16.to_le_bytes());
+        let memory = memory(&[array, slot]);
+        assert_eq!((memory.n_slots, memory.installed_bytes), (None, None));
+    }
+
+    #[test]
+    fn a_structure_that_is_cut_short_has_no_size_and_makes_no_panic() {
+        for length in 0..0x58 {
+            let short = structure(17, &vec![1; length], &[]);
+            let memory = memory(&[short]);
+            assert_eq!(memory.n_slots, Some(1));
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Error counts: `/sys/devices/system/edac/mc` (`Documentation/admin-guide/ras.rst`).
+
+use super::{EccCount, Memory};
+use crate::machine::Machine;
+
+const MC: &str = "sys/devices/system/edac/mc";
+
+/// The counts of every DIMM or rank; of the whole controller where its driver counts no DIMMs.
+pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
+    let mut counts = Vec::new();
+    for controller in numbered(machine, MC, &["mc"]) {
+        let dir = format!("{MC}/{controller}");
+        let before = counts.len();
+        for dimm in numbered(machine, &dir, &["dimm", "rank"]) {
+            let path = |name: &str| format!("{dir}/{dimm}/{name}");
+            let size_mib: Option<u64> = machine.number(&path("size"));
+            counts.push(EccCount {
+                label: machine.text(&path("dimm_label")).map(|label| label.trim().to_owned()),
+                size_bytes: size_mib.and_then(|size| size.checked_mul(1 << 20)),
+                correctable: machine.number(&path("dimm_ce_count")),
+                uncorrectable: machine.number(&path("dimm_ue_count")),
+                name: format!("{controller}/{dimm}"),
+            });
+        }
+        if counts.len() == before {
+            let count = |name: &str| machine.number(&format!("{dir}/{name}"));
+            let (correctable, uncorrectable) = (count("ce_count"), count("ue_count"));
+            counts.push(EccCount {
+                name: controller,
+                correctable,
+                uncorrectable,
+                ..Default::default()
+            });
+        }
+    }
+    counts
+}
+
+/// Names in `dir` that are one of `prefixes` and a number.
+fn numbered(machine: &Machine, dir: &str, prefixes: &[&str]) -> Vec<String> {
+    let is_numbered = |name: &String| {
+        let mut rests = prefixes.iter().filter_map(|prefix| name.strip_prefix(prefix));
+        rests.any(|rest| rest.parse::<u32>().is_ok())
+    };
+    machine.list(dir).into_iter().filter(is_numbered).collect()
+}
+
+/// Gives each DIMM the counts whose label names its slot, and only its slot.
+pub(super) fn assign(memory: &mut Memory) {
+    let labels: Vec<(Option<String>, Option<String>)> =
+        memory.dimms.iter().map(|dimm| (dimm.locator.clone(), dimm.bank_locator.clone())).collect();
+    for count in &memory.ecc {
+        let Some(label) = &count.label else { continue };
+        let matches = |(locator, bank): &(Option<String>, Option<String>)| match (locator, bank) {
+            (Some(locator), _) if label == locator => true,
+            (Some(locator), Some(bank)) => *label == format!("{bank} {locator}"),
+            _ => false,
+        };
+        let mut found = labels.iter().enumerate().filter(|(_, names)| matches(names));
+        let (Some((index, _)), None) = (found.next(), found.next()) else { continue };
+        let Some(dimm) = memory.dimms.get_mut(index) else { continue };
+        dimm.ecc_correctable = add(dimm.ecc_correctable, count.correctable);
+        dimm.ecc_uncorrectable = add(dimm.ecc_uncorrectable, count.uncorrectable);
+    }
+}
+
+/// Adds the ranks of a DIMM up.
+fn add(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
+    match (sum, more) {
+        (Some(sum), Some(more)) => sum.checked_add(more),
+        (sum, more) => sum.or(more),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::Dimm;
+    use crate::testing::tree;
+
+    #[test]
+    fn counts_go_to_the_slot_that_the_label_names_and_to_no_other() {
+        let machine = tree(&[
+            ("sys/devices/system/edac/mc/mc0/dimm0/dimm_label", "A1"),
+            ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ce_count", "12"),
+            ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ue_count", "1"),
+            ("sys/devices/system/edac/mc/mc0/dimm0/size", "16384"),
+            ("sys/devices/system/edac/mc/mc0/rank1/dimm_label", "P0 B1"),
+            ("sys/devices/system/edac/mc/mc0/rank1/dimm_ce_count", "3"),
+            ("sys/devices/system/edac/mc/mc1/ce_count", "7"),
+        ]);
+        let dimm = |locator: &str, bank: &str| Dimm {
+            locator: Some(locator.to_owned()),
+            bank_locator: Some(bank.to_owned()),
+            ..Dimm::default()
+        };
+        let mut memory = Memory {
+            ecc: counts(&machine),
+            dimms: vec![dimm("A1", "P0"), dimm("B1", "P0"), dimm("C1", "P0")],
+            ..Memory::default()
+        };
+        assign(&mut memory);
+        let found: Vec<_> =
+            memory.dimms.iter().map(|d| (d.ecc_correctable, d.ecc_uncorrectable)).collect();
+        assert_eq!(found, [(Some(12), Some(1)), (Some(3), None), (None, None)]);
+        let names: Vec<&str> = memory.ecc.iter().map(|count| count.name.as_str()).collect();
+        assert_eq!(names, ["mc0/dimm0", "mc0/rank1", "mc1"]);
+        assert_eq!(memory.ecc[0].size_bytes, Some(16 << 30));
+    }
+
+    #[test]
+    fn two_slots_of_one_name_get_no_counts_rather_than_wrong_ones() {
+        let dimm = Dimm { locator: Some("DIMM_A".to_owned()), ..Dimm::default() };
+        let label = Some("DIMM_A".to_owned());
+        let count = EccCount { label, correctable: Some(5), ..EccCount::default() };
+        let mut memory =
+            Memory { ecc: vec![count], dimms: vec![dimm.clone(), dimm], ..Memory::default() };
+        assign(&mut memory);
+        assert!(memory.dimms.iter().all(|dimm| dimm.ecc_correctable.is_none()));
+    }
+}

@@ -1,0 +1,189 @@
+//! Memory: four totals that need not agree, the DIMMs with their ECC counts, and huge pages.
+//!
+//! - installed: the sum of SMBIOS type 17;
+//! - firmware map: `System RAM` in `/sys/firmware/memmap` (`Documentation/ABI/testing/sysfs-firmware-memmap`);
+//! - kernel present: present pages in `/proc/zoneinfo`;
+//! - usable: `MemTotal` of `/proc/meminfo`.
+//!
+//! The memory blocks of `/sys/devices/system/memory` are not read: there are thousands, and a block
+//! that is half filled counts whole.
+
+mod dimms;
+mod ecc;
+mod totals;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::smbios;
+
+/// The memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Memory {
+    /// Sum of the DIMMs' sizes that the firmware lists; `None` without SMBIOS type 17.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub installed_bytes: Option<u64>,
+    /// System RAM in the map that the firmware gave to the kernel; `None` on machines without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware_map_bytes: Option<u64>,
+    /// Pages that the kernel has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_present_bytes: Option<u64>,
+    /// What the kernel can hand out (`MemTotal`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usable_bytes: Option<u64>,
+    /// How many slots the firmware lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_slots: Option<usize>,
+    /// In how many of them it found a module.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_slots_populated: Option<usize>,
+    /// How the arrays correct errors, e.g. `Multi-bit ECC`; `None` if they differ or do not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_correction: Option<String>,
+    /// Most that the arrays can hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_capacity_bytes: Option<u64>,
+    /// Slots of system memory in table order, populated or not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dimms: Vec<Dimm>,
+    /// Counts of corrected and uncorrected errors as the memory controllers' drivers keep them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ecc: Vec<EccCount>,
+    /// Huge pages by size.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hugepages: Vec<HugePages>,
+}
+
+/// A slot for a memory module, and the module in it (SMBIOS type 17).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Dimm {
+    /// Name of the slot on the board, e.g. `A1`; not always unique.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locator: Option<String>,
+    /// Name of the bank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bank_locator: Option<String>,
+    /// Whether a module is in it; `None` where the firmware does not know its size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_populated: Option<bool>,
+    /// Size of the module; `None` for an empty slot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Type, e.g. `DDR4`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Form factor, e.g. `DIMM`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub form_factor: Option<String>,
+    /// What the module is made for, in MT/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub speed_mt_s: Option<u32>,
+    /// What it runs at, in MT/s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configured_speed_mt_s: Option<u32>,
+    /// Maker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer: Option<String>,
+    /// Serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Asset tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asset_tag: Option<String>,
+    /// Part number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_number: Option<String>,
+    /// Number of ranks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u8>,
+    /// Bits for data.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_width_bits: Option<u16>,
+    /// Bits for data and error correction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_width_bits: Option<u16>,
+    /// Voltage that it runs at, in millivolts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub configured_voltage_mv: Option<u16>,
+    /// Lowest voltage that it works at, in millivolts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_voltage_mv: Option<u16>,
+    /// Highest voltage that it works at, in millivolts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_voltage_mv: Option<u16>,
+    /// Technology where it is not plain DRAM, e.g. `NVDIMM-P`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub technology: Option<String>,
+    /// Corrected errors since boot; `None` where no driver's label names this slot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc_correctable: Option<u64>,
+    /// Uncorrected errors since boot; `None` where no driver's label names this slot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecc_uncorrectable: Option<u64>,
+}
+
+/// Error counts of a DIMM or rank as the driver of its memory controller keeps them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EccCount {
+    /// The driver's name for it, e.g. `mc0/dimm1`; `mc0` where it counts no DIMMs.
+    pub name: String,
+    /// The label that the driver or the administrator gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Its size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Corrected errors since boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correctable: Option<u64>,
+    /// Uncorrected errors since boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncorrectable: Option<u64>,
+}
+
+/// Huge pages of one size.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HugePages {
+    /// Size of a page.
+    pub size_bytes: u64,
+    /// How many there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_total: Option<u64>,
+    /// How many are free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_free: Option<u64>,
+}
+
+/// Reads the memory.
+#[must_use]
+pub fn memory(machine: &Machine) -> Memory {
+    let meminfo = machine.text("proc/meminfo").unwrap_or_default();
+    let mut memory = Memory {
+        firmware_map_bytes: totals::firmware_map_bytes(machine),
+        kernel_present_bytes: totals::kernel_present_bytes(machine, &meminfo),
+        usable_bytes: totals::meminfo_bytes(&meminfo, "MemTotal"),
+        ecc: ecc::counts(machine),
+        hugepages: totals::hugepages(machine, &meminfo),
+        ..Memory::default()
+    };
+    if memory.usable_bytes.is_none() && !meminfo.is_empty() {
+        let found = crate::machine::quote(meminfo.lines().next().unwrap_or_default());
+        machine.problem("proc/meminfo", found, "a line such as MemTotal: 16384 kB");
+    }
+    if let Some(table) = smbios::read(machine) {
+        dimms::fill(&mut memory, &table);
+    }
+    ecc::assign(&mut memory);
+    memory
+}
+
+/// Bytes in `MemTotal` of a text such as `/proc/meminfo` or a node's `meminfo`.
+pub(crate) fn mem_total_bytes(meminfo: &str) -> Option<u64> {
+    totals::meminfo_bytes(meminfo, "MemTotal")
+}

@@ -1,0 +1,280 @@
+//! Addresses of interfaces: `RTM_NEWADDR` (`rtnetlink(7)`, `uapi/linux/if_addr.h`), or
+//! `/proc/net/if_inet6` and `/proc/net/fib_trie`.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::route::Route;
+use crate::machine::Machine;
+use crate::sys::netlink::wire;
+
+const RTM_NEWADDR: u16 = 20;
+/// Length of `struct ifaddrmsg`.
+const HEADER_BYTES: usize = 8;
+const SCOPE_HOST: u8 = 254;
+
+/// Flags by bit, `IFA_F_…`. The first means `temporary` for IPv6.
+const FLAGS: [(u32, &str); 8] = [
+    (0x02, "nodad"),
+    (0x04, "optimistic"),
+    (0x08, "dadfailed"),
+    (0x20, "deprecated"),
+    (0x40, "tentative"),
+    (0x100, "managetempaddr"),
+    (0x200, "noprefixroute"),
+    (0x800, "stable-privacy"),
+];
+
+/// An address of an interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Address {
+    /// Name of the interface.
+    pub interface: String,
+    /// The address with the length of its prefix, e.g. `fd02::2/64`.
+    pub address: String,
+    /// `ipv4` or `ipv6`.
+    pub family: String,
+    /// `global`, `site` or `link`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// What else the kernel says of it: `dynamic` (given for a time, as by DHCP), `temporary`,
+    /// `secondary`, `deprecated`, `tentative`, `dadfailed`, …, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
+}
+
+impl PartialOrd for Address {
+    fn partial_cmp(&self, other: &Address) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Address {
+    /// By family, then by value of the address.
+    fn cmp(&self, other: &Address) -> Ordering {
+        let key = |address: &Address| prefix_key(&address.address);
+        (key(self), &self.address, &self.interface, &self.scope, &self.flags).cmp(&(
+            key(other),
+            &other.address,
+            &other.interface,
+            &other.scope,
+            &other.flags,
+        ))
+    }
+}
+
+/// The value of `address/length`, for sorting; text that is none comes first.
+pub(super) fn prefix_key(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/')?;
+    Some((address.parse().ok()?, length.parse().ok()?))
+}
+
+/// Makes an address of the bytes of its family.
+pub(super) fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
+    v4.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
+}
+
+/// `ipv4` or `ipv6`.
+pub(super) fn family(address: IpAddr) -> String {
+    if address.is_ipv4() { "ipv4" } else { "ipv6" }.to_owned()
+}
+
+/// Reads the addresses of a dump; those that only the machine itself can reach are left out.
+pub(super) fn parse(dump: &[u8], names: &BTreeMap<u32, String>) -> Vec<Address> {
+    wire::messages(dump)
+        .filter(|message| message.kind == RTM_NEWADDR)
+        .filter_map(|message| parse_address(message.payload, names))
+        .collect()
+}
+
+fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Address> {
+    let &[_, length, flags, scope] = payload.first_chunk::<4>()?;
+    let index = u32::from_ne_bytes(*payload.get(4..)?.first_chunk::<4>()?);
+    let (mut peer, mut local, mut all_flags) = (None, None, u32::from(flags));
+    for attribute in wire::attributes(payload.get(HEADER_BYTES..)?) {
+        match attribute.kind {
+            1 => peer = ip(attribute.value),
+            2 => local = ip(attribute.value),
+            8 => all_flags = attribute.u32()?,
+            _ => {}
+        }
+    }
+    let address = local.or(peer)?;
+    (scope != SCOPE_HOST).then(|| Address {
+        interface: names.get(&index).cloned().unwrap_or_else(|| format!("if{index}")),
+        address: format!("{address}/{length}"),
+        family: family(address),
+        scope: scope_name(scope),
+        flags: flag_names(all_flags, address.is_ipv6()),
+    })
+}
+
+fn scope_name(scope: u8) -> Option<String> {
+    let name = match scope {
+        0 => "global",
+        200 => "site",
+        253 => "link",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+fn flag_names(flags: u32, is_ipv6: bool) -> Vec<String> {
+    const SECONDARY: u32 = 0x01;
+    const PERMANENT: u32 = 0x80;
+    let mut names = Vec::new();
+    if flags & PERMANENT == 0 {
+        names.push("dynamic");
+    }
+    if flags & SECONDARY != 0 {
+        names.push(if is_ipv6 { "temporary" } else { "secondary" });
+    }
+    names.extend(FLAGS.iter().filter(|(bit, _)| flags & bit != 0).map(|(_, name)| name));
+    names.into_iter().map(str::to_owned).collect()
+}
+
+/// Reads the addresses from `/proc/net`. It has no lengths of IPv4 prefixes; they are those of the
+/// routes to the networks that the interfaces are in.
+pub(super) fn from_proc(machine: &Machine, routes: &[Route]) -> Vec<Address> {
+    let text = machine.text("proc/net/if_inet6").unwrap_or_default();
+    let ipv6 = text.lines().filter_map(parse_if_inet6);
+    let text = machine.text("proc/net/fib_trie").unwrap_or_default();
+    let local = parse_fib_trie(&text);
+    ipv6.chain(local.into_iter().filter_map(|address| ipv4(address, routes))).collect()
+}
+
+/// `fe80…0001 02 40 20 80 eth0`: address, then index, length, scope and flags in hexadecimal.
+fn parse_if_inet6(line: &str) -> Option<Address> {
+    const LOOPBACK: u8 = 0x10;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let &[address, _, length, scope, flags, name] = words.as_slice() else { return None };
+    let address = Ipv6Addr::from(u128::from_str_radix(address, 16).ok()?);
+    let length = u8::from_str_radix(length, 16).ok()?;
+    let scope = u8::from_str_radix(scope, 16).ok()?;
+    let scope_name = match scope & 0xf0 {
+        0 => Some("global"),
+        0x20 => Some("link"),
+        0x40 => Some("site"),
+        _ => None,
+    };
+    (scope & LOOPBACK == 0).then_some(Address {
+        interface: name.to_owned(),
+        address: format!("{address}/{length}"),
+        family: "ipv6".to_owned(),
+        scope: scope_name.map(str::to_owned),
+        flags: flag_names(u32::from_str_radix(flags, 16).ok()?, true),
+    })
+}
+
+/// The machine's own IPv4 addresses: `|-- 192.0.2.1` followed by `/32 host LOCAL`.
+fn parse_fib_trie(text: &str) -> BTreeSet<Ipv4Addr> {
+    let mut found = BTreeSet::new();
+    let mut last = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address.parse::<Ipv4Addr>().ok();
+        } else if line == "/32 host LOCAL" {
+            found.extend(last.filter(|address| !address.is_loopback()));
+        }
+    }
+    found
+}
+
+fn ipv4(address: Ipv4Addr, routes: &[Route]) -> Option<Address> {
+    let networks = routes.iter().filter(|route| route.gateway.is_none()).filter_map(|route| {
+        let (network, length) = prefix_key(&route.destination)?;
+        let IpAddr::V4(network) = network else { return None };
+        let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+        let is_in = u32::from(network) & mask == u32::from(address) & mask;
+        (is_in && length > 0).then_some((length, route))
+    });
+    let (length, route) = networks.max_by_key(|(length, _)| *length)?;
+    Some(Address {
+        interface: route.interface.clone(),
+        address: format!("{address}/{length}"),
+        family: "ipv4".to_owned(),
+        scope: None,
+        flags: Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::netlink::wire::testing::{attribute, message, survives_any_bytes};
+
+    fn dump() -> Vec<u8> {
+        let v4 = [
+            vec![2, 24, 0, 0, 2, 0, 0, 0],
+            attribute(1, &[192, 0, 2, 1]),
+            attribute(2, &[192, 0, 2, 10]),
+        ];
+        let mut link_local = [0_u8; 16];
+        (link_local[0], link_local[1], link_local[15]) = (0xfe, 0x80, 1);
+        let v6 = [
+            vec![10, 64, 0x80, 253, 2, 0, 0, 0],
+            attribute(1, &link_local),
+            attribute(8, &0xc0_u32.to_ne_bytes()),
+        ];
+        let own = [vec![2, 8, 0x80, 254, 1, 0, 0, 0], attribute(2, &[127, 0, 0, 1])];
+        [v4.concat(), v6.concat(), own.concat()]
+            .iter()
+            .flat_map(|payload| message(RTM_NEWADDR, payload))
+            .collect()
+    }
+
+    #[test]
+    fn own_addresses_are_read_and_those_of_loopback_left_out() {
+        let names = BTreeMap::from([(2, "eno1".to_owned())]);
+        let all = parse(&dump(), &names);
+        assert_eq!(all.len(), 2);
+        assert_eq!((all[0].address.as_str(), all[0].interface.as_str()), ("192.0.2.10/24", "eno1"));
+        assert_eq!(all[0].flags, ["dynamic"]);
+        assert_eq!(
+            (all[1].address.as_str(), all[1].scope.as_deref()),
+            ("fe80::1/64", Some("link"))
+        );
+        assert_eq!(all[1].flags, ["tentative"]);
+    }
+
+    #[test]
+    fn a_line_of_if_inet6_is_read_and_a_damaged_one_passed_over() {
+        let line = "fe80000000000000005054fffe000001 02 40 20 80    eth0";
+        let address = parse_if_inet6(line).unwrap();
+        assert_eq!(address.address, "fe80::50:54ff:fe00:1/64");
+        assert_eq!(address.interface, "eth0");
+        let own = "00000000000000000000000000000001 01 80 10 80       lo";
+        assert_eq!(parse_if_inet6(own), None);
+        for bad in ["", "x", "fe80 02 40 20", "zz 02 40 20 80 eth0", "fe 02 400 20 80 eth0"] {
+            assert_eq!(parse_if_inet6(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_ipv4_address_takes_its_length_from_the_network_it_is_in() {
+        let text =
+            "Local:\n  |-- 192.0.2.10\n     /32 host LOCAL\n  |-- 127.0.0.1\n     /32 host LOCAL";
+        let local = parse_fib_trie(text);
+        assert_eq!(local.len(), 1);
+        let route = |destination: &str| Route {
+            destination: destination.to_owned(),
+            interface: "eth0".to_owned(),
+            ..Route::default()
+        };
+        let routes = [route("0.0.0.0/0"), route("192.0.0.0/16"), route("192.0.2.0/24")];
+        let address = ipv4(*local.first().unwrap(), &routes).unwrap();
+        assert_eq!(address.address, "192.0.2.10/24");
+        assert_eq!(ipv4(Ipv4Addr::new(198, 51, 100, 1), &routes), None);
+    }
+
+    #[test]
+    fn no_bytes_make_the_parser_panic() {
+        survives_any_bytes(&dump(), |bytes| drop(parse(bytes, &BTreeMap::new())));
+    }
+}

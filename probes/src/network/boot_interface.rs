@@ -1,0 +1,138 @@
+//! Through which port the machine was booted, as three sources say it: `BOOTIF=` that a boot loader
+//! adds to the command line, the iBFT of an iSCSI boot (`/sys/firmware/ibft`), and the device path of
+//! the UEFI boot entry in use (UEFI 2.10, 3.1.3 and 10.3.5.11).
+
+use super::interface::Interface;
+use super::mac;
+use crate::machine::Machine;
+
+const EFI_VARIABLES: &str = "sys/firmware/efi/efivars";
+const EFI_GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
+
+/// Marks the port that has one of the MACs that the boot used; where nothing tells how the machine
+/// was booted, nothing is marked.
+pub(super) fn mark(machine: &Machine, interfaces: &mut [Interface]) {
+    let macs = boot_macs(machine);
+    if macs.is_empty() {
+        return;
+    }
+    let is_port = |interface: &Interface| {
+        interface.kind.as_deref().is_none_or(|kind| matches!(kind, "physical" | "wireless"))
+    };
+    let has = |mac: &Option<String>| mac.as_ref().is_some_and(|mac| macs.contains(mac));
+    let by_permanent = interfaces.iter().any(|i| is_port(i) && has(&i.permanent_mac));
+    for interface in interfaces.iter_mut().filter(|interface| is_port(interface)) {
+        let mac = if by_permanent { &interface.permanent_mac } else { &interface.current_mac };
+        interface.is_boot_interface = Some(has(mac));
+    }
+}
+
+fn boot_macs(machine: &Machine) -> Vec<String> {
+    let command_line = machine.text("proc/cmdline").unwrap_or_default();
+    let bootif: Vec<String> = command_line.split_whitespace().filter_map(parse_bootif).collect();
+    if bootif.is_empty() { [ibft(machine), efi(machine)].concat() } else { bootif }
+}
+
+/// `BOOTIF=01-aa-bb-cc-dd-ee-ff` (PXELINUX, with the hardware type before it) or `BOOTIF=aa:bb:…`.
+fn parse_bootif(argument: &str) -> Option<String> {
+    let value = argument.strip_prefix("BOOTIF=")?.trim_matches('"');
+    let n_parts = value.split(['-', ':']).count();
+    let mac = if n_parts == 7 { value.split_once(['-', ':'])?.1 } else { value };
+    mac::parse(mac).ok().flatten()
+}
+
+/// The NICs that the iBFT has; where their flags say so, only that which was booted from (bit 1).
+fn ibft(machine: &Machine) -> Vec<String> {
+    const DIR: &str = "sys/firmware/ibft";
+    let names = machine.list(DIR);
+    let nics = names.iter().filter(|name| name.starts_with("ethernet"));
+    nics.filter(|name| {
+        machine.number::<u32>(&format!("{DIR}/{name}/flags")).is_none_or(|flags| flags & 2 != 0)
+    })
+    .filter_map(|name| machine.parse(&format!("{DIR}/{name}/mac"), mac::parse).flatten())
+    .collect()
+}
+
+fn efi(machine: &Machine) -> Vec<String> {
+    let variable = |name: &str| machine.bytes(&format!("{EFI_VARIABLES}/{name}-{EFI_GLOBAL}"));
+    let current = variable("BootCurrent").and_then(|value| u16_at(&value, 4));
+    let entry = current.and_then(|number| variable(&format!("Boot{number:04X}")));
+    entry.and_then(|entry| boot_entry_mac(entry.get(4..)?)).into_iter().collect()
+}
+
+/// The MAC in the device path of an `EFI_LOAD_OPTION`: attributes, length of the path, description
+/// in UTF-16 up to a zero, path.
+fn boot_entry_mac(option: &[u8]) -> Option<String> {
+    let path_bytes = usize::from(u16_at(option, 4)?);
+    let (description, _) = option.get(6..)?.as_chunks::<2>();
+    let path_start = 6 + 2 * (description.iter().position(|unit| *unit == [0, 0])? + 1);
+    let mut path = option.get(path_start..)?;
+    path = &path[..path.len().min(path_bytes)];
+    loop {
+        let length = usize::from(u16_at(path, 2)?);
+        let node = path.get(..length).filter(|node| node.len() >= 4)?;
+        // Messaging device path, MAC address: 32 bytes and the type of interface.
+        if node[0] == 3 && node[1] == 11 {
+            let is_ethernet = node.get(36).is_none_or(|kind| *kind <= 1);
+            return if is_ethernet { mac::of_bytes(node.get(4..10)?) } else { None };
+        }
+        path = &path[length..];
+    }
+}
+
+fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
+    bytes.get(offset..)?.first_chunk::<2>().map(|bytes| u16::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::netlink::wire::testing::survives_any_bytes;
+
+    fn boot_entry() -> Vec<u8> {
+        let mut mac = vec![3, 11, 37, 0, 2, 0, 0, 0, 0, 5];
+        mac.resize(37, 0);
+        mac[36] = 1;
+        let path = [vec![1, 1, 6, 0, 0, 1], mac, vec![0x7f, 0xff, 4, 0]].concat();
+        let mut option = vec![1, 0, 0, 0];
+        option.extend(u16::try_from(path.len()).unwrap().to_le_bytes());
+        option.extend("PXE".encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+        option.extend(path);
+        option
+    }
+
+    #[test]
+    fn the_boot_entry_in_use_names_its_port() {
+        assert_eq!(boot_entry_mac(&boot_entry()).as_deref(), Some("02:00:00:00:00:05"));
+        survives_any_bytes(&boot_entry(), |bytes| drop(boot_entry_mac(bytes)));
+    }
+
+    #[test]
+    fn bootif_is_read_with_and_without_the_hardware_type() {
+        for text in ["BOOTIF=01-02-00-00-00-00-0A", "BOOTIF=02:00:00:00:00:0a"] {
+            assert_eq!(parse_bootif(text).as_deref(), Some("02:00:00:00:00:0a"), "{text}");
+        }
+        for text in ["BOOTIF=", "BOOTIF=eth0", "bootif=02:00:00:00:00:0a", "BOOTIF=01-00"] {
+            assert_eq!(parse_bootif(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bond_that_took_over_the_mac_is_not_the_boot_interface() {
+        let mac = Some("02:00:00:00:00:05".to_owned());
+        let machine =
+            crate::testing::tree(&[("proc/cmdline", "quiet BOOTIF=01-02-00-00-00-00-05")]);
+        let port = Interface {
+            kind: Some("physical".to_owned()),
+            permanent_mac: mac.clone(),
+            current_mac: mac.clone(),
+            ..Interface::default()
+        };
+        let other = Interface { permanent_mac: None, ..port.clone() };
+        let bond = Interface { kind: Some("bond".to_owned()), ..port.clone() };
+        let mut all = [port, other, bond];
+        mark(&machine, &mut all);
+        let marks = all.map(|interface| interface.is_boot_interface);
+        assert_eq!(marks, [Some(true), Some(false), None]);
+    }
+}

@@ -1,0 +1,207 @@
+//! What drivers say of their ports: connector, modes, speed and firmware
+//! (`Documentation/networking/ethtool-netlink.rst`, `uapi/linux/ethtool.h`).
+
+use std::collections::BTreeMap;
+
+use super::link_modes;
+use crate::machine::Machine;
+use crate::sys::ethtool::DriverInfo;
+use crate::sys::netlink::{EthtoolDump, wire};
+
+/// What ethtool knows of one port; absent where the driver says nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct EthtoolPort {
+    pub(super) connector: Option<&'static str>,
+    pub(super) is_autonegotiating: Option<bool>,
+    pub(super) speed_mbit_s: Option<u32>,
+    pub(super) max_speed_mbit_s: Option<u32>,
+    pub(super) duplex: Option<&'static str>,
+    pub(super) has_link: Option<bool>,
+    pub(super) link_down_reason: Option<&'static str>,
+}
+
+/// Asks for all ports at once; by the interface's name.
+pub(super) fn ports(machine: &Machine) -> BTreeMap<String, EthtoolPort> {
+    let mut ports = BTreeMap::new();
+    for (dump, apply) in [
+        (EthtoolDump::LinkInfo, apply_link_info as Apply),
+        (EthtoolDump::LinkModes, apply_link_modes),
+        (EthtoolDump::LinkState, apply_link_state),
+    ] {
+        if let Some(answer) = machine.ask(&dump) {
+            parse(&answer, apply, &mut ports);
+        }
+    }
+    ports
+}
+
+type Apply = fn(&mut EthtoolPort, wire::Attribute);
+
+/// Reads a dump: every message is a generic header, `ETHTOOL_A_…_HEADER` and the attributes that
+/// `apply` takes.
+fn parse(dump: &[u8], apply: Apply, ports: &mut BTreeMap<String, EthtoolPort>) {
+    for message in wire::messages(dump).filter(|message| message.kind >= 16) {
+        let Some(body) = message.payload.get(4..) else { continue };
+        let header = wire::attributes(body).find(|a| a.kind == 1).map_or(&[][..], |a| a.value);
+        let name = wire::attributes(header).find(|a| a.kind == 2).and_then(|a| a.text());
+        let Some(name) = name else { continue };
+        let port = ports.entry(name).or_default();
+        wire::attributes(body).for_each(|attribute| apply(port, attribute));
+    }
+}
+
+/// `ETHTOOL_A_LINKINFO_PORT` with `PORT_…`.
+fn apply_link_info(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    if attribute.kind == 2 {
+        port.connector = match attribute.u8() {
+            Some(0) => Some("twisted_pair"),
+            Some(1) => Some("aui"),
+            Some(2) => Some("mii"),
+            Some(3) => Some("fibre"),
+            Some(4) => Some("bnc"),
+            Some(5) => Some("direct_attach"),
+            Some(0xef) => Some("none"),
+            _ => None,
+        };
+    }
+}
+
+fn apply_link_modes(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    match attribute.kind {
+        2 => port.is_autonegotiating = attribute.u8().map(|autoneg| autoneg != 0),
+        3 => {
+            // The mask holds the supported modes, the value the advertised ones.
+            let supported = wire::attributes(attribute.value).find(|a| a.kind == 5);
+            port.max_speed_mbit_s =
+                supported.and_then(|supported| link_modes::fastest_mbit_s(supported.value));
+        }
+        5 => port.speed_mbit_s = attribute.u32().filter(|speed| is_known_speed(i64::from(*speed))),
+        6 => {
+            port.duplex = match attribute.u8() {
+                Some(0) => Some("half"),
+                Some(1) => Some("full"),
+                _ => None,
+            }
+        }
+        _ => {}
+    }
+}
+
+/// `ETHTOOL_A_LINKSTATE_LINK` and `…_EXT_STATE`, the latter since Linux 5.8.
+fn apply_link_state(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    const REASONS: [&str; 11] = [
+        "autonegotiation failure",
+        "link training failure",
+        "link logical mismatch",
+        "bad signal integrity",
+        "no cable",
+        "cable issue",
+        "eeprom issue",
+        "calibration failure",
+        "power budget exceeded",
+        "overheat",
+        "module",
+    ];
+    match attribute.kind {
+        2 => port.has_link = attribute.u8().map(|link| link != 0),
+        5 => {
+            port.link_down_reason =
+                attribute.u8().and_then(|code| REASONS.get(usize::from(code)).copied());
+        }
+        _ => {}
+    }
+}
+
+/// Whether a speed says something: -1 is unknown, as 16 or 32 bits in kernels that wrote it so.
+pub(super) fn is_known_speed(mbit_s: i64) -> bool {
+    mbit_s > 0 && mbit_s != i64::from(u16::MAX) && mbit_s < i64::from(i32::MAX)
+}
+
+/// What `ETHTOOL_GDRVINFO` answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Driver {
+    pub(super) name: Option<String>,
+    pub(super) version: Option<String>,
+    pub(super) firmware: Option<String>,
+}
+
+/// Asks which driver serves `interface`, in which version, with which firmware.
+pub(super) fn driver(machine: &Machine, interface: &str) -> Driver {
+    let question = DriverInfo { interface: interface.to_owned() };
+    machine.ask(&question).map(|answer| parse_driver(&answer)).unwrap_or_default()
+}
+
+/// `struct ethtool_drvinfo`: command, then 32 bytes each of driver, version and firmware version.
+fn parse_driver(answer: &[u8]) -> Driver {
+    let field = |index: usize| {
+        let start = 4 + 32 * index;
+        let bytes = answer.get(start..)?;
+        let text = wire::text(&bytes[..bytes.len().min(32)])?;
+        (!["N/A", "n/a", "NA", "None", "-"].contains(&text.as_str())).then_some(text)
+    };
+    Driver { name: field(0), version: field(1), firmware: field(2) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::netlink::wire::testing::{attribute, message, survives_any_bytes};
+
+    fn modes() -> Vec<u8> {
+        let header = attribute(0x8001, &attribute(2, b"eno1\0"));
+        // 10000baseT (12) and 1000baseT/Full (5) supported, the latter advertised.
+        let bits = [
+            attribute(4, &(1_u32 << 5).to_ne_bytes()),
+            attribute(5, &(1_u32 << 12 | 1 << 5).to_ne_bytes()),
+        ];
+        let body = [
+            vec![4, 1, 0, 0],
+            header,
+            attribute(2, &[1]),
+            attribute(0x8003, &bits.concat()),
+            attribute(5, &u32::MAX.to_ne_bytes()),
+            attribute(6, &[0xff]),
+        ];
+        message(20, &body.concat())
+    }
+
+    #[test]
+    fn the_fastest_supported_mode_counts_and_an_unknown_speed_is_absent() {
+        let mut ports = BTreeMap::new();
+        parse(&modes(), apply_link_modes, &mut ports);
+        let port = &ports["eno1"];
+        assert_eq!(port.max_speed_mbit_s, Some(10_000));
+        assert_eq!((port.speed_mbit_s, port.duplex), (None, None));
+        assert_eq!(port.is_autonegotiating, Some(true));
+    }
+
+    #[test]
+    fn firmware_that_is_not_known_is_absent() {
+        let mut answer = vec![3, 0, 0, 0];
+        for text in ["ixgbe", "6.1.0", "N/A"] {
+            let mut field = text.as_bytes().to_vec();
+            field.resize(32, 0);
+            answer.extend(field);
+        }
+        let driver = parse_driver(&answer);
+        assert_eq!(driver.name.as_deref(), Some("ixgbe"));
+        assert_eq!((driver.version.as_deref(), driver.firmware), (Some("6.1.0"), None));
+        assert_eq!(parse_driver(&answer[..3]), Driver::default());
+    }
+
+    #[test]
+    fn speeds_that_mean_unknown_are_known_for_it() {
+        for unknown in [-1, 0, 65_535, 4_294_967_295] {
+            assert!(!is_known_speed(unknown), "{unknown}");
+        }
+        assert!(is_known_speed(10) && is_known_speed(1_600_000));
+    }
+
+    #[test]
+    fn no_bytes_make_the_parsers_panic() {
+        for apply in [apply_link_info as Apply, apply_link_modes, apply_link_state] {
+            survives_any_bytes(&modes(), |bytes| parse(bytes, apply, &mut BTreeMap::new()));
+        }
+        survives_any_bytes(&[b'x'; 196], |bytes| drop(parse_driver(bytes)));
+    }
+}

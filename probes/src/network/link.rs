@@ -1,0 +1,193 @@
+//! Links as the kernel's routing side lists them: `RTM_NEWLINK`
+//! (`rtnetlink(7)`, `uapi/linux/if_link.h`).
+
+use super::mac;
+use crate::sys::netlink::wire;
+
+const RTM_NEWLINK: u16 = 16;
+/// Length of `struct ifinfomsg`.
+const HEADER_BYTES: usize = 16;
+/// `IFF_UP` and `IFF_LOOPBACK`.
+pub(super) const FLAG_UP: u32 = 1;
+pub(super) const FLAG_LOOPBACK: u32 = 8;
+
+/// One link, with what its message said; absent where it said nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) index: u32,
+    pub(super) name: String,
+    pub(super) flags: u32,
+    pub(super) mtu: Option<u32>,
+    pub(super) max_mtu: Option<u32>,
+    pub(super) mac: Option<String>,
+    /// Of the device, or that which a bond keeps of its member.
+    pub(super) permanent_mac: Option<String>,
+    pub(super) alternative_names: Vec<String>,
+    /// `IFLA_INFO_KIND`: `bond`, `vlan`, `bridge`, …; a physical port has none.
+    pub(super) kind: Option<String>,
+    pub(super) master_index: Option<u32>,
+    /// The link it stands on, if that is in the same network namespace.
+    pub(super) lower_index: Option<u32>,
+    pub(super) vlan_id: Option<u16>,
+    pub(super) has_carrier: Option<bool>,
+    pub(super) operstate: Option<&'static str>,
+    pub(super) phys_port_name: Option<String>,
+    pub(super) phys_port_id: Option<String>,
+    pub(super) phys_switch_id: Option<String>,
+}
+
+/// Reads the links of a dump; what is damaged is passed over.
+pub(super) fn parse(dump: &[u8]) -> Vec<Link> {
+    wire::messages(dump)
+        .filter(|message| message.kind == RTM_NEWLINK)
+        .filter_map(|message| parse_link(message.payload))
+        .collect()
+}
+
+fn parse_link(payload: &[u8]) -> Option<Link> {
+    let word = |offset: usize| {
+        payload.get(offset..)?.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes))
+    };
+    let mut link = Link { index: word(4)?, flags: word(8)?, ..Link::default() };
+    let (mut lower, mut is_foreign) = (None, false);
+    for attribute in wire::attributes(payload.get(HEADER_BYTES..)?) {
+        match attribute.kind {
+            1 => link.mac = mac::of_bytes(attribute.value),
+            3 => link.name = attribute.text()?,
+            4 => link.mtu = attribute.u32(),
+            5 => lower = attribute.u32(),
+            10 => link.master_index = attribute.u32(),
+            16 => link.operstate = attribute.u8().and_then(operstate),
+            18 => parse_info(attribute.value, &mut link),
+            33 => link.has_carrier = attribute.u8().map(|carrier| carrier != 0),
+            34 => link.phys_port_id = hex(attribute.value),
+            36 => link.phys_switch_id = hex(attribute.value),
+            37 => is_foreign = true,
+            38 => link.phys_port_name = attribute.text(),
+            51 => link.max_mtu = attribute.u32().filter(|mtu| *mtu != 0),
+            52 => link.alternative_names = alternative_names(attribute.value),
+            54 => {
+                let burnt_in = mac::of_bytes(attribute.value);
+                link.permanent_mac = burnt_in.or(link.permanent_mac.take());
+            }
+            _ => {}
+        }
+    }
+    link.lower_index = lower.filter(|index| !is_foreign && *index != link.index && *index != 0);
+    (!link.name.is_empty()).then_some(link)
+}
+
+/// `IFLA_LINKINFO`: the kind, a VLAN's number, and the address that a bond keeps of a member.
+fn parse_info(info: &[u8], link: &mut Link) {
+    let (mut data, mut member_kind, mut member_data) = (None, None, None);
+    for attribute in wire::attributes(info) {
+        match attribute.kind {
+            1 => link.kind = attribute.text(),
+            2 => data = Some(attribute.value),
+            4 => member_kind = attribute.text(),
+            5 => member_data = Some(attribute.value),
+            _ => {}
+        }
+    }
+    if link.kind.as_deref() == Some("vlan") {
+        let id = wire::attributes(data.unwrap_or_default()).find(|a| a.kind == 1);
+        link.vlan_id = id.and_then(|id| id.u16());
+    }
+    if member_kind.as_deref() == Some("bond") {
+        let kept = wire::attributes(member_data.unwrap_or_default()).find(|a| a.kind == 4);
+        let kept = kept.and_then(|kept| mac::of_bytes(kept.value));
+        link.permanent_mac = link.permanent_mac.take().or(kept);
+    }
+}
+
+/// `IFLA_PROP_LIST` with `IFLA_ALT_IFNAME`, Linux 5.5.
+fn alternative_names(properties: &[u8]) -> Vec<String> {
+    let mut names: Vec<String> =
+        wire::attributes(properties).filter(|a| a.kind == 53).filter_map(|a| a.text()).collect();
+    names.sort();
+    names
+}
+
+/// `IF_OPER_…` as sysfs spells it; unknown is absent (`net/core/net-sysfs.c`).
+fn operstate(code: u8) -> Option<&'static str> {
+    let states = ["notpresent", "down", "lowerlayerdown", "testing", "dormant", "up"];
+    states.get(usize::from(code).checked_sub(1)?).copied()
+}
+
+fn hex(bytes: &[u8]) -> Option<String> {
+    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::sys::netlink::wire::testing::{attribute, message, survives_any_bytes};
+
+    /// A link message with index, flags and attributes.
+    pub(in crate::network) fn link_message(
+        index: u32,
+        flags: u32,
+        attributes: &[Vec<u8>],
+    ) -> Vec<u8> {
+        let mut payload = vec![0; 4];
+        payload.extend(index.to_ne_bytes());
+        payload.extend(flags.to_ne_bytes());
+        payload.extend([0; 4]);
+        payload.extend(attributes.concat());
+        message(RTM_NEWLINK, &payload)
+    }
+
+    fn bond_member() -> Vec<u8> {
+        let kept = attribute(4, &[2, 0, 0, 0, 0, 1]);
+        let info = [attribute(4, b"bond\0"), attribute(5, &kept)].concat();
+        link_message(
+            2,
+            FLAG_UP,
+            &[
+                attribute(3, b"eno1\0"),
+                attribute(1, &[2, 0, 0, 0, 0, 9]),
+                attribute(4, &9000_u32.to_ne_bytes()),
+                attribute(10, &7_u32.to_ne_bytes()),
+                attribute(16, &[6]),
+                attribute(33, &[1]),
+                attribute(52, &attribute(53, b"enp1s0\0")),
+                attribute(18, &info),
+            ],
+        )
+    }
+
+    #[test]
+    fn a_bond_member_keeps_its_own_mac_as_the_permanent_one() {
+        let links = parse(&bond_member());
+        assert_eq!(links[0].mac.as_deref(), Some("02:00:00:00:00:09"));
+        assert_eq!(links[0].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
+        assert_eq!((links[0].master_index, links[0].mtu), (Some(7), Some(9000)));
+        assert_eq!((links[0].operstate, links[0].has_carrier), (Some("up"), Some(true)));
+        assert_eq!(links[0].alternative_names, ["enp1s0"]);
+    }
+
+    #[test]
+    fn a_vlan_has_its_number_and_the_link_below_unless_that_is_in_another_namespace() {
+        let info = [attribute(1, b"vlan\0"), attribute(2, &attribute(1, &100_u16.to_ne_bytes()))];
+        let own = [attribute(3, b"v100\0"), attribute(5, &2_u32.to_ne_bytes())];
+        let mut all = [own.to_vec(), vec![attribute(18, &info.concat())]].concat();
+        let link = &parse(&link_message(5, 0, &all))[0];
+        assert_eq!((link.vlan_id, link.lower_index), (Some(100), Some(2)));
+        assert_eq!(link.kind.as_deref(), Some("vlan"));
+        all.push(attribute(37, &0_u32.to_ne_bytes()));
+        assert_eq!(parse(&link_message(5, 0, &all))[0].lower_index, None);
+    }
+
+    #[test]
+    fn a_permanent_mac_of_zeros_is_absent_and_a_link_without_name_is_no_link() {
+        let bytes = link_message(1, 0, &[attribute(3, b"x\0"), attribute(54, &[0; 6])]);
+        assert_eq!(parse(&bytes)[0].permanent_mac, None);
+        assert!(parse(&link_message(1, 0, &[])).is_empty());
+    }
+
+    #[test]
+    fn no_bytes_make_the_parser_panic() {
+        survives_any_bytes(&bond_member(), |bytes| drop(parse(bytes)));
+    }
+}

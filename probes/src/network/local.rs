@@ -1,0 +1,53 @@
+//! Where the machine is in the network: its addresses, routes and name servers.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::address::{self, Address};
+use super::dns::{self, NameServer};
+use super::link;
+use super::route::{self, Route};
+use crate::machine::Machine;
+use crate::natural;
+use crate::sys::netlink::RouteDump;
+
+/// The machine's addresses, routes and name servers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LocalAddresses {
+    /// Every address but those that only the machine itself can reach, by interface in natural order,
+    /// then IPv4 before IPv6, then by value.
+    pub addresses: Vec<Address>,
+    /// The unicast routes of the main table, by interface in natural order, then as addresses.
+    pub routes: Vec<Route>,
+    /// Name servers in the order in which they are asked.
+    pub dns: Vec<NameServer>,
+    /// Domains that a name without dots is looked up in.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub search_domains: Vec<String>,
+}
+
+/// Reads addresses and routes over netlink, or from `/proc/net` where that has no answer, and the
+/// name servers from the resolver's files.
+#[must_use]
+pub fn local_addresses(machine: &Machine) -> LocalAddresses {
+    let answer = machine.ask(&RouteDump::Links).unwrap_or_default();
+    let names: BTreeMap<u32, String> =
+        link::parse(&answer).into_iter().map(|link| (link.index, link.name)).collect();
+    let mut routes = match machine.ask(&RouteDump::Routes) {
+        Some(answer) => route::parse(&answer, &names),
+        None => route::from_proc(machine),
+    };
+    let mut addresses = match machine.ask(&RouteDump::Addresses) {
+        Some(answer) => address::parse(&answer, &names),
+        None => address::from_proc(machine, &routes),
+    };
+    routes.sort_by(|a, b| natural::compare(&a.interface, &b.interface).then_with(|| a.cmp(b)));
+    routes.dedup();
+    addresses.sort_by(|a, b| natural::compare(&a.interface, &b.interface).then_with(|| a.cmp(b)));
+    addresses.dedup();
+    let (dns, search_domains) = dns::resolver(machine);
+    LocalAddresses { addresses, routes, dns, search_domains }
+}

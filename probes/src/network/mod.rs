@@ -1,0 +1,51 @@
+//! Network interfaces, InfiniBand devices, and the machine's addresses, routes and name servers.
+//!
+//! From `/sys/class/net` and `/sys/class/infiniband` (`Documentation/ABI/testing/sysfs-class-net`),
+//! completed by what the kernel says over netlink and ethtool. A captured tree without these
+//! answers gives the same report with fewer facts. Firmware versions need no root; the boot
+//! interface of UEFI machines does.
+
+mod boot_interface;
+mod ethtool;
+mod infiniband;
+mod interface;
+mod kind;
+mod link;
+mod link_modes;
+pub(crate) mod mac;
+mod parent;
+mod sriov;
+
+mod address;
+mod dns;
+mod local;
+mod route;
+
+pub use address::Address;
+pub use dns::NameServer;
+pub use infiniband::{InfinibandDevice, InfinibandPort};
+pub use interface::{Interface, Port};
+pub use local::{LocalAddresses, local_addresses};
+pub use route::Route;
+pub use sriov::VirtualFunction;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+/// The ports and virtual links of the machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Network {
+    /// Every interface but loopback, by name in natural order.
+    pub interfaces: Vec<Interface>,
+    /// Every RDMA device, InfiniBand or not, by name in natural order.
+    pub infiniband: Vec<InfinibandDevice>,
+}
+
+/// Reads all interfaces and RDMA devices.
+#[must_use]
+pub fn network(machine: &Machine) -> Network {
+    Network { interfaces: interface::interfaces(machine), infiniband: infiniband::devices(machine) }
+}

@@ -1,0 +1,157 @@
+//! The device that a network interface belongs to: its bus, ids, driver and place.
+
+use crate::ancestors;
+use crate::machine::Machine;
+
+/// Drivers of USB links between a host and the management controller beside it.
+const USB_LINK_DRIVERS: [&str; 6] =
+    ["cdc_ether", "cdc_ncm", "cdc_eem", "cdc_subset", "rndis_host", "cdc_mbim"];
+
+/// USB devices that management controllers show to their host, vendor and product.
+/// A product of `None` stands for every product of that vendor.
+const BMC_USB_DEVICES: &[(&str, Option<&str>)] = &[
+    // American Megatrends: "Virtual Ethernet", many boards.
+    ("046b", None),
+    // Dell iDRAC.
+    ("413c", Some("a101")),
+    ("413c", Some("a102")),
+    // IBM and Lenovo IMM, XCC.
+    ("04b3", Some("4010")),
+    // Insyde and Supermicro.
+    ("0b1f", None),
+    // HPE iLO.
+    ("03f0", Some("2927")),
+    // Linux gadgets, as OpenBMC uses them.
+    ("1d6b", Some("0103")),
+    ("1d6b", Some("0104")),
+    ("1d6b", Some("0106")),
+    ("0525", Some("a4a1")),
+    ("0525", Some("a4a2")),
+];
+
+/// The device behind an interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Parent {
+    /// Where it stands, below `sys/devices`.
+    pub(super) path: String,
+    pub(super) bus: Option<String>,
+    pub(super) driver: Option<String>,
+    pub(super) pci_address: Option<String>,
+    pub(super) vendor_id: Option<String>,
+    pub(super) device_id: Option<String>,
+    pub(super) numa_node: Option<u32>,
+}
+
+impl Parent {
+    /// The folder of the PCI device at or above it.
+    pub(super) fn pci_path(&self) -> Option<&str> {
+        let address = self.pci_address.as_deref()?;
+        let start = self.path.rfind(&format!("/{address}"))?;
+        self.path.get(..=start + address.len())
+    }
+
+    /// Whether it is the USB link of a management controller.
+    pub(super) fn is_bmc_usb(&self) -> bool {
+        let is_link = self.driver.as_deref().is_some_and(|d| USB_LINK_DRIVERS.contains(&d));
+        let is_known = BMC_USB_DEVICES.iter().any(|(vendor, product)| {
+            self.vendor_id.as_deref() == Some(vendor)
+                && (product.is_none() || self.device_id.as_deref() == *product)
+        });
+        self.bus.as_deref() == Some("usb") && is_link && is_known
+    }
+}
+
+/// Finds the device behind the interface whose class link leads to `interface_path`.
+pub(super) fn parent(machine: &Machine, interface_path: &str) -> Option<Parent> {
+    let path = device_path(machine, interface_path)?;
+    let uevent = machine.text(&format!("{path}/uevent")).unwrap_or_default();
+    let bus = machine.link_name(&format!("{path}/subsystem")).or_else(|| bus_by_path(&path));
+    let driver = machine
+        .link_name(&format!("{path}/driver"))
+        .or_else(|| value(&uevent, "DRIVER").map(str::to_owned));
+    let is_usb = bus.as_deref() == Some("usb");
+    let mut parent = Parent {
+        numa_node: ancestors::numa_node(machine, &path),
+        // A USB port hangs on a PCI device too, but that is the USB controller.
+        pci_address: ancestors::pci_address(&path).filter(|_| !is_usb),
+        bus,
+        driver,
+        path,
+        ..Parent::default()
+    };
+    let ids = if is_usb { usb_ids(machine, &parent.path) } else { pci_ids(machine, &parent) };
+    if let Some((vendor, device)) = ids {
+        (parent.vendor_id, parent.device_id) = (vendor, device);
+    }
+    Some(parent)
+}
+
+/// The `device` link, or the folder above `net/<name>` where a capture left the link out.
+fn device_path(machine: &Machine, interface_path: &str) -> Option<String> {
+    let link = format!("{interface_path}/device");
+    let path = machine.device_path(&link);
+    if path != link {
+        return Some(path);
+    }
+    let (device, _) = interface_path.rsplit_once("/net/")?;
+    let is_real = device.starts_with("sys/devices/") && !device.starts_with("sys/devices/virtual");
+    is_real.then(|| device.to_owned())
+}
+
+fn bus_by_path(path: &str) -> Option<String> {
+    let last = path.rsplit('/').next()?;
+    let bus = if ancestors::is_pci_address(last) {
+        "pci"
+    } else if last.starts_with("virtio") {
+        "virtio"
+    } else if path.contains("/usb") && last.contains(':') {
+        "usb"
+    } else if path.starts_with("sys/devices/platform/") {
+        "platform"
+    } else if path.starts_with("sys/devices/vio/") {
+        "vio"
+    } else {
+        return None;
+    };
+    Some(bus.to_owned())
+}
+
+type Ids = (Option<String>, Option<String>);
+
+fn pci_ids(machine: &Machine, parent: &Parent) -> Option<Ids> {
+    let path = parent.pci_path()?;
+    let id = |file: &str| machine.parse(&format!("{path}/{file}"), parse_id);
+    let (vendor, device) = (id("vendor"), id("device"));
+    if vendor.is_some() && device.is_some() {
+        return Some((vendor, device));
+    }
+    let uevent = machine.text(&format!("{path}/uevent")).unwrap_or_default();
+    let told = value(&uevent, "PCI_ID").and_then(|ids| ids.split_once(':'));
+    let (told_vendor, told_device) = told.unwrap_or_default();
+    Some((vendor.or(parse_id(told_vendor).ok()), device.or(parse_id(told_device).ok())))
+}
+
+/// `idVendor` and `idProduct` of the USB device that the interface at `path` belongs to.
+fn usb_ids(machine: &Machine, path: &str) -> Option<Ids> {
+    let above = std::iter::successors(Some(path), |path| path.rsplit_once('/').map(|(up, _)| up));
+    above.take_while(|path| path.starts_with("sys/devices/")).take(3).find_map(|path| {
+        let vendor = machine.parse(&format!("{path}/idVendor"), parse_id)?;
+        Some((Some(vendor), machine.parse(&format!("{path}/idProduct"), parse_id)))
+    })
+}
+
+/// An id of four hexadecimal digits, with or without `0x`.
+pub(super) fn parse_id(text: &str) -> Result<String, &'static str> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let is_id = digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then(|| digits.to_ascii_lowercase()).ok_or("four hexadecimal digits")
+}
+
+/// The value of `key` in a `uevent` file.
+pub(super) fn value<'a>(uevent: &'a str, key: &str) -> Option<&'a str> {
+    uevent
+        .lines()
+        .find_map(|line| line.split_once('=').filter(|(name, _)| *name == key))
+        .map(|(_, value)| value.trim())
+        .filter(|value| !value.is_empty())
+}

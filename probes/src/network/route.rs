@@ -1,0 +1,274 @@
+//! Routes: `RTM_NEWROUTE` of the main table (`rtnetlink(7)`), or `/proc/net/route` and
+//! `/proc/net/ipv6_route`.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::address::{family, ip, prefix_key};
+use crate::machine::Machine;
+use crate::sys::netlink::wire;
+
+const RTM_NEWROUTE: u16 = 24;
+/// Length of `struct rtmsg`, and of `struct rtnexthop`.
+const HEADER_BYTES: usize = 12;
+const NEXT_HOP_BYTES: usize = 8;
+const MAIN_TABLE: u32 = 254;
+const UNICAST: u8 = 1;
+/// `RTM_F_CLONED`: an entry of the cache.
+const CLONED: u32 = 0x200;
+
+/// A route of the main table.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Route {
+    /// Network that it leads to, e.g. `192.0.2.0/24`; `0.0.0.0/0` or `::/0` for the rest.
+    pub destination: String,
+    /// Next router; `None` where the network is directly at hand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<String>,
+    /// Name of the interface.
+    pub interface: String,
+    /// The lower, the better.
+    pub metric: u32,
+    /// `ipv4` or `ipv6`.
+    pub family: String,
+    /// Own address that packets are sent from, if the route says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Who made it: `kernel`, `boot`, `static`, `ra`, `dhcp`, or the number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
+}
+
+impl PartialOrd for Route {
+    fn partial_cmp(&self, other: &Route) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Route {
+    /// By family and destination, then by metric.
+    fn cmp(&self, other: &Route) -> Ordering {
+        let rest = |route: &Route| {
+            let Route { destination, gateway, interface, metric, .. } = route.clone();
+            (metric, gateway, destination, interface, route.source.clone(), route.protocol.clone())
+        };
+        let key = |route: &Route| prefix_key(&route.destination);
+        key(self).cmp(&key(other)).then_with(|| rest(self).cmp(&rest(other)))
+    }
+}
+
+/// Reads the unicast routes of the main table; one of several next hops becomes several routes.
+pub(super) fn parse(dump: &[u8], names: &BTreeMap<u32, String>) -> Vec<Route> {
+    wire::messages(dump)
+        .filter(|message| message.kind == RTM_NEWROUTE)
+        .filter_map(|message| parse_route(message.payload, names))
+        .flatten()
+        .collect()
+}
+
+fn parse_route(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Vec<Route>> {
+    let &[family_code, length, _, _, table, protocol, _, kind] = payload.first_chunk::<8>()?;
+    let flags = u32::from_ne_bytes(*payload.get(8..)?.first_chunk::<4>()?);
+    let zero = if family_code == 2 { ip(&[0; 4]) } else { ip(&[0; 16]) };
+    let (mut table, mut destination) = (u32::from(table), zero?);
+    let (mut hop, mut hops) = (Hop::default(), Vec::new());
+    let (mut metric, mut source) = (0, None);
+    for attribute in wire::attributes(payload.get(HEADER_BYTES..)?) {
+        match attribute.kind {
+            1 => destination = ip(attribute.value)?,
+            6 => metric = attribute.u32()?,
+            7 => source = ip(attribute.value),
+            9 => hops = parse_hops(attribute.value),
+            15 => table = attribute.u32()?,
+            _ => hop.apply(attribute),
+        }
+    }
+    let is_multicast = destination.is_multicast();
+    let is_wanted = matches!(family_code, 2 | 10) && kind == UNICAST && table == MAIN_TABLE;
+    if !is_wanted || is_multicast || flags & CLONED != 0 {
+        return None;
+    }
+    if hops.is_empty() {
+        hops.push(hop);
+    }
+    let route = |hop: Hop| Route {
+        destination: format!("{destination}/{length}"),
+        gateway: hop.gateway.map(|gateway| gateway.to_string()),
+        interface: names.get(&hop.index).cloned().unwrap_or_else(|| format!("if{}", hop.index)),
+        metric,
+        family: family(destination),
+        source: source.map(|source| source.to_string()),
+        protocol: Some(protocol_name(protocol)),
+    };
+    Some(hops.into_iter().map(route).collect())
+}
+
+/// Through which interface, to which router.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hop {
+    index: u32,
+    gateway: Option<IpAddr>,
+}
+
+impl Hop {
+    fn apply(&mut self, attribute: wire::Attribute) {
+        match attribute.kind {
+            4 => self.index = attribute.u32().unwrap_or(self.index),
+            5 => self.gateway = ip(attribute.value),
+            // RTA_VIA: a router of the other family, behind the number of its family.
+            18 => self.gateway = attribute.value.get(2..).and_then(ip),
+            _ => {}
+        }
+    }
+}
+
+/// `RTA_MULTIPATH`: records of `struct rtnexthop` and attributes.
+fn parse_hops(bytes: &[u8]) -> Vec<Hop> {
+    let (mut hops, mut rest) = (Vec::new(), bytes);
+    while let (Some(length), Some(index)) =
+        (rest.first_chunk::<2>(), rest.get(4..).and_then(<[u8]>::first_chunk::<4>))
+    {
+        let length = usize::from(u16::from_ne_bytes(*length));
+        let Some(attributes) = rest.get(NEXT_HOP_BYTES..length) else { break };
+        let mut hop = Hop { index: u32::from_ne_bytes(*index), gateway: None };
+        wire::attributes(attributes).for_each(|attribute| hop.apply(attribute));
+        hops.push(hop);
+        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    hops
+}
+
+/// `RTPROT_…` (`uapi/linux/rtnetlink.h`).
+fn protocol_name(code: u8) -> String {
+    let name = match code {
+        2 => "kernel",
+        3 => "boot",
+        4 => "static",
+        9 => "ra",
+        16 => "dhcp",
+        other => return other.to_string(),
+    };
+    name.to_owned()
+}
+
+/// Reads the routes from `/proc/net`.
+pub(super) fn from_proc(machine: &Machine) -> Vec<Route> {
+    let ipv4 = machine.text("proc/net/route").unwrap_or_default();
+    let ipv6 = machine.text("proc/net/ipv6_route").unwrap_or_default();
+    ipv4.lines().filter_map(parse_ipv4).chain(ipv6.lines().filter_map(parse_ipv6)).collect()
+}
+
+/// `eth0 00000000 0100000A 0003 0 0 100 00000000 …`; addresses in the byte order of the machine,
+/// which is taken to be little-endian, as all that we install are.
+fn parse_ipv4(line: &str) -> Option<Route> {
+    const UP: u32 = 1;
+    const REJECT: u32 = 0x200;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let &[name, destination, gateway, flags, _, _, metric, mask, ..] = words.as_slice() else {
+        return None;
+    };
+    let address = |text| Some(Ipv4Addr::from(u32::from_str_radix(text, 16).ok()?.swap_bytes()));
+    let length = u32::from(address(mask)?).leading_ones();
+    let flags = u32::from_str_radix(flags, 16).ok()?;
+    let gateway = address(gateway)?;
+    (flags & (UP | REJECT) == UP).then_some(Route {
+        destination: format!("{}/{length}", address(destination)?),
+        gateway: (!gateway.is_unspecified()).then(|| gateway.to_string()),
+        interface: name.to_owned(),
+        metric: metric.parse().ok()?,
+        family: "ipv4".to_owned(),
+        ..Route::default()
+    })
+}
+
+/// Destination, length, source, length, gateway, metric, two counters, flags, interface; all but
+/// the last in hexadecimal.
+fn parse_ipv6(line: &str) -> Option<Route> {
+    const UP: u32 = 1;
+    /// `RTF_REJECT`, `RTF_ANYCAST`, `RTF_CACHE` and `RTF_LOCAL`.
+    const UNWANTED: u32 = 0x200 | 0x10_0000 | 0x100_0000 | 0x8000_0000;
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let &[destination, length, _, _, gateway, metric, _, _, flags, name] = words.as_slice() else {
+        return None;
+    };
+    let address = |text| Some(Ipv6Addr::from(u128::from_str_radix(text, 16).ok()?));
+    let (destination, gateway) = (address(destination)?, address(gateway)?);
+    let flags = u32::from_str_radix(flags, 16).ok()?;
+    let is_wanted = flags & (UP | UNWANTED) == UP && !destination.is_multicast() && name != "lo";
+    is_wanted.then_some(Route {
+        destination: format!("{destination}/{}", u8::from_str_radix(length, 16).ok()?),
+        gateway: (!gateway.is_unspecified()).then(|| gateway.to_string()),
+        interface: name.to_owned(),
+        metric: u32::from_str_radix(metric, 16).ok()?,
+        family: "ipv6".to_owned(),
+        ..Route::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::netlink::wire::testing::{attribute, message, survives_any_bytes};
+
+    fn route(length: u8, table: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
+        let header = [2, length, 0, 0, table, 16, 0, UNICAST, 0, 0, 0, 0];
+        message(RTM_NEWROUTE, &[header.to_vec(), attributes.concat()].concat())
+    }
+
+    fn default_route() -> Vec<u8> {
+        let oif = attribute(4, &2_u32.to_ne_bytes());
+        let metric = attribute(6, &100_u32.to_ne_bytes());
+        route(0, 254, &[oif, metric, attribute(5, &[192, 0, 2, 1])])
+    }
+
+    #[test]
+    fn the_default_route_is_read_and_those_of_other_tables_left_out() {
+        let names = BTreeMap::from([(2, "eno1".to_owned())]);
+        let dump = [default_route(), route(32, 255, &[attribute(1, &[192, 0, 2, 9])])].concat();
+        let routes = parse(&dump, &names);
+        assert_eq!(routes.len(), 1);
+        assert_eq!(routes[0].destination, "0.0.0.0/0");
+        assert_eq!(routes[0].gateway.as_deref(), Some("192.0.2.1"));
+        assert_eq!((routes[0].metric, routes[0].protocol.as_deref()), (100, Some("dhcp")));
+    }
+
+    #[test]
+    fn a_route_with_two_next_hops_is_two_routes() {
+        let hop = |index: u8, last: u8| {
+            let gateway = attribute(5, &[192, 0, 2, last]);
+            [vec![16, 0, 0, 0, index, 0, 0, 0], gateway].concat()
+        };
+        let hops = attribute(9, &[hop(2, 1), hop(3, 2)].concat());
+        let routes = parse(&route(0, 254, &[hops]), &BTreeMap::new());
+        let found: Vec<&str> = routes.iter().map(|route| route.interface.as_str()).collect();
+        assert_eq!(found, ["if2", "if3"]);
+        assert_eq!(routes[1].gateway.as_deref(), Some("192.0.2.2"));
+    }
+
+    #[test]
+    fn lines_of_proc_are_read_and_heads_and_damaged_ones_passed_over() {
+        let line = "eth0\t0002000C\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0";
+        assert_eq!(parse_ipv4(line).unwrap().destination, "12.0.2.0/24");
+        let head =
+            "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT";
+        assert_eq!(parse_ipv4(head), None);
+        let zero = "0".repeat(32);
+        let line =
+            format!("{zero} 00 {zero} 00 fe80{}1 00000400 0 0 00000003 eth0", "0".repeat(27));
+        let route = parse_ipv6(&line).unwrap();
+        assert_eq!((route.destination.as_str(), route.metric), ("::/0", 1024));
+        assert_eq!(route.gateway.as_deref(), Some("fe80::1"));
+        assert_eq!(parse_ipv6("x y z"), None);
+    }
+
+    #[test]
+    fn no_bytes_make_the_parser_panic() {
+        survives_any_bytes(&default_route(), |bytes| drop(parse(bytes, &BTreeMap::new())));
+        survives_any_bytes(&[16, 0, 0, 0, 1, 0, 0, 0], |bytes| drop(parse_hops(bytes)));
+    }
+}

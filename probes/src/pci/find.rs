@@ -1,0 +1,137 @@
+//! Finds the PCI devices: the bus directory, else the device tree, else `/proc/bus/pci`.
+
+use std::collections::BTreeMap;
+
+use super::address::Address;
+use crate::machine::Machine;
+
+const BUS: &str = "sys/bus/pci/devices";
+const PROC: &str = "proc/bus/pci";
+/// A machine of today has at most a few thousand functions.
+const LIMIT_DEVICES: usize = 65_536;
+/// Bridges nest at most 256 deep, as there are 256 buses in a domain; in practice 20.
+const LIMIT_DEPTH: usize = 64;
+
+/// Where one device is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) address: Address,
+    /// The directory of its attributes, or its configuration space in `/proc/bus/pci`.
+    pub(super) path: String,
+    /// Its line in `/proc/bus/pci/devices`, if it was found there.
+    pub(super) line: Option<String>,
+}
+
+/// All devices by address; `None` where the source says nothing about PCI.
+pub(super) fn places(machine: &Machine) -> Option<Vec<Place>> {
+    let mut found = BTreeMap::new();
+    for name in machine.list(BUS) {
+        add(&mut found, &name, format!("{BUS}/{name}"));
+    }
+    if found.is_empty() {
+        walk(machine, "sys/devices", 0, &mut found);
+    }
+    if found.is_empty() {
+        from_proc(machine, &mut found);
+    }
+    (!found.is_empty() || machine.is_dir(BUS)).then(|| found.into_values().collect())
+}
+
+fn add(found: &mut BTreeMap<Address, Place>, name: &str, path: String) {
+    if let Some(address) = Address::parse(name).filter(|_| found.len() < LIMIT_DEVICES) {
+        found.entry(address).or_insert(Place { address, path, line: None });
+    }
+}
+
+/// Walks down root buses (`pci0000:00`) and devices; a VMD controller has a root bus below itself.
+fn walk(machine: &Machine, path: &str, depth: usize, found: &mut BTreeMap<Address, Place>) {
+    if depth > LIMIT_DEPTH {
+        return;
+    }
+    for name in machine.list(path) {
+        let below = format!("{path}/{name}");
+        let is_device = Address::parse(&name).is_some();
+        if is_device {
+            add(found, &name, below.clone());
+        }
+        // Root buses of device-tree machines stand below `platform/soc/….pcie/`.
+        let is_above =
+            name == "platform" || (path.starts_with("sys/devices/platform") && depth < 4);
+        if is_device || is_root_bus(&name) || is_above {
+            walk(machine, &below, depth + 1, found);
+        }
+    }
+}
+
+fn is_root_bus(name: &str) -> bool {
+    name.strip_prefix("pci").is_some_and(|rest| rest.contains(':'))
+}
+
+/// `/proc/bus/pci/[DDDD:]BB/DD.F` and the lines of `/proc/bus/pci/devices`
+/// (`drivers/pci/proc.c`). The lines name no domain: theirs is 0 unless a directory says more.
+fn from_proc(machine: &Machine, found: &mut BTreeMap<Address, Place>) {
+    for bus in machine.list(PROC).iter().filter(|name| *name != "devices") {
+        let full = if bus.contains(':') { bus.clone() } else { format!("0000:{bus}") };
+        for function in machine.list(&format!("{PROC}/{bus}")) {
+            let path = format!("{PROC}/{bus}/{function}");
+            add(found, &format!("{full}:{function}"), path);
+        }
+    }
+    let text = machine.text(&format!("{PROC}/devices")).unwrap_or_default();
+    for line in text.lines() {
+        let Some((bus, device, function)) = bus_device_function(line) else { continue };
+        let is_same = |a: &Address| (a.bus, a.device, a.function) == (bus, device, function);
+        let place = found.values_mut().find(|p| is_same(&p.address) && p.line.is_none());
+        if let Some(place) = place {
+            place.line = Some(line.to_owned());
+        } else if found.len() < LIMIT_DEVICES {
+            let address = Address { domain: 0, bus, device, function };
+            let path = format!("{PROC}/{bus:02x}/{device:02x}.{function:x}");
+            found.entry(address).or_insert(Place { address, path, line: Some(line.to_owned()) });
+        }
+    }
+}
+
+fn bus_device_function(line: &str) -> Option<(u8, u8, u8)> {
+    let digits = line.split_whitespace().next().filter(|digits| digits.len() == 4)?;
+    let [bus, devfn] = u16::from_str_radix(digits, 16).ok()?.to_be_bytes();
+    Some((bus, devfn >> 3, devfn & 7))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    fn addresses(machine: &Machine) -> Vec<String> {
+        places(machine).unwrap_or_default().iter().map(|p| p.address.to_string()).collect()
+    }
+
+    #[test]
+    fn without_the_bus_directory_the_device_tree_is_walked() {
+        let machine = tree(&[
+            ("sys/devices/pci0000:00/0000:00:1c.0/0000:01:00.0/vendor", "0x8086\n"),
+            ("sys/devices/pci0000:00/0000:00:0e.0/pci10000:00/10000:00:02.0/vendor", "0x8086\n"),
+            ("sys/devices/platform/soc/1f00.pcie/pci0001:00/0001:00:00.0/vendor", "0x14e4\n"),
+            ("sys/devices/system/cpu/online", "0\n"),
+        ]);
+        assert_eq!(
+            addresses(&machine),
+            ["0000:00:0e.0", "0000:00:1c.0", "0000:01:00.0", "0001:00:00.0", "10000:00:02.0"]
+        );
+    }
+
+    #[test]
+    fn without_sysfs_the_proc_files_give_addresses_and_broken_lines_are_passed_over() {
+        let devices = "0000\t80861237\t0\n00fb\t80862930\t10\t0\nxyz\n\n";
+        let machine =
+            tree(&[("proc/bus/pci/devices", devices), ("proc/bus/pci/0001:01/00.0", "x")]);
+        assert_eq!(addresses(&machine), ["0000:00:00.0", "0000:00:1f.3", "0001:01:00.0"]);
+    }
+
+    #[test]
+    fn an_empty_bus_is_no_devices_and_no_bus_is_not_known() {
+        assert_eq!(places(&tree(&[("sys/bus/pci/devices/readme", "x")])), Some(Vec::new()));
+        assert_eq!(places(&tree(&[("sys/bus/usb/x", "x")])), None);
+    }
+}

@@ -1,0 +1,246 @@
+//! Class and ids of one device, from the cheapest source that has them.
+
+use super::find::Place;
+use super::{Attributes, PciDevice};
+use crate::machine::Machine;
+
+/// What a device says it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Ids {
+    /// Class, subclass and programming interface, 24 bits.
+    pub(super) class: Option<u32>,
+    pub(super) vendor: Option<u16>,
+    pub(super) device: Option<u16>,
+    pub(super) subvendor: Option<u16>,
+    pub(super) subdevice: Option<u16>,
+    pub(super) revision: Option<u8>,
+}
+
+impl Ids {
+    /// Takes from `other` what is missing here.
+    fn or(self, other: Ids) -> Ids {
+        Ids {
+            class: self.class.or(other.class),
+            vendor: self.vendor.or(other.vendor),
+            device: self.device.or(other.device),
+            subvendor: self.subvendor.or(other.subvendor),
+            subdevice: self.subdevice.or(other.subdevice),
+            revision: self.revision.or(other.revision),
+        }
+    }
+
+    fn is_known(&self) -> bool {
+        self.class.is_some() && self.vendor.is_some() && self.device.is_some()
+    }
+
+    pub(super) fn write_to(&self, device: &mut PciDevice) {
+        let four = |id: Option<u16>| id.map(|id| format!("{id:04x}"));
+        device.class = self.class.map(|class| format!("{:04x}", class >> 8));
+        device.prog_if = self.class.map(|class| format!("{:02x}", class & 0xff));
+        device.vendor_id = four(self.vendor);
+        device.device_id = four(self.device);
+        device.revision = self.revision.map(|revision| format!("{revision:02x}"));
+        // Without a subsystem both registers are 0.
+        if self.subvendor.is_some_and(|id| id != 0) {
+            device.subsystem_vendor_id = four(self.subvendor);
+            device.subsystem_device_id = four(self.subdevice);
+        }
+    }
+}
+
+/// Reads the ids of the device at `place`, and its driver where the same file names it.
+pub(super) fn read(
+    machine: &Machine,
+    place: &Place,
+    attributes: &Attributes,
+) -> (Ids, Option<String>) {
+    if let Some(line) = &place.line {
+        let (ids, driver) = parse_proc_line(line);
+        return (ids.or(config(machine, &place.path)), driver);
+    }
+    let path = &place.path;
+    if !path.starts_with("sys/") {
+        return (config(machine, path), None);
+    }
+    let at = |name: &str| attributes.may_have(name).then(|| format!("{path}/{name}"));
+    let uevent = at("uevent").and_then(|path| machine.bytes(&path)).unwrap_or_default();
+    let (mut ids, driver) = parse_uevent(&String::from_utf8_lossy(&uevent));
+    ids = ids.or(from_attributes(machine, &ids, &at));
+    if !ids.is_known() {
+        let modalias = at("modalias").and_then(|path| machine.text(&path));
+        ids = ids.or(modalias.map(|text| parse_modalias(&text)).unwrap_or_default());
+    }
+    if !ids.is_known()
+        && let Some(path) = at("config")
+    {
+        ids = ids.or(config(machine, &path));
+    }
+    (ids, driver)
+}
+
+/// Reads the attribute files of what `known` lacks.
+fn from_attributes(machine: &Machine, known: &Ids, at: &dyn Fn(&str) -> Option<String>) -> Ids {
+    let hex = |name: &str, digits: usize, is_known: bool| -> Option<u32> {
+        let path = at(name).filter(|_| !is_known)?;
+        machine.parse(&path, |text| parse_hex(text, digits))
+    };
+    let id = |name: &str, known: Option<u16>| {
+        hex(name, 4, known.is_some()).and_then(|id| u16::try_from(id).ok())
+    };
+    Ids {
+        class: hex("class", 6, known.class.is_some()),
+        vendor: id("vendor", known.vendor),
+        device: id("device", known.device),
+        subvendor: id("subsystem_vendor", known.subvendor),
+        subdevice: id("subsystem_device", known.subdevice),
+        revision: hex("revision", 2, known.revision.is_some())
+            .and_then(|revision| u8::try_from(revision).ok()),
+    }
+}
+
+/// A number that the kernel writes as `0x` and a fixed count of digits; fewer means a cut file.
+fn parse_hex(text: &str, digits: usize) -> Result<u32, &'static str> {
+    let expected = match digits {
+        2 => "0x and 2 hexadecimal digits",
+        4 => "0x and 4 hexadecimal digits",
+        _ => "0x and 6 hexadecimal digits",
+    };
+    let text = text.strip_prefix("0x").filter(|text| text.len() == digits).ok_or(expected)?;
+    u32::from_str_radix(text, 16).map_err(|_| expected)
+}
+
+/// `PCI_CLASS=20000`, `PCI_ID=8086:10FB`, … (`pci_uevent`, `drivers/pci/pci-driver.c`). A line
+/// without its newline is cut off and not believed.
+fn parse_uevent(text: &str) -> (Ids, Option<String>) {
+    let (mut ids, mut driver) = (Ids::default(), None);
+    for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
+        match line.split_once('=') {
+            Some(("DRIVER", name)) if !name.is_empty() => driver = Some(name.to_owned()),
+            Some(("PCI_CLASS", class)) => {
+                ids.class = u32::from_str_radix(class, 16).ok().filter(|class| *class < 1 << 24);
+            }
+            Some(("PCI_ID", pair)) => (ids.vendor, ids.device) = parse_pair(pair),
+            Some(("PCI_SUBSYS_ID", pair)) => (ids.subvendor, ids.subdevice) = parse_pair(pair),
+            _ => {}
+        }
+    }
+    (ids, driver)
+}
+
+fn parse_pair(pair: &str) -> (Option<u16>, Option<u16>) {
+    let id = |text: &str| u16::from_str_radix(text, 16).ok().filter(|_| text.len() == 4);
+    match pair.split_once(':').map(|(vendor, device)| (id(vendor), id(device))) {
+        Some((Some(vendor), Some(device))) => (Some(vendor), Some(device)),
+        _ => (None, None),
+    }
+}
+
+/// `pci:v00008086d000010FBsv00008086sd0000000Cbc02sc00i00` (`pci_match_device` aliases,
+/// `scripts/mod/file2alias.c`).
+fn parse_modalias(text: &str) -> Ids {
+    let mut rest = text.strip_prefix("pci:").unwrap_or_default();
+    let mut take = |key: &str, digits: usize| -> Option<u32> {
+        let value = rest.strip_prefix(key)?;
+        let (number, next) = (value.get(..digits)?, value.get(digits..)?);
+        rest = next;
+        u32::from_str_radix(number, 16).ok()
+    };
+    let four = |id: Option<u32>| id.and_then(|id| u16::try_from(id).ok());
+    let (vendor, device) = (four(take("v", 8)), four(take("d", 8)));
+    let (subvendor, subdevice) = (four(take("sv", 8)), four(take("sd", 8)));
+    let class = match (take("bc", 2), take("sc", 2), take("i", 2)) {
+        (Some(base), Some(sub), Some(interface)) => Some(base << 16 | sub << 8 | interface),
+        _ => None,
+    };
+    Ids { class, vendor, device, subvendor, subdevice, revision: None }
+}
+
+/// `busdevfn vendordevice irq …7 addresses …7 sizes driver` (`show_device`, `drivers/pci/proc.c`).
+fn parse_proc_line(line: &str) -> (Ids, Option<String>) {
+    let mut fields = line.split_whitespace();
+    let pair = fields.nth(1).filter(|pair| pair.len() == 8 && pair.is_ascii());
+    let id = |range: std::ops::Range<usize>| {
+        pair.and_then(|pair| u16::from_str_radix(pair.get(range)?, 16).ok())
+    };
+    let ids = Ids { vendor: id(0..4), device: id(4..8), ..Ids::default() };
+    (ids, fields.nth(15).map(str::to_owned))
+}
+
+fn config(machine: &Machine, path: &str) -> Ids {
+    machine.bytes(path).map(|bytes| parse_config(&bytes)).unwrap_or_default()
+}
+
+/// The header of the configuration space (PCI Local Bus Specification 3.0, 6.1).
+fn parse_config(bytes: &[u8]) -> Ids {
+    let byte = |at: usize| bytes.get(at).copied();
+    let word = |at: usize| Some(u16::from_le_bytes([byte(at)?, byte(at + 1)?]));
+    let Some(vendor) = word(0).filter(|vendor| !matches!(vendor, 0 | 0xffff)) else {
+        return Ids::default();
+    };
+    let class = match (byte(9), byte(10), byte(11)) {
+        (Some(interface), Some(sub), Some(base)) => {
+            Some(u32::from(base) << 16 | u32::from(sub) << 8 | u32::from(interface))
+        }
+        _ => None,
+    };
+    // Bridges (header type 1) keep no subsystem ids in the header.
+    let has_subsystem = byte(14).is_some_and(|header| header & 0x7f == 0);
+    let subsystem = |at: usize| word(at).filter(|_| has_subsystem);
+    Ids {
+        class,
+        vendor: Some(vendor),
+        device: word(2),
+        subvendor: subsystem(0x2c),
+        subdevice: subsystem(0x2e),
+        revision: byte(8),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const X520: Ids = Ids {
+        class: Some(0x02_00_00),
+        vendor: Some(0x8086),
+        device: Some(0x10fb),
+        subvendor: Some(0x8086),
+        subdevice: Some(0x000c),
+        revision: None,
+    };
+
+    #[test]
+    fn every_source_gives_the_same_ids() {
+        let uevent = "DRIVER=ixgbe\nPCI_CLASS=20000\nPCI_ID=8086:10FB\nPCI_SUBSYS_ID=8086:000C\n";
+        assert_eq!(parse_uevent(uevent), (X520, Some("ixgbe".to_owned())));
+        assert_eq!(parse_modalias("pci:v00008086d000010FBsv00008086sd0000000Cbc02sc00i00"), X520);
+        let mut config = [0_u8; 64];
+        config[..4].copy_from_slice(&[0x86, 0x80, 0xfb, 0x10]);
+        config[8..12].copy_from_slice(&[1, 0, 0, 2]);
+        config[0x2c..0x30].copy_from_slice(&[0x86, 0x80, 0x0c, 0]);
+        assert_eq!(parse_config(&config), Ids { revision: Some(1), ..X520 });
+    }
+
+    #[test]
+    fn a_cut_source_gives_no_wrong_ids() {
+        let cut = "PCI_CLASS=20000\nPCI_ID=8086:10FB\nPCI_SUBSYS_ID=8086:0";
+        assert_eq!(parse_uevent(cut).0.subvendor, None);
+        assert_eq!(parse_uevent("PCI_CLASS=200").0, Ids::default());
+        assert!(parse_hex("0x80", 4).is_err());
+        assert_eq!(parse_modalias("pci:v00008086d0000").device, None);
+        assert_eq!(parse_modalias("usb:v1D6Bp0002"), Ids::default());
+        assert_eq!(parse_modalias("pci:v0000808é"), Ids::default());
+        assert_eq!(parse_config(&[0xff; 64]), Ids::default());
+        assert_eq!(parse_config(&[0x86, 0x80, 0xfb]).device, None);
+    }
+
+    #[test]
+    fn a_line_of_proc_has_ids_and_perhaps_a_driver() {
+        let zeros = "\t0".repeat(14);
+        let (ids, driver) = parse_proc_line(&format!("0009\t80867010\t0{zeros}\tata_piix"));
+        assert_eq!((ids.vendor, ids.device), (Some(0x8086), Some(0x7010)));
+        assert_eq!(driver.as_deref(), Some("ata_piix"));
+        assert_eq!(parse_proc_line(&format!("0009\t80867010\t0{zeros}\t")).1, None);
+        assert_eq!(parse_proc_line("0009").0, Ids::default());
+    }
+}

@@ -1,0 +1,171 @@
+//! PCI Express links: speed and width now, at most, and at most with what is at the other end.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Attributes, PciDevice};
+use crate::machine::Machine;
+
+/// The link of a device. Speeds are in tenths of GT/s: 25 is 2.5 GT/s (PCIe 1.0), 160 is 4.0.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Link {
+    /// Speed now; `None` while the link is down. An idle device may lower it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_gt_s_x10: Option<u32>,
+    /// Lanes now; `None` while the link is down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_width: Option<u32>,
+    /// Highest speed of the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_gt_s_x10: Option<u32>,
+    /// Most lanes of the device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_width: Option<u32>,
+    /// Highest speed that both ends can; `None` where the other end is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub possible_gt_s_x10: Option<u32>,
+    /// Most lanes that both ends have; `None` where the other end is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub possible_width: Option<u32>,
+}
+
+/// Reads the link of the device at `path`; `None` for a device that has none.
+pub(super) fn read(machine: &Machine, path: &str, attributes: &Attributes) -> Option<Link> {
+    let at = |name: &str| attributes.may_have(name).then(|| format!("{path}/{name}"));
+    let speed = |name: &str| at(name).and_then(|path| machine.parse(&path, parse_speed)).flatten();
+    let width = |name: &str| at(name).and_then(|path| machine.parse(&path, parse_width)).flatten();
+    let link = Link {
+        current_gt_s_x10: speed("current_link_speed"),
+        current_width: width("current_link_width"),
+        max_gt_s_x10: speed("max_link_speed"),
+        max_width: width("max_link_width"),
+        ..Link::default()
+    };
+    (link != Link::default()).then_some(link)
+}
+
+/// `8.0 GT/s PCIe`, `8 GT/s`, or `Unknown` where there is no link.
+fn parse_speed(text: &str) -> Result<Option<u32>, &'static str> {
+    if text.to_ascii_lowercase().starts_with("unknown") {
+        return Ok(None);
+    }
+    let expected = "a speed in GT/s, or Unknown";
+    let number = text.split_once(" GT/s").ok_or(expected)?.0;
+    let (whole, tenth) = number.split_once('.').unwrap_or((number, "0"));
+    let (whole, tenth): (u32, u32) =
+        (whole.parse().map_err(|_| expected)?, tenth.parse().map_err(|_| expected)?);
+    let speed = whole.checked_mul(10).filter(|_| tenth < 10).ok_or(expected)?;
+    Ok(Some(speed + tenth).filter(|speed| *speed > 0))
+}
+
+/// A number of lanes; 0 stands for no link and 255 for not known (`enum pcie_link_width`).
+fn parse_width(text: &str) -> Result<Option<u32>, &'static str> {
+    let width: u32 = text.parse().map_err(|_| "a number of lanes")?;
+    Ok(Some(width).filter(|width| !matches!(width, 0 | 255)))
+}
+
+/// Fills in what is possible at each link: the lower of both ends.
+pub(super) fn set_possible(devices: &mut [PciDevice]) {
+    let mut ends: BTreeMap<&str, &PciDevice> = BTreeMap::new();
+    let mut below: BTreeMap<&str, &PciDevice> = BTreeMap::new();
+    for device in devices.iter().filter(|device| device.link.is_some()) {
+        ends.insert(&device.address, device);
+        if let Some(parent) = &device.parent {
+            below.entry(parent).or_insert(device);
+        }
+    }
+    let possible: Vec<Option<(Option<u32>, Option<u32>)>> = devices
+        .iter()
+        .map(|device| {
+            let own = device.link.as_ref()?;
+            let other = match faces_down(device, &ends) {
+                true => below.get(device.address.as_str()),
+                false => device.parent.as_deref().and_then(|parent| ends.get(parent)),
+            };
+            let other = other?.link.as_ref()?;
+            Some((
+                lower(own.max_gt_s_x10, other.max_gt_s_x10),
+                lower(own.max_width, other.max_width),
+            ))
+        })
+        .collect();
+    for (device, possible) in devices.iter_mut().zip(possible) {
+        if let (Some(link), Some((speed, width))) = (device.link.as_mut(), possible) {
+            (link.possible_gt_s_x10, link.possible_width) = (speed, width);
+        }
+    }
+}
+
+fn lower(a: Option<u32>, b: Option<u32>) -> Option<u32> {
+    Some(a?.min(b?))
+}
+
+/// Whether the link of a device is the one below it: so for root ports and for the downstream ports
+/// of a switch. On the way up from a device, ports that face down and ports that face up alternate.
+fn faces_down(device: &PciDevice, ends: &BTreeMap<&str, &PciDevice>) -> bool {
+    let is_bridge = device.class.as_deref() == Some("0604");
+    let up = |device: &&PciDevice| -> Option<&PciDevice> {
+        device.parent.as_deref().and_then(|parent| ends.get(parent).copied())
+    };
+    // The bound ends a walk through parents that form a ring in a damaged tree.
+    let n_above = std::iter::successors(Some(device), up).take(256).count();
+    is_bridge && n_above % 2 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(address: &str, class: &str, parent: Option<&str>, max: (u32, u32)) -> PciDevice {
+        let link = Link { max_gt_s_x10: Some(max.0), max_width: Some(max.1), ..Link::default() };
+        PciDevice {
+            address: address.to_owned(),
+            class: Some(class.to_owned()),
+            parent: parent.map(str::to_owned),
+            link: Some(link),
+            ..PciDevice::default()
+        }
+    }
+
+    #[test]
+    fn speeds_and_widths_are_read_in_the_forms_of_all_kernels() {
+        assert_eq!(parse_speed("2.5 GT/s PCIe"), Ok(Some(25)));
+        assert_eq!(parse_speed("8 GT/s"), Ok(Some(80)));
+        assert_eq!(parse_speed("Unknown speed"), Ok(None));
+        assert!(parse_speed("fast").is_err());
+        assert!(parse_speed("99999999999 GT/s").is_err());
+        assert_eq!(parse_width("16"), Ok(Some(16)));
+        assert_eq!(parse_width("0"), Ok(None));
+        assert_eq!(parse_width("255"), Ok(None));
+    }
+
+    #[test]
+    fn what_is_possible_is_the_lower_of_both_ends_also_behind_a_switch() {
+        let mut devices = [
+            device("root", "0604", None, (160, 16)),
+            device("up", "0604", Some("root"), (80, 16)),
+            device("down", "0604", Some("up"), (80, 4)),
+            device("nvme", "0108", Some("down"), (160, 4)),
+            device("empty", "0604", None, (160, 4)),
+        ];
+        set_possible(&mut devices);
+        let possible: Vec<_> = devices
+            .iter()
+            .map(|d| d.link.as_ref().unwrap())
+            .map(|link| (link.possible_gt_s_x10, link.possible_width))
+            .collect();
+        let (switch, slot) = ((Some(80), Some(16)), (Some(80), Some(4)));
+        assert_eq!(possible, [switch, switch, slot, slot, (None, None)]);
+    }
+
+    #[test]
+    fn parents_in_a_ring_do_not_hang() {
+        let mut devices =
+            [device("a", "0604", Some("b"), (25, 1)), device("b", "0604", Some("a"), (25, 1))];
+        set_possible(&mut devices);
+        assert!(devices[0].link.as_ref().unwrap().possible_width.is_some());
+    }
+}

@@ -1,0 +1,270 @@
+//! PCI devices: `/sys/bus/pci/devices/` (`Documentation/ABI/testing/sysfs-bus-pci`), or, where a
+//! tree lacks it, `/sys/devices/pci*` or `/proc/bus/pci`.
+//!
+//! A device is read with few opens: a listing says which attributes it has, `uevent` gives class,
+//! ids and driver in one read and without touching the device. `config` would give the same ids, but
+//! reading it wakes a sleeping device and shows `ffff` for a virtual function, so it comes last.
+//! Nothing here needs root.
+
+mod address;
+mod aer;
+mod find;
+mod ids;
+mod link;
+mod names;
+
+pub use address::Address;
+pub use aer::Aer;
+pub use link::Link;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ancestors;
+use crate::machine::Machine;
+
+/// PCI devices.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Pci {
+    /// How many there are; `None` where the source says nothing about PCI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_devices: Option<usize>,
+    /// The devices, by address.
+    pub devices: Vec<PciDevice>,
+}
+
+/// One function of a PCI device.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PciDevice {
+    /// `DDDD:BB:DD.F`, e.g. `0000:3b:00.0`; the domain may be longer than four digits.
+    pub address: String,
+    /// Class and subclass, four hexadecimal digits, e.g. `0200`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Programming interface, two hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prog_if: Option<String>,
+    /// Four hexadecimal digits, e.g. `8086`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_id: Option<String>,
+    /// Four hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<String>,
+    /// Four hexadecimal digits; `None` where the device has no subsystem, as most bridges.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subsystem_vendor_id: Option<String>,
+    /// Four hexadecimal digits; `None` as for the subsystem's vendor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subsystem_device_id: Option<String>,
+    /// Two hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Name of the class in pci.ids, e.g. `Ethernet controller`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class_name: Option<String>,
+    /// Name of the vendor in pci.ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_name: Option<String>,
+    /// Name of the device in pci.ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_name: Option<String>,
+    /// Name of the subsystem in pci.ids.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subsystem_name: Option<String>,
+    /// The kernel driver that is bound, e.g. `ixgbe`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// NUMA node; `None` where the kernel says -1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+    /// Number of the IOMMU group; `None` without an IOMMU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iommu_group: Option<u32>,
+    /// Name of the physical slot, as the firmware or the hot-plug driver calls it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot: Option<String>,
+    /// The firmware's name of an on-board device, e.g. `Onboard LAN 1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Address of the bridge above; `None` at a root bus.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Of a virtual function: the address of its physical function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub physical_function: Option<String>,
+    /// Of a physical function: how many virtual functions are turned on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_vfs: Option<u32>,
+    /// Of a physical function: how many virtual functions it can have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_vfs: Option<u32>,
+    /// PCI Express link; `None` for conventional PCI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<Link>,
+    /// Power state, e.g. `D0`, `D3hot`. Since Linux 5.8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_state: Option<String>,
+    /// Advanced Error Reporting counters since boot; `None` where the kernel counts none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aer: Option<Aer>,
+}
+
+/// Reads the PCI devices.
+#[must_use]
+pub fn pci(machine: &Machine) -> Pci {
+    let Some(places) = find::places(machine) else { return Pci::default() };
+    let slots = slots(machine);
+    let mut devices: Vec<PciDevice> =
+        places.iter().map(|place| device(machine, place, &slots)).collect();
+    link::set_possible(&mut devices);
+    Pci { n_devices: Some(devices.len()), devices }
+}
+
+/// The attributes that a device has; where the listing failed, any may be there.
+pub(crate) struct Attributes(BTreeSet<String>);
+
+impl Attributes {
+    fn may_have(&self, name: &str) -> bool {
+        self.0.is_empty() || self.0.contains(name)
+    }
+}
+
+fn device(machine: &Machine, place: &find::Place, slots: &BTreeMap<String, String>) -> PciDevice {
+    let path = place.path.as_str();
+    let is_sysfs = path.starts_with("sys/");
+    let attributes = Attributes(match is_sysfs {
+        true => machine.list(path).into_iter().collect(),
+        false => BTreeSet::new(),
+    });
+    let address = place.address.to_string();
+    let (ids, driver) = ids::read(machine, place, &attributes);
+    let mut device = PciDevice { address, driver, ..PciDevice::default() };
+    ids.write_to(&mut device);
+    names::set(&ids, &mut device);
+    let function_less = place.address.without_function();
+    device.slot = slots.get(&function_less).cloned();
+    if is_sysfs {
+        set_relations(machine, path, &attributes, &mut device);
+        device.link = link::read(machine, path, &attributes);
+        device.aer = aer::read(machine, path, &attributes);
+    }
+    device
+}
+
+/// Fills in what ties the device to others: parent, IOMMU group, NUMA node, virtual functions.
+fn set_relations(machine: &Machine, path: &str, attributes: &Attributes, device: &mut PciDevice) {
+    let at = |name: &str| attributes.may_have(name).then(|| format!("{path}/{name}"));
+    let resolved = machine.device_path(path);
+    device.parent = resolved.rsplit_once('/').and_then(|(up, _)| ancestors::pci_address(up));
+    if device.driver.is_none() {
+        device.driver = at("driver").and_then(|path| machine.link_name(&path));
+    }
+    let group = at("iommu_group").and_then(|path| machine.link_name(&path));
+    device.iommu_group = group.and_then(|group| group.parse().ok());
+    let node = at("numa_node").and_then(|path| machine.number::<i64>(&path));
+    device.numa_node = node.and_then(|node| u32::try_from(node).ok());
+    device.label = at("label").and_then(|path| machine.text(&path));
+    device.power_state = at("power_state")
+        .and_then(|path| machine.text(&path))
+        .filter(|state| !state.eq_ignore_ascii_case("unknown"));
+    device.physical_function = at("physfn")
+        .and_then(|path| machine.link_name(&path))
+        .filter(|address| ancestors::is_pci_address(address));
+    device.max_vfs = at("sriov_totalvfs").and_then(|path| machine.number(&path));
+    if device.max_vfs.is_some() {
+        device.n_vfs = at("sriov_numvfs").and_then(|path| machine.number(&path));
+    }
+}
+
+/// Names of the physical slots by the address of what is in them, without function.
+fn slots(machine: &Machine) -> BTreeMap<String, String> {
+    let mut slots = BTreeMap::new();
+    for name in machine.list("sys/bus/pci/slots") {
+        if let Some(text) = machine.text(&format!("sys/bus/pci/slots/{name}/address")) {
+            let device = text.trim().split('.').next().unwrap_or_default().to_ascii_lowercase();
+            slots.entry(device).or_insert(name);
+        }
+    }
+    slots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    const NIC: &str = "sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0";
+
+    fn machine() -> Machine {
+        let at = |name: &str| format!("{NIC}/{name}");
+        tree(&[
+            (
+                "sys/bus/pci/devices/0000:3b:00.0",
+                "-> ../../../devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0",
+            ),
+            ("sys/bus/pci/devices/10000:e1:00.0", "-> ../../../devices/pci10000:e0/10000:e1:00.0"),
+            ("sys/bus/pci/devices/0000:3a:00.0", "-> ../../../devices/pci0000:3a/0000:3a:00.0"),
+            ("sys/devices/pci0000:3a/0000:3a:00.0/class", "0x060400\n"),
+            ("sys/devices/pci0000:3a/0000:3a:00.0/max_link_speed", "16.0 GT/s PCIe\n"),
+            ("sys/devices/pci0000:3a/0000:3a:00.0/max_link_width", "4\n"),
+            ("sys/devices/pci0000:3a/0000:3a:00.0/numa_node", "-1\n"),
+            ("sys/bus/pci/slots/3/address", "0000:3b:00\n"),
+            (
+                &at("uevent"),
+                "DRIVER=ixgbe\nPCI_CLASS=20000\nPCI_ID=8086:10FB\nPCI_SUBSYS_ID=8086:000C\n",
+            ),
+            (&at("revision"), "0x01\n"),
+            (&at("numa_node"), "0\n"),
+            (&at("iommu_group"), "-> ../../../../kernel/iommu_groups/41"),
+            (&at("current_link_speed"), "2.5 GT/s PCIe\n"),
+            (&at("current_link_width"), "1\n"),
+            (&at("max_link_speed"), "5.0 GT/s PCIe\n"),
+            (&at("max_link_width"), "8\n"),
+            (&at("sriov_totalvfs"), "63\n"),
+            (&at("sriov_numvfs"), "0\n"),
+            (&at("aer_dev_correctable"), "RxErr 3\nBadTLP 0\nTOTAL_ERR_COR 3\n"),
+        ])
+    }
+
+    #[test]
+    fn a_device_has_its_ids_place_and_link_and_the_order_is_by_address() {
+        let pci = pci(&machine());
+        let addresses: Vec<&str> = pci.devices.iter().map(|d| d.address.as_str()).collect();
+        assert_eq!(addresses, ["0000:3a:00.0", "0000:3b:00.0", "10000:e1:00.0"]);
+        assert_eq!(pci.n_devices, Some(3));
+        let nic = &pci.devices[1];
+        assert_eq!(nic.class.as_deref(), Some("0200"));
+        assert_eq!(nic.prog_if.as_deref(), Some("00"));
+        assert_eq!(nic.vendor_id.as_deref(), Some("8086"));
+        assert_eq!(nic.device_id.as_deref(), Some("10fb"));
+        assert_eq!(nic.subsystem_device_id.as_deref(), Some("000c"));
+        assert_eq!(nic.subsystem_name.as_deref(), Some("Ethernet Server Adapter X520-2"));
+        assert_eq!(nic.revision.as_deref(), Some("01"));
+        assert_eq!(nic.driver.as_deref(), Some("ixgbe"));
+        assert_eq!((nic.numa_node, nic.iommu_group), (Some(0), Some(41)));
+        assert_eq!(nic.slot.as_deref(), Some("3"));
+        assert_eq!(nic.parent.as_deref(), Some("0000:3a:00.0"));
+        assert_eq!((nic.n_vfs, nic.max_vfs), (Some(0), Some(63)));
+        let link = nic.link.clone().unwrap();
+        assert_eq!((link.current_gt_s_x10, link.max_gt_s_x10), (Some(25), Some(50)));
+        assert_eq!((link.possible_gt_s_x10, link.possible_width), (Some(50), Some(4)));
+        assert_eq!(nic.aer.as_ref().and_then(|aer| aer.n_correctable), Some(3));
+        assert_eq!(pci.devices[0].numa_node, None);
+    }
+
+    #[test]
+    fn a_device_of_which_nothing_can_be_read_stays_in_the_list() {
+        let pci = pci(&machine());
+        assert_eq!(pci.devices[2].address, "10000:e1:00.0");
+        assert_eq!(pci.devices[2].vendor_id, None);
+    }
+
+    #[test]
+    fn a_source_without_pci_says_nothing_about_it() {
+        assert_eq!(pci(&tree(&[("proc/cpuinfo", "x\n")])), Pci::default());
+    }
+}

@@ -1,0 +1,170 @@
+//! Sensors on the board and in the CPUs: `/sys/class/hwmon/` (`Documentation/hwmon/sysfs-interface`).
+//! Those of the management controller are in its own section. Chips whose reads may be slow are left
+//! out (`data/slow_sensors.txt`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ancestors;
+use crate::machine::Machine;
+use crate::natural;
+
+const CLASS: &str = "sys/class/hwmon";
+const SLOW: &str = include_str!("../data/slow_sensors.txt");
+/// A large board has about 200; two sockets of 128 cores with one sensor each have 260.
+const LIMIT_SENSORS: usize = 2000;
+
+/// One sensor. Exactly one of the values is there, in the unit of its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Sensor {
+    /// Name of the chip, e.g. `coretemp`.
+    pub chip: String,
+    /// The device that the chip is, e.g. `coretemp.0` or `0000:00:18.3`; tells two of a kind apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Kernel name on the chip, e.g. `temp1`, `fan2`.
+    pub name: String,
+    /// What the driver says it measures, e.g. `Package id 0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Temperature in thousandths of a degree Celsius.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_millicelsius: Option<i64>,
+    /// Temperature that the chip's maker calls critical.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub critical_millicelsius: Option<i64>,
+    /// Rotations per minute; 0 is a fan that stands still.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fan_rpm: Option<i64>,
+    /// Voltage in mV.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voltage_millivolts: Option<i64>,
+    /// Current in mA.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current_milliamperes: Option<i64>,
+    /// Power in mW.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_milliwatts: Option<i64>,
+    /// PCI address of the device that the chip is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci_address: Option<String>,
+}
+
+/// Reads the sensors that answer at once, by chip, device and name.
+#[must_use]
+pub fn sensors(machine: &Machine) -> Vec<Sensor> {
+    let mut sensors = Vec::new();
+    for hwmon in machine.list(CLASS) {
+        if sensors.len() < LIMIT_SENSORS {
+            sensors.extend(chip(machine, &format!("{CLASS}/{hwmon}")));
+        }
+    }
+    sensors.truncate(LIMIT_SENSORS);
+    // Numbers of hwmon change from boot to boot; chip and device do not.
+    sensors.sort_by(|a, b| {
+        let (a_key, b_key) = ((&a.chip, &a.device), (&b.chip, &b.device));
+        a_key.cmp(&b_key).then_with(|| natural::compare(&a.name, &b.name))
+    });
+    sensors
+}
+
+fn chip(machine: &Machine, path: &str) -> Vec<Sensor> {
+    // Before Linux 4.x some drivers kept the attributes at the device.
+    let inner = format!("{path}/device");
+    let Some((path, name)) = [path, &inner]
+        .into_iter()
+        .find_map(|path| Some((path, machine.text(&format!("{path}/name"))?)))
+    else {
+        return Vec::new();
+    };
+    if is_slow(&name) {
+        return Vec::new();
+    }
+    let resolved = machine.device_path(path);
+    let common = Sensor {
+        chip: name,
+        device: machine.link_name(&format!("{path}/device")),
+        pci_address: ancestors::pci_address(&resolved),
+        ..Sensor::default()
+    };
+    let names = machine.list(path);
+    let inputs = names
+        .iter()
+        .filter_map(|name| name.strip_suffix("_input").or_else(|| name.strip_suffix("_average")));
+    let mut inputs: Vec<&str> = inputs.collect();
+    inputs.dedup();
+    let has = |name: String| names.contains(&name).then(|| format!("{path}/{name}"));
+    inputs.into_iter().filter_map(|name| sensor(machine, name, &common, &has)).collect()
+}
+
+fn sensor(
+    machine: &Machine,
+    name: &str,
+    common: &Sensor,
+    has: &dyn Fn(String) -> Option<String>,
+) -> Option<Sensor> {
+    let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if !matches!(kind, "temp" | "fan" | "in" | "curr" | "power") {
+        return None;
+    }
+    let input = has(format!("{name}_input")).or_else(|| has(format!("{name}_average")))?;
+    let value = machine.number::<i64>(&input)?;
+    let mut sensor = Sensor { name: name.to_owned(), ..common.clone() };
+    sensor.label = has(format!("{name}_label")).and_then(|path| machine.text(&path));
+    match kind {
+        "temp" => {
+            sensor.temperature_millicelsius = Some(value);
+            let critical = has(format!("{name}_crit")).and_then(|path| machine.number(&path));
+            sensor.critical_millicelsius = critical.filter(|critical| *critical > 0);
+        }
+        "fan" => sensor.fan_rpm = Some(value),
+        "in" => sensor.voltage_millivolts = Some(value),
+        "curr" => sensor.current_milliamperes = Some(value),
+        // The kernel gives µW.
+        _ => sensor.power_milliwatts = Some(value / 1000),
+    }
+    Some(sensor)
+}
+
+fn is_slow(chip: &str) -> bool {
+    let names = SLOW.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    names.filter(|name| !name.is_empty()).any(|name| match name.strip_suffix('*') {
+        Some(start) => chip.starts_with(start),
+        None => chip == name,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn values_have_the_unit_of_their_key_and_slow_chips_are_left_out() {
+        let machine = tree(&[
+            ("sys/class/hwmon/hwmon3/name", "coretemp\n"),
+            ("sys/class/hwmon/hwmon3/temp10_input", "45000\n"),
+            ("sys/class/hwmon/hwmon3/temp2_input", "-5000\n"),
+            ("sys/class/hwmon/hwmon3/temp2_label", "Package id 0\n"),
+            ("sys/class/hwmon/hwmon3/temp2_crit", "100000\n"),
+            ("sys/class/hwmon/hwmon3/temp3_input", "hot\n"),
+            ("sys/class/hwmon/hwmon3/bogus1_input", "1\n"),
+            ("sys/class/hwmon/hwmon0/name", "nct6775\n"),
+            ("sys/class/hwmon/hwmon0/fan1_input", "1200\n"),
+            ("sys/class/hwmon/hwmon0/power1_average", "12345678\n"),
+            ("sys/class/hwmon/hwmon1/name", "drivetemp\n"),
+            ("sys/class/hwmon/hwmon1/temp1_input", "30000\n"),
+            ("sys/class/hwmon/hwmon2/uevent", "x\n"),
+        ]);
+        let sensors = sensors(&machine);
+        let names: Vec<&str> = sensors.iter().map(|s| s.name.as_str()).collect();
+        assert_eq!(names, ["temp2", "temp10", "fan1", "power1"]);
+        assert_eq!(sensors[0].temperature_millicelsius, Some(-5000));
+        assert_eq!(sensors[0].critical_millicelsius, Some(100_000));
+        assert_eq!(sensors[0].label.as_deref(), Some("Package id 0"));
+        assert_eq!(sensors[2].fan_rpm, Some(1200));
+        assert_eq!(sensors[3].power_milliwatts, Some(12_345));
+        assert_eq!(machine.problems().len(), 1);
+    }
+}

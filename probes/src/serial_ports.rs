@@ -1,0 +1,126 @@
+//! Serial ports: `/sys/class/tty/` (`Documentation/ABI/testing/sysfs-tty`). The kernel makes
+//! more `ttyS` nodes than there are ports; those without a UART have type 0. Needs root.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ancestors;
+use crate::machine::Machine;
+
+const CLASS: &str = "sys/class/tty";
+
+/// Names of UART types (`include/uapi/linux/serial_core.h`, `drivers/tty/serial/8250/8250_port.c`).
+const UARTS: &[(u32, &str)] = &[
+    (1, "8250"),
+    (2, "16450"),
+    (3, "16550"),
+    (4, "16550A"),
+    (5, "Cirrus"),
+    (6, "16650"),
+    (7, "16650V2"),
+    (8, "16750"),
+    (9, "Startech"),
+    (10, "16C950/954"),
+    (11, "16654"),
+    (12, "16850"),
+    (13, "RSA"),
+    (14, "NS16550A"),
+    (15, "XScale"),
+    (17, "OCTEON"),
+    (20, "Tegra"),
+    (21, "XR17D15X"),
+    (22, "LPC3220"),
+    (24, "XR17V35X"),
+    (25, "TruManage"),
+    (32, "AMBA PL011"),
+];
+
+/// One serial port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SerialPort {
+    /// Kernel name, e.g. `ttyS0`, `ttyAMA0`, `ttyUSB0`.
+    pub name: String,
+    /// Name of the UART's type, e.g. `16550A`; `None` for USB and for types without a name here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uart: Option<String>,
+    /// I/O port, e.g. `0x3F8`, as the kernel writes it; `None` if the UART is in memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io_port: Option<String>,
+    /// Address in memory, as the kernel writes it; `None` if the UART has an I/O port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_address: Option<String>,
+    /// Interrupt; `None` if it is polled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub irq: Option<u32>,
+    /// Whether the kernel writes its console there; `None` before Linux 5.10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_console: Option<bool>,
+    /// The kernel driver, e.g. `serial8250`, `ftdi_sio`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
+    /// PCI address of the device that it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci_address: Option<String>,
+}
+
+/// Reads the serial ports, by name.
+#[must_use]
+pub fn serial_ports(machine: &Machine) -> Vec<SerialPort> {
+    let names = machine.list(CLASS);
+    names.iter().filter(|name| may_be_serial(name)).filter_map(|name| port(machine, name)).collect()
+}
+
+/// Leaves out the virtual consoles `tty`, `tty0` to `tty63` without an open.
+fn may_be_serial(name: &str) -> bool {
+    name.strip_prefix("tty").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+}
+
+fn port(machine: &Machine, name: &str) -> Option<SerialPort> {
+    let path = format!("{CLASS}/{name}");
+    let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
+    let kind = machine.number::<u32>(&format!("{path}/type"));
+    let is_usb = name.starts_with("ttyUSB") || name.starts_with("ttyACM");
+    if !(kind.is_some_and(|kind| kind != 0) || (kind.is_none() && is_usb)) {
+        return None;
+    }
+    let uart = UARTS.iter().find(|(number, _)| Some(*number) == kind);
+    let is_address = |text: &String| text.trim_start_matches("0x").bytes().any(|b| b != b'0');
+    Some(SerialPort {
+        name: name.to_owned(),
+        uart: uart.map(|(_, name)| (*name).to_owned()),
+        io_port: text("port").filter(is_address),
+        memory_address: text("iomem_base").filter(is_address),
+        irq: machine.number(&format!("{path}/irq")).filter(|irq| *irq != 0),
+        is_console: machine.flag(&format!("{path}/console")),
+        driver: machine.link_name(&format!("{path}/device/driver")),
+        pci_address: ancestors::pci_address(&machine.device_path(&path)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn only_ports_with_a_uart_are_listed() {
+        let machine = tree(&[
+            ("sys/class/tty/tty0/dev", "4:0\n"),
+            ("sys/class/tty/ttyS0/type", "4\n"),
+            ("sys/class/tty/ttyS0/port", "0x3F8\n"),
+            ("sys/class/tty/ttyS0/iomem_base", "0x0\n"),
+            ("sys/class/tty/ttyS0/irq", "4\n"),
+            ("sys/class/tty/ttyS0/console", "Y\n"),
+            ("sys/class/tty/ttyS1/type", "0\n"),
+            ("sys/class/tty/ttyS2/type", "x\n"),
+            ("sys/class/tty/ttyUSB0/dev", "188:0\n"),
+        ]);
+        let ports = serial_ports(&machine);
+        assert_eq!(ports.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["ttyS0", "ttyUSB0"]);
+        assert_eq!(ports[0].uart.as_deref(), Some("16550A"));
+        assert_eq!(ports[0].io_port.as_deref(), Some("0x3F8"));
+        assert_eq!(ports[0].memory_address, None);
+        assert_eq!((ports[0].irq, ports[0].is_console), (Some(4), Some(true)));
+    }
+}

@@ -1,0 +1,217 @@
+//! Questions to the management controller through `/dev/ipmi0`
+//! (`uapi/linux/ipmi.h`, `Documentation/driver-api/ipmi.rst`; IPMI 2.0 chapters 20, 22 and 23).
+//!
+//! Only the commands named here can be sent; all of them read. Needs root, and the kernel's
+//! `ipmi_devintf`, which the live image loads or not; nothing is loaded here.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::libc::{self, c_int, c_long, c_short, c_uchar, c_uint, c_ushort};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::Question;
+
+/// The kernel gives a command up by itself after about 5 s (`IPMI_SEND_MSG` retries).
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest message of the system interface (`IPMI_MAX_MSG_LENGTH`).
+const MESSAGE_BYTES: usize = 272;
+const DEVICE: &str = "/dev/ipmi0";
+
+const SYSTEM_INTERFACE: c_int = 0x0c;
+const BMC_CHANNEL: c_short = 0x0f;
+
+/// A command that only reads; its answer is the completion code and the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IpmiCommand {
+    /// Get Device ID (20.1).
+    DeviceId,
+    /// Get System GUID (22.14).
+    SystemGuid,
+    /// Get Channel Info (22.24).
+    ChannelInfo {
+        /// 0 to 15.
+        channel: u8,
+    },
+    /// Get LAN Configuration Parameters (23.2).
+    LanParameter {
+        /// 0 to 15.
+        channel: u8,
+        /// The parameter's number, table 23-4.
+        parameter: u8,
+        /// Which of several values, e.g. of the IPv6 addresses.
+        set: u8,
+    },
+}
+
+impl IpmiCommand {
+    /// Network function, command and data.
+    fn message(self) -> (u8, u8, Vec<u8>) {
+        const APPLICATION: u8 = 0x06;
+        const TRANSPORT: u8 = 0x0c;
+        match self {
+            IpmiCommand::DeviceId => (APPLICATION, 0x01, Vec::new()),
+            IpmiCommand::SystemGuid => (APPLICATION, 0x37, Vec::new()),
+            IpmiCommand::ChannelInfo { channel } => (APPLICATION, 0x42, vec![channel & 0x0f]),
+            IpmiCommand::LanParameter { channel, parameter, set } => {
+                (TRANSPORT, 0x02, vec![channel & 0x0f, parameter, set, 0])
+            }
+        }
+    }
+}
+
+impl Question for IpmiCommand {
+    fn name(&self) -> String {
+        match self {
+            IpmiCommand::DeviceId => "ipmi/device_id".to_owned(),
+            IpmiCommand::SystemGuid => "ipmi/system_guid".to_owned(),
+            IpmiCommand::ChannelInfo { channel } => format!("ipmi/channel/{channel}/info"),
+            IpmiCommand::LanParameter { channel, parameter, set } => {
+                format!("ipmi/channel/{channel}/lan/{parameter}.{set}")
+            }
+        }
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
+        let device = OpenOptions::new().read(true).write(true).custom_flags(flags).open(DEVICE)?;
+        let (netfn, command, data) = self.message();
+        send(&device, netfn, command, data)?;
+        let end = Instant::now() + TIMEOUT;
+        loop {
+            wait(&device, end)?;
+            match receive(&device) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+        }
+    }
+}
+
+/// `struct ipmi_system_interface_addr`.
+#[repr(C)]
+struct Address {
+    kind: c_int,
+    channel: c_short,
+    lun: c_uchar,
+}
+
+/// `struct ipmi_msg`.
+#[repr(C)]
+struct Message {
+    netfn: c_uchar,
+    command: c_uchar,
+    data_len: c_ushort,
+    data: *mut c_uchar,
+}
+
+/// `struct ipmi_req`.
+#[repr(C)]
+struct Request {
+    address: *mut c_uchar,
+    address_len: c_uint,
+    id: c_long,
+    message: Message,
+}
+
+/// `struct ipmi_recv`.
+#[repr(C)]
+struct Reply {
+    kind: c_int,
+    address: *mut c_uchar,
+    address_len: c_uint,
+    id: c_long,
+    message: Message,
+}
+
+#[expect(unsafe_code, reason = "the IPMI driver's ioctl has no safe wrapper")]
+fn send(device: &File, netfn: u8, command: u8, mut data: Vec<u8>) -> io::Result<()> {
+    let mut address = Address { kind: SYSTEM_INTERFACE, channel: BMC_CHANNEL, lun: 0 };
+    let mut request = Request {
+        address: (&raw mut address).cast(),
+        address_len: c_uint::try_from(size_of::<Address>()).map_err(io::Error::other)?,
+        id: 1,
+        message: Message {
+            netfn,
+            command,
+            data_len: c_ushort::try_from(data.len()).map_err(io::Error::other)?,
+            data: data.as_mut_ptr(),
+        },
+    };
+    let code = nix::request_code_read!(b'i', 13, size_of::<Request>());
+    // SAFETY: `request` is a whole `struct ipmi_req`; its two pointers lead to `address` and
+    // `data`, both alive during the call and of the lengths given. IPMICTL_SEND_COMMAND copies
+    // from them before it returns and writes to none (`ipmi_devintf.c`, `handle_send_req`).
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), code, &raw mut request) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[expect(unsafe_code, reason = "the IPMI driver's ioctl has no safe wrapper")]
+fn receive(device: &File) -> io::Result<Vec<u8>> {
+    let mut data = vec![0_u8; MESSAGE_BYTES];
+    // `struct ipmi_addr` is the largest address the driver writes: int, short and 32 bytes.
+    let mut address = [0_u64; 5];
+    let mut reply = Reply {
+        kind: 0,
+        address: address.as_mut_ptr().cast(),
+        address_len: c_uint::try_from(size_of_val(&address)).map_err(io::Error::other)?,
+        id: 0,
+        message: Message {
+            netfn: 0,
+            command: 0,
+            data_len: c_ushort::try_from(data.len()).map_err(io::Error::other)?,
+            data: data.as_mut_ptr(),
+        },
+    };
+    let code = nix::request_code_readwrite!(b'i', 11, size_of::<Reply>());
+    // SAFETY: `reply` is a whole `struct ipmi_recv`; its two pointers lead to `address` and
+    // `data`, both alive, writable and of the lengths given. IPMICTL_RECEIVE_MSG_TRUNC writes at
+    // most these lengths and cuts a longer message (`ipmi_devintf.c`, `handle_recv`).
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), code, &raw mut reply) };
+    if result < 0 {
+        match Errno::last() {
+            // The message was longer than the buffer and was cut; no command here answers so.
+            Errno::EMSGSIZE => {}
+            error => return Err(error.into()),
+        }
+    }
+    data.truncate(usize::from(reply.message.data_len));
+    Ok(data)
+}
+
+fn wait(device: &File, end: Instant) -> io::Result<()> {
+    let rest = end.saturating_duration_since(Instant::now());
+    let timeout = PollTimeout::try_from(rest).unwrap_or(PollTimeout::ZERO);
+    let mut fds = [PollFd::new(device.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut fds, timeout) {
+        Ok(0) => Err(io::Error::new(io::ErrorKind::TimedOut, "the BMC did not answer in 3 s")),
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_structures_have_the_sizes_that_the_kernel_expects() {
+        if cfg!(target_pointer_width = "64") {
+            assert_eq!(size_of::<Request>(), 40);
+            assert_eq!(size_of::<Reply>(), 48);
+            assert_eq!(nix::request_code_read!(b'i', 13, size_of::<Request>()), 0x8028_690d);
+        }
+        assert_eq!(size_of::<Address>(), 8);
+    }
+
+    #[test]
+    fn every_command_has_a_name_of_its_own() {
+        let lan = IpmiCommand::LanParameter { channel: 1, parameter: 59, set: 2 };
+        assert_eq!(lan.name(), "ipmi/channel/1/lan/59.2");
+        assert_eq!(lan.message(), (0x0c, 0x02, vec![1, 59, 2, 0]));
+    }
+}

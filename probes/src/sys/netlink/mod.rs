@@ -1,0 +1,275 @@
+//! Dumps over netlink: links, addresses and routes (`rtnetlink(7)`), and what ethtool knows of all
+//! ports (`Documentation/networking/ethtool-netlink.rst`, Linux 5.6).
+//!
+//! A dump's answer is its messages as the kernel sent them, without the closing `NLMSG_DONE`.
+
+pub mod wire;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto,
+    setsockopt, socket, sockopt,
+};
+use nix::sys::time::TimeVal;
+
+use super::Question;
+
+/// Largest answer that is kept; a dump of 1000 links has about 1.5 MiB.
+const LIMIT_BYTES: usize = 16 << 20;
+/// The kernel fills at most 32 KiB a datagram unless the reader offers more (`netlink_dump`).
+const DATAGRAM_BYTES: usize = 64 << 10;
+/// The kernel answers at once; this is for one that hangs in a driver.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// A dump during which the list changed is asked for again, so many times in all.
+const TRIES: usize = 3;
+
+/// `NLM_F_REQUEST`.
+const REQUEST: u16 = 1;
+/// `NLM_F_DUMP`, that is `NLM_F_ROOT | NLM_F_MATCH`.
+const DUMP: u16 = 0x300;
+
+/// What the kernel's routing side lists (`uapi/linux/rtnetlink.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteDump {
+    /// `RTM_GETLINK`: every interface.
+    Links,
+    /// `RTM_GETADDR`: every address of every interface.
+    Addresses,
+    /// `RTM_GETROUTE`: every route of every table.
+    Routes,
+}
+
+impl RouteDump {
+    fn request(self) -> (u16, usize) {
+        match self {
+            RouteDump::Links => (18, 16),
+            RouteDump::Addresses => (22, 8),
+            RouteDump::Routes => (26, 12),
+        }
+    }
+}
+
+impl Question for RouteDump {
+    fn name(&self) -> String {
+        let name = match self {
+            RouteDump::Links => "link",
+            RouteDump::Addresses => "address",
+            RouteDump::Routes => "route",
+        };
+        format!("rtnetlink/{name}")
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        let (kind, header_bytes) = self.request();
+        dump(SockProtocol::NetlinkRoute, kind, &vec![0; header_bytes])
+    }
+}
+
+/// What ethtool lists of all ports at once (`uapi/linux/ethtool_netlink.h`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EthtoolDump {
+    /// `ETHTOOL_MSG_LINKINFO_GET`: the connector.
+    LinkInfo,
+    /// `ETHTOOL_MSG_LINKMODES_GET`: autonegotiation, supported modes, speed, duplex.
+    LinkModes,
+    /// `ETHTOOL_MSG_LINKSTATE_GET`: the link, and why it is down.
+    LinkState,
+}
+
+impl EthtoolDump {
+    fn command(self) -> u8 {
+        match self {
+            EthtoolDump::LinkInfo => 2,
+            EthtoolDump::LinkModes => 4,
+            EthtoolDump::LinkState => 6,
+        }
+    }
+}
+
+impl Question for EthtoolDump {
+    fn name(&self) -> String {
+        let name = match self {
+            EthtoolDump::LinkInfo => "linkinfo",
+            EthtoolDump::LinkModes => "linkmodes",
+            EthtoolDump::LinkState => "linkstate",
+        };
+        format!("genetlink/ethtool/{name}")
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        let family = generic_family("ethtool")?;
+        let mut payload = vec![self.command(), 1, 0, 0];
+        // ETHTOOL_A_*_HEADER with ETHTOOL_A_HEADER_FLAGS = ETHTOOL_FLAG_COMPACT_BITSETS.
+        let flags = attribute(3, &1_u32.to_ne_bytes());
+        payload.extend(attribute(0x8000 | 1, &flags));
+        dump(SockProtocol::NetlinkGeneric, family, &payload)
+    }
+}
+
+/// Asks for the number of the generic netlink family `name` (`CTRL_CMD_GETFAMILY`).
+fn generic_family(name: &str) -> io::Result<u16> {
+    const CONTROLLER: u16 = 16;
+    const FAMILY_ID: u16 = 1;
+    let mut payload = vec![3, 1, 0, 0];
+    payload.extend(attribute(2, &[name.as_bytes(), &[0]].concat()));
+    let connection = Connection::open(SockProtocol::NetlinkGeneric)?;
+    connection.send(CONTROLLER, REQUEST, &payload)?;
+    let mut buffer = vec![0; DATAGRAM_BYTES];
+    let answer = connection.receive(&mut buffer)?;
+    for message in wire::messages(answer) {
+        if message.kind == wire::ERROR {
+            return Err(io::Error::from_raw_os_error(message.errno()));
+        }
+        let mut attributes = wire::attributes(message.payload.get(4..).unwrap_or_default());
+        if let Some(id) = attributes.find(|a| a.kind == FAMILY_ID).and_then(|a| a.u16()) {
+            return Ok(id);
+        }
+    }
+    Err(Errno::ENOENT.into())
+}
+
+/// Sends the dump request of type `kind` and gathers the answer.
+fn dump(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Vec<u8>> {
+    let mut last = Vec::new();
+    for _ in 0..TRIES {
+        let connection = Connection::open(protocol)?;
+        connection.send(kind, REQUEST | DUMP, payload)?;
+        let (answer, is_consistent) = connection.gather()?;
+        if is_consistent {
+            return Ok(answer);
+        }
+        last = answer;
+    }
+    Ok(last)
+}
+
+/// A netlink socket.
+struct Connection {
+    socket: OwnedFd,
+    end: Instant,
+}
+
+impl Connection {
+    fn open(protocol: SockProtocol) -> io::Result<Connection> {
+        let socket =
+            socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
+        let seconds = libc_seconds(TIMEOUT);
+        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(seconds, 0))?;
+        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
+        Ok(Connection { socket, end: Instant::now() + TIMEOUT * 2 })
+    }
+
+    fn send(&self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(16 + payload.len()).map_err(io::Error::other)?;
+        let mut request = length.to_ne_bytes().to_vec();
+        request.extend(kind.to_ne_bytes());
+        request.extend(flags.to_ne_bytes());
+        request.extend(1_u32.to_ne_bytes());
+        request.extend([0; 4]);
+        request.extend(payload);
+        let kernel = NetlinkAddr::new(0, 0);
+        sendto(self.socket.as_raw_fd(), &request, &kernel, MsgFlags::empty())?;
+        Ok(())
+    }
+
+    /// Receives one datagram; one that does not fit is an error, not a silent cut.
+    fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+        if Instant::now() > self.end {
+            return Err(too_slow());
+        }
+        loop {
+            match recv(self.socket.as_raw_fd(), buffer, MsgFlags::MSG_TRUNC) {
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Err(too_slow()),
+                Err(error) => return Err(error.into()),
+                Ok(length) => return buffer.get(..length).ok_or(Errno::EMSGSIZE.into()),
+            }
+        }
+    }
+
+    /// Gathers a dump up to its end; the flag says whether the list stayed the same meanwhile.
+    fn gather(&self) -> io::Result<(Vec<u8>, bool)> {
+        let (mut answer, mut is_consistent) = (Vec::new(), true);
+        let mut buffer = vec![0; DATAGRAM_BYTES];
+        loop {
+            let datagram = self.receive(&mut buffer)?;
+            for message in wire::messages(datagram) {
+                is_consistent &= message.flags & wire::DUMP_INTERRUPTED == 0;
+                let is_end = matches!(message.kind, wire::ERROR | wire::DONE);
+                match message.errno() {
+                    code if is_end && code != 0 => return Err(io::Error::from_raw_os_error(code)),
+                    _ if is_end => return Ok((answer, is_consistent)),
+                    _ => push(&mut answer, message)?,
+                }
+            }
+        }
+    }
+}
+
+/// Appends a message as it came, header and padding included.
+fn push(answer: &mut Vec<u8>, message: wire::Message) -> io::Result<()> {
+    let length = message.payload.len() + 16;
+    if answer.len() + length > LIMIT_BYTES {
+        return Err(io::Error::other(format!("more than {LIMIT_BYTES} bytes")));
+    }
+    answer.extend(u32::try_from(length).map_err(io::Error::other)?.to_ne_bytes());
+    answer.extend(message.kind.to_ne_bytes());
+    answer.extend(message.flags.to_ne_bytes());
+    // Sequence and port are this socket's own; left out, the same machine gives the same bytes.
+    answer.extend([0; 8]);
+    answer.extend(message.payload);
+    answer.resize(answer.len().next_multiple_of(4), 0);
+    Ok(())
+}
+
+fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
+    let mut bytes = length.to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn too_slow() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the kernel did not answer in time")
+}
+
+fn libc_seconds(duration: Duration) -> nix::libc::time_t {
+    nix::libc::time_t::try_from(duration.as_secs()).unwrap_or(1)
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Connection").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_running_kernel_lists_at_least_the_loopback_link() {
+        let answer = RouteDump::Links.ask_live().unwrap();
+        let first = wire::messages(&answer).next().unwrap();
+        assert_eq!(first.kind, 16, "RTM_NEWLINK");
+    }
+
+    #[test]
+    fn a_dump_is_kept_as_it_came_and_bounded() {
+        let bytes = wire::testing::message(16, b"abc");
+        let mut answer = Vec::new();
+        for message in wire::messages(&bytes) {
+            push(&mut answer, message).unwrap();
+        }
+        assert_eq!(answer, bytes);
+        let large = vec![0; LIMIT_BYTES];
+        let message = wire::Message { kind: 16, flags: 0, payload: &large };
+        assert!(push(&mut answer, message).unwrap_err().to_string().contains("more than"));
+    }
+}

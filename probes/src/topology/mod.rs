@@ -1,0 +1,91 @@
+//! NUMA nodes and caches: `/sys/devices/system/node` (`Documentation/ABI/stable/sysfs-devices-node`)
+//! and `/sys/devices/system/cpu/cpuN/cache` (`Documentation/ABI/testing/sysfs-devices-system-cpu`).
+//!
+//! A node may have no CPU or no memory, ids may be sparse, and the columns of `distance` follow the
+//! online nodes. A cache is an object of the machine: it may span nodes (SNC) or a part of a package
+//! (CCX), so it is told by the set of CPUs that share it.
+
+mod caches;
+mod nodes;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cpu::CpuSets;
+use crate::machine::Machine;
+
+/// NUMA nodes and caches.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Topology {
+    /// `smp` with one node, `numa` with more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Nodes by id; `None` where nothing says them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<Node>>,
+    /// Caches over the online CPUs, by level, kind and first CPU; `None` where the kernel says none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caches: Option<Vec<Cache>>,
+}
+
+/// A NUMA node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Node {
+    /// Its id; ids may be sparse.
+    pub id: u32,
+    /// Its online CPUs; empty for a node of memory alone, `None` where nothing says them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<String>,
+    /// Whether it has CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_cpu: Option<bool>,
+    /// Memory that the kernel can hand out there (`MemTotal`); 0 for a node of CPUs alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// `pmem` or `cxl` where a DAX device says so; `None` where nothing tells the kind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_kind: Option<String>,
+    /// Distance to each online node, by its id; 10 is local.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub distances: BTreeMap<u32, u32>,
+}
+
+/// A cache.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Cache {
+    /// Level, 1 next to the core.
+    pub level: u32,
+    /// `data`, `instruction` or `unified`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// The online CPUs that share it.
+    pub shared_cpus: String,
+    /// Bytes of a line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_bytes: Option<u32>,
+    /// Ways of associativity; `None` for a fully associative cache as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ways: Option<u32>,
+}
+
+/// Reads NUMA nodes and caches.
+#[must_use]
+pub fn topology(machine: &Machine) -> Topology {
+    let online = CpuSets::from_sysfs(machine).online;
+    let nodes = nodes::nodes(machine, online.as_ref());
+    let caches = online.map(|online| caches::caches(machine, &online)).unwrap_or_default();
+    let kind = nodes.as_ref().map(|nodes| if nodes.len() == 1 { "smp" } else { "numa" });
+    Topology {
+        kind: kind.map(str::to_owned),
+        nodes,
+        caches: Some(caches).filter(|caches| !caches.is_empty()),
+    }
+}

@@ -1,0 +1,215 @@
+//! NUMA nodes.
+
+use std::collections::BTreeMap;
+
+use super::Node;
+use crate::cpuset::CpuSet;
+use crate::machine::{Machine, quote};
+use crate::memory::mem_total_bytes;
+
+const NODE: &str = "sys/devices/system/node";
+
+/// The nodes by id. A kernel without NUMA has no node directory: then all CPUs and all memory are
+/// one node 0. `None` where sysfs has neither nodes nor CPUs.
+pub(super) fn nodes(machine: &Machine, online: Option<&CpuSet>) -> Option<Vec<Node>> {
+    let names = machine.list(NODE);
+    let ids: CpuSet = names.iter().filter_map(|name| id(name, "node")).collect();
+    if ids.is_empty() {
+        let cpus = online?;
+        return Some(vec![Node {
+            id: 0,
+            cpus: Some(cpus.to_string()),
+            has_cpu: Some(true),
+            memory_bytes: machine.text("proc/meminfo").and_then(|text| mem_total_bytes(&text)),
+            ..Node::default()
+        }]);
+    }
+    // The columns of `distance` stand for the online nodes; a node without memory and CPUs can have
+    // a directory and not be online.
+    let columns = machine.parse(&format!("{NODE}/online"), CpuSet::parse);
+    let columns = columns.unwrap_or_else(|| ids.clone());
+    let kinds = memory_kinds(machine);
+    let mut reader = Reader { machine, online, columns, kinds, taken: BTreeMap::new() };
+    Some(ids.iter().map(|id| reader.node(id, ids.len())).collect())
+}
+
+struct Reader<'a> {
+    machine: &'a Machine,
+    online: Option<&'a CpuSet>,
+    columns: CpuSet,
+    kinds: BTreeMap<u32, String>,
+    /// The node of each CPU so far.
+    taken: BTreeMap<u32, u32>,
+}
+
+impl Reader<'_> {
+    fn node(&mut self, id: u32, n_nodes: usize) -> Node {
+        let dir = format!("{NODE}/node{id}");
+        let cpus = self.cpus(id, &dir, n_nodes);
+        let memory = self.machine.text(&format!("{dir}/meminfo"));
+        Node {
+            id,
+            has_cpu: cpus.as_ref().map(|cpus| !cpus.is_empty()),
+            cpus: cpus.map(|cpus| cpus.to_string()),
+            memory_bytes: memory.and_then(|text| mem_total_bytes(&text)),
+            memory_kind: self.kinds.get(&id).cloned(),
+            distances: self.distances(&format!("{dir}/distance")),
+        }
+    }
+
+    /// The online CPUs of the node: by list, by mask, else by the links to the CPUs.
+    fn cpus(&mut self, id: u32, dir: &str, n_nodes: usize) -> Option<CpuSet> {
+        let (path, cpus) = self.list(dir).or_else(|| self.mask(dir)).or_else(|| self.links(dir))?;
+        let cpus = self.online.map(|online| cpus.intersection(online)).unwrap_or(cpus);
+        let other = cpus.iter().find(|cpu| self.taken.contains_key(cpu));
+        if let (Some(cpu), true) = (other, n_nodes > 1) {
+            let node = self.taken.get(&cpu).copied().unwrap_or_default();
+            let found = format!("CPU {cpu}, which node {node} has as well");
+            self.machine.problem(&path, found, "CPUs that belong to one node each");
+        }
+        for cpu in cpus.iter() {
+            self.taken.entry(cpu).or_insert(id);
+        }
+        Some(cpus)
+    }
+
+    fn list(&self, dir: &str) -> Option<(String, CpuSet)> {
+        let path = format!("{dir}/cpulist");
+        // A node without CPUs has an empty list, which is not the same as no list.
+        let bytes = self.machine.bytes(&path)?;
+        let text = crate::machine::escape_non_utf8(&bytes);
+        let text = text.trim_end_matches(['\0', '\n', ' ']);
+        match CpuSet::parse(text) {
+            Ok(set) => Some((path, set)),
+            Err(expected) => {
+                self.machine.problem(&path, quote(text), expected);
+                None
+            }
+        }
+    }
+
+    fn mask(&self, dir: &str) -> Option<(String, CpuSet)> {
+        let path = format!("{dir}/cpumap");
+        self.machine.parse(&path, CpuSet::parse_mask).map(|set| (path, set))
+    }
+
+    fn links(&self, dir: &str) -> Option<(String, CpuSet)> {
+        let names = self.machine.list(dir);
+        let cpus: CpuSet = names.iter().filter_map(|name| id(name, "cpu")).collect();
+        (!cpus.is_empty()).then(|| (dir.to_owned(), cpus))
+    }
+
+    fn distances(&self, path: &str) -> BTreeMap<u32, u32> {
+        let parse = |text: &str| {
+            let values: Result<Vec<u32>, _> = text.split_whitespace().map(str::parse).collect();
+            match values {
+                Ok(values) if values.len() == self.columns.len() => Ok(values),
+                _ => Err("a whole number for each online node"),
+            }
+        };
+        let values = self.machine.parse(path, parse).unwrap_or_default();
+        self.columns.iter().zip(values).collect()
+    }
+}
+
+/// The number in a name such as `node3`.
+fn id(name: &str, prefix: &str) -> Option<u32> {
+    name.strip_prefix(prefix)?.parse().ok().filter(|id| *id <= 65_535)
+}
+
+/// The kind of memory that DAX devices brought into a node, by the node that they name
+/// (`Documentation/ABI/testing/sysfs-bus-dax`). What the firmware set apart without saying what it
+/// is (`hmem`) may be HBM or CXL, and stays without a kind.
+fn memory_kinds(machine: &Machine) -> BTreeMap<u32, String> {
+    let dir = "sys/bus/dax/devices";
+    let mut kinds = BTreeMap::new();
+    for name in machine.list(dir) {
+        let device = machine.device_path(&format!("{dir}/{name}"));
+        let Some(node) = machine.number::<u32>(&format!("{device}/target_node")) else { continue };
+        let is_below = |part: &str| device.split('/').any(|name| name.starts_with(part));
+        let kind = if is_below("ndbus") {
+            "pmem"
+        } else if is_below("ACPI0017") || is_below("cxl") {
+            "cxl"
+        } else {
+            continue;
+        };
+        kinds.insert(node, kind.to_owned());
+    }
+    kinds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    fn online(text: &str) -> CpuSet {
+        CpuSet::parse(text).unwrap()
+    }
+
+    #[test]
+    fn distances_are_told_by_id_and_nodes_may_be_sparse_or_have_no_cpu() {
+        let machine = tree(&[
+            ("sys/devices/system/node/online", "0,8"),
+            ("sys/devices/system/node/node0/cpulist", "0-3"),
+            ("sys/devices/system/node/node0/distance", "10 40"),
+            ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 4 kB"),
+            ("sys/devices/system/node/node8/cpulist", "\n"),
+            ("sys/devices/system/node/node8/distance", "40 10"),
+        ]);
+        let nodes = nodes(&machine, Some(&online("0-2"))).unwrap();
+        assert_eq!(nodes[0].cpus.as_deref(), Some("0-2"), "CPU 3 is offline");
+        assert_eq!(nodes[0].memory_bytes, Some(4096));
+        assert_eq!(nodes[0].distances, BTreeMap::from([(0, 10), (8, 40)]));
+        assert_eq!((nodes[1].id, nodes[1].cpus.as_deref()), (8, Some("")));
+        assert_eq!((nodes[1].has_cpu, nodes[1].memory_bytes), (Some(false), None));
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+
+    #[test]
+    fn distances_that_do_not_match_the_nodes_are_a_problem_and_not_wrong_numbers() {
+        let machine = tree(&[
+            ("sys/devices/system/node/online", "0-1"),
+            ("sys/devices/system/node/node0/cpumap", "00000003"),
+            ("sys/devices/system/node/node0/distance", "10 20 20"),
+            ("sys/devices/system/node/node1/cpu1", "x"),
+        ]);
+        let nodes = nodes(&machine, Some(&online("0-1"))).unwrap();
+        assert!(nodes[0].distances.is_empty());
+        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
+        assert_eq!(found, ["\"10 20 20\"", "CPU 1, which node 0 has as well"]);
+    }
+
+    #[test]
+    fn a_kernel_without_numa_is_one_node_and_no_cpus_are_no_node() {
+        let machine = tree(&[("proc/meminfo", "MemTotal: 8 kB")]);
+        let one = nodes(&machine, Some(&online("0-3"))).unwrap();
+        assert_eq!((one.len(), one[0].memory_bytes), (1, Some(8192)));
+        assert_eq!(nodes(&machine, None), None);
+    }
+
+    #[test]
+    fn memory_behind_dax_devices_has_a_kind() {
+        let devices = "sys/devices/platform";
+        let pmem = format!("{devices}/ACPI0012:00/ndbus0/region0/dax0.0/target_node");
+        let cxl = format!(
+            "{devices}/ACPI0017:00/root0/decoder0.0/region1/dax_region1/dax1.0/target_node"
+        );
+        let machine = tree(&[
+            (
+                "sys/bus/dax/devices/dax0.0",
+                "-> ../../../devices/platform/ACPI0012:00/ndbus0/region0/dax0.0",
+            ),
+            (
+                "sys/bus/dax/devices/dax1.0",
+                "-> ../../../devices/platform/ACPI0017:00/root0/decoder0.0/region1/dax_region1/dax1.0",
+            ),
+            (&pmem, "2"),
+            (&cxl, "3"),
+        ]);
+        let kinds = memory_kinds(&machine);
+        assert_eq!(kinds.get(&2).map(String::as_str), Some("pmem"));
+        assert_eq!(kinds.get(&3).map(String::as_str), Some("cxl"));
+    }
+}

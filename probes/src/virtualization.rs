@@ -1,0 +1,265 @@
+//! Which hypervisor the machine is a guest of, and which container the system runs in.
+//!
+//! Evidence, strongest first: `/proc/sysinfo` (s390), device tree and `/proc/ppc64/lparcfg` (POWER),
+//! `/sys/hypervisor/type`, SMBIOS strings (`data/hypervisors.txt`), clock sources of a hypervisor,
+//! names and the `hypervisor` flag in `/proc/cpuinfo`. Without any, the machine is called bare metal
+//! only if something is there that says what it is.
+
+use crate::machine::Machine;
+
+/// Strings of SMBIOS by hypervisor; see the file.
+const RULES: &str = include_str!("../data/hypervisors.txt");
+const DMI_FOLDERS: [&str; 2] = ["sys/class/dmi/id", "sys/devices/virtual/dmi/id"];
+const DEVICE_TREES: [&str; 2] = ["sys/firmware/devicetree/base", "proc/device-tree"];
+const CLOCKSOURCES: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
+
+/// The hypervisor's name, `none` for bare metal, `vm-other` for one of no known name; `None` without
+/// evidence.
+#[must_use]
+pub fn hypervisor(machine: &Machine) -> Option<String> {
+    let cpuinfo = machine.text("proc/cpuinfo").unwrap_or_default();
+    let dmi = of_dmi(machine);
+    let name = of_sysinfo(machine)
+        .or_else(|| of_xen(machine))
+        .or_else(|| of_device_tree(machine))
+        .or_else(|| of_power(machine, &cpuinfo))
+        .or_else(|| dmi.filter(|name| *name != "qemu"))
+        .or_else(|| of_clocksource(machine))
+        .or(dmi)
+        .or_else(|| of_cpuinfo(&cpuinfo))
+        .or_else(|| is_described(machine).then_some("none"));
+    name.map(str::to_owned)
+}
+
+/// z/VM and KVM name themselves as control program; a bare LPAR is a partition of PR/SM.
+fn of_sysinfo(machine: &Machine) -> Option<&'static str> {
+    let text = machine.text("proc/sysinfo")?;
+    let program = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.starts_with("VM") && key.ends_with("Control Program"));
+    match program.map(|(_, name)| name.trim()) {
+        Some(name) if name.contains("KVM") => Some("kvm"),
+        Some(name) if name.contains("z/VM") => Some("zvm"),
+        Some(_) => Some("vm-other"),
+        None => text.contains("LPAR Number").then_some("lpar"),
+    }
+}
+
+/// Guests of Xen and its first domain, which is one too.
+fn of_xen(machine: &Machine) -> Option<&'static str> {
+    let is_named = machine.text("sys/hypervisor/type").is_some_and(|kind| kind == "xen");
+    let has_files = || machine.list("proc/xen").iter().any(|name| name == "capabilities");
+    (is_named || has_files()).then_some("xen")
+}
+
+fn of_device_tree(machine: &Machine) -> Option<&'static str> {
+    let text =
+        |path: &str| DEVICE_TREES.iter().find_map(|tree| machine.text(&format!("{tree}/{path}")));
+    let compatible = text("hypervisor/compatible").unwrap_or_default();
+    let known = [("kvm", "kvm"), ("xen", "xen"), ("vmware", "vmware"), ("bhyve", "bhyve")];
+    let known = known.into_iter().find(|(word, _)| compatible.contains(word));
+    if let Some((_, name)) = known {
+        return Some(name);
+    }
+    if !compatible.is_empty() {
+        return Some("vm-other");
+    }
+    let board = text("compatible").unwrap_or_default();
+    let is_qemu = board.contains("qemu,pseries") || board.contains("linux,dummy-virt");
+    if is_qemu || board.contains("qemu,powernv") {
+        return Some(if board.contains("pseries") { "kvm" } else { "qemu" });
+    }
+    text("ibm,partition-name").map(|_| "powervm")
+}
+
+/// A `pSeries` platform is a partition of `PowerVM` unless QEMU says that it made it; `PowerNV` is
+/// bare metal.
+fn of_power(machine: &Machine, cpuinfo: &str) -> Option<&'static str> {
+    let value = |key: &str| cpuinfo_value(cpuinfo, key).unwrap_or_default();
+    let (platform, model) = (value("platform"), value("model"));
+    if model.contains("emulated by qemu") {
+        return Some("kvm");
+    }
+    if platform == "PowerNV" {
+        return Some("none");
+    }
+    let is_partition = platform == "pSeries" && value("machine").starts_with("CHRP IBM");
+    let has_lparcfg = || machine.list("proc/ppc64").iter().any(|name| name == "lparcfg");
+    (is_partition || has_lparcfg()).then_some("powervm")
+}
+
+fn of_dmi(machine: &Machine) -> Option<&'static str> {
+    let folder = DMI_FOLDERS.iter().find(|folder| machine.is_dir(folder))?;
+    let fields = ["product_name", "sys_vendor", "bios_vendor", "board_name", "chassis_asset_tag"];
+    let values: Vec<(&str, String)> = fields
+        .into_iter()
+        .filter_map(|field| Some((field, machine.text(&format!("{folder}/{field}"))?)))
+        .collect();
+    let value = |field: &str| values.iter().find(|(f, _)| *f == field).map(|(_, v)| v.as_str());
+    rule(&value)
+}
+
+/// The name of the first rule that fits.
+fn rule<'v>(value: &dyn Fn(&str) -> Option<&'v str>) -> Option<&'static str> {
+    RULES.lines().find_map(|line| {
+        let (name, rest) = next_word(line.split('#').next().unwrap_or_default())?;
+        let (field, rest) = next_word(rest)?;
+        let (how, text) = next_word(rest)?;
+        let found = value(field)?.trim();
+        let text = text.trim();
+        let fits = match how {
+            "is" => found == text,
+            "starts" => found.starts_with(text),
+            _ => found.contains(text),
+        };
+        fits.then_some(name)
+    })
+}
+
+fn next_word(text: &str) -> Option<(&str, &str)> {
+    text.trim_start().split_once(char::is_whitespace)
+}
+
+/// Clock sources that only a guest has (`drivers/clocksource`, `arch/x86/kernel/kvmclock.c`).
+fn of_clocksource(machine: &Machine) -> Option<&'static str> {
+    let text = machine.text(CLOCKSOURCES)?;
+    let mut names = text.split_whitespace();
+    names.find_map(|name| match name {
+        "kvm-clock" => Some("kvm"),
+        "xen" => Some("xen"),
+        name if name.starts_with("hyperv_clocksource") => Some("microsoft"),
+        _ => None,
+    })
+}
+
+fn of_cpuinfo(cpuinfo: &str) -> Option<&'static str> {
+    let value = |key: &str| cpuinfo_value(cpuinfo, key).unwrap_or_default();
+    let (vendor, model) = (value("vendor_id"), value("model name"));
+    if vendor == "PowerVM Lx86" {
+        return Some("powervm");
+    }
+    if vendor == "User Mode Linux" {
+        return Some("uml");
+    }
+    if model.starts_with("QEMU ") {
+        return Some("qemu");
+    }
+    if model.contains("KVM processor") {
+        return Some("kvm");
+    }
+    let is_guest = value("flags").split_whitespace().any(|flag| flag == "hypervisor");
+    is_guest.then_some("vm-other")
+}
+
+fn cpuinfo_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        (name.trim() == key).then(|| value.trim())
+    })
+}
+
+/// Whether the firmware says what machine it is, so that a hypervisor would have shown.
+fn is_described(machine: &Machine) -> bool {
+    let mut dmi = DMI_FOLDERS
+        .iter()
+        .flat_map(|folder| ["sys_vendor", "product_name"].map(|field| format!("{folder}/{field}")));
+    let mut trees = DEVICE_TREES.iter().map(|tree| format!("{tree}/model"));
+    dmi.any(|path| machine.text(&path).is_some()) || trees.any(|path| machine.text(&path).is_some())
+}
+
+/// The container that the system runs in, as its manager calls itself; `None` outside of one.
+#[must_use]
+pub fn container(machine: &Machine) -> Option<String> {
+    // Written by systemd where it is the container's first process.
+    let named = machine.text("run/systemd/container");
+    if let Some(name) = named.and_then(|name| name.split_whitespace().next().map(str::to_owned)) {
+        return Some(name);
+    }
+    if let Some(text) = machine.text("run/.containerenv") {
+        let engine = text.lines().find_map(|line| line.strip_prefix("engine=\"podman"));
+        return Some(if engine.is_some() { "podman" } else { "other" }.to_owned());
+    }
+    if machine.list("").iter().any(|name| name == ".dockerenv") {
+        return Some("docker".to_owned());
+    }
+    let environment = machine.bytes("proc/1/environ").unwrap_or_default();
+    let mut variables = environment.split(|byte| *byte == 0);
+    let name = variables.find_map(|variable| variable.strip_prefix(b"container="))?;
+    let name = crate::machine::escape_non_utf8(name);
+    (!name.is_empty() && name.len() < 64).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tree, tree_of_bytes};
+
+    fn found(files: &[(&str, &str)]) -> Option<String> {
+        hypervisor(&tree(files))
+    }
+
+    #[test]
+    fn every_rule_has_a_name_a_field_a_way_and_a_text() {
+        let lines = RULES.lines().map(|line| line.split('#').next().unwrap_or_default());
+        for line in lines.filter(|line| !line.trim().is_empty()) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert!(words.len() >= 4 && ["is", "starts", "has"].contains(&words[2]), "{line}");
+        }
+    }
+
+    #[test]
+    fn smbios_strings_tell_guests_from_machines_of_the_same_vendor() {
+        let dmi = |vendor: &str, product: &str| {
+            found(&[
+                ("sys/class/dmi/id/sys_vendor", vendor),
+                ("sys/class/dmi/id/product_name", product),
+                ("proc/cpuinfo", "flags : fpu hypervisor\n"),
+            ])
+            .unwrap_or_default()
+        };
+        assert_eq!(dmi("VMware, Inc.\n", "VMware Virtual Platform\n"), "vmware");
+        assert_eq!(dmi("Microsoft Corporation\n", "Virtual Machine\n"), "microsoft");
+        assert_eq!(dmi("Amazon EC2\n", "m5.metal\n"), "none");
+        assert_eq!(dmi("Amazon EC2\n", "m5.large\n"), "amazon");
+        assert_eq!(dmi("QEMU\n", "Standard PC (Q35 + ICH9, 2009)\n"), "qemu");
+        assert_eq!(dmi("Dell Inc.\n", "PowerEdge R740\n"), "vm-other");
+        let machine = [("sys/class/dmi/id/sys_vendor", "Oracle Corporation\n")];
+        assert_eq!(found(&machine).as_deref(), Some("none"));
+    }
+
+    #[test]
+    fn qemu_with_the_clock_of_kvm_is_kvm() {
+        let machine =
+            [("sys/class/dmi/id/sys_vendor", "QEMU\n"), (CLOCKSOURCES, "kvm-clock tsc acpi_pm\n")];
+        assert_eq!(found(&machine).as_deref(), Some("kvm"));
+    }
+
+    #[test]
+    fn other_architectures_name_theirs_in_their_own_files() {
+        let sysinfo = "LPAR Number: 47\nVM00 Control Program: z/VM    6.4.0\n";
+        assert_eq!(found(&[("proc/sysinfo", sysinfo)]).as_deref(), Some("zvm"));
+        assert_eq!(found(&[("proc/sysinfo", "LPAR Number: 47\n")]).as_deref(), Some("lpar"));
+        let tree = [("proc/device-tree/hypervisor/compatible", "xen,xen-4.3\0xen,xen")];
+        assert_eq!(found(&tree).as_deref(), Some("xen"));
+        let power = "platform : pSeries\nmodel : IBM,8286-42A\nmachine : CHRP IBM,8286-42A\n";
+        assert_eq!(found(&[("proc/cpuinfo", power)]).as_deref(), Some("powervm"));
+        let bare = "platform : PowerNV\nmodel : 8247-22L\n";
+        assert_eq!(found(&[("proc/cpuinfo", bare)]).as_deref(), Some("none"));
+    }
+
+    #[test]
+    fn without_evidence_nothing_is_said() {
+        assert_eq!(found(&[("proc/cpuinfo", "flags : fpu lm\n")]), None);
+    }
+
+    #[test]
+    fn a_container_is_known_by_what_its_manager_left() {
+        let environ: &[u8] = b"PATH=/bin\0container=lxc\0";
+        let machine = tree_of_bytes(&[("proc/1/environ", environ)]);
+        assert_eq!(container(&machine).as_deref(), Some("lxc"));
+        let podman = tree(&[("run/.containerenv", "engine=\"podman-5.2\"\nname=\"x\"\n")]);
+        assert_eq!(container(&podman).as_deref(), Some("podman"));
+        assert_eq!(container(&tree(&[("proc/1/comm", "systemd\n")])), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Watchdogs: `/sys/class/watchdog/` (`Documentation/ABI/testing/sysfs-class-watchdog`). The device
+//! itself is never opened: that would start it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ancestors;
+use crate::machine::Machine;
+
+const CLASS: &str = "sys/class/watchdog";
+/// `WDIOF_CARDRESET` (`include/uapi/linux/watchdog.h`).
+const CARD_RESET: u32 = 0x20;
+
+/// One watchdog.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Watchdog {
+    /// Kernel name, e.g. `watchdog0`.
+    pub name: String,
+    /// What the driver calls it, e.g. `iTCO_wdt`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Seconds without a sign of life until it resets the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<u32>,
+    /// Whether it runs now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_active: Option<bool>,
+    /// Whether it cannot be stopped once it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_way_out: Option<bool>,
+    /// Whether it caused the last reset, as far as the hardware remembers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caused_last_reset: Option<bool>,
+    /// PCI address of the device that it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci_address: Option<String>,
+}
+
+/// Reads the watchdogs, by name.
+#[must_use]
+pub fn watchdogs(machine: &Machine) -> Vec<Watchdog> {
+    machine.list(CLASS).into_iter().map(|name| watchdog(machine, name)).collect()
+}
+
+fn watchdog(machine: &Machine, name: String) -> Watchdog {
+    let path = format!("{CLASS}/{name}");
+    let at = |attribute: &str| format!("{path}/{attribute}");
+    let status = machine.number::<u32>(&at("bootstatus"));
+    Watchdog {
+        identity: machine.text(&at("identity")),
+        timeout_s: machine.number(&at("timeout")).filter(|seconds| *seconds > 0),
+        is_active: machine.parse(&at("state"), |text| match text {
+            "active" => Ok(true),
+            "inactive" => Ok(false),
+            _ => Err("active or inactive"),
+        }),
+        no_way_out: machine.flag(&at("nowayout")),
+        caused_last_reset: status.map(|status| status & CARD_RESET != 0),
+        pci_address: ancestors::pci_address(&machine.device_path(&path)),
+        name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn a_watchdog_says_what_it_is_and_whether_it_reset_the_machine() {
+        let at = |name: &str| format!("sys/class/watchdog/watchdog0/{name}");
+        let machine = tree(&[
+            (&at("identity"), "i6300ESB timer\n"),
+            (&at("timeout"), "30\n"),
+            (&at("state"), "inactive\n"),
+            (&at("bootstatus"), "32\n"),
+            ("sys/class/watchdog/watchdog1/uevent", "x\n"),
+        ]);
+        let watchdogs = watchdogs(&machine);
+        assert_eq!(watchdogs[0].identity.as_deref(), Some("i6300ESB timer"));
+        assert_eq!((watchdogs[0].timeout_s, watchdogs[0].is_active), (Some(30), Some(false)));
+        assert_eq!(watchdogs[0].caused_last_reset, Some(true));
+        assert_eq!(watchdogs[1], Watchdog { name: "watchdog1".to_owned(), ..Watchdog::default() });
+    }
+}

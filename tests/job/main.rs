@@ -1,0 +1,1 @@
+//! The job against a mock VIM and a fake installer.

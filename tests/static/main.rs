@@ -1,0 +1,178 @@
+//! The static binary as it is shipped: its form, its size, and names without the host's NSS modules.
+//!
+//! `RCI_STATIC_AGENT` names it; `make static` builds it and `make test` sets the variable.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+fn agent() -> PathBuf {
+    let path = std::env::var_os("RCI_STATIC_AGENT").expect("RCI_STATIC_AGENT names the binary");
+    PathBuf::from(path)
+}
+
+#[test]
+fn the_binary_is_static_and_stripped() {
+    let output = Command::new("readelf").args(["-lSd"]).arg(agent()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("LOAD"), "{text}");
+    assert!(!text.contains("INTERP"), "it asks for a dynamic loader");
+    assert!(!text.contains("(NEEDED)"), "it needs shared libraries");
+    assert!(!text.contains(".symtab"), "it is not stripped");
+}
+
+#[test]
+fn the_binary_is_at_most_5_mib_and_2_5_mib_compressed() {
+    let bytes = std::fs::read(agent()).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    gzip.write_all(&bytes).unwrap();
+    let packed = gzip.finish().unwrap().len() as u64;
+    assert!(bytes.len() as u64 <= 5 * MIB, "{} bytes", bytes.len());
+    assert!(packed <= 5 * MIB / 2, "{packed} bytes compressed");
+}
+
+/// A root directory with the agent, /etc/hosts and an nsswitch.conf as systemd distributions have it.
+/// A module that leaves a trace when it is loaded stands where `resolve` and `myhostname` would.
+fn chroot(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::remove_dir_all(&root).ok();
+    for dir in [
+        "etc",
+        "lib64",
+        "usr/lib64",
+        "lib/x86_64-linux-gnu",
+        "usr/lib/x86_64-linux-gnu",
+        "proc",
+        "tmp",
+    ] {
+        std::fs::create_dir_all(root.join(dir)).unwrap();
+    }
+    std::fs::copy(agent(), root.join("agent")).unwrap();
+    std::fs::write(
+        root.join("etc/nsswitch.conf"),
+        "hosts: resolve [!UNAVAIL=return] files myhostname dns\n",
+    )
+    .unwrap();
+    std::fs::write(root.join("etc/hosts"), "127.0.0.1 vim.hosts.test\n").unwrap();
+    std::fs::write(root.join("etc/resolv.conf"), "nameserver 127.0.0.77\noptions timeout:2\n")
+        .unwrap();
+    let trap = root.join("trap.c");
+    std::fs::write(
+        &trap,
+        "#include <fcntl.h>\n__attribute__((constructor)) static void loaded(void)\n\
+         { long r; __asm__ volatile(\"syscall\" : \"=a\"(r) : \"a\"(2), \"D\"(\"/loaded\"), \"S\"(O_CREAT | O_WRONLY), \"d\"(0644) : \"rcx\", \"r11\", \"memory\"); }\n",
+    )
+    .unwrap();
+    for module in ["libnss_resolve.so.2", "libnss_myhostname.so.2"] {
+        let built = root.join("lib/x86_64-linux-gnu").join(module);
+        let status = Command::new("cc")
+            .args(["-shared", "-fPIC", "-nostdlib", "-O1", "-o"])
+            .arg(&built)
+            .arg(&trap)
+            .status()
+            .unwrap();
+        assert!(status.success());
+        for dir in ["lib64", "usr/lib64", "usr/lib/x86_64-linux-gnu"] {
+            std::fs::copy(&built, root.join(dir).join(module)).unwrap();
+        }
+    }
+    root
+}
+
+/// Accepts one report and answers it with a `stop`; returns the request's first line.
+fn vim() -> (u16, std::thread::JoinHandle<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut request = Vec::new();
+        let mut buffer = [0; 65536];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            request.extend_from_slice(&buffer[..n]);
+            if is_complete(&request) {
+                break;
+            }
+        }
+        let body = r#"{"api_version":"1","request_id":"r1","action":"stop"}"#;
+        let length = body.len();
+        write!(stream, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}").unwrap();
+        String::from_utf8_lossy(&request).lines().next().unwrap_or_default().to_owned()
+    });
+    (port, thread)
+}
+
+fn is_complete(request: &[u8]) -> bool {
+    let Some(end) = request.windows(4).position(|w| w == b"\r\n\r\n") else { return false };
+    let head = String::from_utf8_lossy(&request[..end]).to_ascii_lowercase();
+    if head.contains("transfer-encoding: chunked") {
+        return request.ends_with(b"0\r\n\r\n");
+    }
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    length.is_none_or(|length| request.len() >= end + 4 + length.trim().parse::<usize>().unwrap())
+}
+
+fn report_from(root: &Path, host: &str, port: u16) -> std::process::Output {
+    Command::new("chroot")
+        .arg(root)
+        .args(["/agent", "report", "--allow-plain-http", "--give-up-after", "20", "--vim"])
+        .arg(format!("http://{host}:{port}"))
+        .env_clear()
+        .output()
+        .unwrap()
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0)
+}
+
+#[test]
+fn a_name_in_etc_hosts_is_found_without_loading_nss_modules() {
+    assert!(is_root() || std::env::var_os("CI").is_none(), "CI runs this as root");
+    if !is_root() {
+        return;
+    }
+    let root = chroot("nss-hosts");
+    let (port, vim) = vim();
+    let output = report_from(&root, "vim.hosts.test", port);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(vim.join().unwrap().starts_with("POST /v1/reports"));
+    assert!(!root.join("loaded").exists(), "an NSS module of the host was loaded");
+}
+
+#[test]
+fn a_name_in_dns_is_found_without_loading_nss_modules() {
+    if !is_root() {
+        return;
+    }
+    let dns = UdpSocket::bind("127.0.0.77:53").unwrap();
+    std::thread::spawn(move || {
+        let mut query = [0; 512];
+        while let Ok((length, from)) = dns.recv_from(&mut query) {
+            dns.send_to(&dns_answer(&query[..length]), from).ok();
+        }
+    });
+    let root = chroot("nss-dns");
+    let (port, vim) = vim();
+    let output = report_from(&root, "vim.dns.test", port);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(vim.join().unwrap().starts_with("POST /v1/reports"));
+    assert!(!root.join("loaded").exists(), "an NSS module of the host was loaded");
+}
+
+/// The answer 127.0.0.1 to a question for an A record, and no record to any other (RFC 1035 §4.1).
+fn dns_answer(query: &[u8]) -> Vec<u8> {
+    let name_end = 12 + query[12..].iter().position(|byte| *byte == 0).unwrap() + 1;
+    let question = &query[12..name_end + 4];
+    let is_a = question[question.len() - 4..] == [0, 1, 0, 1];
+    let mut answer = vec![query[0], query[1], 0x85, 0x80, 0, 1, 0, u8::from(is_a), 0, 0, 0, 0];
+    answer.extend_from_slice(question);
+    if is_a {
+        answer.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1]);
+    }
+    answer
+}
