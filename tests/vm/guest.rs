@@ -13,6 +13,9 @@ use crate::console::{Console, Line, tail};
 use crate::machine::Machine;
 use crate::qmp::Qmp;
 
+/// What systemd says when it gives a failed boot to a person.
+pub(crate) const EMERGENCY: &str = "You are in emergency mode";
+
 /// What the firmware or boot loader would have chosen.
 #[derive(Debug, Clone)]
 pub(crate) struct Boot {
@@ -101,6 +104,15 @@ impl Guest {
             if let Some(status) = self.qemu.try_wait()? {
                 self.console.finish();
                 return self.ended(status);
+            }
+            if self.console.has(EMERGENCY) {
+                // What the failed unit said comes in the same moment.
+                std::thread::sleep(Duration::from_secs(2));
+                bail!(
+                    "guest {} ended in emergency mode; its last lines:\n{}",
+                    self.name,
+                    tail(&self.console.lines())
+                );
             }
             if Instant::now() > self.deadline {
                 bail!(

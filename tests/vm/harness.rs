@@ -14,10 +14,13 @@ use crate::machine::Machine;
 fn a_tiny_guest_runs_its_script_and_sends_its_results() -> Result<()> {
     let folder = test_folder("harness_tiny")?;
     let machine = Machine::plain(256, vec![Machine::target_disk()]);
-    let script = "echo HELLO; cat /sys/block/vda/serial >/results/serial";
+    let script =
+        "echo HELLO; read word; echo HEARD $word; cat /sys/block/vda/serial >/results/serial";
     let boot = boot::tiny("guest", &folder, &machine, script, &[])?;
     let mut guest = Guest::start("guest", &folder, &machine, &boot, Duration::from_mins(2))?;
     guest.wait_for("HELLO")?;
+    guest.type_line("knock")?;
+    guest.wait_for("HEARD knock")?;
     guest.wait_for("TINY-EXIT 0")?;
     guest.wait_for_end()?;
     assert_eq!(std::fs::read_to_string(guest.results()?.join("serial"))?, "TARGET-0");

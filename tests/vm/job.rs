@@ -13,7 +13,7 @@ use crate::agent::agent_binary;
 use crate::artifacts::{artifacts, test_folder};
 use crate::boot;
 use crate::expect::differences;
-use crate::guest::Guest;
+use crate::guest::{EMERGENCY, Guest};
 use crate::lab::Lab;
 use crate::machine::Machine;
 
@@ -100,9 +100,10 @@ fn start_lab(test: &str, proof: &str, more: &[&str]) -> Result<(PathBuf, Lab)> {
 /// Starts the live system on `machine` with what `live-config` writes for this lab VIM.
 fn start_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<Guest> {
     let agent = agent_binary();
-    let output = Command::new(&agent)
+    let output = Command::new(agent)
         .args(["live-config", "--vim", &lab.url_ipv4(), "--allow-plain-http", "--binary"])
-        .arg(&agent)
+        .arg(agent)
+        .args(["--binary-url", &format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4())])
         .output()
         .with_context(|| format!("running {}", agent.display()))?;
     if !output.status.success() {
@@ -245,7 +246,7 @@ fn a_wrong_ignition_hash_leaves_the_disk_byte_for_byte_as_it_was() -> Result<()>
     let before = write_old_disk(&disk)?;
     let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
     let result = lab.sent("result", LIVE)?;
-    live.wait_for("emergency")?;
+    live.wait_for(EMERGENCY)?;
     lab.keep(&folder)?;
     ensure!(
         result["outcome"] == "refused" && result["code"] == "IGNITION_HASH",

@@ -15,4 +15,5 @@ mod smbios;
 mod harness;
 mod inspect;
 mod job;
+mod refusal;
 mod report;

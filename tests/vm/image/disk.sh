@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash source-path=SCRIPTDIR
 # The image that coreos-installer writes: partitions, BLS entry, stamp and loader as on CoreOS, and a root with systemd.
 #   coreos-512.raw.zst   boots; coreos-4096.raw.gz   the same shape for 4096-byte sectors, small, with an empty root
 need_root disk

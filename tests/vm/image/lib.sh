@@ -19,11 +19,12 @@ recipe_of() {
 # part NAME: prints the folder of a part, built first where the cache has none that is whole.
 part() {
   local name=$1 key dir tmp started=$SECONDS
-  # shellcheck disable=SC2046 # file names of our own, without blanks
+  # shellcheck disable=SC2046,SC2002 # several files of our own, without blanks in their names
   key=$(cat $(recipe_of "$name") | sha256sum | cut -c1-16)
   dir=$CACHE/$name-$key
   if [ -n "${CHECKED[$name]:-}" ] || whole "$dir"; then
     CHECKED[$name]=1
+    touch "$dir"
     echo "$dir"
     return
   fi
@@ -35,9 +36,11 @@ part() {
     rm -rf --one-file-system "$tmp"
     die "$name: the recipe failed"
   fi
-  (cd "$tmp" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)
+  (cd "$tmp" && sha256sum -- * >.sums && mv .sums SHA256SUMS)
   chmod 755 "$tmp"
   mv "$tmp" "$dir"
+  # What older recipes left and nobody has used for a month.
+  find "$CACHE" -maxdepth 1 -name "$name-*" -mtime +30 -exec rm -rf --one-file-system {} +
   say "$name: built in $((SECONDS - started)) s"
   echo "$dir"
 }

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash source-path=SCRIPTDIR
 # The live system: a squashfs with systemd, NetworkManager, udev and the real coreos-installer, and an initramfs in which the
 # real Ignition applies the config that a test appends to it. The agent is not in it: Ignition brings it, as on CoreOS.
 need_root live

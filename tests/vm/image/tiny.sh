@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash source-path=SCRIPTDIR
 # The tiny system: an initramfs with busybox, the drivers of the guests' hardware, and an /init that does what a test appended to
 # it. It is not compressed: unpacking costs more than reading under TCG.
 . ./modules.sh

@@ -1,11 +1,11 @@
 #!/bin/bash
+# shellcheck disable=SC2154 # moddir, initdir and systemdsystemunitdir come from dracut
 # What a CoreOS live image adds to Ignition's own dracut module: the live root, the config that was appended to the
 # initramfs as /config.ign, and a network where the config asks for one.
 
 depends() { echo ignition systemd; }
 
 install() {
-  # shellcheck disable=SC2154 # moddir, initdir and systemdsystemunitdir come from dracut
   local unit
   inst_multiple busybox cat cp dd ip ln ls mkdir mount sleep umount
   inst_script "$moddir/is-live-image" /usr/bin/is-live-image
