@@ -1,8 +1,8 @@
 //! The running system: `/proc/sys/kernel/`, `/proc/cmdline`, `os-release(5)`.
 //!
-//! The crate `sysinfo` is not used: it reads the same files of the host by itself and has no root to
-//! inject, so a replay would show the host. Boot and machine id are left out: the same machine shall
-//! give the same bytes.
+//! The crate `sysinfo` (26 kB) is not used: it adds no fact, reads the same files of the host by
+//! itself and has no root to inject, so a replay would show the host. Boot and machine id are left
+//! out: the same machine shall give the same bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -124,12 +124,21 @@ fn unescape(text: &str) -> String {
         .collect()
 }
 
-/// Machine type as `uname -m` gives it: the kernel's word (Linux 6.1 and later), else what
-/// `/proc/cpuinfo` shows.
+/// Machine type as `uname -m` gives it: the kernel's word (Linux 6.1 and later), else what its
+/// release or `/proc/cpuinfo` shows.
 #[must_use]
 pub fn architecture(machine: &Machine) -> Option<String> {
     let own = machine.text("proc/sys/kernel/arch");
-    own.or_else(|| architecture_of_cpuinfo(&machine.text("proc/cpuinfo")?))
+    own.or_else(|| architecture_of_release(&kernel(machine)?))
+        .or_else(|| architecture_of_cpuinfo(&machine.text("proc/cpuinfo")?))
+}
+
+/// Releases of Fedora and RHEL end in the architecture: `6.17.4-200.fc42.x86_64`.
+fn architecture_of_release(release: &str) -> Option<String> {
+    let end = release.rsplit('.').next()?.split(['+', '-']).next()?;
+    let known =
+        ["x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "i686", "loongarch64"];
+    known.contains(&end).then(|| end.to_owned())
 }
 
 fn architecture_of_cpuinfo(text: &str) -> Option<String> {

@@ -85,6 +85,7 @@ fn port(machine: &Machine, name: &str) -> Option<SerialPort> {
         return None;
     }
     let uart = UARTS.iter().find(|(number, _)| Some(*number) == kind);
+    let resolved = machine.device_path(&path);
     let is_address = |text: &String| text.trim_start_matches("0x").bytes().any(|b| b != b'0');
     Some(SerialPort {
         name: name.to_owned(),
@@ -93,15 +94,39 @@ fn port(machine: &Machine, name: &str) -> Option<SerialPort> {
         memory_address: text("iomem_base").filter(is_address),
         irq: machine.number(&format!("{path}/irq")).filter(|irq| *irq != 0),
         is_console: machine.flag(&format!("{path}/console")),
-        driver: machine.link_name(&format!("{path}/device/driver")),
-        pci_address: ancestors::pci_address(&machine.device_path(&path)),
+        driver: driver(machine, &resolved),
+        pci_address: ancestors::pci_address(&resolved),
     })
+}
+
+/// The driver nearest above the port; since Linux 6.5 two layers of the serial core, `port` and
+/// `ctrl`, stand between port and device.
+fn driver(machine: &Machine, resolved: &str) -> Option<String> {
+    let above =
+        std::iter::successors(Some(resolved), |path| path.rsplit_once('/').map(|(up, _)| up));
+    let above = above.skip(2).take(4).take_while(|path| path.starts_with("sys/devices/"));
+    above
+        .filter_map(|path| machine.link_name(&format!("{path}/driver")))
+        .find(|name| name != "port" && name != "ctrl")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::tree;
+
+    #[test]
+    fn the_driver_is_that_of_the_device_and_not_of_the_serial_core() {
+        let pnp = "sys/devices/pnp0/00:04";
+        let machine = tree(&[
+            ("sys/class/tty/ttyS0", "-> ../../devices/pnp0/00:04/00:04:0/00:04:0.0/tty/ttyS0"),
+            (&format!("{pnp}/00:04:0/00:04:0.0/tty/ttyS0/type"), "4\n"),
+            (&format!("{pnp}/00:04:0/00:04:0.0/driver"), "-> ../../bus/serial-base/drivers/port"),
+            (&format!("{pnp}/00:04:0/driver"), "-> ../../bus/serial-base/drivers/ctrl"),
+            (&format!("{pnp}/driver"), "-> ../../../bus/pnp/drivers/serial"),
+        ]);
+        assert_eq!(serial_ports(&machine)[0].driver.as_deref(), Some("serial"));
+    }
 
     #[test]
     fn only_ports_with_a_uart_are_listed() {

@@ -102,7 +102,7 @@ fn device(machine: &Machine, name: &str) -> UsbDevice {
     let mut device = parse_uevent(&String::from_utf8_lossy(&uevent));
     let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
     let id = |attribute: &str| machine.parse(&format!("{path}/{attribute}"), parse_id);
-    device.name = name.to_owned();
+    name.clone_into(&mut device.name);
     device.vendor_id = device.vendor_id.take().or_else(|| id("idVendor"));
     device.product_id = device.product_id.take().or_else(|| id("idProduct"));
     device.revision = device.revision.take().or_else(|| id("bcdDevice"));

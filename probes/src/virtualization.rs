@@ -26,6 +26,7 @@ pub fn hypervisor(machine: &Machine) -> Option<String> {
         .or_else(|| dmi.filter(|name| *name != "qemu"))
         .or_else(|| of_clocksource(machine))
         .or(dmi)
+        .or_else(|| of_firmware(machine))
         .or_else(|| of_cpuinfo(&cpuinfo))
         .or_else(|| is_described(machine).then_some("none"));
     name.map(str::to_owned)
@@ -131,6 +132,12 @@ fn of_clocksource(machine: &Machine) -> Option<&'static str> {
         name if name.starts_with("hyperv_clocksource") => Some("microsoft"),
         _ => None,
     })
+}
+
+/// The channel through which QEMU's guests ask for files (`Documentation/ABI/testing/
+/// sysfs-firmware-qemu_fw_cfg`); it shows QEMU also where SMBIOS shows another maker.
+fn of_firmware(machine: &Machine) -> Option<&'static str> {
+    machine.list("sys/firmware").iter().any(|name| name == "qemu_fw_cfg").then_some("qemu")
 }
 
 fn of_cpuinfo(cpuinfo: &str) -> Option<&'static str> {

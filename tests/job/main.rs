@@ -1,1 +1,19 @@
 //! The job against a mock VIM and a fake installer.
+//!
+//! `mock` is the server, `machine` the node: a folder with a file for a disk, a piece of sysfs and a script in
+//! the place of coreos-installer. `image` makes a disk image of `CoreOS` shape where `mkfs.ext4` is there.
+
+#[cfg(test)]
+mod image;
+#[cfg(test)]
+mod install;
+#[cfg(test)]
+mod machine;
+#[cfg(test)]
+mod mock;
+#[cfg(test)]
+mod proof;
+#[cfg(test)]
+mod tls;
+#[cfg(test)]
+mod vim;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// The program under test, with an environment that sets no option.
-pub fn agent() -> Command {
+pub(crate) fn agent() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"));
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command.stdin(Stdio::null());
@@ -12,27 +12,27 @@ pub fn agent() -> Command {
 }
 
 /// Runs the program with `words` (split at blanks) and returns what it printed.
-pub fn run(words: &str) -> Output {
+pub(crate) fn run(words: &str) -> Output {
     agent().args(words.split_whitespace()).output().unwrap()
 }
 
 /// Standard output as text.
-pub fn stdout(output: &Output) -> String {
+pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 /// Standard error as text.
-pub fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 /// The root of the repository.
-pub fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
 }
 
 /// Compares `found` with the content of `file`; with `UPDATE_EXPECTED=1` writes it there instead.
-pub fn assert_expected(file: &Path, found: &str) {
+pub(crate) fn assert_expected(file: &Path, found: &str) {
     if std::env::var_os("UPDATE_EXPECTED").is_some() {
         std::fs::write(file, found).unwrap();
         return;
@@ -49,7 +49,7 @@ pub fn assert_expected(file: &Path, found: &str) {
 }
 
 /// A folder of its own for a test, below the build folder.
-pub fn scratch(name: &str) -> PathBuf {
+pub(crate) fn scratch(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::remove_dir_all(&dir).ok();
     std::fs::create_dir_all(&dir).unwrap();

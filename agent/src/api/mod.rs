@@ -17,9 +17,8 @@ pub use instruction::{
     Action, BlockOn, DiskChoice, Expect, IfSeveral, IgnitionSource, ImageSource, Install,
     Instruction, Refusal, parse_instruction,
 };
-pub use outcome::{
-    Check, CheckName, DiskIdentity, DiskState, Finding, JobResult, Outcome, Proof, Severity,
-};
+pub use outcome::{Check, CheckName, DiskIdentity, DiskState, JobResult, Outcome, Proof};
+pub use probes::findings::{Finding, Severity};
 
 /// The version of the API that this crate speaks, as `api_version` carries it.
 pub const API_VERSION: &str = "1";

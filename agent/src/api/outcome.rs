@@ -1,5 +1,6 @@
 //! How a job ended: `Result` of VIM API v1.
 
+use probes::findings::Finding;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -161,37 +162,4 @@ impl CheckName {
             Self::EfiEntry => "efi_entry",
         }
     }
-}
-
-/// Something that is faulty on the machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Finding {
-    /// Stable code, e.g. `memory.ecc.uncorrectable`.
-    pub code: String,
-    /// How bad it is.
-    pub severity: Severity,
-    /// The section of the report that it belongs to, e.g. `memory`.
-    pub component: String,
-    /// Where a technician finds the part, e.g. `DIMM A1`; absent if that is not known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub locator: Option<String>,
-    /// What was seen.
-    pub evidence: String,
-    /// What to do about it; absent if there is no good advice.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub advice: Option<String>,
-}
-
-/// How bad a finding is.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Worth knowing.
-    Info,
-    /// Calls for attention.
-    Warning,
-    /// The part is broken.
-    Critical,
 }

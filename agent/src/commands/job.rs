@@ -10,10 +10,10 @@ use probes::machine::Source;
 
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
 use crate::install::Candidate;
+use crate::job;
 use crate::job::{Collected, EXIT_DONE, EXIT_NOT_REPORTED, JobSettings};
 use crate::report::{Report, report};
 use crate::vim::{Client, RealClock, Stop, VimSettings};
-use crate::{api, job};
 
 /// Time between two looks for a disk that has not appeared yet.
 const DISK_POLL: Duration = Duration::from_secs(2);
@@ -87,7 +87,7 @@ fn collected(report: &Report) -> Collected {
         }),
         node_id: report.node_id.clone(),
         candidates: disks.map(candidate).collect(),
-        findings: report.findings.iter().map(finding).collect(),
+        findings: report.findings.clone(),
     }
 }
 
@@ -113,21 +113,5 @@ fn candidate(disk: &Disk) -> Candidate {
         is_read_only: disk.is_read_only.unwrap_or_default(),
         eligible: disk.eligible,
         not_eligible_because: disk.not_eligible_because.clone(),
-    }
-}
-
-fn finding(finding: &probes::findings::Finding) -> api::Finding {
-    use probes::findings::Severity;
-    api::Finding {
-        code: finding.code.clone(),
-        severity: match finding.severity {
-            Severity::Info => api::Severity::Info,
-            Severity::Warning => api::Severity::Warning,
-            Severity::Critical => api::Severity::Critical,
-        },
-        component: finding.component.clone(),
-        locator: finding.locator.clone(),
-        evidence: finding.evidence.clone(),
-        advice: Some(finding.advice.clone()),
     }
 }

@@ -123,8 +123,10 @@ fn error_text(lines: &[String]) -> String {
         .iter()
         .position(|line| line.trim_start().to_ascii_lowercase().starts_with("error"))
         // Uses of a busy disk are listed before the error.
-        .map(|at| at.saturating_sub(usize::from(at > 0 && is_busy_list(&lines[at - 1]))))
-        .unwrap_or_else(|| lines.len().saturating_sub(5));
+        .map_or_else(
+            || lines.len().saturating_sub(5),
+            |at| at.saturating_sub(usize::from(at > 0 && is_busy_list(&lines[at - 1]))),
+        );
     lines[first..].join("\n").to_lowercase()
 }
 
@@ -161,81 +163,75 @@ mod tests {
         meaning(&lines, Some(1))
     }
 
+    const TEXTS: &[(&str, Code, bool)] = &[
+        (
+            "Partitions in use on /dev/vda:\n    /dev/vda3 mounted on /tmp/m\nError: checking for exclusive access to /dev/vda\n\nCaused by:\n    found busy partitions",
+            Code::DiskBusy,
+            false,
+        ),
+        (
+            "Read disk 1 GiB (100%)\nError: syncing data to disk\n\nCaused by:\n    Input/output error (os error 5)\nResetting partition table\nError: install failed",
+            Code::TargetIo,
+            false,
+        ),
+        (
+            "Error: fetching image URL\n\nCaused by:\n   0: fetching 'http://h/i'\n   1: HTTP status client error (404 File not found) for url (http://h/i)",
+            Code::Http(404),
+            false,
+        ),
+        (
+            "Error: HTTP status server error (503 Service Unavailable) for url (http://h/i)",
+            Code::Http(503),
+            true,
+        ),
+        ("Error: --insecure not specified and signature not found", Code::Signature, false),
+        ("Error: GPG signature verification failure", Code::Signature, false),
+        (
+            "Error: source has sector size 512 but destination has sector size 4096",
+            Code::SectorSize,
+            false,
+        ),
+        (
+            "Error: decoding and writing image\n\nCaused by:\n    No space left on device (os error 28)",
+            Code::NoSpace,
+            false,
+        ),
+        (
+            "Error: decoding and writing image\nCaused by: reading osmet: Input/output error (os error 5)",
+            Code::MediumLost,
+            false,
+        ),
+        (
+            "Writing Ignition config\nError: failed to validate Ignition configuration digest",
+            Code::IgnitionHash,
+            false,
+        ),
+        (
+            "Error: refusing to fetch Ignition config over HTTP without --ignition-hash or --insecure-ignition",
+            Code::IgnitionFetch,
+            false,
+        ),
+        (
+            "Error: specified file is not a valid Ignition JSON config or Butane YAML config",
+            Code::IgnitionInvalid,
+            false,
+        ),
+        ("Error: modifying kernel arguments", Code::Kargs, false),
+        ("Error: configuring platform\nCaused by: couldn't locate platform ID", Code::Kargs, false),
+        ("Error: reading directory /etc/NetworkManager/system-connections/", Code::Network, false),
+        (
+            "Error: decoding and writing image\nCaused by: error decoding response body",
+            Code::ImageFetch,
+            true,
+        ),
+        ("Error: something new", Code::InstallerFailed, false),
+        ("", Code::InstallerFailed, false),
+    ];
+
     #[test]
     fn each_known_text_has_its_code() {
-        for (text, code, is_transient) in [
-            (
-                "Partitions in use on /dev/vda:\n    /dev/vda3 mounted on /tmp/m\nError: checking for exclusive access to /dev/vda\n\nCaused by:\n    found busy partitions",
-                Code::DiskBusy,
-                false,
-            ),
-            (
-                "Read disk 1 GiB (100%)\nError: syncing data to disk\n\nCaused by:\n    Input/output error (os error 5)\nResetting partition table\nError: install failed",
-                Code::TargetIo,
-                false,
-            ),
-            (
-                "Error: fetching image URL\n\nCaused by:\n   0: fetching 'http://h/i'\n   1: HTTP status client error (404 File not found) for url (http://h/i)",
-                Code::Http(404),
-                false,
-            ),
-            (
-                "Error: HTTP status server error (503 Service Unavailable) for url (http://h/i)",
-                Code::Http(503),
-                true,
-            ),
-            ("Error: --insecure not specified and signature not found", Code::Signature, false),
-            ("Error: GPG signature verification failure", Code::Signature, false),
-            (
-                "Error: source has sector size 512 but destination has sector size 4096",
-                Code::SectorSize,
-                false,
-            ),
-            (
-                "Error: decoding and writing image\n\nCaused by:\n    No space left on device (os error 28)",
-                Code::NoSpace,
-                false,
-            ),
-            (
-                "Error: decoding and writing image\nCaused by: reading osmet: Input/output error (os error 5)",
-                Code::MediumLost,
-                false,
-            ),
-            (
-                "Writing Ignition config\nError: failed to validate Ignition configuration digest",
-                Code::IgnitionHash,
-                false,
-            ),
-            (
-                "Error: refusing to fetch Ignition config over HTTP without --ignition-hash or --insecure-ignition",
-                Code::IgnitionFetch,
-                false,
-            ),
-            (
-                "Error: specified file is not a valid Ignition JSON config or Butane YAML config",
-                Code::IgnitionInvalid,
-                false,
-            ),
-            ("Error: modifying kernel arguments", Code::Kargs, false),
-            (
-                "Error: configuring platform\nCaused by: couldn't locate platform ID",
-                Code::Kargs,
-                false,
-            ),
-            (
-                "Error: reading directory /etc/NetworkManager/system-connections/",
-                Code::Network,
-                false,
-            ),
-            (
-                "Error: decoding and writing image\nCaused by: error decoding response body",
-                Code::ImageFetch,
-                true,
-            ),
-            ("Error: something new", Code::InstallerFailed, false),
-            ("", Code::InstallerFailed, false),
-        ] {
-            assert_eq!(of(text), Meaning { code, is_transient }, "{text}");
+        for (text, code, is_transient) in TEXTS {
+            assert_eq!(of(text), Meaning { code: *code, is_transient: *is_transient }, "{text}");
         }
     }
 

@@ -133,7 +133,7 @@ impl Hint {
                 .chain(&disk.by_id)
                 .map(|text| folded(text))
                 .collect(),
-            Attribute::Wwn => wwns(disk).flat_map(|forms| forms.all()).collect(),
+            Attribute::Wwn => wwns(disk).flat_map(super::identity::WwnForms::all).collect(),
             Attribute::WwnWithExtension => wwns(disk).map(|forms| forms.full).collect(),
             Attribute::WwnVendorExtension => {
                 wwns(disk).filter_map(|forms| forms.extension).collect()
@@ -201,31 +201,31 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
             return Err(format!("the hint {shown:?} is not known"));
         }
     };
-    let text = match value {
-        Value::String(text) => text.trim().to_owned(),
+    let given = match value {
+        Value::String(given) => given.trim().to_owned(),
         Value::Number(number) => number.to_string(),
         Value::Bool(flag) => flag.to_string(),
         _ => return Err(format!("the hint {key} is {value}, expected a text, number or boolean")),
     };
     let bad = |expected: &str| {
-        let shown: String = text.chars().take(100).collect();
+        let shown: String = given.chars().take(100).collect();
         format!("the hint {key} is {shown:?}, expected {expected}")
     };
-    if text.is_empty() || text.len() > 1024 {
+    if given.is_empty() || given.len() > 1024 {
         return Err(bad("a text of 1 to 1024 bytes"));
     }
     let test = match attribute {
         Attribute::Rotational => {
-            parse_bool(&text).map(Test::Is).ok_or_else(|| bad("true or false"))?
+            parse_bool(&given).map(Test::Is).ok_or_else(|| bad("true or false"))?
         }
-        Attribute::Size if key == "minSizeGigabytes" => gib(&text)
+        Attribute::Size if key == "minSizeGigabytes" => gib(&given)
             .map(|bytes| Test::Number(Order::AtLeast, bytes))
             .ok_or_else(|| bad("a whole number of GiB"))?,
-        Attribute::Size => number_test(&text)
+        Attribute::Size => number_test(&given)
             .ok_or_else(|| bad("a whole number of GiB, with an operator of numbers or none"))?,
         _ => {
             let is_part = is_metal3 && matches!(attribute, Attribute::Model | Attribute::Vendor);
-            text_test(&text, is_part)
+            text_test(&given, is_part)
                 .ok_or_else(|| bad("a text, with an operator of texts or none"))?
         }
     };
@@ -241,10 +241,10 @@ fn with_wwn_forms(attribute: Attribute, test: Test) -> Test {
     if !is_wwn {
         return test;
     }
-    let form = |text: String| wwn_forms(&text).map_or(text, |forms| forms.full);
+    let form = |wanted: String| wwn_forms(&wanted).map_or(wanted, |forms| forms.full);
     match test {
         Test::AnyOf(texts) => Test::AnyOf(texts.into_iter().map(form).collect()),
-        Test::Text(order, text) => Test::Text(order, form(text)),
+        Test::Text(order, wanted) => Test::Text(order, form(wanted)),
         other => other,
     }
 }
@@ -385,7 +385,7 @@ mod tests {
         }
     }
 
-    fn fits(hints: Value) -> Result<bool, String> {
+    fn fits(hints: &Value) -> Result<bool, String> {
         Hints::parse(hints.as_object().unwrap()).map(|hints| hints.matches(&disk()))
     }
 
@@ -416,7 +416,7 @@ mod tests {
             (json!({"tran": "sata", "size": ">= 1"}), true),
             (json!({"tran": "sata", "size": ">= 999"}), false),
         ] {
-            assert_eq!(fits(hints.clone()), Ok(expected), "{hints}");
+            assert_eq!(fits(&hints), Ok(expected), "{hints}");
         }
     }
 
@@ -434,7 +434,7 @@ mod tests {
             (json!({"wwnVendorExtension": "0xaabbccddeeff0011"}), true),
             (json!({"wwnVendorExtension": "0xaabbccddeeff0012"}), false),
         ] {
-            assert_eq!(fits(hints.clone()), Ok(expected), "{hints}");
+            assert_eq!(fits(&hints), Ok(expected), "{hints}");
         }
     }
 
@@ -456,7 +456,7 @@ mod tests {
             json!({"serial": null}),
             json!({"rotational": "maybe"}),
         ] {
-            assert!(fits(hints.clone()).is_err(), "{hints}");
+            assert!(fits(&hints).is_err(), "{hints}");
         }
     }
 

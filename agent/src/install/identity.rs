@@ -101,8 +101,8 @@ pub fn fingerprint(sys: &Path, device_number: &str) -> Option<Fingerprint> {
             .and_then(|sectors| sectors.parse::<u64>().ok())
             .and_then(|sectors| sectors.checked_mul(512)),
         is_read_only: text("ro").as_deref() == Some("1"),
-        serial,
-        wwns: wwns.collect(),
+        serial: serial.filter(|text| !is_blank_id(text)),
+        wwns: wwns.filter(|text| !is_blank_id(text)).collect(),
         diskseq: text("diskseq"),
     })
 }
@@ -135,19 +135,35 @@ pub fn compare(disk: &Candidate, now: Option<&Fingerprint>) -> Result<(), Failur
     {
         differences.push(format!("its serial is {now:?}"));
     }
-    let then: Vec<&String> = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten().collect();
-    // Only identifiers that can be compared count: `t10.…` names are no WWN.
-    let known: Vec<&String> = now.wwns.iter().filter(|wwn| wwn_forms(wwn).is_some()).collect();
-    if !then.is_empty()
-        && !known.is_empty()
-        && !known.iter().any(|now| then.iter().any(|then| same_wwn(then, now)))
-    {
-        differences.push(format!("its WWN is {:?}", known[0]));
+    if let Some(wwn) = other_wwn(disk, &now.wwns) {
+        differences.push(format!("its WWN is {wwn:?}"));
     }
     if differences.is_empty() {
         return Ok(());
     }
     Err(changed(format!("{} has changed: {}", disk.describe(), differences.join("; "))))
+}
+
+/// An identifier that the disk has now and that none of the identifiers of the report is.
+///
+/// Only what can be compared counts: hexadecimal with hexadecimal, `nvme.…` with `nvme.…`.
+fn other_wwn<'a>(disk: &Candidate, now: &'a [String]) -> Option<&'a String> {
+    let then: Vec<&String> = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten().collect();
+    let kind = |text: &str| match wwn_forms(text) {
+        Some(_) => Some("hex".to_owned()),
+        None => text.split_once('.').map(|(kind, _)| kind.to_ascii_lowercase()),
+    };
+    let mut comparable =
+        now.iter().filter(|now| then.iter().any(|then| kind(then) == kind(now))).peekable();
+    let first = comparable.peek().copied()?;
+    let is_same = comparable.any(|now| then.iter().any(|then| same_wwn(then, now)));
+    (!is_same).then_some(first)
+}
+
+/// Whether an identifier is only zeros or only `f`: then it says nothing.
+fn is_blank_id(text: &str) -> bool {
+    let digits = wwn_forms(text).map_or_else(|| text.to_owned(), |forms| forms.full);
+    digits.chars().all(|c| c == '0') || (digits.len() >= 8 && digits.chars().all(|c| c == 'f'))
 }
 
 /// Whether one text is the other, blanks and case aside, or holds it.
@@ -200,6 +216,12 @@ mod tests {
         now.serial = None;
         now.wwns = vec!["t10.ATA     QEMU HARDDISK   QM00005".into()];
         assert_eq!(compare(&disk, Some(&now)), Ok(()));
+        let nvme = Candidate { wwn: Some("nvme.1b36-53".into()), ..disk };
+        now.wwns = vec!["nvme.1b36-53".into()];
+        assert_eq!(compare(&nvme, Some(&now)), Ok(()));
+        now.wwns = vec!["nvme.1b36-54".into()];
+        assert!(compare(&nvme, Some(&now)).is_err());
+        assert!(is_blank_id("0000000000000000") && is_blank_id("naa.0") && !is_blank_id("S0"));
     }
 
     #[test]

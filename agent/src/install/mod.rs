@@ -5,6 +5,7 @@
 
 pub mod busy;
 pub mod choose;
+pub mod efi;
 pub mod failure;
 pub mod hints;
 pub mod identity;
@@ -37,9 +38,9 @@ pub struct Candidate {
     pub serial: Option<String>,
     /// World wide name.
     pub wwn: Option<String>,
-    /// NVMe EUI-64.
+    /// EUI-64 of an NVM Express namespace.
     pub eui64: Option<String>,
-    /// NVMe NGUID.
+    /// NGUID of an NVM Express namespace.
     pub nguid: Option<String>,
     /// Model.
     pub model: Option<String>,

@@ -19,7 +19,7 @@ use crate::vim::Client;
 const MAX_KARG_BYTES: usize = 1024;
 /// The shortest command line that kernels cut at (`COMMAND_LINE_SIZE` of x86).
 const MAX_KARGS_BYTES: usize = 2048;
-/// Smallest disk that any CoreOS image fits on; less is certainly wrong.
+/// The sector sizes that disks have, in bytes.
 const SECTOR_SIZES: [u64; 2] = [512, 4096];
 
 /// What preflight looks at beside the instruction.
@@ -413,7 +413,7 @@ mod tests {
             component: "memory".into(),
             locator: Some("DIMM A1".into()),
             evidence: "5 errors".into(),
-            advice: None,
+            advice: "replace it".into(),
         };
         let warning = [finding(Severity::Warning)];
         let critical = [finding(Severity::Critical)];

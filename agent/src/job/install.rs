@@ -1,19 +1,27 @@
 //! The action `install`: preflight, write, proof.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tracing::{info, warn};
 
 use super::sequence::Job;
 use super::{EXIT_DONE, EXIT_HALF_WRITTEN, EXIT_UNPROVEN, EXIT_UNTOUCHED, Ended};
-use crate::api::{Code, DiskState, Install, JobResult, Outcome, Proof, Stage, State};
+use crate::api::{
+    Check, CheckName, Code, DiskState, Install, JobResult, Outcome, Proof, Stage, State,
+};
 use crate::install::preflight::{self, Ready, Surroundings};
 use crate::install::run::{self, Written};
-use crate::install::{Candidate, Failure, choose};
+use crate::install::{Candidate, Failure, choose, efi};
 use crate::proof::{self, Expected};
 
 /// At which percentages the console is told.
 const TOLD_PERCENT: [u8; 4] = [25, 50, 75, 100];
+
+/// Why nothing is written, and the disk if one was chosen.
+struct Refused {
+    disk: Option<Box<Candidate>>,
+    failure: Failure,
+}
 
 impl Job<'_> {
     /// Carries out `install`.
@@ -21,7 +29,7 @@ impl Job<'_> {
         self.event(Stage::Preflight, State::Started, None);
         let (disk, ready) = match self.preflight(install) {
             Ok(passed) => passed,
-            Err((disk, failure)) => {
+            Err(Refused { disk, failure }) => {
                 let mut result =
                     self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
                 result.disk = disk.map(|disk| disk.identity());
@@ -56,11 +64,8 @@ impl Job<'_> {
     }
 
     /// Everything before the disk is touched: the disk and what is to be written on it.
-    fn preflight(
-        &self,
-        install: &Install,
-    ) -> Result<(Candidate, Ready), (Option<Candidate>, Failure)> {
-        let none = |failure| (None, failure);
+    fn preflight(&self, install: &Install) -> Result<(Candidate, Ready), Refused> {
+        let none = |failure| Refused { disk: None, failure };
         let (ignition, mut warnings) =
             preflight::ignition(&install.ignition, &self.client).map_err(none)?;
         let disk = choose(
@@ -86,7 +91,7 @@ impl Job<'_> {
                 warnings.extend(more);
                 Ok((disk, Ready { ignition, version, warnings }))
             }
-            Err(failure) => Err((Some(disk), failure)),
+            Err(failure) => Err(Refused { disk: Some(Box::new(disk)), failure }),
         }
     }
 
@@ -143,7 +148,7 @@ impl Job<'_> {
             .filter(|other| other.device != disk.device)
             .cloned()
             .collect();
-        let proof = proof::prove(Expected {
+        let mut proof = proof::prove(Expected {
             device: PathBuf::from(&disk.device),
             sector_bytes: disk.logical_block_bytes.unwrap_or(512),
             ignition_digest: crate::digest::sha512(&ready.ignition),
@@ -152,8 +157,12 @@ impl Job<'_> {
             others,
         });
         result.stage = Stage::Proof;
-        self.warnings.extend(doubts(&proof));
         let failed = proof::fatal(&proof).cloned();
+        // A disk that is not proved gets no entry: the firmware would boot it.
+        if is_uefi && failed.is_none() {
+            proof.checks.push(self.boot_entry(disk));
+        }
+        self.warnings.extend(doubts(&proof));
         let n_checks = proof.checks.len();
         result.proof = Some(proof);
         if let Some(check) = failed {
@@ -177,6 +186,16 @@ impl Job<'_> {
         result.stage = Stage::Result;
         result.message = format!("{} is installed and proved", disk.describe());
         self.end_well(result)
+    }
+
+    /// Makes the firmware boot the disk; a failure is told and not fatal, the disk may boot all the same.
+    fn boot_entry(&self, disk: &Candidate) -> Check {
+        let efivars = self.settings.paths.sys.join("firmware/efi/efivars");
+        let sector_bytes = disk.logical_block_bytes.unwrap_or(512);
+        let outcome = proof::esp::read(Path::new(&disk.device), sector_bytes)
+            .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders));
+        let expected = "a boot entry for the disk's EFI system partition";
+        Check { fatal: false, ..proof::check(CheckName::EfiEntry, expected, outcome) }
     }
 }
 

@@ -76,8 +76,8 @@ impl JobSettings {
             osmet_dir: "/run/coreos-installer/osmet".into(),
             paths: SystemPaths::default(),
             // coreos-installer itself gives up after four hours.
-            installer_limit: Duration::from_secs(4 * 3600 + 900),
-            failure_limit: Duration::from_secs(120),
+            installer_limit: Duration::from_mins(255),
+            failure_limit: Duration::from_mins(2),
             poweroff: vec!["systemctl".into(), "poweroff".into()],
         }
     }
@@ -102,7 +102,7 @@ pub struct Ended {
     /// Exit status of the program.
     pub exit_status: u8,
     /// The result, if there was an instruction to carry out.
-    pub result: Option<JobResult>,
+    pub result: Option<Box<JobResult>>,
 }
 
 impl Ended {

@@ -21,7 +21,7 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// The shortest wait between two questions.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 /// How long switching off may take.
-const POWEROFF_LIMIT: Duration = Duration::from_secs(300);
+const POWEROFF_LIMIT: Duration = Duration::from_mins(5);
 
 /// One run of the job.
 pub(super) struct Job<'a> {
@@ -35,6 +35,8 @@ pub(super) struct Job<'a> {
     pub(super) request_id: Option<String>,
     pub(super) collected: Collected,
     pub(super) warnings: Vec<String>,
+    /// Whether the VIM answered with nothing but an Ignition config.
+    pub(super) is_bare: bool,
 }
 
 /// What to do after an answer.
@@ -64,6 +66,7 @@ impl<'a> Job<'a> {
             request_id: None,
             collected: Collected::default(),
             warnings: Vec::new(),
+            is_bare: false,
         }
     }
 
@@ -107,9 +110,6 @@ impl<'a> Job<'a> {
         match self.client.post_report(&self.collected.report) {
             Ok(answer) => {
                 info!(node_id = %self.node_id, "report posted");
-                if !self.settings.is_dry_run {
-                    self.events.open(&self.node_id);
-                }
                 self.event(Stage::Report, State::Done, None);
                 self.event(Stage::Instruction, State::Started, None);
                 Ok(answer)
@@ -134,6 +134,7 @@ impl<'a> Job<'a> {
                 if let Some(node_id) = node_id {
                     self.rename(&node_id);
                 }
+                self.open_events();
                 info!(ask_again_s = wait.as_secs(), "the VIM has no instruction yet");
                 self.wait_and_ask(wait, location.as_ref())
             }
@@ -142,7 +143,7 @@ impl<'a> Job<'a> {
                 self.wait(DEFAULT_WAIT / 3).map_or_else(Next::End, |()| Next::Inspect)
             }
             Answer::Unreadable(message) => {
-                Next::End(self.refuse(Failure::new(Code::InstructionInvalid, message)))
+                Next::End(self.refuse(&Failure::new(Code::InstructionInvalid, message)))
             }
             Answer::Ignition(bytes) => Next::End(self.bare_ignition(bytes)),
             Answer::Instruction(bytes) => match parse_instruction(&bytes) {
@@ -154,13 +155,15 @@ impl<'a> Job<'a> {
                     self.request_id = refusal.request_id;
                     let failure = Failure::new(refusal.code, refusal.message)
                         .advise("put the VIM's answer right; it has to fit VIM API v1");
-                    Next::End(self.refuse(failure))
+                    Next::End(self.refuse(&failure))
                 }
             },
         }
     }
 
     fn bare_ignition(&mut self, bytes: Vec<u8>) -> Ended {
+        self.open_events();
+        self.is_bare = true;
         info!("instruction: a bare Ignition config, installed on the only eligible disk");
         match String::from_utf8(bytes) {
             Ok(text) => self.install(&Install {
@@ -178,7 +181,7 @@ impl<'a> Job<'a> {
                 save_partindex: Vec::new(),
                 block_on: None,
             }),
-            Err(_) => self.refuse(Failure::new(
+            Err(_) => self.refuse(&Failure::new(
                 Code::IgnitionInvalid,
                 "the Ignition config holds bytes that are not UTF-8",
             )),
@@ -191,6 +194,7 @@ impl<'a> Job<'a> {
         if let Some(node_id) = &instruction.node_id {
             self.rename(node_id);
         }
+        self.open_events();
         let reason: String = instruction
             .reason
             .unwrap_or_default()
@@ -223,7 +227,7 @@ impl<'a> Job<'a> {
             }
             (Action::Reignite, _) => Next::End(
                 self.refuse(
-                    Failure::new(
+                    &Failure::new(
                         Code::ActionUnsupported,
                         "this version of the agent cannot carry out reignite",
                     )
@@ -231,7 +235,7 @@ impl<'a> Job<'a> {
                 ),
             ),
             // parse_instruction lets no install pass that says nothing about it.
-            (Action::Install, None) => Next::End(self.refuse(Failure::new(
+            (Action::Install, None) => Next::End(self.refuse(&Failure::new(
                 Code::InstructionInvalid,
                 "the instruction's action is install, but it has no install",
             ))),
@@ -243,9 +247,13 @@ impl<'a> Job<'a> {
         if is_node_id(node_id) && node_id != self.node_id {
             info!(node_id, "the VIM knows this node by another name");
             self.node_id = node_id.into();
-            if !self.settings.is_dry_run {
-                self.events.open(&self.node_id);
-            }
+        }
+    }
+
+    /// Lets events go out: the VIM has the report, and its name for the node is known.
+    fn open_events(&self) {
+        if !self.settings.is_dry_run {
+            self.events.open(&self.node_id);
         }
     }
 
@@ -258,7 +266,7 @@ impl<'a> Job<'a> {
             Err(GaveUp::Stopped) => Next::End(self.interrupted()),
             Err(gave_up) => Next::End(
                 self.refuse(
-                    Failure::new(Code::NoReport, format!("asking for the instruction: {gave_up}"))
+                    &Failure::new(Code::NoReport, format!("asking for the instruction: {gave_up}"))
                         .advise(
                             "make the VIM reachable from this node, then start the service again",
                         ),
@@ -281,7 +289,7 @@ impl<'a> Job<'a> {
 
     pub(super) fn interrupted(&mut self) -> Ended {
         self.refuse(
-            Failure::new(
+            &Failure::new(
                 Code::Interrupted,
                 "the agent was told to end before the disk was touched",
             )
@@ -317,13 +325,14 @@ impl<'a> Job<'a> {
     }
 
     /// Ends the job before a disk is touched.
-    pub(super) fn refuse(&mut self, failure: Failure) -> Ended {
+    pub(super) fn refuse(&mut self, failure: &Failure) -> Ended {
+        self.open_events();
         let mut result = self.result(Outcome::Refused, Stage::Instruction, DiskState::Untouched);
-        self.end_badly(&mut result, &failure, EXIT_UNTOUCHED)
+        self.end_badly(&mut result, failure, EXIT_UNTOUCHED)
     }
 
-    pub(super) fn event(&self, stage: Stage, state: State, message: Option<&str>) {
-        self.events.push(stage, state, None, message);
+    pub(super) fn event(&self, stage: Stage, how: State, message: Option<&str>) {
+        self.events.push(stage, how, None, message);
     }
 
     /// A result with what is known at any time.

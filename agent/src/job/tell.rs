@@ -1,12 +1,13 @@
 //! The end of the job: told on the console, to the VIM, and by the exit status.
 
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::sequence::Job;
 use super::{EXIT_DONE, EXIT_NOT_REPORTED, Ended};
 use crate::api::time::rfc3339;
 use crate::api::{DiskState, JobResult, Stage, State};
 use crate::install::Failure;
+use crate::vim::client::GaveUp;
 
 /// How many warnings a result carries.
 const MAX_WARNINGS: usize = 100;
@@ -41,13 +42,13 @@ impl Job<'_> {
                 Err(gave_up) => error!("the result could not be posted: {gave_up}"),
             }
         }
-        Ended { exit_status, result: Some(result.clone()) }
+        Ended { exit_status, result: Some(Box::new(result.clone())) }
     }
 
     /// Ends the job with an installed disk.
     ///
     /// The result is posted for as long as the report was: a VIM that does not hear of the install would
-    /// have it done again.
+    /// have it done again. A server that only hands out an Ignition config need not take results.
     pub(super) fn end_well(&mut self, mut result: JobResult) -> Ended {
         self.complete(&mut result);
         self.event(Stage::Result, State::Started, None);
@@ -56,12 +57,16 @@ impl Job<'_> {
             Ok(()) => {
                 info!("result posted: {}", result.message);
                 self.event(Stage::Result, State::Done, None);
-                Ended { exit_status: EXIT_DONE, result: Some(result) }
+                Ended { exit_status: EXIT_DONE, result: Some(Box::new(result)) }
+            }
+            Err(GaveUp::Refused(failed)) if self.is_bare => {
+                warn!("{}; this VIM takes no results: {}", result.message, failed.message);
+                Ended { exit_status: EXIT_DONE, result: Some(Box::new(result)) }
             }
             Err(gave_up) => {
                 error!("{}, but the VIM does not know: {gave_up}", result.message);
                 error!("what to do: make the VIM reachable, or reboot by hand; the disk is good");
-                Ended { exit_status: EXIT_NOT_REPORTED, result: Some(result) }
+                Ended { exit_status: EXIT_NOT_REPORTED, result: Some(Box::new(result)) }
             }
         }
     }

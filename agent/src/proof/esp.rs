@@ -6,6 +6,21 @@ use super::gpt::{ESP_TYPE, Partition};
 /// How many directories and files are looked at.
 const MAX_NAMES: usize = 1024;
 
+/// The EFI system partition of a disk and the boot loaders in it.
+///
+/// # Errors
+/// In words, as [`loaders`], or the disk cannot be read.
+pub fn read(
+    device: &std::path::Path,
+    sector_bytes: u64,
+) -> Result<(Partition, Vec<String>), String> {
+    let mut disk = Disk::open(device)?;
+    let table = super::gpt::read(&mut disk, sector_bytes)?;
+    let loaders = loaders(&disk, &table)?;
+    let part = table.into_iter().find(|part| part.type_guid == ESP_TYPE);
+    part.map(|part| (part, loaders)).ok_or_else(|| "no EFI system partition".into())
+}
+
 /// The boot loaders in the EFI system partition, e.g. `/EFI/BOOT/BOOTX64.EFI`.
 ///
 /// # Errors

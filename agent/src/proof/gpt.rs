@@ -36,10 +36,14 @@ pub struct Partition {
     pub number: u32,
     /// Type GUID, lower case.
     pub type_guid: String,
-    /// GUID of the partition itself, lower case.
-    pub guid: String,
+    /// GUID of the partition itself, as it stands on the disk.
+    pub guid_bytes: [u8; 16],
     /// Name, e.g. `EFI-SYSTEM`.
     pub name: String,
+    /// First sector.
+    pub first_sector: u64,
+    /// Size in sectors.
+    pub n_sectors: u64,
     /// Where it begins, in bytes.
     pub start_bytes: u64,
     /// Size in bytes.
@@ -123,8 +127,10 @@ fn partition(number: u32, entry: &[u8], sector_bytes: u64) -> Option<Partition> 
     Some(Partition {
         number,
         type_guid: guid(&entry[..16]),
-        guid: guid(&entry[16..32]),
+        guid_bytes: entry[16..32].try_into().ok()?,
         name: String::from_utf16_lossy(&units),
+        first_sector: first,
+        n_sectors,
         start_bytes: first.checked_mul(sector_bytes)?,
         size_bytes: n_sectors.checked_mul(sector_bytes)?,
     })
@@ -149,7 +155,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(eight)
 }
 
-/// CRC-32 as GPT has it (reversed polynomial EDB88320h).
+/// CRC-32 as GPT has it (reversed polynomial `EDB88320h`).
 #[must_use]
 pub fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, byte| {

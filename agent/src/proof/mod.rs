@@ -22,7 +22,7 @@ use disk::Disk;
 use gpt::Partition;
 
 /// How long the whole proof may take.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 /// How many other disks are looked at.
 const MAX_OTHER_DISKS: usize = 256;
 
@@ -85,7 +85,9 @@ pub fn fatal(proof: &Proof) -> Option<&Check> {
     proof.checks.iter().find(|check| !check.ok && check.fatal)
 }
 
-fn check(name: CheckName, expected: &str, outcome: Result<String, String>) -> Check {
+/// A check of what stands as `expected`; the outcome is what was found.
+#[must_use]
+pub fn check(name: CheckName, expected: &str, outcome: Result<String, String>) -> Check {
     let ok = outcome.is_ok();
     Check {
         name,

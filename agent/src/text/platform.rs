@@ -61,6 +61,15 @@ fn bios(page: &mut Page, inventory: &Inventory) {
     if let Some(firmware) = &inventory.firmware {
         boot(page, firmware);
     }
+    if let Some(bmc) = &inventory.bmc {
+        page.section(&format!(
+            "bmc{}{}{}{}",
+            pair("ipv4", bmc.ipv4.as_deref()),
+            pair("ipv6", bmc.ipv6.as_deref()),
+            pair("mac", bmc.mac.as_deref()),
+            pair("firmware", bmc.firmware.as_deref()),
+        ));
+    }
 }
 
 fn boot(page: &mut Page, firmware: &Firmware) {

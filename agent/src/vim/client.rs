@@ -11,19 +11,19 @@ use serde::Serialize;
 use tracing::{info, warn};
 
 use super::clock::{Clock, Stop};
-use super::retry::{Backoff, Failed, MAX_RETRY_AFTER, Why, parse_retry_after};
+use super::exchange::{Body, Reply, refused, taken};
+use super::retry::{Backoff, Failed, MAX_RETRY_AFTER, Why};
 use super::transport::{self, Timeouts, VimSettings};
 use super::url::{Url, Zones};
-use crate::api::time::{parse_http_date, rfc3339};
-use crate::api::{Accepted, EventBatch, IGNITION_MEDIA_TYPE, JobResult, Problem, is_node_id};
+use crate::api::{Accepted, EventBatch, IGNITION_MEDIA_TYPE, JobResult, is_node_id};
 use crate::secret::Secret;
 
 /// The largest instruction, or other answer of the API, in bytes.
-const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
+pub(super) const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
+/// How often a result is posted that the VIM refuses.
+const MAX_REFUSED_RESULTS: u32 = 8;
 /// The largest Ignition config in bytes.
 pub const MAX_IGNITION_BYTES: u64 = 32 * 1024 * 1024;
-/// From which difference on the clocks are said to differ.
-const NOTABLE_SKEW: Duration = Duration::from_secs(60);
 
 /// What the VIM answered to a report or when asked for an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub enum Answer {
 pub enum GaveUp {
     /// The deadline has passed; the last failure.
     Deadline(Failed),
+    /// The VIM does not take it, also not when asked again; what it said.
+    Refused(Failed),
     /// The agent is to end.
     Stopped,
 }
@@ -60,6 +62,7 @@ impl std::fmt::Display for GaveUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Deadline(failed) => write!(f, "{}; the time for it is over", failed.message),
+            Self::Refused(failed) => f.write_str(&failed.message),
             Self::Stopped => f.write_str("told to end"),
         }
     }
@@ -68,32 +71,15 @@ impl std::fmt::Display for GaveUp {
 /// Speaks with one VIM.
 #[derive(Debug)]
 pub struct Client {
-    base: Url,
-    zones: Zones,
-    agent: ureq::Agent,
-    token: Option<Secret>,
-    timeouts: Timeouts,
-    deadline: Option<Duration>,
-    clock: Arc<dyn Clock>,
-    stop: Stop,
-    skew: Mutex<Option<String>>,
-}
-
-/// A whole answer.
-pub(super) struct Reply {
-    pub(super) status: u16,
-    pub(super) content_type: String,
-    pub(super) location: Option<String>,
-    pub(super) retry_after: Option<Duration>,
-    pub(super) body: Vec<u8>,
-    pub(super) is_cut: bool,
-}
-
-/// A request body and its headers.
-pub(super) struct Body<'a> {
-    bytes: &'a [u8],
-    encoding: Option<&'static str>,
-    key: Option<&'a str>,
+    pub(super) base: Url,
+    pub(super) zones: Zones,
+    pub(super) agent: ureq::Agent,
+    pub(super) token: Option<Secret>,
+    pub(super) timeouts: Timeouts,
+    pub(super) deadline: Option<Duration>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) stop: Stop,
+    pub(super) skew: Mutex<Option<String>>,
 }
 
 impl Client {
@@ -173,9 +159,20 @@ impl Client {
         let bytes = serde_json::to_vec(result).unwrap_or_default();
         let key = uuid();
         let body = Body { bytes: &bytes, encoding: None, key: Some(&key) };
+        let mut n_refused = 0;
         self.until_success("posting the result", limit, || {
-            self.taken(&self.send(&url, Some(&body), MAX_ANSWER_BYTES)?, &url)
-        })
+            let reply = self.send(&url, Some(&body), MAX_ANSWER_BYTES)?;
+            match taken(&reply, &url) {
+                Err(failed) if failed.why == Why::Refused => {
+                    n_refused += 1;
+                    // A server without this path will not get it; anything else may be put right.
+                    let has_no_path = matches!(failed.status, Some(404 | 405 | 410 | 501));
+                    let most = if has_no_path { 2 } else { MAX_REFUSED_RESULTS };
+                    if n_refused >= most { Ok(Err(GaveUp::Refused(failed))) } else { Err(failed) }
+                }
+                outcome => outcome.map(Ok),
+            }
+        })?
     }
 
     /// Posts events, once.
@@ -186,7 +183,7 @@ impl Client {
         let url = self.base.join(&format!("/v1/nodes/{node_id}/events"));
         let bytes = serde_json::to_vec(events).unwrap_or_default();
         let body = Body { bytes: &bytes, encoding: None, key: None };
-        self.taken(&self.send(&url, Some(&body), MAX_ANSWER_BYTES)?, &url)
+        taken(&self.send(&url, Some(&body), MAX_ANSWER_BYTES)?, &url)
     }
 
     /// How far this machine's clock is from the VIM's, in words; `None`: not notably.
@@ -241,174 +238,6 @@ impl Client {
         Ok(url)
     }
 
-    /// Sends one request and reads at most `max_bytes` of the answer.
-    pub(super) fn send(
-        &self,
-        url: &Url,
-        body: Option<&Body<'_>>,
-        max_bytes: u64,
-    ) -> Result<Reply, Failed> {
-        let sent_at = self.clock.time_of_day();
-        let answer = match body {
-            None => {
-                let limit = if max_bytes > MAX_ANSWER_BYTES {
-                    self.timeouts.ignition
-                } else {
-                    self.timeouts.body
-                };
-                let request = self
-                    .agent
-                    .get(url.to_string())
-                    .config()
-                    .max_redirects(transport::MAX_REDIRECTS)
-                    .timeout_recv_body(Some(limit))
-                    .build()
-                    .header("Accept", format!("application/json, {IGNITION_MEDIA_TYPE}, */*"));
-                self.authorized(request, url).call()
-            }
-            Some(body) => {
-                let mut request = self
-                    .agent
-                    .post(url.to_string())
-                    .header("Accept", format!("application/json, {IGNITION_MEDIA_TYPE}"))
-                    .header("Content-Type", "application/json");
-                if let Some(encoding) = body.encoding {
-                    request = request.header("Content-Encoding", encoding);
-                }
-                if let Some(key) = body.key {
-                    request = request.header("Idempotency-Key", key);
-                }
-                self.authorized(request, url).send(body.bytes)
-            }
-        };
-        let response = answer.map_err(|error| self.broken(url, &error))?;
-        self.read(url, response, max_bytes, sent_at)
-    }
-
-    /// Begins a download: status, size of the whole, and the body to read from.
-    pub(super) fn open_stream(
-        &self,
-        url: &Url,
-        range: Option<&str>,
-        limit: Duration,
-    ) -> Result<(u16, Option<u64>, impl std::io::Read + use<>), Failed> {
-        let mut request = self
-            .agent
-            .get(url.to_string())
-            .config()
-            .max_redirects(transport::MAX_REDIRECTS)
-            .timeout_recv_body(Some(limit))
-            .build();
-        if let Some(range) = range {
-            request = request.header("Range", range);
-        }
-        let response =
-            self.authorized(request, url).call().map_err(|error| self.broken(url, &error))?;
-        let status = response.status().as_u16();
-        if status != 200 && status != 206 {
-            let reply = self.read(url, response, 64 * 1024, self.clock.time_of_day())?;
-            return Err(refused(&reply, url));
-        }
-        let header =
-            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let total_bytes = match status {
-            206 => header("content-range")
-                .and_then(|text| text.rsplit_once('/'))
-                .and_then(|(_, total)| total.trim().parse().ok()),
-            _ => header("content-length").and_then(|text| text.trim().parse().ok()),
-        };
-        Ok((status, total_bytes, response.into_body().into_reader()))
-    }
-
-    /// Adds the token, but only for the VIM itself.
-    fn authorized<T>(
-        &self,
-        request: ureq::RequestBuilder<T>,
-        url: &Url,
-    ) -> ureq::RequestBuilder<T> {
-        match &self.token {
-            Some(token) if url.is_same_origin(&self.base) => {
-                request.header("Authorization", format!("Bearer {}", token.expose()))
-            }
-            _ => request,
-        }
-    }
-
-    fn read(
-        &self,
-        url: &Url,
-        response: ureq::http::Response<ureq::Body>,
-        max_bytes: u64,
-        sent_at: SystemTime,
-    ) -> Result<Reply, Failed> {
-        let (parts, mut body) = response.into_parts();
-        let header = |name: &str| {
-            parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-        };
-        let date = header("date").as_deref().and_then(parse_http_date);
-        if let Some(date) = date {
-            self.note_skew(date, sent_at);
-        }
-        let reference = date.unwrap_or_else(|| self.clock.time_of_day());
-        let mut bytes = Vec::new();
-        let mut reader = std::io::Read::take(body.as_reader(), max_bytes + 1);
-        std::io::Read::read_to_end(&mut reader, &mut bytes).map_err(|error| {
-            Failed::network(format!("reading the answer of {}: {error}", url.shown()))
-        })?;
-        let is_cut = bytes.len() as u64 > max_bytes;
-        Ok(Reply {
-            status: parts.status.as_u16(),
-            content_type: header("content-type").unwrap_or_default().to_ascii_lowercase(),
-            location: header("location"),
-            retry_after: header("retry-after").and_then(|text| parse_retry_after(&text, reference)),
-            body: bytes,
-            is_cut,
-        })
-    }
-
-    /// Remembers, and says once, that the clocks differ.
-    fn note_skew(&self, theirs: SystemTime, ours: SystemTime) {
-        let difference = theirs.duration_since(ours).unwrap_or_else(|error| error.duration());
-        if difference < NOTABLE_SKEW {
-            return;
-        }
-        let mut skew = self.skew.lock().unwrap_or_else(PoisonError::into_inner);
-        if skew.is_none() {
-            let text = format!(
-                "this machine's clock says {}, the VIM's {}: {} s apart",
-                rfc3339(ours),
-                rfc3339(theirs),
-                difference.as_secs()
-            );
-            warn!("{text}");
-            *skew = Some(text);
-        }
-    }
-
-    /// A failure below HTTP, in words that help.
-    fn broken(&self, url: &Url, error: &ureq::Error) -> Failed {
-        let mut message = format!("reaching {}: {error}", url.shown());
-        if let ureq::Error::Rustls(rustls::Error::InvalidCertificate(cause)) = error {
-            use rustls::CertificateError as E;
-            let hint = match cause {
-                E::Expired
-                | E::ExpiredContext { .. }
-                | E::NotValidYet
-                | E::NotValidYetContext { .. } => format!(
-                    "; this machine's clock says {}, set it right or renew the certificate",
-                    rfc3339(self.clock.time_of_day())
-                ),
-                E::UnknownIssuer => {
-                    "; give the agent the CA that signed the VIM's certificate".to_owned()
-                }
-                _ => "; the certificate is not for this address".to_owned(),
-            };
-            message.push_str(&hint);
-            return Failed { why: Why::Refused, message, retry_after: None, status: None };
-        }
-        Failed::network(message)
-    }
-
     /// Reads the answer to a report or to the question for an instruction.
     fn answer(&self, reply: Reply, url: &Url) -> Result<Answer, Failed> {
         let media_type = reply.content_type.split(';').next().unwrap_or_default().trim();
@@ -442,38 +271,6 @@ impl Client {
             _ => Err(refused(&reply, url)),
         }
     }
-
-    /// Whether a body was taken.
-    fn taken(&self, reply: &Reply, url: &Url) -> Result<(), Failed> {
-        match reply.status {
-            200..=299 => Ok(()),
-            _ => Err(refused(reply, url)),
-        }
-    }
-}
-
-/// An answer that is not a success, in words that help.
-pub(super) fn refused(reply: &Reply, url: &Url) -> Failed {
-    let status = reply.status;
-    let why = match status {
-        408 | 425 | 429 | 500..=599 => Why::Unavailable,
-        _ => Why::Refused,
-    };
-    let mut message = format!("{} answered {status}", url.shown());
-    if let Ok(problem) = serde_json::from_slice::<Problem>(&reply.body) {
-        let text: String = problem.message.chars().filter(|c| !c.is_control()).take(200).collect();
-        let code: String = problem.code.chars().filter(|c| !c.is_control()).take(64).collect();
-        message.push_str(&format!(" {code}: {text}"));
-    }
-    let advice = match status {
-        300..=399 => "; configure the address that it redirects to",
-        401 | 403 => "; give the agent a token or client certificate that the VIM takes",
-        404 | 405 => "; is this the address of a VIM that speaks API v1?",
-        400..=499 if why == Why::Refused => "; the VIM or the agent has to be put right",
-        _ => "",
-    };
-    message.push_str(advice);
-    Failed { why, message, retry_after: reply.retry_after, status: Some(status) }
 }
 
 /// JSON, packed.

@@ -79,7 +79,7 @@ impl Events {
     }
 
     /// Adds an event.
-    pub fn push(&self, stage: Stage, state: State, percent: Option<u8>, message: Option<&str>) {
+    pub fn push(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>) {
         let mut queue = self.shared.lock();
         queue.sequence += 1;
         let event = Event {
@@ -87,7 +87,7 @@ impl Events {
             time: rfc3339(self.clock.time_of_day()),
             request_id: queue.request_id.clone(),
             stage,
-            state,
+            state: how,
             percent: percent.map(|percent| percent.min(100)),
             message: message.map(|text| text.chars().take(MAX_MESSAGE_CHARS).collect()),
         };

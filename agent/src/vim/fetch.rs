@@ -3,7 +3,8 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use super::client::{Client, GaveUp, MAX_IGNITION_BYTES, refused};
+use super::client::{Client, GaveUp, MAX_IGNITION_BYTES};
+use super::exchange::refused;
 use super::retry::{Failed, Why};
 use super::url::Url;
 use crate::digest::Hasher;
@@ -11,7 +12,7 @@ use crate::digest::Hasher;
 /// How much of an image is looked at before the disk is touched, in bytes.
 pub const IMAGE_HEAD_BYTES: u64 = 256 * 1024;
 /// How long a source that fails is tried again.
-const FETCH_LIMIT: Duration = Duration::from_secs(300);
+const FETCH_LIMIT: Duration = Duration::from_mins(5);
 /// How long a source that is refused (404 and the like) is tried again.
 const MAX_REFUSED: u32 = 2;
 
@@ -97,7 +98,7 @@ impl Client {
         });
         match outcome {
             Ok(inner) => inner,
-            Err(GaveUp::Deadline(failed)) => Err(failed.message),
+            Err(GaveUp::Deadline(failed) | GaveUp::Refused(failed)) => Err(failed.message),
             Err(GaveUp::Stopped) => Err("told to end".into()),
         }
     }
@@ -105,7 +106,7 @@ impl Client {
     fn image_head(&self, url: &Url) -> Result<ImageHead, Failed> {
         let last = IMAGE_HEAD_BYTES - 1;
         let (status, total_bytes, reader) =
-            self.open_stream(url, Some(&format!("bytes=0-{last}")), Duration::from_secs(60))?;
+            self.open_stream(url, Some(&format!("bytes=0-{last}")), Duration::from_mins(1))?;
         let mut bytes = Vec::new();
         reader
             .take(IMAGE_HEAD_BYTES)
@@ -116,7 +117,7 @@ impl Client {
     }
 
     fn digest(&self, url: &Url, mut hasher: Hasher) -> Result<String, Failed> {
-        let (_, _, mut reader) = self.open_stream(url, None, Duration::from_secs(4 * 3600))?;
+        let (_, _, mut reader) = self.open_stream(url, None, Duration::from_hours(4))?;
         let mut buffer = vec![0; 128 * 1024];
         loop {
             let n = reader

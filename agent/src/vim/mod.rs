@@ -6,6 +6,7 @@
 pub mod client;
 pub mod clock;
 pub mod events;
+mod exchange;
 pub mod fetch;
 pub mod retry;
 pub mod transport;

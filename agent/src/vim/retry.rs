@@ -6,7 +6,7 @@ use super::clock::Clock;
 use crate::api::time::parse_http_date;
 
 /// The longest wait that a server can ask for.
-pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+pub const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
 /// The shortest wait, so that a failing server is never asked without pause.
 const MIN_WAIT: Duration = Duration::from_millis(250);
 
@@ -26,8 +26,8 @@ impl Why {
     fn bounds(self) -> (Duration, Duration) {
         match self {
             Self::Network => (Duration::from_secs(1), Duration::from_secs(30)),
-            Self::Unavailable => (Duration::from_secs(2), Duration::from_secs(60)),
-            Self::Refused => (Duration::from_secs(30), Duration::from_secs(300)),
+            Self::Unavailable => (Duration::from_secs(2), Duration::from_mins(1)),
+            Self::Refused => (Duration::from_secs(30), Duration::from_mins(5)),
         }
     }
 }
@@ -161,7 +161,7 @@ mod tests {
         let mut backoff = Backoff::default();
         for random in [0, u32::MAX] {
             let wait = backoff.wait(&failed(Why::Unavailable, Some(120)), &Fixed(random));
-            assert!(wait > Duration::from_secs(120) && wait <= Duration::from_secs(132));
+            assert!(wait > Duration::from_mins(2) && wait <= Duration::from_secs(132));
         }
         let wait = backoff.wait(&failed(Why::Unavailable, Some(1 << 40)), &Fixed(0));
         assert!(wait < Duration::from_secs(3700));

@@ -95,11 +95,11 @@ impl Default for Timeouts {
         Self {
             resolve: Duration::from_secs(15),
             connect: Duration::from_secs(15),
-            send: Duration::from_secs(60),
-            headers: Duration::from_secs(60),
+            send: Duration::from_mins(1),
+            headers: Duration::from_mins(1),
             idle: Duration::from_secs(30),
-            body: Duration::from_secs(60),
-            ignition: Duration::from_secs(300),
+            body: Duration::from_mins(1),
+            ignition: Duration::from_mins(5),
         }
     }
 }

@@ -106,7 +106,8 @@ pub struct Settings {
     pub vim_key: Option<String>,
     /// Allows a VIM without TLS.
     pub allow_plain_http: bool,
-    /// Further keys of the agent's configuration file, e.g. `log` = `debug`.
+    /// Further keys of the agent's configuration file, e.g. `give_up_after` = `86400`; the agent
+    /// refuses a file with a key that it does not know.
     pub agent_options: BTreeMap<String, String>,
     /// Public SSH keys of user core, one line each.
     pub ssh_keys: Vec<String>,

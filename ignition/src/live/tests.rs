@@ -42,7 +42,7 @@ fn everything() -> Settings {
         client_cert: Some(PEM.to_owned()),
         client_key: Some(Secret::new(KEY)),
         vim_key: Some("MCowBQYDK2VwAyEAAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()),
-        agent_options: BTreeMap::from([("log".to_owned(), "debug".to_owned())]),
+        agent_options: BTreeMap::from([("give_up_after".to_owned(), "86400".to_owned())]),
         ssh_keys: vec![format!("{SSH} one"), format!("{SSH} two")],
         password_hash: Some(Secret::new("$6$salt$hash")),
         autologin: true,

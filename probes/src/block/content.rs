@@ -13,19 +13,23 @@ use crate::sys::disk::DiskBytes;
 
 use super::disk::extent;
 use super::partition_table::{Table, table};
-use super::scan::{Device, Scan};
+use super::scan::{Listed, Scan};
 use super::signature::{self, Filesystem};
 
 /// How long all disks together may take; a healthy disk takes milliseconds.
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Most disks that are read at once; more are left to udev.
 const MAX_DISKS: usize = 512;
+/// Enough for the buffers of one read, which lie on the heap.
+const STACK_BYTES: usize = 256 << 10;
 /// Most partitions of a disk that are read.
 const MAX_PARTITIONS: usize = 32;
 
 /// What was read from one disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Content {
+    /// Whether its first bytes were read.
+    pub is_read: bool,
     /// Its partition table.
     pub table: Option<Table>,
     /// What stands on the whole disk.
@@ -38,54 +42,66 @@ pub(super) struct Content {
 
 /// Reads the disks that can hold something, by name.
 pub(super) fn read_all(machine: &Machine, scan: &Scan) -> BTreeMap<String, Content> {
+    read_with(machine, scan, DEADLINE, read)
+}
+
+/// Reads each disk with `read` on a thread of its own. One that does not answer in time is left
+/// behind with its thread; the kernel ends the read when it gives up on the disk.
+fn read_with(
+    machine: &Machine,
+    scan: &Scan,
+    deadline: Duration,
+    read: fn(&Machine, &Listed) -> Content,
+) -> BTreeMap<String, Content> {
     let (send, answers) = mpsc::channel();
-    let mut waiting: Vec<&Device> = Vec::new();
+    let mut waiting: Vec<&Listed> = Vec::new();
+    let mut contents = BTreeMap::new();
     for device in scan.disks.iter().filter(|device| is_readable(device)).take(MAX_DISKS) {
         let (view, own, send) = (machine.clone(), device.clone(), send.clone());
         let work = move || {
             let content = read(&view, &own);
             send.send((own.name, content)).ok();
         };
-        let builder = thread::Builder::new().name(device.name.clone()).stack_size(256 << 10);
-        match builder.spawn(work) {
+        match thread::Builder::new().name("disk".to_owned()).stack_size(STACK_BYTES).spawn(work) {
             Ok(_) => waiting.push(device),
-            Err(error) => problem_of(machine, device, &error.to_string()),
+            Err(error) => fail(machine, device, error.to_string(), &mut contents),
         }
     }
     drop(send);
-    let until = Instant::now() + DEADLINE;
-    let mut contents = BTreeMap::new();
-    while let Ok((name, content)) =
-        answers.recv_timeout(until.saturating_duration_since(Instant::now()))
-    {
+    let until = Instant::now() + deadline;
+    let rest = || until.saturating_duration_since(Instant::now());
+    while let Ok((name, content)) = answers.recv_timeout(rest()) {
         contents.insert(name, content);
     }
-    for device in waiting
-        .into_iter()
-        .filter(|device| !contents.contains_key(&device.name))
-        .collect::<Vec<_>>()
-    {
-        let failure = format!("no answer within {} s", DEADLINE.as_secs());
-        problem_of(machine, device, &failure);
-        contents
-            .insert(device.name.clone(), Content { failure: Some(failure), ..Content::default() });
+    for device in waiting {
+        if !contents.contains_key(&device.name) {
+            let failure = format!("no answer within {} ms", deadline.as_millis());
+            fail(machine, device, failure, &mut contents);
+        }
     }
     contents
 }
 
-fn problem_of(machine: &Machine, device: &Device, found: &str) {
-    machine.problem(&format!("dev/{}", device.node()), found, "its first 4096 bytes");
+fn fail(
+    machine: &Machine,
+    device: &Listed,
+    failure: String,
+    contents: &mut BTreeMap<String, Content>,
+) {
+    machine.problem(&format!("dev/{}", device.node()), failure.clone(), "its first 4096 bytes");
+    let content = Content { failure: Some(failure), ..Content::default() };
+    contents.insert(device.name.clone(), content);
 }
 
 /// Drives that may have no medium, boot areas of an eMMC and empty disks are not read.
-fn is_readable(device: &Device) -> bool {
+fn is_readable(device: &Listed) -> bool {
     let is_drive = ["sr", "fd", "scd"].iter().any(|prefix| device.name.starts_with(prefix));
     !is_drive
         && super::eligibility::emmc_parent(&device.name).is_none()
         && device.size_bytes != Some(0)
 }
 
-fn read(machine: &Machine, device: &Device) -> Content {
+fn read(machine: &Machine, device: &Listed) -> Content {
     let mut content = Content::default();
     let question = |offset_bytes: u64, n_bytes: usize| DiskBytes {
         device: device.node(),
@@ -99,12 +115,13 @@ fn read(machine: &Machine, device: &Device) -> Content {
         content.failure = failure(machine, &question(0, 4096));
         return content;
     };
+    content.is_read = true;
     let block_bytes =
         machine.number(&format!("{}/queue/logical_block_size", device.path)).unwrap_or(512);
     match table(&first, block_bytes, &mut ask) {
         Ok(table) => content.table = table,
         Err(found) => {
-            machine.problem(&format!("dev/{}", device.node()), found, "a sound partition table")
+            machine.problem(&format!("dev/{}", device.node()), found, "a sound partition table");
         }
     }
     content.filesystem = signature::detect(&first, device.size_bytes, &mut ask);
@@ -134,7 +151,8 @@ fn failure(machine: &Machine, question: &DiskBytes) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::tree_of_bytes;
+    use super::*;
+    use crate::testing::{tree, tree_of_bytes};
 
     #[test]
     fn a_captured_disk_is_read_with_its_partitions() {
@@ -168,5 +186,31 @@ mod tests {
         let disk = &super::super::block(&machine).disks[0];
         assert!(!disk.eligible);
         assert!(disk.not_eligible_because[0].contains("cannot be read"), "{disk:?}");
+    }
+
+    #[test]
+    fn a_disk_that_hangs_or_breaks_its_reader_costs_no_other_disk() {
+        let machine = tree(&[
+            ("sys/block/sda/size", "2048\n"),
+            ("sys/block/sdb/size", "2048\n"),
+            ("sys/block/sdc/size", "2048\n"),
+        ]);
+        let scan = super::super::scan::scan(&machine);
+        let started = Instant::now();
+        let contents = read_with(&machine, &scan, Duration::from_millis(200), |_, device| {
+            match device.name.as_str() {
+                "sda" => thread::sleep(Duration::from_mins(10)),
+                "sdb" => panic!("out of cheese"),
+                _ => {}
+            }
+            Content { is_read: true, ..Content::default() }
+        });
+        assert!(started.elapsed() < Duration::from_secs(30));
+        assert!(contents["sdc"].is_read);
+        for name in ["sda", "sdb"] {
+            assert_eq!(contents[name].failure.as_deref(), Some("no answer within 200 ms"));
+        }
+        let paths: Vec<String> = machine.problems().into_iter().map(|p| p.path).collect();
+        assert_eq!(paths, ["/dev/sda", "/dev/sdb"]);
     }
 }

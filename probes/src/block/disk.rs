@@ -10,7 +10,7 @@ use super::content::Content;
 use super::identity::identity;
 use super::mounts::Usage;
 use super::partition::{self, Partition};
-use super::scan::{Device, sectors};
+use super::scan::{Listed, sectors};
 use super::signature::Filesystem;
 use super::transport::{hctl, transport};
 
@@ -164,7 +164,7 @@ pub struct DiskPath {
 /// Reads the disk; eligibility is judged when all are read.
 pub(super) fn read(
     machine: &Machine,
-    device: &Device,
+    device: &Listed,
     content: Option<&Content>,
     usage: &Usage,
 ) -> Disk {
@@ -222,7 +222,7 @@ fn linked_hctl(machine: &Machine, path: &str) -> Option<String> {
     hctl(&target).map(str::to_owned)
 }
 
-fn links<'a>(device: &'a Device, prefix: &'a str) -> impl Iterator<Item = String> + 'a {
+fn links<'a>(device: &'a Listed, prefix: &'a str) -> impl Iterator<Item = String> + 'a {
     let links = device.udev.links.iter().filter(move |link| link.starts_with(prefix));
     links.map(|link| format!("/dev/{link}"))
 }

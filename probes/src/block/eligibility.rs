@@ -1,6 +1,9 @@
 //! Whether an install may take a disk, judged by the disk alone: each reason against it in words.
 //! What an instruction decides (too small, not the named one) is judged later. What is unclear is a
 //! reason.
+//!
+//! Trees that others captured may lack the mount table and hold no bytes of disks. There, and only
+//! there, the lack of these is no reason: on the running machine and in our captures it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +28,7 @@ pub(super) fn judge(
     usage: &Usage,
 ) {
     let above = Above::new(machine, disks, scan);
+    let is_complete = machine.is_live() || machine.is_dir("kernel");
     let names: BTreeSet<String> = disks.iter().map(|disk| disk.name.clone()).collect();
     let parents =
         disks.iter().filter_map(|disk| Some((disk.name.clone(), emmc_parent(&disk.name)?)));
@@ -36,9 +40,17 @@ pub(super) fn judge(
         disk.areas = own.map(|(area, _)| area.clone()).collect();
         let uses = uses(disk, &above, usage);
         disk.is_live_medium = is_live_medium(disk, &uses, usage);
-        let failure = contents.get(&disk.name).and_then(|content| content.failure.as_deref());
+        let content = contents.get(&disk.name);
+        let failure = content.and_then(|content| content.failure.as_deref());
+        let failure = failure.or_else(|| {
+            let is_read = content.is_some_and(|content| content.is_read);
+            (is_complete && !is_read).then_some("nothing was read")
+        });
         let mut reasons = reasons_of_kind(disk);
         reasons.extend(reasons_of_state(disk, failure));
+        if is_complete && !usage.is_known {
+            reasons.push("it is not known what is mounted".to_owned());
+        }
         reasons.extend(reasons_of_use(disk, uses));
         reasons.extend(reasons_of_content(disk));
         disk.eligible = reasons.is_empty();
@@ -60,6 +72,9 @@ fn reasons_of_kind(disk: &Disk) -> Vec<String> {
     }
     if is_bmc_medium(disk) {
         reasons.push("virtual media of a management controller".to_owned());
+    }
+    if disk.transport.as_deref() == Some("nvdimm") {
+        reasons.push("persistent memory, from which firmware does not start a system".to_owned());
     }
     if let Some(map) = &disk.multipath {
         reasons.push(format!("a path of the multipath device {map}"));
@@ -340,5 +355,13 @@ mod tests {
         assert_eq!(block.disks[1].part_of.as_deref(), Some("mmcblk0"));
         assert_eq!(emmc_parent("mmcblk10"), None);
         assert_eq!(emmc_parent("mmcblk0p1"), None);
+    }
+
+    #[test]
+    fn in_our_own_capture_what_was_not_read_is_a_reason() {
+        let size = ("sys/block/sda/size", "2048\n");
+        let found = reasons(&[size, ("kernel/rtnetlink/link", "")]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("cannot be read") && found[1].contains("mounted"));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::machine::{Machine, quote};
 
 use super::mounts::unescape_hex;
-use super::scan::Device;
+use super::scan::Listed;
 use super::vpd;
 
 /// The identity of one disk.
@@ -28,7 +28,7 @@ pub(super) struct Identity {
 }
 
 /// Reads the identity.
-pub(super) fn identity(machine: &Machine, device: &Device, transport: Option<&str>) -> Identity {
+pub(super) fn identity(machine: &Machine, device: &Listed, transport: Option<&str>) -> Identity {
     let at = Place { machine, device };
     let wwid = at.own(&["wwid", "device/wwid"]);
     let mut issues = Vec::new();
@@ -66,7 +66,7 @@ pub(super) fn identity(machine: &Machine, device: &Device, transport: Option<&st
 /// One disk, as source of its attributes.
 struct Place<'a> {
     machine: &'a Machine,
-    device: &'a Device,
+    device: &'a Listed,
 }
 
 impl Place<'_> {
@@ -105,9 +105,13 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
         if is_usb { usb_serial(at) } else { None },
         wwid.and_then(ata_serial),
     ];
+    let mut of_kernel: Vec<String> = of_kernel.into_iter().flatten().collect();
+    if of_kernel.is_empty() {
+        of_kernel.extend(vpd::vendor_name(&at.page("vpd_pg83")));
+    }
     let names = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL"];
     let of_udev = names.iter().map(|name| at.udev(&[name]));
-    let mut serials: Vec<String> = of_kernel.into_iter().chain(of_udev).flatten().collect();
+    let mut serials: Vec<String> = of_kernel.into_iter().chain(of_udev.flatten()).collect();
     if serials.is_empty() {
         serials.extend(at.udev(&["ID_SERIAL"]));
     }
@@ -160,7 +164,7 @@ fn wwn_of_wwid(wwid: &str) -> Option<String> {
 /// Takes out identifiers that are only zeros or only ones, and says so.
 fn reject_blank(
     machine: &Machine,
-    device: &Device,
+    device: &Listed,
     what: &str,
     ids: &mut Vec<String>,
     issues: &mut Vec<String>,
@@ -216,13 +220,13 @@ mod tests {
     use crate::testing::{tree, tree_of_bytes};
     use crate::udev::UdevEntry;
 
-    fn device(properties: &[(&str, &str)]) -> Device {
+    fn device(properties: &[(&str, &str)]) -> Listed {
         let properties = properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-        Device {
+        Listed {
             name: "sda".to_owned(),
             path: "sys/block/sda".to_owned(),
             udev: UdevEntry { properties: properties.collect(), links: Vec::new() },
-            ..Device::default()
+            ..Listed::default()
         }
     }
 

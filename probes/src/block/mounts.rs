@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::machine::Machine;
 
-use super::scan::{Device, Scan};
+use super::scan::{Listed, Scan};
 
 /// Where live systems mount their own medium: CoreOS (`iso`), dracut (`initramfs/…`), Anaconda
 /// (`install/…`), Debian and Ubuntu.
@@ -26,6 +26,8 @@ const LIVE_MOUNTS: [&str; 10] = [
 /// How the devices are used, by kernel name, e.g. `sda1` or `dm-0`.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
+    /// Whether the source has a mount table at all.
+    pub is_known: bool,
     /// Where each is mounted.
     pub mounted_at: BTreeMap<String, Vec<String>>,
     /// Devices that are swap.
@@ -56,7 +58,9 @@ pub(super) fn usage(machine: &Machine, scan: &Scan) -> Usage {
             .unwrap_or_default(),
         ..Usage::default()
     };
-    for mount in mounts(machine) {
+    let mounts = mounts(machine);
+    usage.is_known = mounts.is_some();
+    for mount in mounts.unwrap_or_default() {
         if let Some(name) = names.resolve(mount.device_number.as_deref(), &mount.source) {
             let places: &mut Vec<String> = usage.mounted_at.entry(name).or_default();
             if !places.contains(&mount.place) {
@@ -79,14 +83,14 @@ struct Mount {
     source: String,
 }
 
-fn mounts(machine: &Machine) -> Vec<Mount> {
+fn mounts(machine: &Machine) -> Option<Vec<Mount>> {
     for path in ["proc/self/mountinfo", "proc/1/mountinfo"] {
         if let Some(text) = machine.text(path) {
-            return text.lines().filter_map(parse_mountinfo).collect();
+            return Some(text.lines().filter_map(parse_mountinfo).collect());
         }
     }
     let text = machine.text("proc/self/mounts").or_else(|| machine.text("proc/mounts"));
-    text.unwrap_or_default().lines().filter_map(parse_mounts).collect()
+    Some(text?.lines().filter_map(parse_mounts).collect())
 }
 
 fn parse_mountinfo(line: &str) -> Option<Mount> {
@@ -111,15 +115,12 @@ fn unescape(text: &str) -> String {
     while let Some((before, after)) = rest.split_once('\\') {
         plain.push_str(before);
         let code = after.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code.filter(u8::is_ascii) {
-            Some(code) => {
-                plain.push(char::from(code));
-                rest = &after[3..];
-            }
-            None => {
-                plain.push('\\');
-                rest = after;
-            }
+        if let Some(code) = code.filter(u8::is_ascii) {
+            plain.push(char::from(code));
+            rest = &after[3..];
+        } else {
+            plain.push('\\');
+            rest = after;
         }
     }
     plain + rest
@@ -148,15 +149,13 @@ pub(super) fn unescape_hex(text: &str) -> String {
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("\\x") {
         bytes.extend(before.bytes());
-        match after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.extend(b"\\x");
-                rest = after;
-            }
+        let code = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        if let Some(byte) = code {
+            bytes.push(byte);
+            rest = &after[2..];
+        } else {
+            bytes.extend(b"\\x");
+            rest = after;
         }
     }
     bytes.extend(rest.bytes());
@@ -178,7 +177,7 @@ impl Names {
         names
     }
 
-    fn add(&mut self, machine: &Machine, device: &Device) {
+    fn add(&mut self, machine: &Machine, device: &Listed) {
         let nodes = device.partitions.iter().map(|node| (&node.name, &node.device_number));
         for (name, number) in nodes.chain([(&device.name, &device.device_number)]) {
             if let Some(number) = number {

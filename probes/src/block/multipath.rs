@@ -1,9 +1,9 @@
 //! Which disks are paths to one LUN: those that a multipath device holds, and those that share an
 //! identity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::machine::Machine;
+use crate::machine::{Machine, quote};
 
 use super::disk::Disk;
 use super::eligibility::is_storage;
@@ -26,9 +26,11 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], virtual_devices: &[Vir
     }
     for (id, indices) in sharing.into_iter().filter(|(_, indices)| indices.len() > 1) {
         let names: Vec<String> = indices.iter().map(|index| disks[*index].name.clone()).collect();
+        let first = &disks[indices[0]];
+        let id = first.wwn.as_ref().or(first.serial.as_ref()).unwrap_or(&id);
         machine.problem(
             &format!("sys/block/{}", names[0]),
-            format!("the identity {id} on {}", names.join(", ")),
+            format!("the identity {} on {}", quote(id), names.join(", ")),
             "an identity of its own, or a multipath device over the paths of one LUN",
         );
         for index in indices {
@@ -59,12 +61,12 @@ fn unit_id(disk: &Disk) -> Option<String> {
 
 /// The sizes of the units that count as physical storage, each once.
 pub(super) fn counted(disks: &[Disk]) -> Vec<Option<u64>> {
-    let mut seen: BTreeMap<String, ()> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
     let mut sizes = Vec::new();
     for disk in disks.iter().filter(|disk| is_storage(disk)) {
         let is_empty = disk.is_removable == Some(true) && disk.size_bytes == Some(0);
         let id = disk.multipath.clone().or_else(|| unit_id(disk));
-        let is_new = id.is_none_or(|id| seen.insert(id, ()).is_none());
+        let is_new = id.is_none_or(|id| seen.insert(id));
         if is_new && !is_empty {
             sizes.push(disk.size_bytes);
         }

@@ -12,7 +12,7 @@ use crate::ancestors;
 use crate::machine::Machine;
 
 use super::disk::{Disk, DiskPath};
-use super::scan::{Device, Scan};
+use super::scan::{Listed, Scan};
 
 /// One NVMe controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -92,7 +92,7 @@ fn controller(machine: &Machine, name: String) -> NvmeController {
 pub(super) fn join(
     machine: &Machine,
     disk: &mut Disk,
-    device: &Device,
+    device: &Listed,
     scan: &Scan,
     controllers: &[NvmeController],
 ) {
@@ -119,7 +119,7 @@ pub(super) fn join(
     disk.numa_node = shared(&disk.paths, |path| path.numa_node);
 }
 
-fn path(machine: &Machine, hidden: &Device, controllers: &[NvmeController]) -> DiskPath {
+fn path(machine: &Machine, hidden: &Listed, controllers: &[NvmeController]) -> DiskPath {
     let controller = machine.link_name(&format!("{}/device", hidden.path));
     let found = controllers.iter().find(|c| Some(&c.name) == controller.as_ref());
     DiskPath {

@@ -10,7 +10,7 @@ use super::content::Content;
 use super::disk::extent;
 use super::mounts::{Usage, unescape_hex};
 use super::partition_table::Entry;
-use super::scan::{Device, Node};
+use super::scan::{Listed, Node};
 use super::signature::Filesystem;
 
 /// One partition.
@@ -55,7 +55,7 @@ pub struct Partition {
 /// Reads the partitions of a disk, by number.
 pub(super) fn partitions(
     machine: &Machine,
-    device: &Device,
+    device: &Listed,
     content: Option<&Content>,
     usage: &Usage,
 ) -> Vec<Partition> {

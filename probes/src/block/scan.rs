@@ -12,22 +12,25 @@ const VIRTUAL_PREFIXES: [&str; 14] = [
     "zloop", "vdpa",
 ];
 
+/// Views of raw flash chips, which hold firmware and are no disks.
+const NO_DISKS: [&str; 2] = ["mtdblock", "ubiblock"];
+
 /// All block devices that are no partitions.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// Whether the source lists block devices at all.
     pub is_known: bool,
     /// Physical disks, drives and LUNs, also boot areas of an eMMC.
-    pub disks: Vec<Device>,
+    pub disks: Vec<Listed>,
     /// Devices made of others or of memory.
-    pub virtuals: Vec<Device>,
+    pub virtuals: Vec<Listed>,
     /// Paths of NVMe namespaces behind a multipath head, which the kernel hides.
-    pub hidden_paths: Vec<Device>,
+    pub hidden_paths: Vec<Listed>,
 }
 
 /// One block device as the kernel lists it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Device {
+pub(super) struct Listed {
     /// Kernel name, e.g. `sda`; `!` stands for `/`.
     pub name: String,
     /// Its directory, links resolved, e.g. `sys/devices/…/block/sda`.
@@ -51,7 +54,7 @@ pub(super) struct Node {
     pub device_number: Option<String>,
 }
 
-impl Device {
+impl Listed {
     /// The path below `/dev`.
     pub(super) fn node(&self) -> String {
         self.name.replace('!', "/")
@@ -89,6 +92,9 @@ fn is_partition(machine: &Machine, device_path: &str) -> bool {
 fn add(machine: &Machine, scan: &mut Scan, name: String, path: String) {
     let is_hidden = machine.flag(&format!("{path}/hidden")) == Some(true)
         || super::nvme::head_of_path(&name).is_some();
+    if NO_DISKS.iter().any(|prefix| name.starts_with(prefix)) {
+        return;
+    }
     let is_virtual = is_virtual(&name, &path);
     if is_virtual && !has_content(machine, &name, &path) {
         return;
@@ -129,7 +135,7 @@ fn has_content(machine: &Machine, name: &str, path: &str) -> bool {
     size_bytes(machine, path).is_some_and(|size_bytes| size_bytes > 0)
 }
 
-fn read(machine: &Machine, name: String, path: String) -> Device {
+fn read(machine: &Machine, name: String, path: String) -> Listed {
     let device_number = machine.text(&format!("{path}/dev"));
     let udev =
         device_number.as_deref().and_then(|number| udev::entry(machine, &format!("b{number}")));
@@ -143,7 +149,7 @@ fn read(machine: &Machine, name: String, path: String) -> Device {
             name: child,
         })
         .collect();
-    Device {
+    Listed {
         size_bytes: size_bytes(machine, &path),
         device_number,
         udev: udev.unwrap_or_default(),
@@ -186,7 +192,7 @@ mod tests {
             ("sys/block/md0/size", "8\n"),
         ]);
         let scan = scan(&machine);
-        let names = |list: &[Device]| list.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
+        let names = |list: &[Listed]| list.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(&scan.disks), ["nvme0n1", "sda"]);
         assert_eq!(names(&scan.virtuals), ["dm-0", "md0"]);
         assert_eq!(names(&scan.hidden_paths), ["nvme0c0n1"]);

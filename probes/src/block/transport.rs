@@ -2,10 +2,10 @@
 
 use crate::machine::Machine;
 
-use super::scan::Device;
+use super::scan::Listed;
 
 /// The transport of the disk, e.g. `sata`, `sas`, `nvme`; `None` where nothing says it.
-pub(super) fn transport(machine: &Machine, device: &Device) -> Option<String> {
+pub(super) fn transport(machine: &Machine, device: &Listed) -> Option<String> {
     let known = by_name(&device.name).or_else(|| by_path(&device.path));
     let known = known.or_else(|| by_host(machine, &device.path));
     match known {
@@ -44,7 +44,7 @@ fn by_name(name: &str) -> Option<&'static str> {
 }
 
 /// Tells SATA from parallel ATA: by udev, or by the driver of the host.
-fn ata(machine: &Machine, device: &Device) -> &'static str {
+fn ata(machine: &Machine, device: &Listed) -> &'static str {
     if device.udev.property("ID_ATA_SATA").is_some() {
         return "sata";
     }
@@ -104,7 +104,7 @@ mod tests {
     use crate::testing::tree;
 
     fn of(name: &str, path: &str, files: &[(&str, &str)]) -> Option<String> {
-        let device = Device { name: name.into(), path: path.into(), ..Device::default() };
+        let device = Listed { name: name.into(), path: path.into(), ..Listed::default() };
         transport(&tree(files), &device)
     }
 

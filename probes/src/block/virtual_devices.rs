@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 
 use super::mounts::Usage;
-use super::scan::{Device, Scan};
+use super::scan::{Listed, Scan};
 use super::signature::Filesystem;
 
 /// One such device.
@@ -60,10 +60,12 @@ pub(super) fn read(machine: &Machine, scan: &Scan, usage: &Usage) -> Vec<Virtual
     scan.virtuals.iter().map(|device| virtual_device(machine, device, usage)).collect()
 }
 
-fn virtual_device(machine: &Machine, device: &Device, usage: &Usage) -> VirtualDevice {
+fn virtual_device(machine: &Machine, device: &Listed, usage: &Usage) -> VirtualDevice {
     let path = &device.path;
     let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
+    let udev = |name: &str| device.udev.property(name).map(str::to_owned);
     let uuid = text("dm/uuid").or_else(|| text("md/uuid"));
+    let uuid = uuid.or_else(|| udev("DM_UUID")).or_else(|| udev("MD_UUID"));
     let partitions: Vec<String> = device.partitions.iter().map(|node| node.name.clone()).collect();
     let names: Vec<&String> = partitions.iter().chain([&device.name]).collect();
     let mounted_at = names.iter().flat_map(|name| usage.mounts_of(name)).collect();
@@ -73,8 +75,8 @@ fn virtual_device(machine: &Machine, device: &Device, usage: &Usage) -> VirtualD
         device: format!("/dev/{}", device.node()),
         kind: kind(machine, device, uuid.as_deref()),
         size_bytes: device.size_bytes,
-        mapper_name: text("dm/name"),
-        wwn: device.udev.property("DM_WWN").map(str::to_owned),
+        mapper_name: text("dm/name").or_else(|| udev("DM_NAME")),
+        wwn: udev("DM_WWN"),
         state: text("md/array_state").or_else(|| is_suspended.then(|| "suspended".to_owned())),
         members: members(machine, device),
         backing_file: text("loop/backing_file"),
@@ -89,7 +91,7 @@ fn virtual_device(machine: &Machine, device: &Device, usage: &Usage) -> VirtualD
 
 /// The members: the links in `slaves`, or, where a tree has none, the array's own list
 /// (`md/dev-sda1`).
-fn members(machine: &Machine, device: &Device) -> Vec<String> {
+fn members(machine: &Machine, device: &Listed) -> Vec<String> {
     let slaves = machine.list(&format!("{}/slaves", device.path));
     if !slaves.is_empty() {
         return slaves;
@@ -98,12 +100,13 @@ fn members(machine: &Machine, device: &Device) -> Vec<String> {
     list.iter().filter_map(|name| name.strip_prefix("dev-")).map(str::to_owned).collect()
 }
 
-fn kind(machine: &Machine, device: &Device, uuid: Option<&str>) -> Option<String> {
+fn kind(machine: &Machine, device: &Listed, uuid: Option<&str>) -> Option<String> {
     let name = device.name.as_str();
     if name.starts_with("dm-") {
         return Some(mapping_kind(uuid.unwrap_or_default()));
     }
     let level = machine.text(&format!("{}/md/level", device.path));
+    let level = level.or_else(|| device.udev.property("MD_LEVEL").map(str::to_owned));
     if level.is_some() || name.starts_with("md") {
         return Some(level.unwrap_or_else(|| "md".to_owned()));
     }

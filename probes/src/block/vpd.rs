@@ -21,9 +21,18 @@ pub(super) fn eui(page: &[u8]) -> Option<String> {
     descriptors(page).find(|d| d.is_of_unit && is_eui(d)).map(|d| format!("eui.{}", hex(d.bytes)))
 }
 
+/// The vendor's own name of the logical unit in page 83h, if it is text: what udev takes for the
+/// serial number of a unit without page 80h.
+pub(super) fn vendor_name(page: &[u8]) -> Option<String> {
+    let is_ascii = |d: &Descriptor| d.kind == 0 && d.code_set == 2;
+    descriptors(page).find(|d| d.is_of_unit && is_ascii(d)).and_then(|d| text(d.bytes))
+}
+
 /// One identification descriptor.
 struct Descriptor<'a> {
-    /// Designator type: 1 T10, 2 EUI-64, 3 NAA, 8 SCSI name.
+    /// 1 binary, 2 ASCII, 3 UTF-8.
+    code_set: u8,
+    /// Designator type: 0 vendor's own, 1 T10, 2 EUI-64, 3 NAA, 8 SCSI name.
     kind: u8,
     /// Whether it names the logical unit and not a port or the target.
     is_of_unit: bool,
@@ -33,10 +42,15 @@ struct Descriptor<'a> {
 fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor<'_>> {
     let mut rest = body(page, 0x83).unwrap_or_default();
     std::iter::from_fn(move || {
-        let [_, kind, _, n_bytes, ..] = *rest else { return None };
+        let [code_set, kind, _, n_bytes, ..] = *rest else { return None };
         let bytes = rest.get(4..4 + usize::from(n_bytes))?;
         rest = &rest[4 + bytes.len()..];
-        Some(Descriptor { kind: kind & 0x0f, is_of_unit: kind & 0x30 == 0, bytes })
+        Some(Descriptor {
+            code_set: code_set & 0x0f,
+            kind: kind & 0x0f,
+            is_of_unit: kind & 0x30 == 0,
+            bytes,
+        })
     })
 }
 
@@ -58,7 +72,8 @@ fn text(bytes: &[u8]) -> Option<String> {
 
 /// Lower-case hexadecimal digits of `bytes`.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = |byte: &u8| [byte >> 4, byte & 15].map(|n| char::from_digit(n.into(), 16));
+    bytes.iter().flat_map(digits).flatten().collect()
 }
 
 #[cfg(test)]
@@ -80,6 +95,7 @@ mod tests {
         page.extend([0x01, 0x03, 0, 8, 0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, 0xd4]);
         assert_eq!(naa(&page).as_deref(), Some("0x5000c500a1b2c3d4"));
         assert_eq!(eui(&page), None);
+        assert_eq!(vendor_name(&page).as_deref(), Some("AB"));
     }
 
     #[test]

@@ -73,7 +73,11 @@ pub fn firmware(machine: &Machine) -> Firmware {
     let flag = |name: &str| variables.value(machine, name).and_then(|value| parse_flag(&value));
     Firmware {
         boot_mode: Some(BootMode::Uefi),
-        platform_bits: machine.number(&format!("{EFI}/fw_platform_size")),
+        platform_bits: machine.parse(&format!("{EFI}/fw_platform_size"), |text| match text {
+            "32" => Ok(32),
+            "64" => Ok(64),
+            _ => Err("32 or 64"),
+        }),
         secure_boot: flag("SecureBoot"),
         setup_mode: flag("SetupMode"),
         boot_current: number("BootCurrent").map(entry_id),

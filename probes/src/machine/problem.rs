@@ -12,6 +12,7 @@ const LIMIT: usize = 200;
 
 /// Something that was there and could not be read or understood.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ReadProblem")]
 pub struct Problem {
     /// The collector that met it, e.g. `network`.
     pub collector: String,

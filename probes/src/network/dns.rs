@@ -1,5 +1,5 @@
 //! Name servers: `resolv.conf(5)` of the C library, and those of systemd-resolved and
-//! NetworkManager where the former only names a stub on the machine itself.
+//! `NetworkManager` where the former only names a stub on the machine itself.
 
 use std::net::IpAddr;
 

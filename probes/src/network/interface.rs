@@ -6,14 +6,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ethtool::{self, EthtoolPort};
+use super::facts;
 use super::kind::{self, Evidence};
 use super::link::{self, Link};
-use super::parent::{self, Parent};
+use super::parent;
 use super::sriov::{self, VirtualFunction};
 use super::{boot_interface, mac};
 use crate::machine::Machine;
+use crate::natural;
 use crate::sys::netlink::RouteDump;
-use crate::{natural, udev};
 
 /// The class's folder also holds this file of the bonding driver.
 const NOT_INTERFACES: [&str; 1] = ["bonding_masters"];
@@ -150,11 +151,11 @@ pub struct Port {
 
 /// What is known of all interfaces together.
 #[derive(Debug, Default)]
-struct Overview {
-    links: BTreeMap<String, Link>,
-    ports: BTreeMap<String, EthtoolPort>,
+pub(super) struct Overview {
+    pub(super) links: BTreeMap<String, Link>,
+    pub(super) ports: BTreeMap<String, EthtoolPort>,
     /// Members of bonds by what the bonds list.
-    bond_members: BTreeMap<String, String>,
+    pub(super) bond_members: BTreeMap<String, String>,
 }
 
 /// Lists every interface but loopback, by name in natural order.
@@ -226,193 +227,176 @@ fn interface(machine: &Machine, name: String, overview: &Overview) -> Interface 
         kind: kind::kind(machine, &evidence),
         current_mac: machine
             .parse(&format!("{dir}/address"), mac::parse)
-            .map_or_else(|| link.and_then(|link| link.mac.clone()), |mac| mac),
+            .flatten()
+            .or(link.and_then(|link| link.mac.clone())),
         altnames: link.map(|link| link.alternative_names.clone()).unwrap_or_default(),
         mtu: machine.number(&format!("{dir}/mtu")).or(link.and_then(|link| link.mtu)),
         max_mtu: link.and_then(|link| link.max_mtu),
         ..Interface::default()
     };
     interface.name = name;
-    fill_state(machine, &dir, overview, &mut interface);
-    fill_relations(machine, &dir, overview, &mut interface);
-    interface.port = port(machine, &dir, overview, &interface.name);
-    interface.is_representor = interface
-        .port
-        .as_ref()
-        .is_some_and(|port| port.name.as_deref().is_some_and(is_representor));
-    fill_device(machine, &dir, parent, &mut interface);
-    interface.permanent_mac = permanent_mac(machine, &dir, link, &interface);
+    facts::fill_state(machine, &dir, overview, &mut interface);
+    facts::fill_relations(machine, &dir, overview, &mut interface);
+    if parent.is_some() {
+        interface.port = facts::port(machine, &dir, overview, &interface.name);
+        interface.is_representor = facts::is_representor(interface.port.as_ref());
+    }
+    facts::fill_device(machine, &dir, parent, &mut interface);
+    interface.permanent_mac = facts::permanent_mac(machine, &dir, link, &interface);
     interface
 }
 
-/// Speed, duplex, carrier and state.
-fn fill_state(machine: &Machine, dir: &str, overview: &Overview, interface: &mut Interface) {
-    let link = overview.links.get(&interface.name);
-    let silent = EthtoolPort::default();
-    let port = overview.ports.get(&interface.name).unwrap_or(&silent);
-    let flags = machine.parse(&format!("{dir}/flags"), parse_hex).or(link.map(|link| link.flags));
-    interface.is_up = flags.map(|flags| flags & link::FLAG_UP != 0);
-    interface.has_carrier = machine
-        .flag(&format!("{dir}/carrier"))
-        .or(link.and_then(|link| link.has_carrier))
-        .or(port.has_link)
-        .filter(|_| interface.is_up != Some(false));
-    interface.operstate = machine
-        .text(&format!("{dir}/operstate"))
-        .or(link.and_then(|link| link.operstate).map(str::to_owned))
-        .filter(|state| state != "unknown");
-    interface.max_speed_mbit_s = port.max_speed_mbit_s;
-    interface.is_autonegotiating = port.is_autonegotiating;
-    if interface.has_carrier == Some(false) {
-        interface.link_down_reason = port.link_down_reason.map(str::to_owned);
-        return;
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::link::tests::link_message;
+    use crate::sys::netlink::wire::testing::attribute;
+    use crate::testing::{tree, tree_of_bytes};
+
+    const PF: &str = "sys/devices/pci0000:00/0000:3b:00.0";
+
+    /// The files of an interface on a PCI device, besides `extra` in its own folder.
+    fn pci_port(name: &str, device: &str, extra: &[(&str, &str)]) -> Vec<(String, String)> {
+        let up = device.matches('/').count() + 3;
+        let mut files = vec![
+            (format!("sys/class/net/{name}"), format!("-> ../../../{device}/net/{name}")),
+            (format!("{device}/net/{name}/device"), "-> ../..".to_owned()),
+            (format!("{device}/subsystem"), format!("-> {}bus/pci", "../".repeat(up - 4))),
+            (format!("{device}/driver"), "-> ../../../bus/pci/drivers/ixgbe".to_owned()),
+            (format!("{device}/vendor"), "0x8086\n".to_owned()),
+            (format!("{device}/device"), "0x10FB\n".to_owned()),
+        ];
+        files.extend(
+            extra.iter().map(|(file, content)| {
+                (format!("{device}/net/{name}/{file}"), (*content).to_owned())
+            }),
+        );
+        files
     }
-    interface.speed_mbit_s =
-        machine.parse(&format!("{dir}/speed"), parse_speed).flatten().or(port.speed_mbit_s);
-    interface.duplex = machine
-        .text(&format!("{dir}/duplex"))
-        .filter(|duplex| matches!(duplex.as_str(), "full" | "half"))
-        .or(port.duplex.map(str::to_owned));
-}
 
-/// The interfaces above and below, and the VLAN.
-fn fill_relations(machine: &Machine, dir: &str, overview: &Overview, interface: &mut Interface) {
-    let link = overview.links.get(&interface.name);
-    let name_of = |index: u32| {
-        overview.links.values().find(|link| link.index == index).map(|link| link.name.clone())
-    };
-    interface.master = machine
-        .link_name(&format!("{dir}/master"))
-        .or_else(|| link.and_then(|link| link.master_index).and_then(name_of))
-        .or_else(|| overview.bond_members.get(&interface.name).cloned());
-    interface.lower = link.and_then(|link| link.lower_index).and_then(name_of);
-    interface.vlan_id = link.and_then(|link| link.vlan_id);
-    if interface.kind.as_deref() == Some("vlan") && interface.vlan_id.is_none() {
-        let text = machine.text(&format!("proc/net/vlan/{}", interface.name)).unwrap_or_default();
-        let (id, lower) = parse_vlan(&text);
-        interface.vlan_id = id;
-        interface.lower = interface.lower.take().or(lower);
+    fn read(files: &[(String, String)]) -> (Vec<Interface>, Machine) {
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
+        let machine = tree(&files);
+        (interfaces(&machine), machine)
     }
-}
 
-fn port(machine: &Machine, dir: &str, overview: &Overview, name: &str) -> Option<Port> {
-    let link = overview.links.get(name);
-    let text = |file: &str| machine.text(&format!("{dir}/{file}"));
-    let connector = overview.ports.get(name).and_then(|port| port.connector);
-    let port = Port {
-        number: machine.number(&format!("{dir}/dev_port")),
-        name: text("phys_port_name").or(link.and_then(|link| link.phys_port_name.clone())),
-        id: text("phys_port_id").or(link.and_then(|link| link.phys_port_id.clone())),
-        switch_id: text("phys_switch_id").or(link.and_then(|link| link.phys_switch_id.clone())),
-        connector: connector.map(str::to_owned),
-    };
-    (port != Port::default()).then_some(port)
-}
-
-/// Driver, firmware, place and functions of the device behind the interface.
-fn fill_device(machine: &Machine, dir: &str, parent: Option<Parent>, interface: &mut Interface) {
-    let answer = ethtool::driver(machine, &interface.name);
-    let parent = parent.unwrap_or_default();
-    interface.is_bmc_usb = parent.is_bmc_usb();
-    if let Some(pci_path) = parent.pci_path() {
-        interface.vf_of = sriov::physical_function(machine, pci_path);
-        interface.vfs = sriov::functions(machine, pci_path);
-        interface.max_vfs = machine.number(&format!("{pci_path}/sriov_totalvfs"));
-        interface.n_vfs = machine.number(&format!("{pci_path}/sriov_numvfs"));
+    #[test]
+    fn a_port_without_carrier_has_no_speed_and_that_is_no_problem() {
+        let mac = ("address", "02:00:00:00:00:01\n");
+        let up = [mac, ("speed", "10000\n"), ("carrier", "1\n"), ("duplex", "full\n")];
+        let down = [mac, ("speed", "-1\n"), ("carrier", "0\n"), ("duplex", "unknown\n")];
+        let mut files = pci_port("eno1", "sys/devices/pci0000:00/0000:3b:00.0", &up);
+        files.extend(pci_port("eno2", "sys/devices/pci0000:00/0000:3b:00.1", &down));
+        let (ports, machine) = read(&files);
+        assert_eq!((ports[0].speed_mbit_s, ports[1].speed_mbit_s), (Some(10_000), None));
+        assert_eq!((ports[0].duplex.as_deref(), ports[1].duplex.as_deref()), (Some("full"), None));
+        assert_eq!(ports[1].has_carrier, Some(false));
+        assert_eq!(ports[0].pci_address.as_deref(), Some("0000:3b:00.0"));
+        assert_eq!(ports[0].device_id.as_deref(), Some("10fb"));
+        assert_eq!((ports[0].kind.as_deref(), ports[0].driver.as_deref()), PHYSICAL_IXGBE);
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
     }
-    let udev = udev_entry(machine, dir);
-    let told = |name: &str| udev.as_ref().and_then(|entry| entry.property(name));
-    interface.driver =
-        parent.driver.or_else(|| told("ID_NET_DRIVER").map(str::to_owned)).or(answer.name);
-    let module = interface.driver.as_deref().unwrap_or_default();
-    interface.driver_version = answer.version.or_else(|| match module {
-        "" => None,
-        module => machine.text(&format!("sys/module/{module}/version")),
-    });
-    interface.firmware = answer.firmware;
-    let id = |name: &str| told(name).and_then(|text| parent::parse_id(text).ok());
-    interface.vendor_id = parent.vendor_id.or_else(|| id("ID_VENDOR_ID"));
-    interface.device_id = parent.device_id.or_else(|| id("ID_MODEL_ID"));
-    interface.bus = parent.bus;
-    interface.pci_address = parent.pci_address;
-    interface.numa_node = parent.numa_node;
-}
 
-fn udev_entry(machine: &Machine, dir: &str) -> Option<udev::UdevEntry> {
-    let index: u32 = machine.number(&format!("{dir}/ifindex"))?;
-    udev::entry(machine, &format!("n{index}"))
-}
+    const PHYSICAL_IXGBE: (Option<&str>, Option<&str>) = (Some("physical"), Some("ixgbe"));
 
-/// The MAC that is burnt in: as netlink says (Linux 5.6), as a bond kept it, as udev named the port
-/// after it, or the current one where that was never changed (`addr_assign_type` 0).
-fn permanent_mac(
-    machine: &Machine,
-    dir: &str,
-    link: Option<&Link>,
-    interface: &Interface,
-) -> Option<String> {
-    const NET_ADDR_PERM: u32 = 0;
-    let told = link.and_then(|link| link.permanent_mac.clone()).or_else(|| {
-        machine.parse(&format!("{dir}/bonding_slave/perm_hwaddr"), mac::parse).flatten()
-    });
-    let told = told.or_else(|| {
-        let bond = interface.master.as_deref()?;
-        let text = machine.text(&format!("proc/net/bonding/{bond}"))?;
-        parse_bond_member(&text, &interface.name)
-    });
-    if told.is_some() || !matches!(interface.kind.as_deref(), Some("physical" | "wireless")) {
-        return told;
+    #[test]
+    fn loopback_and_the_file_of_the_bonding_driver_are_left_out() {
+        let (ports, _) = read(&[
+            ("sys/class/net/bonding_masters".to_owned(), "bond0\n".to_owned()),
+            ("sys/class/net/lo/type".to_owned(), "772\n".to_owned()),
+            ("sys/class/net/loop-like/type".to_owned(), "1\n".to_owned()),
+        ]);
+        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+        assert_eq!(names, ["loop-like"]);
     }
-    let udev = udev_entry(machine, dir);
-    let named = udev.and_then(|entry| parse_udev_mac(entry.property("ID_NET_NAME_MAC")?));
-    named.or_else(|| {
-        let kind: u32 = machine.number(&format!("{dir}/addr_assign_type"))?;
-        interface.current_mac.clone().filter(|_| kind == NET_ADDR_PERM)
-    })
-}
 
-/// `enx` and the like before 12 digits: udev names a port so by its permanent MAC only.
-fn parse_udev_mac(name: &str) -> Option<String> {
-    let digits = name.get(3..).filter(|digits| digits.len() == 12 && digits.is_ascii())?;
-    let pairs: Vec<&str> = (0..6).filter_map(|i| digits.get(2 * i..2 * i + 2)).collect();
-    mac::parse(&pairs.join(":")).ok().flatten()
-}
+    #[test]
+    fn a_bond_member_keeps_its_permanent_mac_and_names_its_bond() {
+        let own = [("address", "02:00:00:00:00:99\n"), ("addr_assign_type", "3\n")];
+        let mut files = pci_port("eno1", PF, &own);
+        let kept = ("bonding_slave/perm_hwaddr", "02:00:00:00:00:01\n");
+        files.push((format!("{PF}/net/eno1/{}", kept.0), kept.1.to_owned()));
+        files.push(("sys/class/net/bond0/bonding/slaves".to_owned(), "eno1 eno2\n".to_owned()));
+        let (ports, _) = read(&files);
+        assert_eq!(ports[0].kind.as_deref(), Some("bond"));
+        assert_eq!(ports[1].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
+        assert_eq!(ports[1].current_mac.as_deref(), Some("02:00:00:00:00:99"));
+        assert_eq!(ports[1].master.as_deref(), Some("bond0"));
+    }
 
-/// `Permanent HW addr` behind `Slave Interface: <name>` in `/proc/net/bonding/<bond>`.
-fn parse_bond_member(text: &str, name: &str) -> Option<String> {
-    let pairs = text.lines().filter_map(|line| line.split_once(": "));
-    let mut own = pairs
-        .skip_while(|(key, value)| *key != "Slave Interface" || value.trim() != name)
-        .skip(1)
-        .take_while(|(key, _)| *key != "Slave Interface");
-    let (_, mac) = own.find(|(key, _)| *key == "Permanent HW addr")?;
-    mac::parse(mac).ok().flatten()
-}
+    #[test]
+    fn virtual_functions_are_folded_under_their_port_and_listed_once() {
+        let vf = "sys/devices/pci0000:00/0000:3b:10.0";
+        let mut files = pci_port("eno1", PF, &[]);
+        files.extend(pci_port("eno1v0", vf, &[]));
+        for (path, content) in [
+            (format!("{PF}/sriov_totalvfs"), "63\n"),
+            (format!("{PF}/sriov_numvfs"), "2\n"),
+            (format!("{PF}/virtfn0"), "-> ../0000:3b:10.0"),
+            (format!("{PF}/virtfn1"), "-> ../0000:3b:10.2"),
+            (format!("{vf}/physfn"), "-> ../0000:3b:00.0"),
+        ] {
+            files.push((path, content.to_owned()));
+        }
+        let (ports, _) = read(&files);
+        assert_eq!((ports[0].n_vfs, ports[0].max_vfs, ports.len()), (Some(2), Some(63), 2));
+        assert_eq!(ports[0].vfs[0].interfaces, ["eno1v0"]);
+        assert_eq!(ports[0].vfs[1].pci_address, "0000:3b:10.2");
+        assert_eq!(ports[1].vf_of.as_deref(), Some("0000:3b:00.0"));
+    }
 
-/// Number and lower interface in `/proc/net/vlan/<name>`: `eth0.5  VID: 5 …`, `Device: eth0`.
-fn parse_vlan(text: &str) -> (Option<u16>, Option<String>) {
-    let mut words = text.split_whitespace();
-    let id = words.by_ref().find(|word| *word == "VID:").and_then(|_| words.next());
-    let mut words = text.split_whitespace();
-    let lower = words.by_ref().find(|word| *word == "Device:").and_then(|_| words.next());
-    (id.and_then(|id| id.parse().ok()), lower.map(str::to_owned))
-}
+    #[test]
+    fn the_usb_link_to_a_bmc_is_marked_and_has_no_pci_address() {
+        let usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1";
+        let dir = format!("{usb}/1-1:1.0");
+        let (ports, _) = read(&[
+            ("sys/class/net/usb0".to_owned(), format!("-> ../../../{dir}/net/usb0")),
+            (format!("{dir}/net/usb0/device"), "-> ../..".to_owned()),
+            (format!("{dir}/subsystem"), "-> ../../../../../../../bus/usb".to_owned()),
+            (format!("{dir}/uevent"), "DRIVER=cdc_ether\n".to_owned()),
+            (format!("{usb}/idVendor"), "046b\n".to_owned()),
+            (format!("{usb}/idProduct"), "ffb0\n".to_owned()),
+        ]);
+        assert!(ports[0].is_bmc_usb);
+        assert_eq!((ports[0].bus.as_deref(), &ports[0].pci_address), (Some("usb"), &None));
+        assert_eq!(ports[0].device_id.as_deref(), Some("ffb0"));
+    }
 
-/// The kernel writes -1 for a speed it does not know (`SPEED_UNKNOWN`, `uapi/linux/ethtool.h`).
-fn parse_speed(text: &str) -> Result<Option<u32>, &'static str> {
-    let speed: i64 = text.parse().map_err(|_| "a whole number of Mbit/s, or -1")?;
-    Ok(u32::try_from(speed).ok().filter(|_| ethtool::is_known_speed(speed)))
-}
+    #[test]
+    fn netlink_adds_what_sysfs_lacks_and_links_of_its_own() {
+        let dump = [
+            link_message(2, 1, &[attribute(3, b"eno1\0"), attribute(54, &[2, 0, 0, 0, 0, 1])]),
+            link_message(
+                3,
+                0,
+                &[attribute(3, b"veth1\0"), attribute(18, &attribute(1, b"veth\0"))],
+            ),
+            link_message(1, 8, &[attribute(3, b"lo\0")]),
+        ];
+        let files = pci_port("eno1", PF, &[("address", "02:00:00:00:00:99\n")]);
+        let mut files: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, content)| (path.as_str(), content.as_bytes())).collect();
+        let dump = dump.concat();
+        files.push(("kernel/rtnetlink/link", &dump));
+        let ports = interfaces(&tree_of_bytes(&files));
+        let kinds: Vec<Option<&str>> = ports.iter().map(|port| port.kind.as_deref()).collect();
+        assert_eq!(kinds, [Some("physical"), Some("veth")]);
+        assert_eq!(ports[0].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
+    }
 
-fn parse_hex(text: &str) -> Result<u32, &'static str> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    u32::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number of 32 bits")
-}
-
-/// `pf0`, `pf0vf3`, `pf0sf1`, `c1pf0vf2`: the function behind a switch port, not the port itself.
-fn is_representor(port_name: &str) -> bool {
-    let name = port_name
-        .strip_prefix('c')
-        .map_or(port_name, |rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
-    name.strip_prefix("pf").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    #[test]
+    fn damaged_files_cost_only_their_own_facts_and_are_problems() {
+        let bad =
+            [("speed", "25G\n"), ("mtu", "\u{0}"), ("address", "nonsense\n"), ("carrier", "x")];
+        let (ports, machine) = read(&pci_port("eno1", PF, &bad));
+        assert_eq!(
+            (ports[0].speed_mbit_s, ports[0].mtu, &ports[0].current_mac),
+            (None, None, &None)
+        );
+        assert_eq!(ports[0].driver.as_deref(), Some("ixgbe"));
+        let problems = machine.problems();
+        assert_eq!(problems.len(), 3, "{problems:?}");
+        assert!(problems.iter().any(|problem| problem.found == "\"25G\""));
+    }
 }

@@ -115,7 +115,7 @@ fn operstate(code: u8) -> Option<&'static str> {
 }
 
 fn hex(bytes: &[u8]) -> Option<String> {
-    let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = mac::hex(bytes);
     (!text.is_empty()).then_some(text)
 }
 

@@ -60,7 +60,9 @@ mod tests {
 
     fn bits(set: &[usize]) -> Vec<u8> {
         let mut words = [0_u32; 4];
-        set.iter().for_each(|bit| words[bit / 32] |= 1 << (bit % 32));
+        for bit in set {
+            words[bit / 32] |= 1 << (bit % 32);
+        }
         words.iter().flat_map(|word| word.to_ne_bytes()).collect()
     }
 

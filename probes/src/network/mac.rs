@@ -1,4 +1,4 @@
-//! Link-layer addresses: 6 bytes on Ethernet, 8 on FireWire and FC, 20 on InfiniBand.
+//! Link-layer addresses: 6 bytes on Ethernet, 8 on IEEE 1394 and Fibre Channel, 20 on InfiniBand.
 
 /// Lengths of addresses that name a port. Tunnels have 4 or 16: their IP address.
 const LENGTHS: [usize; 3] = [6, 8, 20];
@@ -21,6 +21,11 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> Option<String> {
         && bytes.iter().any(|byte| *byte != 0xff);
     let parts = bytes.iter().map(|byte| format!("{byte:02x}"));
     is_known.then(|| parts.collect::<Vec<_>>().join(":"))
+}
+
+/// Writes bytes in hexadecimal, without anything between them.
+pub(crate) fn hex<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> String {
+    bytes.into_iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
 #[cfg(test)]

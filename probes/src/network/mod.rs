@@ -7,6 +7,7 @@
 
 mod boot_interface;
 mod ethtool;
+mod facts;
 mod infiniband;
 mod interface;
 mod kind;

@@ -21,13 +21,10 @@ const BMC_USB_DEVICES: &[(&str, Option<&str>)] = &[
     ("0b1f", None),
     // HPE iLO.
     ("03f0", Some("2927")),
-    // Linux gadgets, as OpenBMC uses them.
-    ("1d6b", Some("0103")),
-    ("1d6b", Some("0104")),
-    ("1d6b", Some("0106")),
-    ("0525", Some("a4a1")),
-    ("0525", Some("a4a2")),
 ];
+
+/// Words by which management controllers on ids shared by all Linux gadgets name themselves.
+const BMC_USB_NAMES: [&str; 6] = ["openbmc", "bmc", "idrac", "ilo", "xclarity", "host interface"];
 
 /// The device behind an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -40,6 +37,8 @@ pub(super) struct Parent {
     pub(super) vendor_id: Option<String>,
     pub(super) device_id: Option<String>,
     pub(super) numa_node: Option<u32>,
+    /// Manufacturer and product of a USB device, in its own words.
+    pub(super) usb_name: String,
 }
 
 impl Parent {
@@ -53,11 +52,13 @@ impl Parent {
     /// Whether it is the USB link of a management controller.
     pub(super) fn is_bmc_usb(&self) -> bool {
         let is_link = self.driver.as_deref().is_some_and(|d| USB_LINK_DRIVERS.contains(&d));
+        let name = self.usb_name.to_ascii_lowercase();
+        let is_named = BMC_USB_NAMES.iter().any(|word| is_word_of(word, &name));
         let is_known = BMC_USB_DEVICES.iter().any(|(vendor, product)| {
             self.vendor_id.as_deref() == Some(vendor)
                 && (product.is_none() || self.device_id.as_deref() == *product)
         });
-        self.bus.as_deref() == Some("usb") && is_link && is_known
+        self.bus.as_deref() == Some("usb") && is_link && (is_known || is_named)
     }
 }
 
@@ -79,8 +80,9 @@ pub(super) fn parent(machine: &Machine, interface_path: &str) -> Option<Parent> 
         path,
         ..Parent::default()
     };
-    let ids = if is_usb { usb_ids(machine, &parent.path) } else { pci_ids(machine, &parent) };
-    if let Some((vendor, device)) = ids {
+    if is_usb {
+        fill_usb(machine, &mut parent);
+    } else if let Some((vendor, device)) = pci_ids(machine, &parent) {
         (parent.vendor_id, parent.device_id) = (vendor, device);
     }
     Some(parent)
@@ -131,12 +133,28 @@ fn pci_ids(machine: &Machine, parent: &Parent) -> Option<Ids> {
     Some((vendor.or(parse_id(told_vendor).ok()), device.or(parse_id(told_device).ok())))
 }
 
-/// `idVendor` and `idProduct` of the USB device that the interface at `path` belongs to.
-fn usb_ids(machine: &Machine, path: &str) -> Option<Ids> {
-    let above = std::iter::successors(Some(path), |path| path.rsplit_once('/').map(|(up, _)| up));
-    above.take_while(|path| path.starts_with("sys/devices/")).take(3).find_map(|path| {
-        let vendor = machine.parse(&format!("{path}/idVendor"), parse_id)?;
-        Some((Some(vendor), machine.parse(&format!("{path}/idProduct"), parse_id)))
+/// Ids and names of the USB device that the interface belongs to.
+fn fill_usb(machine: &Machine, parent: &mut Parent) {
+    let path = parent.path.clone();
+    let up = |path: &str| path.rsplit_once('/').map(|(up, _)| up.to_owned());
+    let device = std::iter::successors(Some(path), |path| up(path))
+        .take(3)
+        .take_while(|path| path.starts_with("sys/devices/"))
+        .find(|path| machine.text(&format!("{path}/idVendor")).is_some());
+    let Some(device) = device else { return };
+    let id = |file: &str| machine.parse(&format!("{device}/{file}"), parse_id);
+    (parent.vendor_id, parent.device_id) = (id("idVendor"), id("idProduct"));
+    let names = ["manufacturer", "product"].map(|file| machine.text(&format!("{device}/{file}")));
+    parent.usb_name = names.into_iter().flatten().collect::<Vec<_>>().join(" ");
+}
+
+/// Whether `word` stands in `text` as a word of its own, so that `ilo` is not found in `kilo`.
+fn is_word_of(word: &str, text: &str) -> bool {
+    let is_end = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = (text.get(..at), text.get(at + word.len()..));
+        is_end(before.and_then(|text| text.chars().next_back()))
+            && is_end(after.and_then(|text| text.chars().next()))
     })
 }
 

@@ -184,7 +184,7 @@ fn parse_config(bytes: &[u8]) -> Ids {
         _ => None,
     };
     // Bridges (header type 1) keep no subsystem ids in the header.
-    let has_subsystem = byte(14).is_some_and(|header| header & 0x7f == 0);
+    let has_subsystem = byte(14).is_some_and(|header| matches!(header, 0 | 0x80));
     let subsystem = |at: usize| word(at).filter(|_| has_subsystem);
     Ids {
         class,

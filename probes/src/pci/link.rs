@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Attributes, PciDevice};
 use crate::machine::Machine;
 
-/// The link of a device. Speeds are in tenths of GT/s: 25 is 2.5 GT/s (PCIe 1.0), 160 is 4.0.
+/// The link of a device. Speeds are in tenths of GT/s: 25 is 2.5 GT/s, 160 is 16 GT/s.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Link {
@@ -61,10 +61,13 @@ fn parse_speed(text: &str) -> Result<Option<u32>, &'static str> {
     Ok(Some(speed + tenth).filter(|speed| *speed > 0))
 }
 
-/// A number of lanes; 0 stands for no link and 255 for not known (`enum pcie_link_width`).
+/// A number of lanes; 0 stands for no link, 255 and 63 for not known (`enum pcie_link_width`).
 fn parse_width(text: &str) -> Result<Option<u32>, &'static str> {
-    let width: u32 = text.parse().map_err(|_| "a number of lanes")?;
-    Ok(Some(width).filter(|width| !matches!(width, 0 | 255)))
+    match text.parse() {
+        Ok(width @ (1 | 2 | 4 | 8 | 12 | 16 | 32)) => Ok(Some(width)),
+        Ok(0 | 63 | 255) => Ok(None),
+        _ => Err("a number of lanes that a link can have"),
+    }
 }
 
 /// Fills in what is possible at each link: the lower of both ends.
@@ -81,9 +84,10 @@ pub(super) fn set_possible(devices: &mut [PciDevice]) {
         .iter()
         .map(|device| {
             let own = device.link.as_ref()?;
-            let other = match faces_down(device, &ends) {
-                true => below.get(device.address.as_str()),
-                false => device.parent.as_deref().and_then(|parent| ends.get(parent)),
+            let other = if faces_down(device, &ends) {
+                below.get(device.address.as_str())
+            } else {
+                device.parent.as_deref().and_then(|parent| ends.get(parent))
             };
             let other = other?.link.as_ref()?;
             Some((
@@ -138,6 +142,7 @@ mod tests {
         assert!(parse_speed("fast").is_err());
         assert!(parse_speed("99999999999 GT/s").is_err());
         assert_eq!(parse_width("16"), Ok(Some(16)));
+        assert!(parse_width("3").is_err());
         assert_eq!(parse_width("0"), Ok(None));
         assert_eq!(parse_width("255"), Ok(None));
     }

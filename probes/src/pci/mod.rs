@@ -117,9 +117,10 @@ pub struct PciDevice {
 #[must_use]
 pub fn pci(machine: &Machine) -> Pci {
     let Some(places) = find::places(machine) else { return Pci::default() };
-    let slots = slots(machine);
+    let (slots, names) = (slots(machine), names::unpack());
+    let mut names = names::Names::new(&names);
     let mut devices: Vec<PciDevice> =
-        places.iter().map(|place| device(machine, place, &slots)).collect();
+        places.iter().map(|place| device(machine, place, &slots, &mut names)).collect();
     link::set_possible(&mut devices);
     Pci { n_devices: Some(devices.len()), devices }
 }
@@ -133,18 +134,21 @@ impl Attributes {
     }
 }
 
-fn device(machine: &Machine, place: &find::Place, slots: &BTreeMap<String, String>) -> PciDevice {
+fn device(
+    machine: &Machine,
+    place: &find::Place,
+    slots: &BTreeMap<String, String>,
+    pci_ids: &mut names::Names<'_>,
+) -> PciDevice {
     let path = place.path.as_str();
     let is_sysfs = path.starts_with("sys/");
-    let attributes = Attributes(match is_sysfs {
-        true => machine.list(path).into_iter().collect(),
-        false => BTreeSet::new(),
-    });
+    let names = if is_sysfs { machine.list(path) } else { Vec::new() };
+    let attributes = Attributes(names.into_iter().collect());
     let address = place.address.to_string();
     let (ids, driver) = ids::read(machine, place, &attributes);
     let mut device = PciDevice { address, driver, ..PciDevice::default() };
     ids.write_to(&mut device);
-    names::set(&ids, &mut device);
+    pci_ids.set(&ids, &mut device);
     let function_less = place.address.without_function();
     device.slot = slots.get(&function_less).cloned();
     if is_sysfs {
@@ -170,7 +174,7 @@ fn set_relations(machine: &Machine, path: &str, attributes: &Attributes, device:
     device.label = at("label").and_then(|path| machine.text(&path));
     device.power_state = at("power_state")
         .and_then(|path| machine.text(&path))
-        .filter(|state| !state.eq_ignore_ascii_case("unknown"));
+        .filter(|state| matches!(state.as_str(), "D0" | "D1" | "D2" | "D3hot" | "D3cold"));
     device.physical_function = at("physfn")
         .and_then(|path| machine.link_name(&path))
         .filter(|address| ancestors::is_pci_address(address));

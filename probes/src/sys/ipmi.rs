@@ -30,8 +30,6 @@ const BMC_CHANNEL: c_short = 0x0f;
 pub enum IpmiCommand {
     /// Get Device ID (20.1).
     DeviceId,
-    /// Get System GUID (22.14).
-    SystemGuid,
     /// Get Channel Info (22.24).
     ChannelInfo {
         /// 0 to 15.
@@ -55,7 +53,6 @@ impl IpmiCommand {
         const TRANSPORT: u8 = 0x0c;
         match self {
             IpmiCommand::DeviceId => (APPLICATION, 0x01, Vec::new()),
-            IpmiCommand::SystemGuid => (APPLICATION, 0x37, Vec::new()),
             IpmiCommand::ChannelInfo { channel } => (APPLICATION, 0x42, vec![channel & 0x0f]),
             IpmiCommand::LanParameter { channel, parameter, set } => {
                 (TRANSPORT, 0x02, vec![channel & 0x0f, parameter, set, 0])
@@ -68,7 +65,6 @@ impl Question for IpmiCommand {
     fn name(&self) -> String {
         match self {
             IpmiCommand::DeviceId => "ipmi/device_id".to_owned(),
-            IpmiCommand::SystemGuid => "ipmi/system_guid".to_owned(),
             IpmiCommand::ChannelInfo { channel } => format!("ipmi/channel/{channel}/info"),
             IpmiCommand::LanParameter { channel, parameter, set } => {
                 format!("ipmi/channel/{channel}/lan/{parameter}.{set}")

@@ -1,3 +1,133 @@
-//! The lab VIM.
+//! The lab VIM: a small real server that speaks VIM API v1, for tests, the demo and people who have no VIM yet.
 
-fn main() {}
+mod admin;
+mod api;
+mod broken;
+mod cli;
+mod clock;
+mod contract;
+mod faults;
+mod files;
+mod http;
+mod journal;
+mod lab;
+mod orders;
+mod page;
+mod server;
+mod socket;
+mod store;
+mod stream;
+mod tls;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow};
+use clap::Parser;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_rustls::TlsAcceptor;
+
+use crate::cli::Options;
+use crate::contract::Contract;
+use crate::files::Shelf;
+use crate::lab::Lab;
+use crate::store::Store;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+    let outcome = runtime.context("starting the runtime").and_then(|runtime| {
+        let outcome = runtime.block_on(run(&options));
+        runtime.shutdown_background();
+        outcome
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            journal::line(&format!("lab-vim: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Serves until SIGTERM or SIGINT.
+async fn run(options: &Options) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
+    let tls = if options.listen_https.is_empty() {
+        None
+    } else {
+        Some(tls::prepare(&options.tls_dir, &options.name)?)
+    };
+    let ca_pem = tls.as_ref().map(|tls| tls.ca_pem.clone());
+    let lab = Arc::new(prepare(options, ca_pem)?);
+    let mut words = vec!["listening".to_owned()];
+    for address in &options.listen {
+        let listener = socket::listen(*address)?;
+        words.push(format!("http={}", listener.local_addr()?));
+        tokio::spawn(server::serve(Arc::clone(&lab), listener, None));
+    }
+    for address in &options.listen_https {
+        let listener = socket::listen(*address)?;
+        words.push(format!("https={}", listener.local_addr()?));
+        let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
+        tokio::spawn(server::serve(Arc::clone(&lab), listener, acceptor));
+    }
+    announce(&words.join(" "), options.port_file.as_deref())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}
+
+/// Says where the server listens: in the port file, and on the first and only line of stdout.
+fn announce(line: &str, port_file: Option<&Path>) -> anyhow::Result<()> {
+    if let Some(path) = port_file {
+        // Written aside and renamed, so that a reader never sees half a line.
+        let aside = path.with_extension("part");
+        fs::write(&aside, format!("{line}\n"))
+            .and_then(|()| fs::rename(&aside, path))
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).context("writing to stdout")
+}
+
+/// Reads what the command line names.
+fn prepare(options: &Options, ca_pem: Option<String>) -> anyhow::Result<Lab> {
+    let contract = Contract::read(contract::DOCUMENT).context("reading the OpenAPI document")?;
+    let store = Store::open(&options.db)?;
+    let shelf = Shelf::fill(options)?;
+    let token = options.token.as_deref().map(read_token).transpose()?;
+    let lab = Lab::new(options, contract, store, shelf, token, ca_pem);
+    let way = json!({
+        "mode": options.answer, "polls": options.polls, "retry_after": options.retry_after,
+    });
+    lab.store.set_if_other("default", "answer", &way.to_string())?;
+    for (kind, path) in [("instruction", &options.instruction), ("ignition", &options.ignition)] {
+        let Some(path) = path else { continue };
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("reading the {kind} {}", path.display()))?;
+        for fault in admin::setting_faults(&lab, kind, &text) {
+            // Tests hand out broken ones on purpose.
+            journal::line(&format!("{}: {fault}; handed out all the same", path.display()));
+        }
+        lab.store.set_if_other("default", kind, &text)?;
+    }
+    Ok(lab)
+}
+
+fn read_token(path: &Path) -> anyhow::Result<String> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("reading the token {}", path.display()))?;
+    match text.trim() {
+        "" => Err(anyhow!("{} is empty, expected a bearer token", path.display())),
+        token => Ok(token.to_owned()),
+    }
+}

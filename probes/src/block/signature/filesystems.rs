@@ -35,8 +35,8 @@ pub(super) fn at_32_kib(bytes: &[u8]) -> Option<Filesystem> {
     is_jfs.then(|| Filesystem::new("jfs", None, bytes.get(136..152).map(uuid)))
 }
 
-/// What is told by 8 KiB at 60 KiB: Btrfs, GFS2, ReiserFS, swap of machines with pages of 64 KiB.
-pub(super) fn at_60_kib(bytes: &[u8]) -> Option<Filesystem> {
+/// What is told by 8 KiB at 60 KiB: Btrfs, GFS2, `reiserfs`, swap of machines with pages of 64 KiB.
+pub(super) fn at_60_kib(first: &[u8], bytes: &[u8]) -> Option<Filesystem> {
     let at_64 = bytes.get(4096..)?;
     if at_64.get(64..72)? == b"_BHRfS_M" {
         let (label, id) = (text(at_64.get(299..555)?), uuid(at_64.get(32..48)?));
@@ -48,7 +48,7 @@ pub(super) fn at_60_kib(bytes: &[u8]) -> Option<Filesystem> {
     if at_64.get(52..61)?.starts_with(b"ReIsEr") {
         return Some(Filesystem::new("reiserfs", None, None));
     }
-    swap(&[], bytes.get(4086..4096)?)
+    swap(first, bytes.get(4086..4096)?)
 }
 
 fn ext(first: &[u8]) -> Option<Filesystem> {

@@ -39,7 +39,7 @@ pub(super) fn at_end(size_bytes: u64, read: &mut Read<'_>) -> Option<Filesystem>
     // `super_1_load`, `drivers/md/md.c`: at least 8 KiB before the end, at a multiple of 4 KiB.
     let at = ((size_bytes / 512).checked_sub(16)? & !7) * 512;
     let md_10 = usize::try_from(at.checked_sub(tail_at)?).ok().and_then(|at| tail.get(at..));
-    if let Some(found) = md_10.and_then(|bytes| md_1(bytes)) {
+    if let Some(found) = md_10.and_then(md_1) {
         return Some(found);
     }
     if from_end(512)?.starts_with(&[0xde, 0x11, 0xde, 0x11]) {

@@ -80,7 +80,7 @@ pub(super) fn detect(
         .or_else(|| filesystems::in_first(first))
         .or_else(|| members::zfs(&read(16 << 10, 4096)?))
         .or_else(|| filesystems::at_32_kib(&read(32 << 10, 4096)?))
-        .or_else(|| filesystems::at_60_kib(&read(60 << 10, 8192)?))
+        .or_else(|| filesystems::at_60_kib(first, &read(60 << 10, 8192)?))
 }
 
 #[cfg(test)]

@@ -1,0 +1,235 @@
+//! One request and its answer: sizes bounded, failures put into words that help.
+
+use std::sync::PoisonError;
+use std::time::{Duration, SystemTime};
+
+use tracing::warn;
+
+use super::client::{Client, MAX_ANSWER_BYTES};
+use super::retry::{Failed, Why, parse_retry_after};
+use super::transport;
+use super::url::Url;
+use crate::api::time::{parse_http_date, rfc3339};
+use crate::api::{IGNITION_MEDIA_TYPE, Problem};
+
+/// From which difference on the clocks are said to differ.
+const NOTABLE_SKEW: Duration = Duration::from_mins(1);
+
+/// A whole answer.
+pub(super) struct Reply {
+    pub(super) status: u16,
+    pub(super) content_type: String,
+    pub(super) location: Option<String>,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) body: Vec<u8>,
+    pub(super) is_cut: bool,
+}
+
+/// A request body and its headers.
+pub(super) struct Body<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) encoding: Option<&'static str>,
+    pub(super) key: Option<&'a str>,
+}
+impl Client {
+    /// Sends one request and reads at most `max_bytes` of the answer.
+    pub(super) fn send(
+        &self,
+        url: &Url,
+        body: Option<&Body<'_>>,
+        max_bytes: u64,
+    ) -> Result<Reply, Failed> {
+        let sent_at = self.clock.time_of_day();
+        let answer = match body {
+            None => {
+                let limit = if max_bytes > MAX_ANSWER_BYTES {
+                    self.timeouts.ignition
+                } else {
+                    self.timeouts.body
+                };
+                let request = self
+                    .agent
+                    .get(url.to_string())
+                    .config()
+                    .max_redirects(transport::MAX_REDIRECTS)
+                    .timeout_recv_body(Some(limit))
+                    .build()
+                    .header("Accept", format!("application/json, {IGNITION_MEDIA_TYPE}, */*"));
+                self.authorized(request, url).call()
+            }
+            Some(body) => {
+                let mut request = self
+                    .agent
+                    .post(url.to_string())
+                    .header("Accept", format!("application/json, {IGNITION_MEDIA_TYPE}"))
+                    .header("Content-Type", "application/json");
+                if let Some(encoding) = body.encoding {
+                    request = request.header("Content-Encoding", encoding);
+                }
+                if let Some(key) = body.key {
+                    request = request.header("Idempotency-Key", key);
+                }
+                self.authorized(request, url).send(body.bytes)
+            }
+        };
+        let response = answer.map_err(|error| self.broken(url, &error))?;
+        self.read(url, response, max_bytes, sent_at)
+    }
+
+    /// Begins a download: status, size of the whole, and the body to read from.
+    pub(super) fn open_stream(
+        &self,
+        url: &Url,
+        range: Option<&str>,
+        limit: Duration,
+    ) -> Result<(u16, Option<u64>, impl std::io::Read + use<>), Failed> {
+        let mut request = self
+            .agent
+            .get(url.to_string())
+            .config()
+            .max_redirects(transport::MAX_REDIRECTS)
+            .timeout_recv_body(Some(limit))
+            .build();
+        if let Some(range) = range {
+            request = request.header("Range", range);
+        }
+        let response =
+            self.authorized(request, url).call().map_err(|error| self.broken(url, &error))?;
+        let status = response.status().as_u16();
+        if status != 200 && status != 206 {
+            let reply = self.read(url, response, 64 * 1024, self.clock.time_of_day())?;
+            return Err(refused(&reply, url));
+        }
+        let header =
+            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let total_bytes = match status {
+            206 => header("content-range")
+                .and_then(|text| text.rsplit_once('/'))
+                .and_then(|(_, total)| total.trim().parse().ok()),
+            _ => header("content-length").and_then(|text| text.trim().parse().ok()),
+        };
+        Ok((status, total_bytes, response.into_body().into_reader()))
+    }
+
+    /// Adds the token, but only for the VIM itself.
+    fn authorized<T>(
+        &self,
+        request: ureq::RequestBuilder<T>,
+        url: &Url,
+    ) -> ureq::RequestBuilder<T> {
+        match &self.token {
+            Some(token) if url.is_same_origin(&self.base) => {
+                request.header("Authorization", format!("Bearer {}", token.expose()))
+            }
+            _ => request,
+        }
+    }
+
+    fn read(
+        &self,
+        url: &Url,
+        response: ureq::http::Response<ureq::Body>,
+        max_bytes: u64,
+        sent_at: SystemTime,
+    ) -> Result<Reply, Failed> {
+        let (parts, mut body) = response.into_parts();
+        let header = |name: &str| {
+            parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        let date = header("date").as_deref().and_then(parse_http_date);
+        if let Some(date) = date {
+            self.note_skew(date, sent_at);
+        }
+        let reference = date.unwrap_or_else(|| self.clock.time_of_day());
+        let mut bytes = Vec::new();
+        let mut reader = std::io::Read::take(body.as_reader(), max_bytes + 1);
+        std::io::Read::read_to_end(&mut reader, &mut bytes).map_err(|error| {
+            Failed::network(format!("reading the answer of {}: {error}", url.shown()))
+        })?;
+        let is_cut = bytes.len() as u64 > max_bytes;
+        Ok(Reply {
+            status: parts.status.as_u16(),
+            content_type: header("content-type").unwrap_or_default().to_ascii_lowercase(),
+            location: header("location"),
+            retry_after: header("retry-after").and_then(|text| parse_retry_after(&text, reference)),
+            body: bytes,
+            is_cut,
+        })
+    }
+
+    /// Remembers, and says once, that the clocks differ.
+    fn note_skew(&self, theirs: SystemTime, ours: SystemTime) {
+        let difference = theirs.duration_since(ours).unwrap_or_else(|error| error.duration());
+        if difference < NOTABLE_SKEW {
+            return;
+        }
+        let mut skew = self.skew.lock().unwrap_or_else(PoisonError::into_inner);
+        if skew.is_none() {
+            let text = format!(
+                "this machine's clock says {}, the VIM's {}: {} s apart",
+                rfc3339(ours),
+                rfc3339(theirs),
+                difference.as_secs()
+            );
+            warn!("{text}");
+            *skew = Some(text);
+        }
+    }
+
+    /// A failure below HTTP, in words that help.
+    fn broken(&self, url: &Url, error: &ureq::Error) -> Failed {
+        let mut message = format!("reaching {}: {error}", url.shown());
+        if let ureq::Error::Rustls(rustls::Error::InvalidCertificate(cause)) = error {
+            use rustls::CertificateError as E;
+            let hint = match cause {
+                E::Expired
+                | E::ExpiredContext { .. }
+                | E::NotValidYet
+                | E::NotValidYetContext { .. } => format!(
+                    "; this machine's clock says {}, set it right or renew the certificate",
+                    rfc3339(self.clock.time_of_day())
+                ),
+                E::UnknownIssuer => {
+                    "; give the agent the CA that signed the VIM's certificate".to_owned()
+                }
+                _ => "; the certificate is not for this address".to_owned(),
+            };
+            message.push_str(&hint);
+            return Failed { why: Why::Refused, message, retry_after: None, status: None };
+        }
+        Failed::network(message)
+    }
+}
+
+/// Whether a body was taken.
+pub(super) fn taken(reply: &Reply, url: &Url) -> Result<(), Failed> {
+    match reply.status {
+        200..=299 => Ok(()),
+        _ => Err(refused(reply, url)),
+    }
+}
+
+/// An answer that is not a success, in words that help.
+pub(super) fn refused(reply: &Reply, url: &Url) -> Failed {
+    let status = reply.status;
+    let why = match status {
+        501 | 505 => Why::Refused,
+        408 | 425 | 429 | 500..=599 => Why::Unavailable,
+        _ => Why::Refused,
+    };
+    let mut message = format!("{} answered {status}", url.shown());
+    if let Ok(problem) = serde_json::from_slice::<Problem>(&reply.body) {
+        let text: String = problem.message.chars().filter(|c| !c.is_control()).take(200).collect();
+        let code: String = problem.code.chars().filter(|c| !c.is_control()).take(64).collect();
+        message.extend([" ", &code, ": ", &text]);
+    }
+    let advice = match status {
+        300..=399 => "; configure the address that it redirects to",
+        401 | 403 => "; give the agent a token or client certificate that the VIM takes",
+        404 | 405 => "; is this the address of a VIM that speaks API v1?",
+        400..=499 if why == Why::Refused => "; the VIM or the agent has to be put right",
+        _ => "",
+    };
+    message.push_str(advice);
+    Failed { why, message, retry_after: reply.retry_after, status: Some(status) }
+}

@@ -1,0 +1,206 @@
+//! What the management controller says of itself (IPMI 2.0, 20.1, 22.24 and 23.2).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Bmc;
+use crate::machine::Machine;
+use crate::network::mac;
+use crate::sys::ipmi::IpmiCommand;
+
+/// Channels that can be a LAN; 0 is the bus between controllers, those above 11 have no medium.
+const CHANNELS: std::ops::RangeInclusive<u8> = 1..=11;
+/// After this no further channel is asked: a controller that hangs has its own deadline a command.
+const BUDGET: Duration = Duration::from_secs(10);
+/// At most so many addresses of a kind are asked for.
+const LIMIT_ADDRESSES: u8 = 8;
+/// `802.3 LAN` of table 6-3.
+const MEDIUM_LAN: u8 = 4;
+
+/// A LAN channel of the management controller.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LanChannel {
+    /// Its number, from 1.
+    pub number: u8,
+    /// IPv4 address; `None` where `0.0.0.0`, as a channel without cable has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<String>,
+    /// Length of the IPv4 prefix.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv4_prefix_length: Option<u32>,
+    /// Where the IPv4 address comes from: `static`, `dhcp`, `firmware` or `other`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv4_source: Option<String>,
+    /// IPv4 router.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv4_gateway: Option<String>,
+    /// IPv6 addresses, static ones first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ipv6: Vec<String>,
+    /// MAC address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// VLAN that the channel is on; `None` where on none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vlan_id: Option<u16>,
+}
+
+/// Asks the controller, if the host can talk to it.
+pub(super) fn fill(machine: &Machine, bmc: &mut Bmc) {
+    let end = Instant::now() + BUDGET;
+    let Some(answer) = ask(machine, IpmiCommand::DeviceId) else { return };
+    apply_device_id(&answer, bmc);
+    for number in CHANNELS {
+        if Instant::now() > end {
+            machine.problem("dev/ipmi0", "slow answers", "all channels asked in 10 s");
+            return;
+        }
+        let info = ask(machine, IpmiCommand::ChannelInfo { channel: number });
+        let medium = info.and_then(|info| info.get(1).map(|medium| medium & 0x7f));
+        if medium == Some(MEDIUM_LAN) {
+            bmc.lan_channels.push(channel(machine, number));
+        }
+    }
+}
+
+/// The data of an answer; `None` where the completion code is not 0.
+fn ask(machine: &Machine, command: IpmiCommand) -> Option<Vec<u8>> {
+    let mut answer = machine.ask(&command)?;
+    (answer.first() == Some(&0)).then(|| answer.split_off(1))
+}
+
+fn apply_device_id(data: &[u8], bmc: &mut Bmc) {
+    let Some(&[device, _, major, minor, version]) = data.first_chunk::<5>() else { return };
+    bmc.device_id = Some(u32::from(device));
+    bmc.firmware = Some(format!("{}.{minor:02x}", major & 0x7f));
+    bmc.ipmi_version = Some(format!("{}.{}", version & 0x0f, version >> 4));
+    if let Some(&[a, b, c, low, high]) = data.get(6..).and_then(<[u8]>::first_chunk::<5>) {
+        let maker = u32::from_le_bytes([a, b, c & 0x0f, 0]);
+        bmc.manufacturer_id = (maker != 0).then_some(maker);
+        let product = u32::from_le_bytes([low, high, 0, 0]);
+        bmc.product_id = (product != 0).then_some(product);
+    }
+    if let Some(auxiliary) = data.get(11..15).filter(|bytes| bytes.iter().any(|byte| *byte != 0)) {
+        bmc.auxiliary_firmware = Some(mac::hex(auxiliary));
+    }
+}
+
+fn channel(machine: &Machine, number: u8) -> LanChannel {
+    let parameter = |parameter: u8, set: u8| {
+        let question = IpmiCommand::LanParameter { channel: number, parameter, set };
+        // Behind the completion code stands the parameter's revision.
+        ask(machine, question).and_then(|data| data.get(1..).map(<[u8]>::to_vec))
+    };
+    let address = |number: u8| parameter(number, 0).and_then(|data| parse_ipv4(&data));
+    let ipv4 = address(3);
+    LanChannel {
+        number,
+        ipv4_source: parameter(4, 0).filter(|_| ipv4.is_some()).and_then(|d| source(&d)),
+        ipv4_prefix_length: parameter(6, 0)
+            .filter(|_| ipv4.is_some())
+            .and_then(|data| Some(u32::from_be_bytes(*data.first_chunk::<4>()?).leading_ones())),
+        ipv4_gateway: address(12),
+        ipv4,
+        ipv6: ipv6(&parameter),
+        mac: parameter(5, 0).and_then(|data| mac::of_bytes(data.get(..6)?)),
+        vlan_id: parameter(20, 0).and_then(|data| parse_vlan(&data)),
+    }
+}
+
+/// Static addresses (parameter 56) and dynamic ones (59), as many as parameter 55 says there are.
+fn ipv6(parameter: &dyn Fn(u8, u8) -> Option<Vec<u8>>) -> Vec<String> {
+    let Some(status) = parameter(55, 0) else { return Vec::new() };
+    let mut addresses = Vec::new();
+    for (index, number) in [(0, 56), (1, 59)] {
+        let n_addresses = status.get(index).copied().unwrap_or(0).min(LIMIT_ADDRESSES);
+        for set in 0..n_addresses {
+            let address = parameter(number, set).and_then(|data| parse_ipv6(&data));
+            addresses.extend(address.filter(|address| !addresses.contains(address)));
+        }
+    }
+    addresses
+}
+
+fn parse_ipv4(data: &[u8]) -> Option<String> {
+    let address = Ipv4Addr::from(*data.first_chunk::<4>()?);
+    (!address.is_unspecified() && !address.is_broadcast()).then(|| address.to_string())
+}
+
+/// Set selector, source, address, length of the prefix, status, of which 0 is «active».
+fn parse_ipv6(data: &[u8]) -> Option<String> {
+    let address = Ipv6Addr::from(*data.get(2..)?.first_chunk::<16>()?);
+    let is_active = data.get(19).is_none_or(|status| *status == 0);
+    (is_active && !address.is_unspecified()).then(|| address.to_string())
+}
+
+fn source(data: &[u8]) -> Option<String> {
+    let name = match data.first()? & 0x0f {
+        1 => "static",
+        2 => "dhcp",
+        3 => "firmware",
+        4 => "other",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+/// 12 bits of number, the highest bit says whether it is in use.
+fn parse_vlan(data: &[u8]) -> Option<u16> {
+    let value = u16::from_le_bytes(*data.first_chunk::<2>()?);
+    (value & 0x8000 != 0).then_some(value & 0x0fff)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::netlink::wire::testing::survives_any_bytes;
+    use crate::testing::tree_of_bytes;
+
+    const DEVICE_ID: [u8; 16] = [0, 0x20, 1, 2, 0x88, 2, 0xdf, 0xa2, 2, 0, 0, 1, 0, 0x17, 0, 0];
+
+    #[test]
+    fn only_lan_channels_are_reported_and_their_sentinels_are_absent() {
+        let mut address = vec![0, 0x11, 0, 0x80];
+        address.extend("fd02::9".parse::<Ipv6Addr>().unwrap().octets());
+        address.extend([64, 0]);
+        let machine = tree_of_bytes(&[
+            ("kernel/ipmi/device_id", &DEVICE_ID),
+            ("kernel/ipmi/channel/1/info", &[0, 1, 4, 1]),
+            ("kernel/ipmi/channel/1/lan/3.0", &[0, 0x11, 192, 0, 2, 9]),
+            ("kernel/ipmi/channel/1/lan/4.0", &[0, 0x11, 2]),
+            ("kernel/ipmi/channel/1/lan/5.0", &[0, 0x11, 2, 0, 0, 0, 0, 9]),
+            ("kernel/ipmi/channel/1/lan/6.0", &[0, 0x11, 255, 255, 255, 0]),
+            ("kernel/ipmi/channel/1/lan/12.0", &[0, 0x11, 0, 0, 0, 0]),
+            ("kernel/ipmi/channel/1/lan/20.0", &[0, 0x11, 5, 0x80]),
+            ("kernel/ipmi/channel/1/lan/55.0", &[0, 0x11, 1, 200, 0]),
+            ("kernel/ipmi/channel/1/lan/56.0", &address),
+            ("kernel/ipmi/channel/2/info", &[0, 2, 5, 1]),
+            ("kernel/ipmi/channel/3/info", &[0xcc]),
+            ("kernel/ipmi/channel/8/info", &[0, 8, 4, 1]),
+            ("kernel/ipmi/channel/8/lan/3.0", &[0, 0x11, 0, 0, 0, 0]),
+            ("kernel/ipmi/channel/8/lan/5.0", &[0, 0x11, 255, 255, 255, 255, 255, 255]),
+        ]);
+        let bmc = crate::bmc::bmc(&machine).unwrap();
+        assert_eq!(bmc.firmware.as_deref(), Some("2.88"));
+        assert_eq!((bmc.manufacturer_id, bmc.ipmi_version.as_deref()), (Some(674), Some("2.0")));
+        assert_eq!(bmc.ipv4.as_deref(), Some("192.0.2.9"));
+        assert_eq!(bmc.ipv6.as_deref(), Some("fd02::9"));
+        assert_eq!(bmc.mac.as_deref(), Some("02:00:00:00:00:09"));
+        let first = &bmc.lan_channels[0];
+        assert_eq!((first.ipv4_prefix_length, first.vlan_id), (Some(24), Some(5)));
+        assert_eq!((first.ipv4_source.as_deref(), &first.ipv4_gateway), (Some("dhcp"), &None));
+        assert_eq!(bmc.lan_channels[1], LanChannel { number: 8, ..LanChannel::default() });
+    }
+
+    #[test]
+    fn no_bytes_make_the_parsers_panic() {
+        survives_any_bytes(&DEVICE_ID, |bytes| {
+            apply_device_id(bytes, &mut Bmc::default());
+            drop((parse_ipv4(bytes), parse_ipv6(bytes), parse_vlan(bytes)));
+        });
+    }
+}

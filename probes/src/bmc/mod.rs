@@ -1,0 +1,153 @@
+//! The management controller (BMC): what it is, and where it is in the network.
+//!
+//! From three sources: SMBIOS (types 38 and 42), the kernel's IPMI driver in sysfs
+//! (`/sys/devices/platform/ipmi_bmc.*`), and the controller itself through `/dev/ipmi0`, which needs
+//! root. No module is loaded for it.
+
+mod ipmi;
+mod tables;
+
+pub use ipmi::LanChannel;
+pub use tables::Redfish;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+/// The management controller.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Bmc {
+    /// Its IPv4 address, of the first LAN channel that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv4: Option<String>,
+    /// Its IPv6 address, of the first LAN channel that has one; link-local only if it has no other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipv6: Option<String>,
+    /// MAC address of the first LAN channel that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// Version of its firmware, e.g. `2.88`, as Get Device ID gives it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// Further digits of the firmware's version, as the maker uses them: 4 bytes in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auxiliary_firmware: Option<String>,
+    /// Version of IPMI, e.g. `2.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ipmi_version: Option<String>,
+    /// The maker's number at IANA, e.g. 674 for Dell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer_id: Option<u32>,
+    /// The maker's number of the product.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product_id: Option<u32>,
+    /// The maker's number of the controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<u32>,
+    /// GUID of the controller as the kernel writes it; `None` where all zeros.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guid: Option<String>,
+    /// How the host talks to it: `kcs`, `smic`, `bt` or `ssif` (SMBIOS type 38).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Its LAN channels, by number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lan_channels: Vec<LanChannel>,
+    /// Its Redfish service as the host can reach it (SMBIOS type 42).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redfish: Option<Redfish>,
+}
+
+/// Reads the management controller; `None` where nothing says that the machine has one.
+#[must_use]
+pub fn bmc(machine: &Machine) -> Option<Bmc> {
+    let mut bmc = Bmc::default();
+    let table = machine.bytes("sys/firmware/dmi/tables/DMI").unwrap_or_default();
+    tables::fill(&table, &mut bmc);
+    from_sysfs(machine, &mut bmc);
+    ipmi::fill(machine, &mut bmc);
+    let channels = &bmc.lan_channels;
+    bmc.ipv4 = channels.iter().find_map(|channel| channel.ipv4.clone());
+    bmc.mac = channels.iter().find_map(|channel| channel.mac.clone());
+    let ipv6: Vec<&String> = channels.iter().flat_map(|channel| &channel.ipv6).collect();
+    let routed = ipv6.iter().find(|address| !address.starts_with("fe80"));
+    bmc.ipv6 = routed.or(ipv6.first()).map(|address| (*address).clone());
+    (bmc != Bmc::default()).then_some(bmc)
+}
+
+/// What the kernel's driver asked the controller when it was loaded
+/// (`Documentation/ABI/testing/sysfs-devices-platform-ipmi`).
+fn from_sysfs(machine: &Machine, bmc: &mut Bmc) {
+    const DEVICES: &str = "sys/bus/platform/devices";
+    let names = machine.list(DEVICES);
+    let Some(name) = names.iter().find(|name| name.starts_with("ipmi_bmc.")) else { return };
+    let path = |file: &str| format!("{DEVICES}/{name}/{file}");
+    let hex = |file: &str| machine.parse(&path(file), parse_hex);
+    bmc.firmware = machine.text(&path("firmware_revision")).map(|text| firmware(&text));
+    bmc.auxiliary_firmware =
+        machine.text(&path("aux_firmware_revision")).and_then(|text| auxiliary(&text));
+    bmc.ipmi_version = machine.text(&path("ipmi_version"));
+    bmc.manufacturer_id = hex("manufacturer_id").filter(|id| *id != 0);
+    bmc.product_id = hex("product_id").filter(|id| *id != 0);
+    bmc.device_id = machine.number(&path("device_id"));
+    bmc.guid = machine.text(&path("guid")).filter(|guid| guid.bytes().any(is_not_zero));
+}
+
+/// The kernel leaves out the zero of a minor version below 10, which has two digits (`%u.%x`).
+fn firmware(text: &str) -> String {
+    match text.split_once('.') {
+        Some((major, minor)) if minor.len() == 1 => format!("{major}.0{minor}"),
+        _ => text.to_owned(),
+    }
+}
+
+fn is_not_zero(byte: u8) -> bool {
+    !matches!(byte, b'0' | b'-')
+}
+
+/// `0x01 0x00 0x00 0x00` as `01000000`; `None` where all zeros.
+fn auxiliary(text: &str) -> Option<String> {
+    let digits: String =
+        text.split_whitespace().map(|word| word.trim_start_matches("0x")).collect();
+    digits.bytes().any(is_not_zero).then_some(digits)
+}
+
+fn parse_hex(text: &str) -> Result<u32, &'static str> {
+    let digits = text.strip_prefix("0x").ok_or("a hexadecimal number with 0x")?;
+    u32::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number with 0x")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn a_machine_without_any_sign_of_a_bmc_has_none() {
+        assert_eq!(bmc(&tree(&[("sys/bus/platform/devices/serial8250/x", "")])), None);
+    }
+
+    #[test]
+    fn what_the_driver_asked_is_read_from_sysfs() {
+        let dir = "sys/devices/platform/ipmi_bmc.0";
+        let file = |name: &str| format!("{dir}/{name}");
+        let machine = tree(&[
+            ("sys/bus/platform/devices/ipmi_bmc.0", "-> ../../../devices/platform/ipmi_bmc.0"),
+            (&file("firmware_revision"), "2.88\n"),
+            (&file("aux_firmware_revision"), "0x00 0x17 0x00 0x00\n"),
+            (&file("ipmi_version"), "2.0\n"),
+            (&file("manufacturer_id"), "0x0002a2\n"),
+            (&file("product_id"), "0x0100\n"),
+            (&file("device_id"), "32\n"),
+            (&file("guid"), "00000000-0000-0000-0000-000000000000\n"),
+        ]);
+        let bmc = bmc(&machine).unwrap();
+        assert_eq!(bmc.firmware.as_deref(), Some("2.88"));
+        assert_eq!(bmc.auxiliary_firmware.as_deref(), Some("00170000"));
+        assert_eq!((bmc.manufacturer_id, bmc.device_id), (Some(674), Some(32)));
+        assert_eq!((bmc.guid, bmc.ipv4), (None, None));
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+}

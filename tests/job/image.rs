@@ -1,0 +1,147 @@
+//! A disk image in the shape of `CoreOS`: GPT, EFI system partition, `boot` with a boot loader entry, `root`.
+
+use std::fs;
+use std::io::{Cursor, Write as _};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use run_coreos_installer::proof::gpt::crc32;
+
+use super::machine::tool;
+
+const MIB: usize = 1 << 20;
+/// EFI system partition and Linux file system, in the byte order of the disk.
+const ESP: [u8; 16] =
+    [0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b];
+const LINUX: [u8; 16] = [
+    0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4,
+];
+
+/// Where the parts of the image are, in MiB: EFI system partition, boot, root.
+pub(crate) const PARTS: [(usize, usize); 3] = [(1, 8), (9, 16), (25, 4)];
+
+/// An image of 32 MiB whose sectors have 512 bytes; `None` without mkfs.ext4.
+pub(crate) fn coreos(ignition: &str, options: &str) -> Option<Vec<u8>> {
+    with_sectors(512, ignition, options)
+}
+
+pub(crate) fn with_sectors(sector: usize, ignition: &str, options: &str) -> Option<Vec<u8>> {
+    let mut image = vec![0; 32 * MIB];
+    let parts = [("EFI-SYSTEM", ESP), ("boot", LINUX), ("root", LINUX)];
+    write_table(&mut image, sector, &parts);
+    let mut put = |at: usize, bytes: &[u8]| {
+        let start = PARTS[at].0 * MIB;
+        image[start..start + bytes.len()].copy_from_slice(bytes);
+    };
+    put(0, &esp(sector));
+    put(
+        1,
+        &ext4(
+            "boot",
+            PARTS[1].1,
+            &[
+                ("ignition/config.ign", ignition),
+                ("ignition.firstboot", "set ignition_network_kcmdline='ip=dhcp'\n"),
+                ("loader/entries/a-old.conf", "options nothing\n"),
+                ("loader/entries/b-new.conf", &format!("title x\nlinux /v\noptions {options}\n")),
+            ],
+        )?,
+    );
+    put(2, &ext4("root", PARTS[2].1, &[("x", "y")])?);
+    Some(image)
+}
+
+/// An image whose `boot` file system is FAT.
+pub(crate) fn with_fat_boot(ignition: &str, options: &str) -> Vec<u8> {
+    let mut image = vec![0; 32 * MIB];
+    write_table(&mut image, 512, &[("EFI-SYSTEM", ESP), ("boot", LINUX)]);
+    let boot = fat(
+        512,
+        16,
+        *b"boot       ",
+        &[
+            ("ignition", "config.ign", ignition),
+            ("loader/entries", "a.conf", &format!("options {options}\n")),
+        ],
+    );
+    image[MIB..9 * MIB].copy_from_slice(&esp(512));
+    image[9 * MIB..25 * MIB].copy_from_slice(&boot);
+    image
+}
+
+fn esp(sector: usize) -> Vec<u8> {
+    fat(sector, 8, *b"EFI-SYSTEM ", &[("EFI/BOOT", "BOOTX64.EFI", "MZ")])
+}
+
+fn fat(sector: usize, n_mib: usize, label: [u8; 11], files: &[(&str, &str, &str)]) -> Vec<u8> {
+    let mut bytes = Cursor::new(vec![0; n_mib * MIB]);
+    let options = fatfs::FormatVolumeOptions::new()
+        .bytes_per_sector(u16::try_from(sector).unwrap())
+        .volume_label(label);
+    fatfs::format_volume(&mut bytes, options).unwrap();
+    {
+        let fat = fatfs::FileSystem::new(&mut bytes, fatfs::FsOptions::new()).unwrap();
+        for (dir, name, text) in files {
+            let mut path = fat.root_dir();
+            for part in dir.split('/') {
+                path = path.create_dir(part).unwrap();
+            }
+            path.create_file(name).unwrap().write_all(text.as_bytes()).unwrap();
+        }
+    }
+    bytes.into_inner()
+}
+
+fn ext4(label: &str, n_mib: usize, files: &[(&str, &str)]) -> Option<Vec<u8>> {
+    static N: AtomicU32 = AtomicU32::new(0);
+    let mkfs = tool("mkfs.ext4")?;
+    let n = N.fetch_add(1, Ordering::Relaxed);
+    let root = std::env::temp_dir().join(format!("rci-image-{}-{n}", std::process::id()));
+    for (path, text) in files {
+        let path = root.join("tree").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let image = root.join("image");
+    fs::File::create(&image).unwrap().set_len((n_mib * MIB) as u64).unwrap();
+    let status = Command::new(mkfs)
+        .args(["-q", "-b", "4096", "-L", label, "-d"])
+        .arg(root.join("tree"))
+        .arg(&image)
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let bytes = fs::read(&image).unwrap();
+    fs::remove_dir_all(&root).unwrap();
+    Some(bytes)
+}
+
+fn write_table(image: &mut [u8], sector: usize, parts: &[(&str, [u8; 16])]) {
+    let mut entries = vec![0_u8; 128 * 128];
+    for (at, (name, kind)) in parts.iter().enumerate() {
+        let (start, size) = PARTS[at];
+        let (first, n) = (start * MIB / sector, size * MIB / sector);
+        let entry = &mut entries[at * 128..][..128];
+        entry[..16].copy_from_slice(kind);
+        entry[16..32].fill(u8::try_from(at + 1).unwrap());
+        entry[32..40].copy_from_slice(&(first as u64).to_le_bytes());
+        entry[40..48].copy_from_slice(&((first + n - 1) as u64).to_le_bytes());
+        for (at, unit) in name.encode_utf16().enumerate() {
+            entry[56 + at * 2..][..2].copy_from_slice(&unit.to_le_bytes());
+        }
+    }
+    let mut header = [0_u8; 92];
+    header[..8].copy_from_slice(b"EFI PART");
+    header[10..12].copy_from_slice(&1_u16.to_le_bytes());
+    header[12..16].copy_from_slice(&92_u32.to_le_bytes());
+    header[24..32].copy_from_slice(&1_u64.to_le_bytes());
+    header[32..40].copy_from_slice(&((image.len() / sector - 1) as u64).to_le_bytes());
+    header[72..80].copy_from_slice(&2_u64.to_le_bytes());
+    header[80..84].copy_from_slice(&128_u32.to_le_bytes());
+    header[84..88].copy_from_slice(&128_u32.to_le_bytes());
+    header[88..92].copy_from_slice(&crc32(&entries).to_le_bytes());
+    let crc = crc32(&header);
+    header[16..20].copy_from_slice(&crc.to_le_bytes());
+    image[sector..sector + 92].copy_from_slice(&header);
+    image[sector * 2..sector * 2 + entries.len()].copy_from_slice(&entries);
+}

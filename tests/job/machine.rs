@@ -1,0 +1,196 @@
+//! A node in a folder: a file for a disk, a piece of sysfs, a script for coreos-installer.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use run_coreos_installer::install::{Candidate, SystemPaths};
+use run_coreos_installer::job::{Collected, Ended, JobSettings, run_with};
+use run_coreos_installer::vim::{Clock, Stop, VimSettings};
+use serde_json::json;
+
+/// An Ignition config that passes every check.
+pub(crate) const IGNITION: &str = r#"{"ignition":{"version":"3.3.0"}}"#;
+
+/// A clock that does not wait but remembers for how long it should have.
+#[derive(Debug)]
+pub(crate) struct TestClock {
+    started: Instant,
+    slept: Mutex<Vec<Duration>>,
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Instant {
+        self.started + self.slept.lock().unwrap().iter().sum::<Duration>()
+    }
+    fn time_of_day(&self) -> SystemTime {
+        SystemTime::now()
+    }
+    fn sleep(&self, duration: Duration, _: &Stop) {
+        self.slept.lock().unwrap().push(duration);
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    fn random(&self) -> u32 {
+        u32::MAX / 2
+    }
+}
+
+/// The node.
+pub(crate) struct Machine {
+    pub(crate) root: PathBuf,
+    pub(crate) settings: JobSettings,
+    pub(crate) collected: Collected,
+    pub(crate) stop: Stop,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) n_collected: u32,
+}
+
+impl Machine {
+    /// A node with one empty disk of 64 MiB.
+    pub(crate) fn new(vim: &str) -> Self {
+        static N: AtomicU32 = AtomicU32::new(0);
+        let n = N.fetch_add(1, Ordering::Relaxed);
+        let root = std::env::temp_dir().join(format!("rci-job-{}-{n}", std::process::id()));
+        for dir in ["sys/dev/block", "proc/self", "dev", "run", "keyfiles", "osmet"] {
+            fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        fs::write(root.join("osmet/x86_64.osmet"), "osmet").unwrap();
+        let mut vim = VimSettings::new(vim);
+        vim.allow_plain_http = true;
+        vim.timeouts.connect = Duration::from_secs(5);
+        let mut settings = JobSettings::new(vim);
+        settings.installer = root.join("coreos-installer");
+        settings.run_dir = root.join("run/private");
+        settings.network_dir = root.join("keyfiles");
+        settings.osmet_dir = root.join("osmet");
+        settings.paths = SystemPaths { sys: root.join("sys"), proc: root.join("proc") };
+        settings.failure_limit = Duration::from_mins(1);
+        settings.poweroff = vec!["true".into()];
+        let mut machine = Self {
+            root,
+            settings,
+            collected: Collected {
+                report: json!({"schema_version": "1.0", "agent": {}, "node_id": "mac-02", "problems": []}),
+                node_id: "mac-02".into(),
+                candidates: vec![],
+                findings: vec![],
+            },
+            stop: Stop::default(),
+            clock: Arc::new(TestClock { started: Instant::now(), slept: Mutex::default() }),
+            n_collected: 0,
+        };
+        machine.add_disk("sda", 64 << 20);
+        machine.installer("0.27.0", "exit 0");
+        machine
+    }
+
+    /// Adds a disk.
+    pub(crate) fn add_disk(&mut self, name: &str, size_bytes: u64) {
+        let device = self.root.join("dev").join(name);
+        fs::File::create(&device).unwrap().set_len(size_bytes).unwrap();
+        let number = format!("8:{}", self.collected.candidates.len() * 16);
+        let sys = self.root.join("sys/devices").join(name);
+        fs::create_dir_all(&sys).unwrap();
+        fs::write(sys.join("size"), format!("{}\n", size_bytes / 512)).unwrap();
+        fs::write(sys.join("serial"), format!("SERIAL-{name}\n")).unwrap();
+        std::os::unix::fs::symlink(&sys, self.root.join("sys/dev/block").join(&number)).unwrap();
+        self.collected.candidates.push(Candidate {
+            name: name.into(),
+            device: device.to_str().unwrap().into(),
+            device_number: Some(number),
+            size_bytes,
+            logical_block_bytes: Some(512),
+            serial: Some(format!("SERIAL-{name}")),
+            eligible: true,
+            ..Candidate::default()
+        });
+    }
+
+    pub(crate) fn disk(&self, name: &str) -> PathBuf {
+        self.root.join("dev").join(name)
+    }
+
+    /// Puts a script in the place of coreos-installer; `$DEVICE`, `$ROOT` and `$ARGS` are set, `$N` is the try.
+    pub(crate) fn installer(&mut self, version: &str, body: &str) {
+        let script = format!(
+            r#"#!/bin/bash
+ROOT='{root}'
+if [ "$1" = --version ]; then echo 'coreos-installer {version}'; exit 0; fi
+ARGS="$*"
+echo "$ARGS" >> "$ROOT/args"
+N=$(wc -l < "$ROOT/args")
+CONFIG="$ROOT/run/private/install.yaml"
+cp "$CONFIG" "$ROOT/seen.yaml"
+stat -c %a "$ROOT/run/private/config.ign" "$CONFIG" "$ROOT/run/private" > "$ROOT/modes"
+DEVICE=$(sed -n 's/.*"dest-device": "\(.*\)".*/\1/p' "$CONFIG")
+{body}
+"#,
+            root = self.root.display()
+        );
+        let path = &self.settings.installer;
+        fs::remove_file(path).ok();
+        // Written by another process: a file that this one has open for writing could not be run while another
+        // thread forks ("text file busy").
+        let source = path.with_extension("source");
+        fs::write(&source, script).unwrap();
+        let status = std::process::Command::new("install")
+            .args(["-m", "755"])
+            .arg(&source)
+            .arg(path)
+            .status()
+            .unwrap();
+        assert!(status.success());
+    }
+
+    /// What the installer was told.
+    pub(crate) fn seen_config(&self) -> serde_json::Value {
+        serde_json::from_str(&self.read("seen.yaml")).unwrap()
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.root.join(name)).unwrap_or_default()
+    }
+
+    /// Whether a disk holds nothing but zeros, as it did at first.
+    pub(crate) fn is_untouched(&self, name: &str) -> bool {
+        let bytes = fs::read(self.disk(name)).unwrap();
+        bytes == vec![0; bytes.len()]
+    }
+
+    pub(crate) fn run(&mut self) -> Ended {
+        let (collected, n) = (self.collected.clone(), &mut self.n_collected);
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        run_with(
+            &self.settings,
+            &mut || {
+                *n += 1;
+                collected.clone()
+            },
+            clock,
+            self.stop.clone(),
+        )
+    }
+
+    pub(crate) fn slept(&self) -> Vec<Duration> {
+        self.clock.slept.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.root).ok();
+    }
+}
+
+/// A program of the system, e.g. `mkfs.ext4`; `None` if it is not there and that is allowed.
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
+    let dirs = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+    let found = dirs.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.exists());
+    assert!(
+        found.is_some() || std::env::var_os("RCI_REQUIRE_TOOLS").is_none(),
+        "{name} is not there, but RCI_REQUIRE_TOOLS is set"
+    );
+    found
+}

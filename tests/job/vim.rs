@@ -1,0 +1,289 @@
+//! How the agent speaks with a VIM that is slow, broken, or not there yet.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::machine::{IGNITION, Machine};
+use super::mock::{Mock, Reply, Request};
+
+fn instruction(action: &str) -> Value {
+    json!({"api_version": "1", "request_id": "r1", "action": action, "reason": "a test"})
+}
+
+/// A VIM that takes events and results and answers reports with `report`.
+fn vim(report: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Mock {
+    Mock::start(move |request, n| {
+        if request.path.ends_with("/events") || request.path.ends_with("/result") {
+            Reply::status(204)
+        } else {
+            report(request, n)
+        }
+    })
+}
+
+fn code_of(mock: &Mock) -> Option<String> {
+    let results = mock.requests("/result");
+    results.first().map(|request| request.json()["code"].as_str().unwrap_or_default().into())
+}
+
+#[test]
+fn a_busy_vim_is_asked_again_after_the_time_it_names_in_either_form() {
+    let mock = vim(|_, n| match n {
+        0 => Reply::status(503).and("Retry-After", "120"),
+        1 => Reply::status(503)
+            .and("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
+            .and("Retry-After", "Sun, 06 Nov 1994 08:51:37 GMT"),
+        2 => Reply::status(500),
+        _ => Reply::json(200, &instruction("reboot")),
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, 0);
+    let reports = mock.requests("/v1/reports");
+    assert_eq!(reports.len(), 4);
+    let keys: Vec<_> = reports.iter().map(|report| report.header("idempotency-key")).collect();
+    assert!(keys[0].is_some() && keys.iter().all(|key| *key == keys[0]), "{keys:?}");
+    assert_eq!(reports[3].json()["node_id"], "mac-02");
+    let slept = machine.slept();
+    for wait in &slept[..2] {
+        assert!((120..=132).contains(&wait.as_secs()), "{slept:?}");
+    }
+    assert!(slept[2] < Duration::from_mins(1));
+}
+
+#[test]
+fn a_broken_connection_is_tried_again() {
+    let mock = vim(|_, n| match n {
+        0 => Reply::Close,
+        1 => Reply::Half,
+        _ => Reply::json(200, &instruction("reboot")),
+    });
+    assert_eq!(Machine::new(&mock.url).run().exit_status, 0);
+    assert_eq!(mock.requests("/v1/reports").len(), 3);
+}
+
+#[test]
+fn a_slow_drip_ends() {
+    let mock = vim(|_, n| match n {
+        0 => Reply::Drip(Duration::from_millis(40)),
+        1 => Reply::Drip(Duration::from_secs(5)),
+        _ => Reply::json(200, &instruction("reboot")),
+    });
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.vim.timeouts.idle = Duration::from_millis(300);
+    machine.settings.vim.timeouts.body = Duration::from_millis(900);
+    let started = Instant::now();
+    assert_eq!(machine.run().exit_status, 0);
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[test]
+fn an_answer_without_end_is_refused_and_the_vim_is_told() {
+    let mock = vim(|_, _| Reply::Flood);
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(code_of(&mock).as_deref(), Some("INSTRUCTION_INVALID"));
+}
+
+#[test]
+fn answers_that_are_no_instruction_are_refused_and_the_vim_is_told() {
+    for (answer, code) in [
+        (json!({"api_version": "1", "request_id": "r7", "action": "explode"}), "ACTION_UNKNOWN"),
+        (
+            json!({"api_version": "1", "request_id": "r7", "action": "install"}),
+            "INSTRUCTION_INVALID",
+        ),
+        (json!({"api_version": "9", "request_id": "r7", "action": "stop"}), "INSTRUCTION_INVALID"),
+        (json!([]), "INSTRUCTION_INVALID"),
+    ] {
+        let is_object = answer.is_object();
+        let mock = vim(move |_, _| Reply::json(200, &answer));
+        let mut machine = Machine::new(&mock.url);
+        assert_eq!(machine.run().exit_status, 4);
+        assert_eq!(code_of(&mock).as_deref(), Some(code));
+        let result = mock.requests("/result")[0].json();
+        assert_eq!(result["outcome"], "refused");
+        assert_eq!(result["disk_state"], "untouched");
+        assert_eq!(result["request_id"], if is_object { json!("r7") } else { Value::Null });
+    }
+}
+
+#[test]
+fn a_refused_report_slows_down_says_why_and_ends_at_the_deadline() {
+    let mock =
+        vim(|_, _| Reply::json(401, &json!({"code": "UNAUTHORIZED", "message": "no token"})));
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.vim.deadline = Some(Duration::from_hours(1));
+    let ended = machine.run();
+    assert_eq!(ended.exit_status, 3);
+    let slept = machine.slept();
+    assert!(slept.len() > 5 && slept.iter().all(|wait| wait.as_secs() >= 15), "{slept:?}");
+    assert!(slept.iter().sum::<Duration>() <= Duration::from_hours(1));
+}
+
+#[test]
+fn a_report_that_is_taken_is_followed_to_its_instruction() {
+    let mock = vim(|request, n| match (request.path.as_str(), n) {
+        ("/v1/reports", _) => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 5}))
+            .and("Location", "/v1/nodes/node-7/instruction?turn=1"),
+        ("/v1/nodes/node-7/instruction?turn=1", 0) => {
+            Reply::json(202, &json!({"node_id": "node-7"})).and("Retry-After", "7")
+        }
+        ("/v1/nodes/node-7/instruction", 0) => {
+            let mut wait = instruction("wait");
+            wait["retry_after_s"] = json!(9);
+            Reply::json(200, &wait)
+        }
+        _ => Reply::json(200, &instruction("stop")),
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, 4);
+    let waits: Vec<u64> = machine.slept().iter().map(Duration::as_secs).collect();
+    assert_eq!(waits, [5, 7, 9]);
+    let events = mock.requests("/v1/nodes/node-7/events");
+    assert!(!events.is_empty());
+    let stages: Vec<Value> = events
+        .iter()
+        .flat_map(|batch| batch.json()["events"].as_array().unwrap().clone())
+        .collect();
+    let sequences: Vec<u64> =
+        stages.iter().map(|event| event["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(sequences, (1..=sequences.len() as u64).collect::<Vec<_>>());
+    assert_eq!(stages[0]["stage"], "collect");
+}
+
+#[test]
+fn a_vim_that_forgot_the_node_gets_the_report_again() {
+    let forgotten = Arc::new(Mutex::new(false));
+    let mock = vim(move |request, n| {
+        if request.path.ends_with("/instruction") {
+            *forgotten.lock().unwrap() = true;
+            return Reply::status(404);
+        }
+        if n == 0 {
+            Reply::json(202, &json!({"node_id": "mac-02"}))
+        } else {
+            Reply::json(200, &instruction("reboot"))
+        }
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(mock.requests("/v1/reports").len(), 2);
+}
+
+#[test]
+fn reinspect_collects_again() {
+    let mock =
+        vim(|_, n| Reply::json(200, &instruction(if n < 2 { "reinspect" } else { "reboot" })));
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(machine.n_collected, 3);
+}
+
+#[test]
+fn reignite_is_refused_by_name() {
+    let mut answer = instruction("reignite");
+    answer["install"] = json!({"ignition": {"inline": IGNITION}});
+    let mock = vim(move |_, _| Reply::json(200, &answer));
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(code_of(&mock).as_deref(), Some("ACTION_UNSUPPORTED"));
+}
+
+#[test]
+fn power_off_waits_for_the_system_to_end_it() {
+    let mock = vim(|_, _| Reply::json(200, &instruction("poweroff")));
+    let mut machine = Machine::new(&mock.url);
+    machine.stop.stop();
+    assert_eq!(machine.run().exit_status, 0);
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, 4);
+}
+
+#[test]
+fn plain_http_is_refused_unless_it_is_allowed_by_name() {
+    let mock = vim(|_, _| Reply::json(200, &instruction("reboot")));
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.vim.allow_plain_http = false;
+    assert_eq!(machine.run().exit_status, 2);
+    assert!(mock.requests("").is_empty());
+}
+
+#[test]
+fn the_token_goes_to_the_vim_and_to_nobody_else() {
+    let elsewhere = Mock::start(|_, _| Reply::bytes(IGNITION.as_bytes()));
+    let url = format!("{}/config.ign", elsewhere.url);
+    let mock = vim(move |_, _| {
+        let mut answer = instruction("install");
+        answer["install"] = json!({"ignition": {"url": url}, "disk": {"device": "/dev/none"}});
+        Reply::json(200, &answer)
+    });
+    let mut machine = Machine::new(&mock.url);
+    let token = machine.root.join("token");
+    std::fs::write(&token, "s3cret\n").unwrap();
+    machine.settings.vim.token_file = Some(token);
+    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(mock.requests("/v1/reports")[0].header("authorization"), Some("Bearer s3cret"));
+    let fetched = elsewhere.requests("/config.ign");
+    assert_eq!(fetched.len(), 1);
+    assert_eq!(fetched[0].header("authorization"), None);
+}
+
+#[test]
+fn a_redirected_report_is_not_followed() {
+    let elsewhere = Mock::start(|_, _| Reply::json(200, &instruction("reboot")));
+    let location = format!("{}/v1/reports", elsewhere.url);
+    let mock = vim(move |_, _| Reply::status(307).and("Location", &location));
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.vim.deadline = Some(Duration::from_mins(2));
+    assert_eq!(machine.run().exit_status, 3);
+    assert!(elsewhere.requests("").is_empty());
+}
+
+#[test]
+fn an_ipv6_literal_with_a_zone_is_reached() {
+    let Ok(mock) = Mock::start_at("[::1]:0", |_, _| Reply::json(200, &instruction("reboot")))
+    else {
+        return;
+    };
+    for zone in ["%lo", "%25lo", "%1"] {
+        let mut machine = Machine::new(&mock.url.replace("::1]", &format!("::1{zone}]")));
+        machine.settings.vim.deadline = Some(Duration::from_secs(5));
+        assert_eq!(machine.run().exit_status, 0, "{zone}");
+    }
+    let host = mock.requests("/v1/reports")[0].header("host").unwrap().to_owned();
+    assert!(host.starts_with("[::1]:"), "{host}");
+    let mut machine = Machine::new(&mock.url.replace("::1]", "::1%nosuchif]"));
+    machine.settings.vim.deadline = Some(Duration::from_secs(5));
+    assert_eq!(machine.run().exit_status, 3);
+}
+
+#[test]
+fn a_clock_that_is_off_is_told_to_the_vim() {
+    let mock = vim(|_, _| {
+        Reply::json(200, &json!({"api_version": "1", "request_id": "r", "action": "nonsense"}))
+            .and("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
+    });
+    let mut machine = Machine::new(&mock.url);
+    machine.run();
+    let warnings = mock.requests("/result")[0].json()["warnings"].to_string();
+    assert!(warnings.contains("1994-11-06T08:49:37Z"), "{warnings}");
+}
+
+#[test]
+fn events_that_are_not_taken_do_not_delay_the_job() {
+    let mock = Mock::start(|request, n| {
+        if request.path.ends_with("/events") {
+            if n == 0 { Reply::status(503) } else { Reply::status(204) }
+        } else {
+            Reply::json(200, &instruction("reboot"))
+        }
+    });
+    let started = Instant::now();
+    assert_eq!(Machine::new(&mock.url).run().exit_status, 0);
+    assert!(started.elapsed() < Duration::from_secs(12));
+    let batches = mock.requests("/events");
+    assert!(batches.len() >= 2);
+    assert_eq!(batches[1].json()["events"][0]["sequence"], 1, "sent again after a failure");
+}

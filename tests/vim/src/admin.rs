@@ -1,0 +1,277 @@
+//! The admin API, `/lab/…`: settings per node or for all, faults, what nodes sent, the request log.
+
+use std::time::Duration;
+
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::faults::Fault;
+use crate::http::{Answer, Refusal, header, json_answer, no_content, query};
+use crate::lab::Lab;
+use crate::orders::{Way, scope_of};
+use crate::server::Request;
+use crate::store::{Document, Node};
+
+/// Answers a request below `/lab`; `parts` are the path's parts after it.
+///
+/// # Errors
+/// 4xx for what is not there or does not fit.
+pub(crate) async fn answer(
+    lab: &Lab,
+    request: &Request,
+    parts: &[&str],
+) -> Result<Answer, Refusal> {
+    if !request.is_local && !lab.open_admin {
+        let message = "the admin API is for this machine only; --open-admin opens it";
+        return Err(Refusal::new(403, "ADMIN", message));
+    }
+    let get = request.method == Method::GET;
+    match parts {
+        ["nodes"] if get => nodes(lab),
+        ["nodes"] if request.method == Method::DELETE => {
+            lab.store.forget_nodes()?;
+            lab.changed();
+            Ok(no_content())
+        }
+        ["nodes", id] if get => {
+            let node = node(lab, id)?;
+            Ok(shown(&summary(lab, &node)?))
+        }
+        ["nodes", id, what @ ("report" | "result" | "events")] if get => {
+            sent(lab, request, id, what).await
+        }
+        ["nodes", id, kind @ ("instruction" | "ignition" | "answer")] => {
+            setting(lab, request, &scope_of(id), kind)
+        }
+        ["default", kind @ ("instruction" | "ignition" | "answer")] => {
+            setting(lab, request, "default", kind)
+        }
+        ["faults"] => faults(lab, request),
+        ["requests"] if get => Ok(shown(&lab.journal.list())),
+        ["requests"] if request.method == Method::DELETE => {
+            lab.journal.clear();
+            Ok(no_content())
+        }
+        _ => {
+            let message = format!("{} {:?} is not of the admin API", request.method, request.path);
+            Err(Refusal::new(404, "PATH_UNKNOWN", message))
+        }
+    }
+}
+
+fn shown(value: &Value) -> Answer {
+    json_answer(StatusCode::OK, value)
+}
+
+fn unknown(id: &str) -> Refusal {
+    Refusal::new(404, "NODE_UNKNOWN", format!("node {id:?} was never heard of"))
+}
+
+fn node(lab: &Lab, id: &str) -> Result<Node, Refusal> {
+    lab.store.node(id)?.ok_or_else(|| unknown(id))
+}
+
+fn nodes(lab: &Lab) -> Result<Answer, Refusal> {
+    let nodes = lab.store.nodes()?;
+    let summaries = nodes.iter().map(|node| summary(lab, node)).collect::<Result<Value, _>>()?;
+    Ok(shown(&json!({"nodes": summaries})))
+}
+
+fn summary(lab: &Lab, node: &Node) -> Result<Value, Refusal> {
+    let event = node.event.as_ref().map(|event| &event.body);
+    let result = node.result.as_ref().map(|result| &result.body);
+    let mut summary = json!({
+        "node_id": node.id, "first_seen": node.first_seen, "last_seen": node.last_seen,
+        "stage": event.map(|event| &event["stage"]), "state": event.map(|event| &event["state"]),
+        "percent": event.map(|event| &event["percent"]),
+        "outcome": result.map(|result| &result["outcome"]),
+        "code": result.map(|result| &result["code"]),
+    });
+    if let (Value::Object(summary), Value::Object(counts)) =
+        (&mut summary, lab.store.counts(&node.id)?)
+    {
+        summary.extend(counts);
+    }
+    Ok(summary)
+}
+
+/// What a node sent; with `?wait_s=N` it is waited for.
+async fn sent(lab: &Lab, request: &Request, id: &str, what: &str) -> Result<Answer, Refusal> {
+    let wait = query(request.query.as_deref(), "wait_s").and_then(|wait| wait.parse().ok());
+    let end = tokio::time::Instant::now() + Duration::from_secs(wait.unwrap_or(0).min(3600));
+    let mut changes = lab.changes();
+    loop {
+        match find(lab, id, what) {
+            Err(refusal) if refusal.status == StatusCode::NOT_FOUND => {
+                match tokio::time::timeout_at(end, changes.changed()).await {
+                    Ok(Ok(())) => {}
+                    _ => return Err(refusal),
+                }
+            }
+            found => return found.map(|found| shown(&found)),
+        }
+    }
+}
+
+fn find(lab: &Lab, id: &str, what: &str) -> Result<Value, Refusal> {
+    let node = node(lab, id)?;
+    let missing = || Refusal::new(404, "NOT_SENT", format!("node {id:?} has sent no {what}"));
+    let body = |document: Option<Document>| document.map(|document| document.body);
+    match what {
+        "report" => body(node.report).ok_or_else(missing),
+        "result" => body(lab.store.last_result(id)?).ok_or_else(missing),
+        _ => {
+            let events = lab.store.events(id, 10_000)?;
+            if events.is_empty() {
+                return Err(missing());
+            }
+            let events: Value = events.into_iter().map(|event| event.body).collect();
+            Ok(json!({"events": events}))
+        }
+    }
+}
+
+/// Reads, changes or removes a setting.
+fn setting(lab: &Lab, request: &Request, scope: &str, kind: &str) -> Result<Answer, Refusal> {
+    if request.method == Method::GET {
+        let text = lab.store.setting(scope, kind)?;
+        let missing = || Refusal::new(404, "NOT_SET", format!("no {kind} is set here"));
+        let text = text.ok_or_else(missing)?;
+        return Ok(crate::http::answer(StatusCode::OK, "application/json", text));
+    }
+    if request.method == Method::DELETE {
+        lab.store.set(scope, kind, None)?;
+        return Ok(no_content());
+    }
+    if request.method != Method::PUT {
+        return Err(Refusal::new(405, "METHOD", "a setting takes GET, PUT and DELETE"));
+    }
+    let text = std::str::from_utf8(&request.body)
+        .map_err(|_| Refusal::new(400, "JSON", "the body is no UTF-8"))?;
+    let is_unchecked = query(request.query.as_deref(), "unchecked").is_some();
+    if !is_unchecked {
+        let faults = setting_faults(lab, kind, text);
+        if !faults.is_empty() {
+            let message = format!("{}; ?unchecked=1 takes it all the same", faults.join("; "));
+            return Err(Refusal::new(422, "SETTING_INVALID", message));
+        }
+    }
+    lab.store.set(scope, kind, Some(text))?;
+    lab.changed();
+    Ok(no_content())
+}
+
+/// What a setting has that its form does not allow; empty when it fits.
+pub(crate) fn setting_faults(lab: &Lab, kind: &str, text: &str) -> Vec<String> {
+    let mut value: Value = match serde_json::from_str(text) {
+        Ok(value) => value,
+        Err(error) => return vec![format!("{kind} is no JSON: {error}")],
+    };
+    match kind {
+        "instruction" => {
+            if let Value::Object(object) = &mut value {
+                object.entry("api_version").or_insert(json!("1"));
+                object.entry("request_id").or_insert(json!("lab"));
+            }
+            fill_hashes(&mut value);
+            let faults = lab.contract.instruction_faults(&value);
+            faults.into_iter().map(|fault| format!("instruction{fault}")).collect()
+        }
+        "answer" => match serde_json::from_value::<Way>(value) {
+            Ok(_) => Vec::new(),
+            Err(error) => vec![format!("answer: {error}")],
+        },
+        _ if value["ignition"].is_object() => Vec::new(),
+        _ => vec!["an Ignition config without the key ignition".to_owned()],
+    }
+}
+
+/// Puts a digest of the right form where a template asks for one, so that the form can be judged.
+fn fill_hashes(value: &mut Value) {
+    match value {
+        Value::String(text) if text.starts_with("sha256-{{") => {
+            *text = format!("sha256-{}", "0".repeat(64));
+        }
+        Value::String(text) if text.starts_with("sha512-{{") => {
+            *text = format!("sha512-{}", "0".repeat(128));
+        }
+        Value::String(text) => *text = text.replace("{{base}}", "http://vim.example"),
+        Value::Array(values) => values.iter_mut().for_each(fill_hashes),
+        Value::Object(object) => object.values_mut().for_each(fill_hashes),
+        _ => {}
+    }
+}
+
+fn faults(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
+    let read = || -> Result<Vec<Fault>, Refusal> {
+        if !header(&request.headers, "content-type").is_some_and(|t| t.contains("json")) {
+            return Err(Refusal::new(415, "CONTENT_TYPE", "expected application/json"));
+        }
+        serde_json::from_slice(&request.body)
+            .map_err(|error| Refusal::new(422, "FAULTS_INVALID", format!("faults: {error}")))
+    };
+    match request.method {
+        Method::GET => {}
+        Method::PUT => lab.faults.replace(read()?),
+        Method::POST => lab.faults.add(read()?),
+        Method::DELETE => lab.faults.replace(Vec::new()),
+        _ => return Err(Refusal::new(405, "METHOD", "faults take GET, PUT, POST and DELETE")),
+    }
+    Ok(shown(&json!(lab.faults.left())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use bytes::Bytes;
+    use clap::Parser;
+    use hyper::HeaderMap;
+
+    use super::*;
+    use crate::cli::Options;
+    use crate::contract::{Contract, DOCUMENT};
+    use crate::files::Shelf;
+    use crate::store::Store;
+
+    fn lab(arguments: &[&str]) -> Lab {
+        let options = Options::parse_from([&["lab-vim"], arguments].concat());
+        let contract = Contract::read(DOCUMENT).unwrap();
+        let store = Store::open(Path::new(":memory:")).unwrap();
+        Lab::new(&options, contract, store, Shelf::default(), None, None)
+    }
+
+    fn from(is_local: bool) -> Request {
+        Request {
+            method: Method::GET,
+            path: "/lab/nodes".to_owned(),
+            query: None,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            base: String::new(),
+            is_local,
+            has_client_certificate: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_admin_api_is_for_this_machine_unless_it_is_opened() {
+        let closed = lab(&[]);
+        assert!(answer(&closed, &from(true), &["nodes"]).await.is_ok());
+        let refusal = answer(&closed, &from(false), &["nodes"]).await.unwrap_err();
+        assert_eq!(refusal.status, StatusCode::FORBIDDEN);
+        assert!(answer(&lab(&["--open-admin"]), &from(false), &["nodes"]).await.is_ok());
+    }
+
+    #[test]
+    fn an_instruction_is_judged_with_its_templates_filled() {
+        let lab = lab(&[]);
+        let fits = r#"{"action": "install", "install": {
+            "ignition": {"url": "{{base}}/ignition/default", "hash": "sha512-{{sha512:/files/c.ign}}"}}}"#;
+        assert_eq!(setting_faults(&lab, "instruction", fits), Vec::<String>::new());
+        let faults = setting_faults(&lab, "instruction", r#"{"action": "explode"}"#);
+        assert!(faults[0].starts_with("instruction at /action: found \"explode\""), "{faults:?}");
+        assert!(!setting_faults(&lab, "ignition", "{}").is_empty());
+        assert!(!setting_faults(&lab, "answer", r#"{"mode": "soon"}"#).is_empty());
+    }
+}

@@ -1,0 +1,144 @@
+//! VIM API v1: `/v1/…`, each request held to the `OpenAPI` document before anything is done with it.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::files::hex;
+use crate::http::{Answer, Refusal, gunzip, header, no_content};
+use crate::lab::Lab;
+use crate::orders::{Order, known_name, order};
+use crate::server::Request;
+use crate::store::Kept;
+
+/// Answers a request below `/v1`.
+///
+/// # Errors
+/// 4xx for a request that does not fit the document, 500 when the database fails.
+pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
+    admit(lab, request)?;
+    let found = lab.contract.find(&request.method, &request.path)?;
+    found.check_head(&request.headers, request.query.as_deref())?;
+    let body = match header(&request.headers, "content-encoding") {
+        None | Some("identity") => request.body.clone(),
+        Some("gzip") if found.takes_gzip() => gunzip(&request.body, lab.max_body_bytes)?,
+        Some(other) => {
+            let message = format!("content-encoding {other:?}, expected what the API lists");
+            return Err(Refusal::new(415, "CONTENT_ENCODING", message));
+        }
+    };
+    let value = found.check_body(&request.headers, &body)?;
+    let value = value.unwrap_or(Value::Null);
+    let node = match found.path.get("id") {
+        Some(id) => known_name(lab, id)?,
+        None => known_name(lab, value["node_id"].as_str().unwrap_or_default())?,
+    };
+    let once = Once { lab, request, operation: &found.operation.id, body: &body };
+    match found.operation.id.as_str() {
+        "postReport" => once.answer(|| report(lab, request, &node, &value)),
+        "getInstruction" => instruction(lab, request, &node, &found.path["id"]),
+        "postEvents" => events(lab, &node, &value),
+        "postResult" => {
+            once.answer(|| result(lab, &node, &found.path["id"], &value)).map(drop_body)
+        }
+        other => Err(Refusal::new(501, "OPERATION", format!("{other:?} is not done here"))),
+    }
+}
+
+/// Lets the request in by token and certificate.
+fn admit(lab: &Lab, request: &Request) -> Result<(), Refusal> {
+    if lab.client_certificate && !request.has_client_certificate {
+        let message = "no client certificate of this VIM's CA, expected one over HTTPS";
+        return Err(Refusal::new(403, "CLIENT_CERTIFICATE", message));
+    }
+    let Some(token) = &lab.token else { return Ok(()) };
+    let given = header(&request.headers, "authorization");
+    match given.and_then(|given| given.split_once(' ')) {
+        Some((scheme, given)) if scheme.eq_ignore_ascii_case("bearer") && given.trim() == token => {
+            Ok(())
+        }
+        Some(_) => Err(Refusal::new(401, "TOKEN", "another bearer token than this VIM's")),
+        None => {
+            Err(Refusal::new(401, "TOKEN", "no bearer token, expected authorization: Bearer …"))
+        }
+    }
+}
+
+/// A request that is carried out once per Idempotency-Key.
+struct Once<'a> {
+    lab: &'a Lab,
+    request: &'a Request,
+    operation: &'a str,
+    body: &'a [u8],
+}
+
+impl Once<'_> {
+    fn answer(&self, act: impl FnOnce() -> Result<Order, Refusal>) -> Result<Answer, Refusal> {
+        let Some(key) = header(&self.request.headers, "idempotency-key") else {
+            return act().map(Order::answer);
+        };
+        // The path belongs to the request: the same key for another node is another request.
+        let mut digest = Sha256::new();
+        digest.update(&self.request.path);
+        digest.update([0]);
+        digest.update(self.body);
+        let digest = hex(&digest.finalize());
+        match self.lab.store.kept(self.operation, key, &digest)? {
+            Kept::OtherBody => {
+                let message = format!("idempotency-key {key:?} came before with another body");
+                Err(Refusal::new(422, "IDEMPOTENCY_KEY", message))
+            }
+            Kept::Answer(kept) => serde_json::from_value::<Order>(kept)
+                .map(Order::answer)
+                .map_err(|error| Refusal::new(500, "STORE", error.to_string())),
+            Kept::Nothing => {
+                let order = act()?;
+                let kept = serde_json::to_value(&order).unwrap_or_default();
+                self.lab.store.keep(self.operation, key, &digest, &kept)?;
+                Ok(order.answer())
+            }
+        }
+    }
+}
+
+fn report(lab: &Lab, request: &Request, node: &str, report: &Value) -> Result<Order, Refusal> {
+    lab.store.add_report(node, report)?;
+    lab.forget_polls(node);
+    lab.changed();
+    order(lab, report["node_id"].as_str().unwrap_or(node), &request.base)
+}
+
+fn instruction(lab: &Lab, request: &Request, node: &str, id: &str) -> Result<Answer, Refusal> {
+    if lab.store.node(node)?.is_none() {
+        let message = format!("node {node:?} has not reported yet");
+        return Err(Refusal::new(404, "NODE_UNKNOWN", message));
+    }
+    lab.store.touch(node)?;
+    order(lab, id, &request.base).map(Order::answer)
+}
+
+fn events(lab: &Lab, node: &str, batch: &Value) -> Result<Answer, Refusal> {
+    let events = batch["events"].as_array().map_or(&[][..], Vec::as_slice);
+    if lab.store.add_events(node, events)? > 0 {
+        lab.changed();
+    }
+    Ok(no_content())
+}
+
+fn result(lab: &Lab, node: &str, id: &str, result: &Value) -> Result<Order, Refusal> {
+    let named = result["node_id"].as_str().unwrap_or_default();
+    if named != id && known_name(lab, named)? != node {
+        let message =
+            format!("Result at /node_id: found {named:?}, expected {id:?} as in the path");
+        return Err(Refusal::new(422, "RESULT_INVALID", message));
+    }
+    lab.store.add_result(node, result)?;
+    lab.changed();
+    serde_json::from_value(json!({"status": 204, "content_type": "", "body": ""}))
+        .map_err(|error| Refusal::new(500, "STORE", error.to_string()))
+}
+
+/// A 204 has no type.
+fn drop_body(mut answer: Answer) -> Answer {
+    answer.headers_mut().remove("content-type");
+    answer
+}

@@ -1,0 +1,163 @@
+//! Misbehaviour carried out: the answer that a fault makes of a request.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
+use hyper::header::{CONTENT_LENGTH, HeaderValue, LOCATION, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use crate::faults::{Fault, Kind};
+use crate::http::{Answer, Refusal, answer, full};
+use crate::socket::Control;
+use crate::stream::{Change, End, changed, zeros};
+
+/// Whether the fault's answer needs the true one: the request is carried out.
+pub(crate) fn needs_answer(fault: &Fault) -> bool {
+    match fault.kind {
+        Kind::Delay
+        | Kind::Drip
+        | Kind::Truncate
+        | Kind::Corrupt
+        | Kind::WrongHash
+        | Kind::WrongImageHash => true,
+        Kind::Reset | Kind::Hang => fault.processed || fault.bytes.is_some_and(|bytes| bytes > 0),
+        Kind::Status | Kind::Huge | Kind::RedirectLoop | Kind::InvalidJson | Kind::Answer => {
+            fault.processed
+        }
+    }
+}
+
+/// The fault's answer to a request that is not carried out, or whose answer is thrown away.
+pub(crate) async fn instead(fault: &Fault, path: &str, control: &Control) -> Answer {
+    match fault.kind {
+        Kind::Reset => {
+            control.reset();
+            Response::new(full(""))
+        }
+        Kind::Hang => std::future::pending().await,
+        Kind::Huge => {
+            let mut huge = Response::new(zeros(fault.bytes.unwrap_or(1 << 30)));
+            let json = HeaderValue::from_static("application/json");
+            huge.headers_mut().insert("content-type", json);
+            huge
+        }
+        Kind::RedirectLoop => redirect(path),
+        Kind::InvalidJson => {
+            answer(StatusCode::OK, "application/json", "{\"api_version\": \"1\", \"action\": inst")
+        }
+        Kind::Answer => {
+            let status = fault.status.and_then(|status| StatusCode::from_u16(status).ok());
+            let content_type = fault.content_type.as_deref().unwrap_or("application/json");
+            let body = fault.body.clone().unwrap_or_default();
+            answer(status.unwrap_or(StatusCode::OK), content_type, body)
+        }
+        _ => error_status(fault),
+    }
+}
+
+fn error_status(fault: &Fault) -> Answer {
+    let status = fault.status.unwrap_or(500);
+    let refusal = Refusal::new(status, "FAULT", format!("the lab VIM was told to answer {status}"));
+    let mut answer = refusal.answer();
+    let value = fault.retry_after.as_deref().map(retry_after);
+    if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+        answer.headers_mut().insert(RETRY_AFTER, value);
+    }
+    answer
+}
+
+/// `date:SECONDS` becomes an HTTP date so far from now; anything else stays.
+pub(crate) fn retry_after(text: &str) -> String {
+    match text.strip_prefix("date:").and_then(|seconds| seconds.parse().ok()) {
+        Some(seconds) => httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds)),
+        None => text.to_owned(),
+    }
+}
+
+fn redirect(path: &str) -> Answer {
+    let mut redirect = answer(StatusCode::FOUND, "text/plain", "again\n");
+    if let Ok(path) = HeaderValue::from_str(path) {
+        redirect.headers_mut().insert(LOCATION, path);
+    }
+    redirect
+}
+
+/// What the fault makes of the true answer.
+pub(crate) async fn spoil(
+    fault: &Fault,
+    path: &str,
+    mut answer: Answer,
+    control: Arc<Control>,
+) -> Answer {
+    let n_bytes = answer.body().size_hint().exact().unwrap_or(0);
+    if let Ok(value) = HeaderValue::from_str(&n_bytes.to_string())
+        && n_bytes > 0
+    {
+        answer.headers_mut().insert(CONTENT_LENGTH, value);
+    }
+    let bytes = fault.bytes;
+    let pause = Duration::from_millis(fault.delay_ms.unwrap_or(200));
+    let end_at = |bytes, end| Change::EndAt { bytes, end };
+    let change = match fault.kind {
+        Kind::Delay => {
+            tokio::time::sleep(Duration::from_millis(fault.delay_ms.unwrap_or(1000))).await;
+            return answer;
+        }
+        Kind::WrongHash => return wrong_hash(answer, "ignition").await,
+        Kind::WrongImageHash => return wrong_hash(answer, "image").await,
+        Kind::Drip => {
+            let bytes = usize::try_from(bytes.unwrap_or(16)).unwrap_or(usize::MAX);
+            Change::Drip { bytes, pause }
+        }
+        Kind::Truncate => end_at(bytes.unwrap_or(n_bytes / 2), End::Close),
+        Kind::Corrupt => Change::Flip { offset: bytes.unwrap_or(n_bytes / 2) },
+        Kind::Reset if bytes.is_some() => end_at(bytes.unwrap_or(0), End::Reset),
+        Kind::Hang if bytes.is_some() => end_at(bytes.unwrap_or(0), End::Silence),
+        _ => return instead(fault, path, &control).await,
+    };
+    let (parts, body) = answer.into_parts();
+    Response::from_parts(parts, changed(body, change, control))
+}
+
+/// The last digit of the hash is another one; where there was no hash, there is a wrong one.
+async fn wrong_hash(answer: Answer, of: &str) -> Answer {
+    let (mut parts, body) = answer.into_parts();
+    let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let Ok(mut instruction) = serde_json::from_slice::<Value>(&bytes) else {
+        return Response::from_parts(parts, full(bytes));
+    };
+    if let Some(source) = instruction["install"][of].as_object_mut() {
+        let hash = source.get("hash").and_then(Value::as_str);
+        source.insert("hash".to_owned(), json!(other_hash(hash)));
+    }
+    parts.headers.remove(CONTENT_LENGTH);
+    Response::from_parts(parts, full(format!("{instruction:#}\n")))
+}
+
+fn other_hash(hash: Option<&str>) -> String {
+    let mut hash = hash.map_or_else(|| format!("sha256-{}", "0".repeat(64)), str::to_owned);
+    let last = hash.pop();
+    hash.push(if last == Some('0') { '1' } else { '0' });
+    hash
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_hash_has_the_form_of_the_right_one() {
+        assert_eq!(other_hash(Some("sha256-ab")), "sha256-a0");
+        assert_eq!(other_hash(Some("sha256-a0")), "sha256-a1");
+        assert_eq!(other_hash(None).len(), 7 + 64);
+    }
+
+    #[test]
+    fn retry_after_has_both_its_forms() {
+        assert_eq!(retry_after("2"), "2");
+        assert!(retry_after("date:2").ends_with(" GMT"));
+    }
+}

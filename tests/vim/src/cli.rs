@@ -1,0 +1,165 @@
+//! The command line of the lab VIM: arguments only.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use crate::faults::Fault;
+
+const EXAMPLES: &str = "\
+Examples:
+  Look at reports, tell nodes nothing yet (they wait and ask again):
+    lab-vim
+  Install every node that reports, on its only eligible disk:
+    lab-vim --ignition config.ign
+  The same with an image from here and the agent for the live image:
+    lab-vim --instruction install.json --image coreos.raw.xz \\
+            --agent target/release/run-coreos-installer
+  A test's server: a free port, in memory, two 503 before the answer:
+    lab-vim --listen 127.0.0.1:0 --ignition config.ign \\
+            --fault reports=status,status=503,retry_after=2,times=2
+
+What is served:
+  /                    the page: nodes, stages, progress, findings
+  /nodes/ID            one node: timeline, report, result, proof
+  /v1/...              VIM API v1, held to its OpenAPI document
+  /openapi.json        that document
+  /files/NAME          files of --files, --file and --image
+  /ignition/ID         the Ignition config of a node; `default` for all
+  /ocp/run-coreos-installer[.gz|.sha512]   the agent (--agent)
+  /ca.pem              the CA of the HTTPS port
+  /lab/...             the admin API, for this machine only (see README.md)
+
+In an instruction's strings {{base}} becomes the address under which the node
+reached this VIM, {{sha256:/files/NAME}} and {{sha512:/files/NAME}} the digest
+of a served file. api_version and request_id are filled in when absent.
+
+Faults: --fault ROUTE=KIND[,KEY=VALUE]...
+  ROUTE  reports, instruction, events, result, files, agent, any, or a path
+         where one part may be * and the last **
+  KIND   status (status=500, retry_after=2 or date:2), delay (delay_ms=1000),
+         drip (bytes=16, delay_ms=200), reset (bytes=0), truncate (bytes=half),
+         hang (bytes=0), huge (bytes=1 GiB), corrupt (bytes=offset),
+         wrong_hash, wrong_image_hash, redirect_loop, invalid_json,
+         answer (status=, body=, content_type=)
+  and    times=N or times=forever (1), skip=N (0), method=GET,
+         processed=true (carried out, but the answer is lost)
+
+The first line on stdout says where the server listens:
+  listening http=127.0.0.1:41234 https=127.0.0.1:41235
+Each request is one line on stderr. SIGTERM and SIGINT end the server, status 0.";
+
+/// A small real VIM: takes reports, hands out instructions, shows what nodes do.
+#[derive(Debug, Parser)]
+#[command(name = "lab-vim", version, after_help = EXAMPLES, max_term_width = 80)]
+pub(crate) struct Options {
+    /// Address of plain HTTP; port 0 takes a free one. May be repeated.
+    #[arg(long, value_name = "ADDR", default_value = "[::]:8080")]
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Address of HTTPS, with a certificate of our own CA. May be repeated.
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) listen_https: Vec<SocketAddr>,
+    /// Where ca.pem, client.pem and client-key.pem are written; the CA's key is kept there.
+    #[arg(long, value_name = "DIR", default_value = "lab-vim-tls")]
+    pub(crate) tls_dir: PathBuf,
+    /// One more name or address for the certificate. May be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Vec<String>,
+    /// Serve /v1 only to clients with a certificate of our CA (client.pem).
+    #[arg(long)]
+    pub(crate) require_client_certificate: bool,
+    /// Serve /v1 only to clients with the bearer token in this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token: Option<PathBuf>,
+    /// Database file.
+    #[arg(long, value_name = "FILE", default_value = ":memory:")]
+    pub(crate) db: PathBuf,
+    /// Instruction (JSON) for every node without one of its own.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) instruction: Option<PathBuf>,
+    /// Ignition config for every node without one of its own.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ignition: Option<PathBuf>,
+    /// How the answer is given.
+    #[arg(long, value_enum, default_value = "direct")]
+    pub(crate) answer: Mode,
+    /// `--answer later`: how often a node is told to ask again.
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) polls: u32,
+    /// Retry-After of a 202: seconds, or `date:SECONDS` for the header's date form.
+    #[arg(long, value_name = "S", default_value = "2")]
+    pub(crate) retry_after: String,
+    /// What a node is told that was installed and reports again, until its instruction changes.
+    #[arg(long, value_enum, default_value = "reboot")]
+    pub(crate) after_install: AfterInstall,
+    /// Serve this folder under /files/.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) files: Option<PathBuf>,
+    /// Serve one file as /files/NAME. May be repeated.
+    #[arg(long, value_name = "NAME=PATH")]
+    pub(crate) file: Vec<String>,
+    /// Serve an image as /files/<its name>, and its signature (.sig) if it is beside it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Vec<PathBuf>,
+    /// Serve the agent under /ocp/, packed with gzip.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) agent: Option<PathBuf>,
+    /// What {{base}} becomes; absent: what the node's Host header says.
+    #[arg(long, value_name = "URL")]
+    pub(crate) public_url: Option<String>,
+    /// Misbehave, see below. May be repeated.
+    #[arg(long, value_name = "FAULT")]
+    pub(crate) fault: Vec<Fault>,
+    /// Largest request body, before and after gzip.
+    #[arg(long, value_name = "N", default_value = "33554432")]
+    pub(crate) max_body_bytes: usize,
+    /// Let other machines use /lab too.
+    #[arg(long)]
+    pub(crate) open_admin: bool,
+    /// Write the line that stdout gets into this file too.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) port_file: Option<PathBuf>,
+}
+
+/// How the answer to a report is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mode {
+    /// At once.
+    Direct,
+    /// 202 first, the instruction when the node has asked often enough.
+    Later,
+    /// 202 always.
+    Never,
+    /// The bare Ignition config.
+    Bare,
+}
+
+/// What an installed node is told when it reports again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AfterInstall {
+    /// To reboot: a boot loop does not wipe the disk again.
+    Reboot,
+    /// The same as before.
+    Install,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_help_fits_80_columns() {
+        let help = Options::command().render_long_help().to_string();
+        let long: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+        assert_eq!(long, Vec::<&str>::new());
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Options::command().debug_assert();
+    }
+}

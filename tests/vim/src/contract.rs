@@ -1,0 +1,456 @@
+//! The contract: `agent/vim-api-v1.openapi.json` (`OpenAPI` 3.1), held against each request and each instruction.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::{Context, anyhow};
+use hyper::Method;
+use hyper::header::HeaderMap;
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use crate::http::{Refusal, header, percent_decoded};
+
+/// The document, compiled in.
+pub(crate) const DOCUMENT: &str = include_str!("../../../agent/vim-api-v1.openapi.json");
+
+/// The document's operations and schemas, ready to judge.
+#[derive(Debug)]
+pub(crate) struct Contract {
+    operations: Vec<Operation>,
+    instruction: Schema,
+}
+
+/// One method of one path.
+#[derive(Debug)]
+pub(crate) struct Operation {
+    /// `operationId`, e.g. `postReport`.
+    pub(crate) id: String,
+    method: Method,
+    /// The path's parts; a parameter keeps its braces.
+    path: Vec<String>,
+    parameters: Vec<Parameter>,
+    /// Schema per media type; empty when the operation takes no body.
+    bodies: BTreeMap<String, Schema>,
+}
+
+#[derive(Debug)]
+struct Parameter {
+    name: String,
+    place: Place,
+    is_required: bool,
+    schema: Schema,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Place {
+    Path,
+    Header,
+    Query,
+}
+
+/// A schema of the document.
+struct Schema {
+    /// Last part of its `$ref`, e.g. `Report`.
+    name: String,
+    /// The schema with the document's components beside it.
+    root: Value,
+    validator: Validator,
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Schema({})", self.name)
+    }
+}
+
+/// An operation that was found for a request, with the path's parameters by name.
+#[derive(Debug)]
+pub(crate) struct Match<'a> {
+    /// The operation.
+    pub(crate) operation: &'a Operation,
+    /// The path's parameters, percent-decoded.
+    pub(crate) path: BTreeMap<String, String>,
+}
+
+impl Contract {
+    /// Reads an `OpenAPI` document.
+    ///
+    /// # Errors
+    /// When it is no JSON, or a schema in it is none.
+    pub(crate) fn read(document: &str) -> anyhow::Result<Self> {
+        let document: Value = serde_json::from_str(document).context("reading the document")?;
+        let mut operations = Vec::new();
+        for (path, item) in entries(&document["paths"]) {
+            for (method, operation) in entries(item) {
+                if matches!(method.as_str(), "get" | "post" | "put" | "delete" | "patch") {
+                    let operation = read_operation(&document, path, method, item, operation)
+                        .with_context(|| format!("reading {method} {path}"))?;
+                    operations.push(operation);
+                }
+            }
+        }
+        let instruction = json!({"$ref": "#/components/schemas/Instruction"});
+        let instruction = read_schema(&document, &instruction).context("reading Instruction")?;
+        Ok(Self { operations, instruction })
+    }
+
+    /// Finds the operation of a request.
+    ///
+    /// # Errors
+    /// 404 for a path that the document does not have, 405 for a method.
+    pub(crate) fn find(&self, method: &Method, path: &str) -> Result<Match<'_>, Refusal> {
+        let mut methods = Vec::new();
+        for operation in &self.operations {
+            let Some(path) = operation.path_parameters(path) else { continue };
+            if operation.method == *method {
+                return Ok(Match { operation, path });
+            }
+            methods.push(operation.method.as_str());
+        }
+        if methods.is_empty() {
+            let message = format!("path {path:?} is not of VIM API v1");
+            return Err(Refusal::new(404, "PATH_UNKNOWN", message));
+        }
+        let message = format!("{path:?} takes {}, found {method}", methods.join(", "));
+        Err(Refusal::new(405, "METHOD", message))
+    }
+
+    /// Says what an instruction has that its schema does not allow; empty when it fits.
+    pub(crate) fn instruction_faults(&self, instruction: &Value) -> Vec<String> {
+        self.instruction.faults(instruction)
+    }
+}
+
+impl Match<'_> {
+    /// Holds path, query and headers against the document.
+    ///
+    /// # Errors
+    /// 400 that names the parameter, what was found and what is expected.
+    pub(crate) fn check_head(
+        &self,
+        headers: &HeaderMap,
+        query: Option<&str>,
+    ) -> Result<(), Refusal> {
+        let refuse = |message| Err(Refusal::new(400, "PARAMETER", message));
+        for pair in query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            let name = pair.split('=').next().unwrap_or_default();
+            let is_known = |p: &&Parameter| p.place == Place::Query && p.name == name;
+            if !self.operation.parameters.iter().any(|p| is_known(&p)) {
+                return refuse(format!("query parameter {name:?} is not of this operation"));
+            }
+        }
+        for parameter in &self.operation.parameters {
+            let found = match parameter.place {
+                Place::Path => self.path.get(&parameter.name).cloned(),
+                Place::Header => header(headers, &parameter.name).map(str::to_owned),
+                Place::Query => crate::http::query(query, &parameter.name),
+            };
+            match found {
+                None if parameter.is_required => {
+                    return refuse(format!("{} is missing; it is required", parameter.name));
+                }
+                None => {}
+                Some(found) => {
+                    let faults = parameter.schema.faults(&Value::String(found));
+                    if let Some(fault) = faults.first() {
+                        return refuse(format!("{}{fault}", parameter.name));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the operation lets a body come as `Content-Encoding: gzip`.
+    pub(crate) fn takes_gzip(&self) -> bool {
+        let named = |p: &Parameter| p.name.eq_ignore_ascii_case("content-encoding");
+        self.operation.parameters.iter().any(named)
+    }
+
+    /// Holds the body's type and content against the document; `None` when the operation takes none.
+    ///
+    /// # Errors
+    /// 415 for another type, 400 for a body that is no JSON or that nothing asked for, 422 for JSON
+    /// that does not fit.
+    pub(crate) fn check_body(
+        &self,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<Option<Value>, Refusal> {
+        let bodies = &self.operation.bodies;
+        if bodies.is_empty() {
+            return if body.is_empty() {
+                Ok(None)
+            } else {
+                Err(Refusal::new(400, "BODY_UNASKED", "this operation takes no body"))
+            };
+        }
+        let content_type = header(headers, "content-type").unwrap_or_default();
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        let Some(schema) = bodies.get(&media_type.to_ascii_lowercase()) else {
+            let expected = bodies.keys().cloned().collect::<Vec<_>>().join(" or ");
+            let message = format!("content-type {content_type:?}, expected {expected}");
+            return Err(Refusal::new(415, "CONTENT_TYPE", message));
+        };
+        let value: Value = serde_json::from_slice(body)
+            .map_err(|error| Refusal::new(400, "JSON", format!("the body is no JSON: {error}")))?;
+        let faults = schema.faults(&value);
+        if faults.is_empty() {
+            return Ok(Some(value));
+        }
+        let message = format!("{}{}", schema.name, faults.join(&format!("; {}", schema.name)));
+        Err(Refusal::new(422, schema.code(), message))
+    }
+}
+
+impl Operation {
+    /// The path's parameters if the path is of this operation.
+    fn path_parameters(&self, path: &str) -> Option<BTreeMap<String, String>> {
+        let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        if parts.len() != self.path.len() {
+            return None;
+        }
+        let mut parameters = BTreeMap::new();
+        for (part, pattern) in parts.iter().zip(&self.path) {
+            let name = pattern.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+            match name {
+                Some(name) => {
+                    parameters.insert(name.to_owned(), percent_decoded(part)?);
+                }
+                None if part == pattern => {}
+                None => return None,
+            }
+        }
+        Some(parameters)
+    }
+}
+
+impl Schema {
+    /// At most five faults, each ` at PATH: found …, expected …`.
+    fn faults(&self, value: &Value) -> Vec<String> {
+        let describe = |error: jsonschema::ValidationError| {
+            let path = error.instance_path.to_string();
+            let place = if path.is_empty() { String::new() } else { format!(" at {path}") };
+            format!(
+                "{place}: found {}, expected {}",
+                cut(&error.instance),
+                self.expectation(&error)
+            )
+        };
+        self.validator.iter_errors(value).take(5).map(describe).collect()
+    }
+
+    /// What the schema wants at this place, in words.
+    fn expectation(&self, error: &jsonschema::ValidationError) -> String {
+        use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
+        match &error.kind {
+            Kind::Type { kind: TypeKind::Single(kind) } => format!("type {kind}"),
+            Kind::Type { kind: TypeKind::Multiple(kinds) } => {
+                let kinds: Vec<String> = kinds.iter().map(|kind| kind.to_string()).collect();
+                format!("type {}", kinds.join(" or "))
+            }
+            Kind::Required { property } => format!("key {property} in it"),
+            Kind::Enum { options } => format!("one of {options}"),
+            Kind::Constant { expected_value } => expected_value.to_string(),
+            Kind::Pattern { pattern } => format!("text of the form {pattern}"),
+            Kind::Format { format } => format!("a {format}"),
+            Kind::Minimum { limit } => format!("at least {limit}"),
+            Kind::Maximum { limit } => format!("at most {limit}"),
+            Kind::MinLength { limit } => format!("at least {limit} characters"),
+            Kind::MaxLength { limit } => format!("at most {limit} characters"),
+            Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } | Kind::OneOfMultipleValid { .. } => {
+                format!("one of {}", self.forms(&error.schema_path.to_string()).join(", "))
+            }
+            _ => format!("what {} of the API document says", error.schema_path),
+        }
+    }
+
+    /// The forms that an `anyOf` or `oneOf` lists: values, kinds, or the keys that an object must have.
+    fn forms(&self, path: &str) -> Vec<String> {
+        let mut place = &self.root;
+        for part in path.split('/').skip(1) {
+            place = match place["$ref"].as_str().and_then(|target| target.strip_prefix('#')) {
+                Some(target) if part == "$ref" => self.root.pointer(target).unwrap_or(place),
+                _ => place.get(part).unwrap_or(&Value::Null),
+            };
+        }
+        let forms = place.as_array().map_or(&[][..], Vec::as_slice);
+        forms.iter().map(form).collect()
+    }
+
+    /// The Problem's code for a body that does not fit.
+    fn code(&self) -> &'static str {
+        match self.name.as_str() {
+            "Report" => "REPORT_INVALID",
+            "EventBatch" => "EVENTS_INVALID",
+            "Result" => "RESULT_INVALID",
+            _ => "BODY_INVALID",
+        }
+    }
+}
+
+/// One form of several, in words.
+fn form(schema: &Value) -> String {
+    let keys = || schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    if !schema["const"].is_null() {
+        return schema["const"].to_string();
+    }
+    if let Some(values) = schema["enum"].as_array() {
+        return values.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
+    }
+    if keys().next().is_some() {
+        return format!("an object with {}", keys().collect::<Vec<_>>().join(" and "));
+    }
+    let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    name.or(schema["type"].as_str()).unwrap_or("another form").to_owned()
+}
+
+/// The found value, short enough for a message.
+fn cut(value: &Value) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= 80 {
+        return text;
+    }
+    let head: String = text.chars().take(77).collect();
+    format!("{head}…")
+}
+
+fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+fn read_operation(
+    document: &Value,
+    path: &str,
+    method: &str,
+    item: &Value,
+    operation: &Value,
+) -> anyhow::Result<Operation> {
+    let both = [&item["parameters"], &operation["parameters"]];
+    let parameters = both.into_iter().filter_map(Value::as_array).flatten();
+    let mut bodies = BTreeMap::new();
+    for (media_type, content) in entries(&operation["requestBody"]["content"]) {
+        bodies.insert(media_type.clone(), read_schema(document, &content["schema"])?);
+    }
+    Ok(Operation {
+        id: operation["operationId"].as_str().unwrap_or_default().to_owned(),
+        method: method.to_ascii_uppercase().parse()?,
+        path: path.trim_start_matches('/').split('/').map(str::to_owned).collect(),
+        parameters: parameters.map(|p| read_parameter(document, p)).collect::<Result<_, _>>()?,
+        bodies,
+    })
+}
+
+fn read_parameter(document: &Value, parameter: &Value) -> anyhow::Result<Parameter> {
+    let place = match parameter["in"].as_str() {
+        Some("path") => Place::Path,
+        Some("header") => Place::Header,
+        Some("query") => Place::Query,
+        other => return Err(anyhow!("a parameter in {other:?}, expected path, header or query")),
+    };
+    Ok(Parameter {
+        name: parameter["name"].as_str().unwrap_or_default().to_owned(),
+        place,
+        is_required: parameter["required"] == json!(true),
+        schema: read_schema(document, &parameter["schema"])?,
+    })
+}
+
+/// A schema with the whole document's components beside it, so that its references resolve.
+fn read_schema(document: &Value, schema: &Value) -> anyhow::Result<Schema> {
+    let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    let mut root = schema.clone();
+    let object = root.as_object_mut().ok_or_else(|| anyhow!("a schema that is no object"))?;
+    object.insert("components".to_owned(), document["components"].clone());
+    let validator = jsonschema::options()
+        .with_draft(jsonschema::Draft::Draft202012)
+        .should_validate_formats(true)
+        .build(&root)
+        .map_err(|error| anyhow!("a schema: {error}"))?;
+    Ok(Schema { name: name.unwrap_or_default().to_owned(), root, validator })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn contract() -> Contract {
+        Contract::read(DOCUMENT).unwrap()
+    }
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn each_operation_of_the_document_is_found_by_method_and_path() {
+        let contract = contract();
+        for (method, path, id) in [
+            (Method::POST, "/v1/reports", "postReport"),
+            (Method::GET, "/v1/nodes/uuid-1/instruction", "getInstruction"),
+            (Method::POST, "/v1/nodes/uuid-1/events", "postEvents"),
+            (Method::POST, "/v1/nodes/uuid-1/result", "postResult"),
+        ] {
+            assert_eq!(contract.find(&method, path).unwrap().operation.id, id);
+        }
+        assert_eq!(contract.find(&Method::GET, "/v1/reports").unwrap_err().status, 405);
+        assert_eq!(contract.find(&Method::GET, "/v1/reports/").unwrap_err().status, 404);
+    }
+
+    #[test]
+    fn a_node_id_outside_its_pattern_is_refused_with_what_was_found() {
+        let contract = contract();
+        let found = contract.find(&Method::GET, "/v1/nodes/a%2Fb/instruction").unwrap();
+        let refusal = found.check_head(&headers(&[]), None).unwrap_err();
+        assert_eq!(refusal.status, 400);
+        assert!(refusal.message.starts_with("id: found \"a/b\", expected text"), "{refusal:?}");
+    }
+
+    #[test]
+    fn a_query_that_the_document_does_not_have_is_refused() {
+        let contract = contract();
+        let found = contract.find(&Method::POST, "/v1/reports").unwrap();
+        assert_eq!(found.check_head(&headers(&[]), Some("debug=1")).unwrap_err().status, 400);
+    }
+
+    #[test]
+    fn a_body_fault_names_its_path_what_was_found_and_what_is_expected() {
+        let contract = contract();
+        let found = contract.find(&Method::POST, "/v1/nodes/n/events").unwrap();
+        let body = br#"{"events":[{"sequence":0,"time":"2026-11-20T10:00:00Z","stage":"lunch","state":"done"}]}"#;
+        let json = headers(&[("content-type", "application/json; charset=utf-8")]);
+        let refusal = found.check_body(&json, body).unwrap_err();
+        assert_eq!((refusal.status.as_u16(), refusal.code), (422, "EVENTS_INVALID"));
+        assert!(
+            refusal
+                .message
+                .contains("EventBatch at /events/0/sequence: found 0, expected at least 1"),
+            "{refusal:?}"
+        );
+        assert!(refusal.message.contains("/events/0/stage: found \"lunch\""), "{refusal:?}");
+        assert!(refusal.message.contains("expected one of \"collect\", \"report\""), "{refusal:?}");
+    }
+
+    #[test]
+    fn a_choice_of_forms_is_told_by_the_keys_of_each() {
+        let install = json!({"ignition": {"inlined": ""}});
+        let instruction = json!({
+            "api_version": "1", "request_id": "r", "action": "install", "install": install,
+        });
+        let faults = contract().instruction_faults(&instruction);
+        assert!(faults[0].contains("expected one of "), "{faults:?}");
+    }
+
+    #[test]
+    fn another_content_type_is_415_and_no_json_is_400() {
+        let contract = contract();
+        let found = contract.find(&Method::POST, "/v1/reports").unwrap();
+        let text = headers(&[("content-type", "text/plain")]);
+        assert_eq!(found.check_body(&text, b"{}").unwrap_err().status, 415);
+        let json = headers(&[("content-type", "application/json")]);
+        assert_eq!(found.check_body(&json, b"{").unwrap_err().status, 400);
+        let deep = "[".repeat(100_000);
+        assert_eq!(found.check_body(&json, deep.as_bytes()).unwrap_err().status, 400);
+    }
+}

@@ -1,0 +1,260 @@
+//! The plan of misbehaviour: which answers go wrong, how, and how often. `--fault` and `PUT /lab/faults` fill it.
+
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+
+use hyper::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+/// How an answer goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    /// An error answer: `status` (500), `retry_after`.
+    Status,
+    /// The true answer after `delay_ms` (1000).
+    Delay,
+    /// The true answer, `bytes` (16) every `delay_ms` (200).
+    Drip,
+    /// The connection is reset, after `bytes` (0) of the answer's body; 0: before any answer.
+    Reset,
+    /// The connection ends in good order after `bytes` (half) of the answer's body.
+    Truncate,
+    /// The connection stays open and silent, after `bytes` (0) of the answer's body.
+    Hang,
+    /// A body of `bytes` (1 GiB) zeros.
+    Huge,
+    /// One bit of the answer's body is wrong, at offset `bytes` (the middle).
+    Corrupt,
+    /// The instruction's Ignition hash is wrong.
+    WrongHash,
+    /// The instruction's image hash is wrong.
+    WrongImageHash,
+    /// 302 to the same address.
+    RedirectLoop,
+    /// 200 with JSON that breaks off.
+    InvalidJson,
+    /// `status` (200) with `body` and `content_type`, as given.
+    Answer,
+}
+
+/// How often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Times {
+    /// So often, then never again.
+    Count(u32),
+    /// Always: the word `forever`.
+    Forever(Forever),
+}
+
+/// The word `forever`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Forever {
+    /// Without end.
+    Forever,
+}
+
+/// One line of the plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fault {
+    /// `reports`, `instruction`, `events`, `result`, `files`, `agent`, `any`, or a path where a part may be `*`.
+    pub(crate) route: String,
+    /// Only requests with this method; absent: with any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) method: Option<String>,
+    /// How the answer goes wrong.
+    pub(crate) kind: Kind,
+    /// How often it still does: 1 when absent.
+    #[serde(default = "once")]
+    pub(crate) times: Times,
+    /// How many requests still go well before.
+    #[serde(default)]
+    pub(crate) skip: u32,
+    /// `status`, `answer`: the HTTP status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<u16>,
+    /// `status`: seconds for a Retry-After header, or `date:SECONDS` for its date form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_after: Option<String>,
+    /// `delay`, `drip`: milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delay_ms: Option<u64>,
+    /// Bytes or an offset, as the kind says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bytes: Option<u64>,
+    /// The request is carried out first, then its answer is lost: for `status`, `reset`, `hang`.
+    #[serde(default)]
+    pub(crate) processed: bool,
+    /// `answer`: the body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) body: Option<String>,
+    /// `answer`: its type; `application/json` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) content_type: Option<String>,
+}
+
+fn once() -> Times {
+    Times::Count(1)
+}
+
+impl Fault {
+    /// Whether the fault means this request.
+    fn matches(&self, method: &Method, path: &str) -> bool {
+        let method_fits = self
+            .method
+            .as_deref()
+            .is_none_or(|wanted| method.as_str().eq_ignore_ascii_case(wanted));
+        let pattern = match self.route.as_str() {
+            "any" => return method_fits && !path.starts_with("/lab"),
+            "reports" => "/v1/reports",
+            "instruction" => "/v1/nodes/*/instruction",
+            "events" => "/v1/nodes/*/events",
+            "result" => "/v1/nodes/*/result",
+            "files" => "/files/**",
+            "agent" => "/ocp/**",
+            pattern => pattern,
+        };
+        method_fits && path_matches(pattern, path)
+    }
+}
+
+/// `*` stands for one part of the path, a last `**` for all that follow.
+fn path_matches(pattern: &str, path: &str) -> bool {
+    let mut parts = path.split('/');
+    for wanted in pattern.split('/') {
+        let part = parts.next();
+        match (wanted, part) {
+            ("**", Some(_)) => return true,
+            ("*", Some(_)) => {}
+            (wanted, Some(part)) if wanted == part => {}
+            _ => return false,
+        }
+    }
+    parts.next().is_none()
+}
+
+/// `ROUTE=KIND[,KEY=VALUE]…`, e.g. `reports=status,status=503,retry_after=2,times=3`.
+impl FromStr for Fault {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = "expected ROUTE=KIND[,KEY=VALUE]…";
+        let (route, rest) = text.split_once('=').ok_or_else(|| format!("{text:?}: {form}"))?;
+        let mut parts = rest.split(',');
+        let mut fault = Map::new();
+        fault.insert("route".to_owned(), json!(route));
+        fault.insert("kind".to_owned(), json!(parts.next().unwrap_or_default()));
+        for part in parts {
+            let (key, value) =
+                part.split_once('=').ok_or_else(|| format!("{part:?} in {text:?}: {form}"))?;
+            let is_text = matches!(key, "retry_after" | "body" | "content_type" | "method");
+            let parsed = if is_text { None } else { serde_json::from_str(value).ok() };
+            fault.insert(key.to_owned(), parsed.unwrap_or_else(|| json!(value)));
+        }
+        serde_json::from_value(Value::Object(fault)).map_err(|error| format!("{text:?}: {error}"))
+    }
+}
+
+/// The plan, worked off in its order.
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Mutex<Vec<Fault>>);
+
+impl Faults {
+    /// A plan.
+    pub(crate) fn new(faults: Vec<Fault>) -> Self {
+        Self(Mutex::new(faults))
+    }
+
+    /// Replaces the plan.
+    pub(crate) fn replace(&self, faults: Vec<Fault>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = faults;
+    }
+
+    /// Appends to the plan.
+    pub(crate) fn add(&self, faults: Vec<Fault>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(faults);
+    }
+
+    /// What is left of the plan.
+    pub(crate) fn left(&self) -> Vec<Fault> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The fault of this request, counted down; a fault that is used up leaves the plan.
+    pub(crate) fn take(&self, method: &Method, path: &str) -> Option<Fault> {
+        let mut plan = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = plan.iter().position(|fault| fault.matches(method, path))?;
+        let fault = &mut plan[at];
+        if fault.skip > 0 {
+            fault.skip -= 1;
+            return None;
+        }
+        let taken = fault.clone();
+        match &mut fault.times {
+            Times::Forever(_) => {}
+            Times::Count(0) => {
+                plan.remove(at);
+                return None;
+            }
+            Times::Count(1) => {
+                plan.remove(at);
+            }
+            Times::Count(left) => *left -= 1,
+        }
+        Some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_read_from_its_command_line_form() {
+        let fault: Fault =
+            "reports=status,status=503,retry_after=date:2,times=3,skip=1".parse().unwrap();
+        assert_eq!((fault.kind, fault.status, fault.skip), (Kind::Status, Some(503), 1));
+        assert_eq!(fault.retry_after.as_deref(), Some("date:2"));
+        assert_eq!(fault.times, Times::Count(3));
+        let fault: Fault = "files=hang,times=forever,bytes=10".parse().unwrap();
+        assert_eq!(fault.times, Times::Forever(Forever::Forever));
+    }
+
+    #[test]
+    fn a_fault_with_an_unknown_word_is_refused_with_it() {
+        for (bad, word) in [
+            ("reports", "expected ROUTE=KIND"),
+            ("reports=explode", "explode"),
+            ("reports=status,often=3", "often"),
+            ("reports=status,times", "\"times\""),
+        ] {
+            let error = bad.parse::<Fault>().unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_plan_is_worked_off_in_order_and_only_by_its_route() {
+        let plan: Vec<Fault> = ["reports=status,times=2,skip=1", "reports=hang", "files=reset"]
+            .map(|text| text.parse().unwrap())
+            .into();
+        let faults = Faults::new(plan);
+        let take = |path| faults.take(&Method::POST, path).map(|fault| fault.kind);
+        let kinds: Vec<_> = (0..5).map(|_| take("/v1/reports")).collect();
+        assert_eq!(kinds, [None, Some(Kind::Status), Some(Kind::Status), Some(Kind::Hang), None]);
+        assert_eq!(take("/files/a/b"), Some(Kind::Reset));
+        assert_eq!(faults.left(), []);
+    }
+
+    #[test]
+    fn a_star_is_one_part_of_the_path() {
+        assert!(path_matches("/v1/nodes/*/events", "/v1/nodes/n/events"));
+        assert!(!path_matches("/v1/nodes/*/events", "/v1/nodes/n/m/events"));
+        assert!(!path_matches("/v1/nodes/*", "/v1/nodes"));
+        assert!(path_matches("/files/**", "/files/a/b"));
+    }
+}

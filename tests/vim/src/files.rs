@@ -1,0 +1,238 @@
+//! The shelf: files, images and the agent that live images fetch.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use anyhow::{Context, anyhow};
+use bytes::Bytes;
+use flate2::write::GzEncoder;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_LENGTH, HeaderValue};
+use sha2::{Digest, Sha256, Sha512};
+
+use crate::cli::Options;
+use crate::http::{Answer, Refusal, answer};
+use crate::stream;
+
+/// What is served besides the API.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    root: Option<PathBuf>,
+    named: BTreeMap<String, PathBuf>,
+    agent: Option<Agent>,
+    digests: Mutex<BTreeMap<(PathBuf, Hash), Digested>>,
+}
+
+/// A digest in hex, and when the file was last changed then.
+type Digested = (Option<SystemTime>, String);
+
+#[derive(Debug)]
+struct Agent {
+    path: PathBuf,
+    gzip: Bytes,
+    sha512: String,
+}
+
+/// A digest that an instruction can ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hash {
+    /// SHA-256.
+    Sha256,
+    /// SHA-512.
+    Sha512,
+}
+
+impl Shelf {
+    /// Takes the files that the command line names.
+    ///
+    /// # Errors
+    /// When one of them is not there.
+    pub(crate) fn fill(options: &Options) -> anyhow::Result<Self> {
+        let mut named = BTreeMap::new();
+        for text in &options.file {
+            let (name, path) = text
+                .split_once('=')
+                .ok_or_else(|| anyhow!("--file {text:?}, expected NAME=PATH"))?;
+            named.insert(name.to_owned(), PathBuf::from(path));
+        }
+        for path in &options.image {
+            let name = path.file_name().and_then(|name| name.to_str());
+            let name = name.ok_or_else(|| anyhow!("--image {}: no file name", path.display()))?;
+            let signature = PathBuf::from(format!("{}.sig", path.display()));
+            if signature.exists() {
+                named.insert(format!("{name}.sig"), signature);
+            }
+            named.insert(name.to_owned(), path.clone());
+        }
+        for path in named.values() {
+            File::open(path).with_context(|| format!("opening {}", path.display()))?;
+        }
+        let root = options.files.as_ref().map(|dir| {
+            dir.canonicalize().with_context(|| format!("opening the folder {}", dir.display()))
+        });
+        let agent = options.agent.as_ref().map(|path| Agent::pack(path));
+        Ok(Self {
+            root: root.transpose()?,
+            named,
+            agent: agent.transpose()?,
+            digests: Mutex::default(),
+        })
+    }
+
+    /// The file behind `/files/NAME`; `None` when there is none, or when it lies outside the folder.
+    fn file(&self, name: &str) -> Option<PathBuf> {
+        if let Some(path) = self.named.get(name) {
+            return Some(path.clone());
+        }
+        let root = self.root.as_ref()?;
+        let is_plain = |part: Component| matches!(part, Component::Normal(_));
+        if name.is_empty() || name.contains('\0') || !Path::new(name).components().all(is_plain) {
+            return None;
+        }
+        let path = root.join(name).canonicalize().ok()?;
+        (path.starts_with(root) && path.is_file()).then_some(path)
+    }
+
+    /// The file behind a served path.
+    fn path(&self, served: &str) -> Option<PathBuf> {
+        match served {
+            "/ocp/run-coreos-installer" => self.agent.as_ref().map(|agent| agent.path.clone()),
+            _ => self.file(served.strip_prefix("/files/")?),
+        }
+    }
+
+    /// Answers a GET below `/files/` or `/ocp/`; the path is percent-decoded.
+    ///
+    /// # Errors
+    /// 404 when there is no such file.
+    pub(crate) async fn serve(&self, served: &str) -> Result<Answer, Refusal> {
+        let binary = "application/octet-stream";
+        if let Some(agent) = &self.agent {
+            match served {
+                "/ocp/run-coreos-installer.gz" => {
+                    return Ok(answer(StatusCode::OK, "application/gzip", agent.gzip.clone()));
+                }
+                "/ocp/run-coreos-installer.sha512" => {
+                    let line = format!("{}  run-coreos-installer\n", agent.sha512);
+                    return Ok(answer(StatusCode::OK, "text/plain", line));
+                }
+                _ => {}
+            }
+        }
+        let missing =
+            || Refusal::new(404, "FILE_UNKNOWN", format!("{served:?} is not served here"));
+        let path = self.path(served).ok_or_else(missing)?;
+        let (n_bytes, body) = stream::file(&path).await.map_err(|_| missing())?;
+        let mut answer = answer(StatusCode::OK, binary, Bytes::new());
+        *answer.body_mut() = body;
+        if let Ok(value) = HeaderValue::from_str(&n_bytes.to_string()) {
+            answer.headers_mut().insert(CONTENT_LENGTH, value);
+        }
+        Ok(answer)
+    }
+
+    /// The digest of a served file in hex; kept until the file changes. `None` when there is no such file.
+    pub(crate) fn digest(&self, served: &str, hash: Hash) -> Option<String> {
+        let path = self.path(served)?;
+        let changed = path.metadata().and_then(|metadata| metadata.modified()).ok();
+        let key = (path.clone(), hash);
+        let mut digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, digest)) = digests.get(&key)
+            && *at == changed
+        {
+            return Some(digest.clone());
+        }
+        let file = File::open(&path).ok()?;
+        let digest = match hash {
+            Hash::Sha256 => digest_of::<Sha256>(file),
+            Hash::Sha512 => digest_of::<Sha512>(file),
+        };
+        let digest = digest.ok()?;
+        digests.insert(key, (changed, digest.clone()));
+        Some(digest)
+    }
+
+    /// What is served, with sizes, for the page.
+    pub(crate) fn list(&self) -> Vec<(String, u64)> {
+        let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
+        let mut list: BTreeMap<String, u64> = BTreeMap::new();
+        for entry in self.root.iter().flat_map(|root| root.read_dir().into_iter().flatten()) {
+            let Ok(entry) = entry else { continue };
+            if let Some(name) = entry.file_name().to_str()
+                && let Some(path) = self.file(name)
+            {
+                list.insert(format!("/files/{name}"), size(&path));
+            }
+        }
+        for (name, path) in &self.named {
+            list.insert(format!("/files/{name}"), size(path));
+        }
+        if let Some(agent) = &self.agent {
+            list.insert("/ocp/run-coreos-installer".to_owned(), size(&agent.path));
+            list.insert("/ocp/run-coreos-installer.gz".to_owned(), agent.gzip.len() as u64);
+        }
+        list.into_iter().collect()
+    }
+}
+
+impl Agent {
+    fn pack(path: &Path) -> anyhow::Result<Self> {
+        let context = || format!("reading the agent {}", path.display());
+        let bytes = std::fs::read(path).with_context(context)?;
+        let mut packer = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(&bytes).with_context(context)?;
+        let gzip = packer.finish().with_context(context)?.into();
+        let sha512 = hex(&Sha512::digest(&bytes));
+        Ok(Self { path: path.to_owned(), gzip, sha512 })
+    }
+}
+
+fn digest_of<D: Digest>(mut file: File) -> io::Result<String> {
+    let mut digest = D::new();
+    let mut block = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut block)? {
+            0 => return Ok(hex(&digest.finalize())),
+            n_bytes => digest.update(&block[..n_bytes]),
+        }
+    }
+}
+
+/// Bytes as lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // Writing to a String does not fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_below_the_folder_are_found() {
+        let dir = std::env::temp_dir().join(format!("lab-vim-shelf-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("root/sub")).unwrap();
+        std::fs::write(dir.join("secret"), "s").unwrap();
+        std::fs::write(dir.join("root/sub/a"), "abc").unwrap();
+        let _ = std::os::unix::fs::symlink("../secret", dir.join("root/link"));
+        let root = Some(dir.join("root").canonicalize().unwrap());
+        let shelf = Shelf { root, ..Shelf::default() };
+        assert!(shelf.file("sub/a").is_some());
+        for bad in ["../secret", "/etc/passwd", "sub/../../secret", "link", "sub", "", "a\0b", "."]
+        {
+            assert_eq!(shelf.file(bad), None, "{bad:?}");
+        }
+        let digest = shelf.digest("/files/sub/a", Hash::Sha256).unwrap();
+        assert!(digest.starts_with("ba7816bf8f01cfea"), "{digest}");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,111 @@
+//! The request log: one line each on stderr, and the last ones for `GET /lab/requests`.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use hyper::header::HeaderMap;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::files::hex;
+
+/// How many requests are remembered.
+const LIMIT: usize = 5000;
+
+/// The requests that came, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Journal(Mutex<Entries>);
+
+#[derive(Debug, Default)]
+struct Entries {
+    n_seen: u64,
+    entries: VecDeque<(u64, Value)>,
+}
+
+impl Journal {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a request as it begins; what is known later is added under the number returned.
+    pub(crate) fn begin(&self, entry: Value) -> u64 {
+        let mut log = self.lock();
+        log.n_seen += 1;
+        let n = log.n_seen;
+        log.entries.push_back((n, entry));
+        if log.entries.len() > LIMIT {
+            log.entries.pop_front();
+        }
+        n
+    }
+
+    /// Adds what is known now.
+    pub(crate) fn add(&self, n: u64, more: Value) {
+        let mut log = self.lock();
+        let entry = log.entries.iter_mut().rev().find(|(number, _)| *number == n);
+        if let (Some((_, Value::Object(entry))), Value::Object(more)) = (entry, more) {
+            entry.extend(more);
+        }
+    }
+
+    /// The remembered requests.
+    pub(crate) fn list(&self) -> Value {
+        let numbered = |(n, entry): &(u64, Value)| {
+            let mut entry = entry.clone();
+            entry["n"] = json!(n);
+            entry
+        };
+        self.lock().entries.iter().map(numbered).collect()
+    }
+
+    /// Forgets them.
+    pub(crate) fn clear(&self) {
+        self.lock().entries.clear();
+    }
+}
+
+/// The headers for the log, without secrets.
+pub(crate) fn headers(headers: &HeaderMap) -> Value {
+    let mut shown = Map::new();
+    for (name, value) in headers {
+        let secret = name == "authorization" || name == "cookie";
+        let value = String::from_utf8_lossy(value.as_bytes());
+        let value = if secret { "<not shown>".into() } else { value };
+        shown.insert(name.as_str().to_owned(), json!(value));
+    }
+    Value::Object(shown)
+}
+
+/// Size and digest of a body for the log.
+pub(crate) fn body(bytes: &[u8]) -> Value {
+    json!({"body_bytes": bytes.len(), "body_sha256": hex(&Sha256::digest(bytes))})
+}
+
+/// Writes a line to stderr; a closed stderr is no reason to stop.
+pub(crate) fn line(text: &str) {
+    let line: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_not_in_the_log() {
+        let mut map = HeaderMap::new();
+        map.insert("authorization", "Bearer secret".parse().unwrap());
+        map.insert("idempotency-key", "k".parse().unwrap());
+        assert_eq!(headers(&map), json!({"authorization": "<not shown>", "idempotency-key": "k"}));
+    }
+
+    #[test]
+    fn a_request_is_seen_from_its_beginning_and_completed_later() {
+        let journal = Journal::default();
+        let n = journal.begin(json!({"path": "/"}));
+        assert_eq!(journal.list(), json!([{"path": "/", "n": 1}]));
+        journal.add(n, json!({"status": 200}));
+        assert_eq!(journal.list(), json!([{"path": "/", "n": 1, "status": 200}]));
+    }
+}

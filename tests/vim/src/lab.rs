@@ -1,0 +1,96 @@
+//! The lab VIM's state, shared by all connections.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::cli::{AfterInstall, Options};
+use crate::contract::Contract;
+use crate::faults::Faults;
+use crate::files::Shelf;
+use crate::journal::Journal;
+use crate::store::Store;
+
+/// Everything that answers depend on.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    /// The API's document.
+    pub(crate) contract: Contract,
+    /// What is kept.
+    pub(crate) store: Store,
+    /// What goes wrong on purpose.
+    pub(crate) faults: Faults,
+    /// What is served besides the API.
+    pub(crate) shelf: Shelf,
+    /// The requests that came.
+    pub(crate) journal: Journal,
+    /// The bearer token of /v1; `None` when none is asked for.
+    pub(crate) token: Option<String>,
+    /// Whether /v1 is only for clients with a certificate.
+    pub(crate) client_certificate: bool,
+    /// Whether other machines may use /lab.
+    pub(crate) open_admin: bool,
+    /// Largest request body.
+    pub(crate) max_body_bytes: usize,
+    /// Address of this VIM in instructions; `None`: as the Host header says.
+    pub(crate) public_url: Option<String>,
+    /// What an installed node is told.
+    pub(crate) after_install: AfterInstall,
+    /// The CA of HTTPS; `None` without HTTPS.
+    pub(crate) ca_pem: Option<String>,
+    polls: Mutex<BTreeMap<String, u32>>,
+    changes: watch::Sender<u64>,
+}
+
+impl Lab {
+    /// A lab VIM that has heard of nobody.
+    pub(crate) fn new(
+        options: &Options,
+        contract: Contract,
+        store: Store,
+        shelf: Shelf,
+        token: Option<String>,
+        ca_pem: Option<String>,
+    ) -> Self {
+        Self {
+            contract,
+            store,
+            faults: Faults::new(options.fault.clone()),
+            shelf,
+            journal: Journal::default(),
+            token,
+            client_certificate: options.require_client_certificate,
+            open_admin: options.open_admin,
+            max_body_bytes: options.max_body_bytes,
+            public_url: options.public_url.clone(),
+            after_install: options.after_install,
+            ca_pem,
+            polls: Mutex::default(),
+            changes: watch::Sender::new(0),
+        }
+    }
+
+    /// Tells pages and waiting tests that something is new.
+    pub(crate) fn changed(&self) {
+        self.changes.send_modify(|n| *n += 1);
+    }
+
+    /// Hears of what is new.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Counts how often a node has asked since its report, this time included.
+    pub(crate) fn count_poll(&self, node: &str) -> u32 {
+        let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
+        let n = polls.entry(node.to_owned()).or_default();
+        *n += 1;
+        *n
+    }
+
+    /// A new report: the count begins again.
+    pub(crate) fn forget_polls(&self, node: &str) {
+        self.polls.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+    }
+}

@@ -1,0 +1,263 @@
+//! What a node is told: the instruction or Ignition config set for it or for all, in the way set for it or for all.
+
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha512};
+
+use crate::broken::retry_after;
+use crate::cli::{AfterInstall, Mode};
+use crate::files::{Hash, hex};
+use crate::http::{Answer, Refusal, answer};
+use crate::lab::Lab;
+use crate::store::Node;
+
+/// Media type of a bare Ignition config.
+pub(crate) const IGNITION_TYPE: &str = "application/vnd.coreos.ignition+json";
+
+/// How the answer is given: the setting `answer`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Way {
+    /// At once, later, never, or the bare Ignition config.
+    #[serde(default = "direct")]
+    pub(crate) mode: Mode,
+    /// `later`: how often a node is told to ask again.
+    #[serde(default = "one")]
+    pub(crate) polls: u32,
+    /// Retry-After of a 202: seconds, or `date:SECONDS`.
+    #[serde(default = "two_seconds")]
+    pub(crate) retry_after: String,
+    /// The name that the node gets; absent: it keeps its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) node_id: Option<String>,
+}
+
+fn direct() -> Mode {
+    Mode::Direct
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn two_seconds() -> String {
+    "2".to_owned()
+}
+
+/// An answer in a form that can be kept under an Idempotency-Key.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Order {
+    status: u16,
+    content_type: String,
+    body: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_after: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    location: Option<String>,
+}
+
+impl Order {
+    /// The answer itself.
+    pub(crate) fn answer(self) -> Answer {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::OK);
+        let mut answer = answer(status, &self.content_type, self.body);
+        for (name, value) in [("retry-after", self.retry_after), ("location", self.location)] {
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+                answer.headers_mut().insert(name, value);
+            }
+        }
+        answer
+    }
+
+    fn json(value: &Value) -> Self {
+        Self {
+            status: 200,
+            content_type: "application/json".to_owned(),
+            body: format!("{value:#}\n"),
+            retry_after: None,
+            location: None,
+        }
+    }
+}
+
+/// The scope of a node's own settings.
+pub(crate) fn scope_of(node: &str) -> String {
+    format!("node:{node}")
+}
+
+/// The way set for a node, or for all.
+pub(crate) fn way(lab: &Lab, node: &str) -> Result<Way, Refusal> {
+    let own = lab.store.setting(&scope_of(node), "answer")?;
+    let text = match own {
+        Some(text) => text,
+        None => lab.store.setting("default", "answer")?.unwrap_or_else(|| "{}".to_owned()),
+    };
+    serde_json::from_str(&text).map_err(|error| Refusal::new(500, "STORE", error.to_string()))
+}
+
+/// The name under which the VIM knows the node that calls itself `reported`.
+pub(crate) fn known_name(lab: &Lab, reported: &str) -> Result<String, Refusal> {
+    let own = lab.store.setting(&scope_of(reported), "answer")?;
+    let way = own.and_then(|text| serde_json::from_str::<Way>(&text).ok());
+    Ok(way.and_then(|way| way.node_id).unwrap_or_else(|| reported.to_owned()))
+}
+
+/// What a node is told now. `reported` is the name it uses itself, `base` the address it used.
+///
+/// # Errors
+/// 500 when a setting in the database is broken, or an instruction names a file that is not served.
+pub(crate) fn order(lab: &Lab, reported: &str, base: &str) -> Result<Order, Refusal> {
+    let way = way(lab, reported)?;
+    let node = way.node_id.clone().unwrap_or_else(|| reported.to_owned());
+    let Some(source) = source(lab, reported)? else { return Ok(not_yet(&way, &node)) };
+    let is_later = way.mode == Mode::Later && lab.count_poll(&node) <= way.polls;
+    if is_later || way.mode == Mode::Never {
+        return Ok(not_yet(&way, &node));
+    }
+    if let Some(known) = lab.store.node(&node)?
+        && lab.after_install == AfterInstall::Reboot
+        && let Some(reboot) = reboot(lab, &known, &source)?
+    {
+        return Ok(Order::json(&reboot));
+    }
+    if way.mode == Mode::Bare
+        && let Some(ignition) = source.ignition()
+    {
+        let content_type = IGNITION_TYPE.to_owned();
+        return Ok(Order { content_type, body: ignition, ..Order::json(&Value::Null) });
+    }
+    let mut instruction = source.instruction();
+    fill(lab, &mut instruction, base)?;
+    complete(lab, &mut instruction, &node, reported)?;
+    Ok(Order::json(&instruction))
+}
+
+/// What was set: an instruction, or an Ignition config to install.
+#[derive(Debug)]
+struct Source {
+    scope: String,
+    is_instruction: bool,
+    text: String,
+}
+
+impl Source {
+    fn instruction(&self) -> Value {
+        if self.is_instruction {
+            return serde_json::from_str(&self.text).unwrap_or(Value::Null);
+        }
+        let hash = format!("sha512-{}", hex(&Sha512::digest(&self.text)));
+        json!({"action": "install", "install": {"ignition": {"inline": self.text, "hash": hash}}})
+    }
+
+    fn ignition(&self) -> Option<String> {
+        if !self.is_instruction {
+            return Some(self.text.clone());
+        }
+        let instruction = self.instruction();
+        instruction["install"]["ignition"]["inline"].as_str().map(str::to_owned)
+    }
+}
+
+/// The node's own setting, or that for all; an instruction before an Ignition config.
+fn source(lab: &Lab, node: &str) -> Result<Option<Source>, Refusal> {
+    for scope in [scope_of(node), "default".to_owned()] {
+        for kind in ["instruction", "ignition"] {
+            if let Some(text) = lab.store.setting(&scope, kind)? {
+                return Ok(Some(Source { scope, is_instruction: kind == "instruction", text }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn not_yet(way: &Way, node: &str) -> Order {
+    let seconds = way.retry_after.trim_start_matches("date:").parse::<u64>().unwrap_or(2);
+    let accepted = json!({"node_id": node, "retry_after_s": seconds});
+    Order {
+        status: 202,
+        retry_after: Some(retry_after(&way.retry_after)),
+        location: Some(format!("/v1/nodes/{node}/instruction")),
+        ..Order::json(&accepted)
+    }
+}
+
+/// For a node that was installed with what it would be told again: reboot, and why.
+fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<Value>, Refusal> {
+    let Some(result) = lab.store.last_result(&node.id)? else { return Ok(None) };
+    let is_install = source.instruction()["action"] == "install";
+    let is_changed = lab.store.is_changed_since_result(&source.scope, &node.id)?;
+    if result.body["outcome"] != "installed" || !is_install || is_changed {
+        return Ok(None);
+    }
+    let reason = format!(
+        "installed at {}; to install again, set a new instruction or start the lab VIM with \
+         --after-install install",
+        result.received_at
+    );
+    Ok(Some(json!({
+        "api_version": "1", "request_id": "lab-reboot", "action": "reboot", "reason": reason,
+    })))
+}
+
+/// `api_version`, `request_id` and a new name, where they are not there.
+fn complete(lab: &Lab, instruction: &mut Value, node: &str, reported: &str) -> Result<(), Refusal> {
+    let counts = lab.store.counts(node)?;
+    let Value::Object(object) = instruction else { return Ok(()) };
+    object.entry("api_version").or_insert(json!("1"));
+    object.entry("request_id").or_insert(json!(format!("lab-{}", counts["n_reports"])));
+    if node != reported {
+        object.entry("node_id").or_insert(json!(node));
+    }
+    Ok(())
+}
+
+/// Replaces `{{base}}` and `{{sha256:/files/NAME}}` in every string.
+fn fill(lab: &Lab, value: &mut Value, base: &str) -> Result<(), Refusal> {
+    match value {
+        Value::String(text) if text.contains("{{") => *text = filled(lab, text, base)?,
+        Value::Array(values) => values.iter_mut().try_for_each(|value| fill(lab, value, base))?,
+        Value::Object(object) => {
+            // The Ignition config is given on byte for byte.
+            let others = object.iter_mut().filter(|(key, _)| *key != "inline");
+            others.map(|(_, value)| value).try_for_each(|value| fill(lab, value, base))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn filled(lab: &Lab, text: &str, base: &str) -> Result<String, Refusal> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((head, tail)) = rest.split_once("{{") {
+        let Some((word, tail)) = tail.split_once("}}") else { break };
+        filled.push_str(head);
+        let hash = |path: &str, hash| {
+            let message = format!("the instruction's {{{{{word}}}}}: {path:?} is not served");
+            let unknown = || Refusal::new(500, "INSTRUCTION_TEMPLATE", message);
+            lab.shelf.digest(path, hash).ok_or_else(unknown)
+        };
+        match word.split_once(':') {
+            None if word == "base" => filled.push_str(base),
+            Some(("sha256", path)) => filled.push_str(&hash(path, Hash::Sha256)?),
+            Some(("sha512", path)) => filled.push_str(&hash(path, Hash::Sha512)?),
+            _ => {
+                let message = format!("the instruction has {{{{{word}}}}}, expected base or shaN:");
+                return Err(Refusal::new(500, "INSTRUCTION_TEMPLATE", message));
+            }
+        }
+        rest = tail;
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}
+
+/// The Ignition config of a node, or of all for `default`.
+pub(crate) fn ignition(lab: &Lab, name: &str) -> Result<Option<String>, Refusal> {
+    if name == "default" {
+        return Ok(lab.store.setting("default", "ignition")?);
+    }
+    Ok(source(lab, name)?.and_then(|source| source.ignition()))
+}

@@ -1,0 +1,242 @@
+//! How a node stands: its stage, its progress, its outcome, in the words and colours of the pages.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::store::{Document, Node};
+
+/// The stages of a job in their order, each with its share of the whole in percent.
+const STAGES: [(&str, u64); 7] = [
+    ("collect", 12),
+    ("report", 4),
+    ("instruction", 4),
+    ("preflight", 5),
+    ("write", 65),
+    ("proof", 7),
+    ("result", 3),
+];
+
+/// How a node stands.
+#[derive(Debug)]
+pub(super) struct Standing {
+    /// In a word or three, e.g. `writing`.
+    pub(super) label: &'static str,
+    /// Class of its colour: good, bad, warn, busy, idle.
+    pub(super) tone: &'static str,
+    /// How far the whole job is, in percent.
+    pub(super) percent: u64,
+    /// What it says itself.
+    pub(super) message: Option<String>,
+    stage: usize,
+    has_failed: bool,
+    is_over: bool,
+}
+
+/// How the node stands by its last event and its result.
+pub(super) fn standing(node: &Node) -> Standing {
+    let result = node.result.as_ref().filter(|result| !is_begun_again(node, result));
+    let result = result.map(|result| &result.body);
+    let event = node.event.as_ref().filter(|event| is_current(node, event));
+    let event = event.map(|event| &event.body);
+    let stage = event.or(result).map_or("report", |last| last["stage"].as_str().unwrap_or(""));
+    let stage = if result.is_some() { result.map_or(stage, stage_of) } else { stage };
+    let moment = event.and_then(|event| event["state"].as_str()).unwrap_or("done");
+    let at = STAGES.iter().position(|(name, _)| *name == stage);
+    let at = at.unwrap_or(if stage == "wait" { 2 } else { 0 });
+    let (label, tone) = words(result, stage, moment);
+    let is_over = result.is_some_and(|r| r["outcome"] == "installed" || r["outcome"] == "unproven");
+    let message = result.or(event).and_then(|last| last["message"].as_str());
+    Standing {
+        label,
+        tone,
+        percent: if is_over { 100 } else { percent(at, moment, event) },
+        message: message.map(super::words::cut).or_else(|| detail(stage, event)),
+        stage: at,
+        has_failed: tone == "bad",
+        is_over,
+    }
+}
+
+/// The stage's own progress, for a node that says nothing in words.
+fn detail(stage: &str, event: Option<&Value>) -> Option<String> {
+    let percent = event?["percent"].as_u64()?;
+    Some(format!("{stage}: {percent} %"))
+}
+
+fn stage_of(result: &Value) -> &str {
+    result["stage"].as_str().unwrap_or("result")
+}
+
+/// Whether a new job began after the result: its first events come before its report.
+fn is_begun_again(node: &Node, result: &Document) -> bool {
+    let is_first = |event: &Document| matches!(event.body["stage"].as_str(), Some("collect"));
+    node.event
+        .as_ref()
+        .is_some_and(|event| is_first(event) && event.received_at > result.received_at)
+}
+
+/// Whether an event is of the job that the last report began; one before it is of that job too if it came
+/// shortly before, since collecting comes before reporting.
+fn is_current(node: &Node, event: &Document) -> bool {
+    let Some(report) = &node.report else { return true };
+    let is_before_report = matches!(event.body["stage"].as_str(), Some("collect" | "report"));
+    is_before_report || event.received_at >= report.received_at
+}
+
+fn words(result: Option<&Value>, stage: &str, moment: &str) -> (&'static str, &'static str) {
+    if let Some(result) = result {
+        return match result["outcome"].as_str() {
+            Some("installed") => ("installed", "good"),
+            Some("refused") => ("refused", "bad"),
+            Some("unproven") => ("installed, not proven", "warn"),
+            _ => ("failed", "bad"),
+        };
+    }
+    match (stage, moment) {
+        (_, "failed") => ("failed", "bad"),
+        ("collect", _) => ("collecting", "busy"),
+        ("report", _) => ("reported", "idle"),
+        ("instruction" | "wait", _) => ("waiting", "idle"),
+        ("preflight", _) => ("checking", "busy"),
+        ("write", _) => ("writing", "busy"),
+        ("proof", _) => ("proving", "busy"),
+        _ => ("finishing", "busy"),
+    }
+}
+
+fn percent(at: usize, state: &str, event: Option<&Value>) -> u64 {
+    let before: u64 = STAGES[..at].iter().map(|(_, share)| share).sum();
+    let within = match (state, event.and_then(|event| event["percent"].as_u64())) {
+        ("done", _) => 100,
+        (_, Some(percent)) => percent.min(100),
+        _ => 0,
+    };
+    before + STAGES[at].1 * within / 100
+}
+
+impl Standing {
+    /// The outcome or stage as a pill.
+    pub(super) fn pill(&self) -> Markup {
+        html! { span.pill.(self.tone) { (self.label) } }
+    }
+
+    /// The progress bar of the whole job.
+    pub(super) fn bar(&self) -> Markup {
+        html! {
+            progress.(self.tone) max="100" value=(self.percent) aria-label="progress of the job" {
+                (self.percent) " %"
+            }
+        }
+    }
+
+    /// The stages as a row of steps.
+    pub(super) fn rail(&self) -> Markup {
+        html! {
+            ol.rail aria-label="stages" {
+                @for (at, (name, _)) in STAGES.iter().enumerate() {
+                    @let class = self.step(at);
+                    li.(class) aria-current=[(at == self.stage && !self.is_over).then_some("step")] {
+                        span.dot aria-hidden="true" {}
+                        (name)
+                        span.hidden { ": " (class) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn step(&self, at: usize) -> &'static str {
+        if self.is_over || at < self.stage {
+            "done"
+        } else if at > self.stage {
+            "pending"
+        } else if self.has_failed {
+            "failed"
+        } else {
+            "current"
+        }
+    }
+}
+
+/// The findings that count: those of the result, else of the report.
+pub(super) fn findings(node: &Node) -> Vec<&Value> {
+    let of_result = named(node.result.as_ref());
+    let mut findings = if of_result.is_empty() { named(node.report.as_ref()) } else { of_result };
+    findings.sort_by_key(|finding| rank(finding));
+    findings
+}
+
+fn named(document: Option<&Document>) -> Vec<&Value> {
+    let findings = document.and_then(|document| document.body["findings"].as_array());
+    findings.into_iter().flatten().take(200).collect()
+}
+
+/// Worst first.
+fn rank(finding: &Value) -> usize {
+    let severity = finding["severity"].as_str();
+    ["critical", "warning", "info"].iter().position(|name| Some(*name) == severity).unwrap_or(3)
+}
+
+/// A severity as a pill: class, sign, word. The sign says it without colour.
+pub(super) fn severity(finding: &Value) -> (&'static str, &'static str, &'static str) {
+    [
+        ("bad", "▲", "critical"),
+        ("warn", "◆", "warning"),
+        ("info", "●", "info"),
+        ("idle", "○", "other"),
+    ][rank(finding)]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn document(at: &str, body: Value) -> Document {
+        Document { received_at: at.to_owned(), body }
+    }
+
+    fn node(event: Option<Document>, result: Option<Document>) -> Node {
+        Node {
+            id: "n".to_owned(),
+            first_seen: String::new(),
+            last_seen: String::new(),
+            report: Some(document("T2", json!({}))),
+            event,
+            result,
+        }
+    }
+
+    #[test]
+    fn half_of_the_write_is_about_half_of_the_job() {
+        let event = json!({"stage": "write", "state": "progress", "percent": 50});
+        let standing = standing(&node(Some(document("T3", event)), None));
+        assert_eq!((standing.label, standing.percent), ("writing", 57));
+    }
+
+    #[test]
+    fn an_event_of_the_job_before_the_last_report_does_not_count() {
+        let event = json!({"stage": "write", "state": "failed"});
+        let standing = standing(&node(Some(document("T1", event)), None));
+        assert_eq!((standing.label, standing.tone), ("reported", "idle"));
+    }
+
+    #[test]
+    fn an_installed_node_is_at_its_end_and_a_refused_one_shows_where_it_stopped() {
+        let result = json!({"outcome": "installed", "stage": "result", "message": "m"});
+        assert_eq!(standing(&node(None, Some(document("T3", result)))).percent, 100);
+        let result = json!({"outcome": "refused", "stage": "preflight", "message": "m"});
+        let standing = standing(&node(None, Some(document("T3", result))));
+        assert_eq!(
+            (standing.tone, standing.step(3), standing.step(4)),
+            ("bad", "failed", "pending")
+        );
+    }
+
+    #[test]
+    fn strange_events_do_no_harm() {
+        let event = json!({"stage": 7, "state": null, "percent": 1e99});
+        assert_eq!(standing(&node(Some(document("T3", event)), None)).percent, 12);
+    }
+}

@@ -1,0 +1,37 @@
+"use strict";
+(() => {
+  const light = document.getElementById("live");
+  let timer = 0, again = false, busy = false;
+
+  // The page is fetched anew and its content put in place; what was open stays open.
+  async function refresh() {
+    if (busy) { again = true; return; }
+    busy = true;
+    try {
+      const answer = await fetch(location.href, { cache: "no-store" });
+      if (!answer.ok) return;
+      const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const next = fresh.getElementById("content"), now = document.getElementById("content");
+      if (!next || next.innerHTML === now.innerHTML) return;
+      const was = new Map([...now.querySelectorAll("details")].map((d, at) => [key(d, at), d.open]));
+      next.querySelectorAll("details").forEach((d, at) => {
+        const open = was.get(key(d, at));
+        if (open !== undefined) d.open = open;
+      });
+      const focused = document.activeElement && document.activeElement.getAttribute("href");
+      now.replaceWith(next);
+      if (focused) next.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+      document.title = fresh.title;
+    } catch { /* the VIM is away; the event stream says so */ } finally {
+      busy = false;
+      if (again) { again = false; soon(); }
+    }
+  }
+  const key = (details, at) => details.id || "nr" + at + details.querySelector("summary").textContent;
+  const soon = () => { clearTimeout(timer); timer = setTimeout(refresh, 250); };
+
+  const stream = new EventSource("/live");
+  stream.onopen = () => { light.textContent = "live"; light.classList.remove("off"); };
+  stream.onerror = () => { light.textContent = "not connected"; light.classList.add("off"); };
+  stream.onmessage = soon;
+})();

@@ -1,0 +1,186 @@
+//! The pages: server-rendered, every value escaped (a report is hostile input), live by server-sent events.
+
+mod fleet;
+mod job;
+mod node;
+mod report;
+mod words;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::HeaderValue;
+use hyper::{Response, StatusCode};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+
+use crate::http::{Answer, Refusal, answer as plain, json_answer};
+use crate::lab::Lab;
+use crate::server::Request;
+use crate::stream::written;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("live.js");
+
+/// Answers a GET that is not of the API, the shelf or the admin API; `None` when there is no such page.
+///
+/// # Errors
+/// 500 when the database fails.
+pub(crate) fn answer(
+    lab: &Arc<Lab>,
+    request: &Request,
+    parts: &[&str],
+) -> Result<Option<Answer>, Refusal> {
+    match parts {
+        [""] => fleet::page(lab, &request.base).map(Some),
+        ["live"] => Ok(Some(live(lab))),
+        ["nodes", id] => node::page(lab, id),
+        ["nodes", id, what @ ("report.json" | "events.json" | "result.json")] => {
+            download(lab, id, what)
+        }
+        ["favicon.ico"] => Ok(Some(crate::http::no_content())),
+        _ => Ok(None),
+    }
+}
+
+/// A page: title, the way back, content.
+pub(super) fn shell(title: &str, back: Option<&str>, content: &Markup) -> Answer {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) }
+                noscript { meta http-equiv="refresh" content="5"; }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                a.skip href="#content" { "Skip to the content" }
+                header.top {
+                    a.brand href="/" { span.mark aria-hidden="true" {} "Lab VIM" }
+                    @if let Some(here) = back {
+                        nav aria-label="Breadcrumb" {
+                            a href="/" { "Nodes" } span aria-hidden="true" { "/" }
+                            span aria-current="page" { (here) }
+                        }
+                    }
+                    span #live.live role="status" { "live" }
+                }
+                main #content { (content) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    let mut answer = plain(StatusCode::OK, "text/html; charset=utf-8", page.into_string());
+    let policy = format!(
+        "default-src 'none'; connect-src 'self'; style-src 'sha256-{}'; script-src 'sha256-{}'; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        base64(&Sha256::digest(STYLE)),
+        base64(&Sha256::digest(SCRIPT)),
+    );
+    for (name, value) in [
+        ("content-security-policy", policy.as_str()),
+        ("cache-control", "no-store"),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+    ] {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            answer.headers_mut().insert(name, value);
+        }
+    }
+    answer
+}
+
+/// What a node sent, as it came, to be saved.
+fn download(lab: &Lab, id: &str, what: &str) -> Result<Option<Answer>, Refusal> {
+    let Some(node) = lab.store.node(id)? else { return Ok(None) };
+    let value = match what {
+        "report.json" => node.report.map(|report| report.body),
+        "result.json" => lab.store.last_result(id)?.map(|result| result.body),
+        _ => {
+            let events = lab.store.events(id, 10_000)?;
+            Some(events.into_iter().map(|event| event.body).collect())
+        }
+    };
+    let Some(value) = value else { return Ok(None) };
+    let mut answer = json_answer(StatusCode::OK, &value);
+    let is_plain = |c: &char| c.is_ascii_alphanumeric() || "._-".contains(*c);
+    let name: String = id.chars().filter(is_plain).collect();
+    let disposition = format!("attachment; filename=\"{name}-{what}\"");
+    if let Ok(value) = HeaderValue::from_str(&disposition) {
+        answer.headers_mut().insert("content-disposition", value);
+    }
+    Ok(Some(answer))
+}
+
+/// Server-sent events: one whenever something is new, and a comment now and then to keep the line open.
+fn live(lab: &Arc<Lab>) -> Answer {
+    let (pen, body) = written(None);
+    let mut changes = lab.changes();
+    tokio::spawn(async move {
+        let mut message = "retry: 1000\ndata: hello\n\n".to_owned();
+        while pen.send(Ok(Bytes::from(message))).await.is_ok() {
+            let quiet = Duration::from_secs(15);
+            message = match tokio::time::timeout(quiet, changes.changed()).await {
+                Ok(Ok(())) => format!("data: {}\n\n", *changes.borrow_and_update()),
+                Ok(Err(_)) => return,
+                Err(_) => ": quiet\n\n".to_owned(),
+            };
+        }
+    });
+    let mut answer = Response::new(body);
+    for (name, value) in [("content-type", "text/event-stream"), ("cache-control", "no-store")] {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+/// A part of an address, percent-encoded.
+pub(super) fn encoded(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a String does not fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+/// Base64 with padding (RFC 4648 §4), for the hashes of the content security policy.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let byte = |at: usize| usize::from(group.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            let digit = DIGITS[bits >> (18 - 6 * at) & 63];
+            text.push(if at <= group.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn an_id_in_an_address_is_encoded() {
+        assert_eq!(encoded("uuid-1:\"/"), "uuid-1%3A%22%2F");
+    }
+}

@@ -1,0 +1,195 @@
+//! Values in words: sizes, speeds and times by the unit that the key names; keys as headings.
+
+use serde_json::Value;
+
+/// Longest text that a page shows; the rest is in the JSON.
+const LIMIT: usize = 240;
+
+/// Key endings that name a unit, what a value is divided by, and the unit. The longest stand first.
+const UNITS: [(&str, u64, &str); 9] = [
+    ("_gt_s_x10", 10, "GT/s"),
+    ("_mt_s", 1, "MT/s"),
+    ("_celsius", 1, "°C"),
+    ("_percent", 1, "%"),
+    ("_mhz", 1, "MHz"),
+    ("_khz", 1, "kHz"),
+    ("_watts", 1, "W"),
+    ("_ms", 1, "ms"),
+    ("_s", 1, "s"),
+];
+
+/// Words that are no words.
+const ACRONYMS: [&str; 37] = [
+    "aer", "arp", "bios", "bmc", "cpu", "cpus", "dimm", "dimms", "dns", "efi", "esp", "eui64",
+    "fc", "gpu", "hctl", "id", "iommu", "ip", "ipv4", "ipv6", "lldp", "mac", "mtu", "nguid", "nic",
+    "nqn", "numa", "nvme", "os", "pci", "sku", "smbios", "tpm", "usb", "uuid", "vfs", "wwn",
+];
+
+/// A scalar for a person: `n` bytes as GiB, a claim as yes or no. `None` for null, lists and objects.
+pub(super) fn scalar(key: &str, value: &Value, is_decimal: bool) -> Option<String> {
+    match value {
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+        Value::Bool(claim) => Some(if *claim { "yes" } else { "no" }.to_owned()),
+        Value::String(text) => Some(cut(text)),
+        Value::Number(number) => Some(match number.as_u64() {
+            Some(n) => with_unit(key, n, is_decimal),
+            None => number.to_string(),
+        }),
+    }
+}
+
+fn with_unit(key: &str, n: u64, is_decimal: bool) -> String {
+    if key.ends_with("_bytes") {
+        return bytes(n, is_decimal && !key.ends_with("block_bytes"));
+    }
+    if key.ends_with("_mbit_s") {
+        return if n >= 1000 && n.is_multiple_of(100) {
+            format!("{} Gbit/s", tenths(n / 100))
+        } else {
+            format!("{n} Mbit/s")
+        };
+    }
+    for (ending, divisor, unit) in UNITS {
+        if key.ends_with(ending) {
+            let n = if divisor == 10 { tenths(n) } else { n.to_string() };
+            return format!("{n} {unit}");
+        }
+    }
+    n.to_string()
+}
+
+/// A size: memory in GiB, disks in GB.
+pub(super) fn bytes(n: u64, is_decimal: bool) -> String {
+    let (step, units) = if is_decimal {
+        (1000, ["B", "kB", "MB", "GB", "TB", "PB"])
+    } else {
+        (1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
+    };
+    let (mut unit, mut size) = (0, 1u64);
+    while unit + 1 < units.len() && n / size >= step {
+        size *= step;
+        unit += 1;
+    }
+    let text = if unit == 0 { n.to_string() } else { tenths(n / (size / 10).max(1)) };
+    format!("{text} {}", units[unit])
+}
+
+/// A number of tenths, without a needless `.0`.
+fn tenths(n: u64) -> String {
+    if n.is_multiple_of(10) || n >= 10_000 {
+        (n / 10).to_string()
+    } else {
+        format!("{}.{}", n / 10, n % 10)
+    }
+}
+
+/// A text of bearable length.
+pub(super) fn cut(text: &str) -> String {
+    let n_characters = text.chars().count();
+    if n_characters <= LIMIT {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(LIMIT - 40).collect();
+    format!("{head}… ({n_characters} characters)")
+}
+
+/// A key as a heading: `configured_speed_mt_s` is «Configured speed».
+pub(super) fn heading(key: &str) -> String {
+    let mut key = key;
+    for ending in ["_bytes", "_mbit_s"].into_iter().chain(UNITS.map(|(ending, ..)| ending)) {
+        if let Some(stem) = key.strip_suffix(ending) {
+            key = stem;
+            break;
+        }
+    }
+    let key = key.strip_prefix("is_").or_else(|| key.strip_prefix("n_")).unwrap_or(key);
+    let words: Vec<String> = key.split('_').map(word).collect();
+    let text = cut(&words.join(" "));
+    let mut characters = text.chars();
+    characters
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+fn word(word: &str) -> String {
+    match word {
+        "cpus" => "CPUs".to_owned(),
+        "dimms" => "DIMMs".to_owned(),
+        "vfs" => "VFs".to_owned(),
+        "nvme" => "NVMe".to_owned(),
+        "ipv4" => "IPv4".to_owned(),
+        "ipv6" => "IPv6".to_owned(),
+        word if ACRONYMS.contains(&word) => word.to_uppercase(),
+        word => word.to_owned(),
+    }
+}
+
+/// The time of day of an RFC 3339 text, to the second; the text itself when it is none.
+pub(super) fn clock(time: &str) -> String {
+    match (time.get(11..19), time.len()) {
+        (Some(clock), 20..) => clock.to_owned(),
+        _ => cut(time),
+    }
+}
+
+/// Date and time of an RFC 3339 text, to the second.
+pub(super) fn date(time: &str) -> String {
+    match (time.get(..10), time.get(11..19)) {
+        (Some(day), Some(clock)) => format!("{day} {clock} UTC"),
+        _ => cut(time),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_number_has_the_unit_of_its_key() {
+        for (key, n, text) in [
+            ("size_bytes", 17_179_869_184u64, "16 GiB"),
+            ("size_bytes", 1536, "1.5 KiB"),
+            ("size_bytes", 0, "0 B"),
+            ("speed_mbit_s", 25_000, "25 Gbit/s"),
+            ("speed_mbit_s", 2500, "2.5 Gbit/s"),
+            ("speed_mbit_s", 100, "100 Mbit/s"),
+            ("current_gt_s_x10", 80, "8 GT/s"),
+            ("current_gt_s_x10", 25, "2.5 GT/s"),
+            ("speed_mt_s", 3200, "3200 MT/s"),
+            ("n_cores", 40, "40"),
+        ] {
+            assert_eq!(scalar(key, &json!(n), false).as_deref(), Some(text), "{key}");
+        }
+        assert_eq!(scalar("size_bytes", &json!(960_197_124_096u64), true).unwrap(), "960.1 GB");
+        assert_eq!(scalar("logical_block_bytes", &json!(4096), true).unwrap(), "4 KiB");
+        assert_eq!(scalar("size_bytes", &json!(u64::MAX), false).unwrap(), "16384 PiB");
+    }
+
+    #[test]
+    fn a_key_becomes_a_heading() {
+        for (key, text) in [
+            ("configured_speed_mt_s", "Configured speed"),
+            ("permanent_mac", "Permanent MAC"),
+            ("is_removable", "Removable"),
+            ("n_logical_cpus_online", "Logical CPUs online"),
+            ("", ""),
+        ] {
+            assert_eq!(heading(key), text);
+        }
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_shown_as_it_came() {
+        assert_eq!(clock("2026-11-20T10:00:00Z"), "10:00:00");
+        assert_eq!(clock("ääääääääääääääääää"), "ääääääääääääääääää");
+        assert_eq!(date("2026-11-20T10:00:00.5Z"), "2026-11-20 10:00:00 UTC");
+        assert_eq!(date("soon"), "soon");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_with_its_length() {
+        assert!(cut(&"x".repeat(1000)).ends_with("x… (1000 characters)"));
+    }
+}

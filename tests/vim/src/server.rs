@@ -1,0 +1,233 @@
+//! The server: connections in, requests logged, faults applied, paths to their answers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::HeaderMap;
+use hyper::service::service_fn;
+use hyper::{Method, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use crate::http::{Answer, Refusal, header, percent_decoded, read_body};
+use crate::lab::Lab;
+use crate::socket::{Connection, Control};
+use crate::{admin, api, broken, clock, contract, journal, orders, page};
+
+/// A request with its body read.
+#[derive(Debug)]
+pub(crate) struct Request {
+    /// GET, POST, …
+    pub(crate) method: Method,
+    /// The path as it came, percent-encoded.
+    pub(crate) path: String,
+    /// The query as it came.
+    pub(crate) query: Option<String>,
+    /// The headers.
+    pub(crate) headers: HeaderMap,
+    /// The body as it came; empty where none is taken.
+    pub(crate) body: Bytes,
+    /// Address under which the client reached this VIM, e.g. `http://10.0.2.2:8080`.
+    pub(crate) base: String,
+    /// Whether the client is on this machine.
+    pub(crate) is_local: bool,
+    /// Whether the client showed a certificate of our CA.
+    pub(crate) has_client_certificate: bool,
+}
+
+/// The client's end of a connection.
+#[derive(Debug, Clone)]
+struct Peer {
+    remote: SocketAddr,
+    local: SocketAddr,
+    is_tls: bool,
+    has_certificate: bool,
+    control: Arc<Control>,
+}
+
+/// Takes connections for ever.
+pub(crate) async fn serve(lab: Arc<Lab>, listener: TcpListener, tls: Option<TlsAcceptor>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, remote)) => {
+                let lab = Arc::clone(&lab);
+                let tls = tls.clone();
+                let local = stream.local_addr().unwrap_or(remote);
+                let control = Arc::new(Control::default());
+                let stream = Connection::new(stream, Arc::clone(&control));
+                let peer =
+                    Peer { remote, local, is_tls: tls.is_some(), has_certificate: false, control };
+                tokio::spawn(connection(lab, stream, peer, tls));
+            }
+            Err(error) => {
+                // Out of file descriptors, say: the next one may go well.
+                journal::line(&format!("{} accepting: {error}", clock::now()));
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn connection(lab: Arc<Lab>, stream: Connection, mut peer: Peer, tls: Option<TlsAcceptor>) {
+    let Some(tls) = tls else { return talk(lab, stream, peer).await };
+    let limit = std::time::Duration::from_secs(15);
+    match tokio::time::timeout(limit, tls.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            peer.has_certificate = stream.get_ref().1.peer_certificates().is_some();
+            talk(lab, stream, peer).await;
+        }
+        Ok(Err(error)) => {
+            let remote = peer.remote;
+            journal::line(&format!("{} TLS with {remote}: {error}", clock::now()));
+        }
+        Err(_) => {}
+    }
+}
+
+async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    lab: Arc<Lab>,
+    stream: S,
+    peer: Peer,
+) {
+    let service = service_fn(|request| {
+        let (lab, peer) = (Arc::clone(&lab), peer.clone());
+        async move { Ok::<_, std::convert::Infallible>(handle(&lab, &peer, request).await) }
+    });
+    let http = hyper::server::conn::http1::Builder::new();
+    // An error here is the client going away, or a fault that was asked for.
+    let _ = http.serve_connection(TokioIo::new(stream), service).await;
+}
+
+/// One request: log, fault, answer.
+async fn handle(lab: &Arc<Lab>, peer: &Peer, incoming: hyper::Request<Incoming>) -> Answer {
+    let start = Instant::now();
+    let (parts, body) = incoming.into_parts();
+    let path = parts.uri.path().to_owned();
+    let fault = lab.faults.take(&parts.method, &path);
+    let n = lab.journal.begin(json!({
+        "time": clock::now(), "method": parts.method.as_str(), "path": path,
+        "query": parts.uri.query(), "remote": peer.remote.ip().to_canonical(),
+        "tls": peer.is_tls, "headers": journal::headers(&parts.headers),
+        "fault": fault.as_ref().map(|fault| fault.kind),
+    }));
+    let method = parts.method.clone();
+    let head = Request {
+        base: base(lab, peer, &parts.headers),
+        method: parts.method,
+        query: parts.uri.query().map(str::to_owned),
+        headers: parts.headers,
+        body: Bytes::new(),
+        is_local: peer.remote.ip().to_canonical().is_loopback(),
+        has_client_certificate: peer.has_certificate,
+        path,
+    };
+    let (mut answer, code, path) = answer(lab, peer, n, head, body, fault.as_ref()).await;
+    let status = answer.status();
+    if method == Method::HEAD && status.is_success() {
+        let n_bytes = hyper::body::Body::size_hint(answer.body()).exact();
+        if let Some(value) = n_bytes.and_then(|n| n.to_string().parse().ok()) {
+            answer.headers_mut().insert("content-length", value);
+        }
+    }
+    let ms = start.elapsed().as_millis();
+    lab.journal.add(n, json!({"status": status.as_u16(), "duration_ms": ms, "problem": code}));
+    let fault = fault.map_or_else(String::new, |fault| format!(" fault={:?}", fault.kind));
+    let remote = peer.remote.ip().to_canonical();
+    let now = clock::now();
+    let problem = code.map_or_else(String::new, |code| format!(" {code}"));
+    journal::line(&format!(
+        "{now} {remote} {method} {path} {} {ms} ms{problem}{fault}",
+        status.as_u16()
+    ));
+    answer
+}
+
+/// The answer, and what was refused if it was.
+async fn answer(
+    lab: &Arc<Lab>,
+    peer: &Peer,
+    n: u64,
+    mut request: Request,
+    body: Incoming,
+    fault: Option<&crate::faults::Fault>,
+) -> (Answer, Option<String>, String) {
+    let path = request.path.clone();
+    let has_body = !matches!(request.method, Method::GET | Method::HEAD);
+    if has_body && !fault.is_some_and(|fault| !broken::needs_answer(fault) && is_rude(fault)) {
+        match read_body(body, lab.max_body_bytes).await {
+            Ok(bytes) => request.body = bytes,
+            Err(refusal) => return (refusal.answer(), Some(said(&refusal)), path),
+        }
+        lab.journal.add(n, journal::body(&request.body));
+    }
+    if let Some(fault) = fault.filter(|fault| !broken::needs_answer(fault)) {
+        return (broken::instead(fault, &path, &peer.control).await, None, path);
+    }
+    let (answer, said) = match route(lab, &request).await {
+        Ok(answer) => (answer, None),
+        Err(refusal) => (refusal.answer(), Some(said(&refusal))),
+    };
+    match fault {
+        Some(fault) => {
+            let control = Arc::clone(&peer.control);
+            (broken::spoil(fault, &path, answer, control).await, said, path)
+        }
+        None => (answer, said, path),
+    }
+}
+
+/// Whether the fault strikes before the body is read.
+fn is_rude(fault: &crate::faults::Fault) -> bool {
+    matches!(fault.kind, crate::faults::Kind::Reset | crate::faults::Kind::Hang)
+}
+
+fn said(refusal: &Refusal) -> String {
+    format!("{}: {}", refusal.code, refusal.message)
+}
+
+/// The path's answer.
+async fn route(lab: &Arc<Lab>, request: &Request) -> Result<Answer, Refusal> {
+    let unknown = || Refusal::new(404, "PATH_UNKNOWN", "this path is not served here");
+    if request.path == "/v1" || request.path.starts_with("/v1/") {
+        return api::answer(lab, request);
+    }
+    let path = percent_decoded(&request.path).ok_or_else(unknown)?;
+    let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    if let ["lab", rest @ ..] = parts.as_slice() {
+        return admin::answer(lab, request, rest).await;
+    }
+    if !matches!(request.method, Method::GET | Method::HEAD) {
+        return Err(Refusal::new(405, "METHOD", "this path takes GET and HEAD"));
+    }
+    let text = |content_type, text: String| crate::http::answer(StatusCode::OK, content_type, text);
+    match parts.as_slice() {
+        ["files" | "ocp", _, ..] => lab.shelf.serve(&path).await,
+        ["openapi.json"] => Ok(text("application/json", contract::DOCUMENT.to_owned())),
+        ["ca.pem"] => {
+            let pem = lab.ca_pem.clone().ok_or_else(unknown)?;
+            Ok(text("application/x-pem-file", pem))
+        }
+        ["ignition", name] => {
+            let config = orders::ignition(lab, name)?.ok_or_else(unknown)?;
+            Ok(text(orders::IGNITION_TYPE, config))
+        }
+        parts => page::answer(lab, request, parts)?.ok_or_else(unknown),
+    }
+}
+
+/// Where the client reached us: the Host header if it is one, else the socket's address.
+fn base(lab: &Lab, peer: &Peer, headers: &HeaderMap) -> String {
+    if let Some(url) = &lab.public_url {
+        return url.trim_end_matches('/').to_owned();
+    }
+    let is_host = |c: char| c.is_ascii_alphanumeric() || ".:[]-_%".contains(c);
+    let host = header(headers, "host").filter(|host| !host.is_empty() && host.chars().all(is_host));
+    let host = host.map_or_else(|| peer.local.to_string(), str::to_owned);
+    format!("{}://{host}", if peer.is_tls { "https" } else { "http" })
+}

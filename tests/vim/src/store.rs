@@ -1,0 +1,323 @@
+//! What the lab VIM keeps, in `SQLite`: nodes, reports, events, results, answers by key, settings.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::Context;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::{Value, json};
+
+use crate::clock::now;
+
+const SCHEMA: &str = "
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+CREATE TABLE IF NOT EXISTS nodes (
+    id TEXT PRIMARY KEY, first_seen TEXT NOT NULL, last_seen TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS reports (
+    n INTEGER PRIMARY KEY, node TEXT NOT NULL, received_at TEXT NOT NULL, body TEXT NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS reports_of ON reports (node, n);
+CREATE TABLE IF NOT EXISTS events (
+    n INTEGER PRIMARY KEY, node TEXT NOT NULL, received_at TEXT NOT NULL, sequence INTEGER NOT NULL,
+    time TEXT NOT NULL, body TEXT NOT NULL, UNIQUE (node, sequence, time)) STRICT;
+CREATE TABLE IF NOT EXISTS results (
+    n INTEGER PRIMARY KEY, node TEXT NOT NULL, received_at TEXT NOT NULL, body TEXT NOT NULL) STRICT;
+CREATE INDEX IF NOT EXISTS results_of ON results (node, n);
+CREATE TABLE IF NOT EXISTS answers (
+    operation TEXT NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, answer TEXT NOT NULL,
+    PRIMARY KEY (operation, key)) STRICT;
+CREATE TABLE IF NOT EXISTS settings (
+    scope TEXT NOT NULL, kind TEXT NOT NULL, value TEXT NOT NULL, changed_at_n INTEGER NOT NULL,
+    PRIMARY KEY (scope, kind)) STRICT;
+";
+
+/// The database, one user at a time.
+#[derive(Debug)]
+pub(crate) struct Store(Mutex<Connection>);
+
+/// Answers of the database.
+pub(crate) type Stored<T> = rusqlite::Result<T>;
+
+/// A report or a result as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Document {
+    /// When it came, by the VIM's clock: RFC 3339, UTC.
+    pub(crate) received_at: String,
+    /// Its JSON.
+    pub(crate) body: Value,
+}
+
+/// A node in a few words.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    /// Its id.
+    pub(crate) id: String,
+    /// When it was first heard of, by the VIM's clock.
+    pub(crate) first_seen: String,
+    /// When it was last heard of, by the VIM's clock.
+    pub(crate) last_seen: String,
+    /// Its last report.
+    pub(crate) report: Option<Document>,
+    /// Its last event.
+    pub(crate) event: Option<Document>,
+    /// Its last result, unless a report came after it.
+    pub(crate) result: Option<Document>,
+}
+
+/// What is kept under an Idempotency-Key.
+#[derive(Debug)]
+pub(crate) enum Kept {
+    /// Nothing: the request is new.
+    Nothing,
+    /// The same request was answered before, so.
+    Answer(Value),
+    /// The key came before with another body.
+    OtherBody,
+}
+
+impl Store {
+    /// Opens a database file, or one in memory for `:memory:`.
+    ///
+    /// # Errors
+    /// When the file cannot be opened or is no database of this program.
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
+        let connection = Connection::open(path)
+            .with_context(|| format!("opening the database {}", path.display()))?;
+        connection
+            .execute_batch(SCHEMA)
+            .with_context(|| format!("preparing the database {}", path.display()))?;
+        Ok(Self(Mutex::new(connection)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a node was heard of.
+    pub(crate) fn touch(&self, node: &str) -> Stored<()> {
+        let sql = "INSERT INTO nodes VALUES (?1, ?2, ?2)
+                   ON CONFLICT (id) DO UPDATE SET last_seen = ?2";
+        self.lock().execute(sql, params![node, now()]).map(drop)
+    }
+
+    /// Keeps a report.
+    pub(crate) fn add_report(&self, node: &str, body: &Value) -> Stored<()> {
+        self.touch(node)?;
+        let sql = "INSERT INTO reports (node, received_at, body) VALUES (?1, ?2, ?3)";
+        self.lock().execute(sql, params![node, now(), body.to_string()]).map(drop)
+    }
+
+    /// Keeps a result.
+    pub(crate) fn add_result(&self, node: &str, body: &Value) -> Stored<()> {
+        self.touch(node)?;
+        let sql = "INSERT INTO results (node, received_at, body) VALUES (?1, ?2, ?3)";
+        self.lock().execute(sql, params![node, now(), body.to_string()]).map(drop)
+    }
+
+    /// Keeps events; one with a sequence and a time that are there already was sent again and is ignored.
+    /// Returns how many were new.
+    pub(crate) fn add_events(&self, node: &str, events: &[Value]) -> Stored<usize> {
+        self.touch(node)?;
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        let mut n_new = 0;
+        for event in events {
+            let sql = "INSERT OR IGNORE INTO events (node, received_at, sequence, time, body)
+                       VALUES (?1, ?2, ?3, ?4, ?5)";
+            let sequence = event["sequence"].as_i64().unwrap_or(i64::MAX);
+            let time = event["time"].as_str().unwrap_or_default();
+            let row = params![node, now(), sequence, time, event.to_string()];
+            n_new += transaction.execute(sql, row)?;
+        }
+        transaction.commit()?;
+        Ok(n_new)
+    }
+
+    /// Every node, the one last heard of first.
+    pub(crate) fn nodes(&self) -> Stored<Vec<Node>> {
+        let ids = {
+            let connection = self.lock();
+            let sql = "SELECT id FROM nodes ORDER BY last_seen DESC, id LIMIT 1000";
+            let mut statement = connection.prepare(sql)?;
+            let ids = statement.query_map([], |row| row.get(0))?;
+            ids.collect::<Stored<Vec<String>>>()?
+        };
+        let nodes = ids.iter().map(|id| self.node(id));
+        nodes.filter_map(Result::transpose).collect()
+    }
+
+    /// One node; `None` when it was never heard of.
+    pub(crate) fn node(&self, id: &str) -> Stored<Option<Node>> {
+        let connection = self.lock();
+        let sql = "SELECT first_seen, last_seen FROM nodes WHERE id = ?1";
+        let seen = connection.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)));
+        let Some((first_seen, last_seen)) = seen.optional()? else { return Ok(None) };
+        let last = |table: &str| last(&connection, table, id);
+        let report = last("reports")?;
+        let is_over = |result: &Document| {
+            report.as_ref().is_none_or(|report| report.received_at <= result.received_at)
+        };
+        let result = last("results")?.filter(is_over);
+        let event = last("events")?;
+        Ok(Some(Node { id: id.to_owned(), first_seen, last_seen, report, event, result }))
+    }
+
+    /// A node's last result, whatever came after it.
+    pub(crate) fn last_result(&self, node: &str) -> Stored<Option<Document>> {
+        last(&self.lock(), "results", node)
+    }
+
+    /// A node's events as they came, the last `limit` of them.
+    pub(crate) fn events(&self, node: &str, limit: usize) -> Stored<Vec<Document>> {
+        let connection = self.lock();
+        let sql = "SELECT received_at, body FROM
+                   (SELECT * FROM events WHERE node = ?1 ORDER BY n DESC LIMIT ?2) ORDER BY n";
+        let mut statement = connection.prepare(sql)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![node, limit], document)?;
+        rows.collect()
+    }
+
+    /// How many reports, events and results a node has sent.
+    pub(crate) fn counts(&self, node: &str) -> Stored<Value> {
+        let connection = self.lock();
+        let count = |table: &str| -> Stored<i64> {
+            let sql = format!("SELECT count(*) FROM {table} WHERE node = ?1");
+            connection.query_row(&sql, [node], |row| row.get(0))
+        };
+        let counts = [count("reports")?, count("events")?, count("results")?];
+        Ok(json!({"n_reports": counts[0], "n_events": counts[1], "n_results": counts[2]}))
+    }
+
+    /// What is kept for a key of an operation.
+    pub(crate) fn kept(&self, operation: &str, key: &str, digest: &str) -> Stored<Kept> {
+        let sql = "SELECT digest, answer FROM answers WHERE operation = ?1 AND key = ?2";
+        let row = self.lock().query_row(sql, [operation, key], |row| {
+            Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+        });
+        Ok(match row.optional()? {
+            None => Kept::Nothing,
+            Some((kept, _)) if kept != digest => Kept::OtherBody,
+            Some((_, answer)) => Kept::Answer(parsed(&answer)),
+        })
+    }
+
+    /// Keeps the answer under its key.
+    pub(crate) fn keep(
+        &self,
+        operation: &str,
+        key: &str,
+        digest: &str,
+        answer: &Value,
+    ) -> Stored<()> {
+        let sql = "INSERT OR REPLACE INTO answers VALUES (?1, ?2, ?3, ?4)";
+        self.lock().execute(sql, [operation, key, digest, &answer.to_string()]).map(drop)
+    }
+
+    /// A setting of a node or of all (`default`).
+    pub(crate) fn setting(&self, scope: &str, kind: &str) -> Stored<Option<String>> {
+        let sql = "SELECT value FROM settings WHERE scope = ?1 AND kind = ?2";
+        self.lock().query_row(sql, [scope, kind], |row| row.get(0)).optional()
+    }
+
+    /// Whether a setting was changed after the node's last result came.
+    pub(crate) fn is_changed_since_result(&self, scope: &str, node: &str) -> Stored<bool> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM settings WHERE scope = ?1 AND changed_at_n >=
+                   (SELECT coalesce(max(n), 0) FROM results WHERE node = ?2))";
+        self.lock().query_row(sql, [scope, node], |row| row.get(0))
+    }
+
+    /// Changes a setting; `None` removes it.
+    pub(crate) fn set(&self, scope: &str, kind: &str, value: Option<&str>) -> Stored<()> {
+        let connection = self.lock();
+        let Some(value) = value else {
+            let sql = "DELETE FROM settings WHERE scope = ?1 AND kind = ?2";
+            return connection.execute(sql, [scope, kind]).map(drop);
+        };
+        let sql = "INSERT OR REPLACE INTO settings VALUES (?1, ?2, ?3,
+                   (SELECT coalesce(max(n), 0) FROM results))";
+        connection.execute(sql, [scope, kind, value]).map(drop)
+    }
+
+    /// Changes a setting unless it has that value already.
+    pub(crate) fn set_if_other(&self, scope: &str, kind: &str, value: &str) -> Stored<()> {
+        if self.setting(scope, kind)?.as_deref() == Some(value) {
+            return Ok(());
+        }
+        self.set(scope, kind, Some(value))
+    }
+
+    /// Forgets every node and every answer; settings stay.
+    pub(crate) fn forget_nodes(&self) -> Stored<()> {
+        self.lock().execute_batch(
+            "DELETE FROM nodes; DELETE FROM reports; DELETE FROM events;
+             DELETE FROM results; DELETE FROM answers;",
+        )
+    }
+}
+
+fn last(connection: &Connection, table: &str, node: &str) -> Stored<Option<Document>> {
+    let sql =
+        format!("SELECT received_at, body FROM {table} WHERE node = ?1 ORDER BY n DESC LIMIT 1");
+    connection.query_row(&sql, [node], document).optional()
+}
+
+fn document(row: &Row<'_>) -> Stored<Document> {
+    let body: String = row.get(1)?;
+    Ok(Document { received_at: row.get(0)?, body: parsed(&body) })
+}
+
+/// What we wrote as JSON is JSON.
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or(Value::Null)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn store() -> Store {
+        Store::open(Path::new(":memory:")).unwrap()
+    }
+
+    #[test]
+    fn an_event_sent_again_is_ignored_and_the_same_number_of_another_boot_is_not() {
+        let store = store();
+        let event = |time: &str| json!({"sequence": 1, "time": time});
+        assert_eq!(store.add_events("n", &[event("T1"), event("T1")]).unwrap(), 1);
+        assert_eq!(store.add_events("n", &[event("T1"), event("T2")]).unwrap(), 1);
+        assert_eq!(store.events("n", 10).unwrap().len(), 2);
+        assert_eq!(store.events("n", 1).unwrap()[0].body["time"], "T2");
+    }
+
+    #[test]
+    fn a_key_gives_the_kept_answer_only_for_the_same_body() {
+        let store = store();
+        store.keep("postReport", "k", "digest", &json!(1)).unwrap();
+        assert!(matches!(store.kept("postReport", "k", "digest"), Ok(Kept::Answer(a)) if a == 1));
+        assert!(matches!(store.kept("postReport", "k", "other"), Ok(Kept::OtherBody)));
+        assert!(matches!(store.kept("postResult", "k", "digest"), Ok(Kept::Nothing)));
+    }
+
+    #[test]
+    fn a_result_is_over_once_a_newer_report_came() {
+        let store = store();
+        store.add_report("n", &json!({})).unwrap();
+        store.add_result("n", &json!({"outcome": "installed"})).unwrap();
+        assert!(store.node("n").unwrap().unwrap().result.is_some());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        store.add_report("n", &json!({})).unwrap();
+        assert!(store.node("n").unwrap().unwrap().result.is_none());
+        assert!(store.node("other").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_setting_knows_whether_it_was_changed_after_the_last_result() {
+        let store = store();
+        store.set("default", "instruction", Some("{}")).unwrap();
+        store.add_result("n", &json!({})).unwrap();
+        assert!(!store.is_changed_since_result("default", "n").unwrap());
+        store.set("default", "instruction", Some("{}")).unwrap();
+        assert!(store.is_changed_since_result("default", "n").unwrap());
+    }
+}

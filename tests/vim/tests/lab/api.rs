@@ -1,0 +1,275 @@
+//! VIM API v1 and the admin API.
+
+use std::fs;
+use std::io::Write;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::util::{IGNITION, KEY, Vim, event, folder, report, result};
+
+#[test]
+fn a_job_from_report_to_result_is_taken_and_can_be_read_back() {
+    let vim = Vim::installing(&[]);
+    let told = vim.post_keyed("/v1/reports", KEY, &report("uuid-1"));
+    assert_eq!((told.status, told.header("content-type")), (200, Some("application/json")));
+    let told = told.json();
+    assert_eq!(told["action"], "install");
+    assert_eq!(told["install"]["ignition"]["inline"], IGNITION);
+    assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").json(), told);
+    let events = json!({"events": [event(1, "collect", "started"), event(2, "write", "progress")]});
+    assert_eq!(vim.post("/v1/nodes/uuid-1/events", &events).status, 204);
+    let done = result("uuid-1", "installed");
+    assert_eq!(vim.post_keyed("/v1/nodes/uuid-1/result", KEY, &done).status, 204);
+
+    assert_eq!(vim.get("/lab/nodes/uuid-1/report").json(), report("uuid-1"));
+    assert_eq!(vim.get("/lab/nodes/uuid-1/events").json(), events);
+    assert_eq!(vim.get("/lab/nodes/uuid-1/result").json(), done);
+    let node = &vim.get("/lab/nodes").json()["nodes"][0];
+    assert_eq!((&node["node_id"], &node["outcome"]), (&json!("uuid-1"), &json!("installed")));
+    assert_eq!(vim.get("/lab/nodes/uuid-1").json()["n_events"], 2);
+}
+
+#[test]
+fn what_does_not_fit_the_document_is_refused_with_place_found_and_expected() {
+    let vim = Vim::installing(&[]);
+    let json = ("content-type", "application/json");
+    let mut wrong = report("uuid-1");
+    wrong["problems"] = json!("none");
+    let wrong = wrong.to_string();
+    let good = report("uuid-1").to_string();
+    for (path, headers, body, status, code, said) in [
+        ("/v1/reports", vec![json], "{", 400, "JSON", "no JSON"),
+        ("/v1/reports", vec![json], &wrong, 422, "REPORT_INVALID", "at /problems: found \"none\""),
+        ("/v1/reports", vec![("content-type", "text/xml")], &good, 415, "CONTENT_TYPE", "text/xml"),
+        ("/v1/reports", vec![], &good, 415, "CONTENT_TYPE", "expected application/json"),
+        ("/v1/reports?x=1", vec![json], &good, 400, "PARAMETER", "\"x\""),
+        ("/v1/reports", vec![json, ("idempotency-key", "7")], &good, 400, "PARAMETER", "uuid"),
+        ("/v1/reports", vec![json, ("content-encoding", "br")], &good, 400, "PARAMETER", "br"),
+        ("/v1/nodes/a%2Fb/events", vec![json], "{\"events\":[]}", 400, "PARAMETER", "a/b"),
+        ("/v1/nodes/n/events", vec![json], "[]", 422, "EVENTS_INVALID", "type object"),
+        ("/v1/nodes/n/result", vec![json], "{}", 422, "RESULT_INVALID", "outcome"),
+        ("/v1/nodes/n/instruction", vec![json], "{}", 405, "METHOD", "GET"),
+        ("/v2/reports", vec![json], &good, 405, "METHOD", "GET"),
+        ("/v1/reports/", vec![json], &good, 404, "PATH_UNKNOWN", "/v1/reports/"),
+    ] {
+        let got = vim.post_with(path, &headers, body.as_bytes());
+        assert_eq!((got.status, got.code().as_str()), (status, code), "{path} {body} {got:?}");
+        let message = got.json()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(said), "{path} {body}: {message}");
+    }
+    assert_eq!(vim.get("/lab/nodes").json()["nodes"], json!([]));
+}
+
+#[test]
+fn a_result_of_another_node_is_refused() {
+    let vim = Vim::installing(&[]);
+    let got = vim.post("/v1/nodes/uuid-1/result", &result("uuid-2", "failed"));
+    assert_eq!((got.status, got.code().as_str()), (422, "RESULT_INVALID"));
+}
+
+#[test]
+fn the_same_key_and_body_change_nothing_and_another_body_is_refused() {
+    let vim = Vim::installing(&[]);
+    let first = vim.post_keyed("/v1/reports", KEY, &report("uuid-1"));
+    vim.put("/lab/default/instruction", &json!({"action": "stop"}));
+    let again = vim.post_keyed("/v1/reports", KEY, &report("uuid-1"));
+    assert_eq!((again.status, &again.body), (200, &first.body));
+    assert_eq!(vim.get("/lab/nodes/uuid-1").json()["n_reports"], 1);
+    let other = vim.post_keyed("/v1/reports", KEY, &report("uuid-2"));
+    assert_eq!((other.status, other.code().as_str()), (422, "IDEMPOTENCY_KEY"));
+    let new_key = KEY.replace('1', "2");
+    let fresh = vim.post_keyed("/v1/reports", &new_key, &report("uuid-1"));
+    assert_eq!(fresh.json()["action"], "stop");
+}
+
+#[test]
+fn gzip_is_undone_and_bombs_and_long_bodies_are_413() {
+    let vim = Vim::installing(&["--max-body-bytes", "100000"]);
+    let packed = |bytes: &[u8]| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        packer.write_all(bytes).unwrap();
+        packer.finish().unwrap()
+    };
+    let headers = [("content-type", "application/json"), ("content-encoding", "gzip")];
+    let post = |body: &[u8]| vim.post_with("/v1/reports", &headers, body);
+    assert_eq!(post(&packed(report("uuid-1").to_string().as_bytes())).status, 200);
+    let bomb = packed(&vec![b' '; 10_000_000]);
+    assert!(bomb.len() < 100_000);
+    assert_eq!(post(&bomb).status, 413);
+    assert_eq!(post(b"no gzip").status, 400);
+    assert_eq!(vim.post_with("/v1/reports", &headers[..1], &vec![b' '; 100_001]).status, 413);
+    let events = packed(b"{\"events\":[]}");
+    assert_eq!(vim.post_with("/v1/nodes/n/events", &headers, &events).status, 415);
+}
+
+#[test]
+fn a_node_that_is_to_wait_is_told_where_and_when_to_ask() {
+    let vim = Vim::installing(&["--answer", "later", "--polls", "2", "--retry-after", "1"]);
+    let first = vim.post("/v1/reports", &report("uuid-1"));
+    assert_eq!((first.status, first.header("retry-after")), (202, Some("1")));
+    assert_eq!(first.header("location"), Some("/v1/nodes/uuid-1/instruction"));
+    assert_eq!(first.json(), json!({"node_id": "uuid-1", "retry_after_s": 1}));
+    let asked: Vec<u16> = (0..3).map(|_| vim.get("/v1/nodes/uuid-1/instruction").status).collect();
+    assert_eq!(asked, [202, 200, 200]);
+
+    vim.put("/lab/default/answer", &json!({"mode": "never", "retry_after": "date:5"}));
+    let date = vim.get("/v1/nodes/uuid-1/instruction");
+    assert!(date.header("retry-after").unwrap().ends_with(" GMT"), "{date:?}");
+}
+
+#[test]
+fn without_an_order_nodes_wait_and_an_unknown_node_is_404() {
+    let vim = Vim::start(&[]);
+    assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").status, 404);
+    assert_eq!(vim.post("/v1/reports", &report("uuid-1")).status, 202);
+    assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").status, 202);
+    vim.put("/lab/nodes/uuid-1/ignition", &json!({"ignition": {"version": "3.3.0"}}));
+    assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").json()["action"], "install");
+}
+
+#[test]
+fn the_bare_form_is_the_ignition_config_byte_for_byte() {
+    let vim = Vim::installing(&["--answer", "bare"]);
+    let got = vim.post("/v1/reports", &report("uuid-1"));
+    assert_eq!(got.header("content-type"), Some("application/vnd.coreos.ignition+json"));
+    assert_eq!(got.text(), IGNITION);
+    assert_eq!(vim.get("/ignition/default").text(), IGNITION);
+    assert_eq!(vim.get("/ignition/uuid-1").text(), IGNITION);
+}
+
+#[test]
+fn a_node_of_its_own_instruction_gets_that_and_may_get_another_name() {
+    let vim = Vim::installing(&[]);
+    vim.put("/lab/nodes/uuid-1/instruction", &json!({"action": "poweroff", "request_id": "r7"}));
+    vim.put("/lab/nodes/uuid-1/answer", &json!({"node_id": "worker-1"}));
+    let told = vim.post("/v1/reports", &report("uuid-1")).json();
+    assert_eq!((&told["action"], &told["node_id"]), (&json!("poweroff"), &json!("worker-1")));
+    assert_eq!(told["request_id"], "r7");
+    let done = result("worker-1", "installed");
+    assert_eq!(vim.post("/v1/nodes/worker-1/result", &done).status, 204);
+    let nodes = vim.get("/lab/nodes").json();
+    assert_eq!(nodes["nodes"].as_array().unwrap().len(), 1, "{nodes}");
+    assert_eq!(vim.delete("/lab/nodes/uuid-1/instruction").status, 204);
+    assert_eq!(vim.get("/lab/nodes/uuid-1/instruction").status, 404);
+}
+
+#[test]
+fn an_installed_node_that_reports_again_is_told_to_reboot_until_its_order_changes() {
+    let vim = Vim::installing(&[]);
+    let action = || vim.post("/v1/reports", &report("uuid-1")).json()["action"].clone();
+    assert_eq!(action(), "install");
+    vim.post("/v1/nodes/uuid-1/result", &result("uuid-1", "installed"));
+    assert_eq!(action(), "reboot");
+    let order = json!({"action": "install", "install": {"ignition": {"inline": IGNITION}}});
+    vim.put("/lab/nodes/uuid-1/instruction", &order);
+    assert_eq!(action(), "install");
+    let again = Vim::installing(&["--after-install", "install"]);
+    again.post("/v1/nodes/uuid-1/result", &result("uuid-1", "installed"));
+    assert_eq!(again.post("/v1/reports", &report("uuid-1")).json()["action"], "install");
+}
+
+#[test]
+fn a_broken_instruction_is_refused_unless_a_test_wants_it() {
+    let vim = Vim::start(&[]);
+    let broken = json!({"action": "explode"});
+    let got = vim.put("/lab/default/instruction", &broken);
+    assert_eq!((got.status, got.code().as_str()), (422, "SETTING_INVALID"));
+    assert_eq!(vim.put("/lab/default/instruction?unchecked=1", &broken).status, 204);
+    assert_eq!(vim.post("/v1/reports", &report("n")).json()["action"], "explode");
+}
+
+#[test]
+fn templates_become_the_address_that_the_node_used_and_the_digest_of_a_served_file() {
+    let vim = Vim::start(&["--files", "."]);
+    fs::write(vim.dir.join("image.raw"), "abc").unwrap();
+    let order = json!({"action": "install", "install": {
+        "ignition": {"inline": "{{base}}"},
+        "image": {"url": "{{base}}/files/image.raw", "hash": "sha256-{{sha256:/files/image.raw}}"},
+    }});
+    assert_eq!(vim.put("/lab/default/instruction", &order).status, 204);
+    let told = vim.post("/v1/reports", &report("n")).json();
+    let image = &told["install"]["image"];
+    assert_eq!(image["url"], vim.url("/files/image.raw"));
+    let abc = "sha256-ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    assert_eq!(image["hash"], abc);
+    assert_eq!(told["install"]["ignition"]["inline"], "{{base}}");
+}
+
+#[test]
+fn a_test_can_wait_for_what_a_node_sends() {
+    let vim = Vim::start(&[]);
+    let started = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| vim.get("/lab/nodes/n/result?wait_s=15"));
+        std::thread::sleep(Duration::from_millis(300));
+        vim.post("/v1/nodes/n/result", &result("n", "failed"));
+        assert_eq!(waiting.join().unwrap().json()["outcome"], "failed");
+    });
+    assert!(started.elapsed() < Duration::from_secs(10));
+    assert_eq!(vim.get("/lab/nodes/n/report?wait_s=0").status, 404);
+}
+
+#[test]
+fn the_request_log_has_what_tests_ask_and_no_token() {
+    let vim = Vim::start(&[]);
+    let headers = [("content-type", "application/json"), ("authorization", "Bearer secret")];
+    vim.post_with("/v1/reports", &headers, report("n").to_string().as_bytes());
+    let log = vim.get("/lab/requests").json();
+    let entry = &log[0];
+    assert_eq!((&entry["path"], &entry["status"]), (&json!("/v1/reports"), &json!(202)));
+    assert_eq!(entry["headers"]["authorization"], "<not shown>");
+    assert_eq!(entry["body_sha256"].as_str().map(str::len), Some(64));
+    assert_eq!(vim.delete("/lab/requests").status, 204);
+}
+
+#[test]
+fn a_database_file_outlives_the_server() {
+    let dir = folder();
+    fs::write(dir.join("c.ign"), IGNITION).unwrap();
+    let arguments = ["--listen", "127.0.0.1:0", "--db", "vim.db", "--ignition", "c.ign"];
+    let mut first = Vim::start_in(&dir, &arguments);
+    first.post("/v1/reports", &report("n"));
+    first.post("/v1/nodes/n/result", &result("n", "installed"));
+    let _ = first.child.kill();
+    let _ = first.child.wait();
+    let second = Vim::start_in(&dir, &arguments);
+    assert_eq!(second.get("/lab/nodes/n/report").json(), report("n"));
+    assert_eq!(second.post("/v1/reports", &report("n")).json()["action"], "reboot");
+    assert_eq!(second.delete("/lab/nodes").status, 204);
+    assert_eq!(second.get("/lab/nodes").json()["nodes"], json!([]));
+}
+
+#[test]
+fn sigterm_ends_the_server_with_status_0_and_the_port_file_says_what_stdout_said() {
+    let mut vim = Vim::start(&["--port-file", "port"]);
+    let line = fs::read_to_string(vim.dir.join("port")).unwrap();
+    assert_eq!(line, format!("listening http={}\n", vim.http));
+    Command::new("kill").args(["-TERM", &vim.child.id().to_string()]).status().unwrap();
+    assert_eq!(vim.child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_wrong_command_line_is_status_2_and_names_what_is_wrong() {
+    for (arguments, said) in [
+        (&["--instruction", "absent.json"][..], "absent.json"),
+        (&["--fault", "reports=explode"], "explode"),
+        (&["--files", "absent"], "absent"),
+        (&["--file", "name"], "NAME=PATH"),
+        (&["--listen", "192.0.2.1:0"], "192.0.2.1"),
+    ] {
+        let program = env!("CARGO_BIN_EXE_lab-vim");
+        let out = Command::new(program).args(arguments).output().unwrap();
+        let stderr = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(said), "{stderr}");
+    }
+}
+
+#[test]
+fn the_document_that_requests_are_held_to_is_served() {
+    let vim = Vim::start(&[]);
+    let document: Value = vim.get("/openapi.json").json();
+    assert!(document["paths"]["/v1/reports"]["post"].is_object());
+}

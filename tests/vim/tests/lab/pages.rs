@@ -1,0 +1,134 @@
+//! The pages.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::json;
+use sha2::Digest;
+
+use crate::util::{Vim, event, report, result};
+
+const EVIL: &str = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'";
+
+#[test]
+fn nothing_that_a_node_sends_becomes_markup() {
+    let vim = Vim::installing(&[]);
+    let mut evil = report("uuid-1");
+    evil["os"] = json!({"hostname": EVIL});
+    evil["product"] = json!({"vendor": EVIL, "name": EVIL, EVIL: EVIL});
+    evil["block"] =
+        json!({"disks": [{"name": EVIL, "model": EVIL, "by_id": [EVIL], EVIL: [{EVIL: EVIL}]}]});
+    evil[EVIL] = json!({"x": [EVIL]});
+    evil["findings"] = json!([{
+        "code": EVIL, "severity": EVIL, "component": EVIL, "locator": EVIL, "evidence": EVIL, "advice": EVIL,
+    }]);
+    assert_eq!(vim.post("/v1/reports", &evil).status, 200);
+    let mut step = event(1, "write", "failed");
+    step["message"] = json!(EVIL);
+    vim.post("/v1/nodes/uuid-1/events", &json!({"events": [step]}));
+    let mut done = result("uuid-1", "failed");
+    for key in ["message", "advice"] {
+        done[key] = json!(EVIL);
+    }
+    for key in ["warnings", "log_tail"] {
+        done[key] = json!([EVIL]);
+    }
+    done["proof"] = json!({"checks": [
+        {"name": "platform", "ok": false, "fatal": true, "expected": EVIL, "found": EVIL},
+    ]});
+    assert_eq!(vim.post("/v1/nodes/uuid-1/result", &done).status, 204);
+    for path in ["/", "/nodes/uuid-1"] {
+        let page = vim.get(path);
+        let text = page.text();
+        assert!(!text.contains("<script>alert") && !text.contains("<img"), "{path}: {text}");
+        assert!(text.contains("&lt;script&gt;alert"), "{path}");
+        let policy = page.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    }
+}
+
+#[test]
+fn the_policy_names_the_script_that_the_page_has() {
+    let vim = Vim::start(&[]);
+    let page = vim.get("/");
+    let text = page.text();
+    let script = text.split_once("<script>").unwrap().1.split_once("</script>").unwrap().0;
+    let digest = sha2::Sha256::digest(script);
+    let policy = page.header("content-security-policy").unwrap();
+    let named = policy.split_once("script-src 'sha256-").unwrap().1.split_once('\'').unwrap().0;
+    assert_eq!(unbase64(named), digest[..]);
+}
+
+fn unbase64(text: &str) -> Vec<u8> {
+    let value = |digit: u8| match digit {
+        b'A'..=b'Z' => digit - b'A',
+        b'a'..=b'z' => digit - b'a' + 26,
+        b'0'..=b'9' => digit - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let digits = text.trim_end_matches('=').bytes();
+    let (mut bytes, mut bits, mut n_bits) = (Vec::new(), 0u32, 0);
+    for digit in digits {
+        bits = bits << 6 | u32::from(value(digit));
+        n_bits += 6;
+        if n_bits >= 8 {
+            n_bits -= 8;
+            bytes.push((bits >> n_bits & 0xff) as u8);
+        }
+    }
+    bytes
+}
+
+#[test]
+fn the_first_page_says_how_to_begin_and_then_how_each_node_stands() {
+    let vim = Vim::installing(&[]);
+    let empty = vim.get("/").text();
+    assert!(empty.contains("No node has reported yet"));
+    assert!(empty.contains(&format!("rci.vim=http://{}", vim.http)), "{empty}");
+    let mut known = report("uuid-1");
+    known["os"] = json!({"hostname": "worker-1"});
+    known["findings"] = json!([{
+        "code": "memory.ecc", "severity": "critical", "component": "memory", "locator": "DIMM A1",
+        "evidence": "2 errors", "advice": "replace it",
+    }]);
+    vim.post("/v1/reports", &known);
+    let mut half = event(1, "write", "progress");
+    half["percent"] = json!(50);
+    vim.post("/v1/nodes/uuid-1/events", &json!({"events": [half]}));
+    let page = vim.get("/").text();
+    for part in ["worker-1", ">writing<", "value=\"57\"", "1 critical"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let node = vim.get("/nodes/uuid-1").text();
+    for part in ["DIMM A1", "replace it", "aria-current=\"step\"", "/nodes/uuid-1/report.json"] {
+        assert!(node.contains(part), "{part}: {node}");
+    }
+    assert_eq!(vim.get("/nodes/other").status, 404);
+}
+
+#[test]
+fn what_a_node_sent_can_be_saved() {
+    let vim = Vim::installing(&[]);
+    vim.post("/v1/reports", &report("uuid-1"));
+    let got = vim.get("/nodes/uuid-1/report.json");
+    assert_eq!(got.json(), report("uuid-1"));
+    assert_eq!(
+        got.header("content-disposition"),
+        Some("attachment; filename=\"uuid-1-report.json\"")
+    );
+    assert_eq!(vim.get("/nodes/uuid-1/result.json").status, 404);
+}
+
+#[test]
+fn a_page_hears_of_what_is_new() {
+    let vim = Vim::installing(&[]);
+    let mut stream = TcpStream::connect(vim.http).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(b"GET /live HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "data: hello"));
+    vim.post("/v1/reports", &report("n"));
+    assert!(lines.any(|line| line == "data: 1"));
+}

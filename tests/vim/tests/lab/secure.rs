@@ -1,0 +1,110 @@
+//! HTTPS, client certificates, tokens, IPv6.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig, TlsProvider};
+
+use crate::util::{Got, Vim, folder, read, report};
+
+const HTTPS: [&str; 4] = ["--listen-https", "127.0.0.1:0", "--tls-dir", "tls"];
+
+fn certificate(path: &Path) -> Certificate<'static> {
+    Certificate::from_pem(&fs::read(path).unwrap()).unwrap()
+}
+
+/// A client that trusts the CA in `dir`, and has its client certificate if asked.
+fn client(dir: &Path, with_certificate: bool) -> ureq::Agent {
+    let roots = RootCerts::Specific(Arc::new(vec![certificate(&dir.join("tls/ca.pem"))]));
+    let own = with_certificate.then(|| {
+        let key = fs::read(dir.join("tls/client-key.pem")).unwrap();
+        let chain = [certificate(&dir.join("tls/client.pem"))];
+        ClientCert::new_with_certs(&chain, PrivateKey::from_pem(&key).unwrap())
+    });
+    let tls = TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(roots)
+        .client_cert(own)
+        .build();
+    ureq::Agent::config_builder().http_status_as_error(false).tls_config(tls).build().into()
+}
+
+fn post(agent: &ureq::Agent, host: &str, port: u16) -> Result<Got, ureq::Error> {
+    let request = agent.post(format!("https://{host}:{port}/v1/reports"));
+    read(request.header("content-type", "application/json").send(report("n").to_string()))
+}
+
+#[test]
+fn https_is_trusted_by_the_ca_file_under_each_name_and_by_no_other_ca() {
+    let vim = Vim::installing(&HTTPS);
+    let port = vim.https.unwrap().port();
+    let agent = client(&vim.dir, false);
+    for host in ["localhost", "127.0.0.1"] {
+        let told = post(&agent, host, port).unwrap().json();
+        assert_eq!(told["action"], "install");
+    }
+    assert_eq!(vim.get("/ca.pem").text(), fs::read_to_string(vim.dir.join("tls/ca.pem")).unwrap());
+    let other = Vim::installing(&HTTPS);
+    assert!(post(&client(&other.dir, false), "localhost", port).is_err());
+}
+
+#[test]
+fn an_old_ca_file_is_good_for_a_server_started_anew() {
+    let dir = folder();
+    let arguments = [&["--listen", "127.0.0.1:0"], &HTTPS[..]].concat();
+    let mut first = Vim::start_in(&dir, &arguments);
+    let agent = client(&dir, false);
+    let _ = first.child.kill();
+    let second = Vim::start_in(&dir, &arguments);
+    assert_eq!(post(&agent, "localhost", second.https.unwrap().port()).unwrap().status, 202);
+}
+
+#[test]
+fn with_client_certificates_asked_for_only_those_that_have_one_are_served() {
+    let vim = Vim::installing(&[&HTTPS[..], &["--require-client-certificate"]].concat());
+    let port = vim.https.unwrap().port();
+    assert_eq!(post(&client(&vim.dir, true), "localhost", port).unwrap().status, 200);
+    let refused = post(&client(&vim.dir, false), "localhost", port).unwrap();
+    assert_eq!((refused.status, refused.code().as_str()), (403, "CLIENT_CERTIFICATE"));
+    assert_eq!(vim.post("/v1/reports", &report("n")).status, 403);
+    assert_eq!(vim.get("/").status, 200);
+}
+
+#[test]
+fn the_keys_are_for_their_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let vim = Vim::installing(&HTTPS);
+    for name in ["ca-key.pem", "client-key.pem"] {
+        let mode = fs::metadata(vim.dir.join("tls").join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn with_a_token_asked_for_only_that_token_is_served() {
+    let dir = folder();
+    fs::write(dir.join("token"), "s3cret\n").unwrap();
+    let vim = Vim::start_in(&dir, &["--listen", "127.0.0.1:0", "--token", "token"]);
+    let body = report("n").to_string();
+    let status = |authorization: &str| {
+        let headers = [("content-type", "application/json"), ("authorization", authorization)];
+        vim.post_with("/v1/reports", &headers, body.as_bytes()).status
+    };
+    assert_eq!(status("Bearer s3cret"), 202);
+    assert_eq!((status("Bearer other"), status("Basic s3cret"), status("Bearer")), (401, 401, 401));
+    assert_eq!(vim.post("/v1/reports", &report("n")).code(), "TOKEN");
+}
+
+#[test]
+fn one_socket_takes_ipv6_and_ipv4() {
+    let vim = Vim::start_in(&folder(), &["--listen", "[::]:0"]);
+    for host in ["[::1]", "127.0.0.1"] {
+        let address: SocketAddr = format!("{host}:{}", vim.http.port()).parse().unwrap();
+        let got = read(crate::util::client().get(format!("http://{address}/lab/nodes")).call());
+        assert_eq!(got.unwrap().status, 200, "{host}");
+    }
+    let page = read(crate::util::client().get(format!("http://[::1]:{}/", vim.http.port())).call());
+    assert!(page.unwrap().text().contains(&format!("http://[::1]:{}", vim.http.port())));
+}
