@@ -17,7 +17,7 @@ pub(crate) fn agent_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
         let named = std::env::var_os("RCI_STATIC_AGENT").map(PathBuf::from);
-        named.filter(|path| path.exists()).unwrap_or_else(|| own_binary())
+        named.filter(|path| path.exists()).unwrap_or_else(own_binary)
     })
 }
 

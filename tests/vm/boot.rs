@@ -61,7 +61,7 @@ pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> R
     for entry in entries {
         names.push(entry?.path().display().to_string());
     }
-    names.retain(|name| name.ends_with(".conf"));
+    names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "conf"));
     let Some(last) = names.iter().max() else {
         bail!("the boot file system of {} has no BLS entry", disk.display())
     };
@@ -115,7 +115,7 @@ fn partition_start_bytes(file: &mut File, name: &str) -> Result<u64> {
         file.read_exact(&mut entries)?;
         let wanted: Vec<u8> = name.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
         if let Some(entry) =
-            entries.chunks_exact(128).filter(|entry| entry[56..].starts_with(&wanted)).next()
+            entries.chunks_exact(128).find(|entry| entry[56..].starts_with(&wanted))
         {
             let first = <[u8; 8]>::try_from(&entry[32..40])?;
             return Ok(u64::from_le_bytes(first) * sector_bytes);

@@ -112,10 +112,11 @@ impl Console {
 /// The last lines of a console, for a message.
 pub(crate) fn tail(lines: &[Line]) -> String {
     let from = lines.len().saturating_sub(25);
-    lines[from..]
+    let shown: Vec<_> = lines[from..]
         .iter()
-        .map(|line| format!("  {:8.2} {}\n", line.after.as_secs_f64(), line.text))
-        .collect()
+        .map(|line| format!("  {:8.2} {}", line.after.as_secs_f64(), line.text))
+        .collect();
+    shown.join("\n")
 }
 
 /// The next line, or `None` at the end.

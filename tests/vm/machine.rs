@@ -122,6 +122,41 @@ impl Disk {
     }
 }
 
+impl Disk {
+    /// The devices that it hangs on; disks of one controller name the same.
+    fn controllers(&self) -> Vec<String> {
+        match &self.kind {
+            DiskKind::Virtio { .. } | DiskKind::Sata { .. } => Vec::new(),
+            DiskKind::Scsi { .. } => vec!["virtio-scsi-pci,id=scsi0".to_owned()],
+            DiskKind::Nvme { controller, serial, .. } => vec![
+                format!("nvme-subsys,id=subsystem-{controller},nqn={controller}"),
+                format!("nvme,id={controller},serial={serial},subsys=subsystem-{controller}"),
+            ],
+        }
+    }
+
+    /// The disk itself.
+    fn device(&self) -> String {
+        let (id, sector) = (self.id, self.sector_bytes);
+        let blocks = format!("logical_block_size={sector},physical_block_size={sector}");
+        match &self.kind {
+            DiskKind::Virtio { serial } => {
+                format!("virtio-blk-pci,drive={id},serial={serial},{blocks}")
+            }
+            DiskKind::Scsi { serial, wwn, vendor, product, rotation } => format!(
+                "scsi-hd,drive={id},bus=scsi0.0,serial={serial},device_id={serial},wwn={wwn:#018x},vendor={vendor},\
+                 product={product},rotation_rate={rotation},{blocks}"
+            ),
+            DiskKind::Sata { serial, wwn, model, port } => format!(
+                "ide-hd,drive={id},bus=ide.{port},serial={serial},wwn={wwn:#018x},model={model},rotation_rate=1"
+            ),
+            DiskKind::Nvme { controller, namespace, .. } => {
+                format!("nvme-ns,drive={id},bus={controller},nsid={namespace},{blocks}")
+            }
+        }
+    }
+}
+
 /// A network port.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
@@ -133,9 +168,6 @@ pub(crate) struct Port {
     /// Whether it reaches the host; the others are on networks with nobody else.
     pub(crate) reaches_host: bool,
 }
-
-const GIB: u64 = 1 << 30;
-const MIB: u64 = 1 << 20;
 
 impl Machine {
     /// A plain virtual machine with one virtio network port and these disks.
@@ -165,45 +197,9 @@ impl Machine {
     pub(crate) fn target_disk() -> Disk {
         Disk {
             id: "target",
-            size_bytes: 3 * GIB,
+            size_bytes: 3 << 30,
             sector_bytes: 512,
             kind: DiskKind::Virtio { serial: "TARGET-0" },
-        }
-    }
-
-    /// A two-socket server with everything that QEMU can show.
-    pub(crate) fn rich() -> Self {
-        Self {
-            cpu: "Nehalem,model-id=Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz",
-            n_sockets: 2,
-            n_cores: 2,
-            n_threads: 2,
-            nodes: vec![
-                Node { memory_mib: 512, cpus: "0-3" },
-                Node { memory_mib: 384, cpus: "4-7" },
-                Node { memory_mib: 256, cpus: "" },
-            ],
-            distances: vec![(0, 1, 21), (0, 2, 17), (1, 2, 28)],
-            product: Some(rich_product()),
-            slots: rich_slots(),
-            disks: rich_disks(),
-            ports: vec![
-                Port {
-                    model: "virtio-net-pci",
-                    driver: "virtio_net",
-                    mac: "52:54:00:aa:00:01",
-                    reaches_host: true,
-                },
-                Port {
-                    model: "e1000e",
-                    driver: "e1000e",
-                    mac: "b8:ce:f6:00:00:01",
-                    reaches_host: false,
-                },
-                Port { model: "igb", driver: "igb", mac: "b8:ce:f6:00:00:02", reaches_host: false },
-            ],
-            has_bmc: true,
-            has_tpm: true,
         }
     }
 
@@ -292,64 +288,22 @@ impl Machine {
 
     /// Each disk with its backing file (sparse, made here unless there), and controllers where the first needs one.
     fn disk_arguments(&self, args: &mut Vec<String>, folder: &Path) -> Result<()> {
-        let mut controllers = Vec::new();
+        let mut plugged = Vec::new();
         for disk in &self.disks {
-            let (id, sector) = (disk.id, disk.sector_bytes);
-            let path = folder.join(format!("{id}.raw"));
+            let path = folder.join(format!("{}.raw", disk.id));
             if !path.exists() {
                 std::fs::File::create(&path)?.set_len(disk.size_bytes)?;
             }
-            option(
-                args,
-                "-drive",
-                &format!("if=none,id={id},file={},format=raw,cache=unsafe", path.display()),
-            );
-            let blocks = format!("logical_block_size={sector},physical_block_size={sector}");
-            let mut controller =
-                |name: &'static str, devices: &[String], args: &mut Vec<String>| {
-                    if !controllers.contains(&name) {
-                        controllers.push(name);
-                        devices.iter().for_each(|device| option(args, "-device", device));
-                    }
-                };
-            match &disk.kind {
-                DiskKind::Virtio { serial } => option(
-                    args,
-                    "-device",
-                    &format!("virtio-blk-pci,drive={id},serial={serial},{blocks}"),
-                ),
-                DiskKind::Scsi { serial, wwn, vendor, product, rotation } => {
-                    controller("scsi0", &["virtio-scsi-pci,id=scsi0".to_owned()], args);
-                    let identity = format!(
-                        "serial={serial},wwn={wwn:#018x},vendor={vendor},product={product},device_id={serial}"
-                    );
-                    option(
-                        args,
-                        "-device",
-                        &format!(
-                            "scsi-hd,drive={id},bus=scsi0.0,{identity},rotation_rate={rotation},{blocks}"
-                        ),
-                    );
-                }
-                DiskKind::Sata { serial, wwn, model, port } => {
-                    let identity = format!("serial={serial},wwn={wwn:#018x},model={model}");
-                    option(
-                        args,
-                        "-device",
-                        &format!("ide-hd,drive={id},bus=ide.{port},{identity},rotation_rate=1"),
-                    );
-                }
-                DiskKind::Nvme { controller: name, serial, namespace } => {
-                    let subsystem = format!("nvme-subsys,id=subsystem-{name},nqn={name}");
-                    let device = format!("nvme,id={name},serial={serial},subsys=subsystem-{name}");
-                    controller(name, &[subsystem, device], args);
-                    option(
-                        args,
-                        "-device",
-                        &format!("nvme-ns,drive={id},bus={name},nsid={namespace},{blocks}"),
-                    );
+            let drive =
+                format!("if=none,id={},file={},format=raw,cache=unsafe", disk.id, path.display());
+            option(args, "-drive", &drive);
+            for controller in disk.controllers() {
+                if !plugged.contains(&controller) {
+                    option(args, "-device", &controller);
+                    plugged.push(controller);
                 }
             }
+            option(args, "-device", &disk.device());
         }
         Ok(())
     }
@@ -375,102 +329,4 @@ impl Machine {
 /// Adds an option and its value.
 fn option(args: &mut Vec<String>, name: &str, value: &str) {
     args.extend([name.to_owned(), value.to_owned()]);
-}
-
-/// A well-known server's strings.
-fn rich_product() -> Product {
-    Product {
-        vendor: "Dell Inc.",
-        name: "PowerEdge R650",
-        family: "PowerEdge",
-        sku: "SKU=0912;ModelName=PowerEdge R650",
-        serial: "7XJ4KZ3",
-        uuid: "4c4c4544-0058-4a10-8034-b7c04f4b5a33",
-        bios_vendor: "Dell Inc.",
-        bios_version: "2.19.1",
-        bios_date: "06/06/2024",
-        board: "0PYXKY",
-        board_serial: ".7XJ4KZ3.CNFCP0012345.",
-        chassis_serial: "CH-7XJ4KZ3",
-        asset_tag: "ASSET-42",
-    }
-}
-
-/// Eight slots, one empty, one with a DIMM of another maker, size and speed.
-fn rich_slots() -> Vec<Slot> {
-    let samsung = |serial| Dimm {
-        size_mib: 16384,
-        speed_mt_s: 3200,
-        manufacturer: "Samsung",
-        serial,
-        part_number: "M393A2K43DB3-CWE",
-    };
-    let micron = Dimm {
-        size_mib: 8192,
-        speed_mt_s: 2933,
-        manufacturer: "Micron",
-        serial: "S0000007",
-        part_number: "18ASF1G72PZ",
-    };
-    vec![
-        Slot { locator: "DIMM_A1", bank: "NODE 0", dimm: Some(samsung("S0000000")) },
-        Slot { locator: "DIMM_A2", bank: "NODE 0", dimm: Some(samsung("S0000001")) },
-        Slot { locator: "DIMM_A3", bank: "NODE 0", dimm: Some(samsung("S0000002")) },
-        Slot { locator: "DIMM_A4", bank: "NODE 0", dimm: Some(samsung("S0000003")) },
-        Slot { locator: "DIMM_B1", bank: "NODE 1", dimm: Some(samsung("S0000004")) },
-        Slot { locator: "DIMM_B2", bank: "NODE 1", dimm: None },
-        Slot { locator: "DIMM_B3", bank: "NODE 1", dimm: Some(samsung("S0000006")) },
-        Slot { locator: "DIMM_B4", bank: "NODE 1", dimm: Some(micron) },
-    ]
-}
-
-/// Every kind of disk, with both block sizes.
-fn rich_disks() -> Vec<Disk> {
-    let nvme =
-        |namespace| DiskKind::Nvme { controller: "nvme-a", serial: "S64GNE0R123456", namespace };
-    vec![
-        Disk { id: "nvme-a-1", size_bytes: 2 * GIB, sector_bytes: 512, kind: nvme(1) },
-        Disk { id: "nvme-a-2", size_bytes: GIB, sector_bytes: 4096, kind: nvme(2) },
-        Disk {
-            id: "virtio-4kn",
-            size_bytes: 640 * MIB,
-            sector_bytes: 4096,
-            kind: DiskKind::Virtio { serial: "VB4K" },
-        },
-        Disk {
-            id: "scsi-hdd",
-            size_bytes: 4 * GIB,
-            sector_bytes: 512,
-            kind: DiskKind::Scsi {
-                serial: "Z1Z0ABCD",
-                wwn: 0x5000_c500_15ea_71ac,
-                vendor: "SEAGATE",
-                product: "ST4000NM0023",
-                rotation: 7200,
-            },
-        },
-        Disk {
-            id: "scsi-ssd",
-            size_bytes: 3 * GIB,
-            sector_bytes: 512,
-            kind: DiskKind::Scsi {
-                serial: "SSDSER1",
-                wwn: 0x5002_538e_0000_0001,
-                vendor: "SAMSUNG",
-                product: "MZILS1T9",
-                rotation: 1,
-            },
-        },
-        Disk {
-            id: "sata-ssd",
-            size_bytes: 512 * MIB,
-            sector_bytes: 512,
-            kind: DiskKind::Sata {
-                serial: "SATASER",
-                wwn: 0x5002_538e_4012_3456,
-                model: "Samsung SSD 860",
-                port: 1,
-            },
-        },
-    ]
 }

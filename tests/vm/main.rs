@@ -10,6 +10,7 @@ mod guest;
 mod lab;
 mod machine;
 mod qmp;
+mod rich;
 mod smbios;
 
 mod harness;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
@@ -21,8 +21,16 @@ pub(crate) struct Qmp {
 impl Qmp {
     /// Connects and leaves the negotiation behind.
     pub(crate) fn connect(socket: &Path) -> Result<Self> {
-        let stream = UnixStream::connect(socket)
-            .with_context(|| format!("connecting to {}", socket.display()))?;
+        let until = Instant::now() + ANSWER;
+        // QEMU makes the socket a moment after its start.
+        let stream = loop {
+            match UnixStream::connect(socket) {
+                Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(50)),
+                answer => {
+                    break answer.with_context(|| format!("connecting to {}", socket.display()))?;
+                }
+            }
+        };
         stream.set_read_timeout(Some(ANSWER))?;
         let replies = BufReader::new(stream.try_clone()?);
         let mut qmp = Self { stream, replies };

@@ -38,7 +38,7 @@ fn refused(test: &str, disks: Vec<Disk>, image: &Value) -> Result<Value> {
         lab.url_ipv4()
     );
     let mut files = agent_files()?;
-    files.push(GuestFile::new("usr/bin/coreos-installer", 0o755, INSTALLER));
+    files.push(GuestFile::new("usr/local/bin/coreos-installer", 0o755, INSTALLER));
     let boot = boot::tiny("guest", &folder, &machine, &script, &files)?;
     let mut guest = Guest::start("guest", &folder, &machine, &boot, Duration::from_mins(4))?;
     guest.wait_for("STATUS=4")?;
