@@ -273,7 +273,8 @@ fn uuid(raw: &[u8], version: Option<(u8, u8)>) -> Option<String> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
+    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
 /// Whether all bytes of a UUID are 0 or all are 255, which means that none is set.
@@ -361,18 +362,19 @@ fn chassis_kind(code: u8) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::smbios::tests::structure;
     use crate::testing::{tree, tree_of_bytes};
 
     #[test]
     fn the_files_of_the_kernel_come_before_the_table() {
+        let mut fields = vec![1, 2, 0, 3];
+        fields.extend(b"DDEL\0\0\0\0\0\0\0\0\0\0\0\0");
+        let table = structure(1, &fields, &[b"Other", b"R650", b"S1"]);
         let machine = tree_of_bytes(&[
             ("sys/class/dmi/id/sys_vendor", b"Dell Inc. \n".as_slice()),
             ("sys/class/dmi/id/chassis_type", b"151\n"),
             ("sys/firmware/dmi/tables/smbios_entry_point", b"_SM3_\0\x18\x03\x02\0"),
-            (
-                "sys/firmware/dmi/tables/DMI",
-                b"\x01\x1b\0\0\x01\x02\0\x03DDEL\0\0\0\0\0\0\0\0\0\0\0\x01\x06\0\0Other\0R650\0S1\0\0\x7f\x04\0\0\0\0",
-            ),
+            ("sys/firmware/dmi/tables/DMI", &table),
         ]);
         let dmi = dmi(&machine);
         assert_eq!(dmi.product.vendor.as_deref(), Some("Dell Inc."));

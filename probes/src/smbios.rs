@@ -27,7 +27,7 @@ pub struct SmbiosTable {
     /// Version that the entry point names, e.g. `3.2`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// How many structures the table holds, the end of the table included.
+    /// How many structures the table holds, the end of the table included; `None` if it is cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_structures: Option<usize>,
     /// The table's bytes, in Base64 (RFC 4648).
@@ -40,6 +40,8 @@ pub struct SmbiosTable {
 pub struct Smbios {
     /// Version as major and minor number; `None` without a readable entry point.
     pub version: Option<(u8, u8)>,
+    /// Whether the table ends as it should; of a table that is cut nothing can be counted.
+    pub is_complete: bool,
     /// The structures in table order.
     pub structures: Vec<Structure>,
 }
@@ -126,13 +128,13 @@ pub fn table(machine: &Machine) -> Option<SmbiosTable> {
         let expected = "an entry point that begins with _SM_ or _SM3_";
         machine.problem(&format!("{TABLES}/smbios_entry_point"), found, expected);
     }
-    if smbios.structures.last().map(Structure::kind) != Some(END_OF_TABLE) {
+    if !smbios.is_complete {
         let found = format!("{} whole structures and no end", smbios.structures.len());
         machine.problem(&format!("{TABLES}/DMI"), found, "a table that ends with type 127");
     }
     Some(SmbiosTable {
         version: smbios.version.map(|(major, minor)| format!("{major}.{minor}")),
-        n_structures: Some(smbios.structures.len()),
+        n_structures: Some(smbios.structures.len()).filter(|_| smbios.is_complete),
         raw_base64: Some(base64(&bytes)),
     })
 }
@@ -158,7 +160,14 @@ fn table_bytes(machine: &Machine) -> Option<Vec<u8>> {
 }
 
 fn parse(entry: Option<&[u8]>, bytes: &[u8]) -> Smbios {
-    Smbios { version: entry.and_then(entry_point_version), structures: structures(bytes) }
+    let structures = structures(bytes);
+    let has_end = structures.last().map(Structure::kind) == Some(END_OF_TABLE);
+    let expected = entry.and_then(n_structures).map(usize::from);
+    Smbios {
+        version: entry.and_then(entry_point_version),
+        is_complete: has_end || expected == Some(structures.len()),
+        structures,
+    }
 }
 
 /// The structures up to the end of the table; one that is cut is left out.
@@ -195,6 +204,13 @@ fn entry_point_version(entry: &[u8]) -> Option<(u8, u8)> {
     }
 }
 
+/// The number of structures that an entry point of SMBIOS 2.1 names; old tables have no structure
+/// that ends them.
+fn n_structures(entry: &[u8]) -> Option<u16> {
+    let bytes = entry.starts_with(b"_SM_").then(|| entry.get(0x1c..0x1e))??;
+    Some(u16::from_le_bytes(bytes.try_into().ok()?))
+}
+
 /// Base64 with padding (RFC 4648, section 4).
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -217,7 +233,8 @@ pub(crate) mod tests {
 
     /// The table of some structures, as SMBIOS 3.0.
     pub(crate) fn smbios(tables: &[Vec<u8>]) -> Smbios {
-        parse(Some(b"_SM3_\0\x18\x03\0\0"), &tables.concat())
+        let end = structure(END_OF_TABLE, &[], &[]);
+        parse(Some(b"_SM3_\0\x18\x03\0\0"), &[tables.concat(), end].concat())
     }
 
     /// A structure of the type `kind` with `fields` behind its header, and its strings.
@@ -292,6 +309,17 @@ pub(crate) mod tests {
         assert_eq!(entry_point_version(b"_SM3_\0\x18\x03\x02\0"), Some((3, 2)));
         assert_eq!(entry_point_version(b"_SM3_"), None);
         assert_eq!(entry_point_version(b"nothing"), None);
+    }
+
+    #[test]
+    fn a_table_that_is_cut_is_known_to_be_and_has_no_number_of_structures() {
+        let table = structure(1, &[0; 23], &[b"a"]);
+        assert!(!parse(None, &table).is_complete);
+        let mut entry = b"_SM_\0\x1f\x02\x01".to_vec();
+        entry.resize(0x1f, 0);
+        entry[0x1c] = 1;
+        assert!(parse(Some(&entry), &table).is_complete, "the entry point names one structure");
+        assert!(!parse(Some(&entry), &table[..20]).is_complete);
     }
 
     #[test]

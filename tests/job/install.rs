@@ -248,7 +248,7 @@ fn a_machine_that_cannot_do_it_refuses() {
             component: "memory".into(),
             locator: Some("DIMM A1".into()),
             evidence: "3 errors".into(),
-            advice: None,
+            advice: "replace DIMM A1".into(),
         }];
     };
     each_is_refused(vec![

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use run_coreos_installer::vim::Stop;
 use serde_json::{Value, json};
 
 use super::machine::{IGNITION, Machine};
@@ -239,6 +240,44 @@ fn a_redirected_report_is_not_followed() {
     machine.settings.vim.deadline = Some(Duration::from_mins(2));
     assert_eq!(machine.run().exit_status, 3);
     assert!(elsewhere.requests("").is_empty());
+}
+
+#[test]
+fn only_the_vim_itself_is_obeyed_but_a_config_may_be_elsewhere() {
+    let elsewhere = Mock::start(|request, _| match request.path.as_str() {
+        "/config.ign" => Reply::bytes(IGNITION.as_bytes()),
+        _ => Reply::json(200, &instruction("reboot")),
+    });
+    let to = elsewhere.url.clone();
+    let mock = vim(move |request, n| match (request.path.as_str(), n) {
+        ("/v1/reports", _) => Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1})),
+        ("/config.ign", _) => Reply::status(302).and("Location", &format!("{to}/config.ign")),
+        (_, 0) => Reply::status(302).and("Location", &format!("{to}/other")),
+        _ => {
+            let mut answer = instruction("install");
+            let url = format!("http://{}/config.ign", request.header("host").unwrap());
+            answer["install"] = json!({"ignition": {"url": url}, "disk": {"device": "/dev/none"}});
+            Reply::json(200, &answer)
+        }
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(code_of(&mock).as_deref(), Some("DISK_NONE"), "the config was fetched");
+    assert!(elsewhere.requests("/other").is_empty());
+    assert_eq!(elsewhere.requests("/config.ign").len(), 1);
+}
+
+#[test]
+fn sigterm_ends_a_wait_and_is_told() {
+    let mock = vim(|_, _| Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1})));
+    let mut machine = Machine::new(&mock.url);
+    machine.stop = Stop::on_signals().unwrap();
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(300));
+        nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM).unwrap();
+    });
+    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(code_of(&mock).as_deref(), Some("INTERRUPTED"));
 }
 
 #[test]

@@ -22,7 +22,7 @@ const KNOWN: &[(&[&str], Code, bool)] = &[
     (&["fetching signature url"], Code::Signature, true),
     (&["gpg"], Code::Signature, false),
     (&["signature verification"], Code::Signature, false),
-    (&["sector size"], Code::SectorSize, false),
+    (&["destination has sector size"], Code::SectorSize, false),
     (&["no space left on device"], Code::NoSpace, false),
     (&["os error 28"], Code::NoSpace, false),
     (&["metadata missing"], Code::MediumLost, false),
@@ -134,6 +134,33 @@ fn is_busy_list(line: &str) -> bool {
     line.contains("Partitions in use on")
 }
 
+/// The error chain in one line: `syncing data to disk: Input/output error (os error 5)`.
+#[must_use]
+pub fn summary(lines: &[String]) -> String {
+    let is_error = |line: &str| line.to_ascii_lowercase().starts_with("error");
+    let Some(first) = lines.iter().position(|line| is_error(line)) else {
+        return lines.last().map_or_else(|| "it said nothing".into(), |line| shorten(line));
+    };
+    let ends_chain = |line: &str| {
+        is_error(line) || line.starts_with("Resetting") || line.starts_with("Stack backtrace")
+    };
+    let mut parts = vec![lines[first].split_once(':').map_or("", |(_, rest)| rest).trim()];
+    for line in lines[first + 1..].iter().take_while(|line| !ends_chain(line)) {
+        // Causes are numbered where there are several.
+        let text = line.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches(':');
+        let text = if text.len() == line.len() { line } else { text.trim() };
+        if text != "Caused by:" {
+            parts.push(text);
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    shorten(&parts.join(": "))
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(500).collect()
+}
+
 /// The status in `HTTP status client error (404 File not found) for url …` or `image fetch failed: 404 …`.
 fn http_status(text: &str) -> Option<u16> {
     for marker in [
@@ -184,6 +211,11 @@ mod tests {
             Code::Http(503),
             true,
         ),
+        (
+            "Error: getting sector size of /dev/x\nCaused by:\n    \"/dev/x\" is not a block device",
+            Code::TargetIo,
+            false,
+        ),
         ("Error: --insecure not specified and signature not found", Code::Signature, false),
         ("Error: GPG signature verification failure", Code::Signature, false),
         (
@@ -232,6 +264,26 @@ mod tests {
     fn each_known_text_has_its_code() {
         for (text, code, is_transient) in TEXTS {
             assert_eq!(of(text), Meaning { code: *code, is_transient: *is_transient }, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_error_chain_is_told_in_one_line() {
+        for (text, expected) in [
+            (
+                "Read disk (100%)\nError: syncing data to disk\nCaused by:\nInput/output error (os error 5)\nResetting partition table\nError: install failed",
+                "syncing data to disk: Input/output error (os error 5)",
+            ),
+            (
+                "Error: fetching image URL\nCaused by:\n0: fetching 'http://h/i'\n1: HTTP status client error\nStack backtrace:\n0: <unknown>",
+                "fetching image URL: fetching 'http://h/i': HTTP status client error",
+            ),
+            ("Error: install failed", "install failed"),
+            ("killed", "killed"),
+            ("", "it said nothing"),
+        ] {
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            assert_eq!(summary(&lines), expected);
         }
     }
 

@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tracing::warn;
 
-use super::failure::{advice, disk_state, meaning};
+use super::failure::{advice, disk_state, meaning, summary};
 use super::identity;
 use super::installer::{Options, Places, Version};
 use super::progress::{Lines, Tail, percent};
@@ -208,11 +208,7 @@ fn attempt(
             (Some(Failure::new(Code::InstallerFailed, what)), false)
         }
         None => {
-            let last = lines
-                .iter()
-                .rev()
-                .find(|line| !line.to_ascii_lowercase().contains("install failed"))
-                .map_or("it said nothing", String::as_str);
+            let last = summary(&lines);
             let what =
                 format!("coreos-installer on {}: {}: {last}", job.disk.device, words(status));
             (Some(Failure::new(found.code, what).advise(advice(found.code))), found.is_transient)
@@ -243,6 +239,9 @@ enum Cut {
 fn spawn(program: &Path, args: &[String]) -> std::io::Result<(Child, Receiver<Vec<u8>>)> {
     let mut child = Command::new(program)
         .args(args)
+        // A backtrace would push the error out of the lines that are kept.
+        .env("RUST_BACKTRACE", "0")
+        .env("RUST_LIB_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

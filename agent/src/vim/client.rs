@@ -11,7 +11,7 @@ use serde::Serialize;
 use tracing::{info, warn};
 
 use super::clock::{Clock, Stop};
-use super::exchange::{Body, Reply, refused, taken};
+use super::exchange::{Ask, Body, Reply, refused, taken};
 use super::retry::{Backoff, Failed, MAX_RETRY_AFTER, Why};
 use super::transport::{self, Timeouts, VimSettings};
 use super::url::{Url, Zones};
@@ -127,7 +127,7 @@ impl Client {
         let key = uuid();
         let body = Body { bytes: &bytes, encoding, key: Some(&key) };
         self.until_success("posting the report", self.deadline, || {
-            self.answer(self.send(&url, Some(&body), MAX_ANSWER_BYTES)?, &url)
+            self.answer(self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
         })
     }
 
@@ -140,7 +140,7 @@ impl Client {
             .cloned()
             .unwrap_or_else(|| self.base.join(&format!("/v1/nodes/{node_id}/instruction")));
         self.until_success("asking for the instruction", self.deadline, || {
-            let reply = self.send(&url, None, MAX_IGNITION_BYTES)?;
+            let reply = self.send(&url, Ask::Api, MAX_IGNITION_BYTES)?;
             if reply.status == 404 { Ok(Answer::NotKnown) } else { self.answer(reply, &url) }
         })
     }
@@ -161,7 +161,7 @@ impl Client {
         let body = Body { bytes: &bytes, encoding: None, key: Some(&key) };
         let mut n_refused = 0;
         self.until_success("posting the result", limit, || {
-            let reply = self.send(&url, Some(&body), MAX_ANSWER_BYTES)?;
+            let reply = self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?;
             match taken(&reply, &url) {
                 Err(failed) if failed.why == Why::Refused => {
                     n_refused += 1;
@@ -183,7 +183,7 @@ impl Client {
         let url = self.base.join(&format!("/v1/nodes/{node_id}/events"));
         let bytes = serde_json::to_vec(events).unwrap_or_default();
         let body = Body { bytes: &bytes, encoding: None, key: None };
-        taken(&self.send(&url, Some(&body), MAX_ANSWER_BYTES)?, &url)
+        taken(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
     }
 
     /// How far this machine's clock is from the VIM's, in words; `None`: not notably.

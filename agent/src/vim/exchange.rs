@@ -31,17 +31,24 @@ pub(super) struct Body<'a> {
     pub(super) encoding: Option<&'static str>,
     pub(super) key: Option<&'a str>,
 }
+/// What is asked of a server.
+#[derive(Clone, Copy)]
+pub(super) enum Ask<'a> {
+    /// An answer of the API; redirects are not followed, since only the VIM itself is obeyed.
+    Api,
+    /// A file that an instruction names; redirects are followed, without the token.
+    Source,
+    /// That it takes this body; redirects are not followed.
+    Post(&'a Body<'a>),
+}
+
 impl Client {
     /// Sends one request and reads at most `max_bytes` of the answer.
-    pub(super) fn send(
-        &self,
-        url: &Url,
-        body: Option<&Body<'_>>,
-        max_bytes: u64,
-    ) -> Result<Reply, Failed> {
+    pub(super) fn send(&self, url: &Url, ask: Ask<'_>, max_bytes: u64) -> Result<Reply, Failed> {
         let sent_at = self.clock.time_of_day();
-        let answer = match body {
-            None => {
+        let answer = match ask {
+            Ask::Api | Ask::Source => {
+                let is_source = matches!(ask, Ask::Source);
                 let limit = if max_bytes > MAX_ANSWER_BYTES {
                     self.timeouts.ignition
                 } else {
@@ -51,13 +58,13 @@ impl Client {
                     .agent
                     .get(url.to_string())
                     .config()
-                    .max_redirects(transport::MAX_REDIRECTS)
+                    .max_redirects(if is_source { transport::MAX_REDIRECTS } else { 0 })
                     .timeout_recv_body(Some(limit))
                     .build()
                     .header("Accept", format!("application/json, {IGNITION_MEDIA_TYPE}, */*"));
                 self.authorized(request, url).call()
             }
-            Some(body) => {
+            Ask::Post(body) => {
                 let mut request = self
                     .agent
                     .post(url.to_string())

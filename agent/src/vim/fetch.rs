@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use super::client::{Client, GaveUp, MAX_IGNITION_BYTES};
-use super::exchange::refused;
+use super::exchange::{Ask, refused};
 use super::retry::{Failed, Why};
 use super::url::Url;
 use crate::digest::Hasher;
@@ -33,7 +33,7 @@ impl Client {
     pub fn fetch_ignition(&self, address: &str) -> Result<Vec<u8>, String> {
         let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
         let reply = self.patiently("fetching the Ignition config", || {
-            let reply = self.send(&url, None, MAX_IGNITION_BYTES)?;
+            let reply = self.send(&url, Ask::Source, MAX_IGNITION_BYTES)?;
             if reply.status == 200 { Ok(reply) } else { Err(refused(&reply, &url)) }
         })?;
         if reply.is_cut {
@@ -58,7 +58,7 @@ impl Client {
     pub fn exists(&self, address: &str) -> Result<bool, String> {
         let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
         self.patiently("looking for the signature", || {
-            let reply = self.send(&url, None, 64 * 1024)?;
+            let reply = self.send(&url, Ask::Source, 64 * 1024)?;
             match reply.status {
                 200 => Ok(!reply.body.is_empty()),
                 404 | 410 => Ok(false),

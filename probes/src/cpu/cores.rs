@@ -158,7 +158,8 @@ impl Reader<'_> {
         }
     }
 
-    /// An id that not every kernel has; -1 is «not known» (`drivers/base/topology.c`).
+    /// An id that not every kernel has; -1 is «not known» (`drivers/base/topology.c`), and so is
+    /// 65535 on x86 (`BAD_APICID`).
     fn optional(&mut self, cpus: &CpuSet, name: &'static str) -> Option<i64> {
         let misses = self.optional.entry(name).or_default();
         if *misses > 3 {
@@ -166,7 +167,7 @@ impl Reader<'_> {
         }
         let id = cpus.first().and_then(|cpu| self.machine.number::<i64>(&topology(cpu, name)));
         *misses = if id.is_some() { 0 } else { *misses + 1 };
-        id.filter(|id| *id >= 0)
+        id.filter(|id| (0..0xffff).contains(id))
     }
 
     /// Numbers the packages: by their id; where the kernel says -1 or nothing, by the set of the

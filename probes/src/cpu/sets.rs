@@ -48,16 +48,26 @@ impl CpuSets {
                 let (on, off) = split(machine, &named, offline.as_ref());
                 (online, offline) = (Some(on), offline.or((!off.is_empty()).then_some(off)));
             }
-            present = present.or(Some(named).filter(|named| !named.is_empty()));
+            // CPUs without a directory that are online show that the directories are not all there.
+            let is_whole =
+                |named: &CpuSet| online.as_ref().is_some_and(|on| on.difference(named).is_empty());
+            present = present.or_else(|| Some(named).filter(is_whole));
         }
         if let (None, Some(possible), Some(online)) = (&offline, &possible, &online) {
             offline = Some(possible.difference(online));
         }
-        if let (Some(online), Some(offline)) = (&online, &offline) {
-            let both = online.intersection(offline);
-            if !both.is_empty() {
-                let expected = "CPUs that are not online as well";
-                machine.problem(&format!("{CPU}/offline"), quote(&both.to_string()), expected);
+        let nothing = CpuSet::default();
+        let on = online.as_ref().unwrap_or(&nothing);
+        let twice = offline.as_ref().map(|offline| on.intersection(offline));
+        let not_present = present.as_ref().map(|present| on.difference(present));
+        let wrong = [
+            ("offline", twice, "no CPU that is online as well"),
+            ("present", not_present, "every CPU that is online"),
+        ];
+        for (name, cpus, expected) in wrong {
+            if let Some(cpus) = cpus.filter(|cpus| !cpus.is_empty()) {
+                let found = format!("CPUs {cpus} against online");
+                machine.problem(&format!("{CPU}/{name}"), found, expected);
             }
         }
         CpuSets { online, offline, present, possible }

@@ -3,14 +3,14 @@
 use super::{Dimm, Memory};
 use crate::smbios::{Smbios, Structure};
 
-/// Fills slots, modules and the arrays' facts from the table.
+/// Fills slots, modules and the arrays' facts from the table; of a table that is cut, no sums.
 pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
     let arrays: Vec<&Structure> = table.of_kind(16).filter(|array| is_system(array)).collect();
     memory.error_correction = same(arrays.iter().map(|array| error_correction(array)));
     memory.max_capacity_bytes = arrays.iter().map(|array| max_capacity_bytes(array)).sum();
     memory.max_capacity_bytes = memory.max_capacity_bytes.filter(|bytes| *bytes > 0);
     memory.dimms = table.of_kind(17).filter(|slot| in_system(table, slot)).map(dimm).collect();
-    if memory.dimms.is_empty() {
+    if memory.dimms.is_empty() || !table.is_complete {
         return;
     }
     let populated = memory.dimms.iter().filter(|dimm| dimm.is_populated == Some(true)).count();

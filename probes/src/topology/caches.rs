@@ -2,9 +2,11 @@
 //!
 //! A cache that an earlier CPU's files cover is not read again, and on a core with several threads
 //! level, kind, line and ways are taken from the first cache of the same index and size: about four
-//! reads for each logical CPU of an SMT machine instead of 24.
+//! reads for each logical CPU of an SMT machine instead of 24. An earlier CPU covers another only if
+//! both have the same indexes: the third cache of a small Arm core can be what is the fourth of a
+//! large one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Cache;
 use crate::cpuset::CpuSet;
@@ -15,36 +17,34 @@ const LIMIT: u32 = 32;
 
 /// The caches by level, kind and first CPU.
 pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
-    let mut walk = Walk { machine, online, seen: BTreeMap::new(), shapes: BTreeMap::new() };
+    let mut walk = Walk::new(machine, online);
     for cpu in online.iter() {
         walk.visit(cpu);
     }
-    let mut caches: Vec<(Option<u32>, Cache)> = Vec::new();
-    for seen in walk.seen.into_values().flatten() {
-        let cache = Cache {
-            level: seen.shape.level,
-            kind: seen.shape.kind.clone(),
-            size_bytes: seen.size_bytes,
-            shared_cpus: seen.cpus.to_string(),
-            line_bytes: seen.shape.line_bytes,
-            ways: seen.shape.ways,
-        };
-        caches.push((seen.cpus.first(), cache));
-    }
-    caches.sort_by(|(a_first, a), (b_first, b)| {
-        (a.level, &a.kind, a_first, a.size_bytes).cmp(&(b.level, &b.kind, b_first, b.size_bytes))
+    let mut seen = walk.seen;
+    seen.sort_by(|a, b| {
+        let key = |seen: &Seen| (seen.shape.level, seen.shape.kind.clone(), seen.cpus.first());
+        key(a).cmp(&key(b)).then_with(|| a.cpus.cmp(&b.cpus))
     });
-    let mut caches: Vec<Cache> = caches.into_iter().map(|(_, cache)| cache).collect();
-    // Two indexes that say the very same are one cache.
-    caches.dedup();
-    caches
+    let cache = |seen: Seen| Cache {
+        level: seen.shape.level,
+        kind: seen.shape.kind,
+        size_bytes: seen.size_bytes,
+        shared_cpus: seen.cpus.to_string(),
+        line_bytes: seen.shape.line_bytes,
+        ways: seen.shape.ways,
+    };
+    seen.into_iter().map(cache).collect()
 }
 
 struct Walk<'a> {
     machine: &'a Machine,
     online: &'a CpuSet,
-    /// The caches by index.
-    seen: BTreeMap<u32, Vec<Seen>>,
+    seen: Vec<Seen>,
+    /// Which cache each CPU has at each index.
+    at: BTreeMap<(u32, u32), usize>,
+    /// Which cache each CPU has of each level and kind.
+    of: BTreeMap<(u32, Option<String>, u32), usize>,
     /// Shapes of the caches of SMT cores, by index and size.
     shapes: BTreeMap<(u32, u64), Shape>,
 }
@@ -53,6 +53,8 @@ struct Seen {
     cpus: CpuSet,
     size_bytes: Option<u64>,
     shape: Shape,
+    /// The indexes of the CPU whose files were read.
+    indexes: BTreeSet<u32>,
 }
 
 #[derive(Clone)]
@@ -63,75 +65,100 @@ struct Shape {
     ways: Option<u32>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(machine: &'a Machine, online: &'a CpuSet) -> Walk<'a> {
+        let (at, of, shapes) = Default::default();
+        Walk { machine, online, seen: Vec::new(), at, of, shapes }
+    }
+
     /// Reads the caches of `cpu` that no earlier CPU's files cover. A thread whose first cache is
     /// covered has the indexes of the other threads of its core; of other CPUs the directory is
     /// listed, since indexes may be missing.
     fn visit(&mut self, cpu: u32) {
-        let covered = self.cover(cpu, 0);
-        let mut is_smt = covered.is_some_and(|n_cpus| n_cpus > 1);
-        let indexes =
-            if covered.is_some() { self.seen.keys().copied().collect() } else { self.indexes(cpu) };
-        for index in indexes {
-            if self.cover(cpu, index).is_some() {
+        let first = self.at.get(&(0, cpu)).and_then(|number| self.seen.get(*number));
+        let mut is_smt = first.is_some();
+        let indexes = first.map(|seen| seen.indexes.clone());
+        let indexes = indexes.unwrap_or_else(|| self.indexes(cpu));
+        for index in indexes.iter().copied() {
+            if self.is_covered(cpu, index, &indexes) {
                 continue;
             }
             let cpus = self.cpus(cpu, index);
             is_smt |= index == 0 && cpus.len() > 1;
-            let Some((size_bytes, shape)) = self.read(cpu, index, is_smt) else { continue };
             // Without a set that says who shares it, a cache cannot be counted.
-            if !cpus.is_empty() {
-                self.add(cpu, index, Seen { cpus, size_bytes, shape });
+            if cpus.is_empty() {
+                continue;
+            }
+            if let Some((size_bytes, shape)) = self.read(cpu, index, &cpus, is_smt) {
+                let indexes = indexes.clone();
+                self.add(cpu, index, Seen { cpus, size_bytes, shape, indexes });
             }
         }
     }
 
-    /// The indexes of the caches of `cpu`, in ascending order.
-    fn indexes(&self, cpu: u32) -> Vec<u32> {
+    /// The indexes of the caches of `cpu`.
+    fn indexes(&self, cpu: u32) -> BTreeSet<u32> {
         let names = self.machine.list(&format!("sys/devices/system/cpu/cpu{cpu}/cache"));
         let index = |name: &String| name.strip_prefix("index")?.parse().ok();
-        let indexes = names.iter().filter_map(index);
-        indexes
-            .filter(|index| *index < LIMIT)
-            .collect::<std::collections::BTreeSet<u32>>()
-            .into_iter()
-            .collect()
+        names.iter().filter_map(index).filter(|index| *index < LIMIT).collect()
     }
 
-    /// How many CPUs share the cache at `index` that covers `cpu`.
-    fn cover(&self, cpu: u32, index: u32) -> Option<usize> {
-        let mut caches = self.seen.get(&index)?.iter().rev();
-        caches.find(|cache| cache.cpus.contains(cpu)).map(|cache| cache.cpus.len())
+    fn is_covered(&self, cpu: u32, index: u32, indexes: &BTreeSet<u32>) -> bool {
+        let seen = self.at.get(&(index, cpu)).and_then(|number| self.seen.get(*number));
+        seen.is_some_and(|seen| seen.indexes == *indexes)
     }
 
-    /// Adds a cache; one that shares a part of its CPUs with another is inconsistent.
+    /// Adds a cache, unless it was seen at another index; one that shares only a part of its CPUs
+    /// with another of its level and kind is inconsistent.
     fn add(&mut self, cpu: u32, index: u32, seen: Seen) {
-        let caches = self.seen.entry(index).or_default();
-        let overlaps = |other: &&Seen| {
-            other.shape.level == seen.shape.level
-                && other.shape.kind == seen.shape.kind
-                && !other.cpus.intersection(&seen.cpus).is_empty()
+        let (level, kind) = (seen.shape.level, &seen.shape.kind);
+        let known = |cpu| self.of.get(&(level, kind.clone(), cpu)).copied();
+        let other = seen.cpus.iter().find_map(known).and_then(|n| Some((n, self.seen.get(n)?)));
+        let number = match other {
+            Some((number, other)) if other.cpus == seen.cpus => number,
+            other => {
+                if let Some((_, other)) = other {
+                    let path = path(cpu, index, "shared_cpu_list");
+                    let expected = format!("a set apart from {}, or the same", other.cpus);
+                    self.machine.problem(&path, quote(&seen.cpus.to_string()), expected);
+                }
+                self.seen.len()
+            }
         };
-        if let Some(other) = caches.iter().find(overlaps) {
-            let path = path(cpu, index, "shared_cpu_list");
-            let expected = format!("a set apart from {}, or the same", other.cpus);
-            self.machine.problem(&path, quote(&seen.cpus.to_string()), expected);
+        for cpu in seen.cpus.iter() {
+            self.at.insert((index, cpu), number);
+            self.of.entry((level, kind.clone(), cpu)).or_insert(number);
         }
-        caches.push(seen);
+        if number == self.seen.len() {
+            self.seen.push(seen);
+        }
     }
 
-    /// Reads size and shape of the cache at `index` of `cpu`; `None` if there is none.
-    fn read(&mut self, cpu: u32, index: u32, is_smt: bool) -> Option<(Option<u64>, Shape)> {
-        let size = self.machine.parse(&path(cpu, index, "size"), parse_size);
+    /// Reads size and shape of the cache at `index` of `cpu`, which `cpus` share: where a file of
+    /// one CPU is missing, another's says the same. `None` if its level is not known.
+    fn read(
+        &mut self,
+        cpu: u32,
+        index: u32,
+        cpus: &CpuSet,
+        is_smt: bool,
+    ) -> Option<(Option<u64>, Shape)> {
+        let others = || cpus.iter().filter(move |other| *other != cpu).take(2);
+        let all = || std::iter::once(cpu).chain(others());
+        let machine = self.machine;
+        let size = all().find_map(|cpu| machine.parse(&path(cpu, index, "size"), parse_size));
         let size = size.filter(|size| *size > 0);
-        let (Some(bytes), true) = (size, is_smt) else {
-            return Some((size, self.shape(cpu, index)?));
-        };
-        if let Some(shape) = self.shapes.get(&(index, bytes)) {
+        let known = size.filter(|_| is_smt).and_then(|size| self.shapes.get(&(index, size)));
+        if let Some(shape) = known {
             return Some((size, shape.clone()));
         }
-        let shape = self.shape(cpu, index)?;
-        self.shapes.insert((index, bytes), shape.clone());
+        let Some(shape) = all().find_map(|cpu| self.shape(cpu, index)) else {
+            machine.problem(&path(cpu, index, "level"), "no file", "the level of the cache");
+            return None;
+        };
+        if let (Some(size), true) = (size, is_smt) {
+            self.shapes.insert((index, size), shape.clone());
+        }
         Some((size, shape))
     }
 
@@ -213,7 +240,7 @@ mod tests {
     }
 
     fn read(
-        files: Vec<Vec<(String, String)>>,
+        files: &[Vec<(String, String)>],
         online: &str,
     ) -> (Vec<(u32, Option<u64>, String)>, usize) {
         let files: Vec<(String, String)> = files.concat();
@@ -228,7 +255,7 @@ mod tests {
     #[test]
     fn a_cache_is_listed_once_over_the_online_cpus_whatever_node_they_are_in() {
         let (caches, n_problems) = read(
-            vec![
+            &[
                 cache(0, 0, 1, "Data", "48K", "0,4"),
                 cache(0, 1, 3, "Unified", "32M", "0-7"),
                 cache(1, 0, 1, "Data", "48K", "1,5"),
@@ -248,9 +275,35 @@ mod tests {
     }
 
     #[test]
+    fn the_third_cache_of_a_small_core_can_be_the_fourth_of_a_large_one() {
+        let (caches, n_problems) = read(
+            &[
+                cache(0, 0, 1, "Data", "32K", "0"),
+                cache(0, 1, 3, "Unified", "4M", "0-1"),
+                cache(1, 0, 1, "Data", "64K", "1"),
+                cache(1, 1, 2, "Unified", "1M", "1"),
+                cache(1, 2, 3, "Unified", "4M", "0-1"),
+            ],
+            "0-1",
+        );
+        let levels: Vec<_> =
+            caches.iter().map(|(level, _, cpus)| (*level, cpus.as_str())).collect();
+        assert_eq!(levels, [(1, "0"), (1, "1"), (2, "1"), (3, "0-1")]);
+        assert_eq!(n_problems, 0);
+    }
+
+    #[test]
+    fn what_one_cpus_files_leave_out_another_ones_say() {
+        let mut first = cache(0, 0, 3, "Unified", "4M", "0-1");
+        first.retain(|(path, _)| path.ends_with("shared_cpu_list"));
+        let (caches, _) = read(&[first, cache(1, 0, 3, "Unified", "4M", "0-1")], "0-1");
+        assert_eq!(caches, [(3, Some(4 << 20), "0-1".to_owned())]);
+    }
+
+    #[test]
     fn sets_that_contradict_each_other_are_a_problem() {
         let (_, n_problems) = read(
-            vec![
+            &[
                 cache(0, 0, 2, "Unified", "1M", "0-1"),
                 cache(2, 0, 2, "Unified", "1M", "1-2"),
                 cache(3, 0, 2, "Unified", "1M", "0"),
@@ -267,7 +320,7 @@ mod tests {
         assert!(parse_size("18446744073709551615K").is_err());
         let mut files = cache(0, 0, 1, "Data", "x", "0");
         files.retain(|(path, _)| !path.ends_with("ways_of_associativity"));
-        let (caches, n_problems) = read(vec![files], "0");
+        let (caches, n_problems) = read(&[files], "0");
         assert_eq!((caches, n_problems), (vec![(1, None, "0".to_owned())], 1));
     }
 }

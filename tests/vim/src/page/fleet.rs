@@ -139,15 +139,19 @@ fn severities(node: &Node) -> Markup {
 }
 
 fn empty(base: &str) -> Markup {
+    // The agent talks plain HTTP only where it is told so by name.
+    let is_plain = base.starts_with("http://");
+    let (option, argument) =
+        if is_plain { (" --allow-plain-http", " rci.allow_plain_http") } else { ("", "") };
     html! {
         section.empty {
             h2 { "No node has reported yet" }
             p { "Point the agent at this VIM, and the node appears here by itself." }
             dl {
                 dt { "By hand, on a machine that runs" }
-                dd { code { "run-coreos-installer report --vim " (base) } }
+                dd { code { "run-coreos-installer report --vim " (base) (option) } }
                 dt { "In the live image, by kernel argument" }
-                dd { code { "rci.vim=" (base) } }
+                dd { code { "rci.vim=" (base) (argument) } }
                 dt { "What a node then posts to" }
                 dd { code { "POST " (base) "/v1/reports" } " (" a href="/openapi.json" { "API" } ")" }
             }

@@ -150,9 +150,9 @@ fn gist(key: &str, value: &Value) -> String {
     let parts: Vec<Option<String>> = match key {
         "cpu" => vec![
             text("model_name"),
-            text("n_packages").map(|n| format!("{n} packages")),
-            text("n_cores").map(|n| format!("{n} cores")),
-            text("n_logical_cpus_online").map(|n| format!("{n} logical CPUs")),
+            text("n_packages").map(|n| counted(&n, "package")),
+            text("n_cores").map(|n| counted(&n, "core")),
+            text("n_logical_cpus_online").map(|n| counted(&n, "logical CPU")),
         ],
         "memory" => vec![
             text("installed_bytes").map(|size| format!("{size} installed")),
@@ -161,12 +161,12 @@ fn gist(key: &str, value: &Value) -> String {
                 .zip(text("n_slots"))
                 .map(|(n, of)| format!("{n} of {of} slots")),
         ],
-        "topology" => vec![text("kind"), n("nodes").map(|n| format!("{n} nodes"))],
-        "block" => vec![text("n_disks").map(|n| format!("{n} disks")), text("physical_bytes")],
-        "network" => vec![n("interfaces").map(|n| format!("{n} interfaces"))],
-        "local_addresses" => vec![n("addresses").map(|n| format!("{n} addresses"))],
-        "pci" => vec![text("n_devices").map(|n| format!("{n} devices"))],
-        "gpu" => vec![n("cards").map(|n| format!("{n} cards"))],
+        "topology" => vec![text("kind"), n("nodes").map(|n| counted(&n.to_string(), "node"))],
+        "block" => vec![text("n_disks").map(|n| counted(&n, "disk")), text("physical_bytes")],
+        "network" => vec![n("interfaces").map(|n| counted(&n.to_string(), "interface"))],
+        "local_addresses" => vec![n("addresses").map(|n| format!("{n} in use"))],
+        "pci" => vec![text("n_devices").map(|n| counted(&n, "device"))],
+        "gpu" => vec![n("cards").map(|n| counted(&n.to_string(), "card"))],
         "product" | "chassis" | "baseboard" => {
             vec![text("vendor"), text("name").or_else(|| text("product")), text("serial")]
         }
@@ -176,6 +176,11 @@ fn gist(key: &str, value: &Value) -> String {
         _ => vec![value.as_array().map(|list| list.len().to_string())],
     };
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// `1 disk`, `2 disks`.
+fn counted(n: &str, name: &str) -> String {
+    format!("{n} {name}{}", if n == "1" { "" } else { "s" })
 }
 
 /// Any value.

@@ -186,8 +186,10 @@ pub(crate) const KEY: &str = "6b1c2a1e-0000-4000-8000-000000000001";
 /// The smallest report.
 pub(crate) fn report(node: &str) -> Value {
     json!({
-        "schema_version": "1.0", "agent": {"name": "run-coreos-installer", "version": "0.1.0"},
-        "node_id": node, "problems": [],
+        "schema_version": "1.0", "node_id": node,
+        "agent": {"name": "run-coreos-installer", "version": "0.1.0", "capabilities": []},
+        "collected_at": "2026-11-20T10:00:00Z", "duration_ms": 1, "identity": [], "findings": [],
+        "problems": [], "timings": {"collectors_ms": {}},
     })
 }
 
