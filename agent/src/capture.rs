@@ -62,7 +62,7 @@ impl Tree {
     fn add_directory(&mut self, path: &str, names: &[String], links: &BTreeMap<String, String>) {
         let place = self.place(path, links);
         for name in names {
-            self.directories.insert(format!("{place}/{name}"));
+            self.directories.insert(format!("{place}/{name}").trim_start_matches('/').to_owned());
         }
         self.directories.insert(place);
     }
@@ -99,6 +99,10 @@ impl Tree {
         for taken in self.files.keys().chain(self.links.keys()) {
             self.directories.remove(taken);
         }
+        // The root itself needs no entry, and tar allows none without a name.
+        self.directories.remove("");
+        self.links.remove("");
+        self.files.remove("");
         let mut tar = tar::Builder::new(Vec::new());
         for directory in &self.directories {
             let mut header = header(tar::EntryType::Directory, 0, 0o755);

@@ -1,0 +1,147 @@
+//! The three ways a guest starts: the tiny system, the live system, and whatever lies on a disk.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use ext4_view::{Ext4, Ext4Read};
+
+use crate::artifacts::artifacts;
+use crate::cpio::{GuestFile, append};
+use crate::guest::Boot;
+use crate::machine::Machine;
+
+/// Arguments that make a guest's start quick and its end sure; `quiet` keeps the kernel's log off the slow console.
+const COMMON: &str = "console=ttyS0 panic=-1 mitigations=off quiet net.ifnames=0";
+
+/// The tiny system, which runs `script` and powers off; what the script leaves in /results comes back.
+pub(crate) fn tiny(
+    name: &str,
+    folder: &Path,
+    machine: &Machine,
+    script: &str,
+    files: &[GuestFile],
+) -> Result<Boot> {
+    let artifacts = artifacts()?;
+    let mut files = files.to_vec();
+    files.push(GuestFile::new("test", 0o755, script));
+    let initrd = folder.join(format!("{name}.initrd"));
+    std::fs::write(&initrd, append(read(&artifacts.tiny_initrd)?, &files))?;
+    let kernel = if machine.has_tpm { &artifacts.vmlinuz } else { &artifacts.vmlinux };
+    Ok(Boot { kernel: kernel.clone(), initrd, command_line: COMMON.to_owned(), cd: None })
+}
+
+/// The live system with an Ignition config appended to its initramfs, as for a `CoreOS` live image; `more` are kernel arguments.
+pub(crate) fn live(name: &str, folder: &Path, ignition: &[u8], more: &str) -> Result<Boot> {
+    let artifacts = artifacts()?;
+    let initrd = folder.join(format!("{name}.initrd"));
+    let config = GuestFile::new("config.ign", 0o600, ignition);
+    std::fs::write(&initrd, append(read(&artifacts.live_initrd)?, &[config]))?;
+    let command_line = format!(
+        "{} systemd.show_status=1 ignition.firstboot ignition.platform.id=metal {more}",
+        COMMON.replace(" net.ifnames=0", "")
+    );
+    Ok(Boot {
+        kernel: artifacts.vmlinux.clone(),
+        initrd,
+        command_line,
+        cd: Some(artifacts.live_squashfs.clone()),
+    })
+}
+
+/// What `CoreOS`'s boot loader does with a disk: it takes the last BLS entry of the file system `boot` and, while the stamp is
+/// there, asks for Ignition's first boot. `more` are kernel arguments.
+pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> Result<Boot> {
+    let boot = boot_file_system(disk)?;
+    let entries = boot
+        .read_dir("/loader/entries")
+        .context("reading /loader/entries of the boot file system")?;
+    let mut names = Vec::new();
+    for entry in entries {
+        names.push(entry?.path().display().to_string());
+    }
+    names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "conf"));
+    let Some(last) = names.iter().max() else {
+        bail!("the boot file system of {} has no BLS entry", disk.display())
+    };
+    let text = boot.read_to_string(last.as_str())?;
+    let value = |key: &str| {
+        let found = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+        found.map(str::trim).with_context(|| format!("{last} has no line \"{key}\""))
+    };
+    let (kernel, initrd) =
+        (folder.join(format!("{name}.linux")), folder.join(format!("{name}.initrd")));
+    std::fs::write(&kernel, boot.read(value("linux")?)?)?;
+    std::fs::write(&initrd, boot.read(value("initrd")?)?)?;
+    let mut command_line = format!("{} panic=-1 {more}", value("options")?);
+    if boot.exists("/ignition.firstboot")? {
+        command_line += " ignition.firstboot";
+        let stamp = boot.read_to_string("/ignition.firstboot")?;
+        // coreos-installer --firstboot-args leaves a shell assignment in the stamp.
+        if let Some(arguments) = stamp.split("ignition_network_kcmdline=").nth(1) {
+            command_line = format!("{command_line} {}", arguments.trim().trim_matches(['"', '\'']));
+        }
+    }
+    Ok(Boot { kernel, initrd, command_line, cd: None })
+}
+
+/// A file of a disk's boot file system, or `None` where it is not there.
+pub(crate) fn boot_file(disk: &Path, path: &str) -> Result<Option<Vec<u8>>> {
+    let boot = boot_file_system(disk)?;
+    if boot.exists(path)? { Ok(Some(boot.read(path)?)) } else { Ok(None) }
+}
+
+/// Opens the file system in the GPT partition named `boot`.
+fn boot_file_system(disk: &Path) -> Result<Ext4> {
+    let mut file = File::open(disk).with_context(|| format!("opening {}", disk.display()))?;
+    let start_bytes = partition_start_bytes(&mut file, "boot")?;
+    let part = Part { file, start_bytes };
+    Ext4::load(Box::new(part))
+        .with_context(|| format!("the boot file system of {}", disk.display()))
+}
+
+/// Where the GPT says that the partition of this name starts (UEFI 2.10 §5.3), for 512-byte and 4096-byte sectors.
+fn partition_start_bytes(file: &mut File, name: &str) -> Result<u64> {
+    for sector_bytes in [512, 4096] {
+        let mut signature = [0; 8];
+        file.seek(SeekFrom::Start(sector_bytes))?;
+        file.read_exact(&mut signature)?;
+        if &signature != b"EFI PART" {
+            continue;
+        }
+        file.seek(SeekFrom::Start(2 * sector_bytes))?;
+        let mut entries = vec![0; 128 * 128];
+        file.read_exact(&mut entries)?;
+        let wanted: Vec<u8> = name.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
+        if let Some(entry) =
+            entries.chunks_exact(128).find(|entry| entry[56..].starts_with(&wanted))
+        {
+            let first = <[u8; 8]>::try_from(&entry[32..40])?;
+            return Ok(u64::from_le_bytes(first) * sector_bytes);
+        }
+    }
+    bail!("the disk has no GPT with a partition \"{name}\"")
+}
+
+/// A partition of a disk image, read by offset.
+struct Part {
+    file: File,
+    start_bytes: u64,
+}
+
+impl Ext4Read for Part {
+    fn read(
+        &mut self,
+        start_byte: u64,
+        into: &mut [u8],
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync + 'static>> {
+        self.file.seek(SeekFrom::Start(self.start_bytes + start_byte))?;
+        Ok(self.file.read_exact(into)?)
+    }
+}
+
+/// Reads a whole file.
+fn read(path: &PathBuf) -> Result<Vec<u8>> {
+    std::fs::read(path).with_context(|| format!("reading {}", path.display()))
+}

@@ -1,0 +1,255 @@
+//! A running guest: QEMU with a deadline, its console, its virtio port for results, its QMP socket. Dropping it ends it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::console::{Console, Line, tail};
+use crate::machine::Machine;
+use crate::qmp::Qmp;
+
+/// What systemd says when it gives a failed boot to a person.
+pub(crate) const EMERGENCY: &str = "You are in emergency mode";
+
+/// What the firmware or boot loader would have chosen.
+#[derive(Debug, Clone)]
+pub(crate) struct Boot {
+    /// An ELF kernel (PVH) or a bzImage.
+    pub(crate) kernel: PathBuf,
+    pub(crate) initrd: PathBuf,
+    pub(crate) command_line: String,
+    /// A read-only image in the CD drive.
+    pub(crate) cd: Option<PathBuf>,
+}
+
+/// A guest; it is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    qemu: Child,
+    tpm: Option<Child>,
+    /// The serial console.
+    pub(crate) console: Console,
+    folder: PathBuf,
+    sockets: PathBuf,
+    name: String,
+    t0: Instant,
+    deadline: Instant,
+}
+
+impl Guest {
+    /// Starts `machine`; every file of the run is `folder/NAME.*`, and after `deadline` every wait fails.
+    pub(crate) fn start(
+        name: &str,
+        folder: &Path,
+        machine: &Machine,
+        boot: &Boot,
+        deadline: Duration,
+    ) -> Result<Self> {
+        let sockets = socket_folder()?;
+        let tpm = if machine.has_tpm { Some(start_tpm(folder, &sockets)?) } else { None };
+        let mut args: Vec<String> = fixed_arguments(name, folder, &sockets);
+        args.extend(machine.arguments(folder)?);
+        args.extend(boot.arguments());
+        if machine.has_tpm {
+            args.extend([
+                "-chardev".to_owned(),
+                format!("socket,id=tpm,path={}", sockets.join("tpm").display()),
+            ]);
+            args.extend(
+                ["-tpmdev", "emulator,id=tpm0,chardev=tpm", "-device", "tpm-crb,tpmdev=tpm0"]
+                    .map(str::to_owned),
+            );
+        }
+        std::fs::write(folder.join(format!("{name}.arguments")), args.join("\n"))?;
+        let t0 = Instant::now();
+        // A test binary that is killed takes its guest along.
+        let mut qemu = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "qemu-system-x86_64"])
+            .args(&args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(File::create(folder.join(format!("{name}.qemu")))?)
+            .spawn()
+            .context("starting qemu-system-x86_64")?;
+        let output = qemu.stdout.take().context("QEMU has no standard output")?;
+        let console = Console::start(output, &folder.join(format!("{name}.console")), t0)?;
+        Ok(Self {
+            qemu,
+            tpm,
+            console,
+            folder: folder.to_owned(),
+            sockets,
+            name: name.to_owned(),
+            t0,
+            deadline: t0 + deadline,
+        })
+    }
+
+    /// Waits for a console line with `marker` until the guest's deadline.
+    pub(crate) fn wait_for(&mut self, marker: &str) -> Result<Line> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        self.console
+            .wait_for(marker, left)
+            .with_context(|| format!("guest {} ({})", self.name, self.folder.display()))
+    }
+
+    /// Waits until QEMU has ended: the guest powered off, or rebooted, which QEMU takes for an end here.
+    pub(crate) fn wait_for_end(&mut self) -> Result<Duration> {
+        loop {
+            if let Some(status) = self.qemu.try_wait()? {
+                self.console.finish();
+                return self.ended(status);
+            }
+            if self.console.has(EMERGENCY) {
+                // What the failed unit said comes in the same moment.
+                std::thread::sleep(Duration::from_secs(2));
+                bail!(
+                    "guest {} ended in emergency mode; its last lines:\n{}",
+                    self.name,
+                    tail(&self.console.lines())
+                );
+            }
+            if Instant::now() > self.deadline {
+                bail!(
+                    "guest {} had not ended after {:?}; its last lines:\n{}",
+                    self.name,
+                    self.t0.elapsed(),
+                    tail(&self.console.lines())
+                );
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Judges QEMU's exit status.
+    fn ended(&self, status: ExitStatus) -> Result<Duration> {
+        if !status.success() {
+            let log = std::fs::read_to_string(self.folder.join(format!("{}.qemu", self.name)))
+                .unwrap_or_default();
+            bail!("qemu-system-x86_64 for guest {}: {status}\n{log}", self.name);
+        }
+        Ok(self.t0.elapsed())
+    }
+
+    /// The files that the guest sent through its port «results», unpacked into `folder/NAME.results`; for after its end.
+    pub(crate) fn results(&self) -> Result<PathBuf> {
+        let folder = self.folder.join(format!("{}.results", self.name));
+        let archive = self.folder.join(format!("{}.tar", self.name));
+        std::fs::create_dir_all(&folder)?;
+        let status =
+            Command::new("tar").arg("-C").arg(&folder).arg("-xf").arg(&archive).status()?;
+        if !status.success() {
+            bail!("{} holds no whole tar: {status}", archive.display());
+        }
+        Ok(folder)
+    }
+
+    /// Types a line on the guest's console.
+    pub(crate) fn type_line(&mut self, line: &str) -> Result<()> {
+        let input = self.qemu.stdin.as_mut().context("QEMU has no standard input")?;
+        writeln!(input, "{line}")?;
+        Ok(input.flush()?)
+    }
+
+    /// A connection to QEMU's machine protocol.
+    pub(crate) fn qmp(&self) -> Result<Qmp> {
+        Qmp::connect(&self.sockets.join("qmp"))
+    }
+
+    /// Time since the start.
+    pub(crate) fn age(&self) -> Duration {
+        self.t0.elapsed()
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        for child in std::iter::once(&mut self.qemu).chain(self.tpm.as_mut()) {
+            child.kill().ok();
+            child.wait().ok();
+        }
+        std::fs::remove_dir_all(&self.sockets).ok();
+    }
+}
+
+impl Boot {
+    /// QEMU's arguments for this boot.
+    fn arguments(&self) -> Vec<String> {
+        let mut args = vec!["-kernel".to_owned(), self.kernel.display().to_string()];
+        args.extend(["-initrd".to_owned(), self.initrd.display().to_string()]);
+        args.extend(["-append".to_owned(), self.command_line.clone()]);
+        if let Some(cd) = &self.cd {
+            args.extend([
+                "-drive".to_owned(),
+                format!("if=none,id=cd,file={},format=raw,readonly=on,media=cdrom", cd.display()),
+            ]);
+            args.extend(["-device", "ide-cd,drive=cd,bus=ide.0"].map(str::to_owned));
+        }
+        args
+    }
+}
+
+/// What every guest has. TCG always: a /dev/kvm that is there may be far slower than no KVM.
+fn fixed_arguments(name: &str, folder: &Path, sockets: &Path) -> Vec<String> {
+    let results = folder.join(format!("{name}.tar"));
+    let qmp = sockets.join("qmp");
+    let mut args: Vec<String> = [
+        "-nodefaults",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-machine",
+        "q35",
+        "-accel",
+        "tcg,thread=multi,tb-size=512",
+    ]
+    .map(str::to_owned)
+    .into();
+    args.extend(
+        ["-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"]
+            .map(str::to_owned),
+    );
+    args.extend(["-device".to_owned(), "virtio-serial-pci".to_owned()]);
+    args.extend(["-chardev".to_owned(), format!("file,id=results,path={}", results.display())]);
+    args.extend(["-device".to_owned(), "virtserialport,chardev=results,name=results".to_owned()]);
+    args.extend(["-qmp".to_owned(), format!("unix:{},server=on,wait=off", qmp.display())]);
+    args
+}
+
+/// A short-named folder for sockets, whose names have a limit of 107 bytes.
+fn socket_folder() -> Result<PathBuf> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("rci-vm-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Starts a TPM 2 and waits for its socket.
+fn start_tpm(folder: &Path, sockets: &Path) -> Result<Child> {
+    let state = folder.join("tpm");
+    std::fs::create_dir_all(&state)?;
+    let socket = sockets.join("tpm");
+    let child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "swtpm", "socket", "--tpm2", "--tpmstate"])
+        .arg(format!("dir={}", state.display()))
+        .arg("--ctrl")
+        .arg(format!("type=unixio,path={}", socket.display()))
+        .stdout(Stdio::null())
+        .stderr(File::create(folder.join("swtpm.log"))?)
+        .spawn()
+        .context("starting swtpm")?;
+    for _ in 0..100 {
+        // swtpm serves one connection; to look whether the socket is there is all that may be done.
+        if socket.exists() {
+            return Ok(child);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bail!("swtpm made no socket {} within 5 s", socket.display())
+}

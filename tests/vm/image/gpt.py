@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Puts partition images together to a disk image with a GPT, for any sector size (the usual tools do 512 on a file only).
+
+gpt.py OUT SECTOR_BYTES NAME=TYPE_UUID=FILE ...    each partition starts at a whole MiB
+"""
+import os
+import struct
+import sys
+import uuid
+import zlib
+
+MIB = 1 << 20
+N_ENTRIES, ENTRY_BYTES = 128, 128
+
+
+def main() -> None:
+    """Writes the image; holes stay holes."""
+    out, sector, specs = sys.argv[1], int(sys.argv[2]), [spec.split("=") for spec in sys.argv[3:]]
+    start, partitions = MIB, []
+    for name, kind, path in specs:
+        size = -(-os.path.getsize(path) // MIB) * MIB
+        partitions.append((name, kind, path, start, size))
+        start += size
+    n_sectors = (start + MIB) // sector
+    table_sectors = N_ENTRIES * ENTRY_BYTES // sector
+    disk_id = uuid.uuid5(uuid.NAMESPACE_URL, "run-coreos-installer/vm-disk")
+
+    entries = b""
+    for name, kind, _, first, size in partitions:
+        entries += uuid.UUID(kind).bytes_le + uuid.uuid5(disk_id, name).bytes_le
+        entries += struct.pack("<QQQ", first // sector, (first + size) // sector - 1, 0)
+        entries += name.encode("utf-16le").ljust(72, b"\0")
+    entries = entries.ljust(N_ENTRIES * ENTRY_BYTES, b"\0")
+
+    def header(at: int, other: int, table: int) -> bytes:
+        """UEFI 2.10, table 5.5: the GPT header with its own checksum in place."""
+        fields = struct.pack("<8s4sII", b"EFI PART", b"\0\0\1\0", 92, 0), struct.pack(
+            "<IQQQQ16sQIII", 0, at, other, 2 + table_sectors, n_sectors - table_sectors - 2, disk_id.bytes_le,
+            table, N_ENTRIES, ENTRY_BYTES, zlib.crc32(entries))
+        checksum = zlib.crc32(b"".join(fields))
+        return (fields[0][:16] + struct.pack("<I", checksum) + fields[1]).ljust(sector, b"\0")
+
+    protective = struct.pack("<446xB3sB3sII48x2s", 0, b"\0\2\0", 0xEE, b"\xff\xff\xff", 1, min(n_sectors - 1, 0xFFFFFFFF), b"\x55\xaa")
+    with open(out, "wb") as disk:
+        disk.truncate(n_sectors * sector)
+        disk.write(protective)
+        disk.seek(sector)
+        disk.write(header(1, n_sectors - 1, 2))
+        disk.seek(2 * sector)
+        disk.write(entries)
+        disk.seek((n_sectors - 1 - table_sectors) * sector)
+        disk.write(entries + header(n_sectors - 1, 1, n_sectors - 1 - table_sectors))
+        for _, _, path, first, _ in partitions:
+            copy(path, disk, first)
+
+
+def copy(path: str, disk, at: int) -> None:
+    """Copies a file to a place of the disk, leaving out blocks of zeros."""
+    with open(path, "rb") as part:
+        while block := part.read(MIB):
+            if block.strip(b"\0"):
+                disk.seek(at)
+                disk.write(block)
+            at += len(block)
+
+
+main()

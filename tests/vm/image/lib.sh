@@ -1,0 +1,107 @@
+# shellcheck shell=bash
+# What the recipes share: messages, the cache, the distribution's archive.
+
+say() { printf '%s setup: %s\n' "$(date +%T)" "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+# The files that decide how a part comes out; its folder in the cache is named by their digest.
+recipe_of() {
+  case $1 in
+    installer) echo installer.sh ;;
+    kernel) echo kernel.sh ;;
+    tree) echo tree.sh ;;
+    live) echo kernel.sh tree.sh installer.sh live.sh modules.sh system.sh dracut/*/* units/live/* ;;
+    disk) echo kernel.sh tree.sh disk.sh modules.sh system.sh gpt.py dracut/*/* units/disk/* ;;
+    tiny) echo kernel.sh tiny.sh modules.sh tiny-init tiny-dhcp ;;
+  esac
+}
+
+# part NAME: prints the folder of a part, built first where the cache has none that is whole.
+part() {
+  local name=$1 key dir tmp started=$SECONDS
+  # shellcheck disable=SC2046,SC2002 # several files of our own, without blanks in their names
+  key=$(cat $(recipe_of "$name") | sha256sum | cut -c1-16)
+  dir=$CACHE/$name-$key
+  if [ -n "${CHECKED[$name]:-}" ] || whole "$dir"; then
+    CHECKED[$name]=1
+    touch "$dir"
+    echo "$dir"
+    return
+  fi
+  say "$name: building into $dir"
+  rm -rf "$dir"
+  tmp=$(mktemp -d "$CACHE/build.XXXXXX")
+  # A recipe runs in a shell of its own, with the new folder as $OUT.
+  if ! OUT=$tmp bash -euo pipefail -c '. ./lib.sh; . "./$1.sh"' recipe "$name" >&2; then
+    rm -rf --one-file-system "$tmp"
+    die "$name: the recipe failed"
+  fi
+  (cd "$tmp" && sha256sum -- * >.sums && mv .sums SHA256SUMS)
+  chmod 755 "$tmp"
+  mv "$tmp" "$dir"
+  # What older recipes left and nobody has used for a month.
+  find "$CACHE" -maxdepth 1 -name "$name-*" -mtime +30 -exec rm -rf --one-file-system {} +
+  say "$name: built in $((SECONDS - started)) s"
+  echo "$dir"
+}
+declare -A CHECKED=()
+
+# whole DIR: the folder exists and every file in it has the digest that was written down when it was made.
+whole() {
+  [ -f "$1/SHA256SUMS" ] && (cd "$1" && sha256sum --check --quiet --strict SHA256SUMS >&2)
+}
+
+# sources_file: prints the name of an apt source list with the Debian archive that this machine itself uses, and backports.
+sources_file() {
+  local list=$CACHE/apt/debian.list code
+  if [ ! -s "$list" ]; then
+    code=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    [ "$code" = bookworm ] || die "this distribution is \"${code:-not Debian}\"; the images are made from Debian bookworm's archive, put its apt lines into $list"
+    mkdir -p "$CACHE/apt/lists/partial" "$CACHE/apt/archives/partial"
+    debian_uris | while read -r suite uri; do
+      echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main"
+      # Backports lie on the same server as the release itself.
+      [ "$suite" != "$code" ] || echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $code-backports main"
+    done >"$list.new"
+    [ -s "$list.new" ] || die "apt names no source of Debian $code main: run apt-get update, or put its apt lines into $list"
+    mv "$list.new" "$list"
+  fi
+  echo "$list"
+}
+
+# debian_uris: prints «suite URI» of each Debian source with component main that apt knows.
+debian_uris() {
+  # shellcheck disable=SC2016 # these are apt's own place holders
+  apt-get indextargets --format '$(SUITE)|$(CODENAME)|$(REPO_URI)|$(COMPONENT)|$(RELEASE)' 'Created-By: Packages' |
+    awk -F'|' '$4 == "main" && $5 ~ /^bookworm(-updates|-security)?$/ { print $5, $3 }' | sort -u
+}
+
+# apt_get ARG..., apt_cache ARG...: with that list and with folders of their own, so that the machine's settings stay as they are.
+apt_get() { with_own_lists apt-get -q -o DPkg::Lock::Timeout=400 -o Acquire::Retries=3 -o Acquire::Languages=none "$@"; }
+apt_cache() { with_own_lists apt-cache "$@"; }
+with_own_lists() {
+  local list command=$1
+  shift
+  list=$(sources_file)
+  "$command" -o Dir::Etc::SourceList="$list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$CACHE/apt/lists" \
+    -o Dir::Cache::archives="$CACHE/apt/archives" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o APT::Sandbox::User=root "$@"
+}
+
+# apt_update: fetches the package lists, at most once an hour.
+apt_update() {
+  sources_file >/dev/null
+  [ -n "$(find "$CACHE/apt/updated" -mmin -60 2>/dev/null)" ] && return
+  apt_get update >&2
+  touch "$CACHE/apt/updated"
+}
+
+# fetch_package NAME DIR: the newest package of that name, unpacked (no script of it runs).
+fetch_package() {
+  local tmp
+  tmp=$(mktemp -d)
+  (cd "$tmp" && apt_get download "$1" >&2)
+  dpkg-deb -x "$tmp"/*.deb "$2"
+  rm -rf "$tmp"
+}
+
+need_root() { [ "$(id -u)" = 0 ] || die "$1 is built as root, once: sudo $(dirname "$PWD")/setup"; }

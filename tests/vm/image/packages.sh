@@ -1,0 +1,33 @@
+# shellcheck shell=bash
+# Distribution packages that the virtual machine tests and their images need on this machine.
+
+declare -A package_of=(
+  [mmdebstrap]=mmdebstrap [mksquashfs]=squashfs-tools [mcopy]=mtools [mkfs.vfat]=dosfstools [mkfs.ext4]=e2fsprogs
+  [cpio]=cpio [zstd]=zstd [xz]=xz-utils [modprobe]=kmod [swtpm]=swtpm [python3]=python3 [gzip]=gzip [curl]=curl
+)
+
+missing=()
+for command in "${!package_of[@]}"; do
+  PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null || missing+=("${package_of[$command]}")
+done
+if ! compgen -G "$CACHE/installer-*/coreos-installer" >/dev/null; then
+  for package in pkg-config libzstd-dev liblzma-dev libssl-dev gcc; do
+    dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
+  done
+fi
+
+# igb and the NVMe subsystem need QEMU 8 or newer, which bookworm has in backports only.
+qemu_major() { qemu-system-x86_64 --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\).*/\1/p'; }
+major=$(qemu_major || true)
+qemu=()
+[ "${major:-0}" -ge 8 ] || qemu=(qemu-system-x86)
+
+if [ ${#missing[@]} -gt 0 ] || [ ${#qemu[@]} -gt 0 ]; then
+  [ "$(id -u)" = 0 ] || die "these packages are missing; as root: apt-get install --no-install-recommends ${missing[*]} ${qemu[*]:+&& apt-get install --no-install-recommends -t bookworm-backports ${qemu[*]}}"
+  # A machine whose package lists were thrown away does not know its own sources' suites yet.
+  [ -n "$(debian_uris)" ] || apt-get -q -o DPkg::Lock::Timeout=400 update >&2
+  apt_update
+  export DEBIAN_FRONTEND=noninteractive
+  [ ${#missing[@]} -eq 0 ] || { say "installing ${missing[*]}"; apt_get install -y --no-install-recommends "${missing[@]}" >&2; }
+  [ ${#qemu[@]} -eq 0 ] || { say "installing ${qemu[*]} from backports"; apt_get install -y --no-install-recommends -t bookworm-backports "${qemu[@]}" >&2; }
+fi

@@ -1,0 +1,26 @@
+# shellcheck shell=bash source-path=SCRIPTDIR
+# The tiny system: an initramfs with busybox, the drivers of the guests' hardware, and an /init that does what a test appended to
+# it. It is not compressed: unpacking costs more than reading under TCG.
+. ./modules.sh
+root=$(mktemp -d "$CACHE/build.XXXXXX")
+modules=$(mktemp -d "$CACHE/build.XXXXXX")
+trap 'rm -rf --one-file-system "$root" "$modules"' EXIT
+chmod 755 "$root"
+unpack_modules "$modules"
+# shellcheck disable=SC2086 # a list of names
+copy_modules "$modules" "$root" $HARDWARE_MODULES
+find "$root" -name '*.ko' -exec strip --strip-debug {} +
+depmod -b "$root" "$KERNEL_VERSION"
+apt_update
+fetch_package busybox-static "$modules/busybox"
+mkdir -p "$root"/{bin,sbin,usr/bin,usr/sbin,usr/local/bin,proc,sys,dev,run,tmp,etc,root}
+install -m755 "$modules"/busybox/bin/busybox "$root/bin/busybox"
+for applet in $("$root/bin/busybox" --list); do
+  [ -e "$root/bin/$applet" ] || ln -s busybox "$root/bin/$applet"
+done
+install -m755 tiny-init "$root/init"
+install -m755 tiny-dhcp "$root/bin/dhcp-lease"
+printf 'root:x:0:0:root:/root:/bin/sh\n' >"$root/etc/passwd"
+printf 'NAME="tiny system of the VM tests"\nID=tiny\nVERSION_ID=1\n' >"$root/etc/os-release"
+printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
+(cd "$root" && find . -print0 | LC_ALL=C sort -z | cpio --quiet -0 -o -H newc -R 0:0) >"$OUT/tiny.initrd"

@@ -1,0 +1,70 @@
+//! The report of a machine whose every part is known, compared with what QEMU was told: read there, and replayed here from a capture.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::agent::{agent_binary, agent_files};
+use crate::artifacts::test_folder;
+use crate::boot;
+use crate::expect::differences;
+use crate::guest::Guest;
+use crate::machine::Machine;
+
+/// What runs in the guest: the report in both forms, and a capture.
+const SCRIPT: &str = "cd /results
+run-coreos-installer inspect --format json >report.json 2>log; echo INSPECT $?
+run-coreos-installer inspect --format text >report.txt 2>>log
+run-coreos-installer capture -o capture.tar.zst 2>>log; echo CAPTURE $?";
+
+/// Reads `machine` in the tiny system, replays its capture on this machine, and holds both reports against the description.
+fn inspect(test: &str, machine: &Machine) -> Result<()> {
+    let folder = test_folder(test)?;
+    let boot = boot::tiny("guest", &folder, machine, SCRIPT, &agent_files()?)?;
+    let mut guest = Guest::start("guest", &folder, machine, &boot, Duration::from_mins(8))?;
+    guest.wait_for("INSPECT 0")?;
+    guest.wait_for("CAPTURE 0")?;
+    guest.wait_for_end()?;
+    let results = guest.results()?;
+    let live = std::fs::read(results.join("report.json"))?;
+    check("the guest's report", machine, &live)?;
+    check("the replay of its capture", machine, &replay(&results.join("capture.tar.zst"))?)
+}
+
+/// Holds a report against the machine.
+fn check(what: &str, machine: &Machine, report: &[u8]) -> Result<()> {
+    let report: Value =
+        serde_json::from_slice(report).with_context(|| format!("{what} is no JSON"))?;
+    let differences = differences(machine, &report);
+    ensure!(differences.is_empty(), "{what}:\n{}", differences.join("\n"));
+    Ok(())
+}
+
+/// The report that the agent makes on this machine of a capture.
+fn replay(capture: &Path) -> Result<Vec<u8>> {
+    let output = Command::new(agent_binary())
+        .args(["inspect", "--format", "json", "--root"])
+        .arg(capture)
+        .output()?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "inspect --root {}: {}\n{log}",
+        capture.display(),
+        output.status
+    );
+    Ok(output.stdout)
+}
+
+#[test]
+fn the_report_of_a_plain_guest_says_what_qemu_was_told() -> Result<()> {
+    inspect("inspect_plain", &Machine::plain(512, vec![Machine::target_disk()]))
+}
+
+#[test]
+fn the_report_of_a_two_socket_server_says_what_qemu_was_told() -> Result<()> {
+    inspect("inspect_rich", &Machine::rich())
+}

@@ -1,0 +1,284 @@
+//! The whole job on a virtual machine: live system, agent, the real coreos-installer, the installed system with the real Ignition.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::agent::agent_binary;
+use crate::artifacts::{artifacts, test_folder};
+use crate::boot;
+use crate::expect::differences;
+use crate::guest::{EMERGENCY, Guest};
+use crate::lab::Lab;
+use crate::machine::Machine;
+
+/// Bound of one boot of the live system with an install; many times what it takes on an idle machine.
+const LIVE: Duration = Duration::from_mins(8);
+/// Bound of one boot of the installed system.
+const INSTALLED: Duration = Duration::from_mins(5);
+
+/// A word that only this run knows.
+fn nonce() -> Result<String> {
+    let mut bytes = [0; 8];
+    std::io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
+}
+
+/// The installed system's config: a file, a host name, a user, and a unit that shows them on the console and powers off.
+fn installed_ignition(proof: &str) -> String {
+    let unit = "[Unit]\nDescription=Show on the console what Ignition left\nAfter=ignition-firstboot-complete.service\n\n\
+                [Service]\nType=oneshot\nExecStart=/usr/local/bin/show-proof\nExecStartPost=/usr/bin/systemctl --no-block poweroff\n\n\
+                [Install]\nWantedBy=multi-user.target\n";
+    let script = "#!/bin/sh\nexec >/dev/ttyS0\necho \"PROOF file=$(cat /etc/proof) mode=$(stat -c %a /etc/proof) host=$(cat /etc/hostname) \
+                  user=$(id -u core) boot=$(grep -c ignition.firstboot /proc/cmdline)\"\n";
+    let data = |text: &str| format!("data:,{}", percent(text));
+    let config = json!({
+        "ignition": {"version": "3.3.0"},
+        "passwd": {"users": [{"name": "core"}]},
+        "storage": {"files": [
+            {"path": "/etc/proof", "mode": 0o600, "contents": {"source": data(proof)}},
+            {"path": "/etc/hostname", "overwrite": true, "mode": 0o644, "contents": {"source": data("from-ignition")}},
+            {"path": "/usr/local/bin/show-proof", "mode": 0o755, "contents": {"source": data(script)}},
+        ]},
+        "systemd": {"units": [{"name": "show-proof.service", "enabled": true, "contents": unit}]},
+    });
+    config.to_string()
+}
+
+/// Text in a URL: everything but letters and digits as %XX.
+fn percent(text: &str) -> String {
+    let one = |byte: u8| {
+        if byte.is_ascii_alphanumeric() {
+            (byte as char).to_string()
+        } else {
+            format!("%{byte:02X}")
+        }
+    };
+    text.bytes().map(one).collect()
+}
+
+/// What a test tells the lab VIM: an install of the image, with this Ignition and a kernel argument that only this run knows.
+fn instruction(proof: &str) -> Result<Value> {
+    let image = &artifacts()?.image_512;
+    let name = image.file_name().and_then(|name| name.to_str()).context("the image has no name")?;
+    let bytes: u64 =
+        std::fs::read_to_string(image.with_file_name("coreos-512.bytes"))?.trim().parse()?;
+    Ok(json!({
+        "action": "install",
+        "install": {
+            "ignition": {"url": "{{base}}/files/target.ign", "hash": "sha512-{{sha512:/files/target.ign}}"},
+            "image": {
+                "url": format!("{{{{base}}}}/files/{name}"), "insecure": true, "hash": format!("sha256-{{{{sha256:/files/{name}}}}}"),
+                "uncompressed_bytes": bytes, "sector_bytes": 512,
+            },
+            "append_kargs": ["console=ttyS0", format!("vm.proof={proof}")],
+        },
+    }))
+}
+
+/// A test's folder with what the lab VIM serves, and that lab VIM.
+fn start_lab(test: &str, proof: &str, more: &[&str]) -> Result<(PathBuf, Lab)> {
+    let folder = test_folder(test)?;
+    std::fs::write(folder.join("target.ign"), installed_ignition(proof))?;
+    std::fs::write(folder.join("instruction.json"), instruction(proof)?.to_string())?;
+    let mut arguments =
+        ["--instruction", "instruction.json", "--file", "target.ign=target.ign", "--image"]
+            .map(str::to_owned)
+            .to_vec();
+    arguments.push(artifacts()?.image_512.display().to_string());
+    arguments.extend(["--agent".to_owned(), agent_binary().display().to_string()]);
+    arguments.extend(more.iter().map(|&argument| argument.to_owned()));
+    let lab = Lab::start(&folder, &arguments)?;
+    Ok((folder, lab))
+}
+
+/// Starts the live system on `machine` with what `live-config` writes for this lab VIM.
+fn start_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<Guest> {
+    let agent = agent_binary();
+    let output = Command::new(agent)
+        .args(["live-config", "--vim", &lab.url_ipv4(), "--allow-plain-http", "--binary"])
+        .arg(agent)
+        .args(["--binary-url", &format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4())])
+        .output()
+        .with_context(|| format!("running {}", agent.display()))?;
+    if !output.status.success() {
+        bail!("live-config: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    }
+    std::fs::write(folder.join("live.ign"), &output.stdout)?;
+    let boot = boot::live("live", folder, &output.stdout, "")?;
+    Guest::start("live", folder, machine, &boot, LIVE)
+}
+
+/// Boots what is on the disk and returns the line that Ignition's unit shows.
+fn boot_installed(name: &str, folder: &Path) -> Result<String> {
+    let disk = folder.join("target.raw");
+    let boot = boot::installed(name, folder, &disk, "mitigations=off")?;
+    let machine = Machine::plain(1024, vec![Machine::target_disk()]);
+    let mut guest = Guest::start(name, folder, &machine, &boot, INSTALLED)?;
+    let line = guest.wait_for("PROOF file=")?.text;
+    guest.wait_for_end()?;
+    Ok(line)
+}
+
+/// What must hold of every install: the result says so, each proof held, and the events tell the stages in their order.
+fn check_installed(lab: &Lab) -> Result<()> {
+    let result = lab.sent("result", Duration::ZERO)?;
+    ensure!(result["outcome"] == "installed", "the result says {result:#}");
+    let checks = result["proof"]["checks"].as_array().context("the result has no proof")?;
+    let failed: Vec<_> =
+        checks.iter().filter(|check| check["ok"] != true && check["fatal"] == true).collect();
+    ensure!(failed.is_empty(), "these proofs failed: {failed:?}");
+    for wanted in ["partition_table", "ignition_digest", "kernel_arguments"] {
+        ensure!(
+            checks.iter().any(|check| check["name"] == wanted && check["ok"] == true),
+            "no proof \"{wanted}\" in {checks:?}"
+        );
+    }
+    let events = lab.sent("events", Duration::ZERO)?;
+    let events = events["events"].as_array().context("no list of events")?;
+    let stages: Vec<_> = events.iter().filter_map(|event| event["stage"].as_str()).collect();
+    let mut at = 0;
+    for stage in ["report", "instruction", "preflight", "write", "proof"] {
+        let found = stages[at..].iter().position(|&found| found == stage);
+        at += found.with_context(|| {
+            format!("no event of stage \"{stage}\" in its place among {stages:?}")
+        })?;
+    }
+    let percents: Vec<_> = events
+        .iter()
+        .filter(|event| event["stage"] == "write")
+        .filter_map(|event| event["percent"].as_u64())
+        .collect();
+    ensure!(
+        percents.iter().any(|percent| (1..100).contains(percent)),
+        "no progress of the write among {percents:?}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_bare_machine_becomes_an_installed_one_with_the_ignition_that_the_vim_returned() -> Result<()> {
+    let proof = nonce()?;
+    let (folder, lab) = start_lab("job_whole", &proof, &[])?;
+    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
+    let mut live = start_live(&folder, &machine, &lab)?;
+    live.wait_for_end()?;
+    lab.keep(&folder)?;
+    check_installed(&lab)?;
+    let differences = differences(&machine, &lab.sent("report", Duration::ZERO)?);
+    ensure!(differences.is_empty(), "{}", differences.join("\n"));
+    let ignition = boot::boot_file(&folder.join("target.raw"), "/ignition/config.ign")?;
+    ensure!(
+        ignition.as_deref() == Some(installed_ignition(&proof).as_bytes()),
+        "the disk holds another Ignition config"
+    );
+
+    let first = boot_installed("first", &folder)?;
+    let shown = format!("PROOF file={proof} mode=600 host=from-ignition user=1000");
+    ensure!(first.contains(&format!("{shown} boot=1")), "the first boot showed {first:?}");
+    let second = boot_installed("second", &folder)?;
+    ensure!(second.contains(&format!("{shown} boot=0")), "the second boot showed {second:?}");
+    Ok(())
+}
+
+#[test]
+fn a_vim_that_is_late_and_then_busy_is_waited_for() -> Result<()> {
+    let faults =
+        ["reports=delay,delay_ms=8000", "instruction=status,status=503,retry_after=4,times=2"];
+    let more = [
+        "--answer",
+        "later",
+        "--polls",
+        "1",
+        "--retry-after",
+        "2",
+        "--fault",
+        faults[0],
+        "--fault",
+        faults[1],
+    ];
+    let proof = nonce()?;
+    let (folder, lab) = start_lab("job_late", &proof, &more)?;
+    let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
+    live.wait_for_end()?;
+    lab.keep(&folder)?;
+    check_installed(&lab)?;
+    let requests = lab.requests()?;
+    let requests = requests.as_array().context("no list of requests")?;
+    let polls: Vec<_> = requests
+        .iter()
+        .filter(|request| {
+            request["path"].as_str().is_some_and(|path| path.ends_with("/instruction"))
+        })
+        .collect();
+    let statuses: Vec<_> = polls.iter().map(|poll| &poll["status"]).collect();
+    ensure!(
+        statuses.starts_with(&[&json!(503), &json!(503)]) && statuses.last() == Some(&&json!(200)),
+        "the polls were answered {statuses:?}"
+    );
+    for pair in polls.windows(2).filter(|pair| pair[0]["status"] == 503) {
+        let waited = seconds(&pair[1]["time"])? - seconds(&pair[0]["time"])?;
+        ensure!(waited >= 3.5, "Retry-After was 4 s, the next poll came after {waited} s");
+    }
+    Ok(())
+}
+
+/// Seconds of the day in a time as `2026-11-20T10:00:00.123Z`.
+fn seconds(time: &Value) -> Result<f64> {
+    let time =
+        time.as_str().and_then(|time| time.split_once('T')).context("a request without a time")?.1;
+    let parts: Vec<f64> =
+        time.trim_end_matches('Z').split(':').map(str::parse).collect::<Result<_, _>>()?;
+    ensure!(parts.len() == 3, "time {time:?}, expected hours, minutes and seconds");
+    Ok(parts[0] * 3600.0 + parts[1] * 60.0 + parts[2])
+}
+
+#[test]
+fn a_wrong_ignition_hash_leaves_the_disk_byte_for_byte_as_it_was() -> Result<()> {
+    let (folder, lab) =
+        start_lab("job_refused", &nonce()?, &["--fault", "reports=wrong_hash,times=forever"])?;
+    let disk = folder.join("target.raw");
+    let before = write_old_disk(&disk)?;
+    let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
+    let result = lab.sent("result", LIVE)?;
+    live.wait_for(EMERGENCY)?;
+    lab.keep(&folder)?;
+    ensure!(
+        result["outcome"] == "refused" && result["code"] == "IGNITION_HASH",
+        "the result says {result:#}"
+    );
+    ensure!(result["disk_state"] == "untouched", "the result says {result:#}");
+    drop(live);
+    ensure!(digest(&disk)? == before, "the disk has changed");
+    Ok(())
+}
+
+/// A disk with something on it that an install would destroy; returns its digest.
+fn write_old_disk(disk: &Path) -> Result<Vec<u8>> {
+    File::create(disk)?.set_len(Machine::target_disk().size_bytes)?;
+    let status = Command::new("mkfs.ext4")
+        .args(["-q", "-L", "precious"])
+        .arg(disk)
+        .status()
+        .context("running mkfs.ext4")?;
+    ensure!(status.success(), "mkfs.ext4: {status}");
+    digest(disk)
+}
+
+/// SHA-256 of a whole file.
+fn digest(path: &Path) -> Result<Vec<u8>> {
+    let mut hasher = Sha256::new();
+    let mut file = File::open(path)?;
+    let mut block = vec![0; 1 << 20];
+    loop {
+        match std::io::Read::read(&mut file, &mut block)? {
+            0 => return Ok(hasher.finalize().to_vec()),
+            n => hasher.update(&block[..n]),
+        }
+    }
+}

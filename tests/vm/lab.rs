@@ -1,0 +1,157 @@
+//! The lab VIM (tests/vim) as the guests' server: started on free ports, asked through its admin API, ended on drop.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::artifacts::repository;
+
+/// A lab VIM on IPv4 and IPv6.
+#[derive(Debug)]
+pub(crate) struct Lab {
+    child: Child,
+    ipv4: SocketAddr,
+    ipv6: SocketAddr,
+}
+
+impl Lab {
+    /// Starts it with these arguments; its request log is `folder/lab-vim.log`.
+    pub(crate) fn start(folder: &Path, arguments: &[String]) -> Result<Self> {
+        let program = program()?;
+        let mut child = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(&program)
+            .args(["--listen", "127.0.0.1:0", "--listen", "[::1]:0"])
+            .args(arguments)
+            .current_dir(folder)
+            .stdout(Stdio::piped())
+            .stderr(File::create(folder.join("lab-vim.log"))?)
+            .spawn()
+            .with_context(|| format!("starting {}", program.display()))?;
+        let output = child.stdout.take().context("the lab VIM has no standard output")?;
+        let mut line = String::new();
+        BufReader::new(output).read_line(&mut line)?;
+        let mut addresses =
+            line.split_whitespace().filter_map(|word| word.strip_prefix("http=")?.parse().ok());
+        let (Some(ipv4), Some(ipv6)) = (addresses.next(), addresses.next()) else {
+            child.kill().ok();
+            child.wait().ok();
+            let log = std::fs::read_to_string(folder.join("lab-vim.log")).unwrap_or_default();
+            bail!("the lab VIM said {line:?}, expected where it listens:\n{log}");
+        };
+        Ok(Self { child, ipv4, ipv6 })
+    }
+
+    /// Its address as a guest sees it: QEMU's user network has the host at 10.0.2.2.
+    pub(crate) fn url_ipv4(&self) -> String {
+        format!("http://10.0.2.2:{}", self.ipv4.port())
+    }
+
+    /// The same over IPv6, where the host is `fec0::2`.
+    pub(crate) fn url_ipv6(&self) -> String {
+        format!("http://[fec0::2]:{}", self.ipv6.port())
+    }
+
+    /// The port over IPv6, for other forms of the address.
+    pub(crate) fn port_ipv6(&self) -> u16 {
+        self.ipv6.port()
+    }
+
+    /// GETs a document of the admin API, as `/lab/nodes`; `None` where it is not there (404).
+    pub(crate) fn get(&self, path: &str) -> Result<Option<Value>> {
+        let mut stream = TcpStream::connect(self.ipv4)?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        // HTTP/1.0: the answer ends where the connection ends, and comes in one piece.
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) =
+            answer.split_once("\r\n\r\n").with_context(|| format!("GET {path}: {answer:?}"))?;
+        match head.split_whitespace().nth(1) {
+            Some("200") => Ok(Some(serde_json::from_str(body)?)),
+            Some("404") => Ok(None),
+            _ => bail!("GET {path}: {answer}"),
+        }
+    }
+
+    /// The one node that has reported, waited for.
+    pub(crate) fn node_id(&self, within: Duration) -> Result<String> {
+        let until = Instant::now() + within;
+        loop {
+            let nodes = self.get("/lab/nodes")?.unwrap_or_default();
+            if let Some(id) = nodes["nodes"][0]["node_id"].as_str() {
+                return Ok(id.to_owned());
+            }
+            if Instant::now() > until {
+                bail!("no node has reported within {} s", within.as_secs());
+            }
+            std::thread::sleep(Duration::from_secs(2));
+        }
+    }
+
+    /// What the one node sent: `report`, `events` or `result`, waited for.
+    pub(crate) fn sent(&self, what: &str, within: Duration) -> Result<Value> {
+        let until = Instant::now() + within;
+        let node = self.node_id(within)?;
+        loop {
+            if let Some(document) = self.get(&format!("/lab/nodes/{node}/{what}"))? {
+                return Ok(document);
+            }
+            if Instant::now() > until {
+                bail!("node {node} has sent no {what} within {} s", within.as_secs());
+            }
+            std::thread::sleep(Duration::from_secs(2));
+        }
+    }
+
+    /// Keeps what the node sent and the request log in the test's folder, for people.
+    pub(crate) fn keep(&self, folder: &Path) -> Result<()> {
+        let node = self.node_id(Duration::ZERO)?;
+        for what in ["report", "events", "result"] {
+            if let Some(document) = self.get(&format!("/lab/nodes/{node}/{what}"))? {
+                std::fs::write(folder.join(format!("{what}.json")), format!("{document:#}\n"))?;
+            }
+        }
+        let requests = self.requests()?;
+        Ok(std::fs::write(folder.join("requests.json"), format!("{requests:#}\n"))?)
+    }
+
+    /// The requests that came, oldest first.
+    pub(crate) fn requests(&self) -> Result<Value> {
+        Ok(self.get("/lab/requests")?.unwrap_or_default())
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The lab VIM's program: `RCI_LAB_VIM`, or what `cargo build -p lab-vim` left, built now where there is nothing.
+fn program() -> Result<PathBuf> {
+    if let Some(path) = std::env::var_os("RCI_LAB_VIM") {
+        return Ok(PathBuf::from(path));
+    }
+    let target = repository().join("target");
+    let built =
+        |profile: &str| Some(target.join(profile).join("lab-vim")).filter(|path| path.exists());
+    if let Some(path) = built("release") {
+        return Ok(path);
+    }
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "-q", "-p", "lab-vim"])
+        .current_dir(repository())
+        .status()?;
+    if !status.success() {
+        bail!("cargo build -p lab-vim: {status}");
+    }
+    built("debug").context("cargo build -p lab-vim left no target/debug/lab-vim")
+}

@@ -1,0 +1,332 @@
+//! The guests' hardware, written down once: QEMU's arguments and what the report must say are both derived from it.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::smbios;
+
+/// A whole machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    /// QEMU's CPU model with its properties, as `qemu64`.
+    pub(crate) cpu: &'static str,
+    /// CPU sockets.
+    pub(crate) n_sockets: u32,
+    /// Cores of each socket.
+    pub(crate) n_cores: u32,
+    /// Threads of each core.
+    pub(crate) n_threads: u32,
+    /// Main memory in MiB by NUMA node; one entry means no NUMA.
+    pub(crate) nodes: Vec<Node>,
+    /// Distances between two nodes, both ways; a node to itself is 10.
+    pub(crate) distances: Vec<(usize, usize, u64)>,
+    /// What the firmware's tables say about maker and product; QEMU's own where absent.
+    pub(crate) product: Option<Product>,
+    /// Memory slots; QEMU's own description where empty.
+    pub(crate) slots: Vec<Slot>,
+    /// Disks, in the order in which they are plugged.
+    pub(crate) disks: Vec<Disk>,
+    /// Network ports; the first one reaches the host.
+    pub(crate) ports: Vec<Port>,
+    /// An IPMI management controller behind a KCS port.
+    pub(crate) has_bmc: bool,
+    /// A TPM 2 (swtpm).
+    pub(crate) has_tpm: bool,
+}
+
+/// A NUMA node.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    /// Memory in MiB.
+    pub(crate) memory_mib: u64,
+    /// Its logical CPUs, as `0-3`; empty for a node that has memory only.
+    pub(crate) cpus: &'static str,
+}
+
+/// What SMBIOS types 0, 1, 2 and 3 say.
+#[derive(Debug, Clone)]
+pub(crate) struct Product {
+    pub(crate) vendor: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) family: &'static str,
+    pub(crate) sku: &'static str,
+    pub(crate) serial: &'static str,
+    pub(crate) uuid: &'static str,
+    pub(crate) bios_vendor: &'static str,
+    pub(crate) bios_version: &'static str,
+    pub(crate) bios_date: &'static str,
+    pub(crate) board: &'static str,
+    pub(crate) board_serial: &'static str,
+    pub(crate) chassis_serial: &'static str,
+    pub(crate) asset_tag: &'static str,
+}
+
+/// A memory slot and the DIMM in it, if there is one.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    pub(crate) locator: &'static str,
+    pub(crate) bank: &'static str,
+    pub(crate) dimm: Option<Dimm>,
+}
+
+/// A DIMM, as SMBIOS type 17 describes it.
+#[derive(Debug, Clone)]
+pub(crate) struct Dimm {
+    pub(crate) size_mib: u16,
+    pub(crate) speed_mt_s: u16,
+    pub(crate) manufacturer: &'static str,
+    pub(crate) serial: &'static str,
+    pub(crate) part_number: &'static str,
+}
+
+/// A disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk {
+    /// Name of its image in the test's folder, without `.raw`; also QEMU's name for it.
+    pub(crate) id: &'static str,
+    pub(crate) size_bytes: u64,
+    /// Logical and physical block size.
+    pub(crate) sector_bytes: u64,
+    pub(crate) kind: DiskKind,
+}
+
+/// How a disk is attached.
+#[derive(Debug, Clone)]
+pub(crate) enum DiskKind {
+    /// virtio-blk.
+    Virtio { serial: &'static str },
+    /// A SCSI disk behind virtio-scsi; `rotation` in turns a minute, 1 for a solid-state disk.
+    Scsi {
+        serial: &'static str,
+        wwn: u64,
+        vendor: &'static str,
+        product: &'static str,
+        rotation: u32,
+    },
+    /// A SATA disk of the chipset's AHCI controller.
+    Sata { serial: &'static str, wwn: u64, model: &'static str, port: u32 },
+    /// A namespace of an `NVMe` subsystem; the controller is plugged with its first namespace.
+    Nvme { controller: &'static str, serial: &'static str, namespace: u32 },
+}
+
+impl Disk {
+    /// The serial number that the guest sees.
+    pub(crate) fn serial(&self) -> &'static str {
+        match self.kind {
+            DiskKind::Virtio { serial }
+            | DiskKind::Scsi { serial, .. }
+            | DiskKind::Sata { serial, .. }
+            | DiskKind::Nvme { serial, .. } => serial,
+        }
+    }
+}
+
+impl Disk {
+    /// The devices that it hangs on; disks of one controller name the same.
+    fn controllers(&self) -> Vec<String> {
+        match &self.kind {
+            DiskKind::Virtio { .. } | DiskKind::Sata { .. } => Vec::new(),
+            DiskKind::Scsi { .. } => vec!["virtio-scsi-pci,id=scsi0".to_owned()],
+            DiskKind::Nvme { controller, serial, .. } => vec![
+                format!("nvme-subsys,id=subsystem-{controller},nqn={controller}"),
+                format!("nvme,id={controller},serial={serial},subsys=subsystem-{controller}"),
+            ],
+        }
+    }
+
+    /// The disk itself.
+    fn device(&self) -> String {
+        let (id, sector) = (self.id, self.sector_bytes);
+        let blocks = format!("logical_block_size={sector},physical_block_size={sector}");
+        match &self.kind {
+            DiskKind::Virtio { serial } => {
+                format!("virtio-blk-pci,drive={id},serial={serial},{blocks}")
+            }
+            DiskKind::Scsi { serial, wwn, vendor, product, rotation } => format!(
+                "scsi-hd,drive={id},bus=scsi0.0,serial={serial},device_id={serial},wwn={wwn:#018x},vendor={vendor},\
+                 product={product},rotation_rate={rotation},{blocks}"
+            ),
+            DiskKind::Sata { serial, wwn, model, port } => format!(
+                "ide-hd,drive={id},bus=ide.{port},serial={serial},wwn={wwn:#018x},model={model},rotation_rate=1"
+            ),
+            DiskKind::Nvme { controller, namespace, .. } => {
+                format!("nvme-ns,drive={id},bus={controller},nsid={namespace},{blocks}")
+            }
+        }
+    }
+}
+
+/// A network port.
+#[derive(Debug, Clone)]
+pub(crate) struct Port {
+    /// QEMU's device, as `e1000e`.
+    pub(crate) model: &'static str,
+    /// The driver that Linux binds to it.
+    pub(crate) driver: &'static str,
+    pub(crate) mac: &'static str,
+    /// Whether it reaches the host; the others are on networks with nobody else.
+    pub(crate) reaches_host: bool,
+}
+
+impl Machine {
+    /// A plain virtual machine with one virtio network port and these disks.
+    pub(crate) fn plain(memory_mib: u64, disks: Vec<Disk>) -> Self {
+        Self {
+            cpu: "qemu64",
+            n_sockets: 1,
+            n_cores: 2,
+            n_threads: 1,
+            nodes: vec![Node { memory_mib, cpus: "0-1" }],
+            distances: Vec::new(),
+            product: None,
+            slots: Vec::new(),
+            disks,
+            ports: vec![Port {
+                model: "virtio-net-pci",
+                driver: "virtio_net",
+                mac: "52:54:00:aa:00:01",
+                reaches_host: true,
+            }],
+            has_bmc: false,
+            has_tpm: false,
+        }
+    }
+
+    /// A virtio disk to install on.
+    pub(crate) fn target_disk() -> Disk {
+        Disk {
+            id: "target",
+            size_bytes: 3 << 30,
+            sector_bytes: 512,
+            kind: DiskKind::Virtio { serial: "TARGET-0" },
+        }
+    }
+
+    /// Main memory of all nodes.
+    pub(crate) fn memory_mib(&self) -> u64 {
+        self.nodes.iter().map(|node| node.memory_mib).sum()
+    }
+
+    /// QEMU's arguments for this hardware; makes disks that are not there yet and SMBIOS files in `folder`.
+    pub(crate) fn arguments(&self, folder: &Path) -> Result<Vec<String>> {
+        let n_cpus = self.n_sockets * self.n_cores * self.n_threads;
+        let smp = format!(
+            "{n_cpus},sockets={},cores={},threads={}",
+            self.n_sockets, self.n_cores, self.n_threads
+        );
+        let mut args = Vec::new();
+        option(&mut args, "-cpu", self.cpu);
+        option(&mut args, "-m", &self.memory_mib().to_string());
+        option(&mut args, "-smp", &smp);
+        self.numa_arguments(&mut args);
+        self.smbios_arguments(&mut args, folder)?;
+        self.disk_arguments(&mut args, folder)?;
+        self.port_arguments(&mut args);
+        if self.has_bmc {
+            option(
+                &mut args,
+                "-device",
+                "ipmi-bmc-sim,id=bmc0,guid=01020304-0506-0708-090a-0b0c0d0e0f10",
+            );
+            option(&mut args, "-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2");
+        }
+        Ok(args)
+    }
+
+    /// Memory of each node, its CPUs, and the distances.
+    fn numa_arguments(&self, args: &mut Vec<String>) {
+        if self.nodes.len() < 2 {
+            return;
+        }
+        for (id, node) in self.nodes.iter().enumerate() {
+            option(
+                args,
+                "-object",
+                &format!("memory-backend-ram,id=ram{id},size={}M", node.memory_mib),
+            );
+            let cpus =
+                if node.cpus.is_empty() { String::new() } else { format!(",cpus={}", node.cpus) };
+            option(args, "-numa", &format!("node,nodeid={id}{cpus},memdev=ram{id}"));
+        }
+        for (from, to, distance) in &self.distances {
+            option(args, "-numa", &format!("dist,src={from},dst={to},val={distance}"));
+        }
+    }
+
+    /// Types 0 to 3 by keys; types 16 and 17 as raw tables, since QEMU's keys give all DIMMs the same strings.
+    fn smbios_arguments(&self, args: &mut Vec<String>, folder: &Path) -> Result<()> {
+        if let Some(p) = &self.product {
+            for keys in [
+                format!(
+                    "type=0,vendor={},version={},date={},release=2.19",
+                    p.bios_vendor, p.bios_version, p.bios_date
+                ),
+                format!(
+                    "type=1,manufacturer={},product={},version=1.0,serial={},uuid={},sku={},family={}",
+                    p.vendor, p.name, p.serial, p.uuid, p.sku, p.family
+                ),
+                format!(
+                    "type=2,manufacturer={},product={},serial={},asset={}",
+                    p.vendor, p.board, p.board_serial, p.asset_tag
+                ),
+                format!(
+                    "type=3,manufacturer={},serial={},asset={}",
+                    p.vendor, p.chassis_serial, p.asset_tag
+                ),
+            ] {
+                option(args, "-smbios", &keys);
+            }
+        }
+        for (at, table) in smbios::memory_tables(&self.slots).iter().enumerate() {
+            let path = folder.join(format!("smbios-{at}.bin"));
+            std::fs::write(&path, table).with_context(|| format!("writing {}", path.display()))?;
+            option(args, "-smbios", &format!("file={}", path.display()));
+        }
+        Ok(())
+    }
+
+    /// Each disk with its backing file (sparse, made here unless there), and controllers where the first needs one.
+    fn disk_arguments(&self, args: &mut Vec<String>, folder: &Path) -> Result<()> {
+        let mut plugged = Vec::new();
+        for disk in &self.disks {
+            let path = folder.join(format!("{}.raw", disk.id));
+            if !path.exists() {
+                std::fs::File::create(&path)?.set_len(disk.size_bytes)?;
+            }
+            let drive =
+                format!("if=none,id={},file={},format=raw,cache=unsafe", disk.id, path.display());
+            option(args, "-drive", &drive);
+            for controller in disk.controllers() {
+                if !plugged.contains(&controller) {
+                    option(args, "-device", &controller);
+                    plugged.push(controller);
+                }
+            }
+            option(args, "-device", &disk.device());
+        }
+        Ok(())
+    }
+
+    /// Network ports, straight on the root complex: behind a root port virtio-net has been seen to fail at power-on.
+    fn port_arguments(&self, args: &mut Vec<String>) {
+        for (at, port) in self.ports.iter().enumerate() {
+            let net = if port.reaches_host {
+                String::new()
+            } else {
+                format!(",net=10.0.{}.0/24,restrict=on", at + 2)
+            };
+            option(args, "-netdev", &format!("user,id=net{at}{net}"));
+            option(
+                args,
+                "-device",
+                &format!("{},id=port{at},netdev=net{at},mac={},romfile=", port.model, port.mac),
+            );
+        }
+    }
+}
+
+/// Adds an option and its value.
+fn option(args: &mut Vec<String>, name: &str, value: &str) {
+    args.extend([name.to_owned(), value.to_owned()]);
+}

@@ -1,0 +1,20 @@
+//! Tests that boot virtual machines. `cargo test` leaves them out; `cargo test --test vm` runs them (see tests/vm/README.md).
+
+mod agent;
+mod artifacts;
+mod boot;
+mod console;
+mod cpio;
+mod expect;
+mod guest;
+mod lab;
+mod machine;
+mod qmp;
+mod rich;
+mod smbios;
+
+mod harness;
+mod inspect;
+mod job;
+mod refusal;
+mod report;
