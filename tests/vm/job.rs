@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::agent::agent_binary;
 use crate::artifacts::{artifacts, test_folder};
 use crate::boot;
+use crate::demo::Narrator;
 use crate::expect::differences;
 use crate::guest::{EMERGENCY, Guest};
 use crate::lab::Lab;
@@ -164,11 +165,14 @@ fn check_installed(lab: &Lab) -> Result<()> {
 #[test]
 fn a_bare_machine_becomes_an_installed_one_with_the_ignition_that_the_vim_returned() -> Result<()> {
     let proof = nonce()?;
-    let (folder, lab) = start_lab("job_whole", &proof, &[])?;
+    let (folder, lab) = start_lab("job_whole", &proof, &["--db", "vim.sqlite"])?;
+    let narrator = Narrator::start(&lab);
     let machine = Machine::plain(2048, vec![Machine::target_disk()]);
+    narrator.say("a bare virtual machine boots the live image; systemd starts the agent");
     let mut live = start_live(&folder, &machine, &lab)?;
     live.wait_for_end()?;
     lab.keep(&folder)?;
+    narrator.say("systemd has rebooted the machine; checking what was reported and written");
     check_installed(&lab)?;
     let differences = differences(&machine, &lab.sent("report", Duration::ZERO)?);
     ensure!(differences.is_empty(), "{}", differences.join("\n"));
@@ -178,12 +182,15 @@ fn a_bare_machine_becomes_an_installed_one_with_the_ignition_that_the_vim_return
         "the disk holds another Ignition config"
     );
 
+    narrator.say("the installed system boots; the real Ignition applies the VIM's config");
     let first = boot_installed("first", &folder)?;
+    narrator.say(&format!("first boot: {first}"));
     let shown = format!("PROOF file={proof} mode=600 host=from-ignition user=1000");
     ensure!(first.contains(&format!("{shown} boot=1")), "the first boot showed {first:?}");
     let second = boot_installed("second", &folder)?;
+    narrator.say(&format!("second boot, without Ignition: {second}"));
     ensure!(second.contains(&format!("{shown} boot=0")), "the second boot showed {second:?}");
-    Ok(())
+    narrator.finish(&lab, &folder)
 }
 
 #[test]

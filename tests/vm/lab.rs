@@ -63,21 +63,24 @@ impl Lab {
         self.ipv6.port()
     }
 
+    /// Its address on this machine.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.ipv4)
+    }
+
+    /// Who can ask it from another thread.
+    pub(crate) fn asker(&self) -> Asker {
+        Asker { address: self.ipv4 }
+    }
+
     /// GETs a document of the admin API, as `/lab/nodes`; `None` where it is not there (404).
     pub(crate) fn get(&self, path: &str) -> Result<Option<Value>> {
-        let mut stream = TcpStream::connect(self.ipv4)?;
-        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-        // HTTP/1.0: the answer ends where the connection ends, and comes in one piece.
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let (head, body) =
-            answer.split_once("\r\n\r\n").with_context(|| format!("GET {path}: {answer:?}"))?;
-        match head.split_whitespace().nth(1) {
-            Some("200") => Ok(Some(serde_json::from_str(body)?)),
-            Some("404") => Ok(None),
-            _ => bail!("GET {path}: {answer}"),
-        }
+        self.asker().get(path)
+    }
+
+    /// GETs a page.
+    pub(crate) fn text(&self, path: &str) -> Result<String> {
+        Ok(self.asker().answer(path)?.1)
     }
 
     /// The one node that has reported, waited for.
@@ -125,6 +128,46 @@ impl Lab {
     /// The requests that came, oldest first.
     pub(crate) fn requests(&self) -> Result<Value> {
         Ok(self.get("/lab/requests")?.unwrap_or_default())
+    }
+}
+
+/// Asks a lab VIM.
+#[derive(Debug)]
+pub(crate) struct Asker {
+    address: SocketAddr,
+}
+
+impl Asker {
+    /// GETs a document; `None` where it is not there (404).
+    pub(crate) fn get(&self, path: &str) -> Result<Option<Value>> {
+        let (head, body) = self.answer(path)?;
+        match head.split_whitespace().nth(1) {
+            Some("200") => Ok(Some(serde_json::from_str(&body)?)),
+            Some("404") => Ok(None),
+            _ => bail!("GET {path}: {head}\n{body}"),
+        }
+    }
+
+    /// The events of the one node; nothing before it has reported.
+    pub(crate) fn events(&self) -> Result<Value> {
+        let nodes = self.get("/lab/nodes")?.unwrap_or_default();
+        match nodes["nodes"][0]["node_id"].as_str() {
+            Some(id) => Ok(self.get(&format!("/lab/nodes/{id}/events"))?.unwrap_or_default()),
+            None => Ok(Value::Null),
+        }
+    }
+
+    /// Head and body of the answer to a GET.
+    fn answer(&self, path: &str) -> Result<(String, String)> {
+        let mut stream = TcpStream::connect(self.address)?;
+        stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+        // HTTP/1.0: the answer ends where the connection ends, and comes in one piece.
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) =
+            answer.split_once("\r\n\r\n").with_context(|| format!("GET {path}: {answer:?}"))?;
+        Ok((head.to_owned(), body.to_owned()))
     }
 }
 

@@ -1,36 +1,88 @@
-//! The schemas of VIM API v1, generated from the types, and the document that carries them.
+//! The `OpenAPI` document of VIM API v1, and the JSON Schemas in it.
+//!
+//! The schemas are generated from the types by this file's test, which holds document and types to each
+//! other; the program carries the document alone, not the generator.
 
-use schemars::SchemaGenerator;
-use schemars::generate::SchemaSettings;
-use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 
-use crate::report::Report;
-
-use super::{Accepted, EventBatch, Instruction, JobResult, Problem};
+use anyhow::Context as _;
+use serde_json::{Map, Value, json};
 
 /// The `OpenAPI` 3.1 document of VIM API v1, as it stands in the repository.
 pub const DOCUMENT: &str = include_str!("../../vim-api-v1.openapi.json");
 
-/// Every schema of the API by name, as `components.schemas` of the document holds them.
-#[must_use]
-pub fn schemas() -> Map<String, Value> {
-    let settings = SchemaSettings::draft2020_12()
-        .with(|settings| settings.definitions_path = "/components/schemas".into());
-    let mut generator = SchemaGenerator::new(settings);
-    generator.subschema_for::<Report>();
-    generator.subschema_for::<Instruction>();
-    generator.subschema_for::<EventBatch>();
-    generator.subschema_for::<JobResult>();
-    generator.subschema_for::<Problem>();
-    generator.subschema_for::<Accepted>();
-    let mut schemas = generator.take_definitions(true);
-    schemas.sort_keys();
-    schemas
+/// Where the document refers to a schema, and where a JSON Schema of its own does.
+const IN_DOCUMENT: &str = "#/components/schemas/";
+const IN_SCHEMA: &str = "#/$defs/";
+
+/// The JSON Schema called `name` (`Report`, `Instruction`, `EventBatch`, `Result`), with every schema that
+/// it refers to.
+///
+/// # Errors
+/// If the document has no such schema.
+pub fn schema(name: &str) -> anyhow::Result<Value> {
+    let document: Value = serde_json::from_str(DOCUMENT).context("reading the OpenAPI document")?;
+    let all = document["components"]["schemas"].as_object().context("it holds no schemas")?;
+    let root = all.get(name).with_context(|| format!("it holds no schema called {name}"))?;
+    let mut needed = BTreeSet::new();
+    references(root, all, &mut needed);
+    let definitions: Map<String, Value> = all
+        .iter()
+        .filter(|(name, _)| needed.contains(*name))
+        .map(|(n, s)| (n.clone(), s.clone()))
+        .collect();
+    let mut schema =
+        json!({"$schema": "https://json-schema.org/draft/2020-12/schema", "title": name});
+    if let (Some(schema), Some(root)) = (schema.as_object_mut(), root.as_object()) {
+        schema.extend(root.clone());
+        schema.insert("$defs".to_owned(), Value::Object(definitions));
+    }
+    let text = serde_json::to_string(&schema)?.replace(IN_DOCUMENT, IN_SCHEMA);
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// Adds the names of all schemas that `value` refers to, directly or not.
+fn references(value: &Value, all: &Map<String, Value>, names: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            let target = map.get("$ref").and_then(Value::as_str);
+            if let Some(name) = target.and_then(|target| target.strip_prefix(IN_DOCUMENT))
+                && names.insert(name.to_owned())
+                && let Some(schema) = all.get(name)
+            {
+                references(schema, all, names);
+            }
+            map.values().for_each(|inner| references(inner, all, names));
+        }
+        Value::Array(list) => list.iter().for_each(|inner| references(inner, all, names)),
+        _ => {}
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use schemars::SchemaGenerator;
+    use schemars::generate::SchemaSettings;
+
     use super::*;
+    use crate::api::{Accepted, EventBatch, Instruction, JobResult, Problem};
+    use crate::report::Report;
+
+    /// Every schema of the API by name, from the types.
+    fn schemas() -> Map<String, Value> {
+        let settings = SchemaSettings::draft2020_12()
+            .with(|settings| settings.definitions_path = "/components/schemas".into());
+        let mut generator = SchemaGenerator::new(settings);
+        generator.subschema_for::<Report>();
+        generator.subschema_for::<Instruction>();
+        generator.subschema_for::<EventBatch>();
+        generator.subschema_for::<JobResult>();
+        generator.subschema_for::<Problem>();
+        generator.subschema_for::<Accepted>();
+        let mut schemas = generator.take_definitions(true);
+        schemas.sort_keys();
+        schemas
+    }
 
     #[test]
     fn the_document_holds_the_schemas_of_the_types() {

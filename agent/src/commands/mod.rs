@@ -11,8 +11,6 @@ use clap::CommandFactory as _;
 use probes::collect::{COLLECTORS, Options};
 use probes::findings::Severity;
 use probes::machine::Source;
-use schemars::SchemaGenerator;
-use schemars::generate::SchemaSettings;
 
 use crate::cli::{
     CaptureOptions, CheckOptions, Cli, Command, Document, Format, InspectOptions, SchemaOptions,
@@ -91,18 +89,17 @@ fn capture(options: &CaptureOptions) -> anyhow::Result<u8> {
 }
 
 fn schema(options: &SchemaOptions) -> anyhow::Result<u8> {
-    let mut generator = SchemaGenerator::new(SchemaSettings::draft2020_12());
-    let schema = match options.document {
-        Document::Report => generator.root_schema_for::<Report>(),
-        Document::Instruction => generator.root_schema_for::<api::Instruction>(),
-        Document::Event => generator.root_schema_for::<api::EventBatch>(),
-        Document::Result => generator.root_schema_for::<api::JobResult>(),
+    let name = match options.document {
+        Document::Report => "Report",
+        Document::Instruction => "Instruction",
+        Document::Event => "EventBatch",
+        Document::Result => "Result",
         Document::Openapi => {
             output::print(api::openapi::DOCUMENT)?;
             return Ok(0);
         }
     };
-    output::print(&output::json(&schema)?)?;
+    output::print(&output::json(&api::openapi::schema(name)?)?)?;
     Ok(0)
 }
 
