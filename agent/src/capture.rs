@@ -25,20 +25,20 @@ pub fn write(recorded: &Recorded, output: &Path) -> anyhow::Result<()> {
 fn pack(recorded: &Recorded) -> std::io::Result<Vec<u8>> {
     let mut tree = Tree::default();
     for (path, target) in &recorded.links {
-        let place = tree.place(path, &recorded.links);
+        let place = place(path, &recorded.links);
         tree.links.insert(place, target.clone());
     }
-    let mut errors = String::new();
+    let mut errors = Vec::new();
     for (path, answer) in &recorded.answers {
         match answer {
             Answer::File(content) => tree.add_file(path, content, &recorded.links),
             Answer::Directory(names) => tree.add_directory(path, names, &recorded.links),
-            Answer::Error(code) => errors.push_str(&format!("{code} {path}\n")),
+            Answer::Error(code) => errors.push(format!("{code} {path}\n")),
             Answer::Link(_) => {}
         }
     }
     if !errors.is_empty() {
-        tree.files.insert(ERRORS.to_owned(), errors.into_bytes());
+        tree.files.insert(ERRORS.to_owned(), errors.concat().into_bytes());
     }
     tree.into_tar()
 }
@@ -53,46 +53,18 @@ struct Tree {
 
 impl Tree {
     fn add_file(&mut self, path: &str, content: &[u8], links: &BTreeMap<String, String>) {
-        let place = self.place(path, links);
+        let place = place(path, links);
         self.files.insert(place, content.to_vec());
     }
 
     /// A directory's names are kept as they were listed: what was not read becomes an empty file,
     /// or an empty directory where something was read below it.
     fn add_directory(&mut self, path: &str, names: &[String], links: &BTreeMap<String, String>) {
-        let place = self.place(path, links);
+        let place = place(path, links);
         for name in names {
             self.directories.insert(format!("{place}/{name}").trim_start_matches('/').to_owned());
         }
         self.directories.insert(place);
-    }
-
-    /// Where `path` lies once the links on the way are followed.
-    fn place(&self, path: &str, links: &BTreeMap<String, String>) -> String {
-        let mut todo: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
-        let mut done: Vec<String> = Vec::new();
-        for _ in 0..1000 {
-            let Some(part) = todo.pop() else { break };
-            match part.as_str() {
-                "" | "." => continue,
-                ".." => {
-                    done.pop();
-                    continue;
-                }
-                _ => done.push(part),
-            }
-            if todo.is_empty() {
-                break;
-            }
-            if let Some(target) = links.get(&done.join("/")) {
-                done.pop();
-                if target.starts_with('/') {
-                    done.clear();
-                }
-                todo.extend(target.split('/').rev().map(str::to_owned));
-            }
-        }
-        done.join("/")
     }
 
     fn into_tar(mut self) -> std::io::Result<Vec<u8>> {
@@ -118,6 +90,34 @@ impl Tree {
         }
         tar.into_inner()
     }
+}
+
+/// Where `path` lies once the links on the way are followed.
+fn place(path: &str, links: &BTreeMap<String, String>) -> String {
+    let mut todo: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
+    let mut done: Vec<String> = Vec::new();
+    for _ in 0..1000 {
+        let Some(part) = todo.pop() else { break };
+        match part.as_str() {
+            "" | "." => continue,
+            ".." => {
+                done.pop();
+                continue;
+            }
+            _ => done.push(part),
+        }
+        if todo.is_empty() {
+            break;
+        }
+        if let Some(target) = links.get(&done.join("/")) {
+            done.pop();
+            if target.starts_with('/') {
+                done.clear();
+            }
+            todo.extend(target.split('/').rev().map(str::to_owned));
+        }
+    }
+    done.join("/")
 }
 
 fn header(kind: tar::EntryType, size: u64, mode: u32) -> tar::Header {

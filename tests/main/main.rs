@@ -5,6 +5,8 @@
 //! the captured machines beside the repository if they are there, `hygiene` holds the tree to its
 //! own rules.
 
+#![expect(clippy::unwrap_used, reason = "what a test cannot get ends the test")]
+
 mod command_line;
 mod hygiene;
 mod judge;

@@ -145,7 +145,7 @@ impl Archive {
                 _ => done.push(part),
             }
             let here = done.join("/");
-            let is_last = todo.iter().all(|part| part.is_empty());
+            let is_last = todo.iter().all(String::is_empty);
             let Some(Node::Link(target)) = self.nodes.get(&here) else { continue };
             if is_last && !last {
                 break;

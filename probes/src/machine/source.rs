@@ -1,5 +1,6 @@
 //! Where the facts come from: the running kernel, a directory or an archive.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -20,7 +21,7 @@ const ERRORS: &str = "kernel/errors";
 #[derive(Debug)]
 pub struct Source {
     from: From,
-    errors: std::collections::BTreeMap<String, i32>,
+    errors: BTreeMap<String, i32>,
     recorded: Option<Mutex<Recorded>>,
 }
 
@@ -35,7 +36,7 @@ impl Source {
     /// The running machine.
     #[must_use]
     pub fn live() -> Source {
-        Source { from: From::Live, errors: Default::default(), recorded: None }
+        Source { from: From::Live, errors: BTreeMap::default(), recorded: None }
     }
 
     /// A captured tree: a directory, or a `tar.zst` file as `capture` writes it.
@@ -48,7 +49,7 @@ impl Source {
         } else {
             From::Archive(Archive::open(path)?)
         };
-        let mut source = Source { from, errors: Default::default(), recorded: None };
+        let mut source = Source { from, errors: BTreeMap::default(), recorded: None };
         if let Ok(text) = source.read(ERRORS, super::TEXT_LIMIT_BYTES) {
             source.errors = super::record::parse_errors(&text);
         }
