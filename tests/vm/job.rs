@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::agent::agent_binary;
 use crate::artifacts::{artifacts, test_folder};
@@ -277,15 +276,9 @@ fn write_old_disk(disk: &Path) -> Result<Vec<u8>> {
     digest(disk)
 }
 
-/// SHA-256 of a whole file.
+/// SHA-256 of a whole file, by the tool: it is twenty times as fast as a debug build.
 fn digest(path: &Path) -> Result<Vec<u8>> {
-    let mut hasher = Sha256::new();
-    let mut file = File::open(path)?;
-    let mut block = vec![0; 1 << 20];
-    loop {
-        match std::io::Read::read(&mut file, &mut block)? {
-            0 => return Ok(hasher.finalize().to_vec()),
-            n => hasher.update(&block[..n]),
-        }
-    }
+    let output = Command::new("sha256sum").arg(path).output().context("running sha256sum")?;
+    ensure!(output.status.success(), "sha256sum {}: {}", path.display(), output.status);
+    Ok(output.stdout)
 }

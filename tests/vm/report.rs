@@ -73,17 +73,19 @@ fn a_report_is_posted_again_until_the_network_is_there() -> Result<()> {
 }
 
 #[test]
-fn a_vim_that_is_not_there_ends_in_status_3_after_the_time_given() -> Result<()> {
+fn a_vim_that_is_not_there_ends_in_status_3_within_the_time_given() -> Result<()> {
     let folder = test_folder("report_nobody")?;
     let machine = Machine::plain(512, Vec::new());
     let mut guest = start_report(&folder, &machine, "--vim http://10.0.2.2:9 --give-up-after 8")?;
     guest.wait_for("REPORT")?;
     let asked = guest.age();
+    guest.wait_for("n_tries=2")?;
     guest.wait_for("STATUS=3")?;
+    // The wait before the next try may be what no longer fits in; it is never more than the time given.
     ensure!(
-        guest.age().checked_sub(asked).unwrap() >= Duration::from_secs(7),
-        "the agent gave up after {:?}",
-        guest.age().checked_sub(asked).unwrap()
+        guest.age() - asked < Duration::from_secs(20),
+        "gave up after {:?}",
+        guest.age() - asked
     );
     Ok(())
 }
