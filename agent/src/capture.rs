@@ -53,14 +53,13 @@ struct Tree {
 
 impl Tree {
     fn add_file(&mut self, path: &str, content: &[u8], links: &BTreeMap<String, String>) {
-        let place = place(path, links);
-        self.files.insert(place, content.to_vec());
+        self.files.insert(place_through(path, links), content.to_vec());
     }
 
     /// A directory's names are kept as they were listed: what was not read becomes an empty file,
     /// or an empty directory where something was read below it.
     fn add_directory(&mut self, path: &str, names: &[String], links: &BTreeMap<String, String>) {
-        let place = place(path, links);
+        let place = place_through(path, links);
         for name in names {
             self.directories.insert(format!("{place}/{name}").trim_start_matches('/').to_owned());
         }
@@ -92,7 +91,12 @@ impl Tree {
     }
 }
 
-/// Where `path` lies once the links on the way are followed.
+/// Where what was read through `path` lies: links on the way and at its end are followed.
+fn place_through(path: &str, links: &BTreeMap<String, String>) -> String {
+    place(&format!("{path}/."), links)
+}
+
+/// Where `path` itself lies: links on the way are followed, one at its end is not.
 fn place(path: &str, links: &BTreeMap<String, String>) -> String {
     let mut todo: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
     let mut done: Vec<String> = Vec::new();
