@@ -12,9 +12,9 @@ MUSL := $(ARCH)-unknown-linux-musl
 GNU := $(ARCH)-unknown-linux-gnu
 STATIC_TARGET ?= $(if $(wildcard $(SYSROOT)/lib/rustlib/$(MUSL)),$(MUSL),$(GNU))
 STATIC_FLAGS := $(if $(findstring musl,$(STATIC_TARGET)),-C relocation-model=static,-C target-feature=+crt-static)
-# Folds functions of the same code, of which the seven versions of the Ignition spec have many;
-# rustup's linker can, others may not.
-FOLD := $(shell t=$$(mktemp -d) && echo 'fn main() {}' | rustc -C link-arg=-Wl,--icf=all -o $$t/a - 2>/dev/null && echo -C link-arg=-Wl,--icf=all; rm -rf $$t)
+# Folds functions of the same code and packs relocations; rustup's linker can, others may not.
+SMALL := -C link-arg=-Wl,--icf=all -C link-arg=-Wl,--pack-dyn-relocs=relr
+FOLD := $(shell t=$$(mktemp -d) && echo 'fn main() {}' | rustc $(STATIC_FLAGS) $(SMALL) -o $$t/a - 2>/dev/null && $$t/a && echo $(SMALL); rm -rf $$t)
 STATIC := target/$(STATIC_TARGET)/release/run-coreos-installer
 
 export PATH := $(PATH):$(CACHE)/cargo-deny-0.20.2/bin

@@ -26,13 +26,13 @@ fn the_binary_is_static_and_stripped() {
 }
 
 #[test]
-fn the_binary_is_at_most_5_mib_and_2_5_mib_compressed() {
+fn the_binary_is_at_most_6_mib_and_3_mib_compressed() {
     let bytes = std::fs::read(agent()).unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&bytes).unwrap();
     let packed = gzip.finish().unwrap().len() as u64;
-    assert!(bytes.len() as u64 <= 5 * MIB, "{} bytes", bytes.len());
-    assert!(packed <= 5 * MIB / 2, "{packed} bytes compressed");
+    assert!(bytes.len() as u64 <= 6 * MIB, "{} bytes", bytes.len());
+    assert!(packed <= 3 * MIB, "{packed} bytes compressed");
 }
 
 /// A root directory with the agent, /etc/hosts and an nsswitch.conf as systemd distributions have it.

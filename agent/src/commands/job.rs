@@ -36,7 +36,7 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<u8> {
     let settings = vim_settings(&options.vim)?;
     let client = Client::new(&settings, Arc::new(RealClock), Stop::on_signals()?)?;
     let report = super::read(&super::source(&options.source)?, &options.source)?;
-    match client.post_report(&report) {
+    match client.post_report(&serde_json::to_value(&report)?) {
         Ok(_) => {
             tracing::info!(node = report.node_id, vim = settings.url, "the VIM has the report");
             Ok(EXIT_DONE)

@@ -19,6 +19,7 @@ mod at;
 mod data_url;
 mod disks;
 mod findings;
+mod later;
 mod place;
 mod schema;
 mod source;

@@ -1,13 +1,14 @@
 //! From bytes to a typed config of a known version, with a path for every value of a wrong type.
 //!
-//! The types of each version are those of `ignition-config`. Their errors carry a line and a column,
-//! from which [`path_at`] finds the path. What a config has and its typed form has not is an unknown key.
+//! The types are those of `ignition-config`. Their errors carry a line and a column, from which
+//! [`path_at`] finds the path. What a config has and its typed form has not is an unknown key.
 
-use ignition_config::{v3_0, v3_1, v3_2, v3_3, v3_4, v3_5, v3_6};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Serialize};
+use ignition_config::v3_6;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::later::take_out;
 use super::place::path_at;
 use super::{Code, Refusal, Warning};
 use crate::text::shown;
@@ -46,28 +47,28 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
     refuse_other_formats(bytes)?;
     let version = version(bytes)?;
     let minor = minor(&version)?;
-    let config = typed(bytes, minor).map_err(|err| at_path(bytes, &err))?;
-    let raw = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
+    let mut raw: Value = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
+    let later = take_out(&mut raw, minor);
+    let config = if later.is_empty() {
+        typed(bytes)?
+    } else {
+        let text = serde_json::to_vec(&raw).map_err(|err| at_path(bytes, &err))?;
+        typed(&text)?
+    };
     refuse_lists_for_objects(&raw, &config, "$")?;
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<Warning> = later.iter().take(MAX_WARNINGS).map(|p| unknown(p)).collect();
     unknown_keys(&raw, &config, "$", &mut warnings);
     Ok(Parsed { version, minor, config, warnings })
 }
 
-/// The config through the types of its version and back.
-fn typed(bytes: &[u8], minor: u64) -> Result<Value, serde_json::Error> {
-    fn read<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<Value, serde_json::Error> {
-        serde_json::from_slice::<T>(bytes).and_then(|config| serde_json::to_value(&config))
-    }
-    match minor {
-        0 => read::<v3_0::Config>(bytes),
-        1 => read::<v3_1::Config>(bytes),
-        2 => read::<v3_2::Config>(bytes),
-        3 => read::<v3_3::Config>(bytes),
-        4 => read::<v3_4::Config>(bytes),
-        5 => read::<v3_5::Config>(bytes),
-        _ => read::<v3_6::Config>(bytes),
-    }
+/// The config through the types of the newest version, which read all that earlier ones have.
+fn typed(bytes: &[u8]) -> Result<Value, Refusal> {
+    let config: v3_6::Config = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
+    serde_json::to_value(&config).map_err(|err| at_path(bytes, &err))
+}
+
+fn unknown(path: &str) -> Warning {
+    Warning { path: cut(path), message: "unknown key".to_owned() }
 }
 
 /// Lists the keys that no type of the version reads; a key with the value null means nothing.
@@ -78,10 +79,7 @@ fn unknown_keys(raw: &Value, typed: &Value, path: &str, warnings: &mut Vec<Warni
             for (key, value) in raw.iter().filter(|(_, value)| !value.is_null()) {
                 match typed.get(key) {
                     Some(typed) => unknown_keys(value, typed, &below(key), warnings),
-                    None if warnings.len() < MAX_WARNINGS => warnings.push(Warning {
-                        path: cut(&below(key)),
-                        message: "unknown key".to_owned(),
-                    }),
+                    None if warnings.len() < MAX_WARNINGS => warnings.push(unknown(&below(key))),
                     None => {}
                 }
             }

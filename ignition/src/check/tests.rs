@@ -91,9 +91,12 @@ fn a_missing_key_and_a_key_that_stands_twice_are_named() {
     let text = config("3.2.0", r#""storage":{"links":[{"path":"/a"}]}"#);
     let refusal = refused(&text).to_string();
     assert!(
-        refusal.ends_with("$.storage.links.0.target is missing, expected a value"),
+        refusal.ends_with("$.storage.links.0.target is missing, expected where the link points to"),
         "{refusal}"
     );
+    let text = config("3.2.0", r#""storage":{"files":[{"mode":420}]}"#);
+    let refusal = refused(&text).to_string();
+    assert!(refusal.ends_with("$.storage.files.0.path is missing, expected a value"), "{refusal}");
     let text = config("3.2.0", r#""storage":{},"storage":{}"#);
     let refusal = refused(&text).to_string();
     assert!(

@@ -1,3 +1,5 @@
+//! Processors of odd machines, from small trees.
+
 use super::*;
 use crate::testing::tree;
 
