@@ -69,6 +69,7 @@ check: ## Formatting, lints, docs, licences, scripts and units
 	@tests/setup.sh
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -q --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy -q -p run-coreos-installer --test static --test vm --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --workspace --no-deps --locked
 	cargo-deny --log-level error check licenses bans sources
 	git ls-files | xargs grep -lE '^#!.*\b(ba)?sh' | grep -v '\.md$$' | xargs shellcheck -x

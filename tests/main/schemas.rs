@@ -33,6 +33,6 @@ fn a_real_report_fits_the_schema_that_is_made_from_the_types() {
         serde_json::from_str(&stdout(&run("inspect --format json"))).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let errors: Vec<String> =
-        validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path)).collect();
     assert!(errors.is_empty(), "{errors:#?}");
 }

@@ -2,6 +2,12 @@
 //!
 //! `RCI_STATIC_AGENT` names it; `make static` builds it and `make test` sets the variable.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "what a test cannot get ends the test"
+)]
+
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -91,7 +97,7 @@ fn vim() -> (u16, std::thread::JoinHandle<String>) {
         let (mut stream, _) = listener.accept().unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         let mut request = Vec::new();
-        let mut buffer = [0; 65536];
+        let mut buffer = vec![0; 65536];
         while let Ok(n @ 1..) = stream.read(&mut buffer) {
             request.extend_from_slice(&buffer[..n]);
             if is_complete(&request) {

@@ -1,6 +1,6 @@
 //! VIM API v1: the types that go over the wire, as `agent/vim-api-v1.openapi.json` describes them.
 //!
-//! The document's `components.schemas` are generated from these types ([`openapi::schemas`]) and a test holds
+//! The document's `components.schemas` are generated from these types and a test holds
 //! both to each other. Keys that a reader does not know are never an error: they become warnings.
 
 pub mod code;

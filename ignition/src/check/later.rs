@@ -62,9 +62,8 @@ fn take(value: &mut Value, parts: &[&str], path: &str, taken: &mut Vec<String>) 
             }
         }
         (Value::Object(map), [last]) => {
-            if map.shift_remove(*last).is_some_and(|value| !value.is_null()) {
-                taken.push(format!("{path}.{last}"));
-            }
+            let removed = map.shift_remove(*last).filter(|value| !value.is_null());
+            taken.extend(removed.map(|_| format!("{path}.{last}")));
         }
         (Value::Object(map), [key, rest @ ..]) => {
             if let Some(inner) = map.get_mut(*key) {

@@ -99,7 +99,7 @@ pub(crate) struct Options {
     /// Serve one file as /files/NAME. May be repeated.
     #[arg(long, value_name = "NAME=PATH")]
     pub(crate) file: Vec<String>,
-    /// Serve an image as /files/<its name>, and its signature (.sig) if it is beside it.
+    /// Serve an image as /files/NAME, and its signature (.sig) if it is beside it.
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Vec<PathBuf>,
     /// Serve the agent under /ocp/, packed with gzip.
