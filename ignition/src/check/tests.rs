@@ -1,3 +1,5 @@
+//! Configs that are good and configs that are not, and what the check says of them.
+
 use super::*;
 
 fn accepted(text: &str) -> Checked {

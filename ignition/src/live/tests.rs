@@ -1,3 +1,5 @@
+//! Settings of live images, and the Ignition, Butane, kernel arguments and iPXE script that they give.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
