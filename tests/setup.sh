@@ -46,6 +46,9 @@ install_needed() {
 group_build() {
   need cc gcc gcc
   need make make make
+  need file file file
+  need zstd zstd zstd
+  need python3 python3 python3
   need '/usr/lib*/*/libc.a' libc6-dev glibc-static
   need mkfs.ext4 e2fsprogs e2fsprogs
   need mkfs.vfat dosfstools dosfstools

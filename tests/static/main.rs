@@ -128,6 +128,7 @@ fn report_from(root: &Path, host: &str, port: u16) -> std::process::Output {
         .args(["/agent", "report", "--allow-plain-http", "--give-up-after", "20", "--vim"])
         .arg(format!("http://{host}:{port}"))
         .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .output()
         .unwrap()
 }

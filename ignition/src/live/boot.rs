@@ -29,6 +29,10 @@ pub fn kernel_arguments(settings: &Settings) -> Result<String, LiveError> {
         words.push(format!("coreos.live.rootfs_url={url}"));
     }
     words.push(format!("rci.vim={}", settings.vim));
+    // The agent refuses an http VIM without it, and may have no configuration file.
+    if settings.allow_plain_http {
+        words.push("rci.allow_plain_http=true".to_owned());
+    }
     for argument in &settings.kernel_arguments {
         words.push(word(argument)?);
     }

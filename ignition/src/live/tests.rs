@@ -356,10 +356,9 @@ fn a_kernel_argument_keeps_its_spaces_and_breaks_out_of_nothing() {
     let with =
         |argument: &str| Settings { kernel_arguments: vec![argument.to_owned()], ..vim_document() };
     let line = kernel_arguments(&with("rci.note=two words")).unwrap();
-    assert!(
-        line.ends_with(" rci.vim=http://vim.lab.example:8080 rci.note=\"two words\""),
-        "{line}"
-    );
+    let expected =
+        " rci.vim=http://vim.lab.example:8080 rci.allow_plain_http=true rci.note=\"two words\"";
+    assert!(line.ends_with(expected), "{line}");
     for argument in ["", "a b", "a=\"b", "a\nb", "a=\u{e9}", "--", "a=b\tc"] {
         assert!(kernel_arguments(&with(argument)).is_err(), "{argument:?}");
     }
