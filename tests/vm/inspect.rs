@@ -14,8 +14,12 @@ use crate::expect::differences;
 use crate::guest::Guest;
 use crate::machine::Machine;
 
-/// What runs in the guest: the report in both forms, and a capture.
+/// What runs in the guest: the report in both forms, and a capture, once the ports have agreed on a speed.
 const SCRIPT: &str = "cd /results
+for port in /sys/class/net/eth*; do
+  n=0
+  until [ \"$(cat $port/carrier)\" = 1 ] || [ $n -ge 60 ]; do sleep 0.5; n=$((n + 1)); done
+done
 run-coreos-installer inspect --format json >report.json 2>log; echo INSPECT $?
 run-coreos-installer inspect --format text >report.txt 2>>log
 run-coreos-installer capture -o capture.tar.zst 2>>log; echo CAPTURE $?";
