@@ -20,10 +20,18 @@ fn finding(identifier: Identifier) -> Option<Finding> {
         severity: Severity::Info,
         component: "identity".to_owned(),
         locator: Some(identifier.kind),
-        evidence: format!("\"{}\" is a {why}", identifier.value.escape_debug()),
+        evidence: format!("\"{}\" {}", identifier.value.escape_debug(), said(&why)),
         advice: "know this machine by another identifier, or set this one with the maker's tool"
             .to_owned(),
     })
+}
+
+/// The reason as the end of a sentence.
+fn said(why: &str) -> String {
+    match why {
+        "zero" => "is all zeros, which means that none was set".to_owned(),
+        why => format!("is a {why}"),
+    }
 }
 
 #[cfg(test)]
