@@ -64,6 +64,10 @@ $(STATIC):
 	@tests/setup.sh build
 	RUSTFLAGS="$(strip $(STATIC_FLAGS) $(FOLD))" $(CARGO) build --release --locked -p run-coreos-installer --target $(STATIC_TARGET)
 
+.PHONY: static-musl
+static-musl: ## The smallest static binary, for musl, with Debian's toolchain
+	tests/static-musl.sh
+
 .PHONY: check
 check: ## Formatting, lints, docs, licences, scripts and units
 	@tests/setup.sh
