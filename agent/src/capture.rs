@@ -56,8 +56,8 @@ impl Tree {
         self.files.insert(place_through(path, links), content.to_vec());
     }
 
-    /// A directory's names are kept as they were listed: what was not read becomes an empty file,
-    /// or an empty directory where something was read below it.
+    /// A directory's names are kept as they were listed: what was not read becomes an empty
+    /// directory, which tells a replay its name and nothing else.
     fn add_directory(&mut self, path: &str, names: &[String], links: &BTreeMap<String, String>) {
         let place = place_through(path, links);
         for name in names {

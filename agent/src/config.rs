@@ -227,12 +227,14 @@ impl Sources {
 
     /// What the kernel's command line and the environment name and no command knows.
     fn unknown(&self, known: &[String]) -> Vec<String> {
-        let is_unknown = |name: &str| !known.iter().any(|k| k == name) && name != "config";
+        let is_unknown = |name: &str| !known.iter().any(|k| k == name);
+        // The environment may name the configuration file; a kernel argument cannot.
         let kernel = kernel_arguments(&self.kernel).into_iter().map(|(key, _)| key);
         let kernel =
             kernel.filter(|key| is_unknown(&option_name(key))).map(|key| format!("rci.{key}"));
         let environment = self.environment.keys().filter(|variable| {
-            is_unknown(&option_name(&variable["RCI_".len()..].to_ascii_lowercase()))
+            *variable != "RCI_CONFIG"
+                && is_unknown(&option_name(&variable["RCI_".len()..].to_ascii_lowercase()))
         });
         kernel
             .chain(environment.cloned())
@@ -284,7 +286,11 @@ fn kernel_arguments(line: &str) -> Vec<(String, String)> {
 fn read_bounded(path: &Path) -> std::io::Result<String> {
     use std::io::Read as _;
     let mut text = String::new();
-    std::fs::File::open(path)?.take(LIMIT_BYTES).read_to_string(&mut text)?;
+    let n_read = std::fs::File::open(path)?.take(LIMIT_BYTES + 1).read_to_string(&mut text)?;
+    if n_read as u64 > LIMIT_BYTES {
+        let found = format!("it holds more than the {LIMIT_BYTES} bytes that are expected at most");
+        return Err(std::io::Error::other(found));
+    }
     Ok(text)
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use run_coreos_installer::config::{Configuration, Failure, Sources, configure};
-use run_coreos_installer::{commands, log, output};
+use run_coreos_installer::{commands, log};
 
 /// Exit status of a usage or configuration error.
 const USAGE: u8 = 2;
@@ -48,7 +48,6 @@ fn run(configuration: &Configuration) -> ExitCode {
 fn usage_error(error: &anyhow::Error) -> ExitCode {
     log::start(run_coreos_installer::cli::LogLevel::Info);
     tracing::error!("{error:#}");
-    output::print("").ok();
     ExitCode::from(USAGE)
 }
 
