@@ -14,7 +14,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto,
     setsockopt, socket, sockopt,
 };
-use nix::sys::time::TimeVal;
+use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use super::Question;
 
@@ -23,6 +23,7 @@ const LIMIT_BYTES: usize = 16 << 20;
 /// The kernel fills at most 32 KiB a datagram unless the reader offers more (`netlink_dump`).
 const DATAGRAM_BYTES: usize = 64 << 10;
 /// The kernel answers at once; this is for one that hangs in a driver.
+const RECEIVE_SECONDS: i64 = 3;
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// A dump during which the list changed is asked for again, so many times in all.
 const TRIES: usize = 3;
@@ -157,8 +158,7 @@ impl Connection {
     fn open(protocol: SockProtocol) -> io::Result<Connection> {
         let socket =
             socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
-        let seconds = libc_seconds(TIMEOUT);
-        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(seconds, 0))?;
+        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(RECEIVE_SECONDS))?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
         Ok(Connection { socket, end: Instant::now() + TIMEOUT * 2 })
     }
@@ -237,10 +237,6 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 
 fn too_slow() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the kernel did not answer in time")
-}
-
-fn libc_seconds(duration: Duration) -> nix::libc::time_t {
-    nix::libc::time_t::try_from(duration.as_secs()).unwrap_or(1)
 }
 
 impl std::fmt::Debug for Connection {
