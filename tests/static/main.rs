@@ -39,8 +39,7 @@ fn the_binary_is_at_most_5_mib_and_2_5_mib_compressed() {
     let packed = gzip.finish().unwrap().len() as u64;
     // The C library of GNU is much larger than musl; it serves where there is no musl.
     let is_glibc = bytes.windows(14).any(|text| text == b"GLIBC_TUNABLES");
-    let (limit, packed_limit) =
-        if is_glibc { (6 * MIB, 3 * MIB) } else { (5 * MIB, 5 * MIB / 2) };
+    let (limit, packed_limit) = if is_glibc { (6 * MIB, 3 * MIB) } else { (5 * MIB, 5 * MIB / 2) };
     assert!(bytes.len() as u64 <= limit, "{} bytes", bytes.len());
     assert!(packed <= packed_limit, "{packed} bytes compressed");
 }
