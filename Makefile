@@ -59,5 +59,5 @@ check: ## Formatting, lints, docs, licences, scripts and units
 	tests/verify-units.sh
 
 .PHONY: bench
-bench: static ## Cost of a report beside other tools, in one run
+bench: static ## Cost of a report beside other tools and beside a bare reader, in one run
 	tests/bench.sh
