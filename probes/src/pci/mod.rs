@@ -117,8 +117,8 @@ pub struct PciDevice {
 #[must_use]
 pub fn pci(machine: &Machine) -> Pci {
     let Some(places) = find::places(machine) else { return Pci::default() };
-    let (slots, names) = (slots(machine), names::unpack());
-    let mut names = names::Names::new(&names);
+    let slots = slots(machine);
+    let mut names = names::Names::new();
     let mut devices: Vec<PciDevice> =
         places.iter().map(|place| device(machine, place, &slots, &mut names)).collect();
     link::set_possible(&mut devices);
@@ -138,7 +138,7 @@ fn device(
     machine: &Machine,
     place: &find::Place,
     slots: &BTreeMap<String, String>,
-    pci_ids: &mut names::Names<'_>,
+    pci_ids: &mut names::Names,
 ) -> PciDevice {
     let path = place.path.as_str();
     let is_sysfs = path.starts_with("sys/");
