@@ -7,6 +7,8 @@
 
 mod cores;
 mod cpuinfo;
+mod groups;
+mod kinds;
 mod names;
 mod packages;
 mod sets;
@@ -21,6 +23,7 @@ use crate::machine::Machine;
 use crate::smbios;
 use cores::Cores;
 use cpuinfo::CpuInfo;
+pub(crate) use kinds::Kinds;
 pub(crate) use sets::CpuSets;
 
 const CPU: &str = "sys/devices/system/cpu";
