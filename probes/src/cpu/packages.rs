@@ -38,6 +38,8 @@ fn core(info: &CpuInfo, kinds: &Kinds, frequencies: &mut Frequencies, seen: &Cor
     Core {
         id: seen.ids.core,
         die_id: seen.ids.die,
+        book_id: seen.ids.book,
+        drawer_id: seen.ids.drawer,
         cluster_id: seen.ids.cluster,
         kind: kinds.of(first).map(str::to_owned),
         part_name: names::part_name(info, first),
@@ -62,6 +64,11 @@ impl Frequencies<'_> {
     fn base_mhz(&mut self, cpu: u32) -> Option<u64> {
         mhz(self.machine, cpu, "base_frequency", &mut self.base_misses)
     }
+}
+
+/// The lowest frequency of `cpu`.
+pub(super) fn min_mhz(machine: &Machine, cpu: u32) -> Option<u64> {
+    mhz(machine, cpu, "cpuinfo_min_freq", &mut 0)
 }
 
 /// The kernel writes kHz (`Documentation/admin-guide/pm/cpufreq.rst`).

@@ -301,6 +301,48 @@ mod tests {
     }
 
     #[test]
+    fn a_cache_of_a_package_that_spans_nodes_is_one_cache_with_all_its_cpus() {
+        // Sub-NUMA clustering: nodes 0 and 1 have CPUs 0-1 and 2-3 of one package.
+        let l1 = |cpu: u32| cache(cpu, 0, 1, "Data", "48K", &cpu.to_string());
+        let l3 = |cpu: u32| cache(cpu, 3, 3, "Unified", "60M", "0-3");
+        let files = [l1(0), l3(0), l1(1), l3(1), l1(2), l3(2), l1(3), l3(3)];
+        let (caches, n_problems) = read(&files, "0-3");
+        let shared: Vec<_> = caches.iter().filter(|(level, ..)| *level == 3).collect();
+        assert_eq!(shared, [&(3, Some(60 << 20), "0-3".to_owned())]);
+        assert_eq!(n_problems, 0);
+    }
+
+    #[test]
+    fn the_size_of_the_data_cache_is_not_that_of_the_instruction_cache() {
+        let (caches, _) = read(
+            &[cache(0, 0, 1, "Data", "48K", "0"), cache(0, 1, 1, "Instruction", "32K", "0")],
+            "0",
+        );
+        let sizes: Vec<_> = caches.iter().map(|(_, size, _)| *size).collect();
+        assert_eq!(sizes, [Some(48 << 10), Some(32 << 10)]);
+    }
+
+    #[test]
+    fn on_a_core_of_another_kind_the_shape_is_read_again() {
+        let mut small = cache(1, 0, 1, "Data", "64K", "1");
+        small.retain(|(path, _)| !path.ends_with("coherency_line_size"));
+        let kind =
+            |name: &str, cpus: &str| vec![(format!("sys/devices/{name}/cpus"), cpus.to_owned())];
+        let files = [
+            cache(0, 0, 1, "Data", "64K", "0"),
+            small,
+            kind("cpu_core", "0"),
+            kind("cpu_atom", "1"),
+        ];
+        let files: Vec<(String, String)> = files.concat();
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
+        let caches = super::caches(&tree(&files), &CpuSet::parse("0-1").unwrap());
+        let lines: Vec<_> = caches.iter().map(|cache| cache.line_bytes).collect();
+        assert_eq!(lines, [Some(64), None]);
+    }
+
+    #[test]
     fn what_one_cpus_files_leave_out_another_ones_say() {
         let mut first = cache(0, 0, 3, "Unified", "4M", "0-1");
         first.retain(|(path, _)| path.ends_with("shared_cpu_list"));
