@@ -93,6 +93,12 @@ pub struct SourceOptions {
     /// Seconds after which collection ends with what is known
     #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub budget: u64,
+    /// Read the state of every memory block as well: thousands of files
+    #[arg(long)]
+    pub memory_blocks: bool,
+    /// Read the Vital Product Data of PCI devices as well; some are slow
+    #[arg(long)]
+    pub vpd: bool,
 }
 
 /// Options of `inspect`.

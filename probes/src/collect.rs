@@ -18,7 +18,7 @@ use crate::devices::Devices;
 use crate::dmi::{Baseboard, Bios, Chassis, Product};
 use crate::firmware::Firmware;
 use crate::gpu::Gpu;
-use crate::machine::{Machine, Problem, Source};
+use crate::machine::{Machine, Problem, Requests, Source};
 use crate::memory::Memory;
 use crate::network::{LocalAddresses, Network};
 use crate::os::Os;
@@ -245,11 +245,13 @@ pub struct Options {
     pub only: Vec<String>,
     /// After this no collector is waited for any more.
     pub budget: Duration,
+    /// What is read beyond what is always read.
+    pub requests: Requests,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { only: Vec::new(), budget: Duration::from_secs(45) }
+        Options { only: Vec::new(), budget: Duration::from_secs(45), requests: Requests::default() }
     }
 }
 
@@ -281,8 +283,11 @@ fn collect_with(
         options.only.is_empty()
             || collector.sections.iter().any(|section| options.only.iter().any(|o| o == section))
     };
-    let running: Vec<Running> =
-        collectors.iter().filter(is_wanted).map(|c| Running::start(c, source)).collect();
+    let running: Vec<Running> = collectors
+        .iter()
+        .filter(is_wanted)
+        .map(|c| Running::start(c, source, options.requests))
+        .collect();
     let mut collected = Collected::default();
     for running in running {
         let limit = running.collector.deadline.min(options.budget);
@@ -300,8 +305,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(collector: &'static Collector, source: &Arc<Source>) -> Running {
-        let machine = Machine::new(Arc::clone(source), collector.name);
+    fn start(collector: &'static Collector, source: &Arc<Source>, requests: Requests) -> Running {
+        let machine = Machine::new(Arc::clone(source), collector.name).asked_for(requests);
         let (send, answer) = mpsc::channel();
         let (inner, started) = (machine.clone(), Instant::now());
         let work = move || {

@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail};
 use clap::CommandFactory as _;
 use probes::collect::{COLLECTORS, Options};
 use probes::findings::Severity;
-use probes::machine::Source;
+use probes::machine::{Requests, Source};
 
 use crate::cli::{
     CaptureOptions, CheckOptions, Cli, Command, Document, Format, InspectOptions, SchemaOptions,
@@ -109,7 +109,8 @@ fn read(source: &Arc<Source>, options: &SourceOptions) -> anyhow::Result<Report>
         bail!("--only names \"{}\", expected one of {}", unknown.escape_debug(), known.join(", "));
     }
     let budget = Duration::from_secs(options.budget);
-    Ok(report(source, &Options { only: options.only.clone(), budget }))
+    let requests = Requests { memory_blocks: options.memory_blocks, vpd: options.vpd };
+    Ok(report(source, &Options { only: options.only.clone(), budget, requests }))
 }
 
 fn source(options: &SourceOptions) -> anyhow::Result<Arc<Source>> {

@@ -31,10 +31,20 @@ pub const TEXT_LIMIT_BYTES: usize = 8 << 20;
 /// Largest binary file that a probe reads; an SMBIOS table has at most 64 KiB (2.x) in practice.
 pub const BINARY_LIMIT_BYTES: usize = 16 << 20;
 
+/// What is read only when someone asks for it, because it is slow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// The state of every memory block: thousands of files.
+    pub memory_blocks: bool,
+    /// The Vital Product Data of PCI devices: some devices take seconds to answer.
+    pub vpd: bool,
+}
+
 /// A view of one machine for one collector: a source to read from and a place for its problems.
 #[derive(Debug, Clone)]
 pub struct Machine {
     source: Arc<Source>,
+    requests: Requests,
     problems: Problems,
     last: Arc<Mutex<String>>,
 }
@@ -43,7 +53,21 @@ impl Machine {
     /// Makes the view of `source` that the collector called `collector` reads through.
     #[must_use]
     pub fn new(source: Arc<Source>, collector: &'static str) -> Machine {
-        Machine { source, problems: Problems::new(collector), last: Arc::default() }
+        let (requests, problems) = (Requests::default(), Problems::new(collector));
+        Machine { source, requests, problems, last: Arc::default() }
+    }
+
+    /// The same view, through which what `requests` names is read as well.
+    #[must_use]
+    pub fn asked_for(mut self, requests: Requests) -> Machine {
+        self.requests = requests;
+        self
+    }
+
+    /// What was asked for beyond what is always read.
+    #[must_use]
+    pub fn requests(&self) -> Requests {
+        self.requests
     }
 
     /// Whether this is the running machine, not a captured one.
