@@ -1,6 +1,6 @@
 //! `net (…)` and the addresses and routes of this machine.
 
-use probes::network::{InfinibandDevice, Interface, LocalAddresses, Network};
+use probes::network::{InfinibandDevice, Interface, LldpNeighbour, LocalAddresses, Network};
 
 use super::page::{Page, Tone, counted, pair};
 
@@ -36,9 +36,29 @@ fn interface(page: &mut Page, interface: &Interface) {
         if interface.is_boot_interface == Some(true) { " boot=true" } else { "" },
     );
     page.line(1, &line);
+    for neighbour in interface.lldp.iter().flatten() {
+        lldp(page, neighbour);
+    }
     if let Some(n_vfs) = interface.n_vfs.filter(|n| *n > 0) {
         page.toned(Tone::Quiet, 2, &format!("{n_vfs} virtual functions"));
     }
+}
+
+/// What a technician compares with the cabling plan: switch, port, VLAN.
+fn lldp(page: &mut Page, neighbour: &LldpNeighbour) {
+    let switch = neighbour.system_name.as_deref().unwrap_or(&neighbour.chassis_id);
+    let vlan = neighbour.port_vlan_id.map(|id| id.to_string());
+    let management = neighbour.management_addresses.first().map(|a| a.address.as_str());
+    page.line(
+        2,
+        &format!(
+            "switch={switch} port={}{}{}{}",
+            neighbour.port_id,
+            pair("description", neighbour.port_description.as_deref()),
+            pair("vlan", vlan.as_deref()),
+            pair("management", management),
+        ),
+    );
 }
 
 fn infiniband(page: &mut Page, device: &InfinibandDevice) {

@@ -22,6 +22,7 @@ pub use source::Source;
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::sys::Question;
 
@@ -31,11 +32,19 @@ pub const TEXT_LIMIT_BYTES: usize = 8 << 20;
 /// Largest binary file that a probe reads; an SMBIOS table has at most 64 KiB (2.x) in practice.
 pub const BINARY_LIMIT_BYTES: usize = 16 << 20;
 
+/// What is done only when it is asked for, since it takes long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// How long to listen for LLDP frames; zero for not at all.
+    pub lldp_wait: Duration,
+}
+
 /// A view of one machine for one collector: a source to read from and a place for its problems.
 #[derive(Debug, Clone)]
 pub struct Machine {
     source: Arc<Source>,
     problems: Problems,
+    extras: Extras,
     last: Arc<Mutex<String>>,
 }
 
@@ -43,7 +52,20 @@ impl Machine {
     /// Makes the view of `source` that the collector called `collector` reads through.
     #[must_use]
     pub fn new(source: Arc<Source>, collector: &'static str) -> Machine {
-        Machine { source, problems: Problems::new(collector), last: Arc::default() }
+        let problems = Problems::new(collector);
+        Machine { source, problems, extras: Extras::default(), last: Arc::default() }
+    }
+
+    /// The same view, with what else is wanted.
+    #[must_use]
+    pub fn with_extras(self, extras: Extras) -> Machine {
+        Machine { extras, ..self }
+    }
+
+    /// What is wanted beyond the quick facts.
+    #[must_use]
+    pub fn extras(&self) -> Extras {
+        self.extras
     }
 
     /// Whether this is the running machine, not a captured one.

@@ -9,6 +9,7 @@ use super::ethtool::{self, EthtoolPort};
 use super::facts;
 use super::kind::{self, Evidence};
 use super::link::{self, Link};
+use super::lldp::LldpNeighbour;
 use super::parent;
 use super::sriov::{self, VirtualFunction};
 use super::{boot_interface, mac};
@@ -126,6 +127,10 @@ pub struct Interface {
     /// every machine of the model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_bmc_usb: bool,
+    /// Neighbours that LLDP told of, by chassis and port. Empty where the port was listened on and heard
+    /// none; absent where it was not listened on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lldp: Option<Vec<LldpNeighbour>>,
 }
 
 /// Which port of a card an interface is.

@@ -13,8 +13,10 @@ mod interface;
 mod kind;
 mod link;
 mod link_modes;
+mod lldp;
 pub(crate) mod mac;
 mod parent;
+mod ports;
 mod sriov;
 
 mod address;
@@ -26,7 +28,13 @@ pub use address::Address;
 pub use dns::NameServer;
 pub use infiniband::{InfinibandDevice, InfinibandPort};
 pub use interface::{Interface, Port};
+pub(crate) use lldp::attach as attach_neighbours;
+pub use lldp::{
+    LldpLinkAggregation, LldpMacPhy, LldpManagementAddress, LldpNeighbour, LldpTlv, LldpVlan,
+    Neighbours, neighbours,
+};
 pub use local::{LocalAddresses, local_addresses};
+pub use ports::{PhysicalPort, is_in_use, physical_ports};
 pub use route::Route;
 pub use sriov::VirtualFunction;
 
