@@ -67,10 +67,11 @@ pub fn is_in_use(machine: &Machine, name: &str) -> bool {
         address.interface == name
             && (address.family == "ipv4" || address.scope.as_deref() != Some("link"))
     });
-    let is_below =
-        |link: &Link| names.get(&link.lower_index.unwrap_or(0)).is_some_and(|n| n == name);
-    has_address
-        || links
-            .iter()
-            .any(|link| (link.name == name && link.master_index.is_some()) || is_below(link))
+    // The link below a veth is only its other end.
+    let is_above = |link: &Link| {
+        let lower = link.lower_index.and_then(|index| names.get(&index));
+        link.kind.as_deref() != Some("veth") && lower.is_some_and(|lower| lower == name)
+    };
+    let is_member = |link: &Link| link.name == name && link.master_index.is_some();
+    has_address || links.iter().any(|link| is_member(link) || is_above(link))
 }
