@@ -17,6 +17,7 @@ mod lldp;
 pub(crate) mod mac;
 mod parent;
 mod ports;
+mod settings;
 mod sriov;
 
 mod address;
@@ -36,6 +37,7 @@ pub use lldp::{
 pub use local::{LocalAddresses, local_addresses};
 pub use ports::{PhysicalPort, is_in_use, physical_ports};
 pub use route::Route;
+pub use settings::{Eee, Fec, Queues, Rings, Rss, WakeOnLan};
 pub use sriov::VirtualFunction;
 
 use schemars::JsonSchema;
