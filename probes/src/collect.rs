@@ -240,6 +240,21 @@ pub const COLLECTORS: &[Collector] = &[
             Box::new(|inventory| inventory.os = Some(os))
         },
     },
+    // Behind `network`, whose section it completes.
+    Collector {
+        name: "module",
+        sections: &["network"],
+        deadline: Duration::from_secs(30),
+        run: |machine| {
+            let modules = crate::network::modules(machine);
+            Box::new(|inventory| {
+                if !modules.is_empty() {
+                    let network = inventory.network.get_or_insert_default();
+                    crate::network::attach_modules(network, modules);
+                }
+            })
+        },
+    },
     // The last, and behind `network`, whose section it completes: the others are not kept waiting.
     Collector {
         name: "lldp",

@@ -10,6 +10,7 @@ use super::facts;
 use super::kind::{self, Evidence};
 use super::link::{self, Link};
 use super::lldp::LldpNeighbour;
+use super::module::Module;
 use super::parent;
 use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
 use super::sriov::{self, VirtualFunction};
@@ -160,6 +161,9 @@ pub struct Interface {
     /// machine sees no neighbour (a private flag of i40e and ice, else `DCB_CMD_GDCBX`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_firmware_lldp_agent: Option<bool>,
+    /// The pluggable module or cable in the port; needs root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub module: Option<Module>,
     /// Neighbours that LLDP told of, by chassis and port. Empty where the port was listened on and heard
     /// none; absent where it was not listened on.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,6 +15,7 @@ mod link;
 mod link_modes;
 mod lldp;
 pub(crate) mod mac;
+mod module;
 mod parent;
 mod ports;
 mod settings;
@@ -35,6 +36,8 @@ pub use lldp::{
     Neighbours, neighbours,
 };
 pub use local::{LocalAddresses, local_addresses};
+pub(crate) use module::attach as attach_modules;
+pub use module::{Module, Modules, modules};
 pub use ports::{PhysicalPort, is_in_use, physical_ports};
 pub use route::Route;
 pub use settings::{Eee, Fec, Queues, Rings, Rss, WakeOnLan};
