@@ -22,11 +22,13 @@ mod settings;
 mod sriov;
 
 mod address;
+mod dhcp;
 mod dns;
 mod local;
 mod route;
 
 pub use address::Address;
+pub use dhcp::DhcpLease;
 pub use dns::NameServer;
 pub use infiniband::{InfinibandDevice, InfinibandPort};
 pub use interface::{Interface, Port};
