@@ -99,6 +99,18 @@ pub struct SourceOptions {
     /// Read the Vital Product Data of PCI devices as well; some are slow
     #[arg(long)]
     pub vpd: bool,
+    /// Seconds to listen for LLDP [default: 31 for report, else 0]
+    ///
+    /// Switches send about every 30 s. Listening runs beside everything else
+    /// and ends when every port with a link has heard its switch. Needs root.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub lldp_wait: Option<u64>,
+    /// Bring ports up that are down, and put them back afterwards
+    ///
+    /// A port that is down shows neither link nor speed nor neighbour. This is
+    /// the only option with which reading changes the machine. Needs root.
+    #[arg(long)]
+    pub bring_links_up: bool,
 }
 
 /// Options of `inspect`.
@@ -181,6 +193,16 @@ pub struct InstallOptions {
     /// Seconds after which collection ends with what is known
     #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub budget: u64,
+    /// Seconds to listen for LLDP, beside everything else
+    ///
+    /// Ends when every port with a link has heard its switch.
+    #[arg(long, value_name = "SECONDS", default_value_t = 31, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub lldp_wait: u64,
+    /// Bring ports up that are down while collecting, and put them back
+    #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1,
+          require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set,
+          value_parser = clap::builder::BoolishValueParser::new(), hide_possible_values = true)]
+    pub bring_links_up: bool,
     /// Seconds to wait for a disk that could be installed on to appear
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=3600))]
     pub wait_for_disk: u64,

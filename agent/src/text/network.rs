@@ -1,6 +1,8 @@
 //! `net (…)` and the addresses and routes of this machine.
 
-use probes::network::{InfinibandDevice, Interface, LocalAddresses, Network};
+use probes::network::{
+    InfinibandDevice, Interface, LldpNeighbour, LocalAddresses, Module, Network,
+};
 
 use super::page::{Page, Tone, counted, pair};
 
@@ -36,9 +38,51 @@ fn interface(page: &mut Page, interface: &Interface) {
         if interface.is_boot_interface == Some(true) { " boot=true" } else { "" },
     );
     page.line(1, &line);
+    for neighbour in interface.lldp.iter().flatten() {
+        lldp(page, neighbour);
+    }
+    if let Some(module) = &interface.module {
+        self::module(page, module);
+    }
     if let Some(n_vfs) = interface.n_vfs.filter(|n| *n > 0) {
         page.toned(Tone::Quiet, 2, &format!("{n_vfs} virtual functions"));
     }
+}
+
+/// What a technician compares with the cabling plan: switch, port, VLAN.
+fn lldp(page: &mut Page, neighbour: &LldpNeighbour) {
+    let switch = neighbour.system_name.as_deref().unwrap_or(&neighbour.chassis_id);
+    let vlan = neighbour.port_vlan_id.map(|id| id.to_string());
+    let management = neighbour.management_addresses.first().map(|a| a.address.as_str());
+    page.line(
+        2,
+        &format!(
+            "switch={switch} port={}{}{}{}",
+            neighbour.port_id,
+            pair("description", neighbour.port_description.as_deref()),
+            pair("vlan", vlan.as_deref()),
+            pair("management", management),
+        ),
+    );
+}
+
+/// What a technician orders, and reads on the label.
+fn module(page: &mut Page, module: &Module) {
+    let reach = module.reach_m.iter().map(|(cable, metres)| format!("{cable}:{metres}m"));
+    let reach = reach.collect::<Vec<_>>().join(",");
+    let wavelength = module.wavelength_nm.map(|nm| format!("{nm}nm"));
+    page.line(
+        2,
+        &format!(
+            "module={}{}{}{}{}{}",
+            module.kind.as_deref().unwrap_or("other"),
+            pair("vendor", module.vendor.as_deref()),
+            pair("part", module.part_number.as_deref()),
+            pair("serial", module.serial.as_deref()),
+            pair("wavelength", wavelength.as_deref()),
+            pair("reach", Some(reach.as_str()).filter(|reach| !reach.is_empty())),
+        ),
+    );
 }
 
 fn infiniband(page: &mut Page, device: &InfinibandDevice) {
@@ -56,7 +100,15 @@ pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
     page.section(&format!("local addresses ({})", local.addresses.len()));
     for address in &local.addresses {
         let scope = pair("scope", address.scope.as_deref());
-        page.line(1, &format!("{} {}{scope}", address.interface, address.address));
+        let lease = local.dhcp_leases.iter().find(|lease| {
+            lease.interface == address.interface
+                && address.address.split('/').next() == Some(lease.address.as_str())
+        });
+        let dhcp = match lease.map(|lease| lease.server.as_deref()) {
+            None => String::new(),
+            Some(server) => pair("dhcp", Some(server.unwrap_or("true"))),
+        };
+        page.line(1, &format!("{} {}{scope}{dhcp}", address.interface, address.address));
     }
     for route in &local.routes {
         let gateway = route.gateway.as_ref().map(|gateway| format!(" via {gateway}"));

@@ -59,6 +59,7 @@ pub const CHECKS: &[Check] = &[
     disk::duplicate_identity,
     nic::no_carrier,
     nic::slow,
+    nic::firmware_lldp,
     pci::link,
     pci::aer,
 ];

@@ -22,6 +22,7 @@ pub use source::Source;
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::sys::Question;
 
@@ -31,21 +32,23 @@ pub const TEXT_LIMIT_BYTES: usize = 8 << 20;
 /// Largest binary file that a probe reads; an SMBIOS table has at most 64 KiB (2.x) in practice.
 pub const BINARY_LIMIT_BYTES: usize = 16 << 20;
 
-/// What is read only when someone asks for it, because it is slow.
+/// What is done only when it is asked for, since it takes long.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Requests {
+pub struct Extras {
     /// The state of every memory block: thousands of files.
     pub memory_blocks: bool,
     /// The Vital Product Data of PCI devices: some devices take seconds to answer.
     pub vpd: bool,
+    /// How long to listen for LLDP frames; zero for not at all.
+    pub lldp_wait: Duration,
 }
 
 /// A view of one machine for one collector: a source to read from and a place for its problems.
 #[derive(Debug, Clone)]
 pub struct Machine {
     source: Arc<Source>,
-    requests: Requests,
     problems: Problems,
+    extras: Extras,
     last: Arc<Mutex<String>>,
 }
 
@@ -53,21 +56,20 @@ impl Machine {
     /// Makes the view of `source` that the collector called `collector` reads through.
     #[must_use]
     pub fn new(source: Arc<Source>, collector: &'static str) -> Machine {
-        let (requests, problems) = (Requests::default(), Problems::new(collector));
-        Machine { source, requests, problems, last: Arc::default() }
+        let problems = Problems::new(collector);
+        Machine { source, problems, extras: Extras::default(), last: Arc::default() }
     }
 
-    /// The same view, through which what `requests` names is read as well.
+    /// The same view, with what else is wanted.
     #[must_use]
-    pub fn asked_for(mut self, requests: Requests) -> Machine {
-        self.requests = requests;
-        self
+    pub fn with_extras(self, extras: Extras) -> Machine {
+        Machine { extras, ..self }
     }
 
-    /// What was asked for beyond what is always read.
+    /// What is wanted beyond the quick facts.
     #[must_use]
-    pub fn requests(&self) -> Requests {
-        self.requests
+    pub fn extras(&self) -> Extras {
+        self.extras
     }
 
     /// Whether this is the running machine, not a captured one.

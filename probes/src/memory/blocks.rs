@@ -48,7 +48,7 @@ fn parse_state(text: &str) -> Result<bool, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Requests;
+    use crate::machine::Extras;
     use crate::memory::memory;
     use crate::testing::tree;
 
@@ -64,7 +64,7 @@ mod tests {
     fn online_and_offline_blocks_are_told_apart_and_read_only_on_request() {
         let machine = tree(&FILES);
         assert_eq!(memory(&machine).online_blocks_bytes, None);
-        let machine = machine.asked_for(Requests { memory_blocks: true, ..Requests::default() });
+        let machine = machine.with_extras(Extras { memory_blocks: true, ..Extras::default() });
         let memory = memory(&machine);
         assert_eq!(memory.online_blocks_bytes, Some(256 << 20));
         assert_eq!(memory.offline_blocks_bytes, Some(128 << 20));

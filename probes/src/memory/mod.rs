@@ -208,7 +208,7 @@ pub struct HugePages {
 pub fn memory(machine: &Machine) -> Memory {
     let meminfo = machine.text("proc/meminfo").unwrap_or_default();
     let by_node = totals::kernel_present_bytes_by_node(machine, &meminfo).unwrap_or_default();
-    let blocks = machine.requests().memory_blocks.then(|| blocks::blocks(machine)).flatten();
+    let blocks = machine.extras().memory_blocks.then(|| blocks::blocks(machine)).flatten();
     let mut memory = Memory {
         firmware_map_bytes: totals::firmware_map_bytes(machine),
         kernel_present_bytes: by_node.values().copied().reduce(u64::saturating_add),

@@ -9,12 +9,15 @@ use super::ethtool::{self, EthtoolPort};
 use super::facts;
 use super::kind::{self, Evidence};
 use super::link::{self, Link};
+use super::lldp::LldpNeighbour;
+use super::module::Module;
 use super::parent;
+use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
 use super::sriov::{self, VirtualFunction};
 use super::{boot_interface, mac};
 use crate::machine::Machine;
 use crate::natural;
-use crate::sys::netlink::RouteDump;
+use crate::sys::netlink::{FeatureNames, RouteDump};
 
 /// The class's folder also holds this file of the bonding driver.
 const NOT_INTERFACES: [&str; 1] = ["bonding_masters"];
@@ -126,6 +129,45 @@ pub struct Interface {
     /// every machine of the model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_bmc_usb: bool,
+    /// How the bond chooses among its members, in the bonding driver's words, e.g. `802.3ad`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bond_mode: Option<String>,
+    /// Queues, of a port (`ETHTOOL_MSG_CHANNELS_GET`, Linux 5.7).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Queues>,
+    /// Descriptors, of a port (`ETHTOOL_MSG_RINGS_GET`, Linux 5.7).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rings: Option<Rings>,
+    /// Features that are on, of a port, by the kernel's names, e.g. `tx-tcp-segmentation`
+    /// (`ETHTOOL_MSG_FEATURES_GET`, Linux 5.7).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offloads: Vec<String>,
+    /// What wakes the machine; `None` where the port cannot wake it (`ETHTOOL_MSG_WOL_GET`, Linux 5.7).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake_on_lan: Option<WakeOnLan>,
+    /// Energy Efficient Ethernet; `None` where the port has none (`ETHTOOL_MSG_EEE_GET`, Linux 5.7).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eee: Option<Eee>,
+    /// Forward error correction; `None` where the driver does not say (`ETHTOOL_MSG_FEC_GET`, Linux 5.13).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fec: Option<Fec>,
+    /// How packets are spread over queues (`ETHTOOL_MSG_RSS_GET`, Linux 6.12).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss: Option<Rss>,
+    /// Number of the port's clock, `/dev/ptpN`; `None` where it has none (`ETHTOOL_MSG_TSINFO_GET`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ptp_clock_index: Option<u32>,
+    /// Whether the card's firmware speaks LLDP by itself: it then takes the switch's frames, so that this
+    /// machine sees no neighbour (a private flag of i40e and ice, else `DCB_CMD_GDCBX`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_firmware_lldp_agent: Option<bool>,
+    /// The pluggable module or cable in the port; needs root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub module: Option<Module>,
+    /// Neighbours that LLDP told of, by chassis and port. Empty where the port was listened on and heard
+    /// none; absent where it was not listened on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lldp: Option<Vec<LldpNeighbour>>,
 }
 
 /// Which port of a card an interface is.
@@ -154,6 +196,8 @@ pub struct Port {
 pub(super) struct Overview {
     pub(super) links: BTreeMap<String, Link>,
     pub(super) ports: BTreeMap<String, EthtoolPort>,
+    /// Names of features by number; empty where nobody has any.
+    pub(super) feature_names: Vec<Option<String>>,
     /// Members of bonds by what the bonds list.
     pub(super) bond_members: BTreeMap<String, String>,
 }
@@ -163,6 +207,10 @@ pub(super) fn interfaces(machine: &Machine) -> Vec<Interface> {
     let answer = machine.ask(&RouteDump::Links).unwrap_or_default();
     let links = link::parse(&answer).into_iter().map(|link| (link.name.clone(), link)).collect();
     let mut overview = Overview { links, ports: ethtool::ports(machine), ..Overview::default() };
+    if overview.ports.values().any(|port| !port.offloads.is_empty()) {
+        let answer = machine.ask(&FeatureNames).unwrap_or_default();
+        overview.feature_names = settings::feature_names(&answer);
+    }
     let names = names(machine, &overview);
     overview.bond_members = bond_members(machine, &names);
     let all = names.into_iter().filter(|name| !is_loopback(machine, name, &overview));
@@ -240,6 +288,7 @@ fn interface(machine: &Machine, name: String, overview: &Overview) -> Interface 
     if parent.is_some() {
         interface.port = facts::port(machine, &dir, overview, &interface.name);
         interface.is_representor = facts::is_representor(interface.port.as_ref());
+        facts::fill_settings(machine, overview, &mut interface);
     }
     facts::fill_device(machine, &dir, parent, &mut interface);
     interface.permanent_mac = facts::permanent_mac(machine, &dir, link, &interface);

@@ -137,7 +137,7 @@ pub fn pci(machine: &Machine) -> Pci {
     let mut devices: Vec<PciDevice> =
         places.iter().map(|place| device(machine, place, &slots, &mut names)).collect();
     link::set_possible(&mut devices);
-    if machine.requests().vpd {
+    if machine.extras().vpd {
         vpd::fill(machine, &mut devices);
     }
     let mut pci = Pci { n_devices: Some(devices.len()), devices };

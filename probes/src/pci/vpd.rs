@@ -111,7 +111,7 @@ fn text(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::Requests;
+    use crate::machine::Extras;
     use crate::testing::tree_of_bytes;
 
     const GOOD: &[u8] = b"\x82\x05\0Card \x90\x0f\0PN\x04P123SN\x05\0A\xff7 \x78";
@@ -143,7 +143,7 @@ mod tests {
             ("sys/bus/pci/devices/0000:3b:00.0/vpd", GOOD),
         ]);
         assert_eq!(crate::pci::pci(&machine).devices[0].vpd, None);
-        let machine = machine.asked_for(Requests { vpd: true, ..Requests::default() });
+        let machine = machine.with_extras(Extras { vpd: true, ..Extras::default() });
         let vpd = crate::pci::pci(&machine).devices[0].vpd.clone();
         assert_eq!(vpd.and_then(|vpd| vpd.part_number).as_deref(), Some("P123"));
     }

@@ -6,6 +6,7 @@
 pub mod disk;
 pub mod ethtool;
 pub mod ipmi;
+pub mod lldp;
 pub mod netlink;
 pub mod nss;
 
