@@ -274,7 +274,9 @@ impl std::fmt::Debug for Ear<'_> {
 #[cfg(test)]
 pub(crate) fn answer(records: &[Record]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    records.iter().for_each(|record| push(&mut bytes, *record));
+    for record in records {
+        push(&mut bytes, *record);
+    }
     bytes
 }
 

@@ -221,6 +221,7 @@ fn a_replay_gives_the_frames_of_the_capture_and_tells_silence_from_not_listened(
     assert_eq!(machine.problems()[0].path, "/lldp/eno9");
 }
 
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 /// Runs the test called `name` again in a network namespace of its own, after `script`. `false` where
 /// that is not permitted.
 fn in_namespace(name: &str, script: &str) -> bool {
