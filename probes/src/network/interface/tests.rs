@@ -1,3 +1,5 @@
+//! Interfaces: the traps of network discovery, each with the smallest tree that shows it.
+
 use super::*;
 use crate::network::link::tests::link_message;
 use crate::sys::netlink::wire::testing::{attribute, message};

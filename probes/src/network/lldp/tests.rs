@@ -1,3 +1,5 @@
+//! LLDP: frames of real switches in form, hostile ones, and real ports in a network namespace.
+
 use std::process::Command;
 use std::time::{Duration, Instant};
 
