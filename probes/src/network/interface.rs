@@ -151,7 +151,8 @@ pub struct Interface {
     /// Forward error correction; `None` where the driver does not say (`ETHTOOL_MSG_FEC_GET`, Linux 5.13).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fec: Option<Fec>,
-    /// How packets are spread over queues (`ETHTOOL_MSG_RSS_GET`, Linux 6.12).
+    /// How packets are spread over queues (`ETHTOOL_MSG_RSS_GET`, Linux 6.12;
+    /// `ETHTOOL_GRSSH` before).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss: Option<Rss>,
     /// Number of the port's clock, `/dev/ptpN`; `None` where it has none (`ETHTOOL_MSG_TSINFO_GET`).
@@ -198,6 +199,8 @@ pub(super) struct Overview {
     pub(super) ports: BTreeMap<String, EthtoolPort>,
     /// Names of features by number; empty where nobody has any.
     pub(super) feature_names: Vec<Option<String>>,
+    /// Whether the kernel lists how every port spreads packets.
+    pub(super) is_rss_listed: bool,
     /// Members of bonds by what the bonds list.
     pub(super) bond_members: BTreeMap<String, String>,
 }
@@ -211,6 +214,7 @@ pub(super) fn interfaces(machine: &Machine) -> Vec<Interface> {
         let answer = machine.ask(&FeatureNames).unwrap_or_default();
         overview.feature_names = settings::feature_names(&answer);
     }
+    overview.is_rss_listed = overview.ports.values().any(|port| port.rss.is_some());
     let names = names(machine, &overview);
     overview.bond_members = bond_members(machine, &names);
     let all = names.into_iter().filter(|name| !is_loopback(machine, name, &overview));

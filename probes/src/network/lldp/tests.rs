@@ -257,7 +257,7 @@ fn frames_on_real_ports_are_heard_and_the_wait_ends_when_every_port_with_a_link_
     let index = |name: &str| nix::net::if_::if_nametoindex(name).unwrap();
     let port =
         |name: &str| ListenPort { name: name.to_owned(), index: index(name), is_awaited: true };
-    // The third port has no link, so that it is not waited for.
+    // The third port has no link, so that it is waited for only as long as one could come up.
     let ports = vec![port("rci0"), port("rci1"), port("rci2")];
     let question = LldpFrames { ports, wait: Duration::from_mins(1) };
     let (first, second) = (lldp::speaker(index("sw0")), lldp::speaker(index("sw1")));
