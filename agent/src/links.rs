@@ -142,6 +142,11 @@ mod tests {
         std::fs::remove_dir_all(class).unwrap();
     }
 
+    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+    fn skipped() {
+        eprintln!("skipped: no network namespace is permitted here");
+    }
+
     /// What runs in a network namespace of its own: a cable between `rci0` and `rci1`.
     #[test]
     fn a_real_port_is_brought_up_gets_its_link_and_goes_down_again_unless_it_is_used() {
@@ -154,7 +159,7 @@ mod tests {
             );
             let may = Command::new("unshare").args(["-n", "-m", "true"]).status();
             if !may.is_ok_and(|status| status.success()) {
-                eprintln!("skipped: no network namespace is permitted here");
+                skipped();
                 return;
             }
             let status = Command::new("unshare")

@@ -7,8 +7,11 @@ use probes::network::{
 use super::page::{Page, Tone, counted, pair};
 
 pub(super) fn network(page: &mut Page, network: &Network) {
-    page.section(&format!("net ({})", counted(network.interfaces.len(), "NIC")));
-    for entry in &network.interfaces {
+    // Functions of a port are no NICs of their own: they are counted below their port.
+    let is_shown = |interface: &&Interface| interface.vf_of.is_none() && !interface.is_representor;
+    let shown: Vec<&Interface> = network.interfaces.iter().filter(is_shown).collect();
+    page.section(&format!("net ({})", counted(shown.len(), "NIC")));
+    for entry in shown {
         interface(page, entry);
     }
     for entry in &network.infiniband {
@@ -27,15 +30,16 @@ fn interface(page: &mut Page, interface: &Interface) {
     };
     let speed = interface.speed_mbit_s.map(|speed| format!("{speed}Mbit/s"));
     let line = format!(
-        "{}{kind}{}{carrier}{}{}{}{}{}{}",
+        "{}{kind}{}{carrier}{}{}{}{}{}{}{}",
         interface.name,
         pair("mac", mac),
         pair("speed", speed.as_deref()),
         pair("driver", interface.driver.as_deref()),
         pair("firmware", interface.firmware.as_deref()),
         pair("pci", interface.pci_address.as_deref()),
+        pair("mode", interface.bond_mode.as_deref()),
         pair("master", interface.master.as_deref()),
-        if interface.is_boot_interface == Some(true) { " boot=true" } else { "" },
+        marks(interface),
     );
     page.line(1, &line);
     for neighbour in interface.lldp.iter().flatten() {
@@ -45,8 +49,17 @@ fn interface(page: &mut Page, interface: &Interface) {
         self::module(page, module);
     }
     if let Some(n_vfs) = interface.n_vfs.filter(|n| *n > 0) {
-        page.toned(Tone::Quiet, 2, &format!("{n_vfs} virtual functions"));
+        let number = usize::try_from(n_vfs).unwrap_or(usize::MAX);
+        page.toned(Tone::Quiet, 2, &counted(number, "virtual function"));
     }
+}
+
+fn marks(interface: &Interface) -> String {
+    let marks = [
+        (interface.is_boot_interface == Some(true), " boot=true"),
+        (interface.is_bmc_usb, " bmc=true"),
+    ];
+    marks.iter().filter(|(is_so, _)| *is_so).map(|(_, mark)| *mark).collect()
 }
 
 /// What a technician compares with the cabling plan: switch, port, VLAN.

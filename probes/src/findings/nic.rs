@@ -7,7 +7,7 @@ use crate::network::Interface;
 fn physical(inventory: &Inventory) -> impl Iterator<Item = &Interface> {
     let all = inventory.network.iter().flat_map(|network| &network.interfaces);
     all.filter(|nic| nic.kind.as_deref() == Some("physical") && nic.vf_of.is_none())
-        .filter(|nic| !nic.is_bmc_usb)
+        .filter(|nic| !nic.is_bmc_usb && !nic.is_representor)
 }
 
 fn locator(nic: &Interface) -> String {

@@ -136,9 +136,8 @@ fn parse_key_values(text: &str) -> Option<DhcpLease> {
 }
 
 fn dhclient_folder(machine: &Machine, dir: &str) -> Vec<DhcpLease> {
-    let all = files(machine, dir).filter(|(_, name)| {
-        name.starts_with("dhclient") && (name.ends_with(".lease") || name.ends_with(".leases"))
-    });
+    let all = files(machine, dir)
+        .filter(|(_, name)| name.starts_with("dhclient") && name.contains(".lease"));
     all.flat_map(|(path, _)| dhclient_file(machine, &path)).collect()
 }
 

@@ -4,9 +4,10 @@ use super::ethtool::{self, EthtoolPort};
 use super::interface::{Interface, Overview, Port};
 use super::link::{self, Link};
 use super::parent::{self, Parent};
-use super::settings::{Fec, Queues, Rings};
+use super::settings::{self, Fec, Queues, Rings};
 use super::{mac, sriov};
 use crate::machine::Machine;
+use crate::sys::ethtool::RssHead;
 use crate::udev;
 
 /// Speed, duplex, carrier and state.
@@ -52,6 +53,10 @@ pub(super) fn fill_settings(machine: &Machine, overview: &Overview, interface: &
     interface.fec = port.fec.filter(|fec| *fec != Fec::default());
     // A driver without a table spreads nothing, whatever hash it names.
     interface.rss = port.rss.filter(|rss| rss.n_table_entries.is_some());
+    if !overview.is_rss_listed {
+        let head = machine.ask(&RssHead { interface: interface.name.clone() });
+        interface.rss = head.and_then(|head| settings::rss_of_head(&head));
+    }
     interface.wake_on_lan = port.wake_on_lan;
     interface.eee = port.eee;
     interface.ptp_clock_index = port.ptp_clock_index;

@@ -96,7 +96,7 @@ pub struct Rss {
     /// Entries of the table from hash to queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_table_entries: Option<u32>,
-    /// Different queues in that table.
+    /// Different queues in that table; Linux 6.12.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_queues: Option<u32>,
 }
@@ -195,13 +195,7 @@ pub(super) fn apply_rss(port: &mut EthtoolPort, attribute: wire::Attribute) {
     let rss = port.rss.get_or_insert_default();
     match attribute.kind {
         3 if rss.hash_function.is_none() => {
-            let name = match attribute.u32() {
-                Some(1) => Some("toeplitz"),
-                Some(2) => Some("xor"),
-                Some(4) => Some("crc32"),
-                _ => None,
-            };
-            rss.hash_function = name.map(str::to_owned);
+            rss.hash_function = attribute.u32().and_then(hash_function);
         }
         4 if rss.n_table_entries.is_none() => {
             let (entries, _) = attribute.value.as_chunks::<4>();
@@ -211,6 +205,28 @@ pub(super) fn apply_rss(port: &mut EthtoolPort, attribute: wire::Attribute) {
         }
         _ => {}
     }
+}
+
+/// `ETH_RSS_HASH_…`, one bit each.
+fn hash_function(bits: u32) -> Option<String> {
+    let name = match bits {
+        1 => "toeplitz",
+        2 => "xor",
+        4 => "crc32",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+/// `struct ethtool_rxfh`: the size of the table is its third word, the function its seventeenth byte.
+pub(super) fn rss_of_head(answer: &[u8]) -> Option<Rss> {
+    let n_entries = u32::from_ne_bytes(*answer.get(8..)?.first_chunk::<4>()?);
+    let function = answer.get(16).map(|bits| u32::from(*bits)).and_then(hash_function);
+    (n_entries > 0).then_some(Rss {
+        hash_function: function,
+        n_table_entries: Some(n_entries),
+        n_queues: None,
+    })
 }
 
 /// `ETHTOOL_A_PRIVFLAGS_FLAGS`, bit by bit with names. Two drivers say in them whether the firmware of
@@ -333,6 +349,20 @@ mod tests {
         assert_eq!((rss.n_table_entries, rss.n_queues), (Some(4), Some(2)));
         let rss = port(apply_rss, &[u32s(4, &[0, 1]), u32s(2, &[1]), u32s(4, &[5])]).rss.unwrap();
         assert_eq!(rss.n_table_entries, Some(2));
+    }
+
+    #[test]
+    fn a_kernel_without_the_list_tells_the_size_of_the_table_by_ioctl() {
+        let mut head = vec![0; 24];
+        head[8..12].copy_from_slice(&128_u32.to_ne_bytes());
+        head[16] = 1;
+        let rss = rss_of_head(&head).unwrap();
+        assert_eq!(
+            (rss.hash_function.as_deref(), rss.n_table_entries),
+            (Some("toeplitz"), Some(128))
+        );
+        assert_eq!(rss_of_head(&[0; 24]), None);
+        survives_any_bytes(&head, |bytes| drop(rss_of_head(bytes)));
     }
 
     fn flags(named: &[(&str, bool)]) -> Vec<u8> {

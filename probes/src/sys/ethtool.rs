@@ -1,5 +1,5 @@
 //! What only `ioctl(SIOCETHTOOL)` tells (`uapi/linux/ethtool.h`): driver and firmware of a network
-//! interface, for which netlink has no message, and modules in kernels before Linux 5.13.
+//! interface, for which netlink has no message; modules and the spread over queues in older kernels.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,6 +17,8 @@ const DRVINFO_BYTES: usize = 196;
 /// Length of `struct ethtool_eeprom` in front of its data, and the most data that is asked for.
 const EEPROM_HEADER_BYTES: usize = 16;
 const EEPROM_BYTES: u32 = 128;
+/// Length of `struct ethtool_rxfh` in front of table and key.
+const RXFH_BYTES: usize = 24;
 /// Room for the largest of these answers.
 const BUFFER_BYTES: usize = 256;
 /// `IFNAMSIZ`, with the closing NUL.
@@ -37,6 +39,28 @@ impl Question for DriverInfo {
     fn ask_live(&self) -> io::Result<Vec<u8>> {
         let mut answer = ethtool(&self.interface, &[ETHTOOL_GDRVINFO])?;
         answer.truncate(DRVINFO_BYTES);
+        Ok(answer)
+    }
+}
+
+/// Asks how a port spreads packets over queues, in kernels that do not list it over netlink (before
+/// Linux 6.12); the answer is the head of a `struct ethtool_rxfh`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RssHead {
+    /// The interface's name.
+    pub interface: String,
+}
+
+impl Question for RssHead {
+    fn name(&self) -> String {
+        format!("ethtool/{}/rss", self.interface)
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        const ETHTOOL_GRSSH: u32 = 0x46;
+        // With sizes of 0 it tells how large table and key are, and copies neither.
+        let mut answer = ethtool(&self.interface, &[ETHTOOL_GRSSH])?;
+        answer.truncate(RXFH_BYTES);
         Ok(answer)
     }
 }
@@ -85,8 +109,8 @@ fn ioctl(socket: &OwnedFd, interface: &str, buffer: &mut [u8; BUFFER_BYTES]) -> 
     // call. Its data pointer leads to `buffer`, 256 bytes that are borrowed mutably here. The kernel
     // writes as much as the command in its first four bytes says and nothing behind it
     // (`net/ethtool/ioctl.c`): the 196 bytes of `struct ethtool_drvinfo`, the 44 of
-    // `struct ethtool_modinfo`, or the 16 of `struct ethtool_eeprom` and its `len`, which the only
-    // caller that sends that command keeps to 128.
+    // `struct ethtool_modinfo`, the 24 of `struct ethtool_rxfh` with sizes of 0, or the 16 of
+    // `struct ethtool_eeprom` and its `len`, which the only caller of that command keeps to 128.
     let code = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
     if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -27,6 +27,8 @@ const LIMIT_PORTS: usize = 512;
 const LIMIT_FRAMES: usize = 32;
 /// A frame has at most 1500 bytes and its header (IEEE 802.1AB-2016, 8.2).
 const FRAME_BYTES: usize = 2048;
+/// For so long a port without a link may still be negotiating one.
+const LINK_GRACE: Duration = Duration::from_secs(5);
 /// How often it is looked whether a link has come up or gone down.
 const CARRIER_POLL: Duration = Duration::from_millis(500);
 
@@ -67,7 +69,8 @@ impl Question for LldpFrames {
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let end = Instant::now() + self.wait;
+        let start = Instant::now();
+        let end = start + self.wait;
         let mut answer = Vec::new();
         let mut ears = Vec::new();
         for port in self.ports.iter().take(LIMIT_PORTS) {
@@ -77,7 +80,7 @@ impl Question for LldpFrames {
                 Err(error) => push(&mut answer, Record::Failed(&port.name, error as i32)),
             }
         }
-        while !ears.iter().all(Ear::is_done) {
+        while !ears.iter().all(|ear| ear.is_done(start.elapsed())) {
             let rest = end.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 break;
@@ -130,8 +133,11 @@ impl<'a> Ear<'a> {
         Ok(Ear { port, socket, frames: Vec::new() })
     }
 
-    fn is_done(&self) -> bool {
-        !self.port.is_awaited || !self.frames.is_empty() || !is_running(&self.socket, self.port)
+    /// Whether nothing is to be waited for here any more, so long after the start.
+    fn is_done(&self, elapsed: Duration) -> bool {
+        !self.port.is_awaited
+            || !self.frames.is_empty()
+            || (elapsed >= LINK_GRACE && !is_running(&self.socket, self.port))
     }
 
     /// Takes the frames that are there; each different one is kept once.
@@ -274,7 +280,9 @@ impl std::fmt::Debug for Ear<'_> {
 #[cfg(test)]
 pub(crate) fn answer(records: &[Record]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    records.iter().for_each(|record| push(&mut bytes, *record));
+    for record in records {
+        push(&mut bytes, *record);
+    }
     bytes
 }
 

@@ -1,7 +1,8 @@
 //! What the switches say of themselves: LLDP neighbours of every physical port (IEEE 802.1AB-2016).
 //!
 //! Frames come about every 30 s, so this is done only when asked for (`--lldp-wait`), beside
-//! everything else; it ends as soon as every port with a link has heard its neighbour.
+//! everything else; it ends as soon as every port with a link has heard its neighbour, and a port without one has
+//! had the time to get it.
 
 mod frame;
 mod id;

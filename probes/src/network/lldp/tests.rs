@@ -1,3 +1,5 @@
+//! LLDP: frames of real switches in form, hostile ones, and real ports in a network namespace.
+
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -221,6 +223,7 @@ fn a_replay_gives_the_frames_of_the_capture_and_tells_silence_from_not_listened(
     assert_eq!(machine.problems()[0].path, "/lldp/eno9");
 }
 
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 /// Runs the test called `name` again in a network namespace of its own, after `script`. `false` where
 /// that is not permitted.
 fn in_namespace(name: &str, script: &str) -> bool {
@@ -254,7 +257,7 @@ fn frames_on_real_ports_are_heard_and_the_wait_ends_when_every_port_with_a_link_
     let index = |name: &str| nix::net::if_::if_nametoindex(name).unwrap();
     let port =
         |name: &str| ListenPort { name: name.to_owned(), index: index(name), is_awaited: true };
-    // The third port has no link, so that it is not waited for.
+    // The third port has no link, so that it is waited for only as long as one could come up.
     let ports = vec![port("rci0"), port("rci1"), port("rci2")];
     let question = LldpFrames { ports, wait: Duration::from_mins(1) };
     let (first, second) = (lldp::speaker(index("sw0")), lldp::speaker(index("sw1")));

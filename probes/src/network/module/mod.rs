@@ -60,7 +60,7 @@ pub struct Module {
     /// When it was made, e.g. `2021-05-07`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// Rate of signals on one lane, in MBd, that it is made for.
+    /// Rate of signals on one lane, in `MBd`, that it is made for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominal_rate_mbd: Option<u32>,
     /// Wavelength in nm, rounded; `None` for copper.

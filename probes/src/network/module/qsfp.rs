@@ -33,7 +33,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     module
 }
 
-/// In 100 MBd; faster ones are told by byte 222, in 250 MBd.
+/// In 100 `MBd`; faster ones are told by byte 222, in 250 `MBd`.
 fn rate(page: &[u8]) -> Option<u32> {
     match byte(page, 12)? {
         0 => None,

@@ -29,7 +29,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     module
 }
 
-/// In 100 MBd; faster ones are told by byte 66, in 250 MBd.
+/// In 100 `MBd`; faster ones are told by byte 66, in 250 `MBd`.
 fn rate(lower: &[u8]) -> Option<u32> {
     match byte(lower, 12)? {
         0 => None,

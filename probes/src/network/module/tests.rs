@@ -1,3 +1,5 @@
+//! Modules as their specifications lay them out, and ports that hang.
+
 use super::*;
 use crate::network::link::tests::link_message;
 use crate::sys::netlink::wire::testing::{attribute, survives_any_bytes};
