@@ -114,11 +114,11 @@ pub struct Card {
 #[must_use]
 pub fn gpu(machine: &Machine, pci: &Pci) -> Gpu {
     let compute_nodes = kfd::compute_nodes(machine);
-    let drivers = driver::Drivers::read(machine);
+    let (rules, drivers) = (rules(), driver::Drivers::read(machine));
     let cards = pci.devices.iter().filter_map(|device| {
         // A driver that registers an accelerator says what the device is.
         let by_driver = || drivers.is_accelerator(&device.address).then_some(CardKind::Accelerator);
-        let mut card = card(device, kind(device).or_else(by_driver)?);
+        let mut card = card(device, kind(&rules, device).or_else(by_driver)?);
         card.memory_bytes = memory_bytes(machine, device, &compute_nodes);
         drivers.fill(machine, &mut card);
         Some(card)
@@ -156,19 +156,36 @@ fn card(device: &PciDevice, kind: CardKind) -> Card {
     }
 }
 
+/// One line of the rules; `None` stands for `*`.
+#[derive(Debug)]
+struct Rule {
+    vendor: Option<&'static str>,
+    device: Option<&'static str>,
+    class: &'static str,
+    kind: CardKind,
+}
+
+/// The rules in their order.
+fn rules() -> Vec<Rule> {
+    let rule = |line: &'static str| {
+        let mut fields = line.split('#').next()?.split_ascii_whitespace();
+        let mut field = || fields.next().map(|field| Some(field).filter(|field| *field != "*"));
+        let (vendor, device, class) = (field()?, field()?, field()?.unwrap_or_default());
+        Some(Rule { vendor, device, class, kind: parse_kind(fields.next()?)? })
+    };
+    RULES.lines().filter_map(rule).collect()
+}
+
 /// What `device` is by the first rule that fits; `None` if it is neither card nor accelerator.
-fn kind(device: &PciDevice) -> Option<CardKind> {
-    let class = format!("{}{}", device.class.as_deref()?, device.prog_if.as_deref().unwrap_or(""));
-    let fits = |rule: &str, id: Option<&str>| rule == "*" || Some(rule) == id;
-    RULES.lines().find_map(|line| {
-        let mut fields = line.split('#').next().unwrap_or_default().split_whitespace();
-        let (vendor, id, start, kind) =
-            (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
-        let is_ours = fits(vendor, device.vendor_id.as_deref())
-            && fits(id, device.device_id.as_deref())
-            && (start == "*" || class.starts_with(start));
-        is_ours.then(|| parse_kind(kind)).flatten()
-    })
+fn kind(rules: &[Rule], device: &PciDevice) -> Option<CardKind> {
+    let class = device.class.as_deref()?;
+    let fits = |rule: Option<&str>, id: Option<&str>| rule.is_none() || rule == id;
+    let rule = rules.iter().find(|rule| {
+        fits(rule.vendor, device.vendor_id.as_deref())
+            && fits(rule.device, device.device_id.as_deref())
+            && class.starts_with(rule.class)
+    });
+    rule.map(|rule| rule.kind)
 }
 
 fn parse_kind(word: &str) -> Option<CardKind> {
@@ -217,12 +234,15 @@ mod tests {
         for line in lines.filter(|line| !line.trim().is_empty()) {
             let fields: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(fields.len(), 4, "{line}");
+            assert!(fields[2] == "*" || fields[2].len() <= 4, "class and subclass: {line}");
             assert!(parse_kind(fields[3]).is_some(), "{line}");
         }
     }
 
     #[test]
     fn cards_are_told_from_displays_of_management_controllers_and_from_bridges() {
+        let rules = rules();
+        let kind = |device: &PciDevice| super::kind(&rules, device);
         assert_eq!(kind(&device("0300", "1a03", "2000")), Some(CardKind::BmcDisplay));
         assert_eq!(kind(&device("0604", "1a03", "1150")), None);
         assert_eq!(kind(&device("0300", "102b", "0536")), Some(CardKind::BmcDisplay));

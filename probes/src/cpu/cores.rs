@@ -51,12 +51,14 @@ impl Cores {
         let reader = Reader { machine, info, online };
         let sets = reader.sets().unwrap_or_default();
         let mut grouped = CpuSet::default();
-        sets.iter().for_each(|core| grouped.insert_all(core));
+        for core in &sets {
+            grouped.insert_all(core);
+        }
         let loose = online.difference(&grouped);
         let n_sets = sets.len();
         let units: Vec<CpuSet> =
             sets.into_iter().chain(loose.iter().map(|cpu| [cpu].into_iter().collect())).collect();
-        let mut seen = reader.places(units);
+        let mut seen = reader.places(&units);
         let loose = seen.split_off(n_sets);
         let singles = reader.by_ids(loose);
         seen.extend(singles);
@@ -100,8 +102,8 @@ impl Reader<'_> {
     }
 
     /// What each of `units`, a core or a CPU without one, says of its place.
-    fn places(&self, units: Vec<CpuSet>) -> Vec<CoreSeen> {
-        let read = |files| groups(self.machine, files, &units, self.online);
+    fn places(&self, units: &[CpuSet]) -> Vec<CoreSeen> {
+        let read = |files| groups(self.machine, files, units, self.online);
         let (packages, dies, clusters) = (read(&PACKAGE), read(&DIE), read(&CLUSTER));
         let is_s390 = self.info.value(0, "vendor_id") == Some("IBM/S390");
         let s390 = |files| if is_s390 { read(files) } else { vec![Group::default(); units.len()] };

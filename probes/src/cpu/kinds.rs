@@ -17,7 +17,7 @@ pub(crate) struct Kinds {
 impl Kinds {
     /// Reads the kinds of the cores whose first CPUs are `firsts`.
     pub(crate) fn read(machine: &Machine, firsts: &[u32]) -> Kinds {
-        let names = [
+        let files = [
             ("performance", "cpu_core"),
             ("efficiency", "cpu_atom"),
             ("low_power", "cpu_lowpower"),
@@ -26,7 +26,7 @@ impl Kinds {
             let cpus = machine.parse(&format!("sys/devices/{name}/cpus"), CpuSet::parse)?;
             Some((kind, cpus)).filter(|(_, cpus)| !cpus.is_empty())
         };
-        let named: Vec<_> = names.into_iter().filter_map(read).collect();
+        let named: Vec<_> = files.into_iter().filter_map(read).collect();
         if named.len() > 1 {
             return Kinds { named, capacities: Vec::new() };
         }

@@ -35,6 +35,18 @@ pub(super) fn part_name(info: &CpuInfo, cpu: u32) -> Option<String> {
     arm_name(info.hex(cpu, "CPU implementer")?, Some(part)).map(str::to_owned)
 }
 
+/// Names of parts as they were last looked up: a machine has hundreds of cores of a few parts.
+#[derive(Debug, Default)]
+pub(super) struct PartNames(std::collections::BTreeMap<(u32, u32), Option<String>>);
+
+impl PartNames {
+    /// The name of the part of `cpu`.
+    pub(super) fn of(&mut self, info: &CpuInfo, cpu: u32) -> Option<String> {
+        let key = (info.hex(cpu, "CPU implementer")?, info.hex(cpu, "CPU part")?);
+        self.0.entry(key).or_insert_with(|| part_name(info, cpu)).clone()
+    }
+}
+
 /// `MIDR_EL1` of an Arm CPU, put together from what the kernel prints of it; the architecture field
 /// is always 0xf.
 pub(super) fn midr(info: &CpuInfo, cpu: u32) -> Option<u32> {

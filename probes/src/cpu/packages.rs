@@ -11,6 +11,7 @@ use crate::machine::Machine;
 pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<Package> {
     let firsts: Vec<u32> = cores.cores.iter().filter_map(|core| core.cpus.first()).collect();
     let kinds = Kinds::read(machine, &firsts);
+    let mut part_names = names::PartNames::default();
     let mut frequencies = Frequencies { machine, max_misses: 0, base_misses: 0 };
     let n_packages = cores.cores.iter().filter_map(|core| core.package).max().map_or(0, |n| n + 1);
     let mut packages: Vec<(CpuSet, Package)> = vec![Default::default(); n_packages];
@@ -20,7 +21,9 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
         };
         seen.cpus.iter().for_each(|cpu| cpus.insert(cpu));
         package.id = package.id.or(seen.ids.package);
-        package.cores.push(core(info, &kinds, &mut frequencies, seen));
+        let first = seen.cpus.first().unwrap_or_default();
+        let part_name = part_names.of(info, first);
+        package.cores.push(core(part_name, &kinds, &mut frequencies, seen));
     }
     for (cpus, package) in &mut packages {
         let first = cpus.first().unwrap_or_default();
@@ -33,7 +36,12 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
     packages.into_iter().map(|(_, package)| package).collect()
 }
 
-fn core(info: &CpuInfo, kinds: &Kinds, frequencies: &mut Frequencies, seen: &CoreSeen) -> Core {
+fn core(
+    part_name: Option<String>,
+    kinds: &Kinds,
+    frequencies: &mut Frequencies,
+    seen: &CoreSeen,
+) -> Core {
     let first = seen.cpus.first().unwrap_or_default();
     Core {
         id: seen.ids.core,
@@ -42,7 +50,7 @@ fn core(info: &CpuInfo, kinds: &Kinds, frequencies: &mut Frequencies, seen: &Cor
         drawer_id: seen.ids.drawer,
         cluster_id: seen.ids.cluster,
         kind: kinds.of(first).map(str::to_owned),
-        part_name: names::part_name(info, first),
+        part_name,
         logical_cpus: seen.cpus.to_string(),
         max_mhz: frequencies.max_mhz(first),
         base_mhz: frequencies.base_mhz(first),

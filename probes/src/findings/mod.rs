@@ -51,7 +51,9 @@ pub type Check = fn(&Inventory) -> Vec<Finding>;
 pub const CHECKS: &[Check] = &[
     identity::suspicious,
     cpu::offline,
+    cpu::failed,
     memory::ecc,
+    memory::firmware_error,
     memory::mismatch,
     memory::lost,
     disk::none_eligible,

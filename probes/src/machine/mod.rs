@@ -150,10 +150,16 @@ impl Machine {
     /// before `cpu10`). Empty if the directory is absent.
     #[must_use]
     pub fn list(&self, path: &str) -> Vec<String> {
-        self.note(path);
-        let mut names = self.settle(path, self.source.list(path)).unwrap_or_default();
+        let mut names = self.names(path);
         names.sort_by(|a, b| crate::natural::compare(a, b));
         names
+    }
+
+    /// The names in the directory at `path`, in no order: for a caller that only looks for some.
+    #[must_use]
+    pub fn names(&self, path: &str) -> Vec<String> {
+        self.note(path);
+        self.settle(path, self.source.list(path)).unwrap_or_default()
     }
 
     /// Whether `path` is there as a directory.

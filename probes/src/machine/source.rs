@@ -85,8 +85,23 @@ impl Source {
             From::Directory(directory) => directory.read(path, limit_bytes),
             From::Archive(archive) => archive.read(path, limit_bytes),
         };
+        let result = result.map_err(|error| self.unread(path, error));
         self.remember(path, &result, |bytes| Answer::File(bytes.clone()));
         result
+    }
+
+    /// A capture keeps a name that was listed and never read as an empty directory. A later version
+    /// that reads it finds nothing there, and no directory in place of a file.
+    fn unread(&self, path: &str, error: io::Error) -> io::Error {
+        let names = match &self.from {
+            From::Archive(archive) if is_directory(&error) => archive.list(path),
+            From::Directory(directory) if is_directory(&error) => directory.list(path),
+            _ => return error,
+        };
+        match names {
+            Ok(names) if names.is_empty() => io::ErrorKind::NotFound.into(),
+            _ => error,
+        }
     }
 
     pub(super) fn list(&self, path: &str) -> io::Result<Vec<String>> {
@@ -148,5 +163,27 @@ impl Source {
             },
         };
         recorded.lock().unwrap_or_else(PoisonError::into_inner).add(path, answer);
+    }
+}
+
+fn is_directory(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::IsADirectory
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::tree;
+
+    #[test]
+    fn a_name_that_a_capture_only_listed_is_absent_and_a_directory_with_content_is_a_problem() {
+        let machine = tree(&[("sys/a/value/x", "1")]);
+        assert_eq!(machine.text("sys/a/value"), None);
+        assert_eq!(machine.problems().len(), 1);
+        let dir = std::env::temp_dir().join(format!("rci-unread-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("sys/a/value")).unwrap();
+        let source = super::Source::captured(&dir).unwrap();
+        let error = source.read("sys/a/value", 100).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

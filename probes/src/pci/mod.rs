@@ -23,7 +23,7 @@ pub use link::Link;
 pub use slots::name_slots;
 pub use vpd::Vpd;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -148,7 +148,7 @@ pub fn pci(machine: &Machine) -> Pci {
 }
 
 /// The attributes that a device has; where the listing failed, any may be there.
-pub(crate) struct Attributes(BTreeSet<String>);
+pub(crate) struct Attributes(HashSet<String>);
 
 impl Attributes {
     fn may_have(&self, name: &str) -> bool {
@@ -164,7 +164,7 @@ fn device(
 ) -> PciDevice {
     let path = place.path.as_str();
     let is_sysfs = path.starts_with("sys/");
-    let names = if is_sysfs { machine.list(path) } else { Vec::new() };
+    let names = if is_sysfs { machine.names(path) } else { Vec::new() };
     let attributes = Attributes(names.into_iter().collect());
     let address = place.address.to_string();
     let (ids, driver) = ids::read(machine, place, &attributes);

@@ -53,19 +53,29 @@ pub(super) fn fill(machine: &Machine, devices: &mut [PciDevice]) {
             return;
         }
         match within(DEADLINE.min(rest), machine, &path) {
-            Some(bytes) => device.vpd = bytes.as_deref().and_then(parse),
-            None => machine.problem(&path, "no answer in time", "Vital Product Data within 2 s"),
+            Ok(bytes) => device.vpd = bytes.as_deref().and_then(parse),
+            Err(TooLate) => {
+                machine.problem(&path, "no answer in time", "Vital Product Data within 2 s");
+            }
         }
     }
 }
 
-/// Reads the file at `path`; the outer `None` says that it took too long.
-fn within(limit: Duration, machine: &Machine, path: &str) -> Option<Option<Vec<u8>>> {
+/// A device that did not answer in time.
+#[derive(Debug)]
+struct TooLate;
+
+/// Reads the file at `path`, and waits for it no longer than `limit`.
+fn within(limit: Duration, machine: &Machine, path: &str) -> Result<Option<Vec<u8>>, TooLate> {
     let (send, answer) = mpsc::channel();
     let (inner, name) = (machine.clone(), path.to_owned());
     let work = move || send.send(inner.bytes(&name)).ok();
-    thread::Builder::new().name("vpd".to_owned()).stack_size(256 << 10).spawn(work).ok()?;
-    answer.recv_timeout(limit).ok()
+    thread::Builder::new()
+        .name("vpd".to_owned())
+        .stack_size(256 << 10)
+        .spawn(work)
+        .map_err(|_| TooLate)?;
+    answer.recv_timeout(limit).map_err(|_| TooLate)
 }
 
 /// Large resources follow each other: 82h the name, 90h fields to read, 91h fields to write. A

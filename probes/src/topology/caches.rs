@@ -21,7 +21,9 @@ pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
     let kinds = Kinds::read(machine, &cpus);
     let (seen, at, covered, shapes) = Default::default();
     let mut walk = Walk { machine, online, kinds, seen, at, covered, shapes };
-    cpus.into_iter().for_each(|cpu| walk.visit(cpu));
+    for cpu in cpus {
+        walk.visit(cpu);
+    }
     let mut seen = walk.seen;
     seen.sort_by(|a, b| {
         let key = |seen: &Seen| (seen.shape.level, seen.shape.kind, seen.cpus.first());
