@@ -7,11 +7,16 @@
 //! not UTF-8 (the library gives an error for such a string and the text would be lost), and its
 //! typed structures are not used, since they would drop `0x7fff` and the like into enumerations.
 
+mod slots;
+
+pub use slots::{Slot, slots};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smbioslib::{UndefinedStruct, UndefinedStructTable};
 
 use crate::machine::{Machine, escape_non_utf8};
+use crate::pci::Address;
 
 const TABLES: &str = "sys/firmware/dmi/tables";
 
@@ -115,6 +120,16 @@ impl Structure {
         let text = text.trim();
         (!text.is_empty()).then(|| text.to_owned())
     }
+}
+
+/// The PCI address in the four bytes at `offset`: segment, bus, device and function. `None` where
+/// all ones say that there is none.
+fn pci_address(structure: &Structure, offset: usize) -> Option<String> {
+    let &[low, high, bus, device] = structure.bytes(offset, 4)?.first_chunk::<4>()?;
+    let domain = u32::from(u16::from_le_bytes([low, high]));
+    let is_none = domain == 0xffff || (bus == 0xff && device == 0xff);
+    let address = Address { domain, bus, device: device >> 3, function: device & 7 };
+    (!is_none).then(|| address.to_string())
 }
 
 /// Reads the raw table. `None` if the machine has none or it cannot be read.
