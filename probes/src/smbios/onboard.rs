@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn old_tables_list_pairs_and_new_ones_are_preferred() {
         let old = structure(10, &[0x83, 1, 5, 2, 9], &[b"VGA", b"LAN"]);
-        let devices = onboard_devices(&smbios(&[old.clone()]));
+        let devices = onboard_devices(&smbios(std::slice::from_ref(&old)));
         let names: Vec<_> = devices.iter().filter_map(|d| d.designation.as_deref()).collect();
         assert_eq!(names, ["VGA", "LAN"], "the half pair at the end is none");
         assert_eq!((devices[0].is_enabled, devices[1].is_enabled), (Some(true), Some(false)));
