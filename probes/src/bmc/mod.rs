@@ -138,7 +138,7 @@ fn from_sysfs(machine: &Machine, bmc: &mut Bmc) {
     bmc.firmware = machine.text(&path("firmware_revision")).map(|text| firmware(&text));
     bmc.auxiliary_firmware =
         machine.text(&path("aux_firmware_revision")).and_then(|text| auxiliary(&text));
-    bmc.ipmi_version = machine.text(&path("ipmi_version"));
+    bmc.ipmi_version = machine.text(&path("ipmi_version")).or(bmc.ipmi_version.take());
     bmc.manufacturer_id = hex("manufacturer_id").filter(|id| *id != 0);
     bmc.product_id = hex("product_id").filter(|id| *id != 0);
     bmc.device_id = machine.number(&path("device_id"));
