@@ -7,7 +7,10 @@ use crate::smbios::PowerSupply;
 
 /// Power supplies that the firmware found bad or unplugged when the machine was started.
 pub(super) fn power_supplies(inventory: &Inventory) -> Vec<Finding> {
+    // Where not even the name was filled in, the bits behind it were not either.
+    let is_real = |text: &Option<String>| text.as_ref().is_some_and(|text| !is_placeholder(text));
     let supplies = inventory.smbios.iter().flat_map(|table| &table.power_supplies);
+    let supplies = supplies.filter(|supply| is_real(&supply.location) || is_real(&supply.name));
     let finding = |supply: &PowerSupply| {
         let evidence = match (supply.status.as_deref(), supply.is_plugged) {
             (Some(status @ ("critical" | "non-critical")), _) => format!("status {status}"),
@@ -143,6 +146,7 @@ mod tests {
     fn a_power_supply_without_power_is_found() {
         let supply = |status: Option<&str>, is_plugged| PowerSupply {
             location: Some("PSU 1".to_owned()),
+            name: Some("OEM_Define1".to_owned()),
             status: status.map(str::to_owned),
             is_plugged,
             ..PowerSupply::default()
@@ -155,6 +159,9 @@ mod tests {
         assert_eq!(found(supply(Some("ok"), Some(false))), 1);
         assert_eq!(found(supply(Some("ok"), Some(true))), 0);
         assert_eq!(found(supply(None, None)), 0);
+        let location = Some("OEM_Define0".to_owned());
+        let unnamed = PowerSupply { location, ..supply(None, Some(false)) };
+        assert_eq!(found(unnamed), 0, "a table that nobody filled in says nothing");
     }
 
     #[test]
