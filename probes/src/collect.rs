@@ -223,6 +223,15 @@ pub const COLLECTORS: &[Collector] = &[
         },
     },
     Collector {
+        name: "bmc_telemetry",
+        sections: &["bmc"],
+        deadline: Duration::from_secs(20),
+        run: |machine| {
+            let telemetry = crate::bmc::telemetry(machine);
+            Box::new(|inventory| telemetry.apply(&mut inventory.bmc))
+        },
+    },
+    Collector {
         name: "smbios",
         sections: &["smbios"],
         deadline: QUICK,
