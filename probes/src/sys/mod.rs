@@ -8,6 +8,8 @@ pub mod ethtool;
 pub mod ipmi;
 pub mod netlink;
 pub mod nss;
+pub mod nvme;
+pub mod scsi;
 
 use std::io;
 
