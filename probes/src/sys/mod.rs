@@ -10,6 +10,8 @@ pub mod ipmi;
 pub mod lldp;
 pub mod netlink;
 pub mod nss;
+pub mod nvme;
+pub mod scsi;
 pub mod tpm;
 
 use std::io;
