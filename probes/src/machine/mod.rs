@@ -16,6 +16,7 @@ mod problem;
 mod record;
 mod source;
 
+pub use archive::{Archive, Node};
 pub use problem::{Problem, Problems};
 pub use record::{Answer, Recorded};
 pub use source::Source;
