@@ -295,8 +295,11 @@ fn read_bounded(path: &Path) -> std::io::Result<String> {
 }
 
 /// Parses the configuration file: a flat YAML mapping of option names to text, numbers, booleans
-/// or lists of those.
-fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
+/// or lists of those. `name` is the file's, for messages.
+///
+/// # Errors
+/// If the text is not such a mapping.
+pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
     if text.trim().is_empty() {
         return Ok(BTreeMap::new());
     }

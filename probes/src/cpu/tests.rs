@@ -126,3 +126,12 @@ fn the_architecture_stands_at_the_end_of_the_release() {
     assert_eq!(architecture_of_release("6.1.0-18-amd64"), Some("x86_64"));
     assert_eq!(architecture_of_release("6.1.0"), None);
 }
+
+#[test]
+fn a_missing_list_of_online_cpus_is_made_of_those_that_are_present_and_not_offline() {
+    let (cpu, _) = read(
+        &[("sys/devices/system/cpu/present", "0-7"), ("sys/devices/system/cpu/offline", "6-7")],
+        &[(0, "core_cpus_list", "0-1"), (2, "core_cpus_list", "2-3")],
+    );
+    assert_eq!((cpu.online.as_deref(), cpu.n_logical_cpus_online), (Some("0-5"), Some(6)));
+}
