@@ -143,8 +143,7 @@ fn damage_one(tree: &mut Archive, path: &str, paths: &[String], random: &mut Ran
 
 /// A file of more or less than the most that is read, made of what it held.
 fn grow(tree: &mut Archive, path: &str, random: &mut Random) -> String {
-    let n: usize =
-        *random.pick(&[100 << 10, 1 << 20, (8 << 20) - 1, (8 << 20) + 1, (16 << 20) + 1]);
+    let n: usize = *random.pick(&[64 << 10, 100 << 10, 2 << 20, (8 << 20) + 1, (16 << 20) + 1]);
     let mut content = content(tree, path);
     if content.is_empty() {
         content = random.bytes(1000);

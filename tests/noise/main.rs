@@ -15,4 +15,6 @@ mod machines;
 mod memory;
 mod noise;
 mod random;
+mod rename;
 mod replay;
+mod same;
