@@ -52,11 +52,17 @@ check: ## Formatting, lints, docs, licences, scripts and units
 	@tests/setup.sh
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -q --workspace --all-targets --locked -- -D warnings
+	$(CARGO) check -q --manifest-path probes/fuzz/Cargo.toml --locked --target-dir target/fuzz-check
 	$(CARGO) clippy -q -p run-coreos-installer --test static --test vm --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --workspace --no-deps --locked
 	cargo-deny --log-level error check licenses bans sources
 	git ls-files | xargs grep -lE '^#!.*\b(ba)?sh' | grep -v '\.md$$' | xargs shellcheck -x
 	tests/verify-units.sh
+
+.PHONY: fuzz
+fuzz: ## Fuzz every parser, FUZZ_SECONDS (30) each, with a table of executions
+	@tests/setup.sh build fuzz
+	@tests/fuzz.sh
 
 .PHONY: bench
 bench: static ## Cost of a report beside other tools and beside a bare reader, in one run

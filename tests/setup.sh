@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what `make` needs of the distribution, or prints the one line that does.
 #
-#   tests/setup.sh [GROUP...]      groups: build check (default: both)
+#   tests/setup.sh [GROUP...]      groups: build check fuzz (default: build check)
 #
 # The virtual machine tests have packages of their own; tests/vm/setup installs them.
 set -euo pipefail
@@ -62,6 +62,11 @@ group_check() {
   need systemd-analyze systemd systemd
 }
 
+# libFuzzer is C++.
+group_fuzz() {
+  need c++ g++ gcc-c++
+}
+
 deny() {
   local where=$cache/cargo-deny-$CARGO_DENY_VERSION
   command -v cargo-deny >/dev/null && return
@@ -74,8 +79,8 @@ groups=("$@")
 [ ${#groups[@]} -gt 0 ] || groups=(build check)
 for group in "${groups[@]}"; do
   case $group in
-    build | check) "group_$group" ;;
-    *) say "unknown group \"$group\", expected build or check" && exit 2 ;;
+    build | check | fuzz) "group_$group" ;;
+    *) say "unknown group \"$group\", expected build, check or fuzz" && exit 2 ;;
   esac
 done
 install_needed

@@ -234,7 +234,9 @@ impl Sources {
             kernel.filter(|key| is_unknown(&option_name(key))).map(|key| format!("rci.{key}"));
         let environment = self.environment.keys().filter(|variable| {
             *variable != "RCI_CONFIG"
-                && is_unknown(&option_name(&variable["RCI_".len()..].to_ascii_lowercase()))
+                && is_unknown(&option_name(
+                    &variable.trim_start_matches("RCI_").to_ascii_lowercase(),
+                ))
         });
         kernel
             .chain(environment.cloned())
@@ -295,8 +297,11 @@ fn read_bounded(path: &Path) -> std::io::Result<String> {
 }
 
 /// Parses the configuration file: a flat YAML mapping of option names to text, numbers, booleans
-/// or lists of those.
-fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
+/// or lists of those. `name` is the file's, for messages.
+///
+/// # Errors
+/// If the text is not such a mapping.
+pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
     if text.trim().is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -354,6 +359,14 @@ mod tests {
         let Some(Command::Report(options)) = configuration.cli.command else { panic!() };
         let setting = configuration.settings.iter().find(|s| s.name == "vim").unwrap();
         (options.vim.vim, setting.origin.clone())
+    }
+
+    #[test]
+    fn an_environment_variable_of_another_name_is_passed_over_without_panic() {
+        let environment = [("é".to_owned(), "1".to_owned())].into();
+        let sources = Sources { environment, ..Sources::default() };
+        let words = ["agent".into(), "inspect".into()];
+        assert_eq!(configure(&words, &sources, false).unwrap().warnings.len(), 1);
     }
 
     #[test]

@@ -42,6 +42,10 @@ impl CpuSets {
         let mut present = set(machine, "present");
         let mut offline = set(machine, "offline");
         let mut online = set(machine, "online").filter(|cpus| !cpus.is_empty());
+        // Directories come last: a captured tree holds those alone that someone read.
+        if let (None, Some(present), Some(offline)) = (&online, &present, &offline) {
+            online = Some(present.difference(offline)).filter(|cpus| !cpus.is_empty());
+        }
         if online.is_none() || present.is_none() {
             let named = directories(machine);
             if online.is_none() && !named.is_empty() {

@@ -282,3 +282,12 @@ fn a_processor_that_failed_its_self_test_is_told_from_an_empty_socket() {
     assert_eq!(socket_status(0x41), Some("enabled"));
     assert_eq!(socket_status(0x03), None, "no processor is in it");
 }
+
+#[test]
+fn a_missing_list_of_online_cpus_is_made_of_those_that_are_present_and_not_offline() {
+    let (cpu, _) = read(
+        &[("sys/devices/system/cpu/present", "0-7"), ("sys/devices/system/cpu/offline", "6-7")],
+        &[(0, "core_cpus_list", "0-1"), (2, "core_cpus_list", "2-3")],
+    );
+    assert_eq!((cpu.online.as_deref(), cpu.n_logical_cpus_online), (Some("0-5"), Some(6)));
+}

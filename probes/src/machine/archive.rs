@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use nix::errno::Errno;
 
@@ -15,28 +16,87 @@ const LIMIT_ENTRIES: usize = 1_000_000;
 const LIMIT_LINKS: usize = 40;
 
 /// A captured tree in memory, by path relative to its root.
-#[derive(Debug, Default)]
-pub(super) struct Archive {
+///
+/// It can be changed before it is replayed: so tests make thousands of damaged machines of one.
+#[derive(Debug, Clone, Default)]
+pub struct Archive {
     nodes: BTreeMap<String, Node>,
     children: BTreeMap<String, BTreeSet<String>>,
 }
 
-#[derive(Debug)]
-enum Node {
-    File(Vec<u8>),
+/// What stands at a path of an archive, other than a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Node {
+    /// A file and its content.
+    File(Arc<[u8]>),
+    /// A symbolic link and its target.
     Link(String),
+    /// What cannot be read, listed or followed, with the `errno` that says why.
+    Error(i32),
 }
 
 impl Archive {
-    pub(super) fn open(path: &Path) -> io::Result<Archive> {
-        let file = BufReader::new(File::open(path)?);
-        let plain = ruzstd::decoding::StreamingDecoder::new(file).map_err(|error| {
-            io::Error::other(format!("neither a directory nor a tar.zst file: {error}"))
-        })?;
-        Archive::unpack(plain)
+    /// Unpacks the `tar.zst` file at `path`.
+    ///
+    /// # Errors
+    /// If it cannot be read, is damaged, or is larger than any captured machine.
+    pub fn open(path: &Path) -> io::Result<Archive> {
+        Archive::unpack(BufReader::new(File::open(path)?))
     }
 
-    fn unpack(tar: impl Read) -> io::Result<Archive> {
+    /// Unpacks a `tar.zst` file.
+    ///
+    /// # Errors
+    /// As [`Archive::open`].
+    pub fn unpack(packed: impl Read) -> io::Result<Archive> {
+        let plain = ruzstd::decoding::StreamingDecoder::new(packed).map_err(|error| {
+            io::Error::other(format!("neither a directory nor a tar.zst file: {error}"))
+        })?;
+        Archive::unpack_tar(plain)
+    }
+
+    /// All files and links, sorted by path.
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.nodes.iter().map(|(path, node)| (path.as_str(), node))
+    }
+
+    /// The file or link at `path`; links on the way are not followed.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<&Node> {
+        self.nodes.get(path)
+    }
+
+    /// The paths of all directories, sorted; the root's path is empty.
+    pub fn directories(&self) -> impl Iterator<Item = &str> {
+        self.children.keys().map(String::as_str)
+    }
+
+    /// Puts a node at `path`, or an empty directory where there is `None`, in place of what stood
+    /// there with all below it.
+    pub fn set(&mut self, path: &str, node: Option<Node>) {
+        self.remove(path);
+        self.add(&clean(path), node);
+    }
+
+    /// Removes what stands at `path`, with all below it.
+    pub fn remove(&mut self, path: &str) {
+        let path = clean(path);
+        let below = format!("{path}/");
+        // `0` follows `/` in ASCII, so this is the range of all paths below.
+        let range = below.clone()..format!("{path}0");
+        let inner: Vec<String> = self.nodes.range(range.clone()).map(|(p, _)| p.clone()).collect();
+        inner.iter().for_each(|path| drop(self.nodes.remove(path)));
+        let inner: Vec<String> = self.children.range(range).map(|(p, _)| p.clone()).collect();
+        inner.iter().for_each(|path| drop(self.children.remove(path)));
+        self.nodes.remove(&path);
+        self.children.remove(&path);
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        if let Some(names) = self.children.get_mut(parent) {
+            names.remove(name);
+        }
+    }
+
+    fn unpack_tar(tar: impl Read) -> io::Result<Archive> {
         let mut archive = Archive::default();
         let mut packed = tar::Archive::new(tar.take(LIMIT_BYTES));
         let mut n_entries = 0;
@@ -54,7 +114,7 @@ impl Archive {
             } else if kind.is_file() {
                 let mut content = Vec::new();
                 entry.read_to_end(&mut content)?;
-                archive.add(&name, Some(Node::File(content)));
+                archive.add(&name, Some(Node::File(content.into())));
             } else if kind.is_dir() {
                 archive.add(&name, None);
             }
@@ -104,7 +164,8 @@ impl Archive {
             Some(Node::File(content)) if content.len() > limit_bytes => {
                 Err(io::Error::other(format!("more than {limit_bytes} bytes")))
             }
-            Some(Node::File(content)) => Ok(content.clone()),
+            Some(Node::File(content)) => Ok(content.to_vec()),
+            Some(Node::Error(code)) => Err(io::Error::from_raw_os_error(*code)),
             Some(Node::Link(_)) => Err(Errno::ELOOP.into()),
             None if self.children.contains_key(&path) => Err(Errno::EISDIR.into()),
             None => Err(Errno::ENOENT.into()),
@@ -113,6 +174,9 @@ impl Archive {
 
     pub(super) fn list(&self, path: &str) -> io::Result<Vec<String>> {
         let path = self.resolve(path, true)?;
+        if let Some(Node::Error(code)) = self.nodes.get(&path) {
+            return Err(io::Error::from_raw_os_error(*code));
+        }
         match self.children.get(&path) {
             Some(names) if !self.nodes.contains_key(&path) => Ok(names.iter().cloned().collect()),
             _ if self.nodes.contains_key(&path) => Err(Errno::ENOTDIR.into()),
@@ -124,7 +188,7 @@ impl Archive {
         let path = self.resolve(path, false)?;
         match self.nodes.get(&path) {
             Some(Node::Link(target)) => Ok(target.clone()),
-            Some(Node::File(_)) => Err(Errno::EINVAL.into()),
+            Some(Node::File(_) | Node::Error(_)) => Err(Errno::EINVAL.into()),
             None if self.children.contains_key(&path) => Err(Errno::EINVAL.into()),
             None => Err(Errno::ENOENT.into()),
         }
@@ -146,7 +210,13 @@ impl Archive {
             }
             let here = done.join("/");
             let is_last = todo.iter().all(String::is_empty);
-            let Some(Node::Link(target)) = self.nodes.get(&here) else { continue };
+            let target = match self.nodes.get(&here) {
+                Some(Node::Link(target)) => target,
+                Some(Node::Error(code)) if !is_last => {
+                    return Err(io::Error::from_raw_os_error(*code));
+                }
+                _ => continue,
+            };
             if is_last && !last {
                 break;
             }
@@ -184,7 +254,7 @@ mod tests {
             archive.add(name, Some(Node::Link((*target).to_owned())));
         }
         for (name, content) in files {
-            archive.add(name, Some(Node::File(content.as_bytes().to_vec())));
+            archive.add(name, Some(Node::File(content.as_bytes().into())));
         }
         archive
     }
@@ -217,6 +287,23 @@ mod tests {
         tree.strip_single_folder();
         assert_eq!(tree.read("sys/a", 10).unwrap(), b"1");
         assert_eq!(tree.list("").unwrap(), ["proc", "sys"]);
+    }
+
+    #[test]
+    fn a_changed_tree_reads_as_the_changed_machine_would() {
+        let files = [("sys/a/x", "1"), ("sys/a/y", "2"), ("sys/ab", "3"), ("sys/c/z", "4")];
+        let mut tree = archive(&[("sys/l", "a")], &files);
+        let whole = tree.clone();
+        tree.set("sys/a", Some(Node::Error(Errno::EACCES as i32)));
+        for error in [tree.read("sys/a/x", 9).unwrap_err(), tree.list("sys/l").unwrap_err()] {
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        }
+        assert_eq!(tree.read("sys/ab", 9).unwrap(), b"3");
+        tree.set("sys/ab", None);
+        assert_eq!(tree.read("sys/ab", 9).unwrap_err().raw_os_error(), Some(Errno::EISDIR as i32));
+        tree.remove("sys/c");
+        assert_eq!(tree.list("sys").unwrap(), ["a", "ab", "l"]);
+        assert_eq!(whole.read("sys/l/y", 9).unwrap(), b"2");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod problem;
 mod record;
 mod source;
 
+pub use archive::{Archive, Node};
 pub use problem::{Problem, Problems};
 pub use record::{Answer, Recorded};
 pub use source::Source;
@@ -28,6 +29,10 @@ use crate::sys::Question;
 
 /// Largest text file that a probe reads; `/proc/cpuinfo` of 2048 logical CPUs has about 3 MiB.
 pub const TEXT_LIMIT_BYTES: usize = 8 << 20;
+
+/// Largest text file of sysfs that a probe reads. An attribute has at most a page, but for the CPU
+/// lists of large machines, which have some 40 KiB at worst.
+const SYSFS_TEXT_LIMIT_BYTES: usize = 64 << 10;
 
 /// Largest binary file that a probe reads; an SMBIOS table has at most 64 KiB (2.x) in practice.
 pub const BINARY_LIMIT_BYTES: usize = 16 << 20;
@@ -108,9 +113,14 @@ impl Machine {
     /// `None` if the file is absent or empty.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
-        let text = escape_non_utf8(&self.read(path, TEXT_LIMIT_BYTES)?);
-        let text = text.trim_end_matches([' ', '\t', '\r', '\n', '\0']);
-        (!text.is_empty()).then(|| text.to_owned())
+        let is_sysfs = path.starts_with("sys/");
+        let limit_bytes = if is_sysfs { SYSFS_TEXT_LIMIT_BYTES } else { TEXT_LIMIT_BYTES };
+        let bytes = self.read(path, limit_bytes)?;
+        // Without a copy where it is good: `/proc/cpuinfo` has megabytes.
+        let mut text =
+            String::from_utf8(bytes).unwrap_or_else(|bad| escape_non_utf8(bad.as_bytes()));
+        text.truncate(text.trim_end_matches([' ', '\t', '\r', '\n', '\0']).len());
+        (!text.is_empty()).then_some(text)
     }
 
     /// Reads the text at `path` and parses it; text that `parse` refuses is a problem with the
@@ -252,7 +262,9 @@ pub fn quote(text: &str) -> String {
 /// Makes text of bytes: what is not UTF-8 becomes `\xNN`.
 #[must_use]
 pub fn escape_non_utf8(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
+    // Four characters for a byte: room at once, for the text of a damaged file can be large.
+    let n_invalid: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    let mut text = String::with_capacity(bytes.len() + 3 * n_invalid);
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
         for byte in chunk.invalid() {

@@ -44,16 +44,25 @@ impl Source {
     /// # Errors
     /// If `path` is neither, cannot be read, or is damaged.
     pub fn captured(path: &Path) -> io::Result<Source> {
-        let from = if fs::metadata(path)?.is_dir() {
-            From::Directory(Directory::open(path)?)
+        Ok(if fs::metadata(path)?.is_dir() {
+            Source::replay(From::Directory(Directory::open(path)?))
         } else {
-            From::Archive(Archive::open(path)?)
-        };
+            Source::unpacked(Archive::open(path)?)
+        })
+    }
+
+    /// A captured tree that is in memory already.
+    #[must_use]
+    pub fn unpacked(archive: Archive) -> Source {
+        Source::replay(From::Archive(archive))
+    }
+
+    fn replay(from: From) -> Source {
         let mut source = Source { from, errors: BTreeMap::default(), recorded: None };
         if let Ok(text) = source.read(ERRORS, super::TEXT_LIMIT_BYTES) {
             source.errors = super::record::parse_errors(&text);
         }
-        Ok(source)
+        source
     }
 
     /// The same source, which remembers everything that is read from it from now on.

@@ -1,0 +1,21 @@
+//! The configuration file, kernel arguments and environment.
+#![no_main]
+
+use run_coreos_installer::config::{Sources, configure, parse_file};
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let [kernel, environment, file] = fuzz::pieces(data).map(String::from_utf8_lossy);
+    let sources = Sources {
+        file: parse_file(&file, "agent.yaml").unwrap_or_default(),
+        file_name: "agent.yaml".to_owned(),
+        kernel: kernel.into_owned(),
+        environment: environment
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
+    };
+    for command in ["install", "inspect"] {
+        configure(&["agent".into(), command.into()], &sources, true).ok();
+    }
+});

@@ -1,0 +1,17 @@
+//! What a VIM answers: an instruction, `Retry-After`, an HTTP date.
+#![no_main]
+
+use run_coreos_installer::api::instruction::parse_instruction;
+use run_coreos_installer::api::time::parse_http_date;
+use run_coreos_installer::vim::retry::parse_retry_after;
+use std::time::SystemTime;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    if let Err(refusal) = parse_instruction(data) {
+        assert!(!refusal.message.is_empty());
+        assert!(refusal.request_id.is_none_or(|id| id.chars().count() <= 128));
+    }
+    let text = String::from_utf8_lossy(data);
+    let _ = parse_http_date(&text);
+    let _ = parse_retry_after(&text, SystemTime::UNIX_EPOCH);
+});

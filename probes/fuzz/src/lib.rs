@@ -1,0 +1,75 @@
+//! What the fuzz targets share: small machines made of the bytes that the fuzzer chose.
+//!
+//! A target gives its bytes to a collector as the files and answers from which a parser takes them,
+//! so it goes the way that the agent goes, and a parser may move without a change here.
+
+use std::sync::Arc;
+
+use probes::machine::{Archive, Machine, Node, Source};
+
+/// A machine of these files by path.
+pub fn machine(files: &[(&str, &[u8])]) -> Machine {
+    Machine::new(Arc::new(source(files)), "fuzz")
+}
+
+/// As [`machine`], before a collector has its view of it.
+pub fn source(files: &[(&str, &[u8])]) -> Source {
+    let mut archive = Archive::default();
+    for (path, content) in files {
+        archive.set(path, Some(Node::File((*content).into())));
+    }
+    Source::unpacked(archive)
+}
+
+/// Cuts `data` into `N` pieces: each is led by its length in two bytes, little endian. The last
+/// one is what is left; a piece that is not there is empty.
+pub fn pieces<const N: usize>(data: &[u8]) -> [&[u8]; N] {
+    let mut rest = data;
+    let mut pieces: [&[u8]; N] = [&[]; N];
+    for (i, piece) in pieces.iter_mut().enumerate() {
+        if i + 1 == N {
+            *piece = rest;
+        } else if let Some((length, behind)) = rest.split_first_chunk::<2>() {
+            let n = usize::from(u16::from_le_bytes(*length)).min(behind.len());
+            (*piece, rest) = behind.split_at(n);
+        }
+    }
+    pieces
+}
+
+/// The first `n` bytes of a disk: zeros, with the records of `data` written over them. A record is
+/// an offset (three bytes, little endian), a length (one byte), and the bytes.
+pub fn disk(data: &[u8], n: usize) -> Vec<u8> {
+    let mut disk = vec![0; n];
+    let mut rest = data;
+    while let Some((&[a, b, c, length], behind)) = rest.split_first_chunk::<4>() {
+        let (bytes, next) = behind.split_at(usize::from(length).min(behind.len()));
+        let start = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
+        let to = disk.get_mut(start..).unwrap_or_default();
+        let n = bytes.len().min(to.len());
+        to[..n].copy_from_slice(&bytes[..n]);
+        rest = next;
+    }
+    disk
+}
+
+/// Writes right checksums into a GUID partition table with sectors of `sector` bytes, so that the
+/// fuzzer need not find them. The table may be damaged in every other way.
+pub fn seal_gpt(disk: &mut [u8], sector: usize) {
+    let u32_at = |disk: &[u8], at: usize| {
+        let bytes = disk.get(at..at + 4).and_then(|b| b.first_chunk::<4>());
+        bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
+    };
+    let first = u32_at(disk, sector + 72).saturating_mul(sector);
+    let n_bytes = u32_at(disk, sector + 80).saturating_mul(u32_at(disk, sector + 84));
+    let entries =
+        disk.get(first..first.saturating_add(n_bytes)).map(run_coreos_installer::proof::gpt::crc32);
+    if let (Some(entries), Some(to)) = (entries, disk.get_mut(sector + 88..sector + 92)) {
+        to.copy_from_slice(&entries.to_le_bytes());
+    }
+    let n_header = u32_at(disk, sector + 12).clamp(92, 512);
+    let Some(header) = disk.get_mut(sector..sector + n_header) else { return };
+    header[16..20].fill(0);
+    let sum = run_coreos_installer::proof::gpt::crc32(header);
+    header[16..20].copy_from_slice(&sum.to_le_bytes());
+}

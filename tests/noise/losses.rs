@@ -1,0 +1,83 @@
+//! One file that is missing or cannot be read costs its own facts and nothing else.
+
+use nix::errno::Errno;
+use probes::machine::{Archive, Node};
+
+use crate::facts::{Facts, facts_of};
+use crate::machines::own;
+use crate::memory::alone;
+
+/// Files from which whole lists come: they may cost many facts. A captured CPU's cache stands for
+/// those of the same kind, whose files nobody read.
+const SOURCES: &[&str] = &[
+    "sys/firmware/dmi/tables/DMI",
+    "sys/devices/system/cpu/online",
+    "sys/devices/system/cpu/cpu",
+    "kernel/rtnetlink/",
+    "kernel/ipmi/",
+    "proc/",
+];
+
+fn files(tree: &Archive) -> Vec<String> {
+    let is_file = |node: &Node| matches!(node, Node::File(_));
+    tree.nodes().filter(|(_, node)| is_file(node)).map(|(path, _)| path.to_owned()).collect()
+}
+
+#[test]
+fn one_missing_or_unreadable_file_costs_only_its_own_facts_and_the_unreadable_one_is_named() {
+    let _alone = alone();
+    let tree = own("two-socket-server");
+    let whole = facts_of(tree.clone());
+    let mut wrong = Vec::new();
+    for (i, path) in files(&tree).into_iter().enumerate() {
+        let mut changed = tree.clone();
+        changed.set(&path, Some(Node::Error(Errno::EACCES as i32)));
+        let denied = facts_of(changed);
+        let lost = whole.changed(&denied);
+        wrong.extend(too_costly(&path, &lost, &whole));
+        wrong.extend(vanished(&path, &denied, &whole));
+        // The same machine twice is costly, so not for every file.
+        if i % 4 == 0 {
+            wrong.extend(differing(&tree, &path, &denied));
+        }
+        if !lost.is_empty() && !names(&denied, &path) {
+            wrong.push(format!("{path} cannot be read, and no problem says so: {lost:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A file costs few facts, in few sections.
+fn too_costly(path: &str, lost: &[&str], whole: &Facts) -> Option<String> {
+    let is_source = SOURCES.iter().any(|source| path.starts_with(source));
+    let mut sections: Vec<_> = lost.iter().map(|fact| fact.split('/').nth(1)).collect();
+    sections.dedup();
+    let is_much = lost.len() > whole.leaves.len() / 20 || sections.len() > 3;
+    (is_much && !is_source).then(|| format!("{path} costs {lost:?}"))
+}
+
+/// A file that cannot be read is worth as much as one that is missing.
+fn differing(tree: &Archive, path: &str, denied: &Facts) -> Option<String> {
+    let mut changed = tree.clone();
+    changed.remove(path);
+    let removed = facts_of(changed);
+    let facts = removed.changed(denied);
+    // Why a disk is not for installing is told in other words.
+    let fact = facts.iter().find(|fact| !fact.contains("not_eligible_because"))?;
+    Some(format!("{path} unreadable is another machine than without it: {fact}"))
+}
+
+/// No section goes but the one that is the file.
+fn vanished(path: &str, removed: &Facts, whole: &Facts) -> Option<String> {
+    let is_own = |section: &str| path.ends_with("tables/DMI") && section == "smbios";
+    let gone = whole.sections.iter().find(|s| !removed.sections.contains(s) && !is_own(s))?;
+    Some(format!("{path} costs the section {gone}"))
+}
+
+/// Whether a problem says that the file at `path` may not be read. Links to its folder may stand in
+/// the problem's path.
+fn names(facts: &Facts, path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let ending = format!("/{name}: permission denied");
+    facts.problems.iter().any(|problem| problem.ends_with(&ending))
+}

@@ -1,0 +1,69 @@
+//! Makes the report of a machine, and says what is wrong with it as a report.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use probes::collect::{Inventory, Options};
+use probes::machine::{Archive, Source};
+use run_coreos_installer::report::{Report, report};
+use run_coreos_installer::{output, text};
+
+use crate::memory::peak_of;
+
+/// Far more than any tree needs, also on a busy machine: catches what hangs.
+const LIMIT_TIME: Duration = Duration::from_secs(20);
+/// A few collectors that each hold a file of the largest size, as bytes and as text.
+const LIMIT_BYTES: usize = 96 << 20;
+/// At most so many problems has a report: 201 for each collector.
+const LIMIT_PROBLEMS: usize = 201 * probes::collect::COLLECTORS.len();
+
+/// The report of the machine that `tree` is.
+pub(crate) fn report_of(tree: Archive) -> Report {
+    let options = Options { budget: LIMIT_TIME, ..Options::default() };
+    report(&Arc::new(Source::unpacked(tree)), &options)
+}
+
+/// Makes the report of `tree` in every form; an error says what was wrong.
+pub(crate) fn check(tree: Archive) -> Result<Report, String> {
+    let start = Instant::now();
+    let work = || catch_unwind(AssertUnwindSafe(|| rendered(tree)));
+    let (result, peak_bytes) = peak_of(work);
+    let report = result.map_err(|_| "a panic outside the collectors, see above".to_owned())??;
+    if start.elapsed() > LIMIT_TIME {
+        return Err(format!("took {:?}", start.elapsed()));
+    }
+    if peak_bytes > LIMIT_BYTES {
+        return Err(format!("needed {peak_bytes} bytes of memory"));
+    }
+    Ok(report)
+}
+
+fn rendered(tree: Archive) -> Result<Report, String> {
+    let report = report_of(tree);
+    for problem in &report.problems {
+        if problem.found.contains("a bug in the collector")
+            || problem.found.contains("no answer after")
+        {
+            return Err(format!("{}: {}", problem.path, problem.found));
+        }
+    }
+    if report.problems.len() > LIMIT_PROBLEMS {
+        return Err(format!("{} problems", report.problems.len()));
+    }
+    let json = output::json(&report).map_err(|error| format!("no JSON: {error}"))?;
+    let back: Inventory =
+        serde_json::from_str(&json).map_err(|error| format!("JSON not read back: {error}"))?;
+    if back != report.inventory {
+        return Err("the JSON reads back as another report".to_owned());
+    }
+    output::yaml(&report).map_err(|error| format!("no YAML: {error}"))?;
+    for is_colored in [false, true] {
+        let text = text::text(&report, is_colored) + &text::findings(&report, is_colored);
+        let is_odd = |c: &char| c.is_control() && *c != '\n' && !(is_colored && *c == '\x1b');
+        if let Some(odd) = text.chars().find(is_odd) {
+            return Err(format!("the text holds the control character {odd:?}"));
+        }
+    }
+    Ok(report)
+}
