@@ -77,8 +77,12 @@ fn check(options: &CheckOptions) -> anyhow::Result<u8> {
 
 fn capture(options: &CaptureOptions) -> anyhow::Result<u8> {
     let source = Arc::new(open(&options.source)?.recording());
-    let report = read(&source, &options.source)?;
-    capture::write(&source.recorded(), &options.output)?;
+    let collection = collection(&options.source)?;
+    let report = report(&source, &collection);
+    let differing = capture::write(&source.recorded(), &report, &collection, &options.output)?;
+    for key in differing {
+        tracing::warn!(key, "a replay of the capture gives another value");
+    }
     tracing::info!(
         file = %options.output.display(),
         node = report.node_id,
@@ -104,12 +108,16 @@ fn schema(options: &SchemaOptions) -> anyhow::Result<u8> {
 }
 
 fn read(source: &Arc<Source>, options: &SourceOptions) -> anyhow::Result<Report> {
+    Ok(report(source, &collection(options)?))
+}
+
+fn collection(options: &SourceOptions) -> anyhow::Result<Options> {
     let known: Vec<&str> = COLLECTORS.iter().flat_map(|c| c.sections).copied().collect();
     if let Some(unknown) = options.only.iter().find(|only| !known.contains(&only.as_str())) {
         bail!("--only names \"{}\", expected one of {}", unknown.escape_debug(), known.join(", "));
     }
     let budget = Duration::from_secs(options.budget);
-    Ok(report(source, &Options { only: options.only.clone(), budget }))
+    Ok(Options { only: options.only.clone(), budget })
 }
 
 fn source(options: &SourceOptions) -> anyhow::Result<Arc<Source>> {

@@ -102,7 +102,7 @@ impl Archive {
         let path = self.resolve(path, true)?;
         match self.nodes.get(&path) {
             Some(Node::File(content)) if content.len() > limit_bytes => {
-                Err(io::Error::other(format!("more than {limit_bytes} bytes")))
+                Err(super::too_large(limit_bytes))
             }
             Some(Node::File(content)) => Ok(content.clone()),
             Some(Node::Link(_)) => Err(Errno::ELOOP.into()),
