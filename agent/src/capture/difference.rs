@@ -16,6 +16,25 @@ pub(super) fn differences(one: &Report, other: &Report) -> Vec<String> {
     found
 }
 
+/// The keys at which the reports differ in more than the content of texts.
+pub(super) fn other_shapes(one: &Report, other: &Report) -> Vec<String> {
+    let mut found = Vec::new();
+    compare("", &without_texts(value(one)), &without_texts(value(other)), &mut found);
+    found
+}
+
+/// `value` with each text as an empty one.
+fn without_texts(value: Value) -> Value {
+    match value {
+        Value::String(_) => Value::String(String::new()),
+        Value::Array(list) => list.into_iter().map(without_texts).collect(),
+        Value::Object(keys) => {
+            keys.into_iter().map(|(key, value)| (key, without_texts(value))).collect()
+        }
+        other => other,
+    }
+}
+
 /// A report as JSON without its times.
 fn value(report: &Report) -> Value {
     let mut value = serde_json::to_value(report).unwrap_or_default();
@@ -59,6 +78,8 @@ mod tests {
         assert_eq!(found, ["a.1.b", "c", "d"]);
         found.clear();
         compare("", &one, &one, &mut found);
+        let renamed = without_texts(json!({"a": "x", "b": ["y"]}));
+        compare("", &renamed, &without_texts(json!({"a": "z", "b": ["w"]})), &mut found);
         assert!(found.is_empty());
     }
 }

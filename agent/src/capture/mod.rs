@@ -3,6 +3,7 @@
 //! The report that was made of the same reads lies in it as `report.json`. The finished file is
 //! replayed once, and where that gives another report, it is said.
 
+mod anonymize;
 mod difference;
 mod tree;
 
@@ -32,10 +33,33 @@ pub fn write(
     output: &Path,
 ) -> anyhow::Result<Vec<String>> {
     let json = output::json(report)?;
-    let tar = tree::pack(recorded, &[(REPORT, json.as_bytes())]).context("packing the capture")?;
-    let packed = compress_to_vec(tar.as_slice(), CompressionLevel::Fastest);
-    std::fs::write(output, packed).with_context(|| format!("writing {}", output.display()))?;
+    pack(recorded, &[(REPORT, json.as_bytes())], output)?;
     Ok(difference::differences(report, &replay(output, options)?))
+}
+
+/// As [`write()`], without what names this machine, its disks, its network and its owner. The report in
+/// the file is that of the replay; returned is where it tells of another machine, apart from names.
+///
+/// # Errors
+/// As [`write()`], or if there are no random numbers.
+pub fn write_anonymized(
+    recorded: &Recorded,
+    report: &Report,
+    options: &Options,
+    output: &Path,
+) -> anyhow::Result<Vec<String>> {
+    let recorded = anonymize::anonymize(recorded, report)?;
+    pack(&recorded, &[], output)?;
+    let anonymous = replay(output, options)?;
+    let mut differing = write(&recorded, &anonymous, options, output)?;
+    differing.extend(difference::other_shapes(report, &anonymous));
+    Ok(differing)
+}
+
+fn pack(recorded: &Recorded, more: &[(&str, &[u8])], output: &Path) -> anyhow::Result<()> {
+    let tar = tree::pack(recorded, more).context("packing the capture")?;
+    let packed = compress_to_vec(tar.as_slice(), CompressionLevel::Fastest);
+    std::fs::write(output, packed).with_context(|| format!("writing {}", output.display()))
 }
 
 /// The report of a captured machine.

@@ -79,13 +79,13 @@ fn capture(options: &CaptureOptions) -> anyhow::Result<u8> {
     let source = Arc::new(open(&options.source)?.recording());
     let collection = collection(&options.source)?;
     let report = report(&source, &collection);
-    let differing = capture::write(&source.recorded(), &report, &collection, &options.output)?;
+    let write = if options.anonymize { capture::write_anonymized } else { capture::write };
+    let differing = write(&source.recorded(), &report, &collection, &options.output)?;
     for key in differing {
         tracing::warn!(key, "a replay of the capture gives another value");
     }
     tracing::info!(
         file = %options.output.display(),
-        node = report.node_id,
         "captured; replay it with: run-coreos-installer inspect --root {}",
         options.output.display()
     );
