@@ -196,8 +196,8 @@ pub struct CaptureOptions {
     ///
     /// Replaced, everywhere the same and by something of the same form: serial
     /// numbers, asset tags, UUIDs, MACs, WWNs and GUIDs (the maker's part
-    /// stays), IP addresses (192.0.2.0/24 and so on, 2001:db8::/32), names of
-    /// hosts and domains, and in the kernel's command line passwords, tokens,
+    /// stays), IP addresses (by those for documentation), names of hosts
+    /// and domains, and in the kernel's command line passwords, tokens,
     /// users and queries of URLs. The replacements are drawn with a random key
     /// that is forgotten. What stays: makers, models, versions, sizes, slots,
     /// labels of partitions and volumes, paths of URLs, values of fewer than

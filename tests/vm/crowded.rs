@@ -29,7 +29,6 @@ impl Machine {
             ],
             bmc: Some(Bmc {
                 guid: "a0b1c2d3-e4f5-0617-2839-4a5b6c7d8e9f",
-                device_id: 33,
                 manufacturer_id: 10876,
                 product_id: 2352,
                 firmware: (1, 73),
@@ -101,20 +100,11 @@ fn crowded_slots() -> Vec<Slot> {
 /// Two `NVMe` subsystems, of which one has two controllers; SCSI with two paths; and what has no serial number.
 fn crowded_disks() -> Vec<Disk> {
     let disk = |id, size_bytes, sector_bytes, kind| Disk { id, size_bytes, sector_bytes, kind };
-    let shared = Namespace {
-        controller: "nvme-b",
-        serial: "PHLJ9123001X1P0FGN",
-        n_controllers: 2,
-        ..Namespace::default()
-    };
-    let single = Namespace {
-        controller: "nvme-c",
-        serial: "2145335E0C44",
-        n_controllers: 1,
-        id: 1,
-        ..Namespace::default()
-    };
-    let of = |id, eui64, nguid| DiskKind::Nvme(Namespace { id, eui64, nguid, ..shared.clone() });
+    let shared =
+        Namespace { controller: "nvme-b", serial: "PHLJ9123001X1P0FGN", n_controllers: 2, id: 1 };
+    let single =
+        Namespace { controller: "nvme-c", serial: "2145335E0C44", n_controllers: 1, id: 1 };
+    let of = |id| DiskKind::Nvme(Namespace { id, ..shared });
     let scsi = |serial, wwn, rotation, n_paths| DiskKind::Scsi {
         serial,
         wwn,
@@ -124,9 +114,9 @@ fn crowded_disks() -> Vec<Disk> {
         n_paths,
     };
     vec![
-        disk("nvme-b-1", GIB, 512, of(1, "0025385b71b0a1c3", "")),
-        disk("nvme-b-2", 2 * GIB, 4096, of(2, "", "36344830529000320025384100000001")),
-        disk("nvme-b-3", 512 * MIB, 512, of(7, "", "")),
+        disk("nvme-b-1", GIB, 512, of(1)),
+        disk("nvme-b-2", 2 * GIB, 4096, of(2)),
+        disk("nvme-b-3", 512 * MIB, 512, of(7)),
         disk("nvme-c-1", 768 * MIB, 512, DiskKind::Nvme(single)),
         disk("scsi-lun", 3 * GIB, 512, scsi("2TJ6A1BC", 0x5000_cca2_6c1d_aa34, 7200, 2)),
         disk("scsi-4kn", 4 * GIB, 4096, scsi("7PKX9ZZC", 0x5000_cca2_6c1d_bb58, 1, 1)),

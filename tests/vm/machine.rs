@@ -43,7 +43,6 @@ pub(crate) struct Machine {
 #[derive(Debug, Clone)]
 pub(crate) struct Bmc {
     pub(crate) guid: &'static str,
-    pub(crate) device_id: u8,
     pub(crate) manufacturer_id: u32,
     pub(crate) product_id: u16,
     /// Major and minor, each below 100.
@@ -133,7 +132,7 @@ pub(crate) enum DiskKind {
 }
 
 /// A namespace and the subsystem that it belongs to.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Namespace {
     /// Name of the subsystem and of its first controller.
     pub(crate) controller: &'static str,
@@ -141,10 +140,6 @@ pub(crate) struct Namespace {
     pub(crate) serial: &'static str,
     pub(crate) n_controllers: usize,
     pub(crate) id: u32,
-    /// 16 hexadecimal digits, or none.
-    pub(crate) eui64: &'static str,
-    /// 32 hexadecimal digits, or none.
-    pub(crate) nguid: &'static str,
 }
 
 impl Disk {
@@ -233,12 +228,9 @@ impl Disk {
 impl Namespace {
     /// Attached to every controller of its subsystem.
     fn device(&self, drive: &str, blocks: &str) -> String {
-        let Namespace { controller, id, eui64, nguid, .. } = self;
-        let optional = |key: &str, value: &str| {
-            if value.is_empty() { String::new() } else { format!(",{key}{value}") }
-        };
-        let ids = optional("eui64=0x", eui64) + &optional("nguid=", nguid);
-        format!("nvme-ns,drive={drive},bus={controller},nsid={id},{blocks}{ids}")
+        // Linux takes no EUI-64 and no NGUID of QEMU's controllers, because older ones gave all the same.
+        let Namespace { controller, id, .. } = self;
+        format!("nvme-ns,drive={drive},bus={controller},nsid={id},{blocks}")
     }
 }
 
@@ -466,11 +458,11 @@ impl Machine {
 impl Bmc {
     /// QEMU's own controller.
     fn device(&self) -> String {
-        let Bmc { guid, device_id, manufacturer_id, product_id, firmware: (major, minor) } = self;
+        let Bmc { guid, manufacturer_id, product_id, firmware: (major, minor) } = self;
         // The minor version is binary coded decimal (IPMI 2.0 table 20-2).
         let minor = minor / 10 * 16 + minor % 10;
         format!(
-            "ipmi-bmc-sim,id=bmc0,guid={guid},device_id={device_id},mfg_id={manufacturer_id},product_id={product_id},\
+            "ipmi-bmc-sim,id=bmc0,guid={guid},mfg_id={manufacturer_id},product_id={product_id},\
              fwrev1={major},fwrev2={minor}"
         )
     }

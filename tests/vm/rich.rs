@@ -47,7 +47,6 @@ impl Machine {
             ],
             bmc: Some(Bmc {
                 guid: "01020304-0506-0708-090a-0b0c0d0e0f10",
-                device_id: 32,
                 manufacturer_id: 674,
                 product_id: 256,
                 firmware: (7, 20),
@@ -110,13 +109,7 @@ fn rich_slots() -> Vec<Slot> {
 fn rich_disks() -> Vec<Disk> {
     let nvme = |id| {
         let (controller, serial) = ("nvme-a", "S64GNE0R123456");
-        DiskKind::Nvme(Namespace {
-            controller,
-            serial,
-            n_controllers: 1,
-            id,
-            ..Namespace::default()
-        })
+        DiskKind::Nvme(Namespace { controller, serial, n_controllers: 1, id })
     };
     vec![
         Disk { id: "nvme-a-1", size_bytes: 2 * GIB, sector_bytes: 512, kind: nvme(1) },

@@ -16,7 +16,8 @@ pub(super) fn differences(one: &Report, other: &Report) -> Vec<String> {
     found
 }
 
-/// The keys at which the reports differ in more than the content of texts.
+/// The keys at which the reports differ in more than the content of texts and the order of lists, which
+/// goes by them.
 pub(super) fn other_shapes(one: &Report, other: &Report) -> Vec<String> {
     let mut found = Vec::new();
     compare("", &without_texts(value(one)), &without_texts(value(other)), &mut found);
@@ -27,7 +28,11 @@ pub(super) fn other_shapes(one: &Report, other: &Report) -> Vec<String> {
 fn without_texts(value: Value) -> Value {
     match value {
         Value::String(_) => Value::String(String::new()),
-        Value::Array(list) => list.into_iter().map(without_texts).collect(),
+        Value::Array(list) => {
+            let mut list: Vec<Value> = list.into_iter().map(without_texts).collect();
+            list.sort_by_cached_key(Value::to_string);
+            Value::Array(list)
+        }
         Value::Object(keys) => {
             keys.into_iter().map(|(key, value)| (key, without_texts(value))).collect()
         }
@@ -78,8 +83,8 @@ mod tests {
         assert_eq!(found, ["a.1.b", "c", "d"]);
         found.clear();
         compare("", &one, &one, &mut found);
-        let renamed = without_texts(json!({"a": "x", "b": ["y"]}));
-        compare("", &renamed, &without_texts(json!({"a": "z", "b": ["w"]})), &mut found);
+        let renamed = without_texts(json!({"a": "x", "b": ["y", 1]}));
+        compare("", &renamed, &without_texts(json!({"a": "z", "b": [1, "w"]})), &mut found);
         assert!(found.is_empty());
     }
 }

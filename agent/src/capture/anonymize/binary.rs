@@ -37,7 +37,7 @@ fn in_smbios(table: &[u8], secrets: &mut Secrets) {
             offsets.iter().flat_map(|(_, offsets)| *offsets).filter_map(|at| formatted.get(*at))
         {
             let string = usize::from(*number).checked_sub(1).and_then(|at| strings.get(at));
-            string.into_iter().for_each(|string| secrets.text(&latin(string)));
+            secrets.text(&latin(string.copied().unwrap_or_default()));
         }
         rest = &behind[end + 2..];
     }

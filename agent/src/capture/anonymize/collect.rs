@@ -70,6 +70,15 @@ impl Secrets {
         }
         let public = std::mem::take(&mut secrets.public);
         secrets.uuids.retain(|uuid| !public.contains(uuid));
+        // The serial number of a USB root hub is the name of its controller, a place in the tree.
+        let paths =
+            recorded.files.keys().chain(recorded.links.keys()).chain(recorded.links.values());
+        let places: BTreeSet<&str> = paths.flat_map(|path| path.split('/')).collect();
+        secrets.texts.retain(|text| !places.contains(text.as_str()));
+        // A serial number that is a MAC or UUID is replaced as that, so that they stay the same.
+        let numbers = [&secrets.digits, &secrets.uuids];
+        let is_number = |text: &str| numbers.iter().any(|all| all.contains(&text.to_lowercase()));
+        secrets.texts.retain(|text| !is_number(&text.replace('-', "")));
         secrets
     }
 
@@ -152,14 +161,12 @@ impl Secrets {
         if name.is_empty() || name.starts_with("localhost") || name.starts_with('(') {
             return;
         }
-        match name.parse() {
-            Ok(address) => drop(self.addresses.insert(address)),
-            Err(_) => {
-                let first = name.split('.').next().unwrap_or_default();
-                self.hosts
-                    .extend([name, first].map(str::to_owned).into_iter().filter(|n| n.is_ascii()));
-            }
+        if let Ok(address) = name.parse() {
+            self.addresses.insert(address);
+            return;
         }
+        let first = name.split('.').next().unwrap_or_default();
+        self.hosts.extend([name, first].map(str::to_owned).into_iter().filter(|n| n.is_ascii()));
     }
 
     pub(super) fn digits(&mut self, digits: &str) {
@@ -230,7 +237,7 @@ impl Secrets {
             for at in 0..token.len().saturating_sub(35) {
                 let starts = at == 0 || !token.as_bytes()[at - 1].is_ascii_hexdigit();
                 let found = token.get(at..at + 36).filter(|_| starts);
-                found.into_iter().for_each(|uuid| self.uuid(uuid));
+                self.uuid(found.unwrap_or_default());
             }
             self.in_pairs(token.trim_matches([':', '-']));
         }

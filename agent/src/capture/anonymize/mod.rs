@@ -89,7 +89,7 @@ fn file(path: &str, content: &[u8], table: &Table, names: &mut Pseudonyms) -> Ve
             address.copy_from_slice(&put);
         }
     });
-    table.apply(&Place::of(path, &content), &content)
+    table.apply(Place::of(path, &content), &content)
 }
 
 #[cfg(test)]

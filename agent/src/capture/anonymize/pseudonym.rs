@@ -33,8 +33,8 @@ impl Pseudonyms {
     pub(super) fn text(&mut self, text: &str) -> String {
         let is_hex = text.bytes().all(|byte| !byte.is_ascii_alphanumeric() || is_digit(byte));
         let n_letters = if is_hex { 6 } else { 26 };
-        self.replacement(text, |at, byte, random| match byte {
-            b'0'..=b'9' => (at == 0 && byte == b'0').then_some(b'0').unwrap_or(b'0' + random % 10),
+        self.replacement(text, |_, byte, random| match byte {
+            b'0'..=b'9' => b'0' + random % 10,
             b'a'..=b'z' => b'a' + random % n_letters,
             b'A'..=b'Z' => b'A' + random % n_letters,
             other => other,
@@ -45,13 +45,12 @@ impl Pseudonyms {
     pub(super) fn digits(&mut self, digits: &str) -> String {
         let first = digits.bytes().next().unwrap_or_default();
         let stays = |at: usize| match (digits.len(), first) {
-            // A MAC begins with the maker's number.
-            (12, _) => at < 6,
             // T10 SPC-5 §7.7.6.6: the format, then the maker's number (NAA 1, 2, 5 and 6).
             (16, b'1') => at < 10,
             (16, b'2') => at == 0 || (4..10).contains(&at),
             (16, b'5') | (32, b'6') => at < 7,
-            (16, _) => at < 6,
+            // A MAC or EUI-64 begins with the maker's number.
+            (12 | 16, _) => at < 6,
             // NVMe 2.0, NGUID: the maker's number follows eight bytes.
             (32, _) => (16..22).contains(&at),
             _ => false,
@@ -109,7 +108,7 @@ impl Pseudonyms {
         free.or_else(|| tests.find(is_free)).unwrap_or([198, 18, 0])
     }
 
-    /// A prefix of 64 bits becomes one below 2001:db8::/32 (RFC 3849); a link-local one stays. An
+    /// A prefix of 64 bits becomes one below `2001:db8::/32` (RFC 3849); a link-local one stays. An
     /// interface identifier that was made of a MAC is made of that MAC's replacement.
     fn ipv6(&mut self, address: Ipv6Addr) -> Ipv6Addr {
         let text = format!("{:032x}", address.to_bits());

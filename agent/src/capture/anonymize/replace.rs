@@ -16,7 +16,7 @@ pub(super) enum Edge {
     Any,
     /// No letter and no digit.
     Word,
-    /// The ends of a field, in a file that holds identities: for values that could mean anything.
+    /// As a word, in a file that holds identities: for values that could mean anything.
     Field,
     /// Nothing that would make the address or number go on.
     Address,
@@ -55,14 +55,26 @@ impl Pair {
 /// What a file is, as far as it matters here.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
-    is_text: bool,
+    kind: Kind,
+    /// Whether what stands in it are identities, not words and sizes.
     is_identity: bool,
-    is_kernel: bool,
-    is_bmc: bool,
-    is_disk: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    /// Of udev's database: words and numbers of every kind.
+    Udev,
+    Binary,
+    Kernel,
+    Bmc,
+    Disk,
 }
 
 impl Place {
+    /// A name or message.
+    const NAME: Place = Place { kind: Kind::Text, is_identity: false };
+
     pub(super) fn of(path: &str, content: &[u8]) -> Place {
         const IDENTITIES: [&str; 14] = [
             "serial",
@@ -81,16 +93,20 @@ impl Place {
             "resolv.conf",
         ];
         let name = path.rsplit('/').next().unwrap_or_default();
-        let is_kernel = path.starts_with("kernel/");
-        Place {
-            is_text: !is_kernel && !content.contains(&0) && std::str::from_utf8(content).is_ok(),
-            is_identity: is_kernel
-                || path.starts_with("run/udev/")
-                || IDENTITIES.iter().any(|word| name.contains(word)),
-            is_kernel,
-            is_bmc: path.starts_with("kernel/ipmi/") && path.contains("/lan/"),
-            is_disk: path.starts_with("kernel/disk/"),
-        }
+        let kind = match path.strip_prefix("kernel/") {
+            Some(question) if question.starts_with("disk/") => Kind::Disk,
+            Some(question) if question.starts_with("ipmi/") && question.contains("/lan/") => {
+                Kind::Bmc
+            }
+            Some(_) => Kind::Kernel,
+            None if content.contains(&0) || std::str::from_utf8(content).is_err() => Kind::Binary,
+            None if path.starts_with("run/udev/") => Kind::Udev,
+            None => Kind::Text,
+        };
+        let is_kernel = matches!(kind, Kind::Kernel | Kind::Bmc | Kind::Disk);
+        let is_identity =
+            is_kernel || kind == Kind::Udev || IDENTITIES.iter().any(|word| name.contains(word));
+        Place { kind, is_identity }
     }
 }
 
@@ -133,13 +149,13 @@ impl Table {
 
     fn of(mut pairs: Vec<Pair>) -> Table {
         pairs.retain(|pair| pair.from.len() >= KEY_BYTES || pair.edge == Edge::Field);
-        pairs.sort_by(|a, b| b.from.len().cmp(&a.from.len()));
+        pairs.sort_by_key(|pair| std::cmp::Reverse(pair.from.len()));
         let mut index: HashMap<[u8; KEY_BYTES], Vec<usize>> = HashMap::new();
         let mut first = vec![false; 1 << 16];
         for (at, pair) in pairs.iter().enumerate() {
             let Some(key) = pair.from.first_chunk() else { continue };
             index.entry(*key).or_default().push(at);
-            if let Some(flag) = first.get_mut(two(key)) {
+            if let Some(flag) = first.get_mut(two(*key)) {
                 *flag = true;
             }
         }
@@ -148,38 +164,29 @@ impl Table {
 
     /// A name or message with its secrets replaced.
     pub(super) fn in_text(&self, text: &str) -> String {
-        let place = Place {
-            is_text: true,
-            is_identity: false,
-            is_kernel: false,
-            is_bmc: false,
-            is_disk: false,
-        };
-        String::from_utf8(self.apply(&place, text.as_bytes())).unwrap_or_else(|_| text.to_owned())
+        String::from_utf8(self.apply(Place::NAME, text.as_bytes()))
+            .unwrap_or_else(|_| text.to_owned())
     }
 
     /// A content with its secrets replaced.
-    pub(super) fn apply(&self, place: &Place, content: &[u8]) -> Vec<u8> {
+    pub(super) fn apply(&self, place: Place, content: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(content.len());
         let mut at = 0;
         while let Some(byte) = content.get(at) {
-            match self.pair_at(place, content, at) {
-                Some(pair) => {
-                    out.extend_from_slice(&pair.to);
-                    at += pair.from.len();
-                }
-                None => {
-                    out.push(*byte);
-                    at += 1;
-                }
+            if let Some(pair) = self.pair_at(place, content, at) {
+                out.extend_from_slice(&pair.to);
+                at += pair.from.len();
+            } else {
+                out.push(*byte);
+                at += 1;
             }
         }
         out
     }
 
-    fn pair_at(&self, place: &Place, content: &[u8], at: usize) -> Option<&Pair> {
+    fn pair_at(&self, place: Place, content: &[u8], at: usize) -> Option<&Pair> {
         let key = content.get(at..)?.first_chunk::<KEY_BYTES>()?;
-        if !self.first.get(two(key)).is_some_and(|is_known| *is_known) {
+        if !self.first.get(two(*key)).is_some_and(|is_known| *is_known) {
             return None;
         }
         let candidates = self.index.get(key)?.iter().filter_map(|at| self.pairs.get(*at));
@@ -188,7 +195,7 @@ impl Table {
 }
 
 impl Pair {
-    fn is_at(&self, place: &Place, content: &[u8], at: usize) -> bool {
+    fn is_at(&self, place: Place, content: &[u8], at: usize) -> bool {
         let end = at + self.from.len();
         if content.get(at..end) != Some(self.from.as_slice()) || !self.is_for(place) {
             return false;
@@ -200,9 +207,15 @@ impl Pair {
             Edge::Any => true,
             Edge::Word => !is_word(before) && !is_word(next),
             Edge::Field => {
+                let is_number = self.from.iter().all(u8::is_ascii_digit);
+                let named = || {
+                    let line = content.get(..at).unwrap_or_default();
+                    [&b"_"[..], b"SERIAL=", b"SHORT="].iter().any(|name| line.ends_with(name))
+                };
                 place.is_identity
-                    && before.is_none_or(|byte| b"\0=:,. _\"\n\t".contains(&byte))
-                    && next.is_none_or(|byte| b"\0:,. _\"\n\t".contains(&byte))
+                    && !is_word(before)
+                    && !is_word(next)
+                    && (place.kind != Kind::Udev || !is_number || named())
             }
             Edge::Address => {
                 let goes_on = |byte: Option<u8>| is_word(byte) || byte == Some(b':');
@@ -216,13 +229,13 @@ impl Pair {
         }
     }
 
-    fn is_for(&self, place: &Place) -> bool {
+    fn is_for(&self, place: Place) -> bool {
         match self.scope {
             Scope::Everywhere => true,
-            Scope::Text => place.is_text,
-            Scope::Kernel => place.is_kernel,
-            Scope::Bmc => place.is_bmc,
-            Scope::Disks => place.is_disk,
+            Scope::Text => matches!(place.kind, Kind::Text | Kind::Udev),
+            Scope::Kernel => matches!(place.kind, Kind::Kernel | Kind::Bmc | Kind::Disk),
+            Scope::Bmc => place.kind == Kind::Bmc,
+            Scope::Disks => place.kind == Kind::Disk,
         }
     }
 }
@@ -240,6 +253,6 @@ fn weak_host(name: &str) -> bool {
     name.len() < KEY_BYTES || (is_plain && name.len() < 12)
 }
 
-fn two(key: &[u8; KEY_BYTES]) -> usize {
+fn two(key: [u8; KEY_BYTES]) -> usize {
     usize::from(key[0]) << 8 | usize::from(key[1])
 }

@@ -96,12 +96,24 @@ fn what_was_never_set_and_what_could_be_a_word_or_a_size_stays() {
         ("sys/class/dmi/id/product_name", b"PowerEdge R650\n"),
         ("sys/block/sda/size", b"2048\n"),
         ("sys/bus/usb/devices/1-1/serial", b"2048\n"),
+        ("run/udev/data/b8:0", b"E:ID_SERIAL_SHORT=2048\nE:ID_PART_ENTRY_OFFSET=2048\n"),
     ]);
     let files = anonymous(&files, &report);
     assert_eq!(text(&files, "sys/class/dmi/id/product_serial"), "To Be Filled By O.E.M.\n");
     assert_eq!(text(&files, "sys/class/dmi/id/product_name"), "PowerEdge R650\n");
     assert_eq!(text(&files, "sys/block/sda/size"), "2048\n");
-    assert_ne!(text(&files, "sys/bus/usb/devices/1-1/serial"), "2048\n");
+    let serial = text(&files, "sys/bus/usb/devices/1-1/serial");
+    assert_ne!(serial, "2048\n");
+    let udev = text(&files, "run/udev/data/b8:0");
+    assert_eq!(udev, format!("E:ID_SERIAL_SHORT={serial}E:ID_PART_ENTRY_OFFSET=2048\n"));
+}
+
+#[test]
+fn the_serial_number_of_a_root_hub_which_is_its_controllers_place_stays() {
+    let path = "sys/devices/pci0000:00/0000:00:14.0/usb1/serial";
+    let files =
+        anonymous(&recorded(&[(path, b"0000:00:14.0\n")]), &json!({"serial": "0000:00:14.0"}));
+    assert_eq!(text(&files, path), "0000:00:14.0\n");
 }
 
 #[test]
