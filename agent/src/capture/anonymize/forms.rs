@@ -88,6 +88,15 @@ pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
         pairs.push(Pair::new(long(from), long(to), Edge::Any));
         pairs.extend(binary(bytes_from, bytes_to, Scope::Everywhere));
     } else {
+        // As /proc/net/route writes them: the number in the machine's byte order.
+        let number = |bytes: &[u8]| -> Vec<u8> {
+            let turned: Vec<u8> = bytes.iter().rev().copied().collect();
+            crate::digest::hex(&turned).to_uppercase().into()
+        };
+        pairs.push(Pair {
+            scope: Scope::Text,
+            ..Pair::new(number(&bytes_from), number(&bytes_to), Edge::Word)
+        });
         // LLDP's addresses: length, IANA's number of the family, address (IEEE 802.1AB §8.5.9).
         let framed = |bytes: &[u8]| [&[5, 1], bytes].concat();
         pairs.push(Pair {

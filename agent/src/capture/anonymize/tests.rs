@@ -1,3 +1,5 @@
+//! What is replaced, in which spellings, and what stays.
+
 use std::collections::BTreeMap;
 
 use probes::machine::Recorded;
@@ -136,6 +138,57 @@ fn addresses_become_ones_for_documentation_and_stay_in_their_network() {
     assert!(["192.0.2", "198.51.100", "203.0.113"].contains(&network(servers[0]).as_str()));
     assert!(servers[2].starts_with("2001:db8:") && servers[2].ends_with("::53"), "{resolv}");
     assert!(text(&files, "proc/sys/kernel/version").contains("10.20.30.401 (10.20.30.40.1)"));
+}
+
+#[test]
+fn the_definers_of_efi_variables_stay_and_the_partition_that_one_names_does_not() {
+    let definer = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
+    let name = format!("sys/firmware/efi/efivars/Boot0001-{definer}");
+    let guid = [
+        0x22, 0x22, 0x11, 0x11, 0x33, 0x33, 0x44, 0x44, 0x85, 0x55, 0x66, 0x66, 0x77, 0x77, 0x88,
+        0x88,
+    ];
+    let content = [&[7, 0, 0, 0][..], &guid].concat();
+    let report = json!({"partitions": [{"uuid": "11112222-3333-4444-8555-666677778888"}]});
+    let files = anonymous(&recorded(&[(&name, &content)]), &report);
+    let found = &files[&name];
+    assert!(found[..4] == content[..4] && found[4..] != guid, "{found:?}");
+}
+
+#[test]
+fn a_good_partition_table_stays_good_and_a_damaged_one_damaged() {
+    use crate::proof::gpt::crc32;
+    let report = json!({"partitions": [{"uuid": "11112222-3333-4444-8555-666677778888"}]});
+    for damage in [0_u8, 1] {
+        let mut disk = vec![0_u8; 1024 + 128 * 128];
+        disk[1024..1028].fill(7);
+        disk[1040..1056].copy_from_slice(&[
+            0x22, 0x22, 0x11, 0x11, 0x33, 0x33, 0x44, 0x44, 0x85, 0x55, 0x66, 0x66, 0x77, 0x77,
+            0x88, 0x88,
+        ]);
+        let entries = crc32(&disk[1024..]);
+        disk[512..520].copy_from_slice(b"EFI PART");
+        disk[524..528].copy_from_slice(&92_u32.to_le_bytes());
+        disk[536..544].copy_from_slice(&1_u64.to_le_bytes());
+        disk[584..592].copy_from_slice(&2_u64.to_le_bytes());
+        disk[592..596].copy_from_slice(&128_u32.to_le_bytes());
+        disk[596..600].copy_from_slice(&128_u32.to_le_bytes());
+        disk[600..604].copy_from_slice(&(entries ^ u32::from(damage)).to_le_bytes());
+        let sum = crc32(&disk[512..604]);
+        disk[528..532].copy_from_slice(&sum.to_le_bytes());
+        let parts = [
+            ("kernel/disk/sda/0-4096", &disk[..4096]),
+            ("kernel/disk/sda/1024-16384", &disk[1024..]),
+        ];
+        let files = anonymous(&recorded(&parts), &report);
+        let (first, table) = (&files[parts[0].0], &files[parts[1].0]);
+        assert_ne!(table[16..32], disk[1040..1056]);
+        assert_eq!(first[1024..4096], table[..3072], "both reads tell the same");
+        let mut header = first[512..604].to_vec();
+        let sum = header.splice(16..20, [0; 4]).collect::<Vec<u8>>();
+        assert_eq!(sum, crc32(&header).to_le_bytes());
+        assert_eq!(header[88..92] == crc32(table).to_le_bytes(), damage == 0);
+    }
 }
 
 #[test]
