@@ -410,13 +410,12 @@ impl Machine {
                 );
                 option(args, "-object", &memory);
             }
-            for number in 0..disk.n_drives() {
-                // Two paths open one file, which QEMU's lock would forbid.
-                let drive = format!(
-                    "if=none,id={},file.driver=file,file.filename={},file.locking=off,format=raw,cache=unsafe",
-                    disk.drive(number),
-                    path.display()
-                );
+            let n_drives = disk.n_drives();
+            // Two paths open one file, which QEMU's lock would forbid.
+            let locking = if n_drives > 1 { ",file.locking=off" } else { "" };
+            for number in 0..n_drives {
+                let (id, file) = (disk.drive(number), path.display());
+                let drive = format!("if=none,id={id},file={file},format=raw,cache=unsafe{locking}");
                 option(args, "-drive", &drive);
             }
             for controller in disk.controllers() {
