@@ -215,8 +215,23 @@ pub struct InstallOptions {
 #[derive(Debug, Clone, Args)]
 pub struct CaptureOptions {
     /// File to write, a tar.zst archive
+    ///
+    /// It holds every file, link and answer of the kernel that was read, which
+    /// reads failed and how, and the report that was made of them, report.json.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
+    /// Replace what names this machine, its disks, its network and its owner
+    ///
+    /// Replaced, everywhere the same and by something of the same form: serial
+    /// numbers, asset tags, UUIDs, MACs, WWNs and GUIDs (the maker's part
+    /// stays), IP addresses (by those for documentation), names of hosts
+    /// and domains, and in the kernel's command line passwords, tokens,
+    /// users and queries of URLs. The replacements are drawn with a random key
+    /// that is forgotten. What stays: makers, models, versions, sizes, slots,
+    /// labels of partitions and volumes, paths of URLs, values of fewer than
+    /// four characters, and fields that only their maker understands.
+    #[arg(long)]
+    pub anonymize: bool,
     /// Which machine is read.
     #[command(flatten)]
     pub source: SourceOptions,

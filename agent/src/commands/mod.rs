@@ -82,11 +82,17 @@ fn check(options: &CheckOptions) -> anyhow::Result<u8> {
 
 fn capture(options: &CaptureOptions) -> anyhow::Result<u8> {
     let source = Arc::new(open(&options.source)?.recording());
-    let report = read(&source, &options.source, NO_WAIT)?;
-    capture::write(&source.recorded(), &options.output)?;
+    let collection = collection(&options.source, NO_WAIT)?;
+    let links = links_up(&source, &options.source)?;
+    let report = report(&source, &collection);
+    drop(links);
+    let write = if options.anonymize { capture::write_anonymized } else { capture::write };
+    let differing = write(&source.recorded(), &report, &collection, &options.output)?;
+    for key in differing {
+        tracing::warn!(key, "a replay of the capture gives another value");
+    }
     tracing::info!(
         file = %options.output.display(),
-        node = report.node_id,
         "captured; replay it with: run-coreos-installer inspect --root {}",
         options.output.display()
     );
@@ -114,6 +120,23 @@ fn read(
     options: &SourceOptions,
     lldp_wait: Duration,
 ) -> anyhow::Result<Report> {
+    let _links = links_up(source, options)?;
+    Ok(report(source, &collection(options, lldp_wait)?))
+}
+
+/// Brings ports up where that is asked for. Told to end, it first puts them back.
+fn links_up(
+    source: &Arc<Source>,
+    options: &SourceOptions,
+) -> anyhow::Result<Option<(LinksUp, Stop)>> {
+    if !options.bring_links_up || !source.is_live() {
+        return Ok(None);
+    }
+    let stop = Stop::on_signals()?;
+    Ok(Some((LinksUp::bring_up(), stop)))
+}
+
+fn collection(options: &SourceOptions, lldp_wait: Duration) -> anyhow::Result<Options> {
     let known: Vec<&str> = COLLECTORS.iter().flat_map(|c| c.sections).copied().collect();
     if let Some(unknown) = options.only.iter().find(|only| !known.contains(&only.as_str())) {
         bail!("--only names \"{}\", expected one of {}", unknown.escape_debug(), known.join(", "));
@@ -124,11 +147,7 @@ fn read(
         vpd: options.vpd,
         lldp_wait: options.lldp_wait.map_or(lldp_wait, Duration::from_secs),
     };
-    let changes_links = options.bring_links_up && source.is_live();
-    // Told to end, it first puts the ports back.
-    let _stop = changes_links.then(Stop::on_signals).transpose()?;
-    let _links = changes_links.then(LinksUp::bring_up);
-    Ok(report(source, &Options { only: options.only.clone(), budget, extras }))
+    Ok(Options { only: options.only.clone(), budget, extras })
 }
 
 fn source(options: &SourceOptions) -> anyhow::Result<Arc<Source>> {

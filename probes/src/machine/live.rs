@@ -41,7 +41,7 @@ pub(super) fn read_bounded(
         };
         content.extend_from_slice(&page[..n_read]);
         if content.len() > limit_bytes {
-            return Err(io::Error::other(format!("more than {limit_bytes} bytes")));
+            return Err(super::too_large(limit_bytes));
         }
         if n_read == 0 || (short_read_is_end && n_read < SYSFS_PAGE_BYTES) {
             return Ok(content);

@@ -18,7 +18,7 @@ mod source;
 
 pub use archive::{Archive, Node};
 pub use problem::{Problem, Problems};
-pub use record::{Answer, Recorded};
+pub use record::{Failure, Failures, Operation, Recorded, format_failures};
 pub use source::Source;
 
 use std::io;
@@ -234,6 +234,11 @@ impl Machine {
             }
         }
     }
+}
+
+/// Says that a file is larger than its reader takes; it is never cut in silence.
+fn too_large(limit_bytes: usize) -> io::Error {
+    io::Error::other(format!("more than {limit_bytes} bytes"))
 }
 
 /// Joins the link at `path` with its `target`, by name alone: `..` never climbs above the root.
