@@ -282,3 +282,16 @@ fn a_processor_that_failed_its_self_test_is_told_from_an_empty_socket() {
     assert_eq!(socket_status(0x41), Some("enabled"));
     assert_eq!(socket_status(0x03), None, "no processor is in it");
 }
+
+#[test]
+fn packages_and_cores_come_by_number_and_not_by_text_or_chance() {
+    let place = |cpu: u32, package: &'static str, core: &'static str, set: &'static str| {
+        place(cpu, [package, "-1", core], [set, set])
+    };
+    let cpus = [place(0, "10", "10", "0"), place(1, "2", "9", "1"), place(2, "2", "10", "2")];
+    let (cpu, _) = read(&[(ONLINE, "0-2")], &cpus.concat());
+    let ids: Vec<_> = cpu.packages.iter().map(|package| package.id).collect();
+    assert_eq!(ids, [Some(2), Some(10)]);
+    let cores: Vec<_> = cpu.packages[0].cores.iter().map(|core| core.id).collect();
+    assert_eq!(cores, [Some(9), Some(10)]);
+}
