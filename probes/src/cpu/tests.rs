@@ -291,3 +291,16 @@ fn a_missing_list_of_online_cpus_is_made_of_those_that_are_present_and_not_offli
     );
     assert_eq!((cpu.online.as_deref(), cpu.n_logical_cpus_online), (Some("0-5"), Some(6)));
 }
+
+#[test]
+fn packages_and_cores_come_by_number_and_not_by_text_or_chance() {
+    let place = |cpu: u32, package: &'static str, core: &'static str, set: &'static str| {
+        place(cpu, [package, "-1", core], [set, set])
+    };
+    let cpus = [place(0, "10", "10", "0"), place(1, "2", "9", "1"), place(2, "2", "10", "2")];
+    let (cpu, _) = read(&[(ONLINE, "0-2")], &cpus.concat());
+    let ids: Vec<_> = cpu.packages.iter().map(|package| package.id).collect();
+    assert_eq!(ids, [Some(2), Some(10)]);
+    let cores: Vec<_> = cpu.packages[0].cores.iter().map(|core| core.id).collect();
+    assert_eq!(cores, [Some(9), Some(10)]);
+}
