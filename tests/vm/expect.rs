@@ -34,7 +34,19 @@ pub(crate) fn differences(machine: &Machine, report: &Value) -> Vec<String> {
     machine.disks.iter().for_each(|disk| one_disk(disk, &mut all));
     ports(machine, &mut all);
     product(machine, &mut all);
+    bmc(machine, &mut all);
     all.iter().filter_map(|expectation| expectation.difference(report)).collect()
+}
+
+/// The controller's sensors with their readings.
+fn bmc(machine: &Machine, all: &mut Vec<Expectation>) {
+    if machine.has_bmc {
+        let inlet = "bmc.sensors[name=Inlet Temp]";
+        expect(all, format!("{inlet}.unit"), Want::Is(json!("°C")));
+        expect(all, format!("{inlet}.upper_critical_milli"), Want::Is(json!(47_000)));
+        expect(all, "bmc.sensors[name=PS2].kind", Want::Is(json!("power supply")));
+        expect(all, "bmc.event_log_info.n_entries", Want::Is(json!(0)));
+    }
 }
 
 /// Adds an expectation.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::ipmi;
 use crate::smbios;
 
 /// A whole machine.
@@ -224,11 +225,10 @@ impl Machine {
         self.disk_arguments(&mut args, folder)?;
         self.port_arguments(&mut args);
         if self.has_bmc {
-            option(
-                &mut args,
-                "-device",
-                "ipmi-bmc-sim,id=bmc0,guid=01020304-0506-0708-090a-0b0c0d0e0f10",
-            );
+            let records = folder.join("sensor-records");
+            std::fs::write(&records, ipmi::sensor_records()).context("writing sensor records")?;
+            let bmc = "ipmi-bmc-sim,id=bmc0,guid=01020304-0506-0708-090a-0b0c0d0e0f10";
+            option(&mut args, "-device", &format!("{bmc},sdrfile={}", records.display()));
             option(&mut args, "-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2");
         }
         Ok(args)

@@ -8,6 +8,7 @@ mod cpio;
 mod demo;
 mod expect;
 mod guest;
+mod ipmi;
 mod lab;
 mod machine;
 mod qmp;
