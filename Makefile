@@ -3,19 +3,7 @@
 SHELL := /bin/bash -eo pipefail
 CARGO ?= cargo
 CACHE := $(or $(RCI_CACHE),$(XDG_CACHE_HOME),$(HOME)/.cache)$(if $(RCI_CACHE),,/run-coreos-installer)
-HOST := $(shell rustc -vV | sed -n 's/^host: //p')
-ARCH := $(firstword $(subst -, ,$(HOST)))
-SYSROOT := $(shell rustc --print sysroot)
-
-# The musl target where its standard library is at hand, else static-pie glibc: both run anywhere.
-MUSL := $(ARCH)-unknown-linux-musl
-GNU := $(ARCH)-unknown-linux-gnu
-STATIC_TARGET ?= $(if $(wildcard $(SYSROOT)/lib/rustlib/$(MUSL)),$(MUSL),$(GNU))
-STATIC_FLAGS := $(if $(findstring musl,$(STATIC_TARGET)),-C relocation-model=static,-C target-feature=+crt-static)
-# Folds functions of the same code and packs relocations; rustup's linker can, others may not.
-SMALL := -C link-arg=-Wl,--icf=all -C link-arg=-Wl,--pack-dyn-relocs=relr
-FOLD := $(shell t=$$(mktemp -d) && echo 'fn main() {}' | rustc $(STATIC_FLAGS) $(SMALL) -o $$t/a - 2>/dev/null && $$t/a && echo $(SMALL); rm -rf $$t)
-STATIC := target/$(STATIC_TARGET)/release/run-coreos-installer
+STATIC := target/static/run-coreos-installer
 
 export PATH := $(PATH):$(CACHE)/cargo-deny-0.20.2/bin
 export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
@@ -55,18 +43,9 @@ lab-vim: ## The lab VIM, target/release/lab-vim
 	$(CARGO) build -q --release --locked -p lab-vim
 
 .PHONY: static
-static: $(STATIC) ## The static binary
-	@file -b $(STATIC) | cut -c1-120
-	@printf '%s: %s bytes, %s with gzip -9\n' $(STATIC) "$$(stat -c %s $(STATIC))" "$$(gzip -9c $(STATIC) | wc -c)"
-
-.PHONY: $(STATIC)
-$(STATIC):
+static: ## The static binary, target/static/run-coreos-installer
 	@tests/setup.sh build
-	RUSTFLAGS="$(strip $(STATIC_FLAGS) $(FOLD))" $(CARGO) build --release --locked -p run-coreos-installer --target $(STATIC_TARGET)
-
-.PHONY: static-musl
-static-musl: ## The smallest static binary, for musl, with Debian's toolchain
-	tests/static-musl.sh
+	@tests/static.sh
 
 .PHONY: check
 check: ## Formatting, lints, docs, licences, scripts and units
@@ -86,5 +65,5 @@ fuzz: ## Fuzz every parser, FUZZ_SECONDS (30) each, with a table of executions
 	@tests/fuzz.sh
 
 .PHONY: bench
-bench: static ## Cost of a report beside other tools, in one run
+bench: static ## Cost of a report beside other tools and beside a bare reader, in one run
 	tests/bench.sh

@@ -1,12 +1,18 @@
 //! Packs the names of the crate `pci-ids` into a small file that the binary carries.
 //!
 //! Linked as they are, the crate's tables make the binary 3.2 MB larger; packed they take a tenth.
-//! The text is as pci.ids itself: `vendor name`, below it with one tab `device name`, with two tabs
-//! `subvendor subdevice name`; classes come as `C class name` and with one tab `subclass name`.
+//! A machine has devices of a few vendors, so the names are packed in blocks and only those are
+//! unpacked that hold a device of the machine.
+//!
+//! The file: the number of blocks (16 bits), for each block the vendor and the device that it starts
+//! with and its length (16 bits each), then the blocks; numbers are little-endian, a block is
+//! compressed with deflate. The text of a block is that of pci.ids: `vendor name`, below it with one
+//! tab `device name`, with two tabs `subvendor subdevice name`. A block that starts within a vendor
+//! repeats the vendor's line. The last block has the classes: `C class name` and with one tab
+//! `subclass name`.
 
 use std::error::Error;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
 
@@ -14,33 +20,70 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use pci_ids::{Classes, Vendors};
 
+/// A block is closed at the first device behind so many bytes of text. Smaller blocks take more
+/// room in the binary, larger ones more time: 16 KiB cost 7 % more than one block would.
+const BLOCK_BYTES: usize = 16 << 10;
+
+/// The text of a block, and the vendor and device that it starts with.
+struct Block {
+    first: (u16, u16),
+    text: String,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     writeln!(std::io::stdout(), "cargo::rerun-if-changed=build.rs")?;
+    let mut blocks = vendors()?;
+    blocks.push(Block { first: (u16::MAX, u16::MAX), text: classes()? });
+    let (mut head, mut body) = (Vec::new(), Vec::new());
+    head.extend(u16::try_from(blocks.len())?.to_le_bytes());
+    for block in blocks {
+        let mut packed = DeflateEncoder::new(Vec::new(), Compression::best());
+        packed.write_all(block.text.as_bytes())?;
+        let packed = packed.finish()?;
+        for number in [block.first.0, block.first.1, u16::try_from(packed.len())?] {
+            head.extend(number.to_le_bytes());
+        }
+        body.extend(packed);
+    }
     let folder = std::env::var_os("OUT_DIR").ok_or("cargo sets no OUT_DIR")?;
-    let file = File::create(PathBuf::from(folder).join("pci.ids.deflate"))?;
-    let mut packed = DeflateEncoder::new(file, Compression::best());
-    packed.write_all(text()?.as_bytes())?;
-    packed.finish()?;
+    head.extend(body);
+    std::fs::write(PathBuf::from(folder).join("pci.ids.packed"), head)?;
     Ok(())
 }
 
-/// All names, in the order of their ids.
-fn text() -> Result<String, std::fmt::Error> {
-    let mut text = String::new();
+/// Vendors and devices in the order of their ids.
+fn vendors() -> Result<Vec<Block>, std::fmt::Error> {
+    let mut blocks = Vec::new();
+    let mut block = Block { first: (0, 0), text: String::new() };
     let mut vendors: Vec<_> = Vendors::iter().collect();
     vendors.sort_by_key(|vendor| vendor.id());
     for vendor in vendors {
-        writeln!(text, "{:04x} {}", vendor.id(), line(vendor.name()))?;
+        if block.text.len() >= BLOCK_BYTES {
+            let next = Block { first: (vendor.id(), 0), text: String::new() };
+            blocks.push(std::mem::replace(&mut block, next));
+        }
+        writeln!(block.text, "{:04x} {}", vendor.id(), line(vendor.name()))?;
         let mut devices: Vec<_> = vendor.devices().collect();
         devices.sort_by_key(|device| device.id());
         for device in devices {
-            writeln!(text, "\t{:04x} {}", device.id(), line(device.name()))?;
+            if block.text.len() >= BLOCK_BYTES {
+                let text = format!("{:04x} {}\n", vendor.id(), line(vendor.name()));
+                let next = Block { first: (vendor.id(), device.id()), text };
+                blocks.push(std::mem::replace(&mut block, next));
+            }
+            writeln!(block.text, "\t{:04x} {}", device.id(), line(device.name()))?;
             for part in device.subsystems() {
                 let (vendor, device) = (part.subvendor(), part.subdevice());
-                writeln!(text, "\t\t{vendor:04x} {device:04x} {}", line(part.name()))?;
+                writeln!(block.text, "\t\t{vendor:04x} {device:04x} {}", line(part.name()))?;
             }
         }
     }
+    blocks.push(block);
+    Ok(blocks)
+}
+
+fn classes() -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
     let mut classes: Vec<_> = Classes::iter().collect();
     classes.sort_by_key(|class| class.id());
     for class in classes {

@@ -1,66 +1,44 @@
 #!/usr/bin/env bash
-# Cost of a report beside the tools that it replaces, in one run on this machine.
+# Cost of a report beside other tools, on this machine and on the captured trees that are here.
 #
 #   tests/bench.sh [ROUNDS]        medians over ROUNDS runs, 11 by default
-#
-# CPU time, system calls and opens are steady on a noisy machine; wall time is not, and is not shown.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 rounds=${1:-11}
-agent=${RCI_STATIC_AGENT:-target/release/run-coreos-installer}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
-missing=()
-for program in strace lshw dmidecode lspci; do command -v "$program" >/dev/null || missing+=("${program/lspci/pciutils}"); done
-if [ ${#missing[@]} -gt 0 ]; then
+needed=()
+need() { command -v "$1" >/dev/null || needed+=("$2"); }
+need strace strace
+need lspci pciutils
+need dmidecode dmidecode
+need lstopo-no-graphics hwloc-nox
+need lshw lshw
+need hwinfo hwinfo
+if [ ${#needed[@]} -gt 0 ]; then
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
-    apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${missing[@]}" >/dev/null
+    apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${needed[@]}" >/dev/null
   else
-    printf 'left out, not installed: %s\n' "${missing[*]}" >&2
+    printf 'left out, not installed: %s\n' "${needed[*]}" >&2
   fi
 fi
 
-# Median CPU time in ms and peak memory in KiB of a command.
-cost() {
-  python3 - "$rounds" "$@" <<'PY'
-import os, statistics, subprocess, sys
-rounds, command = int(sys.argv[1]), sys.argv[2:]
-times, peak = [], 0
-for _ in range(rounds):
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-    _, _, usage = os.wait4(child.pid, 0)
-    times.append((usage.ru_utime + usage.ru_stime) * 1000)
-    peak = max(peak, usage.ru_maxrss)
-print(f'{statistics.median(times):.1f} {peak}')
-PY
+# Our own captured machines, and the largest of the collection where it lies beside the repository.
+trees=()
+unpack() {
+  mkdir -p "$work/$2/root"
+  tar --zstd -xf "$1/root.tar.zst" -C "$work/$2/root"
+  [ ! -d "$work/$2/root/root/sys" ] || { mv "$work/$2/root" "$work/$2/outer" && mv "$work/$2/outer/root" "$work/$2/root"; }
+  [ ! -e "$1/smbios.dump.bin" ] || cp "$1/smbios.dump.bin" "$work/$2/"
+  trees+=("$work/$2")
 }
+unpack fixtures/two-socket-server two-socket-server
+large=(openshift-kni__dell_2_numa hwloc__memorysidecaches hwloc__128arm-2pa2n8cluster4co hwloc__64amd64-4p2n4ca2co checkbox__DELL_POWEREDGE_R820_NVME)
+for name in "${large[@]}"; do
+  [ ! -e "../shared/fixtures/$name/root.tar.zst" ] || unpack "../shared/fixtures/$name" "$name"
+done
 
-# Opens and all system calls of a command.
-calls() {
-  command -v strace >/dev/null || { echo '- -'; return; }
-  local counts
-  counts=$(mktemp)
-  strace -f -c -o "$counts" "$@" >/dev/null 2>&1 </dev/null || true
-  awk '$NF ~ /^open/ { o += $4 } $NF == "total" { t = ($4 ~ /^[0-9]+$/) ? $4 : $3 } END { print o + 0, t + 0 }' "$counts"
-  rm -f "$counts"
-}
-
-row() {
-  local name=$1
-  shift
-  command -v "$1" >/dev/null || return 0
-  read -r cpu peak < <(cost "$@")
-  read -r opens all < <(calls "$@")
-  printf '| %s | %s | %s | %s | %s |\n' "$name" "$cpu" "$peak" "$opens" "$all"
-}
-
-printf 'Machine: %s, %s logical CPUs, kernel %s; median of %s runs\n\n' \
-  "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1)" "$(nproc)" "$(uname -r)" "$rounds"
-printf '| program | CPU ms | peak KiB | opens | system calls |\n|---|---|---|---|---|\n'
-row 'run-coreos-installer inspect (everything)' "$agent" inspect --format json
-row lscpu lscpu
-row 'lsblk -O' lsblk -O
-row lsmem lsmem
-row 'lspci -vv' lspci -vv
-row dmidecode dmidecode
-row 'lshw -json' lshw -json -quiet
+cargo build -q --release --locked -p rci-bench
+target/release/rci-bench "${RCI_STATIC_AGENT:-target/static/run-coreos-installer}" "$rounds" "${trees[@]}"

@@ -93,6 +93,24 @@ pub struct SourceOptions {
     /// Seconds after which collection ends with what is known
     #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub budget: u64,
+    /// Read the state of every memory block as well: thousands of files
+    #[arg(long)]
+    pub memory_blocks: bool,
+    /// Read the Vital Product Data of PCI devices as well; some are slow
+    #[arg(long)]
+    pub vpd: bool,
+    /// Seconds to listen for LLDP [default: 31 for report, else 0]
+    ///
+    /// Switches send about every 30 s. Listening runs beside everything else
+    /// and ends when every port with a link has heard its switch. Needs root.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub lldp_wait: Option<u64>,
+    /// Bring ports up that are down, and put them back afterwards
+    ///
+    /// A port that is down shows neither link nor speed nor neighbour. This is
+    /// the only option with which reading changes the machine. Needs root.
+    #[arg(long)]
+    pub bring_links_up: bool,
 }
 
 /// Options of `inspect`.
@@ -175,6 +193,16 @@ pub struct InstallOptions {
     /// Seconds after which collection ends with what is known
     #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub budget: u64,
+    /// Seconds to listen for LLDP, beside everything else
+    ///
+    /// Ends when every port with a link has heard its switch.
+    #[arg(long, value_name = "SECONDS", default_value_t = 31, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    pub lldp_wait: u64,
+    /// Bring ports up that are down while collecting, and put them back
+    #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1,
+          require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set,
+          value_parser = clap::builder::BoolishValueParser::new(), hide_possible_values = true)]
+    pub bring_links_up: bool,
     /// Seconds to wait for a disk that could be installed on to appear
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=3600))]
     pub wait_for_disk: u64,
@@ -187,8 +215,23 @@ pub struct InstallOptions {
 #[derive(Debug, Clone, Args)]
 pub struct CaptureOptions {
     /// File to write, a tar.zst archive
+    ///
+    /// It holds every file, link and answer of the kernel that was read, which
+    /// reads failed and how, and the report that was made of them, report.json.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
+    /// Replace what names this machine, its disks, its network and its owner
+    ///
+    /// Replaced, everywhere the same and by something of the same form: serial
+    /// numbers, asset tags, UUIDs, MACs, WWNs and GUIDs (the maker's part
+    /// stays), IP addresses (by those for documentation), names of hosts
+    /// and domains, and in the kernel's command line passwords, tokens,
+    /// users and queries of URLs. The replacements are drawn with a random key
+    /// that is forgotten. What stays: makers, models, versions, sizes, slots,
+    /// labels of partitions and volumes, paths of URLs, values of fewer than
+    /// four characters, and fields that only their maker understands.
+    #[arg(long)]
+    pub anonymize: bool,
     /// Which machine is read.
     #[command(flatten)]
     pub source: SourceOptions,

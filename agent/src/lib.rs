@@ -8,6 +8,7 @@ pub mod log;
 pub mod output;
 
 pub mod capture;
+pub mod links;
 pub mod live_config;
 pub mod report;
 pub mod text;

@@ -18,7 +18,7 @@ use crate::devices::Devices;
 use crate::dmi::{Baseboard, Bios, Chassis, Product};
 use crate::firmware::Firmware;
 use crate::gpu::Gpu;
-use crate::machine::{Machine, Problem, Source};
+use crate::machine::{Extras, Machine, Problem, Source};
 use crate::memory::Memory;
 use crate::network::{LocalAddresses, Network};
 use crate::os::Os;
@@ -101,6 +101,10 @@ pub struct Collector {
 }
 
 const QUICK: Duration = Duration::from_secs(15);
+/// For a collector that waits for as long as it is told, and ends by itself.
+const WAITING: Duration = Duration::from_hours(2);
+/// Time that is left of the budget when a wait ends.
+const MARGIN: Duration = Duration::from_secs(2);
 
 /// All collectors, in the order of the report.
 pub const COLLECTORS: &[Collector] = &[
@@ -219,6 +223,15 @@ pub const COLLECTORS: &[Collector] = &[
         },
     },
     Collector {
+        name: "bmc_telemetry",
+        sections: &["bmc"],
+        deadline: Duration::from_secs(20),
+        run: |machine| {
+            let telemetry = crate::bmc::telemetry(machine);
+            Box::new(|inventory| telemetry.apply(&mut inventory.bmc))
+        },
+    },
+    Collector {
         name: "smbios",
         sections: &["smbios"],
         deadline: QUICK,
@@ -236,6 +249,36 @@ pub const COLLECTORS: &[Collector] = &[
             Box::new(|inventory| inventory.os = Some(os))
         },
     },
+    // Behind `network`, whose section it completes.
+    Collector {
+        name: "module",
+        sections: &["network"],
+        deadline: Duration::from_secs(30),
+        run: |machine| {
+            let modules = crate::network::modules(machine);
+            Box::new(|inventory| {
+                if !modules.is_empty() {
+                    let network = inventory.network.get_or_insert_default();
+                    crate::network::attach_modules(network, modules);
+                }
+            })
+        },
+    },
+    // The last, and behind `network`, whose section it completes: the others are not kept waiting.
+    Collector {
+        name: "lldp",
+        sections: &["network"],
+        deadline: WAITING,
+        run: |machine| {
+            let neighbours = crate::network::neighbours(machine);
+            Box::new(|inventory| {
+                if !neighbours.is_empty() {
+                    let network = inventory.network.get_or_insert_default();
+                    crate::network::attach_neighbours(network, neighbours);
+                }
+            })
+        },
+    },
 ];
 
 /// What to collect, and how long it may take in all.
@@ -245,11 +288,14 @@ pub struct Options {
     pub only: Vec<String>,
     /// After this no collector is waited for any more.
     pub budget: Duration,
+    /// What is done only when it is asked for.
+    pub extras: Extras,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { only: Vec::new(), budget: Duration::from_secs(45) }
+        let extras = Extras::default();
+        Options { only: Vec::new(), budget: Duration::from_secs(45), extras }
     }
 }
 
@@ -281,8 +327,13 @@ fn collect_with(
         options.only.is_empty()
             || collector.sections.iter().any(|section| options.only.iter().any(|o| o == section))
     };
+    let extras = Extras {
+        // Whoever listens to the end of the budget is given up with what he heard.
+        lldp_wait: options.extras.lldp_wait.min(options.budget.saturating_sub(MARGIN)),
+        ..options.extras
+    };
     let running: Vec<Running> =
-        collectors.iter().filter(is_wanted).map(|c| Running::start(c, source)).collect();
+        collectors.iter().filter(is_wanted).map(|c| Running::start(c, source, extras)).collect();
     let mut collected = Collected::default();
     for running in running {
         let limit = running.collector.deadline.min(options.budget);
@@ -300,8 +351,8 @@ struct Running {
 }
 
 impl Running {
-    fn start(collector: &'static Collector, source: &Arc<Source>) -> Running {
-        let machine = Machine::new(Arc::clone(source), collector.name);
+    fn start(collector: &'static Collector, source: &Arc<Source>, extras: Extras) -> Running {
+        let machine = Machine::new(Arc::clone(source), collector.name).with_extras(extras);
         let (send, answer) = mpsc::channel();
         let (inner, started) = (machine.clone(), Instant::now());
         let work = move || {

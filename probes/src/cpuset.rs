@@ -1,14 +1,18 @@
 //! Sets of CPU or node numbers as the kernel writes them: `0-3,8` (`lib/bitmap.c`, `bitmap_parselist`).
 
-use std::collections::BTreeSet;
+use std::cmp::Ordering;
 use std::fmt;
 
 /// Largest number that is accepted; the kernel's `NR_CPUS` is at most 8192 on any architecture.
 const LIMIT: u32 = 65_535;
 
-/// A set of logical CPU or NUMA node numbers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CpuSet(BTreeSet<u32>);
+/// A set of logical CPU or NUMA node numbers: a bit for each number up to the highest in the set, as
+/// in the kernel, since a machine of a thousand CPUs has thousands of sets.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CpuSet {
+    /// The last word is never 0, so that equal sets have equal words.
+    words: Vec<u64>,
+}
 
 impl CpuSet {
     /// Parses a list such as `0-3,8`; an empty text is the empty set.
@@ -17,17 +21,18 @@ impl CpuSet {
     /// If the text is no such list, or a number is above 65535.
     pub fn parse(text: &str) -> Result<CpuSet, &'static str> {
         const EXPECTED: &str = "a list of numbers and ranges such as 0-3,8";
-        let mut set = BTreeSet::new();
-        for part in text.trim().split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let mut set = CpuSet::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let first: u32 = first.parse().map_err(|_| EXPECTED)?;
             let last: u32 = last.parse().map_err(|_| EXPECTED)?;
             if first > last || last > LIMIT {
                 return Err(EXPECTED);
             }
-            set.extend(first..=last);
+            // From the highest down, so that the words are made once.
+            (first..=last).rev().for_each(|number| set.insert(number));
         }
-        Ok(CpuSet(set))
+        Ok(set)
     }
 
     /// Parses a mask of hexadecimal words such as `00000000,0000000f`.
@@ -37,68 +42,135 @@ impl CpuSet {
     pub fn parse_mask(text: &str) -> Result<CpuSet, &'static str> {
         const EXPECTED: &str =
             "hexadecimal words of 32 bits with commas, such as 00000000,0000000f";
-        let mut set = BTreeSet::new();
+        let mut words: Vec<u64> = Vec::new();
         for (index, word) in text.trim().split(',').rev().enumerate() {
-            let bits = u32::from_str_radix(word.trim(), 16).map_err(|_| EXPECTED)?;
-            let base = u32::try_from(index).map_err(|_| EXPECTED)? * 32;
-            if base > LIMIT {
+            let bits = u64::from(u32::from_str_radix(word.trim(), 16).map_err(|_| EXPECTED)?);
+            if index > LIMIT as usize / 32 {
                 return Err(EXPECTED);
             }
-            set.extend((0..32).filter(|bit| bits & (1 << bit) != 0).map(|bit| base + bit));
+            match words.last_mut() {
+                Some(last) if index % 2 == 1 => *last |= bits << 32,
+                _ => words.push(bits),
+            }
         }
-        Ok(CpuSet(set))
+        Ok(CpuSet::of_words(words))
+    }
+
+    fn of_words(mut words: Vec<u64>) -> CpuSet {
+        while words.last() == Some(&0) {
+            words.pop();
+        }
+        CpuSet { words }
     }
 
     /// The numbers in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.0.iter().copied()
+        let bases = (0..).step_by(64);
+        self.words.iter().zip(bases).flat_map(|(word, base): (&u64, u32)| {
+            let lowest_off = |rest: &u64| Some(rest & rest.wrapping_sub(1)).filter(|r| *r != 0);
+            let rests = std::iter::successors(Some(*word).filter(|w| *w != 0), lowest_off);
+            rests.map(move |rest| base + rest.trailing_zeros())
+        })
     }
 
     /// How many numbers the set holds.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether the set holds nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.words.is_empty()
     }
 
     /// Whether `number` is in the set.
     #[must_use]
     pub fn contains(&self, number: u32) -> bool {
-        self.0.contains(&number)
+        self.words.get(number as usize / 64).is_some_and(|word| word & bit(number) != 0)
+    }
+
+    /// Whether every number of `other` is in the set.
+    #[must_use]
+    pub fn contains_all(&self, other: &CpuSet) -> bool {
+        other.difference(self).is_empty()
     }
 
     /// The lowest number.
     #[must_use]
     pub fn first(&self) -> Option<u32> {
-        self.0.first().copied()
+        self.iter().next()
     }
 
-    /// Adds `number`.
+    /// The highest number.
+    #[must_use]
+    pub fn last(&self) -> Option<u32> {
+        let highest = self.words.last()?.checked_ilog2()?;
+        Some(u32::try_from(self.words.len() - 1).ok()? * 64 + highest)
+    }
+
+    /// Adds `number`; one above 65535 is not added.
     pub fn insert(&mut self, number: u32) {
-        self.0.insert(number);
+        let index = number as usize / 64;
+        if number > LIMIT {
+            return;
+        }
+        if index >= self.words.len() {
+            self.words.resize(index + 1, 0);
+        }
+        if let Some(word) = self.words.get_mut(index) {
+            *word |= bit(number);
+        }
+    }
+
+    /// Adds every number of `other`.
+    pub fn insert_all(&mut self, other: &CpuSet) {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (word, more) in self.words.iter_mut().zip(&other.words) {
+            *word |= more;
+        }
     }
 
     /// The numbers that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &CpuSet) -> CpuSet {
-        self.0.intersection(&other.0).copied().collect()
+        CpuSet::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
     }
 
     /// The numbers that are in this set and not in `other`.
     #[must_use]
     pub fn difference(&self, other: &CpuSet) -> CpuSet {
-        self.0.difference(&other.0).copied().collect()
+        let others = other.words.iter().chain(std::iter::repeat(&0));
+        CpuSet::of_words(self.words.iter().zip(others).map(|(a, b)| a & !b).collect())
+    }
+}
+
+/// The bit of `number` in its word.
+fn bit(number: u32) -> u64 {
+    1 << (number % 64)
+}
+
+/// Sets are ordered as lists of their numbers.
+impl Ord for CpuSet {
+    fn cmp(&self, other: &CpuSet) -> Ordering {
+        self.iter().cmp(other.iter())
+    }
+}
+
+impl PartialOrd for CpuSet {
+    fn partial_cmp(&self, other: &CpuSet) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
 impl FromIterator<u32> for CpuSet {
     fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> CpuSet {
-        CpuSet(numbers.into_iter().collect())
+        let mut set = CpuSet::default();
+        numbers.into_iter().for_each(|number| set.insert(number));
+        set
     }
 }
 
@@ -137,6 +209,24 @@ mod tests {
     #[test]
     fn masks_are_parsed_from_the_lowest_word() {
         assert_eq!(CpuSet::parse_mask("00000001,0000000f").unwrap().to_string(), "0-3,32");
+        assert_eq!(CpuSet::parse_mask("1,00000000,00000000").unwrap().to_string(), "64");
+        assert!(CpuSet::parse_mask("00000000,00000000").unwrap().is_empty());
+    }
+
+    #[test]
+    fn sets_over_several_words_are_joined_cut_and_ordered_as_lists() {
+        let set = |text| CpuSet::parse(text).unwrap();
+        let (low, high) = (set("0-3,63"), set("63-64,200"));
+        assert_eq!(low.intersection(&high).to_string(), "63");
+        assert_eq!(high.difference(&low).to_string(), "64,200");
+        assert_eq!(high.difference(&high), CpuSet::default());
+        assert_eq!((high.first(), high.last(), high.len()), (Some(63), Some(200), 3));
+        assert_eq!((CpuSet::default().first(), CpuSet::default().last()), (None, None));
+        assert!(set("0-200").contains_all(&high) && !low.contains_all(&high));
+        assert!(set("0,200") < set("1") && set("0") < set("0,1"));
+        let mut both = low.clone();
+        both.insert_all(&high);
+        assert_eq!(both.to_string(), "0-3,63-64,200");
     }
 
     #[test]

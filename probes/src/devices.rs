@@ -1,9 +1,10 @@
-//! Devices that have no section of their own: serial ports, watchdogs, TPM, sensors.
+//! Devices that have no section of their own: serial ports, watchdogs, TPM, sensors, power supplies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
+use crate::power_supplies::{KernelPowerSupply, power_supplies};
 use crate::sensors::{Sensor, sensors};
 use crate::serial_ports::{SerialPort, serial_ports};
 use crate::tpm::{Tpm, tpm};
@@ -25,6 +26,9 @@ pub struct Devices {
     pub tpm: Option<Tpm>,
     /// Temperatures, fans, voltages and powers, by chip, device and name.
     pub sensors: Vec<Sensor>,
+    /// Batteries, mains adapters and UPSs with a driver, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub power_supplies: Vec<KernelPowerSupply>,
 }
 
 impl Devices {
@@ -35,7 +39,7 @@ impl Devices {
     }
 }
 
-/// Reads serial ports, watchdogs, TPM and sensors.
+/// Reads serial ports, watchdogs, TPM, sensors and power supplies.
 #[must_use]
 pub fn devices(machine: &Machine) -> Devices {
     Devices {
@@ -44,5 +48,6 @@ pub fn devices(machine: &Machine) -> Devices {
         watchdogs: watchdogs(machine),
         tpm: tpm(machine),
         sensors: sensors(machine),
+        power_supplies: power_supplies(machine),
     }
 }

@@ -38,6 +38,12 @@ pub struct Chassis {
     /// Asset tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asset_tag: Option<String>,
+    /// Height in rack units (SMBIOS type 3, 11h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub height_u: Option<u8>,
+    /// How many power cords it has (12h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_power_cords: Option<u8>,
 }
 
 /// The main board.
@@ -87,6 +93,10 @@ pub struct Product {
     /// none (all bytes 0 or 255).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
+    /// The same UUID with its first three parts in the other byte order. Some BMCs and boot servers
+    /// know the machine by this one (SMBIOS 2.6 changed the order).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid_swapped: Option<String>,
     /// The 16 bytes of the UUID as they stand in the table, in hexadecimal; a BMC may read them in
     /// the other order.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +104,12 @@ pub struct Product {
     /// What the device tree is compatible with, the most exact first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub compatible: Vec<String>,
+    /// Who names the machine: `smbios`, or `device_tree` on boards without SMBIOS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// What started the machine, e.g. `power switch`, `network` (SMBIOS type 1, 18h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake_up: Option<String>,
 }
 
 /// The firmware.
@@ -166,6 +182,11 @@ impl Sources<'_> {
         text.or_else(|| self.entry?.string(offset))
     }
 
+    /// A number of the table, of which 0 is not known.
+    fn number(&self, offset: usize) -> Option<u8> {
+        self.entry?.byte(offset).filter(|number| !matches!(number, 0 | 0xff))
+    }
+
     /// A release of two numbers; 255 means that there is none.
     fn release(&self, file: &str, offset: usize) -> Option<String> {
         let table = || match self.entry?.bytes(offset, 2)? {
@@ -188,6 +209,8 @@ fn chassis(sources: &Sources) -> Chassis {
         version: sources.text("chassis_version", 0x06),
         serial: sources.text("chassis_serial", 0x07),
         asset_tag: sources.text("chassis_asset_tag", 0x08),
+        height_u: sources.number(0x11),
+        n_power_cords: sources.number(0x12),
     }
 }
 
@@ -205,15 +228,21 @@ fn product(sources: &Sources, table: Option<&Smbios>) -> Product {
     let raw = sources.entry.and_then(|entry| entry.bytes(0x08, 16));
     let version = table.and_then(|table| table.version);
     let file = sources.machine.parse(&sources.path("product_uuid"), parse_uuid);
+    let uuid = file.or_else(|| uuid(raw?, version)).filter(|uuid| !is_unset(uuid));
+    let name = sources.text("product_name", 0x05);
+    let vendor = sources.text("sys_vendor", 0x04);
     Product {
-        vendor: sources.text("sys_vendor", 0x04),
-        name: sources.text("product_name", 0x05),
+        source: (name.is_some() || vendor.is_some()).then(|| "smbios".to_owned()),
+        vendor,
+        name,
         version: sources.text("product_version", 0x06),
         serial: sources.text("product_serial", 0x07),
         sku: sources.text("product_sku", 0x19),
         family: sources.text("product_family", 0x1a),
-        uuid: file.or_else(|| uuid(raw?, version)).filter(|uuid| !is_unset(uuid)),
+        uuid_swapped: uuid.as_deref().and_then(swapped),
+        uuid,
         uuid_raw_hex: raw.map(hex),
+        wake_up: sources.entry.and_then(|entry| wake_up(entry.byte(0x18)?)).map(str::to_owned),
         compatible: Vec::new(),
     }
 }
@@ -244,8 +273,14 @@ fn device_tree(machine: &Machine, dmi: &mut Dmi) {
     product.name = product.name.take().or_else(|| text("model"));
     // `system-id` is the serial number of IBM's POWER machines.
     let serial = || text("serial-number").or_else(|| text("system-id"));
+    if product.source.is_none() && product.name.is_some() {
+        product.source = Some("device_tree".to_owned());
+    }
     product.serial = product.serial.take().or_else(serial);
     dmi.chassis.kind = dmi.chassis.kind.take().or_else(|| text("chassis-type"));
+    // U-Boot leaves its version where it hands the tree on.
+    let boot_loader = || text("chosen/u-boot,version");
+    dmi.bios.version = dmi.bios.version.take().or_else(boot_loader);
 }
 
 /// Takes the text of a UUID, in lower case.
@@ -262,14 +297,42 @@ fn parse_uuid(text: &str) -> Result<String, &'static str> {
 /// Writes a UUID as the kernel does: since SMBIOS 2.6 the first three parts are little-endian
 /// (`dmi_save_uuid`, `drivers/firmware/dmi_scan.c`). `None` where the version is not known.
 fn uuid(raw: &[u8], version: Option<(u8, u8)>) -> Option<String> {
-    let mut bytes = <[u8; 16]>::try_from(raw).ok()?;
-    if version? >= (2, 6) {
+    let bytes = <[u8; 16]>::try_from(raw).ok()?;
+    Some(uuid_text(bytes, version? >= (2, 6)))
+}
+
+/// The text of a UUID whose first three parts are little-endian, or not.
+pub(crate) fn uuid_text(mut bytes: [u8; 16], is_little_endian: bool) -> String {
+    if is_little_endian {
         bytes[..4].reverse();
         bytes[4..6].reverse();
         bytes[6..8].reverse();
     }
     let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]];
-    Some(parts.map(hex).join("-"))
+    parts.map(hex).join("-")
+}
+
+/// The UUID `text` with its first three parts in the other byte order.
+fn swapped(text: &str) -> Option<String> {
+    let digits: String = text.split('-').collect();
+    let mut bytes = [0; 16];
+    for (index, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(digits.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(uuid_text(bytes, true))
+}
+
+/// What started the machine (table 7.2.2).
+fn wake_up(code: u8) -> Option<&'static str> {
+    match code {
+        3 => Some("timer"),
+        4 => Some("modem"),
+        5 => Some("network"),
+        6 => Some("power switch"),
+        7 => Some("pci"),
+        8 => Some("power restored"),
+        _ => None,
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -387,13 +450,83 @@ mod tests {
     }
 
     #[test]
+    fn an_arm_server_with_smbios_and_a_device_tree_is_named_by_smbios() {
+        let machine = tree(&[
+            ("sys/class/dmi/id/sys_vendor", "Ampere\n"),
+            ("sys/class/dmi/id/product_name", "Mt. Jade\n"),
+            ("sys/firmware/devicetree/base/compatible", "linux,dummy\0"),
+            ("sys/firmware/devicetree/base/model", "linux,dummy\0"),
+        ]);
+        let product = dmi(&machine).product;
+        assert_eq!(product.name.as_deref(), Some("Mt. Jade"));
+        assert_eq!(product.source.as_deref(), Some("smbios"));
+    }
+
+    #[test]
+    fn a_uuid_is_given_in_both_byte_orders_and_raw() {
+        let mut fields = vec![1, 2, 0, 3];
+        fields.extend([0x44, 0x45, 0x4c, 0x4c, 0x58, 0, 0x10, 0x4a, 0x80, 0x34, 1, 2, 3, 4, 5, 6]);
+        let table = structure(1, &[fields, vec![5]].concat(), &[b"a"]);
+        for (version, uuid, swapped) in [
+            (8, "4c4c4544-0058-4a10-8034-010203040506", "44454c4c-5800-104a-8034-010203040506"),
+            (4, "44454c4c-5800-104a-8034-010203040506", "4c4c4544-0058-4a10-8034-010203040506"),
+        ] {
+            let entry = [b"_SM_\0\x1f\x02".as_slice(), &[version]].concat();
+            let machine = tree_of_bytes(&[
+                ("sys/firmware/dmi/tables/smbios_entry_point", &entry),
+                ("sys/firmware/dmi/tables/DMI", &table),
+            ]);
+            let product = dmi(&machine).product;
+            assert_eq!(product.uuid.as_deref(), Some(uuid), "SMBIOS 2.{version}");
+            assert_eq!(product.uuid_swapped.as_deref(), Some(swapped));
+            let raw = product.uuid_raw_hex.as_deref();
+            assert_eq!(raw, Some("44454c4c5800104a8034010203040506"));
+            assert_eq!(product.wake_up.as_deref(), Some("network"));
+        }
+    }
+
+    #[test]
+    fn strings_that_are_not_utf_8_are_escaped_and_placeholders_stay() {
+        let table =
+            structure(2, &[1, 2, 0, 3], &[b"M\xfcller", b"To be filled by O.E.M.", b"S\xff"]);
+        let machine = tree_of_bytes(&[
+            ("sys/class/dmi/id/board_name", b"X\xfe9 \n".as_slice()),
+            ("sys/firmware/dmi/tables/DMI", &table),
+        ]);
+        let board = dmi(&machine).baseboard;
+        assert_eq!(board.vendor.as_deref(), Some("M\\xfcller"));
+        assert_eq!(board.product.as_deref(), Some("X\\xfe9"));
+        assert_eq!(board.serial.as_deref(), Some("S\\xff"));
+    }
+
+    #[test]
+    fn without_root_what_is_denied_is_a_problem_and_the_rest_is_read() {
+        let machine = tree(&[
+            ("sys/class/dmi/id/product_name", "R650\n"),
+            ("kernel/errors", "13 sys/class/dmi/id/product_uuid\n13 sys/firmware/dmi/tables/DMI\n"),
+        ]);
+        let product = dmi(&machine).product;
+        assert_eq!((product.name.as_deref(), product.uuid), (Some("R650"), None));
+        let found: Vec<_> = machine.problems().into_iter().map(|p| (p.path, p.found)).collect();
+        assert!(found.contains(&(
+            "/sys/class/dmi/id/product_uuid".to_owned(),
+            "permission denied".to_owned()
+        )));
+    }
+
+    #[test]
     fn a_board_without_smbios_is_named_by_its_device_tree() {
         let machine = tree(&[
             ("proc/device-tree/model", "Raspberry Pi 5\0"),
             ("proc/device-tree/compatible", "raspberrypi,5-model-b\0brcm,bcm2712\0"),
             ("proc/device-tree/serial-number", "62511f5a1550c74c\0"),
+            ("proc/device-tree/chassis-type", "embedded\0"),
+            ("proc/device-tree/chosen/u-boot,version", "2024.01\0"),
         ]);
-        let product = dmi(&machine).product;
+        let Dmi { product, chassis, bios, .. } = dmi(&machine);
+        assert_eq!(product.source.as_deref(), Some("device_tree"));
+        assert_eq!(chassis.kind.as_deref(), Some("embedded"));
+        assert_eq!(bios.version.as_deref(), Some("2024.01"));
         assert_eq!(product.vendor.as_deref(), Some("raspberrypi"));
         assert_eq!(product.name.as_deref(), Some("Raspberry Pi 5"));
         assert_eq!(product.serial.as_deref(), Some("62511f5a1550c74c"));

@@ -33,10 +33,14 @@ pub mod pci;
 pub mod usb;
 
 pub mod bmc;
+pub mod clock;
+pub mod confidential;
 pub mod devices;
 pub mod dmi;
 pub mod firmware;
+pub mod iommu;
 pub mod os;
+pub mod power_supplies;
 pub mod sensors;
 pub mod serial_ports;
 pub mod tpm;

@@ -7,7 +7,13 @@ use std::cmp::Ordering;
 #[must_use]
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (mut a_rest, mut b_rest) = (a, b);
-    while !a_rest.is_empty() && !b_rest.is_empty() {
+    while let (Some(a_first), Some(b_first)) =
+        (a_rest.as_bytes().first(), b_rest.as_bytes().first())
+    {
+        // Names of a directory differ early, and most comparisons end here.
+        if a_first != b_first && !(a_first.is_ascii_digit() && b_first.is_ascii_digit()) {
+            return a_first.cmp(b_first);
+        }
         let (a_run, a_next) = split_run(a_rest);
         let (b_run, b_next) = split_run(b_rest);
         let order = compare_runs(a_run, b_run);
@@ -21,9 +27,10 @@ pub fn compare(a: &str, b: &str) -> Ordering {
 
 /// Splits off the first run of characters of one class: digits, lower-case letters, others.
 fn split_run(text: &str) -> (&str, &str) {
-    let class = |c: char| (c.is_ascii_digit(), c.is_ascii_lowercase());
-    let Some(first) = text.chars().next().map(class) else { return (text, "") };
-    text.split_at(text.find(|c: char| class(c) != first).unwrap_or(text.len()))
+    let class = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_lowercase());
+    let first = text.as_bytes().first().map(class);
+    let end = text.bytes().position(|byte| Some(class(&byte)) != first).unwrap_or(text.len());
+    text.split_at_checked(end).unwrap_or((text, ""))
 }
 
 /// A total order of runs; that makes the order of names total, which sorting relies on.

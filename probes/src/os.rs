@@ -7,6 +7,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::{Clock, clock};
+use crate::confidential::{ConfidentialComputing, confidential_computing};
+use crate::iommu::{Iommu, iommu};
 use crate::machine::Machine;
 use crate::virtualization;
 
@@ -48,6 +51,26 @@ pub struct Os {
     /// The container that the system runs in, e.g. `podman`, `lxc`; `None` outside of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
+    /// Whether memory of guests is kept secret from their host; `None` where nothing tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidential_computing: Option<ConfidentialComputing>,
+    /// The IOMMU; `None` where nothing tells of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iommu: Option<Iommu>,
+    /// Whether the clocks are right.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Clock>,
+    /// What has gone wrong with the kernel or was forced upon it, as the bits of
+    /// `/proc/sys/kernel/tainted` (`Documentation/admin-guide/tainted-kernels.rst`); 0 is nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_taint: Option<u64>,
+    /// What the kernel keeps even root from: `none`, `integrity` or `confidentiality`
+    /// (`/sys/kernel/security/lockdown`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lockdown: Option<String>,
+    /// Whether only approved cryptography is used (`/proc/sys/crypto/fips_enabled`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_fips_enabled: Option<bool>,
     /// The live image that was booted; `None` on an installed system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_image: Option<LiveImage>,
@@ -87,11 +110,23 @@ pub fn os(machine: &Machine) -> Os {
         variant_id: field("VARIANT_ID"),
         image_version: field("OSTREE_VERSION").or_else(|| field("IMAGE_VERSION")),
         live_image: live_image(machine, command_line.as_deref().unwrap_or_default()),
+        confidential_computing: confidential_computing(machine),
+        iommu: iommu(machine, command_line.as_deref().unwrap_or_default()),
+        clock: clock(machine),
+        kernel_taint: machine.number("proc/sys/kernel/tainted"),
+        lockdown: machine.text("sys/kernel/security/lockdown").and_then(|t| chosen(&t)),
+        is_fips_enabled: machine.flag("proc/sys/crypto/fips_enabled"),
         command_line,
         architecture: architecture(machine),
         virtualization: virtualization::hypervisor(machine),
         container: virtualization::container(machine),
     }
+}
+
+/// The word in brackets: `none [integrity] confidentiality`.
+fn chosen(text: &str) -> Option<String> {
+    let (word, _) = text.split_once('[')?.1.split_once(']')?;
+    Some(word.to_owned())
 }
 
 fn kernel(machine: &Machine) -> Option<String> {
@@ -201,6 +236,8 @@ mod tests {
                 "NAME=\"Fedora Linux\"\nID=fedora\nVERSION_ID=42\nVARIANT_ID=coreos\nPRETTY_NAME=\"Fedora \\\"CoreOS\\\" 42\"\nOSTREE_VERSION='42.20251012.3.0'\nBUG=\"\n",
             ),
             ("proc/cpuinfo", "flags\t\t: fpu lm\n"),
+            ("proc/sys/kernel/tainted", "16\n"),
+            ("sys/kernel/security/lockdown", "none [integrity] confidentiality\n"),
         ]);
         let os = os(&machine);
         assert_eq!(os.hostname.as_deref(), Some("node-01"));
@@ -209,6 +246,7 @@ mod tests {
         assert_eq!(os.distribution_version.as_deref(), Some("42"));
         assert_eq!(os.image_version.as_deref(), Some("42.20251012.3.0"));
         assert_eq!(os.architecture.as_deref(), Some("x86_64"));
+        assert_eq!((os.kernel_taint, os.lockdown.as_deref()), (Some(16), Some("integrity")));
         let live = os.live_image.unwrap();
         assert_eq!(
             (live.kind.as_str(), live.iso_label.as_deref()),

@@ -1,10 +1,12 @@
 //! The Trusted Platform Module: `/sys/class/tpm/tpm0/` (`Documentation/ABI/stable/sysfs-class-tpm`).
-//! A table of the firmware tells of one that has no driver. No command is sent to the TPM.
+//! A table of the firmware tells of one that has no driver. The maker and the version of
+//! a TPM 2.0 come from the one command of `sys/tpm.rs`, which needs root.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
+use crate::sys::tpm::TpmProperties;
 
 const CLASS: &str = "sys/class/tpm";
 const TABLES: &str = "sys/firmware/acpi/tables";
@@ -19,12 +21,19 @@ pub struct Tpm {
     /// `1.2` or `2.0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Four letters of the TCG vendor list, e.g. `IFX`; only of a TPM 1.2.
+    /// Up to four letters of the TCG vendor list, e.g. `IFX`, `STM`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
-    /// Version of its firmware; only of a TPM 1.2.
+    /// Version of its firmware, e.g. `3.19`; of a TPM 2.0 the two numbers of 32 bits by their
+    /// halves, e.g. `7.85.17.51968`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
+    /// What its maker calls it, e.g. `SLB9670`; of a TPM 2.0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_string: Option<String>,
+    /// Version of the interface by which the firmware is asked to clear it or to switch it on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ppi_version: Option<String>,
     /// The firmware's description, e.g. `TPM 2.0 Device`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
@@ -34,7 +43,7 @@ pub struct Tpm {
     /// The kernel driver, e.g. `tpm_tis`, `tpm_crb`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Hash algorithms of the banks of registers, e.g. `sha256`; of a TPM 2.0, since Linux 5.12.
+    /// Hash algorithms of the banks of registers that are allocated, e.g. `sha256`; of a TPM 2.0, since Linux 5.12.
     pub pcr_banks: Vec<String>,
     /// The firmware's table that tells of it: `TPM2` or `TCPA`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,12 +64,17 @@ pub fn tpm(machine: &Machine) -> Option<Tpm> {
     // Up to Linux 4.0 the attributes of a TPM 1.2 stood at the parent only.
     let caps = text("caps").or_else(|| text("device/caps"));
     let caps = caps.map(|caps| parse_caps(&caps)).unwrap_or_default();
+    let version = version(text("tpm_version_major").as_deref()).or(caps.version);
+    let fixed = if version.as_deref() == Some("2.0") { properties(machine) } else { None };
+    let fixed = fixed.unwrap_or_default();
     let banks = machine.list(&path);
     let banks = banks.iter().filter_map(|name| name.strip_prefix("pcr-"));
     Some(Tpm {
-        version: version(text("tpm_version_major").as_deref()).or(caps.version),
-        manufacturer: caps.manufacturer,
-        firmware: caps.firmware,
+        version,
+        manufacturer: caps.manufacturer.or(fixed.manufacturer),
+        firmware: caps.firmware.or(fixed.firmware),
+        vendor_string: fixed.vendor_string,
+        ppi_version: text("ppi/version"),
         description: text("device/description"),
         hardware_id: text("device/hid").or_else(|| text("device/firmware_node/hid")),
         driver: machine.link_name(&format!("{path}/device/driver")),
@@ -68,6 +82,50 @@ pub fn tpm(machine: &Machine) -> Option<Tpm> {
         acpi_table,
         name: Some(name),
     })
+}
+
+fn properties(machine: &Machine) -> Option<Tpm> {
+    let answer = machine.ask(&TpmProperties)?;
+    let found = parse_properties(&answer);
+    if found.is_none() {
+        let start = &answer[..answer.len().min(16)];
+        machine.problem("tpm/properties", crate::network::mac::hex(start), "properties of a TPM");
+    }
+    found
+}
+
+/// Tag, size, response code, «more», the kind of capability, how many, then pairs of a property and
+/// its value, all big-endian (TPM 2.0 Library part 2, sections 6.13 and 10.8). `None` where the
+/// command was refused.
+fn parse_properties(answer: &[u8]) -> Option<Tpm> {
+    let number = |offset: usize| {
+        let bytes = answer.get(offset..)?.first_chunk::<4>()?;
+        Some(u32::from_be_bytes(*bytes))
+    };
+    let (code, kind, n_pairs) = (number(6)?, number(11)?, number(15)?);
+    if code != 0 || kind != 6 {
+        return None;
+    }
+    let pairs = (0..n_pairs.min(64) as usize).map_while(|index| {
+        let offset = 19 + 8 * index;
+        Some((number(offset)?, number(offset + 4)?))
+    });
+    let (mut tpm, mut vendor, mut version) = (Tpm::default(), Vec::new(), [None; 2]);
+    for (property, value) in pairs {
+        match property {
+            0x105 => tpm.manufacturer = letters(value),
+            0x106..=0x109 => vendor.extend(value.to_be_bytes()),
+            0x10b => version[0] = Some(value),
+            0x10c => version[1] = Some(value),
+            _ => {}
+        }
+    }
+    let vendor = crate::machine::escape_non_utf8(&vendor).replace('\0', "");
+    tpm.vendor_string = Some(vendor.trim().to_owned()).filter(|text| !text.is_empty());
+    let halves = |value: u32| format!("{}.{}", value >> 16, value & 0xffff);
+    let version: Vec<String> = version.into_iter().map_while(|value| value.map(halves)).collect();
+    tpm.firmware = (!version.is_empty()).then(|| version.join("."));
+    Some(tpm)
 }
 
 fn version(major: Option<&str>) -> Option<String> {
@@ -94,7 +152,10 @@ fn parse_caps(text: &str) -> Tpm {
 
 /// The number is up to four letters, filled up with NUL or blanks.
 fn manufacturer(id: &str) -> Option<String> {
-    let number = u32::from_str_radix(id.strip_prefix("0x")?, 16).ok()?;
+    letters(u32::from_str_radix(id.strip_prefix("0x")?, 16).ok()?)
+}
+
+fn letters(number: u32) -> Option<String> {
     let text = String::from_utf8(number.to_be_bytes().to_vec()).ok()?;
     let text = text.trim_end_matches(['\0', ' ']);
     let is_word = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
@@ -119,6 +180,34 @@ mod tests {
         assert_eq!(tpm.version.as_deref(), Some("2.0"));
         assert_eq!(tpm.pcr_banks, ["sha1", "sha256"]);
         assert_eq!(tpm.hardware_id.as_deref(), Some("MSFT0101"));
+    }
+
+    #[test]
+    fn a_tpm_2_says_who_made_it_and_damaged_answers_say_nothing() {
+        let mut answer = vec![0x80, 1, 0, 0, 0, 83, 0, 0, 0, 0, 1, 0, 0, 0, 6, 0, 0, 0, 8];
+        let values = [
+            *b"IFX\0",
+            *b"SLB9",
+            *b"670\0",
+            [0; 4],
+            [0; 4],
+            [0; 4],
+            [0, 7, 0, 0x55],
+            [0, 0x11, 0xcb, 0],
+        ];
+        for (property, value) in (0x105_u32..).zip(values) {
+            answer.extend(property.to_be_bytes());
+            answer.extend(value);
+        }
+        let found = parse_properties(&answer).unwrap();
+        assert_eq!(found.manufacturer.as_deref(), Some("IFX"));
+        assert_eq!(found.vendor_string.as_deref(), Some("SLB9670"));
+        assert_eq!(found.firmware.as_deref(), Some("7.85.17.51968"));
+        crate::sys::netlink::wire::testing::survives_any_bytes(&answer, |bytes| {
+            drop(parse_properties(bytes));
+        });
+        let refused = [0x80, 1, 0, 0, 0, 10, 0, 0, 1, 1];
+        assert_eq!(parse_properties(&refused), None);
     }
 
     #[test]

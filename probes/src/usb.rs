@@ -231,6 +231,12 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_without_a_usb_bus_has_no_devices_and_no_problem() {
+        let machine = tree(&[("proc/version", "x")]);
+        assert!(usb(&machine).is_empty() && machine.problems().is_empty());
+    }
+
+    #[test]
     fn speeds_are_whole_numbers_of_kbit_s() {
         assert_eq!(parse_speed("1.5"), Ok(Some(1500)));
         assert_eq!(parse_speed("20000"), Ok(Some(20_000_000)));

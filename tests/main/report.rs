@@ -1,6 +1,6 @@
 //! Captured machines in `fixtures/` against what is expected of them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::util::{assert_expected, repository, run, scratch, stderr, stdout};
 
@@ -83,16 +83,186 @@ fn a_capture_of_a_replay_gives_the_same_report_again() {
     }
 }
 
+/// A file of an archive.
+fn file_of(archive: &Path, name: &str) -> String {
+    let output = std::process::Command::new("tar")
+        .args(["--zstd", "-xOf"])
+        .arg(archive)
+        .arg(name)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{name} of {}", archive.display());
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
-fn a_capture_of_this_machine_replays_to_the_same_hardware() {
+fn a_capture_of_this_machine_replays_to_the_report_that_was_made_with_it() {
     let copy = scratch("live").join("live.tar.zst");
-    let captured = run(&format!("capture --output {}", copy.display()));
-    assert!(captured.status.success(), "{}", stderr(&captured));
-    let replayed = run(&format!("inspect --format json --root {}", copy.display()));
-    let replayed: serde_json::Value = serde_json::from_str(&stdout(&replayed)).unwrap();
+    for round in 0..3 {
+        let captured = run(&format!("capture --output {}", copy.display()));
+        assert!(captured.status.success(), "{}", stderr(&captured));
+        assert!(!stderr(&captured).contains("gives another value"), "{}", stderr(&captured));
+        let replayed = stdout(&run(&format!("inspect --format json --root {}", copy.display())));
+        let made = file_of(&copy, "report.json");
+        assert_eq!(without_times(&made), without_times(&replayed), "round {round}");
+    }
     let live: serde_json::Value =
         serde_json::from_str(&stdout(&run("inspect --format json"))).unwrap();
+    let made: serde_json::Value = serde_json::from_str(&file_of(&copy, "report.json")).unwrap();
     for section in ["cpu", "pci", "product", "node_id"] {
-        assert_eq!(live[section], replayed[section], "{section}");
+        assert_eq!(live[section], made[section], "{section}");
     }
+}
+
+/// Bytes as text in which each is one character, for the library's quick search.
+fn latin(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// The plain bytes of an archive.
+fn unpacked(archive: &Path) -> String {
+    let output = std::process::Command::new("zstd").arg("-dcq").arg(archive).output().unwrap();
+    assert!(output.status.success() && output.stdout.len() > 10_000, "{}", archive.display());
+    latin(&output.stdout)
+}
+
+/// The values of the report that name the machine, by their keys.
+fn secrets(value: &serde_json::Value, key: &str, found: &mut Vec<String>) {
+    const KEYS: [&str; 10] = [
+        "serial",
+        "asset_tag",
+        "uuid",
+        "wwn",
+        "wwid",
+        "guid",
+        "current_mac",
+        "permanent_mac",
+        "value",
+        "address",
+    ];
+    match value {
+        serde_json::Value::String(text) if KEYS.contains(&key) => found.push(text.clone()),
+        serde_json::Value::Array(list) => list.iter().for_each(|value| secrets(value, key, found)),
+        serde_json::Value::Object(keys) => {
+            keys.iter().for_each(|(key, value)| secrets(value, key, found));
+        }
+        _ => {}
+    }
+}
+
+/// Every text that stands for a value: both cases, without separators, as bytes.
+fn spellings(secret: &str) -> Vec<Vec<u8>> {
+    let bare: String = secret.chars().filter(|c| !":-".contains(*c)).collect();
+    let bare = bare.trim_start_matches("0x").trim_start_matches("naa.").to_owned();
+    let mut all: Vec<Vec<u8>> = [secret.to_owned(), bare.clone()]
+        .iter()
+        .flat_map(|text| {
+            [text.to_lowercase().into(), text.to_uppercase().into(), text.clone().into()]
+        })
+        .collect();
+    if bare.len() >= 12
+        && bare.len().is_multiple_of(2)
+        && bare.bytes().all(|b| b.is_ascii_hexdigit())
+    {
+        let byte = |at: usize| u8::from_str_radix(&bare[at..at + 2], 16).unwrap();
+        all.push((0..bare.len()).step_by(2).map(byte).collect());
+    }
+    all
+}
+
+/// A PCI address, a number that was never set or is known of many machines, or an address of the network
+/// that is the same everywhere.
+fn names_nothing(secret: &str) -> bool {
+    let is_unset = secret.chars().all(|c| "0-: ".contains(c));
+    is_unset
+        || secret.starts_with("0000:")
+        || ["fe80::2", "::1/128", "127.0.0.1/8", "04030201-0605-0807-090a-0b0c0d0e0f10"]
+            .contains(&secret)
+}
+
+/// `value` with each text reduced to its form: letters, digits and what stands between.
+fn shape(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => {
+            let class = |c: char| match c {
+                _ if c.is_ascii_alphanumeric() => 'x',
+                other => other,
+            };
+            // Addresses have no fixed length.
+            let is_address =
+                text.split('/').next().is_some_and(|t| t.parse::<std::net::IpAddr>().is_ok());
+            *text =
+                if is_address { "address".to_owned() } else { text.chars().map(class).collect() };
+        }
+        serde_json::Value::Array(list) => {
+            list.iter_mut().for_each(shape);
+            // Lists are sorted by names that are others now.
+            list.sort_by_cached_key(ToString::to_string);
+        }
+        serde_json::Value::Object(keys) => {
+            // The raw table is compressed text of changed bytes.
+            keys.remove("raw_base64");
+            keys.values_mut().for_each(shape);
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn an_anonymised_capture_holds_no_name_of_the_machine_and_gives_a_report_of_the_same_shape() {
+    for fixture in fixtures() {
+        let root = fixture.join("root.tar.zst");
+        let copy = scratch("anonymised").join("copy.tar.zst");
+        let captured =
+            run(&format!("capture --anonymize -o {} --root {}", copy.display(), root.display()));
+        assert!(captured.status.success(), "{}", stderr(&captured));
+        assert!(!stderr(&captured).contains("another value"), "{}", stderr(&captured));
+        let report = |root: &Path| -> serde_json::Value {
+            let json = stdout(&run(&format!("inspect --format json --root {}", root.display())));
+            serde_json::from_str(&without_times(&json)).unwrap()
+        };
+        let (mut original, mut anonymous) = (report(&root), report(&copy));
+        let mut found = Vec::new();
+        secrets(&original, "", &mut found);
+        let bytes = unpacked(&copy);
+        found.retain(|secret| secret.len() >= 4 && !names_nothing(secret));
+        assert!(found.len() >= 4, "{found:?}");
+        for secret in found {
+            for spelling in spellings(&secret) {
+                let at = bytes.find(&latin(&spelling));
+                assert_eq!(at, None, "{secret} in {}", fixture.display());
+            }
+        }
+        let of = |value: &serde_json::Value, path: &str| value.pointer(path).cloned();
+        for path in ["/product/name", "/product/vendor", "/memory", "/findings/0/code"] {
+            let count = |value: Option<serde_json::Value>| {
+                value.map(|v| v.as_object().map(serde_json::Map::len))
+            };
+            assert_eq!(count(of(&original, path)), count(of(&anonymous, path)), "{path}");
+        }
+        assert_eq!(of(&original, "/product/name"), of(&anonymous, "/product/name"));
+        shape(&mut original);
+        shape(&mut anonymous);
+        let json = |value: &serde_json::Value| serde_json::to_string_pretty(value).unwrap();
+        let (original, anonymous) = (json(&original), json(&anonymous));
+        let differing = original.lines().zip(anonymous.lines()).find(|(a, b)| a != b);
+        assert_eq!(differing, None, "{}", fixture.display());
+        assert_eq!(original.len(), anonymous.len());
+    }
+}
+
+#[test]
+fn two_anonymised_captures_of_one_machine_have_nothing_in_common_but_the_machine() {
+    let root = fixtures().into_iter().find(|path| path.ends_with("two-socket-server")).unwrap();
+    let serial = |name: &str| {
+        let copy = scratch(name).join("copy.tar.zst");
+        let root = root.join("root.tar.zst");
+        run(&format!("capture --anonymize -o {} --root {}", copy.display(), root.display()));
+        let report: serde_json::Value =
+            serde_json::from_str(&file_of(&copy, "report.json")).unwrap();
+        (report["product"]["serial"].clone(), report["product"]["name"].clone())
+    };
+    let (one, other) = (serial("anonymous-1"), serial("anonymous-2"));
+    assert_ne!(one.0, other.0);
+    assert_eq!(one.1, other.1);
 }

@@ -32,13 +32,16 @@ fn the_binary_is_static_and_stripped() {
 }
 
 #[test]
-fn the_binary_is_at_most_6_mib_and_3_mib_compressed() {
+fn the_binary_is_at_most_5_mib_and_2_5_mib_compressed() {
     let bytes = std::fs::read(agent()).unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&bytes).unwrap();
     let packed = gzip.finish().unwrap().len() as u64;
-    assert!(bytes.len() as u64 <= 6 * MIB, "{} bytes", bytes.len());
-    assert!(packed <= 3 * MIB, "{packed} bytes compressed");
+    // The C library of GNU is much larger than musl; it serves where there is no musl.
+    let is_glibc = bytes.windows(14).any(|text| text == b"GLIBC_TUNABLES");
+    let (limit, packed_limit) = if is_glibc { (6 * MIB, 3 * MIB) } else { (5 * MIB, 5 * MIB / 2) };
+    assert!(bytes.len() as u64 <= limit, "{} bytes", bytes.len());
+    assert!(packed <= packed_limit, "{packed} bytes compressed");
 }
 
 /// A root directory with the agent, /etc/hosts and an nsswitch.conf as systemd distributions have it.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::machine::{Disk, DiskKind, Machine, Node, Slot};
+use crate::machine::{Bmc, Disk, DiskKind, Machine, Namespace, Node, Port, Slot};
 
 /// A place in the report and what must be there.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ enum Want {
     Within(u64, u64),
     /// Absent, null or empty.
     Nothing,
+    /// So many elements: of the list, or of those that the path's last step picks.
+    Times(usize),
 }
 
 /// Every expectation that does not hold, in words; empty for a report that tells the machine as it is.
@@ -31,9 +33,12 @@ pub(crate) fn differences(machine: &Machine, report: &Value) -> Vec<String> {
     cpu(machine, &mut all);
     memory(machine, &mut all);
     nodes(machine, &mut all);
+    // A disk with several paths counts once.
+    expect(&mut all, "block.n_disks", Want::Is(json!(machine.disks.len())));
     machine.disks.iter().for_each(|disk| one_disk(disk, &mut all));
-    ports(machine, &mut all);
+    machine.ports.iter().for_each(|port| one_port(port, &mut all));
     product(machine, &mut all);
+    devices(machine, &mut all);
     all.iter().filter_map(|expectation| expectation.difference(report)).collect()
 }
 
@@ -114,57 +119,117 @@ fn nodes(machine: &Machine, all: &mut Vec<Expectation>) {
     }
     for (from, to, distance) in &machine.distances {
         expect(all, format!("topology.nodes[id={from}].distances.{to}"), Want::Is(json!(distance)));
-        expect(all, format!("topology.nodes[id={to}].distances.{from}"), Want::Is(json!(distance)));
+        let is_back_listed = machine.distances.iter().any(|(f, t, _)| (f, t) == (to, from));
+        if !is_back_listed {
+            let back = format!("topology.nodes[id={to}].distances.{from}");
+            expect(all, back, Want::Is(json!(distance)));
+        }
     }
 }
 
-/// A disk, found by its serial, and by its namespace where several share one.
+/// A disk: found by its serial, and by its size where several share one, or by how it is attached.
 fn one_disk(disk: &Disk, all: &mut Vec<Expectation>) {
-    let at = match disk.kind {
-        DiskKind::Nvme { namespace, .. } => format!("block.disks[name=nvme0n{namespace}]"),
-        _ => format!("block.disks[serial={}]", disk.serial()),
+    let size = format!("size_bytes={}", disk.size_bytes);
+    let at = match (&disk.kind, disk.serial()) {
+        (DiskKind::SdCard, _) => format!("block.disks[transport=mmc,{size}]"),
+        (DiskKind::Nvdimm, _) => format!("block.disks[transport=nvdimm,{size}]"),
+        (_, serial) => format!("block.disks[serial={},{size}]", serial.unwrap_or_default()),
     };
-    expect(all, format!("{at}.serial"), Want::Is(json!(disk.serial())));
-    expect(all, format!("{at}.size_bytes"), Want::Is(json!(disk.size_bytes)));
+    let n_times = if let DiskKind::Scsi { n_paths, .. } = disk.kind { n_paths } else { 1 };
+    expect(all, at.clone(), Want::Times(n_times));
     expect(all, format!("{at}.logical_block_bytes"), Want::Is(json!(disk.sector_bytes)));
-    expect(all, format!("{at}.physical_block_bytes"), Want::Is(json!(disk.sector_bytes)));
+    if !matches!(disk.kind, DiskKind::Nvdimm) {
+        expect(all, format!("{at}.physical_block_bytes"), Want::Is(json!(disk.sector_bytes)));
+    }
     expect(all, format!("{at}.is_read_only"), Want::Is(json!(false)));
-    expect(all, format!("{at}.is_removable"), Want::Is(json!(false)));
+    let is_removable = matches!(disk.kind, DiskKind::Usb { .. });
+    expect(all, format!("{at}.is_removable"), Want::Is(json!(is_removable)));
+    let mut is = |key: &str, want: Value| expect(all, format!("{at}.{key}"), Want::Is(want));
     match &disk.kind {
-        DiskKind::Virtio { .. } => {
-            expect(all, format!("{at}.transport"), Want::Is(json!("virtio")));
-        }
-        DiskKind::Nvme { .. } => {
-            expect(all, format!("{at}.transport"), Want::Is(json!("nvme")));
-            expect(all, format!("{at}.rotational"), Want::Is(json!(false)));
-        }
+        DiskKind::Virtio { .. } => is("transport", json!("virtio")),
+        DiskKind::Nvme(namespace) => one_namespace(namespace, &at, all),
         DiskKind::Scsi { wwn, vendor, product, rotation, .. } => {
-            expect(all, format!("{at}.wwn"), Want::Contains(format!("{wwn:016x}")));
-            expect(all, format!("{at}.vendor"), Want::Is(json!(vendor)));
-            expect(all, format!("{at}.model"), Want::Is(json!(product)));
-            expect(all, format!("{at}.rotational"), Want::Is(json!(*rotation > 1)));
+            is("wwn", json!(format!("{wwn:#018x}")));
+            is("vendor", json!(vendor));
+            is("model", json!(product));
+            is("rotational", json!(*rotation > 1));
         }
         DiskKind::Sata { wwn, model, .. } => {
-            expect(all, format!("{at}.wwn"), Want::Contains(format!("{wwn:016x}")));
-            expect(all, format!("{at}.model"), Want::Is(json!(model)));
-            expect(all, format!("{at}.transport"), Want::Is(json!("sata")));
-            expect(all, format!("{at}.rotational"), Want::Is(json!(false)));
+            is("wwn", json!(format!("{wwn:#018x}")));
+            is("model", json!(model));
+            is("transport", json!("sata"));
+            is("rotational", json!(false));
         }
+        DiskKind::Usb { serial } => {
+            is("transport", json!("usb"));
+            let stick = format!("devices.usb[serial={serial}]");
+            expect(all, format!("{stick}.speed_kbit_s"), Want::Is(json!(5_000_000)));
+            expect(all, format!("{stick}.drivers.0"), Want::Is(json!("usb-storage")));
+        }
+        DiskKind::SdCard | DiskKind::Nvdimm => is("rotational", json!(false)),
     }
 }
 
-/// Network ports, found by the address that QEMU burnt in.
-fn ports(machine: &Machine, all: &mut Vec<Expectation>) {
-    for port in &machine.ports {
-        let at = format!("network.interfaces[permanent_mac={}]", port.mac);
-        expect(all, format!("{at}.driver"), Want::Is(json!(port.driver)));
-        expect(all, format!("{at}.kind"), Want::Is(json!("physical")));
-        expect(all, format!("{at}.current_mac"), Want::Is(json!(port.mac)));
-        expect(all, format!("{at}.has_carrier"), Want::Is(json!(true)));
+/// A namespace, its identities, and the controllers through which it is reached.
+fn one_namespace(namespace: &Namespace, at: &str, all: &mut Vec<Expectation>) {
+    let Namespace { serial, n_controllers, .. } = namespace;
+    expect(all, format!("{at}.transport"), Want::Is(json!("nvme")));
+    expect(all, format!("{at}.rotational"), Want::Is(json!(false)));
+    expect(all, format!("{at}.paths"), Want::Times(*n_controllers));
+    let controllers = format!("block.nvme_controllers[serial={serial}]");
+    expect(all, controllers.clone(), Want::Times(*n_controllers));
+    expect(
+        all,
+        format!("{controllers}.subsystem_nqn"),
+        Want::Contains(namespace.controller.to_owned()),
+    );
+    expect(all, format!("{controllers}.state"), Want::Is(json!("live")));
+}
+
+/// A network port, found by the address that QEMU burnt in, and its virtual functions.
+fn one_port(port: &Port, all: &mut Vec<Expectation>) {
+    let at = format!("network.interfaces[permanent_mac={}]", port.mac);
+    expect(all, format!("{at}.driver"), Want::Is(json!(port.driver)));
+    expect(all, format!("{at}.kind"), Want::Is(json!("physical")));
+    expect(all, format!("{at}.current_mac"), Want::Is(json!(port.mac)));
+    expect(all, format!("{at}.has_carrier"), Want::Is(json!(true)));
+    if port.driver == "igb" {
+        expect(all, format!("{at}.n_vfs"), Want::Is(json!(port.n_vfs)));
+        // QEMU's igb has eight functions in all.
+        expect(all, format!("{at}.max_vfs"), Want::Is(json!(7)));
+    }
+    if port.n_vfs > 0 {
+        let n_vfs = usize::try_from(port.n_vfs).unwrap_or(usize::MAX);
+        expect(all, format!("{at}.vfs"), Want::Times(n_vfs));
+        expect(all, format!("{at}.vfs.0.interfaces"), Want::Times(1));
+        expect(all, "network.interfaces[driver=igbvf]", Want::Times(n_vfs));
+        expect(all, "network.interfaces[driver=igbvf].vf_of", Want::Contains(String::new()));
     }
 }
 
-/// What SMBIOS says of the machine, and the TPM.
+/// What is plugged in besides disks and ports.
+fn devices(machine: &Machine, all: &mut Vec<Expectation>) {
+    if let Some(Bmc { guid, manufacturer_id, product_id, firmware }) = &machine.bmc {
+        let firmware = format!("{}.{:02}", firmware.0, firmware.1);
+        // QEMU sends the bytes as they are written, IPMI 2.0 §20.8 the first three fields in the other order.
+        expect(all, "bmc.guid", Want::Is(json!(swapped(guid))));
+        expect(all, "bmc.device_id", Want::Is(json!(32)));
+        expect(all, "bmc.manufacturer_id", Want::Is(json!(manufacturer_id)));
+        expect(all, "bmc.product_id", Want::Is(json!(product_id)));
+        expect(all, "bmc.firmware", Want::Is(json!(firmware)));
+        expect(all, "bmc.ipmi_version", Want::Is(json!("2.0")));
+    }
+    if machine.has_tpm {
+        expect(all, "devices.tpm.version", Want::Contains("2".to_owned()));
+    }
+    let n_watchdogs = usize::from(machine.has_watchdog);
+    expect(all, "devices.watchdogs[identity=i6300ESB timer]", Want::Times(n_watchdogs));
+    // Class 05, memory; subclass 02, CXL.
+    let n_cxl = usize::from(machine.cxl_memory_mib.is_some());
+    expect(all, "pci.devices[class=0502]", Want::Times(n_cxl));
+}
+
+/// What SMBIOS says of the machine.
 fn product(machine: &Machine, all: &mut Vec<Expectation>) {
     if let Some(p) = &machine.product {
         for (path, want) in [
@@ -190,17 +255,29 @@ fn product(machine: &Machine, all: &mut Vec<Expectation>) {
         }
         expect(all, format!("identity[value={}].kind", p.uuid), Want::Is(json!("smbios_uuid")));
     }
-    if machine.has_tpm {
-        expect(all, "devices.tpm.version", Want::Contains("2".to_owned()));
-    }
+}
+
+/// A UUID with the bytes of each of its first three fields in the other order.
+fn swapped(uuid: &str) -> String {
+    let turn = |field: &str| -> String {
+        (0..field.len()).step_by(2).rev().map(|at| &field[at..at + 2]).collect()
+    };
+    let fields = uuid.split('-').enumerate();
+    let fields: Vec<_> =
+        fields.map(|(at, field)| if at < 3 { turn(field) } else { field.to_owned() }).collect();
+    fields.join("-")
 }
 
 impl Expectation {
     /// What the report says instead, or `None` where it says this.
     fn difference(&self, report: &Value) -> Option<String> {
-        let found = find(report, &self.path);
+        let all = find(report, &self.path);
+        let found = all.first().copied().filter(|found| !found.is_null());
         let holds = match (&self.want, found) {
-            (Want::Is(want), Some(found)) => want == found,
+            (Want::Times(n_times), Some(Value::Array(list))) => list.len() == *n_times,
+            (Want::Times(n_times), _) => all.len() == *n_times,
+            // What several elements have in common is what each of them must have.
+            (Want::Is(want), Some(_)) => all.iter().all(|found| *found == want),
             (Want::Contains(want), Some(found)) => {
                 found.to_string().to_lowercase().contains(&want.to_lowercase())
             }
@@ -208,28 +285,40 @@ impl Expectation {
                 found.as_u64().is_some_and(|n| (*low..=*high).contains(&n))
             }
             (Want::Nothing, None) => true,
-            (Want::Nothing, Some(found)) => found.is_null() || found == "",
+            (Want::Nothing, Some(found)) => found == "",
             (_, None) => false,
         };
-        let found = || found.map_or_else(|| "nothing".to_owned(), Value::to_string);
+        let texts: Vec<String> = all.iter().map(ToString::to_string).collect();
+        let found = || if texts.is_empty() { "nothing".to_owned() } else { texts.join(" and ") };
         (!holds).then(|| format!("{}: expected {:?}, found {}", self.path, self.want, found()))
     }
 }
 
-/// The value at a path of keys with dots between them; `[key=value]` picks the element of a list.
-fn find<'a>(report: &'a Value, path: &str) -> Option<&'a Value> {
+/// The values at a path of keys with dots between them. `[key=value,key=value]` picks the elements of a list that have these
+/// values, a number one element.
+fn find<'a>(report: &'a Value, path: &str) -> Vec<&'a Value> {
+    if path.is_empty() {
+        return vec![report];
+    }
     let (head, rest) = split(path);
     let (key, pick) = head
         .split_once('[')
         .map_or((head, None), |(key, pick)| (key, Some(pick.trim_end_matches(']'))));
-    let mut value = report.get(key)?;
-    if let Some((key, wanted)) = pick.and_then(|pick| pick.split_once('=')) {
-        value = value
-            .as_array()?
-            .iter()
-            .find(|element| element.get(key).is_some_and(|value| plain(value) == wanted))?;
-    }
-    if rest.is_empty() { Some(value) } else { find(value, rest) }
+    let value = match key.parse::<usize>() {
+        Ok(at) if report.is_array() => report.get(at),
+        _ => report.get(key),
+    };
+    let Some(value) = value else { return Vec::new() };
+    let Some(pick) = pick else { return find(value, rest) };
+    let wanted: Vec<(&str, &str)> =
+        pick.split(',').filter_map(|pair| pair.split_once('=')).collect();
+    let has = |element: &Value, key: &str, wanted: &str| {
+        element.get(key).is_some_and(|value| plain(value) == wanted)
+    };
+    let elements = value.as_array().map(Vec::as_slice).unwrap_or_default().iter();
+    let picked =
+        elements.filter(|element| wanted.iter().all(|(key, value)| has(element, key, value)));
+    picked.flat_map(|element| find(element, rest)).collect()
 }
 
 /// The first step of a path and the rest; dots within brackets belong to the step.

@@ -12,30 +12,116 @@ use crate::artifacts::test_folder;
 use crate::boot;
 use crate::expect::differences;
 use crate::guest::Guest;
-use crate::machine::Machine;
+use crate::machine::{DiskKind, Machine, Port};
 
-/// What runs in the guest: the report in both forms, and a capture, once the ports have agreed on a speed.
+/// What runs in the guest: the report in both forms, and captures, once the ports have agreed on a speed.
 const SCRIPT: &str = "cd /results
 for port in /sys/class/net/eth*; do
+  [ ! -e $port/device/physfn ] || continue
   n=0
   until [ \"$(cat $port/carrier)\" = 1 ] || [ $n -ge 60 ]; do sleep 0.5; n=$((n + 1)); done
 done
 run-coreos-installer inspect --format json >report.json 2>log; echo INSPECT $?
 run-coreos-installer inspect --format text >report.txt 2>>log
-run-coreos-installer capture -o capture.tar.zst 2>>log; echo CAPTURE $?";
+run-coreos-installer capture -o capture.tar.zst 2>>log; echo CAPTURE $?
+run-coreos-installer capture --anonymize -o anonymous.tar.zst 2>>log; echo ANONYMOUS $?";
+
+/// Turns on the virtual functions that the description asks for, as an administrator would.
+fn virtual_functions(machine: &Machine) -> String {
+    let ports = machine.ports.iter().filter(|port| port.n_vfs > 0);
+    let lines = ports.map(|Port { mac, n_vfs, .. }| {
+        format!(
+            "for port in /sys/class/net/eth*; do
+  [ \"$(cat $port/address)\" != {mac} ] || echo {n_vfs} >$port/device/sriov_numvfs
+done\n"
+        )
+    });
+    let script: String = lines.collect();
+    if script.is_empty() { script } else { script + "modprobe igbvf\n" }
+}
+
+/// Waits for the SD card, which is found a while after its controller.
+fn sd_card(machine: &Machine) -> &'static str {
+    let has_card = machine.disks.iter().any(|disk| matches!(disk.kind, DiskKind::SdCard));
+    if has_card {
+        "n=0; until [ -e /sys/block/mmcblk0 ] || [ $n -ge 60 ]; do sleep 0.5; n=$((n + 1)); done\n"
+    } else {
+        ""
+    }
+}
 
 /// Reads `machine` in the tiny system, replays its capture on this machine, and holds both reports against the description.
 fn inspect(test: &str, machine: &Machine) -> Result<()> {
     let folder = test_folder(test)?;
-    let boot = boot::tiny("guest", &folder, machine, SCRIPT, &agent_files()?)?;
+    let script = virtual_functions(machine) + sd_card(machine) + SCRIPT;
+    let boot = boot::tiny("guest", &folder, machine, &script, &agent_files()?)?;
     let mut guest = Guest::start("guest", &folder, machine, &boot, Duration::from_mins(8))?;
     guest.wait_for("INSPECT 0")?;
     guest.wait_for("CAPTURE 0")?;
+    guest.wait_for("ANONYMOUS 0")?;
     guest.wait_for_end()?;
     let results = guest.results()?;
+    let capture = results.join("capture.tar.zst");
     let live = std::fs::read(results.join("report.json"))?;
     check("the guest's report", machine, &live)?;
-    check("the replay of its capture", machine, &replay(&results.join("capture.tar.zst"))?)
+    let replayed = replay(&capture)?;
+    check("the replay of its capture", machine, &replayed)?;
+    let made = without_times(&file_of(&capture, "report.json")?)?;
+    ensure!(
+        made == without_times(&replayed)?,
+        "the replay of {} differs from the report that was made with it",
+        capture.display()
+    );
+    let log = std::fs::read_to_string(results.join("log"))?;
+    ensure!(
+        !log.contains("gives another value"),
+        "a capture does not replay to its report:\n{log}"
+    );
+    hides(machine, &results.join("anonymous.tar.zst"))
+}
+
+/// Holds an anonymised capture against what QEMU was told: none of it that names this machine may be in there.
+fn hides(machine: &Machine, capture: &Path) -> Result<()> {
+    let output = Command::new("zstd").arg("-dcq").arg(capture).output()?;
+    let tar = output.stdout.to_ascii_lowercase();
+    ensure!(tar.len() > 10_000, "{} is no archive", capture.display());
+    for name in names(machine) {
+        let is_there = tar.windows(name.len()).any(|window| window == name.as_bytes());
+        ensure!(!is_there, "{} tells {name}", capture.display());
+    }
+    Ok(())
+}
+
+/// What names this machine, in lower case: MACs with and without colons, serial numbers, WWNs, the UUID.
+fn names(machine: &Machine) -> Vec<String> {
+    let macs =
+        machine.ports.iter().flat_map(|port| [port.mac.to_owned(), port.mac.replace(':', "")]);
+    let serials = machine.disks.iter().filter_map(|disk| disk.serial().map(str::to_owned));
+    let wwns = machine.disks.iter().filter_map(|disk| match disk.kind {
+        DiskKind::Scsi { wwn, .. } | DiskKind::Sata { wwn, .. } => Some(format!("{wwn:016x}")),
+        _ => None,
+    });
+    let dimms = machine.slots.iter().filter_map(|slot| Some(slot.dimm.as_ref()?.serial.to_owned()));
+    let product = machine.product.iter().flat_map(|p| {
+        [p.serial, p.uuid, p.board_serial, p.chassis_serial, p.asset_tag].map(str::to_owned)
+    });
+    let names = macs.chain(serials).chain(wwns).chain(dimms).chain(product);
+    names.map(|name| name.to_lowercase()).collect()
+}
+
+/// A report's bytes without the times, which differ from run to run.
+fn without_times(report: &[u8]) -> Result<String> {
+    let mut report: Value = serde_json::from_slice(report)?;
+    let keys = report.as_object_mut().context("a report is an object")?;
+    keys.retain(|key, _| !["collected_at", "duration_ms", "timings"].contains(&key.as_str()));
+    Ok(serde_json::to_string_pretty(&report)?)
+}
+
+/// A file of an archive.
+fn file_of(archive: &Path, name: &str) -> Result<Vec<u8>> {
+    let output = Command::new("tar").args(["--zstd", "-xOf"]).arg(archive).arg(name).output()?;
+    ensure!(output.status.success(), "{} holds no {name}", archive.display());
+    Ok(output.stdout)
 }
 
 /// Holds a report against the machine.
@@ -71,4 +157,14 @@ fn the_report_of_a_plain_guest_says_what_qemu_was_told() -> Result<()> {
 #[test]
 fn the_report_of_a_two_socket_server_says_what_qemu_was_told() -> Result<()> {
     inspect("inspect_rich", &Machine::rich())
+}
+
+#[test]
+fn the_report_of_a_crowded_server_says_what_qemu_was_told() -> Result<()> {
+    inspect("inspect_crowded", &Machine::crowded())
+}
+
+#[test]
+fn the_report_of_many_small_nodes_says_what_qemu_was_told() -> Result<()> {
+    inspect("inspect_nodes", &Machine::many_nodes())
 }

@@ -103,6 +103,8 @@ fn start_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<Guest> {
     let output = Command::new(agent)
         .args(["live-config", "--vim", &lab.url_ipv4(), "--allow-plain-http", "--binary"])
         .arg(agent)
+        // No switch speaks LLDP here.
+        .args(["--agent-option", "lldp-wait=2"])
         .args(["--binary-url", &format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4())])
         .output()
         .with_context(|| format!("running {}", agent.display()))?;

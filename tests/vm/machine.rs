@@ -19,7 +19,7 @@ pub(crate) struct Machine {
     pub(crate) n_threads: u32,
     /// Main memory in MiB by NUMA node; one entry means no NUMA.
     pub(crate) nodes: Vec<Node>,
-    /// Distances between two nodes, both ways; a node to itself is 10.
+    /// Distances from a node to another, and back unless the way back is listed too; a node to itself is 10.
     pub(crate) distances: Vec<(usize, usize, u64)>,
     /// What the firmware's tables say about maker and product; QEMU's own where absent.
     pub(crate) product: Option<Product>,
@@ -30,9 +30,23 @@ pub(crate) struct Machine {
     /// Network ports; the first one reaches the host.
     pub(crate) ports: Vec<Port>,
     /// An IPMI management controller behind a KCS port.
-    pub(crate) has_bmc: bool,
+    pub(crate) bmc: Option<Bmc>,
     /// A TPM 2 (swtpm).
     pub(crate) has_tpm: bool,
+    /// An Intel 6300ESB watchdog.
+    pub(crate) has_watchdog: bool,
+    /// Volatile memory of a CXL type 3 device in MiB.
+    pub(crate) cxl_memory_mib: Option<u64>,
+}
+
+/// What a management controller says of itself (IPMI 2.0 §20.1).
+#[derive(Debug, Clone)]
+pub(crate) struct Bmc {
+    pub(crate) guid: &'static str,
+    pub(crate) manufacturer_id: u32,
+    pub(crate) product_id: u16,
+    /// Major and minor, each below 100.
+    pub(crate) firmware: (u8, u8),
 }
 
 /// A NUMA node.
@@ -96,28 +110,48 @@ pub(crate) struct Disk {
 pub(crate) enum DiskKind {
     /// virtio-blk.
     Virtio { serial: &'static str },
-    /// A SCSI disk behind virtio-scsi; `rotation` in turns a minute, 1 for a solid-state disk.
+    /// A SCSI disk behind `n_paths` virtio-scsi controllers; `rotation` in turns a minute, 1 for a solid-state disk.
     Scsi {
         serial: &'static str,
         wwn: u64,
         vendor: &'static str,
         product: &'static str,
         rotation: u32,
+        n_paths: usize,
     },
     /// A SATA disk of the chipset's AHCI controller.
     Sata { serial: &'static str, wwn: u64, model: &'static str, port: u32 },
-    /// A namespace of an `NVMe` subsystem; the controller is plugged with its first namespace.
-    Nvme { controller: &'static str, serial: &'static str, namespace: u32 },
+    /// A namespace of an `NVMe` subsystem, whose controllers are plugged with its first namespace.
+    Nvme(Namespace),
+    /// A USB stick behind an xHCI controller.
+    Usb { serial: &'static str },
+    /// An SD card behind an SDHCI controller.
+    SdCard,
+    /// An NVDIMM.
+    Nvdimm,
+}
+
+/// A namespace and the subsystem that it belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Namespace {
+    /// Name of the subsystem and of its first controller.
+    pub(crate) controller: &'static str,
+    /// Of all controllers of the subsystem.
+    pub(crate) serial: &'static str,
+    pub(crate) n_controllers: usize,
+    pub(crate) id: u32,
 }
 
 impl Disk {
-    /// The serial number that the guest sees.
-    pub(crate) fn serial(&self) -> &'static str {
+    /// The serial number that the guest sees, if it sees one.
+    pub(crate) fn serial(&self) -> Option<&'static str> {
         match self.kind {
             DiskKind::Virtio { serial }
             | DiskKind::Scsi { serial, .. }
             | DiskKind::Sata { serial, .. }
-            | DiskKind::Nvme { serial, .. } => serial,
+            | DiskKind::Usb { serial }
+            | DiskKind::Nvme(Namespace { serial, .. }) => Some(serial),
+            DiskKind::SdCard | DiskKind::Nvdimm => None,
         }
     }
 }
@@ -126,34 +160,77 @@ impl Disk {
     /// The devices that it hangs on; disks of one controller name the same.
     fn controllers(&self) -> Vec<String> {
         match &self.kind {
-            DiskKind::Virtio { .. } | DiskKind::Sata { .. } => Vec::new(),
-            DiskKind::Scsi { .. } => vec!["virtio-scsi-pci,id=scsi0".to_owned()],
-            DiskKind::Nvme { controller, serial, .. } => vec![
-                format!("nvme-subsys,id=subsystem-{controller},nqn={controller}"),
-                format!("nvme,id={controller},serial={serial},subsys=subsystem-{controller}"),
-            ],
+            DiskKind::Virtio { .. } | DiskKind::Sata { .. } | DiskKind::Nvdimm => Vec::new(),
+            DiskKind::Usb { .. } => vec!["qemu-xhci,id=xhci".to_owned()],
+            DiskKind::SdCard => vec!["sdhci-pci,id=sdhci".to_owned()],
+            DiskKind::Scsi { n_paths, .. } => {
+                (0..*n_paths).map(|path| format!("virtio-scsi-pci,id=scsi{path}")).collect()
+            }
+            DiskKind::Nvme(Namespace { controller, serial, n_controllers, .. }) => {
+                let subsystem = format!("nvme-subsys,id=subsystem-{controller},nqn={controller}");
+                let of = |number: usize| {
+                    let id = if number == 0 { String::new() } else { format!("-{number}") };
+                    format!(
+                        "nvme,id={controller}{id},serial={serial},subsys=subsystem-{controller}"
+                    )
+                };
+                std::iter::once(subsystem).chain((0..*n_controllers).map(of)).collect()
+            }
         }
     }
 
-    /// The disk itself.
-    fn device(&self) -> String {
+    /// The disk itself, once for each path to it.
+    fn devices(&self) -> Vec<String> {
         let (id, sector) = (self.id, self.sector_bytes);
         let blocks = format!("logical_block_size={sector},physical_block_size={sector}");
-        match &self.kind {
+        vec![match &self.kind {
             DiskKind::Virtio { serial } => {
                 format!("virtio-blk-pci,drive={id},serial={serial},{blocks}")
             }
-            DiskKind::Scsi { serial, wwn, vendor, product, rotation } => format!(
-                "scsi-hd,drive={id},bus=scsi0.0,serial={serial},device_id={serial},wwn={wwn:#018x},vendor={vendor},\
-                 product={product},rotation_rate={rotation},{blocks}"
-            ),
+            DiskKind::Scsi { serial, wwn, vendor, product, rotation, n_paths } => {
+                let of = |path: usize| {
+                    format!(
+                        "scsi-hd,drive={},bus=scsi{path}.0,serial={serial},device_id={serial},wwn={wwn:#018x},\
+                         vendor={vendor},product={product},rotation_rate={rotation},{blocks},share-rw={}",
+                        self.drive(path),
+                        if *n_paths > 1 { "on" } else { "off" },
+                    )
+                };
+                return (0..*n_paths).map(of).collect();
+            }
             DiskKind::Sata { serial, wwn, model, port } => format!(
                 "ide-hd,drive={id},bus=ide.{port},serial={serial},wwn={wwn:#018x},model={model},rotation_rate=1"
             ),
-            DiskKind::Nvme { controller, namespace, .. } => {
-                format!("nvme-ns,drive={id},bus={controller},nsid={namespace},{blocks}")
+            DiskKind::Nvme(namespace) => namespace.device(id, &blocks),
+            DiskKind::Usb { serial } => {
+                format!("usb-storage,bus=xhci.0,drive={id},serial={serial},removable=on")
             }
+            DiskKind::SdCard => format!("sd-card,drive={id}"),
+            DiskKind::Nvdimm => format!("nvdimm,id=nvdimm-{id},memdev={id}"),
+        }]
+    }
+
+    /// How often QEMU opens its file: once for each path.
+    fn n_drives(&self) -> usize {
+        match self.kind {
+            DiskKind::Scsi { n_paths, .. } => n_paths,
+            DiskKind::Nvdimm => 0,
+            _ => 1,
         }
+    }
+
+    /// QEMU's name of the file as opened for a path.
+    fn drive(&self, path: usize) -> String {
+        if path == 0 { self.id.to_owned() } else { format!("{}-{path}", self.id) }
+    }
+}
+
+impl Namespace {
+    /// Attached to every controller of its subsystem.
+    fn device(&self, drive: &str, blocks: &str) -> String {
+        // Linux takes no EUI-64 and no NGUID of QEMU's controllers, because older ones gave all the same.
+        let Namespace { controller, id, .. } = self;
+        format!("nvme-ns,drive={drive},bus={controller},nsid={id},{blocks}")
     }
 }
 
@@ -167,6 +244,8 @@ pub(crate) struct Port {
     pub(crate) mac: &'static str,
     /// Whether it reaches the host; the others are on networks with nobody else.
     pub(crate) reaches_host: bool,
+    /// Virtual functions that the test turns on in the guest; a port with any stands behind a root port, which passes ARI on.
+    pub(crate) n_vfs: u32,
 }
 
 impl Machine {
@@ -187,9 +266,12 @@ impl Machine {
                 driver: "virtio_net",
                 mac: "52:54:00:aa:00:01",
                 reaches_host: true,
+                n_vfs: 0,
             }],
-            has_bmc: false,
+            bmc: None,
             has_tpm: false,
+            has_watchdog: false,
+            cxl_memory_mib: None,
         }
     }
 
@@ -217,21 +299,46 @@ impl Machine {
         );
         let mut args = Vec::new();
         option(&mut args, "-cpu", self.cpu);
-        option(&mut args, "-m", &self.memory_mib().to_string());
+        self.memory_arguments(&mut args);
         option(&mut args, "-smp", &smp);
         self.numa_arguments(&mut args);
         self.smbios_arguments(&mut args, folder)?;
         self.disk_arguments(&mut args, folder)?;
         self.port_arguments(&mut args);
-        if self.has_bmc {
-            option(
-                &mut args,
-                "-device",
-                "ipmi-bmc-sim,id=bmc0,guid=01020304-0506-0708-090a-0b0c0d0e0f10",
-            );
+        if let Some(bmc) = &self.bmc {
+            option(&mut args, "-device", &bmc.device());
             option(&mut args, "-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2");
         }
+        if self.has_watchdog {
+            option(&mut args, "-device", "i6300esb");
+        }
+        self.cxl_arguments(&mut args);
         Ok(args)
+    }
+
+    /// Main memory, with room for an NVDIMM.
+    fn memory_arguments(&self, args: &mut Vec<String>) {
+        let mib = self.memory_mib();
+        if self.disks.iter().any(|disk| matches!(disk.kind, DiskKind::Nvdimm)) {
+            option(args, "-machine", "nvdimm=on");
+            option(args, "-m", &format!("{mib}M,slots=2,maxmem=16G"));
+        } else {
+            option(args, "-m", &mib.to_string());
+        }
+    }
+
+    /// A CXL type 3 device with volatile memory. QEMU hangs later devices without a bus onto the CXL bus, so this comes last.
+    fn cxl_arguments(&self, args: &mut Vec<String>) {
+        let Some(mib) = self.cxl_memory_mib else { return };
+        option(args, "-machine", "cxl=on,cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size=4G");
+        option(args, "-object", &format!("memory-backend-ram,id=cxl-memory,size={mib}M"));
+        option(args, "-device", "pxb-cxl,bus_nr=12,bus=pcie.0,id=cxl.1");
+        option(args, "-device", "cxl-rp,port=0,bus=cxl.1,id=cxl-root,chassis=100,slot=100");
+        option(
+            args,
+            "-device",
+            "cxl-type3,bus=cxl-root,volatile-memdev=cxl-memory,id=cxl0,sn=0x4358",
+        );
     }
 
     /// Memory of each node, its CPUs, and the distances.
@@ -294,16 +401,32 @@ impl Machine {
             if !path.exists() {
                 std::fs::File::create(&path)?.set_len(disk.size_bytes)?;
             }
-            let drive =
-                format!("if=none,id={},file={},format=raw,cache=unsafe", disk.id, path.display());
-            option(args, "-drive", &drive);
+            if matches!(disk.kind, DiskKind::Nvdimm) {
+                let memory = format!(
+                    "memory-backend-file,id={},share=on,mem-path={},size={}",
+                    disk.id,
+                    path.display(),
+                    disk.size_bytes
+                );
+                option(args, "-object", &memory);
+            }
+            let n_drives = disk.n_drives();
+            // Two paths open one file, which QEMU's lock would forbid.
+            let locking = if n_drives > 1 { ",file.locking=off" } else { "" };
+            for number in 0..n_drives {
+                let (id, file) = (disk.drive(number), path.display());
+                let drive = format!("if=none,id={id},file={file},format=raw,cache=unsafe{locking}");
+                option(args, "-drive", &drive);
+            }
             for controller in disk.controllers() {
                 if !plugged.contains(&controller) {
                     option(args, "-device", &controller);
                     plugged.push(controller);
                 }
             }
-            option(args, "-device", &disk.device());
+            for device in disk.devices() {
+                option(args, "-device", &device);
+            }
         }
         Ok(())
     }
@@ -317,12 +440,30 @@ impl Machine {
                 format!(",net=10.0.{}.0/24,restrict=on", at + 2)
             };
             option(args, "-netdev", &format!("user,id=net{at}{net}"));
-            option(
-                args,
-                "-device",
-                &format!("{},id=port{at},netdev=net{at},mac={},romfile=", port.model, port.mac),
-            );
+            let mut bus = String::new();
+            if port.n_vfs > 0 {
+                let slot = at + 1;
+                let root = format!("pcie-root-port,id=root{at},chassis={slot},slot={slot}");
+                option(args, "-device", &root);
+                bus = format!(",bus=root{at}");
+            }
+            let Port { model, mac, .. } = port;
+            let device = format!("{model},id=port{at},netdev=net{at},mac={mac},romfile={bus}");
+            option(args, "-device", &device);
         }
+    }
+}
+
+impl Bmc {
+    /// QEMU's own controller.
+    fn device(&self) -> String {
+        let Bmc { guid, manufacturer_id, product_id, firmware: (major, minor) } = self;
+        // The minor version is binary coded decimal (IPMI 2.0 table 20-2).
+        let minor = minor / 10 * 16 + minor % 10;
+        format!(
+            "ipmi-bmc-sim,id=bmc0,guid={guid},mfg_id={manufacturer_id},product_id={product_id},\
+             fwrev1={major},fwrev2={minor}"
+        )
     }
 }
 

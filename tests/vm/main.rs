@@ -5,6 +5,7 @@ mod artifacts;
 mod boot;
 mod console;
 mod cpio;
+mod crowded;
 mod demo;
 mod expect;
 mod guest;

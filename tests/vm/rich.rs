@@ -1,6 +1,6 @@
 //! The machine that shows everything QEMU can show of a server: two sockets, a node with memory only, every kind of disk.
 
-use crate::machine::{Dimm, Disk, DiskKind, Machine, Node, Port, Product, Slot};
+use crate::machine::{Bmc, Dimm, Disk, DiskKind, Machine, Namespace, Node, Port, Product, Slot};
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
@@ -28,17 +28,32 @@ impl Machine {
                     driver: "virtio_net",
                     mac: "52:54:00:aa:00:01",
                     reaches_host: true,
+                    n_vfs: 0,
                 },
                 Port {
                     model: "e1000e",
                     driver: "e1000e",
                     mac: "b8:ce:f6:00:00:01",
                     reaches_host: false,
+                    n_vfs: 0,
                 },
-                Port { model: "igb", driver: "igb", mac: "b8:ce:f6:00:00:02", reaches_host: false },
+                Port {
+                    model: "igb",
+                    driver: "igb",
+                    mac: "b8:ce:f6:00:00:02",
+                    reaches_host: false,
+                    n_vfs: 0,
+                },
             ],
-            has_bmc: true,
+            bmc: Some(Bmc {
+                guid: "01020304-0506-0708-090a-0b0c0d0e0f10",
+                manufacturer_id: 674,
+                product_id: 256,
+                firmware: (7, 20),
+            }),
             has_tpm: true,
+            has_watchdog: false,
+            cxl_memory_mib: None,
         }
     }
 }
@@ -92,8 +107,10 @@ fn rich_slots() -> Vec<Slot> {
 
 /// Every kind of disk, with both block sizes.
 fn rich_disks() -> Vec<Disk> {
-    let nvme =
-        |namespace| DiskKind::Nvme { controller: "nvme-a", serial: "S64GNE0R123456", namespace };
+    let nvme = |id| {
+        let (controller, serial) = ("nvme-a", "S64GNE0R123456");
+        DiskKind::Nvme(Namespace { controller, serial, n_controllers: 1, id })
+    };
     vec![
         Disk { id: "nvme-a-1", size_bytes: 2 * GIB, sector_bytes: 512, kind: nvme(1) },
         Disk { id: "nvme-a-2", size_bytes: GIB, sector_bytes: 4096, kind: nvme(2) },
@@ -113,6 +130,7 @@ fn rich_disks() -> Vec<Disk> {
                 vendor: "SEAGATE",
                 product: "ST4000NM0023",
                 rotation: 7200,
+                n_paths: 1,
             },
         },
         Disk {
@@ -125,6 +143,7 @@ fn rich_disks() -> Vec<Disk> {
                 vendor: "SAMSUNG",
                 product: "MZILS1T9",
                 rotation: 1,
+                n_paths: 1,
             },
         },
         Disk {

@@ -5,29 +5,41 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use probes::block::Disk;
-use probes::collect::Options;
-use probes::machine::Source;
+use probes::collect::{Options, collect};
+use probes::machine::{Extras, Source};
 
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
 use crate::install::Candidate;
 use crate::job;
 use crate::job::{Collected, EXIT_DONE, EXIT_NOT_REPORTED, JobSettings};
+use crate::links::LinksUp;
 use crate::report::{Report, report};
 use crate::vim::{Client, RealClock, Stop, VimSettings};
 
 /// Time between two looks for a disk that has not appeared yet.
 const DISK_POLL: Duration = Duration::from_secs(2);
 
+/// Switches send LLDP every 30 s.
+const LLDP_WAIT: Duration = Duration::from_secs(31);
+
 pub(super) fn install(options: &InstallOptions) -> anyhow::Result<u8> {
     let mut settings = JobSettings::new(vim_settings(&options.vim)?);
     settings.is_dry_run = options.dry_run;
     settings.installer.clone_from(&options.installer);
-    let collect_options =
-        Options { budget: Duration::from_secs(options.budget), ..Options::default() };
+    let collect_options = Options {
+        budget: Duration::from_secs(options.budget),
+        extras: Extras {
+            lldp_wait: Duration::from_secs(options.lldp_wait),
+            ..Extras::default()
+        },
+        ..Options::default()
+    };
+    let brings_links_up = options.bring_links_up && !options.dry_run;
     let mut wait = Duration::from_secs(options.wait_for_disk);
     let mut collect = || {
-        let report = report_with_disk(&collect_options, std::mem::take(&mut wait));
-        collected(&report)
+        wait_for_disk(std::mem::take(&mut wait));
+        let _links = brings_links_up.then(LinksUp::bring_up);
+        collected(&report(&Arc::new(Source::live()), &collect_options))
     };
     Ok(job::run(&settings, &mut collect).exit_status)
 }
@@ -35,7 +47,7 @@ pub(super) fn install(options: &InstallOptions) -> anyhow::Result<u8> {
 pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<u8> {
     let settings = vim_settings(&options.vim)?;
     let client = Client::new(&settings, Arc::new(RealClock), Stop::on_signals()?)?;
-    let report = super::read(&super::source(&options.source)?, &options.source)?;
+    let report = super::read(&super::source(&options.source)?, &options.source, LLDP_WAIT)?;
     match client.post_report(&serde_json::to_value(&report)?) {
         Ok(_) => {
             tracing::info!(node = report.node_id, vim = settings.url, "the VIM has the report");
@@ -60,16 +72,17 @@ fn vim_settings(options: &VimOptions) -> anyhow::Result<VimSettings> {
     })
 }
 
-/// Reads the machine; again for as long as `wait` while no disk is there that could be installed on,
-/// since drivers may still be finding disks when systemd starts the agent.
-fn report_with_disk(options: &Options, wait: Duration) -> Report {
+/// Waits for as long as `wait` while no disk is there that could be installed on, since drivers may
+/// still be finding disks when systemd starts the agent.
+fn wait_for_disk(wait: Duration) {
     let start = Instant::now();
+    let options = Options { only: vec!["block".to_owned()], ..Options::default() };
     loop {
-        let found = report(&Arc::new(Source::live()), options);
+        let found = collect(&Arc::new(Source::live()), &options);
         let disks = found.inventory.block.iter().flat_map(|block| &block.disks);
         let has_disk = disks.into_iter().any(|disk| disk.eligible);
         if has_disk || start.elapsed() >= wait {
-            return found;
+            return;
         }
         let rest_s = wait.saturating_sub(start.elapsed()).as_secs();
         tracing::info!(rest_s, "no disk to install on yet; waiting for one");

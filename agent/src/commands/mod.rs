@@ -10,21 +10,26 @@ use anyhow::{Context as _, bail};
 use clap::CommandFactory as _;
 use probes::collect::{COLLECTORS, Options};
 use probes::findings::Severity;
-use probes::machine::Source;
+use probes::machine::{Extras, Source};
 
 use crate::cli::{
     CaptureOptions, CheckOptions, Cli, Command, Document, Format, InspectOptions, SchemaOptions,
     SourceOptions,
 };
 use crate::config::{Configuration, Setting};
+use crate::links::LinksUp;
 use crate::live_config::live_config;
 use crate::report::{Report, report};
+use crate::vim::Stop;
 use crate::{api, capture, output, text};
 
 /// Exit status of `check` when something calls for attention.
 const FINDINGS: u8 = 1;
 /// Exit status of a usage or configuration error.
 const USAGE: u8 = 2;
+
+/// For commands that a person waits for: nothing slow unless it is asked for.
+const NO_WAIT: Duration = Duration::ZERO;
 
 /// Runs the command that the configuration names and returns its exit status.
 ///
@@ -55,7 +60,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
 }
 
 fn inspect(options: &InspectOptions) -> anyhow::Result<u8> {
-    let report = read(&source(&options.source)?, &options.source)?;
+    let report = read(&source(&options.source)?, &options.source, NO_WAIT)?;
     output::print(&match options.format {
         Format::Text => text::text(&report, output::is_colored(options.color)),
         Format::Json => output::json(&report)?,
@@ -65,7 +70,7 @@ fn inspect(options: &InspectOptions) -> anyhow::Result<u8> {
 }
 
 fn check(options: &CheckOptions) -> anyhow::Result<u8> {
-    let report = read(&source(&options.source)?, &options.source)?;
+    let report = read(&source(&options.source)?, &options.source, NO_WAIT)?;
     output::print(&match options.format {
         Format::Text => text::findings(&report, output::is_colored(options.color)),
         Format::Json => output::json(&report.findings)?,
@@ -77,11 +82,17 @@ fn check(options: &CheckOptions) -> anyhow::Result<u8> {
 
 fn capture(options: &CaptureOptions) -> anyhow::Result<u8> {
     let source = Arc::new(open(&options.source)?.recording());
-    let report = read(&source, &options.source)?;
-    capture::write(&source.recorded(), &options.output)?;
+    let collection = collection(&options.source, NO_WAIT)?;
+    let links = links_up(&source, &options.source)?;
+    let report = report(&source, &collection);
+    drop(links);
+    let write = if options.anonymize { capture::write_anonymized } else { capture::write };
+    let differing = write(&source.recorded(), &report, &collection, &options.output)?;
+    for key in differing {
+        tracing::warn!(key, "a replay of the capture gives another value");
+    }
     tracing::info!(
         file = %options.output.display(),
-        node = report.node_id,
         "captured; replay it with: run-coreos-installer inspect --root {}",
         options.output.display()
     );
@@ -103,13 +114,40 @@ fn schema(options: &SchemaOptions) -> anyhow::Result<u8> {
     Ok(0)
 }
 
-fn read(source: &Arc<Source>, options: &SourceOptions) -> anyhow::Result<Report> {
+/// Reads the machine; `lldp_wait` is how long to listen where the options do not say.
+fn read(
+    source: &Arc<Source>,
+    options: &SourceOptions,
+    lldp_wait: Duration,
+) -> anyhow::Result<Report> {
+    let _links = links_up(source, options)?;
+    Ok(report(source, &collection(options, lldp_wait)?))
+}
+
+/// Brings ports up where that is asked for. Told to end, it first puts them back.
+fn links_up(
+    source: &Arc<Source>,
+    options: &SourceOptions,
+) -> anyhow::Result<Option<(LinksUp, Stop)>> {
+    if !options.bring_links_up || !source.is_live() {
+        return Ok(None);
+    }
+    let stop = Stop::on_signals()?;
+    Ok(Some((LinksUp::bring_up(), stop)))
+}
+
+fn collection(options: &SourceOptions, lldp_wait: Duration) -> anyhow::Result<Options> {
     let known: Vec<&str> = COLLECTORS.iter().flat_map(|c| c.sections).copied().collect();
     if let Some(unknown) = options.only.iter().find(|only| !known.contains(&only.as_str())) {
         bail!("--only names \"{}\", expected one of {}", unknown.escape_debug(), known.join(", "));
     }
     let budget = Duration::from_secs(options.budget);
-    Ok(report(source, &Options { only: options.only.clone(), budget }))
+    let extras = Extras {
+        memory_blocks: options.memory_blocks,
+        vpd: options.vpd,
+        lldp_wait: options.lldp_wait.map_or(lldp_wait, Duration::from_secs),
+    };
+    Ok(Options { only: options.only.clone(), budget, extras })
 }
 
 fn source(options: &SourceOptions) -> anyhow::Result<Arc<Source>> {

@@ -1,6 +1,6 @@
 //! `cpu (…)`: packages, cores with their logical processors, capabilities.
 
-use probes::cpu::{Core, Cpu, Package};
+use probes::cpu::{Core, Cpu, Package, Socket};
 use probes::cpuset::CpuSet;
 
 use super::page::{Page, Tone, counted};
@@ -21,10 +21,19 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     for entry in &cpu.packages {
         package(page, entry);
     }
+    for socket in cpu.sockets.iter().filter(|socket| is_disabled(socket)) {
+        let locator = socket.locator.as_deref().unwrap_or("socket");
+        let status = socket.status.as_deref().unwrap_or_default();
+        page.toned(Tone::Warning, 1, &format!("{locator}: processor {status}"));
+    }
     if let Some(offline) = cpu.offline.as_ref().filter(|offline| !offline.is_empty()) {
         page.toned(Tone::Quiet, 1, &format!("offline logical processors: {offline}"));
     }
     page.words(2, "capabilities", &cpu.flags);
+}
+
+fn is_disabled(socket: &Socket) -> bool {
+    socket.status.as_deref().is_some_and(|status| status.starts_with("disabled"))
 }
 
 fn package(page: &mut Page, package: &Package) {

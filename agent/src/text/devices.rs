@@ -37,6 +37,17 @@ pub(super) fn devices(page: &mut Page, devices: &Devices) {
     for port in &devices.serial_ports {
         page.line(1, &format!("serial port {}", port.name));
     }
+    for supply in &devices.power_supplies {
+        let charge = supply.charge_percent.map(|percent| format!("{percent}%"));
+        let line = format!(
+            "power supply {}{}{}{}",
+            supply.name,
+            pair("type", supply.kind.as_deref()),
+            pair("status", supply.status.as_deref()),
+            pair("charge", charge.as_deref()),
+        );
+        page.line(1, &line);
+    }
     for entry in &devices.sensors {
         sensor(page, entry);
     }

@@ -10,6 +10,7 @@ pub(super) fn memory(page: &mut Page, memory: &Memory) {
         (memory.installed_bytes, "installed"),
         (memory.firmware_map_bytes, "in the firmware's map"),
         (memory.kernel_present_bytes, "physical"),
+        (memory.online_blocks_bytes, "in online blocks"),
         (memory.usable_bytes, "usable"),
     ];
     let known = totals.iter().filter_map(|(bytes, name)| Some((unit::memory((*bytes)?), name)));
@@ -21,6 +22,11 @@ pub(super) fn memory(page: &mut Page, memory: &Memory) {
     }
     for entry in &memory.dimms {
         dimm(page, entry);
+    }
+    for device in &memory.cxl {
+        let size = device.volatile_bytes.map(|bytes| format!(" ({})", unit::memory(bytes)));
+        let serial = pair("serial", device.serial.as_deref());
+        page.line(1, &format!("CXL {}{}{serial}", device.name, size.unwrap_or_default()));
     }
     for pages in memory.hugepages.iter().filter(|pages| pages.n_total.is_some_and(|n| n > 0)) {
         let n_total = pages.n_total.unwrap_or_default();
@@ -49,11 +55,12 @@ fn dimm(page: &mut Page, dimm: &Dimm) {
         (None, None) => String::new(),
     };
     let line = format!(
-        "{locator}{size}{kind}{speed}{}{}{}{}",
+        "{locator}{size}{kind}{speed}{}{}{}{}{}",
         pair("bank", dimm.bank_locator.as_deref()),
         pair("manufacturer", dimm.manufacturer.as_deref()),
         pair("part", dimm.part_number.as_deref()),
         pair("serial", dimm.serial.as_deref()),
+        pair("error", dimm.firmware_error.as_deref()),
     );
     page.line(1, &line);
 }

@@ -4,6 +4,7 @@
 mod block;
 mod cpu;
 mod devices;
+mod management;
 mod memory;
 mod network;
 mod page;

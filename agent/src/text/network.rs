@@ -1,12 +1,17 @@
 //! `net (…)` and the addresses and routes of this machine.
 
-use probes::network::{InfinibandDevice, Interface, LocalAddresses, Network};
+use probes::network::{
+    InfinibandDevice, Interface, LldpNeighbour, LocalAddresses, Module, Network,
+};
 
 use super::page::{Page, Tone, counted, pair};
 
 pub(super) fn network(page: &mut Page, network: &Network) {
-    page.section(&format!("net ({})", counted(network.interfaces.len(), "NIC")));
-    for entry in &network.interfaces {
+    // Functions of a port are no NICs of their own: they are counted below their port.
+    let is_shown = |interface: &&Interface| interface.vf_of.is_none() && !interface.is_representor;
+    let shown: Vec<&Interface> = network.interfaces.iter().filter(is_shown).collect();
+    page.section(&format!("net ({})", counted(shown.len(), "NIC")));
+    for entry in shown {
         interface(page, entry);
     }
     for entry in &network.infiniband {
@@ -25,20 +30,72 @@ fn interface(page: &mut Page, interface: &Interface) {
     };
     let speed = interface.speed_mbit_s.map(|speed| format!("{speed}Mbit/s"));
     let line = format!(
-        "{}{kind}{}{carrier}{}{}{}{}{}{}",
+        "{}{kind}{}{carrier}{}{}{}{}{}{}{}",
         interface.name,
         pair("mac", mac),
         pair("speed", speed.as_deref()),
         pair("driver", interface.driver.as_deref()),
         pair("firmware", interface.firmware.as_deref()),
         pair("pci", interface.pci_address.as_deref()),
+        pair("mode", interface.bond_mode.as_deref()),
         pair("master", interface.master.as_deref()),
-        if interface.is_boot_interface == Some(true) { " boot=true" } else { "" },
+        marks(interface),
     );
     page.line(1, &line);
-    if let Some(n_vfs) = interface.n_vfs.filter(|n| *n > 0) {
-        page.toned(Tone::Quiet, 2, &format!("{n_vfs} virtual functions"));
+    for neighbour in interface.lldp.iter().flatten() {
+        lldp(page, neighbour);
     }
+    if let Some(module) = &interface.module {
+        self::module(page, module);
+    }
+    if let Some(n_vfs) = interface.n_vfs.filter(|n| *n > 0) {
+        let number = usize::try_from(n_vfs).unwrap_or(usize::MAX);
+        page.toned(Tone::Quiet, 2, &counted(number, "virtual function"));
+    }
+}
+
+fn marks(interface: &Interface) -> String {
+    let marks = [
+        (interface.is_boot_interface == Some(true), " boot=true"),
+        (interface.is_bmc_usb, " bmc=true"),
+    ];
+    marks.iter().filter(|(is_so, _)| *is_so).map(|(_, mark)| *mark).collect()
+}
+
+/// What a technician compares with the cabling plan: switch, port, VLAN.
+fn lldp(page: &mut Page, neighbour: &LldpNeighbour) {
+    let switch = neighbour.system_name.as_deref().unwrap_or(&neighbour.chassis_id);
+    let vlan = neighbour.port_vlan_id.map(|id| id.to_string());
+    let management = neighbour.management_addresses.first().map(|a| a.address.as_str());
+    page.line(
+        2,
+        &format!(
+            "switch={switch} port={}{}{}{}",
+            neighbour.port_id,
+            pair("description", neighbour.port_description.as_deref()),
+            pair("vlan", vlan.as_deref()),
+            pair("management", management),
+        ),
+    );
+}
+
+/// What a technician orders, and reads on the label.
+fn module(page: &mut Page, module: &Module) {
+    let reach = module.reach_m.iter().map(|(cable, metres)| format!("{cable}:{metres}m"));
+    let reach = reach.collect::<Vec<_>>().join(",");
+    let wavelength = module.wavelength_nm.map(|nm| format!("{nm}nm"));
+    page.line(
+        2,
+        &format!(
+            "module={}{}{}{}{}{}",
+            module.kind.as_deref().unwrap_or("other"),
+            pair("vendor", module.vendor.as_deref()),
+            pair("part", module.part_number.as_deref()),
+            pair("serial", module.serial.as_deref()),
+            pair("wavelength", wavelength.as_deref()),
+            pair("reach", Some(reach.as_str()).filter(|reach| !reach.is_empty())),
+        ),
+    );
 }
 
 fn infiniband(page: &mut Page, device: &InfinibandDevice) {
@@ -56,7 +113,15 @@ pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
     page.section(&format!("local addresses ({})", local.addresses.len()));
     for address in &local.addresses {
         let scope = pair("scope", address.scope.as_deref());
-        page.line(1, &format!("{} {}{scope}", address.interface, address.address));
+        let lease = local.dhcp_leases.iter().find(|lease| {
+            lease.interface == address.interface
+                && address.address.split('/').next() == Some(lease.address.as_str())
+        });
+        let dhcp = match lease.map(|lease| lease.server.as_deref()) {
+            None => String::new(),
+            Some(server) => pair("dhcp", Some(server.unwrap_or("true"))),
+        };
+        page.line(1, &format!("{} {}{scope}{dhcp}", address.interface, address.address));
     }
     for route in &local.routes {
         let gateway = route.gateway.as_ref().map(|gateway| format!(" via {gateway}"));

@@ -30,6 +30,11 @@ fn device(page: &mut Page, device: &PciDevice) {
         pair("slot", device.slot.as_deref()),
     );
     page.line(1, &line);
+    if let Some(vpd) = &device.vpd {
+        let part = pair("part", vpd.part_number.as_deref());
+        let text = format!("vpd{part}{}", pair("serial", vpd.serial.as_deref()));
+        page.toned(Tone::Quiet, 2, &text);
+    }
     if let Some(text) = device.link.as_ref().and_then(link) {
         page.toned(Tone::Quiet, 2, &text);
     }
@@ -74,8 +79,10 @@ fn card(page: &mut Page, index: usize, card: &Card) {
         CardKind::BmcDisplay => "display of the BMC",
     };
     let line = format!(
-        "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}",
-        card.address
+        "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}{}{}",
+        card.address,
+        pair("uuid", card.uuid.as_deref()),
+        pair("serial", card.serial.as_deref()),
     );
     page.line(1, &line);
 }

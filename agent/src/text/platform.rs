@@ -3,6 +3,7 @@
 use probes::collect::Inventory;
 use probes::firmware::{BootMode, Firmware};
 
+use super::management;
 use super::page::{Page, pair};
 
 pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
@@ -38,13 +39,21 @@ pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
         ));
     }
     bios(page, inventory);
+    inventory.smbios.iter().for_each(|table| management::smbios(page, table));
     if let Some(os) = &inventory.os {
+        let iommu = os.iommu.as_ref().and_then(|iommu| iommu.is_enabled);
+        let clock = os.clock.as_ref().and_then(|clock| clock.is_synchronized);
+        let guest = os.confidential_computing.as_ref().and_then(|c| c.guest.as_deref());
         page.section(&format!(
-            "os{}{}{}{}",
+            "os{}{}{}{}{}{}{}{}",
             pair("hostname", os.hostname.as_deref()),
             pair("kernel", os.kernel.as_deref()),
             pair("distribution", os.distribution.as_deref()),
             pair("virtualization", os.virtualization.as_deref()),
+            pair("container", os.container.as_deref()),
+            pair("confidential-guest", guest),
+            pair("iommu", on_off(iommu)),
+            pair("clock-synchronized", clock.map(|is| if is { "yes" } else { "no" })),
         ));
     }
 }
@@ -61,15 +70,11 @@ fn bios(page: &mut Page, inventory: &Inventory) {
     if let Some(firmware) = &inventory.firmware {
         boot(page, firmware);
     }
-    if let Some(bmc) = &inventory.bmc {
-        page.section(&format!(
-            "bmc{}{}{}{}",
-            pair("ipv4", bmc.ipv4.as_deref()),
-            pair("ipv6", bmc.ipv6.as_deref()),
-            pair("mac", bmc.mac.as_deref()),
-            pair("firmware", bmc.firmware.as_deref()),
-        ));
-    }
+    inventory.bmc.iter().for_each(|bmc| management::bmc(page, bmc));
+}
+
+fn on_off(flag: Option<bool>) -> Option<&'static str> {
+    flag.map(|on| if on { "on" } else { "off" })
 }
 
 fn boot(page: &mut Page, firmware: &Firmware) {
@@ -77,7 +82,6 @@ fn boot(page: &mut Page, firmware: &Firmware) {
         BootMode::Uefi => "uefi",
         BootMode::Bios => "bios",
     });
-    let on_off = |flag: Option<bool>| flag.map(|on| if on { "on" } else { "off" });
     page.section(&format!(
         "firmware{}{}{}",
         pair("boot", mode),

@@ -15,22 +15,24 @@ pub(super) fn topology(
     let nodes = topology.nodes.as_deref().unwrap_or_default();
     let caches = topology.caches.as_deref().unwrap_or_default();
     page.section(&format!("topology {kind} ({})", counted(nodes.len(), "node")));
+    let sets: Vec<CpuSet> = caches.iter().map(shared).collect();
     let mut shown = vec![false; caches.len()];
     for node in nodes {
         let cpus = node.cpus.as_deref().and_then(|cpus| CpuSet::parse(cpus).ok());
         let cpus = cpus.unwrap_or_default();
         page.line(1, &format!("node #{} ({})", node.id, counted(n_cores_of(&cpus), "core")));
         details(page, node);
-        for (index, cache) in caches.iter().enumerate() {
+        for ((cache, set), is_shown) in caches.iter().zip(&sets).zip(&mut shown) {
             // A cache that spans nodes is shown once, under the first of them.
-            if !shown[index] && !shared(cache).intersection(&cpus).is_empty() {
-                shown[index] = true;
-                line(page, cache);
+            if !*is_shown && !set.intersection(&cpus).is_empty() {
+                *is_shown = true;
+                line(page, cache, set);
             }
         }
     }
-    for (cache, _) in caches.iter().zip(&shown).filter(|(_, shown)| !**shown) {
-        line(page, cache);
+    let caches = caches.iter().zip(&sets).zip(&shown);
+    for ((cache, set), _) in caches.filter(|(_, is_shown)| !**is_shown) {
+        line(page, cache, set);
     }
 }
 
@@ -39,20 +41,28 @@ fn details(page: &mut Page, node: &Node) {
     if let Some(bytes) = node.memory_bytes {
         page.line(2, &format!("memory ({}{kind})", unit::memory(bytes)));
     }
+    for cache in &node.side_caches {
+        let size = cache.size_bytes.map(|bytes| format!(" ({})", unit::memory(bytes)));
+        page.line(2, &format!("memory-side cache L{}{}", cache.level, size.unwrap_or_default()));
+    }
+    for pages in node.hugepages.iter().filter(|pages| pages.n_total.is_some_and(|n| n > 0)) {
+        let n_total = pages.n_total.unwrap_or_default();
+        page.line(2, &format!("huge pages {} × {n_total}", unit::memory(pages.size_bytes)));
+    }
     if !node.distances.is_empty() {
         let each = node.distances.iter().map(|(id, distance)| format!("#{id} {distance}"));
         page.line(2, &format!("distances to node {}", each.collect::<Vec<_>>().join(", ")));
     }
 }
 
-fn line(page: &mut Page, cache: &Cache) {
+fn line(page: &mut Page, cache: &Cache, set: &CpuSet) {
     let letter = match cache.kind.as_deref() {
         Some("instruction") => "i",
         Some("data") => "d",
         _ => "",
     };
     let size = cache.size_bytes.map(|bytes| format!(" ({})", unit::cache(bytes)));
-    let cpus: Vec<String> = shared(cache).iter().map(|cpu| cpu.to_string()).collect();
+    let cpus: Vec<String> = set.iter().map(|cpu| cpu.to_string()).collect();
     let line = format!(
         "L{}{letter} cache{} shared with logical processors: {}",
         cache.level,

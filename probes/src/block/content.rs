@@ -1,19 +1,21 @@
-//! Reads the first and last few KiB of the disks and their partitions, each disk on its own thread,
-//! so that one that hangs costs no other. At most about 40 KiB are read of a disk and of each of its
-//! first partitions.
+//! Reads the first and last few KiB of the disks and their partitions and then asks for their health,
+//! each disk on its own thread, so that one that hangs costs no other. At most about 40 KiB are read
+//! of a disk and of each of its first partitions.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::machine::Machine;
 use crate::sys::Question as _;
-use crate::sys::disk::DiskBytes;
+use crate::sys::disk::{DiskBytes, DiskHandle};
 
-use super::disk::extent;
+use super::bay::{self, DiskBay};
+use super::health::{self, Asked, Health};
 use super::partition_table::{Table, table};
 use super::scan::{Listed, Scan};
+use super::security::DiskSecurity;
 use super::signature::{self, Filesystem};
 
 /// How long all disks together may take; a healthy disk takes milliseconds.
@@ -38,11 +40,58 @@ pub(super) struct Content {
     pub partitions: BTreeMap<String, Filesystem>,
     /// Why its first bytes could not be read; `None` where they were, or where the source has none.
     pub failure: Option<String>,
+    /// What it says of its own health.
+    pub health: Option<Health>,
+    /// How it can be erased, as far as its controller was asked.
+    pub security: Option<DiskSecurity>,
+    /// Where it sticks.
+    pub bay: Option<DiskBay>,
 }
 
-/// Reads the disks that can hold something, by name.
-pub(super) fn read_all(machine: &Machine, scan: &Scan) -> BTreeMap<String, Content> {
-    read_with(machine, scan, DEADLINE, read)
+/// How one disk is asked for more than its content.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Asking {
+    /// For its health.
+    pub way: health::Way,
+    /// The bay whose lights the enclosure is asked for.
+    pub bay: Option<DiskBay>,
+}
+
+impl Content {
+    /// Where the partition with the number begins, as the table has it.
+    fn start_of(&self, number: u32) -> Option<u64> {
+        let mut entries = self.table.as_ref()?.entries.iter();
+        entries.find(|entry| entry.number == number).map(|entry| entry.start_bytes)
+    }
+}
+
+/// What one disk's thread sends: first its content, then its health, so that a disk that hangs when
+/// it is asked for the second has lost only that.
+enum Part {
+    Content(Content),
+    Asked(Asked, Option<DiskBay>),
+}
+
+type Send<'a> = &'a dyn Fn(Part);
+
+/// Reads the disks that can hold something, by name. `asking` says how each is asked for more.
+pub(super) fn read_all(
+    machine: &Machine,
+    scan: &Scan,
+    asking: &BTreeMap<String, Asking>,
+) -> BTreeMap<String, Content> {
+    read_with(machine, scan, asking, DEADLINE, read_both)
+}
+
+fn read_both(machine: &Machine, device: &Listed, asking: &Asking, send: Send<'_>) {
+    let disk = DiskHandle::new(&device.node());
+    let content = read(machine, device, &disk);
+    // A disk that cannot even be read is not asked for more.
+    let way = if content.failure.is_some() { &health::Way::None } else { &asking.way };
+    send(Part::Content(content));
+    let asked = health::read(machine, &disk, way);
+    let bay = asking.bay.as_ref().and_then(|bay| bay::ask(machine, bay));
+    send(Part::Asked(asked, bay));
 }
 
 /// Reads each disk with `read` on a thread of its own. One that does not answer in time is left
@@ -50,34 +99,53 @@ pub(super) fn read_all(machine: &Machine, scan: &Scan) -> BTreeMap<String, Conte
 fn read_with(
     machine: &Machine,
     scan: &Scan,
+    asking: &BTreeMap<String, Asking>,
     deadline: Duration,
-    read: fn(&Machine, &Listed) -> Content,
+    read: fn(&Machine, &Listed, &Asking, Send<'_>),
 ) -> BTreeMap<String, Content> {
-    let (send, answers) = mpsc::channel();
+    let (sender, answers) = mpsc::channel();
     let mut waiting: Vec<&Listed> = Vec::new();
     let mut contents = BTreeMap::new();
-    for device in scan.disks.iter().filter(|device| is_readable(device)).take(MAX_DISKS) {
-        let (view, own, send) = (machine.clone(), device.clone(), send.clone());
+    let readable = scan.all().filter(|device| is_readable(device, scan));
+    for device in readable.take(MAX_DISKS) {
+        let (view, own, sender) = (machine.clone(), device.clone(), sender.clone());
+        let asking = asking.get(&device.name).cloned().unwrap_or_default();
         let work = move || {
-            let content = read(&view, &own);
-            send.send((own.name, content)).ok();
+            let send = |part| drop(sender.send((own.name.clone(), part)));
+            read(&view, &own, &asking, &send);
         };
         match thread::Builder::new().name("disk".to_owned()).stack_size(STACK_BYTES).spawn(work) {
             Ok(_) => waiting.push(device),
             Err(error) => fail(machine, device, error.to_string(), &mut contents),
         }
     }
-    drop(send);
+    drop(sender);
     let until = Instant::now() + deadline;
     let rest = || until.saturating_duration_since(Instant::now());
-    while let Ok((name, content)) = answers.recv_timeout(rest()) {
-        contents.insert(name, content);
+    let mut answered = BTreeSet::new();
+    while let Ok((name, part)) = answers.recv_timeout(rest()) {
+        match part {
+            Part::Content(content) => drop(contents.insert(name, content)),
+            Part::Asked(found, bay) => {
+                let content = contents.entry(name.clone()).or_default();
+                (content.health, content.security) = (found.health, found.security);
+                content.bay = bay;
+                answered.insert(name);
+            }
+        }
     }
     for device in waiting {
+        let failure = format!("no answer within {} ms", deadline.as_millis());
         if !contents.contains_key(&device.name) {
-            let failure = format!("no answer within {} ms", deadline.as_millis());
             fail(machine, device, failure, &mut contents);
+        } else if !answered.contains(&device.name) {
+            machine.problem(&format!("dev/{}", device.node()), failure, "its state of health");
         }
+    }
+    // The name of the bay is known without the enclosure's answer.
+    for (name, asking) in asking.iter().filter(|(_, asking)| asking.bay.is_some()) {
+        let content = contents.entry(name.clone()).or_default();
+        content.bay = content.bay.take().or_else(|| asking.bay.clone());
     }
     contents
 }
@@ -93,21 +161,19 @@ fn fail(
     contents.insert(device.name.clone(), content);
 }
 
-/// Drives that may have no medium, boot areas of an eMMC and empty disks are not read.
-fn is_readable(device: &Listed) -> bool {
+/// Drives that may have no medium, boot areas of an eMMC and empty disks are not read; paths of a
+/// multipath device neither, because it is read itself and a passive path answers with errors.
+fn is_readable(device: &Listed, scan: &Scan) -> bool {
     let is_drive = ["sr", "fd", "scd"].iter().any(|prefix| device.name.starts_with(prefix));
     !is_drive
+        && scan.head_of(&device.name).is_none()
         && super::eligibility::emmc_parent(&device.name).is_none()
         && device.size_bytes != Some(0)
 }
 
-fn read(machine: &Machine, device: &Listed) -> Content {
+fn read(machine: &Machine, device: &Listed, disk: &DiskHandle) -> Content {
     let mut content = Content::default();
-    let question = |offset_bytes: u64, n_bytes: usize| DiskBytes {
-        device: device.node(),
-        offset_bytes,
-        n_bytes,
-    };
+    let question = |offset_bytes: u64, n_bytes: usize| DiskBytes { disk, offset_bytes, n_bytes };
     let mut ask = |offset_bytes: u64, n_bytes: usize| {
         machine.ask(&question(offset_bytes, n_bytes)).filter(|bytes| bytes.len() == n_bytes)
     };
@@ -116,9 +182,7 @@ fn read(machine: &Machine, device: &Listed) -> Content {
         return content;
     };
     content.is_read = true;
-    let block_bytes =
-        machine.number(&format!("{}/queue/logical_block_size", device.path)).unwrap_or(512);
-    match table(&first, block_bytes, &mut ask) {
+    match table(&first, device.logical_block_bytes.unwrap_or(512), &mut ask) {
         Ok(table) => content.table = table,
         Err(found) => {
             machine.problem(&format!("dev/{}", device.node()), found, "a sound partition table");
@@ -126,9 +190,10 @@ fn read(machine: &Machine, device: &Listed) -> Content {
     }
     content.filesystem = signature::detect(&first, device.size_bytes, &mut ask);
     for node in device.partitions.iter().take(MAX_PARTITIONS) {
-        let (start, size) = extent(machine, &format!("{}/{}", device.path, node.name));
+        // The kernel does not say where a partition of a multipath device begins; the table does.
+        let start = node.start_bytes.or_else(|| content.start_of(node.number?));
         // An extended partition is two sectors long and holds only others.
-        let (Some(start), Some(size @ 4096..)) = (start, size) else { continue };
+        let (Some(start), Some(size @ 4096..)) = (start, node.size_bytes) else { continue };
         let mut ask =
             |offset_bytes: u64, n_bytes: usize| ask(start.checked_add(offset_bytes)?, n_bytes);
         let Some(first) = ask(0, 4096) else { continue };
@@ -140,7 +205,7 @@ fn read(machine: &Machine, device: &Listed) -> Content {
 }
 
 /// Why `question` was not answered; `None` where the source has no answer to it at all.
-fn failure(machine: &Machine, question: &DiskBytes) -> Option<String> {
+fn failure(machine: &Machine, question: &DiskBytes<'_>) -> Option<String> {
     let path = format!("/{}", question.name());
     machine
         .problems()
@@ -189,28 +254,38 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_hangs_or_breaks_its_reader_costs_no_other_disk() {
+    fn a_disk_that_hangs_costs_no_other_disk_and_one_that_hangs_when_asked_only_its_health() {
         let machine = tree(&[
             ("sys/block/sda/size", "2048\n"),
             ("sys/block/sdb/size", "2048\n"),
             ("sys/block/sdc/size", "2048\n"),
+            ("sys/block/sdd/size", "2048\n"),
         ]);
         let scan = super::super::scan::scan(&machine);
         let started = Instant::now();
-        let contents = read_with(&machine, &scan, Duration::from_millis(200), |_, device| {
+        let asking = BTreeMap::new();
+        let deadline = Duration::from_millis(200);
+        let contents = read_with(&machine, &scan, &asking, deadline, |_, device, _, send| {
             match device.name.as_str() {
                 "sda" => thread::sleep(Duration::from_mins(10)),
                 "sdb" => panic!("out of cheese"),
                 _ => {}
             }
-            Content { is_read: true, ..Content::default() }
+            send(Part::Content(Content { is_read: true, ..Content::default() }));
+            if device.name == "sdd" {
+                thread::sleep(Duration::from_mins(10));
+            }
+            send(Part::Asked(Asked::default(), None));
         });
         assert!(started.elapsed() < Duration::from_secs(30));
-        assert!(contents["sdc"].is_read);
+        assert!(contents["sdc"].is_read && contents["sdd"].is_read);
+        assert_eq!(contents["sdd"].failure, None);
         for name in ["sda", "sdb"] {
             assert_eq!(contents[name].failure.as_deref(), Some("no answer within 200 ms"));
         }
-        let paths: Vec<String> = machine.problems().into_iter().map(|p| p.path).collect();
-        assert_eq!(paths, ["/dev/sda", "/dev/sdb"]);
+        let problems = machine.problems();
+        let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(paths, ["/dev/sda", "/dev/sdb", "/dev/sdd"]);
+        assert_eq!(problems[2].expected, "its state of health");
     }
 }

@@ -6,13 +6,19 @@ use serde::{Deserialize, Serialize};
 use crate::ancestors;
 use crate::machine::Machine;
 
+use super::bay::DiskBay;
 use super::content::Content;
+use super::controller::{Drivers, controller};
+use super::health::{self, Health};
 use super::identity::identity;
 use super::mounts::Usage;
 use super::partition::{self, Partition};
-use super::scan::{Listed, sectors};
+use super::queue::{self, DiskQueue};
+use super::scan::Listed;
+use super::security::DiskSecurity;
 use super::signature::Filesystem;
-use super::transport::{hctl, transport};
+use super::target::{self, DiskTarget};
+use super::transport::{Hosts, hctl, transport};
 
 /// One physical disk, LUN or drive.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -88,6 +94,59 @@ pub struct Disk {
     /// Physical block size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_block_bytes: Option<u32>,
+    /// Which CoreOS disk image fits: `metal` for logical blocks of 512 bytes, whatever the physical
+    /// ones are, `metal4k` for logical blocks of 4096 bytes; `None` where none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coreos_image: Option<String>,
+    /// Turns per minute; `None` for disks that do not turn or do not say it (VPD page B1h, word 217
+    /// of IDENTIFY DEVICE).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotation_rpm: Option<u32>,
+    /// Nominal form factor, e.g. `2.5 inch` (VPD page B1h, word 168 of IDENTIFY DEVICE).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub form_factor: Option<String>,
+    /// Number of an NVMe namespace within its subsystem (`nsid`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace_id: Option<u32>,
+    /// Driver of the PCI device that the disk hangs on, e.g. `ahci` or `megaraid_sas`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller_driver: Option<String>,
+    /// PCI address of the Intel Volume Management Device (VMD) that the drive is behind.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vmd_address: Option<String>,
+    /// Whether a RAID controller made it of disks that cannot be seen; `None` for controllers of
+    /// which that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_raid_volume: Option<bool>,
+    /// RAID level of such a volume, as the driver writes it, e.g. `RAID 1(1+0)`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raid_level: Option<String>,
+    /// What the path to a SAS disk, Fibre Channel or iSCSI LUN ends at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<DiskTarget>,
+    /// Speed of a SATA link in Mbit/s, as agreed (`ata_link/*/sata_spd`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_mbit_s: Option<u32>,
+    /// Where it sticks; `None` without an enclosure that says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bay: Option<DiskBay>,
+    /// Format of protection information that the kernel keeps with each block, e.g.
+    /// `T10-DIF-TYPE1-CRC` (`integrity/format`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub integrity_format: Option<String>,
+    /// Type of T10 protection that a SCSI disk is formatted with, 1 to 3
+    /// (`scsi_disk/*/protection_type`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protection_type: Option<u32>,
+    /// How the kernel sends requests to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<DiskQueue>,
+    /// How it can be erased and locked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security: Option<DiskSecurity>,
+    /// What it says of its own health.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
     /// Whether the medium can be taken out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_removable: Option<bool>,
@@ -132,25 +191,36 @@ pub struct Disk {
     /// Devices that the kernel has made of the whole disk, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<String>,
+    /// Systems that seem to stand on it, told by types and labels of its partitions: what an install
+    /// would destroy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub existing_os: Vec<String>,
     /// Partitions, by number.
     pub partitions: Vec<Partition>,
-    /// Paths of an NVMe namespace with native multipath.
+    /// Paths of an NVMe namespace with native multipath, or of a multipath device.
     pub paths: Vec<DiskPath>,
 }
 
-/// One path to a namespace.
+/// One path to a namespace or LUN.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskPath {
-    /// Kernel name, e.g. `nvme0c0n1`.
+    /// Kernel name, e.g. `nvme0c0n1` or `sda`.
     pub name: String,
-    /// The controller, e.g. `nvme0`.
+    /// The controller of an NVMe path, e.g. `nvme0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<String>,
-    /// State of the controller, e.g. `live`.
+    /// SCSI Host:Channel:Target:LUN of a path of a multipath device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hctl: Option<String>,
+    /// What a path of a multipath device ends at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<DiskTarget>,
+    /// State of the NVMe controller, e.g. `live`, or of the SCSI path, e.g. `running`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// Asymmetric access state, e.g. `optimized`.
+    /// Asymmetric access state of NVMe (`optimized`, `non-optimized`, `inaccessible`, …) or of SCSI
+    /// (`active/optimized`, `standby`, …; `device/access_state`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ana_state: Option<String>,
     /// PCI address of the controller.
@@ -161,25 +231,34 @@ pub struct DiskPath {
     pub numa_node: Option<u32>,
 }
 
+/// What is read once for all disks.
+pub(super) struct Shared<'a> {
+    pub usage: &'a Usage,
+    pub hosts: &'a Hosts<'a>,
+    pub drivers: &'a Drivers,
+}
+
 /// Reads the disk; eligibility is judged when all are read.
 pub(super) fn read(
     machine: &Machine,
     device: &Listed,
     content: Option<&Content>,
-    usage: &Usage,
+    shared: &Shared<'_>,
 ) -> Disk {
-    let transport = transport(machine, device);
+    let Shared { usage, hosts, drivers } = shared;
+    let transport = transport(device, hosts);
     let identity = identity(machine, device, transport.as_deref());
+    let controller = controller(machine, device, identity.model.as_deref(), drivers);
     let path = &device.path;
-    let at = |attribute: &str| format!("{path}/{attribute}");
     let filesystem = content.and_then(|content| content.filesystem.clone());
     let table = content.and_then(|content| content.table.as_ref());
+    let hctl = hctl(path).map(str::to_owned).or_else(|| linked_hctl(machine, device));
     Disk {
         device: format!("/dev/{}", device.node()),
         device_number: device.device_number.clone(),
-        diskseq: machine.number(&at("diskseq")),
+        diskseq: device.number(machine, "diskseq"),
         size_bytes: device.size_bytes,
-        rotational: machine.flag(&at("queue/rotational")),
+        rotational: device.flag(machine, "queue/rotational"),
         transport,
         vendor: identity.vendor,
         model: identity.model,
@@ -191,25 +270,47 @@ pub(super) fn read(
         eui64: identity.eui64,
         nguid: identity.nguid,
         identity_issues: identity.issues,
-        hctl: hctl(path).map(str::to_owned).or_else(|| linked_hctl(machine, path)),
+        rotation_rpm: identity.rotation_rpm,
+        form_factor: identity.form_factor,
         by_path: links(device, "disk/by-path/").next(),
         by_id: links(device, "disk/by-id/").collect(),
         pci_address: ancestors::pci_address(path),
         numa_node: ancestors::numa_node(machine, path),
-        logical_block_bytes: block_bytes(machine, &at("queue/logical_block_size")),
-        physical_block_bytes: block_bytes(machine, &at("queue/physical_block_size")),
-        is_removable: machine.flag(&at("removable")),
-        is_read_only: machine.flag(&at("ro")),
-        hidden: machine.flag(&at("hidden")),
-        state: machine.text(&at("device/state")),
-        zoned: machine.text(&at("queue/zoned")).filter(|zoned| zoned != "none"),
+        controller_driver: controller.driver,
+        vmd_address: controller.vmd_address,
+        is_raid_volume: controller.is_raid_volume,
+        raid_level: controller.raid_level,
+        target: target::target(machine, path),
+        link_mbit_s: sata_link(machine, path),
+        bay: content.and_then(|content| content.bay.clone()),
+        integrity_format: device
+            .text(machine, "integrity/format")
+            .filter(|format| !["none", "nop"].contains(&format.as_str())),
+        protection_type: hctl.as_ref().and_then(|hctl| protection_type(machine, device, hctl)),
+        hctl,
+        logical_block_bytes: device.logical_block_bytes,
+        physical_block_bytes: device.block_bytes(machine, "queue/physical_block_size"),
+        coreos_image: device.logical_block_bytes.and_then(coreos_image).map(str::to_owned),
+        is_removable: device.flag(machine, "removable"),
+        is_read_only: device.flag(machine, "ro"),
+        hidden: device.is_hidden,
+        namespace_id: device
+            .name
+            .starts_with("nvme")
+            .then(|| device.number(machine, "nsid"))
+            .flatten(),
+        state: device.text(machine, "device/state"),
+        zoned: device.text(machine, "queue/zoned").filter(|zoned| zoned != "none"),
+        queue: queue::read(machine, device),
+        security: identity.security.or_else(|| content.and_then(|c| c.security.clone())),
+        health: health::of_files(machine, device, content.and_then(|c| c.health.clone())),
         partition_table: table
             .map(|table| table.kind.to_owned())
             .or_else(|| device.udev.property("ID_PART_TABLE_TYPE").map(str::to_owned)),
-        filesystem: filesystem.or_else(|| Filesystem::of_udev(&device.udev)),
+        filesystem: Filesystem::compared(machine, path, filesystem, &device.udev),
         mounted_at: usage.mounts_of(&device.name),
         is_swap: usage.swaps.contains(&device.name),
-        holders: machine.list(&at("holders")),
+        holders: device.list(machine, "holders"),
         partitions: partition::partitions(machine, device, content, usage),
         name: device.name.clone(),
         ..Disk::default()
@@ -217,8 +318,11 @@ pub(super) fn read(
 }
 
 /// In trees whose entries are no links, the disk's `device` link still names the place.
-fn linked_hctl(machine: &Machine, path: &str) -> Option<String> {
-    let target = machine.link(&format!("{path}/device"))?;
+fn linked_hctl(machine: &Machine, device: &Listed) -> Option<String> {
+    if device.path.starts_with("sys/devices/") {
+        return None;
+    }
+    let target = machine.link(&device.at("device")?)?;
     hctl(&target).map(str::to_owned)
 }
 
@@ -227,15 +331,40 @@ fn links<'a>(device: &'a Listed, prefix: &'a str) -> impl Iterator<Item = String
     links.map(|link| format!("/dev/{link}"))
 }
 
-/// Block sizes are powers of two; anything else is a driver's slip.
-fn block_bytes(machine: &Machine, path: &str) -> Option<u32> {
-    machine.parse(path, |text| match text.parse::<u32>() {
-        Ok(bytes) if bytes.is_power_of_two() && bytes >= 512 => Ok(bytes),
-        _ => Err("a power of two of at least 512"),
-    })
+/// The artifact of the CoreOS stream metadata that fits the logical block size.
+fn coreos_image(logical_block_bytes: u32) -> Option<&'static str> {
+    match logical_block_bytes {
+        512 => Some("metal"),
+        4096 => Some("metal4k"),
+        _ => None,
+    }
 }
 
-/// Start and size of the partition at `path`, in bytes.
-pub(super) fn extent(machine: &Machine, path: &str) -> (Option<u64>, Option<u64>) {
-    (sectors(machine, &format!("{path}/start")), sectors(machine, &format!("{path}/size")))
+/// The kernel writes 0 for a disk without protection.
+fn protection_type(machine: &Machine, device: &Listed, hctl: &str) -> Option<u32> {
+    let attribute = format!("device/scsi_disk/{hctl}/protection_type");
+    device.number::<u32>(machine, &attribute).filter(|kind| *kind != 0)
+}
+
+/// The speed of the SATA link above the disk at `path`: `6.0 Gbps`, or `<unknown>`.
+fn sata_link(machine: &Machine, path: &str) -> Option<u32> {
+    let is_port = |part: &&str| {
+        part.strip_prefix("ata")
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let port = path.split('/').find(is_port)?;
+    let above = &path[..path.find(&format!("/{port}/"))?];
+    let link = port.replacen("ata", "link", 1);
+    let attribute = format!("{above}/{port}/{link}/ata_link/{link}/sata_spd");
+    machine.parse(&attribute, parse_sata_speed).flatten()
+}
+
+fn parse_sata_speed(text: &str) -> Result<Option<u32>, &'static str> {
+    match text {
+        "<unknown>" => Ok(None),
+        "1.5 Gbps" => Ok(Some(1500)),
+        "3.0 Gbps" => Ok(Some(3000)),
+        "6.0 Gbps" => Ok(Some(6000)),
+        _ => Err("1.5, 3.0 or 6.0 Gbps, or <unknown>"),
+    }
 }

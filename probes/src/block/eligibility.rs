@@ -44,7 +44,7 @@ pub(super) fn judge(
         let failure = content.and_then(|content| content.failure.as_deref());
         let failure = failure.or_else(|| {
             let is_read = content.is_some_and(|content| content.is_read);
-            (is_complete && !is_read).then_some("nothing was read")
+            (is_complete && !is_read && disk.multipath.is_none()).then_some("nothing was read")
         });
         let mut reasons = reasons_of_kind(disk);
         reasons.extend(reasons_of_state(disk, failure));
@@ -77,7 +77,7 @@ fn reasons_of_kind(disk: &Disk) -> Vec<String> {
         reasons.push("persistent memory, from which firmware does not start a system".to_owned());
     }
     if let Some(map) = &disk.multipath {
-        reasons.push(format!("a path of the multipath device {map}"));
+        reasons.push(format!("a path of the multipath device {map}, which can be taken instead"));
     } else {
         let shared = disk.identity_issues.iter().filter(|issue| issue.starts_with("the same"));
         reasons.extend(shared.map(|issue| {
@@ -184,7 +184,9 @@ fn uses(disk: &Disk, above: &Above, usage: &Usage) -> Vec<Use> {
         if usage.swaps.contains(&name) {
             uses.push(Use::Swap(name.clone()));
         }
-        for holder in above.holders.get(&name).into_iter().flatten() {
+        // The partitions of a multipath device are mappings, and hold it.
+        let is_own = |holder: &&String| disk.partitions.iter().any(|p| p.name == **holder);
+        for holder in above.holders.get(&name).into_iter().flatten().filter(|h| !is_own(h)) {
             uses.push(Use::Holder(name.clone(), holder.clone()));
         }
         let next = above.holders.get(&name).into_iter().chain(above.partitions.get(&name));
@@ -211,9 +213,9 @@ impl Above {
         for device in &scan.virtuals {
             let names = device.partitions.iter().map(|node| node.name.clone());
             above.partitions.insert(device.name.clone(), names.collect());
-            above.hold(&device.name, &machine.list(&format!("{}/holders", device.path)));
-            for member in machine.list(&format!("{}/slaves", device.path)) {
-                above.hold(&member, std::slice::from_ref(&device.name));
+            above.hold(&device.name, &device.list(machine, "holders"));
+            for member in &device.slaves {
+                above.hold(member, std::slice::from_ref(&device.name));
             }
         }
         above

@@ -7,8 +7,10 @@ use std::collections::BTreeSet;
 
 use crate::machine::{Machine, quote};
 
+use super::ata_identify::Identify;
 use super::mounts::unescape_hex;
 use super::scan::Listed;
+use super::security::{self, DiskSecurity};
 use super::vpd;
 
 /// The identity of one disk.
@@ -23,13 +25,17 @@ pub(super) struct Identity {
     pub wwid: Option<String>,
     pub eui64: Option<String>,
     pub nguid: Option<String>,
+    pub rotation_rpm: Option<u32>,
+    pub form_factor: Option<String>,
+    pub security: Option<DiskSecurity>,
     /// What is wrong with the identifiers, in words.
     pub issues: Vec<String>,
 }
 
 /// Reads the identity.
 pub(super) fn identity(machine: &Machine, device: &Listed, transport: Option<&str>) -> Identity {
-    let at = Place { machine, device };
+    let at = Place::new(machine, device);
+    let ata = at.ata();
     let wwid = at.own(&["wwid", "device/wwid"]);
     let mut issues = Vec::new();
     let mut serials = serials(&at, transport, wwid.as_deref());
@@ -39,26 +45,31 @@ pub(super) fn identity(machine: &Machine, device: &Listed, transport: Option<&st
     let mut distinct = BTreeSet::new();
     serials.retain(|serial| distinct.insert(squash(serial)));
     let mut serials = serials.into_iter();
-    // The vendor of a PCI function is not the vendor of a disk.
-    let is_pci =
-        machine.link_name(&format!("{}/device/subsystem", device.path)).as_deref() == Some("pci");
-    let vendor = at.own(&["device/vendor"]).filter(|_| !is_pci);
+    let own = |attributes: &[&str]| if at.is_pci { None } else { at.own(attributes) };
+    let model = own(&["device/model", "device/name"]);
+    let firmware = own(&["device/rev", "device/firmware_rev", "device/fwrev"]);
     Identity {
-        vendor: vendor.or_else(|| at.udev(&["ID_VENDOR_ENC", "ID_VENDOR"])),
+        vendor: own(&["device/vendor"]).or_else(|| at.udev(&["ID_VENDOR_ENC", "ID_VENDOR"])),
         model: fuller(
-            at.own(&["device/model", "device/name"]).filter(|_| !is_pci),
+            fuller(model, ata.and_then(Identify::model)),
             at.udev(&["ID_MODEL_ENC", "ID_MODEL", "ID_NAME"]),
         ),
         serial: serials.next(),
         other_serials: serials.collect(),
         firmware: fuller(
-            at.own(&["device/rev", "device/firmware_rev", "device/fwrev"]).filter(|_| !is_pci),
+            fuller(firmware, ata.and_then(Identify::firmware)),
             at.udev(&["ID_REVISION"]),
         ),
         wwn: wwns.into_iter().next(),
         eui64: at.own(&["eui"]).and_then(|text| id_of_bytes(&text, 8)),
         nguid: at.own(&["nguid"]).and_then(|text| id_of_bytes(&text, 16)),
         wwid: wwid.filter(|id| !is_blank_id(id)),
+        rotation_rpm: vpd::rotation_rpm(&at.pages.kind)
+            .or_else(|| ata?.known_word(217).and_then(vpd::rpm)),
+        form_factor: vpd::form_factor(&at.pages.kind)
+            .or_else(|| vpd::form_factor_name(ata?.known_word(168)?))
+            .map(str::to_owned),
+        security: ata.map(security::of_ata),
         issues,
     }
 }
@@ -67,13 +78,54 @@ pub(super) fn identity(machine: &Machine, device: &Listed, transport: Option<&st
 struct Place<'a> {
     machine: &'a Machine,
     device: &'a Listed,
+    pages: Pages,
+    /// Whether its `device` is a PCI function, as of old RAID drivers: that function's vendor is not
+    /// the vendor of a disk.
+    is_pci: bool,
+}
+
+/// The VPD pages that the kernel keeps of a SCSI disk; empty where it keeps none.
+#[derive(Default)]
+struct Pages {
+    /// 80h, the serial number.
+    serial: Vec<u8>,
+    /// 83h, identifiers.
+    ids: Vec<u8>,
+    /// 89h, what an ATA disk says of itself.
+    ata: Vec<u8>,
+    /// B1h, what kind of medium it is.
+    kind: Vec<u8>,
+}
+
+impl<'a> Place<'a> {
+    fn new(machine: &'a Machine, device: &'a Listed) -> Place<'a> {
+        let other = ["nvme", "vd", "mmcblk", "xvd", "pmem", "dasd", "dm-"];
+        let is_scsi = !other.iter().any(|prefix| device.name.starts_with(prefix));
+        let page = |name: &str| {
+            let path = device.at(&format!("device/{name}")).filter(|_| is_scsi);
+            path.and_then(|path| machine.bytes(&path)).unwrap_or_default()
+        };
+        let pages = Pages {
+            serial: page("vpd_pg80"),
+            ids: page("vpd_pg83"),
+            ata: page("vpd_pg89"),
+            kind: page("vpd_pgb1"),
+        };
+        let subsystem = device.at("device/subsystem").filter(|_| !device.name.starts_with("sd"));
+        let is_pci = subsystem.and_then(|path| machine.link_name(&path)).as_deref() == Some("pci");
+        Place { machine, device, pages, is_pci }
+    }
+
+    fn ata(&self) -> Option<Identify<'_>> {
+        Identify::of_page(&self.pages.ata)
+    }
 }
 
 impl Place<'_> {
     /// The first of the kernel's attributes that has a text.
     fn own(&self, attributes: &[&str]) -> Option<String> {
         let read = |attribute: &&str| {
-            let text = self.machine.text(&format!("{}/{attribute}", self.device.path))?;
+            let text = self.device.text(self.machine, attribute)?;
             let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
             (!text.is_empty()).then(|| text.to_owned())
         };
@@ -90,10 +142,6 @@ impl Place<'_> {
         };
         names.iter().find_map(read)
     }
-
-    fn page(&self, page: &str) -> Vec<u8> {
-        self.machine.bytes(&format!("{}/device/{page}", self.device.path)).unwrap_or_default()
-    }
 }
 
 /// Every serial number that some source gives, the best first.
@@ -101,13 +149,14 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
     let is_usb = transport == Some("usb");
     let of_kernel = [
         at.own(&["serial", "device/serial", "device/uid"]),
-        vpd::unit_serial(&at.page("vpd_pg80")),
+        vpd::unit_serial(&at.pages.serial),
+        at.ata().and_then(Identify::serial),
         if is_usb { usb_serial(at) } else { None },
         wwid.and_then(ata_serial),
     ];
     let mut of_kernel: Vec<String> = of_kernel.into_iter().flatten().collect();
     if of_kernel.is_empty() {
-        of_kernel.extend(vpd::vendor_name(&at.page("vpd_pg83")));
+        of_kernel.extend(vpd::vendor_name(&at.pages.ids));
     }
     let names = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL"];
     let of_udev = names.iter().map(|name| at.udev(&[name]));
@@ -139,11 +188,12 @@ fn ata_serial(wwid: &str) -> Option<String> {
 
 /// Every WWN that some source gives, the best first.
 fn wwns(at: &Place, wwid: Option<&str>) -> Vec<String> {
-    let page = at.page("vpd_pg83");
+    let page = &at.pages.ids;
     [
         wwid.and_then(wwn_of_wwid),
-        vpd::naa(&page),
-        vpd::eui(&page),
+        vpd::naa(page),
+        vpd::eui(page),
+        at.ata().and_then(Identify::wwn),
         at.udev(&["ID_WWN_WITH_EXTENSION"]),
         at.udev(&["ID_WWN"]),
     ]

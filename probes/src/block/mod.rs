@@ -5,34 +5,53 @@
 //! Every disk is listed with the reasons why an install may not take it; what is unclear is such a
 //! reason. Devices that the kernel makes of others (dm, md, loop, …) are in `virtual`.
 
+mod ata_identify;
+mod bay;
 mod content;
+mod controller;
 mod disk;
 mod eligibility;
+mod existing_os;
 mod fc;
+mod health;
 mod identity;
 mod mounts;
 mod multipath;
 mod nvme;
 mod partition;
 mod partition_table;
+mod queue;
 mod scan;
+mod security;
 mod signature;
+mod target;
 mod transport;
 mod virtual_devices;
 mod virtual_media;
 mod vpd;
 
+pub use bay::DiskBay;
 pub use disk::{Disk, DiskPath};
 pub use fc::FcHost;
-pub use nvme::NvmeController;
+pub use health::Health;
+pub use nvme::{NvmeController, NvmeSubsystem};
 pub use partition::Partition;
+pub use queue::DiskQueue;
+pub use security::DiskSecurity;
 pub use signature::Filesystem;
+pub use target::DiskTarget;
 pub use virtual_devices::VirtualDevice;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use std::collections::BTreeMap;
+
 use crate::machine::Machine;
+
+use content::Asking;
+use health::Way;
+use scan::{Listed, Scan};
 
 /// Disks, the devices made of them, and the controllers that report themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,13 +65,17 @@ pub struct Block {
     /// Their sizes added up, in bytes; `None` if the size of one is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_bytes: Option<u64>,
-    /// Every disk and drive, by name in natural order.
+    /// Every disk and drive, by name in natural order. A LUN that multipath joins is there as the
+    /// multipath device, and so is each of its paths, which no install may take.
     pub disks: Vec<Disk>,
     /// Devices made of others or of memory, by name in natural order. Those without content (loop
     /// devices that are not set up and the like) are left out.
     pub r#virtual: Vec<VirtualDevice>,
     /// NVMe controllers, by name in natural order.
     pub nvme_controllers: Vec<NvmeController>,
+    /// NVMe subsystems, by name in natural order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nvme_subsystems: Vec<NvmeSubsystem>,
     /// Fibre Channel host ports, by name in natural order.
     pub fc_hosts: Vec<FcHost>,
 }
@@ -61,21 +84,24 @@ pub struct Block {
 #[must_use]
 pub fn block(machine: &Machine) -> Block {
     let scan = scan::scan(machine);
-    let contents = content::read_all(machine, &scan);
-    let usage = mounts::usage(machine, &scan);
     let controllers = nvme::controllers(machine);
+    let asking = asking(machine, &scan, &controllers);
+    let contents = content::read_all(machine, &scan, &asking);
+    let usage = mounts::usage(machine, &scan);
+    let (hosts, drivers) = (transport::Hosts::new(machine), controller::Drivers::default());
+    let shared = disk::Shared { usage: &usage, hosts: &hosts, drivers: &drivers };
     let mut disks: Vec<Disk> = scan
-        .disks
-        .iter()
+        .all()
         .map(|device| {
             let content = contents.get(&device.name);
-            let mut disk = disk::read(machine, device, content, &usage);
+            let mut disk = disk::read(machine, device, content, &shared);
             nvme::join(machine, &mut disk, device, &scan, &controllers);
+            disk.existing_os = existing_os::existing_os(&disk);
             disk
         })
         .collect();
-    let virtual_devices = virtual_devices::read(machine, &scan, &usage);
-    multipath::mark(machine, &mut disks, &virtual_devices);
+    disks.sort_by(|a, b| crate::natural::compare(&a.name, &b.name));
+    multipath::mark(machine, &mut disks, &scan);
     eligibility::judge(machine, &mut disks, &scan, &contents, &usage);
     let counted = multipath::counted(&disks);
     Block {
@@ -85,8 +111,35 @@ pub fn block(machine: &Machine) -> Block {
             .try_fold(0, |sum: u64, size| sum.checked_add((*size)?))
             .filter(|_| scan.is_known),
         disks,
-        r#virtual: virtual_devices,
+        r#virtual: virtual_devices::read(machine, &scan, &usage),
         nvme_controllers: controllers,
+        nvme_subsystems: nvme::subsystems(machine),
         fc_hosts: fc::hosts(machine),
     }
+}
+
+/// How each disk is asked for its health, and the bay that it sticks in.
+fn asking(
+    machine: &Machine,
+    scan: &Scan,
+    controllers: &[NvmeController],
+) -> BTreeMap<String, Asking> {
+    let bays = bay::bays(machine);
+    let of_disk = |device: &Listed| Asking {
+        way: health::way(device, nvme::controller_of(machine, device, scan, controllers)),
+        bay: bay::bay_of(machine, &device.path, &bays),
+    };
+    let mut asking: BTreeMap<String, Asking> =
+        scan.disks.iter().map(|device| (device.name.clone(), of_disk(device))).collect();
+    for head in &scan.heads {
+        // Paths are not read, so the LUN is asked over the first of them.
+        let path = head.paths.first();
+        if let Some((path, Asking { way: Way::Sas(None), bay })) =
+            path.and_then(|path| Some((path, asking.get(path)?.clone())))
+        {
+            let own = Asking { way: Way::Sas(Some(path.clone())), bay };
+            asking.insert(head.device.name.clone(), own);
+        }
+    }
+    asking
 }

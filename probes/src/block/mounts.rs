@@ -34,6 +34,8 @@ pub(super) struct Usage {
     pub swaps: BTreeSet<String>,
     /// Labels of the live system's medium, as the kernel arguments name them.
     pub live_labels: Vec<String>,
+    /// Names that device-mapper gives, by kernel name, e.g. `mpatha` by `dm-0`.
+    pub mapper_names: BTreeMap<String, String>,
 }
 
 impl Usage {
@@ -72,6 +74,7 @@ pub(super) fn usage(machine: &Machine, scan: &Scan) -> Usage {
         let source = line.split_whitespace().next().map(unescape).unwrap_or_default();
         usage.swaps.extend(names.resolve(None, &source));
     }
+    usage.mapper_names = names.mapper_names;
     usage
 }
 
@@ -163,14 +166,16 @@ pub(super) fn unescape_hex(text: &str) -> String {
 }
 
 /// Finds a device by its number, or by any of its paths below `/dev`.
+#[derive(Default)]
 struct Names {
     by_number: BTreeMap<String, String>,
     by_path: BTreeMap<String, String>,
+    mapper_names: BTreeMap<String, String>,
 }
 
 impl Names {
     fn new(machine: &Machine, scan: &Scan) -> Names {
-        let mut names = Names { by_number: BTreeMap::new(), by_path: BTreeMap::new() };
+        let mut names = Names::default();
         for device in scan.disks.iter().chain(&scan.virtuals) {
             names.add(machine, device);
         }
@@ -188,8 +193,10 @@ impl Names {
         for link in &device.udev.links {
             self.by_path.insert(format!("/dev/{link}"), device.name.clone());
         }
-        if let Some(mapped) = machine.text(&format!("{}/dm/name", device.path)) {
+        let mapped = device.name.starts_with("dm-").then(|| device.text(machine, "dm/name"));
+        if let Some(mapped) = mapped.flatten() {
             self.by_path.insert(format!("/dev/mapper/{mapped}"), device.name.clone());
+            self.mapper_names.insert(device.name.clone(), mapped);
         }
     }
 

@@ -1,26 +1,35 @@
 //! Which disks are paths to one LUN: those that a multipath device holds, and those that share an
 //! identity.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::machine::{Machine, quote};
 
-use super::disk::Disk;
+use super::disk::{Disk, DiskPath};
 use super::eligibility::is_storage;
 use super::identity::squash;
-use super::virtual_devices::VirtualDevice;
+use super::nvme::shared;
+use super::scan::Scan;
 
-/// Marks the members of multipath devices, and identities that several disks share.
-pub(super) fn mark(machine: &Machine, disks: &mut [Disk], virtual_devices: &[VirtualDevice]) {
-    let maps = virtual_devices.iter().filter(|device| device.kind.as_deref() == Some("mpath"));
-    for map in maps {
-        for disk in disks.iter_mut().filter(|disk| map.members.contains(&disk.name)) {
-            disk.multipath = Some(map.name.clone());
+/// Marks the paths of multipath devices, gives the LUN behind them what its paths know of it, and
+/// marks identities that several disks share.
+pub(super) fn mark(machine: &Machine, disks: &mut [Disk], scan: &Scan) {
+    for head in &scan.heads {
+        let is_path = |disk: &&mut Disk| head.paths.contains(&disk.name);
+        for disk in disks.iter_mut().filter(is_path) {
+            disk.multipath = Some(head.device.name.clone());
+        }
+        let paths: Vec<Disk> =
+            disks.iter().filter(|disk| head.paths.contains(&disk.name)).cloned().collect();
+        let name = &head.device.name;
+        if let Some(disk) = disks.iter_mut().find(|disk| disk.name == *name) {
+            join(machine, disk, &paths, scan);
         }
     }
     let mut sharing: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, disk) in disks.iter().enumerate() {
-        if let Some(id) = unit_id(disk) {
+        // What multipath has joined is one LUN.
+        if let Some(id) = unit_id(disk).filter(|_| disk.multipath.is_none() && !is_joined(disk)) {
             sharing.entry(id).or_default().push(index);
         }
     }
@@ -39,6 +48,48 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], virtual_devices: &[Vir
                 names.iter().filter(|name| **name != disk.name).map(String::as_str).collect();
             disk.identity_issues.push(format!("the same identity as {}", others.join(", ")));
         }
+    }
+}
+
+/// Whether the disk is a LUN that device-mapper has joined of its paths.
+fn is_joined(disk: &Disk) -> bool {
+    disk.name.starts_with("dm-")
+}
+
+/// Gives the LUN what its paths know of it: identity from the first of them that has one, the place
+/// only where all have the same.
+fn join(machine: &Machine, lun: &mut Disk, paths: &[Disk], scan: &Scan) {
+    let first =
+        |value: fn(&Disk) -> &Option<String>| paths.iter().find_map(|path| value(path).clone());
+    lun.transport = first(|path| &path.transport);
+    lun.vendor = first(|path| &path.vendor);
+    lun.model = first(|path| &path.model);
+    lun.serial = first(|path| &path.serial);
+    lun.firmware = first(|path| &path.firmware);
+    lun.wwn = first(|path| &path.wwn).or(lun.wwn.take());
+    lun.wwid = first(|path| &path.wwid);
+    lun.integrity_format = lun.integrity_format.take().or_else(|| first(|p| &p.integrity_format));
+    lun.protection_type = paths.iter().find_map(|path| path.protection_type);
+    lun.rotation_rpm = paths.iter().find_map(|path| path.rotation_rpm);
+    lun.form_factor = first(|path| &path.form_factor);
+    lun.bay = paths.iter().find_map(|path| path.bay.clone());
+    lun.is_removable = paths.iter().find_map(|path| path.is_removable);
+    lun.paths = paths.iter().map(|path| path_of(machine, path, scan)).collect();
+    lun.pci_address = shared(&lun.paths, |path| path.pci_address.clone());
+    lun.numa_node = shared(&lun.paths, |path| path.numa_node);
+}
+
+fn path_of(machine: &Machine, path: &Disk, scan: &Scan) -> DiskPath {
+    let listed = scan.disks.iter().find(|device| device.name == path.name);
+    DiskPath {
+        name: path.name.clone(),
+        controller: None,
+        hctl: path.hctl.clone(),
+        target: path.target.clone(),
+        state: path.state.clone(),
+        ana_state: listed.and_then(|device| device.text(machine, "device/access_state")),
+        pci_address: path.pci_address.clone(),
+        numa_node: path.numa_node,
     }
 }
 
@@ -61,22 +112,31 @@ fn unit_id(disk: &Disk) -> Option<String> {
 
 /// The sizes of the units that count as physical storage, each once.
 pub(super) fn counted(disks: &[Disk]) -> Vec<Option<u64>> {
-    let mut seen = BTreeSet::new();
-    let mut sizes = Vec::new();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    let mut sizes: Vec<Option<u64>> = Vec::new();
     for disk in disks.iter().filter(|disk| is_storage(disk)) {
-        let is_empty = disk.is_removable == Some(true) && disk.size_bytes == Some(0);
-        let id = disk.multipath.clone().or_else(|| unit_id(disk));
-        let is_new = id.is_none_or(|id| seen.insert(id));
-        if is_new && !is_empty {
-            sizes.push(disk.size_bytes);
+        if disk.is_removable == Some(true) && disk.size_bytes == Some(0) {
+            continue;
         }
+        let joined = is_joined(disk).then(|| disk.name.clone());
+        let id = disk.multipath.clone().or(joined).or_else(|| unit_id(disk));
+        let known = id.as_ref().and_then(|id| seen.get(id)).and_then(|at| sizes.get_mut(*at));
+        if let Some(size) = known {
+            *size = size.or(disk.size_bytes);
+            continue;
+        }
+        if let Some(id) = id {
+            seen.insert(id, sizes.len());
+        }
+        sizes.push(disk.size_bytes);
     }
     sizes
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::tree;
+    use super::super::Block;
+    use crate::testing::{tree, tree_of_bytes};
 
     #[test]
     fn two_paths_of_a_lun_count_once_and_neither_is_eligible() {
@@ -110,7 +170,97 @@ mod tests {
         ]);
         let block = super::super::block(&machine);
         assert_eq!((block.n_disks, block.physical_bytes), (Some(1), Some(4096)));
-        assert_eq!(block.disks[0].multipath.as_deref(), Some("dm-0"));
-        assert!(block.disks[0].not_eligible_because.iter().any(|r| r.contains("multipath")));
+        let names: Vec<&str> = block.disks.iter().map(|disk| disk.name.as_str()).collect();
+        assert_eq!(names, ["dm-0", "sda", "sdb"]);
+        assert_eq!(block.disks[1].multipath.as_deref(), Some("dm-0"));
+        assert!(block.disks[1].not_eligible_because.iter().any(|r| r.contains("dm-0")));
+    }
+
+    /// A LUN with a partition behind two ports, of which one is standby.
+    fn lun() -> Block {
+        let mut first = vec![0; 4096];
+        (first[510], first[511], first[446 + 4]) = (0x55, 0xaa, 0x83);
+        (first[446 + 8], first[446 + 12]) = (8, 64);
+        let mut xfs = vec![0; 4096];
+        xfs[..4].copy_from_slice(b"XFSB");
+        let (one, other) = ("devices/pci0000:00/0000:01:00.0", "devices/pci0000:80/0000:81:00.0");
+        let sda = "host0/rport-0:0-1/target0:0:1/0:0:1:0/block/sda";
+        let sdb = "host1/rport-1:0-1/target1:0:1/1:0:1:0/block/sdb";
+        let mut files: Vec<(String, Vec<u8>)> = vec![
+            ("sys/block/sda".into(), format!("-> ../{one}/{sda}").into()),
+            ("sys/block/sdb".into(), format!("-> ../{other}/{sdb}").into()),
+            ("sys/block/dm-0".into(), b"-> ../devices/virtual/block/dm-0".into()),
+            ("sys/block/dm-1".into(), b"-> ../devices/virtual/block/dm-1".into()),
+            ("kernel/disk/dm-0/0-4096".into(), first),
+            ("kernel/disk/dm-0/4096-4096".into(), xfs),
+        ];
+        let mut add = |path: &str, text: &str| files.push((path.to_owned(), text.into()));
+        for (place, disk, state) in [(one, sda, "active/optimized"), (other, sdb, "standby")] {
+            let at = format!("sys/{place}/{disk}");
+            add(&format!("{at}/size"), "2048\n");
+            add(&format!("{at}/ro"), "0\n");
+            add(&format!("{at}/device/wwid"), "naa.600a0b80001111550000ee0000000001\n");
+            add(&format!("{at}/device/model"), "INF-01-00\n");
+            add(&format!("{at}/device/state"), "running\n");
+            add(&format!("{at}/device/access_state"), &format!("{state}\n"));
+            add(&format!("{at}/holders/dm-0/x"), "");
+        }
+        add(&format!("sys/{one}/numa_node"), "0\n");
+        add(&format!("sys/{other}/numa_node"), "1\n");
+        for (name, uuid, size) in
+            [("dm-0", "mpath-3600", "2048"), ("dm-1", "part1-mpath-3600", "64")]
+        {
+            let at = format!("sys/devices/virtual/block/{name}");
+            add(&format!("{at}/size"), size);
+            add(&format!("{at}/dm/uuid"), uuid);
+        }
+        let dm = "sys/devices/virtual/block";
+        add(&format!("{dm}/dm-0/slaves/sda/x"), "");
+        add(&format!("{dm}/dm-0/slaves/sdb/x"), "");
+        add(&format!("{dm}/dm-0/holders/dm-1/x"), "");
+        add(&format!("{dm}/dm-1/slaves/dm-0/x"), "");
+        add("proc/self/mountinfo", "1 0 0:1 / / rw - tmpfs tmpfs rw\n");
+        let files: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, content)| (path.as_str(), content.as_slice())).collect();
+        let machine = tree_of_bytes(&files);
+        let block = super::super::block(&machine);
+        assert_eq!(machine.problems(), []);
+        block
+    }
+
+    #[test]
+    fn a_lun_behind_multipath_is_the_install_target_and_its_paths_are_not() {
+        let block = lun();
+        let names: Vec<&str> = block.disks.iter().map(|disk| disk.name.as_str()).collect();
+        assert_eq!(names, ["dm-0", "sda", "sdb"]);
+        let head = &block.disks[0];
+        assert!(head.eligible, "{:?}", head.not_eligible_because);
+        for path in &block.disks[1..] {
+            assert!(!path.eligible);
+            assert!(path.not_eligible_because[0].contains("dm-0"), "{path:?}");
+        }
+        assert_eq!((block.n_disks, block.physical_bytes), (Some(1), Some(2048 * 512)));
+    }
+
+    #[test]
+    fn a_lun_has_the_identity_of_its_paths_and_the_place_of_none() {
+        let head = &lun().disks[0];
+        assert_eq!(head.wwn.as_deref(), Some("0x600a0b80001111550000ee0000000001"));
+        assert_eq!(head.model.as_deref(), Some("INF-01-00"));
+        assert_eq!(head.transport.as_deref(), Some("fc"));
+        assert_eq!((&head.pci_address, head.numa_node), (&None, None));
+        let states: Vec<_> = head.paths.iter().map(|path| path.ana_state.as_deref()).collect();
+        assert_eq!(states, [Some("active/optimized"), Some("standby")]);
+        assert_eq!(head.paths[1].hctl.as_deref(), Some("1:0:1:0"));
+        assert_eq!(head.paths[1].numa_node, Some(1));
+    }
+
+    #[test]
+    fn partitions_of_a_lun_are_mappings_and_do_not_make_it_busy() {
+        let head = &lun().disks[0];
+        let partition = &head.partitions[0];
+        assert_eq!((partition.name.as_str(), partition.number), ("dm-1", Some(1)));
+        assert_eq!(partition.start_bytes, Some(4096));
+        assert_eq!(partition.filesystem.as_ref().unwrap().kind, "xfs");
     }
 }

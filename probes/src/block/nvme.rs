@@ -88,6 +88,82 @@ fn controller(machine: &Machine, name: String) -> NvmeController {
     }
 }
 
+/// One NVMe subsystem: what its controllers and namespaces belong to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct NvmeSubsystem {
+    /// Kernel name, e.g. `nvme-subsys0`.
+    pub name: String,
+    /// NVMe qualified name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nqn: Option<String>,
+    /// How the kernel chooses among paths: `numa`, `round-robin` or `queue-depth`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub io_policy: Option<String>,
+    /// Its controllers, by name in natural order.
+    pub controllers: Vec<String>,
+    /// Namespaces with a multipath head, by the names of their disks.
+    pub namespaces: Vec<String>,
+}
+
+/// Lists the subsystems: `/sys/class/nvme-subsystem`, with a link to each controller.
+pub(super) fn subsystems(machine: &Machine) -> Vec<NvmeSubsystem> {
+    let class = "sys/class/nvme-subsystem";
+    let subsystem = |name: String| {
+        let path = machine.device_path(&format!("{class}/{name}"));
+        let children = machine.list(&path);
+        NvmeSubsystem {
+            nqn: machine.text(&format!("{path}/subsysnqn")),
+            io_policy: machine.text(&format!("{path}/iopolicy")),
+            controllers: children.iter().filter(|name| is_controller(name)).cloned().collect(),
+            namespaces: children.iter().filter(|name| is_namespace(name)).cloned().collect(),
+            name,
+        }
+    };
+    machine.list(class).into_iter().map(subsystem).collect()
+}
+
+/// The controller that a namespace without a multipath head hangs on: the device above it, whatever
+/// the numbers in its name are.
+fn own_controller(machine: &Machine, device: &Listed) -> Option<String> {
+    let above = device.path.rsplit('/').nth(1).filter(|name| is_controller(name));
+    above.map(str::to_owned).or_else(|| machine.link_name(&device.at("device")?))
+}
+
+/// The hidden paths of the namespace `device`: those that the links in its `multipath` name (since
+/// Linux 6.15), else those whose name says so and whose controller is of the same subsystem.
+fn paths_of<'a>(machine: &Machine, device: &Listed, scan: &'a Scan) -> Vec<&'a Listed> {
+    if device.children.iter().any(|child| child == "multipath") {
+        let names = device.list(machine, "multipath");
+        return scan.hidden_paths.iter().filter(|path| names.contains(&path.name)).collect();
+    }
+    let is_path = |path: &&Listed| head_of_path(&path.name).as_ref() == Some(&device.name);
+    scan.hidden_paths.iter().filter(is_path).collect()
+}
+
+/// The controller that `device` can be asked through: a live one if there is one.
+pub(super) fn controller_of(
+    machine: &Machine,
+    device: &Listed,
+    scan: &Scan,
+    controllers: &[NvmeController],
+) -> Option<String> {
+    if !device.name.starts_with("nvme") {
+        return None;
+    }
+    let paths = paths_of(machine, device, scan);
+    let names: Vec<String> = if paths.is_empty() {
+        own_controller(machine, device).into_iter().collect()
+    } else {
+        paths.iter().filter_map(|path| own_controller(machine, path)).collect()
+    };
+    let is_dead = |name: &String| {
+        let known = controllers.iter().find(|controller| controller.name == *name);
+        known.is_some_and(|controller| controller.state.as_deref().is_some_and(|s| s != "live"))
+    };
+    names.into_iter().filter(|name| is_controller(name)).find(|name| !is_dead(name))
+}
+
 /// Gives a namespace its paths, and the places of the controllers behind them.
 pub(super) fn join(
     machine: &Machine,
@@ -99,16 +175,13 @@ pub(super) fn join(
     if !disk.name.starts_with("nvme") {
         return;
     }
-    for hidden in &scan.hidden_paths {
-        if head_of_path(&hidden.name).as_deref() == Some(disk.name.as_str()) {
-            disk.paths.push(path(machine, hidden, controllers));
-        }
-    }
+    let paths = paths_of(machine, device, scan);
+    disk.paths = paths.into_iter().map(|hidden| path(machine, hidden, controllers)).collect();
     if disk.paths.is_empty() && device.path.contains("/nvme-subsystem/") {
         return;
     }
     if disk.paths.is_empty() {
-        let own = machine.link_name(&format!("{}/device", device.path));
+        let own = own_controller(machine, device);
         let own = controllers.iter().find(|controller| Some(&controller.name) == own.as_ref());
         disk.state = own.and_then(|controller| controller.state.clone());
         return;
@@ -120,20 +193,27 @@ pub(super) fn join(
 }
 
 fn path(machine: &Machine, hidden: &Listed, controllers: &[NvmeController]) -> DiskPath {
-    let controller = machine.link_name(&format!("{}/device", hidden.path));
+    let controller = own_controller(machine, hidden);
     let found = controllers.iter().find(|c| Some(&c.name) == controller.as_ref());
     DiskPath {
         name: hidden.name.clone(),
         state: found.and_then(|controller| controller.state.clone()),
-        ana_state: machine.text(&format!("{}/ana_state", hidden.path)),
+        ana_state: hidden.text(machine, "ana_state"),
         pci_address: ancestors::pci_address(&hidden.path),
-        numa_node: ancestors::numa_node(machine, &hidden.path),
+        numa_node: match found {
+            Some(controller) => controller.numa_node,
+            None => ancestors::numa_node(machine, &hidden.path),
+        },
         controller,
+        ..DiskPath::default()
     }
 }
 
 /// The value that all paths have; `None` where they differ.
-fn shared<T: PartialEq>(paths: &[DiskPath], value: impl Fn(&DiskPath) -> Option<T>) -> Option<T> {
+pub(super) fn shared<T: PartialEq>(
+    paths: &[DiskPath],
+    value: impl Fn(&DiskPath) -> Option<T>,
+) -> Option<T> {
     let first = value(paths.first()?)?;
     paths.iter().all(|path| value(path).as_ref() == Some(&first)).then_some(first)
 }
@@ -146,6 +226,10 @@ pub(super) fn head_of_path(name: &str) -> Option<String> {
         .iter()
         .all(|part| is_number(part))
         .then(|| format!("nvme{subsystem}n{namespace}"))
+}
+
+fn is_controller(name: &str) -> bool {
+    name.strip_prefix("nvme").is_some_and(is_number)
 }
 
 fn is_namespace(name: &str) -> bool {

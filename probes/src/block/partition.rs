@@ -7,9 +7,8 @@ use crate::machine::Machine;
 use crate::udev::{self, UdevEntry};
 
 use super::content::Content;
-use super::disk::extent;
 use super::mounts::{Usage, unescape_hex};
-use super::partition_table::Entry;
+use super::partition_table::{Entry, Table};
 use super::scan::{Listed, Node};
 use super::signature::Filesystem;
 
@@ -59,53 +58,80 @@ pub(super) fn partitions(
     content: Option<&Content>,
     usage: &Usage,
 ) -> Vec<Partition> {
-    let mut partitions: Vec<Partition> = device
-        .partitions
-        .iter()
-        .map(|node| partition(machine, &device.path, node, content, usage))
-        .collect();
+    let mut partitions: Vec<Partition> =
+        device.partitions.iter().map(|node| partition(machine, node, content, usage)).collect();
+    if let Some(table) = content.and_then(|content| content.table.as_ref()) {
+        compare(machine, device, table);
+    }
     partitions.sort_by_key(|partition| partition.number);
     partitions
 }
 
 fn partition(
     machine: &Machine,
-    disk_path: &str,
     node: &Node,
     content: Option<&Content>,
     usage: &Usage,
 ) -> Partition {
-    let path = format!("{disk_path}/{}", node.name);
-    let number = machine.number::<u32>(&format!("{path}/partition"));
-    let (start_bytes, size_bytes) = extent(machine, &path);
     let udev = node.device_number.as_ref().and_then(|id| udev::entry(machine, &format!("b{id}")));
     let udev = udev.unwrap_or_default();
     let table = content.and_then(|content| content.table.as_ref());
-    let entry = table.and_then(|table| {
-        let entry = table.entries.iter().find(|entry| Some(entry.number) == number)?;
-        if start_bytes.is_some_and(|start_bytes| start_bytes != entry.start_bytes) {
-            let found = format!("the kernel's start {}", start_bytes.unwrap_or_default());
-            let expected = format!("{}, where the disk's table has it", entry.start_bytes);
-            machine.problem(&path, found, expected);
-            return None;
-        }
-        Some(entry.clone())
-    });
-    let entry = entry.unwrap_or_else(|| of_udev(&udev));
+    let entry = table.and_then(|table| entry_of(table, node));
+    let start_bytes = node.start_bytes.or_else(|| Some(entry?.start_bytes));
+    let entry = entry.cloned().unwrap_or_else(|| of_udev(&udev));
     let filesystem = content.and_then(|content| content.partitions.get(&node.name).cloned());
     Partition {
         device_number: node.device_number.clone(),
-        number,
+        number: node.number,
         start_bytes,
-        size_bytes,
+        size_bytes: node.size_bytes,
         label: entry.label,
         uuid: entry.uuid,
         type_uuid: entry.type_uuid,
-        filesystem: filesystem.or_else(|| Filesystem::of_udev(&udev)),
+        filesystem: Filesystem::compared(machine, &node.path, filesystem, &udev),
         mounted_at: usage.mounts_of(&node.name),
         is_swap: usage.swaps.contains(&node.name),
-        holders: machine.list(&format!("{path}/holders")),
+        holders: machine.list(&format!("{}/holders", node.path)),
         name: node.name.clone(),
+    }
+}
+
+/// The table's entry for the partition, unless the kernel has it elsewhere.
+fn entry_of<'a>(table: &'a Table, node: &Node) -> Option<&'a Entry> {
+    let entry = table.entries.iter().find(|entry| Some(entry.number) == node.number)?;
+    node.start_bytes.is_none_or(|start_bytes| start_bytes == entry.start_bytes).then_some(entry)
+}
+
+/// Compares the table on the disk with what the kernel made of it: that they differ is a problem, for
+/// one who installs by the first destroys the second.
+fn compare(machine: &Machine, device: &Listed, table: &Table) {
+    let problem = |found: String| {
+        machine.problem(&device.path, found, "the same partitions by the kernel as in the table");
+    };
+    for entry in &table.entries {
+        let Some(node) = device.partitions.iter().find(|node| node.number == Some(entry.number))
+        else {
+            problem(format!("no partition {} by the kernel, and one in the table", entry.number));
+            continue;
+        };
+        // The kernel makes of an extended partition one that only hides others.
+        let size_bytes = node.size_bytes.filter(|_| !entry.is_extended);
+        for (what, by_kernel, in_table) in
+            [("start", node.start_bytes, entry.start_bytes), ("size", size_bytes, entry.size_bytes)]
+        {
+            if let Some(by_kernel) = by_kernel.filter(|by_kernel| *by_kernel != in_table) {
+                let number = entry.number;
+                problem(format!(
+                    "partition {number} with {what} {by_kernel} by the kernel and {in_table} in the table"
+                ));
+            }
+        }
+    }
+    let is_in_table = |number: u32| table.entries.iter().any(|entry| entry.number == number);
+    for number in device.partitions.iter().filter_map(|node| node.number) {
+        if !is_in_table(number) {
+            problem(format!("a partition {number} by the kernel, and none in the table"));
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Partition tables as they stand on the disk: GPT (UEFI 2.10 §5.3) and DOS (the classic master boot
-//! record). Logical partitions of a DOS table are left to udev.
+//! record, whose logical partitions are in `logical`).
+
+mod logical;
 
 use crate::machine::escape_non_utf8;
 
@@ -21,6 +23,9 @@ pub(super) struct Entry {
     /// From 1.
     pub number: u32,
     pub start_bytes: u64,
+    pub size_bytes: u64,
+    /// Whether it only holds the logical partitions of a DOS table.
+    pub is_extended: bool,
     pub label: Option<String>,
     pub uuid: Option<String>,
     pub type_uuid: Option<String>,
@@ -42,7 +47,7 @@ pub(super) fn table(
     match header.filter(|header| header.starts_with(b"EFI PART")) {
         Some(header) => gpt(&header, block_bytes, read).map(Some),
         None if is_protective(first) => Err("no GPT header behind the protective boot record"),
-        None => Ok(dos(first)),
+        None => Ok(dos(first, block_bytes, read)),
     }
 }
 
@@ -93,9 +98,12 @@ fn gpt_entry(number: u32, entry: &[u8], block_bytes: u64) -> Option<Entry> {
     let units: Vec<u16> =
         entry[56..128].chunks_exact(2).map(|u| u16::from_le_bytes([u[0], u[1]])).collect();
     let label: Vec<u16> = units.into_iter().take_while(|unit| *unit != 0).collect();
+    let (first, last) = (le64(entry, 32), le64(entry, 40));
     Some(Entry {
         number,
-        start_bytes: le64(entry, 32).checked_mul(block_bytes)?,
+        start_bytes: first.checked_mul(block_bytes)?,
+        size_bytes: last.checked_sub(first)?.checked_add(1)?.checked_mul(block_bytes)?,
+        is_extended: false,
         label: Some(String::from_utf16_lossy(&label)).filter(|label| !label.is_empty()),
         uuid: Some(guid(&entry[16..32])),
         type_uuid: Some(guid(&entry[..16])),
@@ -113,7 +121,11 @@ fn has_boot_mark(first: &[u8]) -> bool {
 
 /// A boot record is a table only if all four entries are well-formed and one is used: a FAT or NTFS
 /// volume has the same mark at its end.
-fn dos(first: &[u8]) -> Option<Table> {
+fn dos(
+    first: &[u8],
+    block_bytes: u64,
+    read: &mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
+) -> Option<Table> {
     if !has_boot_mark(first) {
         return None;
     }
@@ -125,16 +137,34 @@ fn dos(first: &[u8]) -> Option<Table> {
     }
     let signature = le32(first, 440);
     let used = (1..).zip(records).filter(|(_, record)| record[4] != 0 && le32(record, 12) != 0);
-    let entries: Vec<Entry> = used
-        .map(|(number, record)| Entry {
-            number,
-            start_bytes: u64::from(le32(record, 8)) * 512,
-            label: None,
-            uuid: (signature != 0).then(|| format!("{signature:08x}-{number:02x}")),
-            type_uuid: Some(format!("0x{:x}", record[4])),
-        })
-        .collect();
+    let mut entries: Vec<Entry> =
+        used.map(|(number, record)| dos_entry(number, record, 0, block_bytes, signature)).collect();
+    let extended = entries.iter().find(|entry| entry.is_extended).map(|entry| entry.start_bytes);
+    if let Some(start_bytes) = extended {
+        entries.extend(logical::entries(start_bytes, block_bytes, signature, read));
+    }
     (!entries.is_empty()).then_some(Table { kind: "dos", entries })
+}
+
+/// A record of 16 bytes; its start counts from `base_bytes`. Blocks are logical ones, as in a GPT
+/// (`block/partitions/msdos.c`).
+fn dos_entry(
+    number: u32,
+    record: &[u8],
+    base_bytes: u64,
+    block_bytes: u64,
+    signature: u32,
+) -> Entry {
+    let kind = record.get(4).copied().unwrap_or_default();
+    Entry {
+        number,
+        start_bytes: base_bytes.saturating_add(u64::from(le32(record, 8)) * block_bytes),
+        size_bytes: u64::from(le32(record, 12)) * block_bytes,
+        is_extended: matches!(kind, 0x05 | 0x0f | 0x85),
+        label: None,
+        uuid: (signature != 0).then(|| format!("{signature:08x}-{number:02x}")),
+        type_uuid: Some(format!("0x{kind:x}")),
+    }
 }
 
 /// A GUID with its first three fields in little-endian order, as UEFI stores it.
@@ -204,6 +234,7 @@ mod tests {
         disk[entries..entries + 4].copy_from_slice(&0xC12A_7328_u32.to_le_bytes());
         disk[entries + 16] = 7;
         disk[entries + 32..entries + 40].copy_from_slice(&2048_u64.to_le_bytes());
+        disk[entries + 40..entries + 48].copy_from_slice(&4095_u64.to_le_bytes());
         disk[entries + 56..entries + 60].copy_from_slice(b"E\0F\0");
         let crc = crc32(&disk[entries..entries + 128 * 128]);
         let mut header = vec![0; 92];
@@ -233,6 +264,7 @@ mod tests {
             let entry = &table.entries[0];
             assert_eq!(entry.label.as_deref(), Some("EF"));
             assert_eq!(entry.start_bytes, 2048 * u64::from(block_bytes));
+            assert_eq!(entry.size_bytes, 2048 * u64::from(block_bytes));
             assert_eq!(entry.type_uuid.as_deref(), Some("c12a7328-0000-0000-0000-000000000000"));
         }
     }
@@ -258,6 +290,7 @@ mod tests {
         assert_eq!(table.entries[0].uuid.as_deref(), Some("55fef5a1-01"));
         assert_eq!(table.entries[0].type_uuid.as_deref(), Some("0xc"));
         assert_eq!(table.entries[0].start_bytes, 2048 * 512);
+        assert_eq!(of(&disk, 4096).unwrap().unwrap().entries[0].start_bytes, 2048 * 4096);
         disk[54..57].copy_from_slice(b"FAT");
         assert_eq!(of(&disk, 512), Ok(None));
         assert_eq!(of(&[], 512), Ok(None));

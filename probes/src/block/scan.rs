@@ -1,6 +1,6 @@
 //! Which block devices there are, and of which sort: the entries of `/sys/block`.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, quote};
 use crate::udev::{self, UdevEntry};
 
 /// Where the kernel lists block devices; partitions are only in the second.
@@ -26,6 +26,30 @@ pub(super) struct Scan {
     pub virtuals: Vec<Listed>,
     /// Paths of NVMe namespaces behind a multipath head, which the kernel hides.
     pub hidden_paths: Vec<Listed>,
+    /// LUNs as device-mapper's multipath joins them, with their partitions; these are also among
+    /// `virtuals`.
+    pub heads: Vec<Head>,
+}
+
+/// A LUN behind several paths.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Head {
+    /// The multipath device, e.g. `dm-0`.
+    pub device: Listed,
+    /// Names of its paths, e.g. `sda` and `sdb`.
+    pub paths: Vec<String>,
+}
+
+impl Scan {
+    /// Physical disks, and LUNs as multipath joins them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Listed> {
+        self.disks.iter().chain(self.heads.iter().map(|head| &head.device))
+    }
+
+    /// The multipath device that has `name` as a path.
+    pub(super) fn head_of(&self, name: &str) -> Option<&Head> {
+        self.heads.iter().find(|head| head.paths.iter().any(|path| path == name))
+    }
 }
 
 /// One block device as the kernel lists it.
@@ -35,29 +59,96 @@ pub(super) struct Listed {
     pub name: String,
     /// Its directory, links resolved, e.g. `sys/devices/…/block/sda`.
     pub path: String,
+    /// The names in that directory, which spare looking for what is not there.
+    pub children: Vec<String>,
     /// `8:0`; hidden devices have none.
     pub device_number: Option<String>,
+    /// Whether the kernel hides it.
+    pub is_hidden: Option<bool>,
     /// In bytes.
     pub size_bytes: Option<u64>,
+    /// Logical block size in bytes.
+    pub logical_block_bytes: Option<u32>,
+    /// Names in `slaves`: what a device is made of.
+    pub slaves: Vec<String>,
+    /// UUID of a device-mapper device.
+    pub mapping_uuid: Option<String>,
     /// What udev knows of it; empty where udev does not run.
     pub udev: UdevEntry,
     /// Its partitions.
     pub partitions: Vec<Node>,
 }
 
-/// A partition's name and number.
+/// A partition as the kernel has it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
-    /// Kernel name, e.g. `sda1`.
+    /// Kernel name, e.g. `sda1`; `dm-1` for a partition of a multipath device.
     pub name: String,
+    /// Its directory.
+    pub path: String,
     /// `8:1`.
     pub device_number: Option<String>,
+    /// Number in the table.
+    pub number: Option<u32>,
+    /// Where it begins, in bytes; the kernel does not say it of partitions that are mappings.
+    pub start_bytes: Option<u64>,
+    /// In bytes.
+    pub size_bytes: Option<u64>,
 }
 
 impl Listed {
     /// The path below `/dev`.
     pub(super) fn node(&self) -> String {
         self.name.replace('!', "/")
+    }
+
+    /// Whether its directory holds `child`; a directory that was not listed may hold anything.
+    pub(super) fn has(&self, child: &str) -> bool {
+        self.children.is_empty() || self.children.iter().any(|name| name == child)
+    }
+
+    /// The path of `attribute`, e.g. `queue/zoned`, if what it begins with is there.
+    pub(super) fn at(&self, attribute: &str) -> Option<String> {
+        let first = attribute.split('/').next()?;
+        self.has(first).then(|| format!("{}/{attribute}", self.path))
+    }
+
+    /// The text of `attribute`.
+    pub(super) fn text(&self, machine: &Machine, attribute: &str) -> Option<String> {
+        machine.text(&self.at(attribute)?)
+    }
+
+    /// The flag in `attribute`.
+    pub(super) fn flag(&self, machine: &Machine, attribute: &str) -> Option<bool> {
+        machine.flag(&self.at(attribute)?)
+    }
+
+    /// The number in `attribute`.
+    pub(super) fn number<T: std::str::FromStr>(
+        &self,
+        machine: &Machine,
+        attribute: &str,
+    ) -> Option<T> {
+        machine.number(&self.at(attribute)?)
+    }
+
+    /// The block size in `attribute`: a power of two, anything else is a driver's slip.
+    pub(super) fn block_bytes(&self, machine: &Machine, attribute: &str) -> Option<u32> {
+        machine.parse(&self.at(attribute)?, |text| match text.parse::<u32>() {
+            Ok(bytes) if bytes.is_power_of_two() && bytes >= 512 => Ok(bytes),
+            _ => Err("a power of two of at least 512"),
+        })
+    }
+
+    /// The UUID of a device-mapper device, from the kernel or from udev; else nothing.
+    pub(super) fn mapping_uuid(&self) -> &str {
+        let own = self.mapping_uuid.as_deref().or_else(|| self.udev.property("DM_UUID"));
+        own.unwrap_or_default()
+    }
+
+    /// The names in the directory `child`.
+    pub(super) fn list(&self, machine: &Machine, child: &str) -> Vec<String> {
+        self.at(child).map(|path| machine.list(&path)).unwrap_or_default()
     }
 }
 
@@ -77,8 +168,34 @@ pub(super) fn scan(machine: &Machine) -> Scan {
             break;
         }
     }
-    scan.is_known |= LISTS.iter().any(|list| machine.is_dir(list));
+    scan.is_known = scan.is_known || LISTS.iter().any(|list| machine.is_dir(list));
+    scan.heads = heads(&scan.virtuals);
     scan
+}
+
+/// The multipath devices among `virtuals`; their partitions are mappings of their own
+/// (`part1-mpath-…`).
+fn heads(virtuals: &[Listed]) -> Vec<Head> {
+    let is_head = |device: &&Listed| device.mapping_uuid().starts_with("mpath-");
+    let head = |device: &Listed| {
+        let mut device = device.clone();
+        for part in virtuals {
+            let (maker, whole) = part.mapping_uuid().split_once('-').unwrap_or_default();
+            let number = maker.strip_prefix("part").and_then(|number| number.parse().ok());
+            if number.is_some() && whole == device.mapping_uuid() {
+                device.partitions.push(Node {
+                    name: part.name.clone(),
+                    path: part.path.clone(),
+                    device_number: part.device_number.clone(),
+                    number,
+                    start_bytes: None,
+                    size_bytes: part.size_bytes,
+                });
+            }
+        }
+        Head { paths: device.slaves.clone(), device }
+    };
+    virtuals.iter().filter(is_head).map(head).collect()
 }
 
 fn is_listed(scan: &Scan, name: &str) -> bool {
@@ -90,8 +207,6 @@ fn is_partition(machine: &Machine, device_path: &str) -> bool {
 }
 
 fn add(machine: &Machine, scan: &mut Scan, name: String, path: String) {
-    let is_hidden = machine.flag(&format!("{path}/hidden")) == Some(true)
-        || super::nvme::head_of_path(&name).is_some();
     if NO_DISKS.iter().any(|prefix| name.starts_with(prefix)) {
         return;
     }
@@ -99,11 +214,14 @@ fn add(machine: &Machine, scan: &mut Scan, name: String, path: String) {
     if is_virtual && !has_content(machine, &name, &path) {
         return;
     }
-    let device = read(machine, name, path);
-    if is_hidden {
-        scan.hidden_paths.push(device);
-    } else if is_virtual {
+    let is_path = super::nvme::head_of_path(&name).is_some();
+    let mut device = read(machine, name, path);
+    if is_virtual {
+        device.slaves = device.list(machine, "slaves");
+        device.mapping_uuid = device.text(machine, "dm/uuid");
         scan.virtuals.push(device);
+    } else if is_path || device.is_hidden == Some(true) {
+        scan.hidden_paths.push(device);
     } else {
         scan.disks.push(device);
     }
@@ -136,27 +254,40 @@ fn has_content(machine: &Machine, name: &str, path: &str) -> bool {
 }
 
 fn read(machine: &Machine, name: String, path: String) -> Listed {
-    let device_number = machine.text(&format!("{path}/dev"));
-    let udev =
-        device_number.as_deref().and_then(|number| udev::entry(machine, &format!("b{number}")));
-    let partitions = machine
-        .list(&path)
-        .into_iter()
-        .filter(|child| child.len() > name.len() && child.starts_with(&name))
-        .filter(|child| is_partition(machine, &format!("{path}/{child}")))
-        .map(|child| Node {
-            device_number: machine.text(&format!("{path}/{child}/dev")),
-            name: child,
-        })
-        .collect();
-    Listed {
-        size_bytes: size_bytes(machine, &path),
-        device_number,
-        udev: udev.unwrap_or_default(),
-        partitions,
-        name,
-        path,
+    let mut device = Listed { children: machine.list(&path), name, path, ..Listed::default() };
+    device.device_number = device.text(machine, "dev");
+    device.is_hidden = device.flag(machine, "hidden");
+    let number = device.device_number.as_deref();
+    let udev = number.and_then(|number| udev::entry(machine, &format!("b{number}")));
+    device.udev = udev.unwrap_or_default();
+    device.size_bytes = if device.has("size") { size_bytes(machine, &device.path) } else { None };
+    device.logical_block_bytes = device.block_bytes(machine, "queue/logical_block_size");
+    let name = device.name.as_str();
+    let children = device.children.iter();
+    let nodes = children
+        .filter(|child| child.len() > name.len() && child.starts_with(name))
+        .filter_map(|child| node(machine, child, &format!("{}/{child}", device.path)));
+    device.partitions = nodes.collect();
+    device
+}
+
+/// The partition at `path`: what has a `partition` attribute, and nothing else that begins with the
+/// disk's name.
+fn node(machine: &Machine, name: &str, path: &str) -> Option<Node> {
+    let attribute = format!("{path}/partition");
+    let number = machine.text(&attribute)?;
+    let parsed = number.trim().parse().ok();
+    if parsed.is_none() {
+        machine.problem(&attribute, quote(&number), "a whole decimal number in range");
     }
+    Some(Node {
+        number: parsed,
+        device_number: machine.text(&format!("{path}/dev")),
+        start_bytes: sectors(machine, &format!("{path}/start")),
+        size_bytes: size_bytes(machine, path),
+        name: name.to_owned(),
+        path: path.to_owned(),
+    })
 }
 
 /// The size of the disk or partition at `path`. The kernel counts in 512 bytes, whatever the block

@@ -1,20 +1,58 @@
 //! How a disk is attached: the devices above it, the class of its SCSI host, or udev's `ID_BUS`.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use crate::machine::Machine;
 
 use super::scan::Listed;
 
+/// What was read of the SCSI hosts so far; many disks share one.
+#[derive(Debug)]
+pub(super) struct Hosts<'a> {
+    machine: &'a Machine,
+    drivers: RefCell<BTreeMap<String, Option<String>>>,
+    classes: RefCell<BTreeMap<String, Option<&'static str>>>,
+}
+
+impl Hosts<'_> {
+    pub(super) fn new(machine: &Machine) -> Hosts<'_> {
+        Hosts { machine, drivers: RefCell::default(), classes: RefCell::default() }
+    }
+
+    /// The driver that made the host (`/sys/class/scsi_host/hostN/proc_name`).
+    fn driver(&self, host: &str) -> Option<String> {
+        let read = || self.machine.text(&format!("sys/class/scsi_host/{host}/proc_name"));
+        self.drivers.borrow_mut().entry(host.to_owned()).or_insert_with(read).clone()
+    }
+
+    /// The transport whose class the host is in.
+    fn class(&self, host: &str) -> Option<&'static str> {
+        let classes = [
+            ("fc_host", "fc"),
+            ("iscsi_host", "iscsi"),
+            ("sas_host", "sas"),
+            ("srp_host", "srp"),
+            ("spi_host", "spi"),
+        ];
+        let is_in = |class: &str| self.machine.is_dir(&format!("sys/class/{class}/{host}"));
+        let read =
+            || classes.iter().find(|(class, _)| is_in(class)).map(|(_, transport)| *transport);
+        *self.classes.borrow_mut().entry(host.to_owned()).or_insert_with(read)
+    }
+}
+
 /// The transport of the disk, e.g. `sata`, `sas`, `nvme`; `None` where nothing says it.
-pub(super) fn transport(machine: &Machine, device: &Listed) -> Option<String> {
+pub(super) fn transport(device: &Listed, hosts: &Hosts<'_>) -> Option<String> {
     let known = by_name(&device.name).or_else(|| by_path(&device.path));
-    let known = known.or_else(|| by_host(machine, &device.path));
+    let known = known.or_else(|| by_host(hosts, &device.path));
     match known {
-        Some("ata") => return Some(ata(machine, device).to_owned()),
+        Some("ata") => return Some(ata(device, hosts).to_owned()),
         Some(transport) => return Some(transport.to_owned()),
         None => {}
     }
     match device.udev.property("ID_BUS") {
-        Some("ata") => Some(ata(machine, device)),
+        Some("ata") => Some(ata(device, hosts)),
         Some(bus @ ("usb" | "scsi" | "nvme" | "mmc")) => Some(bus),
         _ => hctl(&device.path).map(|_| "scsi"),
     }
@@ -44,13 +82,13 @@ fn by_name(name: &str) -> Option<&'static str> {
 }
 
 /// Tells SATA from parallel ATA: by udev, or by the driver of the host.
-fn ata(machine: &Machine, device: &Listed) -> &'static str {
+fn ata(device: &Listed, hosts: &Hosts<'_>) -> &'static str {
     if device.udev.property("ID_ATA_SATA").is_some() {
         return "sata";
     }
     let driver = hctl(&device.path)
         .and_then(|hctl| hctl.split(':').next())
-        .and_then(|host| machine.text(&format!("sys/class/scsi_host/host{host}/proc_name")));
+        .and_then(|host| hosts.driver(&format!("host{host}")));
     match driver.as_deref() {
         Some(driver) if !driver.starts_with("ahci") && !driver.starts_with("sata_") => "ata",
         _ => "sata",
@@ -74,22 +112,13 @@ fn by_path(path: &str) -> Option<&'static str> {
     })
 }
 
-/// The class of the SCSI host, or the driver that made it (`/sys/class/scsi_host/hostN/proc_name`).
-fn by_host(machine: &Machine, path: &str) -> Option<&'static str> {
+/// The class of the SCSI host, or the driver that made it.
+fn by_host(hosts: &Hosts<'_>, path: &str) -> Option<&'static str> {
     let host = format!("host{}", hctl(path)?.split(':').next()?);
-    let classes = [
-        ("fc_host", "fc"),
-        ("iscsi_host", "iscsi"),
-        ("sas_host", "sas"),
-        ("srp_host", "srp"),
-        ("spi_host", "spi"),
-    ];
-    let by_class =
-        classes.iter().find(|(class, _)| machine.is_dir(&format!("sys/class/{class}/{host}")));
-    if let Some((_, transport)) = by_class {
+    if let Some(transport) = hosts.class(&host) {
         return Some(transport);
     }
-    match machine.text(&format!("sys/class/scsi_host/{host}/proc_name"))?.as_str() {
+    match hosts.driver(&host)?.as_str() {
         "virtio_scsi" => Some("virtio"),
         "usb-storage" | "uas" => Some("usb"),
         "iscsi_tcp" => Some("iscsi"),
@@ -105,7 +134,7 @@ mod tests {
 
     fn of(name: &str, path: &str, files: &[(&str, &str)]) -> Option<String> {
         let device = Listed { name: name.into(), path: path.into(), ..Listed::default() };
-        transport(&tree(files), &device)
+        transport(&device, &Hosts::new(&tree(files)))
     }
 
     #[test]

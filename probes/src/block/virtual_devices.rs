@@ -37,6 +37,12 @@ pub struct VirtualDevice {
     /// State of an array, e.g. `clean`, or `suspended` for a mapping that is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
+    /// How the members of an array are marked, e.g. `1.2` or `external:imsm` (`md/metadata_version`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<String>,
+    /// How many members an array lacks (`md/degraded`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_missing_members: Option<u32>,
     /// The devices that it is made of.
     pub members: Vec<String>,
     /// The file behind a loop device.
@@ -61,23 +67,24 @@ pub(super) fn read(machine: &Machine, scan: &Scan, usage: &Usage) -> Vec<Virtual
 }
 
 fn virtual_device(machine: &Machine, device: &Listed, usage: &Usage) -> VirtualDevice {
-    let path = &device.path;
-    let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
+    let text = |attribute: &str| device.text(machine, attribute);
     let udev = |name: &str| device.udev.property(name).map(str::to_owned);
-    let uuid = text("dm/uuid").or_else(|| text("md/uuid"));
-    let uuid = uuid.or_else(|| udev("DM_UUID")).or_else(|| udev("MD_UUID"));
+    let uuid = Some(device.mapping_uuid()).filter(|uuid| !uuid.is_empty()).map(str::to_owned);
+    let uuid = uuid.or_else(|| text("md/uuid")).or_else(|| udev("MD_UUID"));
     let partitions: Vec<String> = device.partitions.iter().map(|node| node.name.clone()).collect();
     let names: Vec<&String> = partitions.iter().chain([&device.name]).collect();
     let mounted_at = names.iter().flat_map(|name| usage.mounts_of(name)).collect();
     let is_swap = names.iter().any(|name| usage.swaps.contains(*name));
-    let is_suspended = machine.flag(&format!("{path}/dm/suspended")) == Some(true);
+    let is_suspended = device.flag(machine, "dm/suspended") == Some(true);
     VirtualDevice {
         device: format!("/dev/{}", device.node()),
         kind: kind(machine, device, uuid.as_deref()),
         size_bytes: device.size_bytes,
-        mapper_name: text("dm/name").or_else(|| udev("DM_NAME")),
+        mapper_name: usage.mapper_names.get(&device.name).cloned().or_else(|| udev("DM_NAME")),
         wwn: udev("DM_WWN"),
         state: text("md/array_state").or_else(|| is_suspended.then(|| "suspended".to_owned())),
+        metadata: text("md/metadata_version").filter(|version| version != "none"),
+        n_missing_members: device.number(machine, "md/degraded"),
         members: members(machine, device),
         backing_file: text("loop/backing_file"),
         filesystem: Filesystem::of_udev(&device.udev),
@@ -92,11 +99,10 @@ fn virtual_device(machine: &Machine, device: &Listed, usage: &Usage) -> VirtualD
 /// The members: the links in `slaves`, or, where a tree has none, the array's own list
 /// (`md/dev-sda1`).
 fn members(machine: &Machine, device: &Listed) -> Vec<String> {
-    let slaves = machine.list(&format!("{}/slaves", device.path));
-    if !slaves.is_empty() {
-        return slaves;
+    if !device.slaves.is_empty() {
+        return device.slaves.clone();
     }
-    let list = machine.list(&format!("{}/md", device.path));
+    let list = device.list(machine, "md");
     list.iter().filter_map(|name| name.strip_prefix("dev-")).map(str::to_owned).collect()
 }
 
@@ -105,7 +111,7 @@ fn kind(machine: &Machine, device: &Listed, uuid: Option<&str>) -> Option<String
     if name.starts_with("dm-") {
         return Some(mapping_kind(uuid.unwrap_or_default()));
     }
-    let level = machine.text(&format!("{}/md/level", device.path));
+    let level = device.text(machine, "md/level");
     let level = level.or_else(|| device.udev.property("MD_LEVEL").map(str::to_owned));
     if level.is_some() || name.starts_with("md") {
         return Some(level.unwrap_or_else(|| "md".to_owned()));
@@ -142,6 +148,8 @@ mod tests {
             ("sys/block/md0/md/level", "raid1\n"),
             ("sys/block/md0/md/array_state", "clean\n"),
             ("sys/block/md0/md/dev-sdc1/x", ""),
+            ("sys/block/md0/md/metadata_version", "external:imsm\n"),
+            ("sys/block/md0/md/degraded", "1\n"),
             ("sys/block/loop0/loop/backing_file", "/a.img\n"),
             ("sys/block/zram0/size", "8\n"),
             ("sys/block/ram0/size", "0\n"),
@@ -161,6 +169,8 @@ mod tests {
         );
         assert_eq!(devices[0].members, ["sda", "sdb"]);
         assert_eq!(devices[3].members, ["sdc1"]);
+        assert_eq!(devices[3].metadata.as_deref(), Some("external:imsm"));
+        assert_eq!(devices[3].n_missing_members, Some(1));
         assert_eq!(mapping_kind(""), "dm");
     }
 }

@@ -1,6 +1,6 @@
-//! SCSI vital product data: pages 80h (unit serial number) and 83h (device identification), as the
-//! kernel keeps them in `device/vpd_pg80` and `device/vpd_pg83` (SPC-5 §7.7; bytes 2 and 3 of a page
-//! are its length).
+//! SCSI vital product data: pages 80h (unit serial number), 83h (device identification) and B1h (block
+//! device characteristics), as the kernel keeps them in `device/vpd_pg80` and so on (SPC-5 §7.7,
+//! SBC-4 §6.6.2; bytes 2 and 3 of a page are its length).
 
 use crate::machine::escape_non_utf8;
 
@@ -26,6 +26,34 @@ pub(super) fn eui(page: &[u8]) -> Option<String> {
 pub(super) fn vendor_name(page: &[u8]) -> Option<String> {
     let is_ascii = |d: &Descriptor| d.kind == 0 && d.code_set == 2;
     descriptors(page).find(|d| d.is_of_unit && is_ascii(d)).and_then(|d| text(d.bytes))
+}
+
+/// Turns per minute in page B1h.
+pub(super) fn rotation_rpm(page: &[u8]) -> Option<u32> {
+    let rate = body(page, 0xb1)?.first_chunk()?;
+    rpm(u16::from_be_bytes(*rate))
+}
+
+/// 0 is not known, 1 is a medium that does not turn; rates begin at 401h (SBC-4 table 232).
+pub(super) fn rpm(rate: u16) -> Option<u32> {
+    (0x401..=0xfffe).contains(&rate).then(|| u32::from(rate))
+}
+
+/// The nominal form factor in page B1h.
+pub(super) fn form_factor(page: &[u8]) -> Option<&'static str> {
+    form_factor_name(u16::from(*body(page, 0xb1)?.get(3)?))
+}
+
+/// SBC-4 table 235; word 168 of IDENTIFY DEVICE has the same numbers.
+pub(super) fn form_factor_name(number: u16) -> Option<&'static str> {
+    match number & 0x0f {
+        1 => Some("5.25 inch"),
+        2 => Some("3.5 inch"),
+        3 => Some("2.5 inch"),
+        4 => Some("1.8 inch"),
+        5 => Some("less than 1.8 inch"),
+        _ => None,
+    }
 }
 
 /// One identification descriptor.
@@ -96,6 +124,16 @@ mod tests {
         assert_eq!(naa(&page).as_deref(), Some("0x5000c500a1b2c3d4"));
         assert_eq!(eui(&page), None);
         assert_eq!(vendor_name(&page).as_deref(), Some("AB"));
+    }
+
+    #[test]
+    fn a_disk_that_turns_says_how_fast_and_one_that_does_not_says_no_rate() {
+        let page = |rate: [u8; 2]| [&[0, 0xb1, 0, 0x3c][..], &rate, &[0, 3], &[0; 56]].concat();
+        assert_eq!(rotation_rpm(&page([0x1c, 0x20])), Some(7200));
+        assert_eq!(rotation_rpm(&page([0, 1])), None);
+        assert_eq!(rotation_rpm(&page([0, 0])), None);
+        assert_eq!(form_factor(&page([0, 1])), Some("2.5 inch"));
+        assert_eq!(form_factor(b"\x00\xb1\x00\x3c\x00"), None);
     }
 
     #[test]

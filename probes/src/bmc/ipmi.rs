@@ -1,12 +1,15 @@
 //! What the management controller says of itself (IPMI 2.0, 20.1, 22.24 and 23.2).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Bmc;
+use super::ask::Controller;
+use super::sensors::tell;
+use crate::dmi;
 use crate::machine::Machine;
 use crate::network::mac;
 use crate::sys::ipmi::IpmiCommand;
@@ -51,26 +54,39 @@ pub struct LanChannel {
 
 /// Asks the controller, if the host can talk to it.
 pub(super) fn fill(machine: &Machine, bmc: &mut Bmc) {
-    let end = Instant::now() + BUDGET;
-    let Some(answer) = ask(machine, IpmiCommand::DeviceId) else { return };
+    let controller = Controller::new(machine, BUDGET);
+    let Some(answer) = controller.data(IpmiCommand::DeviceId) else { return };
     apply_device_id(&answer, bmc);
+    guids(&controller, bmc);
+    let mut n_answered = 0;
     for number in CHANNELS {
-        if Instant::now() > end {
-            machine.problem("dev/ipmi0", "slow answers", "all channels asked in 10 s");
-            return;
+        // A channel that is none is refused, which is an answer too.
+        let command = IpmiCommand::ChannelInfo { channel: number };
+        let Some(info) = controller.answer(command) else { continue };
+        n_answered += 1;
+        let medium = info.data.get(1).map(|medium| medium & 0x7f);
+        if info.code == 0 && medium == Some(MEDIUM_LAN) {
+            bmc.lan_channels.push(channel(&controller, number));
         }
-        let info = ask(machine, IpmiCommand::ChannelInfo { channel: number });
-        let medium = info.and_then(|info| info.get(1).map(|medium| medium & 0x7f));
-        if medium == Some(MEDIUM_LAN) {
-            bmc.lan_channels.push(channel(machine, number));
-        }
+    }
+    if n_answered < CHANNELS.count() {
+        tell(machine, "ipmi/channel", n_answered, CHANNELS.count());
     }
 }
 
-/// The data of an answer; `None` where the completion code is not 0.
-fn ask(machine: &Machine, command: IpmiCommand) -> Option<Vec<u8>> {
-    let mut answer = machine.ask(&command)?;
-    (answer.first() == Some(&0)).then(|| answer.split_off(1))
+/// The controller's own GUID, unless the kernel told it, and the machine's.
+fn guids(controller: &Controller, bmc: &mut Bmc) {
+    let ask = |command: IpmiCommand| {
+        let data = controller.data(command)?;
+        let bytes = *data.first_chunk::<16>()?;
+        bytes.iter().any(|byte| *byte != 0 && *byte != 0xff).then_some(bytes)
+    };
+    if bmc.guid.is_none() {
+        // As the kernel writes it (`%pUl` in `drivers/char/ipmi/ipmi_msghandler.c`).
+        let guid = ask(IpmiCommand::DeviceGuid);
+        bmc.guid = guid.map(|bytes| dmi::uuid_text(bytes, true));
+    }
+    bmc.system_guid_raw_hex = ask(IpmiCommand::SystemGuid).map(|bytes| mac::hex(&bytes));
 }
 
 fn apply_device_id(data: &[u8], bmc: &mut Bmc) {
@@ -89,11 +105,11 @@ fn apply_device_id(data: &[u8], bmc: &mut Bmc) {
     }
 }
 
-fn channel(machine: &Machine, number: u8) -> LanChannel {
+fn channel(controller: &Controller, number: u8) -> LanChannel {
     let parameter = |parameter: u8, set: u8| {
         let question = IpmiCommand::LanParameter { channel: number, parameter, set };
         // Behind the completion code stands the parameter's revision.
-        ask(machine, question).and_then(|data| data.get(1..).map(<[u8]>::to_vec))
+        controller.data(question).and_then(|data| data.get(1..).map(<[u8]>::to_vec))
     };
     let address = |number: u8| parameter(number, 0).and_then(|data| parse_ipv4(&data));
     let ipv4 = address(3);

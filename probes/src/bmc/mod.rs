@@ -4,10 +4,17 @@
 //! (`/sys/devices/platform/ipmi_bmc.*`), and the controller itself through `/dev/ipmi0`, which needs
 //! root. No module is loaded for it.
 
+mod ask;
+mod event_log;
 mod ipmi;
+mod names;
+mod record;
+mod sensors;
 mod tables;
 
+pub use event_log::{BmcEvent, EventLogInfo};
 pub use ipmi::LanChannel;
+pub use sensors::BmcSensor;
 pub use tables::Redfish;
 
 use schemars::JsonSchema;
@@ -58,6 +65,49 @@ pub struct Bmc {
     /// Its Redfish service as the host can reach it (SMBIOS type 42).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redfish: Option<Redfish>,
+    /// The machine's UUID as the controller answers it: 16 bytes in hexadecimal, in the order in
+    /// which they came, which differs from maker to maker (Get System GUID).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_guid_raw_hex: Option<String>,
+    /// Its sensors with their readings, in the order of its records.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sensors: Vec<BmcSensor>,
+    /// Its System Event Log as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_log_info: Option<EventLogInfo>,
+    /// The last entries of the System Event Log, at most 512, oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub event_log: Vec<BmcEvent>,
+}
+
+/// What the controller says of the machine at length, which may take seconds.
+#[derive(Debug, Default)]
+pub struct Telemetry {
+    sensors: Vec<BmcSensor>,
+    event_log_info: Option<EventLogInfo>,
+    event_log: Vec<BmcEvent>,
+}
+
+impl Telemetry {
+    /// Puts it beside what is known of the controller.
+    pub fn apply(self, bmc: &mut Option<Bmc>) {
+        if self.sensors.is_empty() && self.event_log_info.is_none() {
+            return;
+        }
+        let bmc = bmc.get_or_insert_default();
+        bmc.sensors = self.sensors;
+        bmc.event_log_info = self.event_log_info;
+        bmc.event_log = self.event_log;
+    }
+}
+
+/// Reads sensors and event log. Apart from [`bmc`], so that a slow controller's address is not lost
+/// with them.
+#[must_use]
+pub fn telemetry(machine: &Machine) -> Telemetry {
+    let (sensors, records) = sensors::sensors(machine);
+    let (event_log_info, event_log) = event_log::event_log(machine, &records);
+    Telemetry { sensors, event_log_info, event_log }
 }
 
 /// Reads the management controller; `None` where nothing says that the machine has one.
@@ -88,7 +138,7 @@ fn from_sysfs(machine: &Machine, bmc: &mut Bmc) {
     bmc.firmware = machine.text(&path("firmware_revision")).map(|text| firmware(&text));
     bmc.auxiliary_firmware =
         machine.text(&path("aux_firmware_revision")).and_then(|text| auxiliary(&text));
-    bmc.ipmi_version = machine.text(&path("ipmi_version"));
+    bmc.ipmi_version = machine.text(&path("ipmi_version")).or(bmc.ipmi_version.take());
     bmc.manufacturer_id = hex("manufacturer_id").filter(|id| *id != 0);
     bmc.product_id = hex("product_id").filter(|id| *id != 0);
     bmc.device_id = machine.number(&path("device_id"));

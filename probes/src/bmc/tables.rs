@@ -35,6 +35,7 @@ pub(super) fn fill(table: &[u8], bmc: &mut Bmc) {
         match structure.first() {
             Some(38) => {
                 bmc.interface = bmc.interface.take().or_else(|| interface(structure));
+                bmc.ipmi_version = bmc.ipmi_version.take().or_else(|| version(structure));
             }
             Some(42) => bmc.redfish = bmc.redfish.take().or_else(|| redfish(structure)),
             _ => {}
@@ -66,6 +67,12 @@ fn interface(structure: &[u8]) -> Option<String> {
         _ => return None,
     };
     Some(name.to_owned())
+}
+
+/// Offset 05h: the version of IPMI, a digit in each half.
+fn version(structure: &[u8]) -> Option<String> {
+    let version = structure.get(5).filter(|version| **version != 0)?;
+    Some(format!("{}.{}", version >> 4, version & 0x0f))
 }
 
 /// Interface type, length of its data, the data, then protocol records of type, length and data.
@@ -137,7 +144,10 @@ mod tests {
     fn the_host_interface_and_the_redfish_service_are_found() {
         let mut bmc = Bmc::default();
         fill(&table(), &mut bmc);
-        assert_eq!(bmc.interface.as_deref(), Some("kcs"));
+        assert_eq!(
+            (bmc.interface.as_deref(), bmc.ipmi_version.as_deref()),
+            (Some("kcs"), Some("2.0"))
+        );
         let redfish = bmc.redfish.unwrap();
         assert_eq!(redfish.address.as_deref(), Some("169.254.0.1"));
         assert_eq!(redfish.host_address.as_deref(), Some("169.254.0.2"));

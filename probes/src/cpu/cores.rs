@@ -1,13 +1,15 @@
 //! Cores and packages: `/sys/devices/system/cpu/cpuN/topology/*`
 //! (`Documentation/admin-guide/cputopology.rst`), else `/proc/cpuinfo`.
 //!
-//! The files of a core are read for its first logical CPU only, so an SMT machine costs about three
-//! reads per logical CPU. Cores and packages are counted as distinct sets; nothing is multiplied or
-//! divided. Where the sets contradict each other, the ids decide, and a problem says so.
+//! The files of a core are read for its first logical CPU only, those of a package, die or cluster
+//! once for each (`groups.rs`): about two reads a core. Cores and packages are counted as distinct
+//! sets; nothing is multiplied or divided. Where the sets contradict each other, the ids decide, and
+//! a problem says so.
 
 use std::collections::BTreeMap;
 
 use super::cpuinfo::CpuInfo;
+use super::groups::{BOOK, CLUSTER, DIE, DRAWER, Group, PACKAGE, Sets, groups};
 use crate::cpuset::CpuSet;
 use crate::machine::{Machine, quote};
 
@@ -17,6 +19,8 @@ pub(super) struct CoreSeen {
     pub(super) ids: Ids,
     /// Its online logical CPUs; never empty.
     pub(super) cpus: CpuSet,
+    /// The online CPUs of its package, where they were read.
+    package_cpus: Option<CpuSet>,
     /// The dense number of its package, by which cores are grouped; `None` if not known.
     pub(super) package: Option<usize>,
 }
@@ -24,6 +28,8 @@ pub(super) struct CoreSeen {
 /// The ids of a core; opaque and signed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ids {
+    pub(super) drawer: Option<i64>,
+    pub(super) book: Option<i64>,
     pub(super) package: Option<i64>,
     pub(super) die: Option<i64>,
     pub(super) cluster: Option<i64>,
@@ -42,17 +48,24 @@ pub(super) struct Cores {
 impl Cores {
     /// Reads the cores of the CPUs in `online`.
     pub(super) fn read(machine: &Machine, info: &CpuInfo, online: &CpuSet) -> Cores {
-        let mut reader = Reader { machine, info, online, optional: BTreeMap::new() };
-        let mut cores =
-            reader.by_sets().unwrap_or_else(|| reader.by_ids(&CpuSet::default(), online));
-        let grouped: CpuSet = cores.iter().flat_map(|core| core.cpus.iter()).collect();
+        let reader = Reader { machine, info, online };
+        let sets = reader.sets().unwrap_or_default();
+        let mut grouped = CpuSet::default();
+        for core in &sets {
+            grouped.insert_all(core);
+        }
         let loose = online.difference(&grouped);
-        let singles = reader.by_ids(&grouped, &loose);
-        cores.extend(singles);
-        cores.sort_by_key(|core| core.cpus.first());
-        reader.number_packages(&mut cores);
-        let n_grouped: usize = cores.iter().map(|core| core.cpus.len()).sum();
-        Cores { cores, is_complete: n_grouped == online.len() }
+        let n_sets = sets.len();
+        let units: Vec<CpuSet> =
+            sets.into_iter().chain(loose.iter().map(|cpu| [cpu].into_iter().collect())).collect();
+        let mut seen = reader.places(&units);
+        let loose = seen.split_off(n_sets);
+        let singles = reader.by_ids(loose);
+        seen.extend(singles);
+        seen.sort_by_key(|core| core.cpus.first());
+        reader.number_packages(&mut seen);
+        let n_grouped: usize = seen.iter().map(|core| core.cpus.len()).sum();
+        Cores { cores: seen, is_complete: n_grouped == online.len() }
     }
 }
 
@@ -60,21 +73,20 @@ struct Reader<'a> {
     machine: &'a Machine,
     info: &'a CpuInfo<'a>,
     online: &'a CpuSet,
-    /// Attributes that not every kernel has, with how often in a row they were missed.
-    optional: BTreeMap<&'static str, u8>,
 }
 
 impl Reader<'_> {
-    /// The cores by the sets of sibling threads; CPUs without such a set are left out. `None` if
-    /// the sets contradict each other.
-    fn by_sets(&mut self) -> Option<Vec<CoreSeen>> {
-        let mut cores: Vec<CoreSeen> = Vec::new();
+    /// The online CPUs of each core by the sets of sibling threads; CPUs without such a set are left
+    /// out. `None` if the sets contradict each other.
+    fn sets(&self) -> Option<Vec<CpuSet>> {
+        let mut cores: Vec<CpuSet> = Vec::new();
         let mut covered = CpuSet::default();
+        let mut sets = Sets::of_threads(self.machine);
         for cpu in self.online.iter() {
             if covered.contains(cpu) {
                 continue;
             }
-            let Some((path, siblings)) = self.siblings(cpu) else { continue };
+            let Some((path, siblings)) = sets.read(cpu) else { continue };
             let cpus = siblings.intersection(self.online);
             let twice = cpus.intersection(&covered);
             if !cpus.contains(cpu) || !twice.is_empty() || self.cpuinfo_differs(&cpus) {
@@ -83,43 +95,56 @@ impl Reader<'_> {
                 self.machine.problem(&path, quote(&siblings.to_string()), expected);
                 return None;
             }
-            cpus.iter().for_each(|cpu| covered.insert(cpu));
-            cores.push(CoreSeen { ids: self.ids(&cpus), cpus, package: None });
+            covered.insert_all(&cpus);
+            cores.push(cpus);
         }
         Some(cores)
     }
 
-    /// The cores of the CPUs in `wanted` by their ids; CPUs in `grouped` have their core already.
-    fn by_ids(&mut self, grouped: &CpuSet, wanted: &CpuSet) -> Vec<CoreSeen> {
-        let mut cores: BTreeMap<(Ids, Option<u32>), CpuSet> = BTreeMap::new();
-        for cpu in wanted.iter().filter(|cpu| !grouped.contains(*cpu)) {
-            let ids = self.ids(&[cpu].into_iter().collect());
-            if ids.core.is_none() || ids.package.is_none() {
+    /// What each of `units`, a core or a CPU without one, says of its place.
+    fn places(&self, units: &[CpuSet]) -> Vec<CoreSeen> {
+        let read = |files| groups(self.machine, files, units, self.online);
+        let (packages, dies, clusters) = (read(&PACKAGE), read(&DIE), read(&CLUSTER));
+        let is_s390 = self.info.value(0, "vendor_id") == Some("IBM/S390");
+        let s390 = |files| if is_s390 { read(files) } else { vec![Group::default(); units.len()] };
+        let (books, drawers) = (s390(&BOOK), s390(&DRAWER));
+        let above =
+            packages.into_iter().zip(dies).zip(clusters).zip(books.into_iter().zip(drawers));
+        let place = |(cpus, (((package, die), cluster), (book, drawer))): (CpuSet, _)| {
+            let (package, die, cluster): (Group, Group, Group) = (package, die, cluster);
+            let (book, drawer): (Group, Group) = (book, drawer);
+            let ids = Ids {
+                drawer: drawer.id,
+                book: book.id,
+                package: package.id.or_else(|| self.info_id(&cpus, ["physical id", "package"])),
+                die: die.id,
+                cluster: cluster.id,
+                core: self.core(&cpus),
+            };
+            CoreSeen { ids, cpus, package_cpus: package.cpus, package: None }
+        };
+        units.iter().cloned().zip(above).map(place).collect()
+    }
+
+    /// The cores of CPUs without a set of sibling threads, by their ids.
+    fn by_ids(&self, loose: Vec<CoreSeen>) -> Vec<CoreSeen> {
+        let mut cores: BTreeMap<(Ids, Option<u32>), CoreSeen> = BTreeMap::new();
+        for seen in loose {
+            if seen.ids.core.is_none() || seen.ids.package.is_none() {
                 continue;
             }
             // Core ids can repeat within a package of two dies that no file names; without SMT
             // each logical CPU is a core of its own.
-            let alone = self.is_without_smt(cpu).then_some(cpu);
-            cores.entry((Ids { cluster: None, ..ids }, alone)).or_default().insert(cpu);
+            let alone = seen.cpus.first().filter(|cpu| self.is_without_smt(*cpu));
+            let ids = Ids { cluster: None, ..seen.ids };
+            let core = cores.entry((ids, alone)).or_insert_with(|| CoreSeen {
+                ids,
+                cpus: CpuSet::default(),
+                ..seen.clone()
+            });
+            core.cpus.insert_all(&seen.cpus);
         }
-        let cores = cores.into_iter();
-        cores.map(|((ids, _), cpus)| CoreSeen { ids, cpus, package: None }).collect()
-    }
-
-    /// The threads of the core of `cpu`, and the path that says it.
-    fn siblings(&self, cpu: u32) -> Option<(String, CpuSet)> {
-        self.set(cpu, ["core_cpus_list", "thread_siblings_list"], "thread_siblings")
-    }
-
-    fn set(&self, cpu: u32, lists: [&str; 2], mask: &str) -> Option<(String, CpuSet)> {
-        for list in lists {
-            let path = topology(cpu, list);
-            if let Some(set) = self.machine.parse(&path, CpuSet::parse) {
-                return Some((path, set));
-            }
-        }
-        let path = topology(cpu, mask);
-        self.machine.parse(&path, CpuSet::parse_mask).map(|set| (path, set))
+        cores.into_values().collect()
     }
 
     /// Whether `/proc/cpuinfo` puts the CPUs of one set in different cores.
@@ -140,34 +165,16 @@ impl Reader<'_> {
         self.info.number(cpu, "core id").or_else(|| self.info.number(cpu, "core"))
     }
 
-    /// The ids of the core that the CPUs in `cpus` belong to: from the first of them that has them.
-    fn ids(&mut self, cpus: &CpuSet) -> Ids {
-        let file = |name: &str| {
-            cpus.iter().find_map(|cpu| self.machine.number::<i64>(&topology(cpu, name)))
-        };
-        let (package, core) = (file("physical_package_id"), file("core_id"));
-        let info = |keys: [&str; 2]| {
-            let mut keys = keys.iter();
-            keys.find_map(|key| cpus.iter().find_map(|cpu| self.info.number(cpu, key)))
-        };
-        Ids {
-            package: package.or_else(|| info(["physical id", "package"])),
-            core: core.or_else(|| info(["core id", "core"])),
-            die: self.optional(cpus, "die_id"),
-            cluster: self.optional(cpus, "cluster_id"),
-        }
+    /// The id of the core, from the first of its CPUs that says one.
+    fn core(&self, cpus: &CpuSet) -> Option<i64> {
+        let mut files = cpus.iter().map(|cpu| self.machine.number(&topology(cpu, "core_id")));
+        files.find_map(|id| id).or_else(|| self.info_id(cpus, ["core id", "core"]))
     }
 
-    /// An id that not every kernel has; -1 is «not known» (`drivers/base/topology.c`), and so is
-    /// 65535 on x86 (`BAD_APICID`).
-    fn optional(&mut self, cpus: &CpuSet, name: &'static str) -> Option<i64> {
-        let misses = self.optional.entry(name).or_default();
-        if *misses > 3 {
-            return None;
-        }
-        let id = cpus.first().and_then(|cpu| self.machine.number::<i64>(&topology(cpu, name)));
-        *misses = if id.is_some() { 0 } else { *misses + 1 };
-        id.filter(|id| (0..0xffff).contains(id))
+    /// An id in `/proc/cpuinfo`, under the first of `keys` that one of the CPUs has.
+    fn info_id(&self, cpus: &CpuSet, keys: [&str; 2]) -> Option<i64> {
+        let mut keys = keys.iter();
+        keys.find_map(|key| cpus.iter().find_map(|cpu| self.info.number(cpu, key)))
     }
 
     /// Numbers the packages: by their id; where the kernel says -1 or nothing, by the set of the
@@ -180,11 +187,12 @@ impl Reader<'_> {
             One,
         }
         let mut numbers: BTreeMap<Key, usize> = BTreeMap::new();
+        let mut sets = Sets::of_packages(self.machine);
         for index in 0..cores.len() {
             let core = &cores[index];
             let key = match core.ids.package {
                 Some(id) if id >= 0 => Some(Key::Id(id)),
-                id => match self.package_cpus(&core.cpus) {
+                id => match self.package_cpus(core, &mut sets) {
                     Some(set) if id.is_none() => match id_within(cores, &set) {
                         Some(id) => Some(Key::Id(id)),
                         None => Some(Key::Set(set)),
@@ -198,20 +206,21 @@ impl Reader<'_> {
         }
     }
 
-    fn package_cpus(&self, core: &CpuSet) -> Option<CpuSet> {
-        let read =
-            |cpu| self.set(cpu, ["package_cpus_list", "core_siblings_list"], "core_siblings");
-        let (_, set) = core.iter().find_map(read)?;
-        Some(set.intersection(self.online)).filter(|set| core.iter().all(|cpu| set.contains(cpu)))
+    fn package_cpus(&self, core: &CoreSeen, sets: &mut Sets) -> Option<CpuSet> {
+        if core.package_cpus.is_some() {
+            return core.package_cpus.clone();
+        }
+        let (_, set) = core.cpus.iter().find_map(|cpu| sets.read(cpu))?;
+        Some(set.intersection(self.online)).filter(|set| set.contains_all(&core.cpus))
     }
 }
 
 /// The package id of a core that lies in `set`.
 fn id_within(cores: &[CoreSeen], set: &CpuSet) -> Option<i64> {
-    let inside = cores.iter().filter(|core| core.cpus.iter().all(|cpu| set.contains(cpu)));
+    let inside = cores.iter().filter(|core| set.contains_all(&core.cpus));
     inside.filter_map(|core| core.ids.package).find(|id| *id >= 0)
 }
 
-fn topology(cpu: u32, name: &str) -> String {
+pub(super) fn topology(cpu: u32, name: &str) -> String {
     format!("sys/devices/system/cpu/cpu{cpu}/topology/{name}")
 }

@@ -7,6 +7,8 @@
 
 mod cores;
 mod cpuinfo;
+mod groups;
+mod kinds;
 mod names;
 mod packages;
 mod sets;
@@ -21,6 +23,7 @@ use crate::machine::Machine;
 use crate::smbios;
 use cores::Cores;
 use cpuinfo::CpuInfo;
+pub(crate) use kinds::Kinds;
 pub(crate) use sets::CpuSets;
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -48,6 +51,12 @@ pub struct Cpu {
     /// empty if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline: Option<String>,
+    /// The logical CPUs that are plugged in, online or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub present: Option<String>,
+    /// The logical CPUs that the kernel could ever have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub possible: Option<String>,
     /// The logical CPUs that the scheduler leaves alone (`isolcpus=`); `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolated: Option<String>,
@@ -66,6 +75,25 @@ pub struct Cpu {
     /// Model of the first package as the kernel spells it; on Arm the name of the part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_name: Option<String>,
+    /// Family of the first online CPU (x86: CPUID leaf 1, as `/proc/cpuinfo` prints it).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub family: Option<u32>,
+    /// Model number within the family.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<u32>,
+    /// Stepping of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stepping: Option<u32>,
+    /// Arm: `MIDR_EL1` of the first online CPU with implementer, variant, part and revision, e.g.
+    /// `0x413fd0c1` (Arm ARM, D19.2).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub midr: Option<String>,
+    /// Revision as POWER and Itanium kernels write it, e.g. `2.1 (pvr 004b 0201)`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Lowest frequency of the first online CPU, in MHz (`cpufreq/cpuinfo_min_freq`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_mhz: Option<u64>,
     /// Flags of the first online CPU, in the kernel's order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
@@ -119,6 +147,12 @@ pub struct Core {
     /// The die within the package; `None` where the kernel does not know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub die_id: Option<i64>,
+    /// The book of packages on IBM Z; `None` on other machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub book_id: Option<i64>,
+    /// The drawer of books on IBM Z; `None` on other machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drawer_id: Option<i64>,
     /// The cluster of cores that share a cache; `None` where the kernel does not know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<i64>,
@@ -147,6 +181,10 @@ pub struct Socket {
     pub locator: Option<String>,
     /// Whether a processor is in it.
     pub is_populated: bool,
+    /// What the firmware did with the processor: `enabled`, `disabled by the user`, `disabled by a
+    /// self-test error`, `idle` (DSP0134, section 7.5, offset 18h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
     /// Manufacturer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
@@ -187,6 +225,8 @@ pub fn cpu(machine: &Machine) -> Cpu {
         n_logical_cpus_possible: sets.possible.as_ref().map(CpuSet::len),
         online: sets.online.as_ref().map(CpuSet::to_string),
         offline: sets.offline.as_ref().map(CpuSet::to_string),
+        present: sets.present.as_ref().map(CpuSet::to_string),
+        possible: sets.possible.as_ref().map(CpuSet::to_string),
         isolated: machine.parse(&format!("{CPU}/isolated"), CpuSet::parse).map(|s| s.to_string()),
         vulnerabilities: vulnerabilities(machine),
         is_smt_active: machine.flag(&format!("{CPU}/smt/active")),
@@ -223,11 +263,20 @@ fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
     cpu.vendor = names::vendor(info, first);
     cpu.model_name = names::model_name(info, first);
     cpu.flags = names::flags(info, first);
+    let number = |key| info.value(first, key).and_then(|text| text.parse().ok());
+    let is_x86 = info.value(first, "vendor_id").is_some() && info.value(first, "flags").is_some();
+    if is_x86 {
+        (cpu.family, cpu.model) = (number("cpu family"), number("model"));
+        cpu.stepping = number("stepping");
+    }
+    cpu.midr = names::midr(info, first).map(|midr| format!("{midr:#010x}"));
+    cpu.revision = info.value(first, "revision").filter(|_| cpu.midr.is_none()).map(str::to_owned);
+    cpu.min_mhz = packages::min_mhz(machine, first);
     cpu.microcode = info
         .value(first, "microcode")
         .map(str::to_owned)
         .or_else(|| machine.text(&format!("{CPU}/cpu{first}/microcode/version")));
-    if info.value(first, "vendor_id").is_some() && info.value(first, "flags").is_some() {
+    if is_x86 {
         cpu.has_hypervisor_flag = Some(cpu.flags.iter().any(|flag| flag == "hypervisor"));
     }
     let socket = cpu.sockets.iter().find(|socket| socket.is_populated);
@@ -299,6 +348,7 @@ fn sockets(table: &smbios::Smbios) -> Vec<Socket> {
         Socket {
             locator: entry.string(0x04),
             is_populated: entry.byte(0x18).is_some_and(|status| status & 0x40 != 0),
+            status: entry.byte(0x18).and_then(socket_status).map(str::to_owned),
             manufacturer: entry.string(0x07),
             version: entry.string(0x10),
             serial: entry.string(0x20),
@@ -310,6 +360,17 @@ fn sockets(table: &smbios::Smbios) -> Vec<Socket> {
         }
     });
     sockets.collect()
+}
+
+/// The state of a processor in its socket; that of an empty socket says nothing.
+fn socket_status(status: u8) -> Option<&'static str> {
+    match (status & 0x40 != 0, status & 0x07) {
+        (true, 1) => Some("enabled"),
+        (true, 2) => Some("disabled by the user"),
+        (true, 3) => Some("disabled by a self-test error"),
+        (true, 4) => Some("idle"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

@@ -35,12 +35,35 @@ pub(super) fn part_name(info: &CpuInfo, cpu: u32) -> Option<String> {
     arm_name(info.hex(cpu, "CPU implementer")?, Some(part)).map(str::to_owned)
 }
 
+/// Names of parts as they were last looked up: a machine has hundreds of cores of a few parts.
+#[derive(Debug, Default)]
+pub(super) struct PartNames(std::collections::BTreeMap<(u32, u32), Option<String>>);
+
+impl PartNames {
+    /// The name of the part of `cpu`.
+    pub(super) fn of(&mut self, info: &CpuInfo, cpu: u32) -> Option<String> {
+        let key = (info.hex(cpu, "CPU implementer")?, info.hex(cpu, "CPU part")?);
+        self.0.entry(key).or_insert_with(|| part_name(info, cpu)).clone()
+    }
+}
+
+/// `MIDR_EL1` of an Arm CPU, put together from what the kernel prints of it; the architecture field
+/// is always 0xf.
+pub(super) fn midr(info: &CpuInfo, cpu: u32) -> Option<u32> {
+    let (implementer, variant) = (info.hex(cpu, "CPU implementer")?, info.hex(cpu, "CPU variant")?);
+    let part = info.hex(cpu, "CPU part")?;
+    let revision: u32 = info.value(cpu, "CPU revision")?.parse().ok()?;
+    let fits = implementer <= 0xff && variant <= 0xf && part <= 0xfff && revision <= 0xf;
+    fits.then_some(implementer << 24 | variant << 20 | 0xf << 16 | part << 4 | revision)
+}
+
 /// Flags of `cpu` in the kernel's order.
 pub(super) fn flags(info: &CpuInfo, cpu: u32) -> Vec<String> {
-    let keys = ["flags", "Features", "features", "isa"];
+    let keys = ["flags", "Features", "features", "isa", "cpucaps"];
     let Some(text) = keys.iter().find_map(|key| info.value(cpu, key)) else { return Vec::new() };
     // Itanium's flags hold blanks and stand between commas; RISC-V's extensions between underscores.
-    let separator = if text.contains(", ") { ',' } else { ' ' };
+    // SPARC puts commas alone between them.
+    let separator = if text.contains(',') { ',' } else { ' ' };
     let separator = if text.starts_with("rv") { '_' } else { separator };
     let parts = text.split(separator).map(str::trim);
     parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
@@ -70,6 +93,7 @@ pub(super) fn architecture(info: &CpuInfo, cpu: u32) -> Option<&'static str> {
         _ if isa.starts_with("rv32") => Some("riscv32"),
         _ if isa.contains("loongarch64") => Some("loongarch64"),
         _ if value("vendor_id") == Some("IBM/S390") => Some("s390x"),
+        _ if value("type").is_some_and(|kind| kind.starts_with("sun4")) => Some("sparc64"),
         _ => None,
     }
 }
@@ -123,6 +147,32 @@ mod tests {
             assert!(u32::from_str_radix(cells[0], 16).is_ok(), "{line}");
             assert!(seen.insert((cells[0], cells[1])), "{line}");
         }
+    }
+
+    #[test]
+    fn midr_is_put_together_and_what_does_not_fit_is_not_known() {
+        let text = "processor : 0\nCPU implementer : 0x41\nCPU variant : 0x3\nCPU part : 0xd0c\nCPU revision : 1\n";
+        assert_eq!(midr(&CpuInfo::parse(text), 0), Some(0x413f_d0c1));
+        let wrong = text.replace("0xd0c", "0x1d0c0");
+        assert_eq!(midr(&CpuInfo::parse(&wrong), 0), None);
+        assert_eq!(midr(&CpuInfo::parse("processor : 0\nmodel name : x"), 0), None);
+    }
+
+    #[test]
+    fn sparc_power_loongarch_and_risc_v_are_named_in_their_own_words() {
+        let sparc = CpuInfo::parse(
+            "cpu\t\t: UltraSparc T5 (Niagara5)\ntype\t\t: sun4v\ncpucaps\t\t: flush,stbar,swap\n",
+        );
+        assert_eq!(model_name(&sparc, 0).as_deref(), Some("UltraSparc T5 (Niagara5)"));
+        assert_eq!(architecture(&sparc, 0), Some("sparc64"));
+        assert_eq!(flags(&sparc, 0), ["flush", "stbar", "swap"]);
+        let power = CpuInfo::parse("processor : 0\ncpu : POWER9, altivec supported\n");
+        assert_eq!(model_name(&power, 0).as_deref(), Some("POWER9, altivec supported"));
+        let loong = CpuInfo::parse(
+            "processor : 0\nCPU Family : Loongson-64bit\nModel Name : Loongson-3A5000\n",
+        );
+        assert_eq!(vendor(&loong, 0).as_deref(), Some("Loongson"));
+        assert_eq!(model_name(&loong, 0).as_deref(), Some("Loongson-3A5000"));
     }
 
     #[test]

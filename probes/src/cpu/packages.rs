@@ -2,13 +2,16 @@
 
 use super::cores::{CoreSeen, Cores};
 use super::cpuinfo::CpuInfo;
+use super::kinds::Kinds;
 use super::{CPU, Core, Package, names};
 use crate::cpuset::CpuSet;
 use crate::machine::Machine;
 
 /// The packages by id, each with its cores by id.
 pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<Package> {
-    let kinds = Kinds::read(machine, &cores.cores);
+    let firsts: Vec<u32> = cores.cores.iter().filter_map(|core| core.cpus.first()).collect();
+    let kinds = Kinds::read(machine, &firsts);
+    let mut part_names = names::PartNames::default();
     let mut frequencies = Frequencies { machine, max_misses: 0, base_misses: 0 };
     let n_packages = cores.cores.iter().filter_map(|core| core.package).max().map_or(0, |n| n + 1);
     let mut packages: Vec<(CpuSet, Package)> = vec![Default::default(); n_packages];
@@ -18,7 +21,9 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
         };
         seen.cpus.iter().for_each(|cpu| cpus.insert(cpu));
         package.id = package.id.or(seen.ids.package);
-        package.cores.push(core(info, &kinds, &mut frequencies, seen));
+        let first = seen.cpus.first().unwrap_or_default();
+        let part_name = part_names.of(info, first);
+        package.cores.push(core(part_name, &kinds, &mut frequencies, seen));
     }
     for (cpus, package) in &mut packages {
         let first = cpus.first().unwrap_or_default();
@@ -31,69 +36,25 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
     packages.into_iter().map(|(_, package)| package).collect()
 }
 
-fn core(info: &CpuInfo, kinds: &Kinds, frequencies: &mut Frequencies, seen: &CoreSeen) -> Core {
+fn core(
+    part_name: Option<String>,
+    kinds: &Kinds,
+    frequencies: &mut Frequencies,
+    seen: &CoreSeen,
+) -> Core {
     let first = seen.cpus.first().unwrap_or_default();
     Core {
         id: seen.ids.core,
         die_id: seen.ids.die,
+        book_id: seen.ids.book,
+        drawer_id: seen.ids.drawer,
         cluster_id: seen.ids.cluster,
-        kind: kinds.of(first),
-        part_name: names::part_name(info, first),
+        kind: kinds.of(first).map(str::to_owned),
+        part_name,
         logical_cpus: seen.cpus.to_string(),
         max_mhz: frequencies.max_mhz(first),
         base_mhz: frequencies.base_mhz(first),
     }
-}
-
-/// Which CPUs are of which kind, on a machine that has several.
-struct Kinds(Vec<(&'static str, CpuSet)>);
-
-impl Kinds {
-    /// Reads the kinds: on x86 from the performance counters of each kind
-    /// (`/sys/devices/cpu_{core,atom,lowpower}/cpus`), on Arm from `cpuN/cpu_capacity`.
-    fn read(machine: &Machine, cores: &[CoreSeen]) -> Kinds {
-        let names = [
-            ("performance", "cpu_core"),
-            ("efficiency", "cpu_atom"),
-            ("low_power", "cpu_lowpower"),
-        ];
-        let read = |(kind, name): (&'static str, &str)| {
-            let cpus = machine.parse(&format!("sys/devices/{name}/cpus"), CpuSet::parse)?;
-            Some((kind, cpus)).filter(|(_, cpus)| !cpus.is_empty())
-        };
-        let kinds: Vec<_> = names.into_iter().filter_map(read).collect();
-        if kinds.len() > 1 {
-            return Kinds(kinds);
-        }
-        Kinds(by_capacity(machine, cores))
-    }
-
-    fn of(&self, cpu: u32) -> Option<String> {
-        let kind = self.0.iter().find(|(_, cpus)| cpus.contains(cpu));
-        kind.map(|(kind, _)| (*kind).to_owned())
-    }
-}
-
-/// The most capable cores are `performance`, the least capable `efficiency`; what lies between has
-/// no kind. Capacity is relative to the strongest core (`Documentation/scheduler/sched-capacity.rst`).
-fn by_capacity(machine: &Machine, cores: &[CoreSeen]) -> Vec<(&'static str, CpuSet)> {
-    let capacity = |cpu| machine.number::<u64>(&format!("{CPU}/cpu{cpu}/cpu_capacity"));
-    let Some(first) = cores.first().and_then(|core| core.cpus.first()) else { return Vec::new() };
-    if capacity(first).is_none() {
-        return Vec::new();
-    }
-    let firsts = cores.iter().filter_map(|core| core.cpus.first());
-    let of_core: Vec<(u32, u64)> = firsts.filter_map(|cpu| Some((cpu, capacity(cpu)?))).collect();
-    let low = of_core.iter().map(|(_, capacity)| *capacity).min();
-    let high = of_core.iter().map(|(_, capacity)| *capacity).max();
-    if low == high {
-        return Vec::new();
-    }
-    let with = |wanted| {
-        let cores = of_core.iter().filter(move |(_, capacity)| Some(*capacity) == wanted);
-        cores.map(|(cpu, _)| *cpu).collect()
-    };
-    vec![("performance", with(high)), ("efficiency", with(low))]
 }
 
 /// Reads frequencies, and stops asking when the first cores have none.
@@ -111,6 +72,11 @@ impl Frequencies<'_> {
     fn base_mhz(&mut self, cpu: u32) -> Option<u64> {
         mhz(self.machine, cpu, "base_frequency", &mut self.base_misses)
     }
+}
+
+/// The lowest frequency of `cpu`.
+pub(super) fn min_mhz(machine: &Machine, cpu: u32) -> Option<u64> {
+    mhz(machine, cpu, "cpuinfo_min_freq", &mut 0)
 }
 
 /// The kernel writes kHz (`Documentation/admin-guide/pm/cpufreq.rst`).

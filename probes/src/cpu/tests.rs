@@ -127,6 +127,162 @@ fn the_architecture_stands_at_the_end_of_the_release() {
     assert_eq!(architecture_of_release("6.1.0"), None);
 }
 
+/// Files of the topology of a CPU: package, die, core id, the CPUs of its core and of its package.
+fn place(
+    cpu: u32,
+    ids: [&'static str; 3],
+    sets: [&'static str; 2],
+) -> [(u32, &'static str, &'static str); 5] {
+    [
+        (cpu, "physical_package_id", ids[0]),
+        (cpu, "die_id", ids[1]),
+        (cpu, "core_id", ids[2]),
+        (cpu, "core_cpus_list", sets[0]),
+        (cpu, "package_cpus_list", sets[1]),
+    ]
+}
+
+#[test]
+fn cpu_0_may_be_offline_and_is_no_template_for_the_others() {
+    let cpus = [place(1, ["0", "0", "1"], ["1,3", "1-3"]), place(2, ["0", "0", "2"], ["2", "1-3"])];
+    let cpuinfo = "processor : 1\nmodel name : Real\n\nprocessor : 2\nmodel name : Real\n";
+    let sets =
+        [(ONLINE, "1-3"), ("sys/devices/system/cpu/present", "0-3"), ("proc/cpuinfo", cpuinfo)];
+    let (cpu, n_problems) = read(&sets, &cpus.concat());
+    assert_eq!(
+        (cpu.n_cores, cpu.n_packages, cpu.n_logical_cpus_online),
+        (Some(2), Some(1), Some(3))
+    );
+    assert_eq!(cpu.model_name.as_deref(), Some("Real"));
+    assert_eq!((cpu.offline.as_deref(), n_problems), (None, 0));
+}
+
+#[test]
+fn core_ids_that_repeat_on_each_die_are_different_cores() {
+    let cpus = [
+        place(0, ["0", "0", "0"], ["0", "0-3"]),
+        place(1, ["0", "0", "1"], ["1", "0-3"]),
+        place(2, ["0", "1", "0"], ["2", "0-3"]),
+        place(3, ["0", "1", "1"], ["3", "0-3"]),
+    ];
+    let dies = [(0, "die_cpus_list", "0-1"), (2, "die_cpus_list", "2-3")];
+    let (cpu, n_problems) = read(&[(ONLINE, "0-3")], &[cpus.concat(), dies.to_vec()].concat());
+    assert_eq!((cpu.n_cores, cpu.n_packages, n_problems), (Some(4), Some(1), 0));
+    let dies: Vec<_> = cpu.packages[0].cores.iter().map(|core| core.die_id).collect();
+    assert_eq!(dies, [Some(0), Some(0), Some(1), Some(1)]);
+}
+
+#[test]
+fn die_ids_that_repeat_in_each_package_are_different_dies() {
+    let cpus = [
+        place(0, ["0", "0", "0"], ["0", "0-1"]),
+        place(1, ["0", "0", "1"], ["1", "0-1"]),
+        place(2, ["1", "0", "0"], ["2", "2-3"]),
+        place(3, ["1", "0", "1"], ["3", "2-3"]),
+    ];
+    let dies = [(0, "die_cpus_list", "0-1"), (2, "die_cpus_list", "2-3")];
+    let (cpu, n_problems) = read(&[(ONLINE, "0-3")], &[cpus.concat(), dies.to_vec()].concat());
+    assert_eq!((cpu.n_cores, cpu.n_packages, n_problems), (Some(4), Some(2), 0));
+}
+
+#[test]
+fn sockets_are_distinct_package_ids_whatever_the_siblings_would_give_by_division() {
+    // Old kernels on new parts: every core claims to be all siblings of its package.
+    let cpus = [
+        place(0, ["0", "-1", "0"], ["0", "0"]),
+        place(1, ["0", "-1", "1"], ["1", "1"]),
+        place(2, ["0", "-1", "2"], ["2", "2"]),
+    ];
+    let (cpu, _) = read(&[(ONLINE, "0-2")], &cpus.concat());
+    assert_eq!((cpu.n_packages, cpu.n_cores, cpu.threads_per_core), (Some(1), Some(3), Some(1)));
+    assert_eq!(cpu.packages[0].cores[0].die_id, None, "-1 is not known");
+}
+
+#[test]
+fn a_package_mask_that_holds_cpus_of_another_package_is_a_problem_and_no_wrong_number() {
+    let cpus = [
+        place(0, ["0", "0", "0"], ["0", "0-3"]),
+        place(1, ["0", "0", "1"], ["1", "0-1"]),
+        place(2, ["1", "0", "0"], ["2", "2-3"]),
+        place(3, ["1", "0", "1"], ["3", "2-3"]),
+    ];
+    let (cpu, n_problems) = read(&[(ONLINE, "0-3")], &cpus.concat());
+    assert_eq!((cpu.n_packages, cpu.n_cores, n_problems), (Some(2), Some(4), 1));
+    assert_eq!(cpu.packages[1].cores.len(), 2);
+}
+
+#[test]
+fn a_package_costs_three_reads_and_not_one_for_each_core() {
+    let mut cpus = Vec::new();
+    for cpu in 0..64_u32 {
+        cpus.extend([(cpu, "core_id", "1"), (cpu, "package_cpus_list", "0-63")]);
+    }
+    let lists: Vec<String> = (0..64).map(|cpu| cpu.to_string()).collect();
+    cpus.extend(lists.iter().zip(0..64).map(|(list, cpu)| (cpu, "core_cpus_list", list.as_str())));
+    // Only the first and the last CPU say the package: no other is asked.
+    cpus.extend([(0, "physical_package_id", "36"), (63, "physical_package_id", "36")]);
+    let (cpu, n_problems) = read(&[(ONLINE, "0-63")], &cpus);
+    assert_eq!((cpu.n_packages, cpu.n_cores, n_problems), (Some(1), Some(64), 0));
+    assert_eq!(cpu.packages[0].id, Some(36));
+}
+
+#[test]
+fn cpus_without_a_topology_directory_leave_the_count_unknown() {
+    let cpus = [place(0, ["0", "0", "0"], ["0", "0-2"]), place(1, ["0", "0", "1"], ["1", "0-2"])];
+    let (cpu, _) = read(&[(ONLINE, "0-2")], &cpus.concat());
+    assert_eq!((cpu.n_logical_cpus_online, cpu.n_cores), (Some(3), None));
+}
+
+#[test]
+fn the_most_and_the_least_capable_arm_cores_have_a_kind_and_a_part_name_each() {
+    let file = |cpu: u32, name: &str| format!("sys/devices/system/cpu/cpu{cpu}/{name}");
+    let cpuinfo = |cpu: u32, part: &str| {
+        format!("processor : {cpu}\nCPU implementer : 0x41\nCPU part : {part}\n\n")
+    };
+    let text = [cpuinfo(0, "0xd05"), cpuinfo(1, "0xd05"), cpuinfo(2, "0xd0b")].concat();
+    let capacities = [(0, "400"), (1, "400"), (2, "1024")];
+    let files: Vec<(String, &str)> =
+        capacities.iter().map(|(cpu, value)| (file(*cpu, "cpu_capacity"), *value)).collect();
+    let mut set: Vec<(&str, &str)> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
+    set.extend([(ONLINE, "0-2"), ("proc/cpuinfo", text.as_str())]);
+    let cpus = [
+        place(0, ["0", "0", "0"], ["0", "0-2"]),
+        place(1, ["0", "0", "1"], ["1", "0-2"]),
+        place(2, ["0", "0", "2"], ["2", "0-2"]),
+    ];
+    let (cpu, _) = read(&set, &cpus.concat());
+    let cores: Vec<_> = cpu.packages[0].cores.iter().map(|core| core.kind.as_deref()).collect();
+    assert_eq!(cores, [Some("efficiency"), Some("efficiency"), Some("performance")]);
+    let parts: Vec<_> = cpu.packages[0].cores.iter().map(|c| c.part_name.as_deref()).collect();
+    assert_eq!(parts, [Some("Cortex-A55"), Some("Cortex-A55"), Some("Cortex-A76")]);
+}
+
+#[test]
+fn books_and_drawers_are_read_on_ibm_z_and_no_other_machine() {
+    let ids = [(0, "book_id", "2"), (0, "drawer_id", "1")];
+    let cpus = [place(0, ["0", "-1", "0"], ["0", "0"]).to_vec(), ids.to_vec()].concat();
+    let (z, _) = read(&[(ONLINE, "0"), ("proc/cpuinfo", "vendor_id : IBM/S390\n")], &cpus);
+    let core = &z.packages[0].cores[0];
+    assert_eq!((core.book_id, core.drawer_id), (Some(2), Some(1)));
+    let (other, _) = read(&[(ONLINE, "0")], &cpus);
+    assert_eq!(other.packages[0].cores[0].book_id, None);
+}
+
+#[test]
+fn only_flags_stand_in_the_list_and_the_first_five_are_there() {
+    let text = "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 85\nstepping : 7\nflags : fpu vme de pse tsc msr pae\n";
+    let (cpu, _) = read(&[(ONLINE, "0"), ("proc/cpuinfo", text)], &[]);
+    assert_eq!(cpu.flags, ["fpu", "vme", "de", "pse", "tsc", "msr", "pae"]);
+    assert_eq!((cpu.family, cpu.model, cpu.stepping), (Some(6), Some(85), Some(7)));
+}
+
+#[test]
+fn a_processor_that_failed_its_self_test_is_told_from_an_empty_socket() {
+    assert_eq!(socket_status(0x43), Some("disabled by a self-test error"));
+    assert_eq!(socket_status(0x41), Some("enabled"));
+    assert_eq!(socket_status(0x03), None, "no processor is in it");
+}
+
 #[test]
 fn a_missing_list_of_online_cpus_is_made_of_those_that_are_present_and_not_offline() {
     let (cpu, _) = read(
@@ -134,4 +290,17 @@ fn a_missing_list_of_online_cpus_is_made_of_those_that_are_present_and_not_offli
         &[(0, "core_cpus_list", "0-1"), (2, "core_cpus_list", "2-3")],
     );
     assert_eq!((cpu.online.as_deref(), cpu.n_logical_cpus_online), (Some("0-5"), Some(6)));
+}
+
+#[test]
+fn packages_and_cores_come_by_number_and_not_by_text_or_chance() {
+    let place = |cpu: u32, package: &'static str, core: &'static str, set: &'static str| {
+        place(cpu, [package, "-1", core], [set, set])
+    };
+    let cpus = [place(0, "10", "10", "0"), place(1, "2", "9", "1"), place(2, "2", "10", "2")];
+    let (cpu, _) = read(&[(ONLINE, "0-2")], &cpus.concat());
+    let ids: Vec<_> = cpu.packages.iter().map(|package| package.id).collect();
+    assert_eq!(ids, [Some(2), Some(10)]);
+    let cores: Vec<_> = cpu.packages[0].cores.iter().map(|core| core.id).collect();
+    assert_eq!(cores, [Some(9), Some(10)]);
 }

@@ -33,6 +33,24 @@ pub(super) fn ecc(inventory: &Inventory) -> Vec<Finding> {
     .collect()
 }
 
+/// Errors that the firmware recorded for a module (SMBIOS types 18 and 33).
+pub(super) fn firmware_error(inventory: &Inventory) -> Vec<Finding> {
+    let dimms = inventory.memory.iter().flat_map(|memory| &memory.dimms);
+    let finding = |dimm: &Dimm| {
+        let error = dimm.firmware_error.as_ref()?;
+        Some(Finding {
+            code: "memory.firmware_error".to_owned(),
+            severity: Severity::Warning,
+            component: "memory".to_owned(),
+            locator: dimm.locator.clone(),
+            evidence: format!("the firmware recorded: {error}"),
+            advice: "look in the firmware's log; replace the DIMM if the error comes again"
+                .to_owned(),
+        })
+    };
+    dimms.filter_map(finding).collect()
+}
+
 /// Populated DIMMs that differ from the others in size or in the speed at which they run.
 pub(super) fn mismatch(inventory: &Inventory) -> Vec<Finding> {
     let Some(memory) = &inventory.memory else { return Vec::new() };
@@ -137,6 +155,16 @@ mod tests {
             (Severity::Critical, Some("A1"))
         );
         assert!(found[0].evidence.starts_with("2 uncorrectable"));
+    }
+
+    #[test]
+    fn an_error_that_the_firmware_recorded_is_found_at_its_dimm() {
+        let error = Some("Multi-bit error".to_owned());
+        let dimms =
+            vec![dimm("A1", 16, 3200), Dimm { firmware_error: error, ..dimm("A2", 16, 3200) }];
+        let found = firmware_error(&inventory(Memory { dimms, ..Memory::default() }));
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].locator.as_deref(), Some("A2"));
     }
 
     #[test]

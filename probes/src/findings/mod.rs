@@ -1,11 +1,13 @@
 //! What is wrong with the machine: one function a check, listed in [`CHECKS`].
 
+mod bmc;
 mod cpu;
 mod disk;
 mod identity;
 mod memory;
 mod nic;
 mod pci;
+mod platform;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +35,8 @@ pub struct Finding {
     pub code: String,
     /// How bad it is.
     pub severity: Severity,
-    /// The kind of part: `cpu`, `memory`, `disk`, `nic`, `pci`, `firmware`, `identity`.
+    /// The kind of part: `cpu`, `memory`, `disk`, `nic`, `pci`, `firmware`, `identity`, `power`, `bmc`,
+    /// `os`.
     pub component: String,
     /// Which part: slot, locator, serial, bay, kernel name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,8 +53,21 @@ pub type Check = fn(&Inventory) -> Vec<Finding>;
 /// All checks, in the order of the report.
 pub const CHECKS: &[Check] = &[
     identity::suspicious,
+    platform::placeholders,
+    platform::container,
+    platform::power_supplies,
+    platform::last_start,
+    platform::machine_check,
+    platform::clock,
+    bmc::sensors,
+    bmc::memory_events,
+    bmc::events,
+    bmc::full_log,
+    bmc::silent,
     cpu::offline,
+    cpu::failed,
     memory::ecc,
+    memory::firmware_error,
     memory::mismatch,
     memory::lost,
     disk::none_eligible,
@@ -59,6 +75,7 @@ pub const CHECKS: &[Check] = &[
     disk::duplicate_identity,
     nic::no_carrier,
     nic::slow,
+    nic::firmware_lldp,
     pci::link,
     pci::aer,
 ];

@@ -3,8 +3,10 @@
 //! Variables need root, and efivarfs mounted.
 
 mod device_path;
+mod esrt;
 mod load_option;
 
+pub use esrt::FirmwareResource;
 pub use load_option::BootEntry;
 
 use schemars::JsonSchema;
@@ -49,6 +51,9 @@ pub struct Firmware {
     /// All entries, by number, whether they are in the order or not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub boot_entries: Vec<BootEntry>,
+    /// Parts whose firmware UEFI can update, by GUID.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<FirmwareResource>,
 }
 
 /// By which interface the firmware booted the system.
@@ -85,6 +90,7 @@ pub fn firmware(machine: &Machine) -> Firmware {
         boot_order: variables.value(machine, "BootOrder").map(|value| parse_order(&value)),
         boot_timeout_s: number("Timeout").filter(|seconds| *seconds != u16::MAX),
         boot_entries: variables.boot_entries(machine),
+        resources: esrt::esrt(machine),
     }
 }
 

@@ -162,7 +162,7 @@ impl Archive {
         let path = self.resolve(path, true)?;
         match self.nodes.get(&path) {
             Some(Node::File(content)) if content.len() > limit_bytes => {
-                Err(io::Error::other(format!("more than {limit_bytes} bytes")))
+                Err(super::too_large(limit_bytes))
             }
             Some(Node::File(content)) => Ok(content.to_vec()),
             Some(Node::Error(code)) => Err(io::Error::from_raw_os_error(*code)),

@@ -7,12 +7,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use nix::fcntl::OFlag;
 
 /// A sysfs text attribute is at most one page and comes whole in one read (`fs/sysfs/file.c`).
-const SYSFS_PAGE_BYTES: usize = 4096;
+pub(super) const SYSFS_PAGE_BYTES: usize = 4096;
 
 pub(super) fn read(path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
     let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(format!("/{path}"))?;
-    read_bounded(file, limit_bytes, path.starts_with("sys/"))
+    read_bounded(&file, limit_bytes, path.starts_with("sys/"))
 }
 
 pub(super) fn list(path: &str) -> io::Result<Vec<String>> {
@@ -28,7 +28,7 @@ pub(super) fn link(path: &str) -> io::Result<String> {
 
 /// Reads at most `limit_bytes`; more is an error, not a silent cut.
 pub(super) fn read_bounded(
-    mut file: File,
+    mut file: &File,
     limit_bytes: usize,
     short_read_is_end: bool,
 ) -> io::Result<Vec<u8>> {
@@ -41,7 +41,7 @@ pub(super) fn read_bounded(
         };
         content.extend_from_slice(&page[..n_read]);
         if content.len() > limit_bytes {
-            return Err(io::Error::other(format!("more than {limit_bytes} bytes")));
+            return Err(super::too_large(limit_bytes));
         }
         if n_read == 0 || (short_read_is_end && n_read < SYSFS_PAGE_BYTES) {
             return Ok(content);

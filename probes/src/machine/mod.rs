@@ -18,11 +18,12 @@ mod source;
 
 pub use archive::{Archive, Node};
 pub use problem::{Problem, Problems};
-pub use record::{Answer, Recorded};
+pub use record::{Failure, Failures, Operation, Recorded, format_failures};
 pub use source::Source;
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::sys::Question;
 
@@ -36,11 +37,23 @@ const SYSFS_TEXT_LIMIT_BYTES: usize = 64 << 10;
 /// Largest binary file that a probe reads; an SMBIOS table has at most 64 KiB (2.x) in practice.
 pub const BINARY_LIMIT_BYTES: usize = 16 << 20;
 
+/// What is done only when it is asked for, since it takes long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// The state of every memory block: thousands of files.
+    pub memory_blocks: bool,
+    /// The Vital Product Data of PCI devices: some devices take seconds to answer.
+    pub vpd: bool,
+    /// How long to listen for LLDP frames; zero for not at all.
+    pub lldp_wait: Duration,
+}
+
 /// A view of one machine for one collector: a source to read from and a place for its problems.
 #[derive(Debug, Clone)]
 pub struct Machine {
     source: Arc<Source>,
     problems: Problems,
+    extras: Extras,
     last: Arc<Mutex<String>>,
 }
 
@@ -48,7 +61,20 @@ impl Machine {
     /// Makes the view of `source` that the collector called `collector` reads through.
     #[must_use]
     pub fn new(source: Arc<Source>, collector: &'static str) -> Machine {
-        Machine { source, problems: Problems::new(collector), last: Arc::default() }
+        let problems = Problems::new(collector);
+        Machine { source, problems, extras: Extras::default(), last: Arc::default() }
+    }
+
+    /// The same view, with what else is wanted.
+    #[must_use]
+    pub fn with_extras(self, extras: Extras) -> Machine {
+        Machine { extras, ..self }
+    }
+
+    /// What is wanted beyond the quick facts.
+    #[must_use]
+    pub fn extras(&self) -> Extras {
+        self.extras
     }
 
     /// Whether this is the running machine, not a captured one.
@@ -134,10 +160,16 @@ impl Machine {
     /// before `cpu10`). Empty if the directory is absent.
     #[must_use]
     pub fn list(&self, path: &str) -> Vec<String> {
-        self.note(path);
-        let mut names = self.settle(path, self.source.list(path)).unwrap_or_default();
+        let mut names = self.names(path);
         names.sort_by(|a, b| crate::natural::compare(a, b));
         names
+    }
+
+    /// The names in the directory at `path`, in no order: for a caller that only looks for some.
+    #[must_use]
+    pub fn names(&self, path: &str) -> Vec<String> {
+        self.note(path);
+        self.settle(path, self.source.list(path)).unwrap_or_default()
     }
 
     /// Whether `path` is there as a directory.
@@ -202,6 +234,11 @@ impl Machine {
             }
         }
     }
+}
+
+/// Says that a file is larger than its reader takes; it is never cut in silence.
+fn too_large(limit_bytes: usize) -> io::Error {
+    io::Error::other(format!("more than {limit_bytes} bytes"))
 }
 
 /// Joins the link at `path` with its `target`, by name alone: `..` never climbs above the root.

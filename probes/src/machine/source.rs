@@ -1,15 +1,14 @@
 //! Where the facts come from: the running kernel, a directory or an archive.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::archive::Archive;
 use super::directory::Directory;
 use super::live;
-use super::record::{Answer, Recorded};
+use super::record::{Failures, Operation, Recorded};
 use crate::sys::Question;
 
 /// Folder of a captured tree that holds the answers to questions that no file answers.
@@ -21,7 +20,7 @@ const ERRORS: &str = "kernel/errors";
 #[derive(Debug)]
 pub struct Source {
     from: From,
-    errors: BTreeMap<String, i32>,
+    failures: Failures,
     recorded: Option<Mutex<Recorded>>,
 }
 
@@ -36,7 +35,7 @@ impl Source {
     /// The running machine.
     #[must_use]
     pub fn live() -> Source {
-        Source { from: From::Live, errors: BTreeMap::default(), recorded: None }
+        Source { from: From::Live, failures: Failures::default(), recorded: None }
     }
 
     /// A captured tree: a directory, or a `tar.zst` file as `capture` writes it.
@@ -58,9 +57,9 @@ impl Source {
     }
 
     fn replay(from: From) -> Source {
-        let mut source = Source { from, errors: BTreeMap::default(), recorded: None };
+        let mut source = Source { from, failures: Failures::default(), recorded: None };
         if let Ok(text) = source.read(ERRORS, super::TEXT_LIMIT_BYTES) {
-            source.errors = super::record::parse_errors(&text);
+            source.failures = super::record::parse_failures(&text);
         }
         source
     }
@@ -81,81 +80,122 @@ impl Source {
     /// What was read so far; empty unless the source is [`Source::recording`].
     #[must_use]
     pub fn recorded(&self) -> Recorded {
-        match &self.recorded {
-            Some(recorded) => recorded.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            None => Recorded::default(),
-        }
+        self.record().map(|recorded| recorded.clone()).unwrap_or_default()
     }
 
     pub(super) fn read(&self, path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
-        self.known_error(path)?;
-        let result = match &self.from {
+        let result = self.known(Operation::Read, path).and_then(|()| match &self.from {
             From::Live => live::read(path, limit_bytes),
             From::Directory(directory) => directory.read(path, limit_bytes),
             From::Archive(archive) => archive.read(path, limit_bytes),
+        });
+        let result = result.map_err(|error| self.unread(path, error));
+        let real = self.real_path(path);
+        match self.record() {
+            Some(mut recorded) => recorded.read(path, real, limit_bytes, result),
+            None => result,
+        }
+    }
+
+    /// A capture keeps a name that was listed and never read as an empty directory. A later version
+    /// that reads it finds nothing there, and no directory in place of a file.
+    fn unread(&self, path: &str, error: io::Error) -> io::Error {
+        let names = match &self.from {
+            From::Archive(archive) if is_directory(&error) => archive.list(path),
+            From::Directory(directory) if is_directory(&error) => directory.list(path),
+            _ => return error,
         };
-        self.remember(path, &result, |bytes| Answer::File(bytes.clone()));
-        result
+        match names {
+            Ok(names) if names.is_empty() => io::ErrorKind::NotFound.into(),
+            _ => error,
+        }
     }
 
     pub(super) fn list(&self, path: &str) -> io::Result<Vec<String>> {
-        self.known_error(path)?;
-        let result = match &self.from {
+        let result = self.known(Operation::List, path).and_then(|()| match &self.from {
             From::Live => live::list(path),
             From::Directory(directory) => directory.list(path),
             From::Archive(archive) => archive.list(path),
-        };
-        self.remember(path, &result, |names| Answer::Directory(names.clone()));
-        result
+        });
+        match self.record() {
+            Some(mut recorded) => recorded.list(path, result),
+            None => result,
+        }
     }
 
     pub(super) fn link(&self, path: &str) -> io::Result<String> {
-        let result = match &self.from {
+        let result = self.known(Operation::Link, path).and_then(|()| match &self.from {
             From::Live => live::link(path),
             From::Directory(directory) => directory.link(path),
             From::Archive(archive) => archive.link(path),
-        };
+        });
         match result {
             // A path that is there and is no link has no target; that is no error.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 Err(io::ErrorKind::NotFound.into())
             }
-            result => {
-                self.remember(path, &result, |target| Answer::Link(target.clone()));
-                result
-            }
+            result => match self.record() {
+                Some(mut recorded) => recorded.link(path, result),
+                None => result,
+            },
         }
     }
 
     pub(super) fn ask(&self, question: &dyn Question) -> io::Result<Vec<u8>> {
         let path = format!("{KERNEL}/{}", question.name());
-        self.known_error(&path)?;
-        let result = match &self.from {
+        let limit_bytes = super::BINARY_LIMIT_BYTES;
+        let result = self.known(Operation::Read, &path).and_then(|()| match &self.from {
             From::Live => question.ask_live(),
-            From::Directory(directory) => directory.read(&path, super::BINARY_LIMIT_BYTES),
-            From::Archive(archive) => archive.read(&path, super::BINARY_LIMIT_BYTES),
-        };
-        self.remember(&path, &result, |bytes| Answer::File(bytes.clone()));
-        result
+            From::Directory(directory) => directory.read(&path, limit_bytes),
+            From::Archive(archive) => archive.read(&path, limit_bytes),
+        });
+        match self.record() {
+            Some(mut recorded) => recorded.read(&path, None, limit_bytes, result),
+            None => result,
+        }
     }
 
     /// A read that failed on the captured machine fails in the same way in the replay.
-    fn known_error(&self, path: &str) -> io::Result<()> {
-        match self.errors.get(path) {
-            Some(code) => Err(io::Error::from_raw_os_error(*code)),
+    fn known(&self, operation: Operation, path: &str) -> io::Result<()> {
+        if self.failures.is_empty() {
+            return Ok(());
+        }
+        match self.failures.get(&(operation, path.to_owned())) {
+            Some(failure) => Err(failure.error()),
             None => Ok(()),
         }
     }
 
-    fn remember<T>(&self, path: &str, result: &io::Result<T>, answer: impl Fn(&T) -> Answer) {
-        let Some(recorded) = &self.recorded else { return };
-        let answer = match result {
-            Ok(value) => answer(value),
-            Err(error) => match error.raw_os_error() {
-                Some(code) if error.kind() != io::ErrorKind::NotFound => Answer::Error(code),
-                _ => return,
-            },
-        };
-        recorded.lock().unwrap_or_else(PoisonError::into_inner).add(path, answer);
+    fn record(&self) -> Option<MutexGuard<'_, Recorded>> {
+        let recorded = self.recorded.as_ref()?;
+        Some(recorded.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Where a file of the running machine really lies; only a recording needs to know.
+    fn real_path(&self, path: &str) -> Option<PathBuf> {
+        let is_asked = self.is_live() && self.recorded.is_some();
+        is_asked.then(|| fs::canonicalize(format!("/{path}")).ok()).flatten()
+    }
+}
+
+fn is_directory(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::IsADirectory
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::tree;
+
+    #[test]
+    fn a_name_that_a_capture_only_listed_is_absent_and_a_directory_with_content_is_a_problem() {
+        let machine = tree(&[("sys/a/value/x", "1")]);
+        assert_eq!(machine.text("sys/a/value"), None);
+        assert_eq!(machine.problems().len(), 1);
+        let dir = std::env::temp_dir().join(format!("rci-unread-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("sys/a/value")).unwrap();
+        let source = super::Source::captured(&dir).unwrap();
+        let error = source.read("sys/a/value", 100).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -9,7 +9,9 @@ pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
     memory.error_correction = same(arrays.iter().map(|array| error_correction(array)));
     memory.max_capacity_bytes = sum(arrays.iter().map(|array| max_capacity_bytes(array)));
     memory.max_capacity_bytes = memory.max_capacity_bytes.filter(|bytes| *bytes > 0);
-    memory.dimms = table.of_kind(17).filter(|slot| in_system(table, slot)).map(dimm).collect();
+    memory.mapped_bytes = mapped_bytes(table).filter(|_| table.is_complete);
+    let slots = table.of_kind(17).filter(|slot| in_system(table, slot));
+    memory.dimms = slots.map(|slot| placed(table, slot, dimm(slot))).collect();
     if memory.dimms.is_empty() || !table.is_complete {
         return;
     }
@@ -73,6 +75,42 @@ fn dimm(slot: &Structure) -> Dimm {
         technology: slot.byte(0x28).and_then(|code| name(TECHNOLOGIES, code)),
         ..dimm
     }
+}
+
+/// Adds what other structures say of the module: type 20 where it is mapped, 18 or 33 its error.
+fn placed(table: &Smbios, slot: &Structure, mut dimm: Dimm) -> Dimm {
+    if dimm.is_populated == Some(false) {
+        return dimm;
+    }
+    let mapped = table.of_kind(20).filter(|map| map.word(0x0c) == Some(slot.handle()));
+    let ranges: Vec<(u64, u64)> = mapped.filter_map(|map| range(map, 0x13)).collect();
+    dimm.mapped_from = ranges.iter().map(|(from, _)| *from).min();
+    dimm.mapped_to = ranges.iter().map(|(_, to)| *to).max();
+    // FFFEh says that the firmware keeps no errors, FFFFh that there was none.
+    let error = slot.word(0x06).filter(|handle| *handle < 0xfffe);
+    let error = error.and_then(|handle| table.by_handle(handle));
+    let error = error.filter(|error| matches!(error.kind(), 18 | 33));
+    dimm.firmware_error = error.and_then(|error| name(ERRORS, error.byte(0x04)?));
+    dimm
+}
+
+/// Sum of the ranges that the arrays map (type 19).
+fn mapped_bytes(table: &Smbios) -> Option<u64> {
+    let mut sum = None;
+    for (from, to) in table.of_kind(19).filter_map(|map| range(map, 0x0f)) {
+        sum = Some(sum.unwrap_or(0_u64).checked_add(to - from)?.checked_add(1)?);
+    }
+    sum
+}
+
+/// First and last byte of a mapped address: in KiB, or in bytes at `extended` where both words that
+/// count KiB are full (SMBIOS 2.7).
+fn range(map: &Structure, extended: usize) -> Option<(u64, u64)> {
+    let (from, to) = match (map.dword(0x04)?, map.dword(0x08)?) {
+        (u32::MAX, _) => (map.qword(extended)?, map.qword(extended + 8)?),
+        (from, to) => (u64::from(from) << 10, (u64::from(to) << 10) + 0x3ff),
+    };
+    (from < to).then_some((from, to))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -140,6 +178,24 @@ fn name(names: &[&str], code: u8) -> Option<String> {
 // «Other» and «Unknown» say nothing and are left empty.
 const ERROR_CORRECTIONS: &[&str] =
     &["", "", "None", "Parity", "Single-bit ECC", "Multi-bit ECC", "CRC"];
+
+/// Types of errors (DSP0134, section 7.19.1); the third says that all is well.
+const ERRORS: &[&str] = &[
+    "",
+    "",
+    "",
+    "Bad read",
+    "Parity error",
+    "Single-bit error",
+    "Double-bit error",
+    "Multi-bit error",
+    "Nibble error",
+    "Checksum error",
+    "CRC error",
+    "Corrected single-bit error",
+    "Corrected error",
+    "Uncorrectable error",
+];
 
 const FORM_FACTORS: &[&str] = &[
     "",
@@ -277,6 +333,48 @@ mod tests {
         slot[4..6].copy_from_slice(&7_u16.to_le_bytes());
         let memory = memory(&[array, slot]);
         assert_eq!((memory.n_slots, memory.installed_bytes), (None, None));
+    }
+
+    /// A structure whose fields are given as numbers with their width in bytes.
+    fn fields(parts: &[(u64, usize)]) -> Vec<u8> {
+        parts.iter().flat_map(|(value, width)| value.to_le_bytes()[..*width].to_vec()).collect()
+    }
+
+    #[test]
+    fn mapped_addresses_are_kib_or_bytes_in_the_extended_fields_and_belong_to_their_module() {
+        let array = structure(19, &fields(&[(0, 4), (0x3f_ffff, 4), (7, 2), (1, 1)]), &[]);
+        let high = fields(&[
+            (u64::from(u32::MAX), 4),
+            (u64::from(u32::MAX), 4),
+            (7, 2),
+            (1, 1),
+            (1 << 42, 8),
+            ((1 << 42) + (1 << 30) - 1, 8),
+        ]);
+        let device_map = fields(&[(0x10_0000, 4), (0x1f_ffff, 4), (7, 2), (7, 2), (0, 3)]);
+        let memory = memory(&[
+            device(0x4000, 0),
+            array,
+            structure(19, &high, &[]),
+            structure(20, &device_map, &[]),
+        ]);
+        assert_eq!(memory.mapped_bytes, Some((4 << 30) + (1 << 30)));
+        assert_eq!(memory.dimms[0].mapped_from, Some(1 << 30));
+        assert_eq!(memory.dimms[0].mapped_to, Some((2 << 30) - 1));
+    }
+
+    #[test]
+    fn an_error_that_the_firmware_recorded_is_named_and_no_error_is_not() {
+        let with = |kind: u8, code: u8| {
+            let mut slot = device(0x4000, 0);
+            slot[6..8].copy_from_slice(&9_u16.to_le_bytes());
+            let mut error = structure(kind, &[code, 2, 2], &[]);
+            error[2] = 9;
+            memory(&[slot, error]).dimms[0].firmware_error.clone()
+        };
+        assert_eq!(with(18, 0x08).as_deref(), Some("Multi-bit error"));
+        assert_eq!(with(33, 0x0e).as_deref(), Some("Uncorrectable error"));
+        assert_eq!((with(18, 0x03), with(16, 0x08)), (None, None));
     }
 
     #[test]

@@ -11,10 +11,17 @@ pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
     for controller in numbered(machine, MC, &["mc"]) {
         let dir = format!("{MC}/{controller}");
         let before = counts.len();
+        let name = machine.text(&format!("{dir}/mc_name"));
+        let mut mode = None;
         for dimm in numbered(machine, &dir, &["dimm", "rank"]) {
             let path = |name: &str| format!("{dir}/{dimm}/{name}");
             let size_mib: Option<u64> = machine.number(&path("size"));
+            // One mode for all modules of a controller; the first of them is asked.
+            mode = mode.or_else(|| machine.text(&path("dimm_edac_mode")));
             counts.push(EccCount {
+                location: machine.text(&path("dimm_location")).map(|text| text.trim().to_owned()),
+                controller: name.clone(),
+                mode: mode.clone(),
                 label: machine.text(&path("dimm_label")).map(|label| label.trim().to_owned()),
                 size_bytes: size_mib.and_then(|size| size.checked_mul(1 << 20)),
                 correctable: machine.number(&path("dimm_ce_count")),
@@ -27,6 +34,7 @@ pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
             let (correctable, uncorrectable) = (count("ce_count"), count("ue_count"));
             counts.push(EccCount {
                 name: controller,
+                controller: name,
                 correctable,
                 uncorrectable,
                 ..Default::default()
@@ -85,6 +93,9 @@ mod tests {
             ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ce_count", "12"),
             ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ue_count", "1"),
             ("sys/devices/system/edac/mc/mc0/dimm0/size", "16384"),
+            ("sys/devices/system/edac/mc/mc0/dimm0/dimm_location", "channel 0 slot 1 "),
+            ("sys/devices/system/edac/mc/mc0/dimm0/dimm_edac_mode", "S4ECD4ED"),
+            ("sys/devices/system/edac/mc/mc0/mc_name", "Skylake Socket#0 IMC#0"),
             ("sys/devices/system/edac/mc/mc0/rank1/dimm_label", "P0 B1"),
             ("sys/devices/system/edac/mc/mc0/rank1/dimm_ce_count", "3"),
             ("sys/devices/system/edac/mc/mc1/ce_count", "7"),
@@ -106,6 +117,9 @@ mod tests {
         let names: Vec<&str> = memory.ecc.iter().map(|count| count.name.as_str()).collect();
         assert_eq!(names, ["mc0/dimm0", "mc0/rank1", "mc1"]);
         assert_eq!(memory.ecc[0].size_bytes, Some(16 << 30));
+        assert_eq!(memory.ecc[0].location.as_deref(), Some("channel 0 slot 1"));
+        assert_eq!(memory.ecc[1].controller.as_deref(), Some("Skylake Socket#0 IMC#0"));
+        assert_eq!(memory.ecc[1].mode.as_deref(), Some("S4ECD4ED"));
     }
 
     #[test]

@@ -5,13 +5,18 @@
 //! - kernel present: present pages in `/proc/zoneinfo`;
 //! - usable: `MemTotal` of `/proc/meminfo`.
 //!
-//! The memory blocks of `/sys/devices/system/memory` are not read: there are thousands, and a block
-//! that is half filled counts whole.
+//! The memory blocks of `/sys/devices/system/memory` are read only on request: there are thousands,
+//! and a block that is half filled counts whole.
 
+mod blocks;
+mod cxl;
 mod dimms;
 mod ecc;
 mod totals;
 
+use std::collections::BTreeMap;
+
+pub use cxl::CxlMemory;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +36,20 @@ pub struct Memory {
     /// Pages that the kernel has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_present_bytes: Option<u64>,
+    /// The same by NUMA node (`present` of the zones in `/proc/zoneinfo`).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernel_present_bytes_by_node: BTreeMap<u32, u64>,
+    /// Online memory blocks times the size of a block (`/sys/devices/system/memory/memoryN/state`);
+    /// only with `--memory-blocks`. A block that is filled in part counts whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub online_blocks_bytes: Option<u64>,
+    /// Memory blocks that are plugged in and offline, times the size of a block; only with
+    /// `--memory-blocks`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offline_blocks_bytes: Option<u64>,
+    /// Memory that the firmware's arrays map to addresses (SMBIOS type 19, DSP0134 section 7.20).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mapped_bytes: Option<u64>,
     /// What the kernel can hand out (`MemTotal`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usable_bytes: Option<u64>,
@@ -55,6 +74,9 @@ pub struct Memory {
     /// Huge pages by size.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hugepages: Vec<HugePages>,
+    /// CXL memory devices, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cxl: Vec<CxlMemory>,
 }
 
 /// A slot for a memory module, and the module in it (SMBIOS type 17).
@@ -118,6 +140,17 @@ pub struct Dimm {
     /// Technology where it is not plain DRAM, e.g. `NVDIMM-P`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub technology: Option<String>,
+    /// First address that the module serves (SMBIOS type 20, DSP0134 section 7.21); interleaved
+    /// modules share a range.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mapped_from: Option<u64>,
+    /// Last address that the module serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mapped_to: Option<u64>,
+    /// Error that the firmware recorded for the module (SMBIOS types 18 and 33, sections 7.19 and
+    /// 7.34), e.g. `Multi-bit error`; `None` where it recorded none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware_error: Option<String>,
     /// Corrected errors since boot; `None` where no driver's label names this slot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc_correctable: Option<u64>,
@@ -135,6 +168,16 @@ pub struct EccCount {
     /// The label that the driver or the administrator gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Where it sits as the controller counts, e.g. `channel 0 slot 1`
+    /// (`dimm_location`, `Documentation/ABI/testing/sysfs-devices-edac`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// The controller as its driver names it, e.g. `Skylake Socket#0 IMC#0` (`mc_name`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<String>,
+    /// How errors are found, e.g. `S4ECD4ED` (`dimm_edac_mode`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
     /// Its size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
@@ -164,9 +207,15 @@ pub struct HugePages {
 #[must_use]
 pub fn memory(machine: &Machine) -> Memory {
     let meminfo = machine.text("proc/meminfo").unwrap_or_default();
+    let by_node = totals::kernel_present_bytes_by_node(machine, &meminfo).unwrap_or_default();
+    let blocks = machine.extras().memory_blocks.then(|| blocks::blocks(machine)).flatten();
     let mut memory = Memory {
         firmware_map_bytes: totals::firmware_map_bytes(machine),
-        kernel_present_bytes: totals::kernel_present_bytes(machine, &meminfo),
+        kernel_present_bytes: by_node.values().copied().reduce(u64::saturating_add),
+        kernel_present_bytes_by_node: by_node,
+        online_blocks_bytes: blocks.as_ref().map(|blocks| blocks.online_bytes),
+        offline_blocks_bytes: blocks.as_ref().map(|blocks| blocks.offline_bytes),
+        cxl: cxl::memories(machine),
         usable_bytes: totals::meminfo_bytes(&meminfo, "MemTotal"),
         ecc: ecc::counts(machine),
         hugepages: totals::hugepages(machine, &meminfo),
@@ -182,6 +231,8 @@ pub fn memory(machine: &Machine) -> Memory {
     ecc::assign(&mut memory);
     memory
 }
+
+pub(crate) use totals::hugepages_in;
 
 /// Bytes in `MemTotal` of a text such as `/proc/meminfo` or a node's `meminfo`.
 pub(crate) fn mem_total_bytes(meminfo: &str) -> Option<u64> {

@@ -4,6 +4,8 @@
 //! procfs-core's `Meminfo` is not used: it fails as a whole when one of the keys it takes for
 //! granted is missing, which old, small and cut-down kernels leave out; four lines are all we need.
 
+use std::collections::BTreeMap;
+
 use crate::machine::{Machine, quote};
 
 use super::HugePages;
@@ -48,19 +50,24 @@ fn parse_address(text: &str) -> Result<u64, &'static str> {
     u64::from_str_radix(digits, 16).map_err(|_| "an address in hexadecimal such as 0x100000")
 }
 
-/// Present pages of all zones in bytes. `None` without `/proc/zoneinfo`, or where the size of a page
-/// does not follow from it.
-pub(super) fn kernel_present_bytes(machine: &Machine, meminfo: &str) -> Option<u64> {
+/// Present pages of all zones in bytes, by node. `None` without `/proc/zoneinfo`, or where the size
+/// of a page does not follow from it.
+pub(super) fn kernel_present_bytes_by_node(
+    machine: &Machine,
+    meminfo: &str,
+) -> Option<BTreeMap<u32, u64>> {
     let text = machine.text("proc/zoneinfo")?;
     let zones = Zones::parse(&text)?;
     let page_bytes = zones.page_bytes(meminfo_bytes(meminfo, "MemTotal")?)?;
-    zones.present_pages.checked_mul(page_bytes)
+    let bytes = |(node, pages): (u32, u64)| Some((node, pages.checked_mul(page_bytes)?));
+    zones.present_pages.into_iter().map(bytes).collect()
 }
 
 /// Sums over all zones.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Zones {
-    present_pages: u64,
+    /// By node.
+    present_pages: BTreeMap<u32, u64>,
     /// Pages that the kernel hands out, which make up `MemTotal`; `None` before Linux 3.9.
     managed_pages: Option<u64>,
 }
@@ -68,29 +75,37 @@ struct Zones {
 impl Zones {
     fn parse(text: &str) -> Option<Zones> {
         let mut zones = Zones::default();
+        let mut node = 0;
         for line in text.lines() {
-            let mut words = line.split_whitespace();
-            let (Some(key), Some(Ok(pages)), None) =
-                (words.next(), words.next().map(str::parse::<u64>), words.next())
+            if let Some(rest) = line.strip_prefix("Node ") {
+                node = rest.split(',').next()?.parse().ok()?;
+                continue;
+            }
+            // A large machine has lines of counters by the ten thousand; two names matter.
+            let line = line.trim_start();
+            let Some((key, pages)) = ["present", "managed"]
+                .iter()
+                .find_map(|key| Some((*key, line.strip_prefix(key)?.trim().parse::<u64>().ok()?)))
             else {
                 continue;
             };
-            match key {
-                "present" => zones.present_pages = zones.present_pages.checked_add(pages)?,
-                "managed" => {
-                    let sum = zones.managed_pages.unwrap_or_default().checked_add(pages)?;
-                    zones.managed_pages = Some(sum);
-                }
-                _ => {}
+            if key == "present" {
+                let sum = zones.present_pages.entry(node).or_default();
+                *sum = sum.checked_add(pages)?;
+            } else {
+                let sum = zones.managed_pages.unwrap_or_default().checked_add(pages)?;
+                zones.managed_pages = Some(sum);
             }
         }
-        (zones.present_pages > 0).then_some(zones)
+        zones.present_pages.retain(|_, pages| *pages > 0);
+        (!zones.present_pages.is_empty()).then_some(zones)
     }
 
     /// The size of a page: the power of two by which the zones make up `MemTotal`. A file does not
     /// say it, and a captured tree must not depend on the machine that reads it.
     fn page_bytes(&self, mem_total_bytes: u64) -> Option<u64> {
-        let pages = self.managed_pages.unwrap_or(self.present_pages);
+        let present = || self.present_pages.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
+        let pages = self.managed_pages.unwrap_or_else(present);
         // Between 3/4 and 3/2 of the page; pages come in sizes that differ by 4 or more mostly.
         let fits = |bytes: &u64| {
             let sum = u128::from(pages) * u128::from(*bytes);
@@ -103,7 +118,17 @@ impl Zones {
 
 /// Huge pages of each size; from `/proc/meminfo` where sysfs has none.
 pub(super) fn hugepages(machine: &Machine, meminfo: &str) -> Vec<HugePages> {
-    let dir = "sys/kernel/mm/hugepages";
+    let mut pages = hugepages_in(machine, "sys/kernel/mm/hugepages");
+    if let (true, Some(size_bytes)) = (pages.is_empty(), meminfo_bytes(meminfo, "Hugepagesize")) {
+        let count = |key| value(meminfo, key)?.trim().parse().ok();
+        let (n_total, n_free) = (count("HugePages_Total"), count("HugePages_Free"));
+        pages.push(HugePages { size_bytes, n_total, n_free });
+    }
+    pages
+}
+
+/// Huge pages by size, of the machine or of a node, as the directory `dir` says them.
+pub(crate) fn hugepages_in(machine: &Machine, dir: &str) -> Vec<HugePages> {
     let mut pages: Vec<HugePages> = Vec::new();
     for name in machine.list(dir) {
         let size = name.strip_prefix("hugepages-").and_then(|rest| rest.strip_suffix("kB"));
@@ -111,11 +136,6 @@ pub(super) fn hugepages(machine: &Machine, meminfo: &str) -> Vec<HugePages> {
         let Some(size_bytes) = size.checked_mul(1024) else { continue };
         let count = |file: &str| machine.number(&format!("{dir}/{name}/{file}"));
         let (n_total, n_free) = (count("nr_hugepages"), count("free_hugepages"));
-        pages.push(HugePages { size_bytes, n_total, n_free });
-    }
-    if let (true, Some(size_bytes)) = (pages.is_empty(), meminfo_bytes(meminfo, "Hugepagesize")) {
-        let count = |key| value(meminfo, key)?.trim().parse().ok();
-        let (n_total, n_free) = (count("HugePages_Total"), count("HugePages_Free"));
         pages.push(HugePages { size_bytes, n_total, n_free });
     }
     pages.sort_by_key(|pages| pages.size_bytes);
@@ -145,11 +165,24 @@ mod tests {
     fn the_page_size_follows_from_the_zones_and_the_total() {
         let text = "Node 0, zone DMA\n  present  4000\n  managed 3900\nNode 0, zone Normal\n present 1000\n managed 900\n protection: (0, 1)";
         let zones = Zones::parse(text).unwrap();
-        assert_eq!(zones, Zones { present_pages: 5000, managed_pages: Some(4800) });
+        let present_pages = BTreeMap::from([(0, 5000)]);
+        assert_eq!(zones, Zones { present_pages, managed_pages: Some(4800) });
         assert_eq!(zones.page_bytes(4800 * 4096), Some(4096));
         assert_eq!(zones.page_bytes(4800 * 65_536), Some(65_536));
         assert_eq!(zones.page_bytes(4800 * 1024), None);
         assert_eq!(Zones::parse("present x"), None);
+    }
+
+    #[test]
+    fn present_pages_are_counted_for_each_node_and_the_spanned_ones_are_not() {
+        let machine = crate::testing::tree(&[(
+            "proc/zoneinfo",
+            "Node 0, zone Normal\n  pages free 1\n        spanned  9000\n        present  1000\n        managed  900\n\
+             Node 2, zone Movable\n        spanned  70\n        present  50\n        managed  50\n\
+             Node 3, zone DMA\n        present  0\n        managed  0\n",
+        )]);
+        let by_node = kernel_present_bytes_by_node(&machine, "MemTotal: 3800 kB");
+        assert_eq!(by_node, Some(BTreeMap::from([(0, 1000 * 4096), (2, 50 * 4096)])));
     }
 
     #[test]

@@ -118,6 +118,28 @@ mod tests {
     }
 
     #[test]
+    fn an_iscsi_boot_marks_the_nic_that_its_table_says_was_booted_from() {
+        let port = |mac: &str| Interface {
+            kind: Some("physical".to_owned()),
+            permanent_mac: Some(mac.to_owned()),
+            ..Interface::default()
+        };
+        let machine = crate::testing::tree(&[
+            ("sys/firmware/ibft/ethernet0/flags", "1\n"),
+            ("sys/firmware/ibft/ethernet0/mac", "02:00:00:00:00:05\n"),
+            ("sys/firmware/ibft/ethernet1/flags", "3\n"),
+            ("sys/firmware/ibft/ethernet1/mac", "02:00:00:00:00:06\n"),
+        ]);
+        let mut all = [port("02:00:00:00:00:05"), port("02:00:00:00:00:06")];
+        mark(&machine, &mut all);
+        assert_eq!(all.map(|i| i.is_boot_interface), [Some(false), Some(true)]);
+        let nothing = crate::testing::tree(&[("proc/cmdline", "quiet")]);
+        let mut all = [port("02:00:00:00:00:05")];
+        mark(&nothing, &mut all);
+        assert_eq!(all[0].is_boot_interface, None);
+    }
+
+    #[test]
     fn a_bond_that_took_over_the_mac_is_not_the_boot_interface() {
         let mac = Some("02:00:00:00:00:05".to_owned());
         let machine =

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use super::link_modes;
+use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
 use crate::machine::Machine;
 use crate::sys::ethtool::DriverInfo;
-use crate::sys::netlink::{EthtoolDump, wire};
+use crate::sys::netlink::{DcbxMode, EthtoolDump, wire};
 
 /// What ethtool knows of one port; absent where the driver says nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -18,6 +19,16 @@ pub(super) struct EthtoolPort {
     pub(super) duplex: Option<&'static str>,
     pub(super) has_link: Option<bool>,
     pub(super) link_down_reason: Option<&'static str>,
+    pub(super) queues: Option<Queues>,
+    pub(super) rings: Option<Rings>,
+    pub(super) wake_on_lan: Option<WakeOnLan>,
+    /// Numbers of the features that are on.
+    pub(super) offloads: Vec<usize>,
+    pub(super) eee: Option<Eee>,
+    pub(super) fec: Option<Fec>,
+    pub(super) rss: Option<Rss>,
+    pub(super) ptp_clock_index: Option<u32>,
+    pub(super) has_firmware_lldp_agent: Option<bool>,
 }
 
 /// Asks for all ports at once; by the interface's name.
@@ -27,6 +38,15 @@ pub(super) fn ports(machine: &Machine) -> BTreeMap<String, EthtoolPort> {
         (EthtoolDump::LinkInfo, apply_link_info as Apply),
         (EthtoolDump::LinkModes, apply_link_modes),
         (EthtoolDump::LinkState, apply_link_state),
+        (EthtoolDump::WakeOnLan, settings::apply_wake_on_lan),
+        (EthtoolDump::Features, settings::apply_features),
+        (EthtoolDump::PrivateFlags, settings::apply_private_flags),
+        (EthtoolDump::Rings, settings::apply_rings),
+        (EthtoolDump::Channels, settings::apply_channels),
+        (EthtoolDump::Eee, settings::apply_eee),
+        (EthtoolDump::Timestamping, settings::apply_timestamping),
+        (EthtoolDump::Fec, settings::apply_fec),
+        (EthtoolDump::Rss, settings::apply_rss),
     ] {
         if let Some(answer) = machine.ask(&dump) {
             parse(&answer, apply, &mut ports);
@@ -109,6 +129,20 @@ fn apply_link_state(port: &mut EthtoolPort, attribute: wire::Attribute) {
                 attribute.u8().and_then(|code| REASONS.get(usize::from(code)).copied());
         }
         _ => {}
+    }
+}
+
+/// Whether somebody below the host speaks DCBX, and so LLDP, on the port; `None` where the driver does
+/// not say. The kernel's `DCB_CAP_DCBX_HOST` and `…_LLD_MANAGED`.
+pub(super) fn has_dcbx_below(machine: &Machine, interface: &str) -> Option<bool> {
+    const DCB_ATTR_DCBX: u16 = 14;
+    let answer = machine.ask(&DcbxMode { interface: interface.to_owned() })?;
+    let body = wire::messages(&answer).next()?.payload.get(4..)?;
+    let mode = wire::attributes(body).find(|a| a.kind == DCB_ATTR_DCBX)?.u8()?;
+    match mode & 3 {
+        1 => Some(false),
+        2 => Some(true),
+        _ => None,
     }
 }
 

@@ -4,8 +4,10 @@ use super::ethtool::{self, EthtoolPort};
 use super::interface::{Interface, Overview, Port};
 use super::link::{self, Link};
 use super::parent::{self, Parent};
+use super::settings::{self, Fec, Queues, Rings};
 use super::{mac, sriov};
 use crate::machine::Machine;
+use crate::sys::ethtool::RssHead;
 use crate::udev;
 
 /// Speed, duplex, carrier and state.
@@ -43,6 +45,28 @@ pub(super) fn fill_state(
         .or(port.duplex.map(str::to_owned));
 }
 
+/// How a port is set up.
+pub(super) fn fill_settings(machine: &Machine, overview: &Overview, interface: &mut Interface) {
+    let Some(port) = overview.ports.get(&interface.name).cloned() else { return };
+    interface.queues = port.queues.filter(|queues| *queues != Queues::default());
+    interface.rings = port.rings.filter(|rings| *rings != Rings::default());
+    interface.fec = port.fec.filter(|fec| *fec != Fec::default());
+    // A driver without a table spreads nothing, whatever hash it names.
+    interface.rss = port.rss.filter(|rss| rss.n_table_entries.is_some());
+    if !overview.is_rss_listed {
+        let head = machine.ask(&RssHead { interface: interface.name.clone() });
+        interface.rss = head.and_then(|head| settings::rss_of_head(&head));
+    }
+    interface.wake_on_lan = port.wake_on_lan;
+    interface.eee = port.eee;
+    interface.ptp_clock_index = port.ptp_clock_index;
+    let name_of = |bit: &usize| overview.feature_names.get(*bit).cloned().flatten();
+    interface.offloads = port.offloads.iter().filter_map(name_of).collect();
+    interface.offloads.sort();
+    interface.has_firmware_lldp_agent =
+        port.has_firmware_lldp_agent.or_else(|| ethtool::has_dcbx_below(machine, &interface.name));
+}
+
 /// The interfaces above and below, and the VLAN.
 pub(super) fn fill_relations(
     machine: &Machine,
@@ -62,12 +86,33 @@ pub(super) fn fill_relations(
     let lower = link.filter(|link| link.kind.as_deref() != Some("veth"));
     interface.lower = lower.and_then(|link| link.lower_index).and_then(name_of);
     interface.vlan_id = link.and_then(|link| link.vlan_id);
+    if interface.kind.as_deref() == Some("bond") {
+        interface.bond_mode =
+            link.and_then(|link| link.bond_mode).and_then(bond_mode).or_else(|| {
+                let text = machine.text(&format!("{dir}/bonding/mode"))?;
+                text.split_whitespace().next().map(str::to_owned)
+            });
+    }
     if interface.kind.as_deref() == Some("vlan") && interface.vlan_id.is_none() {
         let text = machine.text(&format!("proc/net/vlan/{}", interface.name)).unwrap_or_default();
         let (id, lower) = parse_vlan(&text);
         interface.vlan_id = id;
         interface.lower = interface.lower.take().or(lower);
     }
+}
+
+/// `BOND_MODE_…` as the bonding driver spells it (`Documentation/networking/bonding.rst`).
+fn bond_mode(number: u8) -> Option<String> {
+    const MODES: [&str; 7] = [
+        "balance-rr",
+        "active-backup",
+        "balance-xor",
+        "broadcast",
+        "802.3ad",
+        "balance-tlb",
+        "balance-alb",
+    ];
+    MODES.get(usize::from(number)).map(|mode| (*mode).to_owned())
 }
 
 /// Which port of its card the interface is; software links have none.

@@ -9,12 +9,15 @@ use super::ethtool::{self, EthtoolPort};
 use super::facts;
 use super::kind::{self, Evidence};
 use super::link::{self, Link};
+use super::lldp::LldpNeighbour;
+use super::module::Module;
 use super::parent;
+use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
 use super::sriov::{self, VirtualFunction};
 use super::{boot_interface, mac};
 use crate::machine::Machine;
 use crate::natural;
-use crate::sys::netlink::RouteDump;
+use crate::sys::netlink::{FeatureNames, RouteDump};
 
 /// The class's folder also holds this file of the bonding driver.
 const NOT_INTERFACES: [&str; 1] = ["bonding_masters"];
@@ -126,6 +129,46 @@ pub struct Interface {
     /// every machine of the model.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_bmc_usb: bool,
+    /// How the bond chooses among its members, in the bonding driver's words, e.g. `802.3ad`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bond_mode: Option<String>,
+    /// Queues, of a port (`ETHTOOL_MSG_CHANNELS_GET`, Linux 5.7).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Queues>,
+    /// Descriptors, of a port (`ETHTOOL_MSG_RINGS_GET`, Linux 5.7).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rings: Option<Rings>,
+    /// Features that are on, of a port, by the kernel's names, e.g. `tx-tcp-segmentation`
+    /// (`ETHTOOL_MSG_FEATURES_GET`, Linux 5.7).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub offloads: Vec<String>,
+    /// What wakes the machine; `None` where the port cannot wake it (`ETHTOOL_MSG_WOL_GET`, Linux 5.7).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wake_on_lan: Option<WakeOnLan>,
+    /// Energy Efficient Ethernet; `None` where the port has none (`ETHTOOL_MSG_EEE_GET`, Linux 5.7).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eee: Option<Eee>,
+    /// Forward error correction; `None` where the driver does not say (`ETHTOOL_MSG_FEC_GET`, Linux 5.13).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fec: Option<Fec>,
+    /// How packets are spread over queues (`ETHTOOL_MSG_RSS_GET`, Linux 6.12;
+    /// `ETHTOOL_GRSSH` before).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss: Option<Rss>,
+    /// Number of the port's clock, `/dev/ptpN`; `None` where it has none (`ETHTOOL_MSG_TSINFO_GET`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ptp_clock_index: Option<u32>,
+    /// Whether the card's firmware speaks LLDP by itself: it then takes the switch's frames, so that this
+    /// machine sees no neighbour (a private flag of i40e and ice, else `DCB_CMD_GDCBX`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_firmware_lldp_agent: Option<bool>,
+    /// The pluggable module or cable in the port; needs root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub module: Option<Module>,
+    /// Neighbours that LLDP told of, by chassis and port. Empty where the port was listened on and heard
+    /// none; absent where it was not listened on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lldp: Option<Vec<LldpNeighbour>>,
 }
 
 /// Which port of a card an interface is.
@@ -154,6 +197,10 @@ pub struct Port {
 pub(super) struct Overview {
     pub(super) links: BTreeMap<String, Link>,
     pub(super) ports: BTreeMap<String, EthtoolPort>,
+    /// Names of features by number; empty where nobody has any.
+    pub(super) feature_names: Vec<Option<String>>,
+    /// Whether the kernel lists how every port spreads packets.
+    pub(super) is_rss_listed: bool,
     /// Members of bonds by what the bonds list.
     pub(super) bond_members: BTreeMap<String, String>,
 }
@@ -163,6 +210,11 @@ pub(super) fn interfaces(machine: &Machine) -> Vec<Interface> {
     let answer = machine.ask(&RouteDump::Links).unwrap_or_default();
     let links = link::parse(&answer).into_iter().map(|link| (link.name.clone(), link)).collect();
     let mut overview = Overview { links, ports: ethtool::ports(machine), ..Overview::default() };
+    if overview.ports.values().any(|port| !port.offloads.is_empty()) {
+        let answer = machine.ask(&FeatureNames).unwrap_or_default();
+        overview.feature_names = settings::feature_names(&answer);
+    }
+    overview.is_rss_listed = overview.ports.values().any(|port| port.rss.is_some());
     let names = names(machine, &overview);
     overview.bond_members = bond_members(machine, &names);
     let all = names.into_iter().filter(|name| !is_loopback(machine, name, &overview));
@@ -240,6 +292,7 @@ fn interface(machine: &Machine, name: String, overview: &Overview) -> Interface 
     if parent.is_some() {
         interface.port = facts::port(machine, &dir, overview, &interface.name);
         interface.is_representor = facts::is_representor(interface.port.as_ref());
+        facts::fill_settings(machine, overview, &mut interface);
     }
     facts::fill_device(machine, &dir, parent, &mut interface);
     interface.permanent_mac = facts::permanent_mac(machine, &dir, link, &interface);
@@ -247,156 +300,4 @@ fn interface(machine: &Machine, name: String, overview: &Overview) -> Interface 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::network::link::tests::link_message;
-    use crate::sys::netlink::wire::testing::attribute;
-    use crate::testing::{tree, tree_of_bytes};
-
-    const PF: &str = "sys/devices/pci0000:00/0000:3b:00.0";
-
-    /// The files of an interface on a PCI device, besides `extra` in its own folder.
-    fn pci_port(name: &str, device: &str, extra: &[(&str, &str)]) -> Vec<(String, String)> {
-        let up = device.matches('/').count() + 3;
-        let mut files = vec![
-            (format!("sys/class/net/{name}"), format!("-> ../../../{device}/net/{name}")),
-            (format!("{device}/net/{name}/device"), "-> ../..".to_owned()),
-            (format!("{device}/subsystem"), format!("-> {}bus/pci", "../".repeat(up - 4))),
-            (format!("{device}/driver"), "-> ../../../bus/pci/drivers/ixgbe".to_owned()),
-            (format!("{device}/vendor"), "0x8086\n".to_owned()),
-            (format!("{device}/device"), "0x10FB\n".to_owned()),
-        ];
-        files.extend(
-            extra.iter().map(|(file, content)| {
-                (format!("{device}/net/{name}/{file}"), (*content).to_owned())
-            }),
-        );
-        files
-    }
-
-    fn read(files: &[(String, String)]) -> (Vec<Interface>, Machine) {
-        let files: Vec<(&str, &str)> =
-            files.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
-        let machine = tree(&files);
-        (interfaces(&machine), machine)
-    }
-
-    #[test]
-    fn a_port_without_carrier_has_no_speed_and_that_is_no_problem() {
-        let mac = ("address", "02:00:00:00:00:01\n");
-        let up = [mac, ("speed", "10000\n"), ("carrier", "1\n"), ("duplex", "full\n")];
-        let down = [mac, ("speed", "-1\n"), ("carrier", "0\n"), ("duplex", "unknown\n")];
-        let mut files = pci_port("eno1", "sys/devices/pci0000:00/0000:3b:00.0", &up);
-        files.extend(pci_port("eno2", "sys/devices/pci0000:00/0000:3b:00.1", &down));
-        let (ports, machine) = read(&files);
-        assert_eq!((ports[0].speed_mbit_s, ports[1].speed_mbit_s), (Some(10_000), None));
-        assert_eq!((ports[0].duplex.as_deref(), ports[1].duplex.as_deref()), (Some("full"), None));
-        assert_eq!(ports[1].has_carrier, Some(false));
-        assert_eq!(ports[0].pci_address.as_deref(), Some("0000:3b:00.0"));
-        assert_eq!(ports[0].device_id.as_deref(), Some("10fb"));
-        assert_eq!((ports[0].kind.as_deref(), ports[0].driver.as_deref()), PHYSICAL_IXGBE);
-        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
-    }
-
-    const PHYSICAL_IXGBE: (Option<&str>, Option<&str>) = (Some("physical"), Some("ixgbe"));
-
-    #[test]
-    fn loopback_and_the_file_of_the_bonding_driver_are_left_out() {
-        let (ports, _) = read(&[
-            ("sys/class/net/bonding_masters".to_owned(), "bond0\n".to_owned()),
-            ("sys/class/net/lo/type".to_owned(), "772\n".to_owned()),
-            ("sys/class/net/loop-like/type".to_owned(), "1\n".to_owned()),
-        ]);
-        let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
-        assert_eq!(names, ["loop-like"]);
-    }
-
-    #[test]
-    fn a_bond_member_keeps_its_permanent_mac_and_names_its_bond() {
-        let own = [("address", "02:00:00:00:00:99\n"), ("addr_assign_type", "3\n")];
-        let mut files = pci_port("eno1", PF, &own);
-        let kept = ("bonding_slave/perm_hwaddr", "02:00:00:00:00:01\n");
-        files.push((format!("{PF}/net/eno1/{}", kept.0), kept.1.to_owned()));
-        files.push(("sys/class/net/bond0/bonding/slaves".to_owned(), "eno1 eno2\n".to_owned()));
-        let (ports, _) = read(&files);
-        assert_eq!(ports[0].kind.as_deref(), Some("bond"));
-        assert_eq!(ports[1].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
-        assert_eq!(ports[1].current_mac.as_deref(), Some("02:00:00:00:00:99"));
-        assert_eq!(ports[1].master.as_deref(), Some("bond0"));
-    }
-
-    #[test]
-    fn virtual_functions_are_folded_under_their_port_and_listed_once() {
-        let vf = "sys/devices/pci0000:00/0000:3b:10.0";
-        let mut files = pci_port("eno1", PF, &[]);
-        files.extend(pci_port("eno1v0", vf, &[]));
-        for (path, content) in [
-            (format!("{PF}/sriov_totalvfs"), "63\n"),
-            (format!("{PF}/sriov_numvfs"), "2\n"),
-            (format!("{PF}/virtfn0"), "-> ../0000:3b:10.0"),
-            (format!("{PF}/virtfn1"), "-> ../0000:3b:10.2"),
-            (format!("{vf}/physfn"), "-> ../0000:3b:00.0"),
-        ] {
-            files.push((path, content.to_owned()));
-        }
-        let (ports, _) = read(&files);
-        assert_eq!((ports[0].n_vfs, ports[0].max_vfs, ports.len()), (Some(2), Some(63), 2));
-        assert_eq!(ports[0].vfs[0].interfaces, ["eno1v0"]);
-        assert_eq!(ports[0].vfs[1].pci_address, "0000:3b:10.2");
-        assert_eq!(ports[1].vf_of.as_deref(), Some("0000:3b:00.0"));
-    }
-
-    #[test]
-    fn the_usb_link_to_a_bmc_is_marked_and_has_no_pci_address() {
-        let usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1";
-        let dir = format!("{usb}/1-1:1.0");
-        let (ports, _) = read(&[
-            ("sys/class/net/usb0".to_owned(), format!("-> ../../../{dir}/net/usb0")),
-            (format!("{dir}/net/usb0/device"), "-> ../..".to_owned()),
-            (format!("{dir}/subsystem"), "-> ../../../../../../../bus/usb".to_owned()),
-            (format!("{dir}/uevent"), "DRIVER=cdc_ether\n".to_owned()),
-            (format!("{usb}/idVendor"), "046b\n".to_owned()),
-            (format!("{usb}/idProduct"), "ffb0\n".to_owned()),
-        ]);
-        assert!(ports[0].is_bmc_usb);
-        assert_eq!((ports[0].bus.as_deref(), &ports[0].pci_address), (Some("usb"), &None));
-        assert_eq!(ports[0].device_id.as_deref(), Some("ffb0"));
-    }
-
-    #[test]
-    fn netlink_adds_what_sysfs_lacks_and_links_of_its_own() {
-        let dump = [
-            link_message(2, 1, &[attribute(3, b"eno1\0"), attribute(54, &[2, 0, 0, 0, 0, 1])]),
-            link_message(
-                3,
-                0,
-                &[attribute(3, b"veth1\0"), attribute(18, &attribute(1, b"veth\0"))],
-            ),
-            link_message(1, 8, &[attribute(3, b"lo\0")]),
-        ];
-        let files = pci_port("eno1", PF, &[("address", "02:00:00:00:00:99\n")]);
-        let mut files: Vec<(&str, &[u8])> =
-            files.iter().map(|(path, content)| (path.as_str(), content.as_bytes())).collect();
-        let dump = dump.concat();
-        files.push(("kernel/rtnetlink/link", &dump));
-        let ports = interfaces(&tree_of_bytes(&files));
-        let kinds: Vec<Option<&str>> = ports.iter().map(|port| port.kind.as_deref()).collect();
-        assert_eq!(kinds, [Some("physical"), Some("veth")]);
-        assert_eq!(ports[0].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
-    }
-
-    #[test]
-    fn damaged_files_cost_only_their_own_facts_and_are_problems() {
-        let bad =
-            [("speed", "25G\n"), ("mtu", "\u{0}"), ("address", "nonsense\n"), ("carrier", "x")];
-        let (ports, machine) = read(&pci_port("eno1", PF, &bad));
-        assert_eq!(
-            (ports[0].speed_mbit_s, ports[0].mtu, &ports[0].current_mac),
-            (None, None, &None)
-        );
-        assert_eq!(ports[0].driver.as_deref(), Some("ixgbe"));
-        let problems = machine.problems();
-        assert_eq!(problems.len(), 3, "{problems:?}");
-        assert!(problems.iter().any(|problem| problem.found == "\"25G\""));
-    }
-}
+mod tests;

@@ -15,6 +15,8 @@ pub(super) const FLAG_LOOPBACK: u32 = 8;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) index: u32,
+    /// `ARPHRD_…`: 1 for Ethernet.
+    pub(super) device_type: u16,
     pub(super) name: String,
     pub(super) flags: u32,
     pub(super) mtu: Option<u32>,
@@ -34,6 +36,10 @@ pub(super) struct Link {
     pub(super) phys_port_name: Option<String>,
     pub(super) phys_port_id: Option<String>,
     pub(super) phys_switch_id: Option<String>,
+    /// Bus of the device behind it, Linux 5.14.
+    pub(super) parent_bus: Option<String>,
+    /// Mode of a bond, by number.
+    pub(super) bond_mode: Option<u8>,
 }
 
 /// Reads the links of a dump; what is damaged is passed over.
@@ -48,7 +54,8 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
     let word = |offset: usize| {
         payload.get(offset..)?.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes))
     };
-    let mut link = Link { index: word(4)?, flags: word(8)?, ..Link::default() };
+    let device_type = u16::from_ne_bytes(*payload.get(2..)?.first_chunk::<2>()?);
+    let mut link = Link { index: word(4)?, flags: word(8)?, device_type, ..Link::default() };
     let (mut lower, mut is_foreign) = (None, false);
     for attribute in wire::attributes(payload.get(HEADER_BYTES..)?) {
         match attribute.kind {
@@ -70,6 +77,7 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
                 let burnt_in = mac::of_bytes(attribute.value);
                 link.permanent_mac = burnt_in.or(link.permanent_mac.take());
             }
+            57 => link.parent_bus = attribute.text(),
             _ => {}
         }
     }
@@ -89,9 +97,12 @@ fn parse_info(info: &[u8], link: &mut Link) {
             _ => {}
         }
     }
-    if link.kind.as_deref() == Some("vlan") {
-        let id = wire::attributes(data.unwrap_or_default()).find(|a| a.kind == 1);
-        link.vlan_id = id.and_then(|id| id.u16());
+    // IFLA_VLAN_ID and IFLA_BOND_MODE have the same number.
+    let first = wire::attributes(data.unwrap_or_default()).find(|a| a.kind == 1);
+    match link.kind.as_deref() {
+        Some("vlan") => link.vlan_id = first.and_then(|id| id.u16()),
+        Some("bond") => link.bond_mode = first.and_then(|mode| mode.u8()),
+        _ => {}
     }
     if member_kind.as_deref() == Some("bond") {
         let kept = wire::attributes(member_data.unwrap_or_default()).find(|a| a.kind == 4);

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::{self, Address};
+use super::dhcp::{self, DhcpLease};
 use super::dns::{self, NameServer};
 use super::link;
 use super::route::{self, Route};
@@ -24,6 +25,9 @@ pub struct LocalAddresses {
     pub routes: Vec<Route>,
     /// Name servers in the order in which they are asked.
     pub dns: Vec<NameServer>,
+    /// Addresses that a DHCP server leased, by interface in natural order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dhcp_leases: Vec<DhcpLease>,
     /// Domains that a name without dots is looked up in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub search_domains: Vec<String>,
@@ -49,5 +53,6 @@ pub fn local_addresses(machine: &Machine) -> LocalAddresses {
     addresses.sort_by(|a, b| natural::compare(&a.interface, &b.interface).then_with(|| a.cmp(b)));
     addresses.dedup();
     let (dns, search_domains) = dns::resolver(machine);
-    LocalAddresses { addresses, routes, dns, search_domains }
+    let dhcp_leases = dhcp::leases(machine, &names, &addresses);
+    LocalAddresses { addresses, routes, dns, dhcp_leases, search_domains }
 }

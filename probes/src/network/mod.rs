@@ -13,21 +13,36 @@ mod interface;
 mod kind;
 mod link;
 mod link_modes;
+mod lldp;
 pub(crate) mod mac;
+mod module;
 mod parent;
+mod ports;
+mod settings;
 mod sriov;
 
 mod address;
+mod dhcp;
 mod dns;
 mod local;
 mod route;
 
 pub use address::Address;
+pub use dhcp::DhcpLease;
 pub use dns::NameServer;
 pub use infiniband::{InfinibandDevice, InfinibandPort};
 pub use interface::{Interface, Port};
+pub(crate) use lldp::attach as attach_neighbours;
+pub use lldp::{
+    LldpLinkAggregation, LldpMacPhy, LldpManagementAddress, LldpNeighbour, LldpTlv, LldpVlan,
+    Neighbours, neighbours,
+};
 pub use local::{LocalAddresses, local_addresses};
+pub(crate) use module::attach as attach_modules;
+pub use module::{Module, Modules, modules};
+pub use ports::{PhysicalPort, is_in_use, physical_ports};
 pub use route::Route;
+pub use settings::{Eee, Fec, Queues, Rings, Rss, WakeOnLan};
 pub use sriov::VirtualFunction;
 
 use schemars::JsonSchema;

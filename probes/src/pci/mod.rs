@@ -8,16 +8,22 @@
 
 mod address;
 mod aer;
+mod bars;
 mod find;
 mod ids;
 mod link;
 mod names;
+mod slots;
+mod vpd;
 
 pub use address::Address;
 pub use aer::Aer;
+pub use bars::{Bar, BarKind};
 pub use link::Link;
+pub use slots::name_slots;
+pub use vpd::Vpd;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -105,6 +111,15 @@ pub struct PciDevice {
     /// PCI Express link; `None` for conventional PCI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<Link>,
+    /// Base address registers in use, by index (`resource`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bars: Vec<Bar>,
+    /// Size of the expansion ROM's window, in bytes; `None` without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rom_bytes: Option<u64>,
+    /// Vital Product Data; only with `--vpd`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vpd: Option<Vpd>,
     /// Power state, e.g. `D0`, `D3hot`. Since Linux 5.8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<String>,
@@ -117,16 +132,23 @@ pub struct PciDevice {
 #[must_use]
 pub fn pci(machine: &Machine) -> Pci {
     let Some(places) = find::places(machine) else { return Pci::default() };
-    let (slots, names) = (slots(machine), names::unpack());
-    let mut names = names::Names::new(&names);
+    let slots = slots::by_address(machine);
+    let mut names = names::Names::new();
     let mut devices: Vec<PciDevice> =
         places.iter().map(|place| device(machine, place, &slots, &mut names)).collect();
     link::set_possible(&mut devices);
-    Pci { n_devices: Some(devices.len()), devices }
+    if machine.extras().vpd {
+        vpd::fill(machine, &mut devices);
+    }
+    let mut pci = Pci { n_devices: Some(devices.len()), devices };
+    if slots.is_empty() {
+        name_slots(&mut pci, &slots::firmware_names(machine));
+    }
+    pci
 }
 
 /// The attributes that a device has; where the listing failed, any may be there.
-pub(crate) struct Attributes(BTreeSet<String>);
+pub(crate) struct Attributes(HashSet<String>);
 
 impl Attributes {
     fn may_have(&self, name: &str) -> bool {
@@ -138,11 +160,11 @@ fn device(
     machine: &Machine,
     place: &find::Place,
     slots: &BTreeMap<String, String>,
-    pci_ids: &mut names::Names<'_>,
+    pci_ids: &mut names::Names,
 ) -> PciDevice {
     let path = place.path.as_str();
     let is_sysfs = path.starts_with("sys/");
-    let names = if is_sysfs { machine.list(path) } else { Vec::new() };
+    let names = if is_sysfs { machine.names(path) } else { Vec::new() };
     let attributes = Attributes(names.into_iter().collect());
     let address = place.address.to_string();
     let (ids, driver) = ids::read(machine, place, &attributes);
@@ -155,6 +177,7 @@ fn device(
         set_relations(machine, path, &attributes, &mut device);
         device.link = link::read(machine, path, &attributes);
         device.aer = aer::read(machine, path, &attributes);
+        (device.bars, device.rom_bytes) = bars::read(machine, path, &attributes);
     }
     device
 }
@@ -182,18 +205,6 @@ fn set_relations(machine: &Machine, path: &str, attributes: &Attributes, device:
     if device.max_vfs.is_some() {
         device.n_vfs = at("sriov_numvfs").and_then(|path| machine.number(&path));
     }
-}
-
-/// Names of the physical slots by the address of what is in them, without function.
-fn slots(machine: &Machine) -> BTreeMap<String, String> {
-    let mut slots = BTreeMap::new();
-    for name in machine.list("sys/bus/pci/slots") {
-        if let Some(text) = machine.text(&format!("sys/bus/pci/slots/{name}/address")) {
-            let device = text.trim().split('.').next().unwrap_or_default().to_ascii_lowercase();
-            slots.entry(device).or_insert(name);
-        }
-    }
-    slots
 }
 
 #[cfg(test)]
@@ -228,6 +239,11 @@ mod tests {
             (&at("current_link_width"), "1\n"),
             (&at("max_link_speed"), "5.0 GT/s PCIe\n"),
             (&at("max_link_width"), "8\n"),
+            (
+                &at("resource"),
+                "0x00000000d0000000 0x00000000d07fffff 0x000000000014220c\n\
+                 0x0000000000000000 0x0000000000000000 0x0000000000000000\n",
+            ),
             (&at("sriov_totalvfs"), "63\n"),
             (&at("sriov_numvfs"), "0\n"),
             (&at("aer_dev_correctable"), "RxErr 3\nBadTLP 0\nTOTAL_ERR_COR 3\n"),
@@ -257,7 +273,10 @@ mod tests {
         assert_eq!((link.current_gt_s_x10, link.max_gt_s_x10), (Some(25), Some(50)));
         assert_eq!((link.possible_gt_s_x10, link.possible_width), (Some(50), Some(4)));
         assert_eq!(nic.aer.as_ref().and_then(|aer| aer.n_correctable), Some(3));
-        assert_eq!(pci.devices[0].numa_node, None);
+        assert_eq!(nic.bars.len(), 1);
+        assert_eq!((nic.bars[0].kind, nic.bars[0].size_bytes), (BarKind::Memory64, 8 << 20));
+        assert_eq!(nic.rom_bytes, None);
+        assert_eq!(pci.devices[0].numa_node, None, "-1 is no node");
     }
 
     #[test]

@@ -2,86 +2,124 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
+use std::ops::Range;
 
 use super::PciDevice;
 use super::ids::Ids;
 
 /// The names, packed; `build.rs` tells the form.
-const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pci.ids.deflate"));
-/// The list has 1.5 MB.
-const LIMIT_BYTES: u64 = 16 << 20;
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pci.ids.packed"));
+/// A block has some 16 KiB of text, more where one device has many subsystems.
+const LIMIT_BYTES: u64 = 1 << 20;
 
-/// All names as text.
-pub(super) fn unpack() -> String {
-    let mut text = String::new();
-    let mut plain = flate2::read::DeflateDecoder::new(PACKED).take(LIMIT_BYTES);
-    // The bytes are our own and cannot be damaged but together with the program.
-    plain.read_to_string(&mut text).ok();
-    text
-}
-
-/// The names, found by vendor and class; a vendor's devices are looked through when first asked for.
+/// The names; a block of them is unpacked when a device in it is first asked for.
 #[derive(Debug)]
-pub(super) struct Names<'t> {
-    /// Name and the lines below, by key: `8086` for a vendor, `C 02` for a class.
-    blocks: BTreeMap<&'t str, (&'t str, &'t str)>,
-    devices: BTreeMap<u16, BTreeMap<&'t str, (&'t str, &'t str)>>,
+pub(super) struct Names {
+    /// Where each block lies, by the vendor and the device that it starts with.
+    places: BTreeMap<(u16, u16), Range<usize>>,
+    blocks: BTreeMap<(u16, u16), Block>,
 }
 
-impl<'t> Names<'t> {
-    pub(super) fn new(text: &'t str) -> Names<'t> {
-        Names { blocks: blocks(text, ""), devices: BTreeMap::new() }
+/// A block: its text, and where in it each device's line ends and the next device's begins.
+#[derive(Debug, Default)]
+struct Block {
+    text: String,
+    vendors: BTreeMap<u16, Range<usize>>,
+    devices: BTreeMap<(u16, u16), Range<usize>>,
+}
+
+impl Names {
+    pub(super) fn new() -> Names {
+        Names { places: places().unwrap_or_default(), blocks: BTreeMap::new() }
     }
 
     /// Fills in the names of the ids; a name that the list lacks stays absent.
     pub(super) fn set(&mut self, ids: &Ids, device: &mut PciDevice) {
-        device.class_name = ids.class.and_then(|class| self.class(class)).map(str::to_owned);
+        device.class_name = ids.class.and_then(|class| self.class(class));
         let Some(vendor) = ids.vendor else { return };
-        let Some((vendor_name, below)) = self.blocks.get(format!("{vendor:04x}").as_str()) else {
-            return;
-        };
-        device.vendor_name = Some((*vendor_name).to_owned());
-        let devices = self.devices.entry(vendor).or_insert_with(|| blocks(below, "\t"));
-        let key = ids.device.map(|id| format!("{id:04x}"));
-        let Some((name, below)) = key.and_then(|key| devices.get(key.as_str())) else { return };
-        device.device_name = Some((*name).to_owned());
+        // A device behind the vendor's last one lies in the block of that one.
+        let Some(block) = self.block((vendor, ids.device.unwrap_or_default())) else { return };
+        device.vendor_name = block.vendors.get(&vendor).map(|at| name(&block.text[at.clone()]));
+        let Some(at) = ids.device.and_then(|id| block.devices.get(&(vendor, id))) else { return };
+        let lines = &block.text[at.clone()];
+        device.device_name = Some(name(lines));
         if let (Some(subvendor), Some(subdevice)) = (ids.subvendor, ids.subdevice) {
             let start = format!("\t\t{subvendor:04x} {subdevice:04x} ");
-            let subsystem = below.lines().find_map(|line| line.strip_prefix(&start));
+            let subsystem = lines.lines().find_map(|line| line.strip_prefix(&start));
             device.subsystem_name = subsystem.map(str::to_owned);
         }
     }
 
     /// The name of the subclass, else that of the class.
-    fn class(&self, class: u32) -> Option<&'t str> {
+    fn class(&mut self, class: u32) -> Option<String> {
         let [_, base, sub, _] = class.to_be_bytes();
-        let (name, below) = self.blocks.get(format!("C {base:02x}").as_str())?;
+        let text = &self.block((u16::MAX, u16::MAX))?.text;
+        let start = format!("C {base:02x} ");
+        let mut lines = text.lines().skip_while(|line| !line.starts_with(&start));
+        let name = lines.next()?.strip_prefix(&start)?;
         let start = format!("\t{sub:02x} ");
-        below.lines().find_map(|line| line.strip_prefix(&start)).or(Some(name))
+        let mut below = lines.take_while(|line| line.starts_with('\t'));
+        Some(below.find_map(|line| line.strip_prefix(&start)).unwrap_or(name).to_owned())
+    }
+
+    /// The block that holds `key`.
+    fn block(&mut self, key: (u16, u16)) -> Option<&Block> {
+        let (first, place) = self.places.range(..=key).next_back()?;
+        Some(self.blocks.entry(*first).or_insert_with(|| unpack(place.clone())))
     }
 }
 
-/// Splits `text` at the lines that are indented by exactly `indent`: by key, the name and the lines
-/// below. Keys are four digits, or `C` and two.
-fn blocks<'t>(text: &'t str, indent: &str) -> BTreeMap<&'t str, (&'t str, &'t str)> {
-    let mut blocks = BTreeMap::new();
-    let (mut head, mut start, mut at) = (None, 0, 0);
-    let mut close = |head: Option<&'t str>, below: &'t str| {
-        let split = head.and_then(|head| Some((head.get(..4)?, head.get(5..)?)));
-        if let Some((key, name)) = split {
-            blocks.insert(key, (name, below));
-        }
-    };
-    for line in text.split_inclusive('\n') {
-        let inner = line.strip_prefix(indent).filter(|inner| !inner.starts_with('\t'));
-        if let Some(inner) = inner {
-            close(head, &text[start..at]);
-            (head, start) = (Some(inner.trim_end()), at + line.len());
-        }
-        at += line.len();
+/// Where each block lies in the packed bytes. `None` cannot be: the bytes are our own.
+fn places() -> Option<BTreeMap<(u16, u16), Range<usize>>> {
+    let number = |at: usize| Some(u16::from_le_bytes(PACKED.get(at..at + 2)?.try_into().ok()?));
+    let n_blocks = usize::from(number(0)?);
+    let mut start = 2 + n_blocks * 6;
+    let mut places = BTreeMap::new();
+    for at in (0..n_blocks).map(|index| 2 + index * 6) {
+        let end = start + usize::from(number(at + 4)?);
+        places.insert((number(at)?, number(at + 2)?), start..end);
+        start = end;
     }
-    close(head, &text[start..]);
-    blocks
+    Some(places)
+}
+
+fn unpack(place: Range<usize>) -> Block {
+    let mut block = Block::default();
+    let packed = PACKED.get(place).unwrap_or_default();
+    let mut plain = flate2::read::DeflateDecoder::new(packed).take(LIMIT_BYTES);
+    // The bytes are our own and cannot be damaged but together with the program.
+    plain.read_to_string(&mut block.text).ok();
+    let (mut vendor, mut device, mut at) = (None, None, 0);
+    for line in block.text.split_inclusive('\n') {
+        let end = at + line.len();
+        match line.strip_prefix('\t') {
+            None => {
+                vendor = id(line);
+                device = None;
+                vendor.map(|vendor| block.vendors.insert(vendor, at..end));
+            }
+            Some(line) if !line.starts_with('\t') => {
+                device = vendor.zip(id(line));
+                device.map(|device| block.devices.insert(device, at + 1..end));
+            }
+            Some(_) => {
+                if let Some(lines) = device.and_then(|device| block.devices.get_mut(&device)) {
+                    lines.end = end;
+                }
+            }
+        }
+        at = end;
+    }
+    block
+}
+
+fn id(line: &str) -> Option<u16> {
+    u16::from_str_radix(line.get(..4)?, 16).ok()
+}
+
+/// What stands behind the id in the first of `lines`.
+fn name(lines: &str) -> String {
+    lines.lines().next().and_then(|line| line.get(5..)).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
@@ -89,9 +127,8 @@ mod tests {
     use super::*;
 
     fn named(ids: Ids) -> PciDevice {
-        let text = unpack();
         let mut device = PciDevice::default();
-        Names::new(&text).set(&ids, &mut device);
+        Names::new().set(&ids, &mut device);
         device
     }
 
@@ -116,14 +153,36 @@ mod tests {
         let unknown = named(Ids { class: Some(0x02_7f_00), device: Some(0xfffe), ..ids });
         assert_eq!(unknown.class_name.as_deref(), Some("Network controller"));
         assert_eq!(unknown.device_name, None);
+        assert_eq!(unknown.vendor_name.as_deref(), Some("Intel Corporation"));
         assert_eq!(named(Ids { class: Some(0x77_00_00), ..Ids::default() }), PciDevice::default());
+        let gone = Ids { vendor: Some(0xfff1), device: Some(1), ..Ids::default() };
+        assert_eq!(named(gone), PciDevice::default());
     }
 
     #[test]
-    fn the_packed_list_is_whole() {
-        let text = unpack();
-        let names = Names::new(&text);
-        assert!(names.blocks.len() > 2000, "{}", names.blocks.len());
-        assert!(names.blocks.contains_key("ffff") && names.blocks.contains_key("C ff"));
+    fn the_packed_list_is_whole_and_every_name_is_found_where_it_is_looked_for() {
+        let mut names = Names::new();
+        let blocks: Vec<Block> = names.places.values().cloned().map(unpack).collect();
+        let n_vendors: usize = blocks.iter().map(|block| block.vendors.len()).sum();
+        let n_devices: usize = blocks.iter().map(|block| block.devices.len()).sum();
+        assert!(n_vendors > 2000 && n_devices > 15_000, "{n_vendors} {n_devices}");
+        for (vendor, device) in blocks.iter().flat_map(|block| block.devices.keys().copied()) {
+            let ids = Ids { vendor: Some(vendor), device: Some(device), ..Ids::default() };
+            let mut found = PciDevice::default();
+            names.set(&ids, &mut found);
+            assert!(found.vendor_name.is_some(), "{vendor:04x}");
+            assert!(found.device_name.is_some_and(|name| !name.is_empty()), "{device:04x}");
+        }
+    }
+
+    #[test]
+    fn few_devices_unpack_few_blocks() {
+        let mut names = Names::new();
+        for device in [0x2f00, 0x2f02, 0x2f68] {
+            let ids = Ids { vendor: Some(0x8086), device: Some(device), ..Ids::default() };
+            names.set(&ids, &mut PciDevice::default());
+        }
+        assert!(names.blocks.len() <= 2, "{}", names.blocks.len());
+        assert!(names.places.len() > 50, "{}", names.places.len());
     }
 }

@@ -3,9 +3,10 @@
 //! The device is opened `O_RDONLY | O_NONBLOCK | O_CLOEXEC`: without waiting for a medium, without
 //! claiming it (`O_EXCL`) and without the `close` after a write that would make udev look again.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -15,33 +16,72 @@ use super::Question;
 /// Most bytes that one question may ask for.
 pub const LIMIT_BYTES: usize = 64 << 10;
 
-/// The question for `n_bytes` bytes at `offset_bytes` of the block device `/dev/<device>`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DiskBytes {
+/// A block device below `/dev`, opened at the first question and kept open for the next ones: an
+/// open can make the driver ask the disk whether it is there.
+#[derive(Debug)]
+pub struct DiskHandle {
     /// Path below `/dev`, e.g. `sda` or `cciss/c0d0`.
-    pub device: String,
+    device: String,
+    file: OnceLock<File>,
+}
+
+impl DiskHandle {
+    /// The device `/dev/<device>`, not opened yet.
+    #[must_use]
+    pub fn new(device: &str) -> DiskHandle {
+        DiskHandle { device: device.to_owned(), file: OnceLock::new() }
+    }
+
+    /// The device as one name, e.g. `cciss!c0d0`.
+    pub(super) fn name(&self) -> String {
+        self.device.replace('/', "!")
+    }
+
+    /// The opened device.
+    pub(super) fn file(&self) -> io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = self.open()?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    fn open(&self) -> io::Result<File> {
+        let is_plain = |part: &str| !matches!(part, "" | "." | "..");
+        if !self.device.split('/').all(is_plain) {
+            return Err(Errno::EINVAL.into());
+        }
+        let flags = OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;
+        let path = format!("/dev/{}", self.device);
+        let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+        if !file.metadata()?.file_type().is_block_device() {
+            return Err(Errno::ENOTBLK.into());
+        }
+        Ok(file)
+    }
+}
+
+/// The question for `n_bytes` bytes at `offset_bytes` of a block device.
+#[derive(Debug, Clone)]
+pub struct DiskBytes<'a> {
+    /// The device.
+    pub disk: &'a DiskHandle,
     /// Where to begin, in bytes.
     pub offset_bytes: u64,
     /// How many bytes; fewer are answered at the end of the device.
     pub n_bytes: usize,
 }
 
-impl Question for DiskBytes {
+impl Question for DiskBytes<'_> {
     fn name(&self) -> String {
-        format!("disk/{}/{}-{}", self.device.replace('/', "!"), self.offset_bytes, self.n_bytes)
+        format!("disk/{}/{}-{}", self.disk.name(), self.offset_bytes, self.n_bytes)
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let is_plain = |part: &str| !matches!(part, "" | "." | "..");
-        if self.n_bytes > LIMIT_BYTES || !self.device.split('/').all(is_plain) {
+        if self.n_bytes > LIMIT_BYTES {
             return Err(Errno::EINVAL.into());
         }
-        let flags = OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY;
-        let path = format!("/dev/{}", self.device);
-        let device = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
-        if !device.metadata()?.file_type().is_block_device() {
-            return Err(Errno::ENOTBLK.into());
-        }
+        let device = self.disk.file()?;
         let mut bytes = vec![0; self.n_bytes];
         let mut n_read = 0;
         while n_read < bytes.len() {
@@ -63,7 +103,7 @@ mod tests {
     use super::*;
 
     fn ask(device: &str, n_bytes: usize) -> io::Result<Vec<u8>> {
-        DiskBytes { device: device.to_owned(), offset_bytes: 0, n_bytes }.ask_live()
+        DiskBytes { disk: &DiskHandle::new(device), offset_bytes: 0, n_bytes }.ask_live()
     }
 
     #[test]
@@ -77,8 +117,8 @@ mod tests {
 
     #[test]
     fn the_name_is_one_file_per_device_and_place() {
-        let question =
-            DiskBytes { device: "cciss/c0d0".to_owned(), offset_bytes: 4096, n_bytes: 512 };
+        let disk = DiskHandle::new("cciss/c0d0");
+        let question = DiskBytes { disk: &disk, offset_bytes: 4096, n_bytes: 512 };
         assert_eq!(question.name(), "disk/cciss!c0d0/4096-512");
     }
 }

@@ -1,9 +1,10 @@
-//! The driver and firmware of a network interface: `ioctl(SIOCETHTOOL)` with `ETHTOOL_GDRVINFO`
-//! (`uapi/linux/ethtool.h`). Netlink has no message for it.
+//! What only `ioctl(SIOCETHTOOL)` tells (`uapi/linux/ethtool.h`): driver and firmware of a network
+//! interface, for which netlink has no message; modules and the spread over queues in older kernels.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
@@ -13,6 +14,13 @@ const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 3;
 /// Length of `struct ethtool_drvinfo`.
 const DRVINFO_BYTES: usize = 196;
+/// Length of `struct ethtool_eeprom` in front of its data, and the most data that is asked for.
+const EEPROM_HEADER_BYTES: usize = 16;
+const EEPROM_BYTES: u32 = 128;
+/// Length of `struct ethtool_rxfh` in front of table and key.
+const RXFH_BYTES: usize = 24;
+/// Room for the largest of these answers.
+const BUFFER_BYTES: usize = 256;
 /// `IFNAMSIZ`, with the closing NUL.
 const NAME_BYTES: usize = 16;
 
@@ -29,20 +37,64 @@ impl Question for DriverInfo {
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let mut answer = vec![0_u8; DRVINFO_BYTES];
-        answer[..4].copy_from_slice(&ETHTOOL_GDRVINFO.to_ne_bytes());
-        let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
-            .or_else(|_| {
-                socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)
-            })?;
-        ethtool(&socket, &self.interface, &mut answer)?;
+        let mut answer = ethtool(&self.interface, &[ETHTOOL_GDRVINFO])?;
+        answer.truncate(DRVINFO_BYTES);
         Ok(answer)
     }
 }
 
+/// Asks how a port spreads packets over queues, in kernels that do not list it over netlink (before
+/// Linux 6.12); the answer is the head of a `struct ethtool_rxfh`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RssHead {
+    /// The interface's name.
+    pub interface: String,
+}
+
+impl Question for RssHead {
+    fn name(&self) -> String {
+        format!("ethtool/{}/rss", self.interface)
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        const ETHTOOL_GRSSH: u32 = 0x46;
+        // With sizes of 0 it tells how large table and key are, and copies neither.
+        let mut answer = ethtool(&self.interface, &[ETHTOOL_GRSSH])?;
+        answer.truncate(RXFH_BYTES);
+        Ok(answer)
+    }
+}
+
+/// Reads `length` bytes of the memory of the module in a port, at most 128.
+pub(super) fn module_eeprom(interface: &str, start: u32, length: u32) -> io::Result<Vec<u8>> {
+    const ETHTOOL_GMODULEINFO: u32 = 0x42;
+    const ETHTOOL_GMODULEEEPROM: u32 = 0x43;
+    let about = ethtool(interface, &[ETHTOOL_GMODULEINFO])?;
+    let size = about.get(8..).and_then(|bytes| bytes.first_chunk::<4>());
+    let size = size.map_or(0, |bytes| u32::from_ne_bytes(*bytes));
+    if length > EEPROM_BYTES || start.checked_add(length).is_none_or(|end| end > size) {
+        return Err(Errno::ENODATA.into());
+    }
+    let answer = ethtool(interface, &[ETHTOOL_GMODULEEEPROM, 0, start, length])?;
+    let data = answer.into_iter().skip(EEPROM_HEADER_BYTES);
+    Ok(data.take(usize::try_from(length).unwrap_or_default()).collect())
+}
+
+/// Asks with the words of `request` at the front of a buffer; the answer is the whole buffer.
+fn ethtool(interface: &str, request: &[u32]) -> io::Result<Vec<u8>> {
+    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
+        .or_else(|_| socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, None))?;
+    let mut buffer = [0_u8; BUFFER_BYTES];
+    for (to, word) in buffer.chunks_exact_mut(4).zip(request) {
+        to.copy_from_slice(&word.to_ne_bytes());
+    }
+    ioctl(&socket, interface, &mut buffer)?;
+    Ok(buffer.to_vec())
+}
+
 #[expect(unsafe_code, reason = "ethtool's ioctl has no safe wrapper")]
-fn ethtool(socket: &OwnedFd, interface: &str, buffer: &mut [u8]) -> io::Result<()> {
-    if interface.len() >= NAME_BYTES || buffer.len() < DRVINFO_BYTES {
+fn ioctl(socket: &OwnedFd, interface: &str, buffer: &mut [u8; BUFFER_BYTES]) -> io::Result<()> {
+    if interface.len() >= NAME_BYTES {
         return Err(io::ErrorKind::NotFound.into());
     }
     let mut name = [0; NAME_BYTES];
@@ -54,9 +106,11 @@ fn ethtool(socket: &OwnedFd, interface: &str, buffer: &mut [u8]) -> io::Result<(
         ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_data: buffer.as_mut_ptr().cast() },
     };
     // SAFETY: `request` is a whole `struct ifreq` with a NUL-terminated name, alive during the
-    // call. Its data pointer leads to `buffer`, which is borrowed mutably here and holds a
-    // `struct ethtool_drvinfo` (196 bytes, checked above); with ETHTOOL_GDRVINFO in its first four
-    // bytes the kernel writes exactly that structure and nothing behind it (`net/ethtool/ioctl.c`).
+    // call. Its data pointer leads to `buffer`, 256 bytes that are borrowed mutably here. The kernel
+    // writes as much as the command in its first four bytes says and nothing behind it
+    // (`net/ethtool/ioctl.c`): the 196 bytes of `struct ethtool_drvinfo`, the 44 of
+    // `struct ethtool_modinfo`, the 24 of `struct ethtool_rxfh` with sizes of 0, or the 16 of
+    // `struct ethtool_eeprom` and its `len`, which the only caller of that command keeps to 128.
     let code = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
     if code < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -69,6 +123,7 @@ mod tests {
     fn an_interface_that_is_not_there_is_an_error_and_no_panic() {
         for name in ["rci-none0", "", "a-name-that-is-too-long-for-the-kernel"] {
             assert!(DriverInfo { interface: name.to_owned() }.ask_live().is_err(), "{name}");
+            assert!(module_eeprom(name, 0, 128).is_err(), "{name}");
         }
     }
 }

@@ -3,11 +3,16 @@
 //! This folder is the only place with `unsafe` code. Every question is read-only, and its answer is
 //! kept by a capture under `kernel/<name>`, from where a replay takes it.
 
+pub mod clock;
 pub mod disk;
 pub mod ethtool;
 pub mod ipmi;
+pub mod lldp;
 pub mod netlink;
 pub mod nss;
+pub mod nvme;
+pub mod scsi;
+pub mod tpm;
 
 use std::io;
 

@@ -1,14 +1,14 @@
 //! Caches of the online CPUs.
 //!
-//! A cache that an earlier CPU's files cover is not read again, and on a core with several threads
-//! level, kind, line and ways are taken from the first cache of the same index and size: about four
-//! reads for each logical CPU of an SMT machine instead of 24. An earlier CPU covers another only if
-//! both have the same indexes: the third cache of a small Arm core can be what is the fourth of a
-//! large one.
+//! A cache that an earlier CPU's files cover is not read again; level, kind, line and ways are taken
+//! from the first cache of the same kind of core, index and size. So a core costs a listing and two
+//! reads for each cache of its own. An earlier CPU covers another only if both have the same indexes:
+//! the third cache of a small core can be what is the fourth of a large one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::Cache;
+use crate::cpu::Kinds;
 use crate::cpuset::CpuSet;
 use crate::machine::{Machine, quote};
 
@@ -17,18 +17,21 @@ const LIMIT: u32 = 32;
 
 /// The caches by level, kind and first CPU.
 pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
-    let mut walk = Walk::new(machine, online);
-    for cpu in online.iter() {
+    let cpus: Vec<u32> = online.iter().collect();
+    let kinds = Kinds::read(machine, &cpus);
+    let (seen, at, covered, shapes) = Default::default();
+    let mut walk = Walk { machine, online, kinds, seen, at, covered, shapes };
+    for cpu in cpus {
         walk.visit(cpu);
     }
     let mut seen = walk.seen;
     seen.sort_by(|a, b| {
-        let key = |seen: &Seen| (seen.shape.level, seen.shape.kind.clone(), seen.cpus.first());
+        let key = |seen: &Seen| (seen.shape.level, seen.shape.kind, seen.cpus.first());
         key(a).cmp(&key(b)).then_with(|| a.cpus.cmp(&b.cpus))
     });
     let cache = |seen: Seen| Cache {
         level: seen.shape.level,
-        kind: seen.shape.kind,
+        kind: seen.shape.kind.map(str::to_owned),
         size_bytes: seen.size_bytes,
         shared_cpus: seen.cpus.to_string(),
         line_bytes: seen.shape.line_bytes,
@@ -37,16 +40,20 @@ pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
     seen.into_iter().map(cache).collect()
 }
 
+/// Indexes of the caches of a CPU, a bit each.
+type Indexes = u32;
+
 struct Walk<'a> {
     machine: &'a Machine,
     online: &'a CpuSet,
+    kinds: Kinds,
     seen: Vec<Seen>,
     /// Which cache each CPU has at each index.
     at: BTreeMap<(u32, u32), usize>,
-    /// Which cache each CPU has of each level and kind.
-    of: BTreeMap<(u32, Option<String>, u32), usize>,
-    /// Shapes of the caches of SMT cores, by index and size.
-    shapes: BTreeMap<(u32, u64), Shape>,
+    /// Which CPUs have a cache of each level and kind.
+    covered: BTreeMap<(u32, Option<&'static str>), CpuSet>,
+    /// Shapes by kind of core, its indexes, the index and the size.
+    shapes: BTreeMap<(usize, Indexes, u32, u64), Shape>,
 }
 
 struct Seen {
@@ -54,67 +61,56 @@ struct Seen {
     size_bytes: Option<u64>,
     shape: Shape,
     /// The indexes of the CPU whose files were read.
-    indexes: BTreeSet<u32>,
+    indexes: Indexes,
 }
 
 #[derive(Clone)]
 struct Shape {
     level: u32,
-    kind: Option<String>,
+    kind: Option<&'static str>,
     line_bytes: Option<u32>,
     ways: Option<u32>,
 }
 
-impl<'a> Walk<'a> {
-    fn new(machine: &'a Machine, online: &'a CpuSet) -> Walk<'a> {
-        let (at, of, shapes) = Default::default();
-        Walk { machine, online, seen: Vec::new(), at, of, shapes }
-    }
-
+impl Walk<'_> {
     /// Reads the caches of `cpu` that no earlier CPU's files cover. A thread whose first cache is
     /// covered has the indexes of the other threads of its core; of other CPUs the directory is
     /// listed, since indexes may be missing.
     fn visit(&mut self, cpu: u32) {
         let first = self.at.get(&(0, cpu)).and_then(|number| self.seen.get(*number));
-        let mut is_smt = first.is_some();
-        let indexes = first.map(|seen| seen.indexes.clone());
-        let indexes = indexes.unwrap_or_else(|| self.indexes(cpu));
-        for index in indexes.iter().copied() {
-            if self.is_covered(cpu, index, &indexes) {
+        let indexes = first.map_or_else(|| self.indexes(cpu), |seen| seen.indexes);
+        for index in (0..LIMIT).filter(|index| indexes & (1 << index) != 0) {
+            if self.is_covered(cpu, index, indexes) {
                 continue;
             }
             let cpus = self.cpus(cpu, index);
-            is_smt |= index == 0 && cpus.len() > 1;
             // Without a set that says who shares it, a cache cannot be counted.
             if cpus.is_empty() {
                 continue;
             }
-            if let Some((size_bytes, shape)) = self.read(cpu, index, &cpus, is_smt) {
-                let indexes = indexes.clone();
+            if let Some((size_bytes, shape)) = self.read(cpu, index, &cpus, indexes) {
                 self.add(cpu, index, Seen { cpus, size_bytes, shape, indexes });
             }
         }
     }
 
     /// The indexes of the caches of `cpu`.
-    fn indexes(&self, cpu: u32) -> BTreeSet<u32> {
+    fn indexes(&self, cpu: u32) -> Indexes {
         let names = self.machine.list(&format!("sys/devices/system/cpu/cpu{cpu}/cache"));
-        let index = |name: &String| name.strip_prefix("index")?.parse().ok();
-        names.iter().filter_map(index).filter(|index| *index < LIMIT).collect()
+        let index = |name: &String| name.strip_prefix("index")?.parse::<u32>().ok();
+        let indexes = names.iter().filter_map(index).filter(|index| *index < LIMIT);
+        indexes.fold(0, |indexes, index| indexes | 1 << index)
     }
 
-    fn is_covered(&self, cpu: u32, index: u32, indexes: &BTreeSet<u32>) -> bool {
+    fn is_covered(&self, cpu: u32, index: u32, indexes: Indexes) -> bool {
         let seen = self.at.get(&(index, cpu)).and_then(|number| self.seen.get(*number));
-        seen.is_some_and(|seen| seen.indexes == *indexes)
+        seen.is_some_and(|seen| seen.indexes == indexes)
     }
 
     /// Adds a cache, unless it was seen at another index; one that shares only a part of its CPUs
     /// with another of its level and kind is inconsistent.
     fn add(&mut self, cpu: u32, index: u32, seen: Seen) {
-        let (level, kind) = (seen.shape.level, &seen.shape.kind);
-        let known = |cpu| self.of.get(&(level, kind.clone(), cpu)).copied();
-        let other = seen.cpus.iter().find_map(known).and_then(|n| Some((n, self.seen.get(n)?)));
-        let number = match other {
+        let number = match self.overlapping(&seen) {
             Some((number, other)) if other.cpus == seen.cpus => number,
             other => {
                 if let Some((_, other)) = other {
@@ -125,13 +121,25 @@ impl<'a> Walk<'a> {
                 self.seen.len()
             }
         };
-        for cpu in seen.cpus.iter() {
-            self.at.insert((index, cpu), number);
-            self.of.entry((level, kind.clone(), cpu)).or_insert(number);
-        }
+        self.at.extend(seen.cpus.iter().map(|cpu| ((index, cpu), number)));
         if number == self.seen.len() {
+            let key = (seen.shape.level, seen.shape.kind);
+            self.covered.entry(key).or_default().insert_all(&seen.cpus);
             self.seen.push(seen);
         }
+    }
+
+    /// A cache of the same level and kind that has some of the same CPUs.
+    fn overlapping(&self, seen: &Seen) -> Option<(usize, &Seen)> {
+        let key = |seen: &Seen| (seen.shape.level, seen.shape.kind);
+        let covered = self.covered.get(&key(seen))?;
+        if covered.intersection(&seen.cpus).is_empty() {
+            return None;
+        }
+        let mut all = self.seen.iter().enumerate();
+        all.find(|(_, other)| {
+            key(other) == key(seen) && !other.cpus.intersection(&seen.cpus).is_empty()
+        })
     }
 
     /// Reads size and shape of the cache at `index` of `cpu`, which `cpus` share: where a file of
@@ -141,23 +149,23 @@ impl<'a> Walk<'a> {
         cpu: u32,
         index: u32,
         cpus: &CpuSet,
-        is_smt: bool,
+        indexes: Indexes,
     ) -> Option<(Option<u64>, Shape)> {
         let others = || cpus.iter().filter(move |other| *other != cpu).take(2);
         let all = || std::iter::once(cpu).chain(others());
         let machine = self.machine;
         let size = all().find_map(|cpu| machine.parse(&path(cpu, index, "size"), parse_size));
         let size = size.filter(|size| *size > 0);
-        let known = size.filter(|_| is_smt).and_then(|size| self.shapes.get(&(index, size)));
-        if let Some(shape) = known {
+        let key = size.map(|size| (self.kinds.class(cpu), indexes, index, size));
+        if let Some(shape) = key.and_then(|key| self.shapes.get(&key)) {
             return Some((size, shape.clone()));
         }
         let Some(shape) = all().find_map(|cpu| self.shape(cpu, index)) else {
             machine.problem(&path(cpu, index, "level"), "no file", "the level of the cache");
             return None;
         };
-        if let (Some(size), true) = (size, is_smt) {
-            self.shapes.insert((index, size), shape.clone());
+        if let Some(key) = key {
+            self.shapes.insert(key, shape.clone());
         }
         Some((size, shape))
     }
@@ -176,9 +184,9 @@ impl<'a> Walk<'a> {
     /// The online CPUs that share the cache; empty where nothing says it.
     fn cpus(&self, cpu: u32, index: u32) -> CpuSet {
         let list = path(cpu, index, "shared_cpu_list");
-        let mask = path(cpu, index, "shared_cpu_map");
-        let set = self.machine.parse(&list, CpuSet::parse);
-        let set = set.or_else(|| self.machine.parse(&mask, CpuSet::parse_mask));
+        let set = self.machine.parse(&list, CpuSet::parse).or_else(|| {
+            self.machine.parse(&path(cpu, index, "shared_cpu_map"), CpuSet::parse_mask)
+        });
         let cpus = set.map(|set| set.intersection(self.online)).unwrap_or_default();
         if cpus.is_empty() || cpus.contains(cpu) {
             return cpus;
@@ -207,9 +215,11 @@ fn parse_size(text: &str) -> Result<u64, &'static str> {
     size.checked_mul(1 << shift).ok_or(EXPECTED)
 }
 
-fn parse_kind(text: &str) -> Result<String, &'static str> {
+fn parse_kind(text: &str) -> Result<&'static str, &'static str> {
     match text {
-        "Data" | "Instruction" | "Unified" => Ok(text.to_lowercase()),
+        "Data" => Ok("data"),
+        "Instruction" => Ok("instruction"),
+        "Unified" => Ok("unified"),
         _ => Err("Data, Instruction or Unified"),
     }
 }
@@ -290,6 +300,48 @@ mod tests {
             caches.iter().map(|(level, _, cpus)| (*level, cpus.as_str())).collect();
         assert_eq!(levels, [(1, "0"), (1, "1"), (2, "1"), (3, "0-1")]);
         assert_eq!(n_problems, 0);
+    }
+
+    #[test]
+    fn a_cache_of_a_package_that_spans_nodes_is_one_cache_with_all_its_cpus() {
+        // Sub-NUMA clustering: nodes 0 and 1 have CPUs 0-1 and 2-3 of one package.
+        let l1 = |cpu: u32| cache(cpu, 0, 1, "Data", "48K", &cpu.to_string());
+        let l3 = |cpu: u32| cache(cpu, 3, 3, "Unified", "60M", "0-3");
+        let files = [l1(0), l3(0), l1(1), l3(1), l1(2), l3(2), l1(3), l3(3)];
+        let (caches, n_problems) = read(&files, "0-3");
+        let shared: Vec<_> = caches.iter().filter(|(level, ..)| *level == 3).collect();
+        assert_eq!(shared, [&(3, Some(60 << 20), "0-3".to_owned())]);
+        assert_eq!(n_problems, 0);
+    }
+
+    #[test]
+    fn the_size_of_the_data_cache_is_not_that_of_the_instruction_cache() {
+        let (caches, _) = read(
+            &[cache(0, 0, 1, "Data", "48K", "0"), cache(0, 1, 1, "Instruction", "32K", "0")],
+            "0",
+        );
+        let sizes: Vec<_> = caches.iter().map(|(_, size, _)| *size).collect();
+        assert_eq!(sizes, [Some(48 << 10), Some(32 << 10)]);
+    }
+
+    #[test]
+    fn on_a_core_of_another_kind_the_shape_is_read_again() {
+        let mut small = cache(1, 0, 1, "Data", "64K", "1");
+        small.retain(|(path, _)| !path.ends_with("coherency_line_size"));
+        let kind =
+            |name: &str, cpus: &str| vec![(format!("sys/devices/{name}/cpus"), cpus.to_owned())];
+        let files = [
+            cache(0, 0, 1, "Data", "64K", "0"),
+            small,
+            kind("cpu_core", "0"),
+            kind("cpu_atom", "1"),
+        ];
+        let files: Vec<(String, String)> = files.concat();
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
+        let caches = super::caches(&tree(&files), &CpuSet::parse("0-1").unwrap());
+        let lines: Vec<_> = caches.iter().map(|cache| cache.line_bytes).collect();
+        assert_eq!(lines, [Some(64), None]);
     }
 
     #[test]

@@ -5,16 +5,20 @@
 //! online nodes. A cache is an object of the machine: it may span nodes (SNC) or a part of a package
 //! (CCX), so it is told by the set of CPUs that share it.
 
+mod access;
 mod caches;
+mod kinds;
 mod nodes;
 
 use std::collections::BTreeMap;
 
+pub use access::{Access, SideCache};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cpu::CpuSets;
 use crate::machine::Machine;
+use crate::memory::HugePages;
 
 /// NUMA nodes and caches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,12 +47,31 @@ pub struct Node {
     /// Whether it has CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_cpu: Option<bool>,
+    /// Whether it has memory (`/sys/devices/system/node/has_memory`); `None` where the kernel does
+    /// not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_memory: Option<bool>,
     /// Memory that the kernel can hand out there (`MemTotal`); 0 for a node of CPUs alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// `pmem` or `cxl` where a DAX device says so; `None` where nothing tells the kind.
+    /// `pmem` or `cxl` where a DAX device says so, `gpu` where NVIDIA's driver does, `dram` in the
+    /// memory tier of the nodes with CPUs, `hbm` in a faster tier or where the firmware gives the
+    /// node at least twice the bandwidth; `None` where nothing tells the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_kind: Option<String>,
+    /// Number of the memory tier: the lower, the faster
+    /// (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`), since Linux 6.1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_tier: Option<u32>,
+    /// Which nodes reach this node's memory best, and how fast.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<Access>,
+    /// Caches in front of the node's memory, by level.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub side_caches: Vec<SideCache>,
+    /// Huge pages of the node by size.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hugepages: Vec<HugePages>,
     /// Distance to each online node, by its id; 10 is local.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub distances: BTreeMap<u32, u32>,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::Node;
+use super::{Node, access, kinds};
 use crate::cpuset::CpuSet;
 use crate::machine::{Machine, quote};
-use crate::memory::mem_total_bytes;
+use crate::memory::{hugepages_in, mem_total_bytes};
 
 const NODE: &str = "sys/devices/system/node";
 
@@ -28,16 +28,18 @@ pub(super) fn nodes(machine: &Machine, online: Option<&CpuSet>) -> Option<Vec<No
     // a directory and not be online.
     let columns = machine.parse(&format!("{NODE}/online"), CpuSet::parse);
     let columns = columns.unwrap_or_else(|| ids.clone());
-    let kinds = memory_kinds(machine);
-    let mut reader = Reader { machine, online, columns, kinds, taken: BTreeMap::new() };
-    Some(ids.iter().map(|id| reader.node(id, ids.len())).collect())
+    let with_memory = machine.parse(&format!("{NODE}/has_memory"), CpuSet::parse);
+    let mut reader = Reader { machine, online, columns, with_memory, taken: BTreeMap::new() };
+    let mut nodes: Vec<Node> = ids.iter().map(|id| reader.node(id, ids.len())).collect();
+    kinds::fill(machine, &mut nodes);
+    Some(nodes)
 }
 
 struct Reader<'a> {
     machine: &'a Machine,
     online: Option<&'a CpuSet>,
     columns: CpuSet,
-    kinds: BTreeMap<u32, String>,
+    with_memory: Option<CpuSet>,
     /// The node of each CPU so far.
     taken: BTreeMap<u32, u32>,
 }
@@ -47,13 +49,22 @@ impl Reader<'_> {
         let dir = format!("{NODE}/node{id}");
         let cpus = self.cpus(id, &dir, n_nodes);
         let memory = self.machine.text(&format!("{dir}/meminfo"));
+        let names = self.machine.list(&dir);
+        let has = |name: &str| names.iter().any(|other| other == name);
+        let pages =
+            has("hugepages").then(|| hugepages_in(self.machine, &format!("{dir}/hugepages")));
+        let caches = has("memory_side_cache").then(|| access::side_caches(self.machine, &dir));
         Node {
             id,
             has_cpu: cpus.as_ref().map(|cpus| !cpus.is_empty()),
             cpus: cpus.map(|cpus| cpus.to_string()),
             memory_bytes: memory.and_then(|text| mem_total_bytes(&text)),
-            memory_kind: self.kinds.get(&id).cloned(),
+            has_memory: self.with_memory.as_ref().map(|nodes| nodes.contains(id)),
+            access: access::access(self.machine, &dir, &names),
+            side_caches: caches.unwrap_or_default(),
+            hugepages: pages.unwrap_or_default(),
             distances: self.distances(&format!("{dir}/distance")),
+            ..Node::default()
         }
     }
 
@@ -117,28 +128,6 @@ fn id(name: &str, prefix: &str) -> Option<u32> {
     name.strip_prefix(prefix)?.parse().ok().filter(|id| *id <= 65_535)
 }
 
-/// The kind of memory that DAX devices brought into a node, by the node that they name
-/// (`Documentation/ABI/testing/sysfs-bus-dax`). What the firmware set apart without saying what it
-/// is (`hmem`) may be HBM or CXL, and stays without a kind.
-fn memory_kinds(machine: &Machine) -> BTreeMap<u32, String> {
-    let dir = "sys/bus/dax/devices";
-    let mut kinds = BTreeMap::new();
-    for name in machine.list(dir) {
-        let device = machine.device_path(&format!("{dir}/{name}"));
-        let Some(node) = machine.number::<u32>(&format!("{device}/target_node")) else { continue };
-        let is_below = |part: &str| device.split('/').any(|name| name.starts_with(part));
-        let kind = if is_below("ndbus") {
-            "pmem"
-        } else if is_below("ACPI0017") || is_below("cxl") {
-            "cxl"
-        } else {
-            continue;
-        };
-        kinds.insert(node, kind.to_owned());
-    }
-    kinds
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +157,33 @@ mod tests {
     }
 
     #[test]
+    fn one_missing_file_costs_its_own_fact_and_not_the_section() {
+        let machine = tree(&[
+            ("sys/devices/system/node/node0/cpulist", "0-1"),
+            ("sys/devices/system/node/node1/distance", "21 10"),
+        ]);
+        let nodes = nodes(&machine, Some(&online("0-1"))).unwrap();
+        assert_eq!((nodes.len(), nodes[0].memory_bytes, &nodes[1].cpus), (2, None, &None));
+        assert_eq!(nodes[1].distances, BTreeMap::from([(0, 21), (1, 10)]));
+        assert!(nodes[0].hugepages.is_empty() && machine.problems().is_empty());
+    }
+
+    #[test]
+    fn a_node_of_cpus_without_memory_and_a_cpu_without_a_node_are_both_possible() {
+        let machine = tree(&[
+            ("sys/devices/system/node/has_memory", "0"),
+            ("sys/devices/system/node/node0/cpulist", "0-1"),
+            ("sys/devices/system/node/node0/meminfo", "Node 0 MemTotal: 4 kB"),
+            ("sys/devices/system/node/node1/cpulist", "2-3"),
+            ("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal: 0 kB"),
+        ]);
+        let nodes = nodes(&machine, Some(&online("0-4"))).unwrap();
+        assert_eq!((nodes[1].memory_bytes, nodes[1].has_memory), (Some(0), Some(false)));
+        assert!(nodes.iter().all(|node| !node.cpus.as_deref().unwrap_or_default().contains('4')));
+        assert!(machine.problems().is_empty());
+    }
+
+    #[test]
     fn distances_that_do_not_match_the_nodes_are_a_problem_and_not_wrong_numbers() {
         let machine = tree(&[
             ("sys/devices/system/node/online", "0-1"),
@@ -190,26 +206,30 @@ mod tests {
     }
 
     #[test]
-    fn memory_behind_dax_devices_has_a_kind() {
-        let devices = "sys/devices/platform";
-        let pmem = format!("{devices}/ACPI0012:00/ndbus0/region0/dax0.0/target_node");
-        let cxl = format!(
-            "{devices}/ACPI0017:00/root0/decoder0.0/region1/dax_region1/dax1.0/target_node"
-        );
+    fn huge_pages_initiators_and_side_caches_of_a_node_are_read() {
+        let at = |name: &str| format!("sys/devices/system/node/node1/{name}");
         let machine = tree(&[
-            (
-                "sys/bus/dax/devices/dax0.0",
-                "-> ../../../devices/platform/ACPI0012:00/ndbus0/region0/dax0.0",
-            ),
-            (
-                "sys/bus/dax/devices/dax1.0",
-                "-> ../../../devices/platform/ACPI0017:00/root0/decoder0.0/region1/dax_region1/dax1.0",
-            ),
-            (&pmem, "2"),
-            (&cxl, "3"),
+            ("sys/devices/system/node/has_memory", "1"),
+            ("sys/devices/system/node/node0/cpulist", "0-3"),
+            (&at("hugepages/hugepages-2048kB/nr_hugepages"), "512"),
+            (&at("hugepages/hugepages-2048kB/free_hugepages"), "500"),
+            (&at("access0/initiators/node0/x"), ""),
+            (&at("access0/initiators/read_bandwidth"), "250000"),
+            (&at("access0/initiators/read_latency"), "0"),
+            (&at("memory_side_cache/index1/size"), "17179869184"),
+            (&at("memory_side_cache/index1/write_policy"), "0"),
+            (&at("memory_side_cache/index1/indexing"), "7"),
         ]);
-        let kinds = memory_kinds(&machine);
-        assert_eq!(kinds.get(&2).map(String::as_str), Some("pmem"));
-        assert_eq!(kinds.get(&3).map(String::as_str), Some("cxl"));
+        let nodes = nodes(&machine, Some(&online("0-3"))).unwrap();
+        let far = &nodes[1];
+        assert_eq!((nodes[0].has_memory, far.has_memory), (Some(false), Some(true)));
+        assert_eq!(far.hugepages[0].n_total, Some(512));
+        assert_eq!((far.access[0].class, far.access[0].initiators.as_slice()), (0, &[0][..]));
+        assert_eq!(far.access[0].read_bandwidth_mb_s, Some(250_000));
+        assert_eq!(far.access[0].read_latency_ns, None, "0 is not known");
+        let cache = &far.side_caches[0];
+        assert_eq!((cache.level, cache.size_bytes), (1, Some(16 << 30)));
+        assert_eq!(cache.write_policy.as_deref(), Some("write-back"));
+        assert_eq!(cache.indexing, None);
     }
 }

@@ -9,6 +9,7 @@ mod members;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::machine::Machine;
 use crate::udev::UdevEntry;
 
 use super::mounts::unescape_hex;
@@ -44,6 +45,25 @@ impl Filesystem {
             label: decoded("ID_FS_LABEL_ENC", "ID_FS_LABEL"),
             uuid: decoded("ID_FS_UUID_ENC", "ID_FS_UUID"),
         })
+    }
+
+    /// What was read from the volume at `path`, else what udev found there. That the two differ is a
+    /// problem: one of them is late, or the volume has the marks of two.
+    pub(super) fn compared(
+        machine: &Machine,
+        path: &str,
+        own: Option<Filesystem>,
+        udev: &UdevEntry,
+    ) -> Option<Filesystem> {
+        let of_udev = Filesystem::of_udev(udev);
+        match (own, of_udev) {
+            (Some(own), Some(of_udev)) if own.kind != of_udev.kind => {
+                let found = format!("{} on the disk and {} by udev", own.kind, of_udev.kind);
+                machine.problem(path, found, "one and the same content by both");
+                Some(own)
+            }
+            (own, of_udev) => own.or(of_udev),
+        }
     }
 
     /// Whether this is one of several parts that other disks or another system may need.

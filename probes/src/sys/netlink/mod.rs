@@ -3,7 +3,12 @@
 //!
 //! A dump's answer is its messages as the kernel sent them, without the closing `NLMSG_DONE`.
 
+pub mod dcb;
+pub mod ethtool;
 pub mod wire;
+
+pub use dcb::DcbxMode;
+pub use ethtool::{EthtoolDump, FeatureNames, ModuleEeprom};
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,7 +19,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto,
     setsockopt, socket, sockopt,
 };
-use nix::sys::time::TimeVal;
+use nix::sys::time::{TimeVal, TimeValLike as _};
 
 use super::Question;
 
@@ -23,12 +28,15 @@ const LIMIT_BYTES: usize = 16 << 20;
 /// The kernel fills at most 32 KiB a datagram unless the reader offers more (`netlink_dump`).
 const DATAGRAM_BYTES: usize = 64 << 10;
 /// The kernel answers at once; this is for one that hangs in a driver.
+const RECEIVE_SECONDS: i64 = 3;
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// A dump during which the list changed is asked for again, so many times in all.
 const TRIES: usize = 3;
 
 /// `NLM_F_REQUEST`.
 const REQUEST: u16 = 1;
+/// `NLM_F_ACK`: a closing message that says how it went.
+const ACK: u16 = 4;
 /// `NLM_F_DUMP`, that is `NLM_F_ROOT | NLM_F_MATCH`.
 const DUMP: u16 = 0x300;
 
@@ -69,69 +77,6 @@ impl Question for RouteDump {
     }
 }
 
-/// What ethtool lists of all ports at once (`uapi/linux/ethtool_netlink.h`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EthtoolDump {
-    /// `ETHTOOL_MSG_LINKINFO_GET`: the connector.
-    LinkInfo,
-    /// `ETHTOOL_MSG_LINKMODES_GET`: autonegotiation, supported modes, speed, duplex.
-    LinkModes,
-    /// `ETHTOOL_MSG_LINKSTATE_GET`: the link, and why it is down.
-    LinkState,
-}
-
-impl EthtoolDump {
-    fn command(self) -> u8 {
-        match self {
-            EthtoolDump::LinkInfo => 2,
-            EthtoolDump::LinkModes => 4,
-            EthtoolDump::LinkState => 6,
-        }
-    }
-}
-
-impl Question for EthtoolDump {
-    fn name(&self) -> String {
-        let name = match self {
-            EthtoolDump::LinkInfo => "linkinfo",
-            EthtoolDump::LinkModes => "linkmodes",
-            EthtoolDump::LinkState => "linkstate",
-        };
-        format!("genetlink/ethtool/{name}")
-    }
-
-    fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let family = generic_family("ethtool")?;
-        let mut payload = vec![self.command(), 1, 0, 0];
-        // ETHTOOL_A_*_HEADER with ETHTOOL_A_HEADER_FLAGS = ETHTOOL_FLAG_COMPACT_BITSETS.
-        let flags = attribute(3, &1_u32.to_ne_bytes());
-        payload.extend(attribute(0x8000 | 1, &flags));
-        dump(SockProtocol::NetlinkGeneric, family, &payload)
-    }
-}
-
-/// Asks for the number of the generic netlink family `name` (`CTRL_CMD_GETFAMILY`).
-fn generic_family(name: &str) -> io::Result<u16> {
-    const CONTROLLER: u16 = 16;
-    const FAMILY_ID: u16 = 1;
-    let mut payload = vec![3, 1, 0, 0];
-    payload.extend(attribute(2, &[name.as_bytes(), &[0]].concat()));
-    let connection = Connection::open(SockProtocol::NetlinkGeneric)?;
-    connection.send(CONTROLLER, REQUEST, &payload)?;
-    let mut buffer = vec![0; DATAGRAM_BYTES];
-    let answer = connection.receive(&mut buffer)?;
-    for message in wire::messages(answer) {
-        if message.kind == wire::ERROR {
-            return Err(io::Error::from_raw_os_error(message.errno()));
-        }
-        let mut attributes = wire::attributes(message.payload.get(4..).unwrap_or_default());
-        if let Some(id) = attributes.find(|a| a.kind == FAMILY_ID).and_then(|a| a.u16()) {
-            return Ok(id);
-        }
-    }
-    Err(Errno::ENOENT.into())
-}
-
 /// Sends the dump request of type `kind` and gathers the answer.
 fn dump(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Vec<u8>> {
     let mut last = Vec::new();
@@ -147,6 +92,13 @@ fn dump(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Vec<u8>
     Ok(last)
 }
 
+/// Sends a request that is no dump and gathers what is answered.
+fn request(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Vec<u8>> {
+    let connection = Connection::open(protocol)?;
+    connection.send(kind, REQUEST | ACK, payload)?;
+    Ok(connection.gather()?.0)
+}
+
 /// A netlink socket.
 struct Connection {
     socket: OwnedFd,
@@ -157,8 +109,7 @@ impl Connection {
     fn open(protocol: SockProtocol) -> io::Result<Connection> {
         let socket =
             socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
-        let seconds = libc_seconds(TIMEOUT);
-        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(seconds, 0))?;
+        setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(RECEIVE_SECONDS))?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
         Ok(Connection { socket, end: Instant::now() + TIMEOUT * 2 })
     }
@@ -237,10 +188,6 @@ fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
 
 fn too_slow() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the kernel did not answer in time")
-}
-
-fn libc_seconds(duration: Duration) -> nix::libc::time_t {
-    nix::libc::time_t::try_from(duration.as_secs()).unwrap_or(1)
 }
 
 impl std::fmt::Debug for Connection {

@@ -7,11 +7,20 @@
 //! not UTF-8 (the library gives an error for such a string and the text would be lost), and its
 //! typed structures are not used, since they would drop `0x7fff` and the like into enumerations.
 
+mod onboard;
+mod power;
+mod slots;
+
+pub use onboard::OnboardDevice;
+pub use power::{PowerSupply, power_supplies};
+pub use slots::{Slot, slots};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smbioslib::{UndefinedStruct, UndefinedStructTable};
 
 use crate::machine::{Machine, escape_non_utf8};
+use crate::pci::Address;
 
 const TABLES: &str = "sys/firmware/dmi/tables";
 
@@ -20,7 +29,7 @@ const LIMIT_BYTES: usize = 1 << 20;
 /// `End of Table` (DSP0134, section 7.45); what follows is no structure.
 const END_OF_TABLE: u8 = 127;
 
-/// The raw table, for those who know more of it.
+/// The raw table, for those who know more of it, and what no other section tells of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SmbiosTable {
@@ -30,6 +39,21 @@ pub struct SmbiosTable {
     /// How many structures the table holds, the end of the table included; `None` if it is cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_structures: Option<usize>,
+    /// Slots for cards (type 9), in table order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slots: Vec<Slot>,
+    /// Power supplies (type 39), in table order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub power_supplies: Vec<PowerSupply>,
+    /// Devices on the board (type 41, else 10), in table order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub onboard_devices: Vec<OnboardDevice>,
+    /// The maker's own strings (type 11).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub oem_strings: Vec<String>,
+    /// How the last start went, e.g. `no errors detected` (type 32).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_status: Option<String>,
     /// The table's bytes, in Base64 (RFC 4648).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_base64: Option<String>,
@@ -111,10 +135,29 @@ impl Structure {
     #[must_use]
     pub fn string(&self, offset: usize) -> Option<String> {
         let number = usize::from(self.byte(offset)?).checked_sub(1)?;
-        let text = escape_non_utf8(self.0.strings.iter().nth(number)?);
-        let text = text.trim();
-        (!text.is_empty()).then(|| text.to_owned())
+        clean(self.0.strings.iter().nth(number)?)
     }
+
+    /// All its strings, as [`Structure::string`] gives each.
+    pub fn strings(&self) -> impl Iterator<Item = String> {
+        self.0.strings.iter().filter_map(|string| clean(string))
+    }
+}
+
+fn clean(string: &[u8]) -> Option<String> {
+    let text = escape_non_utf8(string);
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The PCI address in the four bytes at `offset`: segment, bus, device and function. `None` where
+/// all ones say that there is none.
+fn pci_address(structure: &Structure, offset: usize) -> Option<String> {
+    let &[low, high, bus, device] = structure.bytes(offset, 4)?.first_chunk::<4>()?;
+    let domain = u32::from(u16::from_le_bytes([low, high]));
+    let is_none = domain == 0xffff || (bus == 0xff && device == 0xff);
+    let address = Address { domain, bus, device: device >> 3, function: device & 7 };
+    (!is_none).then(|| address.to_string())
 }
 
 /// Reads the raw table. `None` if the machine has none or it cannot be read.
@@ -135,6 +178,11 @@ pub fn table(machine: &Machine) -> Option<SmbiosTable> {
     Some(SmbiosTable {
         version: smbios.version.map(|(major, minor)| format!("{major}.{minor}")),
         n_structures: Some(smbios.structures.len()).filter(|_| smbios.is_complete),
+        slots: slots(&smbios),
+        power_supplies: power_supplies(&smbios),
+        onboard_devices: onboard::onboard_devices(&smbios),
+        oem_strings: onboard::oem_strings(&smbios),
+        boot_status: onboard::boot_status(&smbios),
         raw_base64: Some(base64(&bytes)),
     })
 }

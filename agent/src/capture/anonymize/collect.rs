@@ -1,0 +1,359 @@
+//! What must not be told: the values of the report whose keys say so, and what looks like one of
+//! them anywhere in a capture.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use probes::dmi::{is_known_duplicate, is_placeholder};
+use probes::machine::Recorded;
+use serde_json::Value;
+
+use super::{binary, network};
+
+/// Words in the names of keys and files whose values are a serial number or the like.
+const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
+/// Words in names whose values are the name of a host.
+const HOST_NAMES: [&str; 6] =
+    ["hostname", "nodename", "host_name", "system_name", "search_domain", "domainname"];
+/// Words in names whose values hold a number of the world: a UUID, WWN, GUID, or a name made of one.
+const IDENTITY_NAMES: [&str; 17] = [
+    "uuid",
+    "wwn",
+    "wwid",
+    "nguid",
+    "eui",
+    "guid",
+    "nqn",
+    "iqn",
+    "initiator",
+    "target",
+    "unique_id",
+    "port_name",
+    "node_name",
+    "fabric_name",
+    "sas_address",
+    "switch_id",
+    "port_id",
+];
+/// Words in names of kernel arguments whose values are not for others.
+const PASSWORD_NAMES: [&str; 4] = ["password", "passwd", "token", "secret"];
+/// Files in which addresses stand as text.
+const ADDRESS_FILES: [&str; 5] =
+    ["proc/cmdline", "etc/resolv.conf", "etc/hosts", "proc/self/mountinfo", "proc/mounts"];
+
+/// Everything that gets a replacement.
+#[derive(Debug, Default)]
+pub(super) struct Secrets {
+    /// Serial numbers, asset tags, passwords.
+    pub(super) texts: BTreeSet<String>,
+    /// Names of hosts and domains.
+    pub(super) hosts: BTreeSet<String>,
+    /// MACs, WWNs, EUI-64s, NGUIDs, numbers of volumes: lower-case hexadecimal digits.
+    pub(super) digits: BTreeSet<String>,
+    /// UUIDs: 32 lower-case hexadecimal digits.
+    pub(super) uuids: BTreeSet<String>,
+    pub(super) addresses: BTreeSet<IpAddr>,
+    /// UUIDs that say what something is, e.g. types of partitions.
+    public: BTreeSet<String>,
+}
+
+impl Secrets {
+    /// All secrets of a machine.
+    pub(super) fn of(recorded: &Recorded, report: &Value) -> Secrets {
+        let mut secrets = Secrets::default();
+        secrets.in_value("", report);
+        for (path, names) in &recorded.directories {
+            let is_efi = path.starts_with("sys/firmware/efi/");
+            for name in names {
+                if is_efi { secrets.variable(name) } else { secrets.in_text(name) }
+            }
+        }
+        recorded.links.values().for_each(|target| secrets.in_text(target));
+        for (path, content) in &recorded.files {
+            let is_efi = path.starts_with("sys/firmware/efi/");
+            if is_efi {
+                secrets.variable(path);
+            } else {
+                secrets.in_text(path);
+            }
+            secrets.in_file(path, content);
+        }
+        let public = std::mem::take(&mut secrets.public);
+        secrets.uuids.retain(|uuid| !public.contains(uuid));
+        // The serial number of a USB root hub is the name of its controller, a place in the tree.
+        let paths =
+            recorded.files.keys().chain(recorded.links.keys()).chain(recorded.links.values());
+        let places: BTreeSet<&str> = paths.flat_map(|path| path.split('/')).collect();
+        secrets.texts.retain(|text| !places.contains(text.as_str()));
+        // A serial number that is a MAC or UUID is replaced as that, so that they stay the same.
+        let numbers = [&secrets.digits, &secrets.uuids];
+        let is_number = |text: &str| numbers.iter().any(|all| all.contains(&text.to_lowercase()));
+        secrets.texts.retain(|text| !is_number(&text.replace('-', "")));
+        secrets
+    }
+
+    /// The name of an EFI variable, behind which stands who defines it: the same on every machine.
+    fn variable(&mut self, name: &str) {
+        let definer = name.len().checked_sub(36).and_then(|at| name.get(at..));
+        self.public.extend(definer.and_then(uuid_digits));
+    }
+
+    /// A part of the report, standing at `key`.
+    fn in_value(&mut self, key: &str, value: &Value) {
+        match value {
+            Value::String(text) if key != "raw_base64" => self.named(key, text),
+            Value::Array(list) => list.iter().for_each(|value| self.in_value(key, value)),
+            Value::Object(keys) => {
+                let text = |key: &str| keys.get(key).and_then(Value::as_str);
+                if let (Some(kind), Some(value)) = (text("kind"), text("value")) {
+                    self.named(kind, value);
+                }
+                keys.iter().for_each(|(key, value)| self.in_value(key, value));
+            }
+            _ => {}
+        }
+    }
+
+    fn in_file(&mut self, path: &str, content: &[u8]) {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        binary::in_file(path, content, self);
+        network::each_address(path, &mut content.to_vec(), &mut |address| {
+            self.addresses.extend(network::from_bytes(address));
+        });
+        let Ok(text) = std::str::from_utf8(content) else { return };
+        if path.starts_with("sys/firmware/efi/") {
+            return;
+        }
+        self.in_text(text);
+        if ADDRESS_FILES.contains(&path) {
+            self.in_addresses(text);
+        }
+        if path == "proc/cmdline" {
+            self.in_command_line(text);
+        }
+        let is_short = text.len() < 300 && text.trim().lines().count() == 1;
+        if is_short && !path.starts_with("proc/") || name == "hostname" {
+            self.named(name, text.trim_matches(['\0', '\n', ' ']));
+        }
+        let has_short = text.contains("ID_SERIAL_SHORT=");
+        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+            let key = key.trim_start_matches("E:");
+            // The long form is made of maker, model and the short one.
+            if !(has_short && key.ends_with("_SERIAL")) {
+                self.named(key, value.trim_matches('"'));
+            }
+        }
+    }
+
+    /// A value whose name may say what it is.
+    pub(super) fn named(&mut self, name: &str, value: &str) {
+        let name = name.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
+        if name.contains("type_uuid") || name.ends_with("_entry_type") {
+            self.public.extend(uuid_digits(value));
+        } else if has(&TEXT_NAMES) || has(&PASSWORD_NAMES) {
+            self.text(value);
+        } else if has(&HOST_NAMES) {
+            self.host(value);
+        } else if has(&IDENTITY_NAMES) && !name.ends_with("_raw_hex") {
+            self.identity(value, name.contains("uuid"));
+        }
+        if !name.contains("version") && !name.contains("firmware") {
+            let plain = value.split('/').next().unwrap_or_default();
+            self.addresses.extend(plain.parse::<IpAddr>().ok());
+        }
+        self.in_text(value);
+    }
+
+    pub(super) fn text(&mut self, value: &str) {
+        let value = value.trim();
+        if value.len() >= 4 && value.is_ascii() && !is_empty(value) {
+            self.texts.insert(value.to_owned());
+        }
+    }
+
+    fn host(&mut self, name: &str) {
+        let name = name.trim().trim_end_matches('.');
+        if name.is_empty() || name.starts_with("localhost") || name.starts_with('(') {
+            return;
+        }
+        if let Ok(address) = name.parse() {
+            self.addresses.insert(address);
+            return;
+        }
+        let first = name.split('.').next().unwrap_or_default();
+        self.hosts.extend([name, first].map(str::to_owned).into_iter().filter(|n| n.is_ascii()));
+    }
+
+    pub(super) fn digits(&mut self, digits: &str) {
+        let n_telling = digits.bytes().filter(|digit| !b"0fF".contains(digit)).count();
+        if n_telling >= 3 && !is_empty(digits) {
+            self.digits.insert(digits.to_lowercase());
+        }
+    }
+
+    fn uuid(&mut self, value: &str) {
+        if !is_known_duplicate(value) {
+            self.uuids.extend(uuid_digits(value).filter(|digits| !is_empty(digits)));
+        }
+    }
+
+    /// A number of the world in one of its forms, as `naa.5000…`, or a name that is made of one.
+    fn identity(&mut self, value: &str, is_uuid: bool) {
+        let value = value.trim();
+        let plain: String = value.chars().filter(|c| !":-._".contains(*c)).collect();
+        let bare = ["0x", "naa", "eui", "uuid", "mpath3", "mpath"]
+            .iter()
+            .find_map(|prefix| plain.strip_prefix(prefix));
+        let bare = bare.unwrap_or(&plain);
+        let is_hex = bare.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if let Some((number, partition)) = value.split_once('-') {
+            // The number of a DOS table and the partition's.
+            if number.len() == 8 && partition.len() == 2 && is_hex {
+                return self.digits(number);
+            }
+        }
+        match bare.len() {
+            32 if is_hex && is_uuid => self.uuid(bare),
+            40 if is_hex => self.digits(&bare[24..]),
+            8 | 12 | 16 | 32 if is_hex => self.digits(bare),
+            32 if bare.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+                // LVM's, in groups or without.
+                self.text(value);
+                self.text(bare);
+            }
+            _ => self.made_name(value),
+        }
+    }
+
+    /// A name that holds a serial number: an NVMe's or T10's identifier, an NQN or IQN.
+    fn made_name(&mut self, value: &str) {
+        if let Some(rest) = value.strip_prefix("nvme.") {
+            let serial = rest.split('-').nth(1).map(unhex).unwrap_or_default();
+            self.text(&serial);
+        } else if let Some(rest) = value.strip_prefix("t10.") {
+            self.text(rest.split_whitespace().last().unwrap_or_default());
+        } else if let Some(rest) = value.strip_prefix("LVM-") {
+            [rest.get(..32), rest.get(32..64)].into_iter().flatten().for_each(|id| self.text(id));
+        } else if value.starts_with("nqn.") || value.starts_with("iqn.") {
+            let own = value.splitn(3, '.').nth(2).unwrap_or_default();
+            let parts = own.split([':', '.']).filter(|part| {
+                part.len() >= 8
+                    && part.bytes().any(|b| b.is_ascii_digit())
+                    && uuid_digits(part).is_none()
+            });
+            parts.for_each(|part| self.text(part));
+        }
+    }
+
+    /// MACs, WWNs and UUIDs in any text, known by their form.
+    pub(super) fn in_text(&mut self, text: &str) {
+        let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '-';
+        for token in text.split(|c: char| !is_part(c)).filter(|token| token.len() >= 16) {
+            for at in 0..token.len().saturating_sub(35) {
+                let starts = at == 0 || !token.as_bytes()[at - 1].is_ascii_hexdigit();
+                let found = token.get(at..at + 36).filter(|_| starts);
+                self.uuid(found.unwrap_or_default());
+            }
+            self.in_pairs(token.trim_matches([':', '-']));
+        }
+        for (at, _) in text.match_indices("0x").chain(text.match_indices("naa.")) {
+            let rest = text
+                .get(at..)
+                .unwrap_or_default()
+                .trim_start_matches("0x")
+                .trim_start_matches("naa.");
+            let end = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+            // T10 SPC-5 §7.7.6.6: names of NAA 1, 2 and 5 have 16 digits, those of NAA 6 have 32.
+            if matches!(
+                (end, rest.bytes().next()),
+                (16, Some(b'1' | b'2' | b'5' | b'c')) | (32, Some(b'6'))
+            ) {
+                self.digits(&rest[..end]);
+            }
+        }
+    }
+
+    /// Pairs of digits: a MAC has six, a WWN eight, an InfiniBand address twenty.
+    fn in_pairs(&mut self, token: &str) {
+        for separator in [':', '-'] {
+            let pairs: Vec<&str> = token.split(separator).collect();
+            let is_pairs = pairs.iter().all(|pair| pair.len() == 2 && uuid_digits(pair).is_none());
+            let digits = pairs.concat();
+            if !is_pairs || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                continue;
+            }
+            match (separator, pairs.len()) {
+                (_, 6) | (':', 8) => self.digits(&digits),
+                // The loader's BOOTIF= has the kind of hardware in front.
+                ('-', 7) => self.digits(&digits[2..]),
+                (':', 20) => self.digits(&digits[24..]),
+                _ => {}
+            }
+        }
+    }
+
+    fn in_addresses(&mut self, text: &str) {
+        let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
+        for token in text.split(|c: char| !is_part(c)) {
+            let whole = token.trim_end_matches([':', '.']).parse::<IpAddr>().ok();
+            let parts = token.split(':').filter_map(|part| part.parse::<std::net::Ipv4Addr>().ok());
+            self.addresses.extend(whole.into_iter().chain(parts.map(IpAddr::V4)));
+        }
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            if matches!(words.next(), Some("search" | "domain")) {
+                words.for_each(|word| self.host(word));
+            }
+        }
+    }
+
+    fn in_command_line(&mut self, text: &str) {
+        for word in text.split_whitespace() {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            self.named(key, value);
+            if key == "ip" {
+                // ip=<client>:<server>:<gateway>:<netmask>:<hostname>:<interface>:…
+                let fields = value.rsplit(']').next().unwrap_or_default();
+                self.host(fields.split(':').nth(4).unwrap_or_default());
+            }
+            if let Some((_, address)) = value.split_once("://") {
+                self.in_url(address);
+            }
+        }
+    }
+
+    /// What follows the scheme of a URL: host, user and password, values of the query.
+    fn in_url(&mut self, rest: &str) {
+        let authority = rest.split(['/', '?']).next().unwrap_or_default();
+        let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+        user.split(':').for_each(|part| self.text(part));
+        match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+            Some((address, _)) => self.addresses.extend(address.parse::<IpAddr>().ok()),
+            None => self.host(host.split(':').next().unwrap_or_default()),
+        }
+        let query = rest.split_once('?').map(|(_, query)| query).unwrap_or_default();
+        query.split('&').filter_map(|pair| pair.split_once('=')).for_each(|(_, v)| self.text(v));
+    }
+}
+
+/// The digits of a UUID with its dashes, or of 32 digits; `None` for anything else.
+fn uuid_digits(text: &str) -> Option<String> {
+    let dashes = [8, 13, 18, 23];
+    let is_dashed =
+        text.len() == 36 && dashes.iter().all(|at| text.as_bytes().get(*at) == Some(&b'-'));
+    let digits = text.replace('-', "");
+    let is_hex = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_hex && (is_dashed || text.len() == 32)).then(|| digits.to_lowercase())
+}
+
+/// A value that was never set, by which nothing can be recognised.
+fn is_empty(value: &str) -> bool {
+    is_placeholder(value) || is_known_duplicate(value)
+}
+
+fn unhex(digits: &str) -> String {
+    let pairs = (0..digits.len() / 2).filter_map(|at| digits.get(2 * at..2 * at + 2));
+    let bytes = pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok());
+    bytes.map(char::from).collect()
+}

@@ -1,0 +1,142 @@
+//! The forms in which a value stands in files, names and binary answers.
+
+use std::net::IpAddr;
+
+use super::network::to_bytes;
+use super::replace::{Edge, Pair, Scope};
+
+/// Separators between two digits of a MAC or WWN, as drivers, udev and people write them.
+const SEPARATORS: [&str; 4] = ["", ":", "-", "_"];
+/// Fewer bytes that are not zero stand by chance in binary data.
+const MIN_TELLING_BYTES: usize = 3;
+
+/// A text: as it is, in the other case, with blanks as udev writes them, as hexadecimal digits (in an
+/// NVMe's wwid), with 16 bits a character, and with bytes in pairs turned round (ATA).
+pub(super) fn text(from: &str, to: &str, edge: Edge) -> Vec<Pair> {
+    let forms: [fn(&str) -> Vec<u8>; 4] = [
+        |text| text.into(),
+        |text| text.to_lowercase().into(),
+        |text| text.to_uppercase().into(),
+        |text| text.replace(' ', "_").into(),
+    ];
+    let mut pairs: Vec<Pair> =
+        forms.iter().map(|form| Pair::new(form(from), form(to), edge)).collect();
+    if edge == Edge::Field {
+        return pairs;
+    }
+    let other: [fn(&str) -> Vec<u8>; 3] = [
+        |text| crate::digest::hex(text.as_bytes()).into(),
+        |text| text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+        |text| text.as_bytes().chunks(2).flat_map(|pair| pair.iter().rev().copied()).collect(),
+    ];
+    pairs.extend(other.iter().map(|form| Pair::new(form(from), form(to), Edge::Any)));
+    pairs
+}
+
+/// Hexadecimal digits: with every separator, in both cases, and as bytes in both orders.
+pub(super) fn digits(from: &str, to: &str) -> Vec<Pair> {
+    let mut forms: Vec<(String, String)> = Vec::new();
+    for separator in SEPARATORS {
+        forms.push((grouped(from, 2, separator), grouped(to, 2, separator)));
+    }
+    // InfiniBand's GUIDs, Cisco's MACs, the volume number of FAT.
+    forms.push((grouped(from, 4, ":"), grouped(to, 4, ":")));
+    forms.push((grouped(from, 4, "."), grouped(to, 4, ".")));
+    forms.push((grouped(from, 4, "-"), grouped(to, 4, "-")));
+    let mut pairs = in_both_cases(forms);
+    // Four bytes are a disk's or volume's number, and are looked for on disks alone.
+    let scope = if from.len() == 8 { Scope::Disks } else { Scope::Everywhere };
+    let (from, to) = (bytes(from), bytes(to));
+    let reversed = |bytes: &[u8]| bytes.iter().rev().copied().collect();
+    pairs.extend(binary(reversed(&from), reversed(&to), scope));
+    pairs.extend(binary(from, to, scope));
+    pairs
+}
+
+/// A UUID: with its dashes, without, in groups as md writes it, and as bytes in the three orders of
+/// RFC 9562, of Microsoft (SMBIOS, GPT) and of words (md 0.90), each of them also as digits.
+pub(super) fn uuid(from: &str, to: &str) -> Vec<Pair> {
+    const PLAIN: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+    const MIXED: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
+    const WORDS: [usize; 16] = [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12];
+    let (from, to) = (bytes(from), bytes(to));
+    let mut pairs = Vec::new();
+    for order in [PLAIN, MIXED, WORDS] {
+        let in_order = |bytes: &[u8]| -> Vec<u8> {
+            order.iter().filter_map(|at| bytes.get(*at).copied()).collect()
+        };
+        let (from, to) = (in_order(&from), in_order(&to));
+        let forms =
+            [dashed, |digits: &str| digits.to_owned(), |digits: &str| grouped(digits, 8, ":")];
+        let hex = crate::digest::hex;
+        pairs.extend(in_both_cases(
+            forms.iter().map(|form| (form(&hex(&from)), form(&hex(&to)))).collect(),
+        ));
+        pairs.extend(binary(from, to, Scope::Everywhere));
+    }
+    pairs
+}
+
+/// An address as text, and as bytes where no other four bytes can be meant.
+pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
+    let text = |ip: IpAddr| ip.to_string().into_bytes();
+    let long = |ip: IpAddr| crate::digest::hex(&to_bytes(ip)).into_bytes();
+    let mut pairs =
+        vec![Pair { scope: Scope::Text, ..Pair::new(text(from), text(to), Edge::Address) }];
+    let (bytes_from, bytes_to) = (to_bytes(from), to_bytes(to));
+    if from.is_ipv6() {
+        pairs.push(Pair::new(long(from), long(to), Edge::Any));
+        pairs.extend(binary(bytes_from, bytes_to, Scope::Everywhere));
+    } else {
+        // As /proc/net/route writes them: the number in the machine's byte order.
+        let number = |bytes: &[u8]| -> Vec<u8> {
+            let turned: Vec<u8> = bytes.iter().rev().copied().collect();
+            crate::digest::hex(&turned).to_uppercase().into()
+        };
+        pairs.push(Pair {
+            scope: Scope::Text,
+            ..Pair::new(number(&bytes_from), number(&bytes_to), Edge::Word)
+        });
+        // LLDP's addresses: length, IANA's number of the family, address (IEEE 802.1AB §8.5.9).
+        let framed = |bytes: &[u8]| [&[5, 1], bytes].concat();
+        pairs.push(Pair {
+            scope: Scope::Kernel,
+            ..Pair::new(framed(&bytes_from), framed(&bytes_to), Edge::Any)
+        });
+        pairs.push(Pair { scope: Scope::Bmc, ..Pair::new(bytes_from, bytes_to, Edge::Any) });
+    }
+    pairs
+}
+
+fn binary(from: Vec<u8>, to: Vec<u8>, scope: Scope) -> Option<Pair> {
+    let n_telling = from.iter().filter(|byte| **byte != 0 && **byte != 0xff).count();
+    let is_telling = n_telling >= MIN_TELLING_BYTES && from.len() >= 4;
+    is_telling.then(|| Pair { scope, ..Pair::new(from, to, Edge::Any) })
+}
+
+fn in_both_cases(forms: Vec<(String, String)>) -> Vec<Pair> {
+    let pair = |from: &str, to: &str| Pair::new(from.into(), to.into(), Edge::Any);
+    let both = |(from, to): (String, String)| {
+        [pair(&from, &to), pair(&from.to_uppercase(), &to.to_uppercase())]
+    };
+    forms.into_iter().flat_map(both).collect()
+}
+
+fn grouped(digits: &str, n: usize, separator: &str) -> String {
+    let groups: Vec<&str> = (0..digits.len())
+        .step_by(n)
+        .filter_map(|at| digits.get(at..(at + n).min(digits.len())))
+        .collect();
+    groups.join(separator)
+}
+
+fn dashed(digits: &str) -> String {
+    let cuts = [0, 8, 12, 16, 20, 32];
+    let groups: Vec<&str> = cuts.windows(2).filter_map(|cut| digits.get(cut[0]..cut[1])).collect();
+    groups.join("-")
+}
+
+fn bytes(digits: &str) -> Vec<u8> {
+    let pairs = (0..digits.len() / 2).filter_map(|at| digits.get(2 * at..2 * at + 2));
+    pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
+}

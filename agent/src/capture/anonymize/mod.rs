@@ -1,0 +1,96 @@
+//! `capture --anonymize`: replaces what names one machine, its disks, its network and its owner.
+//!
+//! First everything secret is collected: the values of the report whose keys say what they are, and
+//! what has the form of a MAC, a UUID, a WWN or an address anywhere in the capture. Each secret gets
+//! one replacement of the same shape, drawn with a random key that is then forgotten. Then every form
+//! in which the secret can stand (upper and lower case, with and without separators, as bytes in
+//! either order, as text of 16 bits) is replaced everywhere, in contents as in names.
+
+mod binary;
+mod collect;
+mod forms;
+mod gpt;
+mod network;
+mod pseudonym;
+mod replace;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use probes::machine::{Failure, Recorded};
+
+use crate::report::Report;
+use collect::Secrets;
+use pseudonym::Pseudonyms;
+use replace::{Place, Table};
+
+/// Where the kernel's random numbers come from.
+const RANDOM: &str = "/dev/urandom";
+
+/// A copy of `recorded` without what names the machine of which `report` was made.
+///
+/// # Errors
+/// If there are no random numbers.
+pub(super) fn anonymize(recorded: &Recorded, report: &Report) -> anyhow::Result<Recorded> {
+    let mut key = [0; 32];
+    File::open(RANDOM)
+        .and_then(|mut file| file.read_exact(&mut key))
+        .with_context(|| format!("reading {RANDOM}"))?;
+    Ok(with_key(key, recorded, &serde_json::to_value(report)?))
+}
+
+fn with_key(key: [u8; 32], recorded: &Recorded, report: &serde_json::Value) -> Recorded {
+    let secrets = Secrets::of(recorded, report);
+    let mut names = Pseudonyms::new(key, &secrets);
+    let table = Table::new(&secrets, &mut names);
+    let text = |text: &str| table.in_text(text);
+    let mut files: BTreeMap<String, Vec<u8>> = recorded
+        .files
+        .iter()
+        .map(|(path, content)| (text(path), file(path, content, &table, &mut names)))
+        .collect();
+    gpt::reseal(&recorded.files, &mut files, text);
+    let failure = |failure: &Failure| match failure {
+        Failure::Text(found) => Failure::Text(text(found)),
+        Failure::Code(code) => Failure::Code(*code),
+    };
+    Recorded {
+        files,
+        directories: recorded
+            .directories
+            .iter()
+            .map(|(path, names)| (text(path), names.iter().map(|name| text(name)).collect()))
+            .collect(),
+        links: recorded.links.iter().map(|(path, to)| (text(path), text(to))).collect(),
+        failures: recorded
+            .failures
+            .iter()
+            .map(|((operation, path), found)| ((*operation, text(path)), failure(found)))
+            .collect(),
+        first_paths: BTreeMap::new(),
+    }
+}
+
+/// The content of one file without secrets.
+fn file(path: &str, content: &[u8], table: &Table, names: &mut Pseudonyms) -> Vec<u8> {
+    let mut content = content.to_vec();
+    if path.ends_with("/environ") {
+        // Passwords are given in the environment; whether this is a container is all that is read.
+        let variables = content.split(|byte| *byte == 0);
+        let kept: Vec<&[u8]> = variables.filter(|v| v.starts_with(b"container=")).collect();
+        return kept.join(&0);
+    }
+    network::each_address(path, &mut content, &mut |address| {
+        let ip = network::from_bytes(address);
+        let put = ip.map(|ip| network::to_bytes(names.address(ip))).unwrap_or_default();
+        if put.len() == address.len() {
+            address.copy_from_slice(&put);
+        }
+    });
+    table.apply(Place::of(path, &content), &content)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! One replacement for each secret: of the same shape, always the same, and no other's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use sha2::{Digest as _, Sha256};
+
+use super::collect::Secrets;
+
+/// Networks for documentation (RFC 5737).
+const DOCUMENTATION: [[u8; 3]; 3] = [[192, 0, 2], [198, 51, 100], [203, 0, 113]];
+/// Draws for one replacement; more are only needed where nearly all values of a shape are taken.
+const TRIES: u32 = 1000;
+
+/// The replacements so far.
+#[derive(Debug)]
+pub(super) struct Pseudonyms {
+    key: [u8; 32],
+    known: BTreeMap<String, String>,
+    taken: BTreeSet<String>,
+    networks: BTreeMap<[u8; 3], [u8; 3]>,
+}
+
+impl Pseudonyms {
+    /// No replacement is one of the `secrets`.
+    pub(super) fn new(key: [u8; 32], secrets: &Secrets) -> Pseudonyms {
+        let originals = [&secrets.texts, &secrets.hosts, &secrets.digits, &secrets.uuids];
+        let taken = originals.into_iter().flatten().cloned().collect();
+        Pseudonyms { key, known: BTreeMap::new(), taken, networks: BTreeMap::new() }
+    }
+
+    /// A text in which each letter and digit is another one.
+    pub(super) fn text(&mut self, text: &str) -> String {
+        let is_hex = text.bytes().all(|byte| !byte.is_ascii_alphanumeric() || is_digit(byte));
+        let n_letters = if is_hex { 6 } else { 26 };
+        self.replacement(text, |_, byte, random| match byte {
+            b'0'..=b'9' => b'0' + random % 10,
+            b'a'..=b'z' => b'a' + random % n_letters,
+            b'A'..=b'Z' => b'A' + random % n_letters,
+            other => other,
+        })
+    }
+
+    /// Hexadecimal digits of which those stay that tell the maker.
+    pub(super) fn digits(&mut self, digits: &str) -> String {
+        let first = digits.bytes().next().unwrap_or_default();
+        let stays = |at: usize| match (digits.len(), first) {
+            // T10 SPC-5 §7.7.6.6: the format, then the maker's number (NAA 1, 2, 5 and 6).
+            (16, b'1') => at < 10,
+            (16, b'2') => at == 0 || (4..10).contains(&at),
+            (16, b'5') | (32, b'6') => at < 7,
+            // A MAC or EUI-64 begins with the maker's number.
+            (12 | 16, _) => at < 6,
+            // NVMe 2.0, NGUID: the maker's number follows eight bytes.
+            (32, _) => (16..22).contains(&at),
+            _ => false,
+        };
+        self.replacement(digits, |at, byte, random| if stays(at) { byte } else { digit(random) })
+    }
+
+    /// The 32 digits of a UUID, of which those for version and variant stay.
+    pub(super) fn uuid(&mut self, digits: &str) -> String {
+        self.replacement(digits, |at, byte, random| match at {
+            12 | 16 => byte,
+            _ => digit(random),
+        })
+    }
+
+    /// An address for documentation; one that means the same everywhere stays.
+    pub(super) fn address(&mut self, address: IpAddr) -> IpAddr {
+        match address {
+            address if is_universal(address) => address,
+            IpAddr::V4(address) => IpAddr::V4(self.ipv4(address)),
+            IpAddr::V6(address) => IpAddr::V6(self.ipv6(address)),
+        }
+    }
+
+    /// A network of 256 addresses becomes another one, and the addresses of it change places in it.
+    fn ipv4(&mut self, address: Ipv4Addr) -> Ipv4Addr {
+        let [a, b, c, host] = address.octets();
+        let network = match self.networks.get(&[a, b, c]) {
+            Some(network) => *network,
+            None => self.free_network([a, b, c]),
+        };
+        self.networks.insert([a, b, c], network);
+        let [factor, shift] = self.random("ipv4 hosts", &[a, b, c], 0);
+        // Odd and no multiple of 127, so that no two of the 254 hosts fall together.
+        let factor = if factor % 127 == 63 { 1 } else { 2 * u32::from(factor % 127) + 1 };
+        let host = match host {
+            0 | 255 => u32::from(host),
+            _ => 1 + (u32::from(host - 1) * factor + u32::from(shift)) % 254,
+        };
+        let [a, b, c] = network;
+        Ipv4Addr::new(a, b, c, u8::try_from(host).unwrap_or(1))
+    }
+
+    /// One of the three for documentation, while there is one; then one of RFC 2544's 512 for tests.
+    fn free_network(&self, network: [u8; 3]) -> [u8; 3] {
+        let is_free = |network: &[u8; 3]| self.networks.values().all(|taken| taken != network);
+        let [start, _] = self.random("ipv4 network", &network, 0);
+        let start = usize::from(start);
+        let mut documentation = (0..3).filter_map(|at| DOCUMENTATION.get((start + at) % 3));
+        let mut tests = (0..TRIES).map(|round| {
+            let [second, third] = self.random("ipv4 network", &network, round);
+            [198, 18 + second % 2, third]
+        });
+        let free = documentation.find(|network| is_free(network)).copied();
+        free.or_else(|| tests.find(is_free)).unwrap_or([198, 18, 0])
+    }
+
+    /// A prefix of 64 bits becomes one below `2001:db8::/32` (RFC 3849); a link-local one stays. An
+    /// interface identifier that was made of a MAC is made of that MAC's replacement.
+    fn ipv6(&mut self, address: Ipv6Addr) -> Ipv6Addr {
+        let text = format!("{:032x}", address.to_bits());
+        let (prefix, host) = text.split_at(16);
+        let prefix = if address.is_unicast_link_local() {
+            prefix.to_owned()
+        } else {
+            format!("20010db8{}", self.low("ipv6 prefix", prefix, 8))
+        };
+        let is_small = host.starts_with("00000000000000");
+        let mac = host.get(..6).zip(host.get(10..)).filter(|_| host.get(6..10) == Some("fffe"));
+        let host = match mac {
+            _ if is_small => host.to_owned(),
+            Some((maker, own)) => {
+                let mac = self.digits(&(flip(maker) + own));
+                format!("{}fffe{}", flip(&mac[..6]), &mac[6..])
+            }
+            None => self.low("ipv6 host", host, 16),
+        };
+        Ipv6Addr::from_bits(u128::from_str_radix(&(prefix + &host), 16).unwrap_or_default())
+    }
+
+    /// `n_digits` hexadecimal digits that stand for `value`, and for no other value of this kind.
+    fn low(&mut self, kind: &str, value: &str, n_digits: usize) -> String {
+        let name = format!("{kind} {value}");
+        if let Some(known) = self.known.get(&name) {
+            return known.clone();
+        }
+        let draw = |round| -> String {
+            let random = self.stream(&name, round);
+            random.take(n_digits).map(|byte| char::from(digit(byte))).collect()
+        };
+        let mut draws = (0..TRIES).map(draw);
+        let found = draws.find(|draw| !self.taken.contains(&format!("{kind} {draw}")));
+        let found = found.unwrap_or_else(|| "0".repeat(n_digits));
+        self.taken.insert(format!("{kind} {found}"));
+        self.known.insert(name, found.clone());
+        found
+    }
+
+    fn replacement(&mut self, value: &str, put: impl Fn(usize, u8, u8) -> u8) -> String {
+        if let Some(known) = self.known.get(value) {
+            return known.clone();
+        }
+        let draw = |round| -> String {
+            let bytes = value.bytes().enumerate().zip(self.stream(value, round));
+            let bytes: Vec<u8> = bytes.map(|((at, byte), random)| put(at, byte, random)).collect();
+            String::from_utf8(bytes).unwrap_or_else(|_| value.to_owned())
+        };
+        let found = (0..TRIES).map(draw).find(|draw| !self.taken.contains(draw));
+        let found = found.unwrap_or_else(|| value.to_owned());
+        self.taken.insert(found.clone());
+        self.known.insert(value.to_owned(), found.clone());
+        found
+    }
+
+    fn random(&self, kind: &str, value: &[u8], round: u32) -> [u8; 2] {
+        let mut stream = self.stream(&format!("{kind} {value:?}"), round);
+        [stream.next().unwrap_or_default(), stream.next().unwrap_or_default()]
+    }
+
+    /// Bytes that nobody without the key can tell from random ones.
+    fn stream(&self, value: &str, round: u32) -> impl Iterator<Item = u8> + use<> {
+        let start = Sha256::new()
+            .chain_update(self.key)
+            .chain_update(round.to_le_bytes())
+            .chain_update(value.as_bytes());
+        (0_u32..).flat_map(move |block| start.clone().chain_update(block.to_le_bytes()).finalize())
+    }
+}
+
+/// An address that says nothing about the network: loopback, link-local of IPv4, multicast, none.
+pub(super) fn is_universal(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            v4.is_loopback()
+                || v4.is_multicast()
+                || v4.is_link_local()
+                || matches!(v4.octets(), [0 | 255, ..])
+        }
+        IpAddr::V6(v6) => {
+            v6.is_loopback()
+                || v6.is_multicast()
+                || v6.is_unspecified()
+                || v6.to_bits() == 0xfe80 << 112
+        }
+    }
+}
+
+fn is_digit(byte: u8) -> bool {
+    byte.is_ascii_hexdigit()
+}
+
+fn digit(random: u8) -> u8 {
+    b"0123456789abcdef".get(usize::from(random % 16)).copied().unwrap_or(b'0')
+}
+
+/// The maker's number of a MAC with the bit turned over that an IPv6 identifier turns over.
+fn flip(maker: &str) -> String {
+    let number = u32::from_str_radix(maker, 16).unwrap_or_default() ^ 0x02_0000;
+    format!("{number:06x}")
+}

@@ -1,0 +1,90 @@
+//! Where two reports of one machine differ, times apart.
+
+use serde_json::Value;
+
+use crate::report::Report;
+
+/// Keys whose values differ from run to run.
+const TIMES: [&str; 3] = ["collected_at", "duration_ms", "timings"];
+/// More than these are not listed.
+const LIMIT: usize = 20;
+
+/// The keys at which the reports differ, as `block.disks.0.serial`; empty for the same report.
+pub(super) fn differences(one: &Report, other: &Report) -> Vec<String> {
+    let mut found = Vec::new();
+    compare("", &value(one), &value(other), &mut found);
+    found
+}
+
+/// The keys at which the reports differ in more than the content of texts and the order of lists, which
+/// goes by them.
+pub(super) fn other_shapes(one: &Report, other: &Report) -> Vec<String> {
+    let mut found = Vec::new();
+    compare("", &without_texts(value(one)), &without_texts(value(other)), &mut found);
+    found
+}
+
+/// `value` with each text as an empty one.
+fn without_texts(value: Value) -> Value {
+    match value {
+        Value::String(_) => Value::String(String::new()),
+        Value::Array(list) => {
+            let mut list: Vec<Value> = list.into_iter().map(without_texts).collect();
+            list.sort_by_cached_key(Value::to_string);
+            Value::Array(list)
+        }
+        Value::Object(keys) => {
+            keys.into_iter().map(|(key, value)| (key, without_texts(value))).collect()
+        }
+        other => other,
+    }
+}
+
+/// A report as JSON without its times.
+fn value(report: &Report) -> Value {
+    let mut value = serde_json::to_value(report).unwrap_or_default();
+    if let Some(keys) = value.as_object_mut() {
+        keys.retain(|key, _| !TIMES.contains(&key.as_str()));
+    }
+    value
+}
+
+fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match (one, other) {
+        _ if one == other || found.len() >= LIMIT => {}
+        (Value::Object(one), Value::Object(other)) => {
+            for key in one.keys().chain(other.keys().filter(|key| !one.contains_key(*key))) {
+                let of = |keys: &serde_json::Map<String, Value>| keys.get(key).cloned();
+                let (one, other) = (of(one).unwrap_or_default(), of(other).unwrap_or_default());
+                compare(&below(key), &one, &other, found);
+            }
+        }
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            for (at, (one, other)) in one.iter().zip(other).enumerate() {
+                compare(&below(&at.to_string()), one, other, found);
+            }
+        }
+        _ => found.push(path.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_difference_is_named_by_its_key() {
+        let mut found = Vec::new();
+        let one = json!({"a": [{"b": 1}, {"b": 2}], "c": 3, "d": []});
+        let other = json!({"a": [{"b": 1}, {"b": 4}], "d": [1]});
+        compare("", &one, &other, &mut found);
+        assert_eq!(found, ["a.1.b", "c", "d"]);
+        found.clear();
+        compare("", &one, &one, &mut found);
+        let renamed = without_texts(json!({"a": "x", "b": ["y", 1]}));
+        compare("", &renamed, &without_texts(json!({"a": "z", "b": [1, "w"]})), &mut found);
+        assert!(found.is_empty());
+    }
+}

@@ -1,0 +1,190 @@
+//! Brings ports up, so that their link can be seen and their neighbour heard, and puts them back.
+//!
+//! The only code that changes the network, and only when asked to. It stands apart from the probes,
+//! which cannot write: it writes `/sys/class/net/<port>/flags` (`Documentation/ABI/testing/sysfs-class-net`),
+//! which is what `ip link set up` does.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use probes::machine::{Machine, Source};
+use probes::network::{PhysicalPort, is_in_use, physical_ports};
+use tracing::{info, warn};
+
+/// The kernel's `IFF_UP`.
+const FLAG_UP: u32 = 1;
+/// Fibre ports above 10 Gbit/s train for some seconds; a port without a cable is waited for as long.
+const CARRIER_WAIT: Duration = Duration::from_secs(8);
+const CARRIER_POLL: Duration = Duration::from_millis(200);
+
+/// Ports that were down and are up now. They go down again when this is dropped.
+#[derive(Debug)]
+pub struct LinksUp {
+    class: PathBuf,
+    names: Vec<String>,
+}
+
+impl LinksUp {
+    /// Brings up every physical port of this machine that is down, and waits for their links.
+    #[must_use]
+    pub fn bring_up() -> LinksUp {
+        let ports = physical_ports(&machine());
+        LinksUp::of(Path::new("/sys/class/net"), &ports, CARRIER_WAIT)
+    }
+
+    /// Brings up those of `ports` that are down.
+    fn of(class: &Path, ports: &[PhysicalPort], wait: Duration) -> LinksUp {
+        let mut links = LinksUp { class: class.to_owned(), names: Vec::new() };
+        // A port of the management controller is no port of the machine.
+        for port in ports.iter().filter(|port| !port.is_up && !port.is_usb) {
+            match set_up(class, &port.name, true) {
+                // From here on it is put back, whatever happens to the next one.
+                Ok(()) => links.names.push(port.name.clone()),
+                Err(error) => warn!(port = port.name, %error, "the port could not be brought up"),
+            }
+        }
+        if !links.names.is_empty() {
+            info!(ports = links.names.join(","), "ports brought up to see their links");
+            links.wait_for_carrier(wait);
+        }
+        links
+    }
+
+    fn wait_for_carrier(&self, wait: Duration) {
+        let end = Instant::now() + wait;
+        let has_carrier = |name: &String| {
+            let text = std::fs::read_to_string(self.class.join(name).join("carrier"));
+            text.is_ok_and(|text| text.trim() == "1")
+        };
+        while !self.names.iter().all(has_carrier) && Instant::now() < end {
+            std::thread::sleep(CARRIER_POLL);
+        }
+    }
+}
+
+impl Drop for LinksUp {
+    fn drop(&mut self) {
+        if self.names.is_empty() {
+            return;
+        }
+        let machine = machine();
+        for name in &self.names {
+            // Whoever took the port into use meanwhile needs it: the way to the VIM may be there.
+            if is_in_use(&machine, name) {
+                info!(port = name, "the port is in use by now and stays up");
+            } else if let Err(error) = set_up(&self.class, name, false) {
+                warn!(port = name, %error, "the port could not be put down again");
+            }
+        }
+    }
+}
+
+fn machine() -> Machine {
+    Machine::new(Arc::new(Source::live()), "links")
+}
+
+/// Sets or clears `IFF_UP` and leaves the other flags as they are.
+fn set_up(class: &Path, name: &str, is_up: bool) -> std::io::Result<()> {
+    let file = class.join(name).join("flags");
+    let text = std::fs::read_to_string(&file)?;
+    let text = text.trim();
+    let flags = u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16)
+        .map_err(|_| std::io::Error::other(format!("{} holds \"{text}\"", file.display())))?;
+    let wanted = if is_up { flags | FLAG_UP } else { flags & !FLAG_UP };
+    std::fs::write(&file, format!("{wanted:#x}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn port(name: &str, is_up: bool) -> PhysicalPort {
+        PhysicalPort { name: name.to_owned(), index: 1, is_up, has_carrier: None, is_usb: false }
+    }
+
+    /// A class folder with the flags of these ports.
+    fn class(name: &str, ports: &[(&str, &str)]) -> PathBuf {
+        let class = std::env::temp_dir().join(format!("rci-links-{name}-{}", std::process::id()));
+        for (port, flags) in ports {
+            std::fs::create_dir_all(class.join(port)).unwrap();
+            std::fs::write(class.join(port).join("flags"), flags).unwrap();
+        }
+        class
+    }
+
+    #[test]
+    fn only_ports_that_were_down_are_brought_up_and_put_back_even_if_one_fails() {
+        let class = class("some", &[("rci-a", "0x1002\n"), ("rci-b", "0x1043\n")]);
+        let flags = |port: &str| {
+            std::fs::read_to_string(class.join(port).join("flags")).unwrap().trim().to_owned()
+        };
+        let ports = [port("rci-a", false), port("rci-b", true), port("rci-gone", false)];
+        let links = LinksUp::of(&class, &ports, Duration::ZERO);
+        assert_eq!((flags("rci-a"), flags("rci-b")), ("0x1003".into(), "0x1043".into()));
+        assert_eq!(links.names, ["rci-a"]);
+        drop(links);
+        assert_eq!((flags("rci-a"), flags("rci-b")), ("0x1002".into(), "0x1043".into()));
+        std::fs::remove_dir_all(class).unwrap();
+    }
+
+    #[test]
+    fn ports_are_put_back_after_a_panic() {
+        let class = class("panic", &[("rci-a", "0x1002\n")]);
+        let result = std::panic::catch_unwind(|| {
+            let _links = LinksUp::of(&class, &[port("rci-a", false)], Duration::ZERO);
+            panic!("in between");
+        });
+        assert!(result.is_err());
+        let flags = std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
+        assert_eq!(flags.trim(), "0x1002");
+        std::fs::remove_dir_all(class).unwrap();
+    }
+
+    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+    fn skipped() {
+        eprintln!("skipped: no network namespace is permitted here");
+    }
+
+    /// What runs in a network namespace of its own: a cable between `rci0` and `rci1`.
+    #[test]
+    fn a_real_port_is_brought_up_gets_its_link_and_goes_down_again_unless_it_is_used() {
+        const NAME: &str = "links::tests::a_real_port_is_brought_up_gets_its_link_and_goes_down_again_unless_it_is_used";
+        if std::env::var_os("RCI_IN_NAMESPACE").is_none() {
+            let script = format!(
+                "mount -t sysfs sysfs /sys && ip link add rci0 type veth peer name rci1 && \
+                 ip link set rci1 up && exec {} --exact {NAME} --nocapture",
+                std::env::current_exe().unwrap().display()
+            );
+            let may = Command::new("unshare").args(["-n", "-m", "true"]).status();
+            if !may.is_ok_and(|status| status.success()) {
+                skipped();
+                return;
+            }
+            let status = Command::new("unshare")
+                .args(["-n", "-m", "sh", "-c", &script])
+                .env("RCI_IN_NAMESPACE", "1")
+                .status();
+            assert!(status.unwrap().success());
+            return;
+        }
+        let class = Path::new("/sys/class/net");
+        let is_up = || {
+            let text = std::fs::read_to_string("/sys/class/net/rci0/flags").unwrap();
+            u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).unwrap() & 1 == 1
+        };
+        let links = LinksUp::of(class, &[port("rci0", false)], Duration::from_secs(5));
+        assert!(is_up());
+        let carrier = std::fs::read_to_string("/sys/class/net/rci0/carrier").unwrap();
+        assert_eq!(carrier.trim(), "1");
+        drop(links);
+        assert!(!is_up());
+        let links = LinksUp::of(class, &[port("rci0", false)], Duration::from_secs(5));
+        let status =
+            Command::new("ip").args(["address", "add", "192.0.2.1/24", "dev", "rci0"]).status();
+        assert!(status.unwrap().success());
+        drop(links);
+        assert!(is_up());
+    }
+}

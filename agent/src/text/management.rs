@@ -1,0 +1,201 @@
+//! The management controller: its addresses, sensors and last events; power supplies and slots.
+
+use probes::bmc::{Bmc, BmcEvent, BmcSensor, LanChannel};
+use probes::smbios::{PowerSupply, Slot, SmbiosTable};
+
+use super::page::{Page, Tone, pair};
+
+/// So many of the last events are printed; the report's JSON has all that were read.
+const N_EVENTS: usize = 10;
+
+pub(super) fn bmc(page: &mut Page, bmc: &Bmc) {
+    page.section(&format!(
+        "bmc{}{}{}{}{}",
+        pair("ipv4", bmc.ipv4.as_deref()),
+        pair("ipv6", bmc.ipv6.as_deref()),
+        pair("mac", bmc.mac.as_deref()),
+        pair("firmware", bmc.firmware.as_deref()),
+        pair("interface", bmc.interface.as_deref()),
+    ));
+    for entry in &bmc.lan_channels {
+        channel(page, entry);
+    }
+    if let Some(redfish) = &bmc.redfish {
+        let port = redfish.port.map(|port| port.to_string());
+        let line = format!(
+            "redfish{}{}{}",
+            pair("address", redfish.address.as_deref()),
+            pair("port", port.as_deref()),
+            pair("host", redfish.hostname.as_deref()),
+        );
+        page.line(1, &line);
+    }
+    for entry in &bmc.sensors {
+        sensor(page, entry);
+    }
+    events(page, bmc);
+}
+
+fn channel(page: &mut Page, channel: &LanChannel) {
+    let vlan = channel.vlan_id.map(|vlan| vlan.to_string());
+    let length = channel.ipv4_prefix_length.map(|length| format!("/{length}")).unwrap_or_default();
+    let ipv4 = channel.ipv4.as_ref().map(|ipv4| format!("{ipv4}{length}"));
+    let ipv6 = Some(channel.ipv6.join(",")).filter(|addresses| !addresses.is_empty());
+    let line = format!(
+        "channel {}{}{}{}{}{}{}",
+        channel.number,
+        pair("mac", channel.mac.as_deref()),
+        pair("ipv4", ipv4.as_deref()),
+        pair("source", channel.ipv4_source.as_deref()),
+        pair("gateway", channel.ipv4_gateway.as_deref()),
+        pair("ipv6", ipv6.as_deref()),
+        pair("vlan", vlan.as_deref()),
+    );
+    page.line(1, &line);
+}
+
+/// Of a sensor that measures nothing and is in no bad state nothing is said.
+fn sensor(page: &mut Page, sensor: &BmcSensor) {
+    let is_bad = matches!(sensor.status.as_deref(), Some("critical" | "non-recoverable"));
+    let tone = if is_bad || sensor.calls_for_attention { Tone::Warning } else { Tone::Quiet };
+    let value = match sensor.reading_milli {
+        Some(milli) => {
+            let sign = if milli < 0 { "-" } else { "" };
+            let (whole, tenth) = (milli.unsigned_abs() / 1000, milli.unsigned_abs() % 1000 / 100);
+            format!("{sign}{whole}.{tenth} {}", sensor.unit.as_deref().unwrap_or_default())
+        }
+        None if sensor.calls_for_attention => sensor.states.join(", "),
+        None if is_bad => String::new(),
+        None => return,
+    };
+    let status = sensor.status.as_deref().filter(|status| *status != "ok").unwrap_or_default();
+    let name = sensor.name.clone().unwrap_or_else(|| format!("number {}", sensor.number));
+    page.toned(tone, 1, format!("sensor {name}: {value} {status}").trim_end());
+}
+
+fn events(page: &mut Page, bmc: &Bmc) {
+    let Some(info) = &bmc.event_log_info else { return };
+    let n_entries = usize::from(info.n_entries);
+    let count = if n_entries == 1 { "1 entry".to_owned() } else { format!("{n_entries} entries") };
+    let lost = if info.has_overflowed { ", some were lost" } else { "" };
+    page.line(1, &format!("event log ({count}{lost})"));
+    for entry in bmc.event_log.iter().rev().take(N_EVENTS).rev() {
+        event(page, entry);
+    }
+}
+
+fn event(page: &mut Page, event: &BmcEvent) {
+    let since_start = || event.since_start_s.map(|seconds| format!("start+{seconds}s"));
+    let time = event.time.clone().or_else(since_start).unwrap_or_else(|| "-".to_owned());
+    let what = match (&event.event, &event.data_hex, &event.raw_hex) {
+        (Some(what), _, _) => what.clone(),
+        (None, Some(data), _) => format!("data {data}"),
+        (None, None, raw) => format!("raw {}", raw.as_deref().unwrap_or_default()),
+    };
+    let kind = event.kind.as_deref().map(|kind| format!(" {kind}")).unwrap_or_default();
+    let sensor = event.sensor.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
+    let end = if event.is_asserted == Some(false) { " (over)" } else { "" };
+    let tone = if event.calls_for_attention { Tone::Warning } else { Tone::Plain };
+    page.toned(tone, 2, &format!("{time}{sensor}{kind}: {what}{end}"));
+}
+
+/// Power supplies and slots.
+pub(super) fn smbios(page: &mut Page, table: &SmbiosTable) {
+    if !table.power_supplies.is_empty() {
+        page.section(&format!("power supplies ({})", table.power_supplies.len()));
+    }
+    for entry in &table.power_supplies {
+        power_supply(page, entry);
+    }
+    if !table.slots.is_empty() {
+        let n_used = table.slots.iter().filter(|s| s.usage.as_deref() == Some("in use")).count();
+        page.section(&format!("slots ({}, {n_used} in use)", table.slots.len()));
+    }
+    for entry in &table.slots {
+        slot(page, entry);
+    }
+}
+
+fn power_supply(page: &mut Page, supply: &PowerSupply) {
+    let power = supply.max_power_watts.map(|watts| format!("{watts}W"));
+    let plugged = supply.is_plugged.filter(|is_plugged| !is_plugged).map(|_| "no");
+    let present = supply.is_present.filter(|is_present| !is_present).map(|_| "no");
+    let line = format!(
+        "{}{}{}{}{}{}{}{}",
+        supply.location.as_deref().or(supply.name.as_deref()).unwrap_or("power supply"),
+        pair("vendor", supply.manufacturer.as_deref()),
+        pair("part", supply.part_number.as_deref()),
+        pair("serial", supply.serial.as_deref()),
+        pair("power", power.as_deref()),
+        pair("status", supply.status.as_deref()),
+        pair("present", present),
+        pair("plugged", plugged),
+    );
+    let is_bad = plugged.is_some() || supply.status.as_deref() == Some("critical");
+    page.toned(if is_bad { Tone::Warning } else { Tone::Plain }, 1, &line);
+}
+
+fn slot(page: &mut Page, slot: &Slot) {
+    let lanes = slot.n_lanes.map(|n| format!("x{n}"));
+    let line = format!(
+        "{}{}{}{}{}",
+        slot.designation.as_deref().unwrap_or("slot"),
+        pair("type", slot.kind.as_deref()),
+        pair("lanes", lanes.as_deref()),
+        pair("usage", slot.usage.as_deref()),
+        pair("pci", slot.pci_address.as_deref()),
+    );
+    page.line(1, &line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use probes::bmc::EventLogInfo;
+
+    #[test]
+    fn a_technician_sees_addresses_bad_sensors_and_the_last_events() {
+        let sensor = |name: &str, reading_milli, status: Option<&str>| BmcSensor {
+            name: Some(name.to_owned()),
+            reading_milli,
+            unit: Some("°C".to_owned()),
+            status: status.map(str::to_owned),
+            ..BmcSensor::default()
+        };
+        let event = |id| BmcEvent {
+            id,
+            time: Some(format!("2026-11-20T10:00:{id:02}")),
+            kind: Some("memory".to_owned()),
+            event: Some("uncorrectable error".to_owned()),
+            ..BmcEvent::default()
+        };
+        let found = Bmc {
+            lan_channels: vec![LanChannel {
+                number: 1,
+                ipv4: Some("192.0.2.9".to_owned()),
+                ipv4_prefix_length: Some(24),
+                ..LanChannel::default()
+            }],
+            sensors: vec![
+                sensor("Inlet", Some(-500), Some("ok")),
+                sensor("CPU1", Some(97_250), Some("critical")),
+                sensor("Quiet", None, None),
+            ],
+            event_log_info: Some(EventLogInfo { n_entries: 12, ..EventLogInfo::default() }),
+            event_log: (1..=12).map(event).collect(),
+            ..Bmc::default()
+        };
+        let mut page = Page::new(false);
+        bmc(&mut page, &found);
+        let text = page.into_text();
+        for line in [
+            " channel 1 ipv4=192.0.2.9/24\n",
+            " sensor Inlet: -0.5 °C\n",
+            " sensor CPU1: 97.2 °C critical\n",
+            " event log (12 entries)\n  2026-11-20T10:00:03 memory: uncorrectable error\n",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in {text}");
+        }
+        assert!(!text.contains("Quiet"));
+    }
+}

@@ -1,0 +1,108 @@
+//! What an ATA disk says of itself: IDENTIFY DEVICE (ACS-4 §7.13), which the kernel keeps in VPD page
+//! 89h (`device/vpd_pg89`, SAT-4 §12.4.2, since Linux 5.5). No command is sent for it.
+//!
+//! It has model, serial number and firmware in full, where the kernel's own attributes cut them.
+
+use crate::block::partition_table::le16;
+use crate::machine::escape_non_utf8;
+
+/// Where the 512 bytes lie in the page.
+const OFFSET: usize = 60;
+
+/// The words of IDENTIFY DEVICE.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Identify<'a>(&'a [u8]);
+
+impl<'a> Identify<'a> {
+    /// Takes the words out of VPD page 89h.
+    pub(super) fn of_page(page: &'a [u8]) -> Option<Identify<'a>> {
+        let words = page.get(OFFSET..OFFSET + 512)?;
+        let is_ata = page[1] == 0x89 && le16(words, 0) >> 15 == 0;
+        (is_ata && words.iter().any(|byte| *byte != 0)).then_some(Identify(words))
+    }
+
+    /// The word `index`.
+    pub(super) fn word(self, index: usize) -> u16 {
+        le16(self.0, 2 * index)
+    }
+
+    /// Words that a disk does not fill are all zeros or all ones.
+    pub(super) fn known_word(self, index: usize) -> Option<u16> {
+        Some(self.word(index)).filter(|word| !matches!(*word, 0 | u16::MAX))
+    }
+
+    pub(super) fn serial(self) -> Option<String> {
+        self.text(10, 20)
+    }
+
+    pub(super) fn firmware(self) -> Option<String> {
+        self.text(23, 27)
+    }
+
+    pub(super) fn model(self) -> Option<String> {
+        self.text(27, 47)
+    }
+
+    /// Words 108 to 111, if word 87 says that they are there.
+    pub(super) fn wwn(self) -> Option<String> {
+        let has_wwn = self.word(87) & 0xc100 == 0x4100;
+        let digits: String = (108..112).map(|index| format!("{:04x}", self.word(index))).collect();
+        has_wwn.then(|| format!("0x{digits}"))
+    }
+
+    /// Text has the first of two letters in the upper byte of a word.
+    fn text(self, from: usize, to: usize) -> Option<String> {
+        let bytes: Vec<u8> = (from..to).flat_map(|index| self.word(index).to_be_bytes()).collect();
+        let text = escape_non_utf8(&bytes);
+        let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A page with the given words and texts.
+    pub(in crate::block) fn page(words: &[(usize, u16)], texts: &[(usize, &str)]) -> Vec<u8> {
+        let mut page = vec![0; OFFSET + 512];
+        (page[1], page[2], page[3]) = (0x89, 2, 0x38);
+        for (index, word) in words {
+            page[OFFSET + 2 * index..][..2].copy_from_slice(&word.to_le_bytes());
+        }
+        for (index, text) in texts {
+            for (at, byte) in text.bytes().enumerate() {
+                page[OFFSET + 2 * index + (at ^ 1)] = byte;
+            }
+        }
+        page
+    }
+
+    #[test]
+    fn texts_are_whole_and_in_the_right_order() {
+        let page = page(
+            &[(87, 0x4100), (108, 0x5002), (109, 0x538c), (110, 0x1234), (111, 0x5678)],
+            &[(10, "S3Z8NB0K123456A "), (23, "RVT02B6Q"), (27, "Samsung SSD 860 EVO 1TB   ")],
+        );
+        let identify = Identify::of_page(&page).unwrap();
+        assert_eq!(identify.serial().as_deref(), Some("S3Z8NB0K123456A"));
+        assert_eq!(identify.firmware().as_deref(), Some("RVT02B6Q"));
+        assert_eq!(identify.model().as_deref(), Some("Samsung SSD 860 EVO 1TB"));
+        assert_eq!(identify.wwn().as_deref(), Some("0x5002538c12345678"));
+    }
+
+    #[test]
+    fn what_is_cut_blank_or_of_a_packet_device_is_not_believed() {
+        let whole = page(&[(0, 0x40)], &[]);
+        assert!(Identify::of_page(&whole).is_some());
+        assert!(Identify::of_page(&whole[..571]).is_none());
+        assert!(Identify::of_page(&page(&[], &[])).is_none());
+        assert!(Identify::of_page(&page(&[(0, 0x8580)], &[])).is_none());
+        assert!(Identify::of_page(&[]).is_none());
+        let identify = Identify::of_page(&whole).unwrap();
+        assert_eq!(
+            (identify.serial(), identify.wwn(), identify.known_word(217)),
+            (None, None, None)
+        );
+    }
+}

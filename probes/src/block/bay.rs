@@ -1,0 +1,129 @@
+//! Where a disk sticks: the slots of enclosures that speak SES, or of NPEM
+//! (`/sys/class/enclosure/<enclosure>/<slot>/device`, `drivers/misc/enclosure.c`), else the bay that
+//! a SAS expander names.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+use super::target;
+use super::transport::hctl;
+
+/// Entries of an enclosure's directory that are no slots.
+const NO_SLOTS: [&str; 6] = ["components", "device", "id", "power", "subsystem", "uevent"];
+/// Most slots that are looked at.
+const MAX_SLOTS: usize = 1024;
+
+/// The bay of a disk. `/sys/class/enclosure/<enclosure>/<label>/locate` turns on its light.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DiskBay {
+    /// The enclosure's SCSI address, e.g. `0:0:8:0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enclosure: Option<String>,
+    /// The slot as the enclosure calls it, e.g. `Slot 03`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Number of the slot; some enclosures count from 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u32>,
+    /// What the enclosure says of the slot: `OK`, `critical`, `not installed`, … (SES-3 table 71).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Whether the light that finds it is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_locate_on: Option<bool>,
+    /// Whether the light that calls it faulty is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_fault_on: Option<bool>,
+}
+
+/// All occupied slots, by the SCSI address of what is in them.
+pub(super) fn bays(machine: &Machine) -> BTreeMap<String, DiskBay> {
+    let mut bays = BTreeMap::new();
+    for enclosure in machine.list("sys/class/enclosure") {
+        let path = machine.device_path(&format!("sys/class/enclosure/{enclosure}"));
+        let children = machine.list(&path);
+        let slots = children.iter().filter(|name| !NO_SLOTS.contains(&name.as_str()));
+        for label in slots.take(MAX_SLOTS) {
+            let device = machine.device_path(&format!("{path}/{label}/device"));
+            if let Some(address) =
+                hctl(&device).filter(|_| device.ends_with(|c: char| c.is_ascii_digit()))
+            {
+                let bay = DiskBay {
+                    slot: machine.number(&format!("{path}/{label}/slot")),
+                    label: Some(label.clone()),
+                    enclosure: Some(enclosure.clone()),
+                    ..DiskBay::default()
+                };
+                bays.insert(address.to_owned(), bay);
+            }
+        }
+    }
+    bays
+}
+
+/// The bay of the disk at `path`.
+pub(super) fn bay_of(
+    machine: &Machine,
+    path: &str,
+    bays: &BTreeMap<String, DiskBay>,
+) -> Option<DiskBay> {
+    let known = hctl(path).and_then(|address| bays.get(address));
+    known.cloned().or_else(|| {
+        let slot = target::sas_bay(machine, path)?;
+        Some(DiskBay { slot: Some(slot), ..DiskBay::default() })
+    })
+}
+
+/// Asks the enclosure for state and lights of the bay. Each of these attributes is a command to the
+/// enclosure, so this belongs on a thread with a deadline.
+pub(super) fn ask(machine: &Machine, bay: &DiskBay) -> Option<DiskBay> {
+    let (enclosure, label) = (bay.enclosure.as_ref()?, bay.label.as_ref()?);
+    let at = |attribute: &str| format!("sys/class/enclosure/{enclosure}/{label}/{attribute}");
+    Some(DiskBay {
+        status: machine.text(&at("status")),
+        is_locate_on: machine.flag(&at("locate")),
+        is_fault_on: machine.flag(&at("fault")),
+        ..bay.clone()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::tree;
+
+    #[test]
+    fn a_disk_is_found_in_the_slot_of_its_enclosure() {
+        let sda = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:3/0:0:3:0";
+        let ses = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:8/0:0:8:0/enclosure/0:0:8:0";
+        let at = |rest: &str| format!("{ses}/{rest}");
+        let machine = tree(&[
+            (
+                "sys/block/sda",
+                "-> ../devices/pci0000:00/0000:03:00.0/host0/target0:0:3/0:0:3:0/block/sda",
+            ),
+            (&format!("{sda}/block/sda/size"), "8\n"),
+            (
+                "sys/class/enclosure/0:0:8:0",
+                "-> ../../devices/pci0000:00/0000:03:00.0/host0/target0:0:8/0:0:8:0/enclosure/0:0:8:0",
+            ),
+            (&at("components"), "2\n"),
+            (&at("Slot 01/slot"), "1\n"),
+            (&at("Slot 03/slot"), "3\n"),
+            (&at("Slot 03/status"), "critical\n"),
+            (&at("Slot 03/locate"), "1\n"),
+            (&at("Slot 03/fault"), "0\n"),
+            (&at("Slot 03/device"), "-> ../../../../../target0:0:3/0:0:3:0"),
+        ]);
+        let disk = &super::super::block(&machine).disks[0];
+        let bay = disk.bay.as_ref().unwrap();
+        assert_eq!((bay.slot, bay.label.as_deref()), (Some(3), Some("Slot 03")));
+        assert_eq!(bay.status.as_deref(), Some("critical"));
+        assert_eq!((bay.is_locate_on, bay.is_fault_on), (Some(true), Some(false)));
+        assert_eq!(machine.problems(), []);
+    }
+}

@@ -1,0 +1,162 @@
+//! The controller that a disk hangs on: its driver, and whether it shows a volume of its own making
+//! in place of a disk.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use crate::ancestors::is_pci_address;
+use crate::machine::Machine;
+
+use super::scan::Listed;
+use super::transport::hctl;
+
+/// Which of its SCSI channels hold volumes, by driver (`MEGASAS_MAX_PD_CHANNELS`,
+/// `drivers/scsi/megaraid/megaraid_sas.h`; `RAID_CHANNEL`, `drivers/scsi/mpt3sas/mpt3sas_base.h`;
+/// `CONTAINER_CHANNEL`, `drivers/scsi/aacraid/aacraid.h`).
+const CHANNELS: [(&str, std::ops::RangeInclusive<u32>); 4] =
+    [("megaraid_sas", 2..=u32::MAX), ("mpt3sas", 1..=1), ("mpt2sas", 1..=1), ("aacraid", 0..=0)];
+
+/// Drivers of controllers that show nothing but volumes.
+const ONLY_VOLUMES: [&str; 10] =
+    ["3w-9xxx", "3w-sas", "3w-xxxx", "arcmsr", "cciss", "hptiop", "ips", "myrb", "myrs", "stex"];
+
+/// Beginnings of the models of volumes that small boot controllers show as one plain disk.
+const MODELS: [&str; 4] = ["DELLBOSS", "Dell BOSS", "HPE NS204i", "ThinkSystem M.2 VD"];
+
+/// What is known of a disk's controller.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Controller {
+    pub driver: Option<String>,
+    /// PCI address of the Intel Volume Management Device in between.
+    pub vmd_address: Option<String>,
+    pub is_raid_volume: Option<bool>,
+    pub raid_level: Option<String>,
+}
+
+/// The drivers that were read already, by the path of the PCI device: many disks share one.
+#[derive(Debug, Default)]
+pub(super) struct Drivers(RefCell<BTreeMap<String, Option<String>>>);
+
+impl Drivers {
+    fn of(&self, machine: &Machine, pci_path: &str) -> Option<String> {
+        let mut known = self.0.borrow_mut();
+        let read = || machine.link_name(&format!("{pci_path}/driver"));
+        known.entry(pci_path.to_owned()).or_insert_with(read).clone()
+    }
+}
+
+/// Reads what is known of the controller of `device`, whose model is `model`.
+pub(super) fn controller(
+    machine: &Machine,
+    device: &Listed,
+    model: Option<&str>,
+    drivers: &Drivers,
+) -> Controller {
+    let driver = pci_path(&device.path).and_then(|path| drivers.of(machine, path));
+    let level = raid_level(machine, device, driver.as_deref());
+    let is_named = model.is_some_and(|model| MODELS.iter().any(|start| model.starts_with(start)));
+    let by_driver = driver.as_deref().and_then(|driver| is_volume(driver, &device.path, &level));
+    Controller {
+        is_raid_volume: if is_named { Some(true) } else { by_driver },
+        raid_level: level.filter(|level| level != "N/A"),
+        vmd_address: vmd_address(&device.path),
+        driver,
+    }
+}
+
+/// `None` for drivers of which it is not known.
+fn is_volume(driver: &str, path: &str, level: &Option<String>) -> Option<bool> {
+    if ONLY_VOLUMES.contains(&driver) {
+        return Some(true);
+    }
+    if let Some((_, channels)) = CHANNELS.iter().find(|(name, _)| *name == driver) {
+        let channel = hctl(path)?.split(':').nth(1)?.parse().ok()?;
+        return Some(channels.contains(&channel));
+    }
+    match driver {
+        "hpsa" | "smartpqi" => level.as_ref().map(|level| level != "N/A"),
+        "ahci" | "nvme" | "ata_piix" | "virtio-pci" => Some(false),
+        _ => None,
+    }
+}
+
+/// `device/raid_level` of HPE and Microchip, `raid_devices/…/level` of Broadcom's older controllers.
+fn raid_level(machine: &Machine, device: &Listed, driver: Option<&str>) -> Option<String> {
+    match driver? {
+        "hpsa" | "smartpqi" | "aacraid" => device.text(machine, "device/raid_level"),
+        "mpt3sas" | "mpt2sas" => {
+            let hctl = hctl(&device.path).filter(|hctl| hctl.split(':').nth(1) == Some("1"))?;
+            machine.text(&format!("sys/class/raid_devices/{hctl}/level"))
+        }
+        _ => None,
+    }
+}
+
+/// The path up to the nearest PCI device.
+fn pci_path(path: &str) -> Option<&str> {
+    let ends = path.match_indices('/').map(|(at, _)| at);
+    let mut above: Vec<&str> = ends.map(|end| &path[..end]).collect();
+    above.retain(|path| path.rsplit('/').next().is_some_and(is_pci_address));
+    above.last().copied()
+}
+
+/// The PCI device that has a PCI bus of a domain of its own below it
+/// (`drivers/pci/controller/vmd.c`).
+fn vmd_address(path: &str) -> Option<String> {
+    let parts: Vec<&str> = path.split('/').collect();
+    let is_domain = |part: &str| {
+        part.strip_prefix("pci").is_some_and(|rest| {
+            rest.split_once(':').is_some_and(|(domain, bus)| domain.len() > 4 && bus.len() == 2)
+        })
+    };
+    let pairs = parts.windows(2).map(|pair| (pair[0], pair[1]));
+    let mut found = pairs.filter(|(above, below)| is_pci_address(above) && is_domain(below));
+    found.next().map(|(above, _)| above.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    const HBA: &str = "sys/devices/pci0000:00/0000:00:02.0/0000:03:00.0";
+
+    fn of(driver: &str, channel: u32, level: Option<&str>, model: Option<&str>) -> Controller {
+        let path = format!("{HBA}/host0/target0:{channel}:0/0:{channel}:0:0/block/sda");
+        let driver_link = format!("{HBA}/driver");
+        let target = format!("-> ../../../../bus/pci/drivers/{driver}");
+        let attribute = format!("{path}/device/raid_level");
+        let mut files = vec![(driver_link.as_str(), target.as_str())];
+        files.extend(level.map(|level| (attribute.as_str(), level)));
+        let device = Listed { name: "sda".to_owned(), path, ..Listed::default() };
+        controller(&tree(&files), &device, model, &Drivers::default())
+    }
+
+    #[test]
+    fn a_raid_volume_is_told_from_a_disk_that_the_same_controller_passes_through() {
+        let volume = of("megaraid_sas", 2, None, None);
+        assert_eq!(volume.driver.as_deref(), Some("megaraid_sas"));
+        assert_eq!(volume.is_raid_volume, Some(true));
+        assert_eq!(of("megaraid_sas", 0, None, None).is_raid_volume, Some(false));
+        let volume = of("smartpqi", 1, Some("RAID 1\n"), None);
+        assert_eq!(
+            (volume.is_raid_volume, volume.raid_level.as_deref()),
+            (Some(true), Some("RAID 1"))
+        );
+        let disk = of("smartpqi", 0, Some("N/A\n"), None);
+        assert_eq!((disk.is_raid_volume, disk.raid_level), (Some(false), None));
+        assert_eq!(of("3w-9xxx", 0, None, None).is_raid_volume, Some(true));
+        assert_eq!(of("ahci", 0, None, Some("DELLBOSS VD")).is_raid_volume, Some(true));
+        assert_eq!(of("unheard_of", 0, None, None).is_raid_volume, None);
+    }
+
+    #[test]
+    fn a_drive_behind_a_volume_management_device_names_it_and_its_own_long_domain() {
+        let path = "sys/devices/pci0000:e2/0000:e2:05.5/pci10000:e0/10000:e0:01.0/10000:e1:00.0/nvme/nvme0/nvme0n1";
+        assert_eq!(vmd_address(path).as_deref(), Some("0000:e2:05.5"));
+        assert_eq!(crate::ancestors::pci_address(path).as_deref(), Some("10000:e1:00.0"));
+        assert!(pci_path(path).unwrap().ends_with("/10000:e1:00.0"));
+        assert_eq!(vmd_address("sys/devices/pci0000:00/0000:00:1f.2/ata1"), None);
+        assert_eq!(pci_path("sys/block/sda"), None);
+    }
+}

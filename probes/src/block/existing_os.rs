@@ -1,0 +1,86 @@
+//! Which systems seem to stand on a disk, by the types and labels of its partitions and file systems
+//! alone; nothing is mounted or read for it. A hint for people: what an install would destroy.
+
+use super::disk::Disk;
+
+/// Types of partitions that one system alone uses.
+const TYPES: [(&str, &str); 9] = [
+    ("e3c9e316-0b5c-4db8-817d-f92df00215ae", "Windows"),
+    ("de94bba4-06d1-4d40-a16a-bfd50179d6ac", "Windows"),
+    ("aa31e02a-400f-11db-9590-000c2911d1b8", "VMware ESXi"),
+    ("9d275380-40ad-11db-bf97-000c2911d1b8", "VMware ESXi"),
+    ("9198effc-31c0-11db-8f78-000c2911d1b8", "VMware ESXi"),
+    ("7c3457ef-0000-11aa-aa11-00306543ecac", "macOS"),
+    ("516e7cb6-6ecf-11d6-8ff8-00022d09712b", "FreeBSD"),
+    ("516e7cba-6ecf-11d6-8ff8-00022d09712b", "FreeBSD"),
+    ("5dfbf5f4-2848-4bac-aa5e-0d9a20b745a6", "Flatcar Container Linux"),
+];
+
+/// Labels of partitions that must all be there.
+const LABELS: [(&[&str], &str); 4] = [
+    (&["boot", "root", "EFI-SYSTEM"], "Fedora or RHEL CoreOS"),
+    (&["boot", "root", "PowerPC-PReP-boot"], "Fedora or RHEL CoreOS"),
+    (&["USR-A", "USR-B", "OEM"], "Flatcar Container Linux"),
+    (&["STATE", "EPHEMERAL", "META"], "Talos Linux"),
+];
+
+/// File systems that a system of that kind runs from.
+const LINUX: [&str; 6] = ["ext4", "ext3", "xfs", "btrfs", "LVM2_member", "crypto_LUKS"];
+
+/// The systems that seem to be there, most certain first, each once.
+pub(super) fn existing_os(disk: &Disk) -> Vec<String> {
+    let mut found: Vec<&str> = Vec::new();
+    let has_label =
+        |label: &&str| disk.partitions.iter().any(|p| p.label.as_deref() == Some(*label));
+    for (labels, system) in LABELS {
+        if labels.iter().all(|label| has_label(&label)) {
+            found.push(system);
+        }
+    }
+    let types = disk.partitions.iter().filter_map(|partition| partition.type_uuid.as_deref());
+    for kind in types {
+        found.extend(TYPES.iter().find(|(uuid, _)| *uuid == kind).map(|(_, system)| *system));
+    }
+    let has_linux = disk.partitions.iter().any(|partition| {
+        let kind = partition.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
+        kind.is_some_and(|kind| LINUX.contains(&kind))
+    });
+    if found.is_empty() && has_linux {
+        found.push("Linux");
+    }
+    let mut systems: Vec<String> = Vec::new();
+    for system in found {
+        if !systems.iter().any(|known| known == system) {
+            systems.push(system.to_owned());
+        }
+    }
+    systems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::{Filesystem, Partition};
+
+    fn disk(partitions: &[(&str, &str, &str)]) -> Disk {
+        let partition = |(label, kind, filesystem): &(&str, &str, &str)| Partition {
+            label: Some((*label).to_owned()),
+            type_uuid: Some((*kind).to_owned()),
+            filesystem: (!filesystem.is_empty())
+                .then(|| Filesystem { kind: (*filesystem).to_owned(), ..Filesystem::default() }),
+            ..Partition::default()
+        };
+        Disk { partitions: partitions.iter().map(partition).collect(), ..Disk::default() }
+    }
+
+    #[test]
+    fn systems_are_told_by_their_partitions() {
+        let coreos = [("EFI-SYSTEM", "", "vfat"), ("boot", "", "ext4"), ("root", "", "xfs")];
+        assert_eq!(existing_os(&disk(&coreos)), ["Fedora or RHEL CoreOS"]);
+        assert_eq!(existing_os(&disk(&coreos[..2])), ["Linux"]);
+        let windows = ("", "e3c9e316-0b5c-4db8-817d-f92df00215ae", "");
+        assert_eq!(existing_os(&disk(&[windows, windows])), ["Windows"]);
+        assert!(existing_os(&disk(&[("EFI", "", "vfat")])).is_empty());
+        assert!(existing_os(&Disk::default()).is_empty());
+    }
+}

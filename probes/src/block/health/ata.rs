@@ -1,0 +1,183 @@
+//! ATA: SMART status and attributes (SFF-8035i, ACS-4 §7.48), and the wear of a solid state drive
+//! (ACS-4 §9.5.10). A disk that stands still is not asked further, because that would start it.
+
+use crate::block::partition_table::le16;
+use crate::machine::Machine;
+use crate::sys::disk::DiskHandle;
+use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
+
+use super::Health;
+
+pub(super) fn read(machine: &Machine, disk: &DiskHandle) -> Option<Health> {
+    let ask = |command: ScsiCommand| machine.ask(&ScsiQuestion { disk, command });
+    const STANDBY: u8 = 0;
+    let power = ask(ScsiCommand::AtaPowerMode).as_deref().and_then(Registers::parse)?;
+    if power.count == STANDBY {
+        return None;
+    }
+    let status = ask(ScsiCommand::AtaSmartStatus).as_deref().and_then(Registers::parse);
+    let data = ask(ScsiCommand::AtaSmartData).filter(|data| is_summed(data));
+    let wear = ask(ScsiCommand::AtaSsdStatistics);
+    let health = Health {
+        is_passed: status.and_then(|registers| registers.verdict()),
+        used_percent: wear.as_deref().and_then(used_percent),
+        ..data.as_deref().map(attributes).unwrap_or_default()
+    };
+    (health != Health::default()).then_some(health)
+}
+
+/// The registers of an ATA disk at the end of a command, as sense data carry them (SAT-4 §12.2.2.6).
+#[derive(Debug, PartialEq, Eq)]
+struct Registers {
+    count: u8,
+    lba_mid: u8,
+    lba_high: u8,
+}
+
+impl Registers {
+    fn parse(sense: &[u8]) -> Option<Registers> {
+        let at = |index: usize| sense.get(index).copied();
+        let [count, lba_mid, lba_high] = match at(0)? & 0x7f {
+            0x72 if at(8)? == 0x09 => [13, 17, 19],
+            0x70 => [6, 10, 11],
+            _ => return None,
+        };
+        Some(Registers { count: at(count)?, lba_mid: at(lba_mid)?, lba_high: at(lba_high)? })
+    }
+
+    /// The disk leaves 4Fh and C2h as they are, or turns them into F4h and 2Ch if it will fail.
+    fn verdict(&self) -> Option<bool> {
+        match (self.lba_mid, self.lba_high) {
+            (0x4f, 0xc2) => Some(true),
+            (0xf4, 0x2c) => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// The bytes of the page add up to zero.
+fn is_summed(page: &[u8]) -> bool {
+    page.len() == 512 && page.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)) == 0
+}
+
+/// Thirty attributes of twelve bytes: number, flags, value, worst value, six raw bytes.
+fn attributes(page: &[u8]) -> Health {
+    let records = page.get(2..362).unwrap_or_default().chunks_exact(12);
+    let raw = |id: u8, n_bytes: usize| {
+        let record = records.clone().find(|record| record[0] == id)?;
+        Some(record[5..5 + n_bytes].iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+    };
+    // Some disks keep other counts in the upper bytes of 5, 9 and the temperatures.
+    let temperature = raw(194, 1).or_else(|| raw(190, 1)).and_then(|raw| u8::try_from(raw).ok());
+    Health {
+        reallocated_sectors: raw(5, 2),
+        power_on_hours: raw(9, 3),
+        power_cycles: raw(12, 4),
+        temperature_celsius: temperature
+            .map(|raw| i32::from(i8::from_ne_bytes([raw])))
+            .filter(|celsius| *celsius != 0),
+        pending_sectors: raw(197, 4),
+        uncorrectable_sectors: raw(198, 4),
+        interface_crc_errors: raw(199, 4),
+        ..Health::default()
+    }
+}
+
+/// Percentage Used Endurance Indicator: bit 63 says that it is supported, bit 62 that it is valid.
+fn used_percent(page: &[u8]) -> Option<u8> {
+    let is_page = le16(page, 0) == 1 && page.get(2) == Some(&7);
+    let flags = page.get(15)?;
+    (is_page && flags >> 6 == 0b11).then(|| page[8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree_of_bytes;
+
+    fn page(attributes: &[(u8, [u8; 6])]) -> Vec<u8> {
+        let mut page = vec![0; 512];
+        for (index, (id, raw)) in attributes.iter().enumerate() {
+            let at = 2 + 12 * index;
+            page[at] = *id;
+            page[at + 5..at + 11].copy_from_slice(raw);
+        }
+        page[511] = page.iter().fold(0_u8, |sum, byte| sum.wrapping_sub(*byte));
+        page
+    }
+
+    fn sense(count: u8, mid: u8, high: u8) -> Vec<u8> {
+        let mut sense = vec![0; 22];
+        (sense[0], sense[7], sense[8], sense[9]) = (0x72, 14, 0x09, 12);
+        (sense[13], sense[17], sense[19]) = (count, mid, high);
+        sense
+    }
+
+    #[test]
+    fn attributes_are_read_without_what_makers_keep_in_their_upper_bytes() {
+        let health = attributes(&page(&[
+            (5, [8, 0, 0xff, 0, 0, 0]),
+            (9, [0x10, 0x27, 0, 0x55, 0, 0]),
+            (194, [36, 0, 20, 0, 45, 0]),
+            (197, [2, 0, 0, 0, 0, 0]),
+        ]));
+        assert_eq!(health.reallocated_sectors, Some(8));
+        assert_eq!(health.power_on_hours, Some(10_000));
+        assert_eq!(health.temperature_celsius, Some(36));
+        assert_eq!(health.pending_sectors, Some(2));
+        assert_eq!(health.uncorrectable_sectors, None);
+    }
+
+    #[test]
+    fn a_damaged_page_is_not_believed() {
+        let mut damaged = page(&[(5, [8; 6])]);
+        damaged[100] ^= 1;
+        assert!(!is_summed(&damaged) && !is_summed(&[]) && !is_summed(&[0; 100]));
+        assert!(is_summed(&page(&[(5, [8; 6])])));
+        assert_eq!(attributes(&[]), Health::default());
+    }
+
+    #[test]
+    fn registers_come_in_both_forms_of_sense_data() {
+        let fixed = [0x70, 0, 1, 0, 0x50, 0, 0xff, 10, 0, 0, 0xf4, 0x2c, 0, 0x1d];
+        assert_eq!(Registers::parse(&fixed).unwrap().verdict(), Some(false));
+        assert_eq!(Registers::parse(&sense(0xff, 0x4f, 0xc2)).unwrap().verdict(), Some(true));
+        assert_eq!(Registers::parse(&sense(0, 0, 0)).unwrap().verdict(), None);
+        for broken in [&[][..], &[0x72], &[0x72; 12], &[0x71; 22]] {
+            assert_eq!(Registers::parse(broken), None);
+        }
+    }
+
+    #[test]
+    fn the_wear_is_taken_only_if_the_drive_calls_it_valid() {
+        let mut page = vec![0; 512];
+        (page[0], page[2], page[8], page[15]) = (1, 7, 42, 0xc0);
+        assert_eq!(used_percent(&page), Some(42));
+        page[15] = 0x80;
+        assert_eq!(used_percent(&page), None);
+        assert_eq!(used_percent(&[]), None);
+    }
+
+    const SATA: &str = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0";
+
+    fn health(power: u8) -> Option<Health> {
+        let machine = tree_of_bytes(&[
+            (
+                "sys/block/sda",
+                format!("-> ../../{SATA}/block/sda").replace("../../sys", "..").as_bytes(),
+            ),
+            (&format!("{SATA}/block/sda/size"), b"8\n"),
+            ("kernel/scsi/sda/ata-power-mode", &sense(power, 0, 0)),
+            ("kernel/scsi/sda/ata-smart-status", &sense(0, 0xf4, 0x2c)),
+            ("kernel/scsi/sda/ata-smart-data", &page(&[(5, [1, 0, 0, 0, 0, 0])])),
+        ]);
+        crate::block::block(&machine).disks[0].health.clone()
+    }
+
+    #[test]
+    fn a_disk_that_will_fail_says_so_and_one_that_stands_still_is_not_started() {
+        let failing = health(0xff).unwrap();
+        assert_eq!((failing.is_passed, failing.reallocated_sectors), (Some(false), Some(1)));
+        assert_eq!(health(0), None);
+    }
+}

@@ -1,0 +1,248 @@
+//! What a disk says of its own health: the SMART log of NVMe, SMART of ATA, log pages of SAS, the
+//! wear of an eMMC, and the kernel's own counts of failed commands.
+//!
+//! Only disks that the kernel talks to itself are asked: never a RAID volume, a USB bridge or virtual
+//! media, of which some hang or log errors when they are asked. Each disk is asked on its own thread
+//! behind the reads of its content, so one that hangs costs its own health alone. Needs root.
+
+mod ata;
+mod nvme;
+mod scsi;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::sys::disk::DiskHandle;
+
+use super::scan::Listed;
+use super::security::DiskSecurity;
+
+/// What a disk says of its own health. What it does not say is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Health {
+    /// Whether the disk itself says that it will go on working: SMART RETURN STATUS (ACS-4 §7.48.8),
+    /// the log page Informational Exceptions (SPC-5 §7.3.9), no critical warning of an NVMe
+    /// controller, no urgent state of an eMMC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_passed: Option<bool>,
+    /// Critical warnings of an NVMe controller (Base Specification 2.0, figure 207): `spare low`,
+    /// `temperature`, `reliability degraded`, `read-only`, `backup failed`, `persistent memory
+    /// read-only`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub critical_warnings: Vec<String>,
+    /// Temperature in degrees Celsius.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_celsius: Option<i32>,
+    /// From this on the disk calls itself too warm (NVMe WCTEMP, SCSI reference temperature).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub warning_temperature_celsius: Option<i32>,
+    /// From this on the disk may stop (NVMe CCTEMP).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub critical_temperature_celsius: Option<i32>,
+    /// Spare blocks left, in percent of those that it had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub available_spare_percent: Option<u8>,
+    /// Below this the spare blocks are too few.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spare_threshold_percent: Option<u8>,
+    /// How much of the life that the maker foresaw is used, in percent; may exceed 100. Of an eMMC
+    /// in steps of ten, rounded up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_percent: Option<u8>,
+    /// Bytes that the host has read, as the controller counts them (in 512,000 bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_read_bytes: Option<u64>,
+    /// Bytes that the host has written, as the controller counts them (in 512,000 bytes).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_written_bytes: Option<u64>,
+    /// Hours with power.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_on_hours: Option<u64>,
+    /// How often it was switched on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_cycles: Option<u64>,
+    /// How often power went away without notice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsafe_shutdowns: Option<u64>,
+    /// Data that it could not read or write: media errors of NVMe, uncorrected errors of SCSI.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_errors: Option<u64>,
+    /// Sectors that were replaced by spare ones (ATA attribute 5).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reallocated_sectors: Option<u64>,
+    /// Sectors that cannot be read and wait to be written (ATA attribute 197).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_sectors: Option<u64>,
+    /// Sectors that cannot be corrected (ATA attribute 198).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncorrectable_sectors: Option<u64>,
+    /// Transfers over the cable that were damaged (ATA attribute 199).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface_crc_errors: Option<u64>,
+    /// Commands that failed since the kernel found the disk (`device/ioerr_cnt`); some of them are
+    /// only questions that the disk does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_commands: Option<u64>,
+    /// Commands that the disk did not answer in time (`device/iotmo_cnt`, since Linux 5.18).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub late_commands: Option<u64>,
+}
+
+/// How a disk can be asked; decided before, because it needs what else is known of the disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By the NVMe controller of this name.
+    Nvme(String),
+    /// As an ATA disk of the kernel's own ATA driver.
+    Ata,
+    /// As a SAS disk, of which a multipath device is asked over the path of this name.
+    Sas(Option<String>),
+    /// Not at all.
+    #[default]
+    None,
+}
+
+/// How the disk can be asked, told by the devices above it. `controller` is the one that an NVMe
+/// namespace is reached through.
+pub(super) fn way(device: &Listed, controller: Option<String>) -> Way {
+    if let Some(controller) = controller {
+        return Way::Nvme(controller);
+    }
+    let is_below = |prefix: &str| {
+        device.path.split('/').any(|part| {
+            part.strip_prefix(prefix)
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        })
+    };
+    match () {
+        () if is_below("usb") || !device.name.starts_with("sd") => Way::None,
+        // The kernel's own ATA driver; what other controllers make of ATA disks is not asked in ATA.
+        () if is_below("ata") => Way::Ata,
+        () if is_below("end_device-") => Way::Sas(None),
+        () => Way::None,
+    }
+}
+
+/// What a disk answered.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    pub health: Option<Health>,
+    pub security: Option<DiskSecurity>,
+}
+
+/// Asks the disk; nothing where it cannot be asked or says nothing.
+pub(super) fn read(machine: &Machine, disk: &DiskHandle, way: &Way) -> Asked {
+    let health = match way {
+        Way::Nvme(controller) => return nvme::read(machine, controller),
+        Way::Ata => ata::read(machine, disk),
+        Way::Sas(None) => scsi::read(machine, disk),
+        Way::Sas(Some(path)) => scsi::read(machine, &DiskHandle::new(path)),
+        Way::None => None,
+    };
+    Asked { health, security: None }
+}
+
+/// What files say, without asking the disk: counts of the kernel, and the wear of an eMMC (JESD84-B51
+/// §7.4.41 and 7.4.42: `device/life_time` in tenths, `device/pre_eol_info`).
+pub(super) fn of_files(
+    machine: &Machine,
+    device: &Listed,
+    health: Option<Health>,
+) -> Option<Health> {
+    let mut health = health.unwrap_or_default();
+    let at = |attribute: &str| format!("{}/device/{attribute}", device.path);
+    if device.name.starts_with("sd") {
+        health.failed_commands = machine.parse(&at("ioerr_cnt"), count);
+        health.late_commands = machine.parse(&at("iotmo_cnt"), count);
+    }
+    if device.name.starts_with("mmcblk") {
+        health.used_percent = machine.parse(&at("life_time"), life_time).flatten();
+        health.is_passed = machine.parse(&at("pre_eol_info"), pre_eol).flatten();
+    }
+    (health != Health::default()).then_some(health)
+}
+
+/// The kernel writes `0x1f`.
+fn count(text: &str) -> Result<u64, &'static str> {
+    let digits = text.strip_prefix("0x").ok_or("a hexadecimal number with 0x")?;
+    u64::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number with 0x")
+}
+
+/// Two estimates, of both types of memory in the chip: 1 is up to 10 % used, 11 is more than 100 %.
+fn life_time(text: &str) -> Result<Option<u8>, &'static str> {
+    let expected = "two numbers from 0x00 to 0x0b";
+    let steps: Result<Vec<u64>, _> = text.split_whitespace().map(count).collect();
+    let most = steps.map_err(|_| expected)?.into_iter().max().ok_or(expected)?;
+    match u8::try_from(most) {
+        Ok(0) => Ok(None),
+        Ok(step @ 1..=11) => Ok(Some(step * 10)),
+        _ => Err(expected),
+    }
+}
+
+/// 1 normal, 2 warning, 3 urgent: the spare blocks are nearly used up.
+fn pre_eol(text: &str) -> Result<Option<bool>, &'static str> {
+    match count(text)? {
+        0 => Ok(None),
+        1 | 2 => Ok(Some(true)),
+        3 => Ok(Some(false)),
+        _ => Err("a number from 0x00 to 0x03"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    fn way_of(path: &str) -> Way {
+        let name = path.rsplit('/').next().unwrap().to_owned();
+        way(&Listed { name, path: path.to_owned(), ..Listed::default() }, None)
+    }
+
+    #[test]
+    fn usb_and_virtual_media_are_never_sent_a_scsi_command() {
+        let usb =
+            "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7/host6/target6:0:0/6:0:0:0/block/sda";
+        assert_eq!(way_of(usb), Way::None);
+        let virtio = "sys/devices/pci0000:00/0000:00:04.0/virtio1/block/vda";
+        assert_eq!(way_of(virtio), Way::None);
+        let optical =
+            "sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sr0";
+        assert_eq!(way_of(optical), Way::None);
+        assert_eq!(way_of("sys/block/sda"), Way::None);
+    }
+
+    #[test]
+    fn a_volume_of_a_raid_controller_is_never_sent_an_ata_command() {
+        let raid = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:2:0/0:2:0:0/block/sda";
+        assert_eq!(way_of(raid), Way::None);
+        let sas = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
+        // Behind a SAS controller its firmware translates, so even a SATA disk is asked in SCSI.
+        assert_eq!(way_of(sas), Way::Sas(None));
+        let sata = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sdb";
+        assert_eq!(way_of(sata), Way::Ata);
+    }
+
+    #[test]
+    fn the_wear_of_an_emmc_is_read_from_files() {
+        let machine = tree(&[
+            ("sys/block/mmcblk0/size", "8\n"),
+            ("sys/block/mmcblk0/device/life_time", "0x02 0x0b\n"),
+            ("sys/block/mmcblk0/device/pre_eol_info", "0x03\n"),
+            ("sys/block/sda/size", "8\n"),
+            ("sys/block/sda/device/ioerr_cnt", "0x1f\n"),
+            ("sys/block/sda/device/iotmo_cnt", "zwei\n"),
+        ]);
+        let disks = super::super::block(&machine).disks;
+        let emmc = disks[0].health.as_ref().unwrap();
+        assert_eq!((emmc.used_percent, emmc.is_passed), (Some(110), Some(false)));
+        let sda = disks[1].health.as_ref().unwrap();
+        assert_eq!((sda.failed_commands, sda.late_commands), (Some(31), None));
+        assert_eq!(machine.problems().len(), 1);
+        assert_eq!(life_time("0x00 0x00"), Ok(None));
+        assert!(life_time("").is_err() && life_time("0xff 0x01").is_err() && pre_eol("7").is_err());
+    }
+}

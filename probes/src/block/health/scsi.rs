@@ -1,0 +1,141 @@
+//! SAS: the log pages that a disk says it has (SPC-5 §7.3, SBC-4 §6.4). A page that it lacks is not
+//! asked for, because the kernel counts the refusal as a failed command.
+
+use crate::machine::Machine;
+use crate::sys::disk::DiskHandle;
+use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
+
+use super::Health;
+
+const SUPPORTED: u8 = 0x00;
+const WRITE_ERRORS: u8 = 0x02;
+const READ_ERRORS: u8 = 0x03;
+const TEMPERATURE: u8 = 0x0d;
+const SOLID_STATE: u8 = 0x11;
+const BACKGROUND_SCAN: u8 = 0x15;
+const EXCEPTIONS: u8 = 0x2f;
+
+pub(super) fn read(machine: &Machine, disk: &DiskHandle) -> Option<Health> {
+    let ask = |page: u8| machine.ask(&ScsiQuestion { disk, command: ScsiCommand::LogPage(page) });
+    let supported = ask(SUPPORTED).filter(|page| body(page, SUPPORTED).is_some())?;
+    let has = |page: u8| body(&supported, SUPPORTED).is_some_and(|pages| pages.contains(&page));
+    let page = |page: u8| if has(page) { ask(page) } else { None };
+    let temperature = page(TEMPERATURE);
+    let exceptions = page(EXCEPTIONS);
+    let temperature = temperature.as_deref().unwrap_or_default();
+    let exceptions = exceptions.as_deref().unwrap_or_default();
+    let errors: Vec<u64> = [READ_ERRORS, WRITE_ERRORS]
+        .into_iter()
+        .filter_map(|code| uncorrected(&page(code)?, code))
+        .collect();
+    let health = Health {
+        is_passed: is_passed(exceptions),
+        temperature_celsius: celsius(temperature, 0),
+        warning_temperature_celsius: celsius(temperature, 1),
+        used_percent: page(SOLID_STATE)
+            .and_then(|page| parameter(&page, SOLID_STATE, 1)?.get(3).copied()),
+        power_on_hours: page(BACKGROUND_SCAN).and_then(|page| power_on_hours(&page)),
+        media_errors: (!errors.is_empty())
+            .then(|| errors.iter().fold(0_u64, |a, b| a.saturating_add(*b))),
+        ..Health::default()
+    };
+    (health != Health::default()).then_some(health)
+}
+
+/// What follows the header of the page `code`, cut to the length that the header gives.
+fn body(page: &[u8], code: u8) -> Option<&[u8]> {
+    let (header, rest) = page.split_at_checked(4)?;
+    if header[0] & 0x3f != code {
+        return None;
+    }
+    let n_bytes = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    Some(&rest[..n_bytes.min(rest.len())])
+}
+
+/// The value of the parameter `number` in the page `code`.
+fn parameter(page: &[u8], code: u8, number: u16) -> Option<&[u8]> {
+    let mut rest = body(page, code)?;
+    loop {
+        let (header, behind) = rest.split_at_checked(4)?;
+        let (value, next) = behind.split_at_checked(usize::from(header[3]))?;
+        if u16::from_be_bytes([header[0], header[1]]) == number {
+            return Some(value);
+        }
+        rest = next;
+    }
+}
+
+/// FFh is not known.
+fn celsius(page: &[u8], number: u16) -> Option<i32> {
+    let value = *parameter(page, TEMPERATURE, number)?.get(1)?;
+    (value != 0xff).then(|| i32::from(value))
+}
+
+/// Additional sense code 5Dh: the failure of the disk is predicted.
+fn is_passed(page: &[u8]) -> Option<bool> {
+    parameter(page, EXCEPTIONS, 0)?.first().map(|code| *code != 0x5d)
+}
+
+/// Parameter 6: total of the errors that could not be corrected.
+fn uncorrected(page: &[u8], code: u8) -> Option<u64> {
+    let value = parameter(page, code, 6).filter(|value| (1..=8).contains(&value.len()))?;
+    Some(value.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
+}
+
+/// Parameter 0 begins with the minutes with power.
+fn power_on_hours(page: &[u8]) -> Option<u64> {
+    let minutes = parameter(page, BACKGROUND_SCAN, 0)?.first_chunk()?;
+    Some(u64::from(u32::from_be_bytes(*minutes)) / 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree_of_bytes;
+
+    fn page(code: u8, parameters: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut body = Vec::new();
+        for (number, value) in parameters {
+            body.extend(number.to_be_bytes());
+            body.extend([3, u8::try_from(value.len()).unwrap()]);
+            body.extend(*value);
+        }
+        let mut page = vec![code, 0];
+        page.extend(u16::try_from(body.len()).unwrap().to_be_bytes());
+        page.extend(body);
+        page.resize(512, 0);
+        page
+    }
+
+    #[test]
+    fn a_sas_disk_is_asked_only_for_the_pages_that_it_has() {
+        let path = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
+        let supported = [&[0, 0, 0, 5, 0x00, 0x03, 0x0d, 0x15, 0x2f][..], &[0; 400]].concat();
+        let machine = tree_of_bytes(&[
+            ("sys/block/sda", format!("-> ../../{path}").replace("../../sys", "..").as_bytes()),
+            (&format!("{path}/size"), b"8\n"),
+            ("kernel/scsi/sda/log-00", &supported),
+            ("kernel/scsi/sda/log-03", &page(0x03, &[(0, &[1]), (6, &[0, 0, 1, 2])])),
+            ("kernel/scsi/sda/log-0d", &page(0x0d, &[(0, &[0, 33]), (1, &[0, 0xff])])),
+            ("kernel/scsi/sda/log-11", &page(0x11, &[(1, &[0, 0, 0, 9])])),
+            ("kernel/scsi/sda/log-15", &page(0x15, &[(0, &[0, 0, 0, 120, 0, 0])])),
+            ("kernel/scsi/sda/log-2f", &page(0x2f, &[(0, &[0x5d, 0x10, 33])])),
+        ]);
+        let health = crate::block::block(&machine).disks[0].health.clone().unwrap();
+        assert_eq!(health.is_passed, Some(false));
+        assert_eq!(health.temperature_celsius, Some(33));
+        assert_eq!(health.warning_temperature_celsius, None);
+        assert_eq!((health.power_on_hours, health.media_errors), (Some(2), Some(258)));
+        assert_eq!(health.used_percent, None);
+    }
+
+    #[test]
+    fn truncated_or_foreign_pages_give_nothing() {
+        let whole = page(0x0d, &[(0, &[0, 33])]);
+        for n_bytes in 0..9 {
+            assert_eq!(celsius(&whole[..n_bytes], 0), None);
+        }
+        assert_eq!(parameter(&whole, 0x2f, 0), None);
+        assert_eq!(parameter(&[0x0d, 0, 0xff, 0xff, 0, 0, 0, 0], 0x0d, 5), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Logical partitions of a DOS table: a chain of boot records in the extended partition
+//! (`parse_extended`, `block/partitions/msdos.c`). Each describes its partitions from itself on, and
+//! the next record from the start of the extended partition on.
+
+use super::{Entry, dos_entry, has_boot_mark, le32};
+
+/// The first logical partition is 5, however many primary ones there are.
+const FIRST: u32 = 5;
+/// Most records that are read: a chain may lead round in a circle.
+const MAX_RECORDS: usize = 64;
+
+pub(super) fn entries(
+    extended_bytes: u64,
+    block_bytes: u64,
+    signature: u32,
+    read: &mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
+) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let (mut at, mut number) = (extended_bytes, FIRST);
+    for _ in 0..MAX_RECORDS {
+        let Some(block) = read(at, 512).filter(|block| has_boot_mark(block)) else { break };
+        let mut next = None;
+        // The last two records of a block are not used.
+        for record in block.get(446..478).unwrap_or_default().chunks_exact(16) {
+            if record[4] == 0 || le32(record, 12) == 0 {
+                continue;
+            }
+            let entry = dos_entry(number, record, at, block_bytes, signature);
+            if entry.is_extended {
+                let from_start = u64::from(le32(record, 8)) * block_bytes;
+                next = next.or(extended_bytes.checked_add(from_start));
+            } else {
+                entries.push(entry);
+                number += 1;
+            }
+        }
+        match next {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A boot record with a partition and the next record, each as start and number of blocks.
+    fn record(disk: &mut [u8], at: usize, partition: (u32, u32), next: Option<(u32, u32)>) {
+        let at = at * 512;
+        (disk[at + 510], disk[at + 511]) = (0x55, 0xaa);
+        let records = [Some((0x83, partition)), next.map(|next| (0x05, next))];
+        for (index, (kind, (start, n_blocks))) in records.into_iter().flatten().enumerate() {
+            let record = &mut disk[at + 446 + 16 * index..][..16];
+            record[4] = kind;
+            record[8..12].copy_from_slice(&start.to_le_bytes());
+            record[12..16].copy_from_slice(&n_blocks.to_le_bytes());
+        }
+    }
+
+    fn of(disk: &[u8]) -> Vec<(u32, u64, u64)> {
+        let mut read =
+            |at: u64, n: usize| disk.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec);
+        let found = entries(8 * 512, 512, 1, &mut read);
+        found.iter().map(|e| (e.number, e.start_bytes / 512, e.size_bytes / 512)).collect()
+    }
+
+    #[test]
+    fn logical_partitions_are_counted_from_five_and_from_their_own_record() {
+        let mut disk = vec![0; 64 * 512];
+        record(&mut disk, 8, (1, 3), Some((16, 8)));
+        record(&mut disk, 24, (2, 4), None);
+        assert_eq!(of(&disk), [(5, 9, 3), (6, 26, 4)]);
+    }
+
+    #[test]
+    fn a_chain_that_leads_round_in_a_circle_or_out_of_the_disk_ends() {
+        let mut disk = vec![0; 64 * 512];
+        record(&mut disk, 8, (1, 3), Some((0, 8)));
+        assert_eq!(of(&disk).len(), MAX_RECORDS);
+        record(&mut disk, 8, (1, 3), Some((u32::MAX, 8)));
+        assert_eq!(of(&disk), [(5, 9, 3)]);
+        assert_eq!(of(&[]), []);
+    }
+}

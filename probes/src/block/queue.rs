@@ -1,0 +1,111 @@
+//! How the kernel sends requests to a disk: `/sys/block/*/queue`
+//! (`Documentation/ABI/stable/sysfs-block`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+use super::scan::Listed;
+
+/// The request queue of a disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct DiskQueue {
+    /// The scheduler in use, e.g. `none` or `mq-deadline` (`queue/scheduler`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
+    /// Requests that the kernel queues (`queue/nr_requests`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_requests: Option<u32>,
+    /// Commands that a SCSI disk takes at once (`device/queue_depth`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// Largest request that the kernel makes, in bytes (`queue/max_sectors_kb`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_io_bytes: Option<u64>,
+    /// Largest request that the controller takes, in bytes (`queue/max_hw_sectors_kb`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_hardware_io_bytes: Option<u64>,
+    /// Size of request that suits the disk best, in bytes: the stripe of an array and the like
+    /// (`queue/optimal_io_size`); absent where the disk names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub optimal_io_bytes: Option<u64>,
+    /// Most bytes that one discard can drop (`queue/discard_max_bytes`); absent where the disk knows
+    /// no discard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_discard_bytes: Option<u64>,
+    /// `write back` or `write through`, as the kernel takes it (`queue/write_cache`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_cache: Option<String>,
+    /// Whether files can be mapped to it without the page cache (`queue/dax`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_dax: Option<bool>,
+}
+
+/// Reads the queue; `None` where nothing is known of it.
+pub(super) fn read(machine: &Machine, device: &Listed) -> Option<DiskQueue> {
+    if !device.has("queue") {
+        return None;
+    }
+    let bytes = |attribute: &str| device.number::<u64>(machine, attribute).filter(|n| *n != 0);
+    let kib = |attribute: &str| bytes(attribute)?.checked_mul(1024);
+    let is_scsi = device.name.starts_with("sd");
+    let depth = is_scsi.then(|| device.number(machine, "device/queue_depth"));
+    let queue = DiskQueue {
+        scheduler: device.text(machine, "queue/scheduler").and_then(|text| scheduler(&text)),
+        n_requests: device.number(machine, "queue/nr_requests"),
+        depth: depth.flatten(),
+        max_io_bytes: kib("queue/max_sectors_kb"),
+        max_hardware_io_bytes: kib("queue/max_hw_sectors_kb"),
+        optimal_io_bytes: bytes("queue/optimal_io_size"),
+        max_discard_bytes: bytes("queue/discard_max_bytes"),
+        write_cache: device.text(machine, "queue/write_cache"),
+        is_dax: device.flag(machine, "queue/dax"),
+    };
+    (queue != DiskQueue::default()).then_some(queue)
+}
+
+/// The one in brackets of `mq-deadline [none]`; the only one if there are no brackets.
+fn scheduler(text: &str) -> Option<String> {
+    let mut words = text.split_whitespace();
+    let chosen = words.clone().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    let only = words.next().filter(|_| words.next().is_none());
+    chosen.or(only).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn a_queue_is_read_and_a_zero_says_that_the_disk_lacks_it() {
+        let machine = tree(&[
+            ("sys/block/sda/size", "8\n"),
+            ("sys/block/sda/queue/scheduler", "none [mq-deadline] kyber\n"),
+            ("sys/block/sda/queue/max_sectors_kb", "1280\n"),
+            ("sys/block/sda/queue/optimal_io_size", "0\n"),
+            ("sys/block/sda/queue/discard_max_bytes", "0\n"),
+            ("sys/block/sda/queue/write_cache", "write back\n"),
+            ("sys/block/sda/queue/dax", "0\n"),
+            ("sys/block/sda/device/queue_depth", "32\n"),
+            ("sys/block/sdb/size", "8\n"),
+        ]);
+        let disks = super::super::block(&machine).disks;
+        let queue = disks[0].queue.as_ref().unwrap();
+        assert_eq!(queue.scheduler.as_deref(), Some("mq-deadline"));
+        assert_eq!((queue.max_io_bytes, queue.depth), (Some(1280 << 10), Some(32)));
+        assert_eq!((queue.optimal_io_bytes, queue.max_discard_bytes), (None, None));
+        assert_eq!((queue.write_cache.as_deref(), queue.is_dax), (Some("write back"), Some(false)));
+        assert_eq!(disks[1].queue, None);
+    }
+
+    #[test]
+    fn a_scheduler_is_the_chosen_one_or_the_only_one() {
+        assert_eq!(scheduler("[none] kyber").as_deref(), Some("none"));
+        assert_eq!(scheduler("none").as_deref(), Some("none"));
+        assert_eq!(scheduler("a b"), None);
+        assert_eq!(scheduler(""), None);
+    }
+}

@@ -1,0 +1,309 @@
+//! The System Event Log (IPMI 2.0, chapters 31 and 32): the last entries, oldest first.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ask::{Controller, follow};
+use super::names;
+use super::record::{Record, THRESHOLD};
+use super::sensors::tell;
+use crate::machine::Machine;
+use crate::network::mac;
+use crate::sys::ipmi::IpmiCommand;
+
+/// A log has 512 to 4096 entries; the last of them are read.
+const LIMIT_ENTRIES: u16 = 512;
+const BUDGET: Duration = Duration::from_secs(6);
+/// A list is followed so far where the controller's numbers have gaps and its end must be found.
+const LIMIT_FOLLOWED: usize = 8192;
+const ENTRY_BYTES: usize = 16;
+/// Times up to here count from the controller's start (37.1).
+const LAST_SINCE_START: u32 = 0x2000_0000;
+
+/// The log as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EventLogInfo {
+    /// How many entries it holds.
+    pub n_entries: u16,
+    /// Room that is left, in bytes; an entry needs 16. `None` where it is 65535 or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u16>,
+    /// Whether entries were lost for want of room.
+    pub has_overflowed: bool,
+}
+
+/// An entry of the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct BmcEvent {
+    /// Its number in the log.
+    pub id: u16,
+    /// When it happened, `YYYY-MM-DDThh:mm:ss` by the controller's clock, whose zone the log does
+    /// not tell; `None` where the entry has no time or the clock was not set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+    /// When it happened, in seconds since the controller was started; only where its clock was not
+    /// set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since_start_s: Option<u32>,
+    /// The sensor's name, where its records tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensor: Option<String>,
+    /// The sensor's number; `None` in the maker's own entries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sensor_number: Option<u8>,
+    /// What the sensor watches, e.g. `memory` (table 42-3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// What happened, e.g. `uncorrectable error`; `None` where only the maker knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// Whether the state was entered (`true`) or left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_asserted: Option<bool>,
+    /// Whether it was entered and calls for attention by its meaning.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub calls_for_attention: bool,
+    /// The three bytes of event data in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data_hex: Option<String>,
+    /// All 16 bytes of an entry of the maker's own kind, in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_hex: Option<String>,
+}
+
+/// Reads the log. `records` give the sensors their names.
+pub(super) fn event_log(
+    machine: &Machine,
+    records: &[Record],
+) -> (Option<EventLogInfo>, Vec<BmcEvent>) {
+    let controller = Controller::new(machine, BUDGET);
+    let info = controller.data(IpmiCommand::EventLogInfo).and_then(|data| parse_info(&data));
+    let Some(info) = info else { return (None, Vec::new()) };
+    if info.n_entries == 0 {
+        return (Some(info), Vec::new());
+    }
+    let (entries, is_complete) = entries(&controller, info.n_entries);
+    if !is_complete {
+        let n_wanted = usize::from(info.n_entries.min(LIMIT_ENTRIES));
+        tell(machine, "ipmi/event_log", entries.len(), n_wanted.max(entries.len()));
+    }
+    let events = entries.iter().map(|entry| parse_entry(entry, records)).collect();
+    (Some(info), events)
+}
+
+fn parse_info(data: &[u8]) -> Option<EventLogInfo> {
+    let &[_, entries_low, entries_high, free_low, free_high] = data.first_chunk::<5>()?;
+    let free_bytes = u16::from_le_bytes([free_low, free_high]);
+    Some(EventLogInfo {
+        n_entries: u16::from_le_bytes([entries_low, entries_high]),
+        free_bytes: (free_bytes != u16::MAX).then_some(free_bytes),
+        has_overflowed: data.get(13).is_some_and(|flags| flags & 0x80 != 0),
+    })
+}
+
+type Entry = [u8; ENTRY_BYTES];
+
+/// The last entries, and whether their end was reached.
+fn entries(controller: &Controller, n_entries: u16) -> (Vec<Entry>, bool) {
+    let mut entries: std::collections::VecDeque<Entry> = std::collections::VecDeque::new();
+    let is_complete = follow(first(controller, n_entries), LIMIT_FOLLOWED, |id| {
+        let (next, entry) = read(controller, id)?;
+        if entries.len() == usize::from(LIMIT_ENTRIES) {
+            entries.pop_front();
+        }
+        entries.push_back(entry);
+        Some(next)
+    });
+    (entries.into(), is_complete)
+}
+
+/// Where to begin, so that the last entries are read and not all. Numbers have no gaps with most
+/// controllers; with others the guess names no entry, and the list is followed from its beginning.
+fn first(controller: &Controller, n_entries: u16) -> u16 {
+    const BEGINNING: u16 = 0;
+    const LAST: u16 = 0xffff;
+    if n_entries <= LIMIT_ENTRIES {
+        return BEGINNING;
+    }
+    let guess = || {
+        let (_, last) = read(controller, LAST)?;
+        let guess = id(&last).checked_sub(LIMIT_ENTRIES - 1).filter(|guess| *guess > 0)?;
+        let (_, entry) = read(controller, guess)?;
+        (id(&entry) == guess).then_some(guess)
+    };
+    guess().unwrap_or(BEGINNING)
+}
+
+fn read(controller: &Controller, id: u16) -> Option<(u16, Entry)> {
+    let data = controller.data(IpmiCommand::EventLogEntry { id })?;
+    let next = u16::from_le_bytes(*data.first_chunk::<2>()?);
+    Some((next, *data.get(2..)?.first_chunk::<ENTRY_BYTES>()?))
+}
+
+fn id(entry: &Entry) -> u16 {
+    u16::from_le_bytes([entry[0], entry[1]])
+}
+
+/// Number, kind, then by kind: time, generator, version, type and number of the sensor, event type
+/// and direction, three bytes of data; or what the maker likes, with a time in front up to kind 0xDF.
+fn parse_entry(entry: &Entry, records: &[Record]) -> BmcEvent {
+    let [_, _, kind, t0, t1, t2, t3, owner, lun, _, sensor, number, event, data @ ..] = *entry;
+    let seconds = u32::from_le_bytes([t0, t1, t2, t3]);
+    let mut found = BmcEvent { id: id(entry), ..BmcEvent::default() };
+    if kind < 0xe0 {
+        found.time = (seconds > LAST_SINCE_START).then(|| time(seconds)).flatten();
+        found.since_start_s = (seconds <= LAST_SINCE_START).then_some(seconds);
+    }
+    if kind != 0x02 {
+        found.raw_hex = Some(mac::hex(entry));
+        return found;
+    }
+    let (event_type, offset) = (event & 0x7f, data[0] & 0x0f);
+    let is_asserted = event & 0x80 == 0;
+    // The same number at another controller or logical unit is another sensor.
+    let is_same = |record: &&Record| {
+        (record.owner, record.lun, record.number, record.kind)
+            == (owner, lun & 0x03, number, sensor)
+    };
+    let known = names::state(sensor, event_type, offset);
+    BmcEvent {
+        sensor: records.iter().find(is_same).and_then(|record| record.name.clone()),
+        sensor_number: Some(number),
+        kind: names::sensor_kind(sensor).map(str::to_owned),
+        event: known.map(|(name, _)| name.to_owned()),
+        is_asserted: Some(is_asserted),
+        // A fan that stands still while the machine starts crosses thresholds every time.
+        calls_for_attention: is_asserted
+            && event_type != THRESHOLD
+            && known.is_some_and(|(_, is_bad)| is_bad),
+        data_hex: Some(mac::hex(&data)),
+        ..found
+    }
+}
+
+/// Seconds since 1970 as `YYYY-MM-DDThh:mm:ss`; `None` where all ones say that there is no time.
+fn time(seconds: u32) -> Option<String> {
+    if seconds == u32::MAX {
+        return None;
+    }
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let (mut year, mut day) = (1970, days);
+    let is_leap = |year: u32| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    while day >= 365 + u32::from(is_leap(year)) {
+        day -= 365 + u32::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u32::from(is_leap(year));
+    let mut month = 1;
+    for n_days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < n_days {
+            break;
+        }
+        day -= n_days;
+        month += 1;
+    }
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    Some(format!("{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{:02}", day + 1, second % 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bmc::record::{self, tests::full_record};
+    use crate::testing::tree_of_bytes;
+
+    fn info(n_entries: u16, flags: u8) -> Vec<u8> {
+        let [low, high] = n_entries.to_le_bytes();
+        vec![0, 0x51, low, high, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, flags]
+    }
+
+    /// An entry of the memory sensor 1 at 2026-11-20T10:00:00.
+    fn entry(next: u16, id: u16, event: u8) -> Vec<u8> {
+        let [low, high] = id.to_le_bytes();
+        let mut answer = vec![0];
+        answer.extend(next.to_le_bytes());
+        answer.extend([low, high, 2]);
+        answer.extend(1_795_168_800_u32.to_le_bytes());
+        answer.extend([0x20, 0, 4, 0x0c, 1, event, 0xa1, 0xff, 3]);
+        answer
+    }
+
+    #[test]
+    fn an_event_names_its_sensor_what_happened_and_when() {
+        let record = full_record(1, 0x0c, 0, [0; 6], b"DIMM A1");
+        let (first, second) = (entry(2, 1, 0x6f), entry(0xffff, 2, 0xef));
+        let machine = tree_of_bytes(&[
+            ("kernel/ipmi/event_log/info", &info(2, 0x80)),
+            ("kernel/ipmi/event_log/0000", &first),
+            ("kernel/ipmi/event_log/0002", &second),
+        ]);
+        let (info, events) = event_log(&machine, &record::parse(&record));
+        let info = info.unwrap();
+        assert_eq!((info.n_entries, info.free_bytes, info.has_overflowed), (2, Some(0), true));
+        let event = &events[0];
+        assert_eq!(event.time.as_deref(), Some("2026-11-20T10:00:00"));
+        assert_eq!(
+            (event.sensor.as_deref(), event.kind.as_deref()),
+            (Some("DIMM A1"), Some("memory"))
+        );
+        assert_eq!(event.event.as_deref(), Some("uncorrectable error"));
+        assert_eq!(event.data_hex.as_deref(), Some("a1ff03"));
+        assert!(event.is_asserted == Some(true) && event.calls_for_attention);
+        assert!(events[1].is_asserted == Some(false) && !events[1].calls_for_attention);
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+
+    #[test]
+    fn an_entry_of_the_makers_own_kind_is_given_raw() {
+        let mut oem = [0_u8; ENTRY_BYTES];
+        (oem[0], oem[2], oem[3], oem[15]) = (7, 0xc0, 9, 0xee);
+        let event = parse_entry(&oem, &[]);
+        assert_eq!((event.id, event.since_start_s, event.time), (7, Some(9), None));
+        assert_eq!(event.raw_hex.as_deref(), Some("0700c0090000000000000000000000ee"));
+        oem[2] = 0xe0;
+        assert_eq!(parse_entry(&oem, &[]).since_start_s, None, "this kind has no time");
+    }
+
+    #[test]
+    fn of_a_long_log_only_the_last_entries_are_read() {
+        let mut files = vec![("kernel/ipmi/event_log/info".to_owned(), info(600, 0))];
+        files.push(("kernel/ipmi/event_log/ffff".to_owned(), entry(0xffff, 600, 0x6f)));
+        for id in 89..=600_u16 {
+            let next = if id == 600 { 0xffff } else { id + 1 };
+            files.push((format!("kernel/ipmi/event_log/{id:04x}"), entry(next, id, 0x6f)));
+        }
+        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
+        let machine = tree_of_bytes(&files);
+        let (_, events) = event_log(&machine, &[]);
+        let ids: Vec<u16> = events.iter().map(|event| event.id).collect();
+        assert_eq!((ids.len(), ids[0], ids[511]), (512, 89, 600));
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+
+    #[test]
+    fn a_log_that_is_cut_says_so() {
+        let first = entry(2, 1, 0x6f);
+        let machine = tree_of_bytes(&[
+            ("kernel/ipmi/event_log/info", &info(9, 0)),
+            ("kernel/ipmi/event_log/0000", &first),
+        ]);
+        let (_, events) = event_log(&machine, &[]);
+        assert_eq!(events.len(), 1);
+        assert_eq!(machine.problems()[0].found, "1 of 9 read");
+    }
+
+    #[test]
+    fn times_are_written_as_dates_and_one_that_is_not_set_is_absent() {
+        assert_eq!(time(951_782_400).as_deref(), Some("2000-02-29T00:00:00"));
+        assert_eq!(time(1_767_225_599).as_deref(), Some("2025-12-31T23:59:59"));
+        assert_eq!(time(u32::MAX - 1).as_deref(), Some("2106-02-07T06:28:14"));
+        assert_eq!(time(u32::MAX), None);
+        assert_eq!(parse_info(&[0x51, 1, 0, 0]), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! Names of sensor types, states, units and entities (IPMI 2.0, chapter 43).
+
+/// See the file.
+const SENSORS: &str = include_str!("../../data/ipmi-sensors.txt");
+/// `Sensor-specific`: the states mean what the sensor's type says (table 42-1).
+pub(super) const SENSOR_SPECIFIC: u8 = 0x6f;
+
+/// What a sensor measures, e.g. `temperature`; `None` for the maker's own types.
+pub(super) fn sensor_kind(kind: u8) -> Option<&'static str> {
+    let (name, _) = section(&format!("{kind:02x}"))?;
+    Some(name)
+}
+
+/// What a state of a sensor means, and whether it calls for attention. `event_type` is the sensor's
+/// event/reading type. `None` for the maker's own.
+pub(super) fn state(kind: u8, event_type: u8, offset: u8) -> Option<(&'static str, bool)> {
+    let key = match event_type {
+        SENSOR_SPECIFIC => format!("{kind:02x}"),
+        generic => format!("g{generic:02x}"),
+    };
+    let (_, mut states) = section(&key)?;
+    let name = states.find_map(|(number, name)| (number == offset).then_some(name))?;
+    Some(match name.strip_prefix("! ") {
+        Some(name) => (name, true),
+        None => (name, false),
+    })
+}
+
+/// The name of the type with the number `key`, and its states.
+fn section(key: &str) -> Option<(&'static str, impl Iterator<Item = (u8, &'static str)>)> {
+    let mut lines = SENSORS.lines();
+    let name = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))?;
+    let states = lines.map_while(|line| {
+        let (number, name) = line.strip_prefix(' ')?.split_once(' ')?;
+        Some((number.parse().ok()?, name))
+    });
+    Some((name, states))
+}
+
+/// The unit with the number `code` (table 43-15), as far as servers use it.
+pub(super) fn unit(code: u8) -> Option<&'static str> {
+    const UNITS: &[&str] = &[
+        "°C", "°F", "K", "V", "A", "W", "J", "C", "VA", "nit", "lm", "lx", "cd", "kPa", "psi", "N",
+        "cfm", "rpm", "Hz", "µs", "ms", "s", "min", "h",
+    ];
+    UNITS.get(usize::from(code).checked_sub(1)?).copied()
+}
+
+/// The kind of part that a sensor watches (table 43-13), as far as it is common.
+pub(super) fn entity(code: u8) -> Option<&'static str> {
+    Some(match code {
+        0x03 | 0x41 => "processor",
+        0x04 => "disk",
+        0x07 => "system board",
+        0x08 => "memory module",
+        0x0a => "power supply",
+        0x0b => "add-in card",
+        0x0c => "front panel",
+        0x0f => "drive backplane",
+        0x13 => "power unit",
+        0x17 => "chassis",
+        0x1a => "disk bay",
+        0x1d => "fan",
+        0x1e => "cooling unit",
+        0x20 => "memory device",
+        0x22 => "firmware",
+        0x28 => "battery",
+        0x37 | 0x40 => "air inlet",
+        0x42 => "baseboard",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_table_is_a_type_or_a_state_below_one() {
+        let lines: Vec<&str> = SENSORS.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(!lines[0].starts_with(' '));
+        for line in lines {
+            let word = line.trim_start().split(' ').next().unwrap();
+            let digits = word.strip_prefix('g').unwrap_or(word);
+            let is_type = digits.len() == 2 && u8::from_str_radix(digits, 16).is_ok();
+            let is_state = word.parse::<u8>().is_ok_and(|n| n < 15);
+            assert!(if line.starts_with(' ') { is_state } else { is_type }, "{line}");
+        }
+    }
+
+    #[test]
+    fn states_are_named_by_the_sensor_or_by_the_event_type() {
+        assert_eq!(sensor_kind(0x0c), Some("memory"));
+        assert_eq!(sensor_kind(0xc0), None);
+        assert_eq!(state(0x0c, SENSOR_SPECIFIC, 1), Some(("uncorrectable error", true)));
+        assert_eq!(state(0x2c, SENSOR_SPECIFIC, 0), None, "the next type's states are not its own");
+        assert_eq!(state(0x08, 0x0b, 0), Some(("fully redundant", false)));
+        assert_eq!(state(0x01, 0x01, 9), Some(("upper critical going high", true)));
+        assert_eq!((state(0x01, 0x70, 0), state(0x08, SENSOR_SPECIFIC, 14)), (None, None));
+        assert_eq!((unit(0), unit(1), unit(18), unit(25)), (None, Some("°C"), Some("rpm"), None));
+    }
+}

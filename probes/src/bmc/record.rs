@@ -1,0 +1,319 @@
+//! A record of the sensor repository, taken apart (IPMI 2.0, 43.1 to 43.3).
+
+use super::names;
+
+/// Full, compact and event-only records.
+const FULL: u8 = 0x01;
+const COMPACT: u8 = 0x02;
+const EVENT_ONLY: u8 = 0x03;
+/// The event/reading type of a sensor with thresholds.
+pub(super) const THRESHOLD: u8 = 0x01;
+/// Makes a term with a negative exponent a whole number.
+const SHIFT: i32 = 13;
+
+/// What a record says of a sensor, or of several that share it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Record {
+    /// Address of the controller that has the sensor; 0x20 is the BMC itself.
+    pub(super) owner: u8,
+    pub(super) lun: u8,
+    pub(super) number: u8,
+    pub(super) entity: u8,
+    pub(super) entity_instance: u8,
+    pub(super) kind: u8,
+    pub(super) event_type: u8,
+    pub(super) name: Option<String>,
+    /// Whether there is something to read; not of event-only records.
+    pub(super) is_readable: bool,
+    /// How raw readings become numbers; `None` where they do not.
+    pub(super) scale: Option<Scale>,
+    /// Thresholds as raw readings, in the order of the bits of a reading's state (table 35-15):
+    /// lower non-critical, critical, non-recoverable, then upper likewise.
+    pub(super) thresholds: [Option<u8>; 6],
+}
+
+/// The line from raw readings to numbers: `(m·x + b·10^b_exponent)·10^exponent` of `unit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Scale {
+    pub(super) unit: &'static str,
+    complement: Option<Complement>,
+    m: i16,
+    b: i16,
+    exponent: i8,
+    b_exponent: i8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Complement {
+    One,
+    Two,
+}
+
+impl Scale {
+    /// A raw reading in thousandths of the unit, rounded.
+    pub(super) fn thousandths(self, raw: u8) -> Option<i64> {
+        let x = match self.complement {
+            Some(Complement::Two) => i128::from(raw.cast_signed()),
+            Some(Complement::One) if raw & 0x80 != 0 => -i128::from(!raw),
+            None | Some(Complement::One) => i128::from(raw),
+        };
+        // Both exponents are -8 to 7, so that 10^13 is enough, and 128 bits are.
+        let exponent = i32::from(self.exponent) + 3 + SHIFT;
+        let power = |exponent: i32| Some(10_i128.pow(u32::try_from(exponent).ok()?));
+        let slope = i128::from(self.m) * x * power(exponent)?;
+        let offset = i128::from(self.b) * power(exponent + i32::from(self.b_exponent))?;
+        let (sum, unit) = (slope + offset, power(SHIFT)?);
+        let half = if sum < 0 { -unit / 2 } else { unit / 2 };
+        i64::try_from((sum + half) / unit).ok()
+    }
+}
+
+/// Takes the record apart; several sensors where they share it. Empty for other kinds of records,
+/// and where it is too short.
+pub(super) fn parse(bytes: &[u8]) -> Vec<Record> {
+    let whole = bytes.get(4).and_then(|length| bytes.get(..5 + usize::from(*length)));
+    let Some(bytes) = whole else { return Vec::new() };
+    match bytes.get(3) {
+        Some(&FULL) => full(bytes).into_iter().collect(),
+        Some(&COMPACT) => shared(bytes, compact(bytes), 23),
+        Some(&EVENT_ONLY) => shared(bytes, event_only(bytes), 12),
+        _ => Vec::new(),
+    }
+}
+
+fn common(bytes: &[u8]) -> Option<Record> {
+    let &[owner, lun, number, entity, entity_instance] = bytes.get(5..)?.first_chunk::<5>()?;
+    let lun = lun & 0x03;
+    // Bit 7 tells physical from logical; numbers from 60h on are counted within the controller.
+    let entity_instance = entity_instance & 0x7f;
+    let entity_instance = entity_instance.checked_sub(0x60).unwrap_or(entity_instance);
+    Some(Record { owner, lun, number, entity, entity_instance, ..Record::default() })
+}
+
+fn full(bytes: &[u8]) -> Option<Record> {
+    let event_type = *bytes.get(13)?;
+    let mut record = Record {
+        kind: *bytes.get(12)?,
+        event_type,
+        name: name(bytes, 47),
+        is_readable: true,
+        scale: scale(bytes),
+        ..common(bytes)?
+    };
+    // Capabilities: 1 and 2 are thresholds that can be read; which, the mask says.
+    let is_readable = matches!(bytes.get(11)? >> 2 & 0x03, 1 | 2);
+    if event_type == THRESHOLD && is_readable {
+        let mask = *bytes.get(18)?;
+        // The record has them in the reverse order of the mask's bits.
+        for (bit, threshold) in record.thresholds.iter_mut().enumerate() {
+            *threshold = bytes.get(41 - bit).copied().filter(|_| mask & (1 << bit) != 0);
+        }
+    }
+    Some(record)
+}
+
+fn compact(bytes: &[u8]) -> Option<Record> {
+    Some(Record {
+        kind: *bytes.get(12)?,
+        event_type: *bytes.get(13)?,
+        name: name(bytes, 31),
+        is_readable: true,
+        ..common(bytes)?
+    })
+}
+
+fn event_only(bytes: &[u8]) -> Option<Record> {
+    Some(Record {
+        kind: *bytes.get(10)?,
+        event_type: *bytes.get(11)?,
+        name: name(bytes, 16),
+        ..common(bytes)?
+    })
+}
+
+/// The sensors that share a record: numbers follow each other, and so do the ends of their names
+/// (`Fan1`, `Fan2`, or `FanA`, `FanB`).
+fn shared(bytes: &[u8], record: Option<Record>, sharing: usize) -> Vec<Record> {
+    let Some(record) = record else { return Vec::new() };
+    let at = |offset: usize| bytes.get(offset).copied().unwrap_or_default();
+    let (how, instances) = (at(sharing), at(sharing + 1));
+    let n_sensors = how & 0x0f;
+    if n_sensors < 2 {
+        return vec![record];
+    }
+    let (first, is_numeric) = (instances & 0x7f, how & 0x30 == 0);
+    let one = |index: u8| {
+        let place = first.saturating_add(index);
+        let end = if is_numeric {
+            place.to_string()
+        } else {
+            char::from(b'A'.saturating_add(place)).to_string()
+        };
+        let entity_step = if instances & 0x80 == 0 { 0 } else { index };
+        Some(Record {
+            number: record.number.checked_add(index)?,
+            entity_instance: record.entity_instance.saturating_add(entity_step),
+            name: record.name.as_ref().map(|name| format!("{name}{end}")),
+            ..record.clone()
+        })
+    };
+    (0..n_sensors).map_while(one).collect()
+}
+
+/// The numbers of a full record's line; `None` where the reading is no number, where the line is
+/// none, or where the unit is not one that a server's sensor has alone.
+fn scale(bytes: &[u8]) -> Option<Scale> {
+    let &[units, base, _, linearization] = bytes.get(20..)?.first_chunk::<4>()?;
+    let &[m, m_high, b, b_high, _, exponents] = bytes.get(24..)?.first_chunk::<6>()?;
+    let complement = match units >> 6 {
+        0 => None,
+        1 => Some(Complement::One),
+        2 => Some(Complement::Two),
+        _ => return None,
+    };
+    // A rate (bits 5:3), a second unit (2:1).
+    if linearization & 0x7f != 0 || units & 0x3e != 0 {
+        return None;
+    }
+    let unit = if units & 0x01 == 0 { names::unit(base)? } else { "%" };
+    Some(Scale {
+        unit,
+        complement,
+        m: signed_10(m, m_high),
+        b: signed_10(b, b_high),
+        exponent: signed_4(exponents >> 4),
+        b_exponent: signed_4(exponents & 0x0f),
+    })
+}
+
+/// Two's complement of 10 bits, the two highest of which stand at the top of `high`.
+fn signed_10(low: u8, high: u8) -> i16 {
+    let value = i16::from(high >> 6) << 8 | i16::from(low);
+    if value & 0x200 == 0 { value } else { value - 0x400 }
+}
+
+/// Two's complement of 4 bits.
+fn signed_4(nibble: u8) -> i8 {
+    (nibble << 4).cast_signed() >> 4
+}
+
+/// The name behind its type and length (43.15): 8-bit characters, or 6-bit ones packed.
+fn name(bytes: &[u8], offset: usize) -> Option<String> {
+    let kind = *bytes.get(offset)?;
+    let rest = bytes.get(offset + 1..)?;
+    let text = rest.get(..usize::from(kind & 0x1f)).unwrap_or(rest);
+    let text = match kind >> 6 {
+        3 => crate::machine::escape_non_utf8(text),
+        2 => six_bits(text),
+        _ => return None,
+    };
+    let text = text.split('\0').next().unwrap_or_default().trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Four characters in three bytes, the first in the lowest bits, each 20h less than in ASCII.
+fn six_bits(bytes: &[u8]) -> String {
+    let of_chunk = |chunk: &[u8]| {
+        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
+        let bits = at(0) | at(1) << 8 | at(2) << 16;
+        let n_characters = chunk.len() * 8 / 6;
+        (0..n_characters).filter_map(move |n| char::from_u32((bits >> (6 * n) & 0x3f) + 0x20))
+    };
+    bytes.chunks(3).flat_map(of_chunk).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::sys::netlink::wire::testing::survives_any_bytes;
+
+    /// A full record of the sensor `number`: a threshold sensor with the line `m`, `b`, exponents.
+    pub(crate) fn full_record(
+        number: u8,
+        kind: u8,
+        unit: u8,
+        line: [u8; 6],
+        name: &[u8],
+    ) -> Vec<u8> {
+        let mut bytes = vec![number, 0, 0x51, FULL, 0, 0x20, 0, number, 3, 1, 0x7f, 0x04];
+        bytes.extend([kind, THRESHOLD, 0, 0, 0, 0, 0x12, 0, 0, unit, 0, 0]);
+        bytes.extend(line);
+        bytes.extend([0, 0, 0, 0, 0, 0, 0, 95, 0, 0, 5, 0, 0, 0, 0, 0, 0]);
+        bytes.push(0xc0 | u8::try_from(name.len()).unwrap());
+        bytes.extend(name);
+        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
+        bytes
+    }
+
+    /// A compact record of `n_sensors` sensors from `number` on.
+    pub(crate) fn compact_record(number: u8, kind: u8, n_sensors: u8, name: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![number, 0, 0x51, COMPACT, 0, 0x20, 0, number, 10, 1, 0x7f, 0];
+        bytes.extend([kind, names::SENSOR_SPECIFIC, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0]);
+        bytes.extend([n_sensors, 0x81, 0, 0, 0, 0, 0, 0]);
+        bytes.push(0xc0 | u8::try_from(name.len()).unwrap());
+        bytes.extend(name);
+        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_reading_is_put_on_the_records_line() {
+        let of = |line| parse(&full_record(1, 1, 1, line, b"CPU1 Temp")).remove(0);
+        let plain = of([1, 0, 0, 0, 0, 0]);
+        assert_eq!(plain.name.as_deref(), Some("CPU1 Temp"));
+        assert_eq!(plain.scale.unwrap().thousandths(23), Some(23_000));
+        assert_eq!(plain.scale.unwrap().unit, "°C");
+        assert_eq!(plain.thresholds, [None, Some(5), None, None, Some(95), None]);
+        // 0.012 V a step and an offset of -0.5 V, as -500·10^0 in steps of 10^-3.
+        let volts = of([12, 0, 0x0c, 0x80, 0, 0xd0]).scale.unwrap();
+        assert_eq!(volts.thousandths(100), Some(700));
+        // 2.5 is rounded away from nought, to thousandths: 25·10^-4.
+        assert_eq!(of([25, 0, 0, 0, 0, 0xc0]).scale.unwrap().thousandths(1), Some(3));
+        // The largest numbers that a record can hold are more than thousandths can tell.
+        let largest = of([0xff, 0x40, 0xff, 0x40, 0, 0x77]).scale.unwrap();
+        assert_eq!(largest.thousandths(255), None);
+    }
+
+    #[test]
+    fn signed_readings_are_signed() {
+        let mut bytes = full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T");
+        bytes[20] = 0x80;
+        assert_eq!(parse(&bytes)[0].scale.unwrap().thousandths(0xf6), Some(-10_000));
+        bytes[20] = 0x40;
+        assert_eq!(parse(&bytes)[0].scale.unwrap().thousandths(0xf5), Some(-10_000));
+        bytes[20] = 0xc0;
+        assert_eq!(parse(&bytes)[0].scale, None, "a discrete reading is no number");
+        (bytes[20], bytes[23]) = (0, 8);
+        assert_eq!(parse(&bytes)[0].scale, None, "a curve is no line");
+    }
+
+    #[test]
+    fn sensors_that_share_a_record_have_numbers_and_names_of_their_own() {
+        let records = parse(&compact_record(0x60, 8, 2, b"PS"));
+        let found: Vec<_> = records.iter().map(|r| (r.number, r.name.as_deref())).collect();
+        assert_eq!(found, [(0x60, Some("PS1")), (0x61, Some("PS2"))]);
+        assert_eq!((records[0].entity_instance, records[1].entity_instance), (1, 2));
+    }
+
+    #[test]
+    fn names_are_unpacked_and_what_is_no_utf_8_is_escaped() {
+        let record = |kind: u8, text: &[u8]| {
+            let bytes = [&[kind], text].concat();
+            name(&bytes, 0)
+        };
+        assert_eq!(record(0xc4, b"Fa\xffn").as_deref(), Some("Fa\\xffn"));
+        assert_eq!(record(0xdf, b"cut ").as_deref(), Some("cut"));
+        assert_eq!(record(0x83, &[0x29, 0xdc, 0xa6]).as_deref(), Some("IPMI"));
+        assert_eq!((record(0xc0, b""), record(0x42, b"12")), (None, None));
+    }
+
+    #[test]
+    fn no_bytes_make_the_parser_panic() {
+        survives_any_bytes(&full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"CPU1"), |bytes| {
+            for record in parse(bytes) {
+                let _ = record.scale.and_then(|scale| scale.thousandths(255));
+            }
+        });
+        survives_any_bytes(&compact_record(0xff, 8, 15, b"PS"), |bytes| drop(parse(bytes)));
+    }
+}

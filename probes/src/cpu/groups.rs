@@ -1,0 +1,180 @@
+//! Packages, dies and clusters: groups of cores that share an id.
+//!
+//! The kernel says for each CPU the id of its group and which CPUs are in the group. Both are read
+//! for the first core of a group, and the id again for the last CPU of the group as a check: three
+//! reads a group instead of one a core. Where the sets contradict each other or the ids, the id of
+//! every core is read, and a problem says so.
+
+use super::cores::topology;
+use crate::cpuset::CpuSet;
+use crate::machine::{Machine, quote};
+
+/// The files that say one kind of group, newest name first.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) id: &'static str,
+    pub(super) lists: &'static [&'static str],
+    pub(super) mask: &'static str,
+}
+
+pub(super) const PACKAGE: Files = Files {
+    id: "physical_package_id",
+    lists: &["package_cpus_list", "core_siblings_list"],
+    mask: "core_siblings",
+};
+pub(super) const DIE: Files = Files { id: "die_id", lists: &["die_cpus_list"], mask: "die_cpus" };
+pub(super) const CLUSTER: Files =
+    Files { id: "cluster_id", lists: &["cluster_cpus_list"], mask: "cluster_cpus" };
+pub(super) const BOOK: Files =
+    Files { id: "book_id", lists: &["book_siblings_list"], mask: "book_siblings" };
+pub(super) const DRAWER: Files =
+    Files { id: "drawer_id", lists: &["drawer_siblings_list"], mask: "drawer_siblings" };
+const CORE: Files = Files {
+    id: "core_id",
+    lists: &["core_cpus_list", "thread_siblings_list"],
+    mask: "thread_siblings",
+};
+
+/// After so many CPUs in a row without a file no other CPU is asked for it.
+const ENOUGH_MISSES: u8 = 4;
+
+/// What is known of the group of one core.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Its id; -1 for a package that the kernel does not know.
+    pub(super) id: Option<i64>,
+    /// The online CPUs of the group; `None` where they were not read.
+    pub(super) cpus: Option<CpuSet>,
+}
+
+/// The groups of `cores`, one for each of them.
+pub(super) fn groups(
+    machine: &Machine,
+    files: &Files,
+    cores: &[CpuSet],
+    online: &CpuSet,
+) -> Vec<Group> {
+    let mut sets = Sets::new(machine, files);
+    by_sets(machine, files, cores, online, &mut sets)
+        .unwrap_or_else(|| by_ids(machine, files, cores))
+}
+
+/// `None` where the sets do not help: there are none, a group is one core, or they contradict.
+fn by_sets(
+    machine: &Machine,
+    files: &Files,
+    cores: &[CpuSet],
+    online: &CpuSet,
+    sets: &mut Sets,
+) -> Option<Vec<Group>> {
+    let mut found: Vec<Group> = Vec::new();
+    let mut groups = Vec::with_capacity(cores.len());
+    let is_optional = files.id != PACKAGE.id;
+    let mut covered = CpuSet::default();
+    for core in cores {
+        let first = core.first()?;
+        if covered.contains(first) {
+            let is_in = |group: &&Group| group.cpus.as_ref().is_some_and(|c| c.contains(first));
+            groups.push(found.iter().find(is_in)?.clone());
+            continue;
+        }
+        let id = id(machine, files, first);
+        if id.is_none() && is_optional {
+            return None;
+        }
+        let (path, set) = sets.read(first)?;
+        let cpus = set.intersection(online);
+        // With groups of one core nothing is saved.
+        if cpus == *core && cores.len() > 1 {
+            return None;
+        }
+        let is_apart = covered.intersection(&cpus).is_empty();
+        if !is_apart || !cpus.contains_all(core) || !ends_agree(machine, files, &cpus, id) {
+            let found = quote(&set.to_string());
+            let expected = format!("sets that agree with each other and with {}", files.id);
+            machine.problem(&path, found, expected);
+            return None;
+        }
+        covered.insert_all(&cpus);
+        let group = Group { id, cpus: Some(cpus) };
+        found.push(group.clone());
+        groups.push(group);
+    }
+    // Dies and clusters may be numbered within their package.
+    (is_optional || is_once(&found)).then_some(groups)
+}
+
+/// Whether the last CPU of the group says the same id as the first; it may say none.
+fn ends_agree(machine: &Machine, files: &Files, cpus: &CpuSet, first: Option<i64>) -> bool {
+    let last = cpus.last().filter(|last| Some(*last) != cpus.first());
+    last.and_then(|last| id(machine, files, last)).is_none_or(|last| Some(last) == first)
+}
+
+/// Whether each id that the kernel knows is the id of one group.
+fn is_once(groups: &[Group]) -> bool {
+    let ids: Vec<i64> = groups.iter().filter_map(|group| group.id.filter(|id| *id >= 0)).collect();
+    let distinct: std::collections::BTreeSet<i64> = ids.iter().copied().collect();
+    distinct.len() == ids.len()
+}
+
+/// The id of every core, from the first of its CPUs that has one.
+fn by_ids(machine: &Machine, files: &Files, cores: &[CpuSet]) -> Vec<Group> {
+    let is_optional = files.id != PACKAGE.id;
+    let mut misses = 0_u8;
+    let read = |core: &CpuSet| {
+        if misses >= ENOUGH_MISSES && is_optional {
+            return Group::default();
+        }
+        let id = core.iter().find_map(|cpu| id(machine, files, cpu));
+        misses = if id.is_some() { 0 } else { misses.saturating_add(1) };
+        Group { id, cpus: None }
+    };
+    cores.iter().map(read).collect()
+}
+
+/// The id that `cpu` says. Not every kernel has each kind of group: there -1 is «not known»
+/// (`drivers/base/topology.c`), and so is 65535 on x86 (`BAD_APICID`). The -1 of a package is kept.
+fn id(machine: &Machine, files: &Files, cpu: u32) -> Option<i64> {
+    let id = machine.number(&topology(cpu, files.id))?;
+    (files.id == PACKAGE.id || (0..0xffff).contains(&id)).then_some(id)
+}
+
+/// Reads the set of CPUs around a CPU, first under the name that was there the last time.
+pub(super) struct Sets<'a> {
+    machine: &'a Machine,
+    files: &'a Files,
+    name: &'static str,
+}
+
+impl<'a> Sets<'a> {
+    fn new(machine: &'a Machine, files: &'a Files) -> Sets<'a> {
+        Sets { machine, files, name: files.lists.first().copied().unwrap_or(files.mask) }
+    }
+
+    /// Reads the sets of sibling threads.
+    pub(super) fn of_threads(machine: &'a Machine) -> Sets<'a> {
+        Sets::new(machine, &CORE)
+    }
+
+    /// Reads the sets of the CPUs of a package.
+    pub(super) fn of_packages(machine: &'a Machine) -> Sets<'a> {
+        Sets::new(machine, &PACKAGE)
+    }
+
+    /// The set around `cpu`, and the path that says it.
+    pub(super) fn read(&mut self, cpu: u32) -> Option<(String, CpuSet)> {
+        let others = self.files.lists.iter().chain([&self.files.mask]).copied();
+        let last = self.name;
+        let names = [last].into_iter().chain(others.filter(|name| *name != last));
+        for name in names {
+            let path = topology(cpu, name);
+            let is_mask = name == self.files.mask;
+            let parse = if is_mask { CpuSet::parse_mask } else { CpuSet::parse };
+            if let Some(set) = self.machine.parse(&path, parse) {
+                self.name = name;
+                return Some((path, set));
+            }
+        }
+        None
+    }
+}

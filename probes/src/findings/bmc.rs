@@ -1,0 +1,230 @@
+//! What the management controller says is wrong: its sensors now, and its event log.
+
+use std::collections::BTreeMap;
+
+use super::{Finding, Severity};
+use crate::bmc::{Bmc, BmcEvent, BmcSensor};
+use crate::collect::Inventory;
+
+/// An entry of the log needs so many bytes.
+const ENTRY_BYTES: u16 = 16;
+
+/// Sensors beyond a critical threshold, or in a state that calls for attention.
+pub(super) fn sensors(inventory: &Inventory) -> Vec<Finding> {
+    let sensors = inventory.bmc.iter().flat_map(|bmc| &bmc.sensors);
+    sensors.filter_map(sensor).collect()
+}
+
+fn sensor(sensor: &BmcSensor) -> Option<Finding> {
+    let status = sensor.status.as_deref().filter(|s| matches!(*s, "critical" | "non-recoverable"));
+    let evidence = match status {
+        Some(status) => format!("{}is {status}", reading(sensor)),
+        None if sensor.calls_for_attention => sensor.states.join(", "),
+        None => return None,
+    };
+    let kind = sensor.kind.as_deref().unwrap_or("sensor");
+    let is_power = matches!(kind, "power supply" | "power unit");
+    let advice = if is_power {
+        "look at this power supply, its cable and its feed"
+    } else {
+        "look at the part that this sensor of the management controller watches"
+    };
+    Some(Finding {
+        code: if is_power { "power.supply" } else { "bmc.sensor" }.to_owned(),
+        severity: Severity::Warning,
+        component: if is_power { "power" } else { "bmc" }.to_owned(),
+        locator: Some(sensor.name.clone().unwrap_or_else(|| format!("sensor {}", sensor.number))),
+        evidence: format!("{kind} {evidence}"),
+        advice: advice.to_owned(),
+    })
+}
+
+fn reading(sensor: &BmcSensor) -> String {
+    let unit = sensor.unit.as_deref().unwrap_or_default();
+    let whole = sensor.reading_milli.map(|milli| milli / 1000);
+    whole.map(|whole| format!("of {whole} {unit} ")).unwrap_or_default()
+}
+
+/// Memory errors in the log, by sensor and kind of error.
+pub(super) fn memory_events(inventory: &Inventory) -> Vec<Finding> {
+    let is_memory = |event: &&BmcEvent| {
+        let what = event.event.as_deref().unwrap_or_default();
+        event.kind.as_deref() == Some("memory")
+            && event.is_asserted == Some(true)
+            && (event.calls_for_attention || what == "correctable error")
+    };
+    grouped(inventory, is_memory)
+        .into_iter()
+        .map(|((sensor, what), events)| Finding {
+            code: "memory.event_log".to_owned(),
+            severity: Severity::Warning,
+            component: "memory".to_owned(),
+            evidence: said(&what, &events),
+            advice: format!(
+                "replace the DIMM that the log means by {sensor}, or clear the log if that is done"
+            ),
+            locator: Some(sensor),
+        })
+        .collect()
+}
+
+/// Other events in the log that call for attention. They may be long past.
+pub(super) fn events(inventory: &Inventory) -> Vec<Finding> {
+    let is_other =
+        |event: &&BmcEvent| event.calls_for_attention && event.kind.as_deref() != Some("memory");
+    grouped(inventory, is_other)
+        .into_iter()
+        .map(|((sensor, what), events)| Finding {
+            code: "bmc.event_log".to_owned(),
+            severity: Severity::Info,
+            component: "bmc".to_owned(),
+            locator: Some(sensor),
+            evidence: said(&what, &events),
+            advice: "see whether this still is so, and clear the log if not".to_owned(),
+        })
+        .collect()
+}
+
+type Groups<'a> = BTreeMap<(String, String), Vec<&'a BmcEvent>>;
+
+/// Events by sensor and by what happened.
+fn grouped(inventory: &Inventory, is_wanted: impl Fn(&&BmcEvent) -> bool) -> Groups<'_> {
+    let mut groups = Groups::new();
+    let events = inventory.bmc.iter().flat_map(|bmc| &bmc.event_log);
+    for event in events.filter(is_wanted) {
+        let number = event.sensor_number.unwrap_or_default();
+        let sensor = event.sensor.clone().unwrap_or_else(|| format!("sensor {number}"));
+        let kind = event.kind.as_deref().unwrap_or_default();
+        let what = format!("{kind} {}", event.event.as_deref().unwrap_or_default());
+        groups.entry((sensor, what)).or_default().push(event);
+    }
+    groups
+}
+
+fn said(what: &str, events: &[&BmcEvent]) -> String {
+    let last = events.iter().rev().find_map(|event| event.time.as_deref());
+    let last = last.map(|time| format!(", last {time}")).unwrap_or_default();
+    format!("{}x {what} in the event log{last}", events.len())
+}
+
+/// A log without room: what happens from now on is lost.
+pub(super) fn full_log(inventory: &Inventory) -> Vec<Finding> {
+    let info = inventory.bmc.as_ref().and_then(|bmc| bmc.event_log_info.as_ref());
+    let is_full = info.filter(|info| {
+        info.has_overflowed
+            || (info.n_entries > 0 && info.free_bytes.is_some_and(|n| n < ENTRY_BYTES))
+    });
+    let finding = |n_entries: u16| Finding {
+        code: "bmc.event_log.full".to_owned(),
+        severity: Severity::Warning,
+        component: "bmc".to_owned(),
+        locator: None,
+        evidence: format!("{n_entries} entries and no room for more"),
+        advice: "save the event log and clear it".to_owned(),
+    };
+    is_full.map(|info| finding(info.n_entries)).into_iter().collect()
+}
+
+/// A controller of which the firmware tells and that the kernel could not ask.
+pub(super) fn silent(inventory: &Inventory) -> Vec<Finding> {
+    let named = inventory.bmc.as_ref().filter(|bmc| bmc.firmware.is_none());
+    let interface = named.and_then(|bmc: &Bmc| bmc.interface.as_deref());
+    let finding = |interface: &str| Finding {
+        code: "bmc.silent".to_owned(),
+        severity: Severity::Info,
+        component: "bmc".to_owned(),
+        locator: None,
+        evidence: format!("the firmware names a BMC behind {interface}, and it was not asked"),
+        advice: "run as root, with ipmi_si or ipmi_ssif and ipmi_devintf loaded, for its address, \
+                 sensors and event log"
+            .to_owned(),
+    };
+    interface.map(finding).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bmc::EventLogInfo;
+
+    fn inventory(bmc: Bmc) -> Inventory {
+        Inventory { bmc: Some(bmc), ..Inventory::default() }
+    }
+
+    #[test]
+    fn a_failed_power_supply_and_a_hot_processor_are_found_and_the_rest_is_not() {
+        let sensor = |name: &str, kind: &str| BmcSensor {
+            name: Some(name.to_owned()),
+            kind: Some(kind.to_owned()),
+            ..BmcSensor::default()
+        };
+        let states = vec!["present".to_owned(), "failed".to_owned()];
+        let list = vec![
+            BmcSensor { states, calls_for_attention: true, ..sensor("PS2", "power supply") },
+            BmcSensor {
+                status: Some("critical".to_owned()),
+                reading_milli: Some(97_000),
+                unit: Some("°C".to_owned()),
+                ..sensor("CPU1 Temp", "temperature")
+            },
+            BmcSensor { status: Some("non-critical".to_owned()), ..sensor("Fan1", "fan") },
+            BmcSensor { states: vec!["present".to_owned()], ..sensor("PS1", "power supply") },
+        ];
+        let found = sensors(&inventory(Bmc { sensors: list, ..Bmc::default() }));
+        let found: Vec<_> = found.iter().map(|f| (f.code.as_str(), f.evidence.as_str())).collect();
+        let expected = [
+            ("power.supply", "power supply present, failed"),
+            ("bmc.sensor", "temperature of 97 °C is critical"),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn memory_errors_in_the_log_are_counted_by_sensor() {
+        let event = |what: &str, asserted: bool| BmcEvent {
+            sensor: Some("DIMM A1".to_owned()),
+            kind: Some("memory".to_owned()),
+            event: Some(what.to_owned()),
+            is_asserted: Some(asserted),
+            time: Some("2026-11-20T10:00:00".to_owned()),
+            ..BmcEvent::default()
+        };
+        let event_log = vec![
+            event("correctable error", true),
+            event("correctable error", true),
+            event("correctable error", false),
+            event("present", true),
+        ];
+        let inventory = inventory(Bmc { event_log, ..Bmc::default() });
+        let found = memory_events(&inventory);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].locator.as_deref(), Some("DIMM A1"));
+        assert_eq!(
+            found[0].evidence,
+            "2x memory correctable error in the event log, last 2026-11-20T10:00:00"
+        );
+        assert!(events(&inventory).is_empty());
+    }
+
+    #[test]
+    fn a_full_log_is_found_and_one_with_room_is_not() {
+        let with = |n_entries, free_bytes, has_overflowed| {
+            let info = EventLogInfo { n_entries, free_bytes, has_overflowed };
+            full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() })).len()
+        };
+        assert_eq!((with(512, Some(0), false), with(9, Some(4096), true)), (1, 1));
+        assert_eq!(
+            (with(9, Some(16), false), with(9, None, false), with(0, Some(0), false)),
+            (0, 0, 0)
+        );
+    }
+
+    #[test]
+    fn a_controller_that_only_the_firmware_names_was_not_asked() {
+        let named = Bmc { interface: Some("kcs".to_owned()), ..Bmc::default() };
+        assert_eq!(silent(&inventory(named.clone()))[0].code, "bmc.silent");
+        let asked = Bmc { firmware: Some("2.88".to_owned()), ..named };
+        assert!(silent(&inventory(asked)).is_empty());
+        assert!(silent(&Inventory::default()).is_empty());
+    }
+}

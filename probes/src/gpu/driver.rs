@@ -1,0 +1,143 @@
+//! What drivers say of cards: `/sys/class/accel` (`Documentation/accel/introduction.rst`), the `drm`
+//! and `mdev_supported_types` directories of the device, `/proc/driver/nvidia`, and amdgpu's
+//! attributes (`Documentation/gpu/amdgpu/driver-misc.rst`).
+
+use std::collections::BTreeMap;
+
+use super::Card;
+use crate::ancestors;
+use crate::machine::Machine;
+
+const NVIDIA: &str = "proc/driver/nvidia";
+
+/// What is read once for all cards.
+#[derive(Debug, Default)]
+pub(super) struct Drivers {
+    /// Names in `/sys/class/accel` by PCI address.
+    accelerators: BTreeMap<String, Vec<String>>,
+    /// NVIDIA's cards by the name of their directory, a PCI address.
+    nvidia: Vec<String>,
+}
+
+impl Drivers {
+    pub(super) fn read(machine: &Machine) -> Drivers {
+        let mut accelerators: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for name in machine.list("sys/class/accel") {
+            let path = machine.device_path(&format!("sys/class/accel/{name}"));
+            if let Some(address) = ancestors::pci_address(&path) {
+                accelerators.entry(address).or_default().push(name);
+            }
+        }
+        Drivers { accelerators, nvidia: machine.list(&format!("{NVIDIA}/gpus")) }
+    }
+
+    pub(super) fn is_accelerator(&self, address: &str) -> bool {
+        self.accelerators.contains_key(address)
+    }
+
+    /// Fills in what the driver of `card` says.
+    pub(super) fn fill(&self, machine: &Machine, card: &mut Card) {
+        if card.driver.is_none() {
+            return;
+        }
+        let path = format!("sys/bus/pci/devices/{}", card.address);
+        let is_node = |name: &String| name.starts_with("card") || name.starts_with("renderD");
+        card.device_nodes =
+            machine.list(&format!("{path}/drm")).into_iter().filter(is_node).collect();
+        card.device_nodes
+            .extend(self.accelerators.get(&card.address).into_iter().flatten().cloned());
+        match card.driver.as_deref() {
+            Some("amdgpu") => amdgpu(machine, &path, card),
+            Some("nvidia") => self.nvidia(machine, card),
+            _ => {}
+        }
+        // Few drivers make virtual GPUs, and displays of management controllers have none.
+        if matches!(card.driver.as_deref(), Some("nvidia" | "i915" | "xe" | "nvidia-vgpu-vfio")) {
+            card.mdev_types = machine.list(&format!("{path}/mdev_supported_types"));
+        }
+    }
+
+    fn nvidia(&self, machine: &Machine, card: &mut Card) {
+        let is_ours = |name: &&String| name.eq_ignore_ascii_case(&card.address);
+        let Some(name) = self.nvidia.iter().find(is_ours) else { return };
+        let text = machine.text(&format!("{NVIDIA}/gpus/{name}/information")).unwrap_or_default();
+        let value = |key: &str| {
+            let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
+            let value = pairs.find(|(name, _)| name.trim() == key)?.1.trim();
+            // The driver writes question marks until the card was used for the first time.
+            (!value.is_empty() && !value.contains('?') && value != "N/A").then(|| value.to_owned())
+        };
+        card.model = value("Model");
+        card.uuid = value("GPU UUID");
+        card.video_bios = value("Video BIOS");
+        card.firmware = value("GPU Firmware");
+        if let Some(minor) = value("Device Minor").filter(|minor| minor.parse::<u32>().is_ok()) {
+            let dir = format!("{NVIDIA}/capabilities/gpu{minor}/mig");
+            let names = machine.list(&dir);
+            let n = names.iter().filter(|name| name.starts_with("gi")).count();
+            card.n_mig_instances = (!names.is_empty()).then_some(n);
+        }
+    }
+}
+
+fn amdgpu(machine: &Machine, path: &str, card: &mut Card) {
+    let text = |name: &str| machine.text(&format!("{path}/{name}"));
+    card.model = text("product_name");
+    card.serial = text("serial_number");
+    card.video_bios = text("vbios_version");
+    card.compute_partition = text("current_compute_partition");
+    card.memory_partition = text("current_memory_partition");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{CardKind, gpu};
+    use crate::pci::{Pci, PciDevice};
+    use crate::testing::tree;
+
+    fn device(address: &str, class: &str, driver: &str) -> PciDevice {
+        PciDevice {
+            address: address.to_owned(),
+            class: Some(class.to_owned()),
+            driver: Some(driver.to_owned()),
+            ..PciDevice::default()
+        }
+    }
+
+    #[test]
+    fn nvidias_driver_names_model_and_uuid_and_question_marks_are_not_known() {
+        let gpus = "proc/driver/nvidia/gpus";
+        let machine = tree(&[
+            (
+                &format!("{gpus}/0000:81:00.0/information"),
+                "Model: \t\t NVIDIA A100-PCIE-40GB\nGPU UUID: \t GPU-5a1c0f2e\nVideo BIOS: \t ??.??.??\nDevice Minor: \t 3\n",
+            ),
+            ("proc/driver/nvidia/capabilities/gpu3/mig/gi1/access", "x"),
+            ("proc/driver/nvidia/capabilities/gpu3/mig/gi2/access", "x"),
+            ("sys/bus/pci/devices/0000:81:00.0/mdev_supported_types/nvidia-474/name", "x"),
+        ]);
+        let devices = vec![device("0000:81:00.0", "0302", "nvidia")];
+        let card = &gpu(&machine, &Pci { n_devices: Some(1), devices }).cards[0];
+        assert_eq!(card.model.as_deref(), Some("NVIDIA A100-PCIE-40GB"));
+        assert_eq!(
+            (card.uuid.as_deref(), card.video_bios.as_deref()),
+            (Some("GPU-5a1c0f2e"), None)
+        );
+        assert_eq!((card.n_mig_instances, card.mdev_types.len()), (Some(2), 1));
+    }
+
+    #[test]
+    fn a_device_that_registers_as_an_accelerator_is_one_whatever_its_class() {
+        let accel = "sys/devices/pci0000:00/0000:00:0b.0/accel/accel0";
+        let machine = tree(&[
+            ("sys/class/accel/accel0", "-> ../../devices/pci0000:00/0000:00:0b.0/accel/accel0"),
+            (&format!("{accel}/dev"), "261:0"),
+            ("sys/bus/pci/devices/0000:00:0b.0/drm/renderD128/dev", "x"),
+            ("sys/bus/pci/devices/0000:00:0b.0/drm/version", "x"),
+        ]);
+        let devices = vec![device("0000:00:0b.0", "0880", "intel_vpu")];
+        let card = &gpu(&machine, &Pci { n_devices: Some(1), devices }).cards[0];
+        assert_eq!(card.kind, CardKind::Accelerator);
+        assert_eq!(card.device_nodes, ["renderD128", "accel0"]);
+    }
+}

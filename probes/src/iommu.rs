@@ -1,0 +1,100 @@
+//! The IOMMU: `/sys/class/iommu` (`Documentation/ABI/testing/sysfs-class-iommu`) and
+//! `/sys/kernel/iommu_groups` (`Documentation/ABI/testing/sysfs-kernel-iommu_groups`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+const CLASS: &str = "sys/class/iommu";
+const GROUPS: &str = "sys/kernel/iommu_groups";
+const TABLES: &str = "sys/firmware/acpi/tables";
+
+/// Whether devices are kept to their own memory, and by what.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Iommu {
+    /// Whether the kernel uses one; `None` where it does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_enabled: Option<bool>,
+    /// Its units by kernel name, e.g. `dmar0`, `ivhd0`, `smmu3.0x0000000023400000`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub units: Vec<String>,
+    /// How many groups of devices it keeps apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_groups: Option<usize>,
+    /// How the first group's devices reach memory: `DMA`, `DMA-FQ` (translated) or `identity`
+    /// (passed through); the default of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_domain: Option<String>,
+    /// The firmware's table that describes it, e.g. `DMAR`, `IVRS`, `IORT`, `RIMT`: the hardware has
+    /// one and the firmware has it switched on, whatever the kernel does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acpi_table: Option<String>,
+    /// What kernel arguments ask of it, e.g. `intel_iommu=on`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+}
+
+/// Reads the IOMMU's state; `None` where nothing tells of one.
+#[must_use]
+pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
+    let has_class = machine.list("sys/class").iter().any(|name| name == "iommu");
+    let units = if has_class { machine.list(CLASS) } else { Vec::new() };
+    let groups = machine.list(GROUPS);
+    let tables = machine.list(TABLES);
+    let acpi_table =
+        ["DMAR", "IVRS", "IORT", "RIMT"].into_iter().find(|name| tables.iter().any(|t| t == name));
+    let first = groups.first().map(|group| format!("{GROUPS}/{group}/type"));
+    let iommu = Iommu {
+        is_enabled: (has_class || !groups.is_empty())
+            .then_some(!units.is_empty() || !groups.is_empty()),
+        units,
+        n_groups: Some(groups.len()).filter(|n| *n > 0),
+        default_domain: first.and_then(|path| machine.text(&path)),
+        acpi_table: acpi_table.map(str::to_owned),
+        arguments: arguments(command_line),
+    };
+    (iommu != Iommu::default()).then_some(iommu)
+}
+
+fn arguments(command_line: &str) -> Vec<String> {
+    const NAMES: &[&str] =
+        &["iommu", "intel_iommu", "amd_iommu", "iommu.passthrough", "iommu.strict", "arm-smmu"];
+    let is_known =
+        |word: &&str| word.split_once('=').is_some_and(|(name, _)| NAMES.contains(&name));
+    command_line.split_whitespace().filter(is_known).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn an_iommu_in_use_has_units_and_groups() {
+        let machine = tree(&[
+            ("sys/class/iommu/dmar1/uevent", ""),
+            ("sys/class/iommu/dmar0/uevent", ""),
+            ("sys/kernel/iommu_groups/0/type", "DMA-FQ\n"),
+            ("sys/kernel/iommu_groups/10/type", "DMA-FQ\n"),
+            ("sys/firmware/acpi/tables/DMAR", "x"),
+        ]);
+        let found = iommu(&machine, "ro intel_iommu=on quiet iommu=pt").unwrap();
+        assert_eq!((found.is_enabled, found.n_groups), (Some(true), Some(2)));
+        assert_eq!(found.units, ["dmar0", "dmar1"]);
+        assert_eq!(found.default_domain.as_deref(), Some("DMA-FQ"));
+        assert_eq!(found.arguments, ["intel_iommu=on", "iommu=pt"]);
+    }
+
+    #[test]
+    fn an_iommu_that_the_firmware_offers_and_the_kernel_leaves_is_off_and_not_absent() {
+        let machine =
+            tree(&[("sys/class/iommu/x", "-> y"), ("sys/firmware/acpi/tables/IVRS", "x")]);
+        assert_eq!(iommu(&machine, "").unwrap().units, ["x"]);
+        let off = tree(&[("sys/firmware/acpi/tables/IVRS", "x"), ("sys/class/net/lo/mtu", "1\n")]);
+        let off = iommu(&off, "amd_iommu=off").unwrap();
+        assert_eq!((off.acpi_table.as_deref(), off.is_enabled), (Some("IVRS"), None));
+        assert_eq!(iommu(&tree(&[("sys/class/net/lo/mtu", "1\n")]), "quiet"), None);
+    }
+}

@@ -1,0 +1,98 @@
+//! CXL memory devices: `/sys/bus/cxl/devices/memN` (`Documentation/ABI/testing/sysfs-bus-cxl`), since
+//! Linux 5.12.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ancestors;
+use crate::machine::Machine;
+
+const DIR: &str = "sys/bus/cxl/devices";
+
+/// A CXL memory device (type 3), whether or not its memory is in use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CxlMemory {
+    /// Kernel name, e.g. `mem0`.
+    pub name: String,
+    /// Address of its PCI function.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pci_address: Option<String>,
+    /// Memory that forgets without power, in bytes (`ram/size`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volatile_bytes: Option<u64>,
+    /// Memory that keeps its content, in bytes (`pmem/size`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistent_bytes: Option<u64>,
+    /// Serial number, as the kernel writes it, e.g. `0x1234`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Version of its firmware.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// NUMA node of the processor that it hangs on; `None` where the kernel says -1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
+}
+
+/// Reads the devices, by name.
+pub(super) fn memories(machine: &Machine) -> Vec<CxlMemory> {
+    let names = machine.list(DIR).into_iter().filter(|name| {
+        name.strip_prefix("mem").is_some_and(|number| number.parse::<u32>().is_ok())
+    });
+    names.map(|name| memory(machine, name)).collect()
+}
+
+fn memory(machine: &Machine, name: String) -> CxlMemory {
+    let path = format!("{DIR}/{name}");
+    let size = |file: &str| machine.parse(&format!("{path}/{file}"), parse_size);
+    let node = machine.number::<i64>(&format!("{path}/numa_node"));
+    CxlMemory {
+        pci_address: ancestors::pci_address(&machine.device_path(&path)),
+        volatile_bytes: size("ram/size"),
+        persistent_bytes: size("pmem/size"),
+        serial: machine.text(&format!("{path}/serial")),
+        firmware: machine.text(&format!("{path}/firmware_version")),
+        numa_node: node.and_then(|node| u32::try_from(node).ok()),
+        name,
+    }
+}
+
+fn parse_size(text: &str) -> Result<u64, &'static str> {
+    let size = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    size.map_err(|_| "a size in bytes such as 0x10000000")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn a_cxl_device_is_listed_with_its_sizes_and_a_node_of_minus_one_stays_absent() {
+        let mem = "sys/devices/pci0000:6b/0000:6b:00.0/0000:6c:00.0/mem0";
+        let at = |name: &str| format!("{mem}/{name}");
+        let machine = tree(&[
+            (
+                "sys/bus/cxl/devices/mem0",
+                "-> ../../../devices/pci0000:6b/0000:6b:00.0/0000:6c:00.0/mem0",
+            ),
+            ("sys/bus/cxl/devices/root0/devtype", "cxl_port"),
+            (&at("ram/size"), "0x10000000"),
+            (&at("pmem/size"), "many"),
+            (&at("serial"), "0x3"),
+            (&at("numa_node"), "-1"),
+        ]);
+        let devices = memories(&machine);
+        assert_eq!(devices.len(), 1);
+        assert_eq!(devices[0].pci_address.as_deref(), Some("0000:6c:00.0"));
+        assert_eq!(
+            (devices[0].volatile_bytes, devices[0].persistent_bytes),
+            (Some(256 << 20), None)
+        );
+        assert_eq!((devices[0].numa_node, machine.problems().len()), (None, 1));
+    }
+}

@@ -1,0 +1,281 @@
+//! What DHCP gave the machine, as the clients keep it: systemd-networkd in `/run/systemd/netif/leases`,
+//! `NetworkManager` in `/var/lib/NetworkManager` and `/run/NetworkManager/devices`, dhclient in the
+//! folders of the distributions (`dhclient.leases(5)`). There is no interface of the kernel for it.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::address::Address;
+use crate::machine::Machine;
+
+const NETWORKD: &str = "run/systemd/netif/leases";
+const NETWORK_MANAGER: &str = "var/lib/NetworkManager";
+const NETWORK_MANAGER_DEVICES: &str = "run/NetworkManager/devices";
+const DHCLIENT: [&str; 2] = ["var/lib/dhclient", "var/lib/dhcp"];
+/// At most so many files of one folder are read.
+const LIMIT_FILES: usize = 256;
+
+/// A lease of an IPv4 address.
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(default)]
+pub struct DhcpLease {
+    /// Name of the interface.
+    pub interface: String,
+    /// The address that was leased.
+    pub address: String,
+    /// The server that leased it (option 54); `NetworkManager` keeps it only in older versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The server for the next step of a network boot (`siaddr`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_server: Option<String>,
+    /// The routers that it named (option 3).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routers: Vec<String>,
+    /// For how long it was leased, in s (option 51).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_s: Option<u32>,
+    /// `systemd-networkd`, `NetworkManager` or `dhclient`.
+    pub client: String,
+    /// The file that says so.
+    pub source: String,
+}
+
+/// The leases of addresses that the machine has now, by interface. A file that outlived its lease is
+/// passed over.
+pub(super) fn leases(
+    machine: &Machine,
+    names: &BTreeMap<u32, String>,
+    addresses: &[Address],
+) -> Vec<DhcpLease> {
+    let mut all = networkd(machine, names);
+    all.extend(network_manager(machine, names));
+    all.extend(DHCLIENT.iter().flat_map(|dir| dhclient_folder(machine, dir)));
+    all.retain(|lease| {
+        addresses.iter().any(|address| {
+            let own = address.address.split('/').next();
+            address.interface == lease.interface && own == Some(lease.address.as_str())
+        })
+    });
+    all.sort_by(|a, b| crate::natural::compare(&a.interface, &b.interface).then_with(|| a.cmp(b)));
+    all.dedup_by(|b, a| a.interface == b.interface && a.address == b.address);
+    all
+}
+
+fn files(machine: &Machine, dir: &str) -> impl Iterator<Item = (String, String)> {
+    let names = machine.list(dir).into_iter().take(LIMIT_FILES);
+    names.map(move |name| (format!("{dir}/{name}"), name))
+}
+
+fn networkd(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<DhcpLease> {
+    let lease = |(path, index): (String, String)| {
+        let interface = names.get(&index.parse().ok()?)?.clone();
+        let lease = parse_key_values(&machine.text(&path)?)?;
+        Some(named(lease, interface, "systemd-networkd", &path))
+    };
+    files(machine, NETWORKD).filter_map(lease).collect()
+}
+
+/// `internal-<uuid>-<interface>.lease` of its own client, `dhclient-…` of the other one.
+fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<DhcpLease> {
+    let mut all = Vec::new();
+    for (path, name) in files(machine, NETWORK_MANAGER) {
+        let Some(name) = name.strip_suffix(".lease") else { continue };
+        if let Some(interface) = name.strip_prefix("internal-").and_then(behind_uuid) {
+            let lease = machine.text(&path).and_then(|text| parse_key_values(&text));
+            let next_server = next_server(machine, interface, names);
+            all.extend(lease.map(|lease| {
+                let next_server = lease.next_server.clone().or(next_server);
+                let lease = DhcpLease { next_server, ..lease };
+                named(lease, interface.to_owned(), "NetworkManager", &path)
+            }));
+        } else if name.starts_with("dhclient-") {
+            all.extend(dhclient_file(machine, &path));
+        }
+    }
+    all
+}
+
+/// The interface's name behind a UUID of 36 characters and a dash.
+fn behind_uuid(name: &str) -> Option<&str> {
+    let (uuid, rest) = name.split_at_checked(36)?;
+    let is_uuid = uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    rest.strip_prefix('-').filter(|name| is_uuid && !name.is_empty())
+}
+
+/// `next-server` in the state that `NetworkManager` keeps of a device.
+fn next_server(
+    machine: &Machine,
+    interface: &str,
+    names: &BTreeMap<u32, String>,
+) -> Option<String> {
+    let (index, _) = names.iter().find(|(_, name)| *name == interface)?;
+    let text = machine.text(&format!("{NETWORK_MANAGER_DEVICES}/{index}"))?;
+    text.lines().find_map(|line| ipv4(line.strip_prefix("next-server=")?))
+}
+
+/// `ADDRESS=192.0.2.10`, a line each.
+fn parse_key_values(text: &str) -> Option<DhcpLease> {
+    let value = |key: &str| {
+        let pairs = text.lines().filter_map(|line| line.split_once('='));
+        pairs.filter(|(name, _)| *name == key).map(|(_, value)| value.trim()).next()
+    };
+    Some(DhcpLease {
+        address: ipv4(value("ADDRESS")?)?,
+        server: value("SERVER_ADDRESS").and_then(ipv4),
+        next_server: value("NEXT_SERVER").and_then(ipv4),
+        routers: value("ROUTER").unwrap_or_default().split_whitespace().filter_map(ipv4).collect(),
+        lease_s: value("LIFETIME").and_then(|text| text.parse().ok()),
+        ..DhcpLease::default()
+    })
+}
+
+fn dhclient_folder(machine: &Machine, dir: &str) -> Vec<DhcpLease> {
+    let all = files(machine, dir)
+        .filter(|(_, name)| name.starts_with("dhclient") && name.contains(".lease"));
+    all.flat_map(|(path, _)| dhclient_file(machine, &path)).collect()
+}
+
+fn dhclient_file(machine: &Machine, path: &str) -> Vec<DhcpLease> {
+    let text = machine.text(path).unwrap_or_default();
+    let leases = parse_dhclient(&text).into_values();
+    leases.map(|lease| named(lease.clone(), lease.interface, "dhclient", path)).collect()
+}
+
+/// Blocks `lease { interface "eth0"; fixed-address 192.0.2.10; option … ; }`; the last of an interface
+/// is the one in force.
+fn parse_dhclient(text: &str) -> BTreeMap<String, DhcpLease> {
+    let mut all = BTreeMap::new();
+    let mut lease = DhcpLease::default();
+    for line in text.lines().map(|line| line.trim().trim_end_matches(';')) {
+        let value = |key: &str| line.strip_prefix(key).map(|rest| rest.trim().trim_matches('"'));
+        if line.starts_with("lease ") {
+            lease = DhcpLease::default();
+        } else if line == "}" {
+            let done = std::mem::take(&mut lease);
+            if !done.interface.is_empty() && !done.address.is_empty() {
+                all.insert(done.interface.clone(), done);
+            }
+        } else if let Some(name) = value("interface ") {
+            name.clone_into(&mut lease.interface);
+        } else if let Some(address) = value("fixed-address ").and_then(ipv4) {
+            lease.address = address;
+        } else if let Some(server) = value("option dhcp-server-identifier ") {
+            lease.server = ipv4(server);
+        } else if let Some(routers) = value("option routers ") {
+            lease.routers = routers.split(',').filter_map(ipv4).collect();
+        } else if let Some(time) = value("option dhcp-lease-time ") {
+            lease.lease_s = time.parse().ok();
+        }
+    }
+    all
+}
+
+/// An address that names a host.
+fn ipv4(text: &str) -> Option<String> {
+    let address: Ipv4Addr = text.trim().parse().ok()?;
+    (!address.is_unspecified()).then(|| address.to_string())
+}
+
+fn named(lease: DhcpLease, interface: String, client: &str, path: &str) -> DhcpLease {
+    DhcpLease { interface, client: client.to_owned(), source: format!("/{path}"), ..lease }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    const UUID: &str = "9ca56c00-391a-4117-9d80-0aaf6a4ae647";
+
+    fn address(interface: &str, address: &str) -> Address {
+        Address {
+            interface: interface.to_owned(),
+            address: address.to_owned(),
+            family: "ipv4".to_owned(),
+            ..Address::default()
+        }
+    }
+
+    fn names() -> BTreeMap<u32, String> {
+        BTreeMap::from([(2, "eno1".to_owned()), (3, "eno2".to_owned())])
+    }
+
+    #[test]
+    fn leases_of_every_client_are_found_with_server_and_time() {
+        let networkd = "# This is private data. Do not parse.\nADDRESS=192.0.2.10\n\
+                        ROUTER=192.0.2.1 192.0.2.2\nSERVER_ADDRESS=192.0.2.3\nLIFETIME=86400\n";
+        let dhclient = "lease {\n  interface \"eno2\";\n  fixed-address 192.0.2.7;\n}\nlease {\n  \
+                        interface \"eno2\";\n  fixed-address 192.0.2.20;\n  option \
+                        dhcp-server-identifier 192.0.2.4;\n  option routers 192.0.2.1,192.0.2.2;\n  \
+                        option dhcp-lease-time 600;\n}\n";
+        let machine = tree(&[
+            ("run/systemd/netif/leases/2", networkd),
+            ("run/systemd/netif/leases/77", networkd),
+            ("var/lib/dhclient/dhclient-eno2.leases", dhclient),
+        ]);
+        let addresses = [address("eno1", "192.0.2.10/24"), address("eno2", "192.0.2.20/24")];
+        let leases = leases(&machine, &names(), &addresses);
+        assert_eq!(leases.len(), 2);
+        assert_eq!(
+            (leases[0].interface.as_str(), leases[0].client.as_str()),
+            ("eno1", "systemd-networkd")
+        );
+        assert_eq!(
+            (leases[0].server.as_deref(), leases[0].lease_s),
+            (Some("192.0.2.3"), Some(86_400))
+        );
+        assert_eq!(leases[0].routers, ["192.0.2.1", "192.0.2.2"]);
+        assert_eq!(
+            (leases[1].address.as_str(), leases[1].client.as_str()),
+            ("192.0.2.20", "dhclient")
+        );
+        assert_eq!(
+            (leases[1].server.as_deref(), leases[1].lease_s),
+            (Some("192.0.2.4"), Some(600))
+        );
+        assert_eq!(leases[1].routers.len(), 2);
+        assert!(machine.problems().is_empty());
+    }
+
+    #[test]
+    fn a_lease_file_that_outlived_its_lease_is_passed_over() {
+        let file = format!("var/lib/NetworkManager/internal-{UUID}-eno1.lease");
+        let machine = tree(&[(&file, "ADDRESS=192.0.2.10\n"), ("proc/version", "Linux")]);
+        assert_eq!(leases(&machine, &names(), &[address("eno1", "192.0.2.99/24")]), []);
+        assert_eq!(leases(&machine, &names(), &[address("eno2", "192.0.2.10/24")]), []);
+        let found = leases(&machine, &names(), &[address("eno1", "192.0.2.10/24")]);
+        assert_eq!((found.len(), found[0].source.as_str()), (1, format!("/{file}").as_str()));
+        assert_eq!(found[0].server, None);
+    }
+
+    #[test]
+    fn network_manager_tells_the_boot_server_apart_from_the_lease() {
+        let file = format!("var/lib/NetworkManager/internal-{UUID}-eno1.lease");
+        let state = "[device]\nmanaged=true\nnext-server=192.0.2.5\n";
+        let machine =
+            tree(&[(&file, "ADDRESS=192.0.2.10\n"), ("run/NetworkManager/devices/2", state)]);
+        let found = leases(&machine, &names(), &[address("eno1", "192.0.2.10/24")]);
+        assert_eq!(found[0].next_server.as_deref(), Some("192.0.2.5"));
+    }
+
+    #[test]
+    fn damaged_files_give_no_lease() {
+        for text in ["", "ADDRESS=", "ADDRESS=0.0.0.0", "ADDRESS=192.0.2", "address=192.0.2.1", "="]
+        {
+            assert_eq!(parse_key_values(text), None, "{text}");
+        }
+        for text in ["", "}", "lease {\n}", "lease {\ninterface \"a\";\nfixed-address x;\n}", "{{{"]
+        {
+            assert!(parse_dhclient(text).is_empty(), "{text}");
+        }
+        for name in ["", "é", UUID, "9ca56c00-391a-4117-9d80-0aaf6a4ae64é-x"] {
+            assert_eq!(behind_uuid(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Interfaces: the traps of network discovery, each with the smallest tree that shows it.
+
+use super::*;
+use crate::network::link::tests::link_message;
+use crate::sys::netlink::wire::testing::{attribute, message};
+use crate::testing::{tree, tree_of_bytes};
+
+const PF: &str = "sys/devices/pci0000:00/0000:3b:00.0";
+
+/// The files of an interface on a PCI device, besides `extra` in its own folder.
+fn pci_port(name: &str, device: &str, extra: &[(&str, &str)]) -> Vec<(String, String)> {
+    let up = device.matches('/').count() + 3;
+    let mut files = vec![
+        (format!("sys/class/net/{name}"), format!("-> ../../../{device}/net/{name}")),
+        (format!("{device}/net/{name}/device"), "-> ../..".to_owned()),
+        (format!("{device}/subsystem"), format!("-> {}bus/pci", "../".repeat(up - 4))),
+        (format!("{device}/driver"), "-> ../../../bus/pci/drivers/ixgbe".to_owned()),
+        (format!("{device}/vendor"), "0x8086\n".to_owned()),
+        (format!("{device}/device"), "0x10FB\n".to_owned()),
+    ];
+    files.extend(
+        extra
+            .iter()
+            .map(|(file, content)| (format!("{device}/net/{name}/{file}"), (*content).to_owned())),
+    );
+    files
+}
+
+fn read(files: &[(String, String)]) -> (Vec<Interface>, Machine) {
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|(path, content)| (path.as_str(), content.as_str())).collect();
+    let machine = tree(&files);
+    (interfaces(&machine), machine)
+}
+
+#[test]
+fn a_port_without_carrier_has_no_speed_and_that_is_no_problem() {
+    let mac = ("address", "02:00:00:00:00:01\n");
+    let up = [mac, ("speed", "10000\n"), ("carrier", "1\n"), ("duplex", "full\n")];
+    let down = [mac, ("speed", "-1\n"), ("carrier", "0\n"), ("duplex", "unknown\n")];
+    let mut files = pci_port("eno1", "sys/devices/pci0000:00/0000:3b:00.0", &up);
+    files.extend(pci_port("eno2", "sys/devices/pci0000:00/0000:3b:00.1", &down));
+    let (ports, machine) = read(&files);
+    assert_eq!((ports[0].speed_mbit_s, ports[1].speed_mbit_s), (Some(10_000), None));
+    assert_eq!((ports[0].duplex.as_deref(), ports[1].duplex.as_deref()), (Some("full"), None));
+    assert_eq!(ports[1].has_carrier, Some(false));
+    assert_eq!(ports[0].pci_address.as_deref(), Some("0000:3b:00.0"));
+    assert_eq!(ports[0].device_id.as_deref(), Some("10fb"));
+    assert_eq!((ports[0].kind.as_deref(), ports[0].driver.as_deref()), PHYSICAL_IXGBE);
+    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+}
+
+const PHYSICAL_IXGBE: (Option<&str>, Option<&str>) = (Some("physical"), Some("ixgbe"));
+
+#[test]
+fn loopback_and_the_file_of_the_bonding_driver_are_left_out() {
+    let (ports, _) = read(&[
+        ("sys/class/net/bonding_masters".to_owned(), "bond0\n".to_owned()),
+        ("sys/class/net/lo/type".to_owned(), "772\n".to_owned()),
+        ("sys/class/net/loop-like/type".to_owned(), "1\n".to_owned()),
+    ]);
+    let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+    assert_eq!(names, ["loop-like"]);
+}
+
+#[test]
+fn a_bond_member_keeps_its_permanent_mac_and_names_its_bond() {
+    let own = [("address", "02:00:00:00:00:99\n"), ("addr_assign_type", "3\n")];
+    let mut files = pci_port("eno1", PF, &own);
+    let kept = ("bonding_slave/perm_hwaddr", "02:00:00:00:00:01\n");
+    files.push((format!("{PF}/net/eno1/{}", kept.0), kept.1.to_owned()));
+    files.push(("sys/class/net/bond0/bonding/slaves".to_owned(), "eno1 eno2\n".to_owned()));
+    let (ports, _) = read(&files);
+    assert_eq!(ports[0].kind.as_deref(), Some("bond"));
+    assert_eq!(ports[1].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
+    assert_eq!(ports[1].current_mac.as_deref(), Some("02:00:00:00:00:99"));
+    assert_eq!(ports[1].master.as_deref(), Some("bond0"));
+}
+
+#[test]
+fn virtual_functions_are_folded_under_their_port_and_listed_once() {
+    let vf = "sys/devices/pci0000:00/0000:3b:10.0";
+    let mut files = pci_port("eno1", PF, &[]);
+    files.extend(pci_port("eno1v0", vf, &[]));
+    for (path, content) in [
+        (format!("{PF}/sriov_totalvfs"), "63\n"),
+        (format!("{PF}/sriov_numvfs"), "2\n"),
+        (format!("{PF}/virtfn0"), "-> ../0000:3b:10.0"),
+        (format!("{PF}/virtfn1"), "-> ../0000:3b:10.2"),
+        (format!("{vf}/physfn"), "-> ../0000:3b:00.0"),
+    ] {
+        files.push((path, content.to_owned()));
+    }
+    let (ports, _) = read(&files);
+    assert_eq!((ports[0].n_vfs, ports[0].max_vfs, ports.len()), (Some(2), Some(63), 2));
+    assert_eq!(ports[0].vfs[0].interfaces, ["eno1v0"]);
+    assert_eq!(ports[0].vfs[1].pci_address, "0000:3b:10.2");
+    assert_eq!(ports[1].vf_of.as_deref(), Some("0000:3b:00.0"));
+}
+
+#[test]
+fn the_usb_link_to_a_bmc_is_marked_and_has_no_pci_address() {
+    let usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1";
+    let dir = format!("{usb}/1-1:1.0");
+    let (ports, _) = read(&[
+        ("sys/class/net/usb0".to_owned(), format!("-> ../../../{dir}/net/usb0")),
+        (format!("{dir}/net/usb0/device"), "-> ../..".to_owned()),
+        (format!("{dir}/subsystem"), "-> ../../../../../../../bus/usb".to_owned()),
+        (format!("{dir}/uevent"), "DRIVER=cdc_ether\n".to_owned()),
+        (format!("{usb}/idVendor"), "046b\n".to_owned()),
+        (format!("{usb}/idProduct"), "ffb0\n".to_owned()),
+    ]);
+    assert!(ports[0].is_bmc_usb);
+    assert_eq!((ports[0].bus.as_deref(), &ports[0].pci_address), (Some("usb"), &None));
+    assert_eq!(ports[0].device_id.as_deref(), Some("ffb0"));
+}
+
+#[test]
+fn netlink_adds_what_sysfs_lacks_and_links_of_its_own() {
+    let dump = [
+        link_message(2, 1, &[attribute(3, b"eno1\0"), attribute(54, &[2, 0, 0, 0, 0, 1])]),
+        link_message(3, 0, &[attribute(3, b"veth1\0"), attribute(18, &attribute(1, b"veth\0"))]),
+        link_message(1, 8, &[attribute(3, b"lo\0")]),
+    ];
+    let files = pci_port("eno1", PF, &[("address", "02:00:00:00:00:99\n")]);
+    let mut files: Vec<(&str, &[u8])> =
+        files.iter().map(|(path, content)| (path.as_str(), content.as_bytes())).collect();
+    let dump = dump.concat();
+    files.push(("kernel/rtnetlink/link", &dump));
+    let ports = interfaces(&tree_of_bytes(&files));
+    let kinds: Vec<Option<&str>> = ports.iter().map(|port| port.kind.as_deref()).collect();
+    assert_eq!(kinds, [Some("physical"), Some("veth")]);
+    assert_eq!(ports[0].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
+}
+
+#[test]
+fn damaged_files_cost_only_their_own_facts_and_are_problems() {
+    let bad = [("speed", "25G\n"), ("mtu", "\u{0}"), ("address", "nonsense\n"), ("carrier", "x")];
+    let (ports, machine) = read(&pci_port("eno1", PF, &bad));
+    assert_eq!((ports[0].speed_mbit_s, ports[0].mtu, &ports[0].current_mac), (None, None, &None));
+    assert_eq!(ports[0].driver.as_deref(), Some("ixgbe"));
+    let problems = machine.problems();
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert!(problems.iter().any(|problem| problem.found == "\"25G\""));
+}
+
+/// A dump of one answer, with `header` and `body` as ethtool's messages have them.
+fn ethtool_message(name: &str, body: &[Vec<u8>]) -> Vec<u8> {
+    let header = attribute(0x8001, &attribute(2, &[name.as_bytes(), &[0]].concat()));
+    message(20, &[vec![4, 1, 0, 0], header, body.concat()].concat())
+}
+
+fn read_bytes(files: &[(String, String)], kernel: &[(&str, &[u8])]) -> (Vec<Interface>, Machine) {
+    let mut all: Vec<(&str, &[u8])> =
+        files.iter().map(|(path, content)| (path.as_str(), content.as_bytes())).collect();
+    all.extend(kernel);
+    let machine = tree_of_bytes(&all);
+    (interfaces(&machine), machine)
+}
+
+#[test]
+fn several_interfaces_on_one_pci_function_keep_their_own_names_ports_and_macs() {
+    let first =
+        [("dev_port", "0\n"), ("address", "02:00:00:00:00:01\n"), ("addr_assign_type", "0\n")];
+    let second =
+        [("dev_port", "1\n"), ("address", "02:00:00:00:00:02\n"), ("addr_assign_type", "0\n")];
+    for order in [["enp59s0", "enp59s0d1"], ["enp59s0d1", "enp59s0"]] {
+        let mut files = Vec::new();
+        for name in order {
+            files.extend(pci_port(name, PF, if name == "enp59s0" { &first } else { &second }));
+        }
+        files.sort();
+        files.dedup();
+        let (ports, _) = read(&files);
+        assert_eq!((ports[0].name.as_str(), ports[1].name.as_str()), ("enp59s0", "enp59s0d1"));
+        let number = |port: &Interface| port.port.as_ref().and_then(|port| port.number);
+        assert_eq!((number(&ports[0]), number(&ports[1])), (Some(0), Some(1)));
+        let macs = ports.iter().map(|port| port.permanent_mac.clone().unwrap());
+        assert_eq!(macs.collect::<Vec<_>>(), ["02:00:00:00:00:01", "02:00:00:00:00:02"]);
+        assert_eq!(ports[0].pci_address, ports[1].pci_address);
+    }
+}
+
+#[test]
+fn an_ethtool_that_refuses_and_a_device_that_is_a_directory_cost_only_their_own_facts() {
+    let mut files = pci_port("wwan0", PF, &[("mtu", "1500\n")]);
+    files.retain(|(path, _)| path != &format!("{PF}/device"));
+    files.push((format!("{PF}/device/inner"), "x".to_owned()));
+    let errors = ["linkinfo", "linkmodes", "linkstate", "rings", "channels", "features", "fec"]
+        .map(|dump| format!("22 kernel/genetlink/ethtool/{dump}\n"));
+    files.push(("kernel/errors".to_owned(), errors.concat()));
+    let (ports, machine) = read(&files);
+    assert_eq!((ports[0].mtu, ports[0].driver.as_deref()), (Some(1500), Some("ixgbe")));
+    assert_eq!((ports[0].vendor_id.as_deref(), &ports[0].device_id), (Some("8086"), &None));
+    let problems = machine.problems();
+    assert!(problems.iter().all(|problem| problem.path.ends_with("/device")), "{problems:?}");
+}
+
+#[test]
+fn a_port_that_is_down_has_no_speed_but_keeps_the_fastest_mode_it_supports() {
+    // 100000baseSR4/Full is bit 37, which the 32 bits of the old ioctl do not have.
+    let supported = attribute(0x8003, &attribute(5, &[0, 0, 0, 0, 1 << 5, 0, 0, 0]));
+    let unknown = attribute(5, &u32::MAX.to_ne_bytes());
+    let modes = ethtool_message("eno1", &[supported, unknown]);
+    let down = [("flags", "0x1002\n"), ("speed", "-1\n"), ("operstate", "down\n")];
+    let files = pci_port("eno1", PF, &down);
+    let (ports, machine) = read_bytes(&files, &[("kernel/genetlink/ethtool/linkmodes", &modes)]);
+    assert_eq!((ports[0].speed_mbit_s, ports[0].max_speed_mbit_s), (None, Some(100_000)));
+    assert_eq!((ports[0].is_up, ports[0].has_carrier), (Some(false), None));
+    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+}
+
+#[test]
+fn an_infiniband_port_has_its_mac_of_20_bytes_whole() {
+    const MAC: &str = "80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:a1:b2:c3";
+    let bytes: Vec<u8> = MAC.split(':').map(|b| u8::from_str_radix(b, 16).unwrap()).collect();
+    let dump =
+        link_message(2, 1, &[attribute(3, b"ib0\0"), attribute(1, &bytes), attribute(54, &bytes)]);
+    let text = format!("{MAC}\n");
+    let files = pci_port("ib0", PF, &[("address", &text)]);
+    let (ports, machine) = read_bytes(&files, &[("kernel/rtnetlink/link", &dump)]);
+    assert_eq!(ports[0].current_mac.as_deref(), Some(MAC));
+    assert_eq!(ports[0].permanent_mac.as_deref(), Some(MAC));
+    assert!(machine.problems().is_empty());
+}
+
+#[test]
+fn representors_and_virtual_functions_are_marked_and_a_switch_port_is_not() {
+    let vf = "sys/devices/pci0000:00/0000:3b:10.0";
+    let mut files =
+        pci_port("enp59s0np0", PF, &[("phys_port_name", "p0\n"), ("phys_switch_id", "0a0b\n")]);
+    let own = pci_port(
+        "enp59s0npf0vf0",
+        PF,
+        &[("phys_port_name", "pf0vf0\n"), ("phys_switch_id", "0a0b\n")],
+    );
+    files.extend(own.into_iter().filter(|(path, _)| path.contains("npf0vf0")));
+    files.extend(pci_port("enp59s0v0", vf, &[]));
+    files.push((format!("{vf}/physfn"), "-> ../0000:3b:00.0".to_owned()));
+    let (ports, _) = read(&files);
+    let marks: Vec<(&str, bool, bool)> =
+        ports.iter().map(|p| (p.name.as_str(), p.is_representor, p.vf_of.is_some())).collect();
+    assert_eq!(
+        marks,
+        [("enp59s0np0", false, false), ("enp59s0npf0vf0", true, false), ("enp59s0v0", false, true)]
+    );
+    let switch = ports[0].port.as_ref().and_then(|port| port.switch_id.as_deref());
+    assert_eq!(switch, Some("0a0b"));
+}
+
+#[test]
+fn a_port_in_a_pci_domain_of_32_bits_keeps_its_address() {
+    let device = "sys/devices/pci10000:00/10000:01:00.0";
+    let (ports, _) = read(&pci_port("eno1", device, &[]));
+    assert_eq!(ports[0].pci_address.as_deref(), Some("10000:01:00.0"));
+    assert_eq!(ports[0].vendor_id.as_deref(), Some("8086"));
+}
+
+#[test]
+fn a_numa_node_of_minus_one_stays_absent() {
+    let mut files = pci_port("eno1", PF, &[]);
+    files.push((format!("{PF}/numa_node"), "-1\n".to_owned()));
+    let (ports, machine) = read(&files);
+    assert_eq!(ports[0].numa_node, None);
+    assert!(machine.problems().is_empty());
+}
+
+#[test]
+fn a_bond_says_how_it_chooses_by_netlink_or_by_its_file() {
+    let info = [attribute(1, b"bond\0"), attribute(2, &attribute(1, &[4]))].concat();
+    let dump = link_message(7, 1, &[attribute(3, b"bond0\0"), attribute(18, &info)]);
+    let (bonds, _) = read_bytes(&[], &[("kernel/rtnetlink/link", &dump)]);
+    assert_eq!(bonds[0].bond_mode.as_deref(), Some("802.3ad"));
+    let file = ("sys/class/net/bond0/bonding/mode".to_owned(), "active-backup 1\n".to_owned());
+    assert_eq!(read(&[file]).0[0].bond_mode.as_deref(), Some("active-backup"));
+}
+
+#[test]
+fn settings_belong_to_ports_and_not_to_links_made_in_software() {
+    let rings = |name: &str| ethtool_message(name, &[attribute(6, &512_u32.to_ne_bytes())]);
+    let dump = [rings("eno1"), rings("br0")].concat();
+    let mut files = pci_port("eno1", PF, &[]);
+    files.push(("sys/class/net/br0/bridge/x".to_owned(), "1\n".to_owned()));
+    let (links, _) = read_bytes(&files, &[("kernel/genetlink/ethtool/rings", &dump)]);
+    assert_eq!(links[0].rings, None);
+    assert_eq!(links[1].rings.as_ref().and_then(|rings| rings.n_rx_descriptors), Some(512));
+}

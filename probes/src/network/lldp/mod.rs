@@ -1,0 +1,268 @@
+//! What the switches say of themselves: LLDP neighbours of every physical port (IEEE 802.1AB-2016).
+//!
+//! Frames come about every 30 s, so this is done only when asked for (`--lldp-wait`), beside
+//! everything else; it ends as soon as every port with a link has heard its neighbour, and a port without one has
+//! had the time to get it.
+
+mod frame;
+mod id;
+mod organization;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Network;
+use super::interface::Interface;
+use super::ports::physical_ports;
+use crate::machine::Machine;
+use crate::sys::lldp::{ListenPort, LldpFrames, Record, records};
+
+/// At most so many neighbours of one port are reported; a hub could bring any number.
+const LIMIT_NEIGHBOURS: usize = 16;
+
+/// A neighbour of a port, as it describes itself. What it does not say is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LldpNeighbour {
+    /// Which device it is, in the form that `chassis_id_kind` names; a MAC or address as text, other
+    /// kinds as the neighbour writes them (TLV 1, 8.5.2).
+    pub chassis_id: String,
+    /// `mac`, `network_address`, `interface_name`, `interface_alias`, `chassis_component`,
+    /// `port_component` or `local`; the number of a kind that the standard reserves.
+    pub chassis_id_kind: String,
+    /// Which port of the device this machine is plugged into (TLV 2, 8.5.3).
+    pub port_id: String,
+    /// As `chassis_id_kind`; also `agent_circuit_id`.
+    pub port_id_kind: String,
+    /// For how long this holds, in s (TLV 3, 8.5.4).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttl_s: Option<u16>,
+    /// The port in the words of the switch, e.g. what an operator wrote there (TLV 4).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_description: Option<String>,
+    /// Host name of the switch (TLV 5). It is no key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_name: Option<String>,
+    /// Maker, model and software version of the switch in its own words (TLV 6).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_description: Option<String>,
+    /// What it could be: `bridge`, `router`, `station_only`, … (TLV 7, table 8-4).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub capabilities: Vec<String>,
+    /// What of that is turned on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub enabled_capabilities: Vec<String>,
+    /// Where the switch is managed (TLV 8, 8.5.9).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub management_addresses: Vec<LldpManagementAddress>,
+    /// The VLAN of frames without tag; `None` where the switch says 0, that is none or not known
+    /// (IEEE 802.1Q-2022, D.2.1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_vlan_id: Option<u16>,
+    /// VLANs by protocol (D.2.2).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocol_vlan_ids: Vec<u16>,
+    /// The VLANs that the switch names, by number (D.2.3).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vlans: Vec<LldpVlan>,
+    /// The VLAN in which the switch is managed (D.2.6).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub management_vlan_id: Option<u16>,
+    /// Whether the port is part of a bundle on the switch's side (IEEE 802.1AX-2020, F.1; in older
+    /// switches IEEE 802.3-2012, 79.3.3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link_aggregation: Option<LldpLinkAggregation>,
+    /// Largest frame that the switch takes, in bytes, with header and check sum (IEEE 802.3-2022,
+    /// 79.3.4). A switch with MTU 9000 says 9018 or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_frame_bytes: Option<u16>,
+    /// How the switch's port negotiates (IEEE 802.3-2022, 79.3.1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac_phy: Option<LldpMacPhy>,
+    /// What else it says, in the order of the frame.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_tlvs: Vec<LldpTlv>,
+    /// MAC that the frame came from, that of the switch's port.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_mac: Option<String>,
+    /// The whole of what it sent behind the Ethernet header, in hexadecimal.
+    pub lldpdu_hex: String,
+}
+
+/// An address under which a neighbour is managed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LldpManagementAddress {
+    /// The address as text; in hexadecimal where its family is neither IP nor MAC.
+    pub address: String,
+    /// `ipv4`, `ipv6`, `mac`, or the number that IANA gave the family.
+    pub family: String,
+    /// Number of the interface that has it; `None` where the neighbour gives none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface_number: Option<u32>,
+}
+
+/// A VLAN that a neighbour names.
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(default)]
+pub struct LldpVlan {
+    /// Its number.
+    pub id: u16,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// Link aggregation of a neighbour's port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LldpLinkAggregation {
+    /// Whether the port can be part of a bundle.
+    pub is_capable: bool,
+    /// Whether it is part of one now.
+    pub is_enabled: bool,
+    /// Number of the bundle; `None` where it is in none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port_number: Option<u32>,
+}
+
+/// Autonegotiation of a neighbour's port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LldpMacPhy {
+    /// Whether it can negotiate.
+    pub is_autonegotiation_supported: bool,
+    /// Whether it does.
+    pub is_autonegotiation_enabled: bool,
+    /// What it offers: bits of `ifMauAutoNegCapAdvertisedBits` (RFC 4836), in hexadecimal.
+    pub advertised_hex: String,
+    /// What it runs: number of `dot3MauType` (RFC 4836), e.g. 30 for 1000BASE-T full duplex.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mau_type: Option<u16>,
+}
+
+/// A part of an LLDP frame that has no key of its own here.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct LldpTlv {
+    /// Type, 9 to 127.
+    pub kind: u8,
+    /// Whose extension it is (of type 127), e.g. `0012bb` for LLDP-MED.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oui: Option<String>,
+    /// Which of that owner's extensions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subtype: Option<u8>,
+    /// The value behind these, in hexadecimal.
+    pub hex: String,
+}
+
+/// The neighbours by port; a port that was listened on and heard none has an empty list.
+pub type Neighbours = BTreeMap<String, Vec<LldpNeighbour>>;
+
+/// Listens on every physical port for as long as the options say. In a replay the frames are those
+/// of the capture.
+#[must_use]
+pub fn neighbours(machine: &Machine) -> Neighbours {
+    let wait = machine.extras().lldp_wait;
+    if wait.is_zero() && machine.is_live() {
+        return Neighbours::new();
+    }
+    let question = LldpFrames { ports: ports(machine, wait), wait };
+    let answer = machine.ask(&question).unwrap_or_default();
+    from_answer(machine, &answer)
+}
+
+/// The ports to listen on. A replay listens on none.
+fn ports(machine: &Machine, wait: Duration) -> Vec<ListenPort> {
+    if wait.is_zero() || !machine.is_live() {
+        return Vec::new();
+    }
+    let up = physical_ports(machine).into_iter().filter(|port| port.is_up);
+    up.map(|port| ListenPort { is_awaited: !port.is_usb, name: port.name, index: port.index })
+        .collect()
+}
+
+fn from_answer(machine: &Machine, answer: &[u8]) -> Neighbours {
+    let mut all = Neighbours::new();
+    for record in records(answer) {
+        match record {
+            Record::Listened(port) => drop(all.entry(port.to_owned()).or_default()),
+            Record::Failed(port, code) => failed(machine, port, code),
+            Record::Frame(port, bytes) => {
+                let path = format!("lldp/{port}");
+                let heard = all.entry(port.to_owned()).or_default();
+                add(machine, &path, heard, bytes);
+            }
+        }
+    }
+    for heard in all.values_mut() {
+        heard.sort_by(|a, b| (&a.chassis_id, &a.port_id).cmp(&(&b.chassis_id, &b.port_id)));
+    }
+    all
+}
+
+fn failed(machine: &Machine, port: &str, code: i32) {
+    let error = Errno::from_raw(code);
+    if !matches!(error, Errno::ENODEV | Errno::ENXIO | Errno::ENETDOWN) {
+        machine.problem(&format!("lldp/{port}"), error.desc(), "a port that can be listened on");
+    }
+}
+
+/// Adds what a frame says; a later frame of the same neighbour port takes the place of an earlier
+/// one, and one with a TTL of 0 says that the neighbour goes away (9.1.2).
+fn add(machine: &Machine, path: &str, heard: &mut Vec<LldpNeighbour>, bytes: &[u8]) {
+    let parsed = frame::parse(bytes);
+    if let Some(complaint) = parsed.complaint {
+        machine.problem(path, complaint, "an LLDP frame as in IEEE 802.1AB-2016, clause 8");
+    }
+    let Some(neighbour) = parsed.neighbour else { return };
+    let key = |n: &LldpNeighbour| {
+        let ids = [&n.chassis_id_kind, &n.chassis_id, &n.port_id_kind, &n.port_id];
+        ids.map(String::clone)
+    };
+    let own = key(&neighbour);
+    heard.retain(|other| key(other) != own);
+    if neighbour.ttl_s == Some(0) {
+        return;
+    }
+    if heard.len() < LIMIT_NEIGHBOURS {
+        heard.push(neighbour);
+    } else {
+        let found = format!("more than {LIMIT_NEIGHBOURS} neighbours");
+        machine.problem(path, found, "fewer; only the first are listed");
+    }
+}
+
+/// Gives each interface its neighbours. One that the interfaces' own collector did not list, since it
+/// was given up, is listed with no more than that.
+pub(crate) fn attach(network: &mut Network, neighbours: Neighbours) {
+    for (name, heard) in neighbours {
+        network.interface_mut(&name).lldp = Some(heard);
+    }
+}
+
+impl Network {
+    /// The interface called `name`, which is made if it is not listed yet.
+    pub(crate) fn interface_mut(&mut self, name: &str) -> &mut Interface {
+        let by_name = |interface: &Interface| crate::natural::compare(&interface.name, name);
+        let at = match self.interfaces.binary_search_by(by_name) {
+            Ok(at) => at,
+            Err(at) => {
+                let interface = Interface { name: name.to_owned(), ..Interface::default() };
+                self.interfaces.insert(at, interface);
+                at
+            }
+        };
+        &mut self.interfaces[at]
+    }
+}
+
+#[cfg(test)]
+mod tests;

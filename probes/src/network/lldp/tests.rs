@@ -1,0 +1,287 @@
+//! LLDP: frames of real switches in form, hostile ones, and real ports in a network namespace.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::sys::Question as _;
+use crate::sys::lldp;
+use crate::sys::netlink::wire::testing::survives_any_bytes;
+use crate::testing::{tree, tree_of_bytes};
+
+/// A part: 7 bits of type, 9 of length, the value.
+fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
+    let head = u16::from(kind) << 9 | u16::try_from(value.len()).unwrap();
+    [&head.to_be_bytes(), value].concat()
+}
+
+fn organization(oui: [u8; 3], subtype: u8, content: &[u8]) -> Vec<u8> {
+    tlv(127, &[&oui[..], &[subtype], content].concat())
+}
+
+fn ethernet(parts: &[Vec<u8>]) -> Vec<u8> {
+    let header = [1, 0x80, 0xc2, 0, 0, 0x0e, 2, 0, 0, 0, 0, 0x11, 0x88, 0xcc];
+    let mut frame = [&header[..], &parts.concat(), &[0, 0]].concat();
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+fn mandatory(port: &str) -> Vec<Vec<u8>> {
+    vec![
+        tlv(1, &[4, 2, 0, 0, 0, 0, 0x10]),
+        tlv(2, &[&[5], port.as_bytes()].concat()),
+        tlv(3, &120_u16.to_be_bytes()),
+    ]
+}
+
+const DOT1: [u8; 3] = [0, 0x80, 0xc2];
+const DOT3: [u8; 3] = [0, 0x12, 0x0f];
+
+/// What a switch in a rack sends.
+fn switch() -> Vec<u8> {
+    let ipv6 = [0xfd, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let mut parts = mandatory("Ethernet1/7");
+    parts.extend([
+        tlv(4, b"rack 12 node 7\0"),
+        tlv(5, b"leaf-12.example"),
+        tlv(6, b"Switch OS 4.2\r\nmodel X"),
+        tlv(7, &[0, 0x14, 0, 0x04]),
+        tlv(8, &[5, 1, 192, 0, 2, 1, 2, 0, 0, 0, 9, 0]),
+        tlv(8, &[&[17, 2][..], &ipv6, &[1, 0, 0, 0, 0, 0]].concat()),
+        organization(DOT1, 1, &100_u16.to_be_bytes()),
+        organization(DOT1, 2, &[6, 0, 101]),
+        organization(DOT1, 3, &[0, 200, 4, b'p', b'r', b'o', b'd']),
+        organization(DOT1, 3, &[0, 100, 4, b'm', b'g', b'm', b't']),
+        organization(DOT1, 6, &300_u16.to_be_bytes()),
+        organization(DOT3, 3, &[1, 0, 0, 0, 0]),
+        organization(DOT1, 7, &[3, 0, 0, 0, 5]),
+        organization(DOT3, 1, &[3, 0x6c, 1, 0, 30]),
+        organization(DOT3, 4, &9216_u16.to_be_bytes()),
+        organization([0, 0x12, 0xbb], 1, &[0, 1, 2]),
+        tlv(100, &[0xab]),
+    ]);
+    ethernet(&parts)
+}
+
+fn parsed(frame: &[u8]) -> LldpNeighbour {
+    frame::parse(frame).neighbour.unwrap()
+}
+
+#[test]
+fn everything_that_names_switch_port_and_vlan_is_read() {
+    let found = parsed(&switch());
+    assert_eq!(
+        (found.chassis_id.as_str(), found.chassis_id_kind.as_str()),
+        ("02:00:00:00:00:10", "mac")
+    );
+    assert_eq!(
+        (found.port_id.as_str(), found.port_id_kind.as_str()),
+        ("Ethernet1/7", "interface_name")
+    );
+    assert_eq!(found.ttl_s, Some(120));
+    assert_eq!(found.port_description.as_deref(), Some("rack 12 node 7"));
+    assert_eq!(found.system_name.as_deref(), Some("leaf-12.example"));
+    assert_eq!(found.system_description.as_deref(), Some("Switch OS 4.2\r\nmodel X"));
+    assert_eq!(found.capabilities, ["bridge", "router"]);
+    assert_eq!(found.enabled_capabilities, ["bridge"]);
+    let addresses: Vec<(&str, &str, Option<u32>)> = found
+        .management_addresses
+        .iter()
+        .map(|a| (a.family.as_str(), a.address.as_str(), a.interface_number))
+        .collect();
+    assert_eq!(addresses, [("ipv4", "192.0.2.1", Some(9)), ("ipv6", "fd02::1", None)]);
+    assert_eq!((found.port_vlan_id, found.management_vlan_id), (Some(100), Some(300)));
+    assert_eq!(found.protocol_vlan_ids, [101]);
+    let vlans: Vec<(u16, Option<&str>)> =
+        found.vlans.iter().map(|vlan| (vlan.id, vlan.name.as_deref())).collect();
+    assert_eq!(vlans, [(100, Some("mgmt")), (200, Some("prod"))]);
+    assert_eq!(found.max_frame_bytes, Some(9216));
+    let phy = found.mac_phy.unwrap();
+    assert!(phy.is_autonegotiation_supported && phy.is_autonegotiation_enabled);
+    assert_eq!((phy.advertised_hex.as_str(), phy.mau_type), ("6c01", Some(30)));
+    assert_eq!(found.source_mac.as_deref(), Some("02:00:00:00:00:11"));
+}
+
+#[test]
+fn link_aggregation_of_802_1_counts_before_the_old_one_of_802_3_in_any_order() {
+    let new = organization(DOT1, 7, &[3, 0, 0, 0, 5]);
+    let old = organization(DOT3, 3, &[1, 0, 0, 0, 0]);
+    for order in [[new.clone(), old.clone()], [old.clone(), new]] {
+        let found = parsed(&ethernet(&[mandatory("1"), order.to_vec()].concat()));
+        let lag = found.link_aggregation.unwrap();
+        assert!(lag.is_enabled);
+        assert_eq!(lag.port_number, Some(5));
+    }
+    let lag = parsed(&ethernet(&[mandatory("1"), vec![old]].concat())).link_aggregation.unwrap();
+    assert_eq!((lag.is_capable, lag.is_enabled, lag.port_number), (true, false, None));
+}
+
+#[test]
+fn what_has_no_key_is_kept_in_hexadecimal() {
+    let other = parsed(&switch()).other_tlvs;
+    assert_eq!(
+        (other[0].oui.as_deref(), other[0].subtype, other[0].hex.as_str()),
+        (Some("0012bb"), Some(1), "000102")
+    );
+    assert_eq!((other[1].kind, other[1].hex.as_str()), (100, "ab"));
+    assert_eq!(other.len(), 2);
+}
+
+#[test]
+fn an_untagged_vlan_of_zero_is_absent() {
+    for id in [0_u16, 4095] {
+        let vlan = organization(DOT1, 1, &id.to_be_bytes());
+        assert_eq!(parsed(&ethernet(&[mandatory("1"), vec![vlan]].concat())).port_vlan_id, None);
+    }
+}
+
+#[test]
+fn ids_are_written_by_their_kind() {
+    let id = |value: &[u8]| id::parse(value, &id::PORT_KINDS);
+    let known = |text: &str, kind: &str| Some((text.to_owned(), kind.to_owned()));
+    assert_eq!(id(&[3, 2, 0, 0, 0, 0, 1]), known("02:00:00:00:00:01", "mac"));
+    assert_eq!(id(&[3, 2, 0, 0]), known("020000", "mac"));
+    assert_eq!(id(&[4, 1, 192, 0, 2, 9]), known("192.0.2.9", "network_address"));
+    assert_eq!(id(b"\x07 swp1 "), known("swp1", "local"));
+    assert_eq!(id(&[7, 0xff, b'a']), known("\\xffa", "local"));
+    assert_eq!(id(&[9, 1, 2]), known("0102", "9"));
+    for none in [&[][..], &[5], &[4], &[4, 1], b"\x05 \0"] {
+        assert_eq!(id(none), None, "{none:?}");
+    }
+}
+
+#[test]
+fn a_damaged_frame_keeps_what_came_before_the_damage_and_is_a_problem() {
+    let whole = ethernet(&mandatory("1"));
+    let mut cut = [&mandatory("1").concat()[..], &[10 << 1 | 1, 0xff, b'x']].concat();
+    cut.splice(..0, whole[..14].to_vec());
+    let found = frame::parse(&cut);
+    assert_eq!(found.neighbour.unwrap().port_id, "1");
+    assert!(found.complaint.unwrap().contains("longer than the frame"));
+    for bad in [&whole[..16], &[0; 60][..], &[]] {
+        let found = frame::parse(bad);
+        assert!(found.neighbour.is_none() && found.complaint.is_some());
+    }
+}
+
+#[test]
+fn a_tag_of_a_vlan_or_a_priority_does_not_hide_a_frame() {
+    let mut frame = switch();
+    frame.splice(12..12, [0x81, 0, 0xe0, 0]);
+    assert_eq!(parsed(&frame), parsed(&switch()));
+}
+
+#[test]
+fn hostile_frames_are_bounded_and_never_panic() {
+    survives_any_bytes(&switch(), |bytes| drop(frame::parse(bytes)));
+    let many = vec![organization([1, 2, 3], 4, &[]); 300];
+    let found = parsed(&ethernet(&[mandatory("1"), many].concat()));
+    assert_eq!(found.other_tlvs.len(), frame::LIMIT_ENTRIES);
+    let machine = tree(&[]);
+    let mut heard = Vec::new();
+    for n in 0..100 {
+        add(&machine, "lldp/eno1", &mut heard, &ethernet(&mandatory(&n.to_string())));
+    }
+    assert_eq!(heard.len(), LIMIT_NEIGHBOURS);
+    assert_eq!(machine.problems().len(), 1);
+}
+
+#[test]
+fn a_neighbour_counts_once_and_one_that_says_good_bye_not_at_all() {
+    let machine = tree(&[]);
+    let mut heard = Vec::new();
+    let named = |name: &str| ethernet(&[mandatory("1"), vec![tlv(5, name.as_bytes())]].concat());
+    add(&machine, "lldp/eno1", &mut heard, &named("old"));
+    add(&machine, "lldp/eno1", &mut heard, &named("new"));
+    assert_eq!(heard.len(), 1);
+    assert_eq!(heard[0].system_name.as_deref(), Some("new"));
+    let mut bye = mandatory("1");
+    bye[2] = tlv(3, &[0, 0]);
+    add(&machine, "lldp/eno1", &mut heard, &ethernet(&bye));
+    assert!(heard.is_empty() && machine.problems().is_empty());
+}
+
+#[test]
+fn a_replay_gives_the_frames_of_the_capture_and_tells_silence_from_not_listened() {
+    let frame = switch();
+    let answer = lldp::answer(&[
+        Record::Failed("eno9", 1),
+        Record::Listened("eno1"),
+        Record::Frame("eno1", &frame),
+        Record::Listened("eno2"),
+    ]);
+    let machine = tree_of_bytes(&[("kernel/lldp/frames", &answer)]);
+    let mut network = Network::default();
+    network.interface_mut("eno3");
+    attach(&mut network, neighbours(&machine));
+    let heard: Vec<(&str, Option<usize>)> = network
+        .interfaces
+        .iter()
+        .map(|i| (i.name.as_str(), i.lldp.as_ref().map(Vec::len)))
+        .collect();
+    assert_eq!(heard, [("eno1", Some(1)), ("eno2", Some(0)), ("eno3", None)]);
+    assert_eq!(machine.problems()[0].path, "/lldp/eno9");
+}
+
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+/// Runs the test called `name` again in a network namespace of its own, after `script`. `false` where
+/// that is not permitted.
+fn in_namespace(name: &str, script: &str) -> bool {
+    let may = Command::new("unshare").args(["-n", "true"]).status();
+    if !may.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no network namespace is permitted here");
+        return false;
+    }
+    let test = std::env::current_exe().unwrap();
+    let script = format!("{script} && exec {} --exact {name} --nocapture", test.display());
+    let status = Command::new("unshare")
+        .args(["-n", "sh", "-e", "-c", &script])
+        .env("RCI_IN_NAMESPACE", "1")
+        .status();
+    assert!(status.unwrap().success());
+    true
+}
+
+#[test]
+fn frames_on_real_ports_are_heard_and_the_wait_ends_when_every_port_with_a_link_answered() {
+    const NAME: &str = "network::lldp::tests::frames_on_real_ports_are_heard_and_the_wait_ends_when_every_port_with_a_link_answered";
+    if std::env::var_os("RCI_IN_NAMESPACE").is_none() {
+        in_namespace(
+            NAME,
+            "ip link add rci0 type veth peer name sw0; ip link add rci1 type veth peer name sw1; \
+             ip link add rci2 type veth peer name sw2; \
+             for i in rci0 sw0 rci1 sw1 rci2; do ip link set $i up; done; true",
+        );
+        return;
+    }
+    let index = |name: &str| nix::net::if_::if_nametoindex(name).unwrap();
+    let port =
+        |name: &str| ListenPort { name: name.to_owned(), index: index(name), is_awaited: true };
+    // The third port has no link, so that it is waited for only as long as one could come up.
+    let ports = vec![port("rci0"), port("rci1"), port("rci2")];
+    let question = LldpFrames { ports, wait: Duration::from_mins(1) };
+    let (first, second) = (lldp::speaker(index("sw0")), lldp::speaker(index("sw1")));
+    let start = Instant::now();
+    let sending = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        lldp::speak(&first, &switch());
+        lldp::speak(&first, &switch());
+        lldp::speak(&first, &ethernet(&mandatory("second switch on the same wire")));
+        std::thread::sleep(Duration::from_millis(700));
+        lldp::speak(&second, &ethernet(&mandatory("swp7")));
+    });
+    let answer = question.ask_live().unwrap();
+    sending.join().unwrap();
+    let took = start.elapsed();
+    assert!(took > Duration::from_millis(900) && took < Duration::from_secs(20), "{took:?}");
+    let machine = tree(&[]);
+    let heard = from_answer(&machine, &answer);
+    let ports: Vec<&str> = heard["rci0"].iter().map(|n| n.port_id.as_str()).collect();
+    assert_eq!(ports, ["Ethernet1/7", "second switch on the same wire"]);
+    assert_eq!(heard["rci1"][0].port_id, "swp7");
+    assert!(heard["rci2"].is_empty() && machine.problems().is_empty());
+    let quiet = LldpFrames { wait: Duration::from_millis(600), ..question };
+    let start = Instant::now();
+    let heard = from_answer(&machine, &quiet.ask_live().unwrap());
+    assert!(heard.values().all(Vec::is_empty) && start.elapsed() < Duration::from_secs(5));
+}

@@ -1,0 +1,68 @@
+//! QSFP-DD, OSFP and others with CMIS 5.2: state in the lower half, description in page 0 of the upper
+//! one, reach and wavelength of optical modules in page 1.
+
+use super::memory::{Memory, byte, date, number, oui, temperature, text};
+use super::{Module, names};
+
+/// Byte 2, bit 7: the module has no pages beyond 0, as copper cables.
+const IS_FLAT: u8 = 0x80;
+/// Media interface technologies from this on, in byte 212, are copper.
+const FIRST_COPPER: u8 = 0x0a;
+
+pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
+    let temperature_celsius = temperature(lower, 14);
+    let Some(page) = memory.upper(0) else {
+        return Module { temperature_celsius, ..Module::default() };
+    };
+    // Offsets below are those of the specification less 128.
+    memory.check(page.get(..94).unwrap_or_default(), byte(&page, 94));
+    let mut module = Module {
+        connector: byte(&page, 75).and_then(names::connector),
+        vendor: text(&page, 1, 16),
+        vendor_oui: oui(&page, 17),
+        part_number: text(&page, 20, 16),
+        revision: text(&page, 36, 2),
+        serial: text(&page, 38, 16),
+        date: date(&page, 54),
+        temperature_celsius,
+        ..Module::default()
+    };
+    if let Some(length) = byte(&page, 74).and_then(cable_m) {
+        module.reach_m.insert("cable".to_owned(), length);
+    }
+    let is_optical = byte(&page, 84).is_some_and(|technology| technology < FIRST_COPPER);
+    let is_flat = byte(lower, 2).is_none_or(|model| model & IS_FLAT != 0);
+    if is_optical && !is_flat {
+        optics(memory, &mut module);
+    }
+    module
+}
+
+fn optics(memory: &Memory, module: &mut Module) {
+    let Some(page) = memory.upper(1) else { return };
+    let length = |at: usize, unit: u32| byte(&page, at).map_or(0, |n| u32::from(n) * unit);
+    let smf =
+        byte(&page, 4).map_or(0, |n| u32::from(n & 0x3f) * if n >> 6 == 0 { 100 } else { 1000 });
+    let all = [
+        ("smf", smf),
+        ("om5", length(5, 2)),
+        ("om4", length(6, 2)),
+        ("om3", length(7, 2)),
+        ("om2", length(8, 1)),
+    ];
+    module.reach_m.extend(all.into_iter().filter(|(_, m)| *m > 0).map(|(k, m)| (k.to_owned(), m)));
+    // In 1/20 nm.
+    module.wavelength_nm = number(&page, 10).map(|n| (n + 10) / 20);
+}
+
+/// A value of 6 bits and its factor: 0.1, 1, 10 or 100 m; a part of a metre counts as a whole one.
+fn cable_m(byte: u8) -> Option<u32> {
+    let value = u32::from(byte & 0x3f);
+    let metres = match byte >> 6 {
+        0 => value.div_ceil(10),
+        1 => value,
+        2 => value * 10,
+        _ => value * 100,
+    };
+    Some(metres).filter(|metres| *metres > 0)
+}

@@ -1,0 +1,104 @@
+//! The memory of a module: a lower half of 128 bytes that is always there, and an upper half that
+//! shows one page of many.
+
+use crate::machine::{Machine, escape_non_utf8};
+use crate::network::mac;
+use crate::sys::netlink::ModuleEeprom;
+
+const HALF_BYTES: u8 = 128;
+const ADDRESS: u8 = 0x50;
+const ADDRESS_DIAGNOSTICS: u8 = 0x51;
+
+/// The memory of the module in a port.
+#[derive(Debug)]
+pub(super) struct Memory<'a> {
+    machine: &'a Machine,
+    port: &'a str,
+}
+
+impl<'a> Memory<'a> {
+    pub(super) fn new(machine: &'a Machine, port: &'a str) -> Memory<'a> {
+        Memory { machine, port }
+    }
+
+    /// The lower half.
+    pub(super) fn lower(&self) -> Option<Vec<u8>> {
+        self.read(ADDRESS, 0, 0, HALF_BYTES)
+    }
+
+    /// The upper half, showing `page`. Its first byte is number 128 of the specifications.
+    pub(super) fn upper(&self, page: u8) -> Option<Vec<u8>> {
+        self.read(ADDRESS, page, HALF_BYTES, HALF_BYTES)
+    }
+
+    /// The temperature of an SFP, which has its diagnostics at an address of their own.
+    pub(super) fn sfp_temperature(&self) -> Option<i16> {
+        temperature(&self.read(ADDRESS_DIAGNOSTICS, 0, 96, 2)?, 0)
+    }
+
+    /// Notes that the sum over `bytes` is not what byte `sum` says.
+    pub(super) fn check(&self, bytes: &[u8], sum: Option<u8>) {
+        let found = bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+        if let Some(expected) = sum.filter(|sum| *sum != found) {
+            self.machine.problem(
+                &format!("ethtool/{}/module", self.port),
+                format!("a check sum of {found:#04x}"),
+                format!("{expected:#04x}, as the module says; its facts may be wrong"),
+            );
+        }
+    }
+
+    fn read(&self, address: u8, page: u8, offset: u8, length: u8) -> Option<Vec<u8>> {
+        let interface = self.port.to_owned();
+        let piece = self.machine.ask(&ModuleEeprom { interface, address, page, offset, length })?;
+        (piece.len() >= usize::from(length)).then_some(piece)
+    }
+}
+
+/// A byte, by its number.
+pub(super) fn byte(bytes: &[u8], at: usize) -> Option<u8> {
+    bytes.get(at).copied()
+}
+
+/// Text in a field that is filled up with blanks; `None` if nothing else is in it.
+pub(super) fn text(bytes: &[u8], at: usize, length: usize) -> Option<String> {
+    let field = bytes.get(at..)?.get(..length)?;
+    if field.iter().all(|byte| *byte == 0xff) {
+        return None;
+    }
+    let text = escape_non_utf8(field);
+    let text = text.trim_matches(|c: char| c == ' ' || c == '\0');
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The maker's number.
+pub(super) fn oui(bytes: &[u8], at: usize) -> Option<String> {
+    let field = bytes.get(at..)?.first_chunk::<3>()?;
+    let is_known = *field != [0; 3] && *field != [0xff; 3];
+    is_known.then(|| field.map(|byte| mac::hex(&[byte])).join(":"))
+}
+
+/// Year of this century, month and day, two digits each.
+pub(super) fn date(bytes: &[u8], at: usize) -> Option<String> {
+    let field = bytes.get(at..)?.first_chunk::<6>()?;
+    let text = std::str::from_utf8(field).ok().filter(|t| t.bytes().all(|b| b.is_ascii_digit()))?;
+    let (year, rest) = text.split_at(2);
+    let (month, day) = rest.split_at(2);
+    let is_date = (1..=12).contains(&month.parse::<u8>().ok()?)
+        && (1..=31).contains(&day.parse::<u8>().ok()?);
+    is_date.then(|| format!("20{year}-{month}-{day}"))
+}
+
+/// A big-endian number of 16 bits, unless it is 0.
+pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
+    let field = bytes.get(at..)?.first_chunk::<2>()?;
+    Some(u32::from(u16::from_be_bytes(*field))).filter(|number| *number != 0)
+}
+
+/// A temperature in 1/256 °C, rounded; `None` for the 0 and the extremes of a module without a sensor.
+pub(super) fn temperature(bytes: &[u8], at: usize) -> Option<i16> {
+    let field = i16::from_be_bytes(*bytes.get(at..)?.first_chunk::<2>()?);
+    let celsius = (i32::from(field) + 128).div_euclid(256);
+    let is_sane = field != 0 && (-60..=125).contains(&celsius);
+    i16::try_from(celsius).ok().filter(|_| is_sane)
+}

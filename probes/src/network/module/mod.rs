@@ -1,0 +1,144 @@
+//! The pluggable module or cable in a port: SFP (SFF-8472), QSFP (SFF-8636), QSFP-DD and OSFP (CMIS 5.2),
+//! read page by page through the driver. Needs root.
+//!
+//! The module's bus is slow and a broken module can hang it, so every port is read on a thread of its
+//! own, and one that does not answer costs only itself.
+
+mod cmis;
+mod memory;
+mod names;
+mod qsfp;
+mod sfp;
+
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Network;
+use super::ports::physical_ports;
+use crate::machine::Machine;
+use memory::Memory;
+
+/// A port that has not told its module by then is given up. A page takes some milliseconds.
+const PORT_LIMIT: Duration = Duration::from_secs(3);
+/// At most so many ports are read.
+const LIMIT_PORTS: usize = 512;
+
+/// A pluggable module, or a cable with its plugs. What it does not say is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Module {
+    /// `sfp`, `qsfp`, `qsfp+`, `qsfp28`, `qsfp-dd`, `osfp`, …; absent where this program has no name
+    /// for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Its number in SFF-8024, table 4-1.
+    pub identifier: u8,
+    /// `lc`, `sc`, `mpo_1x12`, `rj45`, `copper_pigtail`, `no_separable_connector`, …
+    /// (SFF-8024, table 4-3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connector: Option<String>,
+    /// Maker, as written in the module.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<String>,
+    /// The maker's IEEE number, e.g. `00:1b:21`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor_oui: Option<String>,
+    /// Part number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_number: Option<String>,
+    /// Serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Revision of the part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// When it was made, e.g. `2021-05-07`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// Rate of signals on one lane, in `MBd`, that it is made for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nominal_rate_mbd: Option<u32>,
+    /// Wavelength in nm, rounded; `None` for copper.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wavelength_nm: Option<u32>,
+    /// How far it reaches, in m, by the cable: `smf`, `om1` to `om5`; `cable` is the length of the cable
+    /// that belongs to it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub reach_m: BTreeMap<String, u32>,
+    /// Temperature at the time of reading, in °C, rounded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_celsius: Option<i16>,
+}
+
+/// The modules by the name of the port.
+pub type Modules = BTreeMap<String, Module>;
+
+/// Reads the module in every physical port that has one.
+#[must_use]
+pub fn modules(machine: &Machine) -> Modules {
+    let ports = physical_ports(machine).into_iter().filter(|port| !port.is_usb);
+    let found = ports.take(LIMIT_PORTS).filter_map(|port| {
+        let module = within_limit(machine, &port.name, module)?;
+        Some((port.name, module))
+    });
+    found.collect()
+}
+
+/// Runs `read` on a thread of its own for no longer than a port may take.
+fn within_limit(
+    machine: &Machine,
+    port: &str,
+    read: fn(&Machine, &str) -> Option<Module>,
+) -> Option<Module> {
+    let (send, answer) = mpsc::channel();
+    let (inner, name) = (machine.clone(), port.to_owned());
+    let work = move || drop(send.send(read(&inner, &name)));
+    let thread = thread::Builder::new().name("module".to_owned()).stack_size(256 << 10);
+    let path = format!("ethtool/{port}/module");
+    if let Err(error) = thread.spawn(work) {
+        machine.problem(&path, error.to_string(), "a thread to read it");
+        return None;
+    }
+    match answer.recv_timeout(PORT_LIMIT) {
+        Ok(module) => module,
+        Err(mpsc::RecvTimeoutError::Timeout) => {
+            let found = format!("no answer after {} s", PORT_LIMIT.as_secs());
+            machine.problem(&path, found, "the memory of the module in the port");
+            None
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            machine.problem(&path, "a bug in the reader", "no panic; please report this");
+            None
+        }
+    }
+}
+
+fn module(machine: &Machine, port: &str) -> Option<Module> {
+    let memory = Memory::new(machine, port);
+    let lower = memory.lower()?;
+    let identifier = *lower.first()?;
+    let mut module = match names::layout(identifier)? {
+        names::Layout::Sfp => sfp::parse(&memory, &lower),
+        names::Layout::Qsfp => qsfp::parse(&memory, &lower),
+        names::Layout::Cmis => cmis::parse(&memory, &lower),
+    };
+    module.identifier = identifier;
+    module.kind = names::kind(identifier).map(str::to_owned);
+    Some(module)
+}
+
+/// Gives each interface its module. One that the interfaces' own collector did not list, since it was
+/// given up, is listed with no more than that.
+pub(crate) fn attach(network: &mut Network, modules: Modules) {
+    for (name, module) in modules {
+        network.interface_mut(&name).module = Some(module);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! QSFP+, QSFP28 (SFF-8636): state in the lower half, description in page 0 of the upper one.
+
+use super::memory::{Memory, byte, date, number, oui, temperature, text};
+use super::{Module, names};
+
+/// Transmitters from this on, in the upper bits of byte 147, are copper.
+const FIRST_COPPER: u8 = 0x0a;
+
+pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
+    let temperature_celsius = temperature(lower, 22);
+    let Some(page) = memory.upper(0) else {
+        return Module { temperature_celsius, ..Module::default() };
+    };
+    // Offsets below are those of the specification less 128.
+    memory.check(page.get(..63).unwrap_or_default(), byte(&page, 63));
+    memory.check(page.get(64..95).unwrap_or_default(), byte(&page, 95));
+    let is_cable = byte(&page, 19).is_some_and(|technology| technology >> 4 >= FIRST_COPPER);
+    let mut module = Module {
+        connector: byte(&page, 2).and_then(names::connector),
+        vendor: text(&page, 20, 16),
+        vendor_oui: oui(&page, 37),
+        part_number: text(&page, 40, 16),
+        revision: text(&page, 56, 2),
+        serial: text(&page, 68, 16),
+        date: date(&page, 84),
+        nominal_rate_mbd: rate(&page),
+        // In 1/20 nm; a copper cable says there how much it dampens.
+        wavelength_nm: number(&page, 58).filter(|_| !is_cable).map(|n| (n + 10) / 20),
+        temperature_celsius,
+        ..Module::default()
+    };
+    reach(&page, is_cable, &mut module);
+    module
+}
+
+/// In 100 `MBd`; faster ones are told by byte 222, in 250 `MBd`.
+fn rate(page: &[u8]) -> Option<u32> {
+    match byte(page, 12)? {
+        0 => None,
+        0xff => byte(page, 94).map(|rate| u32::from(rate) * 250).filter(|rate| *rate > 0),
+        rate => Some(u32::from(rate) * 100),
+    }
+}
+
+fn reach(page: &[u8], is_cable: bool, module: &mut Module) {
+    let length = |at: usize, unit: u32| byte(page, at).map_or(0, |n| u32::from(n) * unit);
+    let cable = if is_cable { ("cable", length(18, 1)) } else { ("om4", length(18, 2)) };
+    let all = [
+        ("smf", length(14, 1000)),
+        ("om3", length(15, 2)),
+        ("om2", length(16, 1)),
+        ("om1", length(17, 1)),
+        cable,
+    ];
+    module.reach_m =
+        all.into_iter().filter(|(_, m)| *m > 0).map(|(k, m)| (k.to_owned(), m)).collect();
+}

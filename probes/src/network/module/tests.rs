@@ -1,0 +1,209 @@
+//! Modules as their specifications lay them out, and ports that hang.
+
+use super::*;
+use crate::network::link::tests::link_message;
+use crate::sys::netlink::wire::testing::{attribute, survives_any_bytes};
+use crate::testing::tree_of_bytes;
+
+fn put(memory: &mut [u8], at: usize, bytes: &[u8]) {
+    memory[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+fn seal(memory: &mut [u8], from: usize, to: usize) {
+    memory[to] = memory[from..to].iter().fold(0, |sum, byte| sum.wrapping_add(*byte));
+}
+
+/// A 25 Gbit/s SFP28 for multimode fibre.
+fn sfp() -> Vec<u8> {
+    let mut memory = vec![0; 128];
+    put(&mut memory, 0, &[3, 4, 7]);
+    memory[12] = 0xff;
+    put(&mut memory, 18, &[10, 7]);
+    put(&mut memory, 20, b"Example Optics  ");
+    put(&mut memory, 37, &[0, 0x1b, 0x21]);
+    put(&mut memory, 40, b"SFP28-SR        A   ");
+    put(&mut memory, 60, &850_u16.to_be_bytes());
+    memory[66] = 103;
+    put(&mut memory, 68, b"SERIAL-01       210507  ");
+    memory[92] = 0x68;
+    seal(&mut memory, 0, 63);
+    seal(&mut memory, 64, 95);
+    memory
+}
+
+/// A copper cable of 3 m with QSFP28 plugs; the lower half and page 0.
+fn copper() -> (Vec<u8>, Vec<u8>) {
+    let mut lower = vec![0; 128];
+    put(&mut lower, 0, &[0x11, 8]);
+    let mut page = vec![0; 128];
+    put(&mut page, 0, &[0x11, 0, 0x23]);
+    page[12] = 0xff;
+    put(&mut page, 18, &[3, 0xa0]);
+    put(&mut page, 20, b"Example Cables  ");
+    put(&mut page, 40, b"QSFP28-CU3M     B1");
+    put(&mut page, 58, &[4, 6]);
+    put(&mut page, 68, b"SERIAL-02       ");
+    page[94] = 103;
+    seal(&mut page, 0, 63);
+    seal(&mut page, 64, 95);
+    (lower, page)
+}
+
+/// A 400 Gbit/s QSFP-DD for single mode fibre; the lower half, page 0 and page 1.
+fn optics() -> (Vec<u8>, Vec<u8>, Vec<u8>) {
+    let mut lower = vec![0; 128];
+    put(&mut lower, 0, &[0x18, 0x50, 0]);
+    put(&mut lower, 14, &[45, 0x80]);
+    let mut page = vec![0; 128];
+    page[0] = 0x18;
+    put(&mut page, 1, b"Example Optics  \0\x1b\x21");
+    put(&mut page, 20, b"QDD-400G-DR4    01SERIAL-03       230131  ");
+    page[75] = 0x0c;
+    page[84] = 6;
+    seal(&mut page, 0, 94);
+    let mut first = vec![0; 128];
+    first[4] = 5;
+    put(&mut first, 10, &26_220_u16.to_be_bytes());
+    (lower, page, first)
+}
+
+/// A machine whose ports have these pieces of memory, by the name of the port and of the piece.
+fn machine(pieces: &[(&str, &str, &[u8])]) -> Machine {
+    let mut names: Vec<&str> = pieces.iter().map(|piece| piece.0).collect();
+    names.dedup();
+    let links: Vec<u8> = (2..)
+        .zip(&names)
+        .flat_map(|(index, name)| {
+            let name = [name.as_bytes(), &[0]].concat();
+            link_message(index, 1, &[attribute(3, &name), attribute(57, b"pci\0")])
+        })
+        .collect();
+    let links: Vec<u8> = ethernet(&links);
+    let pieces: Vec<(String, &[u8])> = pieces
+        .iter()
+        .map(|(port, piece, bytes)| (format!("kernel/ethtool/{port}/module/{piece}"), *bytes))
+        .collect();
+    let mut files: Vec<(&str, &[u8])> =
+        pieces.iter().map(|(path, bytes)| (path.as_str(), *bytes)).collect();
+    files.push(("kernel/rtnetlink/link", &links));
+    tree_of_bytes(&files)
+}
+
+/// The same links, as Ethernet: `ifi_type` stands 2 bytes behind each message's header.
+fn ethernet(links: &[u8]) -> Vec<u8> {
+    let (mut links, mut at) = (links.to_vec(), 0);
+    while at < links.len() {
+        let length = u32::from_ne_bytes(links[at..at + 4].try_into().unwrap());
+        put(&mut links, at + 18, &1_u16.to_ne_bytes());
+        at += usize::try_from(length).unwrap().next_multiple_of(4);
+    }
+    links
+}
+
+#[test]
+fn an_sfp_says_maker_part_serial_reach_and_temperature() {
+    let sfp = sfp();
+    let machine = machine(&[("eno1", "50-00-00-80", &sfp), ("eno1", "51-00-60-02", &[0x1f, 0x90])]);
+    let module = &modules(&machine)["eno1"];
+    assert_eq!((module.kind.as_deref(), module.connector.as_deref()), (Some("sfp"), Some("lc")));
+    assert_eq!(module.vendor.as_deref(), Some("Example Optics"));
+    assert_eq!(module.vendor_oui.as_deref(), Some("00:1b:21"));
+    assert_eq!(
+        (module.part_number.as_deref(), module.revision.as_deref()),
+        (Some("SFP28-SR"), Some("A"))
+    );
+    assert_eq!(
+        (module.serial.as_deref(), module.date.as_deref()),
+        (Some("SERIAL-01"), Some("2021-05-07"))
+    );
+    assert_eq!((module.nominal_rate_mbd, module.wavelength_nm), (Some(25_750), Some(850)));
+    assert_eq!(module.reach_m, BTreeMap::from([("om3".into(), 70), ("om4".into(), 100)]));
+    assert_eq!(module.temperature_celsius, Some(32));
+    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+}
+
+#[test]
+fn a_copper_cable_has_a_length_and_no_wavelength() {
+    let (lower, page) = copper();
+    let machine = machine(&[("eno1", "50-00-00-80", &lower), ("eno1", "50-00-80-80", &page)]);
+    let module = &modules(&machine)["eno1"];
+    assert_eq!(module.kind.as_deref(), Some("qsfp28"));
+    assert_eq!(module.connector.as_deref(), Some("no_separable_connector"));
+    assert_eq!((module.wavelength_nm, module.temperature_celsius), (None, None));
+    assert_eq!(module.reach_m, BTreeMap::from([("cable".into(), 3)]));
+    assert_eq!(
+        (module.nominal_rate_mbd, module.serial.as_deref()),
+        (Some(25_750), Some("SERIAL-02"))
+    );
+    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+}
+
+#[test]
+fn a_module_with_cmis_says_its_reach_in_page_1() {
+    let (lower, page, first) = optics();
+    let machine = machine(&[
+        ("eno1", "50-00-00-80", &lower),
+        ("eno1", "50-00-80-80", &page),
+        ("eno1", "50-01-80-80", &first),
+    ]);
+    let module = &modules(&machine)["eno1"];
+    assert_eq!((module.kind.as_deref(), module.identifier), (Some("qsfp-dd"), 0x18));
+    assert_eq!(
+        (module.part_number.as_deref(), module.revision.as_deref()),
+        (Some("QDD-400G-DR4"), Some("01"))
+    );
+    assert_eq!(
+        (module.serial.as_deref(), module.date.as_deref()),
+        (Some("SERIAL-03"), Some("2023-01-31"))
+    );
+    assert_eq!((module.wavelength_nm, module.temperature_celsius), (Some(1311), Some(46)));
+    assert_eq!(module.reach_m, BTreeMap::from([("smf".into(), 500)]));
+    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+}
+
+#[test]
+fn a_wrong_check_sum_is_a_problem_and_costs_no_facts() {
+    let mut sfp = sfp();
+    sfp[63] ^= 1;
+    let machine = machine(&[("eno1", "50-00-00-80", &sfp)]);
+    assert_eq!(modules(&machine)["eno1"].serial.as_deref(), Some("SERIAL-01"));
+    assert_eq!(machine.problems()[0].path, "/ethtool/eno1/module");
+}
+
+#[test]
+fn an_empty_cage_and_a_port_without_one_have_no_module() {
+    let (zeros, ones) = ([0; 128], [0xff; 128]);
+    let machine = machine(&[
+        ("eno1", "50-00-00-80", &zeros),
+        ("eno2", "50-00-00-80", &ones),
+        ("eno3", "50-00-00-80", &[3]),
+        ("eno4", "other", &[]),
+    ]);
+    assert!(modules(&machine).is_empty() && machine.problems().is_empty());
+}
+
+#[test]
+fn one_port_that_panics_or_hangs_costs_only_its_own_module() {
+    let machine = machine(&[("eno1", "50-00-00-80", &[])]);
+    let quick = |_: &Machine, _: &str| Some(Module::default());
+    assert!(within_limit(&machine, "eno1", quick).is_some());
+    assert!(within_limit(&machine, "eno2", |_, _| panic!("out of cheese")).is_none());
+    let hang = |_: &Machine, _: &str| {
+        thread::sleep(Duration::from_mins(10));
+        None
+    };
+    assert!(within_limit(&machine, "eno3", hang).is_none());
+    let paths: Vec<String> = machine.problems().into_iter().map(|p| p.path).collect();
+    assert_eq!(paths, ["/ethtool/eno2/module", "/ethtool/eno3/module"]);
+}
+
+#[test]
+fn no_bytes_make_the_parsers_panic() {
+    let machine = machine(&[("eno1", "50-00-00-80", &[])]);
+    let memory = Memory::new(&machine, "eno1");
+    survives_any_bytes(&sfp(), |bytes| drop(sfp::parse(&memory, bytes)));
+    let (_, page, _) = optics();
+    survives_any_bytes(&page, |bytes| {
+        drop((memory::text(bytes, 20, 16), memory::date(bytes, 84), memory::oui(bytes, 37)));
+    });
+}

@@ -1,0 +1,419 @@
+//! How a port is set up: queues, descriptors, offloads, what wakes the machine, energy saving, error
+//! correction, the spread of packets over queues (`Documentation/networking/ethtool-netlink.rst`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ethtool::EthtoolPort;
+use crate::sys::netlink::wire;
+
+/// Queues of a port, as they are and as they could be. What the port does not have is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Queues {
+    /// Queues that only receive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_rx: Option<u32>,
+    /// Queues that only send.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_tx: Option<u32>,
+    /// Queues that do both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_combined: Option<u32>,
+    /// Most queues that only receive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_rx: Option<u32>,
+    /// Most queues that only send.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tx: Option<u32>,
+    /// Most queues that do both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_combined: Option<u32>,
+}
+
+/// Descriptors in each ring of a port, as they are and as they could be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Rings {
+    /// Descriptors for receiving.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_rx_descriptors: Option<u32>,
+    /// Descriptors for sending.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_tx_descriptors: Option<u32>,
+    /// Most descriptors for receiving.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_rx_descriptors: Option<u32>,
+    /// Most descriptors for sending.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tx_descriptors: Option<u32>,
+}
+
+/// Wake on LAN.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct WakeOnLan {
+    /// What could wake the machine: `phy`, `unicast`, `multicast`, `broadcast`, `arp`, `magic`,
+    /// `secure_on`, `filter`.
+    pub supported: Vec<String>,
+    /// What wakes it. Empty where nothing does.
+    pub enabled: Vec<String>,
+}
+
+/// Energy Efficient Ethernet (IEEE 802.3, clause 78).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Eee {
+    /// Whether the port offers it.
+    pub is_enabled: bool,
+    /// Whether both sides agreed on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_active: Option<bool>,
+}
+
+/// Forward error correction. Both ends of a link of 25 Gbit/s and more must have the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Fec {
+    /// What may be used: `none`, `rs`, `base_r`, `ll_rs`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub configured: Vec<String>,
+    /// Whether port and module choose by themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_automatic: Option<bool>,
+    /// What is used; `None` while the link is down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<String>,
+}
+
+/// Receive side scaling: how packets are spread over queues.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Rss {
+    /// `toeplitz`, `xor` or `crc32`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hash_function: Option<String>,
+    /// Entries of the table from hash to queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_table_entries: Option<u32>,
+    /// Different queues in that table; Linux 6.12.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_queues: Option<u32>,
+}
+
+/// `ETHTOOL_A_CHANNELS_…`. The kernel leaves out those that a port cannot have.
+pub(super) fn apply_channels(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    let queues = port.queues.get_or_insert_default();
+    match attribute.kind {
+        2 => queues.max_rx = attribute.u32(),
+        3 => queues.max_tx = attribute.u32(),
+        5 => queues.max_combined = attribute.u32(),
+        6 => queues.n_rx = attribute.u32(),
+        7 => queues.n_tx = attribute.u32(),
+        9 => queues.n_combined = attribute.u32(),
+        _ => {}
+    }
+}
+
+/// `ETHTOOL_A_RINGS_…`.
+pub(super) fn apply_rings(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    let rings = port.rings.get_or_insert_default();
+    match attribute.kind {
+        2 => rings.max_rx_descriptors = attribute.u32(),
+        5 => rings.max_tx_descriptors = attribute.u32(),
+        6 => rings.n_rx_descriptors = attribute.u32(),
+        9 => rings.n_tx_descriptors = attribute.u32(),
+        _ => {}
+    }
+}
+
+/// `ETHTOOL_A_WOL_MODES`: the mask holds what is supported, the value what is on.
+pub(super) fn apply_wake_on_lan(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    const MODES: [&str; 8] =
+        ["phy", "unicast", "multicast", "broadcast", "arp", "magic", "secure_on", "filter"];
+    if attribute.kind == 2 {
+        let names = |part: u16| named(&MODES, &bits_of(attribute, part));
+        port.wake_on_lan = Some(WakeOnLan { supported: names(MASK), enabled: names(VALUE) })
+            .filter(|wake| !wake.supported.is_empty());
+    }
+}
+
+/// `ETHTOOL_A_FEATURES_ACTIVE`; its bits have names only in [`feature_names`].
+pub(super) fn apply_features(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    if attribute.kind == 4 {
+        port.offloads = bits_of(attribute, VALUE);
+    }
+}
+
+/// `ETHTOOL_A_EEE_ACTIVE` and `…_ENABLED`.
+pub(super) fn apply_eee(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    let flag = attribute.u8().map(|flag| flag != 0);
+    match attribute.kind {
+        4 => port.eee.get_or_insert_default().is_active = flag,
+        5 => port.eee.get_or_insert_default().is_enabled = flag.unwrap_or_default(),
+        _ => {}
+    }
+}
+
+/// `ETHTOOL_A_TSINFO_PHC_INDEX`.
+pub(super) fn apply_timestamping(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    if attribute.kind == 5 {
+        // -1 means that there is no clock.
+        port.ptp_clock_index = attribute.u32().filter(|index| i32::try_from(*index).is_ok());
+    }
+}
+
+/// `ETHTOOL_A_FEC_MODES`, `…_AUTO` and `…_ACTIVE`, all as link modes.
+pub(super) fn apply_fec(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    let fec = port.fec.get_or_insert_default();
+    match attribute.kind {
+        2 => {
+            let names = bits_of(attribute, VALUE).into_iter().filter_map(fec_name);
+            fec.configured = names.map(str::to_owned).collect();
+        }
+        3 => fec.is_automatic = attribute.u8().map(|auto| auto != 0),
+        4 => {
+            let bit = attribute.u32().and_then(|bit| usize::try_from(bit).ok());
+            fec.active = bit.and_then(fec_name).map(str::to_owned);
+        }
+        _ => {}
+    }
+}
+
+fn fec_name(link_mode: usize) -> Option<&'static str> {
+    match link_mode {
+        49 => Some("none"),
+        50 => Some("rs"),
+        51 => Some("base_r"),
+        74 => Some("ll_rs"),
+        _ => None,
+    }
+}
+
+/// `ETHTOOL_A_RSS_HFUNC` and `…_INDIR`. A port's own table comes before those of its contexts.
+pub(super) fn apply_rss(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    let rss = port.rss.get_or_insert_default();
+    match attribute.kind {
+        3 if rss.hash_function.is_none() => {
+            rss.hash_function = attribute.u32().and_then(hash_function);
+        }
+        4 if rss.n_table_entries.is_none() => {
+            let (entries, _) = attribute.value.as_chunks::<4>();
+            let queues: std::collections::BTreeSet<_> = entries.iter().collect();
+            rss.n_table_entries = u32::try_from(entries.len()).ok().filter(|n| *n > 0);
+            rss.n_queues = u32::try_from(queues.len()).ok().filter(|n| *n > 0);
+        }
+        _ => {}
+    }
+}
+
+/// `ETH_RSS_HASH_…`, one bit each.
+fn hash_function(bits: u32) -> Option<String> {
+    let name = match bits {
+        1 => "toeplitz",
+        2 => "xor",
+        4 => "crc32",
+        _ => return None,
+    };
+    Some(name.to_owned())
+}
+
+/// `struct ethtool_rxfh`: the size of the table is its third word, the function its seventeenth byte.
+pub(super) fn rss_of_head(answer: &[u8]) -> Option<Rss> {
+    let n_entries = u32::from_ne_bytes(*answer.get(8..)?.first_chunk::<4>()?);
+    let function = answer.get(16).map(|bits| u32::from(*bits)).and_then(hash_function);
+    (n_entries > 0).then_some(Rss {
+        hash_function: function,
+        n_table_entries: Some(n_entries),
+        n_queues: None,
+    })
+}
+
+/// `ETHTOOL_A_PRIVFLAGS_FLAGS`, bit by bit with names. Two drivers say in them whether the firmware of
+/// the card speaks LLDP: i40e and older ice by `disable-fw-lldp`, newer ice by `fw-lldp-agent`.
+pub(super) fn apply_private_flags(port: &mut EthtoolPort, attribute: wire::Attribute) {
+    const BITS: u16 = 3;
+    if attribute.kind != 2 {
+        return;
+    }
+    let bits = wire::attributes(attribute.value).find(|a| a.kind == BITS);
+    for bit in wire::attributes(bits.map_or(&[][..], |bits| bits.value)) {
+        let name = wire::attributes(bit.value).find(|a| a.kind == 2).and_then(|name| name.text());
+        let is_set = wire::attributes(bit.value).any(|a| a.kind == 3);
+        match name.as_deref() {
+            Some("disable-fw-lldp") => port.has_firmware_lldp_agent = Some(!is_set),
+            Some("fw-lldp-agent") => port.has_firmware_lldp_agent = Some(is_set),
+            _ => {}
+        }
+    }
+}
+
+/// Parts of a compact bit set: `ETHTOOL_A_BITSET_VALUE` and `…_MASK`.
+const VALUE: u16 = 4;
+const MASK: u16 = 5;
+
+/// The numbers of the bits that are set in a part of a compact bit set: words of 32 bits.
+fn bits_of(bitset: wire::Attribute, part: u16) -> Vec<usize> {
+    let part = wire::attributes(bitset.value).find(|a| a.kind == part);
+    let (words, _) = part.map_or(&[][..], |part| part.value).as_chunks::<4>();
+    let words = words.iter().map(|word| u32::from_ne_bytes(*word)).enumerate();
+    words
+        .flat_map(|(n, word)| {
+            (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| n * 32 + bit)
+        })
+        .collect()
+}
+
+fn named(names: &[&str], bits: &[usize]) -> Vec<String> {
+    bits.iter().filter_map(|bit| names.get(*bit)).map(|name| (*name).to_owned()).collect()
+}
+
+/// Names of the bits of features, by number, as the kernel answers `ETHTOOL_MSG_STRSET_GET`.
+pub(super) fn feature_names(answer: &[u8]) -> Vec<Option<String>> {
+    const LIMIT: usize = 1024;
+    let nested = |bytes, kind| wire::attributes(bytes).find(|a| a.kind == kind).map(|a| a.value);
+    let body = wire::messages(answer).next().and_then(|message| message.payload.get(4..));
+    let strings = body
+        .and_then(|body| nested(body, 2))
+        .and_then(|sets| nested(sets, 1))
+        .and_then(|set| nested(set, 3));
+    let mut names = Vec::new();
+    for string in wire::attributes(strings.unwrap_or_default()) {
+        let part = |kind| wire::attributes(string.value).find(|a| a.kind == kind);
+        let index = part(1).and_then(|a| a.u32()).and_then(|index| usize::try_from(index).ok());
+        let Some(index) = index.filter(|index| *index < LIMIT) else { continue };
+        if names.len() <= index {
+            names.resize(index + 1, None);
+        }
+        if let Some(name) = names.get_mut(index) {
+            *name = part(2).and_then(|a| a.text());
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::netlink::wire::testing::{attribute, message, survives_any_bytes};
+
+    /// What `apply` makes of these attributes.
+    fn port(apply: fn(&mut EthtoolPort, wire::Attribute), attributes: &[Vec<u8>]) -> EthtoolPort {
+        let mut port = EthtoolPort::default();
+        wire::attributes(&attributes.concat()).for_each(|a| apply(&mut port, a));
+        port
+    }
+
+    fn u32s(kind: u16, values: &[u32]) -> Vec<u8> {
+        attribute(kind, &values.iter().flat_map(|v| v.to_ne_bytes()).collect::<Vec<u8>>())
+    }
+
+    #[test]
+    fn queues_that_a_port_cannot_have_are_absent_and_those_turned_off_are_zero() {
+        let queues =
+            port(apply_channels, &[u32s(2, &[8]), u32s(5, &[63]), u32s(6, &[0]), u32s(9, &[40])])
+                .queues
+                .unwrap();
+        assert_eq!((queues.n_combined, queues.max_combined), (Some(40), Some(63)));
+        assert_eq!((queues.n_rx, queues.n_tx, queues.max_tx), (Some(0), None, None));
+        let rings = port(apply_rings, &[u32s(2, &[4096]), u32s(6, &[512])]).rings.unwrap();
+        assert_eq!((rings.n_rx_descriptors, rings.max_rx_descriptors), (Some(512), Some(4096)));
+        assert_eq!(rings.n_tx_descriptors, None);
+    }
+
+    #[test]
+    fn what_wakes_the_machine_is_told_from_what_could() {
+        let set =
+            |value: u32, mask: u32| attribute(2, &[u32s(4, &[value]), u32s(5, &[mask])].concat());
+        let wake = port(apply_wake_on_lan, &[set(0x20, 0x2f)]).wake_on_lan.unwrap();
+        assert_eq!(wake.enabled, ["magic"]);
+        assert_eq!(wake.supported, ["phy", "unicast", "multicast", "broadcast", "magic"]);
+        assert_eq!(port(apply_wake_on_lan, &[set(0, 0)]).wake_on_lan, None);
+    }
+
+    #[test]
+    fn error_correction_is_read_from_link_modes_of_any_word() {
+        let configured = attribute(2, &u32s(4, &[0, 1 << 18, 1 << 10]));
+        let fec = port(apply_fec, &[configured, attribute(3, &[1]), u32s(4, &[51])]).fec.unwrap();
+        assert_eq!(fec.configured, ["rs", "ll_rs"]);
+        assert_eq!((fec.active.as_deref(), fec.is_automatic), (Some("base_r"), Some(true)));
+        assert_eq!(port(apply_fec, &[u32s(4, &[0])]).fec.unwrap().active, None);
+    }
+
+    #[test]
+    fn the_clock_of_minus_one_and_a_hash_that_is_not_known_are_absent() {
+        let clock = |index| port(apply_timestamping, &[u32s(5, &[index])]).ptp_clock_index;
+        assert_eq!((clock(2), clock(u32::MAX)), (Some(2), None));
+        let rss = port(apply_rss, &[u32s(3, &[64]), u32s(4, &[0, 1, 0, 1])]).rss.unwrap();
+        assert_eq!(rss.hash_function, None);
+        assert_eq!((rss.n_table_entries, rss.n_queues), (Some(4), Some(2)));
+        let rss = port(apply_rss, &[u32s(4, &[0, 1]), u32s(2, &[1]), u32s(4, &[5])]).rss.unwrap();
+        assert_eq!(rss.n_table_entries, Some(2));
+    }
+
+    #[test]
+    fn a_kernel_without_the_list_tells_the_size_of_the_table_by_ioctl() {
+        let mut head = vec![0; 24];
+        head[8..12].copy_from_slice(&128_u32.to_ne_bytes());
+        head[16] = 1;
+        let rss = rss_of_head(&head).unwrap();
+        assert_eq!(
+            (rss.hash_function.as_deref(), rss.n_table_entries),
+            (Some("toeplitz"), Some(128))
+        );
+        assert_eq!(rss_of_head(&[0; 24]), None);
+        survives_any_bytes(&head, |bytes| drop(rss_of_head(bytes)));
+    }
+
+    fn flags(named: &[(&str, bool)]) -> Vec<u8> {
+        let bit = |(name, is_set): &(&str, bool)| {
+            let set = if *is_set { attribute(3, &[]) } else { Vec::new() };
+            attribute(1, &[attribute(2, &[name.as_bytes(), &[0]].concat()), set].concat())
+        };
+        let bits: Vec<u8> = named.iter().flat_map(bit).collect();
+        attribute(2, &attribute(3, &bits))
+    }
+
+    #[test]
+    fn a_firmware_that_eats_lldp_is_known_by_the_flags_of_two_drivers() {
+        let agent = |named| port(apply_private_flags, &[flags(named)]).has_firmware_lldp_agent;
+        assert_eq!(agent(&[("MFP", true), ("disable-fw-lldp", false)]), Some(true));
+        assert_eq!(agent(&[("disable-fw-lldp", true)]), Some(false));
+        assert_eq!(agent(&[("fw-lldp-agent", true)]), Some(true));
+        assert_eq!(agent(&[("link-down-on-close", true)]), None);
+    }
+
+    #[test]
+    fn features_have_the_names_that_this_kernel_gives_them() {
+        let string = |index: u32, name: &[u8]| {
+            attribute(1, &[u32s(1, &[index]), attribute(2, name)].concat())
+        };
+        let strings = [string(2, b"tx-checksum\0"), string(0, b"highdma\0"), string(9999, b"x\0")];
+        let set = attribute(1, &[u32s(1, &[4]), attribute(3, &strings.concat())].concat());
+        let answer = message(20, &[vec![1, 1, 0, 0], attribute(2, &set)].concat());
+        let names = feature_names(&answer);
+        assert_eq!(names, [Some("highdma".into()), None, Some("tx-checksum".into())]);
+        survives_any_bytes(&answer, |bytes| drop(feature_names(bytes)));
+    }
+
+    #[test]
+    fn no_bytes_make_the_parsers_panic() {
+        let good = [flags(&[("a", true)]), u32s(3, &[1]), u32s(4, &[1, 2]), u32s(5, &[3])].concat();
+        for apply in [
+            apply_channels,
+            apply_rings,
+            apply_wake_on_lan,
+            apply_features,
+            apply_eee,
+            apply_timestamping,
+            apply_fec,
+            apply_rss,
+            apply_private_flags,
+        ] {
+            survives_any_bytes(&good, |bytes| {
+                let mut port = EthtoolPort::default();
+                wire::attributes(bytes).for_each(|a| apply(&mut port, a));
+            });
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Vital Product Data: part and serial number of a card (PCI Local Bus Specification 3.0, appendix I;
+//! `vpd` in `Documentation/ABI/testing/sysfs-bus-pci`).
+//!
+//! The kernel reads it word by word through a register and waits for the device each time; some
+//! devices take seconds or never answer. So it is read only on request, each device on a thread of
+//! its own, and what does not answer in time is given up.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::PciDevice;
+use crate::machine::{Machine, escape_non_utf8};
+
+/// How long one device may take.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// How long all devices may take; below the deadline of the collector.
+const BUDGET: Duration = Duration::from_secs(10);
+
+/// What a card says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Vpd {
+    /// Name of the product.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Part number (`PN`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_number: Option<String>,
+    /// Serial number (`SN`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Engineering change level (`EC`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engineering_change: Option<String>,
+    /// Number of the maker (`MN`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer_id: Option<String>,
+}
+
+/// Fills in the data of the devices that have some.
+pub(super) fn fill(machine: &Machine, devices: &mut [PciDevice]) {
+    let start = Instant::now();
+    for device in devices {
+        let path = format!("sys/bus/pci/devices/{}/vpd", device.address);
+        let rest = BUDGET.saturating_sub(start.elapsed());
+        if rest.is_zero() {
+            let expected = format!("the data of all devices within {} s", BUDGET.as_secs());
+            machine.problem(&path, "not read, the time was up", expected);
+            return;
+        }
+        match within(DEADLINE.min(rest), machine, &path) {
+            Ok(bytes) => device.vpd = bytes.as_deref().and_then(parse),
+            Err(TooLate) => {
+                machine.problem(&path, "no answer in time", "Vital Product Data within 2 s");
+            }
+        }
+    }
+}
+
+/// A device that did not answer in time.
+#[derive(Debug)]
+struct TooLate;
+
+/// Reads the file at `path`, and waits for it no longer than `limit`.
+fn within(limit: Duration, machine: &Machine, path: &str) -> Result<Option<Vec<u8>>, TooLate> {
+    let (send, answer) = mpsc::channel();
+    let (inner, name) = (machine.clone(), path.to_owned());
+    let work = move || send.send(inner.bytes(&name)).ok();
+    thread::Builder::new()
+        .name("vpd".to_owned())
+        .stack_size(256 << 10)
+        .spawn(work)
+        .map_err(|_| TooLate)?;
+    answer.recv_timeout(limit).map_err(|_| TooLate)
+}
+
+/// Large resources follow each other: 82h the name, 90h fields to read, 91h fields to write. A
+/// resource that does not fit ends the data.
+fn parse(bytes: &[u8]) -> Option<Vpd> {
+    let mut vpd = Vpd::default();
+    let mut rest = bytes;
+    while let [tag @ (0x82 | 0x90 | 0x91), low, high, behind @ ..] = rest {
+        let len = usize::from(u16::from_le_bytes([*low, *high]));
+        let Some((body, next)) = behind.split_at_checked(len) else { break };
+        match tag {
+            0x82 => vpd.name = text(body),
+            0x90 => fields(body, &mut vpd),
+            _ => {}
+        }
+        rest = next;
+    }
+    (vpd != Vpd::default()).then_some(vpd)
+}
+
+/// Fields of two letters, a length and so many bytes.
+fn fields(mut rest: &[u8], vpd: &mut Vpd) {
+    while let [first, second, len, behind @ ..] = rest {
+        let Some((value, next)) = behind.split_at_checked(usize::from(*len)) else { return };
+        match [*first, *second] {
+            [b'P', b'N'] => vpd.part_number = text(value),
+            [b'S', b'N'] => vpd.serial = text(value),
+            [b'E', b'C'] => vpd.engineering_change = text(value),
+            [b'M', b'N'] => vpd.manufacturer_id = text(value),
+            _ => {}
+        }
+        rest = next;
+    }
+}
+
+/// Text without blanks and NULs around it; `None` if nothing is left.
+fn text(bytes: &[u8]) -> Option<String> {
+    let text = escape_non_utf8(bytes);
+    let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Extras;
+    use crate::testing::tree_of_bytes;
+
+    const GOOD: &[u8] = b"\x82\x05\0Card \x90\x0f\0PN\x04P123SN\x05\0A\xff7 \x78";
+
+    #[test]
+    fn name_part_and_serial_are_read_and_bytes_that_are_no_text_are_escaped() {
+        let vpd = parse(GOOD).unwrap();
+        assert_eq!(vpd.name.as_deref(), Some("Card"));
+        assert_eq!(vpd.part_number.as_deref(), Some("P123"));
+        assert_eq!(vpd.serial.as_deref(), Some("A\\xff7"));
+    }
+
+    #[test]
+    fn data_that_is_cut_or_empty_gives_no_wrong_fields_and_no_panic() {
+        for length in 0..GOOD.len() {
+            let vpd = parse(&GOOD[..length]);
+            assert!(vpd.is_none_or(|vpd| vpd.serial.is_none_or(|s| s == "A\\xff7")), "{length}");
+        }
+        for bytes in [&[0xff; 64][..], &[0; 64], &[0x90, 0xff, 0xff], &[0x82, 0, 0, 0x90, 3, 0, 1]]
+        {
+            assert_eq!(parse(bytes), None);
+        }
+    }
+
+    #[test]
+    fn vital_product_data_is_read_only_on_request() {
+        let machine = tree_of_bytes(&[
+            ("sys/bus/pci/devices/0000:3b:00.0/vendor", b"0x15b3\n"),
+            ("sys/bus/pci/devices/0000:3b:00.0/vpd", GOOD),
+        ]);
+        assert_eq!(crate::pci::pci(&machine).devices[0].vpd, None);
+        let machine = machine.with_extras(Extras { vpd: true, ..Extras::default() });
+        let vpd = crate::pci::pci(&machine).devices[0].vpd.clone();
+        assert_eq!(vpd.and_then(|vpd| vpd.part_number).as_deref(), Some("P123"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Batteries, mains adapters and UPSs that the kernel has a driver for: `/sys/class/power_supply`
+//! (`Documentation/ABI/testing/sysfs-class-power`). The power supplies of a server are in
+//! `smbios.power_supplies`, and their health is with the management controller's sensors.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+const CLASS: &str = "sys/class/power_supply";
+/// A machine has a handful; a bus with many adapters some dozens.
+const LIMIT: usize = 64;
+
+/// A battery, an adapter or a UPS.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct KernelPowerSupply {
+    /// Kernel name, e.g. `AC`, `BAT0`.
+    pub name: String,
+    /// As the kernel spells it: `Mains`, `Battery`, `UPS`, `USB`, `Wireless`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Whether it gives power now; not of batteries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_online: Option<bool>,
+    /// `Charging`, `Discharging`, `Full` and the like; of batteries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Charge in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charge_percent: Option<u8>,
+    /// Maker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer: Option<String>,
+    /// Name of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+}
+
+/// Reads them, by name.
+#[must_use]
+pub fn power_supplies(machine: &Machine) -> Vec<KernelPowerSupply> {
+    let names = machine.list(CLASS).into_iter().take(LIMIT);
+    names.map(|name| power_supply(machine, name)).collect()
+}
+
+fn power_supply(machine: &Machine, name: String) -> KernelPowerSupply {
+    let at = |attribute: &str| format!("{CLASS}/{name}/{attribute}");
+    let text = |attribute: &str| {
+        let text = machine.text(&at(attribute))?.trim().to_owned();
+        (!text.is_empty() && text != "Unknown").then_some(text)
+    };
+    KernelPowerSupply {
+        kind: text("type"),
+        // 2 is a programmable supply that gives power.
+        is_online: machine.parse(&at("online"), |text| match text {
+            "0" => Ok(false),
+            "1" | "2" => Ok(true),
+            _ => Err("0, 1 or 2"),
+        }),
+        status: text("status"),
+        charge_percent: machine.number(&at("capacity")).filter(|percent| *percent <= 100),
+        manufacturer: text("manufacturer"),
+        model: text("model_name"),
+        serial: text("serial_number"),
+        name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    #[test]
+    fn an_adapter_and_a_battery_say_what_they_are_and_unknown_is_absent() {
+        let at = |name: &str| format!("{CLASS}/{name}");
+        let machine = tree(&[
+            (&at("BAT0/type"), "Battery\n"),
+            (&at("BAT0/status"), "Unknown\n"),
+            (&at("BAT0/capacity"), "97\n"),
+            (&at("BAT0/serial_number"), " 1234\n"),
+            (&at("AC/type"), "Mains\n"),
+            (&at("AC/online"), "1\n"),
+        ]);
+        let found = power_supplies(&machine);
+        assert_eq!((found[0].name.as_str(), found[0].is_online), ("AC", Some(true)));
+        assert_eq!((found[1].status.as_deref(), found[1].charge_percent), (None, Some(97)));
+        assert_eq!(found[1].serial.as_deref(), Some("1234"));
+        assert!(power_supplies(&tree(&[("sys/class/net/lo/mtu", "1\n")])).is_empty());
+    }
+}

@@ -1,0 +1,151 @@
+//! Power supplies: SMBIOS type 39 (DSP0134 3.7, section 7.40).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Smbios, Structure};
+
+/// A power supply as the firmware lists it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PowerSupply {
+    /// Where it is, e.g. `PSU 1` (offset 05h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// Name of the model (06h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Maker (07h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer: Option<String>,
+    /// Serial number (08h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Asset tag (09h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asset_tag: Option<String>,
+    /// Part number of the model (0Ah).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_number: Option<String>,
+    /// Revision (0Bh).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// The power group that it feeds; those of one group are redundant (04h); `None` without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<u8>,
+    /// Most power that it can give, in W (0Ch).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_power_watts: Option<u16>,
+    /// `linear`, `switching`, `battery`, `ups`, `converter` or `regulator` (0Eh, bits 13:10).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// `ok`, `non-critical` or `critical`, at the time when the machine was started (bits 9:7).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Whether it was plugged into the wall then (bit 2).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_plugged: Option<bool>,
+    /// Whether it is there (bit 1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_present: Option<bool>,
+    /// Whether it may be changed while the machine runs (bit 0).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_hot_pluggable: Option<bool>,
+}
+
+/// The power supplies, in table order.
+#[must_use]
+pub fn power_supplies(table: &Smbios) -> Vec<PowerSupply> {
+    table.of_kind(39).map(power_supply).collect()
+}
+
+fn power_supply(entry: &Structure) -> PowerSupply {
+    let flags = entry.word(0x0e);
+    let is_set = |bit: u16| flags.map(|flags| flags & (1 << bit) != 0);
+    let is_present = is_set(1);
+    // Of an empty bay the other bits say nothing.
+    let of_present = |value: Option<bool>| value.filter(|_| is_present == Some(true));
+    PowerSupply {
+        location: entry.string(0x05),
+        name: entry.string(0x06),
+        manufacturer: entry.string(0x07),
+        serial: entry.string(0x08),
+        asset_tag: entry.string(0x09),
+        part_number: entry.string(0x0a),
+        revision: entry.string(0x0b),
+        group: entry.byte(0x04).filter(|group| *group != 0),
+        max_power_watts: entry.word(0x0c).filter(|watts| !matches!(watts, 0 | 0x8000 | 0xffff)),
+        kind: flags.and_then(kind).map(str::to_owned),
+        status: flags.filter(|_| is_present == Some(true)).and_then(status).map(str::to_owned),
+        is_plugged: of_present(is_set(2)).map(|is_unplugged| !is_unplugged),
+        is_present,
+        is_hot_pluggable: is_set(0),
+    }
+}
+
+fn kind(flags: u16) -> Option<&'static str> {
+    match flags >> 10 & 0x0f {
+        3 => Some("linear"),
+        4 => Some("switching"),
+        5 => Some("battery"),
+        6 => Some("ups"),
+        7 => Some("converter"),
+        8 => Some("regulator"),
+        _ => None,
+    }
+}
+
+fn status(flags: u16) -> Option<&'static str> {
+    match flags >> 7 & 0x07 {
+        3 => Some("ok"),
+        4 => Some("non-critical"),
+        5 => Some("critical"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smbios::tests::{smbios, structure};
+
+    fn of(watts: u16, flags: u16) -> PowerSupply {
+        let mut fields = vec![1, 1, 2, 3, 4, 0, 5, 0];
+        fields.extend(watts.to_le_bytes());
+        fields.extend(flags.to_le_bytes());
+        let strings: [&[u8]; 5] = [b"PSU 1", b"PWR SPLY,750WP", b"Acme", b"SERIAL-01", b"0PJMDN"];
+        power_supplies(&smbios(&[structure(39, &fields, &strings)])).remove(0)
+    }
+
+    #[test]
+    fn a_power_supply_has_its_model_its_power_and_its_state() {
+        let supply = of(750, 4 << 10 | 3 << 7 | 0b011);
+        assert_eq!(supply.location.as_deref(), Some("PSU 1"));
+        assert_eq!(
+            (supply.max_power_watts, supply.serial.as_deref()),
+            (Some(750), Some("SERIAL-01"))
+        );
+        assert_eq!(
+            (supply.kind.as_deref(), supply.status.as_deref()),
+            (Some("switching"), Some("ok"))
+        );
+        assert_eq!((supply.is_plugged, supply.is_hot_pluggable), (Some(true), Some(true)));
+        assert_eq!(of(750, 5 << 7 | 0b110).status.as_deref(), Some("critical"));
+        assert_eq!(of(750, 5 << 7 | 0b110).is_plugged, Some(false));
+    }
+
+    #[test]
+    fn an_unknown_power_and_the_state_of_an_empty_bay_are_absent() {
+        let empty = of(0x8000, 2 << 10 | 5 << 7);
+        assert_eq!((empty.max_power_watts, empty.kind, empty.status), (None, None, None));
+        assert_eq!((empty.is_present, empty.is_plugged), (Some(false), None));
+    }
+
+    #[test]
+    fn every_length_of_the_structure_is_read_without_a_panic() {
+        for length in 0..20 {
+            let table = smbios(&[structure(39, &vec![1; length], &[b"x"])]);
+            assert_eq!(power_supplies(&table).len(), 1);
+        }
+    }
+}

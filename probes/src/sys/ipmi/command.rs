@@ -1,0 +1,142 @@
+//! The commands that may be sent, with their numbers and names (IPMI 2.0, appendix G).
+
+/// A command that only reads; its answer is the completion code and the data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IpmiCommand {
+    /// Get Device ID (20.1).
+    DeviceId,
+    /// Get Device GUID (20.8): that of the controller.
+    DeviceGuid,
+    /// Get System GUID (22.14): that of the machine, as the controller has it.
+    SystemGuid,
+    /// Get Channel Info (22.24).
+    ChannelInfo {
+        /// 0 to 15.
+        channel: u8,
+    },
+    /// Get LAN Configuration Parameters (23.2).
+    LanParameter {
+        /// 0 to 15.
+        channel: u8,
+        /// The parameter's number, table 23-4.
+        parameter: u8,
+        /// Which of several values, e.g. of the IPv6 addresses.
+        set: u8,
+    },
+    /// Get SDR Repository Info (33.9).
+    SensorRecordsInfo,
+    /// Reserve SDR Repository (33.11): a number without which no part of a record is given. It
+    /// changes nothing but that another reader of parts has to begin again.
+    ReserveSensorRecords,
+    /// Get SDR (33.12).
+    SensorRecord {
+        /// The record's number, 0 for the first.
+        id: u16,
+        /// From which byte on; other than 0 needs a reservation.
+        offset: u8,
+        /// How many bytes; 255 for all.
+        n_bytes: u8,
+        /// What [`IpmiCommand::ReserveSensorRecords`] gave; 0 without.
+        reservation: u16,
+    },
+    /// Get Sensor Reading (35.14).
+    SensorReading {
+        /// Logical unit of the controller, 0 to 3.
+        lun: u8,
+        /// The sensor's number.
+        number: u8,
+    },
+    /// Get SEL Info (31.2).
+    EventLogInfo,
+    /// Get SEL Entry (31.5), whole.
+    EventLogEntry {
+        /// The entry's number; 0 for the first, 0xFFFF for the last.
+        id: u16,
+    },
+}
+
+impl IpmiCommand {
+    /// The logical unit that is asked.
+    pub(super) fn lun(self) -> u8 {
+        match self {
+            IpmiCommand::SensorReading { lun, .. } => lun & 0x03,
+            _ => 0,
+        }
+    }
+
+    /// Network function, command and data.
+    pub(super) fn message(self) -> (u8, u8, Vec<u8>) {
+        const SENSOR: u8 = 0x04;
+        const APPLICATION: u8 = 0x06;
+        const STORAGE: u8 = 0x0a;
+        const TRANSPORT: u8 = 0x0c;
+        match self {
+            IpmiCommand::DeviceId => (APPLICATION, 0x01, Vec::new()),
+            IpmiCommand::DeviceGuid => (APPLICATION, 0x08, Vec::new()),
+            IpmiCommand::SystemGuid => (APPLICATION, 0x37, Vec::new()),
+            IpmiCommand::ChannelInfo { channel } => (APPLICATION, 0x42, vec![channel & 0x0f]),
+            IpmiCommand::LanParameter { channel, parameter, set } => {
+                (TRANSPORT, 0x02, vec![channel & 0x0f, parameter, set, 0])
+            }
+            IpmiCommand::SensorRecordsInfo => (STORAGE, 0x20, Vec::new()),
+            IpmiCommand::ReserveSensorRecords => (STORAGE, 0x22, Vec::new()),
+            IpmiCommand::SensorRecord { id, offset, n_bytes, reservation } => {
+                let [a, b] = reservation.to_le_bytes();
+                let [low, high] = id.to_le_bytes();
+                (STORAGE, 0x23, vec![a, b, low, high, offset, n_bytes])
+            }
+            IpmiCommand::SensorReading { number, .. } => (SENSOR, 0x2d, vec![number]),
+            IpmiCommand::EventLogInfo => (STORAGE, 0x40, Vec::new()),
+            IpmiCommand::EventLogEntry { id } => {
+                let [low, high] = id.to_le_bytes();
+                (STORAGE, 0x43, vec![0, 0, low, high, 0, 0xff])
+            }
+        }
+    }
+
+    /// The name under which a capture keeps the answer. The reservation is no part of it: it is
+    /// another one each time.
+    pub(super) fn name(self) -> String {
+        match self {
+            IpmiCommand::DeviceId => "ipmi/device_id".to_owned(),
+            IpmiCommand::DeviceGuid => "ipmi/device_guid".to_owned(),
+            IpmiCommand::SystemGuid => "ipmi/system_guid".to_owned(),
+            IpmiCommand::ChannelInfo { channel } => format!("ipmi/channel/{channel}/info"),
+            IpmiCommand::LanParameter { channel, parameter, set } => {
+                format!("ipmi/channel/{channel}/lan/{parameter}.{set}")
+            }
+            IpmiCommand::SensorRecordsInfo => "ipmi/sdr/info".to_owned(),
+            IpmiCommand::ReserveSensorRecords => "ipmi/sdr/reservation".to_owned(),
+            IpmiCommand::SensorRecord { id, offset, n_bytes, .. } => {
+                format!("ipmi/sdr/{id:04x}.{offset}-{n_bytes}")
+            }
+            IpmiCommand::SensorReading { lun, number } => {
+                format!("ipmi/sensor/{lun}.{number:02x}")
+            }
+            IpmiCommand::EventLogInfo => "ipmi/event_log/info".to_owned(),
+            IpmiCommand::EventLogEntry { id } => format!("ipmi/event_log/{id:04x}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_name_of_its_own() {
+        let lan = IpmiCommand::LanParameter { channel: 1, parameter: 59, set: 2 };
+        assert_eq!(lan.name(), "ipmi/channel/1/lan/59.2");
+        assert_eq!(lan.message(), (0x0c, 0x02, vec![1, 59, 2, 0]));
+        let record = |reservation| IpmiCommand::SensorRecord {
+            id: 0x1234,
+            offset: 16,
+            n_bytes: 16,
+            reservation,
+        };
+        assert_eq!(record(7).message(), (0x0a, 0x23, vec![7, 0, 0x34, 0x12, 16, 16]));
+        assert_eq!(record(7).name(), record(8).name());
+        let reading = IpmiCommand::SensorReading { lun: 1, number: 0x30 };
+        assert_eq!((reading.lun(), reading.name().as_str()), (1, "ipmi/sensor/1.30"));
+    }
+}

@@ -1,0 +1,337 @@
+//! LLDP frames as they arrive at the ports: `AF_PACKET` sockets bound to the ethertype 0x88cc that
+//! join the three groups of IEEE 802.1AB-2016, table 7-1 (`packet(7)`, `uapi/linux/if_packet.h`).
+//!
+//! Nothing is sent. Needs `CAP_NET_RAW`. A port that cannot be listened on costs only itself.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket};
+
+use super::Question;
+
+const ETHERTYPE: u16 = 0x88cc;
+/// Nearest bridge, nearest bridge that is no two-port relay, nearest customer bridge.
+const GROUPS: [[u8; 6]; 3] = [
+    [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e],
+    [0x01, 0x80, 0xc2, 0x00, 0x00, 0x03],
+    [0x01, 0x80, 0xc2, 0x00, 0x00, 0x00],
+];
+/// At most so many ports are listened on.
+const LIMIT_PORTS: usize = 512;
+/// At most so many different frames are kept of one port; after that it is not listened on.
+const LIMIT_FRAMES: usize = 32;
+/// A frame has at most 1500 bytes and its header (IEEE 802.1AB-2016, 8.2).
+const FRAME_BYTES: usize = 2048;
+/// For so long a port without a link may still be negotiating one.
+const LINK_GRACE: Duration = Duration::from_secs(5);
+/// How often it is looked whether a link has come up or gone down.
+const CARRIER_POLL: Duration = Duration::from_millis(500);
+
+/// A port to listen on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenPort {
+    /// The interface's name.
+    pub name: String,
+    /// The kernel's number of the interface.
+    pub index: u32,
+    /// Whether listening goes on until a frame came in, if the port has a link.
+    pub is_awaited: bool,
+}
+
+/// Listens on all ports at once, until every awaited port with a link has heard something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LldpFrames {
+    /// Where to listen.
+    pub ports: Vec<ListenPort>,
+    /// How long to listen at most.
+    pub wait: Duration,
+}
+
+/// A part of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// The port was listened on.
+    Listened(&'a str),
+    /// The port received this Ethernet frame.
+    Frame(&'a str, &'a [u8]),
+    /// The port could not be listened on: `errno`.
+    Failed(&'a str, i32),
+}
+
+impl Question for LldpFrames {
+    fn name(&self) -> String {
+        "lldp/frames".to_owned()
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        let start = Instant::now();
+        let end = start + self.wait;
+        let mut answer = Vec::new();
+        let mut ears = Vec::new();
+        for port in self.ports.iter().take(LIMIT_PORTS) {
+            match Ear::open(port) {
+                Ok(ear) => ears.push(ear),
+                Err(error @ (Errno::EPERM | Errno::EACCES)) => return Err(error.into()),
+                Err(error) => push(&mut answer, Record::Failed(&port.name, error as i32)),
+            }
+        }
+        while !ears.iter().all(|ear| ear.is_done(start.elapsed())) {
+            let rest = end.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                break;
+            }
+            listen(&mut ears, rest.min(CARRIER_POLL))?;
+        }
+        for ear in &ears {
+            push(&mut answer, Record::Listened(&ear.port.name));
+            ear.frames.iter().for_each(|f| push(&mut answer, Record::Frame(&ear.port.name, f)));
+        }
+        Ok(answer)
+    }
+}
+
+/// Waits for a frame on any port and takes what is there.
+fn listen(ears: &mut [Ear], wait: Duration) -> io::Result<()> {
+    let mut open: Vec<&mut Ear> =
+        ears.iter_mut().filter(|ear| ear.frames.len() < LIMIT_FRAMES).collect();
+    let mut fds: Vec<PollFd> =
+        open.iter().map(|ear| PollFd::new(ear.socket.as_fd(), PollFlags::POLLIN)).collect();
+    match poll(&mut fds, PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO)) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let ready: Vec<bool> =
+        fds.iter().map(|fd| fd.revents().is_some_and(|events| !events.is_empty())).collect();
+    drop(fds);
+    for (ear, _) in open.iter_mut().zip(ready).filter(|(_, is_ready)| *is_ready) {
+        ear.take();
+    }
+    Ok(())
+}
+
+/// A port that is listened on.
+struct Ear<'a> {
+    port: &'a ListenPort,
+    socket: OwnedFd,
+    frames: Vec<Vec<u8>>,
+}
+
+impl<'a> Ear<'a> {
+    fn open(port: &'a ListenPort) -> Result<Ear<'a>, Errno> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        // Without a protocol it receives nothing until it is bound to one port.
+        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
+        for group in GROUPS {
+            join(&socket, port.index, group)?;
+        }
+        bind(&socket, port.index)?;
+        Ok(Ear { port, socket, frames: Vec::new() })
+    }
+
+    /// Whether nothing is to be waited for here any more, so long after the start.
+    fn is_done(&self, elapsed: Duration) -> bool {
+        !self.port.is_awaited
+            || !self.frames.is_empty()
+            || (elapsed >= LINK_GRACE && !is_running(&self.socket, self.port))
+    }
+
+    /// Takes the frames that are there; each different one is kept once.
+    fn take(&mut self) {
+        let mut buffer = [0; FRAME_BYTES];
+        // A bound, so that a port that is flooded cannot keep the others from being heard.
+        for _ in 0..LIMIT_FRAMES {
+            match recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_TRUNC) {
+                // A frame that does not fit is no LLDP frame.
+                Ok(length) => {
+                    let frame =
+                        buffer.get(..length).filter(|f| !self.frames.iter().any(|o| o == f));
+                    self.frames.extend(frame.map(<[u8]>::to_vec));
+                }
+                Err(Errno::EINTR) => {}
+                // Nothing left, or the port went down, which the next look at its link sees.
+                Err(_) => return,
+            }
+            if self.frames.len() >= LIMIT_FRAMES {
+                return;
+            }
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "this socket option has no safe wrapper")]
+fn join(socket: &OwnedFd, index: u32, group: [u8; 6]) -> Result<(), Errno> {
+    let mut address = [0; 8];
+    address[..6].copy_from_slice(&group);
+    let request = libc::packet_mreq {
+        mr_ifindex: i32::try_from(index).map_err(|_| Errno::ENODEV)?,
+        mr_type: u16::try_from(libc::PACKET_MR_MULTICAST).map_err(|_| Errno::EINVAL)?,
+        mr_alen: 6,
+        mr_address: address,
+    };
+    let length = libc::socklen_t::try_from(size_of_val(&request)).map_err(|_| Errno::EINVAL)?;
+    // SAFETY: `request` is a whole `struct packet_mreq`, alive during the call, and `length` is its
+    // size. The kernel copies from it and keeps no pointer (`packet_setsockopt`).
+    let code = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_ADD_MEMBERSHIP,
+            (&raw const request).cast(),
+            length,
+        )
+    };
+    Errno::result(code).map(drop)
+}
+
+#[expect(unsafe_code, reason = "an address of this family has no safe wrapper that makes one")]
+fn bind(socket: &OwnedFd, index: u32) -> Result<(), Errno> {
+    let address = libc::sockaddr_ll {
+        sll_family: u16::try_from(libc::AF_PACKET).map_err(|_| Errno::EINVAL)?,
+        sll_protocol: ETHERTYPE.to_be(),
+        sll_ifindex: i32::try_from(index).map_err(|_| Errno::ENODEV)?,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let length = libc::socklen_t::try_from(size_of_val(&address)).map_err(|_| Errno::EINVAL)?;
+    // SAFETY: `address` is a whole `struct sockaddr_ll`, alive during the call, and `length` is its
+    // size. The kernel copies from it and keeps no pointer (`packet_bind`).
+    let code = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    Errno::result(code).map(drop)
+}
+
+/// Whether the port has a link: `IFF_RUNNING`. What cannot be asked has none.
+#[expect(unsafe_code, reason = "this ioctl has no safe wrapper")]
+fn is_running(socket: &OwnedFd, port: &ListenPort) -> bool {
+    // SAFETY: `struct ifreq` is plain data, for which all zeros is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if port.name.len() >= request.ifr_name.len() {
+        return false;
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(port.name.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    // SAFETY: `request` is a whole `struct ifreq` with a NUL-terminated name (checked above), alive
+    // during the call. SIOCGIFFLAGS writes its flags into it and nothing else (`dev_ifsioc_locked`).
+    let code = unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as libc::Ioctl, &raw mut request)
+    };
+    // SAFETY: after success the kernel has filled `ifru_flags`; before that it was zero.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    code == 0 && i32::from(flags) & libc::IFF_RUNNING != 0
+}
+
+const LISTENED: u8 = 0;
+const FRAME: u8 = 1;
+const FAILED: u8 = 2;
+
+/// Appends a record: its kind, the lengths of name and content (1 and 2 bytes), name and content.
+fn push(answer: &mut Vec<u8>, record: Record) {
+    let errno;
+    let (kind, name, content): (u8, &str, &[u8]) = match record {
+        Record::Listened(name) => (LISTENED, name, &[]),
+        Record::Frame(name, frame) => (FRAME, name, frame),
+        Record::Failed(name, code) => {
+            errno = code.to_be_bytes();
+            (FAILED, name, &errno)
+        }
+    };
+    let (Ok(name_len), Ok(len)) = (u8::try_from(name.len()), u16::try_from(content.len())) else {
+        return;
+    };
+    answer.extend([kind, name_len]);
+    answer.extend(len.to_be_bytes());
+    answer.extend(name.as_bytes());
+    answer.extend(content);
+}
+
+/// Walks the records of an answer; ends at the first one that makes no sense.
+pub fn records(answer: &[u8]) -> impl Iterator<Item = Record<'_>> {
+    let mut rest = answer;
+    std::iter::from_fn(move || {
+        let (&[kind, name_len, high, low], body) = rest.split_first_chunk::<4>()?;
+        let (name, body) = body.split_at_checked(usize::from(name_len))?;
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let (content, behind) = body.split_at_checked(length)?;
+        let name = std::str::from_utf8(name).ok()?;
+        rest = behind;
+        match kind {
+            LISTENED => Some(Record::Listened(name)),
+            FRAME => Some(Record::Frame(name, content)),
+            FAILED => Some(Record::Failed(name, i32::from_be_bytes(content.try_into().ok()?))),
+            _ => None,
+        }
+    })
+}
+
+impl std::fmt::Debug for Ear<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Ear").field("port", self.port).finish_non_exhaustive()
+    }
+}
+
+/// An answer of the given records, for tests.
+#[cfg(test)]
+pub(crate) fn answer(records: &[Record]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for record in records {
+        push(&mut bytes, *record);
+    }
+    bytes
+}
+
+/// A socket that sends on the port `index`, for tests.
+#[cfg(test)]
+pub(crate) fn speaker(index: u32) -> OwnedFd {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).unwrap();
+    bind(&socket, index).unwrap();
+    socket
+}
+
+/// Sends a whole Ethernet frame, for tests.
+#[cfg(test)]
+pub(crate) fn speak(socket: &OwnedFd, frame: &[u8]) {
+    let sent = nix::sys::socket::send(socket.as_raw_fd(), frame, MsgFlags::empty());
+    assert_eq!(sent, Ok(frame.len()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::netlink::wire::testing::survives_any_bytes;
+
+    #[test]
+    fn records_come_back_as_they_were_written() {
+        let all = [
+            Record::Failed("eno3", 19),
+            Record::Listened("eno1"),
+            Record::Frame("eno1", &[1, 2, 3]),
+            Record::Listened("eno2"),
+        ];
+        let bytes = answer(&all);
+        assert_eq!(records(&bytes).collect::<Vec<_>>(), all);
+        survives_any_bytes(&bytes, |bytes| records(bytes).for_each(drop));
+    }
+
+    #[test]
+    fn a_port_that_is_not_there_fails_alone() {
+        let none = ListenPort { name: "rci-none0".into(), index: 0x7fff_fff0, is_awaited: true };
+        let question = LldpFrames { ports: vec![none], wait: Duration::from_secs(5) };
+        let start = Instant::now();
+        match question.ask_live() {
+            Ok(bytes) => {
+                let found: Vec<Record> = records(&bytes).collect();
+                assert_eq!(found, [Record::Failed("rci-none0", Errno::ENODEV as i32)]);
+            }
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),
+        }
+        assert!(start.elapsed() < Duration::from_secs(2));
+    }
+}

@@ -1,0 +1,195 @@
+//! What ethtool knows of the ports (`uapi/linux/ethtool_netlink.h`,
+//! `Documentation/networking/ethtool-netlink.rst`), of all at once where that can be.
+
+use std::io;
+use std::sync::OnceLock;
+
+use nix::errno::Errno;
+use nix::sys::socket::SockProtocol;
+
+use super::super::{Question, ethtool};
+use super::{Connection, DATAGRAM_BYTES, REQUEST, attribute, dump, request, wire};
+
+/// `NLA_F_NESTED`.
+const NESTED: u16 = 0x8000;
+/// Any `ETHTOOL_A_…_HEADER`, and in it the interface's name and the flags.
+const HEADER: u16 = NESTED | 1;
+const HEADER_NAME: u16 = 2;
+const HEADER_FLAGS: u16 = 3;
+/// `ETHTOOL_FLAG_COMPACT_BITSETS`.
+const COMPACT: u32 = 1;
+
+/// What ethtool lists of all ports at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EthtoolDump {
+    /// `ETHTOOL_MSG_LINKINFO_GET`: the connector.
+    LinkInfo,
+    /// `ETHTOOL_MSG_LINKMODES_GET`: autonegotiation, supported modes, speed, duplex.
+    LinkModes,
+    /// `ETHTOOL_MSG_LINKSTATE_GET`: the link, and why it is down.
+    LinkState,
+    /// `ETHTOOL_MSG_WOL_GET`: what wakes the machine, Linux 5.7 as those below.
+    WakeOnLan,
+    /// `ETHTOOL_MSG_FEATURES_GET`: offloads.
+    Features,
+    /// `ETHTOOL_MSG_PRIVFLAGS_GET`: switches that a driver has of its own.
+    PrivateFlags,
+    /// `ETHTOOL_MSG_RINGS_GET`: descriptors.
+    Rings,
+    /// `ETHTOOL_MSG_CHANNELS_GET`: queues.
+    Channels,
+    /// `ETHTOOL_MSG_EEE_GET`: Energy Efficient Ethernet.
+    Eee,
+    /// `ETHTOOL_MSG_TSINFO_GET`: the clock for time stamps.
+    Timestamping,
+    /// `ETHTOOL_MSG_FEC_GET`: forward error correction, Linux 5.13.
+    Fec,
+    /// `ETHTOOL_MSG_RSS_GET`: how packets are spread over queues; as a dump since Linux 6.12.
+    Rss,
+}
+
+impl EthtoolDump {
+    fn command(self) -> (u8, &'static str) {
+        match self {
+            EthtoolDump::LinkInfo => (2, "linkinfo"),
+            EthtoolDump::LinkModes => (4, "linkmodes"),
+            EthtoolDump::LinkState => (6, "linkstate"),
+            EthtoolDump::WakeOnLan => (9, "wol"),
+            EthtoolDump::Features => (11, "features"),
+            EthtoolDump::PrivateFlags => (13, "privflags"),
+            EthtoolDump::Rings => (15, "rings"),
+            EthtoolDump::Channels => (17, "channels"),
+            EthtoolDump::Eee => (23, "eee"),
+            EthtoolDump::Timestamping => (25, "tsinfo"),
+            EthtoolDump::Fec => (29, "fec"),
+            EthtoolDump::Rss => (38, "rss"),
+        }
+    }
+}
+
+impl Question for EthtoolDump {
+    fn name(&self) -> String {
+        format!("genetlink/ethtool/{}", self.command().1)
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        // Private flags have names of their own on each port; a compact set would hold only bits.
+        let flags = if *self == EthtoolDump::PrivateFlags { 0 } else { COMPACT };
+        let mut payload = vec![self.command().0, 1, 0, 0];
+        payload.extend(attribute(HEADER, &attribute(HEADER_FLAGS, &flags.to_ne_bytes())));
+        dump(SockProtocol::NetlinkGeneric, family()?, &payload)
+    }
+}
+
+/// The names of the bits of [`EthtoolDump::Features`] in the running kernel:
+/// `ETHTOOL_MSG_STRSET_GET` of `ETH_SS_FEATURES`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeatureNames;
+
+impl Question for FeatureNames {
+    fn name(&self) -> String {
+        "genetlink/ethtool/features-names".to_owned()
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        const STRSET_GET: u8 = 1;
+        const ETH_SS_FEATURES: u32 = 4;
+        let set = attribute(NESTED | 1, &attribute(1, &ETH_SS_FEATURES.to_ne_bytes()));
+        let mut payload = vec![STRSET_GET, 1, 0, 0];
+        payload.extend(attribute(HEADER, &attribute(HEADER_FLAGS, &0_u32.to_ne_bytes())));
+        payload.extend(attribute(NESTED | 2, &set));
+        request(SockProtocol::NetlinkGeneric, family()?, &payload)
+    }
+}
+
+/// Asks for a piece of the memory of the module in a port: `ETHTOOL_MSG_MODULE_EEPROM_GET`
+/// (Linux 5.13), or ioctl in older kernels. The answer is that piece. Needs root, and takes
+/// milliseconds on the module's slow bus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleEeprom {
+    /// The interface's name.
+    pub interface: String,
+    /// Address on the bus: 0x50, or 0x51 for the diagnostics of an SFP.
+    pub address: u8,
+    /// Page that the upper half shows.
+    pub page: u8,
+    /// First byte, 0 to 255.
+    pub offset: u8,
+    /// How many bytes, within one half.
+    pub length: u8,
+}
+
+impl Question for ModuleEeprom {
+    fn name(&self) -> String {
+        format!(
+            "ethtool/{}/module/{:02x}-{:02x}-{:02x}-{:02x}",
+            self.interface, self.address, self.page, self.offset, self.length
+        )
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        match self.ask_netlink() {
+            Err(error) if error.raw_os_error().is_some_and(is_too_old) && self.page == 0 => {
+                let start = u32::from(self.offset) + if self.address == 0x51 { 256 } else { 0 };
+                ethtool::module_eeprom(&self.interface, start, u32::from(self.length))
+            }
+            result => result,
+        }
+    }
+}
+
+/// Whether the kernel does not know the message, or has no ethtool over netlink at all.
+fn is_too_old(code: i32) -> bool {
+    matches!(Errno::from_raw(code), Errno::EOPNOTSUPP | Errno::ENOENT | Errno::EPROTONOSUPPORT)
+}
+
+impl ModuleEeprom {
+    fn ask_netlink(&self) -> io::Result<Vec<u8>> {
+        const MODULE_EEPROM_GET: u8 = 31;
+        const DATA: u16 = 7;
+        let mut payload = vec![MODULE_EEPROM_GET, 1, 0, 0];
+        let name = [self.interface.as_bytes(), &[0]].concat();
+        payload.extend(attribute(HEADER, &attribute(HEADER_NAME, &name)));
+        payload.extend(attribute(2, &u32::from(self.offset).to_ne_bytes()));
+        payload.extend(attribute(3, &u32::from(self.length).to_ne_bytes()));
+        payload.extend(attribute(4, &[self.page]));
+        payload.extend(attribute(5, &[0]));
+        payload.extend(attribute(6, &[self.address]));
+        let answer = request(SockProtocol::NetlinkGeneric, family()?, &payload)?;
+        let message = wire::messages(&answer).next().ok_or(Errno::ENODATA)?;
+        let body = message.payload.get(4..).unwrap_or_default();
+        let data = wire::attributes(body).find(|a| a.kind == DATA).ok_or(Errno::ENODATA)?;
+        Ok(data.value.to_vec())
+    }
+}
+
+/// The number of the generic netlink family `ethtool`, which stays the same while the kernel runs.
+fn family() -> io::Result<u16> {
+    static FAMILY: OnceLock<u16> = OnceLock::new();
+    match FAMILY.get() {
+        Some(family) => Ok(*family),
+        None => generic_family("ethtool").map(|family| *FAMILY.get_or_init(|| family)),
+    }
+}
+
+/// Asks for the number of the generic netlink family `name` (`CTRL_CMD_GETFAMILY`).
+fn generic_family(name: &str) -> io::Result<u16> {
+    const CONTROLLER: u16 = 16;
+    const FAMILY_ID: u16 = 1;
+    let mut payload = vec![3, 1, 0, 0];
+    payload.extend(attribute(2, &[name.as_bytes(), &[0]].concat()));
+    let connection = Connection::open(SockProtocol::NetlinkGeneric)?;
+    connection.send(CONTROLLER, REQUEST, &payload)?;
+    let mut buffer = vec![0; DATAGRAM_BYTES];
+    let answer = connection.receive(&mut buffer)?;
+    for message in wire::messages(answer) {
+        if message.kind == wire::ERROR {
+            return Err(io::Error::from_raw_os_error(message.errno()));
+        }
+        let mut attributes = wire::attributes(message.payload.get(4..).unwrap_or_default());
+        if let Some(id) = attributes.find(|a| a.kind == FAMILY_ID).and_then(|a| a.u16()) {
+            return Ok(id);
+        }
+    }
+    Err(Errno::ENOENT.into())
+}

@@ -1,0 +1,320 @@
+//! What a SCSI or ATA disk says of its own health, by `ioctl(SG_IO)` (`scsi/sg.h`; SPC-5 §6.7 LOG
+//! SENSE, SAT-4 §12.2 ATA PASS-THROUGH (16), ACS-4 §7).
+//!
+//! Only the commands named here can be sent: they carry no data, or data from the disk to the host,
+//! and none changes anything on it. The device is opened read-only. Needs root.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::ptr;
+
+use nix::errno::Errno;
+use nix::libc::{self, c_int, c_uchar, c_uint, c_ushort, c_void};
+
+use super::Question;
+use super::disk::DiskHandle;
+
+const SG_IO: libc::Ioctl = 0x2285;
+const SG_DXFER_NONE: c_int = -1;
+const SG_DXFER_FROM_DEV: c_int = -3;
+/// When a command ends late the kernel resets the link; so it may last longer than anyone waits.
+const TIMEOUT_MS: c_uint = 20_000;
+/// Room for the sense data.
+const SENSE_BYTES: usize = 64;
+/// Length of the answers that have data.
+const DATA_BYTES: usize = 512;
+
+const LOG_SENSE: u8 = 0x4d;
+const ATA_PASS_THROUGH_16: u8 = 0x85;
+
+/// A command that only reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScsiCommand {
+    /// Log page of a SCSI disk: 512 bytes or fewer.
+    LogPage(u8),
+    /// CHECK POWER MODE of an ATA disk: does not wake it. The answer is sense data with registers.
+    AtaPowerMode,
+    /// SMART RETURN STATUS of an ATA disk. The answer is sense data with registers.
+    AtaSmartStatus,
+    /// SMART READ DATA of an ATA disk: 512 bytes.
+    AtaSmartData,
+    /// Solid State Device Statistics (log 04h, page 07h) of an ATA disk: 512 bytes.
+    AtaSsdStatistics,
+}
+
+/// Asks a disk.
+#[derive(Debug, Clone)]
+pub struct ScsiQuestion<'a> {
+    /// The disk.
+    pub disk: &'a DiskHandle,
+    /// What to ask.
+    pub command: ScsiCommand,
+}
+
+impl ScsiCommand {
+    /// The command descriptor block.
+    fn block(self) -> Vec<u8> {
+        // Protocol 3 carries no data, 4 is PIO data-in. Flags: 20h asks for the registers; 0Eh is
+        // from the disk, in blocks, as many as the sector count says.
+        let ata = |protocol: u8, flags: u8, feature: u8, command: u8| {
+            let n_sectors = u8::from(protocol == 4);
+            vec![
+                ATA_PASS_THROUGH_16,
+                protocol << 1,
+                flags,
+                0,
+                feature,
+                0,
+                n_sectors,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                command,
+                0,
+            ]
+        };
+        // SMART wants 4Fh and C2h in the middle and high LBA registers.
+        let smart = |mut block: Vec<u8>| {
+            (block[10], block[12]) = (0x4f, 0xc2);
+            block
+        };
+        match self {
+            ScsiCommand::LogPage(page) => {
+                // 40h: cumulative values.
+                let [high, low] = u16::to_be_bytes(512);
+                vec![LOG_SENSE, 0, 0x40 | (page & 0x3f), 0, 0, 0, 0, high, low, 0]
+            }
+            ScsiCommand::AtaPowerMode => ata(3, 0x20, 0, 0xe5),
+            ScsiCommand::AtaSmartStatus => smart(ata(3, 0x20, 0xda, 0xb0)),
+            ScsiCommand::AtaSmartData => smart(ata(4, 0x0e, 0xd0, 0xb0)),
+            ScsiCommand::AtaSsdStatistics => {
+                // READ LOG EXT: the log in the low, the page in the middle LBA register, 48 bits.
+                let mut block = ata(4, 0x0e, 0, 0x2f);
+                block[1] |= 1;
+                (block[8], block[10]) = (0x04, 0x07);
+                block
+            }
+        }
+    }
+
+    fn is_answered_by_sense(self) -> bool {
+        matches!(self, ScsiCommand::AtaPowerMode | ScsiCommand::AtaSmartStatus)
+    }
+}
+
+impl Question for ScsiQuestion<'_> {
+    fn name(&self) -> String {
+        let what = match self.command {
+            ScsiCommand::LogPage(page) => format!("log-{page:02x}"),
+            ScsiCommand::AtaPowerMode => "ata-power-mode".to_owned(),
+            ScsiCommand::AtaSmartStatus => "ata-smart-status".to_owned(),
+            ScsiCommand::AtaSmartData => "ata-smart-data".to_owned(),
+            ScsiCommand::AtaSsdStatistics => "ata-ssd-statistics".to_owned(),
+        };
+        format!("scsi/{}/{what}", self.disk.name())
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        let is_answered_by_sense = self.command.is_answered_by_sense();
+        let mut data = if is_answered_by_sense { Vec::new() } else { vec![0; DATA_BYTES] };
+        let done = send(self.disk.file()?, &mut self.command.block(), &mut data)?;
+        match done.outcome() {
+            Outcome::Failed(error) => Err(error),
+            Outcome::Good if is_answered_by_sense => Err(Errno::ENODATA.into()),
+            Outcome::Sense(sense) if is_answered_by_sense && has_registers(sense) => {
+                Ok(sense.to_vec())
+            }
+            Outcome::Sense(sense) => Err(error_of(sense)),
+            Outcome::Good => {
+                data.truncate(data.len().saturating_sub(done.n_missing));
+                Ok(data)
+            }
+        }
+    }
+}
+
+/// How a command ended.
+#[derive(Debug)]
+struct Done {
+    status: u8,
+    host_status: u16,
+    sense: Vec<u8>,
+    n_missing: usize,
+}
+
+#[derive(Debug)]
+enum Outcome<'a> {
+    Good,
+    Sense(&'a [u8]),
+    Failed(io::Error),
+}
+
+impl Done {
+    fn outcome(&self) -> Outcome<'_> {
+        const TIME_OUT: u16 = 3;
+        const CHECK_CONDITION: u8 = 2;
+        match (self.host_status, self.status) {
+            (TIME_OUT, _) => Outcome::Failed(Errno::ETIMEDOUT.into()),
+            (0, 0) => Outcome::Good,
+            (0, CHECK_CONDITION) if !self.sense.is_empty() => Outcome::Sense(&self.sense),
+            _ => Outcome::Failed(Errno::EIO.into()),
+        }
+    }
+}
+
+/// Whether the sense data carry the registers of an ATA disk: descriptor 09h (SAT-4 §12.2.2.6), or
+/// the fixed form with ATA PASS THROUGH INFORMATION AVAILABLE.
+fn has_registers(sense: &[u8]) -> bool {
+    match sense.first().map(|code| code & 0x7f) {
+        Some(0x72) => sense.get(8) == Some(&0x09),
+        Some(0x70) => sense.get(12..14) == Some(&[0x00, 0x1d]),
+        _ => false,
+    }
+}
+
+/// A disk that does not know a command says ILLEGAL REQUEST (5) or ABORTED COMMAND (Bh).
+fn error_of(sense: &[u8]) -> io::Error {
+    let key = match sense.first().map(|code| code & 0x7f) {
+        Some(0x72 | 0x73) => sense.get(1),
+        _ => sense.get(2),
+    };
+    match key.map(|key| key & 0x0f) {
+        Some(0x05 | 0x0b) => Errno::EOPNOTSUPP.into(),
+        _ => Errno::EIO.into(),
+    }
+}
+
+/// `struct sg_io_hdr`.
+#[repr(C)]
+struct Header {
+    interface_id: c_int,
+    direction: c_int,
+    command_len: c_uchar,
+    max_sense_len: c_uchar,
+    n_pieces: c_ushort,
+    data_len: c_uint,
+    data: *mut c_void,
+    command: *mut c_uchar,
+    sense: *mut c_uchar,
+    timeout_ms: c_uint,
+    flags: c_uint,
+    pack_id: c_int,
+    user: *mut c_void,
+    status: c_uchar,
+    masked_status: c_uchar,
+    message_status: c_uchar,
+    sense_len: c_uchar,
+    host_status: c_ushort,
+    driver_status: c_ushort,
+    residue: c_int,
+    duration_ms: c_uint,
+    info: c_uint,
+}
+
+/// Sends `block`; what the disk answers is written to `data`.
+#[expect(unsafe_code, reason = "SG_IO has no safe wrapper")]
+fn send(file: &impl AsRawFd, block: &mut [u8], data: &mut [u8]) -> io::Result<Done> {
+    let mut sense = [0_u8; SENSE_BYTES];
+    let direction = if data.is_empty() { SG_DXFER_NONE } else { SG_DXFER_FROM_DEV };
+    let mut header = Header {
+        interface_id: c_int::from(b'S'),
+        direction,
+        command_len: c_uchar::try_from(block.len()).map_err(io::Error::other)?,
+        max_sense_len: c_uchar::try_from(sense.len()).map_err(io::Error::other)?,
+        n_pieces: 0,
+        data_len: c_uint::try_from(data.len()).map_err(io::Error::other)?,
+        data: data.as_mut_ptr().cast(),
+        command: block.as_mut_ptr(),
+        sense: sense.as_mut_ptr(),
+        timeout_ms: TIMEOUT_MS,
+        flags: 0,
+        pack_id: 0,
+        user: ptr::null_mut(),
+        status: 0,
+        masked_status: 0,
+        message_status: 0,
+        sense_len: 0,
+        host_status: 0,
+        driver_status: 0,
+        residue: 0,
+        duration_ms: 0,
+        info: 0,
+    };
+    // SAFETY: `header` is a whole `struct sg_io_hdr` of version 3. Its three pointers lead to `block`,
+    // `data` and `sense`, alive during the call and of the lengths given; the kernel reads the first
+    // and writes at most these lengths to the others before it returns (`sg_io`,
+    // `drivers/scsi/scsi_ioctl.c`). Without data the direction is none and the pointer is not used.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), SG_IO, &raw mut header) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let n_sense = usize::from(header.sense_len).min(sense.len());
+    Ok(Done {
+        status: header.status,
+        host_status: header.host_status,
+        sense: sense[..n_sense].to_vec(),
+        n_missing: usize::try_from(header.residue).unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ATA: [ScsiCommand; 4] = [
+        ScsiCommand::AtaPowerMode,
+        ScsiCommand::AtaSmartStatus,
+        ScsiCommand::AtaSmartData,
+        ScsiCommand::AtaSsdStatistics,
+    ];
+
+    #[test]
+    fn every_command_carries_no_data_or_data_from_the_disk() {
+        for command in ATA {
+            let block = command.block();
+            assert_eq!((block.len(), block[0]), (16, 0x85));
+            let (protocol, is_from_disk) = (block[1] >> 1, block[2] & 0x08 != 0);
+            assert!(protocol == 3 || (protocol == 4 && is_from_disk), "{command:?}");
+            assert!([0xe5, 0xb0, 0x2f].contains(&block[14]), "{command:?}");
+            // Of the SMART functions only READ DATA and RETURN STATUS.
+            assert!(block[14] != 0xb0 || [0xd0, 0xda].contains(&block[4]), "{command:?}");
+        }
+        for page in 0..=255 {
+            let block = ScsiCommand::LogPage(page).block();
+            // Neither the bit SP, which saves, nor a page control other than cumulative values.
+            assert_eq!((block.len(), block[0], block[1], block[2] >> 6), (10, 0x4d, 0, 1));
+        }
+    }
+
+    #[test]
+    fn sense_data_say_whether_the_disk_lacks_the_command_or_failed() {
+        let kind = |sense: &[u8]| error_of(sense).raw_os_error();
+        assert_eq!(kind(&[0x70, 0, 5]), Some(Errno::EOPNOTSUPP as i32));
+        assert_eq!(kind(&[0x72, 0x0b]), Some(Errno::EOPNOTSUPP as i32));
+        assert_eq!(kind(&[0x70, 0, 3]), Some(Errno::EIO as i32));
+        assert_eq!(kind(&[]), Some(Errno::EIO as i32));
+        let late = Done { status: 0, host_status: 3, sense: Vec::new(), n_missing: 0 };
+        assert!(
+            matches!(late.outcome(), Outcome::Failed(e) if e.kind() == io::ErrorKind::TimedOut)
+        );
+    }
+
+    #[test]
+    fn the_header_has_the_size_that_the_kernel_expects() {
+        if cfg!(target_pointer_width = "64") {
+            assert_eq!(size_of::<Header>(), 88);
+        }
+    }
+
+    #[test]
+    fn each_question_has_a_name_of_its_own() {
+        let disk = DiskHandle::new("sda");
+        let name = |command| ScsiQuestion { disk: &disk, command }.name();
+        assert_eq!(name(ScsiCommand::LogPage(0x2f)), "scsi/sda/log-2f");
+        assert_eq!(name(ScsiCommand::AtaSmartData), "scsi/sda/ata-smart-data");
+    }
+}

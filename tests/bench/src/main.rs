@@ -1,0 +1,93 @@
+//! `make bench`: what a report costs, beside the tools that it replaces and beside a bare reader of the
+//! same files, in one run, as a table in Markdown.
+//!
+//! CPU time is a median of user and system time together; opens and calls are counted by `strace -f -c`.
+//! Wall time says little on a shared machine and is not shown.
+
+#![expect(clippy::print_stdout, reason = "the table is what the program is for")]
+
+mod cost;
+mod reader;
+mod subject;
+mod tools;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+
+use crate::cost::Cost;
+use crate::subject::Subject;
+use crate::tools::Tool;
+
+const USAGE: &str = "usage: rci-bench AGENT ROUNDS [TREE...]";
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let first = arguments.next().context(USAGE)?;
+    match &*first {
+        "read" => return reader::read(&arguments.collect::<Vec<_>>()),
+        "peak" => return cost::print_peak(&arguments.collect::<Vec<_>>()),
+        _ => {}
+    }
+    let rounds = arguments.next().and_then(|n| n.parse().ok()).context(USAGE)?;
+    let agent = PathBuf::from(first);
+    let mut subjects = vec![Subject::this_machine()];
+    for tree in arguments {
+        subjects.push(Subject::tree(&PathBuf::from(tree))?);
+    }
+    for subject in &subjects {
+        table(&agent, subject, rounds)?;
+    }
+    Ok(())
+}
+
+/// Prints the table of one machine.
+fn table(agent: &std::path::Path, subject: &Subject, rounds: usize) -> Result<()> {
+    println!("\n**{}**; medians of {rounds} runs\n", subject.title);
+    println!("| program | CPU ms | peak MiB | opens | system calls |");
+    println!("|---|---:|---:|---:|---:|");
+    let ours = row("run-coreos-installer inspect", &tools::agent(agent, subject), rounds)?;
+    let floor = row("bare reader of the same files", &reader::command(agent, subject)?, rounds)?;
+    let mut replaced: Option<Cost> = None;
+    for tool in tools::replaced(subject) {
+        let cost = row(tool.name, &tool, rounds)?;
+        replaced = Some(replaced.map_or(cost, |sum| sum.plus(cost)));
+    }
+    if let Some(sum) = replaced {
+        println!("| **sum of these** | {}", sum.cells());
+    }
+    for tool in tools::inventories(subject) {
+        row(tool.name, &tool, rounds)?;
+    }
+    if let Some(sum) = replaced {
+        println!(
+            "\nThe report costs {} of that sum and {} times the bare reader in CPU time.",
+            percent(ours.cpu_ms / sum.cpu_ms),
+            ratio(ours.cpu_ms / floor.cpu_ms)
+        );
+    }
+    if let Some(cpus) = subject.n_logical_cpus {
+        let opens = cost::opens(&tools::agent_cpu(agent, subject))?;
+        let start = cost::opens(&tools::agent_version(agent))?;
+        #[expect(clippy::cast_precision_loss, reason = "a count of files")]
+        let each = opens.saturating_sub(start) as f64 / f64::from(cpus);
+        println!(
+            "\nOpens for cpu, caches and topology: {each:.1} per logical CPU ({cpus} of them)."
+        );
+    }
+    Ok(())
+}
+
+fn row(name: &str, tool: &Tool, rounds: usize) -> Result<Cost> {
+    let cost = cost::measure(tool, rounds)?;
+    println!("| {name} | {}", cost.cells());
+    Ok(cost)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn ratio(times: f64) -> String {
+    format!("{times:.2}")
+}
