@@ -56,8 +56,9 @@ group_build() {
   need ignition-validate ignition ignition-validate
 }
 
-# What `make check` runs beside cargo.
+# What `make check` runs beside cargo; it checks the fuzz targets too, with libFuzzer, which is C++.
 group_check() {
+  group_fuzz
   need shellcheck shellcheck ShellCheck
   need systemd-analyze systemd systemd
 }

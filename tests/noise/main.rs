@@ -14,6 +14,7 @@ mod losses;
 mod machines;
 mod memory;
 mod noise;
+mod offline;
 mod random;
 mod rename;
 mod replay;

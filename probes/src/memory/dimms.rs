@@ -7,7 +7,7 @@ use crate::smbios::{Smbios, Structure};
 pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
     let arrays: Vec<&Structure> = table.of_kind(16).filter(|array| is_system(array)).collect();
     memory.error_correction = same(arrays.iter().map(|array| error_correction(array)));
-    memory.max_capacity_bytes = arrays.iter().map(|array| max_capacity_bytes(array)).sum();
+    memory.max_capacity_bytes = sum(arrays.iter().map(|array| max_capacity_bytes(array)));
     memory.max_capacity_bytes = memory.max_capacity_bytes.filter(|bytes| *bytes > 0);
     memory.mapped_bytes = mapped_bytes(table).filter(|_| table.is_complete);
     let slots = table.of_kind(17).filter(|slot| in_system(table, slot));
@@ -22,7 +22,7 @@ pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
         Some(false) => Some(0),
         _ => dimm.size_bytes,
     });
-    memory.installed_bytes = sizes.sum();
+    memory.installed_bytes = sum(sizes);
 }
 
 /// Whether an array holds system memory, and not flash, video or cache.
@@ -158,6 +158,11 @@ fn error_correction(array: &Structure) -> Option<String> {
     array.byte(0x06).and_then(|code| name(ERROR_CORRECTIONS, code))
 }
 
+/// The sum; `None` if one is not known, or if it is larger than any memory.
+fn sum(mut values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    values.try_fold(0_u64, |sum, value| sum.checked_add(value?))
+}
+
 /// The value that all agree on.
 fn same<T: PartialEq>(mut values: impl Iterator<Item = Option<T>>) -> Option<T> {
     let first = values.next()??;
@@ -258,6 +263,22 @@ const TECHNOLOGIES: &[&str] =
 mod tests {
     use super::*;
     use crate::smbios::tests::{smbios, structure};
+
+    #[test]
+    fn capacities_whose_sum_is_larger_than_any_number_are_no_capacity_and_no_panic() {
+        let array = |handle: u8| {
+            let mut fields = vec![3, 3, 6, 0, 0, 0, 0x80, 0xfe, 0xff, 1, 0];
+            fields.extend([0xff; 8]);
+            let mut bytes = structure(16, &fields, &[]);
+            bytes[2] = handle;
+            bytes
+        };
+        let mut memory = Memory::default();
+        fill(&mut memory, &smbios(&[array(1), array(2)]));
+        assert_eq!(memory.max_capacity_bytes, None);
+        fill(&mut memory, &smbios(&[array(1)]));
+        assert_eq!(memory.max_capacity_bytes, Some(u64::MAX));
+    }
 
     /// A memory device of the given size field, 0x5c bytes long.
     fn device(size: u16, extended: u32) -> Vec<u8> {

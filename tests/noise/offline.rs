@@ -1,0 +1,135 @@
+//! A core that is taken offline: the kernel drops its CPUs from every list and takes their
+//! `topology` and `cache` away (`kernel/cpu.c`, `drivers/base/topology.c`, `cacheinfo.c`).
+
+use probes::cpuset::CpuSet;
+use probes::machine::{Archive, Node};
+
+use crate::machines::all;
+use crate::memory::alone;
+use crate::replay::report_of;
+
+const CPU: &str = "sys/devices/system/cpu";
+
+#[test]
+fn a_core_taken_offline_is_one_core_less_and_its_cpus_are_offline() {
+    let _alone = alone();
+    let mut n_machines = 0;
+    for machine in all() {
+        let whole = machine.tree();
+        let Some(core) = last_core(&whole) else { continue };
+        let report = report_of(whole.clone());
+        let (Some(before), n_problems) = (report.inventory.cpu, report.problems.len()) else {
+            continue;
+        };
+        // Machines that contradict themselves show nothing here.
+        if before.n_cores.is_none_or(|n| n < 2) || n_problems > 0 {
+            continue;
+        }
+        let report = report_of(offline(&whole, &core));
+        let (name, after) = (&machine.name, report.inventory.cpu.unwrap());
+        let less = |n: Option<usize>, by: usize| n.map(|n| n - by);
+        assert_eq!(after.n_cores, less(before.n_cores, 1), "{name}: cores without {core}");
+        let n_online = less(before.n_logical_cpus_online, core.len());
+        assert_eq!(after.n_logical_cpus_online, n_online, "{name}: logical CPUs without {core}");
+        assert_eq!(after.n_logical_cpus_present, before.n_logical_cpus_present, "{name}: present");
+        let known = after.offline.as_deref().map(|list| CpuSet::parse(list).unwrap());
+        let is_offline = known.is_none_or(|offline| core.difference(&offline).is_empty());
+        assert!(is_offline, "{name}: {core} is not among {:?}", after.offline);
+        assert_eq!(report.problems, [], "{name}: problems without {core}");
+        n_machines += 1;
+    }
+    eprintln!("{n_machines} machines with a core offline");
+    assert!(n_machines > 0);
+}
+
+fn text(tree: &Archive, path: &str) -> Option<String> {
+    let Some(Node::File(content)) = tree.get(path) else { return None };
+    Some(String::from_utf8_lossy(content).trim_end().to_owned())
+}
+
+fn set(tree: &Archive, path: &str) -> Option<CpuSet> {
+    CpuSet::parse(&text(tree, path)?).ok()
+}
+
+/// The CPUs of the core that the last online CPU is of, where the tree says it of every CPU.
+fn last_core(tree: &Archive) -> Option<CpuSet> {
+    let online = set(tree, &format!("{CPU}/online"))?;
+    let siblings = |cpu: u32| set(tree, &format!("{CPU}/cpu{cpu}/topology/thread_siblings_list"));
+    if online.iter().any(|cpu| siblings(cpu).is_none()) {
+        return None;
+    }
+    let core = siblings(online.iter().last()?)?.intersection(&online);
+    (!core.is_empty() && core.len() < online.len()).then_some(core)
+}
+
+/// The machine with the CPUs of `core` offline.
+fn offline(whole: &Archive, core: &CpuSet) -> Archive {
+    let mut tree = whole.clone();
+    for cpu in core.iter() {
+        for folder in ["topology", "cache"] {
+            tree.remove(&format!("{CPU}/cpu{cpu}/{folder}"));
+        }
+        if whole.get(&format!("{CPU}/cpu{cpu}/online")).is_some() {
+            put(&mut tree, &format!("{CPU}/cpu{cpu}/online"), "0\n");
+        }
+    }
+    let lists: Vec<(String, String)> = tree
+        .nodes()
+        .filter(|(path, _)| is_list(path))
+        .filter_map(|(path, _)| Some((path.to_owned(), text(whole, path)?)))
+        .collect();
+    for (path, list) in lists {
+        // A folder beside says which form the file has.
+        let parsed = if is_mask(&path) { CpuSet::parse_mask(&list) } else { CpuSet::parse(&list) };
+        let Ok(cpus) = parsed else { continue };
+        let cpus = cpus.difference(core);
+        let list = if is_mask(&path) { mask(&cpus, list.len()) } else { cpus.to_string() };
+        put(&mut tree, &path, &(list + "\n"));
+    }
+    let list = format!("{CPU}/offline");
+    if let Some(already) = text(whole, &list) {
+        let all = format!("{already},{core}");
+        put(&mut tree, &list, &(all.trim_start_matches(',').to_owned() + "\n"));
+    }
+    without_blocks(&mut tree, core);
+    tree
+}
+
+fn put(tree: &mut Archive, path: &str, text: &str) {
+    tree.set(path, Some(Node::File(text.as_bytes().into())));
+}
+
+fn is_list(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let is_of_cpu = path.contains("/topology/") || path.contains("/cache/");
+    path == format!("{CPU}/online")
+        || (path.starts_with("sys/devices/system/node/") && matches!(name, "cpulist" | "cpumap"))
+        || (is_of_cpu && (name.ends_with("_list") || is_mask(path)))
+}
+
+fn is_mask(path: &str) -> bool {
+    let masks = ["_siblings", "_cpus", "_map", "cpumap"];
+    masks.iter().any(|ending| path.ends_with(ending))
+}
+
+/// The mask of `cpus`, in as many groups as one of `n_digits` characters has.
+fn mask(cpus: &CpuSet, n_digits: usize) -> String {
+    let n_groups = u32::try_from(n_digits.div_ceil(9)).unwrap();
+    let group = |group: u32| {
+        let bits = cpus.iter().filter(|cpu| cpu / 32 == group);
+        format!("{:08x}", bits.fold(0_u32, |mask, cpu| mask | 1 << (cpu % 32)))
+    };
+    (0..n_groups).rev().map(group).collect::<Vec<_>>().join(",")
+}
+
+/// Takes the blocks of `core` out of `/proc/cpuinfo`.
+fn without_blocks(tree: &mut Archive, core: &CpuSet) {
+    let Some(info) = text(tree, "proc/cpuinfo") else { return };
+    let is_gone = |block: &&str| {
+        let line = block.lines().find(|line| line.starts_with("processor"));
+        let cpu = line.and_then(|line| line.split_once(':')?.1.trim().parse().ok());
+        cpu.is_some_and(|cpu| core.contains(cpu))
+    };
+    let blocks: Vec<&str> = info.split("\n\n").filter(|block| !is_gone(block)).collect();
+    put(tree, "proc/cpuinfo", &(blocks.join("\n\n") + "\n"));
+}
