@@ -33,6 +33,18 @@ impl<'a> Identify<'a> {
         Some(self.word(index)).filter(|word| !matches!(*word, 0 | u16::MAX))
     }
 
+    /// Whether SMART is there and on: bit 0 of words 82 and 85.
+    pub(super) fn has_smart(self) -> bool {
+        let is_on = |index: usize| self.known_word(index).is_some_and(|word| word & 1 == 1);
+        is_on(82) && is_on(85)
+    }
+
+    /// Whether it is a solid state drive that keeps logs: word 217, and bit 5 of word 84, of which
+    /// bits 15:14 say that it is valid.
+    pub(super) fn has_wear_log(self) -> bool {
+        self.word(217) == 1 && self.word(84) & 0xc020 == 0x4020
+    }
+
     pub(super) fn serial(self) -> Option<String> {
         self.text(10, 20)
     }

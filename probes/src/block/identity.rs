@@ -91,8 +91,6 @@ struct Pages {
     serial: Vec<u8>,
     /// 83h, identifiers.
     ids: Vec<u8>,
-    /// 89h, what an ATA disk says of itself.
-    ata: Vec<u8>,
     /// B1h, what kind of medium it is.
     kind: Vec<u8>,
 }
@@ -105,19 +103,15 @@ impl<'a> Place<'a> {
             let path = device.at(&format!("device/{name}")).filter(|_| is_scsi);
             path.and_then(|path| machine.bytes(&path)).unwrap_or_default()
         };
-        let pages = Pages {
-            serial: page("vpd_pg80"),
-            ids: page("vpd_pg83"),
-            ata: page("vpd_pg89"),
-            kind: page("vpd_pgb1"),
-        };
+        let pages =
+            Pages { serial: page("vpd_pg80"), ids: page("vpd_pg83"), kind: page("vpd_pgb1") };
         let subsystem = device.at("device/subsystem").filter(|_| !device.name.starts_with("sd"));
         let is_pci = subsystem.and_then(|path| machine.link_name(&path)).as_deref() == Some("pci");
         Place { machine, device, pages, is_pci }
     }
 
-    fn ata(&self) -> Option<Identify<'_>> {
-        Identify::of_page(&self.pages.ata)
+    fn ata(&self) -> Option<Identify<'a>> {
+        Identify::of_page(&self.device.ata_page)
     }
 }
 

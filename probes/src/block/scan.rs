@@ -73,6 +73,8 @@ pub(super) struct Listed {
     pub size_bytes: Option<u64>,
     /// Logical block size in bytes.
     pub logical_block_bytes: Option<u32>,
+    /// VPD page 89h of a SCSI disk: what an ATA disk says of itself; empty where the kernel has none.
+    pub ata_page: Vec<u8>,
     /// Names in `slaves`: what a device is made of.
     pub slaves: Vec<String>,
     /// UUID of a device-mapper device.
@@ -227,6 +229,8 @@ fn add(machine: &Machine, scan: &mut Scan, name: String, path: String) {
     } else if is_path || device.is_hidden == Some(true) {
         scan.hidden_paths.push(device);
     } else {
+        let page = device.at("device/vpd_pg89").filter(|_| device.name.starts_with("sd"));
+        device.ata_page = page.and_then(|path| machine.bytes(&path)).unwrap_or_default();
         scan.disks.push(device);
     }
 }

@@ -84,11 +84,11 @@ pub(super) fn hot(inventory: &Inventory) -> Vec<Finding> {
     with_health(inventory).filter_map(hot).collect()
 }
 
-/// A disk that has left commands unanswered since the kernel found it.
+/// A disk that has left commands unanswered, or that needed the error handler, since the kernel found it.
 pub(super) fn late(inventory: &Inventory) -> Vec<Finding> {
     let late = |(disk, health): (&Disk, &Health)| {
         let n = health.late_commands.filter(|n| *n > 0)?;
-        let evidence = format!("{n} commands were not answered in time");
+        let evidence = format!("{n} commands were not answered in time or had to be aborted");
         let advice = "look at cable, backplane and disk; the kernel log names the commands";
         Some(finding("disk.late_commands", Severity::Warning, disk, evidence, advice))
     };

@@ -38,8 +38,13 @@ pub enum ScsiCommand {
     AtaSmartStatus,
     /// SMART READ DATA of an ATA disk: 512 bytes.
     AtaSmartData,
-    /// Solid State Device Statistics (log 04h, page 07h) of an ATA disk: 512 bytes.
-    AtaSsdStatistics,
+    /// READ LOG EXT of an ATA disk: a page of one of its logs, 512 bytes.
+    AtaLog {
+        /// Address of the log.
+        log: u8,
+        /// Number of the page.
+        page: u8,
+    },
 }
 
 /// Asks a disk.
@@ -91,11 +96,11 @@ impl ScsiCommand {
             ScsiCommand::AtaPowerMode => ata(3, 0x20, 0, 0xe5),
             ScsiCommand::AtaSmartStatus => smart(ata(3, 0x20, 0xda, 0xb0)),
             ScsiCommand::AtaSmartData => smart(ata(4, 0x0e, 0xd0, 0xb0)),
-            ScsiCommand::AtaSsdStatistics => {
-                // READ LOG EXT: the log in the low, the page in the middle LBA register, 48 bits.
+            ScsiCommand::AtaLog { log, page } => {
+                // The log in the low, the page in the middle LBA register, 48 bits.
                 let mut block = ata(4, 0x0e, 0, 0x2f);
                 block[1] |= 1;
-                (block[8], block[10]) = (0x04, 0x07);
+                (block[8], block[10]) = (log, page);
                 block
             }
         }
@@ -113,7 +118,7 @@ impl Question for ScsiQuestion<'_> {
             ScsiCommand::AtaPowerMode => "ata-power-mode".to_owned(),
             ScsiCommand::AtaSmartStatus => "ata-smart-status".to_owned(),
             ScsiCommand::AtaSmartData => "ata-smart-data".to_owned(),
-            ScsiCommand::AtaSsdStatistics => "ata-ssd-statistics".to_owned(),
+            ScsiCommand::AtaLog { log, page } => format!("ata-log-{log:02x}-{page:02x}"),
         };
         format!("scsi/{}/{what}", self.disk.name())
     }
@@ -269,7 +274,7 @@ mod tests {
         ScsiCommand::AtaPowerMode,
         ScsiCommand::AtaSmartStatus,
         ScsiCommand::AtaSmartData,
-        ScsiCommand::AtaSsdStatistics,
+        ScsiCommand::AtaLog { log: 0x04, page: 0x07 },
     ];
 
     #[test]

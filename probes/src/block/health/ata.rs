@@ -6,26 +6,46 @@ use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 
-use super::Health;
+use super::{AtaCan, Health};
 
 /// What CHECK POWER MODE says of a disk that stands still.
 const STANDBY: u8 = 0;
 
-pub(super) fn read(machine: &Machine, disk: &DiskHandle) -> Option<Health> {
+pub(super) fn read(machine: &Machine, disk: &DiskHandle, can: AtaCan) -> Option<Health> {
+    if can == AtaCan::default() {
+        return None;
+    }
     let ask = |command: ScsiCommand| machine.ask(&ScsiQuestion { disk, command });
     let power = ask(ScsiCommand::AtaPowerMode).as_deref().and_then(Registers::parse)?;
     if power.count == STANDBY {
         return None;
     }
-    let status = ask(ScsiCommand::AtaSmartStatus).as_deref().and_then(Registers::parse);
-    let data = ask(ScsiCommand::AtaSmartData).filter(|data| is_summed(data));
-    let wear = ask(ScsiCommand::AtaSsdStatistics);
-    let health = Health {
-        is_passed: status.and_then(|registers| registers.verdict()),
-        used_percent: wear.as_deref().and_then(used_percent),
-        ..data.as_deref().map(attributes).unwrap_or_default()
-    };
+    let mut health = Health::default();
+    if can.smart {
+        let data = ask(ScsiCommand::AtaSmartData).filter(|data| is_summed(data));
+        health = data.as_deref().map(attributes).unwrap_or_default();
+        let status = ask(ScsiCommand::AtaSmartStatus).as_deref().and_then(Registers::parse);
+        health.is_passed = status.and_then(|registers| registers.verdict());
+    }
+    if can.wear_log {
+        health.used_percent = wear(&ask);
+    }
     (health != Health::default()).then_some(health)
+}
+
+/// The wear, if the disk lists the log of statistics in its directory and the page in the log.
+fn wear(ask: &dyn Fn(ScsiCommand) -> Option<Vec<u8>>) -> Option<u8> {
+    const STATISTICS: u8 = 0x04;
+    const SOLID_STATE: u8 = 0x07;
+    let read = |log: u8, page: u8| ask(ScsiCommand::AtaLog { log, page });
+    let directory = read(0, 0)?;
+    if le16(&directory, 0) != 1 || le16(&directory, 2 * usize::from(STATISTICS)) == 0 {
+        return None;
+    }
+    let list = read(STATISTICS, 0)?;
+    let n_pages = usize::from(*list.get(8)?);
+    let has_page = list.get(9..9 + n_pages)?.contains(&SOLID_STATE);
+    if has_page { used_percent(&read(STATISTICS, SOLID_STATE)?) } else { None }
 }
 
 /// The registers of an ATA disk at the end of a command, as sense data carry them (SAT-4 §12.2.2.6).
@@ -160,26 +180,61 @@ mod tests {
         assert_eq!(used_percent(&[]), None);
     }
 
-    const SATA: &str = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0";
+    const SATA: &str = "devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sda";
 
-    fn health(power: u8) -> Option<Health> {
-        let machine = tree_of_bytes(&[
-            (
-                "sys/block/sda",
-                format!("-> ../../{SATA}/block/sda").replace("../../sys", "..").as_bytes(),
-            ),
-            (&format!("{SATA}/block/sda/size"), b"8\n"),
-            ("kernel/scsi/sda/ata-power-mode", &sense(power, 0, 0)),
-            ("kernel/scsi/sda/ata-smart-status", &sense(0, 0xf4, 0x2c)),
-            ("kernel/scsi/sda/ata-smart-data", &page(&[(5, [1, 0, 0, 0, 0, 0])])),
-        ]);
-        crate::block::block(&machine).disks[0].health.clone()
+    /// What is found of a disk that says `words` of itself, and which questions have an answer.
+    fn health(words: &[(usize, u16)], answers: &[(&str, Vec<u8>)]) -> Option<Health> {
+        let (link, size) = (format!("-> ../{SATA}"), format!("sys/{SATA}/size"));
+        let identify = crate::block::ata_identify::tests::page(words, &[(27, "X")]);
+        let page = format!("sys/{SATA}/device/vpd_pg89");
+        let paths: Vec<(String, &[u8])> = answers
+            .iter()
+            .map(|(name, answer)| (format!("kernel/scsi/sda/{name}"), answer.as_slice()))
+            .collect();
+        let mut files: Vec<(&str, &[u8])> =
+            vec![("sys/block/sda", link.as_bytes()), (&size, b"8\n"), (&page, &identify)];
+        files.extend(paths.iter().map(|(path, answer)| (path.as_str(), *answer)));
+        crate::block::block(&tree_of_bytes(&files)).disks[0].health.clone()
+    }
+
+    const SMART: [(usize, u16); 2] = [(82, 1), (85, 1)];
+
+    fn answers(power: u8) -> Vec<(&'static str, Vec<u8>)> {
+        vec![
+            ("ata-power-mode", sense(power, 0, 0)),
+            ("ata-smart-status", sense(0, 0xf4, 0x2c)),
+            ("ata-smart-data", page(&[(5, [1, 0, 0, 0, 0, 0])])),
+        ]
     }
 
     #[test]
     fn a_disk_that_will_fail_says_so_and_one_that_stands_still_is_not_started() {
-        let failing = health(0xff).unwrap();
+        let failing = health(&SMART, &answers(0xff)).unwrap();
         assert_eq!((failing.is_passed, failing.reallocated_sectors), (Some(false), Some(1)));
-        assert_eq!(health(0), None);
+        assert_eq!(health(&SMART, &answers(0)), None);
+    }
+
+    #[test]
+    fn a_disk_is_not_asked_for_what_it_does_not_claim_to_have() {
+        assert_eq!(health(&[], &answers(0xff)), None);
+        assert_eq!(health(&[(82, 1)], &answers(0xff)), None);
+        let (mut directory, mut list, mut wear) = (vec![0; 512], vec![0; 512], vec![0; 512]);
+        (directory[0], directory[8]) = (1, 8);
+        (list[8], list[9], list[10]) = (2, 0, 7);
+        (wear[0], wear[2], wear[8], wear[15]) = (1, 7, 42, 0xc0);
+        let mut all = answers(0xff);
+        all.extend([("ata-log-00-00", directory), ("ata-log-04-00", list)]);
+        all.push(("ata-log-04-07", wear));
+        let used = |words: &[(usize, u16)], all: &[_]| {
+            health(&[&SMART, words].concat(), all).unwrap().used_percent
+        };
+        assert_eq!(used(&[(84, 0x4020), (217, 1)], &all), Some(42));
+        assert_eq!(used(&[(84, 0x4020), (217, 7200)], &all), None);
+        assert_eq!(used(&[(84, 0x0020), (217, 1)], &all), None);
+        all[3].1[8] = 0;
+        assert_eq!(used(&[(84, 0x4020), (217, 1)], &all), None);
+        all[3].1[8] = 8;
+        all[4].1[10] = 1;
+        assert_eq!(used(&[(84, 0x4020), (217, 1)], &all), None);
     }
 }

@@ -1,5 +1,5 @@
 //! What a disk says of its own health: the SMART log of NVMe, SMART of ATA, log pages of SAS, the
-//! wear of an eMMC, and the kernel's own counts of failed commands.
+//! wear of an eMMC, and the kernel's own count of commands that came to nothing.
 //!
 //! Only disks that the kernel talks to itself are asked: never a RAID volume, a USB bridge or virtual
 //! media, of which some hang or log errors when they are asked. Each disk is asked on its own thread
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 
+use super::ata_identify::Identify;
 use super::scan::Listed;
 use super::security::DiskSecurity;
 
@@ -81,11 +82,8 @@ pub struct Health {
     /// Transfers over the cable that were damaged (ATA attribute 199).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface_crc_errors: Option<u64>,
-    /// Commands that failed since the kernel found the disk (`device/ioerr_cnt`); some of them are
-    /// only questions that the disk does not answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed_commands: Option<u64>,
-    /// Commands that the disk did not answer in time (`device/iotmo_cnt`, since Linux 5.18).
+    /// Commands that the disk did not answer in time, or that the ATA driver had to abort
+    /// (`device/iotmo_cnt`, since Linux 5.18).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub late_commands: Option<u64>,
 }
@@ -95,13 +93,21 @@ pub struct Health {
 pub(super) enum Way {
     /// By the NVMe controller of this name.
     Nvme(String),
-    /// As an ATA disk of the kernel's own ATA driver.
-    Ata,
+    /// As an ATA disk of the kernel's own ATA driver, for what it says that it can be asked.
+    Ata(AtaCan),
     /// As a SAS disk, of which a multipath device is asked over the path of this name.
     Sas(Option<String>),
     /// Not at all.
     #[default]
     None,
+}
+
+/// What an ATA disk says that it can be asked. A command that it lacks would be an error to the
+/// kernel, which then reads its error log and repeats what else was on its way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct AtaCan {
+    pub smart: bool,
+    pub wear_log: bool,
 }
 
 /// How the disk can be asked, told by the devices above it. `controller` is the one that an NVMe
@@ -119,7 +125,12 @@ pub(super) fn way(device: &Listed, controller: Option<String>) -> Way {
     match () {
         () if is_below("usb") || !device.name.starts_with("sd") => Way::None,
         // The kernel's own ATA driver; what other controllers make of ATA disks is not asked in ATA.
-        () if is_below("ata") => Way::Ata,
+        () if is_below("ata") => {
+            let said = Identify::of_page(&device.ata_page);
+            said.map_or(Way::None, |said| {
+                Way::Ata(AtaCan { smart: said.has_smart(), wear_log: said.has_wear_log() })
+            })
+        }
         () if is_below("end_device-") => Way::Sas(None),
         () => Way::None,
     }
@@ -136,7 +147,7 @@ pub(super) struct Asked {
 pub(super) fn read(machine: &Machine, disk: &DiskHandle, way: &Way) -> Asked {
     let health = match way {
         Way::Nvme(controller) => return nvme::read(machine, controller),
-        Way::Ata => ata::read(machine, disk),
+        Way::Ata(can) => ata::read(machine, disk, *can),
         Way::Sas(None) => scsi::read(machine, disk),
         Way::Sas(Some(path)) => scsi::read(machine, &DiskHandle::new(path)),
         Way::None => None,
@@ -154,7 +165,7 @@ pub(super) fn of_files(
     let mut health = health.unwrap_or_default();
     let at = |attribute: &str| format!("{}/device/{attribute}", device.path);
     if device.name.starts_with("sd") {
-        health.failed_commands = machine.parse(&at("ioerr_cnt"), count);
+        // Not `ioerr_cnt`: it counts every answer with sense data, those to our own questions too.
         health.late_commands = machine.parse(&at("iotmo_cnt"), count);
     }
     if device.name.starts_with("mmcblk") {
@@ -223,7 +234,8 @@ mod tests {
         // Behind a SAS controller its firmware translates, so even a SATA disk is asked in SCSI.
         assert_eq!(way_of(sas), Way::Sas(None));
         let sata = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sdb";
-        assert_eq!(way_of(sata), Way::Ata);
+        // What does not say that it can be asked is not asked.
+        assert_eq!(way_of(sata), Way::None);
     }
 
     #[test]
@@ -233,14 +245,15 @@ mod tests {
             ("sys/block/mmcblk0/device/life_time", "0x02 0x0b\n"),
             ("sys/block/mmcblk0/device/pre_eol_info", "0x03\n"),
             ("sys/block/sda/size", "8\n"),
-            ("sys/block/sda/device/ioerr_cnt", "0x1f\n"),
-            ("sys/block/sda/device/iotmo_cnt", "zwei\n"),
+            ("sys/block/sda/device/iotmo_cnt", "0x1f\n"),
+            ("sys/block/sdb/size", "8\n"),
+            ("sys/block/sdb/device/iotmo_cnt", "31\n"),
         ]);
         let disks = super::super::block(&machine).disks;
         let emmc = disks[0].health.as_ref().unwrap();
         assert_eq!((emmc.used_percent, emmc.is_passed), (Some(110), Some(false)));
-        let sda = disks[1].health.as_ref().unwrap();
-        assert_eq!((sda.failed_commands, sda.late_commands), (Some(31), None));
+        assert_eq!(disks[1].health.as_ref().unwrap().late_commands, Some(31));
+        assert_eq!(disks[2].health, None);
         assert_eq!(machine.problems().len(), 1);
         assert_eq!(life_time("0x00 0x00"), Ok(None));
         assert!(life_time("").is_err() && life_time("0xff 0x01").is_err() && pre_eol("7").is_err());
