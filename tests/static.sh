@@ -14,7 +14,7 @@ say() { printf '%s\n' "$*" >&2; }
 host=$(rustc -vV | sed -n 's/^host: //p')
 arch=${host%%-*}
 musl=$arch-unknown-linux-musl
-build=(build --release --locked -p run-coreos-installer)
+build=(build --profile static --locked -p run-coreos-installer)
 
 # Equal functions are folded into one by LLVM's linker; GNU's cannot.
 linker=
@@ -52,7 +52,7 @@ install_debian_packages() {
 
 way_musl() {
   RUSTFLAGS="-C relocation-model=static -C target-feature=+crt-static" cargo "${build[@]}" --target "$musl"
-  built=target/$musl/release/run-coreos-installer
+  built=target/$musl/static/run-coreos-installer
 }
 
 way_debian() {
@@ -77,16 +77,17 @@ C
   upper=$(printf '%s' "$musl" | tr 'a-z-' 'A-Z_')
   # Building the standard library is not stable yet; RUSTC_BOOTSTRAP lets this compiler do it.
   env RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc "CARGO_TARGET_${upper}_LINKER=musl-gcc" "CC_${musl//-/_}=musl-gcc" \
-    RUSTFLAGS="-C link-self-contained=no -C relocation-model=static -C target-feature=+crt-static -L native=$parts -C link-arg=$parts/checked.o -C link-arg=-Wl,--no-dynamic-linker $linker" \
-    /usr/bin/cargo "${build[@]}" -Z build-std=std,panic_unwind -Z build-std-features=optimize_for_size --target "$musl" --target-dir "$parts"
-  built=$parts/$musl/release/run-coreos-installer
+    "CFLAGS_${musl//-/_}=-fno-asynchronous-unwind-tables" \
+    RUSTFLAGS="-C link-self-contained=no -C force-unwind-tables=no -C relocation-model=static -C target-feature=+crt-static -L native=$parts -C link-arg=$parts/checked.o -C link-arg=-Wl,--no-dynamic-linker $linker" \
+    /usr/bin/cargo "${build[@]}" -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size --target "$musl" --target-dir "$parts"
+  built=$parts/$musl/static/run-coreos-installer
 }
 
 way_glibc() {
   local relocations=
   [ -z "$linker" ] || relocations="-C link-arg=-Wl,--pack-dyn-relocs=relr"
   RUSTFLAGS="-C target-feature=+crt-static $linker $relocations" cargo "${build[@]}" --target "$arch-unknown-linux-gnu"
-  built=target/$arch-unknown-linux-gnu/release/run-coreos-installer
+  built=target/$arch-unknown-linux-gnu/static/run-coreos-installer
 }
 
 way=${RCI_STATIC_WAY:-}

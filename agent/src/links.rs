@@ -5,7 +5,7 @@
 //! which is what `ip link set up` does.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use probes::machine::{Machine, Source};
@@ -17,6 +17,9 @@ const FLAG_UP: u32 = 1;
 /// Fibre ports above 10 Gbit/s train for some seconds; a port without a cable is waited for as long.
 const CARRIER_WAIT: Duration = Duration::from_secs(8);
 const CARRIER_POLL: Duration = Duration::from_millis(200);
+
+/// Every port that is up because of this program, as class folder and name.
+static BROUGHT_UP: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
 
 /// Ports that were down and are up now. They go down again when this is dropped.
 #[derive(Debug)]
@@ -40,7 +43,10 @@ impl LinksUp {
         for port in ports.iter().filter(|port| !port.is_up && !port.is_usb) {
             match set_up(class, &port.name, true) {
                 // From here on it is put back, whatever happens to the next one.
-                Ok(()) => links.names.push(port.name.clone()),
+                Ok(()) => {
+                    links.names.push(port.name.clone());
+                    brought_up(|all| all.push((class.to_owned(), port.name.clone())));
+                }
                 Err(error) => warn!(port = port.name, %error, "the port could not be brought up"),
             }
         }
@@ -65,19 +71,28 @@ impl LinksUp {
 
 impl Drop for LinksUp {
     fn drop(&mut self) {
-        if self.names.is_empty() {
-            return;
-        }
-        let machine = machine();
-        for name in &self.names {
-            // Whoever took the port into use meanwhile needs it: the way to the VIM may be there.
-            if is_in_use(&machine, name) {
-                info!(port = name, "the port is in use by now and stays up");
-            } else if let Err(error) = set_up(&self.class, name, false) {
-                warn!(port = name, %error, "the port could not be put down again");
-            }
-        }
+        self.names.iter().for_each(|name| put_down(&self.class, name));
     }
+}
+
+/// Puts down every port that is still up because of this program: after a panic nothing is dropped.
+pub fn put_back() {
+    let all = brought_up(std::mem::take);
+    all.iter().for_each(|(class, name)| put_down(class, name));
+}
+
+fn put_down(class: &Path, name: &str) {
+    brought_up(|all| all.retain(|port| port.0 != class || port.1 != name));
+    // Whoever took the port into use meanwhile needs it: the way to the VIM may be there.
+    if is_in_use(&machine(), name) {
+        info!(port = name, "the port is in use by now and stays up");
+    } else if let Err(error) = set_up(class, name, false) {
+        warn!(port = name, %error, "the port could not be put down again");
+    }
+}
+
+fn brought_up<T>(change: impl FnOnce(&mut Vec<(PathBuf, String)>) -> T) -> T {
+    change(&mut BROUGHT_UP.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn machine() -> Machine {
@@ -132,11 +147,14 @@ mod tests {
     #[test]
     fn ports_are_put_back_after_a_panic() {
         let class = class("panic", &[("rci-a", "0x1002\n")]);
-        let result = std::panic::catch_unwind(|| {
-            let _links = LinksUp::of(&class, &[port("rci-a", false)], Duration::ZERO);
+        let inner = class.clone();
+        let answer = probes::guard::ask("run", 1 << 20, move || {
+            let _links = LinksUp::of(&inner, &[port("rci-a", false)], Duration::ZERO);
             panic!("in between");
         });
-        assert!(result.is_err());
+        assert!(answer.unwrap().recv().unwrap().is_err());
+        let all = brought_up(|all| all.clone());
+        all.iter().filter(|port| port.0 == class).for_each(|(class, name)| put_down(class, name));
         let flags = std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
         assert_eq!(flags.trim(), "0x1002");
         std::fs::remove_dir_all(class).unwrap();

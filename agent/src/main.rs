@@ -5,11 +5,16 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use probes::guard;
 use run_coreos_installer::config::{Configuration, Failure, Sources, configure};
 use run_coreos_installer::{commands, log};
 
 /// Exit status of a usage or configuration error.
 const USAGE: u8 = 2;
+/// Exit status after a panic, as Rust programs have it.
+const BUG: u8 = 101;
+/// Of the thread that runs the command; as much as a first thread has.
+const STACK_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
     // Before any thread: a static glibc must not load the host's NSS modules.
@@ -22,7 +27,7 @@ fn main() -> ExitCode {
         Err(error) => return usage_error(&error),
     };
     match configure(&words, &sources, may_install) {
-        Ok(configuration) => run(&configuration),
+        Ok(configuration) => run(configuration),
         Err(Failure::Usage(error)) => {
             error.print().ok();
             ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
@@ -31,18 +36,30 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(configuration: &Configuration) -> ExitCode {
+fn run(configuration: Configuration) -> ExitCode {
     log::start(configuration.cli.common.log_level);
     for warning in &configuration.warnings {
         tracing::warn!("{warning}");
     }
-    match commands::run(configuration) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => {
+    match guarded(configuration) {
+        Ok(Ok(status)) => ExitCode::from(status),
+        Ok(Err(error)) => {
             tracing::error!("{error:#}");
             ExitCode::from(USAGE)
         }
+        Err(panic) => {
+            tracing::error!(panic, "a bug ended the run; please report it");
+            run_coreos_installer::links::put_back();
+            ExitCode::from(BUG)
+        }
     }
+}
+
+/// Runs the command on a thread of its own: a panic there leaves time to put the machine's ports back.
+fn guarded(configuration: Configuration) -> Result<anyhow::Result<u8>, guard::Panic> {
+    let run = move || commands::run(&configuration);
+    let answer = guard::ask("run", STACK_BYTES, run).map_err(|error| error.to_string())?;
+    answer.recv().unwrap_or_else(|error| Err(error.to_string()))
 }
 
 fn usage_error(error: &anyhow::Error) -> ExitCode {

@@ -1,11 +1,9 @@
 //! Runs the collectors: each on its own thread, with a deadline and a panic guard.
 
-use std::any::Any;
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
-use std::thread;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
@@ -18,6 +16,7 @@ use crate::devices::Devices;
 use crate::dmi::{Baseboard, Bios, Chassis, Product};
 use crate::firmware::Firmware;
 use crate::gpu::Gpu;
+use crate::guard;
 use crate::machine::{Extras, Machine, Problem, Source};
 use crate::memory::Memory;
 use crate::network::{LocalAddresses, Network};
@@ -101,6 +100,8 @@ pub struct Collector {
 }
 
 const QUICK: Duration = Duration::from_secs(15);
+/// Of a collector's thread.
+const STACK_BYTES: usize = 1 << 20;
 /// For a collector that waits for as long as it is told, and ends by itself.
 const WAITING: Duration = Duration::from_hours(2);
 /// Time that is left of the budget when a wait ends.
@@ -347,41 +348,39 @@ fn collect_with(
 struct Running {
     collector: &'static Collector,
     machine: Machine,
-    answer: Receiver<(Result<Fill, String>, Duration)>,
+    answer: Option<Receiver<Result<(Fill, Duration), guard::Panic>>>,
     started: Instant,
 }
 
 impl Running {
     fn start(collector: &'static Collector, source: &Arc<Source>, extras: Extras) -> Running {
         let machine = Machine::new(Arc::clone(source), collector.name).with_extras(extras);
-        let (send, answer) = mpsc::channel();
         let (inner, started) = (machine.clone(), Instant::now());
-        let work = move || {
-            let result = catch_unwind(AssertUnwindSafe(|| (collector.run)(&inner)));
-            send.send((result.map_err(|panic| panic_text(&*panic)), started.elapsed())).ok();
-        };
-        let builder = thread::Builder::new().name(collector.name.to_owned()).stack_size(1 << 20);
-        if let Err(error) = builder.spawn(work) {
+        let work = move || ((collector.run)(&inner), started.elapsed());
+        let answer = guard::ask(collector.name, STACK_BYTES, work);
+        let no_thread = |error: &io::Error| {
             machine.problem("", error.to_string(), "a thread for the collector");
-        }
+        };
+        let answer = answer.inspect_err(no_thread).ok();
         Running { collector, machine, answer, started }
     }
 
     fn finish(self, limit: Instant, collected: &mut Collected) {
         let rest = limit.saturating_duration_since(Instant::now());
         let name = self.collector.name;
-        let duration = match self.answer.recv_timeout(rest) {
-            Ok((Ok(fill), duration)) => {
+        let duration = match self.answer.map(|answer| answer.recv_timeout(rest)) {
+            None => Duration::ZERO,
+            Some(Ok(Ok((fill, duration)))) => {
                 fill(&mut collected.inventory);
                 duration
             }
-            Ok((Err(panic), duration)) => {
+            Some(Ok(Err(panic))) => {
                 let path = self.machine.last_path();
                 let found = format!("a bug in the collector {name}: {panic}");
                 self.machine.problem(&path, found, "no panic; please report this");
-                duration
+                self.started.elapsed()
             }
-            Err(_) => {
+            Some(Err(_)) => {
                 let path = self.machine.last_path();
                 let waited_ms = self.started.elapsed().as_millis();
                 let found = format!("no answer after {waited_ms} ms; the section is left out");
@@ -395,13 +394,10 @@ impl Running {
     }
 }
 
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     const GOOD: Collector = Collector {

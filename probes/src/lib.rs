@@ -10,6 +10,7 @@
 //! [`machine::Problem`].
 
 pub mod collect;
+pub mod guard;
 pub mod machine;
 pub mod sys;
 

@@ -44,6 +44,34 @@ fn the_binary_is_at_most_5_mib_and_2_5_mib_compressed() {
     assert!(packed <= packed_limit, "{packed} bytes compressed");
 }
 
+/// The guard of `probes` as the shipped binary has it: compiled without unwinding.
+#[test]
+fn without_unwinding_a_panic_costs_only_the_work_that_is_guarded() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guard");
+    std::fs::create_dir_all(&folder).unwrap();
+    let guard = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probes/src/guard.rs");
+    let program = format!(
+        "#[path = {guard:?}] mod guard;\n\
+         fn main() {{\n\
+           let broken = guard::ask(\"a\", 65536, || -> u8 {{ panic!(\"out of cheese\") }});\n\
+           println!(\"{{:?}}\", broken.unwrap().recv().unwrap());\n\
+           println!(\"{{:?}}\", guard::ask(\"b\", 65536, || 7).unwrap().recv().unwrap());\n\
+           panic!(\"nobody guards this\");\n\
+         }}\n"
+    );
+    std::fs::write(folder.join("main.rs"), program).unwrap();
+    let built = Command::new("rustc")
+        .args(["--edition=2024", "-Cpanic=abort", "--cap-lints=allow", "-o", "main", "main.rs"])
+        .current_dir(&folder)
+        .status()
+        .unwrap();
+    assert!(built.success());
+    let output = Command::new(folder.join("main")).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("Err(\"out of cheese (") && text.ends_with("Ok(7)\n"), "{text}");
+    assert_eq!(output.status.code(), None, "what nobody guards aborts");
+}
+
 /// A root directory with the agent, /etc/hosts and an nsswitch.conf as systemd distributions have it.
 /// A module that leaves a trace when it is loaded stands where `resolve` and `myhostname` would.
 fn chroot(name: &str) -> PathBuf {

@@ -309,7 +309,11 @@ impl Machine {
         if let Some(bmc) = &self.bmc {
             let records = folder.join("sensor-records");
             std::fs::write(&records, ipmi::sensor_records()).context("writing sensor records")?;
-            option(&mut args, "-device", &format!("{},sdrfile={}", bmc.device(), records.display()));
+            option(
+                &mut args,
+                "-device",
+                &format!("{},sdrfile={}", bmc.device(), records.display()),
+            );
             option(&mut args, "-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2");
         }
         if self.has_watchdog {

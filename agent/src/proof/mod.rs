@@ -11,8 +11,9 @@ pub mod gpt;
 pub mod label;
 
 use std::path::PathBuf;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
+
+use probes::guard;
 
 use crate::api::{Check, CheckName, Install, Proof};
 use crate::install::Candidate;
@@ -23,6 +24,8 @@ use gpt::Partition;
 
 /// How long the whole proof may take.
 const LIMIT: Duration = Duration::from_mins(2);
+/// Of the thread that reads it; as much as Rust's threads have.
+const STACK_BYTES: usize = 2 << 20;
 /// How many other disks are looked at.
 const MAX_OTHER_DISKS: usize = 256;
 
@@ -48,16 +51,11 @@ pub struct Expected {
 /// A proof that does not end, or breaks down, is a failed check and not a failed program.
 #[must_use]
 pub fn prove(expected: Expected) -> Proof {
-    let (sender, receiver) = channel();
-    let spawned = std::thread::Builder::new().name("proof".into()).spawn(move || {
-        let look = || {
-            let mut checks = Vec::new();
-            look_at(&expected, &mut checks);
-            checks
-        };
-        // A bug in a reader of a corrupt file system must not take the result away.
-        let checks = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look));
-        sender.send(checks).ok();
+    // A bug in a reader of a corrupt file system must not take the result away.
+    let answer = guard::ask("proof", STACK_BYTES, move || {
+        let mut checks = Vec::new();
+        look_at(&expected, &mut checks);
+        checks
     });
     let broken = |found: &str| Proof {
         checks: vec![Check {
@@ -68,14 +66,11 @@ pub fn prove(expected: Expected) -> Proof {
             found: Some(found.into()),
         }],
     };
-    if spawned.is_err() {
-        return broken("no thread to read it");
-    }
-    match receiver.recv_timeout(LIMIT) {
+    let Ok(answer) = answer else { return broken("no thread to read it") };
+    match answer.recv_timeout(LIMIT) {
         Ok(Ok(checks)) => Proof { checks },
-        Ok(Err(_)) => broken("reading it broke down"),
-        Err(RecvTimeoutError::Timeout) => broken("reading it does not end"),
-        Err(RecvTimeoutError::Disconnected) => broken("reading it ended without an answer"),
+        Ok(Err(panic)) => broken(&format!("reading it broke down: {panic}")),
+        Err(_) => broken("reading it does not end"),
     }
 }
 

@@ -5,9 +5,9 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use probes::guard;
 use tracing::{debug, warn};
 
 use super::client::Client;
@@ -17,6 +17,8 @@ use crate::api::time::rfc3339;
 use crate::api::{Event, EventBatch, Stage, State};
 
 /// How many events wait at most.
+/// Of the thread that posts; TLS takes some.
+const STACK_BYTES: usize = 1 << 20;
 const MAX_QUEUED: usize = 256;
 /// How many events go into one request.
 const MAX_BATCH: usize = 64;
@@ -51,7 +53,7 @@ impl Shared {
 pub struct Events {
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
-    thread: Option<JoinHandle<()>>,
+    is_posting: bool,
 }
 
 impl Events {
@@ -60,11 +62,10 @@ impl Events {
     pub fn start(client: Arc<Client>, clock: Arc<dyn Clock>) -> Self {
         let shared = Arc::new(Shared::default());
         let (for_thread, its_clock) = (Arc::clone(&shared), Arc::clone(&clock));
-        let thread = std::thread::Builder::new()
-            .name("events".into())
-            .spawn(move || post_all(&for_thread, &client, its_clock.as_ref()))
-            .ok();
-        Self { shared, clock, thread }
+        let work = move || post_all(&for_thread, &client, its_clock.as_ref());
+        let on_panic = |panic| warn!(panic, "a bug ended the posting of events");
+        let is_posting = guard::spawn("events", STACK_BYTES, work, on_panic).is_ok();
+        Self { shared, clock, is_posting }
     }
 
     /// The VIM knows the node by this name: events are posted from now on.
@@ -101,12 +102,12 @@ impl Events {
     }
 
     /// Waits until every event is posted, but not longer than `limit`, and ends.
-    pub fn finish(mut self, limit: Duration) {
+    pub fn finish(self, limit: Duration) {
         let end = Instant::now() + limit;
         let mut queue = self.shared.lock();
         queue.is_ending = true;
         self.shared.changed.notify_all();
-        while self.thread.is_some()
+        while self.is_posting
             && queue.node_id.is_some()
             && (!queue.events.is_empty() || queue.is_sending)
         {
@@ -128,7 +129,6 @@ impl Events {
         queue.events.clear();
         drop(queue);
         self.shared.changed.notify_all();
-        self.thread.take();
     }
 }
 

@@ -4,9 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::guard;
 use crate::machine::Machine;
 use crate::sys::Question as _;
 use crate::sys::disk::{DiskBytes, DiskHandle};
@@ -70,6 +70,8 @@ impl Content {
 enum Part {
     Content(Content),
     Asked(Asked, Option<DiskBay>),
+    Ended,
+    Broken(guard::Panic),
 }
 
 type Send<'a> = &'a dyn Fn(Part);
@@ -110,21 +112,32 @@ fn read_with(
     for device in readable.take(MAX_DISKS) {
         let (view, own, sender) = (machine.clone(), device.clone(), sender.clone());
         let asking = asking.get(&device.name).cloned().unwrap_or_default();
+        let (failed, name) = (sender.clone(), device.name.clone());
         let work = move || {
             let send = |part| drop(sender.send((own.name.clone(), part)));
             read(&view, &own, &asking, &send);
+            send(Part::Ended);
         };
-        match thread::Builder::new().name("disk".to_owned()).stack_size(STACK_BYTES).spawn(work) {
-            Ok(_) => waiting.push(device),
+        let on_panic = move |panic| drop(failed.send((name, Part::Broken(panic))));
+        match guard::spawn("disk", STACK_BYTES, work, on_panic) {
+            Ok(()) => waiting.push(device),
             Err(error) => fail(machine, device, error.to_string(), &mut contents),
         }
     }
     drop(sender);
     let until = Instant::now() + deadline;
     let rest = || until.saturating_duration_since(Instant::now());
-    let mut answered = BTreeSet::new();
-    while let Ok((name, part)) = answers.recv_timeout(rest()) {
+    let (mut answered, mut n_working) = (BTreeSet::new(), waiting.len());
+    while n_working > 0
+        && let Ok((name, part)) = answers.recv_timeout(rest())
+    {
         match part {
+            Part::Ended => n_working -= 1,
+            Part::Broken(panic) => {
+                n_working -= 1;
+                let found = format!("a bug in the reader: {panic}");
+                machine.problem(&format!("dev/{name}"), found, "no panic; please report this");
+            }
             Part::Content(content) => drop(contents.insert(name, content)),
             Part::Asked(found, bay) => {
                 let content = contents.entry(name.clone()).or_default();
@@ -267,13 +280,13 @@ mod tests {
         let deadline = Duration::from_millis(200);
         let contents = read_with(&machine, &scan, &asking, deadline, |_, device, _, send| {
             match device.name.as_str() {
-                "sda" => thread::sleep(Duration::from_mins(10)),
+                "sda" => std::thread::sleep(Duration::from_mins(10)),
                 "sdb" => panic!("out of cheese"),
                 _ => {}
             }
             send(Part::Content(Content { is_read: true, ..Content::default() }));
             if device.name == "sdd" {
-                thread::sleep(Duration::from_mins(10));
+                std::thread::sleep(Duration::from_mins(10));
             }
             send(Part::Asked(Asked::default(), None));
         });

@@ -5,14 +5,13 @@
 //! devices take seconds or never answer. So it is read only on request, each device on a thread of
 //! its own, and what does not answer in time is given up.
 
-use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::PciDevice;
+use crate::guard;
 use crate::machine::{Machine, escape_non_utf8};
 
 /// How long one device may take.
@@ -67,15 +66,9 @@ struct TooLate;
 
 /// Reads the file at `path`, and waits for it no longer than `limit`.
 fn within(limit: Duration, machine: &Machine, path: &str) -> Result<Option<Vec<u8>>, TooLate> {
-    let (send, answer) = mpsc::channel();
     let (inner, name) = (machine.clone(), path.to_owned());
-    let work = move || send.send(inner.bytes(&name)).ok();
-    thread::Builder::new()
-        .name("vpd".to_owned())
-        .stack_size(256 << 10)
-        .spawn(work)
-        .map_err(|_| TooLate)?;
-    answer.recv_timeout(limit).map_err(|_| TooLate)
+    let answer = guard::ask("vpd", 256 << 10, move || inner.bytes(&name)).map_err(|_| TooLate)?;
+    answer.recv_timeout(limit).ok().and_then(Result::ok).ok_or(TooLate)
 }
 
 /// Large resources follow each other: 82h the name, 90h fields to read, 91h fields to write. A

@@ -11,8 +11,6 @@ mod qsfp;
 mod sfp;
 
 use std::collections::BTreeMap;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -20,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Network;
 use super::ports::physical_ports;
+use crate::guard;
 use crate::machine::Machine;
 use memory::Memory;
 
@@ -95,24 +94,25 @@ fn within_limit(
     port: &str,
     read: fn(&Machine, &str) -> Option<Module>,
 ) -> Option<Module> {
-    let (send, answer) = mpsc::channel();
     let (inner, name) = (machine.clone(), port.to_owned());
-    let work = move || drop(send.send(read(&inner, &name)));
-    let thread = thread::Builder::new().name("module".to_owned()).stack_size(256 << 10);
     let path = format!("ethtool/{port}/module");
-    if let Err(error) = thread.spawn(work) {
-        machine.problem(&path, error.to_string(), "a thread to read it");
-        return None;
-    }
+    let answer = match guard::ask("module", 256 << 10, move || read(&inner, &name)) {
+        Ok(answer) => answer,
+        Err(error) => {
+            machine.problem(&path, error.to_string(), "a thread to read it");
+            return None;
+        }
+    };
     match answer.recv_timeout(PORT_LIMIT) {
-        Ok(module) => module,
-        Err(mpsc::RecvTimeoutError::Timeout) => {
-            let found = format!("no answer after {} s", PORT_LIMIT.as_secs());
-            machine.problem(&path, found, "the memory of the module in the port");
+        Ok(Ok(module)) => module,
+        Ok(Err(panic)) => {
+            let found = format!("a bug in the reader: {panic}");
+            machine.problem(&path, found, "no panic; please report this");
             None
         }
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            machine.problem(&path, "a bug in the reader", "no panic; please report this");
+        Err(_) => {
+            let found = format!("no answer after {} s", PORT_LIMIT.as_secs());
+            machine.problem(&path, found, "the memory of the module in the port");
             None
         }
     }

@@ -189,7 +189,7 @@ fn one_port_that_panics_or_hangs_costs_only_its_own_module() {
     assert!(within_limit(&machine, "eno1", quick).is_some());
     assert!(within_limit(&machine, "eno2", |_, _| panic!("out of cheese")).is_none());
     let hang = |_: &Machine, _: &str| {
-        thread::sleep(Duration::from_mins(10));
+        std::thread::sleep(Duration::from_mins(10));
         None
     };
     assert!(within_limit(&machine, "eno3", hang).is_none());

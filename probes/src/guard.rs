@@ -1,0 +1,100 @@
+//! Work on a thread of its own whose panic costs only that work.
+//!
+//! The shipped binary has no unwinding: the tables and the code for it were a fifth of its size. So a
+//! panic is told to whoever waits for the work, and its thread then sleeps for the rest of the run. The
+//! same happens where panics do unwind, in tests. A thread that nobody guards ends the process.
+
+use std::cell::RefCell;
+use std::io;
+use std::panic::{PanicHookInfo, set_hook, take_hook};
+use std::sync::Once;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+
+/// The message of a panic.
+pub type Panic = String;
+
+type OnPanic = Box<dyn FnOnce(Panic)>;
+
+thread_local! {
+    /// Whom to tell of a panic of this thread.
+    static ON_PANIC: RefCell<Option<OnPanic>> = const { RefCell::new(None) };
+}
+
+/// Runs `work` on a thread; a panic in it goes to `on_panic`, on the same thread.
+///
+/// # Errors
+/// If the kernel gives no thread.
+pub fn spawn(
+    name: &str,
+    stack_bytes: usize,
+    work: impl FnOnce() + Send + 'static,
+    on_panic: impl FnOnce(Panic) + Send + 'static,
+) -> io::Result<()> {
+    install();
+    let guarded = move || {
+        ON_PANIC.with(|slot| drop(slot.replace(Some(Box::new(on_panic)))));
+        work();
+        ON_PANIC.with(|slot| drop(slot.take()));
+    };
+    thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(guarded).map(drop)
+}
+
+/// Runs `work` on a thread. Its result, or the message of its panic, comes through the channel.
+///
+/// # Errors
+/// If the kernel gives no thread.
+pub fn ask<T: Send + 'static>(
+    name: &str,
+    stack_bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Receiver<Result<T, Panic>>> {
+    let (sender, answer) = mpsc::channel();
+    let failed = sender.clone();
+    let work = move || drop(sender.send(Ok(work())));
+    spawn(name, stack_bytes, work, move |panic| drop(failed.send(Err(panic))))?;
+    Ok(answer)
+}
+
+/// Puts the guard before the panic hook that is there; whoever has a hook of his own sets it earlier.
+fn install() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let unguarded = take_hook();
+        set_hook(Box::new(move |panic| {
+            let on_panic = ON_PANIC.try_with(|slot| slot.try_borrow_mut().ok()?.take());
+            let Ok(Some(on_panic)) = on_panic else { return unguarded(panic) };
+            on_panic(message(panic));
+            loop {
+                thread::park();
+            }
+        }));
+    });
+}
+
+/// What a panic says, and where.
+fn message(panic: &PanicHookInfo<'_>) -> Panic {
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    match panic.location() {
+        Some(place) => format!("{text} ({}:{})", place.file(), place.line()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STACK_BYTES: usize = 256 << 10;
+
+    #[test]
+    fn a_panic_is_told_to_the_one_who_waits_and_the_next_work_is_done() {
+        let broken = ask("broken", STACK_BYTES, || -> u32 { panic!("out of cheese") }).unwrap();
+        let text = broken.recv().unwrap().unwrap_err();
+        assert!(text.starts_with("out of cheese (") && text.contains("guard.rs:"), "{text}");
+        let whole = ask("whole", STACK_BYTES, || 7).unwrap();
+        assert_eq!(whole.recv().unwrap(), Ok(7));
+    }
+}
