@@ -72,6 +72,12 @@ int __fprintf_chk(FILE *file, int flag, const char *format, ...) {
   va_end(values);
   return n;
 }
+/* Mimalloc's compiler asks for it, and musl-gcc knows no libgcc. */
+int __popcountdi2(unsigned long bits) {
+  int n = 0;
+  for (; bits; bits &= bits - 1) n++;
+  return n;
+}
 C
   musl-gcc -c -O1 -U_FORTIFY_SOURCE "$parts/checked.c" -o "$parts/checked.o"
   upper=$(printf '%s' "$musl" | tr 'a-z-' 'A-Z_')

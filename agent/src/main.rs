@@ -9,6 +9,11 @@ use probes::guard;
 use run_coreos_installer::config::{Configuration, Failure, Sources, configure};
 use run_coreos_installer::{commands, log};
 
+/// musl's own has one lock for all threads, and the collectors run on many.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Exit status of a usage or configuration error.
 const USAGE: u8 = 2;
 /// Exit status after a panic, as Rust programs have it.
