@@ -28,10 +28,7 @@ pub(super) fn install(options: &InstallOptions) -> anyhow::Result<u8> {
     settings.installer.clone_from(&options.installer);
     let collect_options = Options {
         budget: Duration::from_secs(options.budget),
-        extras: Extras {
-            lldp_wait: Duration::from_secs(options.lldp_wait),
-            ..Extras::default()
-        },
+        extras: Extras { lldp_wait: Duration::from_secs(options.lldp_wait), ..Extras::default() },
         ..Options::default()
     };
     let brings_links_up = options.bring_links_up && !options.dry_run;
