@@ -223,6 +223,7 @@ pub const COLLECTORS: &[Collector] = &[
         },
     },
     Collector {
+        // Apart from `bmc`, whose addresses a slow controller shall not cost.
         name: "bmc_telemetry",
         sections: &["bmc"],
         deadline: Duration::from_secs(20),

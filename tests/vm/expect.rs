@@ -218,6 +218,11 @@ fn devices(machine: &Machine, all: &mut Vec<Expectation>) {
         expect(all, "bmc.product_id", Want::Is(json!(product_id)));
         expect(all, "bmc.firmware", Want::Is(json!(firmware)));
         expect(all, "bmc.ipmi_version", Want::Is(json!("2.0")));
+        let inlet = "bmc.sensors[name=Inlet Temp]";
+        expect(all, format!("{inlet}.unit"), Want::Is(json!("°C")));
+        expect(all, format!("{inlet}.upper_critical_milli"), Want::Is(json!(47_000)));
+        expect(all, "bmc.sensors[name=PS2].kind", Want::Is(json!("power supply")));
+        expect(all, "bmc.event_log_info.n_entries", Want::Is(json!(0)));
     }
     if machine.has_tpm {
         expect(all, "devices.tpm.version", Want::Contains("2".to_owned()));

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::ipmi;
 use crate::smbios;
 
 /// A whole machine.
@@ -306,7 +307,9 @@ impl Machine {
         self.disk_arguments(&mut args, folder)?;
         self.port_arguments(&mut args);
         if let Some(bmc) = &self.bmc {
-            option(&mut args, "-device", &bmc.device());
+            let records = folder.join("sensor-records");
+            std::fs::write(&records, ipmi::sensor_records()).context("writing sensor records")?;
+            option(&mut args, "-device", &format!("{},sdrfile={}", bmc.device(), records.display()));
             option(&mut args, "-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2");
         }
         if self.has_watchdog {

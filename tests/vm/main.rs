@@ -9,6 +9,7 @@ mod crowded;
 mod demo;
 mod expect;
 mod guest;
+mod ipmi;
 mod lab;
 mod machine;
 mod qmp;

@@ -1,6 +1,6 @@
 //! `block storage (…)`: physical disks with their partitions; below them what is made of them.
 
-use probes::block::{Block, Disk, Filesystem, Partition, VirtualDevice};
+use probes::block::{Block, Disk, Filesystem, Health, Partition, VirtualDevice};
 
 use super::page::{Page, Tone, counted, pair};
 use super::unit;
@@ -37,6 +37,12 @@ fn disk(page: &mut Page, disk: &Disk) {
         if disk.is_removable == Some(true) { " removable=true" } else { "" },
     );
     page.line(1, &line);
+    for text in details(disk) {
+        page.line(3, &text);
+    }
+    if let Some(health) = &disk.health {
+        health_line(page, health);
+    }
     if !disk.eligible {
         let reasons = disk.not_eligible_because.join("; ");
         page.toned(Tone::Quiet, 3, &format!("not for installing: {reasons}"));
@@ -48,7 +54,69 @@ fn disk(page: &mut Page, disk: &Disk) {
         partition(page, entry);
     }
     for path in &disk.paths {
-        page.line(2, &format!("path {}{}", path.name, pair("state", path.state.as_deref())));
+        let target = path.target.as_ref().map(|target| target.name.as_str());
+        page.line(
+            2,
+            &format!(
+                "path {}{}{}{}{}",
+                path.name,
+                pair("state", path.state.as_deref()),
+                pair("access", path.ana_state.as_deref()),
+                pair("controller", path.controller.as_deref()),
+                pair("target", target),
+            ),
+        );
+    }
+}
+
+/// What a technician looks for, where it is known: place, making, what stands on it.
+fn details(disk: &Disk) -> Vec<String> {
+    let bay = disk.bay.as_ref().and_then(|bay| {
+        let slot = bay.slot.map(|slot| slot.to_string());
+        let light = if bay.is_fault_on == Some(true) { ", fault light on" } else { "" };
+        let of = bay.enclosure.as_ref().map(|enclosure| format!(" of enclosure {enclosure}"));
+        let name = bay.label.clone().or(slot)?;
+        Some(format!("bay {name}{}{light}", of.unwrap_or_default()))
+    });
+    let volume = (disk.is_raid_volume == Some(true)).then(|| {
+        let level = disk.raid_level.as_ref().map(|level| format!(" {level}")).unwrap_or_default();
+        let driver = pair("driver", disk.controller_driver.as_deref());
+        format!("volume of a RAID controller{level}{driver}")
+    });
+    let vmd = disk.vmd_address.as_ref().map(|address| format!("behind the VMD at {address}"));
+    let target = disk.target.as_ref().map(|target| {
+        let portal = target.portal.as_ref().map(|portal| format!(" at {portal}"));
+        format!("target {}{}", target.name, portal.unwrap_or_default())
+    });
+    let blocks = (disk.logical_block_bytes == Some(4096)).then(|| "blocks of 4096 bytes".into());
+    let holds = (!disk.existing_os.is_empty())
+        .then(|| format!("seems to hold {}", disk.existing_os.join(" and ")));
+    let known = [bay, volume, vmd, target, blocks, holds].into_iter().flatten();
+    known.collect()
+}
+
+fn health_line(page: &mut Page, health: &Health) {
+    let mut facts: Vec<String> = Vec::new();
+    let mut add = |fact: Option<String>| facts.extend(fact);
+    add(health.is_passed.map(|is| if is { "passed".into() } else { "FAILING".into() }));
+    add((!health.critical_warnings.is_empty()).then(|| health.critical_warnings.join(" and ")));
+    add(health.temperature_celsius.map(|celsius| format!("{celsius} °C")));
+    add(health.used_percent.map(|used| format!("{used} % used")));
+    add(health.available_spare_percent.map(|spare| format!("{spare} % spare")));
+    add(health.power_on_hours.map(|hours| format!("{hours} h")));
+    let counts = [
+        ("media errors", health.media_errors),
+        ("reallocated", health.reallocated_sectors),
+        ("pending", health.pending_sectors),
+        ("late commands", health.late_commands),
+    ];
+    for (what, n) in counts {
+        add(n.filter(|n| *n > 0).map(|n| format!("{n} {what}")));
+    }
+    if !facts.is_empty() {
+        let is_bad = health.is_passed == Some(false);
+        let tone = if is_bad { Tone::Critical } else { Tone::Plain };
+        page.toned(tone, 3, &format!("health: {}", facts.join(", ")));
     }
 }
 

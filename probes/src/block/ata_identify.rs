@@ -6,6 +6,8 @@
 use crate::block::partition_table::le16;
 use crate::machine::escape_non_utf8;
 
+use super::vpd::hex;
+
 /// Where the 512 bytes lie in the page.
 const OFFSET: usize = 60;
 
@@ -46,8 +48,8 @@ impl<'a> Identify<'a> {
     /// Words 108 to 111, if word 87 says that they are there.
     pub(super) fn wwn(self) -> Option<String> {
         let has_wwn = self.word(87) & 0xc100 == 0x4100;
-        let digits: String = (108..112).map(|index| format!("{:04x}", self.word(index))).collect();
-        has_wwn.then(|| format!("0x{digits}"))
+        let bytes: Vec<u8> = (108..112).flat_map(|index| self.word(index).to_be_bytes()).collect();
+        has_wwn.then(|| format!("0x{}", hex(&bytes)))
     }
 
     /// Text has the first of two letters in the upper byte of a word.

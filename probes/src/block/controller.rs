@@ -55,7 +55,8 @@ pub(super) fn controller(
     let driver = pci_path(&device.path).and_then(|path| drivers.of(machine, path));
     let level = raid_level(machine, device, driver.as_deref());
     let is_named = model.is_some_and(|model| MODELS.iter().any(|start| model.starts_with(start)));
-    let by_driver = driver.as_deref().and_then(|driver| is_volume(driver, &device.path, &level));
+    let by_driver =
+        driver.as_deref().and_then(|driver| is_volume(driver, &device.path, level.as_deref()));
     Controller {
         is_raid_volume: if is_named { Some(true) } else { by_driver },
         raid_level: level.filter(|level| level != "N/A"),
@@ -65,7 +66,7 @@ pub(super) fn controller(
 }
 
 /// `None` for drivers of which it is not known.
-fn is_volume(driver: &str, path: &str, level: &Option<String>) -> Option<bool> {
+fn is_volume(driver: &str, path: &str, level: Option<&str>) -> Option<bool> {
     if ONLY_VOLUMES.contains(&driver) {
         return Some(true);
     }
@@ -74,7 +75,7 @@ fn is_volume(driver: &str, path: &str, level: &Option<String>) -> Option<bool> {
         return Some(channels.contains(&channel));
     }
     match driver {
-        "hpsa" | "smartpqi" => level.as_ref().map(|level| level != "N/A"),
+        "hpsa" | "smartpqi" => level.map(|level| level != "N/A"),
         "ahci" | "nvme" | "ata_piix" | "virtio-pci" => Some(false),
         _ => None,
     }

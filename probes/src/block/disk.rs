@@ -249,16 +249,7 @@ pub(super) fn read(
     let transport = transport(device, hosts);
     let identity = identity(machine, device, transport.as_deref());
     let controller = controller(machine, device, identity.model.as_deref(), drivers);
-    let path = &device.path;
-    let filesystem = content.and_then(|content| content.filesystem.clone());
-    let table = content.and_then(|content| content.table.as_ref());
-    let hctl = hctl(path).map(str::to_owned).or_else(|| linked_hctl(machine, device));
-    Disk {
-        device: format!("/dev/{}", device.node()),
-        device_number: device.device_number.clone(),
-        diskseq: device.number(machine, "diskseq"),
-        size_bytes: device.size_bytes,
-        rotational: device.flag(machine, "queue/rotational"),
+    let known = Disk {
         transport,
         vendor: identity.vendor,
         model: identity.model,
@@ -272,48 +263,82 @@ pub(super) fn read(
         identity_issues: identity.issues,
         rotation_rpm: identity.rotation_rpm,
         form_factor: identity.form_factor,
-        by_path: links(device, "disk/by-path/").next(),
-        by_id: links(device, "disk/by-id/").collect(),
-        pci_address: ancestors::pci_address(path),
-        numa_node: ancestors::numa_node(machine, path),
+        security: identity.security.or_else(|| content.and_then(|c| c.security.clone())),
         controller_driver: controller.driver,
         vmd_address: controller.vmd_address,
         is_raid_volume: controller.is_raid_volume,
         raid_level: controller.raid_level,
+        ..Disk::default()
+    };
+    let known = with_contents(machine, device, content, usage, known);
+    with_attributes(machine, device, with_place(machine, device, known))
+}
+
+/// Adds what stands on the disk, how it is used, and what it says of itself.
+fn with_contents(
+    machine: &Machine,
+    device: &Listed,
+    content: Option<&Content>,
+    usage: &Usage,
+    disk: Disk,
+) -> Disk {
+    let filesystem = content.and_then(|content| content.filesystem.clone());
+    let table = content.and_then(|content| content.table.as_ref());
+    Disk {
+        bay: content.and_then(|content| content.bay.clone()),
+        health: health::of_files(machine, device, content.and_then(|c| c.health.clone())),
+        partition_table: table
+            .map(|table| table.kind.to_owned())
+            .or_else(|| device.udev.property("ID_PART_TABLE_TYPE").map(str::to_owned)),
+        filesystem: Filesystem::compared(machine, &device.path, filesystem, &device.udev),
+        mounted_at: usage.mounts_of(&device.name),
+        is_swap: usage.swaps.contains(&device.name),
+        holders: device.list(machine, "holders"),
+        partitions: partition::partitions(machine, device, content, usage),
+        ..disk
+    }
+}
+
+/// Adds names, numbers and places.
+fn with_place(machine: &Machine, device: &Listed, disk: Disk) -> Disk {
+    let path = &device.path;
+    let is_nvme = device.name.starts_with("nvme");
+    Disk {
+        name: device.name.clone(),
+        device: format!("/dev/{}", device.node()),
+        device_number: device.device_number.clone(),
+        diskseq: device.number(machine, "diskseq"),
+        hctl: hctl(path).map(str::to_owned).or_else(|| linked_hctl(machine, device)),
+        by_path: links(device, "disk/by-path/").next(),
+        by_id: links(device, "disk/by-id/").collect(),
+        pci_address: ancestors::pci_address(path),
+        numa_node: ancestors::numa_node(machine, path),
         target: target::target(machine, path),
         link_mbit_s: sata_link(machine, path),
-        bay: content.and_then(|content| content.bay.clone()),
-        integrity_format: device
-            .text(machine, "integrity/format")
-            .filter(|format| !["none", "nop"].contains(&format.as_str())),
-        protection_type: hctl.as_ref().and_then(|hctl| protection_type(machine, device, hctl)),
-        hctl,
+        namespace_id: if is_nvme { device.number(machine, "nsid") } else { None },
+        ..disk
+    }
+}
+
+/// Adds the kernel's attributes of the disk.
+fn with_attributes(machine: &Machine, device: &Listed, disk: Disk) -> Disk {
+    let format = device.text(machine, "integrity/format");
+    let hctl = disk.hctl.as_ref();
+    Disk {
+        size_bytes: device.size_bytes,
+        rotational: device.flag(machine, "queue/rotational"),
+        integrity_format: format.filter(|format| !["none", "nop"].contains(&format.as_str())),
+        protection_type: hctl.and_then(|hctl| protection_type(machine, device, hctl)),
         logical_block_bytes: device.logical_block_bytes,
         physical_block_bytes: device.block_bytes(machine, "queue/physical_block_size"),
         coreos_image: device.logical_block_bytes.and_then(coreos_image).map(str::to_owned),
         is_removable: device.flag(machine, "removable"),
         is_read_only: device.flag(machine, "ro"),
         hidden: device.is_hidden,
-        namespace_id: device
-            .name
-            .starts_with("nvme")
-            .then(|| device.number(machine, "nsid"))
-            .flatten(),
         state: device.text(machine, "device/state"),
         zoned: device.text(machine, "queue/zoned").filter(|zoned| zoned != "none"),
         queue: queue::read(machine, device),
-        security: identity.security.or_else(|| content.and_then(|c| c.security.clone())),
-        health: health::of_files(machine, device, content.and_then(|c| c.health.clone())),
-        partition_table: table
-            .map(|table| table.kind.to_owned())
-            .or_else(|| device.udev.property("ID_PART_TABLE_TYPE").map(str::to_owned)),
-        filesystem: Filesystem::compared(machine, path, filesystem, &device.udev),
-        mounted_at: usage.mounts_of(&device.name),
-        is_swap: usage.swaps.contains(&device.name),
-        holders: device.list(machine, "holders"),
-        partitions: partition::partitions(machine, device, content, usage),
-        name: device.name.clone(),
-        ..Disk::default()
+        ..disk
     }
 }
 

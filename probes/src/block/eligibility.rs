@@ -87,6 +87,12 @@ fn reasons_of_kind(disk: &Disk) -> Vec<String> {
     if disk.hidden == Some(true) {
         reasons.push("hidden by the kernel".to_owned());
     }
+    if let Some(bytes) = disk.logical_block_bytes.filter(|_| disk.coreos_image.is_none()) {
+        reasons.push(format!("blocks of {bytes} bytes, for which there is no image"));
+    }
+    if disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true)) {
+        reasons.push("locked by an ATA password".to_owned());
+    }
     if disk.zoned.as_deref() == Some("host-managed") {
         reasons.push("a host-managed zoned disk".to_owned());
     }

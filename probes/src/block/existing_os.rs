@@ -33,7 +33,7 @@ pub(super) fn existing_os(disk: &Disk) -> Vec<String> {
     let has_label =
         |label: &&str| disk.partitions.iter().any(|p| p.label.as_deref() == Some(*label));
     for (labels, system) in LABELS {
-        if labels.iter().all(|label| has_label(&label)) {
+        if labels.iter().all(has_label) {
             found.push(system);
         }
     }

@@ -26,6 +26,8 @@ mod security;
 mod signature;
 mod target;
 mod transport;
+#[cfg(test)]
+mod traps;
 mod virtual_devices;
 mod virtual_media;
 mod vpd;

@@ -74,7 +74,7 @@ pub(super) fn usage(machine: &Machine, scan: &Scan) -> Usage {
         let source = line.split_whitespace().next().map(unescape).unwrap_or_default();
         usage.swaps.extend(names.resolve(None, &source));
     }
-    usage.mapper_names = names.mapper_names;
+    usage.mapper_names = names.mapped;
     usage
 }
 
@@ -170,7 +170,7 @@ pub(super) fn unescape_hex(text: &str) -> String {
 struct Names {
     by_number: BTreeMap<String, String>,
     by_path: BTreeMap<String, String>,
-    mapper_names: BTreeMap<String, String>,
+    mapped: BTreeMap<String, String>,
 }
 
 impl Names {
@@ -196,7 +196,7 @@ impl Names {
         let mapped = device.name.starts_with("dm-").then(|| device.text(machine, "dm/name"));
         if let Some(mapped) = mapped.flatten() {
             self.by_path.insert(format!("/dev/mapper/{mapped}"), device.name.clone());
-            self.mapper_names.insert(device.name.clone(), mapped);
+            self.mapped.insert(device.name.clone(), mapped);
         }
     }
 

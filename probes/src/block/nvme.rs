@@ -190,6 +190,14 @@ pub(super) fn join(
     disk.state = live.or(disk.paths.first()).and_then(|path| path.state.clone());
     disk.pci_address = shared(&disk.paths, |path| path.pci_address.clone());
     disk.numa_node = shared(&disk.paths, |path| path.numa_node);
+    // udev names such a namespace by the path that it saw last.
+    let is_far = |path: &DiskPath| {
+        let found = controllers.iter().find(|c| Some(&c.name) == path.controller.as_ref());
+        found.and_then(|c| c.transport.as_deref()).is_some_and(|transport| transport != "pcie")
+    };
+    if disk.paths.len() > 1 || disk.paths.iter().any(is_far) {
+        disk.by_path = None;
+    }
 }
 
 fn path(machine: &Machine, hidden: &Listed, controllers: &[NvmeController]) -> DiskPath {

@@ -12,6 +12,10 @@ const VIRTUAL_PREFIXES: [&str; 14] = [
     "zloop", "vdpa",
 ];
 
+/// What the kernel says of an optical drive without a medium (`get_sectorsize`, `drivers/scsi/sr.c`);
+/// no medium has that size, for it is no multiple of 2048 bytes.
+const NO_MEDIUM_BYTES: u64 = 0x1f_ffff * 512;
+
 /// Views of raw flash chips, which hold firmware and are no disks.
 const NO_DISKS: [&str; 2] = ["mtdblock", "ubiblock"];
 
@@ -261,6 +265,9 @@ fn read(machine: &Machine, name: String, path: String) -> Listed {
     let udev = number.and_then(|number| udev::entry(machine, &format!("b{number}")));
     device.udev = udev.unwrap_or_default();
     device.size_bytes = if device.has("size") { size_bytes(machine, &device.path) } else { None };
+    if device.name.starts_with("sr") && device.size_bytes == Some(NO_MEDIUM_BYTES) {
+        device.size_bytes = Some(0);
+    }
     device.logical_block_bytes = device.block_bytes(machine, "queue/logical_block_size");
     let name = device.name.as_str();
     let children = device.children.iter();

@@ -15,7 +15,7 @@ use crate::sys::ipmi::IpmiCommand;
 
 /// A log has 512 to 4096 entries; the last of them are read.
 const LIMIT_ENTRIES: u16 = 512;
-const BUDGET: Duration = Duration::from_secs(6);
+const BUDGET: Duration = Duration::from_secs(4);
 /// A list is followed so far where the controller's numbers have gaps and its end must be found.
 const LIMIT_FOLLOWED: usize = 8192;
 const ENTRY_BYTES: usize = 16;

@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::sys::ipmi::IpmiCommand;
 
 /// A command takes some ms on a quick controller and some tens of them on a slow one.
-const BUDGET: Duration = Duration::from_secs(8);
+const BUDGET: Duration = Duration::from_secs(6);
 /// A large machine has about 400.
 const LIMIT_RECORDS: usize = 1000;
 const LIMIT_SENSORS: usize = 1500;

@@ -6,15 +6,20 @@ use super::{Finding, Severity};
 use crate::block::Disk;
 use crate::collect::Inventory;
 
-fn disks(inventory: &Inventory) -> &[Disk] {
+pub(super) fn disks(inventory: &Inventory) -> &[Disk] {
     inventory.block.as_ref().map_or(&[], |block| &block.disks)
 }
 
-/// Kernel name and serial: what a technician reads on the label.
-fn locator(disk: &Disk) -> String {
-    match &disk.serial {
-        Some(serial) => format!("{} (serial {serial})", disk.name),
-        None => disk.name.clone(),
+/// Kernel name, serial and bay: what a technician reads on the label, and where.
+pub(super) fn locator(disk: &Disk) -> String {
+    let serial = disk.serial.as_ref().map(|serial| format!("serial {serial}"));
+    let bay = disk.bay.as_ref().and_then(|bay| {
+        let slot = bay.slot.map(|slot| slot.to_string());
+        bay.label.clone().or(slot).map(|bay| format!("bay {bay}"))
+    });
+    match [serial, bay].into_iter().flatten().collect::<Vec<_>>().join(", ") {
+        known if known.is_empty() => disk.name.clone(),
+        known => format!("{} ({known})", disk.name),
     }
 }
 
@@ -62,7 +67,8 @@ pub(super) fn zero_size(inventory: &Inventory) -> Vec<Finding> {
 /// Several disks with one WWN that are not paths of one multipath device.
 pub(super) fn duplicate_identity(inventory: &Inventory) -> Vec<Finding> {
     let mut by_wwn: BTreeMap<&str, Vec<&Disk>> = BTreeMap::new();
-    for disk in disks(inventory).iter().filter(|disk| disk.multipath.is_none()) {
+    let is_joined = |disk: &&Disk| disk.multipath.is_some() || disk.name.starts_with("dm-");
+    for disk in disks(inventory).iter().filter(|disk| !is_joined(disk)) {
         if let Some(wwn) = &disk.wwn {
             by_wwn.entry(wwn).or_default().push(disk);
         }

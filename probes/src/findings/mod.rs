@@ -3,6 +3,7 @@
 mod bmc;
 mod cpu;
 mod disk;
+mod disk_health;
 mod identity;
 mod memory;
 mod nic;
@@ -73,6 +74,14 @@ pub const CHECKS: &[Check] = &[
     disk::none_eligible,
     disk::zero_size,
     disk::duplicate_identity,
+    disk_health::failing,
+    disk_health::worn,
+    disk_health::bad_sectors,
+    disk_health::hot,
+    disk_health::late,
+    disk_health::locked,
+    disk_health::path_lost,
+    disk_health::degraded_array,
     nic::no_carrier,
     nic::slow,
     nic::firmware_lldp,

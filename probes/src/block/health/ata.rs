@@ -8,9 +8,11 @@ use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 
 use super::Health;
 
+/// What CHECK POWER MODE says of a disk that stands still.
+const STANDBY: u8 = 0;
+
 pub(super) fn read(machine: &Machine, disk: &DiskHandle) -> Option<Health> {
     let ask = |command: ScsiCommand| machine.ask(&ScsiQuestion { disk, command });
-    const STANDBY: u8 = 0;
     let power = ask(ScsiCommand::AtaPowerMode).as_deref().and_then(Registers::parse)?;
     if power.count == STANDBY {
         return None;

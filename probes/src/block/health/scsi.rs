@@ -65,7 +65,7 @@ fn parameter(page: &[u8], code: u8, number: u16) -> Option<&[u8]> {
     }
 }
 
-/// FFh is not known.
+/// The value of all ones is not known.
 fn celsius(page: &[u8], number: u16) -> Option<i32> {
     let value = *parameter(page, TEMPERATURE, number)?.get(1)?;
     (value != 0xff).then(|| i32::from(value))

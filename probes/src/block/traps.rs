@@ -1,0 +1,405 @@
+//! The mistakes that other tools make with disks, each as a claim that holds here.
+
+use super::{Block, Disk, block};
+use crate::machine::{Machine, Problem};
+use crate::testing::{tree, tree_of_bytes};
+
+fn of(files: &[(&str, &str)]) -> Block {
+    block(&tree(files))
+}
+
+fn names(disks: &[Disk]) -> Vec<&str> {
+    disks.iter().map(|disk| disk.name.as_str()).collect()
+}
+
+fn problems_of(machine: &Machine) -> Vec<Problem> {
+    assert!(!block(machine).disks.is_empty());
+    machine.problems()
+}
+
+const AHCI: &str = "sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0";
+const SDA: &str = "ata1/host0/target0:0:0/0:0:0:0/block/sda";
+
+/// A SATA disk whose controller and bridge have the given `numa_node`.
+fn sata(node_of_controller: &str, node_of_bridge: &str) -> Disk {
+    let link = format!("-> ../{}/{SDA}", AHCI.trim_start_matches("sys/"));
+    let files = [
+        ("sys/block/sda".to_owned(), link.as_str()),
+        (format!("{AHCI}/{SDA}/size"), "8\n"),
+        (format!("{AHCI}/numa_node"), node_of_controller),
+        ("sys/devices/pci0000:80/0000:80:01.0/numa_node".to_owned(), node_of_bridge),
+        (format!("{AHCI}/driver"), "-> ../../../../bus/pci/drivers/ahci"),
+    ];
+    let files: Vec<(&str, &str)> =
+        files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+    of(&files).disks.remove(0)
+}
+
+#[test]
+fn the_numa_node_of_a_disk_is_that_of_the_nearest_device_above_it_that_names_one() {
+    assert_eq!(sata("1\n", "0\n").numa_node, Some(1));
+}
+
+#[test]
+fn a_numa_node_of_minus_one_stays_absent_and_is_not_node_zero() {
+    assert_eq!(sata("-1\n", "-1\n").numa_node, None);
+    assert_eq!(of(&[("sys/block/sda/size", "8\n")]).disks[0].numa_node, None);
+}
+
+#[test]
+fn mappings_arrays_zram_and_empty_drives_are_not_counted_as_disks() {
+    let block = of(&[
+        ("sys/block/nvme0n1/size", "2000\n"),
+        ("sys/block/dm-0/size", "1900\n"),
+        ("sys/block/dm-0/dm/uuid", "CRYPT-LUKS2-x\n"),
+        ("sys/block/dm-1/size", "1800\n"),
+        ("sys/block/dm-1/dm/uuid", "LVM-x\n"),
+        ("sys/block/md0/size", "2000\n"),
+        ("sys/block/md0/md/level", "raid1\n"),
+        ("sys/block/zram0/size", "800\n"),
+        ("sys/block/loop0/size", "80\n"),
+        ("sys/block/rbd0/size", "80\n"),
+        ("sys/block/nbd0/size", "80\n"),
+        ("sys/block/ram0/size", "80\n"),
+        ("sys/block/sr0/size", "2097151\n"),
+        ("sys/block/sr0/removable", "1\n"),
+    ]);
+    assert_eq!((block.n_disks, block.physical_bytes), (Some(1), Some(2000 * 512)));
+    assert_eq!(names(&block.disks), ["nvme0n1", "sr0"]);
+    assert_eq!(block.r#virtual.len(), 8);
+}
+
+#[test]
+fn an_empty_optical_drive_has_the_size_zero_and_not_one_gibibyte() {
+    let sizes = |sectors: &str| of(&[("sys/block/sr0/size", sectors)]).disks[0].size_bytes;
+    assert_eq!(sizes("2097151\n"), Some(0));
+    assert_eq!(sizes("2097148\n"), Some(2_097_148 * 512));
+}
+
+#[test]
+fn transport_controller_and_bus_are_three_facts() {
+    let disk = sata("0\n", "0\n");
+    assert_eq!(disk.transport.as_deref(), Some("sata"));
+    assert_eq!(disk.controller_driver.as_deref(), Some("ahci"));
+    assert_eq!(disk.pci_address.as_deref(), Some("0000:81:00.0"));
+    assert_eq!(disk.hctl.as_deref(), Some("0:0:0:0"));
+}
+
+/// A namespace behind two controllers, with what the kernel has had since 6.15 if `links` is true.
+/// The numbers in the names of the controllers are the wrong way round.
+fn namespace(links: bool) -> Block {
+    let (one, two) = (
+        "devices/pci0000:00/0000:01:00.0/nvme/nvme1",
+        "devices/pci0000:80/0000:81:00.0/nvme/nvme0",
+    );
+    let head = "devices/virtual/nvme-subsystem/nvme-subsys2/nvme2n1";
+    let mut files: Vec<(String, String)> = Vec::new();
+    let mut add = |path: &str, text: &str| files.push((path.to_owned(), text.to_owned()));
+    add("sys/block/nvme2n1", &format!("-> ../{head}"));
+    add(&format!("sys/{head}/size"), "8\n");
+    add(&format!("sys/{head}/dev"), "259:0\n");
+    add(
+        "run/udev/data/b259:0",
+        "S:disk/by-path/pci-0000:01:00.0-nvme-1\nS:disk/by-id/nvme-eui.01\n",
+    );
+    for (path, name, address) in [(one, "nvme2c0n1", "nvme1"), (two, "nvme2c1n1", "nvme0")] {
+        add(&format!("sys/block/{name}"), &format!("-> ../{path}/{name}"));
+        add(&format!("sys/{path}/{name}/hidden"), "1\n");
+        add(&format!("sys/{path}/{name}/ana_state"), "optimized\n");
+        add(&format!("sys/class/nvme/{address}"), &format!("-> ../../{path}"));
+        add(&format!("sys/{path}/state"), "live\n");
+        if links {
+            add(
+                &format!("sys/{head}/multipath/{name}"),
+                &format!("-> ../../../../../../{path}/{name}"),
+            );
+        }
+    }
+    let subsystem = "sys/class/nvme-subsystem/nvme-subsys2";
+    add(subsystem, "-> ../../devices/virtual/nvme-subsystem/nvme-subsys2");
+    let own = "sys/devices/virtual/nvme-subsystem/nvme-subsys2";
+    add(&format!("{own}/subsysnqn"), "nqn.2014-08.org.example:2\n");
+    add(&format!("{own}/iopolicy"), "round-robin\n");
+    add(&format!("{own}/nvme0"), &format!("-> ../../../../{two}"));
+    add(&format!("{own}/nvme1"), &format!("-> ../../../../{one}"));
+    let files: Vec<(&str, &str)> = files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect();
+    let machine = tree(&files);
+    let block = block(&machine);
+    assert_eq!(machine.problems(), []);
+    block
+}
+
+#[test]
+fn hidden_paths_without_device_number_are_paths_of_one_namespace_and_cost_nothing() {
+    for links in [false, true] {
+        let block = namespace(links);
+        assert_eq!((names(&block.disks), block.n_disks), (vec!["nvme2n1"], Some(1)));
+        let paths = &block.disks[0].paths;
+        assert_eq!(paths.len(), 2, "{links}");
+        assert_eq!(paths[0].ana_state.as_deref(), Some("optimized"));
+    }
+}
+
+#[test]
+fn the_controller_of_a_path_is_the_device_above_it_and_not_the_number_in_its_name() {
+    let block = namespace(true);
+    let of = |index: usize| {
+        let path = &block.disks[0].paths[index];
+        (path.name.clone(), path.controller.clone().unwrap(), path.pci_address.clone().unwrap())
+    };
+    assert_eq!(of(0), ("nvme2c0n1".into(), "nvme1".into(), "0000:01:00.0".into()));
+    assert_eq!(of(1), ("nvme2c1n1".into(), "nvme0".into(), "0000:81:00.0".into()));
+}
+
+#[test]
+fn a_namespace_behind_several_controllers_has_no_one_place_and_no_by_path() {
+    let block = namespace(false);
+    let disk = &block.disks[0];
+    assert_eq!((&disk.by_path, &disk.pci_address, disk.numa_node), (&None, &None, None));
+    assert_eq!(disk.by_id, ["/dev/disk/by-id/nvme-eui.01"]);
+}
+
+#[test]
+fn a_subsystem_lists_its_controllers_and_namespaces() {
+    let block = namespace(false);
+    let subsystem = &block.nvme_subsystems[0];
+    assert_eq!(subsystem.controllers, ["nvme0", "nvme1"]);
+    assert_eq!(subsystem.namespaces, ["nvme2n1"]);
+    assert_eq!(subsystem.io_policy.as_deref(), Some("round-robin"));
+}
+
+#[test]
+fn a_bcache_device_is_virtual_and_holds_the_disks_that_it_is_made_of() {
+    let block = of(&[
+        ("sys/block/sda/size", "2048\n"),
+        ("sys/block/nvme0n1/size", "1024\n"),
+        ("sys/block/bcache0/size", "2000\n"),
+        ("sys/block/bcache0/slaves/sda/x", ""),
+        ("sys/block/bcache0/slaves/nvme0n1/x", ""),
+    ]);
+    assert_eq!(block.n_disks, Some(2));
+    let bcache = &block.r#virtual[0];
+    assert_eq!((bcache.kind.as_deref(), bcache.members.len()), (Some("bcache"), 2));
+    for disk in &block.disks {
+        let reasons = &disk.not_eligible_because;
+        assert_eq!(*reasons, [format!("in use: {} is held by bcache0", disk.name)]);
+    }
+}
+
+#[test]
+fn a_wwid_is_found_at_either_place_and_its_lack_is_no_problem() {
+    for place in ["wwid", "device/wwid"] {
+        let machine = tree(&[
+            ("sys/block/sda/size", "8\n"),
+            (&format!("sys/block/sda/{place}"), "naa.5000c500a1b2c3d4\n"),
+            ("sys/block/xvda/size", "8\n"),
+        ]);
+        let disks = block(&machine).disks;
+        assert_eq!(disks[0].wwn.as_deref(), Some("0x5000c500a1b2c3d4"), "{place}");
+        assert_eq!((disks[1].wwn.as_deref(), disks[1].transport.as_deref()), (None, Some("xen")));
+        assert_eq!(machine.problems(), []);
+    }
+}
+
+#[test]
+fn disks_with_a_wwn_of_zeros_are_not_taken_for_one() {
+    let block = of(&[
+        ("sys/block/sda/size", "2048\n"),
+        ("sys/block/sda/device/wwid", "naa.0000000000000000\n"),
+        ("sys/block/sda/device/serial", "A1\n"),
+        ("sys/block/sdb/size", "2048\n"),
+        ("sys/block/sdb/device/wwid", "naa.0000000000000000\n"),
+        ("sys/block/sdb/device/serial", "A2\n"),
+    ]);
+    assert_eq!(block.n_disks, Some(2));
+    for disk in &block.disks {
+        assert!(disk.eligible && disk.wwn.is_none());
+        assert_eq!(disk.identity_issues, ["WWN is \"0x0000000000000000\""]);
+    }
+}
+
+#[test]
+fn a_duplicate_wwn_is_marked_and_kept() {
+    let block = of(&[
+        ("sys/block/sda/size", "2048\n"),
+        ("sys/block/sda/device/wwid", "naa.5000c500a1b2c3d4\n"),
+        ("sys/block/sdb/size", "2048\n"),
+        ("sys/block/sdb/device/wwid", "naa.5000c500a1b2c3d4\n"),
+    ]);
+    for disk in &block.disks {
+        assert_eq!(disk.wwn.as_deref(), Some("0x5000c500a1b2c3d4"));
+        assert!(disk.identity_issues[0].starts_with("the same identity as"));
+        assert!(!disk.eligible);
+    }
+}
+
+#[test]
+fn serials_lose_their_padding_and_models_the_underscores_of_udev() {
+    let machine = tree_of_bytes(&[
+        ("sys/block/sda/size", b"8\n"),
+        ("sys/block/sda/dev", b"8:0\n"),
+        ("sys/block/sda/device/vpd_pg80", b"\x00\x80\x00\x0c  WD-WX1 2   "),
+        (
+            "run/udev/data/b8:0",
+            b"E:ID_MODEL=WDC_WD40_X\nE:ID_MODEL_ENC=WDC\\x20WD40\\x20X\\x20\\x20\n",
+        ),
+    ]);
+    let disk = &block(&machine).disks[0];
+    assert_eq!(disk.serial.as_deref(), Some("WD-WX1 2"));
+    assert_eq!(disk.model.as_deref(), Some("WDC WD40 X"));
+}
+
+#[test]
+fn without_udev_the_identity_of_an_ata_disk_is_whole() {
+    let identify = super::ata_identify::tests::page(
+        &[(217, 7200), (168, 2)],
+        &[(10, "WD-WX12D1234567     "), (23, "82.00A82"), (27, "WDC WD4003FZEX-00Z4SA0")],
+    );
+    let machine = tree_of_bytes(&[
+        ("sys/block/sda/size", b"8\n"),
+        ("sys/block/sda/device/vendor", b"ATA     \n"),
+        ("sys/block/sda/device/model", b"WDC WD4003FZEX-0\n"),
+        ("sys/block/sda/device/rev", b"0A82\n"),
+        ("sys/block/sda/device/vpd_pg89", &identify),
+    ]);
+    let disk = &block(&machine).disks[0];
+    assert_eq!(disk.model.as_deref(), Some("WDC WD4003FZEX-00Z4SA0"));
+    assert_eq!(disk.serial.as_deref(), Some("WD-WX12D1234567"));
+    assert_eq!(disk.firmware.as_deref(), Some("82.00A82"));
+    assert_eq!((disk.rotation_rpm, disk.form_factor.as_deref()), (Some(7200), Some("3.5 inch")));
+}
+
+#[test]
+fn a_4kn_disk_needs_the_4k_image_and_a_512e_disk_does_not() {
+    let image = |logical: &str| {
+        let block = of(&[
+            ("sys/block/sda/size", "2048\n"),
+            ("sys/block/sda/queue/logical_block_size", logical),
+            ("sys/block/sda/queue/physical_block_size", "4096\n"),
+        ]);
+        let disk = &block.disks[0];
+        // The kernel counts in 512 bytes, whatever the block size is.
+        assert_eq!(disk.size_bytes, Some(2048 * 512));
+        (disk.coreos_image.clone(), disk.eligible)
+    };
+    assert_eq!(image("512\n"), (Some("metal".to_owned()), true));
+    assert_eq!(image("4096\n"), (Some("metal4k".to_owned()), true));
+    assert_eq!(image("2048\n"), (None, false));
+}
+
+#[test]
+fn sdaa1_is_no_partition_of_sda_on_a_machine_with_more_than_26_disks() {
+    let block = of(&[
+        ("sys/class/block/sda/size", "2048\n"),
+        ("sys/class/block/sda/sda1/partition", "1\n"),
+        ("sys/class/block/sdaa/size", "2048\n"),
+        ("sys/class/block/sdaa/sdaa1/partition", "1\n"),
+        ("sys/class/block/sda1/partition", "1\n"),
+        ("sys/class/block/sdaa1/partition", "1\n"),
+        ("sys/class/block/sdz/size", "2048\n"),
+    ]);
+    assert_eq!(names(&block.disks), ["sda", "sdz", "sdaa"]);
+    let partitions =
+        |disk: &Disk| disk.partitions.iter().map(|p| p.name.clone()).collect::<Vec<_>>();
+    assert_eq!(partitions(&block.disks[0]), ["sda1"]);
+    assert_eq!(partitions(&block.disks[2]), ["sdaa1"]);
+}
+
+#[test]
+fn virtual_media_of_a_bmc_are_no_storage_and_no_install_target() {
+    let path =
+        "devices/pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0/block/sda";
+    let block = of(&[
+        ("sys/block/sda", &format!("-> ../{path}")),
+        (&format!("sys/{path}/size"), "65536\n"),
+        (&format!("sys/{path}/removable"), "0\n"),
+        (&format!("sys/{path}/device/vendor"), "iDRAC   \n"),
+        (&format!("sys/{path}/device/model"), "LCDRIVE         \n"),
+    ]);
+    assert_eq!((block.n_disks, block.physical_bytes), (Some(0), Some(0)));
+    assert_eq!(block.disks[0].not_eligible_because, ["virtual media of a management controller"]);
+}
+
+/// A disk with one partition in its table, at sector 8 and of 64 sectors.
+fn partitioned(by_kernel: &[(&str, &str)], udev: &str) -> Machine {
+    let mut first = vec![0; 4096];
+    (first[510], first[511], first[446 + 4]) = (0x55, 0xaa, 0x83);
+    (first[446 + 8], first[446 + 12]) = (8, 64);
+    let mut ext4 = vec![0; 4096];
+    (ext4[1080], ext4[1081], ext4[1024 + 0x60]) = (0x53, 0xef, 0x40);
+    let mut files: Vec<(String, &[u8])> = vec![
+        ("sys/block/sda/size".into(), b"2048\n"),
+        ("kernel/disk/sda/0-4096".into(), &first),
+        ("kernel/disk/sda/4096-4096".into(), &ext4),
+        ("run/udev/data/b8:1".into(), udev.as_bytes()),
+    ];
+    for (path, text) in by_kernel {
+        files.push((format!("sys/block/sda/{path}"), text.as_bytes()));
+    }
+    let files: Vec<(&str, &[u8])> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
+    tree_of_bytes(&files)
+}
+
+#[test]
+fn a_kernel_that_has_other_partitions_than_the_table_is_a_problem() {
+    let same = [("sda1/partition", "1"), ("sda1/start", "8"), ("sda1/size", "64")];
+    assert_eq!(problems_of(&partitioned(&same, "")), []);
+    let found = |files: &[(&str, &str)]| {
+        let problems = problems_of(&partitioned(files, ""));
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        problems[0].found.clone()
+    };
+    let moved = [same[0], ("sda1/start", "16"), same[2]];
+    assert!(found(&moved).contains("partition 1 with start 8192 by the kernel and 4096"));
+    let shrunk = [same[0], same[1], ("sda1/size", "32")];
+    assert!(found(&shrunk).contains("size 16384 by the kernel and 32768"));
+    assert!(found(&[]).starts_with("no partition 1 by the kernel"));
+    let more = [same[0], same[1], same[2], ("sda2/partition", "2")];
+    assert!(found(&more).starts_with("a partition 2 by the kernel"));
+}
+
+#[test]
+fn a_signature_that_udev_reads_otherwise_is_a_problem_and_the_disk_is_believed() {
+    let same =
+        [("sda1/partition", "1"), ("sda1/dev", "8:1"), ("sda1/start", "8"), ("sda1/size", "64")];
+    assert_eq!(problems_of(&partitioned(&same, "E:ID_FS_TYPE=ext4\n")), []);
+    let machine = partitioned(&same, "E:ID_FS_TYPE=xfs\n");
+    let disk = &block(&machine).disks[0];
+    assert_eq!(disk.partitions[0].filesystem.as_ref().unwrap().kind, "ext4");
+    assert_eq!(machine.problems()[0].found, "ext4 on the disk and xfs by udev");
+}
+
+#[test]
+fn protection_information_and_zones_are_read_and_their_absence_is_absent() {
+    let path = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
+    let of = |format: &str, kind: &str, zoned: &str| {
+        let block = of(&[
+            ("sys/block/sda", &path.replacen("sys", "-> ..", 1)),
+            (&format!("{path}/size"), "8\n"),
+            (&format!("{path}/integrity/format"), format),
+            (&format!("{path}/queue/zoned"), zoned),
+            (&format!("{path}/device/scsi_disk/0:0:0:0/protection_type"), kind),
+        ]);
+        let disk = block.disks[0].clone();
+        (disk.integrity_format, disk.protection_type, disk.zoned)
+    };
+    let protected = of("T10-DIF-TYPE1-CRC\n", "1\n", "host-managed\n");
+    let text = |text: &str| Some(text.to_owned());
+    assert_eq!(protected, (text("T10-DIF-TYPE1-CRC"), Some(1), text("host-managed")));
+    assert_eq!(of("none\n", "0\n", "none\n"), (None, None, None));
+}
+
+#[test]
+fn a_sata_link_has_its_agreed_speed_and_one_that_is_down_has_none() {
+    let speed = |text: &str| {
+        let link = format!("-> ../{}/{SDA}", AHCI.trim_start_matches("sys/"));
+        let block = of(&[
+            ("sys/block/sda", link.as_str()),
+            (&format!("{AHCI}/{SDA}/size"), "8\n"),
+            (&format!("{AHCI}/ata1/link1/ata_link/link1/sata_spd"), text),
+        ]);
+        block.disks[0].link_mbit_s
+    };
+    assert_eq!(speed("6.0 Gbps\n"), Some(6000));
+    assert_eq!(speed("<unknown>\n"), None);
+}
