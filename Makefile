@@ -30,7 +30,7 @@ test: quick vm ## Everything: unit, replay, integration and virtual machine test
 quick: ## All tests without virtual machines
 	@tests/setup.sh build
 	RCI_REQUIRE_TOOLS=1 $(CARGO) test --workspace --exclude run-coreos-installer
-	RCI_REQUIRE_TOOLS=1 $(CARGO) test -p run-coreos-installer --lib --bins --test main --test job
+	RCI_REQUIRE_TOOLS=1 $(CARGO) test -p run-coreos-installer --lib --bins --test main --test job --test noise
 
 .PHONY: vm
 vm: static lab-vim ## The tests of the static binary and the virtual machine tests alone

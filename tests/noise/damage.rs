@@ -4,6 +4,7 @@ use nix::errno::Errno;
 use probes::machine::{Archive, Node};
 
 use crate::random::Random;
+use crate::replay::unanswered;
 
 /// Content that is a well-formed number or list, and a trap.
 const TRAPS: &[&str] = &[
@@ -39,6 +40,8 @@ pub(crate) struct Targets {
     paths: Vec<String>,
     /// Those of them that hold bytes which the kernel or firmware answers, not text.
     answers: Vec<String>,
+    /// Questions without an answer; a machine may give one that makes no sense.
+    questions: Vec<String>,
     folders: Vec<String>,
 }
 
@@ -48,7 +51,8 @@ impl Targets {
         let answers = paths.iter().filter(|path| is_answer(path)).cloned().collect();
         let is_below_root = |path: &&str| !path.is_empty();
         let folders = tree.directories().filter(is_below_root).map(str::to_owned).collect();
-        Targets { paths, answers, folders }
+        let questions = unanswered(tree.clone());
+        Targets { paths, answers, questions, folders }
     }
 }
 
@@ -61,7 +65,8 @@ pub(crate) fn damage(tree: &mut Archive, targets: &Targets, random: &mut Random)
     for _ in 0..=random.below(most) {
         let from = match random.below(10) {
             0..=2 if !targets.answers.is_empty() => &targets.answers,
-            3 if !targets.folders.is_empty() => &targets.folders,
+            3 if !targets.questions.is_empty() => &targets.questions,
+            4 if !targets.folders.is_empty() => &targets.folders,
             _ => &targets.paths,
         };
         let path = random.pick(from);

@@ -8,7 +8,7 @@ use crate::memory::alone;
 use crate::random::Random;
 use crate::replay::check;
 
-/// Rounds for a machine of our own; a foreign one gets a twelfth of it, there are many.
+/// Rounds for a machine of our own; a foreign one gets a fifteenth of it, there are many.
 const ROUNDS: u64 = 150;
 
 #[test]
@@ -18,7 +18,7 @@ fn no_damage_to_a_machines_files_breaks_the_report() {
     let mut n_trees = 0;
     let mut failures = Vec::new();
     for machine in all() {
-        let default = if machine.is_own { ROUNDS } else { ROUNDS / 12 };
+        let default = if machine.is_own { ROUNDS } else { ROUNDS / 15 };
         let rounds = match number("RCI_NOISE_ROUND") {
             Some(only) => only..only + 1,
             None => 0..rounds.unwrap_or(default),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use probes::collect::{Inventory, Options};
-use probes::machine::{Archive, Source};
+use probes::machine::{Archive, Extras, Failure, Source};
 use run_coreos_installer::report::{Report, report};
 use run_coreos_installer::{output, text};
 
@@ -20,8 +20,20 @@ const LIMIT_PROBLEMS: usize = 201 * probes::collect::COLLECTORS.len();
 
 /// The report of the machine that `tree` is.
 pub(crate) fn report_of(tree: Archive) -> Report {
-    let options = Options { budget: LIMIT_TIME, ..Options::default() };
-    report(&Arc::new(Source::unpacked(tree)), &options)
+    report(&Arc::new(Source::unpacked(tree)), &everything())
+}
+
+/// The paths of all questions that `tree` has no answer to.
+pub(crate) fn unanswered(tree: Archive) -> Vec<String> {
+    let source = Arc::new(Source::unpacked(tree).recording());
+    let _ = report(&source, &everything());
+    let absent = source.recorded().failures.into_iter().filter(|(_, f)| *f == Failure::ABSENT);
+    absent.map(|((_, path), _)| path).filter(|path| path.starts_with("kernel/")).collect()
+}
+
+fn everything() -> Options {
+    let extras = Extras { memory_blocks: true, vpd: true, ..Extras::default() };
+    Options { budget: LIMIT_TIME, extras, ..Options::default() }
 }
 
 /// Makes the report of `tree` in every form; an error says what was wrong.

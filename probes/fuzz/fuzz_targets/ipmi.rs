@@ -1,20 +1,10 @@
-//! Answers of a management controller.
+//! Answers of a management controller: what it is, its LAN, sensors and event log.
 #![no_main]
 
-/// The numbers of the LAN parameters, as captures have them.
-const PARAMETERS: std::ops::RangeInclusive<u8> = 0..=65;
-
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let [device, channel, lan, v6, table] = fuzz::pieces(data);
-    let mut files: Vec<(String, &[u8])> = vec![
-        ("kernel/ipmi/device_id".to_owned(), device),
-        ("kernel/ipmi/channel/1/info".to_owned(), channel),
-        ("sys/firmware/dmi/tables/DMI".to_owned(), table),
-    ];
-    for parameter in PARAMETERS {
-        let answer = if parameter >= 50 { v6 } else { lan };
-        files.push((format!("kernel/ipmi/channel/1/lan/{parameter}.0"), answer));
-    }
-    let files: Vec<(&str, &[u8])> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
-    let _ = probes::bmc::bmc(&fuzz::machine(&files));
+    let [table, answers] = fuzz::pieces(data);
+    fuzz::answered(&[("sys/firmware/dmi/tables/DMI", table)], answers, |machine| {
+        let mut bmc = probes::bmc::bmc(machine);
+        probes::bmc::telemetry(machine).apply(&mut bmc);
+    });
 });

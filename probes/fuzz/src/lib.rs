@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use probes::machine::{Archive, Machine, Node, Source};
+use probes::machine::{Archive, Extras, Failure, Machine, Node, Source};
 
 /// A machine of these files by path.
 pub fn machine(files: &[(&str, &[u8])]) -> Machine {
@@ -20,6 +20,33 @@ pub fn source(files: &[(&str, &[u8])]) -> Source {
     }
     Source::unpacked(archive)
 }
+
+/// Lets `collect` read a machine of `files`, and answers with the pieces of `data` what no file
+/// answers: ioctl, netlink, commands to a disk or controller. Answers lead to further questions, so
+/// there are a few rounds.
+pub fn answered(files: &[(&str, &[u8])], data: &[u8], collect: impl Fn(&Machine)) {
+    let mut answers: Vec<(String, &[u8])> = Vec::new();
+    let mut rest = data;
+    for _ in 0..4 {
+        let known = answers.iter().map(|(path, answer)| (path.as_str(), *answer));
+        let all: Vec<(&str, &[u8])> = files.iter().copied().chain(known).collect();
+        let source = Arc::new(source(&all).recording());
+        collect(&Machine::new(Arc::clone(&source), "fuzz").with_extras(EVERYTHING));
+        let absent = source.recorded().failures.into_iter();
+        let absent = absent.filter(|(_, failure)| *failure == Failure::ABSENT);
+        for ((_, path), _) in absent.filter(|((_, path), _)| path.starts_with("kernel/")) {
+            let [piece, behind] = pieces(rest);
+            if rest.is_empty() {
+                return;
+            }
+            (rest, answers) = (behind, [answers, vec![(path, piece)]].concat());
+        }
+    }
+}
+
+/// What is read only when it is asked for, but for what waits.
+pub const EVERYTHING: Extras =
+    Extras { memory_blocks: true, vpd: true, lldp_wait: std::time::Duration::ZERO };
 
 /// Cuts `data` into `N` pieces: each is led by its length in two bytes, little endian. The last
 /// one is what is left; a piece that is not there is empty.

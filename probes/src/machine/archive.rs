@@ -85,9 +85,13 @@ impl Archive {
         // `0` follows `/` in ASCII, so this is the range of all paths below.
         let range = below.clone()..format!("{path}0");
         let inner: Vec<String> = self.nodes.range(range.clone()).map(|(p, _)| p.clone()).collect();
-        inner.iter().for_each(|path| drop(self.nodes.remove(path)));
+        for path in inner {
+            self.nodes.remove(&path);
+        }
         let inner: Vec<String> = self.children.range(range).map(|(p, _)| p.clone()).collect();
-        inner.iter().for_each(|path| drop(self.children.remove(path)));
+        for path in inner {
+            self.children.remove(&path);
+        }
         self.nodes.remove(&path);
         self.children.remove(&path);
         let (parent, name) = path.rsplit_once('/').unwrap_or(("", &path));
