@@ -71,14 +71,18 @@ impl LinksUp {
 
 impl Drop for LinksUp {
     fn drop(&mut self) {
-        self.names.iter().for_each(|name| put_down(&self.class, name));
+        for name in &self.names {
+            put_down(&self.class, name);
+        }
     }
 }
 
 /// Puts down every port that is still up because of this program: after a panic nothing is dropped.
 pub fn put_back() {
     let all = brought_up(std::mem::take);
-    all.iter().for_each(|(class, name)| put_down(class, name));
+    for (class, name) in all {
+        put_down(&class, &name);
+    }
 }
 
 fn put_down(class: &Path, name: &str) {
@@ -154,7 +158,9 @@ mod tests {
         });
         assert!(answer.unwrap().recv().unwrap().is_err());
         let all = brought_up(|all| all.clone());
-        all.iter().filter(|port| port.0 == class).for_each(|(class, name)| put_down(class, name));
+        for (class, name) in all.iter().filter(|port| port.0 == class) {
+            put_down(class, name);
+        }
         let flags = std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
         assert_eq!(flags.trim(), "0x1002");
         std::fs::remove_dir_all(class).unwrap();

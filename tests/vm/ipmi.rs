@@ -18,7 +18,7 @@ fn inlet() -> Vec<u8> {
     body.extend([0, 0, 0, 0, 0x10, 0]);
     body.extend([0, 1, 0, 0, 1, 0, 23, 0, 0, 0]);
     body.extend([0, 0, 0, 0, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-    body.push(0xc0 | 10);
+    body.push(0xc0 | 0x0a);
     body.extend(b"Inlet Temp");
     body
 }
