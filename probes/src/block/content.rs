@@ -127,7 +127,8 @@ fn read_with(
     drop(sender);
     let until = Instant::now() + deadline;
     let rest = || until.saturating_duration_since(Instant::now());
-    let (mut answered, mut n_working) = (BTreeSet::new(), waiting.len());
+    let (mut answered, mut broken, mut n_working) =
+        (BTreeSet::new(), BTreeMap::new(), waiting.len());
     while n_working > 0
         && let Ok((name, part)) = answers.recv_timeout(rest())
     {
@@ -135,8 +136,7 @@ fn read_with(
             Part::Ended => n_working -= 1,
             Part::Broken(panic) => {
                 n_working -= 1;
-                let found = format!("a bug in the reader: {panic}");
-                machine.problem(&format!("dev/{name}"), found, "no panic; please report this");
+                broken.insert(name, format!("a bug in the reader: {panic}"));
             }
             Part::Content(content) => drop(contents.insert(name, content)),
             Part::Asked(found, bay) => {
@@ -148,7 +148,9 @@ fn read_with(
         }
     }
     for device in waiting {
-        let failure = format!("no answer within {} ms", deadline.as_millis());
+        let failure = broken.remove(&device.name);
+        let failure =
+            failure.unwrap_or_else(|| format!("no answer within {} ms", deadline.as_millis()));
         if !contents.contains_key(&device.name) {
             fail(machine, device, failure, &mut contents);
         } else if !answered.contains(&device.name) {
@@ -293,9 +295,9 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(30));
         assert!(contents["sdc"].is_read && contents["sdd"].is_read);
         assert_eq!(contents["sdd"].failure, None);
-        for name in ["sda", "sdb"] {
-            assert_eq!(contents[name].failure.as_deref(), Some("no answer within 200 ms"));
-        }
+        assert_eq!(contents["sda"].failure.as_deref(), Some("no answer within 200 ms"));
+        let broken = contents["sdb"].failure.as_deref().unwrap();
+        assert!(broken.starts_with("a bug in the reader: out of cheese"), "{broken}");
         let problems = machine.problems();
         let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
         assert_eq!(paths, ["/dev/sda", "/dev/sdb", "/dev/sdd"]);
