@@ -27,10 +27,17 @@ pub(super) fn text(from: &str, to: &str, edge: Edge) -> Vec<Pair> {
     let other: [fn(&str) -> Vec<u8>; 3] = [
         |text| crate::digest::hex(text.as_bytes()).into(),
         |text| text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
-        |text| text.as_bytes().chunks(2).flat_map(|pair| pair.iter().rev().copied()).collect(),
+        in_turned_pairs,
     ];
     pairs.extend(other.iter().map(|form| Pair::new(form(from), form(to), Edge::Any)));
     pairs
+}
+
+/// As ATA writes text: the two bytes of each word turned round, filled with a blank to whole words.
+fn in_turned_pairs(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.resize(bytes.len().next_multiple_of(2), b' ');
+    bytes.chunks(2).flat_map(|pair| pair.iter().rev().copied()).collect()
 }
 
 /// Hexadecimal digits: with every separator, in both cases, and as bytes in both orders.
