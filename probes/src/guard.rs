@@ -1,8 +1,8 @@
 //! Work on a thread of its own whose panic costs only that work.
 //!
 //! The shipped binary has no unwinding: the tables and the code for it were a fifth of its size. So a
-//! panic is told to whoever waits for the work, and its thread then sleeps for the rest of the run. The
-//! same happens where panics do unwind, in tests. A thread that nobody guards ends the process.
+//! panic is told to whoever waits for the work, and its thread then sleeps for the rest of the run. Where
+//! panics do unwind, in tests, the thread ends. A thread that nobody guards ends the process.
 
 use std::cell::RefCell;
 use std::io;
@@ -65,7 +65,9 @@ fn install() {
             let on_panic = ON_PANIC.try_with(|slot| slot.try_borrow_mut().ok()?.take());
             let Ok(Some(on_panic)) = on_panic else { return unguarded(panic) };
             on_panic(message(panic));
-            loop {
+            // A hook that does not return holds the lock of the hooks, so nobody could set another one:
+            // only where the alternative is the end of the process.
+            while cfg!(panic = "abort") {
                 thread::park();
             }
         }));
