@@ -13,21 +13,21 @@ const MIN_TELLING_BYTES: usize = 3;
 /// A text: as it is, in the other case, with blanks as udev writes them, as hexadecimal digits (in an
 /// NVMe's wwid), with 16 bits a character, and with bytes in pairs turned round (ATA).
 pub(super) fn text(from: &str, to: &str, edge: Edge) -> Vec<Pair> {
-    let forms: [fn(&str) -> Vec<u8>; 4] = [
+    let forms: [fn(&str) -> Vec<u8>; 5] = [
         |text| text.into(),
         |text| text.to_lowercase().into(),
         |text| text.to_uppercase().into(),
         |text| text.replace(' ', "_").into(),
+        in_turned_pairs,
     ];
     let mut pairs: Vec<Pair> =
         forms.iter().map(|form| Pair::new(form(from), form(to), edge)).collect();
     if edge == Edge::Field {
         return pairs;
     }
-    let other: [fn(&str) -> Vec<u8>; 3] = [
+    let other: [fn(&str) -> Vec<u8>; 2] = [
         |text| crate::digest::hex(text.as_bytes()).into(),
         |text| text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
-        in_turned_pairs,
     ];
     pairs.extend(other.iter().map(|form| Pair::new(form(from), form(to), Edge::Any)));
     pairs

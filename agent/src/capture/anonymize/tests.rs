@@ -224,6 +224,24 @@ fn an_nvme_wwid_and_an_ata_identify_page_hide_the_serial_too() {
 }
 
 #[test]
+fn a_serial_that_could_be_a_word_is_hidden_in_all_pages_of_the_disk_and_stays_elsewhere() {
+    let pages: [(&str, &[u8]); 4] = [
+        ("sys/block/sda/device/vpd_pg80", b"\0\x80\0\x0cSATASER     "),
+        ("sys/block/sda/device/vpd_pg89", b"\0\x89\0\x0e\0\0ASATES R    \x03\0"),
+        ("kernel/nvme/nvme0/identify", b"\x36\x1bSATASER   MODEL"),
+        ("sys/class/dmi/id/product_name", b"SATASER\n"),
+    ];
+    let files = anonymous(&recorded(&pages), &json!({}));
+    let hidden = String::from_utf8_lossy(&files[pages[0].0][4..11]).into_owned();
+    assert_ne!(hidden, "SATASER");
+    assert!(text(&files, pages[2].0).contains(&hidden));
+    let turned: Vec<u8> =
+        files[pages[1].0][6..14].chunks(2).flat_map(|pair| [pair[1], pair[0]]).collect();
+    assert_eq!(turned, format!("{hidden} ").into_bytes());
+    assert_eq!(text(&files, pages[3].0), "SATASER\n");
+}
+
+#[test]
 fn noise_in_every_kind_of_file_does_not_end_the_program() {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut noise = || {
