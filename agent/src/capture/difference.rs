@@ -42,7 +42,7 @@ fn without_texts(value: Value) -> Value {
 
 /// A report as JSON without its times.
 fn value(report: &Report) -> Value {
-    let mut value = serde_json::to_value(report).unwrap_or_default();
+    let mut value = crate::output::tree(report).unwrap_or_default();
     if let Some(keys) = value.as_object_mut() {
         keys.retain(|key, _| !TIMES.contains(&key.as_str()));
     }

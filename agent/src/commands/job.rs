@@ -45,7 +45,7 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<u8> {
     let settings = vim_settings(&options.vim)?;
     let client = Client::new(&settings, Arc::new(RealClock), Stop::on_signals()?)?;
     let report = super::read(&super::source(&options.source)?, &options.source, LLDP_WAIT)?;
-    match client.post_report(&serde_json::to_value(&report)?) {
+    match client.post_report(&crate::output::tree(&report)?) {
         Ok(_) => {
             tracing::info!(node = report.node_id, vim = settings.url, "the VIM has the report");
             Ok(EXIT_DONE)
@@ -88,7 +88,7 @@ fn wait_for_disk(wait: Duration) {
 }
 
 fn collected(report: &Report) -> Collected {
-    let json = serde_json::to_value(report).context("writing the report as JSON");
+    let json = crate::output::tree(report).context("writing the report as JSON");
     let disks = report.inventory.block.iter().flat_map(|block| &block.disks);
     Collected {
         report: json.unwrap_or_else(|error| {

@@ -1,9 +1,9 @@
-//! Runs the collectors: each on its own thread, with a deadline and a panic guard.
+//! The collectors, and what they fill: each has a deadline and a panic guard.
+
+mod workers;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
@@ -16,7 +16,6 @@ use crate::devices::Devices;
 use crate::dmi::{Baseboard, Bios, Chassis, Product};
 use crate::firmware::Firmware;
 use crate::gpu::Gpu;
-use crate::guard;
 use crate::machine::{Extras, Machine, Problem, Source};
 use crate::memory::Memory;
 use crate::network::{LocalAddresses, Network};
@@ -25,6 +24,8 @@ use crate::pci::Pci;
 use crate::smbios::SmbiosTable;
 use crate::topology::Topology;
 use crate::usb::UsbDevice;
+
+use workers::Task;
 
 /// Everything that is known of a machine. A section that was not collected is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -93,15 +94,13 @@ pub struct Collector {
     pub name: &'static str,
     /// The sections of the report that it fills; `--only` selects by them.
     pub sections: &'static [&'static str],
-    /// After this its sections are given up.
+    /// So long after its start its sections are given up.
     pub deadline: Duration,
     /// Reads the facts; never fails.
     pub run: fn(&Machine) -> Fill,
 }
 
 const QUICK: Duration = Duration::from_secs(15);
-/// Of a collector's thread.
-const STACK_BYTES: usize = 1 << 20;
 /// For a collector that waits for as long as it is told, and ends by itself.
 const WAITING: Duration = Duration::from_hours(2);
 /// Time that is left of the budget when a wait ends.
@@ -312,7 +311,7 @@ pub struct Collected {
     pub durations_ms: BTreeMap<String, u64>,
 }
 
-/// Runs the collectors that fill the wanted sections, all at once, and waits for each no longer
+/// Runs the collectors that fill the wanted sections, side by side, and waits for each no longer
 /// than its deadline and the budget allow.
 #[must_use]
 pub fn collect(source: &Arc<Source>, options: &Options) -> Collected {
@@ -334,70 +333,25 @@ fn collect_with(
         lldp_wait: options.extras.lldp_wait.min(options.budget.saturating_sub(MARGIN)),
         ..options.extras
     };
-    let running: Vec<Running> =
-        collectors.iter().filter(is_wanted).map(|c| Running::start(c, source, extras)).collect();
+    let task = |collector: &'static Collector| {
+        let machine = Machine::new(Arc::clone(source), collector.name).with_extras(extras);
+        Task { collector, machine }
+    };
+    let tasks = collectors.iter().filter(is_wanted).map(task).collect();
     let mut collected = Collected::default();
-    for running in running {
-        let limit = running.collector.deadline.min(options.budget);
-        running.finish(start + limit, &mut collected);
+    for settled in workers::run(tasks, start, options.budget) {
+        if let Some(fill) = settled.fill {
+            fill(&mut collected.inventory);
+        }
+        collected.problems.extend(settled.problems);
+        let duration_ms = u64::try_from(settled.duration.as_millis()).unwrap_or(u64::MAX);
+        collected.durations_ms.insert(settled.name.to_owned(), duration_ms);
     }
     collected
 }
 
-/// A collector at work on its thread.
-struct Running {
-    collector: &'static Collector,
-    machine: Machine,
-    answer: Option<Receiver<Result<(Fill, Duration), guard::Panic>>>,
-    started: Instant,
-}
-
-impl Running {
-    fn start(collector: &'static Collector, source: &Arc<Source>, extras: Extras) -> Running {
-        let machine = Machine::new(Arc::clone(source), collector.name).with_extras(extras);
-        let (inner, started) = (machine.clone(), Instant::now());
-        let work = move || ((collector.run)(&inner), started.elapsed());
-        let answer = guard::ask(collector.name, STACK_BYTES, work);
-        let no_thread = |error: &io::Error| {
-            machine.problem("", error.to_string(), "a thread for the collector");
-        };
-        let answer = answer.inspect_err(no_thread).ok();
-        Running { collector, machine, answer, started }
-    }
-
-    fn finish(self, limit: Instant, collected: &mut Collected) {
-        let rest = limit.saturating_duration_since(Instant::now());
-        let name = self.collector.name;
-        let duration = match self.answer.map(|answer| answer.recv_timeout(rest)) {
-            None => Duration::ZERO,
-            Some(Ok(Ok((fill, duration)))) => {
-                fill(&mut collected.inventory);
-                duration
-            }
-            Some(Ok(Err(panic))) => {
-                let path = self.machine.last_path();
-                let found = format!("a bug in the collector {name}: {panic}");
-                self.machine.problem(&path, found, "no panic; please report this");
-                self.started.elapsed()
-            }
-            Some(Err(_)) => {
-                let path = self.machine.last_path();
-                let waited_ms = self.started.elapsed().as_millis();
-                let found = format!("no answer after {waited_ms} ms; the section is left out");
-                self.machine.problem(&path, found, "an answer before the collector's deadline");
-                self.started.elapsed()
-            }
-        };
-        collected.problems.extend(self.machine.problems());
-        let duration_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        collected.durations_ms.insert(name.to_owned(), duration_ms);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
 
     const GOOD: Collector = Collector {
@@ -406,31 +360,6 @@ mod tests {
         deadline: QUICK,
         run: |_| Box::new(|inventory| inventory.os = Some(Os::default())),
     };
-
-    #[test]
-    fn a_collector_that_panics_or_hangs_costs_only_its_own_section() {
-        const LIST: &[Collector] = &[
-            Collector { name: "bad", run: |_| panic!("out of cheese"), ..GOOD },
-            Collector {
-                name: "slow",
-                deadline: Duration::from_millis(50),
-                run: |machine| {
-                    assert!(machine.text("proc/version/none").is_none());
-                    thread::sleep(Duration::from_mins(10));
-                    Box::new(|_| ())
-                },
-                ..GOOD
-            },
-            GOOD,
-        ];
-        let collected = collect_with(LIST, &Arc::new(Source::live()), &Options::default());
-        assert!(collected.inventory.os.is_some());
-        let found: Vec<&str> = collected.problems.iter().map(|p| p.found.as_str()).collect();
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].contains("out of cheese"));
-        assert!(found[1].starts_with("no answer after"));
-        assert_eq!(collected.problems[1].path, "/proc/version/none");
-    }
 
     #[test]
     fn only_the_wanted_sections_are_collected() {

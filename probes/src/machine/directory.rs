@@ -8,22 +8,27 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2, readlinkat};
 
+use super::folder::{self, LIVE, Owner};
 use super::live::{SYSFS_PAGE_BYTES, read_bounded};
 
 /// A directory that holds a captured tree.
 #[derive(Debug)]
 pub(super) struct Directory {
     root: OwnedFd,
+    owner: Owner,
 }
 
 impl Directory {
     pub(super) fn open(path: &Path) -> io::Result<Directory> {
-        let directory = Directory { root: File::open(path)?.into() };
+        static LAST_OWNER: AtomicU64 = AtomicU64::new(LIVE);
+        let owner = LAST_OWNER.fetch_add(1, Ordering::Relaxed) + 1;
+        let directory = Directory { root: File::open(path)?.into(), owner };
         match directory.open_at(".", OFlag::O_PATH) {
             Err(Errno::ENOSYS) => Err(io::Error::other(
                 "this kernel has no openat2 (Linux 5.6), so a directory cannot be read safely; \
@@ -47,31 +52,42 @@ impl Directory {
 
     pub(super) fn list(&self, path: &str) -> io::Result<Vec<String>> {
         let directory = self.open_at(path, OFlag::O_DIRECTORY)?;
-        let mut names = Vec::new();
-        for entry in Dir::from_fd(directory)? {
-            let name = super::escape_non_utf8(entry?.file_name().to_bytes());
-            if name != "." && name != ".." {
-                names.push(name);
-            }
-        }
-        Ok(names)
+        folder::list(self.owner, path, Dir::from_fd(directory)?)
     }
 
     pub(super) fn link(&self, path: &str) -> io::Result<String> {
-        let link = self.open_at(path, OFlag::O_PATH | OFlag::O_NOFOLLOW)?;
-        let target = match readlinkat(link.as_fd(), "") {
+        // A single name cannot lead anywhere else.
+        let near = folder::below(self.owner, path, |folder, name| {
+            let is_name = !name.contains('/') && name != "..";
+            is_name.then(|| readlinkat(folder, name))
+        });
+        let whole = || {
+            let link = self.open_at(path, OFlag::O_PATH | OFlag::O_NOFOLLOW)?;
             // An empty path names the link itself; ENOENT says that it is none.
-            Err(Errno::ENOENT | Errno::EINVAL) => Err(io::Error::from(Errno::EINVAL)),
-            result => result.map_err(io::Error::from),
-        }?;
-        Ok(super::escape_non_utf8(target.as_encoded_bytes()))
+            readlinkat(link.as_fd(), "").map_err(|error| match error {
+                Errno::ENOENT => Errno::EINVAL,
+                error => error,
+            })
+        };
+        let target = near.flatten().unwrap_or_else(whole);
+        Ok(super::escape_non_utf8(target?.as_encoded_bytes()))
     }
 
+    /// Opens from the directory that was listed last, if `path` lies below it and no link on the way
+    /// says otherwise, else from the root.
     fn open_at(&self, path: &str, flags: OFlag) -> nix::Result<OwnedFd> {
-        let how = OpenHow::new()
-            .flags(flags | OFlag::O_CLOEXEC)
-            .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-        openat2(&self.root, path, how)
+        let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC);
+        let beneath = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
+        let near = folder::below(self.owner, path, |folder, rest| {
+            openat2(folder, rest, how.resolve(beneath))
+        });
+        match near {
+            None | Some(Err(Errno::ELOOP | Errno::EXDEV)) => {
+                let in_root = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
+                openat2(&self.root, path, how.resolve(in_root))
+            }
+            Some(result) => result,
+        }
     }
 }
 

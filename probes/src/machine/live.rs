@@ -1,29 +1,41 @@
 //! Reads of the running machine.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::OwnedFd;
 
-use nix::fcntl::OFlag;
+use nix::dir::Dir;
+use nix::fcntl::{OFlag, openat, readlinkat};
+use nix::sys::stat::Mode;
+
+use super::folder::{self, LIVE};
 
 /// A sysfs text attribute is at most one page and comes whole in one read (`fs/sysfs/file.c`).
 pub(super) const SYSFS_PAGE_BYTES: usize = 4096;
 
 pub(super) fn read(path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(format!("/{path}"))?;
+    let file = File::from(open(path, OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
     read_bounded(&file, limit_bytes, path.starts_with("sys/"))
 }
 
 pub(super) fn list(path: &str) -> io::Result<Vec<String>> {
-    fs::read_dir(format!("/{path}"))?
-        .map(|entry| Ok(super::escape_non_utf8(entry?.file_name().as_encoded_bytes())))
-        .collect()
+    let directory = open(path, OFlag::O_DIRECTORY | OFlag::O_NONBLOCK)?;
+    folder::list(LIVE, path, Dir::from_fd(directory)?)
 }
 
 pub(super) fn link(path: &str) -> io::Result<String> {
-    let target = fs::read_link(format!("/{path}"))?;
-    Ok(super::escape_non_utf8(target.as_os_str().as_encoded_bytes()))
+    let near = folder::below(LIVE, path, |folder, rest| readlinkat(folder, rest));
+    let target = match near {
+        Some(target) => target?,
+        None => fs::read_link(format!("/{path}"))?.into_os_string(),
+    };
+    Ok(super::escape_non_utf8(target.as_encoded_bytes()))
+}
+
+fn open(path: &str, flags: OFlag) -> nix::Result<OwnedFd> {
+    let flags = flags | OFlag::O_CLOEXEC;
+    let near = folder::below(LIVE, path, |folder, rest| openat(folder, rest, flags, Mode::empty()));
+    near.unwrap_or_else(|| nix::fcntl::open(format!("/{path}").as_str(), flags, Mode::empty()))
 }
 
 /// Reads at most `limit_bytes`; more is an error, not a silent cut.

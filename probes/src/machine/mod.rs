@@ -11,6 +11,7 @@
 
 mod archive;
 mod directory;
+mod folder;
 mod live;
 mod problem;
 mod record;

@@ -1,5 +1,6 @@
 //! Where the facts come from: the running kernel, a directory or an archive.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,17 @@ const KERNEL: &str = "kernel";
 /// File of a captured tree that says which reads failed, and how.
 const ERRORS: &str = "kernel/errors";
 
+/// Files that several collectors read, and that are long.
+const SHARED: [&str; 2] = ["proc/cpuinfo", "sys/firmware/dmi/tables/DMI"];
+
 /// A source of facts, with all that was read from it if it is recorded.
 #[derive(Debug)]
 pub struct Source {
     from: From,
     failures: Failures,
     recorded: Option<Mutex<Recorded>>,
+    /// What was read of the shared files, by path.
+    shared: Mutex<BTreeMap<String, Vec<u8>>>,
 }
 
 #[derive(Debug)]
@@ -35,7 +41,7 @@ impl Source {
     /// The running machine.
     #[must_use]
     pub fn live() -> Source {
-        Source { from: From::Live, failures: Failures::default(), recorded: None }
+        Source::of(From::Live)
     }
 
     /// A captured tree: a directory, or a `tar.zst` file as `capture` writes it.
@@ -56,8 +62,13 @@ impl Source {
         Source::replay(From::Archive(archive))
     }
 
+    fn of(from: From) -> Source {
+        let shared = Mutex::default();
+        Source { from, failures: Failures::default(), recorded: None, shared }
+    }
+
     fn replay(from: From) -> Source {
-        let mut source = Source { from, failures: Failures::default(), recorded: None };
+        let mut source = Source::of(from);
         if let Ok(text) = source.read(ERRORS, super::TEXT_LIMIT_BYTES) {
             source.failures = super::record::parse_failures(&text);
         }
@@ -84,6 +95,26 @@ impl Source {
     }
 
     pub(super) fn read(&self, path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
+        if !SHARED.contains(&path) {
+            return self.read_itself(path, limit_bytes);
+        }
+        // Not held while reading: a read that hangs would keep the others waiting.
+        let known = self.shared().get(path).cloned();
+        known.map_or_else(
+            || {
+                let content = self.read_itself(path, limit_bytes)?;
+                self.shared().insert(path.to_owned(), content.clone());
+                Ok(content)
+            },
+            Ok,
+        )
+    }
+
+    fn shared(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_itself(&self, path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
         let result = self.known(Operation::Read, path).and_then(|()| match &self.from {
             From::Live => live::read(path, limit_bytes),
             From::Directory(directory) => directory.read(path, limit_bytes),

@@ -99,7 +99,7 @@ mod tests {
     use crate::testing::tree;
 
     fn attributes() -> Attributes {
-        Attributes(["resource".to_owned()].into())
+        Attributes(vec!["resource".to_owned()])
     }
 
     #[test]

@@ -25,8 +25,9 @@ pub(super) struct Place {
 /// All devices by address; `None` where the source says nothing about PCI.
 pub(super) fn places(machine: &Machine) -> Option<Vec<Place>> {
     let mut found = BTreeMap::new();
-    for name in machine.list(BUS) {
-        add(&mut found, &name, format!("{BUS}/{name}"));
+    for name in machine.names(BUS) {
+        // Where the link leads, so that nothing below it goes through the link again.
+        add(&mut found, &name, machine.device_path(&format!("{BUS}/{name}")));
     }
     if found.is_empty() {
         walk(machine, "sys/devices", 0, &mut found);

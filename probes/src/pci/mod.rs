@@ -23,7 +23,7 @@ pub use link::Link;
 pub use slots::name_slots;
 pub use vpd::Vpd;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -148,11 +148,11 @@ pub fn pci(machine: &Machine) -> Pci {
 }
 
 /// The attributes that a device has; where the listing failed, any may be there.
-pub(crate) struct Attributes(HashSet<String>);
+pub(crate) struct Attributes(Vec<String>);
 
 impl Attributes {
     fn may_have(&self, name: &str) -> bool {
-        self.0.is_empty() || self.0.contains(name)
+        self.0.is_empty() || self.0.iter().any(|known| known == name)
     }
 }
 
@@ -165,7 +165,7 @@ fn device(
     let path = place.path.as_str();
     let is_sysfs = path.starts_with("sys/");
     let names = if is_sysfs { machine.names(path) } else { Vec::new() };
-    let attributes = Attributes(names.into_iter().collect());
+    let attributes = Attributes(names);
     let address = place.address.to_string();
     let (ids, driver) = ids::read(machine, place, &attributes);
     let mut device = PciDevice { address, driver, ..PciDevice::default() };
@@ -185,8 +185,7 @@ fn device(
 /// Fills in what ties the device to others: parent, IOMMU group, NUMA node, virtual functions.
 fn set_relations(machine: &Machine, path: &str, attributes: &Attributes, device: &mut PciDevice) {
     let at = |name: &str| attributes.may_have(name).then(|| format!("{path}/{name}"));
-    let resolved = machine.device_path(path);
-    device.parent = resolved.rsplit_once('/').and_then(|(up, _)| ancestors::pci_address(up));
+    device.parent = path.rsplit_once('/').and_then(|(up, _)| ancestors::pci_address(up));
     if device.driver.is_none() {
         device.driver = at("driver").and_then(|path| machine.link_name(&path));
     }

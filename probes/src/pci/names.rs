@@ -18,6 +18,8 @@ pub(super) struct Names {
     /// Where each block lies, by the vendor and the device that it starts with.
     places: BTreeMap<(u16, u16), Range<usize>>,
     blocks: BTreeMap<(u16, u16), Block>,
+    /// Names of the classes that were asked for, by class and subclass.
+    classes: BTreeMap<(u8, u8), Option<String>>,
 }
 
 /// A block: its text, and where in it each device's line ends and the next device's begins.
@@ -30,12 +32,20 @@ struct Block {
 
 impl Names {
     pub(super) fn new() -> Names {
-        Names { places: places().unwrap_or_default(), blocks: BTreeMap::new() }
+        let places = places().unwrap_or_default();
+        Names { places, blocks: BTreeMap::new(), classes: BTreeMap::new() }
     }
 
     /// Fills in the names of the ids; a name that the list lacks stays absent.
     pub(super) fn set(&mut self, ids: &Ids, device: &mut PciDevice) {
-        device.class_name = ids.class.and_then(|class| self.class(class));
+        device.class_name = ids.class.and_then(|class| {
+            let [_, base, sub, _] = class.to_be_bytes();
+            if !self.classes.contains_key(&(base, sub)) {
+                let name = self.class(base, sub);
+                self.classes.insert((base, sub), name);
+            }
+            self.classes.get(&(base, sub)).cloned().flatten()
+        });
         let Some(vendor) = ids.vendor else { return };
         // A device behind the vendor's last one lies in the block of that one.
         let Some(block) = self.block((vendor, ids.device.unwrap_or_default())) else { return };
@@ -51,8 +61,7 @@ impl Names {
     }
 
     /// The name of the subclass, else that of the class.
-    fn class(&mut self, class: u32) -> Option<String> {
-        let [_, base, sub, _] = class.to_be_bytes();
+    fn class(&mut self, base: u8, sub: u8) -> Option<String> {
         let text = &self.block((u16::MAX, u16::MAX))?.text;
         let start = format!("C {base:02x} ");
         let mut lines = text.lines().skip_while(|line| !line.starts_with(&start));

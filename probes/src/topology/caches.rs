@@ -96,7 +96,7 @@ impl Walk<'_> {
 
     /// The indexes of the caches of `cpu`.
     fn indexes(&self, cpu: u32) -> Indexes {
-        let names = self.machine.list(&format!("sys/devices/system/cpu/cpu{cpu}/cache"));
+        let names = self.machine.names(&format!("sys/devices/system/cpu/cpu{cpu}/cache"));
         let index = |name: &String| name.strip_prefix("index")?.parse::<u32>().ok();
         let indexes = names.iter().filter_map(index).filter(|index| *index < LIMIT);
         indexes.fold(0, |indexes, index| indexes | 1 << index)

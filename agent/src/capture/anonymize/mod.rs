@@ -38,7 +38,7 @@ pub(super) fn anonymize(recorded: &Recorded, report: &Report) -> anyhow::Result<
     File::open(RANDOM)
         .and_then(|mut file| file.read_exact(&mut key))
         .with_context(|| format!("reading {RANDOM}"))?;
-    Ok(with_key(key, recorded, &serde_json::to_value(report)?))
+    Ok(with_key(key, recorded, &crate::output::tree(report)?))
 }
 
 fn with_key(key: [u8; 32], recorded: &Recorded, report: &serde_json::Value) -> Recorded {
