@@ -53,6 +53,7 @@ group_build() {
   need mkfs.ext4 e2fsprogs e2fsprogs
   need mkfs.vfat dosfstools dosfstools
   need mcopy mtools mtools
+  need strace strace strace
   need ignition-validate ignition ignition-validate
 }
 
