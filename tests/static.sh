@@ -50,8 +50,12 @@ install_debian_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${debian_packages[@]}" >&2
 }
 
+# Mimalloc's memory in huge pages would be 25 MiB resident in place of 6.
+allocator=-DMI_DEFAULT_ALLOW_THP=0
+
 way_musl() {
-  RUSTFLAGS="-C relocation-model=static -C target-feature=+crt-static" cargo "${build[@]}" --target "$musl"
+  env "CFLAGS_${musl//-/_}=$allocator" \
+    RUSTFLAGS="-C relocation-model=static -C target-feature=+crt-static" cargo "${build[@]}" --target "$musl"
   built=target/$musl/static/run-coreos-installer
 }
 
@@ -83,7 +87,7 @@ C
   upper=$(printf '%s' "$musl" | tr 'a-z-' 'A-Z_')
   # Building the standard library is not stable yet; RUSTC_BOOTSTRAP lets this compiler do it.
   env RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc "CARGO_TARGET_${upper}_LINKER=musl-gcc" "CC_${musl//-/_}=musl-gcc" \
-    "CFLAGS_${musl//-/_}=-fno-asynchronous-unwind-tables" \
+    "CFLAGS_${musl//-/_}=-fno-asynchronous-unwind-tables $allocator" \
     RUSTFLAGS="-C link-self-contained=no -C force-unwind-tables=no -C relocation-model=static -C target-feature=+crt-static -L native=$parts -C link-arg=$parts/checked.o -C link-arg=-Wl,--no-dynamic-linker $linker" \
     /usr/bin/cargo "${build[@]}" -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size --target "$musl" --target-dir "$parts"
   built=$parts/$musl/static/run-coreos-installer

@@ -9,7 +9,7 @@ use probes::guard;
 use run_coreos_installer::config::{Configuration, Failure, Sources, configure};
 use run_coreos_installer::{commands, log};
 
-/// musl's own has one lock for all threads, and the collectors run on many.
+/// musl's own has one lock for all threads, and the collectors run on several.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

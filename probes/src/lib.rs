@@ -5,9 +5,9 @@
 //! ```
 //!
 //! One domain is one file or folder: its types, one public function, its readers and parsers, its
-//! tests. [`collect::COLLECTORS`] lists them; each runs on its own thread with its own deadline and
-//! panic guard. A probe never fails: what is absent is `None`, what cannot be read is a
-//! [`machine::Problem`].
+//! tests. [`collect::COLLECTORS`] lists them; each has its own deadline and panic guard. A probe never
+//! fails: what is absent is `None`, what cannot be read is a [`machine::Problem`]. `FACTS.md` beside
+//! this crate's manifest lists every fact with its source and its file.
 
 pub mod collect;
 pub mod guard;

@@ -11,7 +11,24 @@ use crate::cpuset::CpuSet;
 /// Highest CPU number that is accepted.
 const LIMIT: u32 = 65_535;
 
-type Block<'a> = BTreeMap<&'a str, &'a str>;
+/// Most keys of a CPU; kernels write up to 40.
+const LIMIT_KEYS: usize = 256;
+
+/// Keys and values in the order of the text; the first of equal keys counts.
+#[derive(Debug, Default)]
+struct Block<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Block<'a> {
+    fn add(&mut self, key: &'a str, value: &'a str) {
+        if self.0.len() < LIMIT_KEYS {
+            self.0.push((key, value));
+        }
+    }
+
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+    }
+}
 
 /// The parsed text: a block of keys per logical CPU, and the keys that stand for all.
 #[derive(Debug, Default)]
@@ -39,10 +56,10 @@ impl<'a> CpuInfo<'a> {
                     info.cpus.entry(cpu).or_default();
                 }
             } else if let Some(cpu) = s390_processor(key) {
-                info.cpus.entry(cpu).or_default().insert("s390 processor", value);
+                info.cpus.entry(cpu).or_default().add("s390 processor", value);
             } else {
                 let block = current.and_then(|cpu| info.cpus.get_mut(&cpu));
-                block.unwrap_or(&mut info.common).entry(key).or_insert(value);
+                block.unwrap_or(&mut info.common).add(key, value);
             }
         }
         info
@@ -55,14 +72,14 @@ impl<'a> CpuInfo<'a> {
 
     /// What the block of `cpu` itself says under `key`.
     pub(super) fn own(&self, cpu: u32, key: &str) -> Option<&'a str> {
-        self.cpus.get(&cpu)?.get(key).copied().filter(|value| !value.is_empty())
+        self.cpus.get(&cpu)?.get(key).filter(|value| !value.is_empty())
     }
 
     /// What the text says of `cpu` under `key`: in its own block, else in the keys that stand for
     /// all, else in the first block that has it.
     pub(super) fn value(&self, cpu: u32, key: &str) -> Option<&'a str> {
-        let common = || self.common.get(key).copied();
-        let first = || self.cpus.values().find_map(|block| block.get(key).copied());
+        let common = || self.common.get(key);
+        let first = || self.cpus.values().find_map(|block| block.get(key));
         self.own(cpu, key).or_else(common).or_else(first).filter(|value| !value.is_empty())
     }
 

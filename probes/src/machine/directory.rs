@@ -10,9 +10,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nix::dir::Dir;
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2, readlinkat};
+use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
+use nix::sys::stat::Mode;
 
 use super::folder::{self, LIVE, Owner};
 use super::live::{SYSFS_PAGE_BYTES, read_bounded};
@@ -52,14 +52,13 @@ impl Directory {
 
     pub(super) fn list(&self, path: &str) -> io::Result<Vec<String>> {
         let directory = self.open_at(path, OFlag::O_DIRECTORY)?;
-        folder::list(self.owner, path, Dir::from_fd(directory)?)
+        folder::list(self.owner, path, directory)
     }
 
     pub(super) fn link(&self, path: &str) -> io::Result<String> {
         // A single name cannot lead anywhere else.
         let near = folder::below(self.owner, path, |folder, name| {
-            let is_name = !name.contains('/') && name != "..";
-            is_name.then(|| readlinkat(folder, name))
+            is_name(name).then(|| readlinkat(folder, name))
         });
         let whole = || {
             let link = self.open_at(path, OFlag::O_PATH | OFlag::O_NOFOLLOW)?;
@@ -79,16 +78,27 @@ impl Directory {
         let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC);
         let beneath = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
         let near = folder::below(self.owner, path, |folder, rest| {
+            if is_name(rest) {
+                // Cheaper, and a single name that is no link cannot lead anywhere else.
+                let flags = flags | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
+                return openat(folder, rest, flags, Mode::empty());
+            }
             openat2(folder, rest, how.resolve(beneath))
         });
         match near {
-            None | Some(Err(Errno::ELOOP | Errno::EXDEV)) => {
+            // ENOTDIR is what a link says to whoever wants a directory.
+            None | Some(Err(Errno::ELOOP | Errno::EXDEV | Errno::ENOTDIR)) => {
                 let in_root = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
                 openat2(&self.root, path, how.resolve(in_root))
             }
             Some(result) => result,
         }
     }
+}
+
+/// Whether a path is a single name below its folder.
+fn is_name(path: &str) -> bool {
+    !path.contains('/') && path != ".."
 }
 
 #[cfg(test)]
@@ -126,6 +136,39 @@ mod tests {
             Some(Errno::EINVAL as i32)
         );
         fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn below_a_listed_directory_links_lead_where_they_lead_from_the_root() {
+        let (dir, tree) = tree("listed");
+        fs::create_dir_all(dir.join("sys/b/deep")).unwrap();
+        fs::write(dir.join("sys/b/deep/value"), "deep\n").unwrap();
+        symlink("/sys/b/deep", dir.join("sys/a/absolute")).unwrap();
+        symlink("../b/deep", dir.join("sys/a/near")).unwrap();
+        symlink("../b/deep/value", dir.join("sys/a/file")).unwrap();
+        symlink("../../../../../etc/passwd", dir.join("sys/a/climbing")).unwrap();
+        assert_eq!(tree.list("sys/a").unwrap().len(), 5);
+        for path in
+            ["sys/a/absolute/value", "sys/a/near/value", "sys/a/file", "sys/a/../b/deep/value"]
+        {
+            assert_eq!(tree.read(path, 100).unwrap(), b"deep\n", "{path}");
+        }
+        assert_eq!(tree.read("sys/a/value", 100).unwrap(), b"inside\n");
+        let error = tree.read("sys/a/climbing", 100).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert_eq!(tree.link("sys/a/near").unwrap(), "../b/deep");
+        let error = tree.link("sys/a/value").unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::EINVAL as i32));
+        for path in ["sys/a/near", "sys/a/absolute"] {
+            tree.list("sys/a").unwrap();
+            assert_eq!(tree.list(path).unwrap(), ["value"], "{path}");
+        }
+        // Another tree's directory of the same path is not taken for this one's.
+        let (other_dir, other) = self::tree("listed-other");
+        tree.list("sys/a").unwrap();
+        assert_eq!(other.read("sys/a/file", 100).unwrap_err().kind(), io::ErrorKind::NotFound);
+        fs::remove_dir_all(dir).unwrap();
+        fs::remove_dir_all(other_dir).unwrap();
     }
 
     #[test]

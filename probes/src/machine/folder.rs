@@ -5,9 +5,10 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::dir::Dir;
+use rustix::fs::RawDir;
 
 /// Whose directory it is: two captured trees have the same paths.
 pub(super) type Owner = u64;
@@ -22,13 +23,18 @@ thread_local! {
 struct Folder {
     owner: Owner,
     path: String,
-    dir: Dir,
+    dir: OwnedFd,
 }
 
+/// For the names of a directory: those of a few hundred entries at once.
+const BUFFER_BYTES: usize = 16 << 10;
+
 /// The names in `dir`, which lies at `path` and stays open from now on.
-pub(super) fn list(owner: Owner, path: &str, mut dir: Dir) -> io::Result<Vec<String>> {
+pub(super) fn list(owner: Owner, path: &str, dir: OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in dir.iter() {
+    let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
+    let mut entries = RawDir::new(&dir, &mut buffer);
+    while let Some(entry) = entries.next() {
         let name = super::escape_non_utf8(entry?.file_name().to_bytes());
         if name != "." && name != ".." {
             names.push(name);

@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
-use nix::dir::Dir;
 use nix::fcntl::{OFlag, openat, readlinkat};
 use nix::sys::stat::Mode;
 
@@ -20,7 +19,7 @@ pub(super) fn read(path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
 
 pub(super) fn list(path: &str) -> io::Result<Vec<String>> {
     let directory = open(path, OFlag::O_DIRECTORY | OFlag::O_NONBLOCK)?;
-    folder::list(LIVE, path, Dir::from_fd(directory)?)
+    folder::list(LIVE, path, directory)
 }
 
 pub(super) fn link(path: &str) -> io::Result<String> {

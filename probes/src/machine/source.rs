@@ -17,8 +17,23 @@ const KERNEL: &str = "kernel";
 /// File of a captured tree that says which reads failed, and how.
 const ERRORS: &str = "kernel/errors";
 
-/// Files that several collectors read, and that are long.
-const SHARED: [&str; 2] = ["proc/cpuinfo", "sys/firmware/dmi/tables/DMI"];
+/// Files that several collectors read, and that do not change: long ones, and the sets of CPUs.
+const SHARED: [&str; 8] = [
+    "proc/cmdline",
+    "proc/cpuinfo",
+    "proc/version",
+    "sys/devices/system/cpu/offline",
+    "sys/devices/system/cpu/online",
+    "sys/devices/system/cpu/possible",
+    "sys/devices/system/cpu/present",
+    "sys/firmware/dmi/tables/DMI",
+];
+
+/// Whether a file is read once for all: one of [`SHARED`], or the state of one CPU.
+fn is_shared(path: &str) -> bool {
+    let one_cpu = path.strip_prefix("sys/devices/system/cpu/cpu");
+    one_cpu.is_some_and(|rest| rest.ends_with("/online")) || SHARED.contains(&path)
+}
 
 /// A source of facts, with all that was read from it if it is recorded.
 #[derive(Debug)]
@@ -26,8 +41,8 @@ pub struct Source {
     from: From,
     failures: Failures,
     recorded: Option<Mutex<Recorded>>,
-    /// What was read of the shared files, by path.
-    shared: Mutex<BTreeMap<String, Vec<u8>>>,
+    /// What was read of the shared files, by path; `None` for one that is not there.
+    shared: Mutex<BTreeMap<String, Option<Vec<u8>>>>,
 }
 
 #[derive(Debug)]
@@ -95,22 +110,26 @@ impl Source {
     }
 
     pub(super) fn read(&self, path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
-        if !SHARED.contains(&path) {
+        if !is_shared(path) {
             return self.read_itself(path, limit_bytes);
         }
         // Not held while reading: a read that hangs would keep the others waiting.
         let known = self.shared().get(path).cloned();
-        known.map_or_else(
-            || {
-                let content = self.read_itself(path, limit_bytes)?;
-                self.shared().insert(path.to_owned(), content.clone());
-                Ok(content)
-            },
-            Ok,
-        )
+        if let Some(content) = known {
+            return content.ok_or_else(|| io::ErrorKind::NotFound.into());
+        }
+        let result = self.read_itself(path, limit_bytes);
+        match &result {
+            Ok(content) => drop(self.shared().insert(path.to_owned(), Some(content.clone()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.shared().insert(path.to_owned(), None);
+            }
+            Err(_) => {}
+        }
+        result
     }
 
-    fn shared(&self) -> MutexGuard<'_, BTreeMap<String, Vec<u8>>> {
+    fn shared(&self) -> MutexGuard<'_, BTreeMap<String, Option<Vec<u8>>>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
