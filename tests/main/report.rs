@@ -47,6 +47,23 @@ fn every_captured_machine_says_where_it_comes_from() {
 }
 
 #[test]
+fn the_report_in_the_readme_is_the_real_one() {
+    let root = repository();
+    let expected =
+        std::fs::read_to_string(root.join("fixtures/two-socket-server/expected.txt")).unwrap();
+    let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let shown = readme.split("```text\n").find(|block| block.starts_with("####")).unwrap();
+    let shown = shown.split("```").next().unwrap();
+    assert!(shown.lines().count() > 60, "the report of the README is too short");
+    let mut rest = expected.lines();
+    for line in shown.lines().filter(|line| line.trim() != "…") {
+        let start = line.strip_suffix('…').unwrap_or(line);
+        let fits = |real: &str| if start == line { real == line } else { real.starts_with(start) };
+        assert!(rest.any(fits), "{line:?} is not in the report, or not there");
+    }
+}
+
+#[test]
 fn a_directory_and_an_archive_of_the_same_machine_give_the_same_report() {
     let fixture = fixtures().into_iter().next().unwrap();
     let archive = fixture.join("root.tar.zst");
