@@ -81,7 +81,7 @@ fn node(machine: &Machine, path: &str, id: u32) -> Option<ComputeNode> {
         device_id: pci_id("device_id"),
         address: small("location_id")
             .filter(|id| *id != 0)
-            .map(|location| address(small("domain").unwrap_or(0), location)),
+            .and_then(|location| Some(address(small("domain")?, location))),
         render_minor: small("drm_render_minor").filter(|minor| *minor != 0),
         gfx_target_version: small("gfx_target_version").filter(|version| *version != 0),
         n_xcc: small("num_xcc"),

@@ -15,6 +15,7 @@ pub mod machine;
 pub mod sys;
 
 pub mod ancestors;
+mod by_number;
 pub mod cpuset;
 pub mod natural;
 pub mod udev;

@@ -87,51 +87,7 @@ fn write_machine(dir: &Path) {
     for name in ["online", "possible", "present"] {
         write(&format!("sys/devices/system/cpu/{name}"), &all);
     }
-    for cpu in 0..N_CPUS {
-        let (core, package) = (cpu % half % N_CORES, cpu % half / N_CORES);
-        let threads = format!("{},{}", cpu % half, cpu % half + half);
-        let (first, last) = (package * N_CORES, package * N_CORES + N_CORES - 1);
-        let whole = format!("{first}-{last},{}-{}", first + half, last + half);
-        let cpu_file = |name: &str, text: &str| {
-            write(&format!("sys/devices/system/cpu/cpu{cpu}/{name}"), text)
-        };
-        for (name, text) in [
-            ("core_id", core.to_string()),
-            ("physical_package_id", package.to_string()),
-            ("die_id", "0".to_owned()),
-            ("cluster_id", "65535".to_owned()),
-            ("core_cpus_list", threads.clone()),
-            ("thread_siblings_list", threads.clone()),
-            ("cluster_cpus_list", threads.clone()),
-            ("die_cpus_list", whole.clone()),
-            ("package_cpus_list", whole.clone()),
-            ("core_siblings_list", whole.clone()),
-        ] {
-            cpu_file(&format!("topology/{name}"), &text);
-        }
-        for (index, level, kind, size, shared) in [
-            (0, "1", "Data", "48K", &threads),
-            (1, "1", "Instruction", "32K", &threads),
-            (2, "2", "Unified", "2048K", &threads),
-            (3, "3", "Unified", "61440K", &whole),
-        ] {
-            for (name, text) in [
-                ("level", level),
-                ("type", kind),
-                ("size", size),
-                ("shared_cpu_list", shared.as_str()),
-                ("coherency_line_size", "64"),
-                ("ways_of_associativity", "12"),
-            ] {
-                cpu_file(&format!("cache/index{index}/{name}"), text);
-            }
-        }
-        cpu_file("online", "1");
-        cpu_file("cpufreq/cpuinfo_max_freq", "3500000");
-        cpu_file("cpufreq/base_frequency", "2000000");
-        cpu_file("cpufreq/scaling_cur_freq", "800000");
-        cpu_file("acpi_cppc/highest_perf", "35");
-    }
+    (0..N_CPUS).for_each(|cpu| write_cpu(&write, cpu));
     for node in 0..N_PACKAGES {
         let (first, last) = (node * N_CORES, node * N_CORES + N_CORES - 1);
         let at = |name: &str| format!("sys/devices/system/node/node{node}/{name}");
@@ -147,4 +103,52 @@ fn write_machine(dir: &Path) {
     write("proc/meminfo", "MemTotal:       131072000 kB");
     write("sys/bus/pci/devices/0000:3b:00.0/uevent", "PCI_CLASS=20000\nPCI_ID=8086:10FB");
     write("sys/bus/pci/devices/0000:3b:00.0/vpd", "\u{78}");
+}
+
+/// Writes what the kernel shows of one CPU.
+fn write_cpu(write: &dyn Fn(&str, &str), cpu: usize) {
+    let half = N_CPUS / 2;
+    let (core, package) = (cpu % half % N_CORES, cpu % half / N_CORES);
+    let threads = format!("{},{}", cpu % half, cpu % half + half);
+    let (first, last) = (package * N_CORES, package * N_CORES + N_CORES - 1);
+    let whole = format!("{first}-{last},{}-{}", first + half, last + half);
+    let cpu_file = |name: &str, text: &str| {
+        write(&format!("sys/devices/system/cpu/cpu{cpu}/{name}"), text);
+    };
+    for (name, text) in [
+        ("core_id", core.to_string()),
+        ("physical_package_id", package.to_string()),
+        ("die_id", "0".to_owned()),
+        ("cluster_id", "65535".to_owned()),
+        ("core_cpus_list", threads.clone()),
+        ("thread_siblings_list", threads.clone()),
+        ("cluster_cpus_list", threads.clone()),
+        ("die_cpus_list", whole.clone()),
+        ("package_cpus_list", whole.clone()),
+        ("core_siblings_list", whole.clone()),
+    ] {
+        cpu_file(&format!("topology/{name}"), &text);
+    }
+    for (index, level, kind, size, shared) in [
+        (0, "1", "Data", "48K", &threads),
+        (1, "1", "Instruction", "32K", &threads),
+        (2, "2", "Unified", "2048K", &threads),
+        (3, "3", "Unified", "61440K", &whole),
+    ] {
+        for (name, text) in [
+            ("level", level),
+            ("type", kind),
+            ("size", size),
+            ("shared_cpu_list", shared.as_str()),
+            ("coherency_line_size", "64"),
+            ("ways_of_associativity", "12"),
+        ] {
+            cpu_file(&format!("cache/index{index}/{name}"), text);
+        }
+    }
+    cpu_file("online", "1");
+    cpu_file("cpufreq/cpuinfo_max_freq", "3500000");
+    cpu_file("cpufreq/base_frequency", "2000000");
+    cpu_file("cpufreq/scaling_cur_freq", "800000");
+    cpu_file("acpi_cppc/highest_perf", "35");
 }

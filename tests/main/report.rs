@@ -47,6 +47,18 @@ fn every_captured_machine_says_where_it_comes_from() {
 }
 
 #[test]
+fn a_report_is_read_back_without_loss() {
+    for fixture in fixtures() {
+        let root = fixture.join("root.tar.zst");
+        let json = stdout(&run(&format!("inspect --format json --root {}", root.display())));
+        let report: run_coreos_installer::report::Report = serde_json::from_str(&json).unwrap();
+        let written: serde_json::Value = serde_json::to_value(&report).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert!(written == read, "{} is not what it was", fixture.display());
+    }
+}
+
+#[test]
 fn the_report_in_the_readme_is_the_real_one() {
     let root = repository();
     let expected =
@@ -171,6 +183,8 @@ fn secrets(value: &serde_json::Value, key: &str, found: &mut Vec<String>) {
 fn spellings(secret: &str) -> Vec<Vec<u8>> {
     let bare: String = secret.chars().filter(|c| !":-".contains(*c)).collect();
     let bare = bare.trim_start_matches("0x").trim_start_matches("naa.").to_owned();
+    // Fewer letters stand somewhere by chance.
+    let bare = if bare.len() < 6 { secret.to_owned() } else { bare };
     let mut all: Vec<Vec<u8>> = [secret.to_owned(), bare.clone()]
         .iter()
         .flat_map(|text| {

@@ -1,7 +1,7 @@
 //! Whether a disk is in use: mounted, swapped to, held by a mapping or array, or opened exclusively.
 //!
 //! Sources: `/proc/self/mountinfo`, `/proc/swaps` (`Documentation/filesystems/proc.rst`),
-//! `/sys/dev/block/<n>/holders`, and `open(2)` with `O_EXCL`, which fails with `EBUSY` for a block device
+//! `/sys/dev/block/<n>/{holders,dm/uuid}`, and `open(2)` with `O_EXCL`, which fails with `EBUSY` for a block device
 //! that the kernel itself uses, in whatever mount namespace.
 
 use std::fs::OpenOptions;
@@ -23,6 +23,8 @@ struct Part {
     name: String,
     number: String,
     dir: PathBuf,
+    /// Whether it is a partition of a LUN behind multipath: a mapping of its own (kpartx(8)).
+    is_mapping: bool,
 }
 
 /// Refuses a disk that is in use.
@@ -31,23 +33,22 @@ struct Part {
 /// `DISK_BUSY` with every use; `TARGET_IO` if it cannot be opened for another reason.
 pub fn check_not_busy(disk: &Candidate, paths: &SystemPaths) -> Result<(), Failure> {
     let mut uses = Vec::new();
-    for part in parts(disk, &paths.sys) {
-        uses.extend(mounts(&part, &paths.proc));
-        uses.extend(swaps(&part, &paths.proc));
-        uses.extend(holders(&part));
+    let parts = parts(disk, &paths.sys);
+    for part in &parts {
+        uses.extend(mounts(part, &paths.proc));
+        uses.extend(swaps(part, &paths.proc));
+        uses.extend(holders(part, &parts));
     }
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags((OFlag::O_EXCL | OFlag::O_CLOEXEC).bits())
-        .open(&disk.device);
-    match opened {
-        Ok(_) => {}
-        Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => {
-            uses.push(format!("{} is held by the kernel", disk.device));
-        }
-        Err(error) => {
-            return Err(Failure::new(Code::TargetIo, format!("opening {}: {error}", disk.device))
-                .advise("the disk cannot even be read; look at the kernel log"));
+    // The mappings of its partitions hold a LUN; whoever holds one of those is looked for there.
+    let mappings: Vec<String> = parts
+        .iter()
+        .filter(|part| part.is_mapping)
+        .map(|part| format!("/dev/{}", part.name))
+        .collect();
+    let whole = mappings.is_empty().then(|| disk.device.clone());
+    for device in whole.into_iter().chain(mappings) {
+        if is_held(&device)? {
+            uses.push(format!("{device} is held by the kernel"));
         }
     }
     if uses.is_empty() {
@@ -59,12 +60,32 @@ pub fn check_not_busy(disk: &Candidate, paths: &SystemPaths) -> Result<(), Failu
         ))
 }
 
+/// Whether a device cannot be opened by one alone.
+fn is_held(device: &str) -> Result<bool, Failure> {
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlag::O_EXCL | OFlag::O_CLOEXEC).bits())
+        .open(device);
+    match opened {
+        Ok(_) => Ok(false),
+        Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => Ok(true),
+        Err(error) => Err(Failure::new(Code::TargetIo, format!("opening {device}: {error}"))
+            .advise("the disk cannot even be read; look at the kernel log")),
+    }
+}
+
 /// The disk and its partitions as sysfs shows them.
 fn parts(disk: &Candidate, sys: &Path) -> Vec<Part> {
     let Some(number) = &disk.device_number else { return Vec::new() };
     let dir = sys.join("dev/block").join(number);
-    let mut parts =
-        vec![Part { name: disk.name.clone(), number: number.clone(), dir: dir.clone() }];
+    let whole = Part {
+        name: disk.name.clone(),
+        number: number.clone(),
+        dir: dir.clone(),
+        is_mapping: false,
+    };
+    let mut parts = vec![whole];
+    parts.extend(mapped_partitions(&dir));
     let Ok(entries) = std::fs::read_dir(&dir) else { return parts };
     for entry in entries.flatten().take(4096) {
         let dir = entry.path();
@@ -72,11 +93,32 @@ fn parts(disk: &Candidate, sys: &Path) -> Vec<Part> {
             && dir.join("partition").exists()
             && let Some(number) = bounded::read_text(&dir.join("dev"))
         {
-            parts.push(Part { name: entry.file_name().to_string_lossy().into(), number, dir });
+            let name = entry.file_name().to_string_lossy().into();
+            parts.push(Part { name, number, dir, is_mapping: false });
         }
     }
     parts.sort_by(|a, b| a.name.cmp(&b.name));
     parts
+}
+
+/// The partitions of a LUN behind multipath, each a mapping that holds the LUN and is named after it.
+fn mapped_partitions(lun: &Path) -> Vec<Part> {
+    let uuid = |dir: &Path| bounded::read_text(&dir.join("dm/uuid"));
+    let Some(whole) = uuid(lun).filter(|uuid| uuid.starts_with("mpath-")) else {
+        return Vec::new();
+    };
+    let Ok(entries) = std::fs::read_dir(lun.join("holders")) else { return Vec::new() };
+    let part = |entry: std::fs::DirEntry| {
+        let dir = entry.path();
+        let own = uuid(&dir)?;
+        let (part, of) = own.split_once('-')?;
+        let number = part.strip_prefix("part")?;
+        let is_part = number.parse::<u32>().is_ok() && of == whole;
+        let (name, number) =
+            (entry.file_name().to_string_lossy().into(), bounded::read_text(&dir.join("dev"))?);
+        is_part.then_some(Part { name, number, dir, is_mapping: true })
+    };
+    entries.flatten().take(MAX_PARTITIONS).filter_map(part).collect()
 }
 
 fn mounts(part: &Part, proc: &Path) -> Vec<String> {
@@ -113,12 +155,15 @@ fn is_swap(swaps: &str, name: &str) -> bool {
     })
 }
 
-fn holders(part: &Part) -> Option<String> {
+/// Who holds a part, but for the mappings that are parts themselves.
+fn holders(part: &Part, parts: &[Part]) -> Option<String> {
+    let is_part = |name: &String| parts.iter().any(|part| part.is_mapping && part.name == *name);
     let names: Vec<String> = std::fs::read_dir(part.dir.join("holders"))
         .ok()?
         .flatten()
-        .take(16)
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| !is_part(name))
+        .take(16)
         .collect();
     (!names.is_empty()).then(|| format!("{} is held by {}", part.name, names.join(", ")))
 }
@@ -132,6 +177,36 @@ mod tests {
         let text = "22 1 8:1 / /boot rw - ext4 /dev/sda1 rw\n23 1 8:17 / /mnt rw - xfs /dev/sdb1 rw\nodd\n";
         assert_eq!(mounts_of(text, "8:1"), ["/boot"]);
         assert!(mounts_of(text, "8:0").is_empty());
+    }
+
+    #[test]
+    fn the_mapped_partitions_of_a_lun_are_its_parts_and_every_other_mapping_holds_it() {
+        let sys = std::env::temp_dir().join(format!("rci-busy-{}", std::process::id()));
+        std::fs::remove_dir_all(&sys).ok();
+        let lun = sys.join("dev/block/253:0");
+        let write = |path: &str, text: &str| {
+            let path = lun.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("dm/uuid", "mpath-3600508b1001c4d41aabbccddeeff0011\n");
+        write("holders/dm-1/dm/uuid", "part1-mpath-3600508b1001c4d41aabbccddeeff0011\n");
+        write("holders/dm-1/dev", "253:1\n");
+        write("holders/dm-2/dm/uuid", "part1-mpath-3600508b1001c4d41aabbccddeeff0099\n");
+        write("holders/dm-2/dev", "253:2\n");
+        write("holders/dm-3/dm/uuid", "LVM-abc\n");
+        write("holders/dm-3/dev", "253:3\n");
+        let disk = Candidate {
+            name: "dm-0".into(),
+            device_number: Some("253:0".into()),
+            ..Candidate::default()
+        };
+        let parts = parts(&disk, &sys);
+        let names: Vec<&str> = parts.iter().map(|part| part.name.as_str()).collect();
+        assert_eq!(names, ["dm-0", "dm-1"]);
+        let held = holders(&parts[0], &parts).unwrap();
+        assert!(held.contains("dm-2") && held.contains("dm-3") && !held.contains("dm-1"), "{held}");
+        std::fs::remove_dir_all(sys).unwrap();
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Whether a disk is still the one that was chosen: what the kernel says of its device number now.
 //!
 //! Sources: `/sys/dev/block/<major>:<minor>` (`size`, `ro`, `serial`, `wwid`, `nguid`, `eui`, `diskseq`,
-//! `device/{serial,wwid,vpd_pg80}`), kernel `Documentation/ABI/stable/sysfs-block`, `sysfs-block-device`.
+//! `device/{serial,wwid,vpd_pg80}`, `dm/uuid`), kernel `Documentation/ABI/stable/sysfs-block`,
+//! `sysfs-block-device`, `testing/sysfs-block-dm`.
 
 use std::path::{Path, PathBuf};
 
@@ -95,6 +96,7 @@ pub fn fingerprint(sys: &Path, device_number: &str) -> Option<Fingerprint> {
         (!text.is_empty()).then_some(text)
     });
     let wwns = ["wwid", "device/wwid", "nguid", "eui"].iter().filter_map(|file| text(file));
+    let wwns = wwns.chain(text("dm/uuid").and_then(|uuid| multipath_wwn(&uuid)));
     Some(Fingerprint {
         name,
         size_bytes: text("size")
@@ -105,6 +107,12 @@ pub fn fingerprint(sys: &Path, device_number: &str) -> Option<Fingerprint> {
         wwns: wwns.filter(|text| !is_blank_id(text)).collect(),
         diskseq: text("diskseq"),
     })
+}
+
+/// The WWN of a LUN behind multipath: `mpath-`, then what `scsi_id(8)` says, a 3 before a WWN.
+fn multipath_wwn(uuid: &str) -> Option<String> {
+    let wwn = uuid.strip_prefix("mpath-")?.strip_prefix('3')?;
+    (matches!(wwn.len(), 16 | 32) && wwn_forms(wwn).is_some()).then(|| wwn.to_owned())
 }
 
 /// Compares a disk of the report with what the kernel says now.
@@ -187,6 +195,21 @@ mod tests {
         assert!(same_wwn("0x600508b1001c4d41aabbccddeeff0011", "0x600508b1001c4d41"));
         assert!(!same_wwn("0x5000c500a1b2c3d4", "0x5000c500a1b2c3d5"));
         assert!(!same_wwn("", "0x5"));
+    }
+
+    #[test]
+    fn a_lun_behind_multipath_is_known_by_its_wwn_and_other_mappings_tell_none() {
+        let wwn = multipath_wwn("mpath-3600508b1001c4d41aabbccddeeff0011").unwrap();
+        assert!(same_wwn(&wwn, "0x600508b1001c4d41aabbccddeeff0011"));
+        assert_eq!(multipath_wwn("mpath-35000c500a1b2c3d4").as_deref(), Some("5000c500a1b2c3d4"));
+        for other in ["mpath-1IET_00010001", "mpath-mine", "part1-mpath-35000c500a1b2c3d4", "LVM-3"]
+        {
+            assert_eq!(multipath_wwn(other), None, "{other}");
+        }
+        let (mut lun, mut now) = disk();
+        (lun.serial, now.serial) = (None, None);
+        now.wwns = vec!["5000c500a1b2c3d5".into()];
+        assert!(compare(&lun, Some(&now)).is_err());
     }
 
     fn disk() -> (Candidate, Fingerprint) {

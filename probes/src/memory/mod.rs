@@ -37,7 +37,10 @@ pub struct Memory {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_present_bytes: Option<u64>,
     /// The same by NUMA node (`present` of the zones in `/proc/zoneinfo`).
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "crate::by_number::deserialize",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub kernel_present_bytes_by_node: BTreeMap<u32, u64>,
     /// Online memory blocks times the size of a block (`/sys/devices/system/memory/memoryN/state`);
     /// only with `--memory-blocks`. A block that is filled in part counts whole.

@@ -65,7 +65,8 @@ pub struct WakeOnLan {
 #[serde(default)]
 pub struct Eee {
     /// Whether the port offers it.
-    pub is_enabled: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_enabled: Option<bool>,
     /// Whether both sides agreed on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_active: Option<bool>,
@@ -150,7 +151,7 @@ pub(super) fn apply_eee(port: &mut EthtoolPort, attribute: wire::Attribute) {
     let flag = attribute.u8().map(|flag| flag != 0);
     match attribute.kind {
         4 => port.eee.get_or_insert_default().is_active = flag,
-        5 => port.eee.get_or_insert_default().is_enabled = flag.unwrap_or_default(),
+        5 => port.eee.get_or_insert_default().is_enabled = flag,
         _ => {}
     }
 }

@@ -73,7 +73,10 @@ pub struct Node {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hugepages: Vec<HugePages>,
     /// Distance to each online node, by its id; 10 is local.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        deserialize_with = "crate::by_number::deserialize",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
     pub distances: BTreeMap<u32, u32>,
 }
 
