@@ -5,6 +5,12 @@
 //! Strings stay as the firmware gives them, placeholders too, so that nothing is lost;
 //! [`is_placeholder`] tells which they are.
 
+mod placeholder;
+mod uuid;
+
+pub use placeholder::{is_known_duplicate, is_placeholder};
+pub(crate) use uuid::uuid_text;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +19,6 @@ use crate::smbios::{self, Smbios, Structure};
 
 /// The class link, and where it leads.
 const ID: [&str; 2] = ["sys/class/dmi/id", "sys/devices/virtual/dmi/id"];
-const PLACEHOLDERS: &str = include_str!("../data/placeholders.txt");
-const DUPLICATES: &str = include_str!("../data/known-duplicates.txt");
 
 /// The enclosure.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -227,8 +231,8 @@ fn baseboard(sources: &Sources) -> Baseboard {
 fn product(sources: &Sources, table: Option<&Smbios>) -> Product {
     let raw = sources.entry.and_then(|entry| entry.bytes(0x08, 16));
     let version = table.and_then(|table| table.version);
-    let file = sources.machine.parse(&sources.path("product_uuid"), parse_uuid);
-    let uuid = file.or_else(|| uuid(raw?, version)).filter(|uuid| !is_unset(uuid));
+    let file = sources.machine.parse(&sources.path("product_uuid"), uuid::parse);
+    let uuid = file.or_else(|| uuid::of_table(raw?, version)).filter(|uuid| !uuid::is_unset(uuid));
     let name = sources.text("product_name", 0x05);
     let vendor = sources.text("sys_vendor", 0x04);
     Product {
@@ -239,9 +243,9 @@ fn product(sources: &Sources, table: Option<&Smbios>) -> Product {
         serial: sources.text("product_serial", 0x07),
         sku: sources.text("product_sku", 0x19),
         family: sources.text("product_family", 0x1a),
-        uuid_swapped: uuid.as_deref().and_then(swapped),
+        uuid_swapped: uuid.as_deref().and_then(uuid::swapped),
         uuid,
-        uuid_raw_hex: raw.map(hex),
+        uuid_raw_hex: raw.map(uuid::hex),
         wake_up: sources.entry.and_then(|entry| wake_up(entry.byte(0x18)?)).map(str::to_owned),
         compatible: Vec::new(),
     }
@@ -283,45 +287,6 @@ fn device_tree(machine: &Machine, dmi: &mut Dmi) {
     dmi.bios.version = dmi.bios.version.take().or_else(boot_loader);
 }
 
-/// Takes the text of a UUID, in lower case.
-fn parse_uuid(text: &str) -> Result<String, &'static str> {
-    let is_uuid = text.len() == 36
-        && text.bytes().enumerate().all(|(index, byte)| match index {
-            8 | 13 | 18 | 23 => byte == b'-',
-            _ => byte.is_ascii_hexdigit(),
-        });
-    let expected = "a UUID such as 4c4c4544-0058-4a10-8034-b7c04f4b5a33";
-    is_uuid.then(|| text.to_ascii_lowercase()).ok_or(expected)
-}
-
-/// Writes a UUID as the kernel does: since SMBIOS 2.6 the first three parts are little-endian
-/// (`dmi_save_uuid`, `drivers/firmware/dmi_scan.c`). `None` where the version is not known.
-fn uuid(raw: &[u8], version: Option<(u8, u8)>) -> Option<String> {
-    let bytes = <[u8; 16]>::try_from(raw).ok()?;
-    Some(uuid_text(bytes, version? >= (2, 6)))
-}
-
-/// The text of a UUID whose first three parts are little-endian, or not.
-pub(crate) fn uuid_text(mut bytes: [u8; 16], is_little_endian: bool) -> String {
-    if is_little_endian {
-        bytes[..4].reverse();
-        bytes[4..6].reverse();
-        bytes[6..8].reverse();
-    }
-    let parts = [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]];
-    parts.map(hex).join("-")
-}
-
-/// The UUID `text` with its first three parts in the other byte order.
-fn swapped(text: &str) -> Option<String> {
-    let digits: String = text.split('-').collect();
-    let mut bytes = [0; 16];
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(digits.get(2 * index..2 * index + 2)?, 16).ok()?;
-    }
-    Some(uuid_text(bytes, true))
-}
-
 /// What started the machine (table 7.2.2).
 fn wake_up(code: u8) -> Option<&'static str> {
     match code {
@@ -333,48 +298,6 @@ fn wake_up(code: u8) -> Option<&'static str> {
         8 => Some("power restored"),
         _ => None,
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
-    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
-}
-
-/// Whether all bytes of a UUID are 0 or all are 255, which means that none is set.
-fn is_unset(uuid: &str) -> bool {
-    ['0', 'f'].iter().any(|digit| uuid.chars().all(|c| c == *digit || c == '-'))
-}
-
-/// Whether `text` is what firmware leaves where nobody filled a value in.
-///
-/// ```
-/// assert!(probes::dmi::is_placeholder("To Be Filled By O.E.M."));
-/// assert!(!probes::dmi::is_placeholder("7XJ4KZ3"));
-/// ```
-#[must_use]
-pub fn is_placeholder(text: &str) -> bool {
-    let text = text.trim().to_lowercase();
-    let mut letters = text.bytes().filter(|byte| !b" .-_:/".contains(byte));
-    // A single character again and again: 0000000, XXXXXXX, ......
-    let is_repeated = match letters.next() {
-        None => true,
-        Some(first) => text.len() > 1 && b"0xf*?".contains(&first) && letters.all(|b| b == first),
-    };
-    is_repeated
-        || listed(PLACEHOLDERS).any(|line| match line.strip_suffix('*') {
-            Some(start) => text.starts_with(start),
-            None => text == line,
-        })
-}
-
-/// Whether `text` is a UUID or serial number that is known to stand in many machines.
-#[must_use]
-pub fn is_known_duplicate(text: &str) -> bool {
-    listed(DUPLICATES).any(|line| line.eq_ignore_ascii_case(text.trim()))
-}
-
-fn listed(file: &'static str) -> impl Iterator<Item = &'static str> {
-    file.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 /// The name of a chassis type (DSP0134, section 7.4.1).
@@ -534,16 +457,6 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_a_uuids_bytes_depends_on_the_version() {
-        let raw: Vec<u8> = (0..16).collect();
-        let new = uuid(&raw, Some((2, 6))).unwrap();
-        let old = uuid(&raw, Some((2, 5))).unwrap();
-        assert_eq!(new, "03020100-0504-0706-0809-0a0b0c0d0e0f");
-        assert_eq!(old, "00010203-0405-0607-0809-0a0b0c0d0e0f");
-        assert_eq!(uuid(&raw, None), None);
-    }
-
-    #[test]
     fn a_uuid_that_is_not_set_is_not_known() {
         for text in ["00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF"]
         {
@@ -553,29 +466,5 @@ mod tests {
         let machine = tree(&[("sys/class/dmi/id/product_uuid", "nonsense")]);
         assert_eq!(dmi(&machine).product.uuid, None);
         assert_eq!(machine.problems().len(), 1);
-    }
-
-    #[test]
-    fn placeholders_are_known_and_real_values_are_not_taken_for_them() {
-        for text in [
-            "To be filled by O.E.M.",
-            "Default string",
-            " None ",
-            "Not Specified",
-            "0123456789",
-            "0000000000",
-            "00:00:00:00",
-            "........",
-            "XXXXXXXX",
-            "",
-            "SKU=NotProvided;ModelName=",
-        ] {
-            assert!(is_placeholder(text), "{text}");
-        }
-        for text in ["7XJ4KZ3", "0PYXKY", "1.0", "A00", "F", "Dell Inc.", "00000001", "FOX123"] {
-            assert!(!is_placeholder(text), "{text}");
-        }
-        assert!(is_known_duplicate("03000200-0400-0500-0006-000700080009"));
-        assert!(!is_known_duplicate("4c4c4544-0058-4a10-8034-b7c04f4b5a33"));
     }
 }

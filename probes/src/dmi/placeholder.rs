@@ -1,0 +1,65 @@
+//! What firmware leaves where nobody filled a value in, and what it writes into many machines.
+
+const PLACEHOLDERS: &str = include_str!("../../data/placeholders.txt");
+const DUPLICATES: &str = include_str!("../../data/known-duplicates.txt");
+
+/// Whether `text` is what firmware leaves where nobody filled a value in.
+///
+/// ```
+/// assert!(probes::dmi::is_placeholder("To Be Filled By O.E.M."));
+/// assert!(!probes::dmi::is_placeholder("7XJ4KZ3"));
+/// ```
+#[must_use]
+pub fn is_placeholder(text: &str) -> bool {
+    let text = text.trim().to_lowercase();
+    let mut letters = text.bytes().filter(|byte| !b" .-_:/".contains(byte));
+    // A single character again and again: 0000000, XXXXXXX, ......
+    let is_repeated = match letters.next() {
+        None => true,
+        Some(first) => text.len() > 1 && b"0xf*?".contains(&first) && letters.all(|b| b == first),
+    };
+    is_repeated
+        || listed(PLACEHOLDERS).any(|line| match line.strip_suffix('*') {
+            Some(start) => text.starts_with(start),
+            None => text == line,
+        })
+}
+
+/// Whether `text` is a UUID or serial number that is known to stand in many machines.
+#[must_use]
+pub fn is_known_duplicate(text: &str) -> bool {
+    listed(DUPLICATES).any(|line| line.eq_ignore_ascii_case(text.trim()))
+}
+
+fn listed(file: &'static str) -> impl Iterator<Item = &'static str> {
+    file.lines().filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_known_and_real_values_are_not_taken_for_them() {
+        for text in [
+            "To be filled by O.E.M.",
+            "Default string",
+            " None ",
+            "Not Specified",
+            "0123456789",
+            "0000000000",
+            "00:00:00:00",
+            "........",
+            "XXXXXXXX",
+            "",
+            "SKU=NotProvided;ModelName=",
+        ] {
+            assert!(is_placeholder(text), "{text}");
+        }
+        for text in ["7XJ4KZ3", "0PYXKY", "1.0", "A00", "F", "Dell Inc.", "00000001", "FOX123"] {
+            assert!(!is_placeholder(text), "{text}");
+        }
+        assert!(is_known_duplicate("03000200-0400-0500-0006-000700080009"));
+        assert!(!is_known_duplicate("4c4c4544-0058-4a10-8034-b7c04f4b5a33"));
+    }
+}
