@@ -159,6 +159,7 @@ fn one_disk(disk: &Disk, all: &mut Vec<Expectation>) {
             is("model", json!(model));
             is("transport", json!("sata"));
             is("rotational", json!(false));
+            is("health.is_passed", json!(true));
         }
         DiskKind::Usb { serial } => {
             is("transport", json!("usb"));
@@ -175,6 +176,7 @@ fn one_namespace(namespace: &Namespace, at: &str, all: &mut Vec<Expectation>) {
     let Namespace { serial, n_controllers, .. } = namespace;
     expect(all, format!("{at}.transport"), Want::Is(json!("nvme")));
     expect(all, format!("{at}.rotational"), Want::Is(json!(false)));
+    expect(all, format!("{at}.health.is_passed"), Want::Is(json!(true)));
     expect(all, format!("{at}.paths"), Want::Times(*n_controllers));
     let controllers = format!("block.nvme_controllers[serial={serial}]");
     expect(all, controllers.clone(), Want::Times(*n_controllers));
