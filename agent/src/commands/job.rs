@@ -117,6 +117,8 @@ fn candidate(disk: &Disk) -> Candidate {
         rotational: disk.rotational,
         hctl: disk.hctl.clone(),
         by_path: disk.by_path.clone(),
+        multipath: disk.multipath.clone(),
+        diskseq: disk.diskseq,
         by_id: disk.by_id.clone(),
         transport: disk.transport.clone(),
         is_removable: disk.is_removable.unwrap_or_default(),

@@ -149,9 +149,11 @@ fn swaps(part: &Part, proc: &Path) -> Option<String> {
 
 /// Whether a device is swap space, by `/proc/swaps`.
 fn is_swap(swaps: &str, name: &str) -> bool {
+    // A slash in the name of a device is a `!` in sysfs.
+    let name = name.replace('!', "/");
     swaps.lines().skip(1).any(|line| {
         line.split_ascii_whitespace().next().and_then(|path| path.strip_prefix("/dev/"))
-            == Some(name)
+            == Some(name.as_str())
     })
 }
 

@@ -74,6 +74,9 @@ fn by_device<'a>(
     {
         found = named(&target);
     }
+    // A LUN and its paths share their names; the LUN is meant.
+    let heads: Vec<&str> = found.iter().map(|disk| disk.name.as_str()).collect();
+    found.retain(|disk| disk.multipath.as_deref().is_none_or(|head| !heads.contains(&head)));
     match found[..] {
         [disk] if disk.eligible => Ok(disk),
         [disk] => Err(not_eligible(&[disk])),
@@ -212,6 +215,20 @@ mod tests {
             eligible: true,
             ..Candidate::default()
         }
+    }
+
+    #[test]
+    fn a_name_that_a_lun_shares_with_its_paths_means_the_lun() {
+        let name = "/dev/disk/by-id/wwn-0x600a0b80001111550000ee0000000001";
+        let named = |disk: Candidate| Candidate { by_id: vec![name.into()], ..disk };
+        let path = |name: &str| Candidate {
+            multipath: Some("dm-0".into()),
+            eligible: false,
+            ..named(disk(name, 1))
+        };
+        let disks = [named(disk("dm-0", 1)), path("sda"), path("sdb")];
+        assert_eq!(pick(&disks, json!({"device": name})), Ok("dm-0".into()));
+        assert_eq!(pick(&disks[1..], json!({"device": name})), Err(Code::DiskAmbiguous));
     }
 
     fn choice(value: serde_json::Value) -> DiskChoice {

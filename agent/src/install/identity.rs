@@ -74,14 +74,15 @@ pub struct Fingerprint {
     /// WWN or other identifiers, as far as sysfs has them.
     pub wwns: Vec<String>,
     /// Number that the kernel gives each disk that appears, since Linux 5.15.
-    pub diskseq: Option<String>,
+    pub diskseq: Option<u64>,
 }
 
 /// Reads what the kernel says of a disk; `None` if there is no disk of that number.
 #[must_use]
 pub fn fingerprint(sys: &Path, device_number: &str) -> Option<Fingerprint> {
-    let is_number =
-        device_number.bytes().all(|b| b.is_ascii_digit() || b == b':') && device_number.len() < 32;
+    let is_number = !device_number.is_empty()
+        && device_number.bytes().all(|b| b.is_ascii_digit() || b == b':')
+        && device_number.len() < 32;
     if !is_number {
         return None;
     }
@@ -92,8 +93,9 @@ pub fn fingerprint(sys: &Path, device_number: &str) -> Option<Fingerprint> {
     let serial = text("serial").or_else(|| text("device/serial")).or_else(|| {
         // SCSI vital product data page 80h: a header of 4 bytes, then the serial number.
         let page = bounded::read_file(&dir.join("device/vpd_pg80"), 4096).ok()?;
-        let text = String::from_utf8_lossy(page.get(4..)?).trim().to_owned();
-        (!text.is_empty()).then_some(text)
+        let text = probes::machine::escape_non_utf8(page.get(4..)?);
+        let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+        (!text.is_empty()).then(|| text.to_owned())
     });
     let wwns = ["wwid", "device/wwid", "nguid", "eui"].iter().filter_map(|file| text(file));
     let wwns = wwns.chain(text("dm/uuid").and_then(|uuid| multipath_wwn(&uuid)));
@@ -105,7 +107,7 @@ pub fn fingerprint(sys: &Path, device_number: &str) -> Option<Fingerprint> {
         is_read_only: text("ro").as_deref() == Some("1"),
         serial: serial.filter(|text| !is_blank_id(text)),
         wwns: wwns.filter(|text| !is_blank_id(text)).collect(),
-        diskseq: text("diskseq"),
+        diskseq: text("diskseq").and_then(|text| text.parse().ok()),
     })
 }
 
@@ -142,6 +144,11 @@ pub fn compare(disk: &Candidate, now: Option<&Fingerprint>) -> Result<(), Failur
         && !same_text(then, now)
     {
         differences.push(format!("its serial is {now:?}"));
+    }
+    if let (Some(then), Some(now)) = (disk.diskseq, now.diskseq)
+        && then != now
+    {
+        differences.push(format!("it appeared as disk {now} of this boot, not as {then}"));
     }
     if let Some(wwn) = other_wwn(disk, &now.wwns) {
         differences.push(format!("its WWN is {wwn:?}"));
@@ -261,6 +268,10 @@ mod tests {
         assert_eq!(check(|now| now.serial = Some("S2".into())), Err(Code::DiskChanged));
         assert_eq!(check(|now| now.wwns = vec!["naa.5".into()]), Err(Code::DiskChanged));
         assert_eq!(check(|now| now.is_read_only = true), Err(Code::DiskChanged));
+        let swapped = Candidate { diskseq: Some(7), serial: None, wwn: None, ..disk.clone() };
+        let now = Fingerprint { diskseq: Some(9), serial: None, wwns: Vec::new(), ..now.clone() };
+        assert_eq!(compare(&swapped, Some(&now)).unwrap_err().code, Code::DiskChanged);
+        assert!(compare(&Candidate { diskseq: Some(9), ..swapped }, Some(&now)).is_ok());
         assert!(compare(&disk, None).is_err());
     }
 

@@ -52,6 +52,10 @@ pub struct Candidate {
     pub hctl: Option<String>,
     /// Path by connection, e.g. `/dev/disk/by-path/pci-0000:00:1f.2-ata-1`.
     pub by_path: Option<String>,
+    /// The multipath device that this disk is a path of, e.g. `dm-0`.
+    pub multipath: Option<String>,
+    /// Number that the kernel gave the disk when it appeared, since Linux 5.15.
+    pub diskseq: Option<u64>,
     /// Paths by identity, e.g. `/dev/disk/by-id/wwn-0x5000c500a1b2c3d4`.
     pub by_id: Vec<String>,
     /// How it is connected, e.g. `nvme`.

@@ -123,6 +123,8 @@ pub fn check(
         Some(image) => self::image(image, disk, around.client, &mut warnings)?,
         None => own_image(around.osmet_dir)?,
     }
+    // To check an image takes minutes, in which somebody may have taken the disk.
+    check_not_busy(disk, around.paths)?;
     Ok((version, warnings))
 }
 

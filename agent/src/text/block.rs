@@ -102,7 +102,9 @@ fn health_line(page: &mut Page, health: &Health) {
     add((!health.critical_warnings.is_empty()).then(|| health.critical_warnings.join(" and ")));
     add(health.temperature_celsius.map(|celsius| format!("{celsius} °C")));
     add(health.used_percent.map(|used| format!("{used} % used")));
-    add(health.available_spare_percent.map(|spare| format!("{spare} % spare")));
+    let limit = health.spare_threshold_percent.map(|limit| format!(" (at least {limit} %)"));
+    let limit = limit.unwrap_or_default();
+    add(health.available_spare_percent.map(|spare| format!("{spare} % spare{limit}")));
     add(health.power_on_hours.map(|hours| format!("{hours} h")));
     let counts = [
         ("media errors", health.media_errors),

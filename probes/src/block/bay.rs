@@ -84,10 +84,14 @@ pub(super) fn bay_of(
 pub(super) fn ask(machine: &Machine, bay: &DiskBay) -> Option<DiskBay> {
     let (enclosure, label) = (bay.enclosure.as_ref()?, bay.label.as_ref()?);
     let at = |attribute: &str| format!("sys/class/enclosure/{enclosure}/{label}/{attribute}");
+    // Off is 0; on has more than one number (`ses_get_fault`, `drivers/scsi/ses.c`).
+    let light = |attribute: &str| machine.number::<u8>(&at(attribute)).map(|number| number != 0);
     Some(DiskBay {
-        status: machine.text(&at("status")),
-        is_locate_on: machine.flag(&at("locate")),
-        is_fault_on: machine.flag(&at("fault")),
+        status: machine
+            .text(&at("status"))
+            .filter(|status| !matches!(status.as_str(), "unknown" | "unsupported")),
+        is_locate_on: light("locate"),
+        is_fault_on: light("fault"),
         ..bay.clone()
     })
 }
@@ -116,14 +120,14 @@ mod tests {
             (&at("Slot 03/slot"), "3\n"),
             (&at("Slot 03/status"), "critical\n"),
             (&at("Slot 03/locate"), "1\n"),
-            (&at("Slot 03/fault"), "0\n"),
+            (&at("Slot 03/fault"), "2\n"),
             (&at("Slot 03/device"), "-> ../../../../../target0:0:3/0:0:3:0"),
         ]);
         let disk = &super::super::block(&machine).disks[0];
         let bay = disk.bay.as_ref().unwrap();
         assert_eq!((bay.slot, bay.label.as_deref()), (Some(3), Some("Slot 03")));
         assert_eq!(bay.status.as_deref(), Some("critical"));
-        assert_eq!((bay.is_locate_on, bay.is_fault_on), (Some(true), Some(false)));
+        assert_eq!((bay.is_locate_on, bay.is_fault_on), (Some(true), Some(true)));
         assert_eq!(machine.problems(), []);
     }
 }

@@ -226,8 +226,8 @@ fn reject_blank(
 
 /// Whether an identifier is only zeros or only `f`, whatever prefix it has.
 pub(super) fn is_blank_id(id: &str) -> bool {
-    let digits = id.rsplit('.').next().unwrap_or(id);
-    let digits = digits.strip_prefix("0x").unwrap_or(digits);
+    let prefixes = ["naa.", "eui.", "uuid.", "0x"];
+    let digits = prefixes.iter().find_map(|prefix| id.strip_prefix(prefix)).unwrap_or(id);
     let only = |c: char| digits.chars().all(|d| d.eq_ignore_ascii_case(&c) || "- :".contains(d));
     only('0') || (digits.len() >= 8 && only('f'))
 }

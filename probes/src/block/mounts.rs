@@ -45,6 +45,24 @@ impl Usage {
     }
 }
 
+/// A btrfs on several devices is mounted by the name of one of them; all are in use
+/// (`/sys/fs/btrfs/<uuid>/devices`, `fs/btrfs/sysfs.c`).
+fn share_btrfs(machine: &Machine, usage: &mut Usage) {
+    const DIR: &str = "sys/fs/btrfs";
+    for filesystem in machine.names(DIR) {
+        let members = machine.names(&format!("{DIR}/{filesystem}/devices"));
+        let mut places: Vec<String> = Vec::new();
+        for place in members.iter().flat_map(|member| usage.mounts_of(member)) {
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        if !places.is_empty() {
+            usage.mounted_at.extend(members.into_iter().map(|member| (member, places.clone())));
+        }
+    }
+}
+
 /// Whether the running system lives on what is mounted here.
 pub(super) fn is_live_mount(path: &str) -> bool {
     LIVE_MOUNTS.contains(&path)
@@ -70,6 +88,7 @@ pub(super) fn usage(machine: &Machine, scan: &Scan) -> Usage {
             }
         }
     }
+    share_btrfs(machine, &mut usage);
     for line in machine.text("proc/swaps").unwrap_or_default().lines().skip(1) {
         let source = line.split_whitespace().next().map(unescape).unwrap_or_default();
         usage.swaps.extend(names.resolve(None, &source));
@@ -226,12 +245,17 @@ mod tests {
                  2 0 0:40 / /data rw - btrfs /dev/sda2 rw\n\
                  3 0 0:41 /x / rw - xfs /dev/mapper/vg-root rw\nnonsense\n",
             ),
+            ("sys/fs/btrfs/7b1f/devices/sda2/size", "8\n"),
+            ("sys/fs/btrfs/7b1f/devices/sdb/size", "8\n"),
+            ("sys/fs/btrfs/9999/devices/sdc/size", "8\n"),
             ("proc/swaps", "Filename Type\n/dev/sda2 partition\n"),
             ("proc/cmdline", "coreos.liveiso=fedora-coreos-42 root=live:CDLABEL=A\\x20B ro\n"),
         ]);
         let usage = usage(&machine, &super::super::scan::scan(&machine));
         assert_eq!(usage.mounts_of("sda1"), ["/mnt/a b"]);
         assert_eq!(usage.mounts_of("sda2"), ["/data"]);
+        assert_eq!(usage.mounts_of("sdb"), ["/data"], "of the same btrfs as sda2");
+        assert!(usage.mounts_of("sdc").is_empty());
         assert_eq!(usage.mounts_of("dm-0"), ["/"]);
         assert!(usage.swaps.contains("sda2"));
         assert_eq!(usage.live_labels, ["fedora-coreos-42", "A B"]);

@@ -28,8 +28,9 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], scan: &Scan) {
     }
     let mut sharing: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, disk) in disks.iter().enumerate() {
-        // What multipath has joined is one LUN.
-        if let Some(id) = unit_id(disk).filter(|_| disk.multipath.is_none() && !is_joined(disk)) {
+        // What multipath has joined is one LUN, which the multipath device stands for: a path that it
+        // did not take is another way to the same bytes.
+        if let Some(id) = unit_id(disk).filter(|_| disk.multipath.is_none()) {
             sharing.entry(id).or_default().push(index);
         }
     }
@@ -44,6 +45,9 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], scan: &Scan) {
         );
         for index in indices {
             let disk = &mut disks[index];
+            if is_joined(disk) {
+                continue;
+            }
             let others: Vec<&str> =
                 names.iter().filter(|name| **name != disk.name).map(String::as_str).collect();
             disk.identity_issues.push(format!("the same identity as {}", others.join(", ")));
@@ -87,7 +91,9 @@ fn path_of(machine: &Machine, path: &Disk, scan: &Scan) -> DiskPath {
         hctl: path.hctl.clone(),
         target: path.target.clone(),
         state: path.state.clone(),
-        ana_state: listed.and_then(|device| device.text(machine, "device/access_state")),
+        ana_state: listed
+            .and_then(|device| device.text(machine, "device/access_state"))
+            .filter(|state| state != "unknown"),
         pci_address: path.pci_address.clone(),
         numa_node: path.numa_node,
     }
@@ -119,7 +125,9 @@ pub(super) fn counted(disks: &[Disk]) -> Vec<Option<u64>> {
             continue;
         }
         let joined = is_joined(disk).then(|| disk.name.clone());
-        let id = disk.multipath.clone().or(joined).or_else(|| unit_id(disk));
+        let head = disk.multipath.clone().or(joined);
+        let lun = head.as_ref().and_then(|head| disks.iter().find(|disk| disk.name == *head));
+        let id = lun.and_then(unit_id).or(head).or_else(|| unit_id(disk));
         let known = id.as_ref().and_then(|id| seen.get(id)).and_then(|at| sizes.get_mut(*at));
         if let Some(size) = known {
             *size = size.or(disk.size_bytes);
@@ -136,7 +144,24 @@ pub(super) fn counted(disks: &[Disk]) -> Vec<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::super::Block;
+    use super::*;
     use crate::testing::{tree, tree_of_bytes};
+
+    #[test]
+    fn a_path_that_multipath_did_not_take_is_another_way_to_a_lun_and_not_a_free_disk() {
+        let disk = |name: &str, multipath: Option<&str>| Disk {
+            name: name.to_owned(),
+            wwn: Some("0x600a0b80001111550000ee0000000001".to_owned()),
+            size_bytes: Some(4096),
+            multipath: multipath.map(str::to_owned),
+            ..Disk::default()
+        };
+        let mut disks = vec![disk("dm-0", None), disk("sda", Some("dm-0")), disk("sdc", None)];
+        mark(&tree(&[]), &mut disks, &Scan::default());
+        let issues: Vec<usize> = disks.iter().map(|disk| disk.identity_issues.len()).collect();
+        assert_eq!(issues, [0, 0, 1]);
+        assert_eq!(counted(&disks), [Some(4096)]);
+    }
 
     #[test]
     fn two_paths_of_a_lun_count_once_and_neither_is_eligible() {

@@ -2,7 +2,7 @@
 
 /// Vendor and model as the drive says them, lower-case; a drive is one of these if its vendor begins
 /// with the first and its model with the second.
-const NAMES: [(&str, &str); 16] = [
+const NAMES: [(&str, &str); 17] = [
     ("ami", "virtual"),
     ("american", "virtual"),
     ("idrac", ""),
@@ -13,6 +13,7 @@ const NAMES: [(&str, &str); 16] = [
     ("linux", "scsi emulation"),
     ("ilo", ""),
     ("hp", "ilo"),
+    ("hp ilo", ""),
     ("hpe", "ilo"),
     ("ibm", "imm"),
     ("lenovo", "xcc"),
@@ -47,7 +48,8 @@ mod tests {
         let is = |vendor, model| is_virtual_media(Some("usb"), Some(vendor), Some(model));
         assert!(is("AMI", "Virtual Floppy0"));
         assert!(is("iDRAC", "LCDRIVE"));
-        assert!(is("HP iLO", "Virtual DVD-ROM") || is("iLO", "Virtual DVD-ROM"));
+        assert!(is("HP iLO", "Virtual DVD-ROM"));
+        assert!(is("iLO", "Virtual DVD-ROM"));
         assert!(!is("SanDisk", "Ultra USB 3.0"));
         assert!(!is("QEMU", "QEMU HARDDISK"));
         assert!(!is_virtual_media(Some("sas"), Some("Dell"), Some("Virtual Disk")));

@@ -15,7 +15,7 @@ pub(super) fn naa(page: &[u8]) -> Option<String> {
     descriptors(page).find(|d| d.is_of_unit && is_naa(d)).map(|d| format!("0x{}", hex(d.bytes)))
 }
 
-/// The EUI-64 of the logical unit in page 83h, e.g. `0x002538e00000001a`.
+/// The EUI-64 of the logical unit in page 83h, e.g. `eui.002538e00000001a`.
 pub(super) fn eui(page: &[u8]) -> Option<String> {
     let is_eui = |d: &Descriptor| d.kind == 2 && matches!(d.bytes.len(), 8 | 12 | 16);
     descriptors(page).find(|d| d.is_of_unit && is_eui(d)).map(|d| format!("eui.{}", hex(d.bytes)))

@@ -26,8 +26,7 @@ fn with_health(inventory: &Inventory) -> impl Iterator<Item = (&Disk, &Health)> 
 pub(super) fn failing(inventory: &Inventory) -> Vec<Finding> {
     let failing = |(disk, health): (&Disk, &Health)| {
         let warnings = &health.critical_warnings;
-        let is_only_warm = !warnings.is_empty() && warnings.iter().all(|w| w == "temperature");
-        let is_failing = health.is_passed == Some(false) && !is_only_warm;
+        let is_failing = health.is_passed == Some(false);
         let evidence = match warnings.as_slice() {
             [] => "the disk says that it is about to fail".to_owned(),
             _ => format!("the drive's critical warnings: {}", warnings.join(", ")),
@@ -172,9 +171,11 @@ mod tests {
         let found = failing(&of(health.clone()));
         assert_eq!(found[0].severity, Severity::Critical);
         assert_eq!(found[0].locator.as_deref(), Some("sda (serial Z1)"));
+        health.is_passed = Some(true);
         health.critical_warnings = vec!["temperature".to_owned()];
         assert!(failing(&of(health.clone())).is_empty());
         assert_eq!(hot(&of(health.clone())).len(), 1);
+        health.is_passed = Some(false);
         health.critical_warnings.push("spare low".to_owned());
         assert!(failing(&of(health))[0].evidence.contains("temperature, spare low"));
     }

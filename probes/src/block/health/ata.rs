@@ -8,8 +8,11 @@ use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 
 use super::{AtaCan, Health};
 
-/// What CHECK POWER MODE says of a disk that stands still.
-const STANDBY: u8 = 0;
+/// What CHECK POWER MODE says of a disk that stands still: two kinds of standby, and writes held by
+/// its non-volatile cache (ACS-4 table 206).
+const STANDBY: [u8; 3] = [0x00, 0x01, 0x40];
+/// Bits of the status register: the command was refused, the device is broken (ACS-4 §6.2).
+const FAILED: u8 = 0x21;
 
 pub(super) fn read(machine: &Machine, disk: &DiskHandle, can: AtaCan) -> Option<Health> {
     if can == AtaCan::default() {
@@ -17,7 +20,7 @@ pub(super) fn read(machine: &Machine, disk: &DiskHandle, can: AtaCan) -> Option<
     }
     let ask = |command: ScsiCommand| machine.ask(&ScsiQuestion { disk, command });
     let power = ask(ScsiCommand::AtaPowerMode).as_deref().and_then(Registers::parse)?;
-    if power.count == STANDBY {
+    if STANDBY.contains(&power.count) {
         return None;
     }
     let mut health = Health::default();
@@ -59,11 +62,15 @@ struct Registers {
 impl Registers {
     fn parse(sense: &[u8]) -> Option<Registers> {
         let at = |index: usize| sense.get(index).copied();
-        let [count, lba_mid, lba_high] = match at(0)? & 0x7f {
-            0x72 if at(8)? == 0x09 => [13, 17, 19],
-            0x70 => [6, 10, 11],
+        let [count, lba_mid, lba_high, status] = match at(0)? & 0x7f {
+            0x72 if at(8)? == 0x09 => [13, 17, 19, 21],
+            0x70 => [6, 10, 11, 4],
             _ => return None,
         };
+        // Of a command that failed the registers are what was sent.
+        if at(status)? & FAILED != 0 {
+            return None;
+        }
         Some(Registers { count: at(count)?, lba_mid: at(lba_mid)?, lba_high: at(lba_high)? })
     }
 
@@ -165,6 +172,9 @@ mod tests {
         assert_eq!(Registers::parse(&fixed).unwrap().verdict(), Some(false));
         assert_eq!(Registers::parse(&sense(0xff, 0x4f, 0xc2)).unwrap().verdict(), Some(true));
         assert_eq!(Registers::parse(&sense(0, 0, 0)).unwrap().verdict(), None);
+        let mut aborted = sense(0xff, 0x4f, 0xc2);
+        aborted[21] = 0x51;
+        assert_eq!(Registers::parse(&aborted), None, "the registers are what was sent");
         for broken in [&[][..], &[0x72], &[0x72; 12], &[0x71; 22]] {
             assert_eq!(Registers::parse(broken), None);
         }

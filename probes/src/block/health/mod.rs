@@ -25,7 +25,7 @@ use super::security::DiskSecurity;
 pub struct Health {
     /// Whether the disk itself says that it will go on working: SMART RETURN STATUS (ACS-4 §7.48.8),
     /// the log page Informational Exceptions (SPC-5 §7.3.9), no critical warning of an NVMe
-    /// controller, no urgent state of an eMMC.
+    /// controller but that of its temperature, no urgent state of an eMMC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_passed: Option<bool>,
     /// Critical warnings of an NVMe controller (Base Specification 2.0, figure 207): `spare low`,

@@ -17,6 +17,8 @@ const WARNINGS: [&str; 6] = [
     "backup failed",
     "persistent memory read-only",
 ];
+/// Those by which a disk says that it fails: all but the temperature, which may pass.
+const FAILING: u8 = 0b0011_1101;
 /// A data unit is a thousand times 512 bytes.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
@@ -44,7 +46,7 @@ fn parse(log: &[u8]) -> Option<Health> {
     let count = |at: usize| (le64(log, at + 8) == 0).then(|| le64(log, at));
     let bytes = |at: usize| count(at)?.checked_mul(DATA_UNIT_BYTES);
     Some(Health {
-        is_passed: Some(warnings == 0),
+        is_passed: Some(warnings & FAILING == 0),
         critical_warnings: bits.map(|(_, name)| (*name).to_owned()).collect(),
         temperature_celsius: celsius(le16(log, 1)),
         available_spare_percent: Some(log[3]).filter(|percent| *percent <= 100),

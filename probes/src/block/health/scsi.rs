@@ -71,9 +71,11 @@ fn celsius(page: &[u8], number: u16) -> Option<i32> {
     (value != 0xff).then(|| i32::from(value))
 }
 
-/// Additional sense code 5Dh: the failure of the disk is predicted.
+/// Additional sense code 5Dh: the failure of the disk is predicted; with the qualifier FFh it is only
+/// a test of the prediction.
 fn is_passed(page: &[u8]) -> Option<bool> {
-    parameter(page, EXCEPTIONS, 0)?.first().map(|code| *code != 0x5d)
+    let parameter = parameter(page, EXCEPTIONS, 0)?;
+    Some(*parameter.first()? != 0x5d || parameter.get(1) == Some(&0xff))
 }
 
 /// Parameter 6: total of the errors that could not be corrected.

@@ -60,7 +60,8 @@ impl Filesystem {
             (Some(own), Some(of_udev)) if own.kind != of_udev.kind => {
                 let found = format!("{} on the disk and {} by udev", own.kind, of_udev.kind);
                 machine.problem(path, found, "one and the same content by both");
-                Some(own)
+                // What others may need counts: a file system lies at the front of many a member.
+                Some(if of_udev.is_member() && !own.is_member() { of_udev } else { own })
             }
             (own, of_udev) => own.or(of_udev),
         }
@@ -70,7 +71,8 @@ impl Filesystem {
     pub(super) fn is_member(&self) -> bool {
         let kind = self.kind.as_str();
         kind.ends_with("_member")
-            || ["bcache", "ceph_bluestore", "drbd", "bcachefs"].contains(&kind)
+            || ["bcache", "ceph_bluestore", "drbd", "bcachefs", "stratis", "oracleasm"]
+                .contains(&kind)
     }
 }
 
@@ -97,8 +99,9 @@ pub(super) fn detect(
     let second = read(4096, 4096).unwrap_or_default();
     members::in_second(&second)
         .or_else(|| members::at_end(size_bytes?, &mut read))
-        .or_else(|| filesystems::in_first(first))
+        // Making a pool leaves the first bytes of an older file system in place.
         .or_else(|| members::zfs(&read(16 << 10, 4096)?))
+        .or_else(|| filesystems::in_first(first))
         .or_else(|| filesystems::at_32_kib(&read(32 << 10, 4096)?))
         .or_else(|| filesystems::at_60_kib(first, &read(60 << 10, 8192)?))
 }
@@ -191,6 +194,28 @@ mod tests {
             kind(&[((1 << 20) - 8192, MD), ((1 << 20) - 8188, &[1]), (0, b"XFSB")]),
             "linux_raid_member"
         );
+        let older = (1024 + 56, &[0x53, 0xef][..]);
+        let pool = [(16 << 10, &[1, 1, 0, 0][..]), ((16 << 10) + 20, b"\0\0\0\x07version")];
+        assert_eq!(kind(&[older, pool[0], pool[1]]), "zfs_member");
+    }
+
+    #[test]
+    fn a_member_that_udev_alone_knows_counts_and_not_the_file_system_at_its_front() {
+        let machine = crate::testing::tree(&[
+            ("run/udev/data/b8:1", "E:ID_FS_TYPE=drbd\n"),
+            ("run/udev/data/b8:2", "E:ID_FS_TYPE=mpath_member\n"),
+            ("run/udev/data/b8:3", "E:ID_FS_TYPE=ext4\n"),
+        ]);
+        let udev = |id: &str| crate::udev::entry(&machine, id).unwrap();
+        let own = |kind: &str| Some(Filesystem { kind: kind.to_owned(), ..Filesystem::default() });
+        let both = |ours: &str, theirs: &str| {
+            Filesystem::compared(&machine, "sys/block/sda", own(ours), &udev(theirs)).unwrap().kind
+        };
+        assert_eq!(both("ext4", "b8:1"), "drbd");
+        assert_eq!(both("xfs", "b8:2"), "mpath_member");
+        assert_eq!(both("linux_raid_member", "b8:3"), "linux_raid_member");
+        assert_eq!(both("xfs", "b8:3"), "xfs");
+        assert!(own("oracleasm").unwrap().is_member() && own("stratis").unwrap().is_member());
     }
 
     #[test]
