@@ -71,7 +71,7 @@ fn celsius(page: &[u8], number: u16) -> Option<i32> {
     (value != 0xff).then(|| i32::from(value))
 }
 
-/// Additional sense code 5Dh: the failure of the disk is predicted; with the qualifier FFh it is only
+/// Additional sense code 5Dh: the failure of the disk is predicted; with the qualifier 255 it is only
 /// a test of the prediction.
 fn is_passed(page: &[u8]) -> Option<bool> {
     let parameter = parameter(page, EXCEPTIONS, 0)?;
