@@ -2,7 +2,7 @@
 //! (`Documentation/admin-guide/cputopology.rst`).
 
 use super::cpuinfo::CpuInfo;
-use crate::cpuset::{self, CpuSet};
+use crate::cpuset::{CpuSet, LIMIT};
 use crate::machine::{Machine, quote};
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -107,7 +107,7 @@ fn set(machine: &Machine, name: &str) -> Option<CpuSet> {
 fn directories(machine: &Machine) -> CpuSet {
     let names = machine.list(CPU);
     let number = |name: &String| name.strip_prefix("cpu")?.parse().ok();
-    names.iter().filter_map(number).filter(|cpu| *cpu <= cpuset::LIMIT).collect()
+    names.iter().filter_map(number).filter(|cpu| *cpu <= LIMIT).collect()
 }
 
 /// Splits the CPUs that have a directory into those that are online and those that are not.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Node, access, kinds};
-use crate::cpuset::{self, CpuSet};
+use crate::cpuset::{CpuSet, LIMIT};
 use crate::machine::{Machine, quote};
 use crate::memory::{hugepages_in, mem_total_bytes};
 
@@ -125,7 +125,7 @@ impl Reader<'_> {
 
 /// The number in a name such as `node3`.
 fn id(name: &str, prefix: &str) -> Option<u32> {
-    name.strip_prefix(prefix)?.parse().ok().filter(|id| *id <= cpuset::LIMIT)
+    name.strip_prefix(prefix)?.parse().ok().filter(|id| *id <= LIMIT)
 }
 
 #[cfg(test)]
