@@ -21,7 +21,7 @@ pub struct Identifier {
 }
 
 /// The identifiers in `inventory`: the UUID, the serial numbers of product, baseboard and chassis,
-/// and the permanent MACs of the ports, lowest first.
+/// the permanent MACs of the ports, lowest first, and the MAC of the management controller.
 #[must_use]
 pub fn identity(inventory: &Inventory) -> Vec<Identifier> {
     let product = inventory.product.as_ref();
@@ -40,7 +40,13 @@ pub fn identity(inventory: &Inventory) -> Vec<Identifier> {
         suspicious: suspicion(&value).map(str::to_owned),
         value,
     });
-    named.chain(macs(inventory)).collect()
+    let bmc = inventory.bmc.as_ref().and_then(|bmc| bmc.mac.clone());
+    let bmc = bmc.map(|value| Identifier {
+        kind: "bmc_mac".to_owned(),
+        suspicious: suspicion(&value).map(str::to_owned),
+        value,
+    });
+    named.chain(macs(inventory)).chain(bmc).collect()
 }
 
 /// The permanent MACs of physical ports. Virtual functions have none of their own.
@@ -114,6 +120,19 @@ mod tests {
         let expected: Vec<_> =
             expected.map(|(kind, why)| (kind.to_owned(), why.map(str::to_owned))).into();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_mac_of_the_management_controller_is_an_identifier() {
+        let bmc =
+            crate::bmc::Bmc { mac: Some("02:00:00:00:00:09".to_owned()), ..Default::default() };
+        let found = identity(&Inventory { bmc: Some(bmc), ..Inventory::default() });
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            (found[0].kind.as_str(), found[0].value.as_str()),
+            ("bmc_mac", "02:00:00:00:00:09")
+        );
+        assert_eq!(found[0].suspicious, None);
     }
 
     #[test]

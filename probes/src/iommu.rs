@@ -28,7 +28,8 @@ pub struct Iommu {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_domain: Option<String>,
     /// The firmware's table that describes it, e.g. `DMAR`, `IVRS`, `IORT`, `RIMT`: the hardware has
-    /// one and the firmware has it switched on, whatever the kernel does.
+    /// one and the firmware has it switched on, whatever the kernel does. An `IORT` without an SMMU
+    /// describes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acpi_table: Option<String>,
     /// What kernel arguments ask of it, e.g. `intel_iommu=on`.
@@ -43,8 +44,9 @@ pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
     let units = if has_class { machine.list(CLASS) } else { Vec::new() };
     let groups = machine.list(GROUPS);
     let tables = machine.list(TABLES);
-    let acpi_table =
-        ["DMAR", "IVRS", "IORT", "RIMT"].into_iter().find(|name| tables.iter().any(|t| t == name));
+    let acpi_table = ["DMAR", "IVRS", "IORT", "RIMT"].into_iter().find(|name| {
+        tables.iter().any(|table| table == name) && (*name != "IORT" || has_smmu(machine))
+    });
     let first = groups.first().map(|group| format!("{GROUPS}/{group}/type"));
     let iommu = Iommu {
         is_enabled: (has_class || !groups.is_empty())
@@ -58,6 +60,31 @@ pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
     (iommu != Iommu::default()).then_some(iommu)
 }
 
+/// Whether the IORT of an Arm machine has an SMMU; other nodes tell how interrupts are routed (Arm
+/// DEN 0049, tables 2 to 4: number of nodes and offset of the first, then type and length of each).
+fn has_smmu(machine: &Machine) -> bool {
+    let table = machine.bytes(&format!("{TABLES}/IORT")).unwrap_or_default();
+    node_types(&table).is_some_and(|types| types.iter().any(|node| matches!(node, 3 | 4)))
+}
+
+/// The types of the nodes, as far as they lie within the table; `None` of a table without them.
+fn node_types(table: &[u8]) -> Option<Vec<u8>> {
+    const HEADER_BYTES: usize = 36;
+    let number = |at: usize| Some(u32::from_le_bytes(*table.get(at..)?.first_chunk::<4>()?));
+    let n_nodes = number(HEADER_BYTES)?;
+    let mut rest = table.get(usize::try_from(number(HEADER_BYTES + 4)?).ok()?..)?;
+    let mut types = Vec::new();
+    for _ in 0..n_nodes {
+        let Some(&[kind, low, high]) = rest.first_chunk::<3>() else { break };
+        types.push(kind);
+        match rest.get(usize::from(u16::from_le_bytes([low, high])).max(3)..) {
+            Some(behind) => rest = behind,
+            None => break,
+        }
+    }
+    Some(types)
+}
+
 fn arguments(command_line: &str) -> Vec<String> {
     const NAMES: &[&str] =
         &["iommu", "intel_iommu", "amd_iommu", "iommu.passthrough", "iommu.strict", "arm-smmu"];
@@ -69,7 +96,7 @@ fn arguments(command_line: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::tree;
+    use crate::testing::{tree, tree_of_bytes};
 
     #[test]
     fn an_iommu_in_use_has_units_and_groups() {
@@ -85,6 +112,31 @@ mod tests {
         assert_eq!(found.units, ["dmar0", "dmar1"]);
         assert_eq!(found.default_domain.as_deref(), Some("DMA-FQ"));
         assert_eq!(found.arguments, ["intel_iommu=on", "iommu=pt"]);
+    }
+
+    /// An IORT with nodes of these types, of 8 bytes each.
+    fn iort(types: &[u8]) -> Vec<u8> {
+        let mut table = vec![0; 36];
+        table.extend(u32::try_from(types.len()).unwrap().to_le_bytes());
+        table.extend([48, 0, 0, 0, 0, 0, 0, 0]);
+        table.extend(types.iter().flat_map(|kind| [*kind, 8, 0, 0, 0, 0, 0, 0]));
+        table
+    }
+
+    #[test]
+    fn an_iort_without_an_smmu_is_no_iommu() {
+        let with = |table: &[u8]| {
+            let machine = tree_of_bytes(&[("sys/firmware/acpi/tables/IORT", table)]);
+            iommu(&machine, "").and_then(|iommu| iommu.acpi_table)
+        };
+        assert_eq!(with(&iort(&[0, 2])), None);
+        assert_eq!(with(&iort(&[0, 2, 4])).as_deref(), Some("IORT"));
+        assert_eq!(with(&iort(&[3])).as_deref(), Some("IORT"));
+        let whole = iort(&[0, 1, 2]);
+        (0..whole.len()).for_each(|length| assert_eq!(with(&whole[..length]), None));
+        let mut endless = whole;
+        endless[36..40].fill(0xff);
+        assert_eq!(with(&endless), None);
     }
 
     #[test]

@@ -14,7 +14,8 @@ const SLOW: &str = include_str!("../data/slow_sensors.txt");
 /// A large board has about 200; two sockets of 128 cores with one sensor each have 260.
 const LIMIT_SENSORS: usize = 2000;
 
-/// One sensor. Exactly one of the values is there, in the unit of its name.
+/// One sensor. Exactly one of the values is there, in the unit of its name. A sensor that the driver
+/// calls faulty (`*_fault`) has no value and is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Sensor {
@@ -108,6 +109,11 @@ fn sensor(
     if !matches!(kind, "temp" | "fan" | "in" | "curr" | "power") {
         return None;
     }
+    // The value beside a fault is none: of an open diode, of a fan that is not there.
+    let fault = has(format!("{name}_fault")).and_then(|path| machine.text(&path));
+    if fault.as_deref() == Some("1") {
+        return None;
+    }
     let input = has(format!("{name}_input")).or_else(|| has(format!("{name}_average")))?;
     let value = machine.number::<i64>(&input)?;
     let mut sensor = Sensor { name: name.to_owned(), ..common.clone() };
@@ -152,6 +158,9 @@ mod tests {
             ("sys/class/hwmon/hwmon3/bogus1_input", "1\n"),
             ("sys/class/hwmon/hwmon0/name", "nct6775\n"),
             ("sys/class/hwmon/hwmon0/fan1_input", "1200\n"),
+            ("sys/class/hwmon/hwmon0/fan1_fault", "0\n"),
+            ("sys/class/hwmon/hwmon0/fan2_input", "0\n"),
+            ("sys/class/hwmon/hwmon0/fan2_fault", "1\n"),
             ("sys/class/hwmon/hwmon0/power1_average", "12345678\n"),
             ("sys/class/hwmon/hwmon1/name", "drivetemp\n"),
             ("sys/class/hwmon/hwmon1/temp1_input", "30000\n"),

@@ -193,7 +193,8 @@ fn parse_speed(text: &str) -> Result<Option<u64>, &'static str> {
     let (whole, tenth) = text.split_once('.').unwrap_or((text, "0"));
     let whole: u64 = whole.parse().map_err(|_| expected)?;
     let tenth: u64 = tenth.parse().ok().filter(|tenth| *tenth < 10).ok_or(expected)?;
-    whole.checked_mul(1000).map(|speed| Some(speed + tenth * 100)).ok_or(expected)
+    let speed = whole.checked_mul(1000).and_then(|speed| speed.checked_add(tenth * 100));
+    speed.map(Some).ok_or(expected)
 }
 
 #[cfg(test)]
@@ -243,5 +244,6 @@ mod tests {
         assert_eq!(parse_speed("unknown"), Ok(None));
         assert!(parse_speed("fast").is_err());
         assert!(parse_speed("99999999999999999999").is_err());
+        assert!(parse_speed("18446744073709551.9").is_err(), "the largest number in kbit/s");
     }
 }

@@ -1,5 +1,6 @@
 //! The System Event Log (IPMI 2.0, chapters 31 and 32): the last entries, oldest first.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -19,6 +20,8 @@ const BUDGET: Duration = Duration::from_secs(4);
 /// A list is followed so far where the controller's numbers have gaps and its end must be found.
 const LIMIT_FOLLOWED: usize = 8192;
 const ENTRY_BYTES: usize = 16;
+/// The number by which the first entry is asked for, whatever its own is (31.5).
+const BEGINNING: u16 = 0;
 /// Times up to here count from the controller's start (37.1).
 const LAST_SINCE_START: u32 = 0x2000_0000;
 
@@ -86,12 +89,14 @@ pub(super) fn event_log(
     if info.n_entries == 0 {
         return (Some(info), Vec::new());
     }
-    let (entries, is_complete) = entries(&controller, info.n_entries);
-    if !is_complete {
-        let n_wanted = usize::from(info.n_entries.min(LIMIT_ENTRIES));
-        tell(machine, "ipmi/event_log", entries.len(), n_wanted.max(entries.len()));
+    let log = Log::read(&controller, info.n_entries);
+    if !log.is_complete {
+        let n_wanted = if log.first == BEGINNING { info.n_entries } else { LIMIT_ENTRIES };
+        let n_wanted = usize::from(n_wanted).max(log.n_read);
+        let of = if log.first == BEGINNING { "the oldest " } else { "" };
+        tell(machine, "ipmi/event_log", of, log.n_read, n_wanted);
     }
-    let events = entries.iter().map(|entry| parse_entry(entry, records)).collect();
+    let events = log.entries.iter().map(|entry| parse_entry(entry, records)).collect();
     (Some(info), events)
 }
 
@@ -107,24 +112,36 @@ fn parse_info(data: &[u8]) -> Option<EventLogInfo> {
 
 type Entry = [u8; ENTRY_BYTES];
 
-/// The last entries, and whether their end was reached.
-fn entries(controller: &Controller, n_entries: u16) -> (Vec<Entry>, bool) {
-    let mut entries: std::collections::VecDeque<Entry> = std::collections::VecDeque::new();
-    let is_complete = follow(first(controller, n_entries), LIMIT_FOLLOWED, |id| {
-        let (next, entry) = read(controller, id)?;
-        if entries.len() == usize::from(LIMIT_ENTRIES) {
-            entries.pop_front();
-        }
-        entries.push_back(entry);
-        Some(next)
-    });
-    (entries.into(), is_complete)
+/// The last entries of those that were read.
+struct Log {
+    entries: VecDeque<Entry>,
+    /// Where reading began: at the log's beginning, or so that its last entries are read.
+    first: u16,
+    n_read: usize,
+    /// Whether the end was reached; else the newest entries are missing.
+    is_complete: bool,
+}
+
+impl Log {
+    fn read(controller: &Controller, n_entries: u16) -> Log {
+        let first = first(controller, n_entries);
+        let (mut entries, mut n_read) = (VecDeque::new(), 0);
+        let is_complete = follow(first, LIMIT_FOLLOWED, |id| {
+            let (next, entry) = read(controller, id)?;
+            if entries.len() == usize::from(LIMIT_ENTRIES) {
+                entries.pop_front();
+            }
+            entries.push_back(entry);
+            n_read += 1;
+            Some(next)
+        });
+        Log { entries, first, n_read, is_complete }
+    }
 }
 
 /// Where to begin, so that the last entries are read and not all. Numbers have no gaps with most
 /// controllers; with others the guess names no entry, and the list is followed from its beginning.
 fn first(controller: &Controller, n_entries: u16) -> u16 {
-    const BEGINNING: u16 = 0;
     const LAST: u16 = 0xffff;
     if n_entries <= LIMIT_ENTRIES {
         return BEGINNING;
@@ -295,7 +312,21 @@ mod tests {
         ]);
         let (_, events) = event_log(&machine, &[]);
         assert_eq!(events.len(), 1);
-        assert_eq!(machine.problems()[0].found, "1 of 9 read");
+        assert_eq!(machine.problems()[0].found, "the oldest 1 of 9 read");
+    }
+
+    #[test]
+    fn a_long_log_with_gaps_that_is_cut_is_not_told_as_its_last_entries() {
+        let mut files = vec![("kernel/ipmi/event_log/info".to_owned(), info(2000, 0))];
+        files.push(("kernel/ipmi/event_log/0000".to_owned(), entry(3, 1, 0x6f)));
+        for id in (3..1200_u16).step_by(2) {
+            files.push((format!("kernel/ipmi/event_log/{id:04x}"), entry(id + 2, id, 0x6f)));
+        }
+        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
+        let machine = tree_of_bytes(&files);
+        let (_, events) = event_log(&machine, &[]);
+        assert_eq!((events.len(), events[511].id), (512, 1199));
+        assert_eq!(machine.problems()[0].found, "the oldest 600 of 2000 read");
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(super) fn fill(machine: &Machine, bmc: &mut Bmc) {
         }
     }
     if n_answered < CHANNELS.count() {
-        tell(machine, "ipmi/channel", n_answered, CHANNELS.count());
+        tell(machine, "ipmi/channel", "", n_answered, CHANNELS.count());
     }
 }
 
@@ -118,7 +118,7 @@ fn channel(controller: &Controller, number: u8) -> LanChannel {
         ipv4_source: parameter(4, 0).filter(|_| ipv4.is_some()).and_then(|d| source(&d)),
         ipv4_prefix_length: parameter(6, 0)
             .filter(|_| ipv4.is_some())
-            .and_then(|data| Some(u32::from_be_bytes(*data.first_chunk::<4>()?).leading_ones())),
+            .and_then(|data| prefix_length(&data)),
         ipv4_gateway: address(12),
         ipv4,
         ipv6: ipv6(&parameter),
@@ -144,6 +144,12 @@ fn ipv6(parameter: &dyn Fn(u8, u8) -> Option<Vec<u8>>) -> Vec<String> {
 fn parse_ipv4(data: &[u8]) -> Option<String> {
     let address = Ipv4Addr::from(*data.first_chunk::<4>()?);
     (!address.is_unspecified() && !address.is_broadcast()).then(|| address.to_string())
+}
+
+/// The length of the prefix of a netmask; `None` of one without ones, or with holes.
+fn prefix_length(data: &[u8]) -> Option<u32> {
+    let mask = u32::from_be_bytes(*data.first_chunk::<4>()?);
+    Some(mask.leading_ones()).filter(|n| *n > 0 && *n == mask.count_ones())
 }
 
 /// Set selector, source, address, length of the prefix, status, of which 0 is «active».
@@ -213,10 +219,20 @@ mod tests {
     }
 
     #[test]
+    fn a_netmask_that_is_not_set_or_has_holes_gives_no_prefix_length() {
+        assert_eq!(prefix_length(&[0; 4]), None);
+        assert_eq!(prefix_length(&[255, 0, 255, 0]), None);
+        assert_eq!(prefix_length(&[255, 255, 254]), None);
+        assert_eq!(prefix_length(&[255, 255, 254, 0]), Some(23));
+        assert_eq!(prefix_length(&[255; 4]), Some(32));
+    }
+
+    #[test]
     fn no_bytes_make_the_parsers_panic() {
         survives_any_bytes(&DEVICE_ID, |bytes| {
             apply_device_id(bytes, &mut Bmc::default());
             drop((parse_ipv4(bytes), parse_ipv6(bytes), parse_vlan(bytes)));
+            let _ = prefix_length(bytes);
         });
     }
 }

@@ -75,7 +75,8 @@ pub struct Bmc {
     /// Its System Event Log as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_log_info: Option<EventLogInfo>,
-    /// The last entries of the System Event Log, at most 512, oldest first.
+    /// The last entries of the System Event Log, at most 512, oldest first; of a slow controller's
+    /// log the newest may be missing, which a problem says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub event_log: Vec<BmcEvent>,
 }
@@ -157,10 +158,12 @@ fn is_not_zero(byte: u8) -> bool {
     !matches!(byte, b'0' | b'-')
 }
 
-/// `0x01 0x00 0x00 0x00` as `01000000`; `None` where all zeros.
+/// `0x01 0x02 0x03 0x04` as `04030201`, in the order in which the controller gave the bytes: the
+/// kernel writes the last one first (`aux_firmware_rev_show`,
+/// `drivers/char/ipmi/ipmi_msghandler.c`). `None` where all zeros.
 fn auxiliary(text: &str) -> Option<String> {
-    let digits: String =
-        text.split_whitespace().map(|word| word.trim_start_matches("0x")).collect();
+    let words = text.split_whitespace().rev();
+    let digits: String = words.map(|word| word.trim_start_matches("0x")).collect();
     digits.bytes().any(is_not_zero).then_some(digits)
 }
 
@@ -186,7 +189,7 @@ mod tests {
         let machine = tree(&[
             ("sys/bus/platform/devices/ipmi_bmc.0", "-> ../../../devices/platform/ipmi_bmc.0"),
             (&file("firmware_revision"), "2.88\n"),
-            (&file("aux_firmware_revision"), "0x00 0x17 0x00 0x00\n"),
+            (&file("aux_firmware_revision"), "0x04 0x00 0x17 0x00\n"),
             (&file("ipmi_version"), "2.0\n"),
             (&file("manufacturer_id"), "0x0002a2\n"),
             (&file("product_id"), "0x0100\n"),
@@ -195,7 +198,7 @@ mod tests {
         ]);
         let bmc = bmc(&machine).unwrap();
         assert_eq!(bmc.firmware.as_deref(), Some("2.88"));
-        assert_eq!(bmc.auxiliary_firmware.as_deref(), Some("00170000"));
+        assert_eq!(bmc.auxiliary_firmware.as_deref(), Some("00170004"));
         assert_eq!((bmc.manufacturer_id, bmc.device_id), (Some(674), Some(32)));
         assert_eq!((bmc.guid, bmc.ipv4), (None, None));
         assert!(machine.problems().is_empty(), "{:?}", machine.problems());

@@ -98,14 +98,15 @@ pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Vec<Record>) {
         sensors.push(sensor);
     }
     if n_read < n_own {
-        tell(machine, "ipmi/sensor", n_read, n_own);
+        tell(machine, "ipmi/sensor", "", n_read, n_own);
     }
     (sensors, records)
 }
 
-/// That time or answers ended before the list did. The words are the same in a replay.
-pub(super) fn tell(machine: &Machine, path: &str, n_read: usize, n_all: usize) {
-    let found = format!("{n_read} of {n_all} read");
+/// That time or answers ended before the list did; `which` says which part was read, if that is
+/// known. The words are the same in a replay.
+pub(super) fn tell(machine: &Machine, path: &str, which: &str, n_read: usize, n_all: usize) {
+    let found = format!("{which}{n_read} of {n_all} read");
     machine.problem(path, found, "all of them within the time given to the controller");
 }
 
@@ -126,7 +127,7 @@ fn records(controller: &Controller) -> Vec<Record> {
     });
     records.truncate(LIMIT_SENSORS);
     if !is_complete {
-        tell(controller.machine, "ipmi/sdr", n_read, n_records.unwrap_or_default().max(n_read));
+        tell(controller.machine, "ipmi/sdr", "", n_read, n_records.unwrap_or_default().max(n_read));
     }
     records
 }

@@ -177,12 +177,13 @@ impl Reader<'_> {
         keys.find_map(|key| cpus.iter().find_map(|cpu| self.info.number(cpu, key)))
     }
 
-    /// Numbers the packages: by their id; where the kernel says -1 or nothing, by the set of the
+    /// Numbers the packages: by their id, on IBM Z within book and drawer; where the kernel says -1 or nothing, by the set of the
     /// package's CPUs, else all that say -1 are one.
     fn number_packages(&self, cores: &mut [CoreSeen]) {
         #[derive(PartialEq, Eq, PartialOrd, Ord)]
         enum Key {
-            Id(i64),
+            /// Drawer and book, within which IBM Z numbers its sockets, and the id.
+            Id(Option<i64>, Option<i64>, i64),
             Set(CpuSet),
             One,
         }
@@ -191,10 +192,10 @@ impl Reader<'_> {
         for index in 0..cores.len() {
             let core = &cores[index];
             let key = match core.ids.package {
-                Some(id) if id >= 0 => Some(Key::Id(id)),
+                Some(id) if id >= 0 => Some(Key::Id(core.ids.drawer, core.ids.book, id)),
                 id => match self.package_cpus(core, &mut sets) {
                     Some(set) if id.is_none() => match id_within(cores, &set) {
-                        Some(id) => Some(Key::Id(id)),
+                        Some(id) => Some(Key::Id(core.ids.drawer, core.ids.book, id)),
                         None => Some(Key::Set(set)),
                     },
                     Some(set) => Some(Key::Set(set)),

@@ -6,10 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::cpuset::CpuSet;
-
-/// Highest CPU number that is accepted.
-const LIMIT: u32 = 65_535;
+use crate::cpuset::{CpuSet, LIMIT};
 
 /// Most keys of a CPU; kernels write up to 40.
 const LIMIT_KEYS: usize = 256;

@@ -57,6 +57,10 @@ pub struct Cpu {
     /// The logical CPUs that the kernel could ever have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub possible: Option<String>,
+    /// IBM Z: the logical CPUs in standby (`cpuN/configure` is 0), which the kernel counts as
+    /// present and which the partition was not given; `None` if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub standby: Option<String>,
     /// The logical CPUs that the scheduler leaves alone (`isolcpus=`); `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolated: Option<String>,
@@ -66,7 +70,8 @@ pub struct Cpu {
     /// How many cores have an online CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_cores: Option<usize>,
-    /// How many threads a core has; `None` where cores differ.
+    /// How many threads a core has; `None` where cores differ, and where CPUs are offline that may
+    /// be the other threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads_per_core: Option<usize>,
     /// Vendor of the first package as the kernel spells it, e.g. `GenuineIntel`.
@@ -179,8 +184,9 @@ pub struct Socket {
     /// Name on the board, e.g. `CPU1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locator: Option<String>,
-    /// Whether a processor is in it.
-    pub is_populated: bool,
+    /// Whether a processor is in it; `None` where the firmware does not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_populated: Option<bool>,
     /// What the firmware did with the processor: `enabled`, `disabled by the user`, `disabled by a
     /// self-test error`, `idle` (DSP0134, section 7.5, offset 18h).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,7 +225,10 @@ pub fn cpu(machine: &Machine) -> Cpu {
     let sets = CpuSets::read(machine, &info);
     let online = sets.online.clone().unwrap_or_default();
     let cores = Cores::read(machine, &info, &online);
+    let standby = sets.standby(machine, &info);
+    let offline = sets.present_offline().unwrap_or_default().difference(&standby);
     let mut cpu = Cpu {
+        standby: Some(standby.to_string()).filter(|_| !standby.is_empty()),
         n_logical_cpus_online: sets.online.as_ref().map(CpuSet::len),
         n_logical_cpus_present: sets.present.as_ref().map(CpuSet::len),
         n_logical_cpus_possible: sets.possible.as_ref().map(CpuSet::len),
@@ -236,7 +245,7 @@ pub fn cpu(machine: &Machine) -> Cpu {
         ..Cpu::default()
     };
     name(&mut cpu, machine, &info, online.first().or(info.cpus().first()));
-    count(&mut cpu, &cores, sets.has_offline());
+    count(&mut cpu, &cores, !offline.is_empty());
     cpu
 }
 
@@ -252,7 +261,11 @@ fn count(cpu: &mut Cpu, cores: &Cores, has_offline: bool) {
         let threads = || cores.cores.iter().map(|core| core.cpus.len());
         let kinds = || cpu.packages.iter().flat_map(|p| &p.cores).any(|core| core.kind.is_some());
         let is_same = threads().min() == threads().max();
-        cpu.threads_per_core = threads().max().filter(|_| is_same || (has_offline && !kinds()));
+        let n_threads = threads().max().filter(|_| is_same || (has_offline && !kinds()));
+        let is_without_smt =
+            matches!(cpu.smt_control.as_deref(), Some("notsupported" | "notimplemented"));
+        let may_hide_siblings = has_offline && !is_without_smt;
+        cpu.threads_per_core = n_threads.filter(|n| *n > 1 || !may_hide_siblings);
     }
 }
 
@@ -279,7 +292,7 @@ fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
     if is_x86 {
         cpu.has_hypervisor_flag = Some(cpu.flags.iter().any(|flag| flag == "hypervisor"));
     }
-    let socket = cpu.sockets.iter().find(|socket| socket.is_populated);
+    let socket = cpu.sockets.iter().find(|socket| socket.is_populated == Some(true));
     let real =
         |text: Option<&String>| text.filter(|text| !crate::dmi::is_placeholder(text)).cloned();
     cpu.vendor = cpu.vendor.take().or_else(|| real(socket?.manufacturer.as_ref()));
@@ -347,7 +360,7 @@ fn sockets(table: &smbios::Smbios) -> Vec<Socket> {
         };
         Socket {
             locator: entry.string(0x04),
-            is_populated: entry.byte(0x18).is_some_and(|status| status & 0x40 != 0),
+            is_populated: entry.byte(0x18).map(|status| status & 0x40 != 0),
             status: entry.byte(0x18).and_then(socket_status).map(str::to_owned),
             manufacturer: entry.string(0x07),
             version: entry.string(0x10),

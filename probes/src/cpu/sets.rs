@@ -2,7 +2,7 @@
 //! (`Documentation/admin-guide/cputopology.rst`).
 
 use super::cpuinfo::CpuInfo;
-use crate::cpuset::CpuSet;
+use crate::cpuset::{CpuSet, LIMIT};
 use crate::machine::{Machine, quote};
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -26,11 +26,21 @@ impl CpuSets {
         sets
     }
 
-    /// Whether a CPU that is plugged in is not online. Kernels list numbers as offline that no CPU
-    /// has, so `offline` alone does not say it.
-    pub(super) fn has_offline(&self) -> bool {
-        let (Some(online), Some(present)) = (&self.online, &self.present) else { return false };
-        !present.difference(online).is_empty()
+    /// The CPUs that are plugged in and not online; `None` where that is not known. Kernels list
+    /// numbers as offline that no CPU has, so `offline` alone does not say it.
+    pub(super) fn present_offline(&self) -> Option<CpuSet> {
+        Some(self.present.as_ref()?.difference(self.online.as_ref()?))
+    }
+
+    /// The CPUs in standby on IBM Z, which the machine could be given and does not have now
+    /// (`cpuN/configure`, `arch/s390/kernel/smp.c`). Only CPUs that are offline are asked.
+    pub(super) fn standby(&self, machine: &Machine, cpuinfo: &CpuInfo) -> CpuSet {
+        if cpuinfo.value(0, "vendor_id") != Some("IBM/S390") {
+            return CpuSet::default();
+        }
+        let is_standby =
+            |cpu: &u32| machine.flag(&format!("{CPU}/cpu{cpu}/configure")) == Some(false);
+        self.present_offline().unwrap_or_default().iter().filter(is_standby).collect()
     }
 
     /// Reads the sets from sysfs alone.
@@ -97,7 +107,7 @@ fn set(machine: &Machine, name: &str) -> Option<CpuSet> {
 fn directories(machine: &Machine) -> CpuSet {
     let names = machine.list(CPU);
     let number = |name: &String| name.strip_prefix("cpu")?.parse().ok();
-    names.iter().filter_map(number).filter(|cpu| *cpu <= 65_535).collect()
+    names.iter().filter_map(number).filter(|cpu| *cpu <= LIMIT).collect()
 }
 
 /// Splits the CPUs that have a directory into those that are online and those that are not.

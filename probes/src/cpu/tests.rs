@@ -73,6 +73,71 @@ fn threads_per_core_is_not_said_where_cores_differ_by_nature() {
 }
 
 #[test]
+fn siblings_that_are_offline_do_not_make_a_core_of_one_thread() {
+    let cpus = [(0, "core_cpus_list", "0"), (1, "core_cpus_list", "1")];
+    let ids = [(0, "physical_package_id", "0"), (1, "physical_package_id", "0")];
+    let cpus = [cpus, ids].concat();
+    let with = |control: &str| {
+        let present = ("sys/devices/system/cpu/present", "0-3");
+        let control = ("sys/devices/system/cpu/smt/control", control);
+        read(&[(ONLINE, "0-1"), present, control], &cpus).0
+    };
+    for control in ["off", "forceoff", "on"] {
+        assert_eq!((with(control).n_cores, with(control).threads_per_core), (Some(2), None));
+    }
+    assert_eq!(with("notsupported").threads_per_core, Some(1));
+    assert_eq!(with("notimplemented").threads_per_core, Some(1));
+}
+
+#[test]
+fn cpus_in_standby_on_ibm_z_are_named_and_hide_no_threads() {
+    let cpus = [(0, "core_cpus_list", "0"), (0, "physical_package_id", "0")];
+    let set = [
+        (ONLINE, "0"),
+        ("sys/devices/system/cpu/present", "0-2"),
+        ("sys/devices/system/cpu/cpu1/configure", "0"),
+        ("sys/devices/system/cpu/cpu2/configure", "0"),
+    ];
+    let z = [&set[..], &[("proc/cpuinfo", "vendor_id : IBM/S390\n")]].concat();
+    let (z, n_problems) = read(&z, &cpus);
+    assert_eq!((z.standby.as_deref(), z.threads_per_core), (Some("1-2"), Some(1)));
+    assert_eq!(n_problems, 0);
+    let (other, _) = read(&set, &cpus);
+    assert_eq!((other.standby, other.threads_per_core), (None, None));
+}
+
+#[test]
+fn a_socket_whose_entry_is_too_short_is_neither_empty_nor_populated() {
+    use crate::smbios::tests::{smbios, structure};
+    let with = |n_bytes: usize| {
+        let mut fields = vec![0; n_bytes];
+        if let Some(status) = fields.get_mut(0x18 - 4) {
+            *status = 0x41;
+        }
+        sockets(&smbios(&[structure(4, &fields, &[])])).remove(0).is_populated
+    };
+    assert_eq!((with(0x10), with(0x20)), (None, Some(true)));
+}
+
+#[test]
+fn on_ibm_z_the_same_socket_number_in_two_books_is_two_packages() {
+    let of = |cpu: u32, list: &'static str, book: &'static str| {
+        [
+            (cpu, "core_cpus_list", list),
+            (cpu, "physical_package_id", "1"),
+            (cpu, "core_id", list),
+            (cpu, "book_id", book),
+            (cpu, "drawer_id", "0"),
+        ]
+    };
+    let cpus = [of(0, "0", "1"), of(1, "1", "2"), of(2, "2", "2")].concat();
+    let (z, _) = read(&[(ONLINE, "0-2"), ("proc/cpuinfo", "vendor_id : IBM/S390\n")], &cpus);
+    assert_eq!((z.n_packages, z.n_cores), (Some(2), Some(3)));
+    let (other, _) = read(&[(ONLINE, "0-2")], &cpus);
+    assert_eq!(other.n_packages, Some(1));
+}
+
+#[test]
 fn sets_that_contradict_each_other_give_way_to_the_ids_and_are_a_problem() {
     let (cpu, n_problems) = read(
         &[(ONLINE, "0-1")],

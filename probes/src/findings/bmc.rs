@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Finding, Severity};
-use crate::bmc::{Bmc, BmcEvent, BmcSensor};
+use crate::bmc::{Bmc, BmcEvent, BmcSensor, EventLogInfo};
 use crate::collect::Inventory;
 
 /// An entry of the log needs so many bytes.
@@ -41,8 +41,16 @@ fn sensor(sensor: &BmcSensor) -> Option<Finding> {
 
 fn reading(sensor: &BmcSensor) -> String {
     let unit = sensor.unit.as_deref().unwrap_or_default();
-    let whole = sensor.reading_milli.map(|milli| milli / 1000);
-    whole.map(|whole| format!("of {whole} {unit} ")).unwrap_or_default()
+    let number = sensor.reading_milli.map(decimal);
+    number.map(|number| format!("of {number} {unit} ")).unwrap_or_default()
+}
+
+/// Thousandths as a number, without zeros at its end: `0.85`, `-0.5`, `97`.
+fn decimal(milli: i64) -> String {
+    let sign = if milli < 0 { "-" } else { "" };
+    let (whole, rest) = (milli.unsigned_abs() / 1000, milli.unsigned_abs() % 1000);
+    let text = format!("{sign}{whole}.{rest:03}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Memory errors in the log, by sensor and kind of error.
@@ -107,25 +115,31 @@ fn said(what: &str, events: &[&BmcEvent]) -> String {
     format!("{}x {what} in the event log{last}", events.len())
 }
 
-/// A log without room: what happens from now on is lost.
+/// A log without room, or that had none: entries are lost.
 pub(super) fn full_log(inventory: &Inventory) -> Vec<Finding> {
     let info = inventory.bmc.as_ref().and_then(|bmc| bmc.event_log_info.as_ref());
     let is_full = info.filter(|info| {
         info.has_overflowed
             || (info.n_entries > 0 && info.free_bytes.is_some_and(|n| n < ENTRY_BYTES))
     });
-    let finding = |n_entries: u16| Finding {
+    let finding = |info: &EventLogInfo| Finding {
         code: "bmc.event_log.full".to_owned(),
         severity: Severity::Warning,
         component: "bmc".to_owned(),
         locator: None,
-        evidence: format!("{n_entries} entries and no room for more"),
+        evidence: match (info.has_overflowed, info.free_bytes) {
+            (true, Some(..ENTRY_BYTES)) => {
+                format!("{} entries and no room for more, others were lost", info.n_entries)
+            }
+            (true, _) => format!("{} entries, others were lost for want of room", info.n_entries),
+            (false, _) => format!("{} entries and no room for more", info.n_entries),
+        },
         advice: "save the event log and clear it".to_owned(),
     };
-    is_full.map(|info| finding(info.n_entries)).into_iter().collect()
+    is_full.map(finding).into_iter().collect()
 }
 
-/// A controller of which the firmware tells and that the kernel could not ask.
+/// A controller of which the firmware tells and that gave no answer, or was not asked.
 pub(super) fn silent(inventory: &Inventory) -> Vec<Finding> {
     let named = inventory.bmc.as_ref().filter(|bmc| bmc.firmware.is_none());
     let interface = named.and_then(|bmc: &Bmc| bmc.interface.as_deref());
@@ -134,9 +148,11 @@ pub(super) fn silent(inventory: &Inventory) -> Vec<Finding> {
         severity: Severity::Info,
         component: "bmc".to_owned(),
         locator: None,
-        evidence: format!("the firmware names a BMC behind {interface}, and it was not asked"),
+        evidence: format!(
+            "the firmware names a BMC behind {interface}, and there is no answer from it"
+        ),
         advice: "run as root, with ipmi_si or ipmi_ssif and ipmi_devintf loaded, for its address, \
-                 sensors and event log"
+                 sensors and event log; if that is so, the BMC does not answer: reset it"
             .to_owned(),
     };
     interface.map(finding).into_iter().collect()
@@ -145,7 +161,6 @@ pub(super) fn silent(inventory: &Inventory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bmc::EventLogInfo;
 
     fn inventory(bmc: Bmc) -> Inventory {
         Inventory { bmc: Some(bmc), ..Inventory::default() }
@@ -177,6 +192,13 @@ mod tests {
             ("bmc.sensor", "temperature of 97 °C is critical"),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_reading_below_one_keeps_its_thousandths_and_its_sign() {
+        let told = [850, -500, 97_000, 12_060, -1_001, 0].map(decimal);
+        assert_eq!(told, ["0.85", "-0.5", "97", "12.06", "-1.001", "0"]);
+        assert_eq!(decimal(i64::MIN), "-9223372036854775.808");
     }
 
     #[test]
@@ -213,6 +235,9 @@ mod tests {
             full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() })).len()
         };
         assert_eq!((with(512, Some(0), false), with(9, Some(4096), true)), (1, 1));
+        let info = EventLogInfo { n_entries: 9, free_bytes: Some(4096), has_overflowed: true };
+        let found = full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() }));
+        assert_eq!(found[0].evidence, "9 entries, others were lost for want of room");
         assert_eq!(
             (with(9, Some(16), false), with(9, None, false), with(0, Some(0), false)),
             (0, 0, 0)

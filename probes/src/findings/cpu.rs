@@ -3,6 +3,7 @@
 use super::{Finding, Severity};
 use crate::collect::Inventory;
 use crate::cpu::Socket;
+use crate::cpuset::CpuSet;
 
 /// CPUs that are plugged in and not online.
 pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
@@ -11,18 +12,32 @@ pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
     else {
         return Vec::new();
     };
+    let standby = cpu.standby.as_deref().and_then(|text| CpuSet::parse(text).ok());
+    let n_standby = standby.map_or(0, |cpus| cpus.len());
+    let present = present.saturating_sub(n_standby);
     if online >= present {
         return Vec::new();
     }
+    // The live image itself asks for `mitigations=auto,nosmt`: that is no fault of the machine.
+    let is_smt_off = matches!(cpu.smt_control.as_deref(), Some("off" | "forceoff"))
+        && cpu.n_cores == Some(online);
+    let (severity, why, advice) = if is_smt_off {
+        let why = ": SMT is switched off, each core runs one thread";
+        let advice = "nothing to mend: nosmt or mitigations=auto,nosmt on the kernel command line \
+                      does so; the installed system has its own command line";
+        (Severity::Info, why, advice)
+    } else {
+        let advice = "look for nosmt, maxcpus or isolation on the kernel command line, then in \
+                      the firmware's log";
+        (Severity::Warning, "", advice)
+    };
     vec![Finding {
         code: "cpu.offline".to_owned(),
-        severity: Severity::Warning,
+        severity,
         component: "cpu".to_owned(),
         locator: cpu.offline.clone().filter(|offline| !offline.is_empty()),
-        evidence: format!("{online} of {present} logical CPUs are online"),
-        advice: "look for nosmt, maxcpus or isolation on the kernel command line, then in the \
-                 firmware's log"
-            .to_owned(),
+        evidence: format!("{online} of {present} logical CPUs are online{why}"),
+        advice: advice.to_owned(),
     }]
 }
 
@@ -69,7 +84,43 @@ mod tests {
             }),
             ..Inventory::default()
         };
-        assert_eq!(offline(&with(4, 8)).len(), 1);
+        assert_eq!(offline(&with(4, 8))[0].severity, Severity::Warning);
         assert!(offline(&with(8, 8)).is_empty());
+    }
+
+    #[test]
+    fn siblings_that_the_smt_control_keeps_offline_are_no_fault_and_other_cpus_are() {
+        let with = |control: &str, n_cores| {
+            let cpu = Cpu {
+                n_logical_cpus_online: Some(4),
+                n_logical_cpus_present: Some(8),
+                n_cores: Some(n_cores),
+                smt_control: Some(control.to_owned()),
+                ..Cpu::default()
+            };
+            offline(&Inventory { cpu: Some(cpu), ..Inventory::default() }).remove(0)
+        };
+        for control in ["off", "forceoff"] {
+            let found = with(control, 4);
+            assert_eq!(found.severity, Severity::Info);
+            assert!(found.evidence.contains("SMT"), "{}", found.evidence);
+        }
+        assert_eq!(with("on", 4).severity, Severity::Warning);
+        assert_eq!(with("off", 2).severity, Severity::Warning, "some cores run two threads");
+    }
+
+    #[test]
+    fn cpus_in_standby_are_no_offline_ones() {
+        let with = |online| {
+            let cpu = Cpu {
+                n_logical_cpus_online: Some(online),
+                n_logical_cpus_present: Some(8),
+                standby: Some("4-7".to_owned()),
+                ..Cpu::default()
+            };
+            offline(&Inventory { cpu: Some(cpu), ..Inventory::default() })
+        };
+        assert!(with(4).is_empty());
+        assert_eq!(with(3)[0].evidence, "3 of 4 logical CPUs are online");
     }
 }

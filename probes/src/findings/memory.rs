@@ -11,9 +11,11 @@ pub(super) fn ecc(inventory: &Inventory) -> Vec<Finding> {
     let Some(memory) = &inventory.memory else { return Vec::new() };
     let rows = memory.ecc.iter().map(|row| {
         let locator = row.label.clone().unwrap_or_else(|| row.name.clone());
-        (locator, row.correctable, row.uncorrectable)
+        // A row of the controller itself stands for errors at no known DIMM.
+        let is_dimm = row.label.is_some() || row.name.contains('/');
+        (locator, is_dimm, row.correctable, row.uncorrectable)
     });
-    rows.filter_map(|(locator, correctable, uncorrectable)| {
+    rows.filter_map(|(locator, is_dimm, correctable, uncorrectable)| {
         let (code, severity, n, what) = match (uncorrectable, correctable) {
             (Some(n @ 1..), _) => {
                 ("memory.ecc.uncorrectable", Severity::Critical, n, "uncorrectable")
@@ -25,8 +27,20 @@ pub(super) fn ecc(inventory: &Inventory) -> Vec<Finding> {
             code: code.to_owned(),
             severity,
             component: "memory".to_owned(),
-            evidence: format!("{n} {what} memory errors since boot"),
-            advice: format!("replace the DIMM {locator}, then see whether the count stays at 0"),
+            evidence: if is_dimm {
+                format!("{n} {what} memory errors since boot")
+            } else {
+                format!(
+                    "{n} {what} memory errors since boot, the controller does not name the DIMM"
+                )
+            },
+            advice: if is_dimm {
+                format!("replace the DIMM {locator}, then see whether the count stays at 0")
+            } else {
+                "look in the kernel's log and the BMC's event log for the DIMM; else test the \
+                 controller's DIMMs one by one"
+                    .to_owned()
+            },
             locator: Some(locator),
         })
     })
@@ -51,10 +65,19 @@ pub(super) fn firmware_error(inventory: &Inventory) -> Vec<Finding> {
     dimms.filter_map(finding).collect()
 }
 
-/// Populated DIMMs that differ from the others in size or in the speed at which they run.
+/// Populated DIMMs that differ from the others of their kind in size or in the speed at which they
+/// run. Persistent memory and HBM beside plain DIMMs are meant to differ from them.
 pub(super) fn mismatch(inventory: &Inventory) -> Vec<Finding> {
-    let Some(memory) = &inventory.memory else { return Vec::new() };
-    let populated: Vec<&Dimm> = memory.dimms.iter().filter(|d| d.size_bytes.is_some()).collect();
+    let dimms = inventory.memory.iter().flat_map(|memory| &memory.dimms);
+    let mut groups: BTreeMap<_, Vec<&Dimm>> = BTreeMap::new();
+    for dimm in dimms.filter(|dimm| dimm.size_bytes.is_some()) {
+        groups.entry((&dimm.kind, &dimm.technology)).or_default().push(dimm);
+    }
+    groups.into_values().flat_map(odd_ones).collect()
+}
+
+/// Those of `populated`, modules of one kind, that differ from most of them.
+fn odd_ones(populated: Vec<&Dimm>) -> Vec<Finding> {
     let shape = |dimm: &Dimm| (dimm.size_bytes, dimm.configured_speed_mt_s);
     let mut n_of: BTreeMap<_, usize> = BTreeMap::new();
     for dimm in &populated {
@@ -90,9 +113,13 @@ fn say((size_bytes, speed_mt_s): (Option<u64>, Option<u32>)) -> String {
     size.into_iter().chain(speed).collect::<Vec<_>>().join(" at ")
 }
 
-/// Installed memory of which a whole DIMM or more does not reach the kernel.
+/// Installed memory of which a whole DIMM or more does not reach the kernel. Nothing is said where
+/// modules are there that need not be memory of the kernel at all.
 pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
     let Some(memory) = &inventory.memory else { return Vec::new() };
+    if memory.dimms.iter().any(|dimm| dimm.is_populated != Some(false) && !is_plain(dimm)) {
+        return Vec::new();
+    }
     let Some((installed, present, smallest)) = totals(memory) else { return Vec::new() };
     let lost = installed.saturating_sub(present);
     if lost < smallest {
@@ -112,6 +139,17 @@ pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
                  sparing settings"
             .to_owned(),
     }]
+}
+
+/// Whether a module is plain memory: persistent memory may be a disk or have plain memory for its
+/// cache, and HBM may be the cache of the rest.
+fn is_plain(dimm: &Dimm) -> bool {
+    let technology = dimm.technology.as_deref().unwrap_or_default();
+    let kind = dimm.kind.as_deref().unwrap_or_default();
+    !technology.starts_with("NVDIMM")
+        && !technology.starts_with("Intel Optane")
+        && kind != "Logical non-volatile device"
+        && !kind.starts_with("HBM")
 }
 
 fn totals(memory: &Memory) -> Option<(u64, u64, u64)> {
@@ -187,5 +225,44 @@ mod tests {
         };
         assert!(lost(&inventory(with(31))).is_empty());
         assert_eq!(lost(&inventory(with(16))).len(), 1);
+    }
+
+    #[test]
+    fn persistent_memory_and_hbm_beside_plain_dimms_are_neither_lost_nor_odd() {
+        let with = |special: Dimm| {
+            let mut dimms: Vec<Dimm> = (0..4).map(|_| dimm("A1", 16, 3200)).collect();
+            dimms.push(special);
+            let memory = Memory {
+                installed_bytes: Some(192 << 30),
+                kernel_present_bytes: Some(64 << 30),
+                dimms,
+                ..Memory::default()
+            };
+            let inventory = inventory(memory);
+            (lost(&inventory).len(), mismatch(&inventory).len())
+        };
+        let of = |kind: &str, technology: Option<&str>| Dimm {
+            kind: Some(kind.to_owned()),
+            technology: technology.map(str::to_owned),
+            ..dimm("B1", 128, 2666)
+        };
+        assert_eq!(with(of("Logical non-volatile device", None)), (0, 0));
+        assert_eq!(with(of("DDR4", Some("Intel Optane persistent memory"))), (0, 0));
+        assert_eq!(with(of("DDR4", Some("NVDIMM-N"))), (0, 0));
+        assert_eq!(with(of("HBM2", None)), (0, 0));
+        assert_eq!(with(dimm("B1", 128, 2666)), (1, 1), "a plain one");
+    }
+
+    #[test]
+    fn errors_of_which_the_dimm_is_not_known_are_found_and_advise_no_dimm_to_replace() {
+        let row =
+            EccCount { name: "mc0".to_owned(), uncorrectable: Some(1), ..EccCount::default() };
+        let found = ecc(&inventory(Memory { ecc: vec![row], ..Memory::default() })).remove(0);
+        assert_eq!(
+            (found.code.as_str(), found.locator.as_deref()),
+            ("memory.ecc.uncorrectable", Some("mc0"))
+        );
+        assert!(found.evidence.ends_with("the controller does not name the DIMM"));
+        assert!(!found.advice.contains("replace the DIMM mc0"), "{}", found.advice);
     }
 }

@@ -40,7 +40,9 @@ pub(super) fn last_start(inventory: &Inventory) -> Vec<Finding> {
         advice: "look in the event log of firmware and BMC for what failed".to_owned(),
     };
     let status = inventory.smbios.as_ref().and_then(|table| table.boot_status.as_deref());
-    let failed = status.filter(|status| status.starts_with("hardware failure"));
+    let is_fault =
+        |status: &&str| status.starts_with("hardware failure") || *status == "watchdog expired";
+    let failed = status.filter(is_fault);
     let failed = failed.map(|status| finding("firmware.boot_status", None, status.to_owned()));
     let watchdogs = inventory.devices.iter().flat_map(|devices| &devices.watchdogs);
     let expired = watchdogs.filter(|watchdog| watchdog.caused_last_reset == Some(true));
@@ -162,6 +164,18 @@ mod tests {
         let location = Some("OEM_Define0".to_owned());
         let unnamed = PowerSupply { location, ..supply(None, Some(false)) };
         assert_eq!(found(unnamed), 0, "a table that nobody filled in says nothing");
+    }
+
+    #[test]
+    fn a_start_after_a_failure_or_by_a_watchdog_is_found() {
+        let found = |status: &str| {
+            let boot_status = Some(status.to_owned());
+            let table = SmbiosTable { boot_status, ..SmbiosTable::default() };
+            last_start(&Inventory { smbios: Some(table), ..Inventory::default() }).len()
+        };
+        assert_eq!(found("hardware failure detected by firmware"), 1);
+        assert_eq!(found("watchdog expired"), 1);
+        assert_eq!((found("no errors detected"), found("boot requested by user")), (0, 0));
     }
 
     #[test]

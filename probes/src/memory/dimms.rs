@@ -1,7 +1,12 @@
 //! Slots and modules: SMBIOS types 16 and 17 (DSP0134, sections 7.17 and 7.18).
 
+use std::collections::BTreeMap;
+
 use super::{Dimm, Memory};
 use crate::smbios::{Smbios, Structure};
+
+/// Far more slots than a machine has; of a table with more nothing is counted.
+const LIMIT_SLOTS: usize = 4096;
 
 /// Fills slots, modules and the arrays' facts from the table; of a table that is cut, no sums.
 pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
@@ -10,14 +15,16 @@ pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
     memory.max_capacity_bytes = sum(arrays.iter().map(|array| max_capacity_bytes(array)));
     memory.max_capacity_bytes = memory.max_capacity_bytes.filter(|bytes| *bytes > 0);
     memory.mapped_bytes = mapped_bytes(table).filter(|_| table.is_complete);
-    let slots = table.of_kind(17).filter(|slot| in_system(table, slot));
-    memory.dimms = slots.map(|slot| placed(table, slot, dimm(slot))).collect();
-    if memory.dimms.is_empty() || !table.is_complete {
+    let others = Others::of(table);
+    let mut slots = table.of_kind(17).filter(|slot| others.in_system(slot));
+    memory.dimms =
+        slots.by_ref().take(LIMIT_SLOTS).map(|slot| others.placed(slot, dimm(slot))).collect();
+    if memory.dimms.is_empty() || !table.is_complete || slots.next().is_some() {
         return;
     }
-    let populated = memory.dimms.iter().filter(|dimm| dimm.is_populated == Some(true)).count();
+    let populated: Option<Vec<bool>> = memory.dimms.iter().map(|dimm| dimm.is_populated).collect();
     memory.n_slots = Some(memory.dimms.len());
-    memory.n_slots_populated = Some(populated);
+    memory.n_slots_populated = populated.map(|all| all.into_iter().filter(|is| *is).count());
     let sizes = memory.dimms.iter().map(|dimm| match dimm.is_populated {
         Some(false) => Some(0),
         _ => dimm.size_bytes,
@@ -30,10 +37,50 @@ fn is_system(array: &Structure) -> bool {
     array.byte(0x05).is_none_or(|purpose| purpose == 0x03)
 }
 
-/// Whether a slot belongs to system memory; one whose array is missing does.
-fn in_system(table: &Smbios, slot: &Structure) -> bool {
-    let array = slot.word(0x04).and_then(|handle| table.by_handle(handle));
-    array.filter(|array| array.kind() == 16).is_none_or(is_system)
+/// The structures that slots refer to, found once for all of them.
+struct Others<'a> {
+    by_handle: BTreeMap<u16, &'a Structure>,
+    /// The first and last address that the slot of each handle serves (type 20).
+    mapped: BTreeMap<u16, (u64, u64)>,
+}
+
+impl Others<'_> {
+    fn of(table: &Smbios) -> Others<'_> {
+        let mut by_handle = BTreeMap::new();
+        for structure in &table.structures {
+            by_handle.entry(structure.handle()).or_insert(structure);
+        }
+        let mut mapped = BTreeMap::new();
+        for map in table.of_kind(20) {
+            let (Some(handle), Some((from, to))) = (map.word(0x0c), range(map, 0x13)) else {
+                continue;
+            };
+            let all = mapped.entry(handle).or_insert((from, to));
+            *all = (all.0.min(from), all.1.max(to));
+        }
+        Others { by_handle, mapped }
+    }
+
+    /// Whether a slot belongs to system memory; one whose array is missing does.
+    fn in_system(&self, slot: &Structure) -> bool {
+        let array = slot.word(0x04).and_then(|handle| self.by_handle.get(&handle));
+        array.filter(|array| array.kind() == 16).is_none_or(|array| is_system(array))
+    }
+
+    /// Adds what other structures say of the module: type 20 where it is mapped, 18 or 33 its error.
+    fn placed(&self, slot: &Structure, mut dimm: Dimm) -> Dimm {
+        if dimm.is_populated == Some(false) {
+            return dimm;
+        }
+        let mapped = self.mapped.get(&slot.handle());
+        (dimm.mapped_from, dimm.mapped_to) = mapped.copied().unzip();
+        // FFFEh says that the firmware keeps no errors, FFFFh that there was none.
+        let error = slot.word(0x06).filter(|handle| *handle < 0xfffe);
+        let error = error.and_then(|handle| self.by_handle.get(&handle));
+        let error = error.filter(|error| matches!(error.kind(), 18 | 33));
+        dimm.firmware_error = error.and_then(|error| name(ERRORS, error.byte(0x04)?));
+        dimm
+    }
 }
 
 fn dimm(slot: &Structure) -> Dimm {
@@ -75,23 +122,6 @@ fn dimm(slot: &Structure) -> Dimm {
         technology: slot.byte(0x28).and_then(|code| name(TECHNOLOGIES, code)),
         ..dimm
     }
-}
-
-/// Adds what other structures say of the module: type 20 where it is mapped, 18 or 33 its error.
-fn placed(table: &Smbios, slot: &Structure, mut dimm: Dimm) -> Dimm {
-    if dimm.is_populated == Some(false) {
-        return dimm;
-    }
-    let mapped = table.of_kind(20).filter(|map| map.word(0x0c) == Some(slot.handle()));
-    let ranges: Vec<(u64, u64)> = mapped.filter_map(|map| range(map, 0x13)).collect();
-    dimm.mapped_from = ranges.iter().map(|(from, _)| *from).min();
-    dimm.mapped_to = ranges.iter().map(|(_, to)| *to).max();
-    // FFFEh says that the firmware keeps no errors, FFFFh that there was none.
-    let error = slot.word(0x06).filter(|handle| *handle < 0xfffe);
-    let error = error.and_then(|handle| table.by_handle(handle));
-    let error = error.filter(|error| matches!(error.kind(), 18 | 33));
-    dimm.firmware_error = error.and_then(|error| name(ERRORS, error.byte(0x04)?));
-    dimm
 }
 
 /// Sum of the ranges that the arrays map (type 19).
@@ -322,8 +352,17 @@ mod tests {
     fn a_module_of_unknown_size_makes_the_total_unknown() {
         let memory = memory(&[device(0x4000, 0), device(0xffff, 0)]);
         assert_eq!(memory.installed_bytes, None);
-        assert_eq!((memory.n_slots, memory.n_slots_populated), (Some(2), Some(1)));
+        assert_eq!(memory.n_slots, Some(2));
+        assert_eq!(memory.n_slots_populated, None, "the second slot may hold a module or none");
         assert_eq!(memory.dimms[1].is_populated, None);
+    }
+
+    #[test]
+    fn a_table_of_more_slots_than_a_machine_can_have_is_not_counted() {
+        let slots = |n: usize| memory(&vec![structure(17, &[0; 0x11], &[]); n]);
+        assert_eq!(slots(LIMIT_SLOTS).n_slots, Some(LIMIT_SLOTS));
+        let many = slots(LIMIT_SLOTS + 1);
+        assert_eq!((many.dimms.len(), many.n_slots), (LIMIT_SLOTS, None));
     }
 
     #[test]

@@ -5,7 +5,8 @@ use crate::machine::Machine;
 
 const MC: &str = "sys/devices/system/edac/mc";
 
-/// The counts of every DIMM or rank; of the whole controller where its driver counts no DIMMs.
+/// The counts of every DIMM or rank, and of errors that the controller puts in none of them; of the
+/// whole controller where its driver counts no DIMMs.
 pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
     let mut counts = Vec::new();
     for controller in numbered(machine, MC, &["mc"]) {
@@ -29,9 +30,18 @@ pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
                 name: format!("{controller}/{dimm}"),
             });
         }
-        if counts.len() == before {
-            let count = |name: &str| machine.number(&format!("{dir}/{name}"));
-            let (correctable, uncorrectable) = (count("ce_count"), count("ue_count"));
+        let count = |name: &str| machine.number::<u64>(&format!("{dir}/{name}"));
+        // Errors whose place the hardware did not say are in no DIMM's count
+        // (`edac_inc_ue_error`, `drivers/edac/edac_mc.c`).
+        let has_dimms = counts.len() > before;
+        let names = if has_dimms {
+            ["ce_noinfo_count", "ue_noinfo_count"]
+        } else {
+            ["ce_count", "ue_count"]
+        };
+        let [correctable, uncorrectable] = names.map(count);
+        let is_above_zero = [correctable, uncorrectable].into_iter().flatten().any(|n| n > 0);
+        if !has_dimms || is_above_zero {
             counts.push(EccCount {
                 name: controller,
                 controller: name,
@@ -120,6 +130,22 @@ mod tests {
         assert_eq!(memory.ecc[0].location.as_deref(), Some("channel 0 slot 1"));
         assert_eq!(memory.ecc[1].controller.as_deref(), Some("Skylake Socket#0 IMC#0"));
         assert_eq!(memory.ecc[1].mode.as_deref(), Some("S4ECD4ED"));
+    }
+
+    #[test]
+    fn errors_at_no_known_dimm_are_a_row_of_the_controller_and_none_is_no_row() {
+        let with = |n_uncorrectable: &str| {
+            counts(&tree(&[
+                ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ue_count", "0"),
+                ("sys/devices/system/edac/mc/mc0/ue_noinfo_count", n_uncorrectable),
+                ("sys/devices/system/edac/mc/mc0/ce_noinfo_count", "0"),
+                ("sys/devices/system/edac/mc/mc0/ue_count", "9"),
+            ]))
+        };
+        let rows = with("2");
+        assert_eq!((rows.len(), rows[1].name.as_str()), (2, "mc0"));
+        assert_eq!((rows[1].uncorrectable, rows[1].correctable), (Some(2), Some(0)));
+        assert_eq!(with("0").len(), 1);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub struct Memory {
     /// How many slots the firmware lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_slots: Option<usize>,
-    /// In how many of them it found a module.
+    /// In how many of them it found a module; `None` if that is not known of one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_slots_populated: Option<usize>,
     /// How the arrays correct errors, e.g. `Multi-bit ECC`; `None` if they differ or do not say it.
@@ -166,7 +166,8 @@ pub struct Dimm {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EccCount {
-    /// The driver's name for it, e.g. `mc0/dimm1`; `mc0` where it counts no DIMMs.
+    /// The driver's name for it, e.g. `mc0/dimm1`; `mc0` for all errors where the driver counts no
+    /// DIMMs, else for those at no known DIMM (`ce_noinfo_count`, `ue_noinfo_count`).
     pub name: String,
     /// The label that the driver or the administrator gave it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -57,8 +57,9 @@ fn parse_speed(text: &str) -> Result<Option<u32>, &'static str> {
     let (whole, tenth) = number.split_once('.').unwrap_or((number, "0"));
     let (whole, tenth): (u32, u32) =
         (whole.parse().map_err(|_| expected)?, tenth.parse().map_err(|_| expected)?);
-    let speed = whole.checked_mul(10).filter(|_| tenth < 10).ok_or(expected)?;
-    Ok(Some(speed + tenth).filter(|speed| *speed > 0))
+    let speed = whole.checked_mul(10).filter(|_| tenth < 10);
+    let speed = speed.and_then(|speed| speed.checked_add(tenth)).ok_or(expected)?;
+    Ok(Some(speed).filter(|speed| *speed > 0))
 }
 
 /// A number of lanes; 0 stands for no link, 255 and 63 for not known (`enum pcie_link_width`).
@@ -141,6 +142,7 @@ mod tests {
         assert_eq!(parse_speed("Unknown speed"), Ok(None));
         assert!(parse_speed("fast").is_err());
         assert!(parse_speed("99999999999 GT/s").is_err());
+        assert!(parse_speed("429496729.9 GT/s").is_err(), "the largest number in tenths");
         assert_eq!(parse_width("16"), Ok(Some(16)));
         assert!(parse_width("3").is_err());
         assert_eq!(parse_width("0"), Ok(None));

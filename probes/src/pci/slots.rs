@@ -22,37 +22,38 @@ pub(super) fn by_address(machine: &Machine) -> BTreeMap<String, String> {
 /// The slots in use that the firmware names: address and designation (SMBIOS type 9).
 pub(super) fn firmware_names(machine: &Machine) -> Vec<(String, String)> {
     let slots = smbios::read(machine).map(|table| smbios::slots(&table));
-    let pair = |slot: smbios::Slot| Some((slot.pci_address?, slot.designation?));
-    slots.unwrap_or_default().into_iter().filter_map(pair).collect()
+    slots.unwrap_or_default().into_iter().filter_map(named).collect()
+}
+
+/// An empty slot's address is that of no device, or of whatever came by its number.
+fn named(slot: smbios::Slot) -> Option<(String, String)> {
+    let is_empty = matches!(slot.usage.as_deref(), Some("available" | "unavailable"));
+    Some((slot.pci_address.filter(|_| !is_empty)?, slot.designation?))
 }
 
 /// Gives devices that are in no slot of the kernel the name that the firmware gives the slot:
 /// `names` are pairs of a PCI address and a designation. Makers write the address of the card, or
 /// that of the port above it; an address that several slots claim names none of them.
 pub fn name_slots(pci: &mut Pci, names: &[(String, String)]) {
-    let device = |address: &str| Address::parse(address).map(Address::without_function);
-    let mut by_device: BTreeMap<String, &str> = BTreeMap::new();
-    let mut twice = BTreeSet::new();
+    let bridges = pci.devices.iter().filter(|port| port.class.as_deref() == Some("0604"));
+    let ports: BTreeSet<Address> =
+        bridges.filter_map(|port| Address::parse(&port.address)).collect();
+    // The functions of a card share its slot; those of a root complex are ports of their own.
+    let place = |address: Address| {
+        let function = if ports.contains(&address) { address.function } else { 0 };
+        (ports.contains(&address), Address { function, ..address })
+    };
+    let mut by_place: BTreeMap<(bool, Address), Option<&str>> = BTreeMap::new();
     for (address, name) in names {
-        let Some(address) = device(address) else { continue };
-        if by_device.get(&address).is_some_and(|other| other != name) {
-            twice.insert(address.clone());
-        }
-        by_device.insert(address, name);
+        let Some(address) = Address::parse(address) else { continue };
+        let known = by_place.entry(place(address)).or_insert(Some(name));
+        *known = known.filter(|other| other == name);
     }
-    by_device.retain(|address, _| !twice.contains(address));
-    let is_bridge = |class: Option<&str>| class == Some("0604");
-    let ports: BTreeSet<String> = pci
-        .devices
-        .iter()
-        .filter(|port| is_bridge(port.class.as_deref()))
-        .map(|port| port.address.clone())
-        .collect();
+    let name_at = |address: &str| *by_place.get(&place(Address::parse(address)?))?;
     for entry in pci.devices.iter_mut().filter(|entry| entry.slot.is_none()) {
-        let own = device(&entry.address).and_then(|own| by_device.get(&own));
-        let port = entry.parent.as_ref().filter(|parent| ports.contains(*parent));
-        let above = port.and_then(|port| device(port)).and_then(|port| by_device.get(&port));
-        entry.slot = own.or(above).map(|name| (*name).to_owned());
+        let is_port = |parent: &&String| Address::parse(parent).is_some_and(|a| ports.contains(&a));
+        let above = || entry.parent.as_ref().filter(is_port).and_then(|port| name_at(port));
+        entry.slot = name_at(&entry.address).or_else(above).map(str::to_owned);
     }
 }
 
@@ -89,6 +90,38 @@ mod tests {
         name_slots(&mut pci, &[pair("0000:3b:00.0", "PCIe 3"), pair("0000:00:01.0", "NVMe 1")]);
         let slots: Vec<_> = pci.devices.iter().map(|device| device.slot.as_deref()).collect();
         assert_eq!(slots, [Some("NVMe 1"), Some("PCIe 3"), Some("the kernel's"), Some("NVMe 1")]);
+    }
+
+    #[test]
+    fn a_root_port_has_its_own_slot_and_not_that_of_the_port_beside_it() {
+        let mut pci = Pci {
+            n_devices: Some(5),
+            devices: vec![
+                device("0000:00:1c.0", "0604", None),
+                device("0000:00:1c.4", "0604", None),
+                device("0000:02:00.0", "0200", Some("0000:00:1c.0")),
+                device("0000:03:00.0", "0200", Some("0000:00:1c.4")),
+                device("0000:00:1c.7", "0c05", None),
+            ],
+        };
+        name_slots(&mut pci, &[pair("0000:00:1c.0", "Slot 1")]);
+        let slots: Vec<_> = pci.devices.iter().map(|device| device.slot.as_deref()).collect();
+        assert_eq!(slots, [Some("Slot 1"), None, Some("Slot 1"), None, None]);
+    }
+
+    #[test]
+    fn an_empty_slot_names_no_device() {
+        let slot = |usage: Option<&str>| smbios::Slot {
+            designation: Some("PCIe 1".to_owned()),
+            pci_address: Some("0000:3b:00.0".to_owned()),
+            usage: usage.map(str::to_owned),
+            ..smbios::Slot::default()
+        };
+        assert_eq!(
+            (named(slot(Some("available"))), named(slot(Some("unavailable")))),
+            (None, None)
+        );
+        assert!(named(slot(Some("in use"))).is_some() && named(slot(None)).is_some());
     }
 
     #[test]

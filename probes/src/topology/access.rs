@@ -87,7 +87,7 @@ pub(super) fn side_caches(machine: &Machine, dir: &str) -> Vec<SideCache> {
             size_bytes: machine.number(&at("size")).filter(|size| *size > 0),
             line_bytes: machine.number(&at("line_size")).filter(|size| *size > 0),
             // `enum cache_indexing` and `enum cache_write_policy`, include/linux/node.h.
-            indexing: word("indexing", ["direct-mapped", "", "complex"]),
+            indexing: word("indexing", ["direct-mapped", "complex", ""]),
             write_policy: word("write_policy", ["write-back", "write-through", ""]),
         }
     };

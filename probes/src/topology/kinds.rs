@@ -6,6 +6,8 @@ use super::Node;
 use crate::cpuset::CpuSet;
 use crate::machine::Machine;
 
+const GPU: &str = "gpu";
+
 /// Fills tier and kind of the memory of `nodes`.
 pub(super) fn fill(machine: &Machine, nodes: &mut [Node]) {
     let named = named(machine);
@@ -24,7 +26,10 @@ pub(super) fn fill(machine: &Machine, nodes: &mut [Node]) {
             let is_fast = bandwidth(node)? >= plain_bandwidth?.saturating_mul(2);
             (node.has_cpu == Some(false) && is_fast).then_some("hbm")
         };
-        let kind = named.get(&node.id).copied().or_else(by_bandwidth).or_else(by_tier);
+        // Persistent or CXL memory may be brought into a node that has plain memory as well.
+        let named = named.get(&node.id).copied();
+        let named = named.filter(|kind| *kind == GPU || node.has_cpu == Some(false));
+        let kind = named.or_else(by_bandwidth).or_else(by_tier);
         node.memory_kind = kind.map(str::to_owned);
     }
 }
@@ -79,7 +84,7 @@ fn named(machine: &Machine) -> BTreeMap<u32, &'static str> {
         let text = machine.text(&format!("{dir}/{gpu}/numa_status")).unwrap_or_default();
         let node = text.lines().find_map(|line| line.strip_prefix("Node:"));
         if let Some(node) = node.and_then(|node| node.trim().parse().ok()) {
-            kinds.insert(node, "gpu");
+            kinds.insert(node, GPU);
         }
     }
     kinds
@@ -145,6 +150,16 @@ mod tests {
         assert_eq!(kinds(&files, nodes), named(&[Some("dram"), Some("hbm"), None]));
         let nodes = vec![node(0, true, Some(100)), node(1, false, Some(400))];
         assert_eq!(kinds(&[], nodes), named(&[None, Some("hbm")]));
+    }
+
+    #[test]
+    fn a_node_with_cpus_that_is_the_target_of_a_dax_device_is_not_persistent() {
+        let files = [
+            ("sys/bus/dax/devices/dax0.0", "-> /sys/devices/platform/ndbus0/dax0.0"),
+            ("sys/devices/platform/ndbus0/dax0.0/target_node", "0"),
+        ];
+        assert_eq!(kinds(&files, vec![node(0, true, None)]), [None]);
+        assert_eq!(kinds(&files, vec![node(0, false, None)]), named(&[Some("pmem")]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Node, access, kinds};
-use crate::cpuset::CpuSet;
+use crate::cpuset::{CpuSet, LIMIT};
 use crate::machine::{Machine, quote};
 use crate::memory::{hugepages_in, mem_total_bytes};
 
@@ -125,7 +125,7 @@ impl Reader<'_> {
 
 /// The number in a name such as `node3`.
 fn id(name: &str, prefix: &str) -> Option<u32> {
-    name.strip_prefix(prefix)?.parse().ok().filter(|id| *id <= 65_535)
+    name.strip_prefix(prefix)?.parse().ok().filter(|id| *id <= LIMIT)
 }
 
 #[cfg(test)]
@@ -219,6 +219,9 @@ mod tests {
             (&at("memory_side_cache/index1/size"), "17179869184"),
             (&at("memory_side_cache/index1/write_policy"), "0"),
             (&at("memory_side_cache/index1/indexing"), "7"),
+            (&at("memory_side_cache/index2/indexing"), "0"),
+            (&at("memory_side_cache/index3/indexing"), "1"),
+            (&at("memory_side_cache/index4/indexing"), "2"),
         ]);
         let nodes = nodes(&machine, Some(&online("0-3"))).unwrap();
         let far = &nodes[1];
@@ -230,6 +233,7 @@ mod tests {
         let cache = &far.side_caches[0];
         assert_eq!((cache.level, cache.size_bytes), (1, Some(16 << 30)));
         assert_eq!(cache.write_policy.as_deref(), Some("write-back"));
-        assert_eq!(cache.indexing, None);
+        let kinds: Vec<_> = far.side_caches.iter().map(|cache| cache.indexing.as_deref()).collect();
+        assert_eq!(kinds, [None, Some("direct-mapped"), Some("complex"), None]);
     }
 }
