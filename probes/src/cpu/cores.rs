@@ -177,8 +177,8 @@ impl Reader<'_> {
         keys.find_map(|key| cpus.iter().find_map(|cpu| self.info.number(cpu, key)))
     }
 
-    /// Numbers the packages: by their id, on IBM Z within book and drawer; where the kernel says -1 or nothing, by the set of the
-    /// package's CPUs, else all that say -1 are one.
+    /// Numbers the packages: by their id, on IBM Z within book and drawer; where the kernel says -1 or
+    /// nothing, by the set of the package's CPUs, else all that say -1 are one.
     fn number_packages(&self, cores: &mut [CoreSeen]) {
         #[derive(PartialEq, Eq, PartialOrd, Ord)]
         enum Key {
