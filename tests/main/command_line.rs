@@ -88,6 +88,22 @@ fn print_config_tells_where_each_value_came_from() {
 }
 
 #[test]
+fn a_vim_that_does_not_answer_is_told_to_who_logs_only_warnings() {
+    let output =
+        run("report --only os --vim http://127.0.0.1:1 --allow-plain-http --give-up-after 2 \
+         --lldp-wait 0 --log-level warn");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("posting the report: reaching"), "{}", stderr(&output));
+}
+
+#[test]
+fn print_config_without_a_command_shows_the_options_of_the_default_command() {
+    let output = run("--print-config");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("wait-for-disk"), "{}", stdout(&output));
+}
+
+#[test]
 fn the_readme_shows_the_help_that_the_program_prints() {
     let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
     let help = stdout(&run("-h"));
