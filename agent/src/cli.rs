@@ -88,6 +88,9 @@ pub struct SourceOptions {
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
     /// Collect only these sections, e.g. `cpu,block`
+    ///
+    /// Sections: cpu, memory, topology, block, network, local_addresses, pci, gpu,
+    /// devices, chassis, baseboard, product, bios, firmware, bmc, smbios, os.
     #[arg(long, value_name = "SECTION", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Seconds after which collection ends with what is known

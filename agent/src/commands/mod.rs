@@ -196,3 +196,20 @@ fn settings_table(settings: &[Setting]) -> String {
     };
     settings.iter().map(line).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_only_names_every_section_and_no_section_is_named_twice() {
+        let mut command = Cli::command();
+        let inspect = command.find_subcommand_mut("inspect").unwrap();
+        let only = inspect.get_arguments().find(|arg| arg.get_id() == "only").unwrap();
+        let help = only.get_long_help().unwrap().to_string().replace('\n', " ");
+        let list = help.split("Sections: ").nth(1).unwrap().trim_end_matches('.').to_owned();
+        assert_eq!(list, sections().join(", "));
+        let once: std::collections::BTreeSet<&str> = sections().into_iter().collect();
+        assert_eq!(once.len(), sections().len());
+    }
+}
