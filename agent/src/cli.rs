@@ -89,7 +89,7 @@ pub struct SourceOptions {
     pub root: Option<PathBuf>,
     /// Collect only these sections, e.g. `cpu,block`
     ///
-    /// Sections: cpu, memory, topology, block, network, local_addresses, pci, gpu,
+    /// Sections: cpu, memory, topology, block, network, `local_addresses`, pci, gpu,
     /// devices, chassis, baseboard, product, bios, firmware, bmc, smbios, os.
     #[arg(long, value_name = "SECTION", value_delimiter = ',')]
     pub only: Vec<String>,

@@ -208,13 +208,9 @@ impl Sources {
             let values = raw.map(|v| v.to_string_lossy().into_owned()).collect();
             return Setting { name, values, origin: Origin::CommandLine };
         }
-        match self.find(&option.name) {
-            Some((values, origin)) => Setting { name, values, origin },
-            None => {
-                let values = option.default.clone().into_iter().collect();
-                Setting { name, values, origin: Origin::Default }
-            }
-        }
+        let default = || (option.default.clone().into_iter().collect(), Origin::Default);
+        let (values, origin) = self.find(&option.name).unwrap_or_else(default);
+        Setting { name, values, origin }
     }
 
     /// The values of `name` in the strongest source beside the command line.

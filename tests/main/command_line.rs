@@ -97,6 +97,16 @@ fn a_vim_that_does_not_answer_is_told_to_who_logs_only_warnings() {
 }
 
 #[test]
+fn a_report_that_is_given_up_says_why() {
+    let output =
+        run("report --only os --vim http://127.0.0.1:1 --allow-plain-http --give-up-after 0 \
+         --lldp-wait 0 --log-level error");
+    assert_eq!(output.status.code(), Some(3));
+    let text = stderr(&output);
+    assert!(text.contains("the report could not be posted: reaching"), "{text}");
+}
+
+#[test]
 fn print_config_without_a_command_shows_the_options_of_the_default_command() {
     let output = run("--print-config");
     assert_eq!(output.status.code(), Some(0));

@@ -73,7 +73,10 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<u8> {
             tracing::info!(node = report.node_id, vim = settings.url, "the VIM has the report");
             Ok(EXIT_DONE)
         }
-        Err(_) => Ok(EXIT_NOT_REPORTED),
+        Err(gave_up) => {
+            tracing::error!("the report could not be posted: {gave_up}");
+            Ok(EXIT_NOT_REPORTED)
+        }
     }
 }
 
@@ -187,7 +190,7 @@ mod tests {
         let stop = Stop::default();
         stop.stop();
         let start = Instant::now();
-        wait_for_disk(Duration::from_secs(60), &stop);
+        wait_for_disk(Duration::from_mins(1), &stop);
         assert!(start.elapsed() < Duration::from_secs(30));
     }
 }

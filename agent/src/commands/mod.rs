@@ -206,7 +206,7 @@ mod tests {
         let mut command = Cli::command();
         let inspect = command.find_subcommand_mut("inspect").unwrap();
         let only = inspect.get_arguments().find(|arg| arg.get_id() == "only").unwrap();
-        let help = only.get_long_help().unwrap().to_string().replace('\n', " ");
+        let help = only.get_long_help().unwrap().to_string().replace('\n', " ").replace('`', "");
         let list = help.split("Sections: ").nth(1).unwrap().trim_end_matches('.').to_owned();
         assert_eq!(list, sections().join(", "));
         let once: std::collections::BTreeSet<&str> = sections().into_iter().collect();

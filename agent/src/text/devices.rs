@@ -4,14 +4,12 @@ use probes::devices::Devices;
 use probes::sensors::Sensor;
 use probes::usb::UsbDevice;
 
-use super::page::{Page, Tone, counted, heading, pair};
+use super::page::{Page, Tone, counted, pair};
 use super::unit;
 
 pub(super) fn devices(page: &mut Page, devices: &Devices) {
     let n_usb = devices.usb.iter().filter(|usb| !usb.is_root_hub).count();
-    // Every controller has a root hub: where there is not even one, nobody counted.
-    let count = (!devices.usb.is_empty()).then(|| counted(n_usb, "device"));
-    page.section(&heading("USB", count));
+    page.section(&format!("USB ({})", counted(n_usb, "device")));
     for entry in devices.usb.iter().filter(|usb| !usb.is_root_hub) {
         usb(page, entry);
     }
