@@ -66,7 +66,7 @@ pub enum Command {
     Install(InstallOptions),
     /// Print what hardware this machine has
     Inspect(InspectOptions),
-    /// Print only what is wrong; the exit status says how bad it is
+    /// Print only what is wrong; ends with 1 if that calls for attention
     Check(CheckOptions),
     /// Post the report to the VIM and stop; nothing is installed
     Report(ReportOptions),
@@ -88,6 +88,9 @@ pub struct SourceOptions {
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
     /// Collect only these sections, e.g. `cpu,block`
+    ///
+    /// Sections: cpu, memory, topology, block, network, `local_addresses`, pci, gpu,
+    /// devices, chassis, baseboard, product, bios, firmware, bmc, smbios, os.
     #[arg(long, value_name = "SECTION", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Seconds after which collection ends with what is known
@@ -188,6 +191,10 @@ pub struct InstallOptions {
     #[command(flatten)]
     pub vim: VimOptions,
     /// Do everything up to the write, then stop; nothing is changed
+    ///
+    /// Given on the command line it ends with status 0. From any other source it
+    /// ends with 4 (not installed, disk untouched): that is how the live image's
+    /// service would get it, which reboots after 0, and would begin again.
     #[arg(long)]
     pub dry_run: bool,
     /// Seconds after which collection ends with what is known

@@ -24,7 +24,7 @@ const LIMIT_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// Content of the configuration file by option name, and the file's name.
-    pub file: BTreeMap<String, String>,
+    pub file: BTreeMap<String, Vec<String>>,
     /// The name of the configuration file, for messages.
     pub file_name: String,
     /// The kernel's command line.
@@ -65,8 +65,8 @@ impl fmt::Display for Origin {
 pub struct Setting {
     /// The option's name without dashes in front.
     pub name: String,
-    /// Its value; `None` if it is not set.
-    pub value: Option<String>,
+    /// Its value, or values where the option may stand several times; empty if it is not set.
+    pub values: Vec<String>,
     /// Where the value came from.
     pub origin: Origin,
 }
@@ -94,7 +94,7 @@ pub enum Failure {
 /// Applies all sources to the words of the command line.
 ///
 /// Without a command, `install` is taken if a VIM is configured and `may_install` (standard input
-/// is no terminal).
+/// is no terminal), and for `--print-config`, which runs nothing.
 ///
 /// # Errors
 /// [`Failure::Usage`] with clap's message, [`Failure::Source`] for the configuration file.
@@ -107,7 +107,8 @@ pub fn configure(
     let mut command = Cli::command();
     command.build();
     let mut matches = command.clone().try_get_matches_from(&words).map_err(Failure::Usage)?;
-    if matches.subcommand_name().is_none() && may_install && sources.names("vim") {
+    let is_default = (may_install && sources.names("vim")) || matches.get_flag("print_config");
+    if matches.subcommand_name().is_none() && is_default {
         words.push("install".into());
         matches = command.clone().try_get_matches_from(&words).map_err(Failure::Usage)?;
     }
@@ -120,7 +121,7 @@ pub fn configure(
     sources.check_file(&all).map_err(Failure::Source)?;
     let warnings = sources.unknown(&all);
     let settings: Vec<Setting> = known.iter().map(|o| sources.setting(o, inner)).collect();
-    words.extend(settings.iter().zip(&known).filter_map(|(setting, o)| setting.word(o)));
+    words.extend(settings.iter().zip(&known).flat_map(|(setting, o)| setting.words(o)));
     let matches = command.try_get_matches_from(&words).map_err(Failure::Usage)?;
     let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
     Ok(Configuration { cli, settings, warnings })
@@ -149,16 +150,21 @@ fn options(command: &clap::Command) -> Vec<OptionName> {
 }
 
 impl Setting {
-    /// The word that gives a weaker source's value to the parser.
-    fn word(&self, option: &OptionName) -> Option<OsString> {
-        let value = self.value.as_ref()?;
+    /// The words that give a weaker source's values to the parser.
+    fn words(&self, option: &OptionName) -> Vec<OsString> {
         if matches!(self.origin, Origin::CommandLine | Origin::Default) {
-            return None;
+            return Vec::new();
         }
-        if !option.is_flag {
-            return Some(format!("--{}={value}", option.name).into());
+        let name = &option.name;
+        if option.is_flag {
+            return self
+                .values
+                .iter()
+                .filter(|v| is_true(v))
+                .map(|_| format!("--{name}").into())
+                .collect();
         }
-        is_true(value).then(|| format!("--{}", option.name).into())
+        self.values.iter().map(|value| format!("--{name}={value}").into()).collect()
     }
 }
 
@@ -198,31 +204,29 @@ impl Sources {
     fn setting(&self, option: &OptionName, matches: &ArgMatches) -> Setting {
         let name = option.name.clone();
         if matches.value_source(&option.id) == Some(ValueSource::CommandLine) {
-            let value = matches
-                .get_raw(&option.id)
-                .map(|raw| raw.map(|v| v.to_string_lossy()).collect::<Vec<_>>().join(","));
-            return Setting { name, value, origin: Origin::CommandLine };
+            let raw = matches.get_raw(&option.id).into_iter().flatten();
+            let values = raw.map(|v| v.to_string_lossy().into_owned()).collect();
+            return Setting { name, values, origin: Origin::CommandLine };
         }
-        match self.find(&option.name) {
-            Some((value, origin)) => Setting { name, value: Some(value), origin },
-            None => Setting { name, value: option.default.clone(), origin: Origin::Default },
-        }
+        let default = || (option.default.clone().into_iter().collect(), Origin::Default);
+        let (values, origin) = self.find(&option.name).unwrap_or_else(default);
+        Setting { name, values, origin }
     }
 
-    /// The value of `name` in the strongest source beside the command line.
-    fn find(&self, name: &str) -> Option<(String, Origin)> {
+    /// The values of `name` in the strongest source beside the command line.
+    fn find(&self, name: &str) -> Option<(Vec<String>, Origin)> {
         let variable = format!("RCI_{}", name.replace('-', "_").to_ascii_uppercase());
         if let Some(value) = self.environment.get(&variable) {
-            return Some((value.clone(), Origin::Environment(variable)));
+            return Some((vec![value.clone()], Origin::Environment(variable)));
         }
         let arguments = kernel_arguments(&self.kernel);
         if let Some((written, value)) =
             arguments.iter().rev().find(|(key, _)| option_name(key) == name)
         {
-            return Some((value.clone(), Origin::KernelArgument(format!("rci.{written}"))));
+            return Some((vec![value.clone()], Origin::KernelArgument(format!("rci.{written}"))));
         }
-        let value = self.file.get(name)?;
-        Some((value.clone(), Origin::File(self.file_name.clone())))
+        let values = self.file.get(name)?;
+        Some((values.clone(), Origin::File(self.file_name.clone())))
     }
 
     /// What the kernel's command line and the environment name and no command knows.
@@ -301,7 +305,7 @@ fn read_bounded(path: &Path) -> std::io::Result<String> {
 ///
 /// # Errors
 /// If the text is not such a mapping.
-pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
+pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
     if text.trim().is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -309,12 +313,16 @@ pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, Str
         .with_context(|| format!("parsing the configuration file {name}"))?;
     let mut options = BTreeMap::new();
     for (key, value) in values {
-        let Some(value) = scalar(&value) else {
+        let values = match &value {
+            serde_json::Value::Array(items) => items.iter().map(scalar).collect(),
+            one => scalar(one).map(|one| vec![one]),
+        };
+        let Some(values) = values else {
             bail!(
                 "the configuration file {name} holds {value} for \"{key}\", expected one value or a list of values"
             );
         };
-        options.insert(option_name(&key), value);
+        options.insert(option_name(&key), values);
     }
     Ok(options)
 }
@@ -324,10 +332,6 @@ fn scalar(value: &serde_json::Value) -> Option<String> {
         serde_json::Value::String(text) => Some(text.clone()),
         serde_json::Value::Number(number) => Some(number.to_string()),
         serde_json::Value::Bool(flag) => Some(flag.to_string()),
-        serde_json::Value::Array(items) => {
-            let parts: Option<Vec<String>> = items.iter().map(scalar).collect();
-            parts.map(|parts| parts.join(","))
-        }
         _ => None,
     }
 }
@@ -426,6 +430,26 @@ mod tests {
     fn a_bad_value_is_refused_wherever_it_stands() {
         let sources = sources("budget: many", "", &[]);
         assert!(matches!(configure(&words("inspect"), &sources, true), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn each_item_of_a_list_in_the_file_is_a_value_of_its_own() {
+        let file = "append-karg: [console=tty0, \"console=ttyS0,115200n8\"]\nvim-name: [a, b]";
+        let configuration =
+            configure(&words("live-config"), &sources(file, "", &[]), true).unwrap();
+        let Some(Command::LiveConfig(options)) = configuration.cli.command else { panic!() };
+        assert_eq!(options.append_karg, ["console=tty0", "console=ttyS0,115200n8"]);
+        assert_eq!(options.vim_name, ["a", "b"]);
+        let two = sources("budget: [1, 2]", "", &[]);
+        assert!(matches!(configure(&words("inspect"), &two, true), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn print_config_without_a_command_is_about_the_default_command() {
+        let configuration = configure(&words("--print-config"), &Sources::default(), false);
+        let configuration = configuration.unwrap();
+        assert!(matches!(configuration.cli.command, Some(Command::Install(_))));
+        assert!(configuration.cli.common.print_config);
     }
 
     #[test]

@@ -161,8 +161,13 @@ mod tests {
         for (class, name) in all.iter().filter(|port| port.0 == class) {
             put_down(class, name);
         }
-        let flags = std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
-        assert_eq!(flags.trim(), "0x1002");
+        // Panics unwind in tests, so the thread's own guard may still be putting it down.
+        let flags = || std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
+        let end = Instant::now() + Duration::from_secs(10);
+        while flags().trim() != "0x1002" && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(flags().trim(), "0x1002");
         std::fs::remove_dir_all(class).unwrap();
     }
 

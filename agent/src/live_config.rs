@@ -1,5 +1,6 @@
 //! `live-config`: the options as settings of a live image, and the form that is asked for.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -10,6 +11,7 @@ use ignition::live::{
 };
 
 use crate::cli::{LiveConfigOptions, LiveFormat};
+use crate::config::{Failure, Sources, configure};
 
 /// What `live-config` prints.
 ///
@@ -30,6 +32,10 @@ fn settings(options: &LiveConfigOptions) -> anyhow::Result<Settings> {
     let Some(vim) = options.vim.vim.clone() else {
         bail!("no VIM is named; give its address with --vim, e.g. --vim https://vim.example");
     };
+    let agent_options: BTreeMap<String, String> =
+        options.agent_option.iter().map(|o| pair(o)).collect::<Result<_, _>>()?;
+    check_agent_options(&agent_options)?;
+    refuse_dry_run(options)?;
     let secret = |file: &Path| Ok::<_, anyhow::Error>(Secret::new(text(file)?.trim()));
     let boot = options.kernel_url.clone().zip(options.initramfs_url.clone());
     Ok(Settings {
@@ -43,7 +49,7 @@ fn settings(options: &LiveConfigOptions) -> anyhow::Result<Settings> {
         client_key: options.vim.client_key_file.as_deref().map(secret).transpose()?,
         vim_key: None,
         allow_plain_http: options.vim.allow_plain_http,
-        agent_options: options.agent_option.iter().map(|o| pair(o)).collect::<Result<_, _>>()?,
+        agent_options,
         ssh_keys: options.ssh_key.clone(),
         password_hash: options.password_hash_file.as_deref().map(secret).transpose()?,
         autologin: options.autologin,
@@ -84,5 +90,85 @@ fn pair(option: &str) -> anyhow::Result<(String, String)> {
     match option.split_once('=') {
         Some((name, value)) => Ok((name.replace('-', "_"), value.to_owned())),
         None => bail!("--agent-option holds \"{}\", expected NAME=VALUE", option.escape_debug()),
+    }
+}
+
+/// Reads the options as the agent of the live image will: what it would refuse there, on a node that
+/// can tell nobody, is refused here.
+fn check_agent_options(options: &BTreeMap<String, String>) -> anyhow::Result<()> {
+    let file =
+        options.iter().map(|(name, value)| (name.replace('_', "-"), vec![value.clone()])).collect();
+    let sources =
+        Sources { file, file_name: "that --agent-option makes".to_owned(), ..Sources::default() };
+    let words = ["run-coreos-installer".into(), "install".into()];
+    match configure(&words, &sources, false) {
+        Ok(_) => Ok(()),
+        Err(Failure::Source(error)) => Err(error),
+        Err(Failure::Usage(error)) => {
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            bail!("--agent-option: {}", first.strip_prefix("error: ").unwrap_or(first));
+        }
+    }
+}
+
+/// A live image with a dry run would install nothing on any node and leave each at an emergency shell.
+fn refuse_dry_run(options: &LiveConfigOptions) -> anyhow::Result<()> {
+    let is_dry_run = |name: &str| name.replace('_', "-") == "dry-run";
+    let name_of = |text: &str| text.split('=').next().unwrap_or_default().to_owned();
+    let pairs = options.agent_option.iter().map(|option| name_of(option));
+    let arguments = options
+        .append_karg
+        .iter()
+        .flat_map(|argument| argument.split_whitespace())
+        .filter_map(|word| word.strip_prefix("rci.").map(name_of));
+    if pairs.chain(arguments).any(|name| is_dry_run(&name)) {
+        bail!(
+            "dry-run is no option for a live image, which runs unattended; try it on a running \
+             machine with: run-coreos-installer install --dry-run"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn made(options: &[&str]) -> Result<String, String> {
+        let words = ["run-coreos-installer", "live-config", "--vim", "https://vim.example"];
+        let words: Vec<_> = words.iter().chain(options).map(Into::into).collect();
+        let cli = configure(&words, &Sources::default(), false).unwrap().cli;
+        let Cli { command: Some(Command::LiveConfig(options)), .. } = cli else { panic!() };
+        live_config(&options).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn an_option_that_the_agent_would_refuse_is_refused_here() {
+        for (option, words) in [
+            ("log_levle=debug", "holds the key \"log-levle\", expected one of "),
+            ("budget=many", "invalid value 'many' for '--budget"),
+            ("bring-links-up=perhaps", "bring-links-up"),
+        ] {
+            let error = made(&["--agent-option", option]).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        for option in ["log-level=debug", "give_up_after=86400", "bring_links_up=false"] {
+            made(&["--agent-option", option]).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_live_image_cannot_be_told_to_make_a_dry_run() {
+        for options in [
+            ["--agent-option", "dry-run=true"],
+            ["--agent-option", "dry_run=true"],
+            ["--append-karg", "rci.dry-run=true"],
+            ["--append-karg", "quiet rci.dry_run"],
+        ] {
+            let error = made(&options).unwrap_err();
+            assert!(error.starts_with("dry-run is no option for a live image"), "{error}");
+        }
     }
 }

@@ -36,6 +36,7 @@ pub mod usb;
 
 pub mod bmc;
 pub mod clock;
+mod command_line;
 pub mod confidential;
 pub mod devices;
 pub mod dmi;

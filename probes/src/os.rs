@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, clock};
+use crate::command_line::without_secrets;
 use crate::confidential::{ConfidentialComputing, confidential_computing};
 use crate::iommu::{Iommu, iommu};
 use crate::machine::Machine;
@@ -38,7 +39,9 @@ pub struct Os {
     /// Version of the image, e.g. `42.20251012.3.0` (`OSTREE_VERSION`, `IMAGE_VERSION`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_version: Option<String>,
-    /// Kernel arguments as they were given.
+    /// Kernel arguments as they were given, but for secrets (`/proc/cmdline`). `<redacted>` stands for
+    /// the values of arguments that are named as secrets are (`inst.sshpw=`, `rd.luks.key=`, …) and for
+    /// users, passwords and queries in URLs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_line: Option<String>,
     /// Machine type as `uname -m` gives it, e.g. `x86_64`, `aarch64`.
@@ -85,7 +88,8 @@ pub struct LiveImage {
     /// Label of the ISO that the live system runs from (`coreos.liveiso=`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iso_label: Option<String>,
-    /// From where the root file system was fetched (`coreos.live.rootfs_url=`).
+    /// From where the root file system was fetched (`coreos.live.rootfs_url=`); `<redacted>` stands for
+    /// a user, password or query in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rootfs_url: Option<String>,
 }
@@ -99,6 +103,7 @@ pub fn os(machine: &Machine) -> Os {
         .unwrap_or_default();
     let field = |name: &str| os_release_field(&release, name);
     let command_line = machine.text("proc/cmdline");
+    let told = command_line.as_deref().map(without_secrets);
     let hostname =
         machine.text("proc/sys/kernel/hostname").or_else(|| machine.text("etc/hostname"));
     Os {
@@ -109,14 +114,14 @@ pub fn os(machine: &Machine) -> Os {
         distribution_version: field("VERSION_ID"),
         variant_id: field("VARIANT_ID"),
         image_version: field("OSTREE_VERSION").or_else(|| field("IMAGE_VERSION")),
-        live_image: live_image(machine, command_line.as_deref().unwrap_or_default()),
+        live_image: live_image(machine, told.as_deref().unwrap_or_default()),
         confidential_computing: confidential_computing(machine),
         iommu: iommu(machine, command_line.as_deref().unwrap_or_default()),
         clock: clock(machine),
         kernel_taint: machine.number("proc/sys/kernel/tainted"),
         lockdown: machine.text("sys/kernel/security/lockdown").and_then(|t| chosen(&t)),
         is_fips_enabled: machine.flag("proc/sys/crypto/fips_enabled"),
-        command_line,
+        command_line: told,
         architecture: architecture(machine),
         virtualization: virtualization::hypervisor(machine),
         container: virtualization::container(machine),
@@ -252,6 +257,16 @@ mod tests {
             (live.kind.as_str(), live.iso_label.as_deref()),
             ("iso", Some("fedora-coreos-42"))
         );
+    }
+
+    #[test]
+    fn the_command_line_and_the_root_file_systems_url_are_told_without_their_secrets() {
+        let line = "coreos.live.rootfs_url=http://me:geheim@h/r.img?token=geheim inst.sshpw=geheim";
+        let os = os(&tree(&[("proc/cmdline", line)]));
+        let url = "http://<redacted>@h/r.img?<redacted>";
+        let told = format!("coreos.live.rootfs_url={url} inst.sshpw=<redacted>");
+        assert_eq!(os.command_line, Some(told));
+        assert_eq!(os.live_image.unwrap().rootfs_url.as_deref(), Some(url));
     }
 
     #[test]

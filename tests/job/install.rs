@@ -399,6 +399,33 @@ fn a_wish_to_end_stops_the_installer_and_is_told() {
 }
 
 #[test]
+fn a_wish_to_end_stops_the_reading_of_an_image_and_is_told() {
+    let files = Mock::start(|request, _| match request.header("range") {
+        Some(_) => Reply::With(
+            206,
+            vec![("Content-Range".into(), "bytes 0-3/70000".into())],
+            b"head".to_vec(),
+        ),
+        None => Reply::Flood,
+    });
+    let mock = vim(json!({"ignition": inline(), "image": {
+        "url": format!("{}/image.raw", files.url), "insecure": true, "hash": digest::sha512(b"x"),
+    }}));
+    let mut machine = Machine::new(&mock.url);
+    let stop = machine.stop.clone();
+    std::thread::spawn(move || {
+        // The second request is the one that reads the whole image.
+        while files.requests("/image.raw").len() < 2 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        stop.stop();
+    });
+    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(result(&mock)["code"], "INTERRUPTED");
+    assert!(machine.is_untouched("sda"));
+}
+
+#[test]
 fn an_installer_that_does_not_end_is_ended() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);

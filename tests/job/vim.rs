@@ -155,6 +155,17 @@ fn a_report_that_is_taken_is_followed_to_its_instruction() {
 }
 
 #[test]
+fn a_report_that_is_taken_without_a_word_is_not_sent_again() {
+    let mock = vim(|request, _| match request.path.as_str() {
+        "/v1/reports" => Reply::status(204),
+        _ => Reply::json(200, &instruction("reboot")),
+    });
+    assert_eq!(Machine::new(&mock.url).run().exit_status, 0);
+    assert_eq!(mock.requests("/v1/reports").len(), 1);
+    assert_eq!(mock.requests("/v1/nodes/mac-02/instruction").len(), 1);
+}
+
+#[test]
 fn a_vim_that_forgot_the_node_gets_the_report_again() {
     let forgotten = Arc::new(Mutex::new(false));
     let mock = vim(move |request, n| {

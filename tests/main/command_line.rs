@@ -88,6 +88,32 @@ fn print_config_tells_where_each_value_came_from() {
 }
 
 #[test]
+fn a_vim_that_does_not_answer_is_told_to_who_logs_only_warnings() {
+    let output =
+        run("report --only os --vim http://127.0.0.1:1 --allow-plain-http --give-up-after 2 \
+         --lldp-wait 0 --log-level warn");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("posting the report: reaching"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_report_that_is_given_up_says_why() {
+    let output =
+        run("report --only os --vim http://127.0.0.1:1 --allow-plain-http --give-up-after 0 \
+         --lldp-wait 0 --log-level error");
+    assert_eq!(output.status.code(), Some(3));
+    let text = stderr(&output);
+    assert!(text.contains("the report could not be posted: reaching"), "{text}");
+}
+
+#[test]
+fn print_config_without_a_command_shows_the_options_of_the_default_command() {
+    let output = run("--print-config");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("wait-for-disk"), "{}", stdout(&output));
+}
+
+#[test]
 fn the_readme_shows_the_help_that_the_program_prints() {
     let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
     let help = stdout(&run("-h"));

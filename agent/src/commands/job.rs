@@ -11,10 +11,10 @@ use probes::machine::{Extras, Source};
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
 use crate::install::Candidate;
 use crate::job;
-use crate::job::{Collected, EXIT_DONE, EXIT_NOT_REPORTED, JobSettings};
+use crate::job::{Collected, EXIT_DONE, EXIT_NOT_REPORTED, EXIT_UNTOUCHED, JobSettings};
 use crate::links::LinksUp;
 use crate::report::{Report, report};
-use crate::vim::{Client, RealClock, Stop, VimSettings};
+use crate::vim::{Client, Clock as _, RealClock, Stop, VimSettings};
 
 /// Time between two looks for a disk that has not appeared yet.
 const DISK_POLL: Duration = Duration::from_secs(2);
@@ -22,7 +22,8 @@ const DISK_POLL: Duration = Duration::from_secs(2);
 /// Switches send LLDP every 30 s.
 const LLDP_WAIT: Duration = Duration::from_secs(31);
 
-pub(super) fn install(options: &InstallOptions) -> anyhow::Result<u8> {
+/// Does the whole job. `is_typed` tells whether a dry run was asked for on the command line.
+pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Result<u8> {
     let mut settings = JobSettings::new(vim_settings(&options.vim)?);
     settings.is_dry_run = options.dry_run;
     settings.installer.clone_from(&options.installer);
@@ -33,12 +34,34 @@ pub(super) fn install(options: &InstallOptions) -> anyhow::Result<u8> {
     };
     let brings_links_up = options.bring_links_up && !options.dry_run;
     let mut wait = Duration::from_secs(options.wait_for_disk);
+    let stop = job::stop_on_signals();
     let mut collect = || {
-        wait_for_disk(std::mem::take(&mut wait));
-        let _links = brings_links_up.then(LinksUp::bring_up);
+        wait_for_disk(std::mem::take(&mut wait), &stop);
+        // Told to end, it still reports, but waits for nothing more.
+        let mut collect_options = collect_options.clone();
+        if stop.is_stopped() {
+            collect_options.extras.lldp_wait = Duration::ZERO;
+        }
+        let _links = (brings_links_up && !stop.is_stopped()).then(LinksUp::bring_up);
         collected(&report(&Arc::new(Source::live()), &collect_options))
     };
-    Ok(job::run(&settings, &mut collect).exit_status)
+    let ended = job::run_with(&settings, &mut collect, Arc::new(RealClock), stop.clone());
+    Ok(exit_status(ended.exit_status, options.dry_run && !is_typed))
+}
+
+/// A dry run that nobody typed is one of the live image's unit, which reboots after exit status 0: it
+/// would boot the same image and begin again, for ever. Not installed, disk untouched is what is true.
+fn exit_status(of_job: u8, is_unattended_dry_run: bool) -> u8 {
+    match of_job {
+        EXIT_DONE if is_unattended_dry_run => {
+            tracing::warn!(
+                "dry run by configuration: ending with status {EXIT_UNTOUCHED}, after which systemd \
+                 does not reboot"
+            );
+            EXIT_UNTOUCHED
+        }
+        status => status,
+    }
 }
 
 pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<u8> {
@@ -50,7 +73,10 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<u8> {
             tracing::info!(node = report.node_id, vim = settings.url, "the VIM has the report");
             Ok(EXIT_DONE)
         }
-        Err(_) => Ok(EXIT_NOT_REPORTED),
+        Err(gave_up) => {
+            tracing::error!("the report could not be posted: {gave_up}");
+            Ok(EXIT_NOT_REPORTED)
+        }
     }
 }
 
@@ -70,11 +96,15 @@ fn vim_settings(options: &VimOptions) -> anyhow::Result<VimSettings> {
 }
 
 /// Waits for as long as `wait` while no disk is there that could be installed on, since drivers may
-/// still be finding disks when systemd starts the agent.
-fn wait_for_disk(wait: Duration) {
+/// still be finding disks when systemd starts the agent. Told to end, it waits no longer.
+fn wait_for_disk(wait: Duration, stop: &Stop) {
     let start = Instant::now();
     let options = Options { only: vec!["block".to_owned()], ..Options::default() };
     loop {
+        if stop.is_stopped() {
+            tracing::warn!("told to end; not waiting for a disk any longer");
+            return;
+        }
         let found = collect(&Arc::new(Source::live()), &options);
         let disks = found.inventory.block.iter().flat_map(|block| &block.disks);
         let has_disk = disks.into_iter().any(|disk| disk.eligible);
@@ -83,7 +113,7 @@ fn wait_for_disk(wait: Duration) {
         }
         let rest_s = wait.saturating_sub(start.elapsed()).as_secs();
         tracing::info!(rest_s, "no disk to install on yet; waiting for one");
-        std::thread::sleep(DISK_POLL);
+        RealClock.sleep(DISK_POLL, stop);
     }
 }
 
@@ -125,5 +155,44 @@ fn candidate(disk: &Disk) -> Candidate {
         is_read_only: disk.is_read_only.unwrap_or_default(),
         eligible: disk.eligible,
         not_eligible_because: disk.not_eligible_because.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::EXIT_NOT_REPORTED;
+
+    #[test]
+    fn a_dry_run_that_nobody_typed_never_ends_with_the_status_after_which_systemd_reboots() {
+        assert_eq!(exit_status(EXIT_DONE, true), EXIT_UNTOUCHED);
+        assert_eq!(exit_status(EXIT_DONE, false), EXIT_DONE);
+        assert_eq!(exit_status(EXIT_NOT_REPORTED, true), EXIT_NOT_REPORTED);
+    }
+
+    #[test]
+    fn only_the_command_line_can_type_a_dry_run() {
+        use crate::commands::is_typed;
+        use crate::config::{Sources, configure};
+        let kernel = "rci.vim=http://[::1] rci.dry-run=true".to_owned();
+        let sources = Sources { kernel, ..Sources::default() };
+        let configuration = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(Into::into).collect();
+            configure(&words, &sources, true).unwrap()
+        };
+        let of_unit = configuration(&["run-coreos-installer"]);
+        let Some(crate::cli::Command::Install(options)) = &of_unit.cli.command else { panic!() };
+        assert!(options.dry_run && !is_typed(&of_unit.settings, "dry-run"));
+        let of_person = configuration(&["run-coreos-installer", "install", "--dry-run"]);
+        assert!(is_typed(&of_person.settings, "dry-run"));
+    }
+
+    #[test]
+    fn told_to_end_it_does_not_wait_for_a_disk() {
+        let stop = Stop::default();
+        stop.stop();
+        let start = Instant::now();
+        wait_for_disk(Duration::from_mins(1), &stop);
+        assert!(start.elapsed() < Duration::from_secs(30));
     }
 }

@@ -16,7 +16,7 @@ use crate::cli::{
     CaptureOptions, CheckOptions, Cli, Command, Document, Format, InspectOptions, SchemaOptions,
     SourceOptions,
 };
-use crate::config::{Configuration, Setting};
+use crate::config::{Configuration, Origin, Setting};
 use crate::links::LinksUp;
 use crate::live_config::live_config;
 use crate::report::{Report, report};
@@ -54,7 +54,9 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
             output::print(&live_config(options)?)?;
             Ok(0)
         }
-        Command::Install(options) => job::install(options),
+        Command::Install(options) => {
+            job::install(options, is_typed(&configuration.settings, "dry-run"))
+        }
         Command::Report(options) => job::send_report(options),
     }
 }
@@ -137,7 +139,7 @@ fn links_up(
 }
 
 fn collection(options: &SourceOptions, lldp_wait: Duration) -> anyhow::Result<Options> {
-    let known: Vec<&str> = COLLECTORS.iter().flat_map(|c| c.sections).copied().collect();
+    let known = sections();
     if let Some(unknown) = options.only.iter().find(|only| !known.contains(&only.as_str())) {
         bail!("--only names \"{}\", expected one of {}", unknown.escape_debug(), known.join(", "));
     }
@@ -165,12 +167,49 @@ fn captured(root: &Path) -> anyhow::Result<Source> {
     Source::captured(root).with_context(|| format!("opening {}", root.display()))
 }
 
+/// The sections of the report, each once; some have several collectors.
+fn sections() -> Vec<&'static str> {
+    let mut sections: Vec<&str> = Vec::new();
+    for section in COLLECTORS.iter().flat_map(|collector| collector.sections) {
+        if !sections.contains(section) {
+            sections.push(section);
+        }
+    }
+    sections
+}
+
+/// Whether the option is on the command line, not in a weaker source.
+fn is_typed(settings: &[Setting], name: &str) -> bool {
+    settings.iter().any(|s| s.name == name && s.origin == Origin::CommandLine)
+}
+
 /// `--print-config`: every option, its value, and where it came from.
 fn settings_table(settings: &[Setting]) -> String {
     let width = settings.iter().map(|setting| setting.name.len()).max().unwrap_or_default();
     let line = |setting: &Setting| {
-        let value = setting.value.as_deref().unwrap_or("(not set)");
+        let value = if setting.values.is_empty() {
+            "(not set)".to_owned()
+        } else {
+            setting.values.join(",")
+        };
         format!("{:width$}  {value}  [{}]\n", setting.name, setting.origin)
     };
     settings.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_only_names_every_section_and_no_section_is_named_twice() {
+        let mut command = Cli::command();
+        let inspect = command.find_subcommand_mut("inspect").unwrap();
+        let only = inspect.get_arguments().find(|arg| arg.get_id() == "only").unwrap();
+        let help = only.get_long_help().unwrap().to_string().replace('\n', " ").replace('`', "");
+        let list = help.split("Sections: ").nth(1).unwrap().trim_end_matches('.').to_owned();
+        assert_eq!(list, sections().join(", "));
+        let once: std::collections::BTreeSet<&str> = sections().into_iter().collect();
+        assert_eq!(once.len(), sections().len());
+    }
 }

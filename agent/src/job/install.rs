@@ -29,6 +29,8 @@ impl Job<'_> {
         self.event(Stage::Preflight, State::Started, None);
         let (disk, ready) = match self.preflight(install) {
             Ok(passed) => passed,
+            // What preflight says then is only that it did not get to its end.
+            Err(_) if self.stop.is_stopped() => return self.interrupted(),
             Err(Refused { disk, failure }) => {
                 let mut result =
                     self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);

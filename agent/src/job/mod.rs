@@ -6,7 +6,8 @@
 //! ```
 //! How each end is told to systemd: exit status 0 means that the unit's `ExecStartPost=` reboots (installed,
 //! or the VIM said `reboot`). `poweroff` asks systemd to power off and waits for SIGTERM. `stop` and every
-//! failure exit with 3 to 6, and the unit's `OnFailure=` gives the console to a person.
+//! failure exit with 3 to 6, and the unit's `OnFailure=` gives the console to a person. A dry run that was not
+//! typed on the command line but configured ends with 4 as well: after 0 the unit would reboot into it again.
 
 mod install;
 mod sequence;
@@ -20,7 +21,7 @@ use tracing::error;
 
 use crate::api::{Finding, JobResult};
 use crate::install::{Candidate, SystemPaths};
-use crate::vim::{Client, Clock, Events, RealClock, Stop, VimSettings};
+use crate::vim::{Client, Clock, Events, Stop, VimSettings};
 
 /// How long the events that are left are posted at the end.
 const EVENTS_LIMIT: Duration = Duration::from_secs(10);
@@ -111,18 +112,18 @@ impl Ended {
     }
 }
 
-/// Does the job; SIGTERM and SIGINT end it in a clear state.
-///
-/// `collect` reads the hardware; it is called again when the VIM asks for it.
-pub fn run(settings: &JobSettings, collect: &mut dyn FnMut() -> Collected) -> Ended {
-    let stop = Stop::on_signals().unwrap_or_else(|error| {
+/// The wish to end that SIGTERM and SIGINT express, for a job that ends in a clear state.
+#[must_use]
+pub fn stop_on_signals() -> Stop {
+    Stop::on_signals().unwrap_or_else(|error| {
         error!(%error, "SIGTERM will end the agent at once: no signal handler");
         Stop::default()
-    });
-    run_with(settings, collect, Arc::new(RealClock), stop)
+    })
 }
 
-/// Does the job with another clock and another wish to end.
+/// Does the job until it is done or `stop` is set.
+///
+/// `collect` reads the hardware; it is called again when the VIM asks for it.
 pub fn run_with(
     settings: &JobSettings,
     collect: &mut dyn FnMut() -> Collected,

@@ -20,6 +20,8 @@ use crate::vim::{Answer, Client, Clock, Events, Stop};
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// The shortest wait between two questions.
 const MIN_WAIT: Duration = Duration::from_secs(1);
+/// A VIM that has no instruction for so long is worth a warning.
+const LONG_WAIT: Duration = Duration::from_mins(5);
 /// How long switching off may take.
 const POWEROFF_LIMIT: Duration = Duration::from_mins(5);
 
@@ -35,6 +37,8 @@ pub(super) struct Job<'a> {
     pub(super) request_id: Option<String>,
     pub(super) collected: Collected,
     pub(super) warnings: Vec<String>,
+    /// How long the VIM had no instruction, since that was last told as unusual.
+    waited: Duration,
     /// Whether the VIM answered with nothing but an Ignition config.
     pub(super) is_bare: bool,
 }
@@ -44,6 +48,16 @@ enum Next {
     Ask(Answer),
     Inspect,
     End(Ended),
+}
+
+/// What to do when the VIM was not asked to the end.
+fn advice(gave_up: &GaveUp) -> &'static str {
+    match gave_up {
+        GaveUp::Stopped => "start the service again",
+        GaveUp::Deadline(_) | GaveUp::Refused(_) => {
+            "make the VIM reachable from this node, then start the service again"
+        }
+    }
 }
 
 impl<'a> Job<'a> {
@@ -66,6 +80,7 @@ impl<'a> Job<'a> {
             request_id: None,
             collected: Collected::default(),
             warnings: Vec::new(),
+            waited: Duration::ZERO,
             is_bare: false,
         }
     }
@@ -119,9 +134,7 @@ impl<'a> Job<'a> {
                     code = %Code::NoReport,
                     "the report could not be posted: {gave_up}; nothing was installed"
                 );
-                error!(
-                    "what to do: make the VIM reachable from this node, then start the service again"
-                );
+                error!("what to do: {}", advice(&gave_up));
                 Err(Ended::with(EXIT_NOT_REPORTED))
             }
         }
@@ -135,7 +148,7 @@ impl<'a> Job<'a> {
                     self.rename(&node_id);
                 }
                 self.open_events();
-                info!(ask_again_s = wait.as_secs(), "the VIM has no instruction yet");
+                self.tell_of_waiting(wait);
                 self.wait_and_ask(wait, location.as_ref())
             }
             Answer::NotKnown => {
@@ -250,6 +263,18 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Tells that the VIM has no instruction yet: now and then so that it is also seen by who logs only
+    /// what is unusual, since a node that waits for hours must not look as if it hung.
+    fn tell_of_waiting(&mut self, wait: Duration) {
+        self.waited = self.waited.saturating_add(wait);
+        if self.waited < LONG_WAIT {
+            info!(ask_again_s = wait.as_secs(), "the VIM has no instruction yet");
+            return;
+        }
+        self.waited = Duration::ZERO;
+        warn!(ask_again_s = wait.as_secs(), "the VIM still has no instruction");
+    }
+
     /// Lets events go out: the VIM has the report, and its name for the node is known.
     fn open_events(&self) {
         if !self.settings.is_dry_run {
@@ -267,9 +292,7 @@ impl<'a> Job<'a> {
             Err(gave_up) => Next::End(
                 self.refuse(
                     &Failure::new(Code::NoReport, format!("asking for the instruction: {gave_up}"))
-                        .advise(
-                            "make the VIM reachable from this node, then start the service again",
-                        ),
+                        .advise(advice(&gave_up)),
                 ),
             ),
         }

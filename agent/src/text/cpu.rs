@@ -3,7 +3,7 @@
 use probes::cpu::{Core, Cpu, Package, Socket};
 use probes::cpuset::CpuSet;
 
-use super::page::{Page, Tone, counted};
+use super::page::{Page, Tone, counted, heading};
 
 pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     let parts = [
@@ -11,8 +11,7 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
         cpu.n_cores.map(|n| counted(n, "core")),
         cpu.n_logical_cpus_online.map(|n| counted(n, "hardware thread")),
     ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    page.section(&format!("cpu ({})", parts.join(", ")));
+    page.section(&heading("cpu", parts.into_iter().flatten()));
     let model = [&cpu.vendor, &cpu.model_name].map(|text| text.as_deref().unwrap_or_default());
     let model = model.join(" ");
     if !model.trim().is_empty() {
@@ -39,9 +38,10 @@ fn is_disabled(socket: &Socket) -> bool {
 fn package(page: &mut Page, package: &Package) {
     let n_threads: usize = package.cores.iter().map(|core| logical_cpus(core).len()).sum();
     let id = package.id.map(|id| format!(" #{id}")).unwrap_or_default();
-    let cores = counted(package.cores.len(), "core");
-    let threads = counted(n_threads, "hardware thread");
-    page.line(1, &format!("physical package{id} ({cores}, {threads})"));
+    let counts = [(package.cores.len(), "core"), (n_threads, "hardware thread")];
+    // A package without a core that is known has not been counted.
+    let counts = counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, one)| counted(n, one));
+    page.line(1, &heading(&format!("physical package{id}"), counts));
     for entry in &package.cores {
         core(page, entry);
     }

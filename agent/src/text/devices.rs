@@ -5,6 +5,7 @@ use probes::sensors::Sensor;
 use probes::usb::UsbDevice;
 
 use super::page::{Page, Tone, counted, pair};
+use super::unit;
 
 pub(super) fn devices(page: &mut Page, devices: &Devices) {
     let n_usb = devices.usb.iter().filter(|usb| !usb.is_root_hub).count();
@@ -55,7 +56,7 @@ pub(super) fn devices(page: &mut Page, devices: &Devices) {
 
 fn usb(page: &mut Page, usb: &UsbDevice) {
     let id = [&usb.vendor_id, &usb.product_id].map(|id| id.as_deref().unwrap_or("????"));
-    let speed = usb.speed_kbit_s.map(|kbit| format!("{}M", kbit / 1000));
+    let speed = usb.speed_kbit_s.map(unit::usb_speed);
     let line = format!(
         "{} {}:{}{}{}{}{}",
         usb.name,
@@ -71,16 +72,7 @@ fn usb(page: &mut Page, usb: &UsbDevice) {
 
 /// One line a sensor; of a sensor that measures nothing nothing is said.
 fn sensor(page: &mut Page, sensor: &Sensor) {
-    let milli = |value: Option<i64>, unit: &str| {
-        value.map(|v| {
-            format!(
-                "{}{}.{} {unit}",
-                if v < 0 { "-" } else { "" },
-                v.abs() / 1000,
-                v.abs() % 1000 / 100
-            )
-        })
-    };
+    let milli = |value: Option<i64>, unit: &str| value.map(|v| unit::measured(v, unit));
     let value = milli(sensor.temperature_millicelsius, "°C")
         .or_else(|| sensor.fan_rpm.map(|rpm| format!("{rpm} rpm")))
         .or_else(|| milli(sensor.voltage_millivolts, "V"))

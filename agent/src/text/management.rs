@@ -4,6 +4,7 @@ use probes::bmc::{Bmc, BmcEvent, BmcSensor, LanChannel};
 use probes::smbios::{PowerSupply, Slot, SmbiosTable};
 
 use super::page::{Page, Tone, pair};
+use super::unit;
 
 /// So many of the last events are printed; the report's JSON has all that were read.
 const N_EVENTS: usize = 10;
@@ -59,11 +60,7 @@ fn sensor(page: &mut Page, sensor: &BmcSensor) {
     let is_bad = matches!(sensor.status.as_deref(), Some("critical" | "non-recoverable"));
     let tone = if is_bad || sensor.calls_for_attention { Tone::Warning } else { Tone::Quiet };
     let value = match sensor.reading_milli {
-        Some(milli) => {
-            let sign = if milli < 0 { "-" } else { "" };
-            let (whole, tenth) = (milli.unsigned_abs() / 1000, milli.unsigned_abs() % 1000 / 100);
-            format!("{sign}{whole}.{tenth} {}", sensor.unit.as_deref().unwrap_or_default())
-        }
+        Some(milli) => unit::measured(milli, sensor.unit.as_deref().unwrap_or_default()),
         None if sensor.calls_for_attention => sensor.states.join(", "),
         None if is_bad => String::new(),
         None => return,
@@ -191,7 +188,7 @@ mod tests {
         for line in [
             " channel 1 ipv4=192.0.2.9/24\n",
             " sensor Inlet: -0.5 °C\n",
-            " sensor CPU1: 97.2 °C critical\n",
+            " sensor CPU1: 97.3 °C critical\n",
             " event log (12 entries)\n  2026-11-20T10:00:03 memory: uncorrectable error\n",
         ] {
             assert!(text.contains(line), "{line:?} is not in {text}");

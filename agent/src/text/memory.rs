@@ -2,7 +2,7 @@
 
 use probes::memory::{Dimm, Memory};
 
-use super::page::{Page, Tone, pair};
+use super::page::{Page, Tone, heading, pair};
 use super::unit;
 
 pub(super) fn memory(page: &mut Page, memory: &Memory) {
@@ -14,8 +14,7 @@ pub(super) fn memory(page: &mut Page, memory: &Memory) {
         (memory.usable_bytes, "usable"),
     ];
     let known = totals.iter().filter_map(|(bytes, name)| Some((unit::memory((*bytes)?), name)));
-    let known: Vec<String> = known.map(|(size, name)| format!("{size} {name}")).collect();
-    page.section(&format!("memory ({})", known.join(", ")));
+    page.section(&heading("memory", known.map(|(size, name)| format!("{size} {name}"))));
     if let (Some(populated), Some(slots)) = (memory.n_slots_populated, memory.n_slots) {
         let correction = memory.error_correction.as_deref();
         page.line(1, &format!("{populated} of {slots} slots{}", pair("ecc", correction)));

@@ -33,7 +33,7 @@ pub fn text(report: &Report, is_colored: bool) -> String {
     inventory.network.iter().for_each(|network| network::network(&mut page, network));
     inventory.local_addresses.iter().for_each(|local| network::local_addresses(&mut page, local));
     inventory.pci.iter().for_each(|pci| pci::pci(&mut page, pci));
-    inventory.gpu.iter().for_each(|gpu| pci::gpu(&mut page, gpu));
+    inventory.gpu.iter().for_each(|gpu| pci::gpu(&mut page, gpu, inventory.pci.as_ref()));
     inventory.devices.iter().for_each(|devices| devices::devices(&mut page, devices));
     platform::platform(&mut page, inventory);
     identity(&mut page, report);
@@ -49,12 +49,14 @@ pub fn findings(report: &Report, is_colored: bool) -> String {
     page.into_text()
 }
 
-/// How many cores have a logical CPU in `cpus`.
-fn n_cores(report: &Report, cpus: &CpuSet) -> usize {
+/// How many cores have a logical CPU in `cpus`; `None` where no core is known at all.
+fn n_cores(report: &Report, cpus: &CpuSet) -> Option<usize> {
     let packages = report.inventory.cpu.iter().flat_map(|cpu| &cpu.packages);
     let cores = packages.flat_map(|package| &package.cores);
     let sets = cores.filter_map(|core| CpuSet::parse(&core.logical_cpus).ok());
-    sets.filter(|set| !set.intersection(cpus).is_empty()).count()
+    let sets: Vec<CpuSet> = sets.collect();
+    let has_one = |set: &&CpuSet| !set.intersection(cpus).is_empty();
+    (!sets.is_empty()).then(|| sets.iter().filter(has_one).count())
 }
 
 fn identity(page: &mut Page, report: &Report) {
@@ -105,4 +107,40 @@ fn finding(page: &mut Page, finding: &Finding) {
     let line = format!("{word} {}{locator}: {}", finding.code, finding.evidence);
     page.toned(tone, 1, &line);
     page.line(3, &finding.advice);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use probes::cpu::{Cpu, Package};
+    use probes::gpu::Gpu;
+    use probes::memory::Memory;
+    use probes::pci::Pci;
+    use probes::topology::{Node, Topology};
+
+    #[test]
+    fn a_heading_counts_only_what_is_known() {
+        let mut page = Page::new(false);
+        let packages = vec![Package { id: Some(0), ..Package::default() }];
+        cpu::cpu(&mut page, &Cpu { packages, ..Cpu::default() });
+        memory::memory(&mut page, &Memory::default());
+        topology::topology(&mut page, &Topology::default(), |_| None);
+        let nodes = Some(vec![Node { cpus: Some("0-3".to_owned()), ..Node::default() }]);
+        topology::topology(&mut page, &Topology { nodes, ..Topology::default() }, |_| None);
+        pci::pci(&mut page, &Pci::default());
+        pci::gpu(&mut page, &Gpu::default(), Some(&Pci::default()));
+        let text = page.into_text();
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let expected = [
+            "cpu",
+            " physical package #0",
+            "memory",
+            "topology",
+            "topology (1 node)",
+            " node #0",
+            "PCI",
+            "gpu",
+        ];
+        assert_eq!(lines, expected);
+    }
 }

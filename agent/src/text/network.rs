@@ -4,13 +4,14 @@ use probes::network::{
     InfinibandDevice, Interface, LldpNeighbour, LocalAddresses, Module, Network,
 };
 
-use super::page::{Page, Tone, counted, pair};
+use super::page::{Page, Tone, counted, heading, pair};
 
 pub(super) fn network(page: &mut Page, network: &Network) {
     // Functions of a port are no NICs of their own: they are counted below their port.
     let is_shown = |interface: &&Interface| interface.vf_of.is_none() && !interface.is_representor;
     let shown: Vec<&Interface> = network.interfaces.iter().filter(is_shown).collect();
-    page.section(&format!("net ({})", counted(shown.len(), "NIC")));
+    let count = (!network.interfaces.is_empty()).then(|| counted(shown.len(), "NIC"));
+    page.section(&heading("net", count));
     for entry in shown {
         interface(page, entry);
     }
@@ -26,6 +27,8 @@ fn interface(page: &mut Page, interface: &Interface) {
     let carrier = match interface.has_carrier {
         Some(true) => " link=up",
         Some(false) => " link=down",
+        // Nobody has brought it up: whether there is a cable is not known.
+        None if interface.is_up == Some(false) => " link=off",
         None => "",
     };
     let speed = interface.speed_mbit_s.map(|speed| format!("{speed}Mbit/s"));
@@ -44,6 +47,11 @@ fn interface(page: &mut Page, interface: &Interface) {
     page.line(1, &line);
     for neighbour in interface.lldp.iter().flatten() {
         lldp(page, neighbour);
+    }
+    if interface.lldp.as_ref().is_some_and(Vec::is_empty) {
+        let is_taken = interface.has_firmware_lldp_agent == Some(true);
+        let why = if is_taken { ": the card's firmware takes LLDP for itself" } else { "" };
+        page.toned(Tone::Quiet, 2, &format!("no switch heard{why}"));
     }
     if let Some(module) = &interface.module {
         self::module(page, module);
@@ -130,5 +138,28 @@ pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
     }
     for server in &local.dns {
         page.line(1, &format!("name server {}", server.address));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line_of(interface: Interface) -> String {
+        let mut page = Page::new(false);
+        network(&mut page, &Network { interfaces: vec![interface], ..Network::default() });
+        page.into_text()
+    }
+
+    #[test]
+    fn a_port_that_is_switched_off_and_one_that_heard_no_switch_say_so() {
+        let eno1 = || Interface { name: "eno1".to_owned(), ..Interface::default() };
+        let off = line_of(Interface { is_up: Some(false), ..eno1() });
+        assert!(off.contains(" eno1 link=off\n"), "{off}");
+        let down = Interface { is_up: Some(true), has_carrier: Some(false), ..eno1() };
+        assert!(line_of(down).contains(" eno1 link=down\n"));
+        let heard_none = line_of(Interface { lldp: Some(Vec::new()), ..eno1() });
+        assert!(heard_none.ends_with(" eno1\n  no switch heard\n"), "{heard_none}");
+        assert!(line_of(eno1()).ends_with(" eno1\n"));
     }
 }

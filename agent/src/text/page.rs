@@ -95,6 +95,12 @@ pub(super) fn pair(name: &str, value: Option<&str>) -> String {
     value.map(|value| format!(" {name}={value}")).unwrap_or_default()
 }
 
+/// `name (part, part)`, or the name alone where no part is known.
+pub(super) fn heading(name: &str, parts: impl IntoIterator<Item = String>) -> String {
+    let parts: Vec<String> = parts.into_iter().collect();
+    if parts.is_empty() { name.to_owned() } else { format!("{name} ({})", parts.join(", ")) }
+}
+
 /// `1 core`, `2 cores`.
 pub(super) fn counted(n: usize, one: &str) -> String {
     format!("{n} {one}{}", if n == 1 { "" } else { "s" })

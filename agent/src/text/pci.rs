@@ -3,11 +3,12 @@
 use probes::gpu::{Card, CardKind, Gpu};
 use probes::pci::{Link, Pci, PciDevice};
 
-use super::page::{Page, Tone, counted, pair};
+use super::page::{Page, Tone, counted, heading, pair};
 use super::unit;
 
 pub(super) fn pci(page: &mut Page, pci: &Pci) {
-    page.section(&format!("PCI ({})", counted(pci.devices.len(), "device")));
+    let count = (!pci.devices.is_empty()).then(|| counted(pci.devices.len(), "device"));
+    page.section(&heading("PCI", count));
     for entry in &pci.devices {
         device(page, entry);
     }
@@ -61,8 +62,11 @@ fn link(link: &Link) -> Option<String> {
     }
 }
 
-pub(super) fn gpu(page: &mut Page, gpu: &Gpu) {
-    page.section(&format!("gpu ({})", counted(gpu.cards.len(), "graphics card")));
+/// Cards; that there is none is known only where devices were found to look among.
+pub(super) fn gpu(page: &mut Page, gpu: &Gpu, pci: Option<&Pci>) {
+    let is_known = !gpu.cards.is_empty() || pci.is_some_and(|pci| !pci.devices.is_empty());
+    let count = is_known.then(|| counted(gpu.cards.len(), "graphics card"));
+    page.section(&heading("gpu", count));
     for (index, entry) in gpu.cards.iter().enumerate() {
         card(page, index, entry);
     }

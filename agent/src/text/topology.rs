@@ -3,24 +3,26 @@
 use probes::cpuset::CpuSet;
 use probes::topology::{Cache, Node, Topology};
 
-use super::page::{Page, counted};
+use super::page::{Page, counted, heading};
 use super::unit;
 
 pub(super) fn topology(
     page: &mut Page,
     topology: &Topology,
-    n_cores_of: impl Fn(&CpuSet) -> usize,
+    n_cores_of: impl Fn(&CpuSet) -> Option<usize>,
 ) {
-    let kind = topology.kind.as_deref().unwrap_or_default().to_uppercase();
+    let kind = topology.kind.as_ref().map(|kind| format!(" {}", kind.to_uppercase()));
+    let n_nodes = topology.nodes.as_ref().map(|nodes| counted(nodes.len(), "node"));
     let nodes = topology.nodes.as_deref().unwrap_or_default();
     let caches = topology.caches.as_deref().unwrap_or_default();
-    page.section(&format!("topology {kind} ({})", counted(nodes.len(), "node")));
+    page.section(&heading(&format!("topology{}", kind.unwrap_or_default()), n_nodes));
     let sets: Vec<CpuSet> = caches.iter().map(shared).collect();
     let mut shown = vec![false; caches.len()];
     for node in nodes {
         let cpus = node.cpus.as_deref().and_then(|cpus| CpuSet::parse(cpus).ok());
+        let n_cores = cpus.as_ref().and_then(&n_cores_of).map(|n| counted(n, "core"));
         let cpus = cpus.unwrap_or_default();
-        page.line(1, &format!("node #{} ({})", node.id, counted(n_cores_of(&cpus), "core")));
+        page.line(1, &heading(&format!("node #{}", node.id), n_cores));
         details(page, node);
         for ((cache, set), is_shown) in caches.iter().zip(&sets).zip(&mut shown) {
             // A cache that spans nodes is shown once, under the first of them.

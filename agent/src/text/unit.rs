@@ -18,6 +18,27 @@ pub(super) fn cache(bytes: u64) -> String {
     format!("{} KiB", bytes / 1024)
 }
 
+/// A measured value, given in thousandths of `unit`, rounded: volts and amperes are told apart in
+/// thousandths (a 1.2 V rail fails at 1.14 V), the rest in tenths.
+#[must_use]
+pub(super) fn measured(thousandths: i64, unit: &str) -> String {
+    let (n_decimals, step) = if matches!(unit, "V" | "A") { (3, 1) } else { (1, 100) };
+    let rounded = (thousandths.unsigned_abs() + step / 2) / step;
+    let sign = if thousandths < 0 && rounded > 0 { "-" } else { "" };
+    let whole = 1000 / step;
+    let text = format!("{sign}{}.{:0n_decimals$} {unit}", rounded / whole, rounded % whole);
+    text.trim_end().to_owned()
+}
+
+/// A USB speed as the standard names it: `1.5Mbit/s`, `480Mbit/s`, `5000Mbit/s`.
+#[must_use]
+pub(super) fn usb_speed(kbit_s: u64) -> String {
+    match (kbit_s / 1000, kbit_s % 1000) {
+        (mbit_s, 0) => format!("{mbit_s}Mbit/s"),
+        (mbit_s, rest) => format!("{}Mbit/s", format!("{mbit_s}.{rest:03}").trim_end_matches('0')),
+    }
+}
+
 fn scaled(bytes: u64, base: u64, units: [&str; 6]) -> String {
     let (mut divisor, mut index) = (1_u64, 0);
     while bytes / divisor >= base && index + 1 < units.len() {
@@ -55,6 +76,30 @@ mod tests {
         assert_eq!(memory(48 << 30), "48GiB");
         assert_eq!(memory((3 << 40) / 2), "1.5TiB");
         assert_eq!(memory(u64::MAX), "16384PiB");
+    }
+
+    #[test]
+    fn a_measured_value_is_rounded_and_zero_has_no_sign() {
+        for (thousandths, unit, expected) in [
+            (3290, "V", "3.290 V"),
+            (1197, "V", "1.197 V"),
+            (-5, "A", "-0.005 A"),
+            (0, "A", "0.000 A"),
+            (-50, "°C", "-0.1 °C"),
+            (-49, "°C", "0.0 °C"),
+            (97_250, "°C", "97.3 °C"),
+            (99_960, "W", "100.0 W"),
+            (1500, "", "1.5"),
+        ] {
+            assert_eq!(measured(thousandths, unit), expected);
+        }
+        assert_eq!(measured(i64::MIN, "V"), "-9223372036854775.808 V");
+    }
+
+    #[test]
+    fn a_usb_speed_is_that_of_the_standard() {
+        let speeds = [1500, 12_000, 480_000, 5_000_000].map(usb_speed);
+        assert_eq!(speeds, ["1.5Mbit/s", "12Mbit/s", "480Mbit/s", "5000Mbit/s"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::clock::{Clock, Stop};
 use super::exchange::{Ask, Body, Reply, refused, taken};
@@ -215,7 +215,7 @@ impl Client {
             if limit.is_some_and(|limit| spent + wait > limit) {
                 return Err(GaveUp::Deadline(failed));
             }
-            info!(
+            warn!(
                 n_tries = backoff.n_failed(),
                 next_try_s = wait.as_secs_f32().ceil(),
                 "{what}: {}",
@@ -250,7 +250,8 @@ impl Client {
                 format!("the instruction is larger than {MAX_ANSWER_BYTES} bytes"),
             )),
             200 | 201 => Ok(Answer::Instruction(reply.body)),
-            202 => {
+            // 204: taken, and nothing to say yet; the same as 202 without a body.
+            202 | 204 => {
                 let accepted: Option<Accepted> = serde_json::from_slice(&reply.body).ok();
                 let asked = accepted
                     .as_ref()

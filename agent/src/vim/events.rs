@@ -16,9 +16,9 @@ use super::retry::{Backoff, Why};
 use crate::api::time::rfc3339;
 use crate::api::{Event, EventBatch, Stage, State};
 
-/// How many events wait at most.
 /// Of the thread that posts; TLS takes some.
 const STACK_BYTES: usize = 1 << 20;
+/// How many events wait at most.
 const MAX_QUEUED: usize = 256;
 /// How many events go into one request.
 const MAX_BATCH: usize = 64;

@@ -120,6 +120,9 @@ impl Client {
         let (_, _, mut reader) = self.open_stream(url, None, Duration::from_hours(4))?;
         let mut buffer = vec![0; 128 * 1024];
         loop {
+            if self.stop.is_stopped() {
+                return Err(Failed::network("told to end".into()));
+            }
             let n = reader
                 .read(&mut buffer)
                 .map_err(|error| Failed::network(format!("reading {}: {error}", url.shown())))?;

@@ -108,9 +108,11 @@ fn refuse_other_formats(bytes: &[u8]) -> Result<(), Refusal> {
         [b'<', ..] => "a document of HTML or XML",
         _ if text.starts_with(b"#cloud-config") => "a cloud-init config",
         _ if text.starts_with(b"variant:") => "a Butane config, which butane must translate first",
-        _ => {
-            return Err(invalid("$", shown(&String::from_utf8_lossy(&text[..text.len().min(40)]))));
-        }
+        [b'[', ..] => "a list",
+        [b'"', ..] => "a text",
+        [b'-' | b'0'..=b'9', ..] => "a number",
+        // Not quoted: whatever it is, it may hold a secret.
+        _ => "no JSON object",
     };
     Err(invalid("$", found))
 }
@@ -176,9 +178,15 @@ fn at_path(bytes: &[u8], err: &serde_json::Error) -> Refusal {
     let whole = err.to_string();
     let place = format!(" at line {} column {}", err.line(), err.column());
     let text = whole.strip_suffix(&place).unwrap_or(&whole);
-    if let Some((found, expected)) = text.split_once(", expected ") {
-        let found = found.replacen("invalid type: ", "", 1).replacen("invalid value: ", "", 1);
-        return Refusal::new(Code::Invalid, &cut(&path), cut(&found), rust_type_in_words(expected));
+    if err.is_data()
+        && let Some((found, expected)) = text.rsplit_once(", expected ")
+    {
+        return Refusal::new(
+            Code::Invalid,
+            &cut(&path),
+            kind_in_words(found),
+            rust_type_in_words(expected),
+        );
     }
     let field = |text: &str| text.strip_suffix('`').map(cut);
     if let Some(field) = text.strip_prefix("missing field `").and_then(field) {
@@ -189,8 +197,31 @@ fn at_path(bytes: &[u8], err: &serde_json::Error) -> Refusal {
             if path.ends_with(&format!(".{field}")) { path } else { format!("{path}.{field}") };
         return Refusal::new(Code::Invalid, &cut(&path), "there for the second time", "it once");
     }
-    let found = format!("broken{place}: {}", cut(text));
+    // What serde says of broken JSON holds nothing of it; what a type says of a value may.
+    let why = if err.is_data() { "a value that does not fit".to_owned() } else { cut(text) };
+    let found = format!("broken{place}: {why}");
     Refusal::new(Code::Invalid, &cut(&path), found, "JSON")
+}
+
+/// The kind of what serde found. Never the value that it quotes: this is logged and posted, and a
+/// value of the wrong kind may be a password all the same.
+fn kind_in_words(found: &str) -> &'static str {
+    const KINDS: &[(&str, &str)] = &[
+        ("string", "a text"),
+        ("character", "a text"),
+        ("integer", "a number"),
+        ("floating point", "a number with a fraction"),
+        ("boolean", "true or false"),
+        ("null", "null"),
+        ("sequence", "a list"),
+        ("map", "an object"),
+    ];
+    let found = found
+        .strip_prefix("invalid type: ")
+        .or_else(|| found.strip_prefix("invalid value: "))
+        .unwrap_or_default();
+    let kind = KINDS.iter().find(|(word, _)| found.starts_with(word));
+    kind.map_or("a value that does not fit", |(_, words)| words)
 }
 
 fn rust_type_in_words(expected: &str) -> String {

@@ -59,14 +59,15 @@ fn a_missing_version_is_refused_as_missing() {
 
 #[test]
 fn what_is_no_ignition_config_is_named() {
-    let cases: [(&[u8], &str); 9] = [
+    let cases: [(&[u8], &str); 10] = [
         (b"", "empty"),
         (b" \n", "empty"),
         (b"variant: fcos\nversion: 1.4.0\n", "Butane"),
         (b"#cloud-config\n", "cloud-init"),
         (b"<html>", "HTML"),
         (b"\x1f\x8b\x08", "gzip"),
-        (b"[]", "[]"),
+        (b"[]", "a list"),
+        (b"password: s3cret", "$ is no JSON object, expected"),
         (b"{\"ignition\":", "EOF"),
         (b"{\"ignition\":{\"version\":\"3.3.0\"}} x", "trailing"),
     ];
@@ -84,8 +85,29 @@ fn a_value_of_the_wrong_type_is_refused_with_its_path() {
     let refusal = refused(&text);
     assert_eq!(
         refusal.to_string(),
-        "the Ignition config is refused: $.storage.files.1.mode is string \"0644\", expected a whole number"
+        "the Ignition config is refused: $.storage.files.1.mode is a text, expected a whole number"
     );
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_never_quoted() {
+    for (found, kind) in [
+        (r#""geheim""#, "a text"),
+        (r#""geheim, expected geheim""#, "a text"),
+        (r#"{"a":"geheim"}"#, "an object"),
+        ("4711.5", "a number with a fraction"),
+        ("true", "true or false"),
+    ] {
+        let sections = format!(r#""storage":{{"files":[{{"path":"/a","mode":{found}}}]}}"#);
+        let refusal = refused(&config("3.4.0", &sections)).to_string();
+        let end = format!("$.storage.files.0.mode is {kind}, expected a whole number");
+        assert!(refusal.ends_with(&end), "{refusal}");
+    }
+    let sections = r#""storage":{"files":[{"path":"/a","contents":"TopSecretPassw0rd"}]}"#;
+    let refusal = refused(&config("3.4.0", sections)).to_string();
+    assert!(refusal.ends_with("files.0.contents is a text, expected an object"), "{refusal}");
+    let refusal = check(b"TopSecretPassw0rd").unwrap_err().to_string();
+    assert!(!refusal.contains("Secret"), "{refusal}");
 }
 
 #[test]
