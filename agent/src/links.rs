@@ -200,6 +200,12 @@ mod tests {
     use super::*;
     use std::process::Command;
 
+    /// Putting back concerns the ports of all tests.
+    fn alone() -> std::sync::MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn port(name: &str, is_up: bool) -> PhysicalPort {
         PhysicalPort { name: name.to_owned(), index: 1, is_up, has_carrier: None, is_usb: false }
     }
@@ -216,6 +222,7 @@ mod tests {
 
     #[test]
     fn only_ports_that_were_down_are_brought_up_and_put_back_even_if_one_fails() {
+        let _alone = alone();
         let class = class("some", &[("rci-a", "0x1002\n"), ("rci-b", "0x1043\n")]);
         let flags = |port: &str| {
             std::fs::read_to_string(class.join(port).join("flags")).unwrap().trim().to_owned()
@@ -232,6 +239,7 @@ mod tests {
     /// Where panics do not unwind, as in the shipped binary, nothing is dropped after one.
     #[test]
     fn ports_are_put_back_after_a_panic_that_drops_nothing() {
+        let _alone = alone();
         let class = class("panic", &[("rci-a", "0x1002\n")]);
         let inner = class.clone();
         let answer = guard::ask("run", 1 << 20, move || {
@@ -251,6 +259,7 @@ mod tests {
     /// A pipe that nobody writes to hangs as a driver does.
     #[test]
     fn a_driver_that_hangs_is_given_up_and_its_late_port_is_put_down_again() {
+        let _alone = alone();
         let class = class("hang", &[("rci-a", "0x1002\n"), ("rci-b", "")]);
         let pipe = class.join("rci-b/flags");
         std::fs::remove_file(&pipe).unwrap();
