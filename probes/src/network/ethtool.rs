@@ -50,7 +50,7 @@ pub(super) fn ports(machine: &Machine) -> BTreeMap<String, EthtoolPort> {
         (EthtoolDump::Rss, settings::apply_rss),
     ] {
         if let Some(answer) = machine.ask(&dump) {
-            note_failures(machine, &dump, &answer);
+            note_failures(machine, dump, &answer);
             parse(&answer, apply, &mut ports);
         }
     }
@@ -58,7 +58,7 @@ pub(super) fn ports(machine: &Machine) -> BTreeMap<String, EthtoolPort> {
 }
 
 /// Says which ports failed, and that with it the dump ended early.
-fn note_failures(machine: &Machine, dump: &EthtoolDump, answer: &[u8]) {
+fn note_failures(machine: &Machine, dump: EthtoolDump, answer: &[u8]) {
     for (port, error) in netlink::ethtool::failures(answer) {
         let found = match port {
             Some(port) => format!("{port}: {error}"),

@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_bit_set_without_end_is_bounded() {
-        let set = attribute(4, &attribute(VALUE, &[0xff; 60_000]));
+        let set = attribute(4, &attribute(VALUE, &vec![0xff; 60_000]));
         assert_eq!(port(apply_features, &[set]).offloads.len(), LIMIT_BITS);
     }
 
