@@ -24,6 +24,8 @@ const COMPACT: u32 = 1;
 /// So long the ports that a dump left out are asked one by one, and at most so many.
 const ONE_BY_ONE_LIMIT: Duration = Duration::from_secs(3);
 const LIMIT_PORTS: usize = 512;
+/// `IFNAMSIZ`.
+const NAME_BYTES: usize = 16;
 
 /// What ethtool lists of all ports at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +152,10 @@ pub fn failures(answer: &[u8]) -> Vec<(Option<String>, io::Error)> {
     let failure = |message: wire::Message| {
         let name = match message.kind {
             wire::DONE => None,
-            wire::ERROR => Some(wire::text(message.payload.get(4..)?)?),
+            wire::ERROR => {
+                let name = message.payload.get(4..)?;
+                Some(wire::text(&name[..name.len().min(NAME_BYTES)])?)
+            }
             _ => return None,
         };
         let code = message.errno();
