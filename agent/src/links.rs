@@ -2,12 +2,15 @@
 //!
 //! The only code that changes the network, and only when asked to. It stands apart from the probes,
 //! which cannot write: it writes `/sys/class/net/<port>/flags` (`Documentation/ABI/testing/sysfs-class-net`),
-//! which is what `ip link set up` does.
+//! which is what `ip link set up` does. A driver may hang in that, and holds the kernel's one lock for
+//! the network meanwhile, so all of it runs on a thread that is waited for only so long.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use probes::guard;
 use probes::machine::{Machine, Source};
 use probes::network::{PhysicalPort, is_in_use, physical_ports};
 use tracing::{info, warn};
@@ -17,6 +20,9 @@ const FLAG_UP: u32 = 1;
 /// Fibre ports above 10 Gbit/s train for some seconds; a port without a cable is waited for as long.
 const CARRIER_WAIT: Duration = Duration::from_secs(8);
 const CARRIER_POLL: Duration = Duration::from_millis(200);
+/// A driver that has not brought its port up or down by then hangs; a slow one takes 2 s a port.
+const DRIVER_LIMIT: Duration = Duration::from_secs(30);
+const STACK_BYTES: usize = 256 << 10;
 
 /// Every port that is up because of this program, as class folder and name.
 static BROUGHT_UP: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
@@ -29,18 +35,36 @@ pub struct LinksUp {
 }
 
 impl LinksUp {
-    /// Brings up every physical port of this machine that is down, and waits for their links.
+    /// Brings up every physical port of this machine that is down, and waits for their links. Where a
+    /// driver hangs, it goes on without.
     #[must_use]
     pub fn bring_up() -> LinksUp {
-        let ports = physical_ports(&machine());
-        LinksUp::of(Path::new("/sys/class/net"), &ports, CARRIER_WAIT)
+        let class = Path::new("/sys/class/net");
+        LinksUp::guarded(class, || physical_ports(&machine()), CARRIER_WAIT, DRIVER_LIMIT)
+    }
+
+    /// Brings up those of `ports` that are down, but waits no longer than `limit` for their drivers.
+    fn guarded(
+        class: &Path,
+        ports: impl FnOnce() -> Vec<PhysicalPort> + Send + 'static,
+        wait: Duration,
+        limit: Duration,
+    ) -> LinksUp {
+        let inner = class.to_owned();
+        // Whoever comes late finds nobody who takes his links, and so puts them down again.
+        let work = move |watch: &Watch| LinksUp::of(&inner, &ports(), wait, watch);
+        let links = within(limit + wait, "bringing ports up", work);
+        links.unwrap_or_else(|| LinksUp { class: class.to_owned(), names: Vec::new() })
     }
 
     /// Brings up those of `ports` that are down.
-    fn of(class: &Path, ports: &[PhysicalPort], wait: Duration) -> LinksUp {
+    fn of(class: &Path, ports: &[PhysicalPort], wait: Duration, watch: &Watch) -> LinksUp {
         let mut links = LinksUp { class: class.to_owned(), names: Vec::new() };
         // A port of the management controller is no port of the machine.
         for port in ports.iter().filter(|port| !port.is_up && !port.is_usb) {
+            if !watch.goes_on_with(&port.name) {
+                return links;
+            }
             match set_up(class, &port.name, true) {
                 // From here on it is put back, whatever happens to the next one.
                 Ok(()) => {
@@ -71,17 +95,74 @@ impl LinksUp {
 
 impl Drop for LinksUp {
     fn drop(&mut self) {
-        for name in &self.names {
-            put_down(&self.class, name);
-        }
+        let names = std::mem::take(&mut self.names);
+        put_all_down(names.into_iter().map(|name| (self.class.clone(), name)).collect());
     }
 }
 
 /// Puts down every port that is still up because of this program: after a panic nothing is dropped.
 pub fn put_back() {
-    let all = brought_up(std::mem::take);
-    for (class, name) in all {
-        put_down(&class, &name);
+    put_all_down(brought_up(|all| all.clone()));
+}
+
+fn put_all_down(ports: Vec<(PathBuf, String)>) {
+    if !ports.is_empty() {
+        within(DRIVER_LIMIT, "putting ports down", move |watch| {
+            for (class, name) in ports {
+                watch.goes_on_with(&name);
+                put_down(&class, &name);
+            }
+        });
+    }
+}
+
+/// What the thread that works on ports and the one that waits for it tell each other.
+#[derive(Debug, Default)]
+struct Watch {
+    /// The port at work.
+    port: Mutex<String>,
+    is_given_up: AtomicBool,
+}
+
+impl Watch {
+    /// Begins with a port, unless nobody waits for it any more.
+    fn goes_on_with(&self, port: &str) -> bool {
+        port.clone_into(&mut self.port.lock().unwrap_or_else(PoisonError::into_inner));
+        !self.is_given_up.load(Ordering::SeqCst)
+    }
+
+    fn port(&self) -> String {
+        self.port.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Does `work` on a thread; `None` where it is not done within `limit`, which is told.
+fn within<T: Send + 'static>(
+    limit: Duration,
+    doing: &str,
+    work: impl FnOnce(&Watch) -> T + Send + 'static,
+) -> Option<T> {
+    let watch = Arc::new(Watch::default());
+    let inner = Arc::clone(&watch);
+    let answer = match guard::ask("links", STACK_BYTES, move || work(&inner)) {
+        Ok(answer) => answer,
+        Err(error) => {
+            warn!(%error, "no thread for {doing}");
+            return None;
+        }
+    };
+    match answer.recv_timeout(limit) {
+        Ok(Ok(done)) => Some(done),
+        Ok(Err(panic)) => {
+            warn!(port = watch.port(), panic, "a bug ended {doing}; please report it");
+            None
+        }
+        Err(_) => {
+            watch.is_given_up.store(true, Ordering::SeqCst);
+            let limit_s = limit.as_secs();
+            warn!(port = watch.port(), limit_s, "the driver does not answer; given up {doing}");
+            None
+        }
     }
 }
 
@@ -119,6 +200,12 @@ mod tests {
     use super::*;
     use std::process::Command;
 
+    /// Putting back concerns the ports of all tests.
+    fn alone() -> std::sync::MutexGuard<'static, ()> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn port(name: &str, is_up: bool) -> PhysicalPort {
         PhysicalPort { name: name.to_owned(), index: 1, is_up, has_carrier: None, is_usb: false }
     }
@@ -135,12 +222,13 @@ mod tests {
 
     #[test]
     fn only_ports_that_were_down_are_brought_up_and_put_back_even_if_one_fails() {
+        let _alone = alone();
         let class = class("some", &[("rci-a", "0x1002\n"), ("rci-b", "0x1043\n")]);
         let flags = |port: &str| {
             std::fs::read_to_string(class.join(port).join("flags")).unwrap().trim().to_owned()
         };
         let ports = [port("rci-a", false), port("rci-b", true), port("rci-gone", false)];
-        let links = LinksUp::of(&class, &ports, Duration::ZERO);
+        let links = LinksUp::of(&class, &ports, Duration::ZERO, &Watch::default());
         assert_eq!((flags("rci-a"), flags("rci-b")), ("0x1003".into(), "0x1043".into()));
         assert_eq!(links.names, ["rci-a"]);
         drop(links);
@@ -148,24 +236,45 @@ mod tests {
         std::fs::remove_dir_all(class).unwrap();
     }
 
+    /// Where panics do not unwind, as in the shipped binary, nothing is dropped after one.
     #[test]
-    fn ports_are_put_back_after_a_panic() {
+    fn ports_are_put_back_after_a_panic_that_drops_nothing() {
+        let _alone = alone();
         let class = class("panic", &[("rci-a", "0x1002\n")]);
         let inner = class.clone();
-        let answer = probes::guard::ask("run", 1 << 20, move || {
-            let _links = LinksUp::of(&inner, &[port("rci-a", false)], Duration::ZERO);
+        let answer = guard::ask("run", 1 << 20, move || {
+            let ports = [port("rci-a", false)];
+            std::mem::forget(LinksUp::of(&inner, &ports, Duration::ZERO, &Watch::default()));
             panic!("in between");
         });
         assert!(answer.unwrap().recv().unwrap().is_err());
-        let all = brought_up(|all| all.clone());
-        for (class, name) in all.iter().filter(|port| port.0 == class) {
-            put_down(class, name);
-        }
-        // Panics unwind in tests, so the thread's own guard may still be putting it down.
         let flags = || std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
-        let end = Instant::now() + Duration::from_secs(10);
-        while flags().trim() != "0x1002" && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(flags().trim(), "0x1003");
+        put_back();
+        assert_eq!(flags().trim(), "0x1002");
+        assert!(brought_up(|all| all.iter().all(|port| port.0 != class)));
+        std::fs::remove_dir_all(class).unwrap();
+    }
+
+    /// A pipe that nobody writes to hangs as a driver does.
+    #[test]
+    fn a_driver_that_hangs_is_given_up_and_its_late_port_is_put_down_again() {
+        let _alone = alone();
+        let class = class("hang", &[("rci-a", "0x1002\n"), ("rci-b", "")]);
+        let pipe = class.join("rci-b/flags");
+        std::fs::remove_file(&pipe).unwrap();
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let ports = || vec![port("rci-a", false), port("rci-b", false), port("rci-c", false)];
+        let start = Instant::now();
+        let links = LinksUp::guarded(&class, ports, Duration::ZERO, Duration::from_millis(300));
+        assert!(start.elapsed() < Duration::from_secs(10));
+        assert!(links.names.is_empty());
+        let flags = || std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
+        assert_eq!(flags().trim(), "0x1003");
+        // The driver wakes; its thread puts down what it had brought up.
+        std::fs::write(&pipe, "no flags").unwrap();
+        while flags().trim() != "0x1002" && start.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(20));
         }
         assert_eq!(flags().trim(), "0x1002");
         std::fs::remove_dir_all(class).unwrap();
@@ -203,13 +312,17 @@ mod tests {
             let text = std::fs::read_to_string("/sys/class/net/rci0/flags").unwrap();
             u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).unwrap() & 1 == 1
         };
-        let links = LinksUp::of(class, &[port("rci0", false)], Duration::from_secs(5));
+        let up = || {
+            let ports = || vec![port("rci0", false)];
+            LinksUp::guarded(class, ports, Duration::from_secs(5), DRIVER_LIMIT)
+        };
+        let links = up();
         assert!(is_up());
         let carrier = std::fs::read_to_string("/sys/class/net/rci0/carrier").unwrap();
         assert_eq!(carrier.trim(), "1");
         drop(links);
         assert!(!is_up());
-        let links = LinksUp::of(class, &[port("rci0", false)], Duration::from_secs(5));
+        let links = up();
         let status =
             Command::new("ip").args(["address", "add", "192.0.2.1/24", "dev", "rci0"]).status();
         assert!(status.unwrap().success());

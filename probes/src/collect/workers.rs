@@ -202,8 +202,13 @@ impl Crew {
     }
 
     fn fail(&mut self, index: usize, path: &str, found: String, expected: &str) {
-        self.queue.tasks[index].machine.problem(path, found, expected);
         self.settle(index, None);
+        // Not through the machine's own list, which takes nothing more once it is full: why a section
+        // is missing must always be told.
+        if let Some(settled) = &mut self.settled[index] {
+            let problem = Problem::new(settled.name, path, found, expected.to_owned());
+            settled.problems.push(problem);
+        }
     }
 
     fn settle(&mut self, index: usize, fill: Option<Fill>) {
@@ -265,6 +270,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn why_a_section_is_missing_is_told_even_behind_more_problems_than_are_kept() {
+        const NOISY: Collector = Collector {
+            name: "noisy",
+            run: |machine| {
+                (0..1000).for_each(|i| machine.problem(&format!("sys/{i}"), "x", "y"));
+                assert!(machine.text("sys/none/999").is_none());
+                panic!("out of cheese")
+            },
+            ..GOOD
+        };
+        let settled = run_all(&[&NOISY], Duration::from_secs(20));
+        let last = settled[0].problems.last().unwrap();
+        assert!(last.found.contains("out of cheese"), "{}", last.found);
+        assert_eq!((last.collector.as_str(), last.path.as_str()), ("noisy", "/sys/none/999"));
     }
 
     #[test]

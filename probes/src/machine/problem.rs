@@ -24,6 +24,14 @@ pub struct Problem {
     pub expected: String,
 }
 
+impl Problem {
+    /// That `path` held `found` where `expected` was expected.
+    pub(crate) fn new(collector: &str, path: &str, found: String, expected: String) -> Problem {
+        let path = format!("/{}", path.trim_start_matches('/'));
+        Problem { collector: collector.to_owned(), path, found, expected }
+    }
+}
+
 /// The problems of one collector, shared with the thread that watches its deadline.
 #[derive(Debug, Clone)]
 pub struct Problems {
@@ -46,8 +54,7 @@ impl Problems {
 
     /// Adds one. The same problem of the same path is kept once.
     pub fn add(&self, path: &str, found: String, expected: String) {
-        let path = format!("/{}", path.trim_start_matches('/'));
-        let problem = Problem { collector: self.collector.to_owned(), path, found, expected };
+        let problem = Problem::new(self.collector, path, found, expected);
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         if list.len() < LIMIT && !list.contains(&problem) {
             list.push(problem);

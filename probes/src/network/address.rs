@@ -17,7 +17,7 @@ const RTM_NEWADDR: u16 = 20;
 const HEADER_BYTES: usize = 8;
 const SCOPE_HOST: u8 = 254;
 
-/// Flags by bit, `IFA_F_…`. The first means `temporary` for IPv6.
+/// Flags by bit, `IFA_F_…`.
 const FLAGS: [(u32, &str); 8] = [
     (0x02, "nodad"),
     (0x04, "optimistic"),
@@ -71,7 +71,20 @@ impl Ord for Address {
 /// The value of `address/length`, for sorting; text that is none comes first.
 pub(super) fn prefix_key(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = text.split_once('/')?;
-    Some((address.parse().ok()?, length.parse().ok()?))
+    let (address, length) = (address.parse().ok()?, length.parse().ok()?);
+    is_prefix(address, length).then_some((address, length))
+}
+
+/// Whether an address of this family can have a prefix of so many bits.
+pub(super) fn is_prefix(address: IpAddr, length: u8) -> bool {
+    length <= if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// The name of the interface with the number `index`. A number without a name stands for itself, as
+/// in the kernel's own messages; 0 is the number of none.
+pub(super) fn interface_name(index: u32, names: &BTreeMap<u32, String>) -> Option<String> {
+    let name = names.get(&index).cloned();
+    name.or_else(|| (index != 0).then(|| format!("if{index}")))
 }
 
 /// Makes an address of the bytes of its family.
@@ -106,8 +119,9 @@ fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Addres
         }
     }
     let address = local.or(peer)?;
-    (scope != SCOPE_HOST).then(|| Address {
-        interface: names.get(&index).cloned().unwrap_or_else(|| format!("if{index}")),
+    let interface = interface_name(index, names)?;
+    (scope != SCOPE_HOST && is_prefix(address, length)).then(|| Address {
+        interface,
         address: format!("{address}/{length}"),
         family: family(address),
         scope: scope_name(scope),
@@ -163,7 +177,7 @@ fn parse_if_inet6(line: &str) -> Option<Address> {
         0x40 => Some("site"),
         _ => None,
     };
-    (scope & LOOPBACK == 0).then_some(Address {
+    (scope & LOOPBACK == 0 && is_prefix(address.into(), length)).then_some(Address {
         interface: name.to_owned(),
         address: format!("{address}/{length}"),
         family: "ipv6".to_owned(),
@@ -190,11 +204,17 @@ fn ipv4(address: Ipv4Addr, routes: &[Route]) -> Option<Address> {
     let networks = routes.iter().filter(|route| route.gateway.is_none()).filter_map(|route| {
         let (network, length) = prefix_key(&route.destination)?;
         let IpAddr::V4(network) = network else { return None };
-        let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+        let mask = u32::MAX.checked_shl(32_u32.checked_sub(u32::from(length))?).unwrap_or(0);
         let is_in = u32::from(network) & mask == u32::from(address) & mask;
         (is_in && length > 0).then_some((length, route))
     });
-    let (length, route) = networks.max_by_key(|(length, _)| *length)?;
+    let networks: Vec<(u8, &Route)> = networks.collect();
+    let &(length, route) = networks.iter().max_by_key(|(length, _)| *length)?;
+    // Two ports in one network: nothing says which of them has the address.
+    let mut nearest = networks.iter().filter(|(other, _)| *other == length);
+    if nearest.any(|(_, other)| other.interface != route.interface) {
+        return None;
+    }
     Some(Address {
         interface: route.interface.clone(),
         address: format!("{address}/{length}"),
@@ -271,6 +291,33 @@ mod tests {
         let address = ipv4(*local.first().unwrap(), &routes).unwrap();
         assert_eq!(address.address, "192.0.2.10/24");
         assert_eq!(ipv4(Ipv4Addr::new(198, 51, 100, 1), &routes), None);
+        let other = Route { interface: "eth1".to_owned(), ..route("192.0.2.0/24") };
+        let shared = [route("192.0.2.0/24"), other];
+        assert_eq!(ipv4(*local.first().unwrap(), &shared), None, "two ports in one network");
+    }
+
+    #[test]
+    fn a_prefix_longer_than_its_address_is_none() {
+        assert_eq!(prefix_key("192.0.2.0/33"), None);
+        assert_eq!(prefix_key("fd00::/129"), None);
+        assert!(prefix_key("192.0.2.1/32").is_some() && prefix_key("fd00::1/128").is_some());
+        let route = Route {
+            destination: "192.0.2.0/40".to_owned(),
+            interface: "eth0".to_owned(),
+            ..Route::default()
+        };
+        assert_eq!(ipv4(Ipv4Addr::new(192, 0, 2, 10), &[route]), None);
+        assert_eq!(parse_if_inet6("fe80000000000000005054fffe000001 02 81 20 80 eth0"), None);
+        let names = BTreeMap::from([(2, "eno1".to_owned())]);
+        let v4 = [vec![2, 33, 0, 0, 2, 0, 0, 0], attribute(2, &[192, 0, 2, 10])].concat();
+        assert!(parse(&message(RTM_NEWADDR, &v4), &names).is_empty());
+    }
+
+    #[test]
+    fn the_interface_number_0_names_no_interface() {
+        let v4 = [vec![2, 24, 0, 0, 0, 0, 0, 0], attribute(2, &[192, 0, 2, 10])].concat();
+        assert!(parse(&message(RTM_NEWADDR, &v4), &BTreeMap::new()).is_empty());
+        assert_eq!(interface_name(7, &BTreeMap::new()).as_deref(), Some("if7"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ const EFI_VARIABLES: &str = "sys/firmware/efi/efivars";
 const EFI_GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
 
 /// Marks the port that has one of the MACs that the boot used; where nothing tells how the machine
-/// was booted, nothing is marked.
+/// was booted, nothing is marked, and neither is a port whose MAC is not known.
 pub(super) fn mark(machine: &Machine, interfaces: &mut [Interface]) {
     let macs = boot_macs(machine);
     if macs.is_empty() {
@@ -19,11 +19,11 @@ pub(super) fn mark(machine: &Machine, interfaces: &mut [Interface]) {
     let is_port = |interface: &Interface| {
         interface.kind.as_deref().is_none_or(|kind| matches!(kind, "physical" | "wireless"))
     };
-    let has = |mac: &Option<String>| mac.as_ref().is_some_and(|mac| macs.contains(mac));
-    let by_permanent = interfaces.iter().any(|i| is_port(i) && has(&i.permanent_mac));
+    let has = |mac: &Option<String>| mac.as_ref().map(|mac| macs.contains(mac));
+    let by_permanent = interfaces.iter().any(|i| is_port(i) && has(&i.permanent_mac) == Some(true));
     for interface in interfaces.iter_mut().filter(|interface| is_port(interface)) {
         let mac = if by_permanent { &interface.permanent_mac } else { &interface.current_mac };
-        interface.is_boot_interface = Some(has(mac));
+        interface.is_boot_interface = has(mac);
     }
 }
 
@@ -140,7 +140,8 @@ mod tests {
     }
 
     #[test]
-    fn a_bond_that_took_over_the_mac_is_not_the_boot_interface() {
+    fn a_bond_that_took_over_the_mac_is_not_the_boot_interface_and_of_a_port_without_mac_nothing_is_said()
+     {
         let mac = Some("02:00:00:00:00:05".to_owned());
         let machine =
             crate::testing::tree(&[("proc/cmdline", "quiet BOOTIF=01-02-00-00-00-00-05")]);
@@ -150,11 +151,13 @@ mod tests {
             current_mac: mac.clone(),
             ..Interface::default()
         };
-        let other = Interface { permanent_mac: None, ..port.clone() };
+        let unknown = Interface { permanent_mac: None, ..port.clone() };
+        let other =
+            Interface { permanent_mac: Some("02:00:00:00:00:06".to_owned()), ..port.clone() };
         let bond = Interface { kind: Some("bond".to_owned()), ..port.clone() };
-        let mut all = [port, other, bond];
+        let mut all = [port, unknown, other, bond];
         mark(&machine, &mut all);
         let marks = all.map(|interface| interface.is_boot_interface);
-        assert_eq!(marks, [Some(true), Some(false), None]);
+        assert_eq!(marks, [Some(true), None, Some(false), None]);
     }
 }

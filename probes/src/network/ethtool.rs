@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use super::link_modes;
 use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
 use crate::machine::Machine;
+use crate::sys::Question as _;
 use crate::sys::ethtool::DriverInfo;
-use crate::sys::netlink::{DcbxMode, EthtoolDump, wire};
+use crate::sys::netlink::{self, DcbxMode, EthtoolDump, wire};
 
 /// What ethtool knows of one port; absent where the driver says nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,10 +50,22 @@ pub(super) fn ports(machine: &Machine) -> BTreeMap<String, EthtoolPort> {
         (EthtoolDump::Rss, settings::apply_rss),
     ] {
         if let Some(answer) = machine.ask(&dump) {
+            note_failures(machine, dump, &answer);
             parse(&answer, apply, &mut ports);
         }
     }
     ports
+}
+
+/// Says which ports failed, and that with it the dump ended early.
+fn note_failures(machine: &Machine, dump: EthtoolDump, answer: &[u8]) {
+    for (port, error) in netlink::ethtool::failures(answer) {
+        let found = match port {
+            Some(port) => format!("{port}: {error}"),
+            None => format!("the list ended early: {error}"),
+        };
+        machine.problem(&dump.name(), found, "an answer for every port");
+    }
 }
 
 type Apply = fn(&mut EthtoolPort, wire::Attribute);
@@ -62,9 +75,7 @@ type Apply = fn(&mut EthtoolPort, wire::Attribute);
 fn parse(dump: &[u8], apply: Apply, ports: &mut BTreeMap<String, EthtoolPort>) {
     for message in wire::messages(dump).filter(|message| message.kind >= 16) {
         let Some(body) = message.payload.get(4..) else { continue };
-        let header = wire::attributes(body).find(|a| a.kind == 1).map_or(&[][..], |a| a.value);
-        let name = wire::attributes(header).find(|a| a.kind == 2).and_then(|a| a.text());
-        let Some(name) = name else { continue };
+        let Some(name) = netlink::ethtool::port_name(message) else { continue };
         let port = ports.entry(name).or_default();
         wire::attributes(body).for_each(|attribute| apply(port, attribute));
     }
@@ -207,6 +218,21 @@ mod tests {
         assert_eq!(port.max_speed_mbit_s, Some(10_000));
         assert_eq!((port.speed_mbit_s, port.duplex), (None, None));
         assert_eq!(port.is_autonegotiating, Some(true));
+    }
+
+    #[test]
+    fn a_dump_that_a_faulty_port_ended_keeps_the_other_ports_and_is_a_problem() {
+        let error = [&(-19_i32).to_ne_bytes()[..], b"eno2"].concat();
+        let answer = [modes(), message(2, &error), message(3, &(-19_i32).to_ne_bytes())].concat();
+        let file = "kernel/genetlink/ethtool/linkmodes";
+        let machine = crate::testing::tree_of_bytes(&[(file, &answer)]);
+        let ports = ports(&machine);
+        assert_eq!(ports.keys().collect::<Vec<_>>(), ["eno1"]);
+        let problems = machine.problems();
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert_eq!(problems[0].path, "/genetlink/ethtool/linkmodes");
+        assert!(problems[0].found.starts_with("eno2: No such device"), "{}", problems[0].found);
+        assert!(problems[1].found.starts_with("the list ended early: "), "{}", problems[1].found);
     }
 
     #[test]

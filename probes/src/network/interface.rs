@@ -122,7 +122,8 @@ pub struct Interface {
     /// Number of the VLAN, of a `vlan`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vlan_id: Option<u16>,
-    /// Whether the machine was booted through it; `None` where nothing says how it was booted.
+    /// Whether the machine was booted through it; `None` where nothing says how it was booted, and
+    /// where the MAC of this port is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_boot_interface: Option<bool>,
     /// Whether it is the USB link to the management controller, not a port. Its MAC may be the same on

@@ -35,7 +35,7 @@ pub fn physical_ports(machine: &Machine) -> Vec<PhysicalPort> {
             index: link.index,
             is_up: link.flags & link::FLAG_UP != 0,
             has_carrier: link.has_carrier,
-            is_usb: link.parent_bus.as_deref() == Some("usb"),
+            is_usb: is_usb(machine, &link),
             name: link.name,
         })
         .collect()
@@ -55,14 +55,25 @@ fn is_port(machine: &Machine, link: &Link) -> bool {
         && machine.link(&format!("{dir}/phy80211")).is_none()
 }
 
+/// The parent is named since Linux 5.14; before, the device behind the port says its bus.
+fn is_usb(machine: &Machine, link: &Link) -> bool {
+    let by_device = || machine.link_name(&format!("sys/class/net/{}/device/subsystem", link.name));
+    link.parent_bus.clone().or_else(by_device).as_deref() == Some("usb")
+}
+
 /// Whether somebody uses the interface called `name`: it is a member of a bond or bridge, or has an
-/// address other than the link-local one that every port gives itself.
+/// address other than the link-local one that every port gives itself. Where the kernel does not say,
+/// somebody may: who would shut the port must keep his hands off it.
 #[must_use]
 pub fn is_in_use(machine: &Machine, name: &str) -> bool {
-    let links = link::parse(&machine.ask(&RouteDump::Links).unwrap_or_default());
+    let (Some(links), Some(answer)) =
+        (machine.ask(&RouteDump::Links), machine.ask(&RouteDump::Addresses))
+    else {
+        return true;
+    };
+    let links = link::parse(&links);
     let names: BTreeMap<u32, String> =
         links.iter().map(|link| (link.index, link.name.clone())).collect();
-    let answer = machine.ask(&RouteDump::Addresses).unwrap_or_default();
     let has_address = address::parse(&answer, &names).iter().any(|address| {
         address.interface == name
             && (address.family == "ipv4" || address.scope.as_deref() != Some("link"))
@@ -74,4 +85,41 @@ pub fn is_in_use(machine: &Machine, name: &str) -> bool {
     };
     let is_member = |link: &Link| link.name == name && link.master_index.is_some();
     has_address || links.iter().any(|link| is_member(link) || is_above(link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::link::tests::link_message;
+    use crate::sys::netlink::wire::testing::attribute;
+    use crate::testing::tree_of_bytes;
+
+    const LINKS: &str = "kernel/rtnetlink/link";
+    const ADDRESSES: &str = "kernel/rtnetlink/address";
+
+    #[test]
+    fn a_port_counts_as_in_use_where_the_kernel_does_not_list_links_or_addresses() {
+        let links = link_message(2, 1, &[attribute(3, b"eno1\0")]);
+        assert!(is_in_use(&tree_of_bytes(&[]), "eno1"));
+        assert!(is_in_use(&tree_of_bytes(&[(LINKS, &links)]), "eno1"));
+        assert!(is_in_use(&tree_of_bytes(&[(ADDRESSES, &[])]), "eno1"));
+        assert!(!is_in_use(&tree_of_bytes(&[(LINKS, &links), (ADDRESSES, &[])]), "eno1"));
+    }
+
+    #[test]
+    fn before_linux_5_14_the_device_behind_a_port_says_that_it_hangs_on_usb() {
+        let is_usb = |name: &[u8], bus: &[u8], files: &[(&str, &[u8])]| {
+            let attributes = [attribute(3, name), bus.to_vec()];
+            let link = link::parse(&link_message(2, 1, &attributes)).remove(0);
+            is_usb(&tree_of_bytes(files), &link)
+        };
+        let files: [(&str, &[u8]); 2] = [
+            ("sys/class/net/usb0/device/subsystem", b"-> ../../../bus/usb"),
+            ("sys/class/net/eno1/device/subsystem", b"-> ../../../bus/pci"),
+        ];
+        assert!(is_usb(b"usb0\0", &[], &files));
+        assert!(!is_usb(b"eno1\0", &[], &files));
+        assert!(!is_usb(b"eno2\0", &[], &files));
+        assert!(is_usb(b"eno1\0", &attribute(57, b"usb\0"), &files));
+    }
 }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::address::{family, ip, prefix_key};
+use super::address::{family, interface_name, ip, is_prefix, prefix_key};
 use crate::machine::Machine;
 use crate::sys::netlink::wire;
 
@@ -90,22 +90,24 @@ fn parse_route(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Vec<Rout
     }
     let is_multicast = destination.is_multicast();
     let is_wanted = matches!(family_code, 2 | 10) && kind == UNICAST && table == MAIN_TABLE;
-    if !is_wanted || is_multicast || flags & CLONED != 0 {
+    if !is_wanted || is_multicast || flags & CLONED != 0 || !is_prefix(destination, length) {
         return None;
     }
     if hops.is_empty() {
         hops.push(hop);
     }
-    let route = |hop: Hop| Route {
-        destination: format!("{destination}/{length}"),
-        gateway: hop.gateway.map(|gateway| gateway.to_string()),
-        interface: names.get(&hop.index).cloned().unwrap_or_else(|| format!("if{}", hop.index)),
-        metric,
-        family: family(destination),
-        source: source.map(|source| source.to_string()),
-        protocol: Some(protocol_name(protocol)),
+    let route = |hop: Hop| {
+        Some(Route {
+            destination: format!("{destination}/{length}"),
+            gateway: hop.gateway.map(|gateway| gateway.to_string()),
+            interface: interface_name(hop.index, names)?,
+            metric,
+            family: family(destination),
+            source: source.map(|source| source.to_string()),
+            protocol: Some(protocol_name(protocol)),
+        })
     };
-    Some(hops.into_iter().map(route).collect())
+    Some(hops.into_iter().filter_map(route).collect())
 }
 
 /// Through which interface, to which router.
@@ -199,9 +201,10 @@ fn parse_ipv6(line: &str) -> Option<Route> {
     let address = |text| Some(Ipv6Addr::from(u128::from_str_radix(text, 16).ok()?));
     let (destination, gateway) = (address(destination)?, address(gateway)?);
     let flags = u32::from_str_radix(flags, 16).ok()?;
+    let length = u8::from_str_radix(length, 16).ok()?;
     let is_wanted = flags & (UP | UNWANTED) == UP && !destination.is_multicast() && name != "lo";
-    is_wanted.then_some(Route {
-        destination: format!("{destination}/{}", u8::from_str_radix(length, 16).ok()?),
+    (is_wanted && is_prefix(destination.into(), length)).then_some(Route {
+        destination: format!("{destination}/{length}"),
         gateway: (!gateway.is_unspecified()).then(|| gateway.to_string()),
         interface: name.to_owned(),
         metric: u32::from_str_radix(metric, 16).ok()?,
@@ -224,6 +227,16 @@ mod tests {
         let oif = attribute(4, &2_u32.to_ne_bytes());
         let metric = attribute(6, &100_u32.to_ne_bytes());
         route(0, 254, &[oif, metric, attribute(5, &[192, 0, 2, 1])])
+    }
+
+    #[test]
+    fn a_route_with_too_long_a_prefix_or_without_an_interface_is_passed_over() {
+        let names = BTreeMap::from([(2, "eno1".to_owned())]);
+        let oif = attribute(4, &2_u32.to_ne_bytes());
+        let to = attribute(1, &[192, 0, 2, 0]);
+        assert_eq!(parse(&route(32, 254, &[oif.clone(), to.clone()]), &names).len(), 1);
+        assert!(parse(&route(33, 254, &[oif, to.clone()]), &names).is_empty());
+        assert!(parse(&route(24, 254, &[to]), &names).is_empty());
     }
 
     #[test]

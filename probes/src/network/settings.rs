@@ -158,7 +158,8 @@ pub(super) fn apply_eee(port: &mut EthtoolPort, attribute: wire::Attribute) {
 
 /// `ETHTOOL_A_TSINFO_PHC_INDEX`.
 pub(super) fn apply_timestamping(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    if attribute.kind == 5 {
+    // The port's own clock comes before those of its PHY, which newer kernels list too.
+    if attribute.kind == 5 && port.ptp_clock_index.is_none() {
         // -1 means that there is no clock.
         port.ptp_clock_index = attribute.u32().filter(|index| i32::try_from(*index).is_ok());
     }
@@ -253,11 +254,15 @@ pub(super) fn apply_private_flags(port: &mut EthtoolPort, attribute: wire::Attri
 const VALUE: u16 = 4;
 const MASK: u16 = 5;
 
+/// A kernel has some hundred link modes and less than a hundred features.
+const LIMIT_BITS: usize = 1024;
+
 /// The numbers of the bits that are set in a part of a compact bit set: words of 32 bits.
 fn bits_of(bitset: wire::Attribute, part: u16) -> Vec<usize> {
     let part = wire::attributes(bitset.value).find(|a| a.kind == part);
     let (words, _) = part.map_or(&[][..], |part| part.value).as_chunks::<4>();
-    let words = words.iter().map(|word| u32::from_ne_bytes(*word)).enumerate();
+    let words =
+        words.iter().take(LIMIT_BITS / 32).map(|word| u32::from_ne_bytes(*word)).enumerate();
     words
         .flat_map(|(n, word)| {
             (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| n * 32 + bit)
@@ -271,7 +276,6 @@ fn named(names: &[&str], bits: &[usize]) -> Vec<String> {
 
 /// Names of the bits of features, by number, as the kernel answers `ETHTOOL_MSG_STRSET_GET`.
 pub(super) fn feature_names(answer: &[u8]) -> Vec<Option<String>> {
-    const LIMIT: usize = 1024;
     let nested = |bytes, kind| wire::attributes(bytes).find(|a| a.kind == kind).map(|a| a.value);
     let body = wire::messages(answer).next().and_then(|message| message.payload.get(4..));
     let strings = body
@@ -282,7 +286,7 @@ pub(super) fn feature_names(answer: &[u8]) -> Vec<Option<String>> {
     for string in wire::attributes(strings.unwrap_or_default()) {
         let part = |kind| wire::attributes(string.value).find(|a| a.kind == kind);
         let index = part(1).and_then(|a| a.u32()).and_then(|index| usize::try_from(index).ok());
-        let Some(index) = index.filter(|index| *index < LIMIT) else { continue };
+        let Some(index) = index.filter(|index| *index < LIMIT_BITS) else { continue };
         if names.len() <= index {
             names.resize(index + 1, None);
         }
@@ -350,6 +354,21 @@ mod tests {
         assert_eq!((rss.n_table_entries, rss.n_queues), (Some(4), Some(2)));
         let rss = port(apply_rss, &[u32s(4, &[0, 1]), u32s(2, &[1]), u32s(4, &[5])]).rss.unwrap();
         assert_eq!(rss.n_table_entries, Some(2));
+    }
+
+    #[test]
+    fn the_first_of_several_clocks_is_that_of_the_port() {
+        let index = |clocks: &[u32]| {
+            let clocks: Vec<Vec<u8>> = clocks.iter().map(|clock| u32s(5, &[*clock])).collect();
+            port(apply_timestamping, &clocks).ptp_clock_index
+        };
+        assert_eq!((index(&[2, 3]), index(&[u32::MAX, 3])), (Some(2), Some(3)));
+    }
+
+    #[test]
+    fn a_bit_set_without_end_is_bounded() {
+        let set = attribute(4, &attribute(VALUE, &vec![0xff; 60_000]));
+        assert_eq!(port(apply_features, &[set]).offloads.len(), LIMIT_BITS);
     }
 
     #[test]

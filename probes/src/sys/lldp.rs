@@ -136,7 +136,7 @@ impl<'a> Ear<'a> {
     /// Whether nothing is to be waited for here any more, so long after the start.
     fn is_done(&self, elapsed: Duration) -> bool {
         !self.port.is_awaited
-            || !self.frames.is_empty()
+            || self.frames.iter().any(|frame| !is_shutdown(frame))
             || (elapsed >= LINK_GRACE && !is_running(&self.socket, self.port))
     }
 
@@ -161,6 +161,24 @@ impl<'a> Ear<'a> {
             }
         }
     }
+}
+
+/// Whether a frame only says that its sender goes away: its TTL, the third part, is 0 (IEEE
+/// 802.1AB-2016, 8.5.4 and 9.2.5). The sender that comes after it is still to be heard.
+fn is_shutdown(frame: &[u8]) -> bool {
+    const HEADER_BYTES: usize = 14;
+    const TTL: u8 = 3;
+    let mut rest = frame.get(HEADER_BYTES..).unwrap_or_default();
+    for _ in 0..3 {
+        let Some((&[high, low], behind)) = rest.split_first_chunk::<2>() else { return false };
+        let length = usize::from(high & 1) << 8 | usize::from(low);
+        let Some((value, behind)) = behind.split_at_checked(length) else { return false };
+        if high >> 1 == TTL {
+            return value == [0, 0];
+        }
+        rest = behind;
+    }
+    false
 }
 
 #[expect(unsafe_code, reason = "this socket option has no safe wrapper")]
@@ -318,6 +336,26 @@ mod tests {
         let bytes = answer(&all);
         assert_eq!(records(&bytes).collect::<Vec<_>>(), all);
         survives_any_bytes(&bytes, |bytes| records(bytes).for_each(drop));
+    }
+
+    #[test]
+    fn a_frame_that_says_goodbye_does_not_end_the_wait() {
+        let frame = |ttl: &[u8]| {
+            let parts = [&[2, 3, 7, b'a', b'b'][..], &[4, 2, 7, b'1'], &[6, 2], ttl, &[0, 0]];
+            [&[0; 12][..], &ETHERTYPE.to_be_bytes(), &parts.concat()].concat()
+        };
+        assert!(is_shutdown(&frame(&[0, 0])));
+        assert!(!is_shutdown(&frame(&[0, 120])));
+        assert!(!is_shutdown(&[]));
+        let port = ListenPort { name: "rci-none0".into(), index: 1, is_awaited: true };
+        let socket = std::os::unix::net::UnixDatagram::unbound().unwrap().into();
+        let mut ear = Ear { port: &port, socket, frames: vec![frame(&[0, 0])] };
+        assert!(!ear.is_done(Duration::ZERO));
+        ear.frames.push(frame(&[0, 120]));
+        assert!(ear.is_done(Duration::ZERO));
+        survives_any_bytes(&frame(&[0, 0]), |bytes| {
+            is_shutdown(bytes);
+        });
     }
 
     #[test]

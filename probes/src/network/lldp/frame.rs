@@ -137,7 +137,8 @@ fn management_address(value: &[u8]) -> Option<LldpManagementAddress> {
     let (family, address) = id::address(bytes)?;
     let number = behind.split_first().and_then(|(numbering, behind)| {
         let number = u32::from_be_bytes(*behind.first_chunk::<4>()?);
-        (*numbering != NUMBERING_UNKNOWN).then_some(number)
+        // No interface has the number 0 (RFC 2863, InterfaceIndex).
+        (*numbering != NUMBERING_UNKNOWN && number != 0).then_some(number)
     });
     Some(LldpManagementAddress { address, family, interface_number: number })
 }

@@ -23,6 +23,8 @@ use crate::sys::lldp::{ListenPort, LldpFrames, Record, records};
 
 /// At most so many neighbours of one port are reported; a hub could bring any number.
 const LIMIT_NEIGHBOURS: usize = 16;
+/// At most so many ports are reported, as many as are listened on.
+const LIMIT_PORTS: usize = 512;
 
 /// A neighbour of a port, as it describes itself. What it does not say is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -192,14 +194,22 @@ fn ports(machine: &Machine, wait: Duration) -> Vec<ListenPort> {
 fn from_answer(machine: &Machine, answer: &[u8]) -> Neighbours {
     let mut all = Neighbours::new();
     for record in records(answer) {
-        match record {
-            Record::Listened(port) => drop(all.entry(port.to_owned()).or_default()),
-            Record::Failed(port, code) => failed(machine, port, code),
-            Record::Frame(port, bytes) => {
-                let path = format!("lldp/{port}");
-                let heard = all.entry(port.to_owned()).or_default();
-                add(machine, &path, heard, bytes);
+        let (port, frame) = match record {
+            Record::Failed(port, code) => {
+                failed(machine, port, code);
+                continue;
             }
+            Record::Listened(port) => (port, None),
+            Record::Frame(port, bytes) => (port, Some(bytes)),
+        };
+        if all.len() >= LIMIT_PORTS && !all.contains_key(port) {
+            let found = format!("more than {LIMIT_PORTS} ports");
+            machine.problem("lldp/frames", found, "fewer; only the first are listed");
+            continue;
+        }
+        let heard = all.entry(port.to_owned()).or_default();
+        if let Some(bytes) = frame {
+            add(machine, &format!("lldp/{port}"), heard, bytes);
         }
     }
     for heard in all.values_mut() {

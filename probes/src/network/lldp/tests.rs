@@ -128,6 +128,28 @@ fn what_has_no_key_is_kept_in_hexadecimal() {
 }
 
 #[test]
+fn an_interface_number_of_zero_is_absent() {
+    let number = |number: u8| {
+        let mut parts = mandatory("1");
+        parts.push(tlv(8, &[5, 1, 192, 0, 2, 1, 2, 0, 0, 0, number, 0]));
+        parsed(&ethernet(&parts)).management_addresses.remove(0).interface_number
+    };
+    assert_eq!((number(0), number(9)), (None, Some(9)));
+}
+
+#[test]
+fn an_answer_with_millions_of_ports_is_bounded_and_a_problem() {
+    let names: Vec<String> = (0..10_000).map(|n| format!("eno{n}")).collect();
+    let records: Vec<lldp::Record> = names.iter().map(|n| lldp::Record::Listened(n)).collect();
+    let machine = tree(&[]);
+    let again = lldp::answer(&[lldp::Record::Frame("eno0", &switch())]);
+    let all = from_answer(&machine, &[lldp::answer(&records), again].concat());
+    assert_eq!(all.len(), LIMIT_PORTS);
+    assert_eq!(all["eno0"].len(), 1, "a port that is listed still gets its frames");
+    assert_eq!(machine.problems().len(), 1);
+}
+
+#[test]
 fn an_untagged_vlan_of_zero_is_absent() {
     for id in [0_u16, 4095] {
         let vlan = organization(DOT1, 1, &id.to_be_bytes());

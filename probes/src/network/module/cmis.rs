@@ -6,9 +6,6 @@ use super::{Module, names};
 
 /// Byte 2, bit 7: the module has no pages beyond 0, as copper cables.
 const IS_FLAT: u8 = 0x80;
-/// Media interface technologies from this on, in byte 212, are copper.
-const FIRST_COPPER: u8 = 0x0a;
-
 pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     let temperature_celsius = temperature(lower, 14);
     let Some(page) = memory.upper(0) else {
@@ -30,19 +27,29 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     if let Some(length) = byte(&page, 74).and_then(cable_m) {
         module.reach_m.insert("cable".to_owned(), length);
     }
-    let is_optical = byte(&page, 84).is_some_and(|technology| technology < FIRST_COPPER);
+    let has_optics = byte(&page, 84).is_some_and(is_optical);
     let is_flat = byte(lower, 2).is_none_or(|model| model & IS_FLAT != 0);
-    if is_optical && !is_flat {
+    if has_optics && !is_flat {
         optics(memory, &mut module);
     }
     module
 }
 
+/// Whether a media interface technology (byte 212) is one of lasers; those between are copper.
+fn is_optical(technology: u8) -> bool {
+    const TUNABLE_LASERS: [u8; 2] = [0x10, 0x11];
+    technology <= 0x09 || TUNABLE_LASERS.contains(&technology)
+}
+
 fn optics(memory: &Memory, module: &mut Module) {
     let Some(page) = memory.upper(1) else { return };
     let length = |at: usize, unit: u32| byte(&page, at).map_or(0, |n| u32::from(n) * unit);
-    let smf =
-        byte(&page, 4).map_or(0, |n| u32::from(n & 0x3f) * if n >> 6 == 0 { 100 } else { 1000 });
+    // In 0.1 or 1 km; the other two factors are reserved.
+    let smf = byte(&page, 4).map_or(0, |n| match n >> 6 {
+        0 => u32::from(n) * 100,
+        1 => u32::from(n & 0x3f) * 1000,
+        _ => 0,
+    });
     let all = [
         ("smf", smf),
         ("om5", length(5, 2)),

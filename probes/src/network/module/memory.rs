@@ -60,6 +60,11 @@ pub(super) fn byte(bytes: &[u8], at: usize) -> Option<u8> {
     bytes.get(at).copied()
 }
 
+/// A length in units of so many m; `None` for 0, and for the 255 of one that is longer than 254 units.
+pub(super) fn length(bytes: &[u8], at: usize, unit_m: u32) -> Option<u32> {
+    byte(bytes, at).filter(|n| !matches!(n, 0 | 0xff)).map(|n| u32::from(n) * unit_m)
+}
+
 /// Text in a field that is filled up with blanks; `None` if nothing else is in it.
 pub(super) fn text(bytes: &[u8], at: usize, length: usize) -> Option<String> {
     let field = bytes.get(at..)?.get(..length)?;

@@ -11,7 +11,7 @@ mod qsfp;
 mod sfp;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,8 @@ use memory::Memory;
 
 /// A port that has not told its module by then is given up. A page takes some milliseconds.
 const PORT_LIMIT: Duration = Duration::from_secs(3);
+/// So long all ports together may take: what was read by then is told before the collector's deadline.
+const LIMIT: Duration = Duration::from_secs(25);
 /// At most so many ports are read.
 const LIMIT_PORTS: usize = 512;
 
@@ -65,8 +67,8 @@ pub struct Module {
     /// Wavelength in nm, rounded; `None` for copper.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wavelength_nm: Option<u32>,
-    /// How far it reaches, in m, by the cable: `smf`, `om1` to `om5`; `cable` is the length of the cable
-    /// that belongs to it.
+    /// How far it reaches, in m, by the cable: `smf`, `om1` to `om5`, `copper` for twisted pairs; `cable`
+    /// is the length of the cable that belongs to it. Absent where it is longer than the module can say.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reach_m: BTreeMap<String, u32>,
     /// Temperature at the time of reading, in °C, rounded.
@@ -81,19 +83,37 @@ pub type Modules = BTreeMap<String, Module>;
 #[must_use]
 pub fn modules(machine: &Machine) -> Modules {
     let ports = physical_ports(machine).into_iter().filter(|port| !port.is_usb);
-    let found = ports.take(LIMIT_PORTS).filter_map(|port| {
-        let module = within_limit(machine, &port.name, module)?;
-        Some((port.name, module))
-    });
-    found.collect()
+    let names = ports.take(LIMIT_PORTS).map(|port| port.name);
+    read_all(machine, names, module, Instant::now() + LIMIT)
 }
 
-/// Runs `read` on a thread of its own for no longer than a port may take.
-fn within_limit(
+type Read = fn(&Machine, &str) -> Option<Module>;
+
+/// Reads the ports one after the other, as far as the time goes.
+fn read_all(
     machine: &Machine,
-    port: &str,
-    read: fn(&Machine, &str) -> Option<Module>,
-) -> Option<Module> {
+    names: impl Iterator<Item = String>,
+    read: Read,
+    end: Instant,
+) -> Modules {
+    let mut names = names.peekable();
+    let mut found = Modules::new();
+    while let Some(name) = names.next_if(|_| Instant::now() < end) {
+        let limit = end.saturating_duration_since(Instant::now()).min(PORT_LIMIT);
+        if let Some(module) = within_limit(machine, &name, limit, read) {
+            found.insert(name, module);
+        }
+    }
+    if let Some(name) = names.next() {
+        let n_left = 1 + names.count();
+        let text = format!("no time was left for this port, the first of {n_left}");
+        machine.problem(&format!("ethtool/{name}/module"), text, "modules that answer at once");
+    }
+    found
+}
+
+/// Runs `read` on a thread of its own for no longer than `limit`.
+fn within_limit(machine: &Machine, port: &str, limit: Duration, read: Read) -> Option<Module> {
     let (inner, name) = (machine.clone(), port.to_owned());
     let path = format!("ethtool/{port}/module");
     let answer = match guard::ask("module", 256 << 10, move || read(&inner, &name)) {
@@ -103,7 +123,7 @@ fn within_limit(
             return None;
         }
     };
-    match answer.recv_timeout(PORT_LIMIT) {
+    match answer.recv_timeout(limit) {
         Ok(Ok(module)) => module,
         Ok(Err(panic)) => {
             let found = format!("a bug in the reader: {panic}");
@@ -111,7 +131,7 @@ fn within_limit(
             None
         }
         Err(_) => {
-            let found = format!("no answer after {} s", PORT_LIMIT.as_secs());
+            let found = format!("no answer after {} ms", limit.as_millis());
             machine.problem(&path, found, "the memory of the module in the port");
             None
         }

@@ -39,6 +39,9 @@ pub(super) fn kind(identifier: u8) -> Option<&'static str> {
     })
 }
 
+/// The plug and its cable are one.
+pub(super) const NO_SEPARABLE_CONNECTOR: u8 = 0x23;
+
 /// The connector.
 pub(super) fn connector(number: u8) -> Option<String> {
     let name = match number {
@@ -53,7 +56,7 @@ pub(super) fn connector(number: u8) -> Option<String> {
         0x20 => "hssdc_ii",
         0x21 => "copper_pigtail",
         0x22 => "rj45",
-        0x23 => "no_separable_connector",
+        NO_SEPARABLE_CONNECTOR => "no_separable_connector",
         0x24 => "mxc_2x16",
         0x25 => "cs",
         0x26 => "sn",

@@ -1,6 +1,6 @@
 //! QSFP+, QSFP28 (SFF-8636): state in the lower half, description in page 0 of the upper one.
 
-use super::memory::{Memory, byte, date, number, oui, temperature, text};
+use super::memory::{Memory, byte, date, length, number, oui, temperature, text};
 use super::{Module, names};
 
 /// Transmitters from this on, in the upper bits of byte 147, are copper.
@@ -14,7 +14,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     // Offsets below are those of the specification less 128.
     memory.check(page.get(..63).unwrap_or_default(), byte(&page, 63));
     memory.check(page.get(64..95).unwrap_or_default(), byte(&page, 95));
-    let is_cable = byte(&page, 19).is_some_and(|technology| technology >> 4 >= FIRST_COPPER);
+    let is_copper = byte(&page, 19).is_some_and(|technology| technology >> 4 >= FIRST_COPPER);
     let mut module = Module {
         connector: byte(&page, 2).and_then(names::connector),
         vendor: text(&page, 20, 16),
@@ -25,10 +25,11 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
         date: date(&page, 84),
         nominal_rate_mbd: rate(&page),
         // In 1/20 nm; a copper cable says there how much it dampens.
-        wavelength_nm: number(&page, 58).filter(|_| !is_cable).map(|n| (n + 10) / 20),
+        wavelength_nm: number(&page, 58).filter(|_| !is_copper).map(|n| (n + 10) / 20),
         temperature_celsius,
         ..Module::default()
     };
+    let is_cable = is_copper || byte(&page, 2) == Some(names::NO_SEPARABLE_CONNECTOR);
     reach(&page, is_cable, &mut module);
     module
 }
@@ -43,15 +44,15 @@ fn rate(page: &[u8]) -> Option<u32> {
 }
 
 fn reach(page: &[u8], is_cable: bool, module: &mut Module) {
-    let length = |at: usize, unit: u32| byte(page, at).map_or(0, |n| u32::from(n) * unit);
-    let cable = if is_cable { ("cable", length(18, 1)) } else { ("om4", length(18, 2)) };
+    // Cables, of copper or with optics in their plugs, in 1 m.
+    let byte_146 =
+        if is_cable { ("cable", length(page, 18, 1)) } else { ("om4", length(page, 18, 2)) };
     let all = [
-        ("smf", length(14, 1000)),
-        ("om3", length(15, 2)),
-        ("om2", length(16, 1)),
-        ("om1", length(17, 1)),
-        cable,
+        ("smf", length(page, 14, 1000)),
+        ("om3", length(page, 15, 2)),
+        ("om2", length(page, 16, 1)),
+        ("om1", length(page, 17, 1)),
+        byte_146,
     ];
-    module.reach_m =
-        all.into_iter().filter(|(_, m)| *m > 0).map(|(k, m)| (k.to_owned(), m)).collect();
+    module.reach_m = all.into_iter().filter_map(|(k, m)| Some((k.to_owned(), m?))).collect();
 }

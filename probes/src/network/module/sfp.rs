@@ -1,16 +1,23 @@
 //! SFP, SFP+, SFP28 (SFF-8472): everything stands in the lower half.
 
-use super::memory::{Memory, byte, date, number, oui, text};
+use super::memory::{Memory, byte, date, length, number, oui, text};
 use super::{Module, names};
 
 /// Byte 8: the cable is copper without or with electronics in its plugs.
 const IS_COPPER_CABLE: u8 = 0x0c;
+/// Byte 2: a plug for twisted pairs.
+const RJ45: u8 = 0x22;
+/// Byte 6: 1000BASE-T.
+const IS_1000BASE_T: u8 = 0x08;
+/// Byte 36: 10GBASE-T, 10GBASE-T for short reach, 5GBASE-T and 2.5GBASE-T (SFF-8024, table 4-4).
+const BASE_T: [u8; 4] = [0x16, 0x1c, 0x1d, 0x1e];
 
 pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     memory.check(lower.get(..63).unwrap_or_default(), byte(lower, 63));
     // Serial and date stand at 68 to 91, and are summed up apart.
     memory.check(lower.get(64..95).unwrap_or_default(), byte(lower, 95));
-    let is_cable = byte(lower, 8).is_some_and(|codes| codes & IS_COPPER_CABLE != 0);
+    let is_copper_cable = byte(lower, 8).is_some_and(|codes| codes & IS_COPPER_CABLE != 0);
+    let is_base_t = is_base_t(lower);
     let mut module = Module {
         connector: byte(lower, 2).and_then(names::connector),
         vendor: text(lower, 20, 16),
@@ -21,12 +28,19 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
         date: date(lower, 84),
         nominal_rate_mbd: rate(lower),
         // A copper cable says there which standard it keeps.
-        wavelength_nm: number(lower, 60).filter(|_| !is_cable),
+        wavelength_nm: number(lower, 60).filter(|_| !is_copper_cable && !is_base_t),
         temperature_celsius: has_thermometer(lower).then(|| memory.sfp_temperature()).flatten(),
         ..Module::default()
     };
-    reach(lower, is_cable, &mut module);
+    let is_cable = is_copper_cable || byte(lower, 2) == Some(names::NO_SEPARABLE_CONNECTOR);
+    reach(lower, is_cable, is_base_t, &mut module);
     module
+}
+
+fn is_base_t(lower: &[u8]) -> bool {
+    byte(lower, 2) == Some(RJ45)
+        || byte(lower, 6).is_some_and(|codes| codes & IS_1000BASE_T != 0)
+        || byte(lower, 36).is_some_and(|code| BASE_T.contains(&code))
 }
 
 /// In 100 `MBd`; faster ones are told by byte 66, in 250 `MBd`.
@@ -38,19 +52,25 @@ fn rate(lower: &[u8]) -> Option<u32> {
     }
 }
 
-fn reach(lower: &[u8], is_cable: bool, module: &mut Module) {
-    let length = |at: usize, unit: u32| byte(lower, at).map_or(0, |n| u32::from(n) * unit);
-    let smf = Some(length(14, 1000)).filter(|m| *m > 0).unwrap_or_else(|| length(15, 100));
-    let cable = if is_cable { ("cable", length(18, 1)) } else { ("om4", length(18, 10)) };
+fn reach(lower: &[u8], is_cable: bool, is_base_t: bool, module: &mut Module) {
+    let smf = match byte(lower, 14) {
+        None | Some(0) => length(lower, 15, 100),
+        Some(_) => length(lower, 14, 1000),
+    };
+    // Fibre in 10 m, copper and cables of either kind in 1 m.
+    let byte_18 = match (is_cable, is_base_t) {
+        (true, _) => ("cable", length(lower, 18, 1)),
+        (_, true) => ("copper", length(lower, 18, 1)),
+        _ => ("om4", length(lower, 18, 10)),
+    };
     let all = [
         ("smf", smf),
-        ("om2", length(16, 10)),
-        ("om1", length(17, 10)),
-        cable,
-        ("om3", length(19, 10)),
+        ("om2", length(lower, 16, 10)),
+        ("om1", length(lower, 17, 10)),
+        byte_18,
+        ("om3", length(lower, 19, 10)),
     ];
-    module.reach_m =
-        all.into_iter().filter(|(_, m)| *m > 0).map(|(k, m)| (k.to_owned(), m)).collect();
+    module.reach_m = all.into_iter().filter_map(|(k, m)| Some((k.to_owned(), m?))).collect();
 }
 
 /// Byte 92: it has diagnostics, in °C, at the second address without a switch-over.

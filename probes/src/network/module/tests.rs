@@ -162,6 +162,95 @@ fn a_module_with_cmis_says_its_reach_in_page_1() {
 }
 
 #[test]
+fn a_module_for_twisted_pairs_says_metres_of_copper_and_no_wavelength() {
+    for (at, value) in [(2, 0x22), (6, 0x08), (36, 0x1c)] {
+        let mut sfp = sfp();
+        put(&mut sfp, 18, &[100, 0]);
+        sfp[at] = value;
+        seal(&mut sfp, 0, 63);
+        let machine = machine(&[("eno1", "50-00-00-80", &sfp)]);
+        let module = &modules(&machine)["eno1"];
+        assert_eq!(module.reach_m, BTreeMap::from([("copper".into(), 100)]), "byte {at}");
+        assert_eq!(module.wavelength_nm, None, "byte {at}");
+    }
+}
+
+#[test]
+fn a_cable_with_optics_in_its_plugs_has_a_length_in_metres_and_a_wavelength() {
+    let mut sfp = sfp();
+    sfp[2] = 0x23;
+    put(&mut sfp, 18, &[15, 0]);
+    seal(&mut sfp, 0, 63);
+    let (lower, mut page) = copper();
+    put(&mut page, 18, &[30, 0x00]);
+    put(&mut page, 58, &17_000_u16.to_be_bytes());
+    seal(&mut page, 0, 63);
+    let machine = machine(&[
+        ("eno1", "50-00-00-80", &sfp),
+        ("eno2", "50-00-00-80", &lower),
+        ("eno2", "50-00-80-80", &page),
+    ]);
+    let modules = modules(&machine);
+    for (port, length) in [("eno1", 15), ("eno2", 30)] {
+        assert_eq!(modules[port].reach_m, BTreeMap::from([("cable".into(), length)]));
+        assert_eq!(modules[port].wavelength_nm, Some(850));
+    }
+}
+
+#[test]
+fn a_length_of_255_is_longer_than_the_module_can_say_and_stays_absent() {
+    let mut sfp = sfp();
+    put(&mut sfp, 14, &[255, 255, 255, 254, 255, 7]);
+    seal(&mut sfp, 0, 63);
+    let machine = machine(&[("eno1", "50-00-00-80", &sfp)]);
+    let reach = BTreeMap::from([("om1".into(), 2540), ("om3".into(), 70)]);
+    assert_eq!(modules(&machine)["eno1"].reach_m, reach);
+}
+
+#[test]
+fn a_tunable_laser_is_no_copper_and_a_reserved_factor_gives_no_reach() {
+    let reach = |technology: u8, smf: u8| {
+        let (lower, mut page, mut first) = optics();
+        page[84] = technology;
+        seal(&mut page, 0, 94);
+        first[4] = smf;
+        let machine = machine(&[
+            ("eno1", "50-00-00-80", &lower),
+            ("eno1", "50-00-80-80", &page),
+            ("eno1", "50-01-80-80", &first),
+        ]);
+        modules(&machine)["eno1"].reach_m.get("smf").copied()
+    };
+    assert_eq!((reach(0x10, 0x45), reach(0x11, 0x45)), (Some(5000), Some(5000)));
+    assert_eq!(
+        (reach(0x09, 5), reach(0x0a, 5), reach(0x0f, 5), reach(0x12, 5)),
+        (Some(500), None, None, None)
+    );
+    assert_eq!((reach(6, 0x85), reach(6, 0xc5)), (None, None));
+}
+
+#[test]
+fn ports_that_hang_leave_what_was_read_before_them_and_say_which_ports_were_not_read() {
+    let machine = machine(&[("eno1", "50-00-00-80", &[])]);
+    let read = |_: &Machine, port: &str| {
+        if port != "eno1" {
+            std::thread::sleep(Duration::from_mins(10));
+        }
+        Some(Module::default())
+    };
+    let names = ["eno1", "eno2", "eno3", "eno4"].map(str::to_owned).into_iter();
+    let start = Instant::now();
+    let found = read_all(&machine, names, read, start + Duration::from_millis(500));
+    assert!(start.elapsed() < PORT_LIMIT);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["eno1"]);
+    let problems = machine.problems();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert_eq!(problems[0].path, "/ethtool/eno2/module");
+    assert_eq!(problems[1].path, "/ethtool/eno3/module");
+    assert!(problems[1].found.ends_with("the first of 2"), "{}", problems[1].found);
+}
+
+#[test]
 fn a_wrong_check_sum_is_a_problem_and_costs_no_facts() {
     let mut sfp = sfp();
     sfp[63] ^= 1;
@@ -185,14 +274,15 @@ fn an_empty_cage_and_a_port_without_one_have_no_module() {
 #[test]
 fn one_port_that_panics_or_hangs_costs_only_its_own_module() {
     let machine = machine(&[("eno1", "50-00-00-80", &[])]);
+    let limit = Duration::from_secs(1);
     let quick = |_: &Machine, _: &str| Some(Module::default());
-    assert!(within_limit(&machine, "eno1", quick).is_some());
-    assert!(within_limit(&machine, "eno2", |_, _| panic!("out of cheese")).is_none());
+    assert!(within_limit(&machine, "eno1", limit, quick).is_some());
+    assert!(within_limit(&machine, "eno2", limit, |_, _| panic!("out of cheese")).is_none());
     let hang = |_: &Machine, _: &str| {
         std::thread::sleep(Duration::from_mins(10));
         None
     };
-    assert!(within_limit(&machine, "eno3", hang).is_none());
+    assert!(within_limit(&machine, "eno3", limit, hang).is_none());
     let paths: Vec<String> = machine.problems().into_iter().map(|p| p.path).collect();
     assert_eq!(paths, ["/ethtool/eno2/module", "/ethtool/eno3/module"]);
 }

@@ -3,13 +3,18 @@
 
 use std::io;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::socket::SockProtocol;
 
 use super::super::{Question, ethtool};
-use super::{Connection, DATAGRAM_BYTES, REQUEST, attribute, dump, request, wire};
+use super::{
+    Connection, DATAGRAM_BYTES, Gathered, REQUEST, RouteDump, attribute, dump, push, request, wire,
+};
 
+/// Length of `struct genlmsghdr`.
+const GENERIC_HEADER_BYTES: usize = 4;
 /// `NLA_F_NESTED`.
 const NESTED: u16 = 0x8000;
 /// Any `ETHTOOL_A_…_HEADER`, and in it the interface's name and the flags.
@@ -18,6 +23,11 @@ const HEADER_NAME: u16 = 2;
 const HEADER_FLAGS: u16 = 3;
 /// `ETHTOOL_FLAG_COMPACT_BITSETS`.
 const COMPACT: u32 = 1;
+/// So long the ports that a dump left out are asked one by one, and at most so many.
+const ONE_BY_ONE_LIMIT: Duration = Duration::from_secs(3);
+const LIMIT_PORTS: usize = 512;
+/// `IFNAMSIZ`.
+const NAME_BYTES: usize = 16;
 
 /// What ethtool lists of all ports at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,12 +83,116 @@ impl Question for EthtoolDump {
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        // Private flags have names of their own on each port; a compact set would hold only bits.
-        let flags = if *self == EthtoolDump::PrivateFlags { 0 } else { COMPACT };
-        let mut payload = vec![self.command().0, 1, 0, 0];
-        payload.extend(attribute(HEADER, &attribute(HEADER_FLAGS, &flags.to_ne_bytes())));
-        dump(SockProtocol::NetlinkGeneric, family()?, &payload)
+        let family = family()?;
+        let gathered = dump(SockProtocol::NetlinkGeneric, family, &self.payload(None))?;
+        self.finish(gathered, link_names, |name| {
+            request(SockProtocol::NetlinkGeneric, family, &self.payload(Some(name)))
+        })
     }
+}
+
+impl EthtoolDump {
+    /// Completes a dump that ended early, and takes out what is nobody's business.
+    fn finish(
+        self,
+        gathered: Gathered,
+        names: impl Fn() -> Vec<String>,
+        ask: impl Fn(&str) -> io::Result<Vec<u8>>,
+    ) -> io::Result<Vec<u8>> {
+        let mut answer = gathered.answer;
+        if gathered.errno != 0 {
+            complete(&mut answer, gathered.errno, &names(), ask)?;
+        }
+        if self == EthtoolDump::WakeOnLan {
+            // A capture is passed on; a password is not.
+            const SOPASS: u16 = 3;
+            wire::blank(&mut answer, GENERIC_HEADER_BYTES, SOPASS);
+        }
+        Ok(answer)
+    }
+
+    /// The request for one port, or for all.
+    fn payload(self, interface: Option<&str>) -> Vec<u8> {
+        // Private flags have names of their own on each port; a compact set would hold only bits.
+        let flags = if self == EthtoolDump::PrivateFlags { 0 } else { COMPACT };
+        let name = interface.map(|name| attribute(HEADER_NAME, &[name.as_bytes(), &[0]].concat()));
+        let mut header = name.unwrap_or_default();
+        header.extend(attribute(HEADER_FLAGS, &flags.to_ne_bytes()));
+        let mut payload = vec![self.command().0, 1, 0, 0];
+        payload.extend(attribute(HEADER, &header));
+        payload
+    }
+}
+
+/// Asks one by one for the ports that a dump left out since one before them failed, and closes the
+/// answer with what says so: an `NLMSG_ERROR` with number and name for each port that fails by
+/// itself, and the `NLMSG_DONE` of the dump.
+fn complete(
+    answer: &mut Vec<u8>,
+    errno: i32,
+    names: &[String],
+    ask: impl Fn(&str) -> io::Result<Vec<u8>>,
+) -> io::Result<()> {
+    let end = Instant::now() + ONE_BY_ONE_LIMIT;
+    let told: Vec<String> = wire::messages(answer).filter_map(port_name).collect();
+    for name in names.iter().filter(|name| !told.contains(name)).take(LIMIT_PORTS) {
+        if Instant::now() > end {
+            break;
+        }
+        match ask(name) {
+            Ok(one) => wire::messages(&one).try_for_each(|message| push(answer, message))?,
+            Err(error) => match error.raw_os_error() {
+                Some(code) if code != Errno::EOPNOTSUPP as i32 => {
+                    let payload = [&code.saturating_neg().to_ne_bytes(), name.as_bytes()].concat();
+                    push(answer, wire::Message { kind: wire::ERROR, flags: 0, payload: &payload })?;
+                }
+                Some(_) => {}
+                // No answer in time, and so from none behind it.
+                None => break,
+            },
+        }
+    }
+    let code = errno.saturating_neg().to_ne_bytes();
+    push(answer, wire::Message { kind: wire::DONE, flags: 0, payload: &code })
+}
+
+/// What kept the answer to an [`EthtoolDump`] from being whole: the error that ended the dump, and
+/// the error of each port that failed by itself.
+#[must_use]
+pub fn failures(answer: &[u8]) -> Vec<(Option<String>, io::Error)> {
+    let failure = |message: wire::Message| {
+        let name = match message.kind {
+            wire::DONE => None,
+            wire::ERROR => {
+                let name = message.payload.get(4..)?;
+                Some(wire::text(&name[..name.len().min(NAME_BYTES)])?)
+            }
+            _ => return None,
+        };
+        let code = message.errno();
+        (code != 0).then(|| (name, io::Error::from_raw_os_error(code)))
+    };
+    wire::messages(answer).filter_map(failure).take(LIMIT_PORTS).collect()
+}
+
+/// The name of the interface in the header of an answer.
+#[must_use]
+pub fn port_name(message: wire::Message) -> Option<String> {
+    let body = message.payload.get(GENERIC_HEADER_BYTES..)?;
+    let header = wire::attributes(body).find(|a| a.kind == HEADER & !NESTED)?;
+    wire::attributes(header.value).find(|a| a.kind == HEADER_NAME)?.text()
+}
+
+/// The names of all links; none where they cannot be had.
+fn link_names() -> Vec<String> {
+    const LINK_HEADER_BYTES: usize = 16;
+    const IFLA_IFNAME: u16 = 3;
+    let links = RouteDump::Links.ask_live().unwrap_or_default();
+    let name = |message: wire::Message| {
+        let body = message.payload.get(LINK_HEADER_BYTES..)?;
+        wire::attributes(body).find(|a| a.kind == IFLA_IFNAME)?.text()
+    };
+    wire::messages(&links).filter_map(name).collect()
 }
 
 /// The names of the bits of [`EthtoolDump::Features`] in the running kernel:
@@ -192,4 +306,90 @@ fn generic_family(name: &str) -> io::Result<u16> {
         }
     }
     Err(Errno::ENOENT.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(name: &str) -> Vec<u8> {
+        let name = wire::testing::attribute(HEADER_NAME, &[name.as_bytes(), &[0]].concat());
+        let header = wire::testing::attribute(HEADER, &name);
+        wire::testing::message(20, &[vec![4, 1, 0, 0], header].concat())
+    }
+
+    #[test]
+    fn ports_behind_a_faulty_one_are_asked_one_by_one_and_the_faulty_one_is_named() {
+        let mut answer = port("eno1");
+        let names = ["lo", "eno1", "eno2", "eno3"].map(str::to_owned);
+        let ask = |name: &str| match name {
+            "lo" => Err(Errno::EOPNOTSUPP.into()),
+            "eno2" => Err(Errno::ENODEV.into()),
+            "eno3" => Ok(port(name)),
+            _ => panic!("{name} has answered already"),
+        };
+        complete(&mut answer, Errno::ENODEV as i32, &names, ask).unwrap();
+        let ports: Vec<String> = wire::messages(&answer)
+            .filter(|message| message.kind == 20)
+            .filter_map(port_name)
+            .collect();
+        assert_eq!(ports, ["eno1", "eno3"]);
+        let failures: Vec<(Option<String>, Option<i32>)> = failures(&answer)
+            .into_iter()
+            .map(|(name, error)| (name, error.raw_os_error()))
+            .collect();
+        let code = Some(Errno::ENODEV as i32);
+        assert_eq!(failures, [(Some("eno2".to_owned()), code), (None, code)]);
+        wire::testing::survives_any_bytes(&answer, |bytes| drop(super::failures(bytes)));
+    }
+
+    #[test]
+    fn a_port_that_does_not_answer_ends_the_asking_and_the_dump_stays_told_as_cut() {
+        let mut answer = port("eno1");
+        let names = ["eno2", "eno3"].map(str::to_owned);
+        let n_asked = std::cell::Cell::new(0);
+        let ask = |_: &str| {
+            n_asked.set(n_asked.get() + 1);
+            Err(super::super::too_slow())
+        };
+        complete(&mut answer, Errno::EIO as i32, &names, ask).unwrap();
+        assert_eq!((n_asked.get(), failures(&answer).len()), (1, 1));
+    }
+
+    #[test]
+    fn the_password_of_wake_on_lan_is_not_kept() {
+        let header = wire::testing::attribute(HEADER, &[]);
+        let modes = wire::testing::attribute(NESTED | 2, &[1, 2, 3]);
+        let body = |password: &[u8]| {
+            let password = wire::testing::attribute(3, password);
+            let body = [vec![9, 1, 0, 0], header.clone(), modes.clone(), password].concat();
+            wire::testing::message(20, &body)
+        };
+        let answer = [body(b"secret"), body(b"hidden")].concat();
+        let finished = |dump: EthtoolDump, errno: i32| {
+            let gathered = Gathered { answer: answer.clone(), errno, ..Gathered::default() };
+            dump.finish(gathered, || vec!["eno2".to_owned()], |_| Ok(body(b"asked!"))).unwrap()
+        };
+        let blank = [body(&[0; 6]), body(&[0; 6])].concat();
+        assert_eq!(finished(EthtoolDump::WakeOnLan, 0), blank);
+        assert_eq!(finished(EthtoolDump::LinkModes, 0), answer);
+        let cut = finished(EthtoolDump::WakeOnLan, Errno::EIO as i32);
+        assert!(cut.starts_with(&[blank, body(&[0; 6])].concat()));
+        wire::testing::survives_any_bytes(&answer, |bytes| {
+            wire::blank(&mut bytes.to_vec(), GENERIC_HEADER_BYTES, 3);
+        });
+    }
+
+    #[test]
+    fn the_running_kernel_answers_for_one_port_as_it_does_in_the_list() {
+        // Where a sandbox has no ethtool over netlink there is nothing to see.
+        let (Ok(all), Ok(family)) = (EthtoolDump::Features.ask_live(), family()) else { return };
+        for message in wire::messages(&all).filter(|message| message.kind == family) {
+            let name = port_name(message).unwrap();
+            let payload = EthtoolDump::Features.payload(Some(&name));
+            let one = request(SockProtocol::NetlinkGeneric, family, &payload).unwrap();
+            let payloads: Vec<&[u8]> = wire::messages(&one).map(|one| one.payload).collect();
+            assert_eq!(payloads, [message.payload], "{name}");
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! Dumps over netlink: links, addresses and routes (`rtnetlink(7)`), and what ethtool knows of all
 //! ports (`Documentation/networking/ethtool-netlink.rst`, Linux 5.6).
 //!
-//! A dump's answer is its messages as the kernel sent them, without the closing `NLMSG_DONE`.
+//! A dump's answer is its messages as the kernel sent them, without the closing `NLMSG_DONE`. Only
+//! one that ended early keeps it, since it says why.
 
 pub mod dcb;
 pub mod ethtool;
@@ -27,9 +28,10 @@ use super::Question;
 const LIMIT_BYTES: usize = 16 << 20;
 /// The kernel fills at most 32 KiB a datagram unless the reader offers more (`netlink_dump`).
 const DATAGRAM_BYTES: usize = 64 << 10;
-/// The kernel answers at once; this is for one that hangs in a driver.
+/// The kernel answers at once; this is how long one datagram of it is waited for.
 const RECEIVE_SECONDS: i64 = 3;
-const TIMEOUT: Duration = Duration::from_secs(3);
+/// After so long no further datagram of one request is waited for.
+const REQUEST_LIMIT: Duration = Duration::from_secs(6);
 /// A dump during which the list changed is asked for again, so many times in all.
 const TRIES: usize = 3;
 
@@ -73,30 +75,34 @@ impl Question for RouteDump {
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
         let (kind, header_bytes) = self.request();
-        dump(SockProtocol::NetlinkRoute, kind, &vec![0; header_bytes])
+        let gathered = dump(SockProtocol::NetlinkRoute, kind, &vec![0; header_bytes])?;
+        match gathered.errno {
+            // Half a list of links or addresses would be taken for the whole one.
+            code if code != 0 => Err(io::Error::from_raw_os_error(code)),
+            _ => Ok(gathered.answer),
+        }
     }
 }
 
 /// Sends the dump request of type `kind` and gathers the answer.
-fn dump(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Vec<u8>> {
-    let mut last = Vec::new();
-    for _ in 0..TRIES {
+fn dump(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Gathered> {
+    let mut n_tries = 1;
+    loop {
         let connection = Connection::open(protocol)?;
         connection.send(kind, REQUEST | DUMP, payload)?;
-        let (answer, is_consistent) = connection.gather()?;
-        if is_consistent {
-            return Ok(answer);
+        let gathered = connection.gather()?;
+        if !gathered.is_interrupted || n_tries == TRIES {
+            return Ok(gathered);
         }
-        last = answer;
+        n_tries += 1;
     }
-    Ok(last)
 }
 
 /// Sends a request that is no dump and gathers what is answered.
 fn request(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Vec<u8>> {
     let connection = Connection::open(protocol)?;
     connection.send(kind, REQUEST | ACK, payload)?;
-    Ok(connection.gather()?.0)
+    Ok(connection.gather()?.answer)
 }
 
 /// A netlink socket.
@@ -111,7 +117,7 @@ impl Connection {
             socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
         setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(RECEIVE_SECONDS))?;
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
-        Ok(Connection { socket, end: Instant::now() + TIMEOUT * 2 })
+        Ok(Connection { socket, end: Instant::now() + REQUEST_LIMIT })
     }
 
     fn send(&self, kind: u16, flags: u16, payload: &[u8]) -> io::Result<()> {
@@ -142,22 +148,48 @@ impl Connection {
         }
     }
 
-    /// Gathers a dump up to its end; the flag says whether the list stayed the same meanwhile.
-    fn gather(&self) -> io::Result<(Vec<u8>, bool)> {
-        let (mut answer, mut is_consistent) = (Vec::new(), true);
+    /// Gathers what is answered up to its end.
+    fn gather(&self) -> io::Result<Gathered> {
+        let mut gathered = Gathered::default();
         let mut buffer = vec![0; DATAGRAM_BYTES];
-        loop {
-            let datagram = self.receive(&mut buffer)?;
-            for message in wire::messages(datagram) {
-                is_consistent &= message.flags & wire::DUMP_INTERRUPTED == 0;
-                let is_end = matches!(message.kind, wire::ERROR | wire::DONE);
-                match message.errno() {
-                    code if is_end && code != 0 => return Err(io::Error::from_raw_os_error(code)),
-                    _ if is_end => return Ok((answer, is_consistent)),
-                    _ => push(&mut answer, message)?,
+        while !gathered.take(self.receive(&mut buffer)?)? {}
+        Ok(gathered)
+    }
+}
+
+/// The messages of an answer, and how it ended.
+#[derive(Debug, Default)]
+struct Gathered {
+    answer: Vec<u8>,
+    /// The list changed while it was dumped.
+    is_interrupted: bool,
+    /// The error with which a dump ended early; 0 if it is whole.
+    errno: i32,
+}
+
+impl Gathered {
+    /// Takes a datagram; returns whether it was the last one. A refused request is an error. A dump
+    /// that ends with one has told what came before it (`ethnl_default_dumpit`, `netlink_dump`).
+    fn take(&mut self, datagram: &[u8]) -> io::Result<bool> {
+        for message in wire::messages(datagram) {
+            self.is_interrupted |= message.flags & wire::DUMP_INTERRUPTED != 0;
+            let code = message.errno();
+            match message.kind {
+                wire::ERROR if code != 0 => return Err(io::Error::from_raw_os_error(code)),
+                wire::ERROR => return Ok(true),
+                // Some kernels end so if the last port of all cannot say; that is no failure.
+                wire::DONE if code == Errno::EOPNOTSUPP as i32 => {
+                    let is_empty = self.answer.is_empty();
+                    return if is_empty { Err(Errno::EOPNOTSUPP.into()) } else { Ok(true) };
                 }
+                wire::DONE => {
+                    self.errno = code;
+                    return Ok(true);
+                }
+                _ => push(&mut self.answer, message)?,
             }
         }
+        Ok(false)
     }
 }
 
@@ -202,8 +234,17 @@ mod tests {
 
     #[test]
     fn the_running_kernel_lists_at_least_the_loopback_link() {
-        // Where a sandbox forbids netlink there is nothing to see.
-        let Ok(answer) = RouteDump::Links.ask_live() else { return };
+        let answer = match RouteDump::Links.ask_live() {
+            Ok(answer) => answer,
+            Err(error) => {
+                // Where a sandbox forbids netlink there is nothing to see.
+                let forbidden =
+                    [Errno::EPERM, Errno::EACCES, Errno::EAFNOSUPPORT, Errno::EPROTONOSUPPORT];
+                let code = error.raw_os_error().map(Errno::from_raw);
+                assert!(code.is_some_and(|code| forbidden.contains(&code)), "{error}");
+                return;
+            }
+        };
         let first = wire::messages(&answer).next().unwrap();
         assert_eq!(first.kind, 16, "RTM_NEWLINK");
     }
@@ -219,5 +260,22 @@ mod tests {
         let large = vec![0; LIMIT_BYTES];
         let message = wire::Message { kind: 16, flags: 0, payload: &large };
         assert!(push(&mut answer, message).unwrap_err().to_string().contains("more than"));
+    }
+
+    #[test]
+    fn a_dump_that_one_port_ends_early_keeps_what_came_before_and_its_error() {
+        let port = wire::testing::message(20, b"abcd");
+        let end = |code: i32| wire::testing::message(wire::DONE, &(-code).to_ne_bytes());
+        let mut cut = Gathered::default();
+        assert!(!cut.take(&port).unwrap());
+        assert!(cut.take(&end(Errno::ENODEV as i32)).unwrap());
+        assert_eq!((cut.answer, cut.errno), (port.clone(), Errno::ENODEV as i32));
+        let mut whole = Gathered::default();
+        let not_supported = end(Errno::EOPNOTSUPP as i32);
+        assert!(whole.take(&[port.clone(), not_supported.clone()].concat()).unwrap());
+        assert_eq!((whole.answer, whole.errno), (port, 0));
+        assert!(Gathered::default().take(&not_supported).is_err());
+        let refused = wire::testing::message(wire::ERROR, &(-22_i32).to_ne_bytes());
+        assert_eq!(Gathered::default().take(&refused).unwrap_err().raw_os_error(), Some(22));
     }
 }

@@ -98,6 +98,35 @@ pub fn attributes(bytes: &[u8]) -> impl Iterator<Item = Attribute<'_>> {
     })
 }
 
+/// Overwrites with zeros the values of the attributes `kind` that stand in the messages of `bytes`,
+/// behind a header of `header_bytes`.
+pub fn blank(bytes: &mut [u8], header_bytes: usize, kind: u16) {
+    let mut rest = bytes;
+    while let Some(length) = rest.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes)) {
+        let Some(length) = usize::try_from(length).ok().filter(|n| *n >= HEADER_BYTES) else {
+            return;
+        };
+        let Some((message, behind)) = rest.split_at_mut_checked(length) else { return };
+        if let Some(body) = message.get_mut(HEADER_BYTES + header_bytes..) {
+            blank_attributes(body, kind);
+        }
+        rest = behind.get_mut(length.next_multiple_of(4) - length..).unwrap_or_default();
+    }
+}
+
+fn blank_attributes(bytes: &mut [u8], kind: u16) {
+    let mut rest = bytes;
+    while let (Some(length), Some(found)) = (u16_at(rest, 0), u16_at(rest, 2)) {
+        let length = usize::from(length);
+        let Some((attribute, behind)) = rest.split_at_mut_checked(length) else { return };
+        let Some(value) = attribute.get_mut(ATTRIBUTE_HEADER_BYTES..) else { return };
+        if found & TYPE_MASK == kind {
+            value.fill(0);
+        }
+        rest = behind.get_mut(length.next_multiple_of(4) - length..).unwrap_or_default();
+    }
+}
+
 /// Text up to the first NUL, as C strings in fixed fields stand; `None` if empty.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Option<String> {
