@@ -1,14 +1,15 @@
 //! What must not be told: the values of the report whose keys say so, and what looks like one of
 //! them anywhere in a capture.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
 
-use super::{binary, network};
+use super::command_line::{Kind as SpanKind, Span};
+use super::{binary, command_line, network};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -53,6 +54,8 @@ pub(super) struct Secrets {
     /// UUIDs: 32 lower-case hexadecimal digits.
     pub(super) uuids: BTreeSet<String>,
     pub(super) addresses: BTreeSet<IpAddr>,
+    /// Addresses in another spelling than the usual one.
+    pub(super) spellings: BTreeMap<String, IpAddr>,
     /// UUIDs that say what something is, e.g. types of partitions.
     public: BTreeSet<String>,
 }
@@ -136,7 +139,9 @@ impl Secrets {
             self.named(name, text.trim_matches(['\0', '\n', ' ']));
         }
         let has_short = text.contains("ID_SERIAL_SHORT=");
-        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        let is_list = path != "proc/cmdline";
+        let lines = text.lines().filter(|_| is_list);
+        for (key, value) in lines.filter_map(|line| line.split_once('=')) {
             let key = key.trim_start_matches("E:");
             // The long form is made of maker, model and the short one.
             if !(has_short && key.ends_with("_SERIAL")) {
@@ -160,9 +165,18 @@ impl Secrets {
         }
         if !name.contains("version") && !name.contains("firmware") {
             let plain = value.split('/').next().unwrap_or_default();
-            self.addresses.extend(plain.parse::<IpAddr>().ok());
+            self.address(plain);
         }
         self.in_text(value);
+    }
+
+    /// An address, if `text` is one.
+    fn address(&mut self, text: &str) {
+        let Ok(address) = text.parse::<IpAddr>() else { return };
+        self.addresses.insert(address);
+        if address.to_string() != text {
+            self.spellings.insert(text.to_owned(), address);
+        }
     }
 
     pub(super) fn text(&mut self, value: &str) {
@@ -177,9 +191,8 @@ impl Secrets {
         if name.is_empty() || name.starts_with("localhost") || name.starts_with('(') {
             return;
         }
-        if let Ok(address) = name.parse() {
-            self.addresses.insert(address);
-            return;
+        if name.parse::<IpAddr>().is_ok() {
+            return self.address(name);
         }
         let first = name.split('.').next().unwrap_or_default();
         self.hosts.extend([name, first].map(str::to_owned).into_iter().filter(|n| n.is_ascii()));
@@ -296,9 +309,9 @@ impl Secrets {
     fn in_addresses(&mut self, text: &str) {
         let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
         for token in text.split(|c: char| !is_part(c)) {
-            let whole = token.trim_end_matches([':', '.']).parse::<IpAddr>().ok();
+            self.address(token.trim_end_matches([':', '.']));
             let parts = token.split(':').filter_map(|part| part.parse::<std::net::Ipv4Addr>().ok());
-            self.addresses.extend(whole.into_iter().chain(parts.map(IpAddr::V4)));
+            self.addresses.extend(parts.map(IpAddr::V4));
         }
         for line in text.lines() {
             let mut words = line.split_whitespace();
@@ -308,32 +321,31 @@ impl Secrets {
         }
     }
 
-    fn in_command_line(&mut self, text: &str) {
-        for word in text.split_whitespace() {
-            let (key, value) = word.split_once('=').unwrap_or((word, ""));
-            self.named(key, value);
-            if key == "ip" {
-                // ip=<client>:<server>:<gateway>:<netmask>:<hostname>:<interface>:…
-                let fields = value.rsplit(']').next().unwrap_or_default();
-                self.host(fields.split(':').nth(4).unwrap_or_default());
+    fn in_command_line(&mut self, line: &str) {
+        for word in command_line::words(line) {
+            let (key, value) = command_line::argument(line, word);
+            let value = line.get(value).unwrap_or_default();
+            if !command_line::is_password(&key) {
+                self.named(&key, value);
             }
-            if let Some((_, address)) = value.split_once("://") {
-                self.in_url(address);
+        }
+        for Span { range, kind } in command_line::spans(line) {
+            let text = line.get(range).unwrap_or_default();
+            match kind {
+                SpanKind::Host => self.host(text),
+                SpanKind::Secret => self.text(text),
+                // A short value of a query is replaced on the command line alone.
+                SpanKind::Query if text.len() >= 8 => self.text(text),
+                SpanKind::Query => {}
             }
         }
     }
 
-    /// What follows the scheme of a URL: host, user and password, values of the query.
-    fn in_url(&mut self, rest: &str) {
-        let authority = rest.split(['/', '?']).next().unwrap_or_default();
-        let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-        user.split(':').for_each(|part| self.text(part));
-        match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
-            Some((address, _)) => self.addresses.extend(address.parse::<IpAddr>().ok()),
-            None => self.host(host.split(':').next().unwrap_or_default()),
-        }
-        let query = rest.split_once('?').map(|(_, query)| query).unwrap_or_default();
-        query.split('&').filter_map(|pair| pair.split_once('=')).for_each(|(_, v)| self.text(v));
+    /// Whether `text` is replaced as a number or address, and not as a text.
+    pub(super) fn is_number(&self, text: &str) -> bool {
+        let digits = text.to_lowercase().replace([':', '-'], "");
+        let is_address = text.parse().is_ok_and(|address| self.addresses.contains(&address));
+        is_address || self.digits.contains(&digits) || self.uuids.contains(&digits)
     }
 }
 

@@ -115,6 +115,12 @@ pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
     pairs
 }
 
+/// An address as somebody wrote it; one of its own spelling becomes one in the usual spelling.
+pub(super) fn spelling(from: &str, to: IpAddr) -> Pair {
+    let pair = Pair::new(from.into(), to.to_string().into(), Edge::Address);
+    Pair { scope: Scope::Text, ..pair }
+}
+
 fn binary(from: Vec<u8>, to: Vec<u8>, scope: Scope) -> Option<Pair> {
     let n_telling = from.iter().filter(|byte| **byte != 0 && **byte != 0xff).count();
     let is_telling = n_telling >= MIN_TELLING_BYTES && from.len() >= 4;

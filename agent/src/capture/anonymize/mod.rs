@@ -8,6 +8,7 @@
 
 mod binary;
 mod collect;
+mod command_line;
 mod forms;
 mod gpt;
 mod network;
@@ -49,7 +50,7 @@ fn with_key(key: [u8; 32], recorded: &Recorded, report: &serde_json::Value) -> R
     let mut files: BTreeMap<String, Vec<u8>> = recorded
         .files
         .iter()
-        .map(|(path, content)| (text(path), file(path, content, &table, &mut names)))
+        .map(|(path, content)| (text(path), file(path, content, &secrets, &table, &mut names)))
         .collect();
     gpt::reseal(&recorded.files, &mut files, text);
     let failure = |failure: &Failure| match failure {
@@ -74,7 +75,13 @@ fn with_key(key: [u8; 32], recorded: &Recorded, report: &serde_json::Value) -> R
 }
 
 /// The content of one file without secrets.
-fn file(path: &str, content: &[u8], table: &Table, names: &mut Pseudonyms) -> Vec<u8> {
+fn file(
+    path: &str,
+    content: &[u8],
+    secrets: &Secrets,
+    table: &Table,
+    names: &mut Pseudonyms,
+) -> Vec<u8> {
     let mut content = content.to_vec();
     if path.ends_with("/environ") {
         // Passwords are given in the environment; whether this is a container is all that is read.
@@ -89,7 +96,18 @@ fn file(path: &str, content: &[u8], table: &Table, names: &mut Pseudonyms) -> Ve
             address.copy_from_slice(&put);
         }
     });
-    table.apply(Place::of(path, &content), &content)
+    let place = Place::of(path, &content);
+    match std::str::from_utf8(&content) {
+        Ok(line) if path == "proc/cmdline" => {
+            let other = |text: &str| table.apply(place, text.as_bytes());
+            let secret = |text: &str| match secrets.is_number(text) {
+                true => other(text),
+                false => names.text(text).into_bytes(),
+            };
+            command_line::rewrite(line, secret, other)
+        }
+        _ => table.apply(place, &content),
+    }
 }
 
 #[cfg(test)]

@@ -144,6 +144,9 @@ impl Table {
         for address in &secrets.addresses {
             pairs.extend(forms::address(*address, names.address(*address)));
         }
+        for (spelling, address) in &secrets.spellings {
+            pairs.push(forms::spelling(spelling, names.address(*address)));
+        }
         Table::of(pairs)
     }
 

@@ -278,3 +278,87 @@ fn noise_in_every_kind_of_file_does_not_end_the_program() {
         assert_eq!(anonymous(&recorded(&files), &json!({})).len(), paths.len());
     }
 }
+
+/// The command line without its secrets, each of which was asserted to be gone.
+fn command_line(line: &str, secrets: &[&str]) -> String {
+    let files = recorded(&[("proc/cmdline", line.as_bytes())]);
+    let line = text(&anonymous(&files, &json!({})), "proc/cmdline");
+    for secret in secrets {
+        assert!(!line.to_lowercase().contains(&secret.to_lowercase()), "{secret} in {line}");
+    }
+    line
+}
+
+#[test]
+fn a_secret_of_the_command_line_that_could_be_a_word_or_a_number_is_hidden_there() {
+    let line = command_line(
+        "rd.token=correcthorsebattery inst.vncpassword=swordfish rd.iscsi.password=12345678 \
+         systemd.hostname=compute ip=10.9.8.7::10.9.8.1:255.255.255.0:controller:eno1:none \
+         rci.vim=http://deploy/cfg?key=abcdefghijklm&arch=x86_64 console=ttyS0 \
+         rd.other_password=console \"rd.passphrase=two words\" inst.pw=abc quiet",
+        &[
+            "correcthorsebattery",
+            "swordfish",
+            "12345678",
+            "compute",
+            "controller",
+            "deploy",
+            "abcdefghijklm",
+            "10.9.8",
+            "=console",
+            "two",
+            "=abc",
+        ],
+    );
+    assert!(line.starts_with("rd.token=") && line.ends_with(" quiet"), "{line}");
+    assert!(line.contains(":255.255.255.0:") && line.contains(":eno1:none "), "{line}");
+    assert!(line.contains(" console=ttyS0 ") && line.contains("/cfg?key="), "{line}");
+}
+
+#[test]
+fn the_first_argument_does_not_make_a_secret_of_the_rest_of_the_line() {
+    let line = command_line("rd.token=s3cr3tvalue quiet console=ttyS0,115200", &["s3cr3tvalue"]);
+    assert!(line.ends_with(" quiet console=ttyS0,115200"), "{line}");
+}
+
+#[test]
+fn every_form_of_a_secret_or_host_on_the_command_line_is_hidden() {
+    let line = command_line(
+        "netroot=iscsi:chapuser:Ch4pS3cret@10.44.5.6::3260:1:iqn.2009-06.example:disk-4711 \
+         inst.sshpw=opensesame rd.luks.key=/secret-file:UUID=11112222-3333-4444-8555-666677778888 \
+         ignition.auth=Basic:dXNlcjpwYXNzd29yZA== root=nfs:filer7.corp.example:/x \
+         nfsroot=nas.corp.example:/x,vers=4.2 systemd.unit=multi-user.target \
+         a.urls=http://one.corp.example/x,https://bob:builder@two.corp.example:8443/y?t=Zq8xYw77 \
+         rci.vim=http://[FD02:9A04::0001]:8080 nameserver=FD02:9A04:0::0002 initrd=\\live.img",
+        &[
+            "chapuser",
+            "Ch4pS3cret",
+            "10.44.5.6",
+            "opensesame",
+            "secret-file",
+            "11112222",
+            "dXNlcjpwYXNzd29yZA",
+            "filer7",
+            "nas.corp",
+            "corp",
+            "bob",
+            "builder",
+            "Zq8xYw77",
+            "FD02",
+            "9A04",
+        ],
+    );
+    assert!(line.contains("netroot=iscsi:") && line.contains("::3260:1:iqn.2009-06."), "{line}");
+    assert!(line.contains(":/x,vers=4.2 systemd.unit=multi-user.target "), "{line}");
+    assert!(line.contains("rci.vim=http://[2001:db8:") && line.contains("]:8080 "), "{line}");
+    assert!(line.contains("initrd=\\live.img") && line.contains("ignition.auth=Basic:"), "{line}");
+}
+
+#[test]
+fn a_command_line_without_secrets_stays() {
+    let line = "BOOT_IMAGE=(hd0,gpt2)/ostree/vmlinuz-5.14.0-70.el9.x86_64 quiet crashkernel=512M@64M \
+                libata.force=1.00:3.0Gbps coreos.liveiso=fedora-coreos-42.20250101 pci=realloc \
+                module_blacklist=nouveau audit=1 vconsole.keymap=de intel_iommu=on \
+                systemd.mask=foo.service memmap=4G!12G";
+    assert_eq!(command_line(line, &[]), line);
+}
