@@ -9,7 +9,8 @@ use probes::machine::Recorded;
 use serde_json::Value;
 
 use super::command_line::{Kind as SpanKind, Span};
-use super::{binary, command_line, network};
+use super::efi::{self, Part};
+use super::{binary, command_line, leases, network};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -120,6 +121,7 @@ impl Secrets {
     fn in_file(&mut self, path: &str, content: &[u8]) {
         let name = path.rsplit('/').next().unwrap_or_default();
         binary::in_file(path, content, self);
+        efi::collect(path, content, self);
         network::each_address(path, &mut content.to_vec(), &mut |address| {
             self.addresses.extend(network::from_bytes(address));
         });
@@ -130,6 +132,11 @@ impl Secrets {
         self.in_text(text);
         if ADDRESS_FILES.contains(&path) {
             self.in_addresses(text);
+        }
+        if leases::is_lease(path) {
+            self.in_addresses(text);
+            leases::hosts(text).into_iter().for_each(|host| self.host(host));
+            leases::client_ids(text).iter().for_each(|id| self.digits(id));
         }
         if path == "proc/cmdline" {
             self.in_command_line(text);
@@ -302,6 +309,45 @@ impl Secrets {
                 ('-', 7) => self.digits(&digits[2..]),
                 (':', 20) => self.digits(&digits[24..]),
                 _ => {}
+            }
+        }
+    }
+
+    /// A part of an EFI variable.
+    pub(super) fn in_variable(&mut self, part: &Part) {
+        match part {
+            Part::Text(text) => {
+                self.in_text(text);
+                self.in_addresses(text);
+                self.in_description(text);
+            }
+            Part::Line(line) => {
+                self.in_text(line);
+                self.in_addresses(line);
+                self.in_command_line(line);
+            }
+            Part::Target(name) => self.named("target", name),
+            Part::Network(name) => self.text(name),
+            Part::Address(bytes) => self.addresses.extend(network::from_bytes(bytes)),
+            Part::Digits(bytes) => {
+                let turned: Vec<u8> = bytes.iter().rev().copied().collect();
+                if !self.digits.contains(&crate::digest::hex(&turned)) {
+                    self.digits(&crate::digest::hex(bytes));
+                }
+            }
+        }
+    }
+
+    /// `UEFI PXEv4 (MAC:0C42A1DEADBE)`, as firmware names a boot entry.
+    fn in_description(&mut self, text: &str) {
+        for (at, word) in text.match_indices("MAC") {
+            let rest = text.get(at + word.len()..).unwrap_or_default();
+            let rest = rest.trim_start_matches([':', '(', ' ', '=']);
+            let is_part = |c: &char| c.is_ascii_hexdigit() || ":-".contains(*c);
+            let digits: String =
+                rest.chars().take_while(is_part).filter(char::is_ascii_hexdigit).collect();
+            if digits.len() == 12 {
+                self.digits(&digits);
             }
         }
     }

@@ -78,7 +78,9 @@ pub(super) fn words(line: &str) -> Vec<Range<usize>> {
 /// The name of an argument and the place of its value, without quotes.
 pub(super) fn argument(line: &str, word: Range<usize>) -> (String, Range<usize>) {
     let word = trimmed(line, word, &['"']);
-    match line.get(word.clone()).and_then(|text| text.find('=')) {
+    let text = line.get(word.clone()).unwrap_or_default();
+    // In a URL that stands alone a sign of equality belongs to the query.
+    match text.find('=').filter(|at| !text[..*at].contains('/')) {
         Some(at) => {
             let key = line.get(word.start..word.start + at).unwrap_or_default();
             (key.to_lowercase(), trimmed(line, word.start + at + 1..word.end, &['"']))
@@ -118,16 +120,16 @@ pub(super) fn spans(line: &str) -> Vec<Span> {
 /// `line` with what `secret` makes of its secrets and hosts, and `other` of all that is between them.
 pub(super) fn rewrite(
     line: &str,
-    mut secret: impl FnMut(&str) -> Vec<u8>,
-    other: impl Fn(&str) -> Vec<u8>,
-) -> Vec<u8> {
-    let (mut out, mut at) = (Vec::new(), 0);
+    mut secret: impl FnMut(&str) -> String,
+    other: impl Fn(&str) -> String,
+) -> String {
+    let (mut out, mut at) = (String::new(), 0);
     for Span { range, .. } in spans(line) {
-        out.extend(other(line.get(at..range.start).unwrap_or_default()));
-        out.extend(secret(line.get(range.clone()).unwrap_or_default()));
+        out.push_str(&other(line.get(at..range.start).unwrap_or_default()));
+        out.push_str(&secret(line.get(range.clone()).unwrap_or_default()));
         at = range.end;
     }
-    out.extend(other(line.get(at..).unwrap_or_default()));
+    out.push_str(&other(line.get(at..).unwrap_or_default()));
     out
 }
 

@@ -9,8 +9,10 @@
 mod binary;
 mod collect;
 mod command_line;
+mod efi;
 mod forms;
 mod gpt;
+mod leases;
 mod network;
 mod pseudonym;
 mod replace;
@@ -24,6 +26,7 @@ use probes::machine::{Failure, Recorded};
 
 use crate::report::Report;
 use collect::Secrets;
+use efi::Part;
 use pseudonym::Pseudonyms;
 use replace::{Place, Table};
 
@@ -96,18 +99,36 @@ fn file(
             address.copy_from_slice(&put);
         }
     });
-    let place = Place::of(path, &content);
+    let changed = efi::rewrite(path, &content, &mut |part| variable(part, secrets, table, names));
+    let content = changed.unwrap_or(content);
     match std::str::from_utf8(&content) {
-        Ok(line) if path == "proc/cmdline" => {
-            let other = |text: &str| table.apply(place, text.as_bytes());
-            let secret = |text: &str| match secrets.is_number(text) {
-                true => other(text),
-                false => names.text(text).into_bytes(),
-            };
-            command_line::rewrite(line, secret, other)
-        }
-        _ => table.apply(place, &content),
+        Ok(text) if path == "proc/cmdline" => line(text, secrets, table, names).into_bytes(),
+        _ => table.apply(Place::of(path, &content), &content),
     }
+}
+
+/// Arguments of a kernel, or a URL, without secrets.
+fn line(line: &str, secrets: &Secrets, table: &Table, names: &mut Pseudonyms) -> String {
+    let other = |text: &str| table.in_text(text);
+    let secret = |text: &str| match secrets.is_number(text) {
+        true => other(text),
+        false => names.text(text),
+    };
+    command_line::rewrite(line, secret, other)
+}
+
+/// A part of an EFI variable without secrets.
+fn variable(part: &Part, secrets: &Secrets, table: &Table, names: &mut Pseudonyms) -> Option<Part> {
+    Some(match part {
+        Part::Text(text) => Part::Text(table.in_text(text)),
+        Part::Target(name) => Part::Target(table.in_text(name)),
+        Part::Network(name) => Part::Network(names.text(name)),
+        Part::Line(text) => Part::Line(line(text, secrets, table, names)),
+        Part::Address(bytes) => {
+            Part::Address(network::to_bytes(names.address(network::from_bytes(bytes)?)))
+        }
+        Part::Digits(_) => return None,
+    })
 }
 
 #[cfg(test)]

@@ -362,3 +362,109 @@ fn a_command_line_without_secrets_stays() {
                 systemd.mask=foo.service memmap=4G!12G";
     assert_eq!(command_line(line, &[]), line);
 }
+
+/// A boot entry as efivarfs gives it, of nodes (kind, kind within it, data).
+fn boot_entry(description: &str, nodes: &[(u8, u8, &[u8])]) -> Vec<u8> {
+    let mut path = Vec::new();
+    for (kind, subkind, data) in nodes {
+        let length = u16::try_from(4 + data.len()).unwrap();
+        path.extend([&[*kind, *subkind][..], &length.to_le_bytes(), data].concat());
+    }
+    path.extend([0x7f, 0xff, 4, 0]);
+    let length = u16::try_from(path.len()).unwrap().to_le_bytes();
+    let text: Vec<u8> = description.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
+    [&[7, 0, 0, 0, 1, 0, 0, 0][..], &length, &text, &path].concat()
+}
+
+#[test]
+fn the_addresses_and_names_in_a_boot_entry_are_hidden_and_it_stays_one() {
+    let mac = [&[0x0c, 0x42, 0xa1, 0xde, 0xad, 0xbe][..], &[0; 26], &[1]].concat();
+    let v4 = [&[10, 66, 5, 9, 10, 66, 5, 4][..], &[0; 7], &[10, 66, 5, 1, 255, 255, 255, 0]];
+    let v6: Vec<u8> = [&[0xfd, 2, 0x9a, 4][..], &[0; 11], &[7]].concat();
+    let eui = [1, 0, 0, 0, 0x21, 0x43, 0x65, 0xb1, 0x11, 0x38, 0x25, 0x00];
+    let target = [&[0; 14][..], b"iqn.2009-06.example:storage4711"].concat();
+    let entry = boot_entry(
+        "UEFI PXEv4 (MAC:0C42A1DEADBE)",
+        &[
+            (3, 11, &mac),
+            (3, 12, &v4.concat()),
+            (3, 13, &[&v6[..], &v6, &[0; 8], &v6].concat()),
+            (3, 23, &eui),
+            (3, 19, &target),
+            (3, 24, b"http://bob:builder@10.66.5.4/x.efi?sig=swordfish"),
+            (3, 24, b"http://boot/x.efi"),
+        ],
+    );
+    let path = "sys/firmware/efi/efivars/Boot0003-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+    let files = recorded(&[(path, &entry), ("sys/class/net/eno1/address", b"0c:42:a1:de:ad:be\n")]);
+    let files = anonymous(&files, &json!({}));
+    let found = &files[path];
+    let address = text(&files, "sys/class/net/eno1/address").trim().replace(':', "");
+    let hex = crate::digest::hex(found);
+    let secrets: [&[u8]; 10] = [
+        &[0x0c, 0x42, 0xa1, 0xde, 0xad, 0xbe],
+        &[10, 66, 5],
+        &v6,
+        &eui[4..],
+        b"storage4711",
+        b"bob",
+        b"builder",
+        b"10.66.5",
+        b"swordfish",
+        b"http://boot/",
+    ];
+    for secret in secrets {
+        assert!(!hex.contains(&crate::digest::hex(secret)), "{}", latin(secret));
+    }
+    let units = found[10..].chunks(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+    let description = String::from_utf16(&units.take(29).collect::<Vec<u16>>()).unwrap();
+    assert_eq!(description, format!("UEFI PXEv4 (MAC:{})", address.to_uppercase()));
+    assert!(hex.contains(&address), "the MAC is the port's");
+    // Every node is as long as it states, and so is the path.
+    let length = usize::from(u16::from_le_bytes([found[8], found[9]]));
+    let mut rest = &found[10 + 60..];
+    assert_eq!(rest.len(), length);
+    let mut kinds = Vec::new();
+    while let [kind, subkind, low, high, ..] = rest {
+        kinds.push((*kind, *subkind));
+        rest = &rest[usize::from(u16::from_le_bytes([*low, *high]))..];
+    }
+    assert_eq!(kinds.len(), 8);
+    assert_eq!(kinds[7], (0x7f, 0xff));
+}
+
+fn latin(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| char::from(*byte)).collect()
+}
+
+#[test]
+fn a_lease_loses_its_addresses_names_and_domains() {
+    let dhclient = "lease {\n  interface \"eno1\";\n  fixed-address 10.31.7.20;\n  \
+                    option domain-name-servers 10.31.7.2,10.31.7.3;\n  \
+                    option host-name \"controller\";\n  option domain-name \"corp.example\";\n  \
+                    option domain-search \"lab.example.\", \"dev.example.\";\n  \
+                    option subnet-mask 255.255.255.0;\n  \
+                    option root-path \"filer:/export\";\n}\n";
+    let networkd = "ADDRESS=10.31.7.20\nROUTER=10.31.7.1 10.31.8.1\nDNS=10.31.7.2 10.31.9.3\n\
+                    HOSTNAME=controller\nDOMAIN_SEARCH_LIST=lab.example dev.example\n\
+                    CLIENTID=ffb6220feb00020000ab11d2a4c3d1e5f60718\nLIFETIME=3600\n";
+    let manager = "[ip4]\nnext-server=10.31.7.5\ndomain-name=corp.example\n";
+    let files = recorded(&[
+        ("var/lib/dhclient/dhclient.leases", dhclient.as_bytes()),
+        ("run/systemd/netif/leases/2", networkd.as_bytes()),
+        ("run/NetworkManager/devices/2", manager.as_bytes()),
+    ]);
+    let files = anonymous(&files, &json!({"serial": "3600"}));
+    for path in files.keys() {
+        let text = text(&files, path);
+        let secrets =
+            ["10.31.", "controller", "corp", "lab.", "dev.", "filer", "ab11d2a4c3d1e5f60718"];
+        for secret in secrets {
+            assert!(!text.contains(secret), "{secret} in {path}: {text}");
+        }
+    }
+    let dhclient = text(&files, "var/lib/dhclient/dhclient.leases");
+    assert!(dhclient.starts_with("lease {\n  interface \"eno1\";"), "{dhclient}");
+    assert!(dhclient.contains("subnet-mask 255.255.255.0;"), "{dhclient}");
+    assert!(text(&files, "run/systemd/netif/leases/2").ends_with("LIFETIME=3600\n"));
+}
