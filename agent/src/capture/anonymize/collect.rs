@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::command_line::{Kind as SpanKind, Span};
 use super::efi::{self, Part};
-use super::{binary, command_line, leases, network};
+use super::{binary, command_line, leases, network, smbios};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -55,6 +55,8 @@ pub(super) struct Secrets {
     /// UUIDs: 32 lower-case hexadecimal digits.
     pub(super) uuids: BTreeSet<String>,
     pub(super) addresses: BTreeSet<IpAddr>,
+    /// Those of `digits` that stand somewhere as a decimal number.
+    pub(super) decimals: BTreeSet<String>,
     /// Addresses in another spelling than the usual one.
     pub(super) spellings: BTreeMap<String, IpAddr>,
     /// UUIDs that say what something is, e.g. types of partitions.
@@ -112,6 +114,9 @@ impl Secrets {
                 if let (Some(kind), Some(value)) = (text("kind"), text("value")) {
                     self.named(kind, value);
                 }
+                if text("kind") == Some("linux_raid_member") {
+                    self.array(text("label").unwrap_or_default());
+                }
                 keys.iter().for_each(|(key, value)| self.in_value(key, value));
             }
             _ => {}
@@ -122,6 +127,7 @@ impl Secrets {
         let name = path.rsplit('/').next().unwrap_or_default();
         binary::in_file(path, content, self);
         efi::collect(path, content, self);
+        smbios::collect(path, content, self);
         network::each_address(path, &mut content.to_vec(), &mut |address| {
             self.addresses.extend(network::from_bytes(address));
         });
@@ -138,6 +144,7 @@ impl Secrets {
             leases::hosts(text).into_iter().for_each(|host| self.host(host));
             leases::client_ids(text).iter().for_each(|id| self.digits(id));
         }
+        self.in_line_of(name, text);
         if path == "proc/cmdline" {
             self.in_command_line(text);
         }
@@ -157,6 +164,26 @@ impl Secrets {
         }
     }
 
+    /// What is known by the name of a file alone.
+    fn in_line_of(&mut self, name: &str, text: &str) {
+        match name {
+            // Of NVMe over fabrics: traddr=<address>,trsvcid=<port>,…
+            "address" if text.contains("traddr=") => self.in_addresses(text),
+            // Of an iSCSI connection.
+            "persistent_address" => self.host(text),
+            // Of AMD's compute nodes, in decimal digits; elsewhere they are hexadecimal.
+            "properties" => {
+                let ids = text.lines().filter_map(|line| line.trim().strip_prefix("unique_id "));
+                for id in ids.filter_map(|id| id.trim().parse::<u64>().ok()).filter(|id| *id != 0) {
+                    let digits = format!("{id:016x}");
+                    self.digits(&digits);
+                    self.decimals.insert(digits);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// A value whose name may say what it is.
     pub(super) fn named(&mut self, name: &str, value: &str) {
         let name = name.to_lowercase();
@@ -170,11 +197,27 @@ impl Secrets {
         } else if has(&IDENTITY_NAMES) && !name.ends_with("_raw_hex") {
             self.identity(value, name.contains("uuid"));
         }
+        if name == "portal" {
+            self.portal(value);
+        } else if name == "md_name" {
+            self.array(value);
+        }
         if !name.contains("version") && !name.contains("firmware") {
             let plain = value.split('/').next().unwrap_or_default();
             self.address(plain);
         }
         self.in_text(value);
+    }
+
+    /// `<host>:<port>`, IPv6 in brackets.
+    fn portal(&mut self, value: &str) {
+        let host = value.rsplit_once(':').map_or(value, |(host, _)| host);
+        self.host(host.trim_start_matches('[').trim_end_matches(']'));
+    }
+
+    /// The name of an array of disks: that of the host that made it, and its own.
+    fn array(&mut self, name: &str) {
+        self.host(name.split_once(':').map_or("", |(host, _)| host));
     }
 
     /// An address, if `text` is one.
@@ -251,6 +294,9 @@ impl Secrets {
         if let Some(rest) = value.strip_prefix("nvme.") {
             let serial = rest.split('-').nth(1).map(unhex).unwrap_or_default();
             self.text(&serial);
+        } else if let Some((_, rest)) = value.split_once("mpath-1") {
+            // A T10 designator: maker, model and serial number.
+            self.text(rest.split([' ', '_']).next_back().unwrap_or_default());
         } else if let Some(rest) = value.strip_prefix("t10.") {
             self.text(rest.split_whitespace().last().unwrap_or_default());
         } else if let Some(rest) = value.strip_prefix("LVM-") {

@@ -115,6 +115,13 @@ pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
     pairs
 }
 
+/// Sixteen hexadecimal digits as a decimal number.
+pub(super) fn decimal(from: &str, to: &str) -> Option<Pair> {
+    let number = |digits: &str| u64::from_str_radix(digits, 16).map(|n| n.to_string().into_bytes());
+    let (from, to) = (number(from).ok()?, number(to).ok()?);
+    Some(Pair { scope: Scope::Text, ..Pair::new(from, to, Edge::Word) })
+}
+
 /// An address as somebody wrote it; one of its own spelling becomes one in the usual spelling.
 pub(super) fn spelling(from: &str, to: IpAddr) -> Pair {
     let pair = Pair::new(from.into(), to.to_string().into(), Edge::Address);

@@ -13,9 +13,11 @@ mod efi;
 mod forms;
 mod gpt;
 mod leases;
+mod lldp;
 mod network;
 mod pseudonym;
 mod replace;
+mod smbios;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -99,6 +101,8 @@ fn file(
             address.copy_from_slice(&put);
         }
     });
+    smbios::rewrite(path, &mut content, secrets, names);
+    lldp::rewrite(path, &mut content, names);
     let changed = efi::rewrite(path, &content, &mut |part| variable(part, secrets, table, names));
     let content = changed.unwrap_or(content);
     match std::str::from_utf8(&content) {

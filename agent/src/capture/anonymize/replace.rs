@@ -145,6 +145,9 @@ impl Table {
         for address in &secrets.addresses {
             pairs.extend(forms::address(*address, names.address(*address)));
         }
+        for digits in secrets.decimals.iter().filter(|digits| secrets.digits.contains(*digits)) {
+            pairs.extend(forms::decimal(digits, &names.digits(digits)));
+        }
         for (spelling, address) in &secrets.spellings {
             pairs.push(forms::spelling(spelling, names.address(*address)));
         }

@@ -468,3 +468,107 @@ fn a_lease_loses_its_addresses_names_and_domains() {
     assert!(dhclient.contains("subnet-mask 255.255.255.0;"), "{dhclient}");
     assert!(text(&files, "run/systemd/netif/leases/2").ends_with("LIFETIME=3600\n"));
 }
+
+#[test]
+fn what_names_remote_disks_arrays_and_accelerators_is_hidden() {
+    let report = json!({
+        "disks": [{"target": {"portal": "10.44.8.5:3260"}}, {"target": {"portal": "san:3260"}}],
+        "contents": [{"kind": "linux_raid_member", "label": "oldhost77.acme:0"}],
+    });
+    let files = recorded(&[
+        ("sys/class/nvme/nvme0/address", b"traddr=10.44.7.7,trsvcid=4420,src_addr=10.44.7.9\n"),
+        ("run/udev/data/b8:0", b"E:ID_PATH=ip-10.44.8.5:3260-iscsi-x\nE:MD_NAME=raider:7\n"),
+        ("kernel/disk/sda/4096-4096", b"\xfc\x4e\x2b\xa9oldhost77.acme:0\0\0"),
+        ("kernel/disk/sdb/4096-4096", b"\xfc\x4e\x2b\xa9raider:7\0\0"),
+        ("sys/class/kfd/kfd/topology/nodes/1/properties", b"unique_id 1801979520617338022\n"),
+        ("sys/bus/pci/devices/0000:03:00.0/unique_id", b"1901e38e4c8d8ca6\n"),
+        ("sys/block/dm-0/dm/uuid", b"mpath-1IBM     IPR-0   5EC2590000000080\n"),
+    ]);
+    let hex = format!("{:016x}\n", 1_801_979_520_617_338_022_u64);
+    let path = "sys/bus/pci/devices/0000:03:00.0/unique_id";
+    let mut files = files;
+    files.files.insert(path.to_owned(), hex.clone().into_bytes());
+    let files = anonymous(&files, &report);
+    let secrets = ["10.44.", "oldhost77", "acme", "raider", "1801979520617338022"];
+    for (path, content) in &files {
+        let text = latin(content);
+        for secret in secrets.iter().chain(&["5EC2590000000080", hex.trim()]) {
+            assert!(!text.contains(secret), "{secret} in {path}: {text}");
+        }
+    }
+    assert!(text(&files, "sys/class/nvme/nvme0/address").contains(",trsvcid=4420,src_addr="));
+    let decimal = text(&files, "sys/class/kfd/kfd/topology/nodes/1/properties");
+    let number: u64 = decimal.trim().strip_prefix("unique_id ").unwrap().parse().unwrap();
+    assert_eq!(format!("{number:016x}\n"), text(&files, path), "one number in both forms");
+    assert!(text(&files, "sys/block/dm-0/dm/uuid").starts_with("mpath-1IBM     IPR-0   "));
+}
+
+fn lldp_part(kind: u8, value: &[u8]) -> Vec<u8> {
+    [&[kind << 1, u8::try_from(value.len()).unwrap()][..], value].concat()
+}
+
+#[test]
+fn the_texts_of_lldp_neighbours_are_hidden_and_a_port_described_by_its_id_stays_so() {
+    let parts = [
+        lldp_part(1, b"\x04\x0c\x42\xa1\xde\xad\xbe"),
+        lldp_part(2, b"\x05Ethernet1/17"),
+        lldp_part(4, b"Ethernet1/17"),
+        lldp_part(4, b"rack seven"),
+        lldp_part(6, b"Router of acme"),
+        lldp_part(127, b"\x00\x80\xc2\x03\x00\x07\x07payroll"),
+        lldp_part(127, b"\x00\x80\xc2\x01\x00\x07"),
+        lldp_part(127, b"\x00\x12\xbb\x08FOC1723X0AB"),
+        lldp_part(127, b"\x00\x12\xbb\x0bINVENTORY"),
+        lldp_part(127, b"\x00\x90\x69\x01ABCDEFGH"),
+        lldp_part(0, b""),
+    ];
+    let frame = [&[0x01, 0x80, 0xc2, 0, 0, 0x0e][..], &[2; 6], &[0x88, 0xcc], &parts.concat()];
+    let frame = frame.concat();
+    let length = u16::try_from(frame.len()).unwrap().to_be_bytes();
+    let answer = [&[1, 4, length[0], length[1]][..], b"eno1", &frame].concat();
+    let path = "kernel/lldp/frames";
+    let files = anonymous(&recorded(&[(path, &answer)]), &json!({}));
+    let found = latin(&files[path]);
+    for secret in ["rack", "acme", "payroll", "FOC1723", "INVENTORY", "ABCDEFGH"] {
+        assert!(!found.contains(secret), "{secret} in {found}");
+    }
+    assert_eq!(found.matches("Ethernet1/17").count(), 2);
+    assert!(found.contains("\x00\u{80}\u{c2}\x01\x00\x07"), "numbers of VLANs stay");
+    assert_eq!(files[path].len(), answer.len());
+}
+
+#[test]
+fn the_way_to_the_bmc_and_the_makers_strings_in_smbios_are_hidden() {
+    let mut record = vec![4, 91 + 6];
+    let uuid: Vec<u8> = (0x31..0x41).collect();
+    record.extend(
+        [&uuid[..], &[1, 1, 10, 77, 3, 9], &[0; 12], &[255, 255, 255, 0], &[0; 12]].concat(),
+    );
+    record.extend([&[1, 1, 10, 77, 3, 1][..], &[0; 12], &[255, 255, 255, 0], &[0; 12]].concat());
+    record.extend([0xbb, 1, 0, 0, 0, 0, 6]);
+    record.extend(b"bmcsix");
+    let interface = [4, 13, 1, 2, 3, 4, 0, 0x0c, 0x42, 0xa1, 0xde, 0xad, 0xbe];
+    let n_bytes = u8::try_from(6 + interface.len() + 1 + record.len()).unwrap();
+    let parts: [&[u8]; 7] = [
+        &[42, n_bytes, 1, 0, 0x40, 13],
+        &interface,
+        &[1],
+        &record,
+        b"\0\0",
+        b"\x01\x05\x02\0\x01Server 9000\0\0",
+        b"\x0b\x05\x03\0\x04ORDER 4711-X\0Server 9000\0plain words\0io.x:key=swordfish\0\0",
+    ];
+    let path = "sys/firmware/dmi/tables/DMI";
+    let table = parts.concat();
+    let files = anonymous(&recorded(&[(path, &table)]), &json!({}));
+    let (found, text) = (&files[path], latin(&files[path]));
+    assert_eq!(found.len(), table.len());
+    let secrets: [&[u8]; 7] =
+        [&uuid, &[10, 77, 3], &interface[7..], b"bmcsix", b"ORDER", b"4711", b"swordfish"];
+    for secret in secrets {
+        assert!(!text.contains(&latin(secret)), "{} in {text}", latin(secret));
+    }
+    assert_eq!(text.matches("Server 9000").count(), 2);
+    assert_eq!(text.matches("plain words").count(), 1);
+    assert_eq!(text.matches("\u{ff}\u{ff}\u{ff}\0").count(), 2, "masks stay");
+}
