@@ -8,9 +8,7 @@ use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
 
-use super::command_line::{Kind as SpanKind, Span};
-use super::efi::{self, Part};
-use super::{binary, command_line, leases, network, smbios};
+use super::{binary, command_line, efi, leases, network, smbios};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -141,12 +139,11 @@ impl Secrets {
         }
         if leases::is_lease(path) {
             self.in_addresses(text);
-            leases::hosts(text).into_iter().for_each(|host| self.host(host));
-            leases::client_ids(text).iter().for_each(|id| self.digits(id));
+            leases::collect(text, self);
         }
         self.in_line_of(name, text);
         if path == "proc/cmdline" {
-            self.in_command_line(text);
+            command_line::collect(text, self);
         }
         let is_short = text.len() < 300 && text.trim().lines().count() == 1;
         if is_short && !path.starts_with("proc/") || name == "hostname" {
@@ -236,7 +233,7 @@ impl Secrets {
         }
     }
 
-    fn host(&mut self, name: &str) {
+    pub(super) fn host(&mut self, name: &str) {
         let name = name.trim().trim_end_matches('.');
         if name.is_empty() || name.starts_with("localhost") || name.starts_with('(') {
             return;
@@ -359,46 +356,7 @@ impl Secrets {
         }
     }
 
-    /// A part of an EFI variable.
-    pub(super) fn in_variable(&mut self, part: &Part) {
-        match part {
-            Part::Text(text) => {
-                self.in_text(text);
-                self.in_addresses(text);
-                self.in_description(text);
-            }
-            Part::Line(line) => {
-                self.in_text(line);
-                self.in_addresses(line);
-                self.in_command_line(line);
-            }
-            Part::Target(name) => self.named("target", name),
-            Part::Network(name) => self.text(name),
-            Part::Address(bytes) => self.addresses.extend(network::from_bytes(bytes)),
-            Part::Digits(bytes) => {
-                let turned: Vec<u8> = bytes.iter().rev().copied().collect();
-                if !self.digits.contains(&crate::digest::hex(&turned)) {
-                    self.digits(&crate::digest::hex(bytes));
-                }
-            }
-        }
-    }
-
-    /// `UEFI PXEv4 (MAC:0C42A1DEADBE)`, as firmware names a boot entry.
-    fn in_description(&mut self, text: &str) {
-        for (at, word) in text.match_indices("MAC") {
-            let rest = text.get(at + word.len()..).unwrap_or_default();
-            let rest = rest.trim_start_matches([':', '(', ' ', '=']);
-            let is_part = |c: &char| c.is_ascii_hexdigit() || ":-".contains(*c);
-            let digits: String =
-                rest.chars().take_while(is_part).filter(char::is_ascii_hexdigit).collect();
-            if digits.len() == 12 {
-                self.digits(&digits);
-            }
-        }
-    }
-
-    fn in_addresses(&mut self, text: &str) {
+    pub(super) fn in_addresses(&mut self, text: &str) {
         let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
         for token in text.split(|c: char| !is_part(c)) {
             self.address(token.trim_end_matches([':', '.']));
@@ -409,26 +367,6 @@ impl Secrets {
             let mut words = line.split_whitespace();
             if matches!(words.next(), Some("search" | "domain")) {
                 words.for_each(|word| self.host(word));
-            }
-        }
-    }
-
-    fn in_command_line(&mut self, line: &str) {
-        for word in command_line::words(line) {
-            let (key, value) = command_line::argument(line, word);
-            let value = line.get(value).unwrap_or_default();
-            if !command_line::is_password(&key) {
-                self.named(&key, value);
-            }
-        }
-        for Span { range, kind } in command_line::spans(line) {
-            let text = line.get(range).unwrap_or_default();
-            match kind {
-                SpanKind::Host => self.host(text),
-                SpanKind::Secret => self.text(text),
-                // A short value of a query is replaced on the command line alone.
-                SpanKind::Query if text.len() >= 8 => self.text(text),
-                SpanKind::Query => {}
             }
         }
     }

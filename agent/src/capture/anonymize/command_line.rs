@@ -5,6 +5,8 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
+use super::collect::Secrets;
+
 /// Words in the names of arguments whose values are not for others.
 const PASSWORD_NAMES: [&str; 7] =
     ["password", "passwd", "passphrase", "token", "secret", "credential", "vncpw"];
@@ -46,7 +48,7 @@ const FILE_ENDS: [&str; 26] = [
 
 /// What stands at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+enum Kind {
     Secret,
     /// A value of a URL's query, which may as well be the name of an architecture.
     Query,
@@ -55,13 +57,33 @@ pub(super) enum Kind {
 
 /// A place of the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) range: Range<usize>,
-    pub(super) kind: Kind,
+struct Span {
+    range: Range<usize>,
+    kind: Kind,
+}
+
+/// Collects what the line holds.
+pub(super) fn collect(line: &str, secrets: &mut Secrets) {
+    for word in words(line) {
+        let (key, value) = argument(line, word);
+        if !is_password(&key) {
+            secrets.named(&key, line.get(value).unwrap_or_default());
+        }
+    }
+    for Span { range, kind } in spans(line) {
+        let text = line.get(range).unwrap_or_default();
+        match kind {
+            Kind::Host => secrets.host(text),
+            Kind::Secret => secrets.text(text),
+            // A short value of a query is replaced on the command line alone.
+            Kind::Query if text.len() >= 8 => secrets.text(text),
+            Kind::Query => {}
+        }
+    }
 }
 
 /// The words of the line: blanks within quotes do not end one.
-pub(super) fn words(line: &str) -> Vec<Range<usize>> {
+fn words(line: &str) -> Vec<Range<usize>> {
     let (mut words, mut start, mut is_quoted) = (Vec::new(), 0, false);
     for (at, c) in line.char_indices() {
         is_quoted ^= c == '"';
@@ -76,7 +98,7 @@ pub(super) fn words(line: &str) -> Vec<Range<usize>> {
 }
 
 /// The name of an argument and the place of its value, without quotes.
-pub(super) fn argument(line: &str, word: Range<usize>) -> (String, Range<usize>) {
+fn argument(line: &str, word: Range<usize>) -> (String, Range<usize>) {
     let word = trimmed(line, word, &['"']);
     let text = line.get(word.clone()).unwrap_or_default();
     // In a URL that stands alone a sign of equality belongs to the query.
@@ -90,14 +112,14 @@ pub(super) fn argument(line: &str, word: Range<usize>) -> (String, Range<usize>)
 }
 
 /// Whether the value of the argument `key` is for nobody else.
-pub(super) fn is_password(key: &str) -> bool {
+fn is_password(key: &str) -> bool {
     let end = key.rsplit(['.', '_', '-']).next().unwrap_or_default();
     let ends = |ends: &[&str]| ends.iter().any(|known| end.ends_with(known));
     PASSWORD_NAMES.iter().any(|word| key.contains(word)) || ends(&PASSWORD_ENDS)
 }
 
 /// All places of the line that hold a secret or the name of a host, in their order.
-pub(super) fn spans(line: &str) -> Vec<Span> {
+fn spans(line: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     for word in words(line) {
         let (key, value) = argument(line, word);
@@ -109,7 +131,7 @@ pub(super) fn spans(line: &str) -> Vec<Span> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         // The address of a host is replaced as every address is.
         let is_no_name = is_number || text.parse::<IpAddr>().is_ok();
-        !text.is_empty() && !is_word && !(span.kind == Kind::Host && is_no_name)
+        !(text.is_empty() || is_word || span.kind == Kind::Host && is_no_name)
     };
     spans.retain(is_meant);
     spans.sort_by_key(|span| (span.range.start, span.range.end));

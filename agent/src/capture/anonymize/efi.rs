@@ -1,7 +1,10 @@
 //! EFI variables (UEFI 2.10 §3.1.3, §10.3): boot entries hold descriptions with 16 bits a character
 //! and device paths, in which addresses are bytes that elsewhere could mean anything.
 
+use std::ops::Range;
+
 use super::collect::Secrets;
+use super::{command_line, network};
 
 const VARIABLES: &str = "sys/firmware/efi/efivars/";
 /// Variables that are load options, each with four digits behind.
@@ -50,9 +53,48 @@ pub(super) fn rewrite(
 /// Collects what the variable at `path` holds.
 pub(super) fn collect(path: &str, content: &[u8], secrets: &mut Secrets) {
     rewrite(path, content, &mut |part| {
-        secrets.in_variable(part);
+        collect_part(part, secrets);
         None
     });
+}
+
+fn collect_part(part: &Part, secrets: &mut Secrets) {
+    match part {
+        Part::Text(text) => {
+            secrets.in_text(text);
+            secrets.in_addresses(text);
+            in_description(text, secrets);
+        }
+        Part::Line(line) => {
+            secrets.in_text(line);
+            secrets.in_addresses(line);
+            command_line::collect(line, secrets);
+        }
+        Part::Target(name) => secrets.named("target", name),
+        Part::Network(name) => secrets.text(name),
+        Part::Address(bytes) => secrets.addresses.extend(network::from_bytes(bytes)),
+        Part::Digits(bytes) => {
+            // Drivers differ in the order; the number is one.
+            let turned: Vec<u8> = bytes.iter().rev().copied().collect();
+            if !secrets.digits.contains(&crate::digest::hex(&turned)) {
+                secrets.digits(&crate::digest::hex(bytes));
+            }
+        }
+    }
+}
+
+/// `UEFI PXEv4 (MAC:0C42A1DEADBE)`, as firmware names a boot entry.
+fn in_description(text: &str, secrets: &mut Secrets) {
+    for (at, word) in text.match_indices("MAC") {
+        let rest = text.get(at + word.len()..).unwrap_or_default();
+        let rest = rest.trim_start_matches([':', '(', ' ', '=']);
+        let is_part = |c: &char| c.is_ascii_hexdigit() || ":-".contains(*c);
+        let digits: String =
+            rest.chars().take_while(is_part).filter(char::is_ascii_hexdigit).collect();
+        if digits.len() == 12 {
+            secrets.digits(&digits);
+        }
+    }
 }
 
 fn load_option(content: &[u8], each: &mut dyn FnMut(&Part) -> Option<Part>) -> Option<Vec<u8>> {
@@ -105,12 +147,8 @@ fn node(
     let mut data = data.to_vec();
     match (kind, subkind) {
         // IPv4 and IPv6: own address, server's, and the gateway's behind ports and flags.
-        (3, 12) => {
-            [0..4, 4..8, 15..19].into_iter().for_each(|at| put(&mut data, at, each, address))
-        }
-        (3, 13) => {
-            [0..16, 16..32, 40..56].into_iter().for_each(|at| put(&mut data, at, each, address));
-        }
+        (3, 12) => put_addresses(&mut data, [0..4, 4..8, 15..19], each),
+        (3, 13) => put_addresses(&mut data, [0..16, 16..32, 40..56], each),
         // Servers of names: a flag for IPv6, and 16 bytes for each.
         (3, 31) => {
             let n_bytes = if data.first() == Some(&1) { 16 } else { 4 };
@@ -137,6 +175,16 @@ fn node(
     data
 }
 
+fn put_addresses(
+    data: &mut [u8],
+    places: [Range<usize>; 3],
+    each: &mut dyn FnMut(&Part) -> Option<Part>,
+) {
+    for at in places {
+        put(data, at, each, address);
+    }
+}
+
 fn address(bytes: &[u8]) -> Part {
     Part::Address(bytes.to_vec())
 }
@@ -152,7 +200,7 @@ fn turned_digits(bytes: &[u8]) -> Part {
 /// Replaces bytes by as many others. Digits stay here: they are replaced in all their forms later.
 fn put(
     data: &mut [u8],
-    at: std::ops::Range<usize>,
+    at: Range<usize>,
     each: &mut dyn FnMut(&Part) -> Option<Part>,
     part: fn(&[u8]) -> Part,
 ) {

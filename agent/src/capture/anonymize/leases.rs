@@ -1,6 +1,8 @@
 //! Leases of the DHCP clients (`dhclient.leases(5)`, systemd's and `NetworkManager`'s files of keys and
 //! values): names of the machine and its domains. Addresses in them are found by their form.
 
+use super::collect::Secrets;
+
 const FOLDERS: [&str; 5] = [
     "run/systemd/netif/",
     "var/lib/NetworkManager/",
@@ -17,8 +19,18 @@ pub(super) fn is_lease(path: &str) -> bool {
     FOLDERS.iter().any(|folder| path.starts_with(folder))
 }
 
+/// Collects what `text` holds, addresses apart.
+pub(super) fn collect(text: &str, secrets: &mut Secrets) {
+    for host in hosts(text) {
+        secrets.host(host);
+    }
+    for id in client_ids(text) {
+        secrets.digits(&id);
+    }
+}
+
 /// The names of hosts and domains in `text`.
-pub(super) fn hosts(text: &str) -> Vec<&str> {
+fn hosts(text: &str) -> Vec<&str> {
     let mut hosts = Vec::new();
     for line in text.lines().map(str::trim) {
         let line = line.strip_prefix("option ").unwrap_or(line);
@@ -34,7 +46,7 @@ pub(super) fn hosts(text: &str) -> Vec<&str> {
 }
 
 /// The identifiers that the client gives of itself (`CLIENTID=`), made of the machine's.
-pub(super) fn client_ids(text: &str) -> Vec<String> {
+fn client_ids(text: &str) -> Vec<String> {
     let ids = text.lines().filter_map(|line| {
         let line = line.trim().trim_start_matches("option ");
         let (key, value) = line.split_once(['=', ' '])?;

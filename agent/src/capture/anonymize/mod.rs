@@ -114,9 +114,8 @@ fn file(
 /// Arguments of a kernel, or a URL, without secrets.
 fn line(line: &str, secrets: &Secrets, table: &Table, names: &mut Pseudonyms) -> String {
     let other = |text: &str| table.in_text(text);
-    let secret = |text: &str| match secrets.is_number(text) {
-        true => other(text),
-        false => names.text(text),
+    let secret = |text: &str| {
+        if secrets.is_number(text) { other(text) } else { names.text(text) }
     };
     command_line::rewrite(line, secret, other)
 }

@@ -1,5 +1,6 @@
 //! The table of SMBIOS (DSP0134 3.7): structures that hold addresses as bytes, and the maker's strings.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::collect::Secrets;
@@ -11,6 +12,9 @@ const OEM_STRINGS: u8 = 11;
 const HOST_INTERFACE: u8 = 42;
 /// Redfish over IP (DSP0270 1.3, §6.2): UUID, the host's address, the service's, its name.
 const REDFISH: u8 = 4;
+
+/// What is done with a structure: its kind, formatted area and strings.
+type Structure<'a> = dyn FnMut(u8, &mut [u8], &mut [u8]) + 'a;
 
 /// Collects what the table at `path` holds, strings apart.
 pub(super) fn collect(path: &str, content: &[u8], secrets: &mut Secrets) {
@@ -33,7 +37,7 @@ pub(super) fn collect(path: &str, content: &[u8], secrets: &mut Secrets) {
 
 /// Replaces addresses of four bytes, which could mean anything elsewhere, and the maker's strings.
 pub(super) fn rewrite(path: &str, content: &mut [u8], secrets: &Secrets, names: &mut Pseudonyms) {
-    let mut elsewhere = std::collections::BTreeSet::new();
+    let mut elsewhere = BTreeSet::new();
     each_structure(path, &mut content.to_vec(), &mut |kind, _, strings| {
         if kind != OEM_STRINGS {
             elsewhere.extend(strings.split(|byte| *byte == 0).map(<[u8]>::to_vec));
@@ -76,7 +80,7 @@ fn oem_string(string: &mut [u8], secrets: &Secrets, names: &mut Pseudonyms) {
 }
 
 /// Calls `each` with kind, formatted area and strings of every structure.
-fn each_structure(path: &str, content: &mut [u8], each: &mut dyn FnMut(u8, &mut [u8], &mut [u8])) {
+fn each_structure(path: &str, content: &mut [u8], each: &mut Structure) {
     let mut rest = if path == TABLE { content } else { &mut [] };
     while let [kind, length, ..] = *rest {
         let length = usize::from(length);
