@@ -168,6 +168,13 @@ impl Secrets {
             "address" if text.contains("traddr=") => self.in_addresses(text),
             // Of an iSCSI connection.
             "persistent_address" => self.host(text),
+            "mounts" | "mountinfo" => {
+                let remote = text.split_whitespace().filter_map(|word| word.split_once(":/"));
+                let is_name = |host: &&str| host.len() > 1 && !host.contains(['/', '=', '[']);
+                for host in remote.map(|(host, _)| host).filter(is_name) {
+                    self.host(host);
+                }
+            }
             // Of AMD's compute nodes, in decimal digits; elsewhere they are hexadecimal.
             "properties" => {
                 let ids = text.lines().filter_map(|line| line.trim().strip_prefix("unique_id "));

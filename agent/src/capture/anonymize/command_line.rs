@@ -46,6 +46,9 @@ const FILE_ENDS: [&str; 26] = [
     "timer", "device",
 ];
 
+/// Protocols of remote disks and file systems.
+const PROTOCOLS: [&str; 6] = ["iscsi", "nfs", "nfs4", "nbd", "cifs", "aoe"];
+
 /// What stands at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -66,6 +69,12 @@ struct Span {
 pub(super) fn collect(line: &str, secrets: &mut Secrets) {
     for word in words(line) {
         let (key, value) = argument(line, word);
+        if key == "ip" {
+            // The MAC at the end of ip=<interface>:dhcp:<mtu>:<MAC>.
+            let text = line.get(value.clone()).unwrap_or_default();
+            let mac = text.len().checked_sub(17).and_then(|at| text.get(at..));
+            secrets.in_text(mac.unwrap_or_default());
+        }
         if !is_password(&key) {
             secrets.named(&key, line.get(value).unwrap_or_default());
         }
@@ -131,7 +140,8 @@ fn spans(line: &str) -> Vec<Span> {
         let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         // The address of a host is replaced as every address is.
         let is_no_name = is_number || text.parse::<IpAddr>().is_ok();
-        !(text.is_empty() || is_word || span.kind == Kind::Host && is_no_name)
+        // One character is a switch.
+        !(text.len() < 2 || is_word || span.kind == Kind::Host && is_no_name)
     };
     spans.retain(is_meant);
     spans.sort_by_key(|span| (span.range.start, span.range.end));
@@ -167,9 +177,15 @@ fn in_value(line: &str, key: &str, value: Range<usize>, spans: &mut Vec<Span>) {
     } else if key == "ip" {
         // ip=<client>:<server>:<gateway>:<netmask>:<hostname>:<interface>:…, IPv6 in brackets.
         let fields = pieces(line, value, &[':']);
-        spans.extend(fields.get(4).cloned().map(|field| span(field, Kind::Host)));
+        let server = fields.get(1).and_then(|field| line.get(field.clone())).unwrap_or_default();
+        // ip=<interface>:dhcp:<mtu>:<MAC> has no name.
+        if server.is_empty() || is_address(server) {
+            spans.extend(fields.get(4).cloned().map(|field| span(field, Kind::Host)));
+        }
     } else if text.contains("://") {
         in_urls(line, value, spans);
+    } else if is_address(text) {
+        // It is replaced as every address is.
     } else if HOST_ENDS.contains(&end) {
         let names = pieces(line, value, &[':', ',']);
         spans.extend(names.into_iter().map(|name| span(name, Kind::Host)));
@@ -178,23 +194,44 @@ fn in_value(line: &str, key: &str, value: Range<usize>, spans: &mut Vec<Span>) {
     }
 }
 
+/// An address as it stands in URLs and arguments, IPv6 in brackets or not.
+fn is_address(text: &str) -> bool {
+    text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
+}
+
 /// Where a file system or disk is: `nfs:<host>:<path>`, `iscsi:<user>:<password>@<host>:…`.
 fn in_source(line: &str, key: &str, value: Range<usize>, spans: &mut Vec<Span>) {
     let text = line.get(value.clone()).unwrap_or_default();
     let mut rest = value.clone();
     let is_network = ["root", "iscsi", "nfs", "nbd"].iter().any(|word| key.contains(word));
-    if let Some(at) = text.rfind('@').filter(|_| is_network) {
-        let is_protocol = |part: &Range<usize>| {
-            part.start == value.start
-                && matches!(line.get(part.clone()), Some("iscsi" | "nfs" | "nfs4" | "nbd" | "cifs"))
-        };
+    let is_protocol = |part: &Range<usize>| {
+        let text = line.get(part.clone()).unwrap_or_default();
+        part.start == value.start && PROTOCOLS.contains(&text)
+    };
+    // Of memory, `<size>@<start>` is written too.
+    let is_user = |at: &usize| {
+        let after = pieces(line, value.start + at + 1..value.end, &[':', '/', ',']);
+        let first = after.first().and_then(|part| line.get(part.clone())).unwrap_or_default();
+        is_network || is_host(first) || is_address(first)
+    };
+    if let Some(at) = text.rfind('@').filter(is_user) {
         let before = pieces(line, value.start..value.start + at, &[':']).into_iter();
         spans.extend(before.filter(|p| !is_protocol(p)).map(|part| span(part, Kind::Secret)));
         rest.start += at + 1;
     }
+    let is_remote = rest.start > value.start
+        || pieces(line, rest.clone(), &[':']).first().is_some_and(is_protocol)
+        || key == "nfsroot";
+    let mut is_first = is_network && is_remote;
     for part in pieces(line, rest, &[':', ',', '@', ';', '|']) {
         let text = line.get(part.clone()).unwrap_or_default();
-        if is_host(text) {
+        if is_protocol(&part) {
+            continue;
+        }
+        // The first behind the protocol is the server, even where its name has no dot.
+        let is_server = is_first && !text.contains('/') && !text.contains('=') && !is_address(text);
+        is_first = false;
+        if is_host(text) || (is_server && !text.starts_with("iqn.")) {
             spans.push(span(part, Kind::Host));
         }
     }

@@ -115,6 +115,12 @@ pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
     pairs
 }
 
+/// The name of a host as it stands before a remote path, where no word is meant.
+pub(super) fn remote(from: &str, to: &str) -> Pair {
+    let form = |host: &str| format!("{host}:/").into_bytes();
+    Pair { scope: Scope::Text, ..Pair::new(form(from), form(to), Edge::Any) }
+}
+
 /// Sixteen hexadecimal digits as a decimal number.
 pub(super) fn decimal(from: &str, to: &str) -> Option<Pair> {
     let number = |digits: &str| u64::from_str_radix(digits, 16).map(|n| n.to_string().into_bytes());

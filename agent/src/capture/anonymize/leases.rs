@@ -1,6 +1,8 @@
 //! Leases of the DHCP clients (`dhclient.leases(5)`, systemd's and `NetworkManager`'s files of keys and
 //! values): names of the machine and its domains. Addresses in them are found by their form.
 
+use std::net::IpAddr;
+
 use super::collect::Secrets;
 
 const FOLDERS: [&str; 5] = [
@@ -39,6 +41,7 @@ fn hosts(text: &str) -> Vec<&str> {
         if NAMES.iter().any(|name| key.contains(name)) {
             // A path on a server stands behind its name.
             let words = value.split(|c: char| c.is_whitespace() || "\",;".contains(c));
+            let words = words.filter(|word| word.parse::<IpAddr>().is_err());
             hosts.extend(words.filter_map(|word| word.split(':').next()).filter(|w| is_name(w)));
         }
     }

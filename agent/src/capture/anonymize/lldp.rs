@@ -1,6 +1,7 @@
 //! What neighbours say in LLDP frames (IEEE 802.1AB-2016 §8): free texts, names of VLANs, the inventory
 //! of LLDP-MED (ANSI/TIA-1057 §10.2.6). They say whose network this is, whatever they look like.
 
+use super::network;
 use super::pseudonym::Pseudonyms;
 
 const FRAMES: &str = "kernel/lldp/frames";
@@ -11,6 +12,14 @@ const ETHERTYPE_TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 /// Groups whose parts are read field by field.
 const IEEE_802_1: [u8; 3] = [0x00, 0x80, 0xc2];
 const IEEE_802_3: [u8; 3] = [0x00, 0x12, 0x0f];
+/// What kinds of ids stand for: texts that people chose, and a network's address (§8.5.2, §8.5.3). Names
+/// of interfaces are the same on every switch of a model.
+struct Kinds {
+    texts: &'static [u8],
+    address: u8,
+}
+const CHASSIS: Kinds = Kinds { texts: &[1, 2, 3, 7], address: 5 };
+const PORT: Kinds = Kinds { texts: &[1, 2, 6], address: 4 };
 const MED: [u8; 3] = [0x00, 0x12, 0xbb];
 
 /// Replaces the texts in the answer at `path`, each by one as long.
@@ -52,7 +61,11 @@ fn in_parts(parts: &mut [u8], names: &mut Pseudonyms) {
         let value = &mut part[2..];
         match kind {
             0 => return,
-            2 => port_id = value.get(1..).unwrap_or_default().to_vec(),
+            1 => in_id(value, &CHASSIS, names),
+            2 => {
+                in_id(value, &PORT, names);
+                port_id = value.get(1..).unwrap_or_default().to_vec();
+            }
             // A port that describes itself by its id goes on to do so.
             4 if value == port_id => {}
             4..=6 => put_text(value, names),
@@ -60,6 +73,20 @@ fn in_parts(parts: &mut [u8], names: &mut Pseudonyms) {
             _ => {}
         }
         rest = behind;
+    }
+}
+
+fn in_id(value: &mut [u8], kinds: &Kinds, names: &mut Pseudonyms) {
+    let Some((kind, id)) = value.split_first_mut() else { return };
+    if kinds.texts.contains(kind) {
+        put_text(id, names);
+    } else if *kind == kinds.address {
+        // Behind IANA's number of the family.
+        let bytes = id.get_mut(1..).unwrap_or_default();
+        let put = network::from_bytes(bytes).map(|ip| network::to_bytes(names.address(ip)));
+        if let Some(put) = put.filter(|put| put.len() == bytes.len()) {
+            bytes.copy_from_slice(&put);
+        }
     }
 }
 

@@ -134,6 +134,9 @@ impl Table {
                     _ => Edge::Any,
                 };
                 pairs.extend(forms::text(text, &names.text(text), edge));
+                if edge == Edge::Field && secrets.hosts.contains(text) {
+                    pairs.push(forms::remote(text, &names.text(text)));
+                }
             }
         }
         for digits in &secrets.digits {

@@ -355,6 +355,29 @@ fn every_form_of_a_secret_or_host_on_the_command_line_is_hidden() {
 }
 
 #[test]
+fn a_server_without_a_domain_is_hidden_on_the_command_line_and_in_the_mounts() {
+    let files = recorded(&[
+        (
+            "proc/cmdline",
+            b"root=nfs:filer:/x nfsroot=server:/y netroot=nbd:storage:root ntp.server=fd00:7::1 \
+              ip=eno1:dhcp:1500:0c:42:a1:de:ad:be pxe.from=bob:builder@10.7.8.9 root=live:/dev/x",
+        ),
+        ("proc/self/mountinfo", b"36 35 0:45 / /filer rw - nfs filer:/x rw,addr=10.7.8.9\n"),
+    ]);
+    let files = anonymous(&files, &json!({}));
+    let line = text(&files, "proc/cmdline");
+    for secret in ["filer", "server:", "storage", "fd00", "0c:42:a1:de", "bob", "builder", "10.7"] {
+        assert!(!line.contains(secret), "{secret} in {line}");
+    }
+    assert!(line.contains(" root=live:/dev/x") && line.contains("ip=eno1:dhcp:1500:0c:42:a1:"));
+    assert!(line.contains("root=nfs:") && line.contains("ntp.server=2001:db8:"), "{line}");
+    let mounts = text(&files, "proc/self/mountinfo");
+    assert!(!mounts.contains("filer:/") && mounts.contains(" /filer rw - nfs "), "{mounts}");
+    let server = line.strip_prefix("root=nfs:").unwrap().split(':').next().unwrap();
+    assert!(mounts.contains(&format!(" {server}:/x ")), "{server} in {mounts}");
+}
+
+#[test]
 fn a_command_line_without_secrets_stays() {
     let line = "BOOT_IMAGE=(hd0,gpt2)/ostree/vmlinuz-5.14.0-70.el9.x86_64 quiet crashkernel=512M@64M \
                 libata.force=1.00:3.0Gbps coreos.liveiso=fedora-coreos-42.20250101 pci=realloc \
@@ -511,6 +534,8 @@ fn lldp_part(kind: u8, value: &[u8]) -> Vec<u8> {
 fn the_texts_of_lldp_neighbours_are_hidden_and_a_port_described_by_its_id_stays_so() {
     let parts = [
         lldp_part(1, b"\x04\x0c\x42\xa1\xde\xad\xbe"),
+        lldp_part(1, b"\x07rack-seven"),
+        lldp_part(1, b"\x05\x01\x0a\x4d\x03\x09"),
         lldp_part(2, b"\x05Ethernet1/17"),
         lldp_part(4, b"Ethernet1/17"),
         lldp_part(4, b"rack seven"),
@@ -529,7 +554,9 @@ fn the_texts_of_lldp_neighbours_are_hidden_and_a_port_described_by_its_id_stays_
     let path = "kernel/lldp/frames";
     let files = anonymous(&recorded(&[(path, &answer)]), &json!({}));
     let found = latin(&files[path]);
-    for secret in ["rack", "acme", "payroll", "FOC1723", "INVENTORY", "ABCDEFGH"] {
+    for secret in
+        ["rack", "acme", "payroll", "FOC1723", "INVENTORY", "ABCDEFGH", "\x0a\x4d\x03\x09"]
+    {
         assert!(!found.contains(secret), "{secret} in {found}");
     }
     assert_eq!(found.matches("Ethernet1/17").count(), 2);
