@@ -1,14 +1,14 @@
 //! What must not be told: the values of the report whose keys say so, and what looks like one of
 //! them anywhere in a capture.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
 
-use super::{binary, network};
+use super::{binary, command_line, efi, leases, network, smbios};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -53,6 +53,10 @@ pub(super) struct Secrets {
     /// UUIDs: 32 lower-case hexadecimal digits.
     pub(super) uuids: BTreeSet<String>,
     pub(super) addresses: BTreeSet<IpAddr>,
+    /// Those of `digits` that stand somewhere as a decimal number.
+    pub(super) decimals: BTreeSet<String>,
+    /// Addresses in another spelling than the usual one.
+    pub(super) spellings: BTreeMap<String, IpAddr>,
     /// UUIDs that say what something is, e.g. types of partitions.
     public: BTreeSet<String>,
 }
@@ -108,6 +112,9 @@ impl Secrets {
                 if let (Some(kind), Some(value)) = (text("kind"), text("value")) {
                     self.named(kind, value);
                 }
+                if text("kind") == Some("linux_raid_member") {
+                    self.array(text("label").unwrap_or_default());
+                }
                 keys.iter().for_each(|(key, value)| self.in_value(key, value));
             }
             _ => {}
@@ -117,6 +124,8 @@ impl Secrets {
     fn in_file(&mut self, path: &str, content: &[u8]) {
         let name = path.rsplit('/').next().unwrap_or_default();
         binary::in_file(path, content, self);
+        efi::collect(path, content, self);
+        smbios::collect(path, content, self);
         network::each_address(path, &mut content.to_vec(), &mut |address| {
             self.addresses.extend(network::from_bytes(address));
         });
@@ -128,20 +137,54 @@ impl Secrets {
         if ADDRESS_FILES.contains(&path) {
             self.in_addresses(text);
         }
+        if leases::is_lease(path) {
+            self.in_addresses(text);
+            leases::collect(text, self);
+        }
+        self.in_line_of(name, text);
         if path == "proc/cmdline" {
-            self.in_command_line(text);
+            command_line::collect(text, self);
         }
         let is_short = text.len() < 300 && text.trim().lines().count() == 1;
         if is_short && !path.starts_with("proc/") || name == "hostname" {
             self.named(name, text.trim_matches(['\0', '\n', ' ']));
         }
         let has_short = text.contains("ID_SERIAL_SHORT=");
-        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        let is_list = path != "proc/cmdline";
+        let lines = text.lines().filter(|_| is_list);
+        for (key, value) in lines.filter_map(|line| line.split_once('=')) {
             let key = key.trim_start_matches("E:");
             // The long form is made of maker, model and the short one.
             if !(has_short && key.ends_with("_SERIAL")) {
                 self.named(key, value.trim_matches('"'));
             }
+        }
+    }
+
+    /// What is known by the name of a file alone.
+    fn in_line_of(&mut self, name: &str, text: &str) {
+        match name {
+            // Of NVMe over fabrics: traddr=<address>,trsvcid=<port>,…
+            "address" if text.contains("traddr=") => self.in_addresses(text),
+            // Of an iSCSI connection.
+            "persistent_address" => self.host(text),
+            "mounts" | "mountinfo" => {
+                let remote = text.split_whitespace().filter_map(|word| word.split_once(":/"));
+                let is_name = |host: &&str| host.len() > 1 && !host.contains(['/', '=', '[']);
+                for host in remote.map(|(host, _)| host).filter(is_name) {
+                    self.host(host);
+                }
+            }
+            // Of AMD's compute nodes, in decimal digits; elsewhere they are hexadecimal.
+            "properties" => {
+                let ids = text.lines().filter_map(|line| line.trim().strip_prefix("unique_id "));
+                for id in ids.filter_map(|id| id.trim().parse::<u64>().ok()).filter(|id| *id != 0) {
+                    let digits = format!("{id:016x}");
+                    self.digits(&digits);
+                    self.decimals.insert(digits);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -158,11 +201,36 @@ impl Secrets {
         } else if has(&IDENTITY_NAMES) && !name.ends_with("_raw_hex") {
             self.identity(value, name.contains("uuid"));
         }
+        if name == "portal" {
+            self.portal(value);
+        } else if name == "md_name" {
+            self.array(value);
+        }
         if !name.contains("version") && !name.contains("firmware") {
             let plain = value.split('/').next().unwrap_or_default();
-            self.addresses.extend(plain.parse::<IpAddr>().ok());
+            self.address(plain);
         }
         self.in_text(value);
+    }
+
+    /// `<host>:<port>`, IPv6 in brackets.
+    fn portal(&mut self, value: &str) {
+        let host = value.rsplit_once(':').map_or(value, |(host, _)| host);
+        self.host(host.trim_start_matches('[').trim_end_matches(']'));
+    }
+
+    /// The name of an array of disks: that of the host that made it, and its own.
+    fn array(&mut self, name: &str) {
+        self.host(name.split_once(':').map_or("", |(host, _)| host));
+    }
+
+    /// An address, if `text` is one.
+    fn address(&mut self, text: &str) {
+        let Ok(address) = text.parse::<IpAddr>() else { return };
+        self.addresses.insert(address);
+        if address.to_string() != text {
+            self.spellings.insert(text.to_owned(), address);
+        }
     }
 
     pub(super) fn text(&mut self, value: &str) {
@@ -172,14 +240,13 @@ impl Secrets {
         }
     }
 
-    fn host(&mut self, name: &str) {
+    pub(super) fn host(&mut self, name: &str) {
         let name = name.trim().trim_end_matches('.');
         if name.is_empty() || name.starts_with("localhost") || name.starts_with('(') {
             return;
         }
-        if let Ok(address) = name.parse() {
-            self.addresses.insert(address);
-            return;
+        if name.parse::<IpAddr>().is_ok() {
+            return self.address(name);
         }
         let first = name.split('.').next().unwrap_or_default();
         self.hosts.extend([name, first].map(str::to_owned).into_iter().filter(|n| n.is_ascii()));
@@ -231,6 +298,9 @@ impl Secrets {
         if let Some(rest) = value.strip_prefix("nvme.") {
             let serial = rest.split('-').nth(1).map(unhex).unwrap_or_default();
             self.text(&serial);
+        } else if let Some((_, rest)) = value.split_once("mpath-1") {
+            // A T10 designator: maker, model and serial number.
+            self.text(rest.split([' ', '_']).next_back().unwrap_or_default());
         } else if let Some(rest) = value.strip_prefix("t10.") {
             self.text(rest.split_whitespace().last().unwrap_or_default());
         } else if let Some(rest) = value.strip_prefix("LVM-") {
@@ -293,12 +363,12 @@ impl Secrets {
         }
     }
 
-    fn in_addresses(&mut self, text: &str) {
+    pub(super) fn in_addresses(&mut self, text: &str) {
         let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
         for token in text.split(|c: char| !is_part(c)) {
-            let whole = token.trim_end_matches([':', '.']).parse::<IpAddr>().ok();
+            self.address(token.trim_end_matches([':', '.']));
             let parts = token.split(':').filter_map(|part| part.parse::<std::net::Ipv4Addr>().ok());
-            self.addresses.extend(whole.into_iter().chain(parts.map(IpAddr::V4)));
+            self.addresses.extend(parts.map(IpAddr::V4));
         }
         for line in text.lines() {
             let mut words = line.split_whitespace();
@@ -308,32 +378,11 @@ impl Secrets {
         }
     }
 
-    fn in_command_line(&mut self, text: &str) {
-        for word in text.split_whitespace() {
-            let (key, value) = word.split_once('=').unwrap_or((word, ""));
-            self.named(key, value);
-            if key == "ip" {
-                // ip=<client>:<server>:<gateway>:<netmask>:<hostname>:<interface>:…
-                let fields = value.rsplit(']').next().unwrap_or_default();
-                self.host(fields.split(':').nth(4).unwrap_or_default());
-            }
-            if let Some((_, address)) = value.split_once("://") {
-                self.in_url(address);
-            }
-        }
-    }
-
-    /// What follows the scheme of a URL: host, user and password, values of the query.
-    fn in_url(&mut self, rest: &str) {
-        let authority = rest.split(['/', '?']).next().unwrap_or_default();
-        let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-        user.split(':').for_each(|part| self.text(part));
-        match host.strip_prefix('[').and_then(|host| host.split_once(']')) {
-            Some((address, _)) => self.addresses.extend(address.parse::<IpAddr>().ok()),
-            None => self.host(host.split(':').next().unwrap_or_default()),
-        }
-        let query = rest.split_once('?').map(|(_, query)| query).unwrap_or_default();
-        query.split('&').filter_map(|pair| pair.split_once('=')).for_each(|(_, v)| self.text(v));
+    /// Whether `text` is replaced as a number or address, and not as a text.
+    pub(super) fn is_number(&self, text: &str) -> bool {
+        let digits = text.to_lowercase().replace([':', '-'], "");
+        let is_address = text.parse().is_ok_and(|address| self.addresses.contains(&address));
+        is_address || self.digits.contains(&digits) || self.uuids.contains(&digits)
     }
 }
 

@@ -115,6 +115,25 @@ pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
     pairs
 }
 
+/// The name of a host as it stands before a remote path, where no word is meant.
+pub(super) fn remote(from: &str, to: &str) -> Pair {
+    let form = |host: &str| format!("{host}:/").into_bytes();
+    Pair { scope: Scope::Text, ..Pair::new(form(from), form(to), Edge::Any) }
+}
+
+/// Sixteen hexadecimal digits as a decimal number.
+pub(super) fn decimal(from: &str, to: &str) -> Option<Pair> {
+    let number = |digits: &str| u64::from_str_radix(digits, 16).map(|n| n.to_string().into_bytes());
+    let (from, to) = (number(from).ok()?, number(to).ok()?);
+    Some(Pair { scope: Scope::Text, ..Pair::new(from, to, Edge::Word) })
+}
+
+/// An address as somebody wrote it; one of its own spelling becomes one in the usual spelling.
+pub(super) fn spelling(from: &str, to: IpAddr) -> Pair {
+    let pair = Pair::new(from.into(), to.to_string().into(), Edge::Address);
+    Pair { scope: Scope::Text, ..pair }
+}
+
 fn binary(from: Vec<u8>, to: Vec<u8>, scope: Scope) -> Option<Pair> {
     let n_telling = from.iter().filter(|byte| **byte != 0 && **byte != 0xff).count();
     let is_telling = n_telling >= MIN_TELLING_BYTES && from.len() >= 4;

@@ -8,11 +8,16 @@
 
 mod binary;
 mod collect;
+mod command_line;
+mod efi;
 mod forms;
 mod gpt;
+mod leases;
+mod lldp;
 mod network;
 mod pseudonym;
 mod replace;
+mod smbios;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,6 +28,7 @@ use probes::machine::{Failure, Recorded};
 
 use crate::report::Report;
 use collect::Secrets;
+use efi::Part;
 use pseudonym::Pseudonyms;
 use replace::{Place, Table};
 
@@ -49,7 +55,7 @@ fn with_key(key: [u8; 32], recorded: &Recorded, report: &serde_json::Value) -> R
     let mut files: BTreeMap<String, Vec<u8>> = recorded
         .files
         .iter()
-        .map(|(path, content)| (text(path), file(path, content, &table, &mut names)))
+        .map(|(path, content)| (text(path), file(path, content, &secrets, &table, &mut names)))
         .collect();
     gpt::reseal(&recorded.files, &mut files, text);
     let failure = |failure: &Failure| match failure {
@@ -74,7 +80,13 @@ fn with_key(key: [u8; 32], recorded: &Recorded, report: &serde_json::Value) -> R
 }
 
 /// The content of one file without secrets.
-fn file(path: &str, content: &[u8], table: &Table, names: &mut Pseudonyms) -> Vec<u8> {
+fn file(
+    path: &str,
+    content: &[u8],
+    secrets: &Secrets,
+    table: &Table,
+    names: &mut Pseudonyms,
+) -> Vec<u8> {
     let mut content = content.to_vec();
     if path.ends_with("/environ") {
         // Passwords are given in the environment; whether this is a container is all that is read.
@@ -89,7 +101,37 @@ fn file(path: &str, content: &[u8], table: &Table, names: &mut Pseudonyms) -> Ve
             address.copy_from_slice(&put);
         }
     });
-    table.apply(Place::of(path, &content), &content)
+    smbios::rewrite(path, &mut content, secrets, names);
+    lldp::rewrite(path, &mut content, names);
+    let changed = efi::rewrite(path, &content, &mut |part| variable(part, secrets, table, names));
+    let content = changed.unwrap_or(content);
+    match std::str::from_utf8(&content) {
+        Ok(text) if path == "proc/cmdline" => line(text, secrets, table, names).into_bytes(),
+        _ => table.apply(Place::of(path, &content), &content),
+    }
+}
+
+/// Arguments of a kernel, or a URL, without secrets.
+fn line(line: &str, secrets: &Secrets, table: &Table, names: &mut Pseudonyms) -> String {
+    let other = |text: &str| table.in_text(text);
+    let secret = |text: &str| {
+        if secrets.is_number(text) { other(text) } else { names.text(text) }
+    };
+    command_line::rewrite(line, secret, other)
+}
+
+/// A part of an EFI variable without secrets.
+fn variable(part: &Part, secrets: &Secrets, table: &Table, names: &mut Pseudonyms) -> Option<Part> {
+    Some(match part {
+        Part::Text(text) => Part::Text(table.in_text(text)),
+        Part::Target(name) => Part::Target(table.in_text(name)),
+        Part::Network(name) => Part::Network(names.text(name)),
+        Part::Line(text) => Part::Line(line(text, secrets, table, names)),
+        Part::Address(bytes) => {
+            Part::Address(network::to_bytes(names.address(network::from_bytes(bytes)?)))
+        }
+        Part::Digits(_) => return None,
+    })
 }
 
 #[cfg(test)]

@@ -58,6 +58,12 @@ impl Pseudonyms {
         self.replacement(digits, |at, byte, random| if stays(at) { byte } else { digit(random) })
     }
 
+    /// As many other bytes.
+    pub(super) fn bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let name = format!("bytes {bytes:?}");
+        self.stream(&name, 0).take(bytes.len()).collect()
+    }
+
     /// The 32 digits of a UUID, of which those for version and variant stay.
     pub(super) fn uuid(&mut self, digits: &str) -> String {
         self.replacement(digits, |at, byte, random| match at {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::collect::Secrets;
 use super::forms;
+use super::leases;
 use super::pseudonym::Pseudonyms;
 
 /// All values are at least so long; shorter ones stand everywhere by chance.
@@ -63,7 +64,7 @@ pub(super) struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
-    /// Of udev's database: words and numbers of every kind.
+    /// Of udev's database, or a lease: words and numbers of every kind.
     Udev,
     Binary,
     Kernel,
@@ -100,7 +101,7 @@ impl Place {
             }
             Some(_) => Kind::Kernel,
             None if content.contains(&0) || std::str::from_utf8(content).is_err() => Kind::Binary,
-            None if path.starts_with("run/udev/") => Kind::Udev,
+            None if path.starts_with("run/udev/") || leases::is_lease(path) => Kind::Udev,
             None => Kind::Text,
         };
         let is_kernel = matches!(kind, Kind::Kernel | Kind::Bmc | Kind::Disk);
@@ -133,6 +134,9 @@ impl Table {
                     _ => Edge::Any,
                 };
                 pairs.extend(forms::text(text, &names.text(text), edge));
+                if edge == Edge::Field && secrets.hosts.contains(text) {
+                    pairs.push(forms::remote(text, &names.text(text)));
+                }
             }
         }
         for digits in &secrets.digits {
@@ -143,6 +147,12 @@ impl Table {
         }
         for address in &secrets.addresses {
             pairs.extend(forms::address(*address, names.address(*address)));
+        }
+        for digits in secrets.decimals.iter().filter(|digits| secrets.digits.contains(*digits)) {
+            pairs.extend(forms::decimal(digits, &names.digits(digits)));
+        }
+        for (spelling, address) in &secrets.spellings {
+            pairs.push(forms::spelling(spelling, names.address(*address)));
         }
         Table::of(pairs)
     }
