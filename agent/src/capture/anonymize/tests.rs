@@ -261,6 +261,12 @@ fn noise_in_every_kind_of_file_does_not_end_the_program() {
         "etc/resolv.conf",
         "proc/1/environ",
         "sys/a/wwid",
+        "sys/firmware/efi/efivars/Boot0001-x",
+        "sys/firmware/efi/efivars/LoaderInfo-x",
+        "kernel/lldp/frames",
+        "var/lib/dhclient/x.leases",
+        "sys/a/properties",
+        "proc/self/mountinfo",
     ];
     for _ in 0..200 {
         let files: Vec<(&str, Vec<u8>)> = paths
@@ -270,6 +276,21 @@ fn noise_in_every_kind_of_file_does_not_end_the_program() {
                     (0..usize::from(noise()) * 4).map(|_| noise() % 96).collect();
                 if path.starts_with("kernel/disk") && bytes.len() > 600 {
                     bytes[512..520].copy_from_slice(b"EFI PART");
+                }
+                if path.contains("Boot0001") && bytes.len() > 60 {
+                    // Nodes of all kinds, of few bytes.
+                    bytes[8..12].copy_from_slice(&[40, 0, 0, 0]);
+                    for at in (12..52).step_by(8) {
+                        let head = [3, bytes[at] % 32, 4 + bytes[at] % 9, 0];
+                        bytes[at..at + 4].copy_from_slice(&head);
+                    }
+                }
+                if path.contains("lldp") && bytes.len() > 100 {
+                    bytes[..4].copy_from_slice(&[1, 0, 0, 90]);
+                    bytes[16..18].copy_from_slice(&[0x88, 0xcc]);
+                    let head = [bytes[18] * 2, bytes[19] % 40];
+                    bytes[18..20].copy_from_slice(&head);
+                    bytes[40] = 254;
                 }
                 (*path, bytes)
             })
