@@ -5,6 +5,9 @@
 //! one replacement of the same shape, drawn with a random key that is then forgotten. Then every form
 //! in which the secret can stand (upper and lower case, with and without separators, as bytes in
 //! either order, as text of 16 bits) is replaced everywhere, in contents as in names.
+//!
+//! What may look like anything, as a password or four bytes of an address, is replaced at the places
+//! where it stands: on the command line, in EFI variables, LLDP frames, SMBIOS and lists of routes.
 
 mod binary;
 mod collect;
