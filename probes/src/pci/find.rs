@@ -11,6 +11,8 @@ const PROC: &str = "proc/bus/pci";
 const LIMIT_DEVICES: usize = 65_536;
 /// Bridges nest at most 256 deep, as there are 256 buses in a domain; in practice 20.
 const LIMIT_DEPTH: usize = 64;
+/// Directories that are looked at for devices: links that lead up make more ways than a tree has.
+const LIMIT_DIRECTORIES: usize = 20_000;
 
 /// Where one device is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,13 +26,13 @@ pub(super) struct Place {
 
 /// All devices by address; `None` where the source says nothing about PCI.
 pub(super) fn places(machine: &Machine) -> Option<Vec<Place>> {
-    let mut found = BTreeMap::new();
+    let (mut found, mut n_left) = (BTreeMap::new(), LIMIT_DIRECTORIES);
     for name in machine.names(BUS) {
         // Where the link leads, so that nothing below it goes through the link again.
         add(&mut found, &name, machine.device_path(&format!("{BUS}/{name}")));
     }
     if found.is_empty() {
-        walk(machine, "sys/devices", 0, &mut found);
+        walk(machine, "sys/devices", 0, &mut n_left, &mut found);
     }
     if found.is_empty() {
         from_proc(machine, &mut found);
@@ -45,11 +47,21 @@ fn add(found: &mut BTreeMap<Address, Place>, name: &str, path: String) {
 }
 
 /// Walks down root buses (`pci0000:00`) and devices; a VMD controller has a root bus below itself.
-fn walk(machine: &Machine, path: &str, depth: usize, found: &mut BTreeMap<Address, Place>) {
-    if depth > LIMIT_DEPTH {
+/// `n_left` directories are still looked at.
+fn walk(
+    machine: &Machine,
+    path: &str,
+    depth: usize,
+    n_left: &mut usize,
+    found: &mut BTreeMap<Address, Place>,
+) {
+    if depth > LIMIT_DEPTH || *n_left == 0 {
         return;
     }
-    for name in machine.list(path) {
+    *n_left -= 1;
+    // No device lies below itself, unless a link leads up.
+    let is_above_itself = |name: &String| path.split('/').any(|part| part == name);
+    for name in machine.list(path).into_iter().filter(|name| !is_above_itself(name)) {
         let below = format!("{path}/{name}");
         let is_device = Address::parse(&name).is_some();
         if is_device {
@@ -59,7 +71,7 @@ fn walk(machine: &Machine, path: &str, depth: usize, found: &mut BTreeMap<Addres
         let is_above =
             name == "platform" || (path.starts_with("sys/devices/platform") && depth < 4);
         if is_device || is_root_bus(&name) || is_above {
-            walk(machine, &below, depth + 1, found);
+            walk(machine, &below, depth + 1, n_left, found);
         }
     }
 }
@@ -106,6 +118,17 @@ mod tests {
 
     fn addresses(machine: &Machine) -> Vec<String> {
         places(machine).unwrap_or_default().iter().map(|p| p.address.to_string()).collect()
+    }
+
+    #[test]
+    fn links_that_lead_up_again_and_again_do_not_make_the_search_endless() {
+        let bus = "sys/devices/pci0000:00";
+        let names: Vec<String> = (0..24).map(|n| format!("{bus}/0000:00:{n:02x}.0")).collect();
+        let mut files: Vec<(&str, &str)> =
+            names.iter().map(|name| (name.as_str(), "-> ..")).collect();
+        files.push(("sys/devices/pci0000:00/0000:00:1f.0/class", "0x060100"));
+        let found = places(&tree(&files)).unwrap();
+        assert_eq!(found.len(), 25);
     }
 
     #[test]
