@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use probes::collect::{COLLECTORS, Inventory, Options, collect};
+use probes::collect::{Inventory, Options, collect, sections};
 use probes::findings::{Finding, findings};
 use probes::identity::{Identifier, identity};
 use probes::machine::{Problem, Source};
@@ -81,12 +81,7 @@ pub fn report(source: &Arc<Source>, options: &Options) -> Report {
 }
 
 fn agent() -> Agent {
-    let mut capabilities: Vec<String> = Vec::new();
-    for section in COLLECTORS.iter().flat_map(|collector| collector.sections) {
-        if !capabilities.iter().any(|known| known == section) {
-            capabilities.push((*section).to_owned());
-        }
-    }
+    let capabilities = sections().into_iter().map(str::to_owned).collect();
     let name = "run-coreos-installer".to_owned();
     Agent { name, version: env!("CARGO_PKG_VERSION").to_owned(), capabilities }
 }

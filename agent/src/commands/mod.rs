@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::CommandFactory as _;
-use probes::collect::{COLLECTORS, Options};
+use probes::collect::{Options, sections};
 use probes::findings::Severity;
 use probes::machine::{Extras, Source};
 
@@ -165,17 +165,6 @@ fn open(options: &SourceOptions) -> anyhow::Result<Source> {
 
 fn captured(root: &Path) -> anyhow::Result<Source> {
     Source::captured(root).with_context(|| format!("opening {}", root.display()))
-}
-
-/// The sections of the report, each once; some have several collectors.
-fn sections() -> Vec<&'static str> {
-    let mut sections: Vec<&str> = Vec::new();
-    for section in COLLECTORS.iter().flat_map(|collector| collector.sections) {
-        if !sections.contains(section) {
-            sections.push(section);
-        }
-    }
-    sections
 }
 
 /// Whether the option is on the command line, not in a weaker source.

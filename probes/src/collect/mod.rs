@@ -282,6 +282,18 @@ pub const COLLECTORS: &[Collector] = &[
     },
 ];
 
+/// The sections of the report, each once; some have several collectors.
+#[must_use]
+pub fn sections() -> Vec<&'static str> {
+    let mut sections: Vec<&str> = Vec::new();
+    for section in COLLECTORS.iter().flat_map(|collector| collector.sections) {
+        if !sections.contains(section) {
+            sections.push(section);
+        }
+    }
+    sections
+}
+
 /// What to collect, and how long it may take in all.
 #[derive(Debug, Clone)]
 pub struct Options {
