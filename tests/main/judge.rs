@@ -12,7 +12,7 @@ fn the_facts_of_foreign_machines_are_right() {
     }
     let table = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("judge.json");
     let mut command = Command::new(&judge);
-    // It unpacks a hundred thousand files: ten seconds in memory, two minutes on a disk.
+    // It unpacks every tree: ten seconds in memory, two minutes on a disk.
     let memory = nix::sys::statvfs::statvfs("/dev/shm");
     if memory.is_ok_and(|fs| fs.blocks_available() * fs.fragment_size() > 4 << 30) {
         command.env("TMPDIR", "/dev/shm");

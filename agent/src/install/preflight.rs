@@ -1,8 +1,8 @@
 //! Everything that can be checked before the disk is touched.
 //!
 //! coreos-installer checks late: the Ignition's digest, the network profiles and the kernel arguments only
-//! after the whole image is written, the size of the disk never. So all of it is checked here; each refusal
-//! has a code, and the disk is as it was.
+//! after the whole image is written, the size of the disk never. So all of it is checked here (the size only
+//! against an image that the instruction names); each refusal has a code, and the disk is as it was.
 
 use std::path::Path;
 
