@@ -17,6 +17,7 @@ pub mod sys;
 pub mod ancestors;
 mod by_number;
 pub mod cpuset;
+mod hex;
 pub mod natural;
 pub mod udev;
 

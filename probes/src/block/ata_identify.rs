@@ -6,7 +6,7 @@
 use crate::block::partition_table::le16;
 use crate::machine::escape_non_utf8;
 
-use super::vpd::hex;
+use crate::hex::hex;
 
 /// Where the 512 bytes lie in the page.
 const OFFSET: usize = 60;

@@ -3,6 +3,7 @@
 
 mod logical;
 
+use crate::hex::hex;
 use crate::machine::escape_non_utf8;
 
 /// Most entries of a GPT that are read; tools write 128.
@@ -176,7 +177,7 @@ fn guid(b: &[u8]) -> String {
 
 /// Sixteen bytes as a UUID.
 pub(super) fn uuid(bytes: &[u8]) -> String {
-    let digits = super::vpd::hex(bytes);
+    let digits = hex(bytes);
     match digits.len() {
         32 => format!(
             "{}-{}-{}-{}-{}",

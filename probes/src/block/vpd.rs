@@ -2,6 +2,7 @@
 //! device characteristics), as the kernel keeps them in `device/vpd_pg80` and so on (SPC-5 §7.7,
 //! SBC-4 §6.6.2; bytes 2 and 3 of a page are its length).
 
+use crate::hex::hex;
 use crate::machine::escape_non_utf8;
 
 /// The serial number of page 80h, without blanks and NULs around it.
@@ -96,12 +97,6 @@ fn text(bytes: &[u8]) -> Option<String> {
     let text = escape_non_utf8(bytes);
     let text = text.trim_matches(|c: char| c == '\0' || c.is_ascii_whitespace());
     (!text.is_empty()).then(|| text.to_owned())
-}
-
-/// Lower-case hexadecimal digits of `bytes`.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let digits = |byte: &u8| [byte >> 4, byte & 15].map(|n| char::from_digit(n.into(), 16));
-    bytes.iter().flat_map(digits).flatten().collect()
 }
 
 #[cfg(test)]

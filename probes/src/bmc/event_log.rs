@@ -10,8 +10,8 @@ use super::ask::{Controller, follow};
 use super::names;
 use super::record::{Record, THRESHOLD};
 use super::sensors::tell;
+use crate::hex::hex;
 use crate::machine::Machine;
-use crate::network::mac;
 use crate::sys::ipmi::IpmiCommand;
 
 /// A log has 512 to 4096 entries; the last of them are read.
@@ -176,7 +176,7 @@ fn parse_entry(entry: &Entry, records: &[Record]) -> BmcEvent {
         found.since_start_s = (seconds <= LAST_SINCE_START).then_some(seconds);
     }
     if kind != 0x02 {
-        found.raw_hex = Some(mac::hex(entry));
+        found.raw_hex = Some(hex(entry));
         return found;
     }
     let (event_type, offset) = (event & 0x7f, data[0] & 0x0f);
@@ -197,7 +197,7 @@ fn parse_entry(entry: &Entry, records: &[Record]) -> BmcEvent {
         calls_for_attention: is_asserted
             && event_type != THRESHOLD
             && known.is_some_and(|(_, is_bad)| is_bad),
-        data_hex: Some(mac::hex(&data)),
+        data_hex: Some(hex(&data)),
         ..found
     }
 }

@@ -10,6 +10,7 @@ use super::Bmc;
 use super::ask::Controller;
 use super::sensors::tell;
 use crate::dmi;
+use crate::hex::hex;
 use crate::machine::Machine;
 use crate::network::mac;
 use crate::sys::ipmi::IpmiCommand;
@@ -86,7 +87,7 @@ fn guids(controller: &Controller, bmc: &mut Bmc) {
         let guid = ask(IpmiCommand::DeviceGuid);
         bmc.guid = guid.map(|bytes| dmi::uuid_text(bytes, true));
     }
-    bmc.system_guid_raw_hex = ask(IpmiCommand::SystemGuid).map(|bytes| mac::hex(&bytes));
+    bmc.system_guid_raw_hex = ask(IpmiCommand::SystemGuid).map(|bytes| hex(&bytes));
 }
 
 fn apply_device_id(data: &[u8], bmc: &mut Bmc) {
@@ -101,7 +102,7 @@ fn apply_device_id(data: &[u8], bmc: &mut Bmc) {
         bmc.product_id = (product != 0).then_some(product);
     }
     if let Some(auxiliary) = data.get(11..15).filter(|bytes| bytes.iter().any(|byte| *byte != 0)) {
-        bmc.auxiliary_firmware = Some(mac::hex(auxiliary));
+        bmc.auxiliary_firmware = Some(hex(auxiliary));
     }
 }
 

@@ -5,6 +5,7 @@
 //! Strings stay as the firmware gives them, placeholders too, so that nothing is lost;
 //! [`is_placeholder`] tells which they are.
 
+mod names;
 mod placeholder;
 mod uuid;
 
@@ -14,6 +15,7 @@ pub(crate) use uuid::uuid_text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::hex::hex;
 use crate::machine::Machine;
 use crate::smbios::{self, Smbios, Structure};
 
@@ -208,7 +210,7 @@ fn chassis(sources: &Sources) -> Chassis {
     let code = code.filter(|code| *code != 0);
     Chassis {
         vendor: sources.text("chassis_vendor", 0x04),
-        kind: code.and_then(chassis_kind).map(str::to_owned),
+        kind: code.and_then(names::chassis_kind).map(str::to_owned),
         kind_code: code,
         version: sources.text("chassis_version", 0x06),
         serial: sources.text("chassis_serial", 0x07),
@@ -245,8 +247,11 @@ fn product(sources: &Sources, table: Option<&Smbios>) -> Product {
         family: sources.text("product_family", 0x1a),
         uuid_swapped: uuid.as_deref().and_then(uuid::swapped),
         uuid,
-        uuid_raw_hex: raw.map(uuid::hex),
-        wake_up: sources.entry.and_then(|entry| wake_up(entry.byte(0x18)?)).map(str::to_owned),
+        uuid_raw_hex: raw.map(hex),
+        wake_up: sources
+            .entry
+            .and_then(|entry| names::wake_up(entry.byte(0x18)?))
+            .map(str::to_owned),
         compatible: Vec::new(),
     }
 }
@@ -285,64 +290,6 @@ fn device_tree(machine: &Machine, dmi: &mut Dmi) {
     // U-Boot leaves its version where it hands the tree on.
     let boot_loader = || text("chosen/u-boot,version");
     dmi.bios.version = dmi.bios.version.take().or_else(boot_loader);
-}
-
-/// What started the machine (table 7.2.2).
-fn wake_up(code: u8) -> Option<&'static str> {
-    match code {
-        3 => Some("timer"),
-        4 => Some("modem"),
-        5 => Some("network"),
-        6 => Some("power switch"),
-        7 => Some("pci"),
-        8 => Some("power restored"),
-        _ => None,
-    }
-}
-
-/// The name of a chassis type (DSP0134, section 7.4.1).
-fn chassis_kind(code: u8) -> Option<&'static str> {
-    const KINDS: &[&str] = &[
-        "Other",
-        "Unknown",
-        "Desktop",
-        "Low Profile Desktop",
-        "Pizza Box",
-        "Mini Tower",
-        "Tower",
-        "Portable",
-        "Laptop",
-        "Notebook",
-        "Hand Held",
-        "Docking Station",
-        "All in One",
-        "Sub Notebook",
-        "Space-saving",
-        "Lunch Box",
-        "Main Server Chassis",
-        "Expansion Chassis",
-        "SubChassis",
-        "Bus Expansion Chassis",
-        "Peripheral Chassis",
-        "RAID Chassis",
-        "Rack Mount Chassis",
-        "Sealed-case PC",
-        "Multi-system Chassis",
-        "Compact PCI",
-        "Advanced TCA",
-        "Blade",
-        "Blade Enclosure",
-        "Tablet",
-        "Convertible",
-        "Detachable",
-        "IoT Gateway",
-        "Embedded PC",
-        "Mini PC",
-        "Stick PC",
-    ];
-    // Type 2 is «Unknown», and says nothing.
-    let kind = KINDS.get(usize::from(code).checked_sub(1)?).copied();
-    kind.filter(|kind| *kind != "Unknown")
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! UUIDs in the byte orders of SMBIOS (DSP0134, section 7.2.1).
 
+use crate::hex::hex;
+
 /// Takes the text of a UUID, in lower case.
 pub(super) fn parse(text: &str) -> Result<String, &'static str> {
     let is_uuid = text.len() == 36
@@ -37,11 +39,6 @@ pub(super) fn swapped(text: &str) -> Option<String> {
         *byte = u8::from_str_radix(digits.get(2 * index..2 * index + 2)?, 16).ok()?;
     }
     Some(uuid_text(bytes, true))
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
-    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
 /// Whether all bytes of a UUID are 0 or all are 255, which means that none is set.

@@ -23,11 +23,6 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> Option<String> {
     is_known.then(|| parts.collect::<Vec<_>>().join(":"))
 }
 
-/// Writes bytes in hexadecimal, without anything between them.
-pub(crate) fn hex<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> String {
-    bytes.into_iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

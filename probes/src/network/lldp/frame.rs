@@ -2,6 +2,7 @@
 //! clause 8). Anyone on the wire can send one, so nothing in it is believed.
 
 use super::{LldpManagementAddress, LldpNeighbour, LldpTlv, id, organization};
+use crate::hex::hex;
 use crate::network::mac;
 
 const ETHERTYPE_LLDP: u16 = 0x88cc;
@@ -40,7 +41,7 @@ pub(super) fn parse(frame: &[u8]) -> Parsed {
     };
     let mut neighbour = LldpNeighbour {
         source_mac: mac::of_bytes(source),
-        lldpdu_hex: mac::hex(lldpdu),
+        lldpdu_hex: hex(lldpdu),
         ..LldpNeighbour::default()
     };
     let complaint = fill(lldpdu, &mut neighbour);
@@ -148,11 +149,11 @@ fn other(kind: u8, value: &[u8]) -> LldpTlv {
     match value.split_first_chunk::<4>() {
         Some(([a, b, c, subtype], behind)) if kind == ORGANIZATION => LldpTlv {
             kind,
-            oui: Some(mac::hex(&[*a, *b, *c])),
+            oui: Some(hex(&[*a, *b, *c])),
             subtype: Some(*subtype),
-            hex: mac::hex(behind),
+            hex: hex(behind),
         },
-        _ => LldpTlv { kind, oui: None, subtype: None, hex: mac::hex(value) },
+        _ => LldpTlv { kind, oui: None, subtype: None, hex: hex(value) },
     }
 }
 

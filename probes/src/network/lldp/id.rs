@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::hex::hex;
 use crate::machine::escape_non_utf8;
 use crate::network::mac;
 
@@ -35,10 +36,10 @@ pub(super) fn parse(value: &[u8], kinds: &[&str; 7]) -> Option<(String, String)>
     }
     let name = usize::from(*kind).checked_sub(1).and_then(|kind| kinds.get(kind)).copied();
     let text = match name {
-        Some("mac") => mac::of_bytes(id).unwrap_or_else(|| mac::hex(id)),
+        Some("mac") => mac::of_bytes(id).unwrap_or_else(|| hex(id)),
         Some("network_address") => address(id)?.1,
         Some(_) => text(id)?,
-        None => mac::hex(id),
+        None => hex(id),
     };
     Some((text, name.map_or_else(|| kind.to_string(), str::to_owned)))
 }
@@ -60,7 +61,7 @@ pub(super) fn address(value: &[u8]) -> Option<(String, String)> {
     };
     let (family, text) = match known {
         Some((family, text)) => (family.to_owned(), text),
-        None => (family.to_string(), mac::hex(bytes)),
+        None => (family.to_string(), hex(bytes)),
     };
     Some((family, text))
 }

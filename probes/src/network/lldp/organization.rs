@@ -3,7 +3,7 @@
 
 use super::frame::{push, u16_at};
 use super::{LldpLinkAggregation, LldpMacPhy, LldpNeighbour, LldpVlan, id};
-use crate::network::mac;
+use crate::hex::hex;
 
 const IEEE_802_1: [u8; 3] = [0x00, 0x80, 0xc2];
 const IEEE_802_3: [u8; 3] = [0x00, 0x12, 0x0f];
@@ -68,7 +68,7 @@ fn mac_phy(content: &[u8]) -> Option<LldpMacPhy> {
     Some(LldpMacPhy {
         is_autonegotiation_supported: status & 1 != 0,
         is_autonegotiation_enabled: status & 2 != 0,
-        advertised_hex: mac::hex(&[high, low]),
+        advertised_hex: hex(&[high, low]),
         mau_type: Some(u16::from_be_bytes([mau_high, mau_low])).filter(|kind| *kind != 0),
     })
 }

@@ -1,8 +1,8 @@
 //! The memory of a module: a lower half of 128 bytes that is always there, and an upper half that
 //! shows one page of many.
 
+use crate::hex::hex;
 use crate::machine::{Machine, escape_non_utf8};
-use crate::network::mac;
 use crate::sys::netlink::ModuleEeprom;
 
 const HALF_BYTES: u8 = 128;
@@ -80,7 +80,7 @@ pub(super) fn text(bytes: &[u8], at: usize, length: usize) -> Option<String> {
 pub(super) fn oui(bytes: &[u8], at: usize) -> Option<String> {
     let field = bytes.get(at..)?.first_chunk::<3>()?;
     let is_known = *field != [0; 3] && *field != [0xff; 3];
-    is_known.then(|| field.map(|byte| mac::hex(&[byte])).join(":"))
+    is_known.then(|| field.map(|byte| hex(&[byte])).join(":"))
 }
 
 /// Year of this century, month and day, two digits each.

@@ -1,0 +1,59 @@
+//! Names of SMBIOS's numbers for the chassis and the wake-up (DSP0134).
+
+/// What started the machine (table 7.2.2).
+pub(super) fn wake_up(code: u8) -> Option<&'static str> {
+    match code {
+        3 => Some("timer"),
+        4 => Some("modem"),
+        5 => Some("network"),
+        6 => Some("power switch"),
+        7 => Some("pci"),
+        8 => Some("power restored"),
+        _ => None,
+    }
+}
+
+/// The name of a chassis type (DSP0134, section 7.4.1).
+pub(super) fn chassis_kind(code: u8) -> Option<&'static str> {
+    const KINDS: &[&str] = &[
+        "Other",
+        "Unknown",
+        "Desktop",
+        "Low Profile Desktop",
+        "Pizza Box",
+        "Mini Tower",
+        "Tower",
+        "Portable",
+        "Laptop",
+        "Notebook",
+        "Hand Held",
+        "Docking Station",
+        "All in One",
+        "Sub Notebook",
+        "Space-saving",
+        "Lunch Box",
+        "Main Server Chassis",
+        "Expansion Chassis",
+        "SubChassis",
+        "Bus Expansion Chassis",
+        "Peripheral Chassis",
+        "RAID Chassis",
+        "Rack Mount Chassis",
+        "Sealed-case PC",
+        "Multi-system Chassis",
+        "Compact PCI",
+        "Advanced TCA",
+        "Blade",
+        "Blade Enclosure",
+        "Tablet",
+        "Convertible",
+        "Detachable",
+        "IoT Gateway",
+        "Embedded PC",
+        "Mini PC",
+        "Stick PC",
+    ];
+    // Type 2 is «Unknown», and says nothing.
+    let kind = KINDS.get(usize::from(code).checked_sub(1)?).copied();
+    kind.filter(|kind| *kind != "Unknown")
+}
