@@ -5,8 +5,8 @@
 //! unpacked that hold a device of the machine.
 //!
 //! The file: the number of blocks (16 bits), for each block the vendor and the device that it starts
-//! with and its length (16 bits each), then the blocks; numbers are little-endian, a block is
-//! compressed with deflate. The text of a block is that of pci.ids: `vendor name`, below it with one
+//! with, its length packed (16 bits each) and unpacked (32 bits), then the blocks; numbers are
+//! little-endian, a block is compressed with deflate. The text of a block is that of pci.ids: `vendor name`, below it with one
 //! tab `device name`, with two tabs `subvendor subdevice name`. A block that starts within a vendor
 //! repeats the vendor's line. The last block has the classes: `C class name` and with one tab
 //! `subclass name`.
@@ -43,6 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for number in [block.first.0, block.first.1, u16::try_from(packed.len())?] {
             head.extend(number.to_le_bytes());
         }
+        head.extend(u32::try_from(block.text.len())?.to_le_bytes());
         body.extend(packed);
     }
     let folder = std::env::var_os("OUT_DIR").ok_or("cargo sets no OUT_DIR")?;

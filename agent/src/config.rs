@@ -27,8 +27,8 @@ pub struct Sources {
     pub file: BTreeMap<String, Vec<String>>,
     /// The name of the configuration file, for messages.
     pub file_name: String,
-    /// The kernel's command line.
-    pub kernel: String,
+    /// The words `rci.NAME=VALUE` of the kernel's command line.
+    pub kernel: Vec<(String, String)>,
     /// Environment variables that begin with `RCI_`.
     pub environment: BTreeMap<String, String>,
 }
@@ -106,11 +106,11 @@ pub fn configure(
     let mut words = words.to_vec();
     let mut command = Cli::command();
     command.build();
-    let mut matches = command.clone().try_get_matches_from(&words).map_err(Failure::Usage)?;
+    let mut matches = parse(&mut command, &words)?;
     let is_default = (may_install && sources.names("vim")) || matches.get_flag("print_config");
     if matches.subcommand_name().is_none() && is_default {
         words.push("install".into());
-        matches = command.clone().try_get_matches_from(&words).map_err(Failure::Usage)?;
+        matches = parse(&mut command, &words)?;
     }
     let Some((name, inner)) = matches.subcommand() else {
         let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
@@ -122,9 +122,13 @@ pub fn configure(
     let warnings = sources.unknown(&all);
     let settings: Vec<Setting> = known.iter().map(|o| sources.setting(o, inner)).collect();
     words.extend(settings.iter().zip(&known).flat_map(|(setting, o)| setting.words(o)));
-    let matches = command.try_get_matches_from(&words).map_err(Failure::Usage)?;
+    let matches = parse(&mut command, &words)?;
     let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
     Ok(Configuration { cli, settings, warnings })
+}
+
+fn parse(command: &mut clap::Command, words: &[OsString]) -> Result<ArgMatches, Failure> {
+    command.try_get_matches_from_mut(words).map_err(Failure::Usage)
 }
 
 /// An option of a command.
@@ -187,7 +191,8 @@ impl Sources {
             ),
         };
         let file = text.map(|text| parse_file(&text, &file_name)).transpose()?.unwrap_or_default();
-        let kernel = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        let kernel =
+            kernel_arguments(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default());
         let environment = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .filter(|(name, _)| name.starts_with("RCI_"))
@@ -219,10 +224,8 @@ impl Sources {
         if let Some(value) = self.environment.get(&variable) {
             return Some((vec![value.clone()], Origin::Environment(variable)));
         }
-        let arguments = kernel_arguments(&self.kernel);
-        if let Some((written, value)) =
-            arguments.iter().rev().find(|(key, _)| option_name(key) == name)
-        {
+        let mut arguments = self.kernel.iter().rev();
+        if let Some((written, value)) = arguments.find(|(key, _)| option_name(key) == name) {
             return Some((vec![value.clone()], Origin::KernelArgument(format!("rci.{written}"))));
         }
         let values = self.file.get(name)?;
@@ -233,7 +236,7 @@ impl Sources {
     fn unknown(&self, known: &[String]) -> Vec<String> {
         let is_unknown = |name: &str| !known.iter().any(|k| k == name);
         // The environment may name the configuration file; a kernel argument cannot.
-        let kernel = kernel_arguments(&self.kernel).into_iter().map(|(key, _)| key);
+        let kernel = self.kernel.iter().map(|(key, _)| key);
         let kernel =
             kernel.filter(|key| is_unknown(&option_name(key))).map(|key| format!("rci.{key}"));
         let environment = self.environment.keys().filter(|variable| {
@@ -353,7 +356,7 @@ mod tests {
         Sources {
             file: parse_file(file, "test.yaml").unwrap(),
             file_name: "test.yaml".to_owned(),
-            kernel: kernel.to_owned(),
+            kernel: kernel_arguments(kernel),
             environment: environment.iter().map(pair).collect(),
         }
     }

@@ -47,10 +47,9 @@ pub(crate) struct Targets {
 
 impl Targets {
     pub(crate) fn of(tree: &Archive) -> Targets {
-        let paths: Vec<String> = tree.nodes().map(|(path, _)| path.to_owned()).collect();
+        let paths: Vec<String> = tree.nodes().map(|(path, _)| path).collect();
         let answers = paths.iter().filter(|path| is_answer(path)).cloned().collect();
-        let is_below_root = |path: &&str| !path.is_empty();
-        let folders = tree.directories().filter(is_below_root).map(str::to_owned).collect();
+        let folders = tree.directories().collect();
         let questions = unanswered(tree.clone());
         Targets { paths, answers, questions, folders }
     }

@@ -20,7 +20,7 @@ const SOURCES: &[&str] = &[
 
 fn files(tree: &Archive) -> Vec<String> {
     let is_file = |node: &Node| matches!(node, Node::File(_));
-    tree.nodes().filter(|(_, node)| is_file(node)).map(|(path, _)| path.to_owned()).collect()
+    tree.nodes().filter(|(_, node)| is_file(node)).map(|(path, _)| path).collect()
 }
 
 #[test]

@@ -76,7 +76,10 @@ fn offline(whole: &Archive, core: &CpuSet) -> Archive {
     let lists: Vec<(String, String)> = tree
         .nodes()
         .filter(|(path, _)| is_list(path))
-        .filter_map(|(path, _)| Some((path.to_owned(), text(whole, path)?)))
+        .filter_map(|(path, _)| {
+            let list = text(whole, &path)?;
+            Some((path, list))
+        })
         .collect();
     for (path, list) in lists {
         // A folder beside says which form the file has.

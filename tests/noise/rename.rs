@@ -6,8 +6,8 @@ use probes::machine::{Archive, Node};
 pub(crate) fn rewritten(tree: &Archive, change: impl Fn(&[u8]) -> Vec<u8>) -> Archive {
     let text = |text: &str| String::from_utf8(change(text.as_bytes())).unwrap();
     let mut copy = Archive::default();
-    for path in tree.directories().filter(|path| !path.is_empty()) {
-        copy.set(&text(path), None);
+    for path in tree.directories() {
+        copy.set(&text(&path), None);
     }
     for (path, node) in tree.nodes() {
         let node = match node {
@@ -15,7 +15,7 @@ pub(crate) fn rewritten(tree: &Archive, change: impl Fn(&[u8]) -> Vec<u8>) -> Ar
             Node::Link(target) => Node::Link(text(target)),
             Node::Error(code) => Node::Error(*code),
         };
-        copy.set(&text(path), Some(node));
+        copy.set(&text(&path), Some(node));
     }
     copy
 }
@@ -60,8 +60,8 @@ pub(crate) fn in_other_domain(bytes: &[u8]) -> Vec<u8> {
 
 /// The first two names in the folder `folder` that are of the same length and begin with `prefix`.
 pub(crate) fn pair(tree: &Archive, folder: &str, prefix: &str) -> Option<(String, String)> {
-    let all = tree.nodes().map(|(path, _)| path).chain(tree.directories());
-    let names = all.filter_map(|path| path.strip_prefix(folder)?.strip_prefix('/'));
+    let all: Vec<String> = tree.nodes().map(|(path, _)| path).chain(tree.directories()).collect();
+    let names = all.iter().filter_map(|path| path.strip_prefix(folder)?.strip_prefix('/'));
     let mut names: Vec<&str> =
         names.filter(|name| name.starts_with(prefix) && !name.contains(['/', '.', ':'])).collect();
     names.sort_unstable();

@@ -174,7 +174,8 @@ mod tests {
     fn only_the_command_line_can_type_a_dry_run() {
         use crate::commands::is_typed;
         use crate::config::{Sources, configure};
-        let kernel = "rci.vim=http://[::1] rci.dry-run=true".to_owned();
+        let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        let kernel = [("vim", "http://[::1]"), ("dry-run", "true")].map(pair).to_vec();
         let sources = Sources { kernel, ..Sources::default() };
         let configuration = |words: &[&str]| {
             let words: Vec<_> = words.iter().map(Into::into).collect();

@@ -2,6 +2,7 @@
 
 mod job;
 
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,10 +64,12 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
 
 fn inspect(options: &InspectOptions) -> anyhow::Result<u8> {
     let report = read(&source(&options.source)?, &options.source, NO_WAIT)?;
+    // The process ends with this command: to free the report piece by piece is of no use.
+    let report = ManuallyDrop::new(report);
     output::print(&match options.format {
         Format::Text => text::text(&report, output::is_colored(options.color)),
-        Format::Json => output::json(&report)?,
-        Format::Yaml => output::yaml(&report)?,
+        Format::Json => output::json(&*report)?,
+        Format::Yaml => output::yaml(&*report)?,
     })?;
     Ok(0)
 }

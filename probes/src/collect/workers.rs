@@ -1,22 +1,19 @@
 //! Runs collectors on few threads, and gives up those that do not answer.
 //!
-//! To begin a thread costs more than most collectors do. So two begin, and each takes the next
-//! collector when it has done one. Where collectors wait and none gets done for a while, one more
-//! begins: a slow or hanging collector keeps no other from running.
+//! A thread costs more than most collectors do, and two at once make every call of the kernel dearer. So
+//! one begins, which takes the next collector when it has done one. Where collectors wait and none gets
+//! done for a while, one more begins: a slow or hanging collector keeps no other from running.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Collector, Fill};
 use crate::guard::{self, Panic};
 use crate::machine::{Machine, Problem};
 
-/// Threads at the start.
-const N_THREADS: usize = 2;
-/// Without an answer for so long, one more thread begins.
+/// Without a collector that gets done for so long, one more thread begins.
 const PATIENCE: Duration = Duration::from_millis(10);
 const STACK_BYTES: usize = 1 << 20;
 
@@ -35,37 +32,49 @@ pub(super) struct Settled {
     pub(super) duration: Duration,
 }
 
-/// The number of a task, and what it found.
-type Answer = (usize, Result<Fill, Panic>);
-
 /// Runs the tasks and waits for each no longer than its deadline, and for all no longer than
 /// `budget` from `start` on. The results have the order of the tasks.
 pub(super) fn run(tasks: Vec<Task>, start: Instant, budget: Duration) -> Vec<Settled> {
-    let (sender, answers) = mpsc::channel();
-    let settled = tasks.iter().map(|_| None).collect();
-    let queue = Arc::new(Queue::new(tasks));
-    let crew = Crew { queue, sender, settled, until: start + budget, n_hired: 0 };
-    crew.run(&answers)
+    let mut crew = Crew { queue: Arc::new(Queue::new(tasks)), until: start + budget, n_hired: 0 };
+    crew.hire();
+    while crew.is_at_work() {}
+    crew.settle()
 }
 
-/// The tasks, and which of them are begun.
+/// The tasks, and what became of each.
 struct Queue {
     tasks: Vec<Task>,
     state: Mutex<State>,
+    /// Told when the last task is answered, and of each panic.
+    news: Condvar,
 }
 
 struct State {
     waiting: VecDeque<usize>,
     begun: Vec<Option<Instant>>,
+    outcomes: Vec<Option<Outcome>>,
+    n_open: usize,
+    /// Threads that a panic took, and that nobody took the place of yet.
+    n_lost: usize,
+}
+
+enum Outcome {
+    Filled(Fill, Duration),
+    Panicked(Panic),
+    /// Why there is no answer.
+    GivenUp(Problem),
 }
 
 impl Queue {
     /// Those that may take longest come first.
     fn new(tasks: Vec<Task>) -> Queue {
-        let mut order: Vec<usize> = (0..tasks.len()).collect();
+        let n = tasks.len();
+        let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|index| std::cmp::Reverse(tasks[*index].collector.deadline));
-        let state = State { waiting: order.into(), begun: vec![None; tasks.len()] };
-        Queue { tasks, state: Mutex::new(state) }
+        let outcomes = std::iter::repeat_with(|| None).take(n).collect();
+        let state =
+            State { waiting: order.into(), begun: vec![None; n], outcomes, n_open: n, n_lost: 0 };
+        Queue { tasks, state: Mutex::new(state), news: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -73,149 +82,162 @@ impl Queue {
     }
 
     /// The next task to do.
-    fn take(&self) -> Option<usize> {
+    fn take(&self) -> Option<(usize, Instant)> {
         let mut state = self.state();
         let index = state.waiting.pop_front()?;
-        state.begun[index] = Some(Instant::now());
-        Some(index)
+        let begun = Instant::now();
+        state.begun[index] = Some(begun);
+        Some((index, begun))
     }
 
-    fn is_empty(&self) -> bool {
-        self.state().waiting.is_empty()
-    }
-
-    fn begun(&self, index: usize) -> Option<Instant> {
-        self.state().begun[index]
-    }
-}
-
-/// Does one task after the other; `current` is the one at work.
-fn work(queue: &Queue, current: &AtomicUsize, sender: &Sender<Answer>) {
-    while let Some(index) = queue.take() {
-        current.store(index, Ordering::Relaxed);
-        let task = &queue.tasks[index];
-        let fill = (task.collector.run)(&task.machine);
-        if sender.send((index, Ok(fill))).is_err() {
-            return;
+    /// Does one task after the other; `current` is the one at work.
+    fn work(&self, current: &AtomicUsize) {
+        while let Some((index, begun)) = self.take() {
+            current.store(index, Ordering::Relaxed);
+            let task = &self.tasks[index];
+            let fill = (task.collector.run)(&task.machine);
+            let mut state = self.state();
+            state.end(index, Outcome::Filled(fill, begun.elapsed()));
+            if state.n_open == 0 {
+                self.news.notify_one();
+            }
         }
     }
+
+    fn panicked(&self, index: usize, panic: Panic) {
+        let mut state = self.state();
+        state.end(index, Outcome::Panicked(panic));
+        state.n_lost += 1;
+        self.news.notify_one();
+    }
 }
 
-/// Those who wait for the answers.
+impl State {
+    /// The first outcome of a task counts: an answer that comes too late changes nothing.
+    fn end(&mut self, index: usize, outcome: Outcome) {
+        if let Some(open @ None) = self.outcomes.get_mut(index) {
+            *open = Some(outcome);
+            self.n_open -= 1;
+        }
+    }
+
+    /// The tasks without an outcome.
+    fn open(&self) -> impl Iterator<Item = usize> {
+        (0..self.outcomes.len()).filter(|index| self.outcomes[*index].is_none())
+    }
+}
+
+/// Those who do the tasks, and who watches them.
 struct Crew {
     queue: Arc<Queue>,
-    sender: Sender<Answer>,
-    settled: Vec<Option<Settled>>,
     until: Instant,
     n_hired: usize,
 }
 
 impl Crew {
-    fn run(mut self, answers: &Receiver<Answer>) -> Vec<Settled> {
-        for _ in 0..N_THREADS.min(self.queue.tasks.len()) {
-            self.hire();
-        }
-        while let Some(limit) = self.next_limit() {
-            let patience = if self.queue.is_empty() { limit } else { Instant::now() + PATIENCE };
-            let wait = limit.min(patience).saturating_duration_since(Instant::now());
-            if let Ok((index, answer)) = answers.recv_timeout(wait) {
-                self.take_in(index, answer);
-            } else {
-                self.give_up_the_late();
-                self.hire();
-            }
-        }
-        // Whoever still hangs finds nothing to do when he wakes.
-        self.queue.state().waiting.clear();
-        self.settled.into_iter().flatten().collect()
+    /// Waits for a while, and sees that the work goes on; `false` when nothing is left to do.
+    fn is_at_work(&mut self) -> bool {
+        let state = self.queue.state();
+        let Some(limit) = state.open().map(|index| self.limit(&state, index)).min() else {
+            return false;
+        };
+        let now = Instant::now();
+        let limit = if state.waiting.is_empty() { limit } else { limit.min(now + PATIENCE) };
+        let n_open = state.n_open;
+        let waited = self.queue.news.wait_timeout(state, limit.saturating_duration_since(now));
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let is_stuck = state.n_open == n_open;
+        let n_lost = std::mem::take(&mut state.n_lost);
+        self.give_up_the_late(&mut state);
+        drop(state);
+        (0..n_lost + usize::from(is_stuck)).for_each(|_| self.hire());
+        true
     }
 
     /// Begins one more thread, if there is something to do.
     fn hire(&mut self) {
         // Each task can take one thread with it; a loaded kernel may be slow to begin what it has.
-        if self.queue.is_empty() || self.n_hired > 2 * self.settled.len() {
+        let state = self.queue.state();
+        if state.waiting.is_empty() || self.n_hired > 2 * state.outcomes.len() {
             return;
         }
+        drop(state);
         self.n_hired += 1;
-        let (queue, sender) = (Arc::clone(&self.queue), self.sender.clone());
         let current = Arc::new(AtomicUsize::new(usize::MAX));
-        let (failed, at_work) = (sender.clone(), Arc::clone(&current));
-        let on_panic =
-            move |panic| drop(failed.send((at_work.load(Ordering::Relaxed), Err(panic))));
-        let begun =
-            guard::spawn("collect", STACK_BYTES, move || work(&queue, &current, &sender), on_panic);
-        if let Err(error) = begun
-            && self.open().all(|index| self.queue.begun(index).is_none())
-        {
-            for index in self.open().collect::<Vec<_>>() {
-                self.fail(index, "", error.to_string(), "a thread for the collector");
+        let (queue, at_work) = (Arc::clone(&self.queue), Arc::clone(&current));
+        let on_panic = move |panic| queue.panicked(at_work.load(Ordering::Relaxed), panic);
+        let queue = Arc::clone(&self.queue);
+        let begun = guard::spawn("collect", STACK_BYTES, move || queue.work(&current), on_panic);
+        let Err(error) = begun else { return };
+        let mut state = self.queue.state();
+        if state.begun.iter().all(Option::is_none) {
+            for index in state.open().collect::<Vec<_>>() {
+                self.give_up(&mut state, index, error.to_string(), "a thread for the collector");
             }
         }
-    }
-
-    /// The tasks without an answer.
-    fn open(&self) -> impl Iterator<Item = usize> {
-        (0..self.settled.len()).filter(|index| self.settled[*index].is_none())
     }
 
     /// When a task without an answer is given up.
-    fn limit(&self, index: usize) -> Instant {
+    fn limit(&self, state: &State, index: usize) -> Instant {
         let deadline = self.queue.tasks[index].collector.deadline;
-        self.queue.begun(index).map_or(self.until, |begun| self.until.min(begun + deadline))
+        state.begun[index].map_or(self.until, |begun| self.until.min(begun + deadline))
     }
 
-    /// When the next task is given up; `None` when no answer is missing.
-    fn next_limit(&self) -> Option<Instant> {
-        self.open().map(|index| self.limit(index)).min()
-    }
-
-    fn take_in(&mut self, index: usize, answer: Result<Fill, Panic>) {
-        if self.settled.get(index).is_none_or(Option::is_some) {
-            return;
-        }
-        match answer {
-            Ok(fill) => self.settle(index, Some(fill)),
-            Err(panic) => {
-                let Task { collector, machine } = &self.queue.tasks[index];
-                let found = format!("a bug in the collector {}: {panic}", collector.name);
-                self.fail(index, &machine.last_path(), found, "no panic; please report this");
-                // In place of the thread that the panic took.
-                self.hire();
-            }
-        }
-    }
-
-    fn give_up_the_late(&mut self) {
+    fn give_up_the_late(&self, state: &mut State) {
         let now = Instant::now();
-        let late: Vec<usize> = self.open().filter(|index| self.limit(*index) <= now).collect();
+        let late: Vec<usize> =
+            state.open().filter(|index| self.limit(state, *index) <= now).collect();
         for index in late {
-            let path = self.queue.tasks[index].machine.last_path();
-            let found = match self.queue.begun(index) {
+            let found = match state.begun[index] {
                 Some(begun) => {
                     let waited_ms = begun.elapsed().as_millis();
                     format!("no answer after {waited_ms} ms; the section is left out")
                 }
                 None => "no time was left for it; the section is left out".to_owned(),
             };
-            self.fail(index, &path, found, "an answer before the collector's deadline");
+            self.give_up(state, index, found, "an answer before the collector's deadline");
         }
     }
 
-    fn fail(&mut self, index: usize, path: &str, found: String, expected: &str) {
-        self.settle(index, None);
+    fn give_up(&self, state: &mut State, index: usize, found: String, expected: &str) {
+        let problem = self.queue.tasks[index].problem(found, expected);
+        state.end(index, Outcome::GivenUp(problem));
+    }
+
+    fn settle(self) -> Vec<Settled> {
+        let mut state = self.queue.state();
+        // Whoever still hangs finds nothing to do when he wakes.
+        state.waiting.clear();
+        let State { begun, outcomes, .. } = &mut *state;
+        let settled = self.queue.tasks.iter().zip(begun).zip(outcomes);
+        settled
+            .filter_map(|((task, begun), outcome)| Some(task.settle(*begun, outcome.take()?)))
+            .collect()
+    }
+}
+
+impl Task {
+    /// Why there is no answer, with what was read last.
+    fn problem(&self, found: String, expected: &str) -> Problem {
+        let path = self.machine.last_path();
+        Problem::new(self.collector.name, &path, found, expected.to_owned())
+    }
+
+    fn settle(&self, begun: Option<Instant>, outcome: Outcome) -> Settled {
+        let name = self.collector.name;
+        let waited = begun.map(|begun| begun.elapsed()).unwrap_or_default();
+        let (fill, duration, why) = match outcome {
+            Outcome::Filled(fill, duration) => (Some(fill), duration, None),
+            Outcome::Panicked(panic) => {
+                let found = format!("a bug in the collector {name}: {panic}");
+                (None, waited, Some(self.problem(found, "no panic; please report this")))
+            }
+            Outcome::GivenUp(problem) => (None, waited, Some(problem)),
+        };
         // Not through the machine's own list, which takes nothing more once it is full: why a section
         // is missing must always be told.
-        if let Some(settled) = &mut self.settled[index] {
-            let problem = Problem::new(settled.name, path, found, expected.to_owned());
-            settled.problems.push(problem);
-        }
-    }
-
-    fn settle(&mut self, index: usize, fill: Option<Fill>) {
-        let Task { collector, machine } = &self.queue.tasks[index];
-        let duration = self.queue.begun(index).map(|begun| begun.elapsed()).unwrap_or_default();
-        let problems = machine.problems();
-        self.settled[index] = Some(Settled { name: collector.name, fill, problems, duration });
+        let problems = self.machine.problems().into_iter().chain(why).collect();
+        Settled { name, fill, problems, duration }
     }
 }
 

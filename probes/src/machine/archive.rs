@@ -1,6 +1,6 @@
 //! Reads of a captured tree in a `tar.zst` file, unpacked in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
@@ -12,16 +12,26 @@ use nix::errno::Errno;
 const LIMIT_BYTES: u64 = 512 << 20;
 /// Largest number of files, directories and links.
 const LIMIT_ENTRIES: usize = 1_000_000;
+/// Folders in folders; the deepest of sysfs are some thirty.
+const LIMIT_DEPTH: usize = 200;
 /// As many symbolic links are followed in one path as the kernel follows (`MAXSYMLINKS`).
 const LIMIT_LINKS: usize = 40;
 
-/// A captured tree in memory, by path relative to its root.
+/// A captured tree in memory.
 ///
 /// It can be changed before it is replayed: so tests make thousands of damaged machines of one.
 #[derive(Debug, Clone, Default)]
 pub struct Archive {
-    nodes: BTreeMap<String, Node>,
-    children: BTreeMap<String, BTreeSet<String>>,
+    top: Folder,
+}
+
+type Folder = BTreeMap<Box<str>, Entry>;
+
+/// A file or link, or a folder where there is no node.
+#[derive(Debug, Clone, Default)]
+struct Entry {
+    node: Option<Node>,
+    inner: Folder,
 }
 
 /// What stands at a path of an archive, other than a directory.
@@ -55,20 +65,25 @@ impl Archive {
         Archive::unpack_tar(plain)
     }
 
-    /// All files and links, sorted by path.
-    pub fn nodes(&self) -> impl Iterator<Item = (&str, &Node)> {
-        self.nodes.iter().map(|(path, node)| (path.as_str(), node))
+    /// All files and links with their paths.
+    pub fn nodes(&self) -> impl Iterator<Item = (String, &Node)> {
+        let nodes = self.entries().into_iter();
+        nodes.filter_map(|(path, entry)| Some((path, entry.node.as_ref()?)))
+    }
+
+    /// The paths of all directories below the root, each before those that lie in it.
+    pub fn directories(&self) -> impl Iterator<Item = String> {
+        let folders = self.entries().into_iter();
+        folders.filter_map(|(path, entry)| entry.node.is_none().then_some(path))
     }
 
     /// The file or link at `path`; links on the way are not followed.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Node> {
-        self.nodes.get(path)
-    }
-
-    /// The paths of all directories, sorted; the root's path is empty.
-    pub fn directories(&self) -> impl Iterator<Item = &str> {
-        self.children.keys().map(String::as_str)
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let mut parts = folders.split('/').filter(|part| !part.is_empty());
+        let folder = parts.try_fold(&self.top, |folder, part| Some(&folder.get(part)?.inner));
+        folder?.get(name)?.node.as_ref()
     }
 
     /// Puts a node at `path`, or an empty directory where there is `None`, in place of what stood
@@ -81,23 +96,28 @@ impl Archive {
     /// Removes what stands at `path`, with all below it.
     pub fn remove(&mut self, path: &str) {
         let path = clean(path);
-        let below = format!("{path}/");
-        // `0` follows `/` in ASCII, so this is the range of all paths below.
-        let range = below.clone()..format!("{path}0");
-        let inner: Vec<String> = self.nodes.range(range.clone()).map(|(p, _)| p.clone()).collect();
-        for path in inner {
-            self.nodes.remove(&path);
+        let (folders, name) = path.rsplit_once('/').unwrap_or(("", &path));
+        let mut folder = &mut self.top;
+        for part in folders.split('/').filter(|part| !part.is_empty()) {
+            let Some(entry) = folder.get_mut(part) else { return };
+            folder = &mut entry.inner;
         }
-        let inner: Vec<String> = self.children.range(range).map(|(p, _)| p.clone()).collect();
-        for path in inner {
-            self.children.remove(&path);
+        folder.remove(name);
+    }
+
+    /// All entries with their paths, a folder before what lies in it.
+    fn entries(&self) -> Vec<(String, &Entry)> {
+        fn walk<'a>(folder: &'a Folder, path: &str, all: &mut Vec<(String, &'a Entry)>) {
+            for (name, entry) in folder {
+                let inner =
+                    if path.is_empty() { name.to_string() } else { format!("{path}/{name}") };
+                all.push((inner.clone(), entry));
+                walk(&entry.inner, &inner, all);
+            }
         }
-        self.nodes.remove(&path);
-        self.children.remove(&path);
-        let (parent, name) = path.rsplit_once('/').unwrap_or(("", &path));
-        if let Some(names) = self.children.get_mut(parent) {
-            names.remove(name);
-        }
+        let mut all = Vec::new();
+        walk(&self.top, "", &mut all);
+        all
     }
 
     fn unpack_tar(tar: impl Read) -> io::Result<Archive> {
@@ -111,6 +131,9 @@ impl Archive {
                 return Err(io::Error::other(format!("more than {LIMIT_ENTRIES} files")));
             }
             let name = clean(&super::escape_non_utf8(&entry.path_bytes()));
+            if name.split('/').count() > LIMIT_DEPTH {
+                return Err(io::Error::other(format!("more than {LIMIT_DEPTH} folders deep")));
+            }
             let kind = entry.header().entry_type();
             if kind.is_symlink() {
                 let target = entry.link_name_bytes().unwrap_or_default();
@@ -127,119 +150,113 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Adds a file, a link or (without `node`) a directory, and the directories above it.
+    /// Adds a file, a link or (without `node`) a directory, and the directories above it. A file in the
+    /// place of one of those gives way.
     fn add(&mut self, name: &str, node: Option<Node>) {
-        match node {
-            Some(node) => drop(self.nodes.insert(name.to_owned(), node)),
-            None => drop(self.children.entry(name.to_owned()).or_default()),
+        let (folders, name) = name.rsplit_once('/').unwrap_or(("", name));
+        let mut folder = &mut self.top;
+        for part in folders.split('/').filter(|part| !part.is_empty()) {
+            folder = folder_in(folder, part);
         }
-        let mut below = name;
-        while let Some((parent, child)) = below.rsplit_once('/').or_else(|| top_level(below)) {
-            if !self.children.entry(parent.to_owned()).or_default().insert(child.to_owned()) {
-                break;
+        match node {
+            _ if name.is_empty() => {}
+            Some(node) => {
+                let inner = Folder::new();
+                folder.insert(name.into(), Entry { node: Some(node), inner });
             }
-            below = parent;
+            None => drop(folder_in(folder, name)),
         }
     }
 
     /// A tree that was packed as one folder (`root/sys/…`) is read from inside that folder.
     fn strip_single_folder(&mut self) {
-        let top = self.children.get("").cloned().unwrap_or_default();
-        let Some(only) = top.first().filter(|_| top.len() == 1) else { return };
-        if ["sys", "proc", "kernel", "run", "etc"].contains(&only.as_str()) {
-            return;
-        }
-        let prefix = format!("{only}/");
-        let nodes = std::mem::take(&mut self.nodes);
-        let directories = std::mem::take(&mut self.children);
-        for (name, node) in nodes {
-            if let Some(inner) = name.strip_prefix(&prefix) {
-                self.add(inner, Some(node));
-            }
-        }
-        for inner in directories.keys().filter_map(|name| name.strip_prefix(&prefix)) {
-            self.add(inner, None);
+        let mut top = self.top.iter_mut();
+        let (Some((name, only)), None) = (top.next(), top.next()) else { return };
+        if !["sys", "proc", "kernel", "run", "etc"].contains(&&**name) {
+            self.top = std::mem::take(&mut only.inner);
         }
     }
 
     pub(super) fn read(&self, path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
-        let path = self.resolve(path, true)?;
-        match self.nodes.get(&path) {
-            Some(Node::File(content)) if content.len() > limit_bytes => {
+        match self.find(path, true)? {
+            Found::Node(Node::File(content)) if content.len() > limit_bytes => {
                 Err(super::too_large(limit_bytes))
             }
-            Some(Node::File(content)) => Ok(content.to_vec()),
-            Some(Node::Error(code)) => Err(io::Error::from_raw_os_error(*code)),
-            Some(Node::Link(_)) => Err(Errno::ELOOP.into()),
-            None if self.children.contains_key(&path) => Err(Errno::EISDIR.into()),
-            None => Err(Errno::ENOENT.into()),
+            Found::Node(Node::File(content)) => Ok(content.to_vec()),
+            Found::Node(Node::Error(code)) => Err(io::Error::from_raw_os_error(*code)),
+            Found::Node(Node::Link(_)) => Err(Errno::ELOOP.into()),
+            Found::Folder(_) => Err(Errno::EISDIR.into()),
         }
     }
 
     pub(super) fn list(&self, path: &str) -> io::Result<Vec<String>> {
-        let path = self.resolve(path, true)?;
-        if let Some(Node::Error(code)) = self.nodes.get(&path) {
-            return Err(io::Error::from_raw_os_error(*code));
-        }
-        match self.children.get(&path) {
-            Some(names) if !self.nodes.contains_key(&path) => Ok(names.iter().cloned().collect()),
-            _ if self.nodes.contains_key(&path) => Err(Errno::ENOTDIR.into()),
-            _ => Err(Errno::ENOENT.into()),
+        match self.find(path, true)? {
+            Found::Folder(folder) => Ok(folder.keys().map(ToString::to_string).collect()),
+            Found::Node(Node::Error(code)) => Err(io::Error::from_raw_os_error(*code)),
+            Found::Node(_) => Err(Errno::ENOTDIR.into()),
         }
     }
 
     pub(super) fn link(&self, path: &str) -> io::Result<String> {
-        let path = self.resolve(path, false)?;
-        match self.nodes.get(&path) {
-            Some(Node::Link(target)) => Ok(target.clone()),
-            Some(Node::File(_) | Node::Error(_)) => Err(Errno::EINVAL.into()),
-            None if self.children.contains_key(&path) => Err(Errno::EINVAL.into()),
-            None => Err(Errno::ENOENT.into()),
+        match self.find(path, false)? {
+            Found::Node(Node::Link(target)) => Ok(target.clone()),
+            Found::Node(_) | Found::Folder(_) => Err(Errno::EINVAL.into()),
         }
     }
 
-    /// Follows the links in `path`, all inside the tree; with `last` also the last component's.
-    fn resolve(&self, path: &str, last: bool) -> io::Result<String> {
-        let mut todo: Vec<String> = path.split('/').rev().map(str::to_owned).collect();
-        let mut done: Vec<String> = Vec::new();
+    /// Follows `path` and the links in it, all inside the tree; with `last` also that of the last part.
+    fn find<'a>(&'a self, path: &'a str, last: bool) -> io::Result<Found<'a>> {
+        let mut todo: Vec<&str> = path.split('/').rev().collect();
+        let mut above = Vec::new();
+        let mut folder = &self.top;
         let mut n_links = 0;
         while let Some(part) = todo.pop() {
-            match part.as_str() {
+            match part {
                 "" | "." => continue,
                 ".." => {
-                    done.pop();
+                    folder = above.pop().unwrap_or(folder);
                     continue;
                 }
-                _ => done.push(part),
+                _ => {}
             }
-            let here = done.join("/");
-            let is_last = todo.iter().all(String::is_empty);
-            let target = match self.nodes.get(&here) {
-                Some(Node::Link(target)) => target,
-                Some(Node::Error(code)) if !is_last => {
-                    return Err(io::Error::from_raw_os_error(*code));
-                }
-                _ => continue,
+            let entry = folder.get(part).ok_or(Errno::ENOENT)?;
+            let Some(node) = &entry.node else {
+                above.push(std::mem::replace(&mut folder, &entry.inner));
+                continue;
             };
-            if is_last && !last {
-                break;
+            let is_last = todo.iter().all(|part| part.is_empty());
+            match node {
+                Node::Link(target) if last || !is_last => {
+                    n_links += 1;
+                    if n_links > LIMIT_LINKS {
+                        return Err(Errno::ELOOP.into());
+                    }
+                    if target.starts_with('/') {
+                        above.clear();
+                        folder = &self.top;
+                    }
+                    todo.extend(target.split('/').rev());
+                }
+                node if is_last => return Ok(Found::Node(node)),
+                Node::Error(code) => return Err(io::Error::from_raw_os_error(*code)),
+                Node::File(_) | Node::Link(_) => return Err(Errno::ENOTDIR.into()),
             }
-            n_links += 1;
-            if n_links > LIMIT_LINKS {
-                return Err(Errno::ELOOP.into());
-            }
-            done.pop();
-            if target.starts_with('/') {
-                done.clear();
-            }
-            todo.extend(target.split('/').rev().map(str::to_owned));
         }
-        Ok(done.join("/"))
+        Ok(Found::Folder(folder))
     }
 }
 
-fn top_level(name: &str) -> Option<(&str, &str)> {
-    (!name.is_empty()).then_some(("", name))
+/// Where a path leads.
+enum Found<'a> {
+    Folder(&'a Folder),
+    Node(&'a Node),
+}
+
+/// The folder `name` in `folder`, made if there is none.
+fn folder_in<'a>(folder: &'a mut Folder, name: &str) -> &'a mut Folder {
+    let entry = folder.entry(name.into()).or_default();
+    entry.node = None;
+    &mut entry.inner
 }
 
 /// The name of an entry without `./`, `..` and leading slashes.

@@ -1,10 +1,11 @@
 //! Reads of the running machine.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
-use nix::fcntl::{OFlag, openat, readlinkat};
+use nix::fcntl::{AT_FDCWD, OFlag, openat, readlinkat};
 use nix::sys::stat::Mode;
 
 use super::folder::{self, LIVE};
@@ -34,7 +35,16 @@ pub(super) fn link(path: &str) -> io::Result<String> {
 fn open(path: &str, flags: OFlag) -> nix::Result<OwnedFd> {
     let flags = flags | OFlag::O_CLOEXEC;
     let near = folder::below(LIVE, path, |folder, rest| openat(folder, rest, flags, Mode::empty()));
-    near.unwrap_or_else(|| nix::fcntl::open(format!("/{path}").as_str(), flags, Mode::empty()))
+    // Not `open`: musl's sets the flag for closing a second time, with a call of its own.
+    near.unwrap_or_else(|| openat(AT_FDCWD, format!("/{path}").as_str(), flags, Mode::empty()))
+}
+
+/// Long files come in pieces of this size.
+const BUFFER_BYTES: usize = 64 << 10;
+
+thread_local! {
+    /// One for all files that a thread reads, so that each content has its own size and no more.
+    static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER_BYTES].into());
 }
 
 /// Reads at most `limit_bytes`; more is an error, not a silent cut.
@@ -43,19 +53,21 @@ pub(super) fn read_bounded(
     limit_bytes: usize,
     short_read_is_end: bool,
 ) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    let mut page = [0; SYSFS_PAGE_BYTES];
-    loop {
-        let n_read = match file.read(&mut page) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            result => result?,
-        };
-        content.extend_from_slice(&page[..n_read]);
-        if content.len() > limit_bytes {
-            return Err(super::too_large(limit_bytes));
+    BUFFER.with_borrow_mut(|buffer| {
+        let mut content = Vec::new();
+        loop {
+            let n_read = match file.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result?,
+            };
+            content.extend_from_slice(&buffer[..n_read]);
+            if content.len() > limit_bytes {
+                return Err(super::too_large(limit_bytes));
+            }
+            // A page may be all that a call gives, whatever the buffer could hold.
+            if n_read == 0 || (short_read_is_end && n_read < SYSFS_PAGE_BYTES) {
+                return Ok(content);
+            }
         }
-        if n_read == 0 || (short_read_is_end && n_read < SYSFS_PAGE_BYTES) {
-            return Ok(content);
-        }
-    }
+    })
 }

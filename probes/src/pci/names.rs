@@ -1,39 +1,56 @@
 //! Names of vendors, devices and classes from pci.ids, which `build.rs` packs into the binary.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::ops::Range;
+
+use flate2::{Decompress, FlushDecompress};
 
 use super::PciDevice;
 use super::ids::Ids;
 
 /// The names, packed; `build.rs` tells the form.
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pci.ids.packed"));
-/// A block has some 16 KiB of text, more where one device has many subsystems.
-const LIMIT_BYTES: u64 = 1 << 20;
+/// What the packed bytes say of a block before the first one begins.
+const HEAD_BYTES: usize = 10;
 
 /// The names; a block of them is unpacked when a device in it is first asked for.
 #[derive(Debug)]
 pub(super) struct Names {
     /// Where each block lies, by the vendor and the device that it starts with.
-    places: BTreeMap<(u16, u16), Range<usize>>,
+    places: BTreeMap<(u16, u16), Place>,
     blocks: BTreeMap<(u16, u16), Block>,
+    /// One for all blocks: to make one costs as much as to unpack a block.
+    inflate: Decompress,
     /// Names of the classes that were asked for, by class and subclass.
     classes: BTreeMap<(u8, u8), Option<String>>,
 }
 
-/// A block: its text, and where in it each device's line ends and the next device's begins.
+/// Where a packed block lies, and how much text it has.
+#[derive(Debug, Clone)]
+struct Place {
+    packed: Range<usize>,
+    n_bytes: usize,
+}
+
+/// A block: its text, and where in it the line of each vendor and the lines of each device are, both in
+/// the order of the ids.
 #[derive(Debug, Default)]
 struct Block {
     text: String,
-    vendors: BTreeMap<u16, Range<usize>>,
-    devices: BTreeMap<(u16, u16), Range<usize>>,
+    vendors: Vec<(u16, Range<usize>)>,
+    devices: Vec<((u16, u16), Range<usize>)>,
+}
+
+/// The text at the place of `key`.
+fn at<'a, K: Ord>(text: &'a str, places: &[(K, Range<usize>)], key: &K) -> Option<&'a str> {
+    let index = places.binary_search_by(|(known, _)| known.cmp(key)).ok()?;
+    text.get(places.get(index)?.1.clone())
 }
 
 impl Names {
     pub(super) fn new() -> Names {
-        let places = places().unwrap_or_default();
-        Names { places, blocks: BTreeMap::new(), classes: BTreeMap::new() }
+        let (places, inflate) = (places().unwrap_or_default(), Decompress::new(false));
+        Names { places, blocks: BTreeMap::new(), inflate, classes: BTreeMap::new() }
     }
 
     /// Fills in the names of the ids; a name that the list lacks stays absent.
@@ -49,9 +66,9 @@ impl Names {
         let Some(vendor) = ids.vendor else { return };
         // A device behind the vendor's last one lies in the block of that one.
         let Some(block) = self.block((vendor, ids.device.unwrap_or_default())) else { return };
-        device.vendor_name = block.vendors.get(&vendor).map(|at| name(&block.text[at.clone()]));
-        let Some(at) = ids.device.and_then(|id| block.devices.get(&(vendor, id))) else { return };
-        let lines = &block.text[at.clone()];
+        device.vendor_name = at(&block.text, &block.vendors, &vendor).map(name);
+        let lines = ids.device.and_then(|id| at(&block.text, &block.devices, &(vendor, id)));
+        let Some(lines) = lines else { return };
         device.device_name = Some(name(lines));
         if let (Some(subvendor), Some(subdevice)) = (ids.subvendor, ids.subdevice) {
             let start = format!("\t\t{subvendor:04x} {subdevice:04x} ");
@@ -74,52 +91,56 @@ impl Names {
     /// The block that holds `key`.
     fn block(&mut self, key: (u16, u16)) -> Option<&Block> {
         let (first, place) = self.places.range(..=key).next_back()?;
-        Some(self.blocks.entry(*first).or_insert_with(|| unpack(place.clone())))
+        let inflate = &mut self.inflate;
+        Some(self.blocks.entry(*first).or_insert_with(|| unpack(inflate, place)))
     }
 }
 
 /// Where each block lies in the packed bytes. `None` cannot be: the bytes are our own.
-fn places() -> Option<BTreeMap<(u16, u16), Range<usize>>> {
+fn places() -> Option<BTreeMap<(u16, u16), Place>> {
     let number = |at: usize| Some(u16::from_le_bytes(PACKED.get(at..at + 2)?.try_into().ok()?));
+    let long = |at: usize| Some(u32::from_le_bytes(PACKED.get(at..at + 4)?.try_into().ok()?));
     let n_blocks = usize::from(number(0)?);
-    let mut start = 2 + n_blocks * 6;
+    let mut start = 2 + n_blocks * HEAD_BYTES;
     let mut places = BTreeMap::new();
-    for at in (0..n_blocks).map(|index| 2 + index * 6) {
+    for at in (0..n_blocks).map(|index| 2 + index * HEAD_BYTES) {
         let end = start + usize::from(number(at + 4)?);
-        places.insert((number(at)?, number(at + 2)?), start..end);
+        let n_bytes = usize::try_from(long(at + 6)?).ok()?;
+        places.insert((number(at)?, number(at + 2)?), Place { packed: start..end, n_bytes });
         start = end;
     }
     Some(places)
 }
 
-fn unpack(place: Range<usize>) -> Block {
-    let mut block = Block::default();
-    let packed = PACKED.get(place).unwrap_or_default();
-    let mut plain = flate2::read::DeflateDecoder::new(packed).take(LIMIT_BYTES);
-    // The bytes are our own and cannot be damaged but together with the program.
-    plain.read_to_string(&mut block.text).ok();
-    let (mut vendor, mut device, mut at) = (None, None, 0);
+fn unpack(inflate: &mut Decompress, place: &Place) -> Block {
+    let mut block = Block { text: inflated(inflate, place), ..Block::default() };
+    let (mut vendor, mut at) = (None, 0);
     for line in block.text.split_inclusive('\n') {
         let end = at + line.len();
         match line.strip_prefix('\t') {
             None => {
                 vendor = id(line);
-                device = None;
-                vendor.map(|vendor| block.vendors.insert(vendor, at..end));
+                block.vendors.extend(vendor.map(|vendor| (vendor, at..end)));
             }
             Some(line) if !line.starts_with('\t') => {
-                device = vendor.zip(id(line));
-                device.map(|device| block.devices.insert(device, at + 1..end));
+                let device = vendor.zip(id(line));
+                block.devices.extend(device.map(|device| (device, at + 1..end)));
             }
-            Some(_) => {
-                if let Some(lines) = device.and_then(|device| block.devices.get_mut(&device)) {
-                    lines.end = end;
-                }
-            }
+            // A subsystem belongs to the device above it.
+            Some(_) => block.devices.last_mut().into_iter().for_each(|(_, lines)| lines.end = end),
         }
         at = end;
     }
     block
+}
+
+/// The text of a block. The bytes are our own and cannot be damaged but together with the program.
+fn inflated(inflate: &mut Decompress, place: &Place) -> String {
+    let packed = PACKED.get(place.packed.clone()).unwrap_or_default();
+    let mut text = Vec::with_capacity(place.n_bytes);
+    inflate.reset(false);
+    inflate.decompress_vec(packed, &mut text, FlushDecompress::Finish).ok();
+    String::from_utf8(text).unwrap_or_default()
 }
 
 fn id(line: &str) -> Option<u16> {
@@ -171,11 +192,16 @@ mod tests {
     #[test]
     fn the_packed_list_is_whole_and_every_name_is_found_where_it_is_looked_for() {
         let mut names = Names::new();
-        let blocks: Vec<Block> = names.places.values().cloned().map(unpack).collect();
+        let mut inflate = Decompress::new(false);
+        let blocks: Vec<Block> =
+            names.places.values().map(|place| unpack(&mut inflate, place)).collect();
+        for (block, place) in blocks.iter().zip(names.places.values()) {
+            assert_eq!(block.text.len(), place.n_bytes);
+        }
         let n_vendors: usize = blocks.iter().map(|block| block.vendors.len()).sum();
         let n_devices: usize = blocks.iter().map(|block| block.devices.len()).sum();
         assert!(n_vendors > 2000 && n_devices > 15_000, "{n_vendors} {n_devices}");
-        for (vendor, device) in blocks.iter().flat_map(|block| block.devices.keys().copied()) {
+        for (vendor, device) in blocks.iter().flat_map(|block| block.devices.iter().map(|d| d.0)) {
             let ids = Ids { vendor: Some(vendor), device: Some(device), ..Ids::default() };
             let mut found = PciDevice::default();
             names.set(&ids, &mut found);
