@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use probes::machine::{Archive, Extras, Failure, Machine, Node, Source};
 
-/// A machine of these files by path.
+/// A machine of these files by path; below `sys/block` a content that starts with `-> ` is a link.
 pub fn machine(files: &[(&str, &[u8])]) -> Machine {
     Machine::new(Arc::new(source(files)), "fuzz")
 }
@@ -16,7 +16,12 @@ pub fn machine(files: &[(&str, &[u8])]) -> Machine {
 pub fn source(files: &[(&str, &[u8])]) -> Source {
     let mut archive = Archive::default();
     for (path, content) in files {
-        archive.set(path, Some(Node::File((*content).into())));
+        let link = content.strip_prefix(b"-> ").filter(|_| path.starts_with("sys/block/"));
+        let node = match link.and_then(|target| std::str::from_utf8(target).ok()) {
+            Some(target) => Node::Link(target.to_owned()),
+            None => Node::File((*content).into()),
+        };
+        archive.set(path, Some(node));
     }
     Source::unpacked(archive)
 }

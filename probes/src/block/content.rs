@@ -17,6 +17,7 @@ use super::partition_table::{Table, table};
 use super::scan::{Listed, Scan};
 use super::security::DiskSecurity;
 use super::signature::{self, Filesystem};
+use super::tcg::DiskTcg;
 
 /// How long all disks together may take; a healthy disk takes milliseconds.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -44,6 +45,8 @@ pub(super) struct Content {
     pub health: Option<Health>,
     /// How it can be erased, as far as its controller was asked.
     pub security: Option<DiskSecurity>,
+    /// Which TCG standards it follows, and whether it is locked by them.
+    pub tcg: Option<DiskTcg>,
     /// Where it sticks.
     pub bay: Option<DiskBay>,
 }
@@ -88,10 +91,10 @@ pub(super) fn read_all(
 fn read_both(machine: &Machine, device: &Listed, asking: &Asking, send: Send<'_>) {
     let disk = DiskHandle::new(&device.node());
     let content = read(machine, device, &disk);
-    // A disk that cannot even be read is not asked for more.
-    let way = if content.failure.is_some() { &health::Way::None } else { &asking.way };
+    // A disk that cannot even be read is not asked for its health.
+    let ask = if content.failure.is_some() { health::read_locks } else { health::read };
     send(Part::Content(content));
-    let asked = health::read(machine, &disk, way);
+    let asked = ask(machine, &disk, &asking.way);
     let bay = asking.bay.as_ref().and_then(|bay| bay::ask(machine, bay));
     send(Part::Asked(asked, bay));
 }
@@ -142,6 +145,7 @@ fn read_with(
             Part::Asked(found, bay) => {
                 let content = contents.entry(name.clone()).or_default();
                 (content.health, content.security) = (found.health, found.security);
+                content.tcg = found.tcg;
                 content.bay = bay;
                 answered.insert(name);
             }

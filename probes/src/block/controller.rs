@@ -54,7 +54,7 @@ pub(super) fn controller(
 ) -> Controller {
     let driver = pci_path(&device.path).and_then(|path| drivers.of(machine, path));
     let level = raid_level(machine, device, driver.as_deref());
-    let is_named = model.is_some_and(|model| MODELS.iter().any(|start| model.starts_with(start)));
+    let is_named = model.is_some_and(is_volume_model);
     let by_driver =
         driver.as_deref().and_then(|driver| is_volume(driver, &device.path, level.as_deref()));
     Controller {
@@ -63,6 +63,11 @@ pub(super) fn controller(
         vmd_address: vmd_address(&device.path),
         driver,
     }
+}
+
+/// Whether a disk of this model is a volume of a small boot controller.
+pub(super) fn is_volume_model(model: &str) -> bool {
+    MODELS.iter().any(|start| model.starts_with(start))
 }
 
 /// `None` for drivers of which it is not known.

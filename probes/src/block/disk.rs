@@ -18,6 +18,7 @@ use super::scan::Listed;
 use super::security::DiskSecurity;
 use super::signature::Filesystem;
 use super::target::{self, DiskTarget};
+use super::tcg::DiskTcg;
 use super::transport::{Hosts, hctl, transport};
 
 /// One physical disk, LUN or drive.
@@ -144,6 +145,11 @@ pub struct Disk {
     /// How it can be erased and locked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<DiskSecurity>,
+    /// Which TCG standards (Opal and others) it follows, and whether it is locked by them. `None` where
+    /// it was not asked: it does not take the commands, it is no SAS, SATA or NVMe disk of its own, or
+    /// the kernel keeps the commands back (of SATA unless `libata.allow_tpm=1`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcg: Option<DiskTcg>,
     /// What it says of its own health.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
@@ -286,6 +292,7 @@ fn with_contents(
     let table = content.and_then(|content| content.table.as_ref());
     Disk {
         bay: content.and_then(|content| content.bay.clone()),
+        tcg: content.and_then(|content| content.tcg.clone()),
         health: health::of_files(machine, device, content.and_then(|c| c.health.clone())),
         partition_table: table
             .map(|table| table.kind.to_owned())

@@ -14,6 +14,7 @@ use super::disk::Disk;
 use super::mounts::{Usage, is_live_mount};
 use super::scan::Scan;
 use super::signature::Filesystem;
+use super::tcg::DiskTcg;
 use super::virtual_media::is_virtual_media;
 
 /// Beginnings of the labels of CoreOS live media.
@@ -93,6 +94,7 @@ fn reasons_of_kind(disk: &Disk) -> Vec<String> {
     if disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true)) {
         reasons.push("locked by an ATA password".to_owned());
     }
+    reasons.extend(disk.tcg.as_ref().and_then(DiskTcg::obstacle));
     if disk.zoned.as_deref() == Some("host-managed") {
         reasons.push("a host-managed zoned disk".to_owned());
     }
