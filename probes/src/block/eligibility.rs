@@ -54,6 +54,7 @@ pub(super) fn judge(
         }
         reasons.extend(reasons_of_use(disk, uses));
         reasons.extend(reasons_of_content(disk));
+        reasons.extend(content.map(reasons_of_reading).unwrap_or_default());
         disk.eligible = reasons.is_empty();
         disk.not_eligible_because = reasons;
     }
@@ -141,14 +142,7 @@ fn reasons_of_use(disk: &Disk, uses: Vec<Use>) -> Vec<String> {
 fn reasons_of_content(disk: &Disk) -> Vec<String> {
     let mut reasons = Vec::new();
     for (name, filesystem) in contents(disk) {
-        if filesystem.is_member() {
-            let label = filesystem.label.as_deref().map(|label| format!(" {}", quote(label)));
-            let label = label.unwrap_or_default();
-            reasons.push(format!(
-                "{name} is a member of an array or pool: {}{label}",
-                filesystem.kind
-            ));
-        }
+        reasons.extend(membership(name, filesystem));
         let is_live = |label: &str| LIVE_LABELS.iter().any(|start| label.starts_with(start));
         if filesystem.kind == "iso9660" && filesystem.label.as_deref().is_some_and(is_live) {
             let label = filesystem.label.as_deref().unwrap_or_default();
@@ -156,6 +150,21 @@ fn reasons_of_content(disk: &Disk) -> Vec<String> {
         }
     }
     reasons
+}
+
+fn membership(name: &str, filesystem: &Filesystem) -> Option<String> {
+    let label = filesystem.label.as_deref().map(|label| format!(" {}", quote(label)));
+    let (kind, label) = (&filesystem.kind, label.unwrap_or_default());
+    let is_member = filesystem.is_member();
+    is_member.then(|| format!("{name} is a member of an array or pool: {kind}{label}"))
+}
+
+/// What could not be looked at, and what stands on partitions that the kernel does not know.
+fn reasons_of_reading(content: &Content) -> Vec<String> {
+    let lost = content.lost_partitions.iter().filter_map(|(number, filesystem)| {
+        membership(&format!("partition {number}, which only the backup table has,"), filesystem)
+    });
+    lost.chain(content.unread.iter().cloned()).collect()
 }
 
 fn contents(disk: &Disk) -> impl Iterator<Item = (&str, &Filesystem)> {

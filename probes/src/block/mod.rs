@@ -21,6 +21,7 @@ mod nvme;
 mod partition;
 mod partition_table;
 mod queue;
+mod reading;
 mod scan;
 mod security;
 mod signature;

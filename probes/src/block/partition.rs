@@ -60,7 +60,9 @@ pub(super) fn partitions(
 ) -> Vec<Partition> {
     let mut partitions: Vec<Partition> =
         device.partitions.iter().map(|node| partition(machine, node, content, usage)).collect();
-    if let Some(table) = content.and_then(|content| content.table.as_ref()) {
+    // Of a table that only its backup tells the kernel has no partitions.
+    let table = content.and_then(|content| content.table.as_ref());
+    if let Some(table) = table.filter(|table| !table.is_backup) {
         compare(machine, device, table);
     }
     partitions.sort_by_key(|partition| partition.number);
