@@ -52,6 +52,9 @@ pub(super) fn judge(
         if is_complete && !usage.is_known {
             reasons.push("it is not known what is mounted".to_owned());
         }
+        if usage.is_swap_refused {
+            reasons.push("it is not known what is swap".to_owned());
+        }
         reasons.extend(reasons_of_use(disk, uses));
         reasons.extend(reasons_of_content(disk));
         reasons.extend(content.map(reasons_of_reading).unwrap_or_default());
@@ -198,7 +201,7 @@ fn uses(disk: &Disk, above: &Above, usage: &Usage) -> Vec<Use> {
         uses.extend(
             usage.mounts_of(&name).into_iter().map(|place| Use::Mount(name.clone(), place)),
         );
-        if usage.swaps.contains(&name) {
+        if usage.is_swap(&name) == Some(true) {
             uses.push(Use::Swap(name.clone()));
         }
         // The partitions of a multipath device are mappings, and hold it.
@@ -334,6 +337,19 @@ mod tests {
             ("sys/block/dm-1/slaves/dm-0/x", ""),
         ]);
         assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn a_list_of_swap_that_cannot_be_read_is_no_lack_of_swap() {
+        let size = ("sys/block/sda/size", "2048\n");
+        let of = |swaps: (&str, &str)| {
+            let machine = tree(&[size, swaps]);
+            let disk = super::super::block(&machine).disks.remove(0);
+            (disk.is_swap, disk.eligible, machine.problems().len())
+        };
+        assert_eq!(of(("proc/swaps", "Filename Type\n")), (Some(false), true, 0));
+        assert_eq!(of(("proc/other", "")), (None, true, 0));
+        assert_eq!(of(("proc/swaps/x", "")), (None, false, 1));
     }
 
     #[test]

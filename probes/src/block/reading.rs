@@ -165,7 +165,6 @@ impl Volume<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::block::Disk;
     use crate::block::partition_table::crc32;
     use crate::machine::Machine;
