@@ -75,8 +75,8 @@ pub(super) struct Asking {
 /// What one disk's thread sends: first its content, then its health, so that a disk that hangs when
 /// it is asked for the second has lost only that.
 enum Part {
-    Content(Content),
-    Asked(Asked, Option<DiskBay>),
+    Content(Box<Content>),
+    Asked(Box<(Asked, Option<DiskBay>)>),
     Ended,
     Broken(guard::Panic),
 }
@@ -97,10 +97,10 @@ fn read_both(machine: &Machine, device: &Listed, asking: &Asking, send: Send<'_>
     let content = reading::read(machine, device, &disk);
     // A disk that cannot even be read is not asked for its health.
     let ask = if content.failure.is_some() { health::read_locks } else { health::read };
-    send(Part::Content(content));
+    send(Part::Content(Box::new(content)));
     let asked = ask(machine, &disk, &asking.way);
     let bay = asking.bay.as_ref().and_then(|bay| bay::ask(machine, bay));
-    send(Part::Asked(asked, bay));
+    send(Part::Asked(Box::new((asked, bay))));
 }
 
 /// Reads each disk with `read` on a thread of its own. One that does not answer in time is left
@@ -148,9 +148,10 @@ fn read_with(
             }
             Part::Content(content) => {
                 waits.renew(&name);
-                contents.insert(name, content);
+                contents.insert(name, *content);
             }
-            Part::Asked(found, bay) => {
+            Part::Asked(answer) => {
+                let (found, bay) = *answer;
                 let content = contents.entry(name.clone()).or_default();
                 (content.health, content.security) = (found.health, found.security);
                 (content.tcg, content.bay) = (found.tcg, bay);
@@ -159,21 +160,24 @@ fn read_with(
         }
     }
     for device in waiting {
-        let failure = broken.remove(&device.name);
-        let failure = failure
-            .unwrap_or_else(|| format!("no answer within {} ms", patience.answer.as_millis()));
+        let late = || format!("no answer within {} ms", patience.answer.as_millis());
+        let failure = broken.remove(&device.name).unwrap_or_else(late);
         if !contents.contains_key(&device.name) {
             fail(machine, device, failure, &mut contents);
         } else if !answered.contains(&device.name) {
             machine.problem(&format!("dev/{}", device.node()), failure, "its state of health");
         }
     }
-    // The name of the bay is known without the enclosure's answer.
+    with_bays(asking, &mut contents);
+    contents
+}
+
+/// The name of the bay is known without the enclosure's answer.
+fn with_bays(asking: &BTreeMap<String, Asking>, contents: &mut BTreeMap<String, Content>) {
     for (name, asking) in asking.iter().filter(|(_, asking)| asking.bay.is_some()) {
         let content = contents.entry(name.clone()).or_default();
         content.bay = content.bay.take().or_else(|| asking.bay.clone());
     }
-    contents
 }
 
 /// Until when each disk that has not ended is waited for.
@@ -289,11 +293,11 @@ mod tests {
                 "sdb" => panic!("out of cheese"),
                 _ => {}
             }
-            send(Part::Content(Content { is_read: true, ..Content::default() }));
+            send(Part::Content(Box::new(Content { is_read: true, ..Content::default() })));
             if device.name == "sdd" {
                 std::thread::sleep(Duration::from_mins(10));
             }
-            send(Part::Asked(Asked::default(), None));
+            send(Part::Asked(Box::new((Asked::default(), None))));
         });
         assert!(started.elapsed() < Duration::from_secs(30));
         assert!(contents["sdc"].is_read && contents["sdd"].is_read);
@@ -313,9 +317,9 @@ mod tests {
         let scan = super::super::scan::scan(&machine);
         let contents = read_with(&machine, &scan, &BTreeMap::new(), patience, |_, _, _, send| {
             std::thread::sleep(Duration::from_millis(300));
-            send(Part::Content(Content { is_read: true, ..Content::default() }));
+            send(Part::Content(Box::new(Content { is_read: true, ..Content::default() })));
             std::thread::sleep(Duration::from_millis(300));
-            send(Part::Asked(Asked::default(), None));
+            send(Part::Asked(Box::new((Asked::default(), None))));
         });
         (contents, machine.problems().len())
     }

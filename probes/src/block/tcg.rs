@@ -35,6 +35,7 @@ pub struct DiskTcg {
 
 impl DiskTcg {
     /// What keeps the disk from being written, in words.
+    #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         let by = match self.standards.join(", ") {
             names if names.is_empty() => "TCG".to_owned(),

@@ -224,7 +224,7 @@ impl Machine {
         let name = question.name();
         self.note(&name);
         let result = self.source.ask(question);
-        let why = result.as_ref().err().map(|error| problem::why(error));
+        let why = result.as_ref().err().map(problem::why);
         self.settle(&name, result).ok_or_else(|| why.flatten())
     }
 
