@@ -91,8 +91,18 @@ fn details(disk: &Disk) -> Vec<String> {
     let blocks = (disk.logical_block_bytes == Some(4096)).then(|| "blocks of 4096 bytes".into());
     let holds = (!disk.existing_os.is_empty())
         .then(|| format!("seems to hold {}", disk.existing_os.join(" and ")));
-    let known = [bay, volume, vmd, target, blocks, holds].into_iter().flatten();
+    let known = [bay, volume, vmd, target, blocks, locks(disk), holds].into_iter().flatten();
     known.collect()
+}
+
+/// Locks of a self-encrypting disk, once somebody has taken them into use.
+fn locks(disk: &Disk) -> Option<String> {
+    let tcg = disk.tcg.as_ref()?;
+    let state = tcg.obstacle().or_else(|| {
+        let is_on = tcg.is_locking_enabled == Some(true);
+        is_on.then(|| format!("locking is on, {}", tcg.standards.join(", ")))
+    })?;
+    Some(format!("self-encrypting: {state}"))
 }
 
 fn health_line(page: &mut Page, health: &Health) {
@@ -159,4 +169,26 @@ fn virtual_device(page: &mut Page, device: &VirtualDevice) {
 
 fn size(bytes: Option<u64>) -> String {
     bytes.map(|bytes| format!(" ({})", unit::disk(bytes))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use probes::block::DiskTcg;
+
+    #[test]
+    fn locks_are_told_once_they_are_in_use() {
+        let of = |is_locking_enabled: bool, is_locked: bool| {
+            let tcg = DiskTcg {
+                standards: vec!["Opal 2".to_owned()],
+                is_locking_enabled: Some(is_locking_enabled),
+                is_locked: Some(is_locked),
+                ..DiskTcg::default()
+            };
+            details(&Disk { tcg: Some(tcg), ..Disk::default() }).join("; ")
+        };
+        assert_eq!(of(false, false), "");
+        assert_eq!(of(true, false), "self-encrypting: locking is on, Opal 2");
+        assert!(of(true, true).starts_with("self-encrypting: locked by TCG Opal 2"));
+    }
 }

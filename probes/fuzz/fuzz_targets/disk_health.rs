@@ -1,26 +1,47 @@
-//! What disks answer of their health: SCSI log pages, ATA SMART, NVMe logs.
+//! What disks answer of their health and locks: SCSI log pages, ATA SMART, NVMe logs, TCG discovery.
 #![no_main]
+
+use std::sync::LazyLock;
+
+const SATA: &str = "sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda";
+const SAS: &str = "sys/devices/pci0000:00/0000:03:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
+const NVME: &str = "sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1";
+
+/// VPD page 89h of an ATA disk that can be asked for all that there is: words 48, 82, 84, 85, 217.
+static IDENTIFY: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut page = vec![0; 572];
+    page[1] = 0x89;
+    for (word, value) in [(48, 0x4001_u16), (82, 1), (84, 0x4020), (85, 1), (217, 1)] {
+        page[60 + 2 * word..][..2].copy_from_slice(&value.to_le_bytes());
+    }
+    page
+});
+
+/// Identify Controller of an NVMe drive that takes security commands, and its list of protocols.
+static CONTROLLER: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut page = vec![0; 4096];
+    page[256] = 1;
+    page
+});
+const PROTOCOLS: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((form, data)) = data.split_first() else { return };
-    let sata: &[(&str, &[u8])] = &[
-        ("sys/block/sda/size", b"1000"),
-        ("sys/block/sda/dev", b"8:0"),
-        ("sys/block/sda/device/vendor", b"ATA"),
-    ];
-    let sas: &[(&str, &[u8])] = &[
-        ("sys/block/sda/size", b"1000"),
-        ("sys/block/sda/dev", b"8:0"),
-        ("sys/block/sda/device/vendor", b"SEAGATE"),
-        ("sys/block/sda/device/sas_address", b"0x5000c500a1b2c3d4"),
-    ];
-    let nvme: &[(&str, &[u8])] = &[
-        ("sys/block/nvme0n1/size", b"1000"),
-        ("sys/block/nvme0n1/dev", b"259:0"),
-        ("sys/block/nvme0n1/device/model", b"X"),
-        ("sys/class/nvme/nvme0/model", b"X"),
-        ("sys/class/nvme/nvme0/dev", b"240:0"),
-    ];
-    let files = [sata, sas, nvme][usize::from(form % 3)];
-    fuzz::answered(files, data, |machine| drop(probes::block::block(machine)));
+    let (name, path) = [("sda", SATA), ("sda", SAS), ("nvme0n1", NVME), ("nvme0n1", NVME)]
+        [usize::from(form % 4)];
+    let (entry, link) = (format!("sys/block/{name}"), path.replacen("sys", "-> ..", 1));
+    let (size, page) = (format!("{path}/size"), format!("{path}/device/vpd_pg89"));
+    let mut files: Vec<(&str, &[u8])> =
+        vec![(&entry, link.as_bytes()), (&size, b"1000"), (&page, &IDENTIFY)];
+    if form % 4 == 3 {
+        // Straight to the discovery, which is three questions deep.
+        files.extend([
+            ("kernel/nvme/nvme0/identify", &CONTROLLER[..]),
+            ("kernel/nvme/nvme0/security-protocols", PROTOCOLS),
+            ("kernel/nvme/nvme0/tcg-level-0", data),
+        ]);
+        drop(probes::block::block(&fuzz::machine(&files)));
+        return;
+    }
+    fuzz::answered(&files, data, |machine| drop(probes::block::block(machine)));
 });

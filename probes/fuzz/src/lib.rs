@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use probes::machine::{Archive, Extras, Failure, Machine, Node, Source};
 
-/// A machine of these files by path.
+/// A machine of these files by path; below `sys/block` a content that starts with `-> ` is a link.
 pub fn machine(files: &[(&str, &[u8])]) -> Machine {
     Machine::new(Arc::new(source(files)), "fuzz")
 }
@@ -16,7 +16,12 @@ pub fn machine(files: &[(&str, &[u8])]) -> Machine {
 pub fn source(files: &[(&str, &[u8])]) -> Source {
     let mut archive = Archive::default();
     for (path, content) in files {
-        archive.set(path, Some(Node::File((*content).into())));
+        let link = content.strip_prefix(b"-> ").filter(|_| path.starts_with("sys/block/"));
+        let node = match link.and_then(|target| std::str::from_utf8(target).ok()) {
+            Some(target) => Node::Link(target.to_owned()),
+            None => Node::File((*content).into()),
+        };
+        archive.set(path, Some(node));
     }
     Source::unpacked(archive)
 }
@@ -40,6 +45,31 @@ pub fn answered(files: &[(&str, &[u8])], data: &[u8], collect: impl Fn(&Machine)
                 return;
             }
             (rest, answers) = (behind, [answers, vec![(path, piece)]].concat());
+        }
+    }
+}
+
+/// Lets `collect` read a machine of `files` whose disk `sda` has these bytes. What is asked for tells
+/// where to read on, so there are a few rounds.
+pub fn with_disk(files: &[(&str, &[u8])], disk: &[u8], collect: impl Fn(&Machine)) {
+    let mut answers: Vec<(String, &[u8])> = Vec::new();
+    for _ in 0..4 {
+        let known = answers.iter().map(|(path, answer)| (path.as_str(), *answer));
+        let all: Vec<(&str, &[u8])> = files.iter().copied().chain(known).collect();
+        let source = Arc::new(source(&all).recording());
+        collect(&Machine::new(Arc::clone(&source), "fuzz"));
+        let failures = source.recorded().failures;
+        let absent = failures.iter().filter(|(_, failure)| **failure == Failure::ABSENT);
+        let piece = |path: &str| {
+            let (start, n) = path.strip_prefix("kernel/disk/sda/")?.split_once('-')?;
+            let start: usize = start.parse().ok().filter(|start| *start < disk.len())?;
+            let end = start.saturating_add(n.parse().ok()?).min(disk.len());
+            Some((path.to_owned(), &disk[start..end]))
+        };
+        let n_known = answers.len();
+        answers.extend(absent.filter_map(|((_, path), _)| piece(path)));
+        if answers.len() == n_known {
+            return;
         }
     }
 }
@@ -83,19 +113,24 @@ pub fn disk(data: &[u8], n: usize) -> Vec<u8> {
 /// Writes right checksums into a GUID partition table with sectors of `sector` bytes, so that the
 /// fuzzer need not find them. The table may be damaged in every other way.
 pub fn seal_gpt(disk: &mut [u8], sector: usize) {
+    seal_gpt_at(disk, sector, sector);
+}
+
+/// As [`seal_gpt`], for a header at byte `at`.
+pub fn seal_gpt_at(disk: &mut [u8], at: usize, sector: usize) {
     let u32_at = |disk: &[u8], at: usize| {
         let bytes = disk.get(at..at + 4).and_then(|b| b.first_chunk::<4>());
         bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
     };
-    let first = u32_at(disk, sector + 72).saturating_mul(sector);
-    let n_bytes = u32_at(disk, sector + 80).saturating_mul(u32_at(disk, sector + 84));
+    let first = u32_at(disk, at + 72).saturating_mul(sector);
+    let n_bytes = u32_at(disk, at + 80).saturating_mul(u32_at(disk, at + 84));
     let entries =
         disk.get(first..first.saturating_add(n_bytes)).map(run_coreos_installer::proof::gpt::crc32);
-    if let (Some(entries), Some(to)) = (entries, disk.get_mut(sector + 88..sector + 92)) {
+    if let (Some(entries), Some(to)) = (entries, disk.get_mut(at + 88..at + 92)) {
         to.copy_from_slice(&entries.to_le_bytes());
     }
-    let n_header = u32_at(disk, sector + 12).clamp(92, 512);
-    let Some(header) = disk.get_mut(sector..sector + n_header) else { return };
+    let n_header = u32_at(disk, at + 12).clamp(92, 512);
+    let Some(header) = disk.get_mut(at..at + n_header) else { return };
     header[16..20].fill(0);
     let sum = run_coreos_installer::proof::gpt::crc32(header);
     header[16..20].copy_from_slice(&sum.to_le_bytes());

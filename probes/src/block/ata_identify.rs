@@ -45,6 +45,21 @@ impl<'a> Identify<'a> {
         self.word(217) == 1 && self.word(84) & 0xc020 == 0x4020
     }
 
+    /// Bit 0 of word 48, of which bits 15:14 say that it is valid.
+    pub(super) fn has_trusted_commands(self) -> Option<bool> {
+        self.known_word(48).filter(|word| word >> 14 == 0b01).map(|word| word & 1 == 1)
+    }
+
+    /// Whether it is attached in series: the transport in bits 15:12 of word 222, else capabilities
+    /// in word 76 that only such a disk has; `None` where it says neither.
+    pub(super) fn is_serial_ata(self) -> Option<bool> {
+        match self.known_word(222).map(|word| word >> 12) {
+            Some(0) => Some(false),
+            Some(1) => Some(true),
+            _ => self.known_word(76).map(|_| true),
+        }
+    }
+
     pub(super) fn serial(self) -> Option<String> {
         self.text(10, 20)
     }

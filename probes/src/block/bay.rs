@@ -1,6 +1,7 @@
-//! Where a disk sticks: the slots of enclosures that speak SES, or of NPEM
+//! Where a disk sticks: the slots of enclosures that speak SES
 //! (`/sys/class/enclosure/<enclosure>/<slot>/device`, `drivers/misc/enclosure.c`), else the bay that
-//! a SAS expander names.
+//! a SAS expander names. NPEM, by which ports of `PCIe` drive the lights of NVMe bays, makes no enclosure:
+//! its lights are LEDs of the port (`drivers/pci/npem.c`) and name no slot, so they are not read.
 
 use std::collections::BTreeMap;
 

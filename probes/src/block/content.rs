@@ -1,31 +1,40 @@
-//! Reads the first and last few KiB of the disks and their partitions and then asks for their health,
-//! each disk on its own thread, so that one that hangs costs no other. At most about 40 KiB are read
-//! of a disk and of each of its first partitions.
+//! Reads what stands on the disks and then asks for their health, each disk on its own thread and with
+//! its own deadline, so that one that hangs costs no other.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::guard;
 use crate::machine::Machine;
-use crate::sys::Question as _;
-use crate::sys::disk::{DiskBytes, DiskHandle};
+use crate::sys::disk::DiskHandle;
 
 use super::bay::{self, DiskBay};
 use super::health::{self, Asked, Health};
-use super::partition_table::{Table, table};
+use super::partition_table::Table;
+use super::reading;
 use super::scan::{Listed, Scan};
 use super::security::DiskSecurity;
-use super::signature::{self, Filesystem};
+use super::signature::Filesystem;
+use super::tcg::DiskTcg;
 
-/// How long all disks together may take; a healthy disk takes milliseconds.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// How long is waited. A healthy disk takes milliseconds, one that has to start its motor up to 15 s;
+/// all together end before the deadline of the collector does.
+const PATIENCE: Patience =
+    Patience { answer: Duration::from_secs(20), all: Duration::from_secs(25) };
 /// Most disks that are read at once; more are left to udev.
 const MAX_DISKS: usize = 512;
 /// Enough for the buffers of one read, which lie on the heap.
 const STACK_BYTES: usize = 256 << 10;
-/// Most partitions of a disk that are read.
-const MAX_PARTITIONS: usize = 32;
+
+/// How long is waited for disks that are asked side by side.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For each answer of each disk, from its start or its last answer on.
+    answer: Duration,
+    /// For all disks together.
+    all: Duration,
+}
 
 /// What was read from one disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,12 +47,18 @@ pub(super) struct Content {
     pub filesystem: Option<Filesystem>,
     /// What stands on the partitions, by their names.
     pub partitions: BTreeMap<String, Filesystem>,
+    /// What stands on partitions that only the backup of the table tells, by their numbers.
+    pub lost_partitions: BTreeMap<u32, Filesystem>,
+    /// What of it was not looked at, and why, in words: it is not known to be empty.
+    pub unread: Vec<String>,
     /// Why its first bytes could not be read; `None` where they were, or where the source has none.
     pub failure: Option<String>,
     /// What it says of its own health.
     pub health: Option<Health>,
     /// How it can be erased, as far as its controller was asked.
     pub security: Option<DiskSecurity>,
+    /// Which TCG standards it follows, and whether it is locked by them.
+    pub tcg: Option<DiskTcg>,
     /// Where it sticks.
     pub bay: Option<DiskBay>,
 }
@@ -57,19 +72,11 @@ pub(super) struct Asking {
     pub bay: Option<DiskBay>,
 }
 
-impl Content {
-    /// Where the partition with the number begins, as the table has it.
-    fn start_of(&self, number: u32) -> Option<u64> {
-        let mut entries = self.table.as_ref()?.entries.iter();
-        entries.find(|entry| entry.number == number).map(|entry| entry.start_bytes)
-    }
-}
-
 /// What one disk's thread sends: first its content, then its health, so that a disk that hangs when
 /// it is asked for the second has lost only that.
 enum Part {
-    Content(Content),
-    Asked(Asked, Option<DiskBay>),
+    Content(Box<Content>),
+    Asked(Box<(Asked, Option<DiskBay>)>),
     Ended,
     Broken(guard::Panic),
 }
@@ -82,18 +89,18 @@ pub(super) fn read_all(
     scan: &Scan,
     asking: &BTreeMap<String, Asking>,
 ) -> BTreeMap<String, Content> {
-    read_with(machine, scan, asking, DEADLINE, read_both)
+    read_with(machine, scan, asking, PATIENCE, read_both)
 }
 
 fn read_both(machine: &Machine, device: &Listed, asking: &Asking, send: Send<'_>) {
     let disk = DiskHandle::new(&device.node());
-    let content = read(machine, device, &disk);
-    // A disk that cannot even be read is not asked for more.
-    let way = if content.failure.is_some() { &health::Way::None } else { &asking.way };
-    send(Part::Content(content));
-    let asked = health::read(machine, &disk, way);
+    let content = reading::read(machine, device, &disk);
+    // A disk that cannot even be read is not asked for its health.
+    let ask = if content.failure.is_some() { health::read_locks } else { health::read };
+    send(Part::Content(Box::new(content)));
+    let asked = ask(machine, &disk, &asking.way);
     let bay = asking.bay.as_ref().and_then(|bay| bay::ask(machine, bay));
-    send(Part::Asked(asked, bay));
+    send(Part::Asked(Box::new((asked, bay))));
 }
 
 /// Reads each disk with `read` on a thread of its own. One that does not answer in time is left
@@ -102,7 +109,7 @@ fn read_with(
     machine: &Machine,
     scan: &Scan,
     asking: &BTreeMap<String, Asking>,
-    deadline: Duration,
+    patience: Patience,
     read: fn(&Machine, &Listed, &Asking, Send<'_>),
 ) -> BTreeMap<String, Content> {
     let (sender, answers) = mpsc::channel();
@@ -125,44 +132,87 @@ fn read_with(
         }
     }
     drop(sender);
-    let until = Instant::now() + deadline;
-    let rest = || until.saturating_duration_since(Instant::now());
-    let (mut answered, mut broken, mut n_working) =
-        (BTreeSet::new(), BTreeMap::new(), waiting.len());
-    while n_working > 0
-        && let Ok((name, part)) = answers.recv_timeout(rest())
-    {
+    let mut waits = Waits::new(&waiting, patience);
+    let (mut answered, mut broken) = (BTreeSet::new(), BTreeMap::new());
+    while let Some(rest) = waits.rest() {
+        let (name, part) = match answers.recv_timeout(rest) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
         match part {
-            Part::Ended => n_working -= 1,
+            Part::Ended => waits.end(&name),
             Part::Broken(panic) => {
-                n_working -= 1;
+                waits.end(&name);
                 broken.insert(name, format!("a bug in the reader: {panic}"));
             }
-            Part::Content(content) => drop(contents.insert(name, content)),
-            Part::Asked(found, bay) => {
+            Part::Content(content) => {
+                waits.renew(&name);
+                contents.insert(name, *content);
+            }
+            Part::Asked(answer) => {
+                let (found, bay) = *answer;
                 let content = contents.entry(name.clone()).or_default();
                 (content.health, content.security) = (found.health, found.security);
-                content.bay = bay;
+                (content.tcg, content.bay) = (found.tcg, bay);
                 answered.insert(name);
             }
         }
     }
     for device in waiting {
-        let failure = broken.remove(&device.name);
-        let failure =
-            failure.unwrap_or_else(|| format!("no answer within {} ms", deadline.as_millis()));
+        let late = || format!("no answer within {} ms", patience.answer.as_millis());
+        let failure = broken.remove(&device.name).unwrap_or_else(late);
         if !contents.contains_key(&device.name) {
             fail(machine, device, failure, &mut contents);
         } else if !answered.contains(&device.name) {
             machine.problem(&format!("dev/{}", device.node()), failure, "its state of health");
         }
     }
-    // The name of the bay is known without the enclosure's answer.
+    with_bays(asking, &mut contents);
+    contents
+}
+
+/// The name of the bay is known without the enclosure's answer.
+fn with_bays(asking: &BTreeMap<String, Asking>, contents: &mut BTreeMap<String, Content>) {
     for (name, asking) in asking.iter().filter(|(_, asking)| asking.bay.is_some()) {
         let content = contents.entry(name.clone()).or_default();
         content.bay = content.bay.take().or_else(|| asking.bay.clone());
     }
-    contents
+}
+
+/// Until when each disk that has not ended is waited for.
+struct Waits {
+    until: BTreeMap<String, Instant>,
+    patience: Patience,
+    end: Instant,
+}
+
+impl Waits {
+    fn new(disks: &[&Listed], patience: Patience) -> Waits {
+        let now = Instant::now();
+        let end = now + patience.all;
+        let first = end.min(now + patience.answer);
+        let until = disks.iter().map(|device| (device.name.clone(), first)).collect();
+        Waits { until, patience, end }
+    }
+
+    /// How long to wait for the next answer; gives up disks that are late. `None` if none is left.
+    fn rest(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        self.until.retain(|_, until| *until > now);
+        self.until.values().min().map(|until| until.saturating_duration_since(now))
+    }
+
+    fn renew(&mut self, name: &str) {
+        let until = self.end.min(Instant::now() + self.patience.answer);
+        if let Some(known) = self.until.get_mut(name) {
+            *known = until;
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        self.until.remove(name);
+    }
 }
 
 fn fail(
@@ -184,49 +234,6 @@ fn is_readable(device: &Listed, scan: &Scan) -> bool {
         && scan.head_of(&device.name).is_none()
         && super::eligibility::emmc_parent(&device.name).is_none()
         && device.size_bytes != Some(0)
-}
-
-fn read(machine: &Machine, device: &Listed, disk: &DiskHandle) -> Content {
-    let mut content = Content::default();
-    let question = |offset_bytes: u64, n_bytes: usize| DiskBytes { disk, offset_bytes, n_bytes };
-    let mut ask = |offset_bytes: u64, n_bytes: usize| {
-        machine.ask(&question(offset_bytes, n_bytes)).filter(|bytes| bytes.len() == n_bytes)
-    };
-    let Some(first) = ask(0, 4096) else {
-        content.failure = failure(machine, &question(0, 4096));
-        return content;
-    };
-    content.is_read = true;
-    match table(&first, device.logical_block_bytes.unwrap_or(512), &mut ask) {
-        Ok(table) => content.table = table,
-        Err(found) => {
-            machine.problem(&format!("dev/{}", device.node()), found, "a sound partition table");
-        }
-    }
-    content.filesystem = signature::detect(&first, device.size_bytes, &mut ask);
-    for node in device.partitions.iter().take(MAX_PARTITIONS) {
-        // The kernel does not say where a partition of a multipath device begins; the table does.
-        let start = node.start_bytes.or_else(|| content.start_of(node.number?));
-        // An extended partition is two sectors long and holds only others.
-        let (Some(start), Some(size @ 4096..)) = (start, node.size_bytes) else { continue };
-        let mut ask =
-            |offset_bytes: u64, n_bytes: usize| ask(start.checked_add(offset_bytes)?, n_bytes);
-        let Some(first) = ask(0, 4096) else { continue };
-        if let Some(found) = signature::detect(&first, Some(size), &mut ask) {
-            content.partitions.insert(node.name.clone(), found);
-        }
-    }
-    content
-}
-
-/// Why `question` was not answered; `None` where the source has no answer to it at all.
-fn failure(machine: &Machine, question: &DiskBytes<'_>) -> Option<String> {
-    let path = format!("/{}", question.name());
-    machine
-        .problems()
-        .into_iter()
-        .find(|problem| problem.path.ends_with(&path))
-        .map(|problem| problem.found)
 }
 
 #[cfg(test)]
@@ -279,18 +286,18 @@ mod tests {
         let scan = super::super::scan::scan(&machine);
         let started = Instant::now();
         let asking = BTreeMap::new();
-        let deadline = Duration::from_millis(200);
-        let contents = read_with(&machine, &scan, &asking, deadline, |_, device, _, send| {
+        let patience = Patience { answer: Duration::from_millis(200), all: Duration::from_mins(1) };
+        let contents = read_with(&machine, &scan, &asking, patience, |_, device, _, send| {
             match device.name.as_str() {
                 "sda" => std::thread::sleep(Duration::from_mins(10)),
                 "sdb" => panic!("out of cheese"),
                 _ => {}
             }
-            send(Part::Content(Content { is_read: true, ..Content::default() }));
+            send(Part::Content(Box::new(Content { is_read: true, ..Content::default() })));
             if device.name == "sdd" {
                 std::thread::sleep(Duration::from_mins(10));
             }
-            send(Part::Asked(Asked::default(), None));
+            send(Part::Asked(Box::new((Asked::default(), None))));
         });
         assert!(started.elapsed() < Duration::from_secs(30));
         assert!(contents["sdc"].is_read && contents["sdd"].is_read);
@@ -302,5 +309,34 @@ mod tests {
         let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
         assert_eq!(paths, ["/dev/sda", "/dev/sdb", "/dev/sdd"]);
         assert_eq!(problems[2].expected, "its state of health");
+    }
+
+    /// Two disks that answer after 300 ms, and after 300 ms again.
+    fn slow(patience: Patience) -> (BTreeMap<String, Content>, usize) {
+        let machine = tree(&[("sys/block/sda/size", "2048\n"), ("sys/block/sdb/size", "2048\n")]);
+        let scan = super::super::scan::scan(&machine);
+        let contents = read_with(&machine, &scan, &BTreeMap::new(), patience, |_, _, _, send| {
+            std::thread::sleep(Duration::from_millis(300));
+            send(Part::Content(Box::new(Content { is_read: true, ..Content::default() })));
+            std::thread::sleep(Duration::from_millis(300));
+            send(Part::Asked(Box::new((Asked::default(), None))));
+        });
+        (contents, machine.problems().len())
+    }
+
+    #[test]
+    fn each_disk_has_a_deadline_of_its_own_for_each_answer() {
+        let answer = Duration::from_millis(550);
+        let (contents, n_problems) = slow(Patience { answer, all: Duration::from_mins(1) });
+        assert!(contents.values().all(|content| content.is_read) && contents.len() == 2);
+        assert_eq!(n_problems, 0, "600 ms in all, and no answer took 550 ms");
+    }
+
+    #[test]
+    fn all_disks_together_are_not_waited_for_longer_than_the_bound() {
+        let (answer, all) = (Duration::from_mins(1), Duration::from_millis(450));
+        let (contents, n_problems) = slow(Patience { answer, all });
+        assert!(contents["sda"].is_read && contents["sdb"].is_read);
+        assert_eq!(n_problems, 2, "their second answers came too late");
     }
 }

@@ -21,7 +21,12 @@ const ONLY_VOLUMES: [&str; 10] =
     ["3w-9xxx", "3w-sas", "3w-xxxx", "arcmsr", "cciss", "hptiop", "ips", "myrb", "myrs", "stex"];
 
 /// Beginnings of the models of volumes that small boot controllers show as one plain disk.
-const MODELS: [&str; 4] = ["DELLBOSS", "Dell BOSS", "HPE NS204i", "ThinkSystem M.2 VD"];
+const MODELS: [&str; 5] =
+    ["DELLBOSS", "Dell BOSS", "HPE NS204i", "MARVELL Raid VD", "ThinkSystem M.2 VD"];
+
+/// Marvell: some of its chips are AHCI or NVMe to the kernel and make volumes by themselves, so a disk
+/// of theirs may be one unless its model tells.
+const MARVELL: u32 = 0x1b4b;
 
 /// What is known of a disk's controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,12 +40,22 @@ pub(super) struct Controller {
 
 /// The drivers that were read already, by the path of the PCI device: many disks share one.
 #[derive(Debug, Default)]
-pub(super) struct Drivers(RefCell<BTreeMap<String, Option<String>>>);
+pub(super) struct Drivers(RefCell<BTreeMap<String, Option<Driver>>>);
+
+#[derive(Debug, Clone)]
+struct Driver {
+    name: String,
+    may_show_volumes: bool,
+}
 
 impl Drivers {
-    fn of(&self, machine: &Machine, pci_path: &str) -> Option<String> {
+    fn of(&self, machine: &Machine, pci_path: &str) -> Option<Driver> {
         let mut known = self.0.borrow_mut();
-        let read = || machine.link_name(&format!("{pci_path}/driver"));
+        let read = || {
+            let name = machine.link_name(&format!("{pci_path}/driver"))?;
+            let may_show_volumes = may_show_volumes(machine, pci_path, &name);
+            Some(Driver { name, may_show_volumes })
+        };
         known.entry(pci_path.to_owned()).or_insert_with(read).clone()
     }
 }
@@ -53,16 +68,24 @@ pub(super) fn controller(
     drivers: &Drivers,
 ) -> Controller {
     let driver = pci_path(&device.path).and_then(|path| drivers.of(machine, path));
+    let is_unclear = driver.as_ref().is_some_and(|driver| driver.may_show_volumes);
+    let driver = driver.map(|driver| driver.name);
     let level = raid_level(machine, device, driver.as_deref());
-    let is_named = model.is_some_and(|model| MODELS.iter().any(|start| model.starts_with(start)));
+    let is_named = model.is_some_and(is_volume_model);
     let by_driver =
         driver.as_deref().and_then(|driver| is_volume(driver, &device.path, level.as_deref()));
+    let by_driver = by_driver.filter(|_| !is_unclear);
     Controller {
         is_raid_volume: if is_named { Some(true) } else { by_driver },
         raid_level: level.filter(|level| level != "N/A"),
         vmd_address: vmd_address(&device.path),
         driver,
     }
+}
+
+/// Whether a disk of this model is a volume of a small boot controller.
+pub(super) fn is_volume_model(model: &str) -> bool {
+    MODELS.iter().any(|start| model.starts_with(start))
 }
 
 /// `None` for drivers of which it is not known.
@@ -76,9 +99,20 @@ fn is_volume(driver: &str, path: &str, level: Option<&str>) -> Option<bool> {
     }
     match driver {
         "hpsa" | "smartpqi" => level.map(|level| level != "N/A"),
+        // What the firmware of a chipset calls RAID is made by the operating system, of disks.
         "ahci" | "nvme" | "ata_piix" | "virtio-pci" => Some(false),
         _ => None,
     }
+}
+
+/// Whether the PCI device at `path` is of a maker whose chips show volumes as plain disks.
+fn may_show_volumes(machine: &Machine, path: &str, driver: &str) -> bool {
+    let is_maker = |text: &str| {
+        let digits = text.strip_prefix("0x").ok_or("a hexadecimal number with 0x")?;
+        u32::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number with 0x")
+    };
+    let vendor = || machine.parse(&format!("{path}/vendor"), is_maker);
+    ["ahci", "nvme"].contains(&driver) && vendor() == Some(MARVELL)
 }
 
 /// `device/raid_level` of HPE and Microchip, `raid_devices/…/level` of Broadcom's older controllers.
@@ -94,7 +128,7 @@ fn raid_level(machine: &Machine, device: &Listed, driver: Option<&str>) -> Optio
 }
 
 /// The path up to the nearest PCI device.
-fn pci_path(path: &str) -> Option<&str> {
+pub(super) fn pci_path(path: &str) -> Option<&str> {
     let ends = path.match_indices('/').map(|(at, _)| at);
     let mut above: Vec<&str> = ends.map(|end| &path[..end]).collect();
     above.retain(|path| path.rsplit('/').next().is_some_and(is_pci_address));
@@ -149,6 +183,20 @@ mod tests {
         assert_eq!(of("3w-9xxx", 0, None, None).is_raid_volume, Some(true));
         assert_eq!(of("ahci", 0, None, Some("DELLBOSS VD")).is_raid_volume, Some(true));
         assert_eq!(of("unheard_of", 0, None, None).is_raid_volume, None);
+    }
+
+    #[test]
+    fn a_member_of_firmware_raid_is_a_disk_and_a_disk_of_a_chip_that_hides_its_own_is_unclear() {
+        let of = |vendor: &str, model: Option<&str>| {
+            let path = format!("{HBA}/ata1/host0/target0:0:0/0:0:0:0/block/sda");
+            let (driver, maker) = (format!("{HBA}/driver"), format!("{HBA}/vendor"));
+            let machine = tree(&[(&driver, "-> ../../bus/pci/drivers/ahci"), (&maker, vendor)]);
+            let device = Listed { name: "sda".to_owned(), path, ..Listed::default() };
+            controller(&machine, &device, model, &Drivers::default()).is_raid_volume
+        };
+        assert_eq!(of("0x8086\n", None), Some(false));
+        assert_eq!(of("0x1b4b\n", None), None);
+        assert_eq!(of("0x1b4b\n", Some("DELLBOSS VD")), Some(true));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::scan::Listed;
 use super::security::DiskSecurity;
 use super::signature::Filesystem;
 use super::target::{self, DiskTarget};
+use super::tcg::DiskTcg;
 use super::transport::{Hosts, hctl, transport};
 
 /// One physical disk, LUN or drive.
@@ -40,8 +41,9 @@ pub struct Disk {
     /// Whether the kernel takes it for a disk that turns; virtual machines often say so of any disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
-    /// `sata`, `ata`, `sas`, `scsi` (a RAID controller's volume and the like), `nvme`, `usb`,
-    /// `virtio`, `mmc`, `fc`, `iscsi`, `xen`, `nvdimm`, `ccw`, …
+    /// `sata`, `ata` (parallel, or of unknown kind), `sas`, `raid` (a RAID controller's volume,
+    /// whatever its disks are), `scsi` (of unknown kind), `nvme`, `usb`, `virtio`, `mmc`, `fc`,
+    /// `iscsi`, `xen`, `nvdimm`, `ccw`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
     /// Vendor as the disk says it; `ATA` for SATA disks.
@@ -115,7 +117,8 @@ pub struct Disk {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vmd_address: Option<String>,
     /// Whether a RAID controller made it of disks that cannot be seen; `None` for controllers of
-    /// which that is not known.
+    /// which that is not known. The RAID of a chipset's firmware (Intel, AMD) is none of these: the
+    /// operating system makes it, and its members are disks, with `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_raid_volume: Option<bool>,
     /// RAID level of such a volume, as the driver writes it, e.g. `RAID 1(1+0)`.
@@ -144,6 +147,11 @@ pub struct Disk {
     /// How it can be erased and locked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<DiskSecurity>,
+    /// Which TCG standards (Opal and others) it follows, and whether it is locked by them. `None` where
+    /// it was not asked: it does not take the commands, it is no SAS, SATA or NVMe disk of its own, or
+    /// the kernel keeps the commands back (of SATA unless `libata.allow_tpm=1`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcg: Option<DiskTcg>,
     /// What it says of its own health.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
@@ -186,8 +194,9 @@ pub struct Disk {
     /// Where the whole disk is mounted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounted_at: Vec<String>,
-    /// Whether the whole disk is swap in use.
-    pub is_swap: bool,
+    /// Whether the whole disk is swap in use; `None` where the list of swap (`/proc/swaps`) is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_swap: Option<bool>,
     /// Devices that the kernel has made of the whole disk, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<String>,
@@ -250,7 +259,7 @@ pub(super) fn read(
     let identity = identity(machine, device, transport.as_deref());
     let controller = controller(machine, device, identity.model.as_deref(), drivers);
     let known = Disk {
-        transport,
+        transport: of_volume(transport, controller.is_raid_volume),
         vendor: identity.vendor,
         model: identity.model,
         serial: identity.serial,
@@ -274,6 +283,14 @@ pub(super) fn read(
     with_attributes(machine, device, with_place(machine, device, known))
 }
 
+/// A volume has not the transport of the disks that a controller made it of.
+fn of_volume(transport: Option<String>, is_raid_volume: Option<bool>) -> Option<String> {
+    match transport.as_deref() {
+        Some("sas" | "scsi") if is_raid_volume == Some(true) => Some("raid".to_owned()),
+        _ => transport,
+    }
+}
+
 /// Adds what stands on the disk, how it is used, and what it says of itself.
 fn with_contents(
     machine: &Machine,
@@ -286,13 +303,14 @@ fn with_contents(
     let table = content.and_then(|content| content.table.as_ref());
     Disk {
         bay: content.and_then(|content| content.bay.clone()),
+        tcg: content.and_then(|content| content.tcg.clone()),
         health: health::of_files(machine, device, content.and_then(|c| c.health.clone())),
         partition_table: table
             .map(|table| table.kind.to_owned())
             .or_else(|| device.udev.property("ID_PART_TABLE_TYPE").map(str::to_owned)),
         filesystem: Filesystem::compared(machine, &device.path, filesystem, &device.udev),
         mounted_at: usage.mounts_of(&device.name),
-        is_swap: usage.swaps.contains(&device.name),
+        is_swap: usage.is_swap(&device.name),
         holders: device.list(machine, "holders"),
         partitions: partition::partitions(machine, device, content, usage),
         ..disk

@@ -14,6 +14,7 @@ use super::disk::Disk;
 use super::mounts::{Usage, is_live_mount};
 use super::scan::Scan;
 use super::signature::Filesystem;
+use super::tcg::DiskTcg;
 use super::virtual_media::is_virtual_media;
 
 /// Beginnings of the labels of CoreOS live media.
@@ -51,8 +52,12 @@ pub(super) fn judge(
         if is_complete && !usage.is_known {
             reasons.push("it is not known what is mounted".to_owned());
         }
+        if usage.is_swap_refused {
+            reasons.push("it is not known what is swap".to_owned());
+        }
         reasons.extend(reasons_of_use(disk, uses));
         reasons.extend(reasons_of_content(disk));
+        reasons.extend(content.map(reasons_of_reading).unwrap_or_default());
         disk.eligible = reasons.is_empty();
         disk.not_eligible_because = reasons;
     }
@@ -93,6 +98,7 @@ fn reasons_of_kind(disk: &Disk) -> Vec<String> {
     if disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true)) {
         reasons.push("locked by an ATA password".to_owned());
     }
+    reasons.extend(disk.tcg.as_ref().and_then(DiskTcg::obstacle));
     if disk.zoned.as_deref() == Some("host-managed") {
         reasons.push("a host-managed zoned disk".to_owned());
     }
@@ -139,14 +145,7 @@ fn reasons_of_use(disk: &Disk, uses: Vec<Use>) -> Vec<String> {
 fn reasons_of_content(disk: &Disk) -> Vec<String> {
     let mut reasons = Vec::new();
     for (name, filesystem) in contents(disk) {
-        if filesystem.is_member() {
-            let label = filesystem.label.as_deref().map(|label| format!(" {}", quote(label)));
-            let label = label.unwrap_or_default();
-            reasons.push(format!(
-                "{name} is a member of an array or pool: {}{label}",
-                filesystem.kind
-            ));
-        }
+        reasons.extend(membership(name, filesystem));
         let is_live = |label: &str| LIVE_LABELS.iter().any(|start| label.starts_with(start));
         if filesystem.kind == "iso9660" && filesystem.label.as_deref().is_some_and(is_live) {
             let label = filesystem.label.as_deref().unwrap_or_default();
@@ -154,6 +153,21 @@ fn reasons_of_content(disk: &Disk) -> Vec<String> {
         }
     }
     reasons
+}
+
+fn membership(name: &str, filesystem: &Filesystem) -> Option<String> {
+    let label = filesystem.label.as_deref().map(|label| format!(" {}", quote(label)));
+    let (kind, label) = (&filesystem.kind, label.unwrap_or_default());
+    let is_member = filesystem.is_member();
+    is_member.then(|| format!("{name} is a member of an array or pool: {kind}{label}"))
+}
+
+/// What could not be looked at, and what stands on partitions that the kernel does not know.
+fn reasons_of_reading(content: &Content) -> Vec<String> {
+    let lost = content.lost_partitions.iter().filter_map(|(number, filesystem)| {
+        membership(&format!("partition {number}, which only the backup table has,"), filesystem)
+    });
+    lost.chain(content.unread.iter().cloned()).collect()
 }
 
 fn contents(disk: &Disk) -> impl Iterator<Item = (&str, &Filesystem)> {
@@ -187,7 +201,7 @@ fn uses(disk: &Disk, above: &Above, usage: &Usage) -> Vec<Use> {
         uses.extend(
             usage.mounts_of(&name).into_iter().map(|place| Use::Mount(name.clone(), place)),
         );
-        if usage.swaps.contains(&name) {
+        if usage.is_swap(&name) == Some(true) {
             uses.push(Use::Swap(name.clone()));
         }
         // The partitions of a multipath device are mappings, and hold it.
@@ -323,6 +337,19 @@ mod tests {
             ("sys/block/dm-1/slaves/dm-0/x", ""),
         ]);
         assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn a_list_of_swap_that_cannot_be_read_is_no_lack_of_swap() {
+        let size = ("sys/block/sda/size", "2048\n");
+        let of = |swaps: (&str, &str)| {
+            let machine = tree(&[size, swaps]);
+            let disk = super::super::block(&machine).disks.remove(0);
+            (disk.is_swap, disk.eligible, machine.problems().len())
+        };
+        assert_eq!(of(("proc/swaps", "Filename Type\n")), (Some(false), true, 0));
+        assert_eq!(of(("proc/other", "")), (None, true, 0));
+        assert_eq!(of(("proc/swaps/x", "")), (None, false, 1));
     }
 
     #[test]

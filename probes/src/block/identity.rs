@@ -49,7 +49,10 @@ pub(super) fn identity(machine: &Machine, device: &Listed, transport: Option<&st
     let model = own(&["device/model", "device/name"]);
     let firmware = own(&["device/rev", "device/firmware_rev", "device/fwrev"]);
     Identity {
-        vendor: own(&["device/vendor"]).or_else(|| at.udev(&["ID_VENDOR_ENC", "ID_VENDOR"])),
+        vendor: own(&["device/vendor"])
+            .filter(|vendor| !is_number(vendor))
+            .or_else(|| at.udev(&["ID_VENDOR_ENC", "ID_VENDOR"]))
+            .filter(|vendor| !is_number(vendor)),
         model: fuller(
             fuller(model, ata.and_then(Identify::model)),
             at.udev(&["ID_MODEL_ENC", "ID_MODEL", "ID_NAME"]),
@@ -72,6 +75,12 @@ pub(super) fn identity(machine: &Machine, device: &Listed, transport: Option<&st
         security: ata.map(security::of_ata),
         issues,
     }
+}
+
+/// The vendor of a virtio device is an id, e.g. `0x1af4`, and no name.
+fn is_number(vendor: &str) -> bool {
+    let digits = vendor.strip_prefix("0x").unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// One disk, as source of its attributes.
@@ -300,6 +309,17 @@ mod tests {
         let identity = identity(&machine, &device(&udev), Some("sata"));
         assert_eq!(identity.model.as_deref(), Some("Samsung SSD 860 EVO"));
         assert_eq!(identity.firmware.as_deref(), Some("RVT02B6Q"));
+    }
+
+    #[test]
+    fn the_id_of_a_virtio_vendor_is_no_name() {
+        let vendor = |text: &str| {
+            let machine =
+                tree(&[("sys/block/vda/size", "8\n"), ("sys/block/vda/device/vendor", text)]);
+            crate::block::block(&machine).disks[0].vendor.clone()
+        };
+        assert_eq!(vendor("0x1af4\n"), None);
+        assert_eq!(vendor("QEMU\n").as_deref(), Some("QEMU"));
     }
 
     #[test]

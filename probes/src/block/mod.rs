@@ -21,10 +21,12 @@ mod nvme;
 mod partition;
 mod partition_table;
 mod queue;
+mod reading;
 mod scan;
 mod security;
 mod signature;
 mod target;
+mod tcg;
 mod transport;
 #[cfg(test)]
 mod traps;
@@ -42,6 +44,7 @@ pub use queue::DiskQueue;
 pub use security::DiskSecurity;
 pub use signature::Filesystem;
 pub use target::DiskTarget;
+pub use tcg::DiskTcg;
 pub use virtual_devices::VirtualDevice;
 
 use schemars::JsonSchema;

@@ -30,8 +30,10 @@ pub(super) struct Usage {
     pub is_known: bool,
     /// Where each is mounted.
     pub mounted_at: BTreeMap<String, Vec<String>>,
-    /// Devices that are swap.
-    pub swaps: BTreeSet<String>,
+    /// Devices that are swap; `None` where the source does not tell.
+    pub swaps: Option<BTreeSet<String>>,
+    /// Whether the list of them is there and cannot be read.
+    pub is_swap_refused: bool,
     /// Labels of the live system's medium, as the kernel arguments name them.
     pub live_labels: Vec<String>,
     /// Names that device-mapper gives, by kernel name, e.g. `mpatha` by `dm-0`.
@@ -42,6 +44,11 @@ impl Usage {
     /// Where the device is mounted, in the order of the mounts.
     pub(super) fn mounts_of(&self, name: &str) -> Vec<String> {
         self.mounted_at.get(name).cloned().unwrap_or_default()
+    }
+
+    /// Whether the device is swap in use.
+    pub(super) fn is_swap(&self, name: &str) -> Option<bool> {
+        Some(self.swaps.as_ref()?.contains(name))
     }
 }
 
@@ -89,10 +96,12 @@ pub(super) fn usage(machine: &Machine, scan: &Scan) -> Usage {
         }
     }
     share_btrfs(machine, &mut usage);
-    for line in machine.text("proc/swaps").unwrap_or_default().lines().skip(1) {
-        let source = line.split_whitespace().next().map(unescape).unwrap_or_default();
-        usage.swaps.extend(names.resolve(None, &source));
-    }
+    let swaps = machine.text("proc/swaps");
+    usage.is_swap_refused = swaps.is_none() && machine.is_refused("proc/swaps");
+    usage.swaps = swaps.map(|text| {
+        let sources = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+        sources.filter_map(|source| names.resolve(None, &unescape(source))).collect()
+    });
     usage.mapper_names = names.mapped;
     usage
 }
@@ -257,7 +266,7 @@ mod tests {
         assert_eq!(usage.mounts_of("sdb"), ["/data"], "of the same btrfs as sda2");
         assert!(usage.mounts_of("sdc").is_empty());
         assert_eq!(usage.mounts_of("dm-0"), ["/"]);
-        assert!(usage.swaps.contains("sda2"));
+        assert_eq!((usage.is_swap("sda2"), usage.is_swap("sda1")), (Some(true), Some(false)));
         assert_eq!(usage.live_labels, ["fedora-coreos-42", "A B"]);
     }
 

@@ -44,8 +44,9 @@ pub struct Partition {
     pub filesystem: Option<Filesystem>,
     /// Where it is mounted.
     pub mounted_at: Vec<String>,
-    /// Whether it is swap in use.
-    pub is_swap: bool,
+    /// Whether it is swap in use; `None` where the list of swap (`/proc/swaps`) is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_swap: Option<bool>,
     /// Devices that the kernel has made of it, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<String>,
@@ -60,7 +61,9 @@ pub(super) fn partitions(
 ) -> Vec<Partition> {
     let mut partitions: Vec<Partition> =
         device.partitions.iter().map(|node| partition(machine, node, content, usage)).collect();
-    if let Some(table) = content.and_then(|content| content.table.as_ref()) {
+    // Of a table that only its backup tells the kernel has no partitions.
+    let table = content.and_then(|content| content.table.as_ref());
+    if let Some(table) = table.filter(|table| !table.is_backup) {
         compare(machine, device, table);
     }
     partitions.sort_by_key(|partition| partition.number);
@@ -90,7 +93,7 @@ fn partition(
         type_uuid: entry.type_uuid,
         filesystem: Filesystem::compared(machine, &node.path, filesystem, &udev),
         mounted_at: usage.mounts_of(&node.name),
-        is_swap: usage.swaps.contains(&node.name),
+        is_swap: usage.is_swap(&node.name),
         holders: machine.list(&format!("{}/holders", node.path)),
         name: node.name.clone(),
     }

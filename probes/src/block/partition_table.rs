@@ -1,13 +1,12 @@
 //! Partition tables as they stand on the disk: GPT (UEFI 2.10 §5.3) and DOS (the classic master boot
-//! record, whose logical partitions are in `logical`).
+//! record, whose logical partitions are in `logical`). Where the first GPT is damaged, its backup in the
+//! last block is read (`gpt`).
 
+mod gpt;
 mod logical;
 
 use crate::hex::hex;
 use crate::machine::escape_non_utf8;
-
-/// Most entries of a GPT that are read; tools write 128.
-const MAX_ENTRIES: u32 = 512;
 
 /// A partition table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -16,6 +15,35 @@ pub(super) struct Table {
     pub kind: &'static str,
     /// The used entries.
     pub entries: Vec<Entry>,
+    /// Whether it was found by its backup alone; the kernel does not look for that, and so has no
+    /// partitions.
+    pub is_backup: bool,
+}
+
+/// What was found of a partition table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The table, if one can be read.
+    pub table: Option<Table>,
+    /// What is wrong with it, in words.
+    pub problem: Option<String>,
+}
+
+impl Found {
+    /// Whether there is a table that cannot be read.
+    pub(super) fn is_lost(&self) -> bool {
+        self.table.is_none() && self.problem.is_some()
+    }
+}
+
+/// Where a table is read from.
+pub(super) struct Place<'a> {
+    /// Size of a logical block in bytes.
+    pub block_bytes: u32,
+    /// Size of the disk in bytes.
+    pub size_bytes: Option<u64>,
+    /// Reads bytes at an offset; `None` where they cannot be read.
+    pub read: &'a mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
 }
 
 /// One used entry.
@@ -32,83 +60,30 @@ pub(super) struct Entry {
     pub type_uuid: Option<String>,
 }
 
-/// Reads the table with `read(offset_bytes, n_bytes)`. `Err` says what is wrong with a table that is
-/// there and damaged.
-pub(super) fn table(
-    first: &[u8],
-    block_bytes: u32,
-    read: &mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
-) -> Result<Option<Table>, &'static str> {
-    let block_bytes = u64::from(block_bytes);
-    let header = match usize::try_from(block_bytes).ok().and_then(|at| first.get(at..at + 512)) {
+/// Reads the table, of which the first 4 KiB are `first`.
+pub(super) fn table(first: &[u8], place: &mut Place<'_>) -> Found {
+    let at = usize::try_from(place.block_bytes).ok();
+    let header = match at.and_then(|at| first.get(at..at.checked_add(512)?)) {
         Some(header) => Some(header.to_vec()),
-        None if is_protective(first) => read(block_bytes, 512),
+        None if is_protective(first) => (place.read)(u64::from(place.block_bytes), 512),
         None => None,
     };
     match header.filter(|header| header.starts_with(b"EFI PART")) {
-        Some(header) => gpt(&header, block_bytes, read).map(Some),
-        None if is_protective(first) => Err("no GPT header behind the protective boot record"),
-        None => Ok(dos(first, block_bytes, read)),
-    }
-}
-
-fn gpt(
-    header: &[u8],
-    block_bytes: u64,
-    read: &mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
-) -> Result<Table, &'static str> {
-    let n_header = usize::try_from(le32(header, 12)).unwrap_or_default();
-    let mut checked = header
-        .get(..n_header)
-        .filter(|h| h.len() >= 92)
-        .ok_or("a GPT header of a wrong size")?
-        .to_vec();
-    checked[16..20].fill(0);
-    if crc32(&checked) != le32(header, 16) {
-        return Err("a GPT header with a wrong checksum");
-    }
-    let (n_entries, entry_bytes) = (le32(header, 80), le32(header, 84));
-    if !(128..=1024).contains(&entry_bytes) || n_entries > MAX_ENTRIES {
-        return Err("a GPT with entries of an unlikely number or size");
-    }
-    let entry_bytes = usize::try_from(entry_bytes).unwrap_or(128);
-    let n_bytes = usize::try_from(n_entries).unwrap_or_default() * entry_bytes;
-    let offset =
-        le64(header, 72).checked_mul(block_bytes).ok_or("a GPT with entries behind the end")?;
-    let mut bytes = Vec::new();
-    while bytes.len() < n_bytes {
-        let next = (n_bytes - bytes.len()).min(crate::sys::disk::LIMIT_BYTES);
-        match read(offset.saturating_add(bytes.len() as u64), next) {
-            Some(part) if part.len() == next => bytes.extend(part),
-            _ => return Err("a GPT with entries that cannot be read"),
+        Some(header) => match gpt::gpt(&header, place) {
+            Ok(table) => Found { table: Some(table), problem: None },
+            Err(damage) => gpt::backup_of(damage, place),
+        },
+        None if is_protective(first) => {
+            gpt::backup_of("no GPT header behind the protective boot record", place)
         }
+        None => dos(first, place),
     }
-    if crc32(&bytes) != le32(header, 88) {
-        return Err("a GPT with entries that have a wrong checksum");
-    }
-    let entries = (1..).zip(bytes.chunks_exact(entry_bytes));
-    let entries =
-        entries.filter_map(|(number, entry)| gpt_entry(number, entry, block_bytes)).collect();
-    Ok(Table { kind: "gpt", entries })
 }
 
-fn gpt_entry(number: u32, entry: &[u8], block_bytes: u64) -> Option<Entry> {
-    if entry[..16].iter().all(|byte| *byte == 0) {
-        return None;
-    }
-    let units: Vec<u16> =
-        entry[56..128].chunks_exact(2).map(|u| u16::from_le_bytes([u[0], u[1]])).collect();
-    let label: Vec<u16> = units.into_iter().take_while(|unit| *unit != 0).collect();
-    let (first, last) = (le64(entry, 32), le64(entry, 40));
-    Some(Entry {
-        number,
-        start_bytes: first.checked_mul(block_bytes)?,
-        size_bytes: last.checked_sub(first)?.checked_add(1)?.checked_mul(block_bytes)?,
-        is_extended: false,
-        label: Some(String::from_utf16_lossy(&label)).filter(|label| !label.is_empty()),
-        uuid: Some(guid(&entry[16..32])),
-        type_uuid: Some(guid(&entry[..16])),
-    })
+/// Looks for the backup of a GPT whose first blocks are gone altogether.
+pub(super) fn backup_alone(place: &mut Place<'_>) -> Found {
+    let found = gpt::backup_of("nothing", place);
+    if found.table.is_some() { found } else { Found::default() }
 }
 
 /// Whether the boot record only says that a GPT follows.
@@ -122,29 +97,30 @@ fn has_boot_mark(first: &[u8]) -> bool {
 
 /// A boot record is a table only if all four entries are well-formed and one is used: a FAT or NTFS
 /// volume has the same mark at its end.
-fn dos(
-    first: &[u8],
-    block_bytes: u64,
-    read: &mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
-) -> Option<Table> {
+fn dos(first: &[u8], place: &mut Place<'_>) -> Found {
     if !has_boot_mark(first) {
-        return None;
+        return Found::default();
     }
+    let block_bytes = u64::from(place.block_bytes);
     let is_volume = &first[3..7] == b"NTFS" || &first[3..8] == b"EXFAT";
     let is_volume = is_volume || &first[54..57] == b"FAT" || &first[82..85] == b"FAT";
     let records: Vec<&[u8]> = first[446..510].chunks_exact(16).collect();
     if is_volume || records.iter().any(|record| record[0] & 0x7f != 0) {
-        return None;
+        return Found::default();
     }
     let signature = le32(first, 440);
     let used = (1..).zip(records).filter(|(_, record)| record[4] != 0 && le32(record, 12) != 0);
     let mut entries: Vec<Entry> =
         used.map(|(number, record)| dos_entry(number, record, 0, block_bytes, signature)).collect();
     let extended = entries.iter().find(|entry| entry.is_extended).map(|entry| entry.start_bytes);
+    let mut problem = None;
     if let Some(start_bytes) = extended {
-        entries.extend(logical::entries(start_bytes, block_bytes, signature, read));
+        let chain = logical::entries(start_bytes, block_bytes, signature, place.read);
+        entries.extend(chain.entries);
+        problem = chain.problem.map(str::to_owned);
     }
-    (!entries.is_empty()).then_some(Table { kind: "dos", entries })
+    let table = Table { kind: "dos", entries, is_backup: false };
+    Found { table: (!table.entries.is_empty()).then_some(table), problem }
 }
 
 /// A record of 16 bytes; its start counts from `base_bytes`. Blocks are logical ones, as in a GPT
@@ -251,16 +227,108 @@ mod tests {
         disk
     }
 
-    fn of(disk: &[u8], block_bytes: u32) -> Result<Option<Table>, &'static str> {
+    fn of(disk: &[u8], block_bytes: u32) -> Found {
         let mut read =
             |at: u64, n: usize| disk.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec);
-        table(&disk[..disk.len().min(4096)], block_bytes, &mut read)
+        let size_bytes = Some(disk.len() as u64);
+        let first = &disk[..disk.len().min(4096)];
+        table(first, &mut Place { block_bytes, size_bytes, read: &mut read })
+    }
+
+    /// Puts the backup of a [`gpt_disk`] into its last blocks: the entries, then the header.
+    fn back_up(disk: &mut Vec<u8>, block_bytes: usize) -> usize {
+        let entries = disk[2 * block_bytes..2 * block_bytes + 128 * 128].to_vec();
+        let entries_at = disk.len();
+        disk.extend(&entries);
+        let header_at = disk.len();
+        disk.resize(header_at + block_bytes, 0);
+        let mut header = disk[block_bytes..block_bytes + 92].to_vec();
+        header[16..20].fill(0);
+        header[24..32].copy_from_slice(&((header_at / block_bytes) as u64).to_le_bytes());
+        header[72..80].copy_from_slice(&((entries_at / block_bytes) as u64).to_le_bytes());
+        let crc = crc32(&header);
+        header[16..20].copy_from_slice(&crc.to_le_bytes());
+        disk[header_at..header_at + 92].copy_from_slice(&header);
+        header_at
+    }
+
+    #[test]
+    fn a_damaged_or_lost_gpt_is_found_by_its_backup_and_both_places_are_named() {
+        for (block_bytes, damaged) in [(512, 512 + 20), (512, 512), (512, 1024 + 40), (4096, 4096)]
+        {
+            let mut disk = gpt_disk(block_bytes);
+            let last = back_up(&mut disk, block_bytes) / block_bytes;
+            disk[damaged] ^= 0x55;
+            let found = of(&disk, u32::try_from(block_bytes).unwrap());
+            let table = found.table.unwrap();
+            assert!(table.is_backup && table.entries[0].label.as_deref() == Some("EF"));
+            let problem = found.problem.unwrap();
+            assert!(problem.contains("at LBA 1, and"), "{problem}");
+            assert!(problem.ends_with(&format!("at LBA {last}")), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_backup_with_a_wrong_checksum_or_of_another_place_is_not_believed() {
+        for at in [16, 20, 24, 40, 72] {
+            let mut disk = gpt_disk(512);
+            let backup = back_up(&mut disk, 512);
+            (disk[512], disk[backup + at]) = (0, disk[backup + at] ^ 0x55);
+            let found = of(&disk, 512);
+            assert!(found.is_lost(), "{at}");
+        }
+        let mut disk = gpt_disk(512);
+        back_up(&mut disk, 512);
+        // A disk that has grown has its backup no longer in its last block.
+        disk.resize(disk.len() + 4096, 0);
+        disk[512] = 0;
+        assert!(of(&disk, 512).is_lost());
+    }
+
+    #[test]
+    fn a_table_whose_first_blocks_were_wiped_is_found_by_its_backup_alone() {
+        let mut disk = gpt_disk(512);
+        back_up(&mut disk, 512);
+        disk[..17_408].fill(0);
+        let mut read =
+            |at: u64, n: usize| disk.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec);
+        let size_bytes = Some(disk.len() as u64);
+        let mut place = Place { block_bytes: 512, size_bytes, read: &mut read };
+        let found = backup_alone(&mut place);
+        assert!(found.table.is_some_and(|table| table.is_backup) && found.problem.is_some());
+        let (size_bytes, mut read) = (Some(8192), |_, n: usize| Some(vec![0; n]));
+        let mut blank = Place { block_bytes: 512, size_bytes, read: &mut read };
+        assert_eq!(backup_alone(&mut blank), Found::default());
+    }
+
+    #[test]
+    fn a_healthy_table_and_a_boot_record_cost_no_read_of_the_last_block() {
+        let disk = gpt_disk(512);
+        let mut places = Vec::new();
+        let mut read = |at: u64, n: usize| {
+            places.push(at);
+            disk.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec)
+        };
+        let mut place = Place { block_bytes: 512, size_bytes: Some(1 << 30), read: &mut read };
+        assert!(table(&disk[..4096], &mut place).table.is_some());
+        assert_eq!(places, [1024]);
+    }
+
+    #[test]
+    fn entries_of_type_zero_are_no_partitions() {
+        let mut disk = vec![0; 4096];
+        (disk[510], disk[511]) = (0x55, 0xaa);
+        (disk[446 + 9], disk[446 + 12]) = (8, 1);
+        assert_eq!(of(&disk, 512), Found::default());
+        (disk[462 + 4], disk[462 + 9], disk[462 + 12]) = (0x83, 16, 1);
+        let table = of(&disk, 512).table.unwrap();
+        assert_eq!((table.entries.len(), table.entries[0].number), (1, 2));
     }
 
     #[test]
     fn a_gpt_is_read_for_both_block_sizes() {
         for block_bytes in [512_u32, 4096] {
-            let table = of(&gpt_disk(block_bytes as usize), block_bytes).unwrap().unwrap();
+            let table = of(&gpt_disk(block_bytes as usize), block_bytes).table.unwrap();
             assert_eq!((table.kind, table.entries.len()), ("gpt", 1));
             let entry = &table.entries[0];
             assert_eq!(entry.label.as_deref(), Some("EF"));
@@ -275,26 +343,26 @@ mod tests {
         for at in [512 + 20, 512 + 80, 1024 + 40, 512] {
             let mut disk = gpt_disk(512);
             disk[at] ^= 0x55;
-            assert!(of(&disk, 512).is_err(), "{at}");
+            assert!(of(&disk, 512).is_lost(), "{at}");
         }
-        assert!(of(&gpt_disk(512)[..2048], 512).is_err());
+        assert!(of(&gpt_disk(512)[..2048], 512).is_lost());
     }
 
     #[test]
     fn a_boot_record_is_a_table_and_a_fat_volume_is_none() {
         let mut disk = vec![0; 4096];
         (disk[510], disk[511]) = (0x55, 0xaa);
-        assert_eq!(of(&disk, 512), Ok(None));
+        assert_eq!(of(&disk, 512), Found::default());
         disk[440..444].copy_from_slice(&0x55fe_f5a1_u32.to_le_bytes());
         (disk[446 + 4], disk[446 + 9], disk[446 + 12]) = (0x0c, 8, 1);
-        let table = of(&disk, 512).unwrap().unwrap();
+        let table = of(&disk, 512).table.unwrap();
         assert_eq!(table.entries[0].uuid.as_deref(), Some("55fef5a1-01"));
         assert_eq!(table.entries[0].type_uuid.as_deref(), Some("0xc"));
         assert_eq!(table.entries[0].start_bytes, 2048 * 512);
-        assert_eq!(of(&disk, 4096).unwrap().unwrap().entries[0].start_bytes, 2048 * 4096);
+        assert_eq!(of(&disk, 4096).table.unwrap().entries[0].start_bytes, 2048 * 4096);
         disk[54..57].copy_from_slice(b"FAT");
-        assert_eq!(of(&disk, 512), Ok(None));
-        assert_eq!(of(&[], 512), Ok(None));
+        assert_eq!(of(&disk, 512), Found::default());
+        assert_eq!(of(&[], 512), Found::default());
     }
 
     #[test]

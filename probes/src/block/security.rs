@@ -11,9 +11,12 @@ use super::partition_table::{le16, le32};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskSecurity {
-    /// Ways in which it can sanitize itself: `crypto erase`, `block erase`, `overwrite`.
-    pub sanitize: Vec<String>,
-    /// Whether it takes the commands that TCG storage (Opal, Pyrite, Enterprise) is driven by.
+    /// Ways in which it can sanitize itself: `crypto erase`, `block erase`, `overwrite`. Empty where it
+    /// says that it has none; `None` where it does not fill the word that tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sanitize: Option<Vec<String>>,
+    /// Whether it takes the commands that TCG storage (Opal, Pyrite, Enterprise) is driven by; what it
+    /// answers to them is in the disk's `tcg`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_trusted_commands: Option<bool>,
     /// Whether an ATA password keeps it from being read and written, as when the kernel found it.
@@ -29,18 +32,20 @@ pub struct DiskSecurity {
 
 /// What an ATA disk says.
 pub(super) fn of_ata(identify: Identify<'_>) -> DiskSecurity {
-    let sanitize = identify.known_word(59).filter(|word| word & 1 << 12 != 0).unwrap_or_default();
-    // Bit 14 set and bit 15 clear say that the word is valid.
-    let trusted = identify.known_word(48).filter(|word| word >> 14 == 0b01);
+    // Bit 12 says that there is any; zeros are what disks have that are older than the word's use.
+    let sanitize = Some(identify.word(59)).filter(|word| *word != u16::MAX);
+    let sanitize = sanitize.map(|word| if word & 1 << 12 == 0 { 0 } else { word });
     let password = identify.known_word(128).filter(|word| word & 1 != 0);
     let bit = |index: u16| password.map(|word| word >> index & 1 == 1);
     DiskSecurity {
-        sanitize: names(&[
-            ("crypto erase", sanitize & 1 << 13 != 0),
-            ("block erase", sanitize & 1 << 15 != 0),
-            ("overwrite", sanitize & 1 << 14 != 0),
-        ]),
-        has_trusted_commands: trusted.map(|word| word & 1 == 1),
+        sanitize: sanitize.map(|word| {
+            names(&[
+                ("crypto erase", word & 1 << 13 != 0),
+                ("block erase", word & 1 << 15 != 0),
+                ("overwrite", word & 1 << 14 != 0),
+            ])
+        }),
+        has_trusted_commands: identify.has_trusted_commands(),
         has_password: bit(1),
         is_locked: bit(2),
         is_frozen: bit(3),
@@ -52,11 +57,11 @@ pub(super) fn of_nvme(page: &[u8]) -> Option<DiskSecurity> {
     let page = page.get(..4096)?;
     let capabilities = le32(page, 328);
     Some(DiskSecurity {
-        sanitize: names(&[
+        sanitize: Some(names(&[
             ("crypto erase", capabilities & 1 != 0),
             ("block erase", capabilities & 1 << 1 != 0),
             ("overwrite", capabilities & 1 << 2 != 0),
-        ]),
+        ])),
         has_trusted_commands: Some(le16(page, 256) & 1 == 1),
         ..DiskSecurity::default()
     })
@@ -75,7 +80,7 @@ mod tests {
     fn a_locked_ata_disk_and_its_ways_to_be_erased_are_read() {
         let page = page(&[(48, 0x4001), (59, 0xb000), (128, 0x000f)], &[]);
         let security = of_ata(Identify::of_page(&page).unwrap());
-        assert_eq!(security.sanitize, ["crypto erase", "block erase"]);
+        assert_eq!(security.sanitize.unwrap(), ["crypto erase", "block erase"]);
         assert_eq!(security.has_trusted_commands, Some(true));
         assert_eq!((security.is_locked, security.has_password), (Some(true), Some(true)));
         assert_eq!(security.is_frozen, Some(true));
@@ -83,13 +88,16 @@ mod tests {
 
     #[test]
     fn words_that_are_not_valid_say_nothing() {
-        let page = page(&[(48, 0x0001), (59, 0xa000), (128, 0x0004)], &[]);
-        let security = of_ata(Identify::of_page(&page).unwrap());
+        let words = page(&[(48, 0x0001), (59, 0xffff), (128, 0x0004)], &[]);
+        let security = of_ata(Identify::of_page(&words).unwrap());
         assert_eq!(security, DiskSecurity::default());
+        let words = page(&[(0, 0x40), (59, 0xa000)], &[]);
+        let security = of_ata(Identify::of_page(&words).unwrap());
+        assert_eq!(security.sanitize, Some(Vec::new()), "it says that it has none");
         let mut identify = vec![0; 4096];
         (identify[256], identify[328]) = (1, 0b110);
         let security = of_nvme(&identify).unwrap();
-        assert_eq!(security.sanitize, ["block erase", "overwrite"]);
+        assert_eq!(security.sanitize.unwrap(), ["block erase", "overwrite"]);
         assert_eq!(of_nvme(&identify[..100]), None);
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::machine::Machine;
 
+use super::ata_identify::Identify;
+use super::controller::pci_path;
 use super::scan::Listed;
 
 /// What was read of the SCSI hosts so far; many disks share one.
@@ -81,18 +83,18 @@ fn by_name(name: &str) -> Option<&'static str> {
     drivers.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, transport)| *transport)
 }
 
-/// Tells SATA from parallel ATA: by udev, or by the driver of the host.
+/// Tells SATA from parallel ATA: by the disk itself, by udev, or by the driver of the host. What none
+/// of them says is ATA and no more.
 fn ata(device: &Listed, hosts: &Hosts<'_>) -> &'static str {
-    if device.udev.property("ID_ATA_SATA").is_some() {
-        return "sata";
-    }
-    let driver = hctl(&device.path)
-        .and_then(|hctl| hctl.split(':').next())
-        .and_then(|host| hosts.driver(&format!("host{host}")));
-    match driver.as_deref() {
-        Some(driver) if !driver.starts_with("ahci") && !driver.starts_with("sata_") => "ata",
-        _ => "sata",
-    }
+    let said = Identify::of_page(&device.ata_page).and_then(Identify::is_serial_ata);
+    let by_udev = || device.udev.property("ID_ATA_SATA").map(|_| true);
+    let by_driver = || {
+        let of_pci = || hosts.machine.link_name(&format!("{}/driver", pci_path(&device.path)?));
+        let host = hctl(&device.path)?.split(':').next()?;
+        let driver = hosts.driver(&format!("host{host}")).or_else(of_pci)?;
+        Some(driver.contains("ahci") || driver.starts_with("sata_"))
+    };
+    if said.or_else(by_udev).or_else(by_driver) == Some(true) { "sata" } else { "ata" }
 }
 
 /// The nearest device above that is an end of a transport. A USB bridge hides a SATA disk, so
@@ -138,6 +140,26 @@ mod tests {
     }
 
     #[test]
+    fn an_ata_disk_is_called_sata_only_if_something_says_so() {
+        let path = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sda";
+        let of = |words: &[(usize, u16)], driver: &str| {
+            let ata_page = crate::block::ata_identify::tests::page(words, &[(27, "X")]);
+            let device =
+                Listed { name: "sda".into(), path: path.into(), ata_page, ..Listed::default() };
+            let machine = tree(&[("sys/class/scsi_host/host4/proc_name", driver)]);
+            transport(&device, &Hosts::new(&machine)).unwrap()
+        };
+        assert_eq!(of(&[], ""), "ata");
+        assert_eq!(of(&[], "unheard_of"), "ata");
+        assert_eq!(of(&[], "xgene-ahci"), "sata");
+        assert_eq!(of(&[], "sata_nv"), "sata");
+        assert_eq!(of(&[(222, 0x10ff)], "ata_piix"), "sata");
+        assert_eq!(of(&[(222, 0x003f), (76, 6)], "sata_sil"), "ata", "behind a bridge");
+        assert_eq!(of(&[(76, 6)], ""), "sata");
+        assert_eq!(of(&[(76, 0xffff), (222, 0xffff)], ""), "ata");
+    }
+
+    #[test]
     fn the_devices_above_a_disk_say_how_it_is_attached() {
         let sas = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
         let usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0/block/sda";
@@ -146,7 +168,8 @@ mod tests {
         let files = [("sys/class/block/x", "")];
         assert_eq!(of("sda", sas, &files).as_deref(), Some("sas"));
         assert_eq!(of("sda", usb, &files).as_deref(), Some("usb"));
-        assert_eq!(of("sdb", sata, &files).as_deref(), Some("sata"));
+        let ahci = [("sys/class/scsi_host/host4/proc_name", "ahci")];
+        assert_eq!(of("sdb", sata, &ahci).as_deref(), Some("sata"));
         assert_eq!(of("sda", raid, &files).as_deref(), Some("scsi"));
         let fc = [("sys/class/fc_host/host0/port_name", "0x1")];
         assert_eq!(of("sda", raid, &fc).as_deref(), Some("fc"));

@@ -403,3 +403,22 @@ fn a_sata_link_has_its_agreed_speed_and_one_that_is_down_has_none() {
     assert_eq!(speed("6.0 Gbps\n"), Some(6000));
     assert_eq!(speed("<unknown>\n"), None);
 }
+
+#[test]
+fn a_volume_behind_a_sas_raid_controller_is_no_sas_disk() {
+    let hba = "sys/devices/pci0000:00/0000:00:02.0/0000:03:00.0";
+    let of = |address: &str, level: &str| {
+        let path = format!("{hba}/host0/target0/{address}");
+        let link = format!("{path}/block/sda").replacen("sys", "-> ..", 1);
+        let block = of(&[
+            ("sys/block/sda", &link),
+            (&format!("{path}/block/sda/size"), "8\n"),
+            (&format!("{path}/block/sda/device/raid_level"), level),
+            (&format!("{hba}/driver"), "-> ../../../../bus/pci/drivers/smartpqi"),
+            ("sys/class/sas_host/host0/x", ""),
+        ]);
+        (block.disks[0].transport.clone(), block.disks[0].is_raid_volume)
+    };
+    assert_eq!(of("0:1:0:0", "RAID 1\n"), (Some("raid".to_owned()), Some(true)));
+    assert_eq!(of("0:0:0:0", "N/A\n"), (Some("sas".to_owned()), Some(false)));
+}

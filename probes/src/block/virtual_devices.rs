@@ -57,8 +57,9 @@ pub struct VirtualDevice {
     /// Where it or a partition of it is mounted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounted_at: Vec<String>,
-    /// Whether it or a partition of it is swap in use.
-    pub is_swap: bool,
+    /// Whether it or a partition of it is swap in use; `None` where the list of swap (`/proc/swaps`) is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_swap: Option<bool>,
 }
 
 /// Lists the devices.
@@ -74,7 +75,8 @@ fn virtual_device(machine: &Machine, device: &Listed, usage: &Usage) -> VirtualD
     let partitions: Vec<String> = device.partitions.iter().map(|node| node.name.clone()).collect();
     let names: Vec<&String> = partitions.iter().chain([&device.name]).collect();
     let mounted_at = names.iter().flat_map(|name| usage.mounts_of(name)).collect();
-    let is_swap = names.iter().any(|name| usage.swaps.contains(*name));
+    let is_swap = usage.swaps.as_ref();
+    let is_swap = is_swap.map(|swaps| names.iter().any(|name| swaps.contains(*name)));
     let is_suspended = device.flag(machine, "dm/suspended") == Some(true);
     VirtualDevice {
         device: format!("/dev/{}", device.node()),

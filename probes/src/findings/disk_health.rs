@@ -94,16 +94,21 @@ pub(super) fn late(inventory: &Inventory) -> Vec<Finding> {
     with_health(inventory).filter_map(late).collect()
 }
 
-/// A disk that an ATA password keeps from being read.
+/// A disk that an ATA password or a TCG lock keeps from being read or written.
 pub(super) fn locked(inventory: &Inventory) -> Vec<Finding> {
-    let is_locked =
-        |disk: &&Disk| disk.security.as_ref().is_some_and(|s| s.is_locked == Some(true));
     let locked = |disk: &Disk| {
-        let evidence = "an ATA password locks the disk".to_owned();
-        let advice = "unlock it in the firmware's setup, or erase it by its master password";
-        finding("disk.locked", Severity::Warning, disk, evidence, advice)
+        let has_password =
+            disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true));
+        let (evidence, advice) = if has_password {
+            let advice = "unlock it in the firmware's setup, or erase it by its master password";
+            ("an ATA password locks the disk".to_owned(), advice)
+        } else {
+            let advice = "unlock it, or revert it by the PSID on its label, which erases it";
+            (disk.tcg.as_ref()?.obstacle()?, advice)
+        };
+        Some(finding("disk.locked", Severity::Warning, disk, evidence, advice))
     };
-    disks(inventory).iter().filter(is_locked).map(locked).collect()
+    disks(inventory).iter().filter_map(locked).collect()
 }
 
 /// A LUN or namespace of which a path is lost.
@@ -151,7 +156,7 @@ pub(super) fn degraded_array(inventory: &Inventory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::{Block, DiskBay, DiskPath, DiskSecurity, VirtualDevice};
+    use crate::block::{Block, DiskBay, DiskPath, DiskSecurity, DiskTcg, VirtualDevice};
 
     fn inventory(disk: Disk) -> Inventory {
         let disk = Disk { name: "sda".to_owned(), serial: Some("Z1".to_owned()), ..disk };
@@ -230,6 +235,12 @@ mod tests {
             ..Disk::default()
         });
         assert_eq!(locked(&inventory)[0].locator.as_deref(), Some("sda (serial Z1, bay 3)"));
+        let mut opal = inventory.clone();
+        if let Some(disk) = opal.block.as_mut().and_then(|block| block.disks.first_mut()) {
+            disk.security = None;
+            disk.tcg = Some(DiskTcg { is_locked: Some(true), ..DiskTcg::default() });
+        }
+        assert!(locked(&opal)[0].evidence.starts_with("locked by TCG"));
         assert_eq!(path_lost(&inventory)[0].evidence, "of 2 paths nvme0c1n1 is dead");
         if let Some(block) = &mut inventory.block {
             block.r#virtual.push(VirtualDevice {

@@ -215,6 +215,27 @@ impl Machine {
         self.settle(&name, self.source.ask(question))
     }
 
+    /// As [`ask`](Self::ask). `Err` says why there is no answer; within it `None` that nothing is known
+    /// of the question: a capture of old does not have it.
+    ///
+    /// # Errors
+    /// What the kernel answered in place of the bytes.
+    pub fn ask_or_why(&self, question: &dyn Question) -> Result<Vec<u8>, Option<String>> {
+        let name = question.name();
+        self.note(&name);
+        let result = self.source.ask(question);
+        let why = result.as_ref().err().map(problem::why);
+        self.settle(&name, result).ok_or_else(|| why.flatten())
+    }
+
+    /// Whether the file at `path` is there and keeps its content from us.
+    #[must_use]
+    pub fn is_refused(&self, path: &str) -> bool {
+        self.note(path);
+        let result = self.source.read(path, TEXT_LIMIT_BYTES);
+        result.is_err_and(|error| problem::why(&error).is_some())
+    }
+
     fn read(&self, path: &str, limit_bytes: usize) -> Option<Vec<u8>> {
         self.note(path);
         self.settle(path, self.source.read(path, limit_bytes))

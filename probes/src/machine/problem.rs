@@ -98,6 +98,11 @@ fn is_absence(error: &io::Error) -> bool {
     )
 }
 
+/// What stood in the way of a read; `None` where there was nothing to read.
+pub(super) fn why(error: &io::Error) -> Option<String> {
+    (error.kind() != io::ErrorKind::NotFound).then(|| found(error))
+}
+
 fn found(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),

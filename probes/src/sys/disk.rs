@@ -90,7 +90,7 @@ impl Question for DiskBytes<'_> {
                 Ok(0) => break,
                 Ok(n) => n_read += n,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(of_read(error)),
             }
         }
         bytes.truncate(n_read);
@@ -98,9 +98,26 @@ impl Question for DiskBytes<'_> {
     }
 }
 
+/// The kernel calls a sector that cannot be read `ENODATA` (`BLK_STS_MEDIUM`, `block/blk-core.c`), and
+/// some drivers refuse a read with `EINVAL` or `EOPNOTSUPP`. Of a file in sysfs these mean that there is
+/// nothing to read; of a disk that what is there cannot be read.
+fn of_read(error: io::Error) -> io::Error {
+    match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENODATA | Errno::EINVAL | Errno::EOPNOTSUPP) => Errno::EIO.into(),
+        _ => error,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sector_that_cannot_be_read_is_an_error_and_not_a_lack() {
+        let of = |errno: Errno| of_read(errno.into()).raw_os_error();
+        assert_eq!(of(Errno::ENODATA), Some(Errno::EIO as i32));
+        assert_eq!(of(Errno::ENXIO), Some(Errno::ENXIO as i32));
+    }
 
     fn ask(device: &str, n_bytes: usize) -> io::Result<Vec<u8>> {
         DiskBytes { disk: &DiskHandle::new(device), offset_bytes: 0, n_bytes }.ask_live()

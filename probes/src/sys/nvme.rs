@@ -1,5 +1,6 @@
-//! Two pages that an NVMe controller keeps of itself, by `ioctl(NVME_IOCTL_ADMIN_CMD)` on its
-//! character device (`uapi/linux/nvme_ioctl.h`; NVM Express Base Specification 2.0, §5.16 and §5.17).
+//! Pages that an NVMe controller keeps of itself, by `ioctl(NVME_IOCTL_ADMIN_CMD)` on its character
+//! device (`uapi/linux/nvme_ioctl.h`; NVM Express Base Specification 2.0, Get Log Page, Identify and Security
+//! Receive).
 //!
 //! Only the commands named here can be sent. Bits 1:0 of an opcode say which way data goes; those of
 //! both are 10b, from the controller to the host. Needs root.
@@ -22,6 +23,10 @@ pub enum NvmePage {
     Health,
     /// Identify Controller (CNS 01h): 4096 bytes.
     Identify,
+    /// The security protocols that it takes (Security Receive, protocol 00h): 512 bytes.
+    SecurityProtocols,
+    /// Level 0 Discovery of TCG (Security Receive, protocol 01h, `ComID` 0001h): 2048 bytes.
+    TcgLevel0,
 }
 
 /// Asks a controller for a page.
@@ -60,6 +65,15 @@ struct AdminCommand {
 impl NvmePage {
     fn command(self) -> AdminCommand {
         let plain = AdminCommand::default();
+        // The protocol in the upper byte, what it means by it in the two below (`nvme_sec_submit`,
+        // `drivers/nvme/host/core.c`); then how many bytes are wanted.
+        let security = |protocol: u32, specific: u32, n_bytes: u32| AdminCommand {
+            opcode: 0x82,
+            data_len: n_bytes,
+            cdw10: protocol << 24 | specific << 8,
+            cdw11: n_bytes,
+            ..plain
+        };
         match self {
             // Number of dwords less one in the upper half, the page in the lower.
             NvmePage::Health => AdminCommand {
@@ -72,6 +86,8 @@ impl NvmePage {
             NvmePage::Identify => {
                 AdminCommand { opcode: 0x06, data_len: 4096, cdw10: 0x01, ..plain }
             }
+            NvmePage::SecurityProtocols => security(0x00, 0x0000, 512),
+            NvmePage::TcgLevel0 => security(0x01, 0x0001, 2048),
         }
     }
 }
@@ -81,6 +97,8 @@ impl Question for NvmeQuestion {
         let page = match self.page {
             NvmePage::Health => "health",
             NvmePage::Identify => "identify",
+            NvmePage::SecurityProtocols => "security-protocols",
+            NvmePage::TcgLevel0 => "tcg-level-0",
         };
         format!("nvme/{}/{page}", self.controller)
     }
@@ -129,13 +147,29 @@ mod tests {
 
     #[test]
     fn every_command_only_carries_data_from_the_controller_to_the_host() {
-        for page in [NvmePage::Health, NvmePage::Identify] {
+        let pages = [
+            NvmePage::Health,
+            NvmePage::Identify,
+            NvmePage::SecurityProtocols,
+            NvmePage::TcgLevel0,
+        ];
+        for page in pages {
             let command = page.command();
-            assert!(matches!(command.opcode, 0x02 | 0x06), "{command:?}");
+            assert!(matches!(command.opcode, 0x02 | 0x06 | 0x82), "{command:?}");
             assert_eq!(command.opcode & 0b11, 0b10, "{command:?}");
             assert_eq!((command.metadata, command.metadata_len), (0, 0));
         }
         assert_eq!(NvmePage::Health.command().cdw10, 0x007f_0002);
+    }
+
+    #[test]
+    fn the_only_security_commands_are_a_list_and_a_discovery_that_need_no_session() {
+        let of = |page: NvmePage| (page.command().opcode, page.command().cdw10);
+        assert_eq!(of(NvmePage::SecurityProtocols), (0x82, 0x0000_0000));
+        // Protocol 01h, ComID 0001h; sessions have the ComIDs that the disk gives, from 07FEh on.
+        assert_eq!(of(NvmePage::TcgLevel0), (0x82, 0x0100_0100));
+        let command = NvmePage::TcgLevel0.command();
+        assert_eq!(command.cdw11, command.data_len);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What a SCSI or ATA disk says of its own health, by `ioctl(SG_IO)` (`scsi/sg.h`; SPC-5 §6.7 LOG
-//! SENSE, SAT-4 §12.2 ATA PASS-THROUGH (16), ACS-4 §7).
+//! What a SCSI or ATA disk says of its own health and locks, by `ioctl(SG_IO)` (`scsi/sg.h`; SPC-5,
+//! LOG SENSE and SECURITY PROTOCOL IN; SAT-4 §12.2 ATA PASS-THROUGH (16), ACS-4 §7).
 //!
 //! Only the commands named here can be sent: they carry no data, or data from the disk to the host,
 //! and none changes anything on it. The device is opened read-only. Needs root.
@@ -18,7 +18,7 @@ const SG_IO: libc::Ioctl = 0x2285;
 const SG_DXFER_NONE: c_int = -1;
 const SG_DXFER_FROM_DEV: c_int = -3;
 /// When a command ends late the kernel resets the link; so it may last longer than anyone waits.
-const TIMEOUT_MS: c_uint = 20_000;
+const TIMEOUT_MS: c_uint = 60_000;
 /// Room for the sense data.
 const SENSE_BYTES: usize = 64;
 /// Length of the answers that have data.
@@ -26,6 +26,8 @@ const DATA_BYTES: usize = 512;
 
 const LOG_SENSE: u8 = 0x4d;
 const ATA_PASS_THROUGH_16: u8 = 0x85;
+const SECURITY_PROTOCOL_IN: u8 = 0xa2;
+const TRUSTED_RECEIVE: u8 = 0x5c;
 
 /// A command that only reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +47,21 @@ pub enum ScsiCommand {
         /// Number of the page.
         page: u8,
     },
+    /// The security protocols that a SCSI disk takes (SECURITY PROTOCOL IN, protocol 00h): 512 bytes
+    /// or fewer.
+    SecurityProtocols,
+    /// Level 0 Discovery of TCG from a SCSI disk (protocol 01h, `ComID` 0001h): 512 bytes or fewer.
+    TcgLevel0,
+    /// As [`SecurityProtocols`](Self::SecurityProtocols) from an ATA disk (TRUSTED RECEIVE). The
+    /// kernel sends it only with `libata.allow_tpm=1`, and refuses it else.
+    AtaSecurityProtocols,
+    /// As [`TcgLevel0`](Self::TcgLevel0) from an ATA disk (TRUSTED RECEIVE), with the same limit.
+    AtaTcgLevel0,
 }
+
+/// The security protocol of TCG, and the `ComID` of its Level 0 Discovery.
+const TCG: u8 = 0x01;
+const LEVEL_0: u8 = 0x01;
 
 /// Asks a disk.
 #[derive(Debug, Clone)]
@@ -87,6 +103,10 @@ impl ScsiCommand {
             (block[10], block[12]) = (0x4f, 0xc2);
             block
         };
+        let security = |protocol: u8, specific: u8| {
+            let [high, low] = u16::to_be_bytes(512);
+            vec![SECURITY_PROTOCOL_IN, protocol, 0, specific, 0, 0, 0, 0, high, low, 0, 0]
+        };
         match self {
             ScsiCommand::LogPage(page) => {
                 // 40h: cumulative values.
@@ -101,6 +121,15 @@ impl ScsiCommand {
                 let mut block = ata(4, 0x0e, 0, 0x2f);
                 block[1] |= 1;
                 (block[8], block[10]) = (log, page);
+                block
+            }
+            ScsiCommand::SecurityProtocols => security(0, 0),
+            ScsiCommand::TcgLevel0 => security(TCG, LEVEL_0),
+            ScsiCommand::AtaSecurityProtocols => ata(4, 0x0e, 0, TRUSTED_RECEIVE),
+            ScsiCommand::AtaTcgLevel0 => {
+                // The `ComID` in the middle and high LBA registers.
+                let mut block = ata(4, 0x0e, TCG, TRUSTED_RECEIVE);
+                block[10] = LEVEL_0;
                 block
             }
         }
@@ -119,6 +148,10 @@ impl Question for ScsiQuestion<'_> {
             ScsiCommand::AtaSmartStatus => "ata-smart-status".to_owned(),
             ScsiCommand::AtaSmartData => "ata-smart-data".to_owned(),
             ScsiCommand::AtaLog { log, page } => format!("ata-log-{log:02x}-{page:02x}"),
+            ScsiCommand::SecurityProtocols => "security-protocols".to_owned(),
+            ScsiCommand::TcgLevel0 => "tcg-level-0".to_owned(),
+            ScsiCommand::AtaSecurityProtocols => "ata-security-protocols".to_owned(),
+            ScsiCommand::AtaTcgLevel0 => "ata-tcg-level-0".to_owned(),
         };
         format!("scsi/{}/{what}", self.disk.name())
     }
@@ -270,11 +303,13 @@ fn send(file: &impl AsRawFd, block: &mut [u8], data: &mut [u8]) -> io::Result<Do
 mod tests {
     use super::*;
 
-    const ATA: [ScsiCommand; 4] = [
+    const ATA: [ScsiCommand; 6] = [
         ScsiCommand::AtaPowerMode,
         ScsiCommand::AtaSmartStatus,
         ScsiCommand::AtaSmartData,
         ScsiCommand::AtaLog { log: 0x04, page: 0x07 },
+        ScsiCommand::AtaSecurityProtocols,
+        ScsiCommand::AtaTcgLevel0,
     ];
 
     #[test]
@@ -284,7 +319,7 @@ mod tests {
             assert_eq!((block.len(), block[0]), (16, 0x85));
             let (protocol, is_from_disk) = (block[1] >> 1, block[2] & 0x08 != 0);
             assert!(protocol == 3 || (protocol == 4 && is_from_disk), "{command:?}");
-            assert!([0xe5, 0xb0, 0x2f].contains(&block[14]), "{command:?}");
+            assert!([0xe5, 0xb0, 0x2f, 0x5c].contains(&block[14]), "{command:?}");
             // Of the SMART functions only READ DATA and RETURN STATUS.
             assert!(block[14] != 0xb0 || [0xd0, 0xda].contains(&block[4]), "{command:?}");
         }
@@ -292,6 +327,22 @@ mod tests {
             let block = ScsiCommand::LogPage(page).block();
             // Neither the bit SP, which saves, nor a page control other than cumulative values.
             assert_eq!((block.len(), block[0], block[1], block[2] >> 6), (10, 0x4d, 0, 1));
+        }
+    }
+
+    #[test]
+    fn the_only_security_commands_are_a_list_and_a_discovery_that_need_no_session() {
+        let block = |command: ScsiCommand| command.block();
+        let scsi = |protocol, com_id| vec![0xa2, protocol, 0, com_id, 0, 0, 0, 0, 2, 0, 0, 0];
+        assert_eq!(block(ScsiCommand::SecurityProtocols), scsi(0, 0));
+        assert_eq!(block(ScsiCommand::TcgLevel0), scsi(1, 1));
+        for (command, protocol) in
+            [(ScsiCommand::AtaSecurityProtocols, 0), (ScsiCommand::AtaTcgLevel0, 1)]
+        {
+            let block = command.block();
+            let (com_id, n_blocks) = ((block[12], block[10]), (block[8], block[6]));
+            assert_eq!((block[14], block[4]), (0x5c, protocol));
+            assert_eq!((com_id, n_blocks), ((0, protocol), (0, 1)));
         }
     }
 

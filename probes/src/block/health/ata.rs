@@ -6,7 +6,8 @@ use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 
-use super::{AtaCan, Health};
+use super::{Asked, AtaCan, Health, locks};
+use crate::block::tcg::DiskTcg;
 
 /// What CHECK POWER MODE says of a disk that stands still: two kinds of standby, and writes held by
 /// its non-volatile cache (ACS-4 table 206).
@@ -14,15 +15,28 @@ const STANDBY: [u8; 3] = [0x00, 0x01, 0x40];
 /// Bits of the status register: the command was refused, the device is broken (ACS-4 §6.2).
 const FAILED: u8 = 0x21;
 
-pub(super) fn read(machine: &Machine, disk: &DiskHandle, can: AtaCan) -> Option<Health> {
-    if can == AtaCan::default() {
-        return None;
+pub(super) fn read(machine: &Machine, disk: &DiskHandle, can: AtaCan) -> Asked {
+    if can == AtaCan::default() || !is_up(machine, disk) {
+        return Asked::default();
     }
+    let tcg = if can.trusted { locks::of_ata(machine, disk) } else { None };
+    Asked { health: health(machine, disk, can), tcg, ..Asked::default() }
+}
+
+/// Asks for the locks alone.
+pub(super) fn read_locks(machine: &Machine, disk: &DiskHandle, can: AtaCan) -> Option<DiskTcg> {
+    if can.trusted && is_up(machine, disk) { locks::of_ata(machine, disk) } else { None }
+}
+
+/// Whether the disk says that it does not stand still.
+fn is_up(machine: &Machine, disk: &DiskHandle) -> bool {
+    let answer = machine.ask(&ScsiQuestion { disk, command: ScsiCommand::AtaPowerMode });
+    let power = answer.as_deref().and_then(Registers::parse);
+    power.is_some_and(|power| !STANDBY.contains(&power.count))
+}
+
+fn health(machine: &Machine, disk: &DiskHandle, can: AtaCan) -> Option<Health> {
     let ask = |command: ScsiCommand| machine.ask(&ScsiQuestion { disk, command });
-    let power = ask(ScsiCommand::AtaPowerMode).as_deref().and_then(Registers::parse)?;
-    if STANDBY.contains(&power.count) {
-        return None;
-    }
     let mut health = Health::default();
     if can.smart {
         let data = ask(ScsiCommand::AtaSmartData).filter(|data| is_summed(data));

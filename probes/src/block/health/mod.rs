@@ -1,11 +1,13 @@
-//! What a disk says of its own health: the SMART log of NVMe, SMART of ATA, log pages of SAS, the
-//! wear of an eMMC, and the kernel's own count of commands that came to nothing.
+//! What a disk says of its own health and locks: the SMART log of NVMe, SMART of ATA, log pages of SAS,
+//! the wear of an eMMC, the kernel's own count of commands that came to nothing, and the Level 0
+//! Discovery of TCG.
 //!
 //! Only disks that the kernel talks to itself are asked: never a RAID volume, a USB bridge or virtual
 //! media, of which some hang or log errors when they are asked. Each disk is asked on its own thread
 //! behind the reads of its content, so one that hangs costs its own health alone. Needs root.
 
 mod ata;
+mod locks;
 mod nvme;
 mod scsi;
 
@@ -16,8 +18,10 @@ use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 
 use super::ata_identify::Identify;
+use super::controller::is_volume_model;
 use super::scan::Listed;
 use super::security::DiskSecurity;
+use super::tcg::DiskTcg;
 
 /// What a disk says of its own health. What it does not say is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -108,6 +112,8 @@ pub(super) enum Way {
 pub(super) struct AtaCan {
     pub smart: bool,
     pub wear_log: bool,
+    /// Whether it takes trusted commands.
+    pub trusted: bool,
 }
 
 /// How the disk can be asked, told by the devices above it. `controller` is the one that an NVMe
@@ -127,8 +133,15 @@ pub(super) fn way(device: &Listed, controller: Option<String>) -> Way {
         // The kernel's own ATA driver; what other controllers make of ATA disks is not asked in ATA.
         () if is_below("ata") => {
             let said = Identify::of_page(&device.ata_page);
+            // Some boot controllers show a volume as a SATA disk.
+            let said =
+                said.filter(|said| !said.model().is_some_and(|model| is_volume_model(&model)));
             said.map_or(Way::None, |said| {
-                Way::Ata(AtaCan { smart: said.has_smart(), wear_log: said.has_wear_log() })
+                Way::Ata(AtaCan {
+                    smart: said.has_smart(),
+                    wear_log: said.has_wear_log(),
+                    trusted: said.has_trusted_commands() == Some(true),
+                })
             })
         }
         () if is_below("end_device-") => Way::Sas(None),
@@ -141,18 +154,35 @@ pub(super) fn way(device: &Listed, controller: Option<String>) -> Way {
 pub(super) struct Asked {
     pub health: Option<Health>,
     pub security: Option<DiskSecurity>,
+    pub tcg: Option<DiskTcg>,
 }
 
 /// Asks the disk; nothing where it cannot be asked or says nothing.
 pub(super) fn read(machine: &Machine, disk: &DiskHandle, way: &Way) -> Asked {
-    let health = match way {
-        Way::Nvme(controller) => return nvme::read(machine, controller),
+    let of_sas = |disk: &DiskHandle| Asked {
+        health: scsi::read(machine, disk),
+        tcg: locks::of_scsi(machine, disk),
+        ..Asked::default()
+    };
+    match way {
+        Way::Nvme(controller) => nvme::read(machine, controller),
         Way::Ata(can) => ata::read(machine, disk, *can),
-        Way::Sas(None) => scsi::read(machine, disk),
-        Way::Sas(Some(path)) => scsi::read(machine, &DiskHandle::new(path)),
+        Way::Sas(None) => of_sas(disk),
+        Way::Sas(Some(path)) => of_sas(&DiskHandle::new(path)),
+        Way::None => Asked::default(),
+    }
+}
+
+/// Asks a disk that gives no bytes only whether it is locked: that may be why.
+pub(super) fn read_locks(machine: &Machine, disk: &DiskHandle, way: &Way) -> Asked {
+    let tcg = match way {
+        Way::Nvme(controller) => return nvme::read_locks(machine, controller),
+        Way::Ata(can) => ata::read_locks(machine, disk, *can),
+        Way::Sas(None) => locks::of_scsi(machine, disk),
+        Way::Sas(Some(path)) => locks::of_scsi(machine, &DiskHandle::new(path)),
         Way::None => None,
     };
-    Asked { health, security: None }
+    Asked { tcg, ..Asked::default() }
 }
 
 /// What files say, without asking the disk: counts of the kernel, and the wear of an eMMC (JESD84-B51

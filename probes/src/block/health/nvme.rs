@@ -1,12 +1,13 @@
 //! NVMe: log page 02h (NVM Express Base Specification 2.0, figure 207) and the temperatures of
 //! Identify Controller (figure 275).
 
-use crate::block::partition_table::{le16, le64};
+use crate::block::controller::is_volume_model;
+use crate::block::partition_table::{le16, le64, text};
 use crate::block::security;
 use crate::machine::Machine;
 use crate::sys::nvme::{NvmePage, NvmeQuestion};
 
-use super::{Asked, Health};
+use super::{Asked, Health, locks};
 
 /// Meaning of the bits of the first byte.
 const WARNINGS: [&str; 6] = [
@@ -24,28 +25,53 @@ const DATA_UNIT_BYTES: u64 = 512_000;
 
 pub(super) fn read(machine: &Machine, controller: &str) -> Asked {
     let question = |page: NvmePage| NvmeQuestion { controller: controller.to_owned(), page };
-    let Some(log) = machine.ask(&question(NvmePage::Health)) else { return Asked::default() };
-    let mut health = parse(&log);
-    if health.is_none() {
-        let path = format!("kernel/nvme/{controller}/health");
-        machine.problem(&path, format!("{} bytes", log.len()), "a log page of 512 bytes");
-    }
+    let log = machine.ask(&question(NvmePage::Health));
+    let mut health = log.and_then(|log| match parse(&log) {
+        Ok(health) => Some(health),
+        Err(found) => {
+            let path = format!("kernel/nvme/{controller}/health");
+            machine.problem(&path, found, "a health log of 512 bytes that the controller fills");
+            None
+        }
+    });
     let identify = machine.ask(&question(NvmePage::Identify)).unwrap_or_default();
     if let Some(health) = &mut health {
         health.warning_temperature_celsius = celsius(le16(&identify, 266));
         health.critical_temperature_celsius = celsius(le16(&identify, 268));
     }
-    Asked { health, security: security::of_nvme(&identify) }
+    Asked { health, ..with_locks(machine, controller, &identify) }
 }
 
-fn parse(log: &[u8]) -> Option<Health> {
-    let log = log.get(..512)?;
+/// Asks for the locks alone.
+pub(super) fn read_locks(machine: &Machine, controller: &str) -> Asked {
+    let page = NvmePage::Identify;
+    let identify = machine.ask(&NvmeQuestion { controller: controller.to_owned(), page });
+    with_locks(machine, controller, &identify.unwrap_or_default())
+}
+
+fn with_locks(machine: &Machine, controller: &str, identify: &[u8]) -> Asked {
+    let security = security::of_nvme(identify);
+    let has = security.as_ref().is_some_and(|known| known.has_trusted_commands == Some(true));
+    // Some controllers make a volume of the drives behind them.
+    let model = identify.get(24..64).and_then(text).unwrap_or_default();
+    let is_asked = has && !is_volume_model(&model);
+    let tcg = if is_asked { locks::of_nvme(machine, controller) } else { None };
+    Asked { health: None, security, tcg }
+}
+
+/// `Err` says why the log is none. Drives of clouds answer with zeros, which are no facts.
+fn parse(log: &[u8]) -> Result<Health, String> {
+    let log = log.get(..512).ok_or_else(|| format!("{} bytes", log.len()))?;
+    let is_temperature = |at: usize| matches!(at, 1 | 2);
+    if log.iter().enumerate().all(|(at, byte)| *byte == 0 || is_temperature(at)) {
+        return Err("nothing but zeros".to_owned());
+    }
     let warnings = log[0];
     let bits = WARNINGS.iter().enumerate().filter(|(bit, _)| warnings >> bit & 1 == 1);
     // Counts have 16 bytes; what does not fit into 8 is no count that a disk reaches.
     let count = |at: usize| (le64(log, at + 8) == 0).then(|| le64(log, at));
     let bytes = |at: usize| count(at)?.checked_mul(DATA_UNIT_BYTES);
-    Some(Health {
+    Ok(Health {
         is_passed: Some(warnings & FAILING == 0),
         critical_warnings: bits.map(|(_, name)| (*name).to_owned()).collect(),
         temperature_celsius: celsius(le16(log, 1)),
@@ -107,7 +133,22 @@ mod tests {
         assert_eq!(health.is_passed, Some(false));
         assert_eq!((health.temperature_celsius, health.available_spare_percent), (None, None));
         assert_eq!(health.data_read_bytes, None);
-        assert_eq!(parse(&log[..511]), None);
+        assert_eq!(parse(&log[..511]), Err("511 bytes".to_owned()));
+    }
+
+    #[test]
+    fn a_log_of_zeros_as_clouds_give_it_is_a_problem_and_no_fact() {
+        let mut of_cloud = vec![0; 512];
+        assert!(parse(&of_cloud).is_err());
+        of_cloud[1..3].copy_from_slice(&310_u16.to_le_bytes());
+        assert!(parse(&of_cloud).is_err(), "a temperature alone makes no log");
+        let machine = tree_of_bytes(&[
+            ("sys/block/nvme0n1", b"-> ../devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1"),
+            ("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1/size", b"8\n"),
+            ("kernel/nvme/nvme0/health", &[0; 512]),
+        ]);
+        assert_eq!(crate::block::block(&machine).disks[0].health, None);
+        assert_eq!(machine.problems()[0].found, "nothing but zeros");
     }
 
     #[test]

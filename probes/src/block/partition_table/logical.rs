@@ -9,20 +9,33 @@ const FIRST: u32 = 5;
 /// Most records that are read: a chain may lead round in a circle.
 const MAX_RECORDS: usize = 64;
 
+/// What the chain holds.
+#[derive(Debug, Default)]
+pub(super) struct Chain {
+    pub entries: Vec<Entry>,
+    /// What is wrong with it.
+    pub problem: Option<&'static str>,
+}
+
 pub(super) fn entries(
     extended_bytes: u64,
     block_bytes: u64,
     signature: u32,
     read: &mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
-) -> Vec<Entry> {
-    let mut entries = Vec::new();
+) -> Chain {
+    let mut chain = Chain::default();
     let (mut at, mut number) = (extended_bytes, FIRST);
     for _ in 0..MAX_RECORDS {
-        let Some(block) = read(at, 512).filter(|block| has_boot_mark(block)) else { break };
+        let Some(block) = read(at, 512).filter(|block| has_boot_mark(block)) else { return chain };
         let mut next = None;
         // The last two records of a block are not used.
         for record in block.get(446..478).unwrap_or_default().chunks_exact(16) {
-            if record[4] == 0 || le32(record, 12) == 0 {
+            if le32(record, 12) == 0 {
+                continue;
+            }
+            // No partition, but the kernel counts it as one.
+            if record[4] == 0 {
+                number += 1;
                 continue;
             }
             let entry = dos_entry(number, record, at, block_bytes, signature);
@@ -30,16 +43,18 @@ pub(super) fn entries(
                 let from_start = u64::from(le32(record, 8)) * block_bytes;
                 next = next.or(extended_bytes.checked_add(from_start));
             } else {
-                entries.push(entry);
+                chain.entries.push(entry);
                 number += 1;
             }
         }
         match next {
             Some(next) => at = next,
-            None => break,
+            None => return chain,
         }
     }
-    entries
+    chain.problem =
+        Some("more than 64 logical partitions, or a chain that leads round in a circle");
+    chain
 }
 
 #[cfg(test)]
@@ -63,7 +78,8 @@ mod tests {
         let mut read =
             |at: u64, n: usize| disk.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec);
         let found = entries(8 * 512, 512, 1, &mut read);
-        found.iter().map(|e| (e.number, e.start_bytes / 512, e.size_bytes / 512)).collect()
+        assert_eq!(found.problem.is_some(), found.entries.len() >= MAX_RECORDS);
+        found.entries.iter().map(|e| (e.number, e.start_bytes / 512, e.size_bytes / 512)).collect()
     }
 
     #[test]
@@ -72,6 +88,26 @@ mod tests {
         record(&mut disk, 8, (1, 3), Some((16, 8)));
         record(&mut disk, 24, (2, 4), None);
         assert_eq!(of(&disk), [(5, 9, 3), (6, 26, 4)]);
+    }
+
+    #[test]
+    fn more_logical_partitions_than_are_read_are_a_problem() {
+        let mut disk = vec![0; 2 * MAX_RECORDS * 512];
+        for index in 0..u32::try_from(MAX_RECORDS).unwrap() {
+            let at = 8 + usize::try_from(index).unwrap();
+            record(&mut disk, at, (1, 1), Some((index + 1, 1)));
+        }
+        // `of` holds that the chain is told to be too long.
+        assert_eq!(of(&disk).len(), MAX_RECORDS);
+    }
+
+    #[test]
+    fn an_entry_of_type_zero_is_no_partition_and_keeps_its_number() {
+        let mut disk = vec![0; 64 * 512];
+        record(&mut disk, 8, (1, 3), Some((16, 8)));
+        record(&mut disk, 24, (2, 4), None);
+        disk[8 * 512 + 446 + 4] = 0;
+        assert_eq!(of(&disk), [(6, 26, 4)]);
     }
 
     #[test]

@@ -22,14 +22,9 @@ pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
 /// What is told by 4 KiB at 32 KiB: ISO 9660 and JFS.
 pub(super) fn at_32_kib(bytes: &[u8]) -> Option<Filesystem> {
     if bytes.get(1..6)? == b"CD001" {
-        let created =
-            text(bytes.get(813..829)?).filter(|date| date.bytes().all(|b| b.is_ascii_digit()));
-        let created =
-            created.filter(|date| date.len() == 16 && !date.starts_with("0000")).map(|d| {
-                let cuts = [0, 4, 6, 8, 10, 12, 14, 16];
-                cuts.windows(2).map(|cut| &d[cut[0]..cut[1]]).collect::<Vec<_>>().join("-")
-            });
-        return Some(Filesystem::new("iso9660", text(bytes.get(40..72)?), created));
+        // Its UUID is when it was last changed, else when it was made (ECMA-119 §8.4.26 and 8.4.27).
+        let id = [830, 813].iter().find_map(|at| iso_date(bytes.get(*at..at + 16)?));
+        return Some(Filesystem::new("iso9660", text(bytes.get(40..72)?), id));
     }
     let is_jfs = bytes.starts_with(b"JFS1");
     is_jfs.then(|| Filesystem::new("jfs", None, bytes.get(136..152).map(uuid)))
@@ -49,6 +44,16 @@ pub(super) fn at_60_kib(first: &[u8], bytes: &[u8]) -> Option<Filesystem> {
         return Some(Filesystem::new("reiserfs", None, None));
     }
     swap(first, bytes.get(4086..4096)?)
+}
+
+/// Sixteen digits from year to hundredth of a second; all zeros are no date.
+fn iso_date(digits: &[u8]) -> Option<String> {
+    let is_date =
+        digits.iter().all(u8::is_ascii_digit) && digits.iter().any(|digit| *digit != b'0');
+    let digits = text(digits).filter(|_| is_date)?;
+    let cuts = [0, 4, 6, 8, 10, 12, 14, 16];
+    let parts: Option<Vec<&str>> = cuts.windows(2).map(|cut| digits.get(cut[0]..cut[1])).collect();
+    Some(parts?.join("-"))
 }
 
 fn ext(first: &[u8]) -> Option<Filesystem> {

@@ -24,7 +24,11 @@ pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
     let id = || Some(uuid(&second[40..56]));
     match magic {
         _ if magic == BCACHE_MAGIC => Some(Filesystem::new("bcache", None, id())),
-        _ if magic == BCACHEFS_MAGIC => Some(Filesystem::new("bcachefs", None, id())),
+        // Its own UUID is internal; behind it are the one for users and the label (`struct bch_sb`).
+        _ if magic == BCACHEFS_MAGIC => {
+            let label = second.get(72..104).and_then(text);
+            Some(Filesystem::new("bcachefs", label, second.get(56..72).map(uuid)))
+        }
         _ => md_1(second),
     }
 }

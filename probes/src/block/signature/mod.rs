@@ -189,6 +189,32 @@ mod tests {
     }
 
     #[test]
+    fn identifiers_of_bcachefs_and_iso_9660_are_those_that_blkid_prints() {
+        let magic = [
+            0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d,
+            0xf7, 0xef,
+        ];
+        let found = of(&[
+            (4096 + 24, &magic),
+            (4096 + 40, &[1; 16]),
+            (4096 + 56, &[2; 16]),
+            (4096 + 72, b"pool"),
+        ]);
+        let found = found.unwrap();
+        assert_eq!((found.kind.as_str(), found.label.as_deref()), ("bcachefs", Some("pool")));
+        assert_eq!(found.uuid.as_deref(), Some("02020202-0202-0202-0202-020202020202"));
+        let descriptor = 32 << 10;
+        let uuid = |changed: &[u8]| {
+            let made = (descriptor + 813, &b"2024010203040500"[..]);
+            let mark = (descriptor + 1, &b"CD001"[..]);
+            of(&[mark, made, (descriptor + 830, changed)]).unwrap().uuid.unwrap()
+        };
+        assert_eq!(uuid(b"2025020304050607"), "2025-02-03-04-05-06-07");
+        assert_eq!(uuid(b"0000000000000000"), "2024-01-02-03-04-05-00");
+        assert_eq!(uuid(&[0; 16]), "2024-01-02-03-04-05-00");
+    }
+
+    #[test]
     fn an_array_member_is_not_taken_for_the_file_system_inside_it() {
         assert_eq!(
             kind(&[((1 << 20) - 8192, MD), ((1 << 20) - 8188, &[1]), (0, b"XFSB")]),

@@ -1,0 +1,189 @@
+//! Level 0 Discovery of TCG, which says whether a self-encrypting disk is locked. Only a disk that lists
+//! the protocol is asked for it, because a refusal ends up in the disk's log of errors.
+
+use crate::block::tcg::{self, DiskTcg};
+use crate::machine::Machine;
+use crate::sys::Question;
+use crate::sys::disk::DiskHandle;
+use crate::sys::nvme::{NvmePage, NvmeQuestion};
+use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
+
+/// From a disk that is asked in SCSI.
+pub(super) fn of_scsi(machine: &Machine, disk: &DiskHandle) -> Option<DiskTcg> {
+    let question = |command: ScsiCommand| ScsiQuestion { disk, command };
+    let (list, level_0) = (ScsiCommand::SecurityProtocols, ScsiCommand::TcgLevel0);
+    discover(machine, &question(list), &question(level_0))
+}
+
+/// From a disk of the kernel's own ATA driver.
+pub(super) fn of_ata(machine: &Machine, disk: &DiskHandle) -> Option<DiskTcg> {
+    let question = |command: ScsiCommand| ScsiQuestion { disk, command };
+    let (list, level_0) = (ScsiCommand::AtaSecurityProtocols, ScsiCommand::AtaTcgLevel0);
+    discover(machine, &question(list), &question(level_0))
+}
+
+/// From an NVMe controller.
+pub(super) fn of_nvme(machine: &Machine, controller: &str) -> Option<DiskTcg> {
+    let question = |page: NvmePage| NvmeQuestion { controller: controller.to_owned(), page };
+    let (list, level_0) = (NvmePage::SecurityProtocols, NvmePage::TcgLevel0);
+    discover(machine, &question(list), &question(level_0))
+}
+
+fn discover(machine: &Machine, list: &dyn Question, level_0: &dyn Question) -> Option<DiskTcg> {
+    machine.ask(list).filter(|protocols| tcg::is_listed(protocols))?;
+    match tcg::level_0(&machine.ask(level_0)?) {
+        Ok(tcg) => Some(tcg),
+        Err(found) => {
+            let path = format!("kernel/{}", level_0.name());
+            machine.problem(&path, found, "a header of 48 bytes and TCG features behind it");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::block::Disk;
+    use crate::block::ata_identify::tests::page;
+    use crate::block::tcg::tests::{opal, protocols};
+    use crate::machine::Machine;
+    use crate::testing::tree_of_bytes;
+
+    const NVME: &str = "sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0";
+    const SATA: &str = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0";
+    const SAS: &str =
+        "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0";
+    const USB: &str =
+        "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0";
+    const VOLUME: &str = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:2:0/0:2:0:0";
+
+    /// A machine with the disk at `path`, whose VPD page 89h says `words`, with these answers.
+    fn machine(path: &str, words: &[(usize, u16)], answers: &[(&str, &[u8])]) -> Machine {
+        let (name, directory) = match path {
+            NVME => ("nvme0n1", format!("{path}/nvme0n1")),
+            _ => ("sda", format!("{path}/block/sda")),
+        };
+        let link = directory.replacen("sys", "-> ..", 1);
+        let identify = page(words, &[(27, "X")]);
+        let mut files: Vec<(String, &[u8])> = vec![
+            (format!("sys/block/{name}"), link.as_bytes()),
+            (format!("{directory}/size"), b"2048\n"),
+            (format!("{directory}/device/vpd_pg89"), &identify),
+        ];
+        files.extend(answers.iter().map(|(path, answer)| (format!("kernel/{path}"), *answer)));
+        let files: Vec<(&str, &[u8])> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
+        tree_of_bytes(&files)
+    }
+
+    fn disk(path: &str, words: &[(usize, u16)], answers: &[(&str, &[u8])]) -> Disk {
+        crate::block::block(&machine(path, words, answers)).disks.remove(0)
+    }
+
+    fn is_locked(disk: &Disk) -> Option<bool> {
+        disk.tcg.as_ref()?.is_locked
+    }
+
+    /// The answers of a locked disk to every question that one of the kinds could be asked.
+    fn locked(oacs: u8, answers: impl Fn(&[(&str, &[u8])])) {
+        let mut identify = vec![0; 4096];
+        identify[256] = oacs;
+        let (list, level_0) = (protocols(&[0, 1]), opal(0b111));
+        let mut power = vec![0; 22];
+        (power[0], power[8], power[13]) = (0x72, 0x09, 0xff);
+        answers(&[
+            ("nvme/nvme0/identify", &identify),
+            ("nvme/nvme0/security-protocols", &list),
+            ("nvme/nvme0/tcg-level-0", &level_0),
+            ("scsi/sda/ata-power-mode", &power),
+            ("scsi/sda/ata-security-protocols", &list),
+            ("scsi/sda/ata-tcg-level-0", &level_0),
+            ("scsi/sda/security-protocols", &list),
+            ("scsi/sda/tcg-level-0", &level_0),
+        ]);
+    }
+
+    #[test]
+    fn a_locked_disk_is_not_eligible_and_says_why_on_nvme_sata_and_sas() {
+        locked(1, |answers| {
+            for (path, words) in [(NVME, &[][..]), (SATA, &[(48, 0x4001)]), (SAS, &[])] {
+                let disk = disk(path, words, answers);
+                assert_eq!(is_locked(&disk), Some(true), "{path}");
+                let reasons = disk.not_eligible_because.join("; ");
+                assert!(!disk.eligible && reasons.contains("locked by TCG Opal 2"), "{reasons}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_disk_that_does_not_claim_security_commands_is_not_asked() {
+        locked(0, |answers| {
+            assert_eq!(disk(NVME, &[], answers).tcg, None);
+            // The same bit in a word that is not valid, and a valid word without it.
+            for word in [0x0001, 0x4000] {
+                assert_eq!(disk(SATA, &[(48, word)], answers).tcg, None);
+            }
+        });
+        let (mut identify, level_0) = (vec![0; 4096], opal(0b111));
+        identify[256] = 1;
+        let other = protocols(&[0, 0xef]);
+        let answers: [(&str, &[u8]); 3] = [
+            ("nvme/nvme0/identify", &identify),
+            ("nvme/nvme0/security-protocols", &other),
+            ("nvme/nvme0/tcg-level-0", &level_0),
+        ];
+        assert_eq!(disk(NVME, &[], &answers).tcg, None, "it does not list the protocol");
+    }
+
+    #[test]
+    fn usb_disks_and_raid_volumes_are_never_sent_a_security_command() {
+        locked(1, |answers| {
+            for path in [USB, VOLUME] {
+                assert_eq!(disk(path, &[(48, 0x4001)], answers).tcg, None, "{path}");
+            }
+            let volume = page(&[(48, 0x4001), (82, 1), (85, 1)], &[(27, "DELLBOSS VD ")]);
+            let link = format!("{SATA}/block/sda").replacen("sys", "-> ..", 1);
+            let (size, identify) =
+                (format!("{SATA}/block/sda/size"), format!("{SATA}/block/sda/device/vpd_pg89"));
+            let mut files: Vec<(String, &[u8])> = vec![
+                ("sys/block/sda".to_owned(), link.as_bytes()),
+                (size, b"2048\n"),
+                (identify, &volume),
+            ];
+            files.extend(answers.iter().map(|(path, answer)| (format!("kernel/{path}"), *answer)));
+            let files: Vec<(&str, &[u8])> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
+            assert_eq!(crate::block::block(&tree_of_bytes(&files)).disks[0].tcg, None);
+        });
+    }
+
+    #[test]
+    fn a_locked_disk_whose_bytes_cannot_be_read_is_still_asked_for_its_locks() {
+        locked(1, |answers| {
+            let failed =
+                ("errors", &b"5 kernel/disk/sda/0-4096\n5 kernel/disk/nvme0n1/0-4096\n"[..]);
+            let answers = [answers, &[failed]].concat();
+            for (path, words) in [(NVME, &[][..]), (SATA, &[(48, 0x4001)]), (SAS, &[])] {
+                let disk = disk(path, words, &answers);
+                assert_eq!((is_locked(&disk), &disk.health), (Some(true), &None), "{path}");
+            }
+        });
+    }
+
+    #[test]
+    fn a_damaged_answer_is_a_problem_that_names_the_question() {
+        let (mut identify, list) = (vec![0; 4096], protocols(&[0, 1]));
+        identify[256] = 1;
+        let machine = machine(
+            NVME,
+            &[],
+            &[
+                ("nvme/nvme0/identify", &identify),
+                ("nvme/nvme0/security-protocols", &list),
+                ("nvme/nvme0/tcg-level-0", &[0; 2048]),
+            ],
+        );
+        assert_eq!(crate::block::block(&machine).disks[0].tcg, None);
+        let problem = &machine.problems()[0];
+        assert_eq!(problem.path, "/kernel/nvme/nvme0/tcg-level-0");
+        assert_eq!(problem.found, "a length of 0 bytes");
+    }
+}

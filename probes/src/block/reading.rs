@@ -1,0 +1,309 @@
+//! Reads what stands on one disk: its partition table, and the first and last few KiB of the disk and of
+//! its partitions. At most about 40 KiB are read of each.
+//!
+//! What cannot be read is said: a part that nobody has looked at is not an empty one.
+
+use crate::machine::Machine;
+use crate::sys::disk::{DiskBytes, DiskHandle};
+
+use super::content::Content;
+use super::partition_table::{self, Entry, Found, Place};
+use super::scan::{Listed, Node};
+use super::signature::{self, Filesystem};
+
+/// Most partitions of a disk that are read.
+const MAX_PARTITIONS: usize = 32;
+/// What is shorter cannot hold what is looked for.
+const MIN_BYTES: u64 = 4096;
+
+/// Reads `device` through `disk`.
+pub(super) fn read(machine: &Machine, device: &Listed, disk: &DiskHandle) -> Content {
+    let mut content = Content::default();
+    let mut whole = Volume { machine, disk, start_bytes: 0, failure: None };
+    let Some(first) = whole.read(0, 4096) else {
+        content.failure = whole.failure.map(|failure| failure.why);
+        return content;
+    };
+    content.is_read = true;
+    let mut found = table(device, &first, &mut whole);
+    content.filesystem =
+        signature::detect(&first, device.size_bytes, &mut |at, n| whole.read(at, n));
+    if is_blank(device, &found, content.filesystem.as_ref()) {
+        found = partition_table::backup_alone(&mut place(device, &mut |at, n| whole.read(at, n)));
+    }
+    if let Some(problem) = &found.problem {
+        machine.problem(&format!("dev/{}", device.node()), problem, "a sound partition table");
+    }
+    content.unread.extend(whole.failure.map(|failure| failure.told_of(&device.name)));
+    if found.is_lost() && device.partitions.is_empty() {
+        let why = "its partition table is damaged, so what its partitions hold is not known";
+        content.unread.push(why.to_owned());
+    }
+    content.table = found.table;
+    partitions(machine, device, disk, &mut content);
+    lost_partitions(machine, device, disk, &mut content);
+    content
+}
+
+fn place<'a>(device: &Listed, read: &'a mut dyn FnMut(u64, usize) -> Option<Vec<u8>>) -> Place<'a> {
+    let block_bytes = device.logical_block_bytes.unwrap_or(512);
+    Place { block_bytes, size_bytes: device.size_bytes, read }
+}
+
+fn table(device: &Listed, first: &[u8], whole: &mut Volume<'_>) -> Found {
+    partition_table::table(first, &mut place(device, &mut |at, n| whole.read(at, n)))
+}
+
+/// Whether the disk seems to have no content, or udev says that it has a GPT that was not found: only
+/// then the last block is looked at, which may still hold the backup of one.
+fn is_blank(device: &Listed, found: &Found, filesystem: Option<&Filesystem>) -> bool {
+    let is_claimed = device.udev.property("ID_PART_TABLE_TYPE") == Some("gpt");
+    let is_empty = filesystem.is_none() && device.partitions.is_empty();
+    found == &Found::default() && (is_claimed || is_empty)
+}
+
+/// Reads the partitions that the kernel has.
+fn partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, content: &mut Content) {
+    let n_partitions = device.partitions.len();
+    if n_partitions > MAX_PARTITIONS {
+        let found = format!("{n_partitions} partitions");
+        let expected = format!("at most {MAX_PARTITIONS}, of which the content is looked at");
+        machine.problem(&device.path, found.clone(), expected);
+        content.unread.push(format!("only {MAX_PARTITIONS} of its {found} were looked at"));
+    }
+    for node in device.partitions.iter().take(MAX_PARTITIONS) {
+        let entry = entry_of(content, node);
+        // It holds only others. The kernel shows its first one or two blocks, on a disk with blocks of
+        // 4096 bytes as much as a file system's first (`parse_extended`, `block/partitions/msdos.c`).
+        if entry.is_some_and(|entry| entry.is_extended) {
+            continue;
+        }
+        // The kernel does not say where a partition of a multipath device begins; the table does.
+        let start = node.start_bytes.or_else(|| entry.map(|entry| entry.start_bytes));
+        let (Some(start_bytes), Some(size_bytes)) = (start, node.size_bytes) else {
+            content.unread.push(format!("where {} lies is not known", node.name));
+            continue;
+        };
+        let mut volume = Volume { machine, disk, start_bytes, failure: None };
+        if let Some(found) = volume.detect(size_bytes) {
+            content.partitions.insert(node.name.clone(), found);
+        }
+        content.unread.extend(volume.failure.map(|failure| failure.told_of(&node.name)));
+    }
+}
+
+fn entry_of<'a>(content: &'a Content, node: &Node) -> Option<&'a Entry> {
+    let mut entries = content.table.as_ref()?.entries.iter();
+    entries.find(|entry| Some(entry.number) == node.number)
+}
+
+/// Reads the partitions that only the backup of a table tells: the kernel has none of them.
+fn lost_partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, content: &mut Content) {
+    let table = content.table.as_ref().filter(|table| table.is_backup);
+    let entries = table.map(|table| table.entries.clone()).unwrap_or_default();
+    let n_entries = entries.len();
+    if !device.partitions.is_empty() {
+        return;
+    }
+    if n_entries > MAX_PARTITIONS {
+        let first = format!("only {MAX_PARTITIONS} of the {n_entries} partitions");
+        content.unread.push(format!("{first} in its backup table were looked at"));
+    }
+    for entry in entries.into_iter().take(MAX_PARTITIONS) {
+        let Entry { number, start_bytes, size_bytes, .. } = entry;
+        let mut volume = Volume { machine, disk, start_bytes, failure: None };
+        if let Some(found) = volume.detect(size_bytes) {
+            content.lost_partitions.insert(number, found);
+        }
+        let failure = volume.failure.map(|failure| failure.told_of(&format!("partition {number}")));
+        content.unread.extend(failure);
+    }
+}
+
+/// A disk or a part of it.
+struct Volume<'a> {
+    machine: &'a Machine,
+    disk: &'a DiskHandle,
+    start_bytes: u64,
+    /// The first read that came to nothing.
+    failure: Option<Failure>,
+}
+
+struct Failure {
+    offset_bytes: u64,
+    why: String,
+}
+
+impl Failure {
+    fn told_of(&self, name: &str) -> String {
+        format!("{name} cannot be read at byte {}: {}", self.offset_bytes, self.why)
+    }
+}
+
+impl Volume<'_> {
+    fn read(&mut self, offset_bytes: u64, n_bytes: usize) -> Option<Vec<u8>> {
+        let at = self.start_bytes.checked_add(offset_bytes)?;
+        let question = DiskBytes { disk: self.disk, offset_bytes: at, n_bytes };
+        match self.machine.ask_or_why(&question) {
+            Ok(bytes) => Some(bytes).filter(|bytes| bytes.len() == n_bytes),
+            Err(why) => {
+                let failure = why.map(|why| Failure { offset_bytes, why });
+                self.failure = self.failure.take().or(failure);
+                None
+            }
+        }
+    }
+
+    fn detect(&mut self, size_bytes: u64) -> Option<Filesystem> {
+        if size_bytes < MIN_BYTES {
+            return None;
+        }
+        let first = self.read(0, 4096)?;
+        signature::detect(&first, Some(size_bytes), &mut |at, n| self.read(at, n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::block::Disk;
+    use crate::block::partition_table::crc32;
+    use crate::machine::Machine;
+    use crate::testing::tree_of_bytes;
+
+    /// A disk of 1 MiB with these files below its directory, and answers for all that is asked.
+    fn machine(bytes: &[u8], files: &[(String, &[u8])], errors: &str) -> Machine {
+        assert_eq!(bytes.len(), 1 << 20);
+        let mut all: Vec<(String, &[u8])> = vec![
+            ("sys/block/sda/size".to_owned(), b"2048\n"),
+            ("proc/self/mountinfo".to_owned(), b"1 0 0:1 / / rw - tmpfs none rw\n"),
+            ("proc/swaps".to_owned(), b"Filename\n"),
+            ("kernel/errors".to_owned(), errors.as_bytes()),
+        ];
+        all.extend(files.iter().map(|(path, text)| (format!("sys/block/sda/{path}"), *text)));
+        let places = (0..bytes.len()).step_by(4096);
+        let places = places.flat_map(|at| [(at, 4096), (at, 8192), (at, 12_288)]);
+        for (at, n) in places.chain([(2047 * 512, 512), (2015 * 512, 16_384)]) {
+            if let Some(part) = bytes.get(at..at + n) {
+                all.push((format!("kernel/disk/sda/{at}-{n}"), part));
+            }
+        }
+        let all: Vec<(&str, &[u8])> = all.iter().map(|(p, c)| (p.as_str(), *c)).collect();
+        tree_of_bytes(&all)
+    }
+
+    fn disk(machine: &Machine) -> Disk {
+        crate::block::block(machine).disks.remove(0)
+    }
+
+    fn partition(number: usize, start: usize, n_sectors: usize) -> Vec<(String, Vec<u8>)> {
+        let at = |name: &str| format!("sda{number}/{name}");
+        vec![
+            (at("partition"), number.to_string().into_bytes()),
+            (at("start"), start.to_string().into_bytes()),
+            (at("size"), n_sectors.to_string().into_bytes()),
+        ]
+    }
+
+    fn borrowed(files: &[(String, Vec<u8>)]) -> Vec<(String, &[u8])> {
+        files.iter().map(|(path, text)| (path.clone(), text.as_slice())).collect()
+    }
+
+    /// A disk whose backup table alone is left: one partition from sector 64 on, an LVM member.
+    fn with_backup() -> Vec<u8> {
+        let mut bytes = vec![0; 1 << 20];
+        let (entries, header) = (2015 * 512, 2047 * 512);
+        (bytes[entries], bytes[entries + 16]) = (7, 9);
+        (bytes[entries + 32], bytes[entries + 40]) = (64, 127);
+        let sum = crc32(&bytes[entries..header]);
+        let head = &mut bytes[header..header + 92];
+        head[..8].copy_from_slice(b"EFI PART");
+        for (at, value) in [(12, 92_u32), (24, 2047), (72, 2015), (80, 128), (84, 128), (88, sum)] {
+            head[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        let sum = crc32(head);
+        head[16..20].copy_from_slice(&sum.to_le_bytes());
+        bytes[65 * 512..65 * 512 + 8].copy_from_slice(b"LABELONE");
+        bytes[65 * 512 + 24..65 * 512 + 32].copy_from_slice(b"LVM2 001");
+        bytes
+    }
+
+    #[test]
+    fn a_blank_disk_is_eligible_and_has_no_problem() {
+        let machine = machine(&vec![0; 1 << 20], &[], "");
+        let disk = disk(&machine);
+        assert!(disk.eligible && disk.partition_table.is_none(), "{disk:?}");
+        assert_eq!(machine.problems(), []);
+    }
+
+    #[test]
+    fn a_disk_with_a_backup_table_alone_is_not_empty_and_its_members_are_found() {
+        let machine = machine(&with_backup(), &[], "");
+        let disk = disk(&machine);
+        assert_eq!(disk.partition_table.as_deref(), Some("gpt"));
+        assert!(disk.not_eligible_because[0].contains("only the backup table has"), "{disk:?}");
+        assert!(disk.not_eligible_because[0].ends_with("LVM2_member"));
+        let problems = machine.problems();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert_eq!(problems[0].found, "nothing at LBA 1, and a sound backup at LBA 2047");
+    }
+
+    #[test]
+    fn a_backup_without_members_leaves_the_disk_to_be_installed() {
+        let mut bytes = with_backup();
+        bytes[65 * 512..66 * 512].fill(0);
+        let disk = disk(&machine(&bytes, &[], ""));
+        assert!(disk.eligible && disk.partition_table.is_some(), "{disk:?}");
+    }
+
+    #[test]
+    fn a_damaged_table_without_backup_is_not_an_empty_disk() {
+        let mut bytes = vec![0; 1 << 20];
+        (bytes[510], bytes[511], bytes[446 + 4]) = (0x55, 0xaa, 0xee);
+        let machine = machine(&bytes, &[], "");
+        let disk = disk(&machine);
+        assert!(disk.not_eligible_because[0].contains("partition table is damaged"), "{disk:?}");
+        assert!(machine.problems()[0].found.ends_with("no backup at LBA 2047"));
+    }
+
+    #[test]
+    fn a_partition_or_an_end_that_cannot_be_read_is_not_taken_for_empty() {
+        let files = partition(1, 64, 64);
+        let reasons = |errors: &str| {
+            let machine = machine(&vec![0; 1 << 20], &borrowed(&files), errors);
+            let disk = disk(&machine);
+            assert_eq!(machine.problems().len(), 1, "{:?}", machine.problems());
+            disk.not_eligible_because.join("; ")
+        };
+        let found = reasons("5 kernel/disk/sda/32768-4096\n");
+        // The same bytes are looked at as a part of the whole disk.
+        assert!(found.contains("sda1 cannot be read at byte 0: "), "{found}");
+        let found = reasons("5 kernel/disk/sda/1036288-12288\n");
+        assert!(found.starts_with("sda cannot be read at byte 1036288: "), "{found}");
+    }
+
+    #[test]
+    fn more_partitions_than_are_read_are_said_and_the_disk_is_not_taken() {
+        let files: Vec<_> =
+            (1..=40).flat_map(|number| partition(number, 32 * number, 16)).collect();
+        let machine = machine(&vec![0; 1 << 20], &borrowed(&files), "");
+        let disk = disk(&machine);
+        assert_eq!(disk.not_eligible_because, ["only 32 of its 40 partitions were looked at"]);
+        assert_eq!(machine.problems()[0].found, "40 partitions");
+    }
+
+    #[test]
+    fn the_first_block_of_an_extended_partition_on_a_4kn_disk_is_not_taken_for_a_file_system() {
+        let mut bytes = vec![0; 1 << 20];
+        (bytes[510], bytes[511]) = (0x55, 0xaa);
+        for (at, value) in [(446 + 4, 5), (446 + 8, 16), (446 + 12, 8)] {
+            bytes[at] = value;
+        }
+        // What an older file system left there.
+        bytes[16 * 4096 + 4086..17 * 4096].copy_from_slice(b"SWAPSPACE2");
+        let mut files = partition(1, 128, 8);
+        files.push(("queue/logical_block_size".to_owned(), b"4096".to_vec()));
+        let disk = disk(&machine(&bytes, &borrowed(&files), ""));
+        assert_eq!(disk.partition_table.as_deref(), Some("dos"));
+        assert_eq!(disk.partitions[0].filesystem, None);
+    }
+}
