@@ -162,7 +162,7 @@ mod tests {
         }
         let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
         let machine = tree_of_bytes(&files);
-        let controller = Controller::new(&machine, Duration::from_secs(60));
+        let controller = Controller::new(&machine, Duration::from_mins(1));
         let log = Log::read(&controller, u16::try_from(ids.len()).unwrap());
         (log.entries.iter().map(id).collect(), log.kept)
     }

@@ -349,7 +349,7 @@ pub(super) mod tests {
             let _ = header(bytes, faults);
         });
         survives_any_bytes(&supply_record(&SUPPLY, 2), |bytes| {
-            drop(power_supply(bytes, &mut Vec::new()));
+            let _ = power_supply(bytes, &mut Vec::new());
         });
     }
 }

@@ -136,7 +136,7 @@ pub(super) fn frus(machine: &Machine, locators: &[Locator]) -> Vec<Fru> {
     let mut frus = Vec::new();
     let mut n_read = 0;
     for locator in &devices {
-        let Some(found) = fru(&controller, locator) else { break };
+        let Ok(found) = fru(&controller, locator) else { break };
         n_read += 1;
         frus.extend(found);
     }
@@ -163,17 +163,20 @@ fn devices(locators: &[Locator]) -> Vec<Locator> {
     devices
 }
 
-/// A device that has nothing to say is `Some(None)`; `None` is a controller that does not answer.
-fn fru(controller: &Controller, locator: &Locator) -> Option<Option<Fru>> {
-    let info = controller.answer(IpmiCommand::FruInfo { device: locator.device })?;
+/// The controller does not answer, or its time is over.
+struct Silent;
+
+/// `None` of a device that has nothing to say.
+fn fru(controller: &Controller, locator: &Locator) -> Result<Option<Fru>, Silent> {
+    let info = controller.answer(IpmiCommand::FruInfo { device: locator.device }).ok_or(Silent)?;
     let (0, Some(&[low, high, access])) = (info.code, info.data.first_chunk::<3>()) else {
-        return Some(None);
+        return Ok(None);
     };
     let size = u16::from_le_bytes([low, high]);
     let device = Device { controller, id: locator.device, size, is_by_word: access & 1 == 1 };
-    let Some(bytes) = device.read(FruPart::Header, 0)? else { return Some(None) };
+    let Some(bytes) = device.read(FruPart::Header, 0)? else { return Ok(None) };
     let header = device.parsed(FruPart::Header, &bytes, area::header);
-    let Some(Header { chassis, board, product, records }) = header else { return Some(None) };
+    let Some(Header { chassis, board, product, records }) = header else { return Ok(None) };
     let records = if locator.entity == POWER_SUPPLY { records } else { 0 };
     let entity = names::entity(locator.entity);
     let fru = Fru {
@@ -186,7 +189,7 @@ fn fru(controller: &Controller, locator: &Locator) -> Option<Option<Fru>> {
         power_supply: device.area(FruPart::Records, records, area::power_supply)?,
     };
     let is_blank = fru.chassis.is_none() && fru.board.is_none() && fru.product.is_none();
-    Some((!is_blank || fru.power_supply.is_some()).then_some(fru))
+    Ok((!is_blank || fru.power_supply.is_some()).then_some(fru))
 }
 
 /// The memory of one part.
@@ -199,39 +202,37 @@ struct Device<'a> {
 
 impl Device<'_> {
     /// The area at `start`, in units of 8 bytes; 0 where there is none.
-    #[expect(clippy::option_option, reason = "no answer is another thing than no area")]
     fn area<T>(
         &self,
         part: FruPart,
         start: u8,
         parse: impl Fn(&[u8], &mut Vec<Fault>) -> Option<T>,
-    ) -> Option<Option<T>> {
+    ) -> Result<Option<T>, Silent> {
         let start = u16::from(start) * 8;
         if start == 0 {
-            return Some(None);
+            return Ok(None);
         }
         if start >= self.size {
             self.problem(part, format!("an area at byte {start}"), "one within the memory");
-            return Some(None);
+            return Ok(None);
         }
         let bytes = self.read(part, start)?;
-        Some(bytes.and_then(|bytes| self.parsed(part, &bytes, parse)))
+        Ok(bytes.and_then(|bytes| self.parsed(part, &bytes, parse)))
     }
 
-    /// `Some(None)` where the controller refuses: the part is not plugged in, or not now.
-    #[expect(clippy::option_option, reason = "no answer is another thing than a refusal")]
-    fn read(&self, part: FruPart, start: u16) -> Option<Option<Vec<u8>>> {
+    /// `None` where the controller refuses: the part is not plugged in, or not now.
+    fn read(&self, part: FruPart, start: u16) -> Result<Option<Vec<u8>>, Silent> {
         const NOT_PRESENT: [u8; 3] = [0xc1, 0xcb, 0xd5];
         let (size, is_by_word) = (self.size, self.is_by_word);
         let end = self.controller.end();
         let question = FruArea { device: self.id, part, start, size, is_by_word, end };
-        let answer = self.controller.ask(&question)?;
+        let answer = self.controller.ask(&question).ok_or(Silent)?;
         if answer.code != 0 && !(answer.data.is_empty() && NOT_PRESENT.contains(&answer.code)) {
             let found =
                 format!("completion code {:02x} behind {} bytes", answer.code, answer.data.len());
             self.problem(part, found, "the whole part");
         }
-        Some(Some(answer.data).filter(|bytes| !bytes.is_empty()))
+        Ok(Some(answer.data).filter(|bytes| !bytes.is_empty()))
     }
 
     fn parsed<T>(
