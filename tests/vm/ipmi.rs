@@ -2,6 +2,8 @@
 //! controller lists them all, and has a reading only for the first sensor of each compact one. And the memories of
 //! its FRU devices (FRU Information Storage Definition 1.0).
 
+/// Serial numbers of the board and of the power supply.
+pub(crate) const SERIALS: [&str; 2] = ["CNBOARD0001", "CN1797200001"];
 /// Size of each FRU device's memory.
 pub(crate) const FRU_BYTES: usize = 256;
 
@@ -22,11 +24,9 @@ fn located() -> Vec<u8> {
 /// The memories of device 0, the board, and of device 1, a power supply.
 pub(crate) fn fru_memories() -> Vec<u8> {
     // 2023-05-04 in minutes since 1996.
-    let board = area(
-        &[1, 0, 0, 0xf0, 0x41, 0xdb],
-        &["Dell Inc.", "PowerEdge board", "CNBOARD0001", "0WCJNT"],
-    );
-    let product = area(&[1, 0, 0], &["DELTA", "PSU 750W", "0PJMDN", "A00", "CN1797200001"]);
+    let board =
+        area(&[1, 0, 0, 0xa0, 0x65, 0xdb], &["Dell Inc.", "PowerEdge board", SERIALS[0], "0WCJNT"]);
+    let product = area(&[1, 0, 0], &["DELTA", "PSU 750W", "0PJMDN", "A00", SERIALS[1]]);
     let memory = |board: &[u8], product: &[u8]| {
         let at = |area: &[u8]| u8::from(!area.is_empty());
         let mut memory = sealed(vec![1, 0, 0, at(board), at(product), 0, 0]);
