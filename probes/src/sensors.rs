@@ -14,8 +14,8 @@ const SLOW: &str = include_str!("../data/slow_sensors.txt");
 /// A large board has about 200; two sockets of 128 cores with one sensor each have 260.
 const LIMIT_SENSORS: usize = 2000;
 
-/// One sensor. Exactly one of the values is there, in the unit of its name. A sensor that the driver
-/// calls faulty (`*_fault`) has no value and is left out.
+/// One sensor. Exactly one of the values is there, in the unit of its name; none of a sensor that the
+/// driver calls faulty. Thresholds have the unit of the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Sensor {
@@ -35,18 +35,40 @@ pub struct Sensor {
     /// Temperature that the chip's maker calls critical.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub critical_millicelsius: Option<i64>,
+    /// Temperature above which the maker calls it too high.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_millicelsius: Option<i64>,
     /// Rotations per minute; 0 is a fan that stands still.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fan_rpm: Option<i64>,
+    /// Rotations per minute below which the chip calls the fan too slow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_rpm: Option<i64>,
     /// Voltage in mV.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voltage_millivolts: Option<i64>,
+    /// Voltage below which the chip calls it too low.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_millivolts: Option<i64>,
+    /// Voltage above which the chip calls it too high.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_millivolts: Option<i64>,
     /// Current in mA.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_milliamperes: Option<i64>,
     /// Power in mW.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_milliwatts: Option<i64>,
+    /// Relative humidity in thousandths of a percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub humidity_millipercent: Option<i64>,
+    /// Whether the driver calls the sensor faulty (`*_fault`): an open diode, a fan that is not there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_faulty: bool,
+    /// What the chip warns of, in the driver's words: `min`, `max`, `crit`, or `alarm` for a warning of no
+    /// such kind (`*_alarm`). Chips compare with thresholds that nobody may have set.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alarms: Vec<String>,
     /// PCI address of the device that the chip is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
@@ -90,10 +112,11 @@ fn chip(machine: &Machine, path: &str) -> Vec<Sensor> {
         ..Sensor::default()
     };
     let names = machine.list(path);
-    let inputs = names
-        .iter()
-        .filter_map(|name| name.strip_suffix("_input").or_else(|| name.strip_suffix("_average")));
+    let suffixes = ["_input", "_average", "_fault"];
+    let inputs =
+        names.iter().filter_map(|name| suffixes.iter().find_map(|end| name.strip_suffix(end)));
     let mut inputs: Vec<&str> = inputs.collect();
+    inputs.sort_unstable();
     inputs.dedup();
     let has = |name: String| names.contains(&name).then(|| format!("{path}/{name}"));
     inputs.into_iter().filter_map(|name| sensor(machine, name, &common, &has)).collect()
@@ -106,31 +129,55 @@ fn sensor(
     has: &dyn Fn(String) -> Option<String>,
 ) -> Option<Sensor> {
     let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    if !matches!(kind, "temp" | "fan" | "in" | "curr" | "power") {
+    if !matches!(kind, "temp" | "fan" | "in" | "curr" | "power" | "humidity") {
         return None;
     }
-    // The value beside a fault is none: of an open diode, of a fan that is not there.
-    let fault = has(format!("{name}_fault")).and_then(|path| machine.text(&path));
-    if fault.as_deref() == Some("1") {
-        return None;
+    let read = |end: &str| has(format!("{name}_{end}")).and_then(|path| machine.number(&path));
+    let mut sensor = Sensor { name: name.to_owned(), ..common.clone() };
+    sensor.label = has(format!("{name}_label")).and_then(|path| machine.text(&path));
+    sensor.is_faulty = read("fault") == Some(1);
+    if sensor.is_faulty {
+        // The value beside a fault is none, and what it is compared with says nothing.
+        return Some(sensor);
     }
     let input = has(format!("{name}_input")).or_else(|| has(format!("{name}_average")))?;
     let value = machine.number::<i64>(&input)?;
-    let mut sensor = Sensor { name: name.to_owned(), ..common.clone() };
-    sensor.label = has(format!("{name}_label")).and_then(|path| machine.text(&path));
+    // A threshold of 0 is one that nobody set.
+    let threshold = |end: &str| read(end).filter(|limit: &i64| *limit > 0);
     match kind {
         "temp" => {
             sensor.temperature_millicelsius = Some(value);
-            let critical = has(format!("{name}_crit")).and_then(|path| machine.number(&path));
-            sensor.critical_millicelsius = critical.filter(|critical| *critical > 0);
+            sensor.critical_millicelsius = threshold("crit");
+            sensor.max_millicelsius = threshold("max");
         }
-        "fan" => sensor.fan_rpm = Some(value),
-        "in" => sensor.voltage_millivolts = Some(value),
+        "fan" => (sensor.fan_rpm, sensor.min_rpm) = (Some(value), threshold("min")),
+        "in" => {
+            sensor.voltage_millivolts = Some(value);
+            (sensor.min_millivolts, sensor.max_millivolts) = (threshold("min"), threshold("max"));
+        }
         "curr" => sensor.current_milliamperes = Some(value),
+        "humidity" => sensor.humidity_millipercent = Some(value),
         // The kernel gives µW.
         _ => sensor.power_milliwatts = Some(value / 1000),
     }
+    let is_set = |end: &&&str| read(end) == Some(1);
+    sensor.alarms = ALARMS.iter().filter(is_set).map(|end| alarm(end)).collect();
     Some(sensor)
+}
+
+/// The files of alarms behind a sensor's name.
+const ALARMS: &[&str] = &[
+    "alarm",
+    "cap_alarm",
+    "crit_alarm",
+    "emergency_alarm",
+    "lcrit_alarm",
+    "max_alarm",
+    "min_alarm",
+];
+
+fn alarm(end: &str) -> String {
+    end.strip_suffix("_alarm").unwrap_or(end).to_owned()
 }
 
 fn is_slow(chip: &str) -> bool {
@@ -168,12 +215,65 @@ mod tests {
         ]);
         let sensors = sensors(&machine);
         let names: Vec<&str> = sensors.iter().map(|s| s.name.as_str()).collect();
-        assert_eq!(names, ["temp2", "temp10", "fan1", "power1"]);
+        assert_eq!(names, ["temp2", "temp10", "fan1", "fan2", "power1"]);
         assert_eq!(sensors[0].temperature_millicelsius, Some(-5000));
         assert_eq!(sensors[0].critical_millicelsius, Some(100_000));
         assert_eq!(sensors[0].label.as_deref(), Some("Package id 0"));
         assert_eq!(sensors[2].fan_rpm, Some(1200));
-        assert_eq!(sensors[3].power_milliwatts, Some(12_345));
+        assert_eq!((sensors[3].fan_rpm, sensors[3].is_faulty), (None, true));
+        assert_eq!(sensors[4].power_milliwatts, Some(12_345));
         assert_eq!(machine.problems().len(), 1);
+    }
+
+    #[test]
+    fn a_faulty_sensor_has_no_value_no_alarm_and_no_threshold() {
+        let machine = tree(&[
+            ("sys/class/hwmon/hwmon0/name", "nct6775\n"),
+            ("sys/class/hwmon/hwmon0/temp1_input", "-62000\n"),
+            ("sys/class/hwmon/hwmon0/temp1_fault", "1\n"),
+            ("sys/class/hwmon/hwmon0/temp1_max", "80000\n"),
+            ("sys/class/hwmon/hwmon0/temp1_alarm", "1\n"),
+            ("sys/class/hwmon/hwmon0/temp1_label", "AUXTIN0\n"),
+            ("sys/class/hwmon/hwmon0/fan3_fault", "1\n"),
+            ("sys/class/hwmon/hwmon0/fan4_fault", "0\n"),
+        ]);
+        let common = Sensor { chip: "nct6775".to_owned(), is_faulty: true, ..Sensor::default() };
+        let temperature = Sensor {
+            name: "temp1".to_owned(),
+            label: Some("AUXTIN0".to_owned()),
+            ..common.clone()
+        };
+        let fan = Sensor { name: "fan3".to_owned(), ..common };
+        assert_eq!(sensors(&machine), [fan, temperature]);
+    }
+
+    #[test]
+    fn thresholds_and_alarms_stand_beside_the_value_and_unset_ones_are_absent() {
+        let at = |name: &str| format!("sys/class/hwmon/hwmon0/{name}");
+        let machine = tree(&[
+            (&at("name"), "nct6775\n"),
+            (&at("fan1_input"), "300\n"),
+            (&at("fan1_min"), "500\n"),
+            (&at("fan1_alarm"), "1\n"),
+            (&at("humidity1_input"), "41500\n"),
+            (&at("in0_input"), "1210\n"),
+            (&at("in0_min"), "0\n"),
+            (&at("in0_max"), "1320\n"),
+            (&at("in0_max_alarm"), "0\n"),
+            (&at("temp1_input"), "90000\n"),
+            (&at("temp1_max"), "85000\n"),
+            (&at("temp1_max_alarm"), "1\n"),
+            (&at("temp1_crit_alarm"), "1\n"),
+        ]);
+        let [fan, humidity, voltage, temperature] = &sensors(&machine)[..] else { panic!() };
+        assert_eq!((fan.min_rpm, fan.alarms.join(",").as_str()), (Some(500), "alarm"));
+        assert_eq!(humidity.humidity_millipercent, Some(41_500));
+        assert_eq!((voltage.min_millivolts, voltage.max_millivolts), (None, Some(1320)));
+        assert!(voltage.alarms.is_empty());
+        assert_eq!(
+            (temperature.max_millicelsius, temperature.critical_millicelsius),
+            (Some(85_000), None)
+        );
+        assert_eq!(temperature.alarms, ["crit", "max"]);
     }
 }

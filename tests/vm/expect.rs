@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::ipmi;
 use crate::machine::{Bmc, Disk, DiskKind, Machine, Namespace, Node, Port, Slot};
 
 /// A place in the report and what must be there.
@@ -225,6 +226,13 @@ fn devices(machine: &Machine, all: &mut Vec<Expectation>) {
         expect(all, format!("{inlet}.upper_critical_milli"), Want::Is(json!(47_000)));
         expect(all, "bmc.sensors[name=PS2].kind", Want::Is(json!("power supply")));
         expect(all, "bmc.event_log_info.n_entries", Want::Is(json!(0)));
+        let board = "bmc.frus[id=0].board";
+        expect(all, format!("{board}.serial"), Want::Is(json!(ipmi::SERIALS[0])));
+        expect(all, format!("{board}.mfg_date"), Want::Is(json!("2023-05-04")));
+        let supply = "bmc.frus[name=PSU1_FRU]";
+        expect(all, format!("{supply}.entity"), Want::Is(json!("power supply 1")));
+        expect(all, format!("{supply}.product.part_number"), Want::Is(json!("0PJMDN")));
+        expect(all, format!("{supply}.product.serial"), Want::Is(json!(ipmi::SERIALS[1])));
     }
     if machine.has_tpm {
         expect(all, "devices.tpm.version", Want::Contains("2".to_owned()));

@@ -12,6 +12,7 @@ use crate::artifacts::test_folder;
 use crate::boot;
 use crate::expect::differences;
 use crate::guest::Guest;
+use crate::ipmi;
 use crate::machine::{DiskKind, Machine, Port};
 
 /// What runs in the guest: the report in both forms, and captures, once the ports have agreed on a speed.
@@ -105,7 +106,8 @@ fn names(machine: &Machine) -> Vec<String> {
     let product = machine.product.iter().flat_map(|p| {
         [p.serial, p.uuid, p.board_serial, p.chassis_serial, p.asset_tag].map(str::to_owned)
     });
-    let names = macs.chain(serials).chain(wwns).chain(dimms).chain(product);
+    let parts = machine.bmc.iter().flat_map(|_| ipmi::SERIALS.map(str::to_owned));
+    let names = macs.chain(serials).chain(wwns).chain(dimms).chain(product).chain(parts);
     names.map(|name| name.to_lowercase()).collect()
 }
 

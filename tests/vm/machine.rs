@@ -309,11 +309,16 @@ impl Machine {
         if let Some(bmc) = &self.bmc {
             let records = folder.join("sensor-records");
             std::fs::write(&records, ipmi::sensor_records()).context("writing sensor records")?;
-            option(
-                &mut args,
-                "-device",
-                &format!("{},sdrfile={}", bmc.device(), records.display()),
+            let memories = folder.join("fru-memories");
+            std::fs::write(&memories, ipmi::fru_memories()).context("writing FRU memories")?;
+            let device = format!(
+                "{},sdrfile={},fruareasize={},frudatafile={}",
+                bmc.device(),
+                records.display(),
+                ipmi::FRU_BYTES,
+                memories.display()
             );
+            option(&mut args, "-device", &device);
             option(&mut args, "-device", "isa-ipmi-kcs,bmc=bmc0,ioport=0xca2");
         }
         if self.has_watchdog {

@@ -77,7 +77,8 @@ fn sensor(page: &mut Page, sensor: &Sensor) {
         .or_else(|| sensor.fan_rpm.map(|rpm| format!("{rpm} rpm")))
         .or_else(|| milli(sensor.voltage_millivolts, "V"))
         .or_else(|| milli(sensor.current_milliamperes, "A"))
-        .or_else(|| milli(sensor.power_milliwatts, "W"));
+        .or_else(|| milli(sensor.power_milliwatts, "W"))
+        .or_else(|| milli(sensor.humidity_millipercent, "%"));
     let name = sensor.label.as_deref().unwrap_or(&sensor.name);
     if let Some(value) = value {
         page.toned(Tone::Quiet, 1, &format!("sensor {} {name}: {value}", sensor.chip));

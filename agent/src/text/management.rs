@@ -1,6 +1,6 @@
 //! The management controller: its addresses, sensors and last events; power supplies and slots.
 
-use probes::bmc::{Bmc, BmcEvent, BmcSensor, LanChannel};
+use probes::bmc::{Bmc, BmcEvent, BmcSensor, Fru, LanChannel};
 use probes::smbios::{PowerSupply, Slot, SmbiosTable};
 
 use super::page::{Page, Tone, pair};
@@ -34,7 +34,46 @@ pub(super) fn bmc(page: &mut Page, bmc: &Bmc) {
     for entry in &bmc.sensors {
         sensor(page, entry);
     }
+    for entry in &bmc.frus {
+        fru(page, entry);
+    }
     events(page, bmc);
+}
+
+/// A line for each area that holds a number; the numbers are what is ordered and replaced.
+fn fru(page: &mut Page, fru: &Fru) {
+    let name = fru.name.clone().unwrap_or_else(|| fru.id.to_string());
+    let power = fru.power_supply.as_ref().and_then(|supply| supply.capacity_watts);
+    let power = power.map(|watts| format!("{watts}W"));
+    let mut line = |what: &str, pairs: &[String]| {
+        page.line(1, &format!("fru {name} {what}{}", pairs.concat()));
+    };
+    if let Some(chassis) = &fru.chassis {
+        let part = pair("part", chassis.part_number.as_deref());
+        line("chassis", &[part, pair("serial", chassis.serial.as_deref())]);
+    }
+    if let Some(board) = &fru.board {
+        let pairs = [
+            pair("vendor", board.manufacturer.as_deref()),
+            pair("name", board.product.as_deref()),
+            pair("part", board.part_number.as_deref()),
+            pair("serial", board.serial.as_deref()),
+            pair("made", board.mfg_date.as_deref()),
+            pair("power", power.as_deref().filter(|_| fru.product.is_none())),
+        ];
+        line("board", &pairs);
+    }
+    if let Some(product) = &fru.product {
+        let pairs = [
+            pair("vendor", product.manufacturer.as_deref()),
+            pair("name", product.name.as_deref()),
+            pair("part", product.part_number.as_deref()),
+            pair("serial", product.serial.as_deref()),
+            pair("version", product.version.as_deref()),
+            pair("power", power.as_deref()),
+        ];
+        line("product", &pairs);
+    }
 }
 
 fn channel(page: &mut Page, channel: &LanChannel) {
@@ -148,7 +187,39 @@ fn slot(page: &mut Page, slot: &Slot) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probes::bmc::EventLogInfo;
+    use probes::bmc::{EventLogInfo, FruBoard, FruPowerSupply, FruProduct};
+
+    #[test]
+    fn a_technician_sees_the_part_and_serial_numbers_of_boards_and_power_supplies() {
+        let text = |text: &str| Some(text.to_owned());
+        let supply = FruPowerSupply { capacity_watts: Some(750), ..FruPowerSupply::default() };
+        let board =
+            FruBoard { serial: text("S2R0"), mfg_date: text("2023-05-04"), ..FruBoard::default() };
+        let product = FruProduct {
+            part_number: text("0PJMDN"),
+            serial: text("CN17"),
+            ..FruProduct::default()
+        };
+        let frus = vec![
+            Fru { board: Some(board), ..Fru::default() },
+            Fru {
+                id: 2,
+                name: text("PSU1"),
+                product: Some(product),
+                power_supply: Some(supply),
+                ..Fru::default()
+            },
+        ];
+        let mut page = Page::new(false);
+        bmc(&mut page, &Bmc { frus, ..Bmc::default() });
+        let text = page.into_text();
+        for line in [
+            " fru 0 board serial=S2R0 made=2023-05-04\n",
+            " fru PSU1 product part=0PJMDN serial=CN17 power=750W\n",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in {text}");
+        }
+    }
 
     #[test]
     fn a_technician_sees_addresses_bad_sensors_and_the_last_events() {

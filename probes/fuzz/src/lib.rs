@@ -28,11 +28,11 @@ pub fn source(files: &[(&str, &[u8])]) -> Source {
 
 /// Lets `collect` read a machine of `files`, and answers with the pieces of `data` what no file
 /// answers: ioctl, netlink, commands to a disk or controller. Answers lead to further questions, so
-/// there are a few rounds.
+/// there are a few rounds: a memory of a BMC takes five, from its size to its last area.
 pub fn answered(files: &[(&str, &[u8])], data: &[u8], collect: impl Fn(&Machine)) {
     let mut answers: Vec<(String, &[u8])> = Vec::new();
     let mut rest = data;
-    for _ in 0..4 {
+    for _ in 0..6 {
         let known = answers.iter().map(|(path, answer)| (path.as_str(), *answer));
         let all: Vec<(&str, &[u8])> = files.iter().copied().chain(known).collect();
         let source = Arc::new(source(&all).recording());

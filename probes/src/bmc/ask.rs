@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::machine::Machine;
+use crate::sys::Question;
 use crate::sys::ipmi::IpmiCommand;
 
 /// A machine's controller, and until when it is asked.
@@ -30,12 +31,22 @@ impl<'a> Controller<'a> {
         Instant::now() > self.end
     }
 
+    /// Until when it is asked.
+    pub(super) fn end(&self) -> Instant {
+        self.end
+    }
+
     /// Asks, whatever the answer is; `None` where there is none, or no time is left.
     pub(super) fn answer(&self, command: IpmiCommand) -> Option<Answer> {
+        self.ask(&command)
+    }
+
+    /// As [`Controller::answer`], of a question that takes several commands.
+    pub(super) fn ask(&self, question: &dyn Question) -> Option<Answer> {
         if self.is_out_of_time() {
             return None;
         }
-        let mut data = self.machine.ask(&command)?;
+        let mut data = self.machine.ask(question)?;
         let code = *data.first()?;
         Some(Answer { code, data: data.split_off(1) })
     }

@@ -1,12 +1,13 @@
 //! The System Event Log (IPMI 2.0, chapters 31 and 32): the last entries, oldest first.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Controller, follow};
+use super::ask::Controller;
+use super::date::date_time;
+use super::log::Log;
 use super::names;
 use super::record::{Record, THRESHOLD};
 use super::sensors::tell;
@@ -15,13 +16,9 @@ use crate::machine::Machine;
 use crate::sys::ipmi::IpmiCommand;
 
 /// A log has 512 to 4096 entries; the last of them are read.
-const LIMIT_ENTRIES: u16 = 512;
+pub(super) const LIMIT_ENTRIES: u16 = 512;
 const BUDGET: Duration = Duration::from_secs(4);
-/// A list is followed so far where the controller's numbers have gaps and its end must be found.
-const LIMIT_FOLLOWED: usize = 8192;
 const ENTRY_BYTES: usize = 16;
-/// The number by which the first entry is asked for, whatever its own is (31.5).
-const BEGINNING: u16 = 0;
 /// Times up to here count from the controller's start (37.1).
 const LAST_SINCE_START: u32 = 0x2000_0000;
 
@@ -36,6 +33,12 @@ pub struct EventLogInfo {
     pub free_bytes: Option<u16>,
     /// Whether entries were lost for want of room.
     pub has_overflowed: bool,
+    /// When the last entry was made, as the time of an entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_added: Option<String>,
+    /// When entries were last removed, as the time of an entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_cleared: Option<String>,
 }
 
 /// An entry of the log.
@@ -90,11 +93,9 @@ pub(super) fn event_log(
         return (Some(info), Vec::new());
     }
     let log = Log::read(&controller, info.n_entries);
-    if !log.is_complete {
-        let n_wanted = if log.first == BEGINNING { info.n_entries } else { LIMIT_ENTRIES };
-        let n_wanted = usize::from(n_wanted).max(log.n_read);
-        let of = if log.first == BEGINNING { "the oldest " } else { "" };
-        tell(machine, "ipmi/event_log", of, log.n_read, n_wanted);
+    if let Some(kept) = log.kept {
+        let n_wanted = usize::from(info.n_entries.min(LIMIT_ENTRIES)).max(log.entries.len());
+        tell(machine, "ipmi/event_log", &format!("the {kept} "), log.entries.len(), n_wanted);
     }
     let events = log.entries.iter().map(|entry| parse_entry(entry, records)).collect();
     (Some(info), events)
@@ -107,61 +108,20 @@ fn parse_info(data: &[u8]) -> Option<EventLogInfo> {
         n_entries: u16::from_le_bytes([entries_low, entries_high]),
         free_bytes: (free_bytes != u16::MAX).then_some(free_bytes),
         has_overflowed: data.get(13).is_some_and(|flags| flags & 0x80 != 0),
+        last_added: time_at(data, 5),
+        last_cleared: time_at(data, 9),
     })
 }
 
-type Entry = [u8; ENTRY_BYTES];
-
-/// The last entries of those that were read.
-struct Log {
-    entries: VecDeque<Entry>,
-    /// Where reading began: at the log's beginning, or so that its last entries are read.
-    first: u16,
-    n_read: usize,
-    /// Whether the end was reached; else the newest entries are missing.
-    is_complete: bool,
+/// The time at an offset; `None` where it is not set, or counts from the controller's start.
+fn time_at(data: &[u8], offset: usize) -> Option<String> {
+    let seconds = u32::from_le_bytes(*data.get(offset..)?.first_chunk::<4>()?);
+    (seconds > LAST_SINCE_START).then(|| time(seconds)).flatten()
 }
 
-impl Log {
-    fn read(controller: &Controller, n_entries: u16) -> Log {
-        let first = first(controller, n_entries);
-        let (mut entries, mut n_read) = (VecDeque::new(), 0);
-        let is_complete = follow(first, LIMIT_FOLLOWED, |id| {
-            let (next, entry) = read(controller, id)?;
-            if entries.len() == usize::from(LIMIT_ENTRIES) {
-                entries.pop_front();
-            }
-            entries.push_back(entry);
-            n_read += 1;
-            Some(next)
-        });
-        Log { entries, first, n_read, is_complete }
-    }
-}
+pub(super) type Entry = [u8; ENTRY_BYTES];
 
-/// Where to begin, so that the last entries are read and not all. Numbers have no gaps with most
-/// controllers; with others the guess names no entry, and the list is followed from its beginning.
-fn first(controller: &Controller, n_entries: u16) -> u16 {
-    const LAST: u16 = 0xffff;
-    if n_entries <= LIMIT_ENTRIES {
-        return BEGINNING;
-    }
-    let guess = || {
-        let (_, last) = read(controller, LAST)?;
-        let guess = id(&last).checked_sub(LIMIT_ENTRIES - 1).filter(|guess| *guess > 0)?;
-        let (_, entry) = read(controller, guess)?;
-        (id(&entry) == guess).then_some(guess)
-    };
-    guess().unwrap_or(BEGINNING)
-}
-
-fn read(controller: &Controller, id: u16) -> Option<(u16, Entry)> {
-    let data = controller.data(IpmiCommand::EventLogEntry { id })?;
-    let next = u16::from_le_bytes(*data.first_chunk::<2>()?);
-    Some((next, *data.get(2..)?.first_chunk::<ENTRY_BYTES>()?))
-}
-
-fn id(entry: &Entry) -> u16 {
+pub(super) fn id(entry: &Entry) -> u16 {
     u16::from_le_bytes([entry[0], entry[1]])
 }
 
@@ -204,29 +164,7 @@ fn parse_entry(entry: &Entry, records: &[Record]) -> BmcEvent {
 
 /// Seconds since 1970 as `YYYY-MM-DDThh:mm:ss`; `None` where all ones say that there is no time.
 fn time(seconds: u32) -> Option<String> {
-    if seconds == u32::MAX {
-        return None;
-    }
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (mut year, mut day) = (1970, days);
-    let is_leap = |year: u32| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    while day >= 365 + u32::from(is_leap(year)) {
-        day -= 365 + u32::from(is_leap(year));
-        year += 1;
-    }
-    let february = 28 + u32::from(is_leap(year));
-    let mut month = 1;
-    for n_days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if day < n_days {
-            break;
-        }
-        day -= n_days;
-        month += 1;
-    }
-    let (hour, minute) = (second / 3600, second / 60 % 60);
-    Some(format!("{year}-{month:02}-{:02}T{hour:02}:{minute:02}:{:02}", day + 1, second % 60))
+    (seconds != u32::MAX).then(|| date_time(seconds))
 }
 
 #[cfg(test)]
@@ -288,53 +226,18 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_log_only_the_last_entries_are_read() {
-        let mut files = vec![("kernel/ipmi/event_log/info".to_owned(), info(600, 0))];
-        files.push(("kernel/ipmi/event_log/ffff".to_owned(), entry(0xffff, 600, 0x6f)));
-        for id in 89..=600_u16 {
-            let next = if id == 600 { 0xffff } else { id + 1 };
-            files.push((format!("kernel/ipmi/event_log/{id:04x}"), entry(next, id, 0x6f)));
-        }
-        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
-        let machine = tree_of_bytes(&files);
-        let (_, events) = event_log(&machine, &[]);
-        let ids: Vec<u16> = events.iter().map(|event| event.id).collect();
-        assert_eq!((ids.len(), ids[0], ids[511]), (512, 89, 600));
-        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
-    }
-
-    #[test]
-    fn a_log_that_is_cut_says_so() {
-        let first = entry(2, 1, 0x6f);
-        let machine = tree_of_bytes(&[
-            ("kernel/ipmi/event_log/info", &info(9, 0)),
-            ("kernel/ipmi/event_log/0000", &first),
-        ]);
-        let (_, events) = event_log(&machine, &[]);
-        assert_eq!(events.len(), 1);
-        assert_eq!(machine.problems()[0].found, "the oldest 1 of 9 read");
-    }
-
-    #[test]
-    fn a_long_log_with_gaps_that_is_cut_is_not_told_as_its_last_entries() {
-        let mut files = vec![("kernel/ipmi/event_log/info".to_owned(), info(2000, 0))];
-        files.push(("kernel/ipmi/event_log/0000".to_owned(), entry(3, 1, 0x6f)));
-        for id in (3..1200_u16).step_by(2) {
-            files.push((format!("kernel/ipmi/event_log/{id:04x}"), entry(id + 2, id, 0x6f)));
-        }
-        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
-        let machine = tree_of_bytes(&files);
-        let (_, events) = event_log(&machine, &[]);
-        assert_eq!((events.len(), events[511].id), (512, 1199));
-        assert_eq!(machine.problems()[0].found, "the oldest 600 of 2000 read");
-    }
-
-    #[test]
-    fn times_are_written_as_dates_and_one_that_is_not_set_is_absent() {
-        assert_eq!(time(951_782_400).as_deref(), Some("2000-02-29T00:00:00"));
-        assert_eq!(time(1_767_225_599).as_deref(), Some("2025-12-31T23:59:59"));
-        assert_eq!(time(u32::MAX - 1).as_deref(), Some("2106-02-07T06:28:14"));
+    fn a_time_that_is_not_set_or_counts_from_the_start_is_no_date() {
         assert_eq!(time(u32::MAX), None);
         assert_eq!(parse_info(&[0x51, 1, 0, 0]), None);
+        let mut data = info(1, 0);
+        data[6..10].copy_from_slice(&1_795_168_800_u32.to_le_bytes());
+        data[10..14].copy_from_slice(&u32::MAX.to_le_bytes());
+        let found = parse_info(&data[1..]).unwrap();
+        assert_eq!(
+            (found.last_added.as_deref(), found.last_cleared),
+            (Some("2026-11-20T10:00:00"), None)
+        );
+        data[6..10].copy_from_slice(&99_u32.to_le_bytes());
+        assert_eq!(parse_info(&data[1..]).unwrap().last_added, None);
     }
 }

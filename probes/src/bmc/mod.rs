@@ -5,14 +5,19 @@
 //! root. No module is loaded for it.
 
 mod ask;
+mod date;
 mod event_log;
+mod fru;
 mod ipmi;
+mod log;
 mod names;
 mod record;
+mod repository;
 mod sensors;
 mod tables;
 
 pub use event_log::{BmcEvent, EventLogInfo};
+pub use fru::{Fru, FruBoard, FruChassis, FruPowerSupply, FruProduct};
 pub use ipmi::LanChannel;
 pub use sensors::BmcSensor;
 pub use tables::Redfish;
@@ -72,11 +77,14 @@ pub struct Bmc {
     /// Its sensors with their readings, in the order of its records.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sensors: Vec<BmcSensor>,
+    /// Parts that can be replaced, with part and serial numbers, by number of their device.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub frus: Vec<Fru>,
     /// Its System Event Log as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_log_info: Option<EventLogInfo>,
     /// The last entries of the System Event Log, at most 512, oldest first; of a slow controller's
-    /// log the newest may be missing, which a problem says.
+    /// log older ones may be missing, which a problem says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub event_log: Vec<BmcEvent>,
 }
@@ -87,28 +95,32 @@ pub struct Telemetry {
     sensors: Vec<BmcSensor>,
     event_log_info: Option<EventLogInfo>,
     event_log: Vec<BmcEvent>,
+    frus: Vec<Fru>,
 }
 
 impl Telemetry {
     /// Puts it beside what is known of the controller.
     pub fn apply(self, bmc: &mut Option<Bmc>) {
-        if self.sensors.is_empty() && self.event_log_info.is_none() {
+        let has_log = self.event_log_info.is_some();
+        if self.sensors.is_empty() && !has_log && self.frus.is_empty() {
             return;
         }
         let bmc = bmc.get_or_insert_default();
         bmc.sensors = self.sensors;
         bmc.event_log_info = self.event_log_info;
         bmc.event_log = self.event_log;
+        bmc.frus = self.frus;
     }
 }
 
-/// Reads sensors and event log. Apart from [`bmc`], so that a slow controller's address is not lost
+/// Reads sensors, event log and parts, each no longer than it has time. Apart from [`bmc`], so that a slow controller's address is not lost
 /// with them.
 #[must_use]
 pub fn telemetry(machine: &Machine) -> Telemetry {
-    let (sensors, records) = sensors::sensors(machine);
-    let (event_log_info, event_log) = event_log::event_log(machine, &records);
-    Telemetry { sensors, event_log_info, event_log }
+    let (sensors, repository) = sensors::sensors(machine);
+    let (event_log_info, event_log) = event_log::event_log(machine, &repository.records);
+    let frus = fru::frus(machine, &repository.locators);
+    Telemetry { sensors, event_log_info, event_log, frus }
 }
 
 /// Reads the management controller; `None` where nothing says that the machine has one.

@@ -51,13 +51,22 @@ pub(super) fn entity(code: u8) -> Option<&'static str> {
     Some(match code {
         0x03 | 0x41 => "processor",
         0x04 => "disk",
+        0x05 | 0x1b => "peripheral bay",
+        0x06 => "management module",
         0x07 => "system board",
         0x08 => "memory module",
         0x0a => "power supply",
         0x0b => "add-in card",
+        0x09 => "processor module",
         0x0c => "front panel",
+        0x0d => "back panel",
+        0x0e => "power board",
         0x0f => "drive backplane",
+        0x10 => "expansion board",
+        0x12 => "processor board",
         0x13 => "power unit",
+        0x14 => "power module",
+        0x15 => "power distribution board",
         0x17 => "chassis",
         0x1a => "disk bay",
         0x1d => "fan",
@@ -65,6 +74,8 @@ pub(super) fn entity(code: u8) -> Option<&'static str> {
         0x20 => "memory device",
         0x22 => "firmware",
         0x28 => "battery",
+        0x2a => "switch",
+        0x2c => "i/o module",
         0x37 | 0x40 => "air inlet",
         0x42 => "baseboard",
         _ => return None,
@@ -93,8 +104,11 @@ mod tests {
         assert_eq!(sensor_kind(0x0c), Some("memory"));
         assert_eq!(sensor_kind(0xc0), None);
         assert_eq!(state(0x0c, SENSOR_SPECIFIC, 1), Some(("uncorrectable error", true)));
-        assert_eq!(state(0x2c, SENSOR_SPECIFIC, 0), None, "the next type's states are not its own");
+        assert_eq!(state(0x1c, SENSOR_SPECIFIC, 0), None, "the next type's states are not its own");
         assert_eq!(state(0x08, 0x0b, 0), Some(("fully redundant", false)));
+        // Entered from a worse state, and where a machine with one power supply always is.
+        assert_eq!(state(0x09, 0x0b, 4).map(|(_, is_bad)| is_bad), Some(false));
+        assert_eq!(state(0x09, 0x0b, 3).map(|(_, is_bad)| is_bad), Some(true));
         assert_eq!(state(0x01, 0x01, 9), Some(("upper critical going high", true)));
         assert_eq!((state(0x01, 0x70, 0), state(0x08, SENSOR_SPECIFIC, 14)), (None, None));
         assert_eq!((unit(0), unit(1), unit(18), unit(25)), (None, Some("°C"), Some("rpm"), None));

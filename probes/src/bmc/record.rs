@@ -1,11 +1,14 @@
 //! A record of the sensor repository, taken apart (IPMI 2.0, 43.1 to 43.3).
 
+use super::fru::field;
 use super::names;
 
 /// Full, compact and event-only records.
 const FULL: u8 = 0x01;
 const COMPACT: u8 = 0x02;
 const EVENT_ONLY: u8 = 0x03;
+/// FRU device locator.
+const FRU_LOCATOR: u8 = 0x11;
 /// The event/reading type of a sensor with thresholds.
 pub(super) const THRESHOLD: u8 = 0x01;
 /// Makes a term with a negative exponent a whole number.
@@ -16,6 +19,8 @@ const SHIFT: i32 = 13;
 pub(super) struct Record {
     /// Address of the controller that has the sensor; 0x20 is the BMC itself.
     pub(super) owner: u8,
+    /// The bus on which that controller is; 0 of the BMC itself.
+    pub(super) channel: u8,
     pub(super) lun: u8,
     pub(super) number: u8,
     pub(super) entity: u8,
@@ -83,11 +88,15 @@ pub(super) fn parse(bytes: &[u8]) -> Vec<Record> {
 
 fn common(bytes: &[u8]) -> Option<Record> {
     let &[owner, lun, number, entity, entity_instance] = bytes.get(5..)?.first_chunk::<5>()?;
-    let lun = lun & 0x03;
-    // Bit 7 tells physical from logical; numbers from 60h on are counted within the controller.
-    let entity_instance = entity_instance & 0x7f;
-    let entity_instance = entity_instance.checked_sub(0x60).unwrap_or(entity_instance);
-    Some(Record { owner, lun, number, entity, entity_instance, ..Record::default() })
+    let (channel, lun) = (lun >> 4, lun & 0x03);
+    let entity_instance = instance(entity_instance);
+    Some(Record { owner, channel, lun, number, entity, entity_instance, ..Record::default() })
+}
+
+/// Bit 7 tells physical from logical; numbers from 60h on are counted within the controller.
+fn instance(byte: u8) -> u8 {
+    let instance = byte & 0x7f;
+    instance.checked_sub(0x60).unwrap_or(instance)
 }
 
 fn full(bytes: &[u8]) -> Option<Record> {
@@ -100,9 +109,10 @@ fn full(bytes: &[u8]) -> Option<Record> {
         scale: scale(bytes),
         ..common(bytes)?
     };
-    // Capabilities: 1 and 2 are thresholds that can be read; which, the mask says.
-    let is_readable = matches!(bytes.get(11)? >> 2 & 0x03, 1 | 2);
-    if event_type == THRESHOLD && is_readable {
+    // Capabilities: 0 is a sensor without thresholds. Of those that cannot be read (3) the record
+    // has the values too; which there are, the mask says.
+    let has_thresholds = bytes.get(11)? >> 2 & 0x03 != 0;
+    if event_type == THRESHOLD && has_thresholds {
         let mask = *bytes.get(18)?;
         // The record has them in the reverse order of the mask's bits.
         for (bit, threshold) in record.thresholds.iter_mut().enumerate() {
@@ -202,24 +212,36 @@ fn name(bytes: &[u8], offset: usize) -> Option<String> {
     let kind = *bytes.get(offset)?;
     let rest = bytes.get(offset + 1..)?;
     let text = rest.get(..usize::from(kind & 0x1f)).unwrap_or(rest);
-    let text = match kind >> 6 {
-        3 => crate::machine::escape_non_utf8(text),
-        2 => six_bits(text),
-        _ => return None,
-    };
-    let text = text.split('\0').next().unwrap_or_default().trim();
-    (!text.is_empty()).then(|| text.to_owned())
+    // Type 0 are characters of a code that is not named.
+    if kind >> 6 == 0 { None } else { field::text(kind, text, true) }
 }
 
-/// Four characters in three bytes, the first in the lowest bits, each 20h less than in ASCII.
-fn six_bits(bytes: &[u8]) -> String {
-    let of_chunk = |chunk: &[u8]| {
-        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
-        let bits = at(0) | at(1) << 8 | at(2) << 16;
-        let n_characters = chunk.len() * 8 / 6;
-        (0..n_characters).filter_map(move |n| char::from_u32((bits >> (6 * n) & 0x3f) + 0x20))
-    };
-    bytes.chunks(3).flat_map(of_chunk).collect()
+/// What a record says of a device with a text about a part.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Locator {
+    /// The device's number at the BMC.
+    pub(super) device: u8,
+    pub(super) entity: u8,
+    pub(super) entity_instance: u8,
+    pub(super) name: Option<String>,
+}
+
+/// The FRU device of a locator record (43.8). `None` of other records, of devices behind other
+/// controllers and logical units, and of bare memories on a bus.
+pub(super) fn locator(bytes: &[u8]) -> Option<Locator> {
+    const BMC: u8 = 0x20;
+    const LOGICAL: u8 = 0x80;
+    let &[owner, device, access] = bytes.get(5..)?.first_chunk::<3>()?;
+    // The logical unit is in bits 4:3.
+    let is_own = owner & 0xfe == BMC && access & LOGICAL != 0 && access & 0x18 == 0;
+    let is_locator = bytes.get(3) == Some(&FRU_LOCATOR);
+    (is_locator && is_own && device != 0xff).then_some(())?;
+    Some(Locator {
+        device,
+        entity: *bytes.get(12)?,
+        entity_instance: instance(*bytes.get(13)?),
+        name: name(bytes, 15),
+    })
 }
 
 #[cfg(test)]
@@ -304,11 +326,42 @@ pub(super) mod tests {
         assert_eq!(record(0xc4, b"Fa\xffn").as_deref(), Some("Fa\\xffn"));
         assert_eq!(record(0xdf, b"cut ").as_deref(), Some("cut"));
         assert_eq!(record(0x83, &[0x29, 0xdc, 0xa6]).as_deref(), Some("IPMI"));
-        assert_eq!((record(0xc0, b""), record(0x42, b"12")), (None, None));
+        assert_eq!((record(0xc0, b""), record(0x02, b"12")), (None, None));
+        assert_eq!(record(0x42, &[0x12, 0xb3]).as_deref(), Some("12-3"));
+    }
+
+    /// A locator of the FRU device `device` at the controller `owner`, which is `entity`.
+    pub(crate) fn locator_record(owner: u8, device: u8, access: u8, entity: u8) -> Vec<u8> {
+        let mut bytes = vec![9, 0, 0x51, FRU_LOCATOR, 0, owner, device, access, 0, 0];
+        bytes.extend([0x10, 0, entity, 1, 0, 0xc4]);
+        bytes.extend(b"PSU1");
+        bytes[4] = u8::try_from(bytes.len() - 5).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_part_of_the_controllers_own_is_located_and_one_behind_another_is_not() {
+        let found = locator(&locator_record(0x20, 3, 0x80, 0x0a)).unwrap();
+        assert_eq!((found.device, found.entity, found.entity_instance), (3, 0x0a, 1));
+        assert_eq!(found.name.as_deref(), Some("PSU1"));
+        for (owner, access) in [(0x2c, 0x80), (0x20, 0x00), (0x20, 0x88)] {
+            assert_eq!(locator(&locator_record(owner, 3, access, 0x0a)), None);
+        }
+        assert_eq!(locator(&full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T")), None);
+    }
+
+    #[test]
+    fn thresholds_that_are_fixed_are_in_the_record_and_a_sensor_may_have_none() {
+        let mut bytes = full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T");
+        bytes[11] = 0x0c;
+        assert_eq!(parse(&bytes)[0].thresholds[4], Some(95));
+        bytes[11] = 0x00;
+        assert_eq!(parse(&bytes)[0].thresholds, [None; 6]);
     }
 
     #[test]
     fn no_bytes_make_the_parser_panic() {
+        survives_any_bytes(&locator_record(0x20, 3, 0x80, 10), |bytes| drop(locator(bytes)));
         survives_any_bytes(&full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"CPU1"), |bytes| {
             for record in parse(bytes) {
                 let _ = record.scale.and_then(|scale| scale.thousandths(255));

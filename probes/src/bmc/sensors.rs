@@ -1,27 +1,23 @@
-//! The controller's sensors: the records of its repository (IPMI 2.0, chapter 33), and a reading of
-//! each (35.14).
+//! The controller's sensors, and those of controllers behind it: what the records say, and a reading
+//! of each (IPMI 2.0, 35.14).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Controller, follow};
+use super::ask::{Answer, Controller};
 use super::names;
-use super::record::{self, Record, THRESHOLD};
+use super::record::{Record, THRESHOLD};
+use super::repository::{Repository, repository};
 use crate::machine::Machine;
-use crate::sys::ipmi::IpmiCommand;
+use crate::sys::ipmi::{IpmiCommand, Target};
 
 /// A command takes some ms on a quick controller and some tens of them on a slow one.
 const BUDGET: Duration = Duration::from_secs(6);
-/// A large machine has about 400.
-const LIMIT_RECORDS: usize = 1000;
-const LIMIT_SENSORS: usize = 1500;
-/// The BMC's own address; sensors of other controllers behind it are listed and not read.
+/// The BMC's own address.
 const BMC_ADDRESS: u8 = 0x20;
-/// Parts of so many bytes fit through every system interface.
-const PART_BYTES: u8 = 16;
-const HEADER_BYTES: usize = 5;
 
 /// A sensor of the management controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,9 +25,13 @@ const HEADER_BYTES: usize = 5;
 pub struct BmcSensor {
     /// Its number, unique within its controller and logical unit.
     pub number: u8,
-    /// Address of the controller that has it; `None` where the BMC itself, 32.
+    /// Address of the controller that has it; `None` where the BMC itself, 32. An odd number is a
+    /// program's, whose sensors cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<u8>,
+    /// The bus on which that controller is, 0 for the primary IPMB; `None` of the BMC's own sensors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner_channel: Option<u8>,
     /// Its name, e.g. `Inlet Temp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -72,35 +72,54 @@ pub struct BmcSensor {
     pub calls_for_attention: bool,
 }
 
-/// Reads the records and, of the BMC's own sensors, what they say; in the order of the records.
-pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Vec<Record>) {
+/// Reads the records, and what their sensors say; in the order of the records.
+pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Repository) {
     let controller = Controller::new(machine, BUDGET);
-    let records = records(&controller);
-    let readable: Vec<&Record> = records.iter().filter(|record| record.is_readable).collect();
-    let n_own = readable.iter().filter(|record| record.owner == BMC_ADDRESS).count();
-    let mut n_read = 0;
-    let mut sensors = Vec::new();
-    let mut is_silent = false;
-    for record in readable {
-        let mut sensor = describe(record);
-        if record.owner == BMC_ADDRESS && !is_silent {
-            let command = IpmiCommand::SensorReading { lun: record.lun, number: record.number };
-            let answer = controller.answer(command);
+    let repository = repository(&controller);
+    let readable: Vec<&Record> = repository.records.iter().filter(|r| r.is_readable).collect();
+    let mut sensors: Vec<BmcSensor> = readable.iter().map(|record| describe(record)).collect();
+    let targets: Vec<Option<Target>> = readable.iter().map(|record| target(record)).collect();
+    // The BMC's own come first: the others are slow, and may not be there.
+    let owners: BTreeSet<Target> = targets.iter().copied().flatten().collect();
+    for owner in owners {
+        let (mut n_read, mut n_all, mut is_silent) = (0, 0, false);
+        let of_owner = readable.iter().zip(&targets).zip(&mut sensors);
+        for ((record, _), sensor) in of_owner.filter(|((_, of), _)| **of == Some(owner)) {
+            n_all += 1;
+            let answer = if is_silent { None } else { reading(&controller, owner, record) };
+            // One that does not answer costs its time-out once.
             is_silent = answer.is_none();
-            if let Some(answer) = answer {
-                n_read += 1;
-                // Where the sensor is known and cannot be read now, there is another code.
-                if answer.code == 0 {
-                    apply_reading(record, &answer.data, &mut sensor);
-                }
+            let Some(answer) = answer else { continue };
+            n_read += 1;
+            // Where the sensor is known and cannot be read now, there is another code.
+            if answer.code == 0 {
+                apply_reading(record, &answer.data, sensor);
             }
         }
-        sensors.push(sensor);
+        if n_read < n_all {
+            tell(machine, &owner.name(), "", n_read, n_all);
+        }
     }
-    if n_read < n_own {
-        tell(machine, "ipmi/sensor", "", n_read, n_own);
+    (sensors, repository)
+}
+
+/// Who is asked for the sensor; `None` of sensors that a program has.
+fn target(record: &Record) -> Option<Target> {
+    match record.owner {
+        BMC_ADDRESS => Some(Target::Bmc),
+        // The lowest bit says that it is no address on a bus.
+        address if address & 1 == 1 => None,
+        address => Some(Target::Satellite { channel: record.channel, address }),
     }
-    (sensors, records)
+}
+
+/// `None` too where the BMC says for another controller that it does not answer.
+fn reading(controller: &Controller, target: Target, record: &Record) -> Option<Answer> {
+    // Lost arbitration, a bus error and no acknowledge of Send Message (22.7), and a time-out.
+    const NOT_THERE: [u8; 4] = [0x81, 0x82, 0x83, 0xc3];
+    let command = IpmiCommand::SensorReading { target, lun: record.lun, number: record.number };
+    let answer = controller.answer(command);
+    answer.filter(|answer| target == Target::Bmc || !NOT_THERE.contains(&answer.code))
 }
 
 /// That time or answers ended before the list did; `which` says which part was read, if that is
@@ -108,81 +127,6 @@ pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Vec<Record>) {
 pub(super) fn tell(machine: &Machine, path: &str, which: &str, n_read: usize, n_all: usize) {
     let found = format!("{which}{n_read} of {n_all} read");
     machine.problem(path, found, "all of them within the time given to the controller");
-}
-
-fn records(controller: &Controller) -> Vec<Record> {
-    let Some(info) = controller.data(IpmiCommand::SensorRecordsInfo) else { return Vec::new() };
-    let n_records = info.get(1..).and_then(<[u8]>::first_chunk::<2>);
-    let n_records = n_records.map(|bytes| usize::from(u16::from_le_bytes(*bytes)));
-    if n_records == Some(0) {
-        return Vec::new();
-    }
-    let (mut records, mut n_read) = (Vec::new(), 0);
-    let mut reader = Reader { controller, is_whole: true };
-    let is_complete = follow(0, LIMIT_RECORDS, |id| {
-        let (next, bytes) = reader.read(id)?;
-        n_read += 1;
-        records.extend(record::parse(&bytes));
-        Some(next)
-    });
-    records.truncate(LIMIT_SENSORS);
-    if !is_complete {
-        tell(controller.machine, "ipmi/sdr", "", n_read, n_records.unwrap_or_default().max(n_read));
-    }
-    records
-}
-
-/// Reads records whole, or in parts once the controller has refused a whole one.
-struct Reader<'a> {
-    controller: &'a Controller<'a>,
-    is_whole: bool,
-}
-
-impl Reader<'_> {
-    /// The number of the next record, and the bytes of this one.
-    fn read(&mut self, id: u16) -> Option<(u16, Vec<u8>)> {
-        if self.is_whole {
-            let command =
-                IpmiCommand::SensorRecord { id, offset: 0, n_bytes: 0xff, reservation: 0 };
-            let answer = self.controller.answer(command)?;
-            let found = (answer.code == 0).then(|| split(answer.data)).flatten();
-            if let Some((next, bytes)) = found.filter(|(_, bytes)| is_whole(bytes)) {
-                return Some((next, bytes));
-            }
-            self.is_whole = false;
-        }
-        self.read_parts(id)
-    }
-
-    fn read_parts(&self, id: u16) -> Option<(u16, Vec<u8>)> {
-        let reservation = self.controller.data(IpmiCommand::ReserveSensorRecords)?;
-        let reservation = u16::from_le_bytes(*reservation.first_chunk::<2>()?);
-        let part = |offset: usize, n_bytes: usize| {
-            let offset = u8::try_from(offset).ok()?;
-            let n_bytes = u8::try_from(n_bytes).ok()?;
-            let command = IpmiCommand::SensorRecord { id, offset, n_bytes, reservation };
-            split(self.controller.data(command)?)
-        };
-        let (next, mut bytes) = part(0, HEADER_BYTES)?;
-        let end = HEADER_BYTES + usize::from(*bytes.get(4)?);
-        while bytes.len() < end {
-            let (_, more) = part(bytes.len(), usize::from(PART_BYTES).min(end - bytes.len()))?;
-            if more.is_empty() {
-                return None;
-            }
-            bytes.extend(more);
-        }
-        Some((next, bytes))
-    }
-}
-
-fn is_whole(record: &[u8]) -> bool {
-    record.get(4).is_some_and(|length| record.len() >= HEADER_BYTES + usize::from(*length))
-}
-
-fn split(mut data: Vec<u8>) -> Option<(u16, Vec<u8>)> {
-    let next = u16::from_le_bytes(*data.first_chunk::<2>()?);
-    Some((next, data.split_off(2)))
 }
 
 /// What the record alone says.
@@ -194,6 +138,7 @@ fn describe(record: &Record) -> BmcSensor {
     BmcSensor {
         number: record.number,
         owner: Some(record.owner).filter(|owner| *owner != BMC_ADDRESS),
+        owner_channel: Some(record.channel).filter(|_| record.owner != BMC_ADDRESS),
         name: record.name.clone(),
         kind: names::sensor_kind(record.kind).map(str::to_owned),
         entity,
@@ -244,6 +189,7 @@ fn status(bits: u8) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bmc::record;
     use crate::bmc::record::tests::{compact_record, full_record};
     use crate::testing::tree_of_bytes;
 
@@ -333,6 +279,48 @@ mod tests {
         let problems = machine.problems();
         let found: Vec<_> = problems.iter().map(|p| (p.path.as_str(), p.found.as_str())).collect();
         assert_eq!(found, [("/ipmi/sdr", "1 of 2 read"), ("/ipmi/sensor", "0 of 1 read")]);
+    }
+
+    /// Sensor `number` of the controller at `owner` on channel 6, logical unit 1.
+    fn satellite(owner: u8, number: u8) -> Vec<u8> {
+        let mut bytes = full_record(number, 1, 1, [1, 0, 0, 0, 0, 0], b"HSBP");
+        (bytes[5], bytes[6]) = (owner, 0x61);
+        bytes
+    }
+
+    #[test]
+    fn a_sensor_behind_another_controller_is_asked_of_that_controller() {
+        let first = answer(0xffff, &satellite(0xc0, 9));
+        let machine = tree_of_bytes(&[
+            ("kernel/ipmi/sdr/info", INFO),
+            ("kernel/ipmi/sdr/0000.0-255", &first),
+            ("kernel/ipmi/sensor/6-c0/1.09", &[0, 31, 0xc0, 0xc0]),
+        ]);
+        let (sensors, _) = sensors(&machine);
+        assert_eq!((sensors[0].owner, sensors[0].owner_channel), (Some(0xc0), Some(6)));
+        assert_eq!(sensors[0].reading_milli, Some(31_000));
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+
+    #[test]
+    fn a_satellite_that_does_not_answer_is_given_up_at_once_and_costs_no_other() {
+        let records =
+            [satellite(0x2c, 1), satellite(0xc0, 2), satellite(0x2c, 3), satellite(0x41, 4)];
+        let mut files = vec![("kernel/ipmi/sdr/info".to_owned(), INFO.to_vec())];
+        for (index, record) in records.iter().enumerate() {
+            let next = if index == 3 { 0xffff } else { u16::try_from(index).unwrap() + 1 };
+            files.push((format!("kernel/ipmi/sdr/{index:04x}.0-255"), answer(next, record)));
+        }
+        files.push(("kernel/ipmi/sensor/6-2c/1.01".to_owned(), vec![0xc3]));
+        files.push(("kernel/ipmi/sensor/6-2c/1.03".to_owned(), vec![0, 40, 0xc0, 0xc0]));
+        files.push(("kernel/ipmi/sensor/6-c0/1.02".to_owned(), vec![0, 20, 0xc0, 0xc0]));
+        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
+        let machine = tree_of_bytes(&files);
+        let (sensors, _) = sensors(&machine);
+        let readings: Vec<_> = sensors.iter().map(|sensor| sensor.reading_milli).collect();
+        assert_eq!(readings, [None, Some(20_000), None, None]);
+        let problems: Vec<_> = machine.problems().into_iter().map(|p| (p.path, p.found)).collect();
+        assert_eq!(problems, [("/ipmi/sensor/6-2c".to_owned(), "0 of 2 read".to_owned())]);
     }
 
     #[test]

@@ -226,7 +226,8 @@ pub const COLLECTORS: &[Collector] = &[
         // Apart from `bmc`, whose addresses a slow controller shall not cost.
         name: "bmc_telemetry",
         sections: &["bmc"],
-        deadline: Duration::from_secs(20),
+        // Sensors, event log and parts have 14 s together, and a time-out at the end of each.
+        deadline: Duration::from_secs(25),
         run: |machine| {
             let telemetry = crate::bmc::telemetry(machine);
             Box::new(|inventory| telemetry.apply(&mut inventory.bmc))

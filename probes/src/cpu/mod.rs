@@ -12,6 +12,7 @@ mod kinds;
 mod names;
 mod packages;
 mod sets;
+mod sockets;
 
 use std::collections::BTreeMap;
 
@@ -25,6 +26,8 @@ use cores::Cores;
 use cpuinfo::CpuInfo;
 pub(crate) use kinds::Kinds;
 pub(crate) use sets::CpuSets;
+pub use sockets::Socket;
+use sockets::sockets;
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -177,46 +180,6 @@ pub struct Core {
     pub base_mhz: Option<u64>,
 }
 
-/// A processor socket as the firmware describes it (SMBIOS type 4).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Socket {
-    /// Name on the board, e.g. `CPU1`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub locator: Option<String>,
-    /// Whether a processor is in it; `None` where the firmware does not say it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub is_populated: Option<bool>,
-    /// What the firmware did with the processor: `enabled`, `disabled by the user`, `disabled by a
-    /// self-test error`, `idle` (DSP0134, section 7.5, offset 18h).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<String>,
-    /// Manufacturer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub manufacturer: Option<String>,
-    /// Version, which is the model's name.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Serial number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub serial: Option<String>,
-    /// Part number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub part_number: Option<String>,
-    /// Highest frequency that the socket supports, in MHz.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_mhz: Option<u16>,
-    /// Cores that the processor has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub n_cores: Option<u16>,
-    /// Cores that the firmware enabled.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub n_cores_enabled: Option<u16>,
-    /// Threads that the processor has.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub n_threads: Option<u16>,
-}
-
 /// Reads the processors.
 #[must_use]
 pub fn cpu(machine: &Machine) -> Cpu {
@@ -347,43 +310,6 @@ fn vulnerabilities(machine: &Machine) -> BTreeMap<String, String> {
     let dir = format!("{CPU}/vulnerabilities");
     let read = |name: String| Some((name.clone(), machine.text(&format!("{dir}/{name}"))?));
     machine.list(&dir).into_iter().filter_map(read).collect()
-}
-
-/// Sockets from SMBIOS type 4 (DSP0134, section 7.5).
-fn sockets(table: &smbios::Smbios) -> Vec<Socket> {
-    let sockets = table.of_kind(4).map(|entry| {
-        // 0 is not known, 0xFF means that the word behind holds the number.
-        let count = |byte: usize, word: usize| match entry.byte(byte)? {
-            0 => None,
-            0xff => entry.word(word).filter(|n| *n != 0 && *n != 0xffff),
-            n => Some(u16::from(n)),
-        };
-        Socket {
-            locator: entry.string(0x04),
-            is_populated: entry.byte(0x18).map(|status| status & 0x40 != 0),
-            status: entry.byte(0x18).and_then(socket_status).map(str::to_owned),
-            manufacturer: entry.string(0x07),
-            version: entry.string(0x10),
-            serial: entry.string(0x20),
-            part_number: entry.string(0x22),
-            max_mhz: entry.word(0x14).filter(|mhz| *mhz != 0),
-            n_cores: count(0x23, 0x2a),
-            n_cores_enabled: count(0x24, 0x2c),
-            n_threads: count(0x25, 0x2e),
-        }
-    });
-    sockets.collect()
-}
-
-/// The state of a processor in its socket; that of an empty socket says nothing.
-fn socket_status(status: u8) -> Option<&'static str> {
-    match (status & 0x40 != 0, status & 0x07) {
-        (true, 1) => Some("enabled"),
-        (true, 2) => Some("disabled by the user"),
-        (true, 3) => Some("disabled by a self-test error"),
-        (true, 4) => Some("idle"),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -342,13 +342,6 @@ fn only_flags_stand_in_the_list_and_the_first_five_are_there() {
 }
 
 #[test]
-fn a_processor_that_failed_its_self_test_is_told_from_an_empty_socket() {
-    assert_eq!(socket_status(0x43), Some("disabled by a self-test error"));
-    assert_eq!(socket_status(0x41), Some("enabled"));
-    assert_eq!(socket_status(0x03), None, "no processor is in it");
-}
-
-#[test]
 fn a_missing_list_of_online_cpus_is_made_of_those_that_are_present_and_not_offline() {
     let (cpu, _) = read(
         &[("sys/devices/system/cpu/present", "0-7"), ("sys/devices/system/cpu/offline", "6-7")],

@@ -9,6 +9,7 @@ mod names;
 mod placeholder;
 mod uuid;
 
+pub(crate) use names::chassis_kind;
 pub use placeholder::{is_known_duplicate, is_placeholder};
 pub(crate) use uuid::uuid_text;
 
@@ -210,7 +211,7 @@ fn chassis(sources: &Sources) -> Chassis {
     let code = code.filter(|code| *code != 0);
     Chassis {
         vendor: sources.text("chassis_vendor", 0x04),
-        kind: code.and_then(names::chassis_kind).map(str::to_owned),
+        kind: code.and_then(chassis_kind).map(str::to_owned),
         kind_code: code,
         version: sources.text("chassis_version", 0x06),
         serial: sources.text("chassis_serial", 0x07),

@@ -14,7 +14,7 @@ pub(super) fn wake_up(code: u8) -> Option<&'static str> {
 }
 
 /// The name of a chassis type (DSP0134, section 7.4.1).
-pub(super) fn chassis_kind(code: u8) -> Option<&'static str> {
+pub(crate) fn chassis_kind(code: u8) -> Option<&'static str> {
     const KINDS: &[&str] = &[
         "Other",
         "Unknown",

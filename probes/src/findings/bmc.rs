@@ -231,11 +231,17 @@ mod tests {
     #[test]
     fn a_full_log_is_found_and_one_with_room_is_not() {
         let with = |n_entries, free_bytes, has_overflowed| {
-            let info = EventLogInfo { n_entries, free_bytes, has_overflowed };
+            let info =
+                EventLogInfo { n_entries, free_bytes, has_overflowed, ..EventLogInfo::default() };
             full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() })).len()
         };
         assert_eq!((with(512, Some(0), false), with(9, Some(4096), true)), (1, 1));
-        let info = EventLogInfo { n_entries: 9, free_bytes: Some(4096), has_overflowed: true };
+        let info = EventLogInfo {
+            n_entries: 9,
+            free_bytes: Some(4096),
+            has_overflowed: true,
+            ..EventLogInfo::default()
+        };
         let found = full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() }));
         assert_eq!(found[0].evidence, "9 entries, others were lost for want of room");
         assert_eq!(

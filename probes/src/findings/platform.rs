@@ -1,6 +1,7 @@
 //! Power supplies, the last start, the kernel and the firmware's strings.
 
 use super::{Finding, Severity};
+use crate::bmc::Fru;
 use crate::collect::Inventory;
 use crate::dmi::is_placeholder;
 use crate::smbios::PowerSupply;
@@ -120,8 +121,9 @@ pub(super) fn placeholders(inventory: &Inventory) -> Vec<Finding> {
         ("chassis.asset_tag", chassis.and_then(|c| c.asset_tag.as_ref())),
         ("bios.version", bios.and_then(|b| b.version.as_ref())),
     ];
-    let named = fields.into_iter().filter_map(|(field, value)| Some((field, value?)));
-    let found: Vec<&str> =
+    let named = fields.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?)));
+    let named = named.chain(inventory.bmc.iter().flat_map(|bmc| bmc.frus.iter().flat_map(of_fru)));
+    let found: Vec<String> =
         named.filter(|(_, value)| is_placeholder(value)).map(|(field, _)| field).collect();
     if found.is_empty() {
         return Vec::new();
@@ -136,9 +138,27 @@ pub(super) fn placeholders(inventory: &Inventory) -> Vec<Finding> {
     }]
 }
 
+/// The texts of a part that name it, with the part in front of each key.
+fn of_fru(fru: &Fru) -> Vec<(String, &String)> {
+    let (board, product) = (fru.board.as_ref(), fru.product.as_ref());
+    let fields = [
+        ("board.manufacturer", board.and_then(|b| b.manufacturer.as_ref())),
+        ("board.product", board.and_then(|b| b.product.as_ref())),
+        ("board.serial", board.and_then(|b| b.serial.as_ref())),
+        ("board.part_number", board.and_then(|b| b.part_number.as_ref())),
+        ("product.manufacturer", product.and_then(|p| p.manufacturer.as_ref())),
+        ("product.name", product.and_then(|p| p.name.as_ref())),
+        ("product.serial", product.and_then(|p| p.serial.as_ref())),
+        ("product.part_number", product.and_then(|p| p.part_number.as_ref())),
+    ];
+    let named = fields.into_iter().filter_map(|(field, value)| Some((field, value?)));
+    named.map(|(field, value)| (format!("bmc.frus {} {field}", fru.id), value)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bmc::{Bmc, FruBoard};
     use crate::clock::Clock;
     use crate::dmi::Product;
     use crate::os::Os;
@@ -212,10 +232,21 @@ mod tests {
             vendor: Some("Dell Inc.".to_owned()),
             ..Product::default()
         };
-        let inventory = Inventory { product: Some(product), ..Inventory::default() };
+        let board = FruBoard {
+            serial: Some("0000000000".to_owned()),
+            product: Some("Z12PP".to_owned()),
+            ..FruBoard::default()
+        };
+        let frus = vec![Fru { id: 3, board: Some(board), ..Fru::default() }];
+        let inventory = Inventory {
+            product: Some(product),
+            bmc: Some(Bmc { frus, ..Bmc::default() }),
+            ..Inventory::default()
+        };
         let found = placeholders(&inventory);
         assert_eq!(found.len(), 1);
-        assert!(found[0].evidence.ends_with(": product.name, product.sku"));
+        let named = ": product.name, product.sku, bmc.frus 3 board.serial";
+        assert!(found[0].evidence.ends_with(named), "{}", found[0].evidence);
         assert!(placeholders(&Inventory::default()).is_empty());
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Dimm, Memory};
+use crate::hex::hex;
 use crate::smbios::{Smbios, Structure};
 
 /// Far more slots than a machine has; of a table with more nothing is counted.
@@ -104,6 +105,9 @@ fn dimm(slot: &Structure) -> Dimm {
         return dimm;
     }
     let word = |offset: usize| slot.word(offset).filter(|n| *n != 0 && *n != 0xffff);
+    let bytes = |offset: usize| slot.qword(offset).filter(|bytes| !matches!(*bytes, 0 | u64::MAX));
+    let non_volatile_bytes = bytes(0x34);
+    let maker = slot.bytes(0x2c, 2).filter(|bytes| !matches!(bytes, [0, 0] | [0xff, 0xff]));
     let rank = slot.byte(0x1b).map(|attributes| attributes & 0x0f);
     Dimm {
         kind: slot.byte(0x12).and_then(|code| name(KINDS, code)),
@@ -120,6 +124,11 @@ fn dimm(slot: &Structure) -> Dimm {
         max_voltage_mv: word(0x24),
         configured_voltage_mv: word(0x26),
         technology: slot.byte(0x28).and_then(|code| name(TECHNOLOGIES, code)),
+        firmware: slot.string(0x2b),
+        manufacturer_id: maker.map(hex),
+        // Of plain DRAM the whole size stands here again.
+        volatile_bytes: bytes(0x3c).filter(|_| non_volatile_bytes.is_some()),
+        non_volatile_bytes,
         ..dimm
     }
 }
@@ -346,6 +355,30 @@ mod tests {
         assert_eq!(memory.dimms[0].speed_mt_s, Some(3200));
         assert_eq!(memory.dimms[0].configured_speed_mt_s, Some(70_000));
         assert_eq!(memory.dimms[3].kind, None, "an empty slot has no module's facts");
+    }
+
+    #[test]
+    fn a_module_that_keeps_its_content_tells_its_parts_its_firmware_and_its_maker() {
+        let with = |non_volatile: u64, volatile: u64, maker: [u8; 2]| {
+            let mut fields = vec![0; 0x58];
+            fields[0x0c - 4] = 1;
+            fields[0x2b - 4] = 1;
+            fields[0x2c - 4..0x2e - 4].copy_from_slice(&maker);
+            fields[0x34 - 4..0x3c - 4].copy_from_slice(&non_volatile.to_le_bytes());
+            fields[0x3c - 4..0x44 - 4].copy_from_slice(&volatile.to_le_bytes());
+            memory(&[structure(17, &fields, &[b"1.2.0.5446"])]).dimms.remove(0)
+        };
+        let mixed = with(126 << 30, 2 << 30, [0x80, 0x89]);
+        assert_eq!(mixed.non_volatile_bytes, Some(126 << 30));
+        assert_eq!(
+            (mixed.volatile_bytes, mixed.firmware.as_deref()),
+            (Some(2 << 30), Some("1.2.0.5446"))
+        );
+        assert_eq!(mixed.manufacturer_id.as_deref(), Some("8089"));
+        let plain = with(0, 32 << 30, [0, 0]);
+        assert_eq!((plain.non_volatile_bytes, plain.volatile_bytes), (None, None));
+        assert_eq!(plain.manufacturer_id, None);
+        assert_eq!(with(u64::MAX, u64::MAX, [0xff; 2]).non_volatile_bytes, None);
     }
 
     #[test]

@@ -143,6 +143,19 @@ pub struct Dimm {
     /// Technology where it is not plain DRAM, e.g. `NVDIMM-P`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub technology: Option<String>,
+    /// Version of the module's firmware (offset 2Bh); of modules that have one, as NVDIMMs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// The maker's two bytes at JEDEC (JEP-106: bank, then number, each with parity) as they stand in
+    /// the module's SPD, e.g. `802c` (2Ch).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer_id: Option<String>,
+    /// What keeps its content without power (34h); of modules that have such a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub non_volatile_bytes: Option<u64>,
+    /// What loses its content without power (3Ch); of modules that have a part that does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volatile_bytes: Option<u64>,
     /// First address that the module serves (SMBIOS type 20, DSP0134 section 7.21); interleaved
     /// modules share a range.
     #[serde(skip_serializing_if = "Option::is_none")]

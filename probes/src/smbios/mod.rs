@@ -8,10 +8,12 @@
 //! typed structures are not used, since they would drop `0x7fff` and the like into enumerations.
 
 mod onboard;
+mod parts;
 mod power;
 mod slots;
 
 pub use onboard::OnboardDevice;
+pub use parts::{FirmwareComponent, SmbiosTpm};
 pub use power::{PowerSupply, power_supplies};
 pub use slots::{Slot, slots};
 
@@ -48,6 +50,12 @@ pub struct SmbiosTable {
     /// Devices on the board (type 41, else 10), in table order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub onboard_devices: Vec<OnboardDevice>,
+    /// Firmware of the machine's parts (type 45), in table order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub firmware_components: Vec<FirmwareComponent>,
+    /// The TPM (type 43).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tpm: Option<SmbiosTpm>,
     /// The maker's own strings (type 11).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub oem_strings: Vec<String>,
@@ -181,6 +189,8 @@ pub fn table(machine: &Machine) -> Option<SmbiosTable> {
         slots: slots(&smbios),
         power_supplies: power_supplies(&smbios),
         onboard_devices: onboard::onboard_devices(&smbios),
+        firmware_components: parts::firmware_components(&smbios),
+        tpm: parts::tpm(&smbios),
         oem_strings: onboard::oem_strings(&smbios),
         boot_status: onboard::boot_status(&smbios),
         raw_base64: Some(base64(&bytes)),

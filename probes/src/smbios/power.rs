@@ -39,6 +39,9 @@ pub struct PowerSupply {
     /// `linear`, `switching`, `battery`, `ups`, `converter` or `regulator` (0Eh, bits 13:10).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
+    /// How it adapts to the voltage of the feed: `manual`, `automatic` or `wide range` (bits 6:3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_range: Option<String>,
     /// `ok`, `non-critical` or `critical`, at the time when the machine was started (bits 9:7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
@@ -76,6 +79,7 @@ fn power_supply(entry: &Structure) -> PowerSupply {
         group: entry.byte(0x04).filter(|group| *group != 0),
         max_power_watts: entry.word(0x0c).filter(|watts| !matches!(watts, 0 | 0x8000 | 0xffff)),
         kind: flags.and_then(kind).map(str::to_owned),
+        input_range: flags.and_then(input_range).map(str::to_owned),
         status: flags.filter(|_| is_present == Some(true)).and_then(status).map(str::to_owned),
         is_plugged: of_present(is_set(2)).map(|is_unplugged| !is_unplugged),
         is_present,
@@ -91,6 +95,15 @@ fn kind(flags: u16) -> Option<&'static str> {
         6 => Some("ups"),
         7 => Some("converter"),
         8 => Some("regulator"),
+        _ => None,
+    }
+}
+
+fn input_range(flags: u16) -> Option<&'static str> {
+    match flags >> 3 & 0x0f {
+        3 => Some("manual"),
+        4 => Some("automatic"),
+        5 => Some("wide range"),
         _ => None,
     }
 }
@@ -130,6 +143,12 @@ mod tests {
             (Some("switching"), Some("ok"))
         );
         assert_eq!((supply.is_plugged, supply.is_hot_pluggable), (Some(true), Some(true)));
+        assert_eq!(supply.input_range, None);
+        let ranges = [3, 4, 5, 6].map(|code| of(750, code << 3 | 2).input_range);
+        assert_eq!(
+            ranges.each_ref().map(Option::as_deref),
+            [Some("manual"), Some("automatic"), Some("wide range"), None]
+        );
         assert_eq!(of(750, 5 << 7 | 0b110).status.as_deref(), Some("critical"));
         assert_eq!(of(750, 5 << 7 | 0b110).is_plugged, Some(false));
     }

@@ -25,6 +25,16 @@ pub struct Slot {
     /// Lanes for which the connector has room (since SMBIOS 3.4).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_physical_lanes: Option<u8>,
+    /// How long a card may be: `short`, `long`, or the drive bay that the slot is, `2.5-inch drive` or
+    /// `3.5-inch drive` (08h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub length: Option<String>,
+    /// How high a card may be: `full height` or `low profile` (since SMBIOS 3.5).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub height: Option<String>,
+    /// Distance to the next slot, in hundredths of a mm (since SMBIOS 3.4).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pitch_mm_x100: Option<u16>,
     /// `available`, `in use` or `unavailable`, e.g. for want of a second processor (07h).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<String>,
@@ -50,13 +60,19 @@ fn slot(entry: &Structure) -> Slot {
     let code = entry.byte(0x05);
     // Behind the peer groups of five bytes each, of which the byte at 12h tells how many.
     let n_peers = entry.byte(0x12).map(usize::from);
-    let physical = n_peers.and_then(|n| entry.byte(0x14 + 5 * n));
+    let behind = |offset: usize| n_peers.map(|n| offset + 5 * n);
+    let physical = behind(0x14).and_then(|at| entry.byte(at));
+    let generation = behind(0x13).and_then(|at| entry.byte(at));
+    let pitch = behind(0x15).and_then(|at| entry.word(at));
     Slot {
         designation: entry.string(0x04),
-        kind: code.and_then(kind),
+        kind: code.and_then(|code| kind(code, generation)),
         kind_code: code.filter(|code| *code != 0),
         n_lanes: entry.byte(0x06).and_then(n_lanes),
         n_physical_lanes: physical.and_then(n_lanes),
+        length: entry.byte(0x08).and_then(length).map(str::to_owned),
+        height: behind(0x17).and_then(|at| height(entry.byte(at)?)).map(str::to_owned),
+        pitch_mm_x100: pitch.filter(|pitch| !matches!(pitch, 0 | 0xffff)),
         usage: entry.byte(0x07).and_then(usage).map(str::to_owned),
         id: entry.word(0x09),
         is_hot_pluggable: entry.byte(0x0c).map(|flags| flags & 0x02 != 0),
@@ -91,8 +107,27 @@ fn usage(code: u8) -> Option<&'static str> {
     }
 }
 
-/// The name of a slot's type (table 7.10.1).
-fn kind(code: u8) -> Option<String> {
+fn length(code: u8) -> Option<&'static str> {
+    match code {
+        3 => Some("short"),
+        4 => Some("long"),
+        5 => Some("2.5-inch drive"),
+        6 => Some("3.5-inch drive"),
+        _ => None,
+    }
+}
+
+fn height(code: u8) -> Option<&'static str> {
+    match code {
+        3 => Some("full height"),
+        4 => Some("low profile"),
+        _ => None,
+    }
+}
+
+/// The name of a slot's type (table 7.10.1). From PCI Express 6 on all generations have one number,
+/// and the byte of slot information says which it is.
+fn kind(code: u8, generation: Option<u8>) -> Option<String> {
     let name = match code {
         0x03 => "ISA",
         0x05 => "EISA",
@@ -112,7 +147,7 @@ fn kind(code: u8) -> Option<String> {
         0x26 | 0x27 => "OCP NIC 3.0",
         0x28 => "OCP NIC before 3.0",
         0x30 => "CXL Flexbus 1.0",
-        0xc4 => "PCI Express 6",
+        0xc4 => return generation.filter(|n| *n >= 6).map(|n| format!("PCI Express {n}")),
         0xc5 => "EDSFF E1",
         0xc6 => "EDSFF E3",
         _ => return pci_express(code),
@@ -161,6 +196,20 @@ mod tests {
         assert_eq!(slot.kind.as_deref(), Some("PCI Express 4 x16"));
         assert_eq!((slot.n_lanes, slot.n_physical_lanes), (Some(8), Some(16)));
         assert_eq!((slot.usage.as_deref(), slot.id), (Some("in use"), Some(3)));
+        assert_eq!(
+            (slot.length.as_deref(), slot.height, slot.pitch_mm_x100),
+            (Some("long"), None, None)
+        );
+        let mut newer = fields(0xc4, [0, 0, 0x3b, 0x08]);
+        (newer[0x18 - 4], newer[0x1a - 4]) = (6, 0xf4);
+        newer.push(4);
+        newer[0x1b - 4] = 7;
+        let newer = of(&newer);
+        assert_eq!(newer.kind.as_deref(), Some("PCI Express 6"));
+        assert_eq!(
+            (newer.height.as_deref(), newer.pitch_mm_x100),
+            (Some("low profile"), Some(0x7f4))
+        );
         assert_eq!(slot.is_hot_pluggable, Some(true));
         assert_eq!(slot.pci_address.as_deref(), Some("0000:3b:01.0"));
     }
@@ -181,8 +230,10 @@ mod tests {
         for length in 0..whole.len() {
             assert_eq!(slots(&smbios(&[structure(9, &whole[..length], &[])])).len(), 1);
         }
-        assert_eq!(kind(0xa5).as_deref(), Some("PCI Express 1"));
-        assert_eq!(kind(0xc3).as_deref(), Some("PCI Express 5 x16"));
-        assert_eq!((kind(0xb7), kind(1), kind(2)), (None, None, None));
+        let kind_of = |code| kind(code, Some(7));
+        assert_eq!(kind_of(0xa5).as_deref(), Some("PCI Express 1"));
+        assert_eq!(kind_of(0xc3).as_deref(), Some("PCI Express 5 x16"));
+        assert_eq!((kind_of(0xb7), kind_of(1), kind_of(2)), (None, None, None));
+        assert_eq!((kind_of(0xc4).as_deref(), kind(0xc4, None)), (Some("PCI Express 7"), None));
     }
 }

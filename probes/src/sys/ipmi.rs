@@ -1,10 +1,11 @@
-//! Questions to the management controller through `/dev/ipmi0`
-//! (`uapi/linux/ipmi.h`, `Documentation/driver-api/ipmi.rst`; IPMI 2.0 chapters 20, 22, 23, 31, 33 and 35).
+//! Questions to the management controller through `/dev/ipmi0`, and through it to others on its bus
+//! (`uapi/linux/ipmi.h`, `Documentation/driver-api/ipmi.rst`; IPMI 2.0 chapters 20, 22, 23, 31, 33 to 35).
 //!
 //! Only the commands named here can be sent; all of them read. Needs root, and the kernel's
 //! `ipmi_devintf`, which the live image loads or not; nothing is loaded here.
 
 mod command;
+mod fru;
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,16 +18,22 @@ use nix::libc::{self, c_int, c_long, c_short, c_uchar, c_uint, c_ushort};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::Question;
-pub use command::IpmiCommand;
+pub use command::{IpmiCommand, Target};
+pub use fru::{FruArea, FruPart};
 
 /// The kernel gives a command up by itself after about 5 s (`IPMI_SEND_MSG` retries).
 const TIMEOUT: Duration = Duration::from_secs(3);
+/// Another controller on the bus answers in some ms, or not at all; the kernel would ask four times.
+const TIMEOUT_SATELLITE: Duration = Duration::from_millis(1500);
 /// Longest message of the system interface (`IPMI_MAX_MSG_LENGTH`).
 const MESSAGE_BYTES: usize = 272;
 const DEVICE: &str = "/dev/ipmi0";
 
+/// `IPMI_SYSTEM_INTERFACE_ADDR_TYPE` and its channel.
 const SYSTEM_INTERFACE: c_int = 0x0c;
 const BMC_CHANNEL: c_short = 0x0f;
+/// `IPMI_IPMB_ADDR_TYPE`.
+const IPMB: c_int = 0x01;
 
 impl Question for IpmiCommand {
     fn name(&self) -> String {
@@ -34,26 +41,47 @@ impl Question for IpmiCommand {
     }
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
-        let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
-        let device = OpenOptions::new().read(true).write(true).custom_flags(flags).open(DEVICE)?;
-        send(&device, *self)?;
-        let end = Instant::now() + TIMEOUT;
-        loop {
-            wait(&device, end)?;
-            match receive(&device) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return result,
-            }
+        exchange(*self)
+    }
+}
+
+/// Sends a command and waits for its answer: the completion code and the data.
+fn exchange(command: IpmiCommand) -> io::Result<Vec<u8>> {
+    let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
+    let device = OpenOptions::new().read(true).write(true).custom_flags(flags).open(DEVICE)?;
+    send(&device, command)?;
+    let timeout = match command.target() {
+        Target::Bmc => TIMEOUT,
+        Target::Satellite { .. } => TIMEOUT_SATELLITE,
+    };
+    let end = Instant::now() + timeout;
+    loop {
+        wait(&device, end)?;
+        match receive(&device) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            result => return result,
         }
     }
 }
 
-/// `struct ipmi_system_interface_addr`.
+/// `struct ipmi_system_interface_addr`, of which only the first of `rest` is the logical unit, or
+/// `struct ipmi_ipmb_addr`: the address, then the logical unit.
 #[repr(C)]
 struct Address {
     kind: c_int,
     channel: c_short,
-    lun: c_uchar,
+    rest: [c_uchar; 2],
+}
+
+impl Address {
+    fn of(target: Target, lun: u8) -> Address {
+        match target {
+            Target::Bmc => Address { kind: SYSTEM_INTERFACE, channel: BMC_CHANNEL, rest: [lun, 0] },
+            Target::Satellite { channel, address } => {
+                Address { kind: IPMB, channel: c_short::from(channel), rest: [address, lun] }
+            }
+        }
+    }
 }
 
 /// `struct ipmi_msg`.
@@ -86,9 +114,8 @@ struct Reply {
 
 #[expect(unsafe_code, reason = "the IPMI driver's ioctl has no safe wrapper")]
 fn send(device: &File, command: IpmiCommand) -> io::Result<()> {
-    let lun = command.lun();
+    let mut address = Address::of(command.target(), command.lun());
     let (netfn, command, mut data) = command.message();
-    let mut address = Address { kind: SYSTEM_INTERFACE, channel: BMC_CHANNEL, lun };
     let mut request = Request {
         address: (&raw mut address).cast(),
         address_len: c_uint::try_from(size_of::<Address>()).map_err(io::Error::other)?,
@@ -165,5 +192,13 @@ mod tests {
             assert_eq!(nix::request_code_read!(b'i', 13, size_of::<Request>()), 0x8028_690d);
         }
         assert_eq!(size_of::<Address>(), 8);
+    }
+
+    #[test]
+    fn a_satellite_is_addressed_by_its_channel_and_its_place_on_the_bus() {
+        let own = Address::of(Target::Bmc, 1);
+        assert_eq!((own.kind, own.channel, own.rest), (0x0c, 0x0f, [1, 0]));
+        let other = Address::of(Target::Satellite { channel: 6, address: 0x2c }, 2);
+        assert_eq!((other.kind, other.channel, other.rest), (0x01, 6, [0x2c, 2]));
     }
 }

@@ -7,13 +7,15 @@
 //! either order, as text of 16 bits) is replaced everywhere, in contents as in names.
 //!
 //! What may look like anything, as a password or four bytes of an address, is replaced at the places
-//! where it stands: on the command line, in EFI variables, LLDP frames, SMBIOS and lists of routes.
+//! where it stands: on the command line, in EFI variables, LLDP frames, SMBIOS, FRU memories and lists of
+//! routes.
 
 mod binary;
 mod collect;
 mod command_line;
 mod efi;
 mod forms;
+mod fru;
 mod gpt;
 mod leases;
 mod lldp;
@@ -85,12 +87,12 @@ fn with_key(key: [u8; 32], recorded: &Recorded, report: &serde_json::Value) -> R
 /// The content of one file without secrets.
 fn file(
     path: &str,
-    content: &[u8],
+    original: &[u8],
     secrets: &Secrets,
     table: &Table,
     names: &mut Pseudonyms,
 ) -> Vec<u8> {
-    let mut content = content.to_vec();
+    let mut content = original.to_vec();
     if path.ends_with("/environ") {
         // Passwords are given in the environment; whether this is a container is all that is read.
         let variables = content.split(|byte| *byte == 0);
@@ -106,12 +108,15 @@ fn file(
     });
     smbios::rewrite(path, &mut content, secrets, names);
     lldp::rewrite(path, &mut content, names);
+    fru::rewrite(path, &mut content, secrets, names);
     let changed = efi::rewrite(path, &content, &mut |part| variable(part, secrets, table, names));
     let content = changed.unwrap_or(content);
-    match std::str::from_utf8(&content) {
+    let mut content = match std::str::from_utf8(&content) {
         Ok(text) if path == "proc/cmdline" => line(text, secrets, table, names).into_bytes(),
         _ => table.apply(Place::of(path, &content), &content),
-    }
+    };
+    fru::reseal(path, original, &mut content);
+    content
 }
 
 /// Arguments of a kernel, or a URL, without secrets.

@@ -1,5 +1,32 @@
 //! The commands that may be sent, with their numbers and names (IPMI 2.0, appendix G).
 
+/// Who is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Target {
+    /// The management controller itself.
+    Bmc,
+    /// Another controller, to which it hands the command on over a bus (IPMB).
+    Satellite {
+        /// The bus, 0 to 11.
+        channel: u8,
+        /// Its address there, e.g. 2Ch; the lowest bit is 0.
+        address: u8,
+    },
+}
+
+impl Target {
+    /// Where its sensors stand in a capture.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Target::Bmc => "ipmi/sensor".to_owned(),
+            Target::Satellite { channel, address } => {
+                format!("ipmi/sensor/{channel}-{address:02x}")
+            }
+        }
+    }
+}
+
 /// A command that only reads; its answer is the completion code and the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpmiCommand {
@@ -41,6 +68,8 @@ pub enum IpmiCommand {
     },
     /// Get Sensor Reading (35.14).
     SensorReading {
+        /// The controller that has the sensor.
+        target: Target,
         /// Logical unit of the controller, 0 to 3.
         lun: u8,
         /// The sensor's number.
@@ -53,9 +82,31 @@ pub enum IpmiCommand {
         /// The entry's number; 0 for the first, 0xFFFF for the last.
         id: u16,
     },
+    /// Get FRU Inventory Area Info (34.1).
+    FruInfo {
+        /// The device's number.
+        device: u8,
+    },
+    /// Read FRU Data (34.2); asked in parts by [`super::FruArea`].
+    FruData {
+        /// The device's number.
+        device: u8,
+        /// From which byte, or word, on.
+        offset: u16,
+        /// How many bytes, or words.
+        count: u8,
+    },
 }
 
 impl IpmiCommand {
+    /// Whom the command is for.
+    pub(super) fn target(self) -> Target {
+        match self {
+            IpmiCommand::SensorReading { target, .. } => target,
+            _ => Target::Bmc,
+        }
+    }
+
     /// The logical unit that is asked.
     pub(super) fn lun(self) -> u8 {
         match self {
@@ -91,6 +142,11 @@ impl IpmiCommand {
                 let [low, high] = id.to_le_bytes();
                 (STORAGE, 0x43, vec![0, 0, low, high, 0, 0xff])
             }
+            IpmiCommand::FruInfo { device } => (STORAGE, 0x10, vec![device]),
+            IpmiCommand::FruData { device, offset, count } => {
+                let [low, high] = offset.to_le_bytes();
+                (STORAGE, 0x11, vec![device, low, high, count])
+            }
         }
     }
 
@@ -110,11 +166,15 @@ impl IpmiCommand {
             IpmiCommand::SensorRecord { id, offset, n_bytes, .. } => {
                 format!("ipmi/sdr/{id:04x}.{offset}-{n_bytes}")
             }
-            IpmiCommand::SensorReading { lun, number } => {
-                format!("ipmi/sensor/{lun}.{number:02x}")
+            IpmiCommand::SensorReading { target, lun, number } => {
+                format!("{}/{lun}.{number:02x}", target.name())
             }
             IpmiCommand::EventLogInfo => "ipmi/event_log/info".to_owned(),
             IpmiCommand::EventLogEntry { id } => format!("ipmi/event_log/{id:04x}"),
+            IpmiCommand::FruInfo { device } => format!("ipmi/fru/{device:02x}/info"),
+            IpmiCommand::FruData { device, offset, count } => {
+                format!("ipmi/fru/{device:02x}/{offset}-{count}")
+            }
         }
     }
 }
@@ -136,7 +196,12 @@ mod tests {
         };
         assert_eq!(record(7).message(), (0x0a, 0x23, vec![7, 0, 0x34, 0x12, 16, 16]));
         assert_eq!(record(7).name(), record(8).name());
-        let reading = IpmiCommand::SensorReading { lun: 1, number: 0x30 };
+        let reading = IpmiCommand::SensorReading { target: Target::Bmc, lun: 1, number: 0x30 };
         assert_eq!((reading.lun(), reading.name().as_str()), (1, "ipmi/sensor/1.30"));
+        let target = Target::Satellite { channel: 0, address: 0x2c };
+        let reading = IpmiCommand::SensorReading { target, lun: 1, number: 0x30 };
+        assert_eq!((reading.target(), reading.name().as_str()), (target, "ipmi/sensor/0-2c/1.30"));
+        let data = IpmiCommand::FruData { device: 3, offset: 0x102, count: 16 };
+        assert_eq!(data.message(), (0x0a, 0x11, vec![3, 2, 1, 16]));
     }
 }

@@ -322,3 +322,44 @@ fn the_way_to_the_bmc_and_the_makers_strings_in_smbios_are_hidden() {
     assert_eq!(text.matches("plain words").count(), 1);
     assert_eq!(text.matches("\u{ff}\u{ff}\u{ff}\0").count(), 2, "masks stay");
 }
+
+#[test]
+fn the_memory_of_a_part_loses_its_serial_in_every_encoding_and_keeps_its_model_and_checksum() {
+    let seal = |mut bytes: Vec<u8>| {
+        let sum = bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_sub(*byte));
+        bytes.push(sum);
+        bytes.insert(0, 0);
+        bytes
+    };
+    let board = |serial: &[u8]| {
+        let mut bytes = vec![1, 4, 0, 0, 0, 0, 0xc4];
+        bytes.extend(b"DELL\xc4PSU1");
+        bytes.extend(serial);
+        bytes.extend(b"\xc60PJMDN\xc0\xc5MAC:7\xc1");
+        seal(bytes)
+    };
+    let texts = board(b"\xc8CN179720");
+    // IPMI in characters of six bits; 1234-5 in half bytes.
+    let (six, half) = (board(&[0x83, 0x29, 0xdc, 0xa6]), board(&[0x43, 0x12, 0x34, 0xb5]));
+    let recorded = recorded(&[
+        ("kernel/ipmi/fru/00/board", &texts),
+        ("kernel/ipmi/fru/01/board", &six),
+        ("kernel/ipmi/fru/02/board", &half),
+        ("sys/class/dmi/id/board_serial", b"CN179720\n"),
+    ]);
+    let report = json!({"bmc": {"frus": [{"board": {"serial": "CN179720"}}]}});
+    let files = anonymous(&recorded, &report);
+    for path in recorded.files.keys().filter(|path| path.starts_with("kernel/")) {
+        let found = &files[path];
+        assert_eq!(found.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)), 0, "{path}");
+        assert_eq!(found.len(), recorded.files[path].len());
+        let text = String::from_utf8_lossy(found);
+        assert!(text.contains("DELL") && text.contains("PSU1") && text.contains("0PJMDN"));
+        assert!(!text.contains("CN179720") && !text.contains("MAC:7"));
+        assert_ne!(found[18..21], recorded.files[path][18..21], "{path}");
+    }
+    let serial = text(&files, "sys/class/dmi/id/board_serial");
+    let same = String::from_utf8_lossy(&files["kernel/ipmi/fru/00/board"]);
+    assert!(same.contains(serial.trim()), "the same serial number in two places stays the same");
+    assert_eq!(files["kernel/ipmi/fru/02/board"][20] & 0xf0, 0xb0, "a sign stays");
+}

@@ -1,0 +1,355 @@
+//! The areas of an FRU device's memory, taken apart (FRU Information Storage Definition 1.0, chapters
+//! 8 to 16).
+
+use super::field;
+use super::{FruBoard, FruChassis, FruPowerSupply, FruProduct};
+use crate::bmc::date::date_time;
+use crate::dmi;
+
+/// The format of all areas.
+const FORMAT: u8 = 1;
+/// A byte of type and length that ends the fields.
+const END_OF_FIELDS: u8 = 0xc1;
+/// 1996-01-01, from which the minutes of a board's date count.
+const EPOCH_S: u32 = 820_454_400;
+/// An area in another language has texts in other characters; 0 is English too.
+const ENGLISH: [u8; 2] = [0, 25];
+/// The record of a power supply.
+const POWER_SUPPLY: u8 = 0x00;
+
+/// Where the areas begin, in units of 8 bytes; 0 where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) chassis: u8,
+    pub(super) board: u8,
+    pub(super) product: u8,
+    pub(super) records: u8,
+}
+
+/// What is wrong with an area, beside the facts that it still gives.
+pub(super) type Fault = (String, &'static str);
+
+/// The common header; `None` of a memory that nobody wrote to, and of bytes that are no header.
+pub(super) fn header(bytes: &[u8], faults: &mut Vec<Fault>) -> Option<Header> {
+    let bytes = bytes.first_chunk::<8>()?;
+    if bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff) {
+        return None;
+    }
+    let &[format, _, chassis, board, product, records, ..] = bytes;
+    if !is_format(format, faults) {
+        return None;
+    }
+    check_sum(bytes, faults);
+    Some(Header { chassis, board, product, records })
+}
+
+fn is_format(format: u8, faults: &mut Vec<Fault>) -> bool {
+    let is_known = format & 0x0f == FORMAT;
+    if !is_known {
+        faults.push((format!("format {}", format & 0x0f), "format 1"));
+    }
+    is_known
+}
+
+/// All bytes together are 0 in eight bits.
+fn check_sum(bytes: &[u8], faults: &mut Vec<Fault>) {
+    let sum = bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    if sum != 0 {
+        faults.push((format!("a sum of {sum:#04x}"), "bytes with a sum of 0"));
+    }
+}
+
+/// The fields of an area, one after the other.
+struct Fields<'a> {
+    rest: &'a [u8],
+    is_english: bool,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl<'a> Fields<'a> {
+    /// The fields from byte `first` on of an area that is whole and of the known format.
+    fn of(
+        area: &'a [u8],
+        first: usize,
+        language: u8,
+        faults: &'a mut Vec<Fault>,
+    ) -> Option<Fields<'a>> {
+        let length = 8 * usize::from(*area.get(1)?);
+        if !is_format(*area.first()?, faults) {
+            return None;
+        }
+        if area.len() < length || length == 0 {
+            faults.push((format!("{} of {length} bytes", area.len()), "a whole area"));
+        } else {
+            check_sum(area, faults);
+        }
+        let is_english = ENGLISH.contains(&language);
+        Some(Fields { rest: area.get(first..)?, is_english, faults })
+    }
+
+    /// The next field in the area's language.
+    fn text(&mut self) -> Option<String> {
+        self.next(self.is_english)
+    }
+
+    /// The next field of those that are English in any area: numbers of the part and the like.
+    fn english(&mut self) -> Option<String> {
+        self.next(true)
+    }
+
+    fn next(&mut self, is_english: bool) -> Option<String> {
+        let (&kind, rest) = self.rest.split_first()?;
+        if kind == END_OF_FIELDS {
+            self.rest = &[];
+            return None;
+        }
+        let Some((field, rest)) = rest.split_at_checked(usize::from(kind & 0x3f)) else {
+            self.faults.push(("a field beyond the end".to_owned(), "fields within the area"));
+            self.rest = &[];
+            return None;
+        };
+        self.rest = rest;
+        let text = field::text(kind, field, is_english);
+        if kind >> 6 == 3 && text.is_some() && std::str::from_utf8(field).is_err() {
+            let found = crate::machine::quote(text.as_deref().unwrap_or_default());
+            self.faults.push((found, "text in UTF-8"));
+        }
+        text
+    }
+}
+
+/// The chassis (chapter 10): kind, part number, serial number.
+pub(super) fn chassis(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruChassis> {
+    let mut fields = Fields::of(area, 3, 0, faults)?;
+    let kind = area.get(2).and_then(|code| dmi::chassis_kind(*code)).map(str::to_owned);
+    let chassis = FruChassis { kind, part_number: fields.english(), serial: fields.english() };
+    (chassis != FruChassis::default()).then_some(chassis)
+}
+
+/// The board (chapter 11): date, maker, product, serial number, part number.
+pub(super) fn board(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruBoard> {
+    let mut fields = Fields::of(area, 6, *area.get(2)?, faults)?;
+    let board = FruBoard {
+        mfg_date: area.get(3..).and_then(<[u8]>::first_chunk::<3>).and_then(|date| mfg_date(*date)),
+        manufacturer: fields.text(),
+        product: fields.text(),
+        serial: fields.english(),
+        part_number: fields.english(),
+    };
+    (board != FruBoard::default()).then_some(board)
+}
+
+/// Minutes since 1996; 0 is not known, and all ones nobody wrote.
+fn mfg_date([a, b, c]: [u8; 3]) -> Option<String> {
+    let minutes = u32::from_le_bytes([a, b, c, 0]);
+    let is_known = !matches!(minutes, 0 | 0xff_ffff);
+    is_known.then(|| date_time(EPOCH_S + 60 * minutes).split('T').next().map(str::to_owned))?
+}
+
+/// The product (chapter 12): maker, name, part number, version, serial number, asset tag.
+pub(super) fn product(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruProduct> {
+    let mut fields = Fields::of(area, 3, *area.get(2)?, faults)?;
+    let product = FruProduct {
+        manufacturer: fields.text(),
+        name: fields.text(),
+        part_number: fields.english(),
+        version: fields.text(),
+        serial: fields.english(),
+        asset_tag: fields.text(),
+    };
+    (product != FruProduct::default()).then_some(product)
+}
+
+/// The record of the power supply (18.1) among the records of further kinds.
+pub(super) fn power_supply(records: &[u8], faults: &mut Vec<Fault>) -> Option<FruPowerSupply> {
+    let mut rest = records;
+    loop {
+        let header = rest.first_chunk::<5>()?;
+        let &[kind, format, length, sum, _] = header;
+        let mut bad = Vec::new();
+        check_sum(header, &mut bad);
+        if !bad.is_empty() {
+            faults.append(&mut bad);
+            return None;
+        }
+        let body = rest.get(5..5 + usize::from(length))?;
+        if kind == POWER_SUPPLY {
+            check_sum(&[body, &[sum]].concat(), faults);
+            return of_record(body);
+        }
+        if format & 0x80 != 0 {
+            return None;
+        }
+        rest = rest.get(5 + usize::from(length)..)?;
+    }
+}
+
+fn of_record(body: &[u8]) -> Option<FruPowerSupply> {
+    let word = |at: usize| {
+        let word = body.get(at..)?.first_chunk::<2>().map(|bytes| u16::from_le_bytes(*bytes))?;
+        (!matches!(word, 0 | 0xffff)).then_some(word)
+    };
+    // Of 12 bits; voltages are in units of 10 mV.
+    let watts = word(0).map(|word| word & 0x0fff).filter(|watts| !matches!(watts, 0 | 0x0fff));
+    let millivolts = |at: usize| word(at).map(|word| 10 * u32::from(word));
+    let supply = FruPowerSupply {
+        capacity_watts: watts,
+        peak_va: word(2),
+        min_input_millivolts: millivolts(6),
+        max_input_millivolts: millivolts(12).or_else(|| millivolts(8)),
+    };
+    (supply != FruPowerSupply::default()).then_some(supply)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::sys::netlink::wire::testing::survives_any_bytes;
+
+    /// An area of `head`, whose second byte will be the length, and fields of 8-bit text.
+    pub(crate) fn area(head: &[u8], fields: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = head.to_vec();
+        for field in fields {
+            bytes.push(0xc0 | u8::try_from(field.len()).unwrap());
+            bytes.extend(*field);
+        }
+        bytes.push(END_OF_FIELDS);
+        sealed(bytes)
+    }
+
+    pub(crate) fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+        bytes.resize((bytes.len() + 1).next_multiple_of(8), 0);
+        bytes[1] = u8::try_from(bytes.len() / 8).unwrap();
+        seal(&mut bytes);
+        bytes
+    }
+
+    pub(crate) fn seal(bytes: &mut [u8]) {
+        let (last, rest) = bytes.split_last_mut().unwrap();
+        *last = rest.iter().fold(0_u8, |sum, byte| sum.wrapping_sub(*byte));
+    }
+
+    pub(crate) fn supply_record(body: &[u8], format: u8) -> Vec<u8> {
+        let mut sum = [body, &[0]].concat();
+        seal(&mut sum);
+        let length = u8::try_from(body.len()).unwrap();
+        let mut header = vec![POWER_SUPPLY, format, length, *sum.last().unwrap(), 0];
+        seal(&mut header);
+        [header.as_slice(), body].concat()
+    }
+
+    const SUPPLY: [u8; 24] = [
+        0xee, 2, 0xff, 0xff, 0, 0, 0x28, 0x23, 0xc0, 0x5d, 0x50, 0x46, 0x80, 0x67, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0,
+    ];
+
+    #[test]
+    fn a_board_has_its_maker_its_numbers_and_the_day_it_was_made() {
+        let fields: [&[u8]; 4] = [b"Dell", b"PWR SPLY", b"CN123", b"0PJMDN"];
+        // 2023-05-04T10:30 is 27.3 years of minutes.
+        let minutes = ((1_683_196_200 - EPOCH_S) / 60).to_le_bytes();
+        let bytes = area(&[1, 0, 0, minutes[0], minutes[1], minutes[2]], &fields);
+        let mut faults = Vec::new();
+        let found = board(&bytes, &mut faults).unwrap();
+        assert_eq!(found.mfg_date.as_deref(), Some("2023-05-04"));
+        assert_eq!(
+            (found.manufacturer.as_deref(), found.product.as_deref()),
+            (Some("Dell"), Some("PWR SPLY"))
+        );
+        assert_eq!(
+            (found.serial.as_deref(), found.part_number.as_deref()),
+            (Some("CN123"), Some("0PJMDN"))
+        );
+        assert!(faults.is_empty(), "{faults:?}");
+        assert_eq!((mfg_date([0; 3]), mfg_date([0xff; 3])), (None, None));
+        assert_eq!(mfg_date([1, 0, 0]).as_deref(), Some("1996-01-01"));
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_told_and_costs_no_field() {
+        let mut bytes = area(&[1, 0, 25], &[b"Acme", b"X1", b"P1", b"", b"S1", b"  "]);
+        bytes[4] = b'a';
+        let mut faults = Vec::new();
+        let found = product(&bytes, &mut faults).unwrap();
+        assert_eq!(
+            (found.manufacturer.as_deref(), found.serial.as_deref()),
+            (Some("acme"), Some("S1"))
+        );
+        assert_eq!((found.version, found.asset_tag), (None, None));
+        assert_eq!(faults, [("a sum of 0x20".to_owned(), "bytes with a sum of 0")]);
+    }
+
+    #[test]
+    fn fields_end_where_the_area_does_and_what_is_cut_is_told() {
+        let bytes = area(&[1, 0, 17], &[b"PN-1", b"SER-1"]);
+        let mut faults = Vec::new();
+        let found = chassis(&bytes, &mut faults).unwrap();
+        assert_eq!(
+            (found.kind.as_deref(), found.serial.as_deref()),
+            (Some("Main Server Chassis"), Some("SER-1"))
+        );
+        assert!(faults.is_empty(), "{faults:?}");
+        let cut = chassis(&bytes[..8], &mut faults).unwrap();
+        assert_eq!((cut.part_number.as_deref(), cut.serial), (Some("PN-1"), None));
+        assert_eq!(faults[0].0, "8 of 16 bytes");
+        assert_eq!(chassis(&[2, 1, 0, 0, 0, 0, 0, 0], &mut faults), None);
+        assert_eq!(faults.last().unwrap().0, "format 2");
+    }
+
+    #[test]
+    fn text_that_is_no_utf_8_is_escaped_and_told() {
+        let bytes = area(&[1, 0, 17], &[b"P\xae", b"S1"]);
+        let mut faults = Vec::new();
+        let found = chassis(&bytes, &mut faults).unwrap();
+        assert_eq!(
+            (found.part_number.as_deref(), found.serial.as_deref()),
+            (Some("P\\xae"), Some("S1"))
+        );
+        assert_eq!(faults, [("\"P\\\\xae\"".to_owned(), "text in UTF-8")]);
+    }
+
+    #[test]
+    fn a_memory_that_nobody_wrote_to_has_no_header_and_no_fault() {
+        let mut faults = Vec::new();
+        assert_eq!(header(&[0xff; 8], &mut faults), None);
+        assert_eq!(header(&[0; 8], &mut faults), None);
+        assert!(faults.is_empty());
+        let mut bytes = [1, 0, 1, 4, 9, 20, 0, 0];
+        seal(&mut bytes);
+        let found = header(&bytes, &mut faults).unwrap();
+        assert_eq!((found.chassis, found.board, found.product, found.records), (1, 4, 9, 20));
+        assert_eq!(header(&[3, 0, 0, 0, 0, 0, 0, 0xfd], &mut faults), None);
+        assert_eq!(faults, [("format 3".to_owned(), "format 1")]);
+    }
+
+    #[test]
+    fn a_power_supply_tells_its_capacity_and_its_input() {
+        let mut faults = Vec::new();
+        let found = power_supply(&supply_record(&SUPPLY, 0x82), &mut faults).unwrap();
+        assert_eq!((found.capacity_watts, found.peak_va), (Some(750), None));
+        assert_eq!(
+            (found.min_input_millivolts, found.max_input_millivolts),
+            (Some(90_000), Some(264_960))
+        );
+        assert!(faults.is_empty(), "{faults:?}");
+        let other = [&[1, 2, 1, 0, 0xfc][..], &[9], &supply_record(&SUPPLY, 0x82)].concat();
+        assert!(power_supply(&other, &mut faults).is_some(), "behind a record of another kind");
+        assert_eq!(power_supply(&[1, 0x82, 0, 0, 0x7d], &mut faults), None);
+        assert!(faults.is_empty(), "{faults:?}");
+        let unknown = supply_record(&[0xff; 24], 2);
+        assert_eq!(power_supply(&unknown, &mut faults), None);
+    }
+
+    #[test]
+    fn no_bytes_make_the_parsers_panic() {
+        let bytes = area(&[1, 0, 0, 1, 2, 3], &[b"Dell", b"X", b"S", b"P"]);
+        survives_any_bytes(&bytes, |bytes| {
+            let faults = &mut Vec::new();
+            drop((board(bytes, faults), product(bytes, faults), chassis(bytes, faults)));
+            let _ = header(bytes, faults);
+        });
+        survives_any_bytes(&supply_record(&SUPPLY, 2), |bytes| {
+            let _ = power_supply(bytes, &mut Vec::new());
+        });
+    }
+}

@@ -1,0 +1,81 @@
+//! Texts behind a byte of type and length, as in FRU areas (FRU Information Storage Definition 1.0,
+//! chapter 13) and in the names of sensor records (IPMI 2.0, 43.15).
+
+use crate::hex::hex;
+use crate::machine::escape_non_utf8;
+
+/// The text of the type in the two highest bits of `kind`. `None` where it is empty or blank.
+pub(in crate::bmc) fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<String> {
+    // A memory that nobody wrote to.
+    if bytes.iter().all(|byte| *byte == 0xff) || bytes.iter().all(|byte| *byte == 0) {
+        return None;
+    }
+    let text = match kind >> 6 {
+        0 => hex(bytes),
+        1 => bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]).filter_map(bcd_plus).collect(),
+        2 => six_bits(bytes),
+        _ if !is_english && is_utf_16(bytes) => utf_16(bytes),
+        _ => escape_non_utf8(bytes),
+    };
+    let text = text.split('\0').next().unwrap_or_default().trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn bcd_plus(nibble: u8) -> Option<char> {
+    match nibble {
+        0..=9 => Some(char::from(b'0' + nibble)),
+        0x0a => Some(' '),
+        0x0b => Some('-'),
+        0x0c => Some('.'),
+        _ => None,
+    }
+}
+
+/// Four characters in three bytes, the first in the lowest bits, each 20h less than in ASCII.
+pub(in crate::bmc) fn six_bits(bytes: &[u8]) -> String {
+    let of_chunk = |chunk: &[u8]| {
+        let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
+        let bits = at(0) | at(1) << 8 | at(2) << 16;
+        let n_characters = chunk.len() * 8 / 6;
+        (0..n_characters).filter_map(move |n| char::from_u32((bits >> (6 * n) & 0x3f) + 0x20))
+    };
+    bytes.chunks(3).flat_map(of_chunk).collect()
+}
+
+/// Whether these are characters of 16 bits, as areas in other languages than English have them; many
+/// makers name another language and write ASCII all the same.
+fn is_utf_16(bytes: &[u8]) -> bool {
+    bytes.len().is_multiple_of(2) && bytes.iter().skip(1).step_by(2).any(|high| *high == 0)
+}
+
+fn utf_16(bytes: &[u8]) -> String {
+    let pairs = bytes.chunks_exact(2);
+    let units: Vec<u16> =
+        pairs.filter_map(|pair| Some(u16::from_le_bytes(*pair.first_chunk()?))).collect();
+    String::from_utf16_lossy(&units)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_encoding_of_a_field_is_unpacked() {
+        assert_eq!(text(0x03, &[0x12, 0xab, 0], true).as_deref(), Some("12ab00"));
+        assert_eq!(text(0x43, &[0x12, 0xb3, 0xc4], true).as_deref(), Some("12-3.4"));
+        assert_eq!(text(0x83, &[0x29, 0xdc, 0xa6], true).as_deref(), Some("IPMI"));
+        assert_eq!(text(0xc5, b" AC1 ", true).as_deref(), Some("AC1"));
+        assert_eq!(text(0xc2, b"\xfcb", true).as_deref(), Some("\\xfcb"));
+        let wide = [0x41, 0, 0x42, 0];
+        assert_eq!(text(0xc4, &wide, false).as_deref(), Some("AB"));
+        assert_eq!(text(0xc4, b"ABCD", false).as_deref(), Some("ABCD"));
+    }
+
+    #[test]
+    fn a_field_that_nobody_filled_in_is_absent() {
+        for bytes in [b"".as_slice(), b"    ", b"\0\0\0", &[0xff; 12]] {
+            assert_eq!(text(0xc0, bytes, true), None, "{bytes:?}");
+            assert_eq!(text(0x00, bytes, true).filter(|_| bytes != b"    "), None, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Field replaceable units: what the board, the power supplies and other parts say of themselves, as
+//! the controller keeps or fetches it (IPMI 2.0, chapter 34; Platform Management FRU Information
+//! Storage Definition 1.0, revision 1.3).
+
+mod area;
+pub(super) mod field;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::ask::Controller;
+use super::names;
+use super::record::Locator;
+use super::sensors::tell;
+use crate::machine::Machine;
+use crate::sys::ipmi::{FruArea, FruPart, IpmiCommand};
+use area::{Fault, Header};
+
+/// A part takes ten commands or so; power supplies are read over a slow bus. They come first.
+const BUDGET: Duration = Duration::from_secs(4);
+/// A blade chassis has some dozens.
+const LIMIT_FRUS: usize = 64;
+/// Power supply (table 43-13).
+const POWER_SUPPLY: u8 = 0x0a;
+
+/// A part that can be replaced, with what its memory holds. One without any such text is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Fru {
+    /// The number of its device at the controller; 0 is the controller's own board, or the machine.
+    pub id: u8,
+    /// Its name in the controller's records (SDR type 11h), e.g. `PSU1_FRU`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it is by these records, e.g. `power supply 1` (IPMI 2.0, table 43-13).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entity: Option<String>,
+    /// Of the chassis that it stands for (chapter 10 of the storage definition).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chassis: Option<FruChassis>,
+    /// Of the board that it is (chapter 11).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub board: Option<FruBoard>,
+    /// Of the product that it is (chapter 12).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product: Option<FruProduct>,
+    /// Of the power supply that it is (18.1); read only of what the records call one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_supply: Option<FruPowerSupply>,
+}
+
+/// The chassis as its FRU device names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FruChassis {
+    /// Its kind, in the words of SMBIOS, e.g. `Rack Mount Chassis`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Part number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_number: Option<String>,
+    /// Serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+}
+
+/// A board as its FRU device names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FruBoard {
+    /// Maker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer: Option<String>,
+    /// Name of the board.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product: Option<String>,
+    /// Serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Part number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_number: Option<String>,
+    /// The day it was made, `YYYY-MM-DD`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mfg_date: Option<String>,
+}
+
+/// A product as its FRU device names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FruProduct {
+    /// Maker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer: Option<String>,
+    /// Name of the product.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Part or model number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_number: Option<String>,
+    /// Version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Asset tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asset_tag: Option<String>,
+}
+
+/// What a power supply is made for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FruPowerSupply {
+    /// Most power that it gives for long, in W.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_watts: Option<u16>,
+    /// Most that it takes for a moment, in VA.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_va: Option<u16>,
+    /// Lowest input voltage, in mV.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_input_millivolts: Option<u32>,
+    /// Highest input voltage, of the second range if it has two, in mV.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_input_millivolts: Option<u32>,
+}
+
+/// Reads the FRU devices that `locators` name, and device 0; by number.
+pub(super) fn frus(machine: &Machine, locators: &[Locator]) -> Vec<Fru> {
+    let controller = Controller::new(machine, BUDGET);
+    let devices = devices(locators);
+    let mut frus = Vec::new();
+    let mut n_read = 0;
+    for locator in &devices {
+        let Ok(found) = fru(&controller, locator) else { break };
+        n_read += 1;
+        frus.extend(found);
+    }
+    // A controller that never answered has no device of which something could be told.
+    if n_read < devices.len() && (n_read > 0 || !locators.is_empty()) {
+        tell(machine, "ipmi/fru", "", n_read, devices.len());
+    }
+    frus.sort_by_key(|fru| fru.id);
+    frus
+}
+
+/// Each device once, power supplies first, as time may end before all are read.
+fn devices(locators: &[Locator]) -> Vec<Locator> {
+    let mut devices = vec![Locator::default()];
+    for locator in locators {
+        match devices.iter_mut().find(|known| known.device == locator.device) {
+            Some(known) if known.name.is_none() => *known = locator.clone(),
+            Some(_) => {}
+            None => devices.push(locator.clone()),
+        }
+    }
+    devices.sort_by_key(|locator| (locator.entity != POWER_SUPPLY, locator.device));
+    devices.truncate(LIMIT_FRUS);
+    devices
+}
+
+/// The controller does not answer, or its time is over.
+struct Silent;
+
+/// `None` of a device that has nothing to say.
+fn fru(controller: &Controller, locator: &Locator) -> Result<Option<Fru>, Silent> {
+    let info = controller.answer(IpmiCommand::FruInfo { device: locator.device }).ok_or(Silent)?;
+    let (0, Some(&[low, high, access])) = (info.code, info.data.first_chunk::<3>()) else {
+        return Ok(None);
+    };
+    let size = u16::from_le_bytes([low, high]);
+    let device = Device { controller, id: locator.device, size, is_by_word: access & 1 == 1 };
+    let Some(bytes) = device.read(FruPart::Header, 0)? else { return Ok(None) };
+    let header = device.parsed(FruPart::Header, &bytes, area::header);
+    let Some(Header { chassis, board, product, records }) = header else { return Ok(None) };
+    let records = if locator.entity == POWER_SUPPLY { records } else { 0 };
+    let entity = names::entity(locator.entity);
+    let fru = Fru {
+        id: locator.device,
+        name: locator.name.clone(),
+        entity: entity.map(|name| format!("{name} {}", locator.entity_instance)),
+        chassis: device.area(FruPart::Chassis, chassis, area::chassis)?,
+        board: device.area(FruPart::Board, board, area::board)?,
+        product: device.area(FruPart::Product, product, area::product)?,
+        power_supply: device.area(FruPart::Records, records, area::power_supply)?,
+    };
+    let is_blank = fru.chassis.is_none() && fru.board.is_none() && fru.product.is_none();
+    Ok((!is_blank || fru.power_supply.is_some()).then_some(fru))
+}
+
+/// The memory of one part.
+struct Device<'a> {
+    controller: &'a Controller<'a>,
+    id: u8,
+    size: u16,
+    is_by_word: bool,
+}
+
+impl Device<'_> {
+    /// The area at `start`, in units of 8 bytes; 0 where there is none.
+    fn area<T>(
+        &self,
+        part: FruPart,
+        start: u8,
+        parse: impl Fn(&[u8], &mut Vec<Fault>) -> Option<T>,
+    ) -> Result<Option<T>, Silent> {
+        let start = u16::from(start) * 8;
+        if start == 0 {
+            return Ok(None);
+        }
+        if start >= self.size {
+            self.problem(part, format!("an area at byte {start}"), "one within the memory");
+            return Ok(None);
+        }
+        let bytes = self.read(part, start)?;
+        Ok(bytes.and_then(|bytes| self.parsed(part, &bytes, parse)))
+    }
+
+    /// `None` where the controller refuses: the part is not plugged in, or not now.
+    fn read(&self, part: FruPart, start: u16) -> Result<Option<Vec<u8>>, Silent> {
+        const NOT_PRESENT: [u8; 3] = [0xc1, 0xcb, 0xd5];
+        let (size, is_by_word) = (self.size, self.is_by_word);
+        let end = self.controller.end();
+        let question = FruArea { device: self.id, part, start, size, is_by_word, end };
+        let answer = self.controller.ask(&question).ok_or(Silent)?;
+        if answer.code != 0 && !(answer.data.is_empty() && NOT_PRESENT.contains(&answer.code)) {
+            let found =
+                format!("completion code {:02x} behind {} bytes", answer.code, answer.data.len());
+            self.problem(part, found, "the whole part");
+        }
+        Ok(Some(answer.data).filter(|bytes| !bytes.is_empty()))
+    }
+
+    fn parsed<T>(
+        &self,
+        part: FruPart,
+        bytes: &[u8],
+        parse: impl Fn(&[u8], &mut Vec<Fault>) -> Option<T>,
+    ) -> Option<T> {
+        let mut faults = Vec::new();
+        let parsed = parse(bytes, &mut faults);
+        for (found, expected) in faults {
+            self.problem(part, found, expected);
+        }
+        parsed
+    }
+
+    fn problem(&self, part: FruPart, found: String, expected: &str) {
+        let path = format!("ipmi/fru/{:02x}/{}", self.id, part.name());
+        self.controller.machine.problem(&path, found, expected);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::area::tests::{area, seal, supply_record};
+    use super::*;
+    use crate::testing::tree_of_bytes;
+
+    fn header(areas: [u8; 4]) -> Vec<u8> {
+        let [chassis, board, product, records] = areas;
+        let mut bytes = [1, 0, chassis, board, product, records, 0, 0];
+        seal(&mut bytes);
+        [&[0], bytes.as_slice()].concat()
+    }
+
+    fn answer(bytes: &[u8]) -> Vec<u8> {
+        [&[0], bytes].concat()
+    }
+
+    fn supply(device: u8, name: &str) -> Locator {
+        let name = Some(name.to_owned());
+        Locator { device, entity: POWER_SUPPLY, entity_instance: device, name }
+    }
+
+    const INFO: &[u8] = &[0, 0, 1, 0];
+
+    fn product() -> Vec<u8> {
+        answer(&area(&[1, 0, 0], &[b"DELTA", b"PSU 750W", b"0PJMDN", b"A00", b"CN179720"]))
+    }
+
+    #[test]
+    fn a_power_supply_and_the_board_have_their_part_and_serial_numbers() {
+        let board = answer(&area(&[1, 0, 0, 0, 0, 0], &[b"ASUS", b"Z12PP", b"S2R0", b"90SB"]));
+        let mut body = [0; 24];
+        body[0..2].copy_from_slice(&750_u16.to_le_bytes());
+        let record = answer(&supply_record(&body, 0x82));
+        let machine = tree_of_bytes(&[
+            ("kernel/ipmi/fru/00/info", INFO),
+            ("kernel/ipmi/fru/00/header", &header([0, 1, 0, 9])),
+            ("kernel/ipmi/fru/00/board", &board),
+            ("kernel/ipmi/fru/02/info", INFO),
+            ("kernel/ipmi/fru/02/header", &header([0, 0, 1, 8])),
+            ("kernel/ipmi/fru/02/product", &product()),
+            ("kernel/ipmi/fru/02/records", &record),
+            ("kernel/ipmi/fru/03/info", &[0xcb]),
+        ]);
+        let frus = frus(&machine, &[supply(2, "PSU1_FRU"), supply(3, "PSU2_FRU")]);
+        let board = frus[0].board.as_ref().unwrap();
+        assert_eq!((frus[0].id, board.serial.as_deref()), (0, Some("S2R0")));
+        assert_eq!(
+            (frus[1].name.as_deref(), frus[1].entity.as_deref()),
+            (Some("PSU1_FRU"), Some("power supply 2"))
+        );
+        let product = frus[1].product.as_ref().unwrap();
+        assert_eq!(
+            (product.part_number.as_deref(), product.serial.as_deref()),
+            (Some("0PJMDN"), Some("CN179720"))
+        );
+        assert_eq!(frus[1].power_supply.as_ref().unwrap().capacity_watts, Some(750));
+        assert_eq!(frus.len(), 2, "an empty bay is no part");
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+
+    #[test]
+    fn power_supplies_are_read_first_and_a_controller_that_falls_silent_costs_the_rest() {
+        let machine = tree_of_bytes(&[
+            ("kernel/ipmi/fru/02/info", INFO),
+            ("kernel/ipmi/fru/02/header", &header([0, 0, 1, 0])),
+            ("kernel/ipmi/fru/02/product", &product()),
+        ]);
+        let frus = frus(&machine, &[supply(2, "PSU1_FRU")]);
+        assert_eq!((frus.len(), frus[0].id), (1, 2));
+        let found: Vec<_> = machine.problems().into_iter().map(|p| (p.path, p.found)).collect();
+        assert_eq!(found, [("/ipmi/fru".to_owned(), "1 of 2 read".to_owned())]);
+    }
+
+    #[test]
+    fn a_machine_without_a_controller_has_no_parts_and_no_problem() {
+        let machine = tree_of_bytes(&[]);
+        assert!(frus(&machine, &[]).is_empty());
+        assert!(machine.problems().is_empty());
+    }
+
+    #[test]
+    fn an_area_beyond_the_memory_or_cut_by_the_controller_is_told_and_the_rest_stays() {
+        let mut cut = product();
+        (cut[0], cut[1 + 2]) = (0xff, 0);
+        cut.truncate(22);
+        let machine = tree_of_bytes(&[
+            ("kernel/ipmi/fru/00/info", INFO),
+            ("kernel/ipmi/fru/00/header", &header([0, 99, 1, 0])),
+            ("kernel/ipmi/fru/00/product", &cut),
+        ]);
+        let frus = frus(&machine, &[]);
+        let product = frus[0].product.as_ref().unwrap();
+        assert_eq!(
+            (product.manufacturer.as_deref(), product.serial.as_deref()),
+            (Some("DELTA"), None)
+        );
+        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
+        let expected = [
+            "an area at byte 792",
+            "completion code ff behind 21 bytes",
+            "21 of 40 bytes",
+            "a field beyond the end",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_device_that_several_records_name_is_read_once() {
+        let list = devices(&[supply(0, "Board"), supply(7, "A"), supply(7, "B")]);
+        let found: Vec<_> = list.iter().map(|d| (d.device, d.name.as_deref())).collect();
+        assert_eq!(found, [(0, Some("Board")), (7, Some("A"))]);
+    }
+}

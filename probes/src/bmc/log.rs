@@ -1,0 +1,200 @@
+//! Which entries of the System Event Log are read, and in which order: the newest first, for they
+//! matter most, and a slow controller gives a few hundred in the time that it has.
+
+use std::collections::VecDeque;
+
+use super::ask::{Controller, follow};
+use super::event_log::{Entry, LIMIT_ENTRIES, id};
+use crate::sys::ipmi::IpmiCommand;
+
+/// The numbers by which the first and the last entry are asked for, whatever their own are (31.5).
+const BEGINNING: u16 = 0;
+const LAST: u16 = 0xffff;
+/// A list is followed so far where its end, or what is known of it, must be found.
+const LIMIT_FOLLOWED: usize = 8192;
+/// Most controllers number entries one by one, others by the room that an entry takes. Between two
+/// entries at most so many numbers are tried, and in a log twice as many that name none.
+const WIDEST_STEP: u16 = 32;
+const LIMIT_MISSES: u16 = 64;
+
+/// The entries that were read, oldest first.
+#[derive(Debug)]
+pub(super) struct Log {
+    pub(super) entries: VecDeque<Entry>,
+    /// `newest` or `oldest` where others are missing that were wanted: which were kept.
+    pub(super) kept: Option<&'static str>,
+}
+
+impl Log {
+    /// Reads the log, which has `n_entries`, until `LIMIT_ENTRIES` are read or the time is over.
+    pub(super) fn read(controller: &Controller, n_entries: u16) -> Log {
+        let n_wanted = usize::from(n_entries.min(LIMIT_ENTRIES));
+        let mut back = Back { controller, n_wanted, step: 1, n_misses: 0 };
+        let newest = back.read();
+        if newest.len() >= n_wanted {
+            return Log { entries: newest, kept: None };
+        }
+        // No number in front of these is known: the list is followed from its beginning to them.
+        let known = newest.front().map(id);
+        let (mut entries, is_complete) = forward(controller, known);
+        match (is_complete, newest.is_empty()) {
+            (true, _) => {
+                entries.extend(newest);
+                let n_over = entries.len().saturating_sub(usize::from(LIMIT_ENTRIES));
+                entries.drain(..n_over);
+                Log { entries, kept: None }
+            }
+            (false, true) => Log { entries, kept: Some("oldest") },
+            (false, false) => Log { entries: newest, kept: Some("newest") },
+        }
+    }
+}
+
+/// The way from the last entry to those in front of it, which no entry names.
+struct Back<'a> {
+    controller: &'a Controller<'a>,
+    n_wanted: usize,
+    /// By how much the numbers of two entries differed last.
+    step: u16,
+    n_misses: u16,
+}
+
+impl Back<'_> {
+    fn read(&mut self) -> VecDeque<Entry> {
+        let mut entries = VecDeque::new();
+        let Some(Found::Entry(_, last)) = read(self.controller, LAST) else { return entries };
+        entries.push_front(last);
+        while entries.len() < self.n_wanted {
+            let Some(entry) = entries.front().map(id).and_then(|first| self.before(first)) else {
+                break;
+            };
+            entries.push_front(entry);
+        }
+        entries
+    }
+
+    /// The entry that names `first` as the next one, if its number can be guessed.
+    fn before(&mut self, first: u16) -> Option<Entry> {
+        let steps = std::iter::once(self.step).chain(1..=WIDEST_STEP);
+        for step in steps {
+            let guess = first.checked_sub(step).filter(|guess| *guess != BEGINNING);
+            let Some(guess) = guess else { continue };
+            match read(self.controller, guess)? {
+                Found::Entry(next, entry) if next == first && id(&entry) == guess => {
+                    self.step = step;
+                    return Some(entry);
+                }
+                _ => self.n_misses += 1,
+            }
+            if self.n_misses > LIMIT_MISSES {
+                return None;
+            }
+        }
+        None
+    }
+}
+
+/// Follows the list from its beginning to the entry `known`, or to its end, and gives the last of
+/// them and whether it came so far.
+fn forward(controller: &Controller, known: Option<u16>) -> (VecDeque<Entry>, bool) {
+    const END: u16 = 0xffff;
+    let mut entries = VecDeque::new();
+    let is_complete = follow(BEGINNING, LIMIT_FOLLOWED, |number| {
+        let Some(Found::Entry(next, entry)) = read(controller, number) else { return None };
+        // It may be the only one.
+        if Some(id(&entry)) == known {
+            return Some(END);
+        }
+        if entries.len() == usize::from(LIMIT_ENTRIES) {
+            entries.pop_front();
+        }
+        entries.push_back(entry);
+        Some(if Some(next) == known { END } else { next })
+    });
+    (entries, is_complete)
+}
+
+enum Found {
+    /// The next entry's number, and the entry.
+    Entry(u16, Entry),
+    /// No entry has this number.
+    Nothing,
+}
+
+/// `None` where the controller does not answer.
+fn read(controller: &Controller, number: u16) -> Option<Found> {
+    let answer = controller.answer(IpmiCommand::EventLogEntry { id: number })?;
+    let entry = || {
+        let next = u16::from_le_bytes(*answer.data.first_chunk::<2>()?);
+        Some(Found::Entry(next, *answer.data.get(2..)?.first_chunk()?))
+    };
+    Some(if answer.code == 0 { entry().unwrap_or(Found::Nothing) } else { Found::Nothing })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::testing::tree_of_bytes;
+
+    /// A log of the entries with these numbers, and what of it was read: the numbers, and `kept`.
+    /// Numbers in between are refused, those of `silent` get no answer.
+    fn read_log(ids: &[u16], has_last: bool, silent: &[u16]) -> (Vec<u16>, Option<&'static str>) {
+        let mut files = Vec::new();
+        for number in 1..=ids.last().copied().unwrap() {
+            let next = ids.iter().find(|id| **id > number).copied().unwrap_or(0xffff);
+            let [low, high] = number.to_le_bytes();
+            let mut entry = [0; 16];
+            (entry[0], entry[1]) = (low, high);
+            let answer = [&[0], next.to_le_bytes().as_slice(), &entry].concat();
+            let is_last = Some(&number) == ids.last();
+            let names = [
+                (true, format!("{number:04x}")),
+                (Some(&number) == ids.first(), "0000".to_owned()),
+                (is_last && has_last, "ffff".to_owned()),
+            ];
+            let answer = if ids.contains(&number) { answer } else { vec![0xcb] };
+            let is_told = |name: &str| !silent.contains(&number) || name == "ffff";
+            for (_, name) in names.into_iter().filter(|(is, name)| *is && is_told(name)) {
+                files.push((format!("kernel/ipmi/event_log/{name}"), answer.clone()));
+            }
+        }
+        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
+        let machine = tree_of_bytes(&files);
+        let controller = Controller::new(&machine, Duration::from_mins(1));
+        let log = Log::read(&controller, u16::try_from(ids.len()).unwrap());
+        (log.entries.iter().map(id).collect(), log.kept)
+    }
+
+    #[test]
+    fn of_a_long_log_only_the_last_entries_are_read() {
+        let ids: Vec<u16> = (1..=600).collect();
+        // The first entry does not answer, and was not needed.
+        assert_eq!(read_log(&ids, true, &[1]), (ids[88..].to_vec(), None));
+        assert_eq!(read_log(&ids[..9], true, &[]), (ids[..9].to_vec(), None));
+        assert_eq!(read_log(&[7], true, &[]), (vec![7], None));
+    }
+
+    #[test]
+    fn the_newest_entries_of_a_log_that_is_cut_are_kept_with_gaps_and_without() {
+        let ids: Vec<u16> = (1..=100).collect();
+        assert_eq!(read_log(&ids, true, &[1, 60]), (ids[60..].to_vec(), Some("newest")));
+        let by_20: Vec<u16> = (1..=100).map(|n| 20 * n).collect();
+        assert_eq!(read_log(&by_20, true, &[20, 1200]), (by_20[60..].to_vec(), Some("newest")));
+        assert_eq!(read_log(&by_20, true, &[]), (by_20.clone(), None));
+        let mut gaps: Vec<u16> = (1..=100).filter(|n| n % 7 > 1).collect();
+        assert_eq!(read_log(&gaps, true, &[]), (gaps.clone(), None));
+        gaps.retain(|n| *n < 20 || *n > 70);
+        assert_eq!(read_log(&gaps, true, &[]), (gaps.clone(), None), "a gap that is not guessed");
+    }
+
+    #[test]
+    fn a_controller_that_does_not_name_its_last_entry_is_read_from_the_first_and_says_so() {
+        let ids: Vec<u16> = (1..=20).collect();
+        assert_eq!(read_log(&ids, false, &[]), (ids.clone(), None));
+        assert_eq!(read_log(&ids, false, &[12]), (ids[..11].to_vec(), Some("oldest")));
+        let many: Vec<u16> = (1..=600).collect();
+        assert_eq!(read_log(&many, false, &[]), (many[88..].to_vec(), None));
+    }
+}

@@ -1,0 +1,224 @@
+//! Sockets for processors: SMBIOS type 4 (DSP0134 3.8, section 7.5).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::smbios::{Smbios, Structure};
+
+/// Sockets of servers by their number (7.5.5).
+const KINDS: &[(u8, &str)] = &[
+    (0x14, "LGA771"),
+    (0x18, "F"),
+    (0x19, "LGA1366"),
+    (0x1a, "G34"),
+    (0x1c, "C32"),
+    (0x1e, "LGA1567"),
+    (0x24, "LGA1155"),
+    (0x25, "LGA1356"),
+    (0x26, "LGA2011"),
+    (0x2b, "LGA2011-3"),
+    (0x2d, "LGA1150"),
+    (0x31, "AM4"),
+    (0x32, "LGA1151"),
+    (0x36, "LGA3647-1"),
+    (0x37, "SP3"),
+    (0x38, "SP3r2"),
+    (0x39, "LGA2066"),
+    (0x3d, "LGA4189"),
+    (0x3e, "LGA1200"),
+    (0x3f, "LGA4677"),
+    (0x40, "LGA1700"),
+    (0x47, "LGA5773"),
+    (0x49, "AM5"),
+    (0x4a, "SP5"),
+    (0x4b, "SP6"),
+    (0x4f, "LGA4710"),
+    (0x50, "LGA7529"),
+    (0x55, "LGA1851"),
+];
+
+/// A processor socket as the firmware describes it (SMBIOS type 4).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Socket {
+    /// Name on the board, e.g. `CPU1`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locator: Option<String>,
+    /// Whether a processor is in it; `None` where the firmware does not say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_populated: Option<bool>,
+    /// What the firmware did with the processor: `enabled`, `disabled by the user`, `disabled by a
+    /// self-test error`, `idle` (DSP0134, section 7.5, offset 18h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Manufacturer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer: Option<String>,
+    /// Version, which is the model's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Asset tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asset_tag: Option<String>,
+    /// Part number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_number: Option<String>,
+    /// What fits, e.g. `LGA4189`, `SP5` (offset 19h); since SMBIOS 3.8 the firmware's own word for it
+    /// (32h). `None` of soldered processors, and where the number has no name here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Voltage that the processor was given, in mV (11h); `None` where several are possible.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voltage_mv: Option<u16>,
+    /// Frequency of the clock that comes from outside, in MHz (12h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_clock_mhz: Option<u16>,
+    /// Frequency of the processor when the machine was started, in MHz (16h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_mhz: Option<u16>,
+    /// Highest frequency that the socket supports, in MHz.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_mhz: Option<u16>,
+    /// Cores that the processor has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_cores: Option<u16>,
+    /// Cores that the firmware enabled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_cores_enabled: Option<u16>,
+    /// Threads that the processor has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_threads: Option<u16>,
+    /// Threads that the firmware enabled (30h, since SMBIOS 3.6).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_threads_enabled: Option<u16>,
+}
+
+/// Sockets from SMBIOS type 4 (DSP0134, section 7.5).
+pub(super) fn sockets(table: &Smbios) -> Vec<Socket> {
+    let sockets = table.of_kind(4).map(|entry| {
+        // 0 is not known, 0xFF means that the word behind holds the number.
+        let count = |byte: usize, word: usize| match entry.byte(byte)? {
+            0 => None,
+            0xff => entry.word(word).filter(|n| *n != 0 && *n != 0xffff),
+            n => Some(u16::from(n)),
+        };
+        let word = |offset: usize| entry.word(offset).filter(|n| !matches!(n, 0 | 0xffff));
+        let is_populated = entry.byte(0x18).map(|status| status & 0x40 != 0);
+        // Of an empty socket these say nothing; some firmware fills them with leftovers.
+        let of_processor = |value: Option<u16>| value.filter(|_| is_populated != Some(false));
+        Socket {
+            locator: entry.string(0x04),
+            is_populated,
+            status: entry.byte(0x18).and_then(socket_status).map(str::to_owned),
+            manufacturer: entry.string(0x07),
+            version: entry.string(0x10),
+            serial: entry.string(0x20),
+            asset_tag: entry.string(0x21),
+            part_number: entry.string(0x22),
+            kind: socket_kind(entry),
+            voltage_mv: of_processor(entry.byte(0x11).and_then(voltage_mv)),
+            external_clock_mhz: of_processor(word(0x12)),
+            boot_mhz: of_processor(word(0x16)),
+            max_mhz: entry.word(0x14).filter(|mhz| *mhz != 0),
+            n_cores: count(0x23, 0x2a),
+            n_cores_enabled: count(0x24, 0x2c),
+            n_threads: count(0x25, 0x2e),
+            n_threads_enabled: of_processor(word(0x30)),
+        }
+    });
+    sockets.collect()
+}
+
+/// The state of a processor in its socket; that of an empty socket says nothing.
+fn socket_status(status: u8) -> Option<&'static str> {
+    match (status & 0x40 != 0, status & 0x07) {
+        (true, 1) => Some("enabled"),
+        (true, 2) => Some("disabled by the user"),
+        (true, 3) => Some("disabled by a self-test error"),
+        (true, 4) => Some("idle"),
+        _ => None,
+    }
+}
+
+/// The socket's own word where the firmware has one, else the name of its number.
+fn socket_kind(entry: &Structure) -> Option<String> {
+    let code = entry.byte(0x19)?;
+    let known = KINDS.iter().find(|(known, _)| *known == code);
+    entry.string(0x32).or_else(|| known.map(|(_, name)| (*name).to_owned()))
+}
+
+/// Tenths of a volt behind bit 7; without it, bits for 5 V, 3.3 V and 2.9 V, of which one alone is the
+/// voltage.
+fn voltage_mv(code: u8) -> Option<u16> {
+    match code {
+        0x81..=0xff => Some(u16::from(code & 0x7f) * 100),
+        1 => Some(5000),
+        2 => Some(3300),
+        4 => Some(2900),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smbios::tests::{smbios, structure};
+
+    fn of(change: &[(usize, &[u8])]) -> Socket {
+        let mut fields = vec![0; 0x34];
+        fields[0x18 - 4] = 0x41;
+        for (offset, bytes) in change {
+            fields[offset - 4..offset - 4 + bytes.len()].copy_from_slice(bytes);
+        }
+        sockets(&smbios(&[structure(4, &fields, &[b"CPU0", b"LGA9999", b"A7"])])).remove(0)
+    }
+
+    #[test]
+    fn a_socket_tells_what_fits_and_how_its_processor_was_started() {
+        let clocks = (0x12, [100, 0].as_slice());
+        let changes: [(usize, &[u8]); 6] = [
+            (0x04, &[1]),
+            (0x11, &[0x8c]),
+            clocks,
+            (0x16, &[0x98, 8]),
+            (0x19, &[0x3d]),
+            (0x21, &[3]),
+        ];
+        let socket = of(&changes);
+        let kind = socket.kind.as_deref();
+        assert_eq!((kind, socket.asset_tag.as_deref()), (Some("LGA4189"), Some("A7")));
+        assert_eq!((socket.voltage_mv, socket.external_clock_mhz), (Some(1200), Some(100)));
+        assert_eq!(socket.boot_mhz, Some(2200));
+        assert_eq!(of(&[(0x19, &[0xff]), (0x32, &[2])]).kind.as_deref(), Some("LGA9999"));
+    }
+
+    #[test]
+    fn counts_above_255_stand_in_the_wide_fields() {
+        let wide: &[u8] = &[0x80, 1, 0x7c, 1, 0, 3, 0xf8, 2];
+        let socket = of(&[(0x23, &[0xff, 0xff, 0xff]), (0x2a, wide)]);
+        assert_eq!((socket.n_cores, socket.n_cores_enabled), (Some(384), Some(380)));
+        assert_eq!((socket.n_threads, socket.n_threads_enabled), (Some(768), Some(760)));
+    }
+
+    #[test]
+    fn what_the_specification_calls_unknown_is_absent_and_an_empty_socket_runs_at_nothing() {
+        let unknown = of(&[(0x19, &[2]), (0x30, &[0xff, 0xff])]);
+        assert_eq!((unknown.kind, unknown.voltage_mv), (None, None));
+        assert_eq!((unknown.external_clock_mhz, unknown.boot_mhz), (None, None));
+        assert_eq!(unknown.n_threads_enabled, None);
+        let empty = of(&[(0x18, &[0]), (0x11, &[0x8c]), (0x16, &[0x98, 8])]);
+        assert_eq!((empty.is_populated, empty.voltage_mv), (Some(false), None));
+        assert_eq!(empty.boot_mhz, None);
+        assert_eq!([0x80, 0, 1, 3, 4].map(voltage_mv), [None, None, Some(5000), None, Some(2900)]);
+    }
+
+    #[test]
+    fn a_processor_that_failed_its_self_test_is_told_from_an_empty_socket() {
+        assert_eq!(socket_status(0x43), Some("disabled by a self-test error"));
+        assert_eq!(socket_status(0x41), Some("enabled"));
+        assert_eq!(socket_status(0x03), None, "no processor is in it");
+    }
+}

@@ -1,0 +1,185 @@
+//! Firmware and the TPM as the firmware lists them: SMBIOS types 45 and 43 (DSP0134 3.8, sections 7.46
+//! and 7.44).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Smbios, Structure};
+
+/// A board has some dozens of chips with firmware.
+const LIMIT: usize = 256;
+
+/// A piece of firmware in the machine (type 45).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FirmwareComponent {
+    /// Name, e.g. `BMC Firmware` (offset 04h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Version as its maker writes it (05h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// What names it to an updater, e.g. a GUID (07h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// When it was released, as the maker writes it, by the specification ISO 8601 (09h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
+    /// Maker (0Ah).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer: Option<String>,
+    /// Lowest version to which one may go back (0Bh).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lowest_version: Option<String>,
+    /// Size of its image (0Ch).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Whether it may be updated (14h, bit 0).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_updatable: Option<bool>,
+    /// Whether it is write-protected (14h, bit 1).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_write_protected: Option<bool>,
+    /// `disabled`, `enabled`, `absent`, `standby, offline`, `standby, spare` or `unavailable` (16h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
+/// The TPM as the firmware names it (type 43), with or without a driver for it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct SmbiosTpm {
+    /// The maker's four characters at the TCG, e.g. `IFX` (04h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<String>,
+    /// Version of the TPM's specification, e.g. `2.0` (08h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec_version: Option<String>,
+    /// Version of its firmware; its two 32-bit halves in hexadecimal for a TPM 2.0, whose maker chooses
+    /// their meaning (0Ah).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// Description (12h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+}
+
+/// The firmware of the machine's parts, in table order.
+pub(super) fn firmware_components(table: &Smbios) -> Vec<FirmwareComponent> {
+    table.of_kind(45).take(LIMIT).map(component).collect()
+}
+
+fn component(entry: &Structure) -> FirmwareComponent {
+    let flags = entry.word(0x14);
+    let is_set = |bit: u16| flags.map(|flags| flags & (1 << bit) != 0);
+    FirmwareComponent {
+        name: entry.string(0x04),
+        version: entry.string(0x05),
+        id: entry.string(0x07),
+        date: entry.string(0x09),
+        manufacturer: entry.string(0x0a),
+        lowest_version: entry.string(0x0b),
+        size_bytes: entry.qword(0x0c).filter(|bytes| !matches!(*bytes, 0 | u64::MAX)),
+        is_updatable: is_set(0),
+        is_write_protected: is_set(1),
+        state: entry.byte(0x16).and_then(state).map(str::to_owned),
+    }
+}
+
+fn state(code: u8) -> Option<&'static str> {
+    match code {
+        3 => Some("disabled"),
+        4 => Some("enabled"),
+        5 => Some("absent"),
+        6 => Some("standby, offline"),
+        7 => Some("standby, spare"),
+        8 => Some("unavailable"),
+        _ => None,
+    }
+}
+
+/// The first TPM of the table.
+pub(super) fn tpm(table: &Smbios) -> Option<SmbiosTpm> {
+    let entry = table.of_kind(43).next()?;
+    let vendor = entry.bytes(0x04, 4).unwrap_or_default();
+    let is_text = vendor.iter().all(|byte| *byte == 0 || byte.is_ascii_graphic() || *byte == b' ');
+    let vendor: String =
+        vendor.iter().filter(|byte| **byte != 0).map(|byte| char::from(*byte)).collect();
+    let vendor = vendor.trim();
+    let version = entry.bytes(0x08, 2).and_then(<[u8]>::first_chunk::<2>).copied();
+    let tpm = SmbiosTpm {
+        vendor: (is_text && !vendor.is_empty()).then(|| vendor.to_owned()),
+        spec_version: version
+            .filter(|v| *v != [0, 0])
+            .map(|[major, minor]| format!("{major}.{minor}")),
+        firmware: version.and_then(|[major, _]| firmware(entry, major)),
+        description: entry.string(0x12),
+    };
+    (tpm != SmbiosTpm::default()).then_some(tpm)
+}
+
+/// For a TPM 1.2 the third and fourth byte of `TPM_VERSION`, for a TPM 2.0 both halves as it tells them.
+fn firmware(entry: &Structure, major: u8) -> Option<String> {
+    let (high, low) = (entry.dword(0x0a)?, entry.dword(0x0e)?);
+    match (major, high.to_le_bytes()) {
+        (1, [_, _, major, minor]) if high != 0 => Some(format!("{major}.{minor}")),
+        (2, _) if (high, low) != (0, 0) => Some(format!("{high:08x}.{low:08x}")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::smbios::tests::{smbios, structure};
+
+    #[test]
+    fn a_piece_of_firmware_has_its_version_and_what_may_be_done_with_it() {
+        let mut fields = vec![1, 2, 0, 3, 0, 4, 5, 0];
+        fields.extend((32_u64 << 20).to_le_bytes());
+        fields.extend([1, 0, 4, 0]);
+        let strings: [&[u8]; 5] = [b"BMC", b"2.88", b"a-guid", b"2023-05-04", b"Acme"];
+        let found = firmware_components(&smbios(&[structure(45, &fields, &strings)])).remove(0);
+        assert_eq!((found.name.as_deref(), found.version.as_deref()), (Some("BMC"), Some("2.88")));
+        assert_eq!(
+            (found.date.as_deref(), found.manufacturer.as_deref()),
+            (Some("2023-05-04"), Some("Acme"))
+        );
+        assert_eq!((found.lowest_version, found.size_bytes), (None, Some(32 << 20)));
+        assert_eq!((found.is_updatable, found.is_write_protected), (Some(true), Some(false)));
+        assert_eq!(found.state.as_deref(), Some("enabled"));
+    }
+
+    #[test]
+    fn a_size_and_a_state_that_are_not_known_are_absent_at_every_length() {
+        let mut fields = vec![0; 8];
+        fields.extend([0xff; 8]);
+        fields.extend([0, 0, 2, 0]);
+        for length in 0..=fields.len() {
+            let found =
+                firmware_components(&smbios(&[structure(45, &fields[..length], &[])])).remove(0);
+            assert_eq!((found.size_bytes, found.state), (None, None));
+        }
+    }
+
+    #[test]
+    fn a_tpm_has_its_maker_and_the_firmware_of_its_version() {
+        let of = |version: [u8; 2], firmware: [u32; 2]| {
+            let mut fields = b"IFX\0".to_vec();
+            fields.extend(version);
+            fields.extend(firmware.iter().flat_map(|half| half.to_le_bytes()));
+            fields.push(1);
+            tpm(&smbios(&[structure(43, &fields, &[b"TPM"])])).unwrap()
+        };
+        let two = of([2, 0], [0x0007_0055, 0x0011_cb00]);
+        assert_eq!(
+            (two.vendor.as_deref(), two.spec_version.as_deref()),
+            (Some("IFX"), Some("2.0"))
+        );
+        assert_eq!(two.firmware.as_deref(), Some("00070055.0011cb00"));
+        assert_eq!(of([1, 2], [0x0d04_0201, 0]).firmware.as_deref(), Some("4.13"));
+        let unknown = of([0, 0], [0, 0]);
+        assert_eq!((unknown.spec_version, unknown.firmware), (None, None));
+        assert_eq!(tpm(&smbios(&[structure(43, &[0xff; 4], &[])])), None);
+    }
+}
