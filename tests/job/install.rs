@@ -8,7 +8,7 @@ use run_coreos_installer::digest;
 use serde_json::{Value, json};
 
 use super::image;
-use super::machine::{IGNITION, Machine};
+use super::machine::{IGNITION, Machine, osmet};
 use super::mock::{Mock, Reply};
 
 /// An image of zeros.
@@ -266,6 +266,14 @@ fn a_machine_that_cannot_do_it_refuses() {
             &|machine| fs::remove_dir_all(&machine.settings.osmet_dir).unwrap(),
             "MEDIUM_LOST",
         ),
+        (
+            plain(),
+            &|machine| {
+                let larger = osmet((64 << 20) + 1);
+                fs::write(machine.settings.osmet_dir.join("x86_64.osmet"), larger).unwrap();
+            },
+            "DISK_TOO_SMALL",
+        ),
     ]);
 }
 
@@ -423,6 +431,31 @@ fn a_wish_to_end_stops_the_reading_of_an_image_and_is_told() {
     assert_eq!(machine.run().exit_status, 4);
     assert_eq!(result(&mock)["code"], "INTERRUPTED");
     assert!(machine.is_untouched("sda"));
+}
+
+#[test]
+fn an_image_server_that_stalls_is_named_with_the_bytes_that_came() {
+    for (pause, says) in [(5000, "stalled: nothing for 0.1 s"), (20, "stalled: ")] {
+        let files = Mock::start(move |request, _| match request.header("range") {
+            Some(_) => Reply::bytes(b"head"),
+            None => Reply::Drip(Duration::from_millis(pause)),
+        });
+        let mock = vim(json!({"ignition": inline(), "image": {
+            "url": format!("{}/image.raw", files.url), "insecure": true, "hash": digest::sha512(b"x"),
+        }}));
+        let mut machine = Machine::new(&mock.url);
+        machine.settings.vim.timeouts.idle = Duration::from_millis(100);
+        machine.settings.vim.timeouts.stall = Duration::from_millis(100);
+        let started = std::time::Instant::now();
+        assert_eq!(machine.run().exit_status, 4);
+        assert!(started.elapsed() < Duration::from_secs(60));
+        assert!(machine.is_untouched("sda"));
+        let result = result(&mock);
+        assert_eq!(result["code"], "IMAGE_FETCH");
+        let message = result["message"].as_str().unwrap();
+        assert!(message.contains(&format!("{}/image.raw", files.url)), "{message}");
+        assert!(message.contains(says) && message.contains(" of 100000 bytes"), "{message}");
+    }
 }
 
 #[test]

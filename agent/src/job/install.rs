@@ -147,7 +147,10 @@ impl Job<'_> {
             .collected
             .candidates
             .iter()
-            .filter(|other| other.device != disk.device)
+            // The paths of a LUN show what was written to it.
+            .filter(|other| {
+                other.device != disk.device && other.multipath.as_ref() != Some(&disk.name)
+            })
             .cloned()
             .collect();
         let mut proof = proof::prove(Expected {
