@@ -187,7 +187,9 @@ fn a_vim_that_forgot_the_node_gets_the_report_again() {
 #[test]
 fn a_vim_that_never_knows_the_node_is_told_less_and_less_often() {
     let mock = vim(|request, n| match request.path.as_str() {
-        "/v1/reports" if n < 6 => Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1})),
+        "/v1/reports" if n < 6 => {
+            Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1}))
+        }
         "/v1/reports" => Reply::json(200, &instruction("stop")),
         _ if n == 5 => Reply::status(404).and("Retry-After", "900"),
         _ => Reply::status(404),

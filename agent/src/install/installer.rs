@@ -262,7 +262,8 @@ mod tests {
         let (source, program) = (dir.join("source"), dir.join("program"));
         std::fs::write(&source, format!("#!/bin/bash\n{body}\n")).unwrap();
         // By another process, see tests/job/machine.rs.
-        let install = Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
+        let install =
+            Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
         assert!(install.unwrap().success());
         let found = version(&program).map_err(|failure| failure.code);
         std::fs::remove_dir_all(dir).unwrap();

@@ -113,10 +113,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
         entries.flatten().map(|entry| entry.path()).filter(is_osmet).take(MAX_FILES).collect();
     files.sort();
     if files.is_empty() {
-        return Err(lost(format!(
-            "the instruction has no image and {} holds none",
-            dir.display()
-        )));
+        return Err(lost(format!("the instruction has no image and {} holds none", dir.display())));
     }
     Ok(files)
 }

@@ -123,6 +123,15 @@ impl Client {
         Ok(ImageHead { bytes, total_bytes })
     }
 
+    /// In words why the bytes of an image have ended.
+    fn stalled_or(&self, error: &std::io::Error) -> String {
+        if !is_timeout(error) {
+            return error.to_string();
+        }
+        let idle_s = self.timeouts.idle.as_secs_f32();
+        format!("the server has stalled: nothing for {idle_s} s")
+    }
+
     fn digest(&self, url: &Url, mut hasher: Hasher) -> Result<String, Failed> {
         let (_, total_bytes, mut reader) = self.open_stream(url, None, Duration::from_hours(4))?;
         let mut buffer = vec![0; 128 * 1024];
@@ -131,13 +140,7 @@ impl Client {
             if self.stop.is_stopped() {
                 return Err(Failed::network("told to end".into()));
             }
-            let read = reader.read(&mut buffer).map_err(|error| match error.kind() {
-                std::io::ErrorKind::TimedOut => {
-                    let idle_s = self.timeouts.idle.as_secs_f32();
-                    format!("the server has stalled: nothing for {idle_s} s")
-                }
-                _ => error.to_string(),
-            });
+            let read = reader.read(&mut buffer).map_err(|error| self.stalled_or(&error));
             let n = match read.and_then(|n| pace.has_come(n).map(|()| n)) {
                 Ok(0) => return Ok(hasher.finish()),
                 Ok(n) => n,
@@ -156,6 +159,12 @@ impl Client {
             }
         }
     }
+}
+
+/// Whether it is the client's own time limit that has passed.
+fn is_timeout(error: &std::io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ureq::Error>());
+    matches!(cause, Some(ureq::Error::Timeout(_))) || error.kind() == std::io::ErrorKind::TimedOut
 }
 
 /// How fast a download comes.
