@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
+use probes::command_line::is_password_name;
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
@@ -35,8 +36,6 @@ const IDENTITY_NAMES: [&str; 17] = [
     "switch_id",
     "port_id",
 ];
-/// Words in names of kernel arguments whose values are not for others.
-const PASSWORD_NAMES: [&str; 4] = ["password", "passwd", "token", "secret"];
 /// Files in which addresses stand as text.
 const ADDRESS_FILES: [&str; 5] =
     ["proc/cmdline", "etc/resolv.conf", "etc/hosts", "proc/self/mountinfo", "proc/mounts"];
@@ -194,7 +193,7 @@ impl Secrets {
         let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
         if name.contains("type_uuid") || name.ends_with("_entry_type") {
             self.public.extend(uuid_digits(value));
-        } else if has(&TEXT_NAMES) || has(&PASSWORD_NAMES) {
+        } else if has(&TEXT_NAMES) || is_password_name(&name) {
             self.text(value);
         } else if has(&HOST_NAMES) {
             self.host(value);

@@ -45,6 +45,34 @@ fn the_first_argument_does_not_make_a_secret_of_the_rest_of_the_line() {
 }
 
 #[test]
+fn what_the_report_leaves_out_of_the_command_line_an_anonymised_capture_hides_too() {
+    let jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w";
+    for (line, secret) in [
+        ("x.sshpw=Gehe1mnis a", "Gehe1mnis"),
+        ("x.credential=Gehe1mnis a", "Gehe1mnis"),
+        ("ignition.auth=Gehe1mnis", "Gehe1mnis"),
+        ("site.cookie=Gehe1mnis", "Gehe1mnis"),
+        ("x.authority=Gehe1mnis", "Gehe1mnis"),
+        ("rootflags=username=a,password=Gehe1mnis rw", "Gehe1mnis"),
+        ("ignition.config.url=https://x/y?token=Gehe1mnis", "Gehe1mnis"),
+        ("ignition.config.url=https://x/y#Gehe1mnis", "Gehe1mnis"),
+        ("vim=https://me:Gehe1mnis@h/x", "Gehe1mnis"),
+        ("proxy=me:Gehe1mnis@proxy:3128", "Gehe1mnis"),
+        ("netroot=iscsi:me:Gehe1mnis@192.0.2.1::::iqn.x", "Gehe1mnis"),
+        (&format!("site.id={jwt} quiet"), jwt),
+        (&format!("u=https://h/boot/{jwt}/x"), jwt),
+        (
+            "node=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
+            "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
+        ),
+    ] {
+        let told = probes::command_line::without_secrets(line);
+        assert!(!told.contains(secret), "the report: {told}");
+        command_line(line, &[secret]);
+    }
+}
+
+#[test]
 fn every_form_of_a_secret_or_host_on_the_command_line_is_hidden() {
     let line = command_line(
         "netroot=iscsi:chapuser:Ch4pS3cret@10.44.5.6::3260:1:iqn.2009-06.example:disk-4711 \
