@@ -2,7 +2,7 @@
 //! them anywhere in a capture.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use probes::command_line::is_password_name;
 use probes::dmi::{is_known_duplicate, is_placeholder};
@@ -52,6 +52,8 @@ pub(super) struct Secrets {
     /// UUIDs: 32 lower-case hexadecimal digits.
     pub(super) uuids: BTreeSet<String>,
     pub(super) addresses: BTreeSet<IpAddr>,
+    /// Where networks begin, as the machine's addresses and routes say, and with how many bits.
+    pub(super) networks: BTreeSet<(Ipv4Addr, u8)>,
     /// Those of `digits` that stand somewhere as a decimal number.
     pub(super) decimals: BTreeSet<String>,
     /// Addresses in another spelling than the usual one.
@@ -128,6 +130,7 @@ impl Secrets {
         network::each_address(path, &mut content.to_vec(), &mut |address| {
             self.addresses.extend(network::from_bytes(address));
         });
+        self.networks.extend(network::networks(path, content));
         let Ok(text) = std::str::from_utf8(content) else { return };
         if path.starts_with("sys/firmware/efi/") {
             return;

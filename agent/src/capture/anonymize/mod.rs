@@ -15,6 +15,7 @@ mod command_line;
 mod efi;
 mod forms;
 mod gpt;
+mod ipv4;
 mod leases;
 mod lldp;
 mod network;
