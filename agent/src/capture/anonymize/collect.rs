@@ -9,7 +9,8 @@ use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
 
-use super::{binary, command_line, efi, leases, network, smbios};
+use super::lvm::Volume;
+use super::{binary, command_line, efi, leases, lvm, network, smbios};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -51,6 +52,10 @@ pub(super) struct Secrets {
     pub(super) digits: BTreeSet<String>,
     /// UUIDs: 32 lower-case hexadecimal digits.
     pub(super) uuids: BTreeSet<String>,
+    /// LVM's volumes.
+    pub(super) volumes: BTreeSet<Volume>,
+    /// Names of iSCSI's initiators and targets.
+    pub(super) iscsi: BTreeSet<String>,
     pub(super) addresses: BTreeSet<IpAddr>,
     /// Where networks begin, as the machine's addresses and routes say, and with how many bits.
     pub(super) networks: BTreeSet<(Ipv4Addr, u8)>,
@@ -83,6 +88,7 @@ impl Secrets {
             }
             secrets.in_file(path, content);
         }
+        lvm::collect(&recorded.files, &mut secrets);
         let public = std::mem::take(&mut secrets.public);
         secrets.uuids.retain(|uuid| !public.contains(uuid));
         // The serial number of a USB root hub is the name of its controller, a place in the tree.
@@ -307,7 +313,9 @@ impl Secrets {
             self.text(rest.split_whitespace().last().unwrap_or_default());
         } else if let Some(rest) = value.strip_prefix("LVM-") {
             [rest.get(..32), rest.get(32..64)].into_iter().flatten().for_each(|id| self.text(id));
-        } else if value.starts_with("nqn.") || value.starts_with("iqn.") {
+        } else if value.starts_with("iqn.") {
+            self.iscsi(value);
+        } else if value.starts_with("nqn.") {
             let own = value.splitn(3, '.').nth(2).unwrap_or_default();
             let parts = own.split([':', '.']).filter(|part| {
                 part.len() >= 8
@@ -318,8 +326,22 @@ impl Secrets {
         }
     }
 
+    /// iSCSI's names in any text: `iqn.`, a month, whose domain it is, and what that one calls it (RFC 7143
+    /// §4.2.7.3). udev puts the number of the unit behind.
+    fn iscsi(&mut self, text: &str) {
+        for (at, _) in text.match_indices("iqn.") {
+            let rest = text.get(at..).unwrap_or_default();
+            let is_part = |c: char| c.is_ascii_alphanumeric() || ".:-_".contains(c);
+            let name = rest.split(|c| !is_part(c)).next().unwrap_or_default();
+            let name = name.split("-lun-").next().unwrap_or_default();
+            let name = name.trim_end_matches([':', '.', '-']);
+            self.iscsi.extend(split_iscsi(name).map(|_| name.to_owned()));
+        }
+    }
+
     /// MACs, WWNs and UUIDs in any text, known by their form.
     pub(super) fn in_text(&mut self, text: &str) {
+        self.iscsi(text);
         let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '-';
         for token in text.split(|c: char| !is_part(c)).filter(|token| token.len() >= 16) {
             for at in 0..token.len().saturating_sub(35) {
@@ -386,6 +408,15 @@ impl Secrets {
         let is_address = text.parse().is_ok_and(|address| self.addresses.contains(&address));
         is_address || self.digits.contains(&digits) || self.uuids.contains(&digits)
     }
+}
+
+/// `iqn.` and the month of a name of iSCSI, and the rest of it.
+pub(super) fn split_iscsi(name: &str) -> Option<(&str, &str)> {
+    let head = "iqn.2001-04.".len();
+    let (start, rest) = name.split_at_checked(head)?;
+    let month: Vec<&str> = start.strip_prefix("iqn.")?.strip_suffix('.')?.split('-').collect();
+    let is_month = month.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    (is_month && month.len() == 2 && !rest.is_empty()).then_some((start, rest))
 }
 
 /// The digits of a UUID with its dashes, or of 32 digits; `None` for anything else.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use sha2::{Digest as _, Sha256};
 
-use super::collect::Secrets;
+use super::collect::{Secrets, split_iscsi};
 use super::ipv4::Mapping;
 
 /// Draws for one replacement; more are only needed where nearly all values of a shape are taken.
@@ -39,6 +39,18 @@ impl Pseudonyms {
             b'A'..=b'Z' => b'A' + random % n_letters,
             other => other,
         })
+    }
+
+    /// A name of iSCSI: its month stays, and each label and word of the rest is what it is elsewhere too.
+    pub(super) fn iscsi(&mut self, name: &str) -> String {
+        let Some((start, rest)) = split_iscsi(name) else { return self.text(name) };
+        let mut put = start.to_owned();
+        for piece in rest.split_inclusive(['.', ':']) {
+            let word = piece.trim_end_matches(['.', ':']);
+            put.push_str(&self.text(word));
+            put.push_str(&piece[word.len()..]);
+        }
+        put
     }
 
     /// Hexadecimal digits of which those stay that tell the maker.

@@ -350,3 +350,103 @@ fn the_way_to_the_bmc_and_the_makers_strings_in_smbios_are_hidden() {
     assert_eq!(text.matches("plain words").count(), 1);
     assert_eq!(text.matches("\u{ff}\u{ff}\u{ff}\0").count(), 2, "masks stay");
 }
+
+#[test]
+fn the_number_of_a_disk_in_a_boot_entry_is_the_one_of_its_partitions() {
+    let drive = |kind: u8| {
+        let number = 0xa1b2_c3d4_u32.to_le_bytes();
+        [&1_u32.to_le_bytes()[..], &[0; 16], &number, &[0; 12], &[1, kind]].concat()
+    };
+    let path =
+        |n| format!("sys/firmware/efi/efivars/Boot000{n}-8be4df61-93ca-11d2-aa0d-00e098032b8c");
+    let of_mbr = boot_entry("Disk", &[(4, 1, &drive(1))]);
+    let unsigned = boot_entry("Disk", &[(4, 1, &drive(0))]);
+    let (one, other) = (path(1), path(2));
+    let files = [
+        (one.as_str(), &of_mbr[..]),
+        (other.as_str(), &unsigned),
+        ("run/udev/data/b8:1", b"E:ID_PART_ENTRY_UUID=a1b2c3d4-01\n"),
+    ];
+    let files = anonymous(&recorded(&files), &json!({}));
+    let udev = text(&files, "run/udev/data/b8:1");
+    let digits = udev.trim().trim_start_matches("E:ID_PART_ENTRY_UUID=").trim_end_matches("-01");
+    assert_ne!(digits, "a1b2c3d4");
+    let number = u32::from_str_radix(digits, 16).unwrap().to_le_bytes();
+    assert!(files[&one].windows(4).any(|bytes| bytes == number), "{digits}");
+    assert_eq!(files[&one].len(), of_mbr.len());
+    assert_eq!(files[&other], unsigned, "no number of a master boot record");
+}
+
+#[test]
+fn the_domain_and_the_words_of_an_iscsi_name_are_hidden_and_stay_the_same_everywhere() {
+    let name = "iqn.2009-06.com.corp.storage:backup-pool:lun";
+    let by_path = format!("ip-10.9.8.7:3260-iscsi-{name}-lun-1");
+    let report =
+        json!({"far_end": {"target": name, "path": format!("/dev/disk/by-path/{by_path}")}});
+    let line = format!("netroot=iscsi:10.9.8.7::3260:1:{name} quiet\n");
+    let files = recorded(&[
+        ("sys/class/iscsi_session/session1/targetname", format!("{name}\n").as_bytes()),
+        ("proc/cmdline", line.as_bytes()),
+        ("run/udev/data/b8:0", format!("S:disk/by-path/{by_path}\n").as_bytes()),
+    ]);
+    let files = anonymous(&files, &report);
+    let found = text(&files, "sys/class/iscsi_session/session1/targetname").trim().to_owned();
+    assert!(found.starts_with("iqn.2009-06.") && found.len() == name.len(), "{found}");
+    for word in ["com", "corp", "storage", "backup", "pool"] {
+        assert!(!found.contains(word), "{word} in {found}");
+    }
+    let udev = text(&files, "run/udev/data/b8:0");
+    assert!(udev.ends_with(&format!(":3260-iscsi-{found}-lun-1\n")), "{found} {udev}");
+    let line = text(&files, "proc/cmdline");
+    assert!(line.ends_with(&format!(":{found} quiet\n")), "{found} {line}");
+}
+
+#[test]
+fn the_names_of_volumes_and_their_groups_are_hidden_and_stay_the_same_everywhere() {
+    let files = recorded(&[
+        ("sys/block/dm-0/dm/uuid", b"LVM-x\n"),
+        ("sys/block/dm-0/dm/name", b"vg--acme-payroll\n"),
+        ("sys/block/dm-1/dm/uuid", b"mpath-3600508b1001c4d41aabbccddeeff0011\n"),
+        ("sys/block/dm-1/dm/name", b"mpatha-part\n"),
+        ("proc/cmdline", b"root=/dev/mapper/vg--acme-payroll rd.lvm.lv=vg-acme/payroll quiet\n"),
+        ("proc/self/mountinfo", b"22 1 253:0 / / rw - xfs /dev/mapper/vg--acme-payroll rw\n"),
+        (
+            "run/udev/data/b253:0",
+            b"E:DM_NAME=vg--acme-payroll\nE:DM_VG_NAME=vg-acme\nE:DM_LV_NAME=payroll\n",
+        ),
+    ]);
+    let files = anonymous(&files, &json!({}));
+    for (path, content) in &files {
+        let content = latin(content);
+        assert!(!content.contains("acme") && !content.contains("payroll"), "{path}: {content}");
+    }
+    let name = text(&files, "sys/block/dm-0/dm/name").trim().to_owned();
+    let (group, own) = name.rsplit_once('-').unwrap();
+    let single = group.replace("--", "-");
+    assert_eq!(single.len(), "vg-acme".len());
+    let line = text(&files, "proc/cmdline");
+    assert_eq!(line, format!("root=/dev/mapper/{name} rd.lvm.lv={single}/{own} quiet\n"));
+    assert!(text(&files, "proc/self/mountinfo").contains(&format!("/dev/mapper/{name} ")));
+    let udev = text(&files, "run/udev/data/b253:0");
+    assert_eq!(udev, format!("E:DM_NAME={name}\nE:DM_VG_NAME={single}\nE:DM_LV_NAME={own}\n"));
+    assert_eq!(text(&files, "sys/block/dm-1/dm/name"), "mpatha-part\n");
+}
+
+#[test]
+fn a_port_of_a_neighbour_that_is_named_by_its_owner_is_hidden() {
+    let parts = [
+        lldp_part(1, b"\x07rack-seven"),
+        lldp_part(2, b"\x07acme-uplink-4"),
+        lldp_part(4, b"acme-uplink-4"),
+        lldp_part(0, b""),
+    ];
+    let frame = [&[2; 12][..], &[0x88, 0xcc], &parts.concat()].concat();
+    let length = u16::try_from(frame.len()).unwrap().to_be_bytes();
+    let answer = [&[1, 4, length[0], length[1]][..], b"eno1", &frame].concat();
+    let files = anonymous(&recorded(&[("kernel/lldp/frames", &answer)]), &json!({}));
+    let found = latin(&files["kernel/lldp/frames"]);
+    assert!(!found.contains("acme") && !found.contains("uplink"), "{found}");
+    let id = found.split("\x07").nth(2).unwrap();
+    let id = &id[.."acme-uplink-4".len()];
+    assert_eq!(found.matches(id).count(), 2, "{found}");
+}
