@@ -85,6 +85,15 @@ fn check(options: &CheckOptions) -> anyhow::Result<u8> {
         Format::Json => output::json(&report.findings)?,
         Format::Yaml => output::yaml(&report.findings)?,
     })?;
+    // A machine of which half could not be read is not called healthy without a word.
+    if let Some(first) = report.problems.first() {
+        tracing::warn!(
+            n_problems = report.problems.len(),
+            "not all could be read, so that faults there are not found; `inspect` lists what, e.g. {}: {}",
+            first.path,
+            first.found
+        );
+    }
     let calls_for_attention = report.findings.iter().any(|f| f.severity >= Severity::Warning);
     Ok(if calls_for_attention { FINDINGS } else { 0 })
 }

@@ -281,6 +281,14 @@ fn lldp_part(kind: u8, value: &[u8]) -> Vec<u8> {
     [&[kind << 1, u8::try_from(value.len()).unwrap()][..], value].concat()
 }
 
+/// The kernel's answer with one frame of these parts, heard on `eno1`.
+fn lldp_answer(parts: &[Vec<u8>]) -> Vec<u8> {
+    let parts = parts.concat();
+    let frame = [&[0x01, 0x80, 0xc2, 0, 0, 0x0e][..], &[2; 6], &[0x88, 0xcc], &parts].concat();
+    let length = u16::try_from(frame.len()).unwrap().to_be_bytes();
+    [&[1, 4, length[0], length[1]][..], b"eno1", &frame].concat()
+}
+
 #[test]
 fn the_texts_of_lldp_neighbours_are_hidden_and_a_port_described_by_its_id_stays_so() {
     let parts = [
@@ -298,10 +306,7 @@ fn the_texts_of_lldp_neighbours_are_hidden_and_a_port_described_by_its_id_stays_
         lldp_part(127, b"\x00\x90\x69\x01ABCDEFGH"),
         lldp_part(0, b""),
     ];
-    let frame = [&[0x01, 0x80, 0xc2, 0, 0, 0x0e][..], &[2; 6], &[0x88, 0xcc], &parts.concat()];
-    let frame = frame.concat();
-    let length = u16::try_from(frame.len()).unwrap().to_be_bytes();
-    let answer = [&[1, 4, length[0], length[1]][..], b"eno1", &frame].concat();
+    let answer = lldp_answer(&parts);
     let path = "kernel/lldp/frames";
     let files = anonymous(&recorded(&[(path, &answer)]), &json!({}));
     let found = latin(&files[path]);
@@ -440,9 +445,7 @@ fn a_port_of_a_neighbour_that_is_named_by_its_owner_is_hidden() {
         lldp_part(4, b"acme-uplink-4"),
         lldp_part(0, b""),
     ];
-    let frame = [&[2; 12][..], &[0x88, 0xcc], &parts.concat()].concat();
-    let length = u16::try_from(frame.len()).unwrap().to_be_bytes();
-    let answer = [&[1, 4, length[0], length[1]][..], b"eno1", &frame].concat();
+    let answer = lldp_answer(&parts);
     let files = anonymous(&recorded(&[("kernel/lldp/frames", &answer)]), &json!({}));
     let found = latin(&files["kernel/lldp/frames"]);
     assert!(!found.contains("acme") && !found.contains("uplink"), "{found}");
