@@ -234,7 +234,7 @@ mod tests {
                 number(&mut out, 0);
                 number(&mut out, at << 40);
                 number(&mut out, 300);
-                out.extend([at as u8; 32]);
+                out.extend([3; 32]);
             }
         }
         out.extend([7; 32]);

@@ -10,6 +10,7 @@
 //! where it stands: on the command line, in EFI variables, LLDP frames, SMBIOS and lists of routes.
 
 mod binary;
+mod by_form;
 mod collect;
 mod command_line;
 mod efi;

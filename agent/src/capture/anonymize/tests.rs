@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 
+mod lines;
 mod places;
 
 fn recorded(files: &[(&str, &[u8])]) -> Recorded {
