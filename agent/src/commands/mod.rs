@@ -85,8 +85,10 @@ fn check(options: &CheckOptions) -> anyhow::Result<u8> {
         Format::Json => output::json(&report.findings)?,
         Format::Yaml => output::yaml(&report.findings)?,
     })?;
-    // A machine of which half could not be read is not called healthy without a word.
-    if let Some(first) = report.problems.first() {
+    // A machine of which half could not be read is not called healthy without a word; the text lists it.
+    if let Some(first) = report.problems.first()
+        && !matches!(options.format, Format::Text)
+    {
         tracing::warn!(
             n_problems = report.problems.len(),
             "not all could be read, so that faults there are not found; `inspect` lists what, e.g. {}: {}",
