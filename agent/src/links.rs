@@ -15,6 +15,8 @@ use probes::machine::{Machine, Source};
 use probes::network::{PhysicalPort, is_in_use, physical_ports};
 use tracing::{info, warn};
 
+use crate::vim::Stop;
+
 /// The kernel's `IFF_UP`.
 const FLAG_UP: u32 = 1;
 /// Fibre ports above 10 Gbit/s train for some seconds; a port without a cable is waited for as long.
@@ -35,12 +37,13 @@ pub struct LinksUp {
 }
 
 impl LinksUp {
-    /// Brings up every physical port of this machine that is down, and waits for their links. Where a
-    /// driver hangs, it goes on without.
+    /// Brings up every physical port of this machine that is down, and waits for their links, unless it is to
+    /// end. Where a driver hangs, it goes on without.
     #[must_use]
-    pub fn bring_up() -> LinksUp {
+    pub fn bring_up(stop: &Stop) -> LinksUp {
         let class = Path::new("/sys/class/net");
-        LinksUp::guarded(class, || physical_ports(&machine()), CARRIER_WAIT, DRIVER_LIMIT)
+        let ports = || physical_ports(&machine());
+        LinksUp::guarded(class, ports, CARRIER_WAIT, DRIVER_LIMIT, stop)
     }
 
     /// Brings up those of `ports` that are down, but waits no longer than `limit` for their drivers.
@@ -49,20 +52,27 @@ impl LinksUp {
         ports: impl FnOnce() -> Vec<PhysicalPort> + Send + 'static,
         wait: Duration,
         limit: Duration,
+        stop: &Stop,
     ) -> LinksUp {
-        let inner = class.to_owned();
+        let (inner, stop) = (class.to_owned(), stop.clone());
         // Whoever comes late finds nobody who takes his links, and so puts them down again.
-        let work = move |watch: &Watch| LinksUp::of(&inner, &ports(), wait, watch);
+        let work = move |watch: &Watch| LinksUp::of(&inner, &ports(), wait, watch, &stop);
         let links = within(limit + wait, "bringing ports up", work);
         links.unwrap_or_else(|| LinksUp { class: class.to_owned(), names: Vec::new() })
     }
 
     /// Brings up those of `ports` that are down.
-    fn of(class: &Path, ports: &[PhysicalPort], wait: Duration, watch: &Watch) -> LinksUp {
+    fn of(
+        class: &Path,
+        ports: &[PhysicalPort],
+        wait: Duration,
+        watch: &Watch,
+        stop: &Stop,
+    ) -> LinksUp {
         let mut links = LinksUp { class: class.to_owned(), names: Vec::new() };
         // A port of the management controller is no port of the machine.
         for port in ports.iter().filter(|port| !port.is_up && !port.is_usb) {
-            if !watch.goes_on_with(&port.name) {
+            if !watch.goes_on_with(&port.name) || stop.is_stopped() {
                 return links;
             }
             match set_up(class, &port.name, true) {
@@ -76,18 +86,19 @@ impl LinksUp {
         }
         if !links.names.is_empty() {
             info!(ports = links.names.join(","), "ports brought up to see their links");
-            links.wait_for_carrier(wait);
+            links.wait_for_carrier(wait, stop);
         }
         links
     }
 
-    fn wait_for_carrier(&self, wait: Duration) {
+    fn wait_for_carrier(&self, wait: Duration, stop: &Stop) {
         let end = Instant::now() + wait;
         let has_carrier = |name: &String| {
             let text = std::fs::read_to_string(self.class.join(name).join("carrier"));
             text.is_ok_and(|text| text.trim() == "1")
         };
-        while !self.names.iter().all(has_carrier) && Instant::now() < end {
+        let is_to_wait = || Instant::now() < end && !stop.is_stopped();
+        while !self.names.iter().all(has_carrier) && is_to_wait() {
             std::thread::sleep(CARRIER_POLL);
         }
     }
@@ -221,6 +232,28 @@ mod tests {
     }
 
     #[test]
+    fn told_to_end_it_brings_up_no_further_port_and_waits_for_no_link() {
+        let _alone = alone();
+        let class = class("stop", &[("rci-a", "0x1002\n"), ("rci-b", "0x1002\n")]);
+        let ports = [port("rci-a", false), port("rci-b", false)];
+        let stop = Stop::default();
+        let late = stop.clone();
+        let stopper = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            late.stop();
+        });
+        let start = Instant::now();
+        let links = LinksUp::of(&class, &ports, Duration::from_mins(1), &Watch::default(), &stop);
+        assert!(start.elapsed() < Duration::from_secs(30));
+        assert_eq!(links.names.len(), 2);
+        drop(links);
+        let links = LinksUp::of(&class, &ports, Duration::from_mins(1), &Watch::default(), &stop);
+        assert!(links.names.is_empty());
+        stopper.join().unwrap();
+        std::fs::remove_dir_all(class).unwrap();
+    }
+
+    #[test]
     fn only_ports_that_were_down_are_brought_up_and_put_back_even_if_one_fails() {
         let _alone = alone();
         let class = class("some", &[("rci-a", "0x1002\n"), ("rci-b", "0x1043\n")]);
@@ -228,7 +261,8 @@ mod tests {
             std::fs::read_to_string(class.join(port).join("flags")).unwrap().trim().to_owned()
         };
         let ports = [port("rci-a", false), port("rci-b", true), port("rci-gone", false)];
-        let links = LinksUp::of(&class, &ports, Duration::ZERO, &Watch::default());
+        let links =
+            LinksUp::of(&class, &ports, Duration::ZERO, &Watch::default(), &Stop::default());
         assert_eq!((flags("rci-a"), flags("rci-b")), ("0x1003".into(), "0x1043".into()));
         assert_eq!(links.names, ["rci-a"]);
         drop(links);
@@ -244,7 +278,13 @@ mod tests {
         let inner = class.clone();
         let answer = guard::ask("run", 1 << 20, move || {
             let ports = [port("rci-a", false)];
-            std::mem::forget(LinksUp::of(&inner, &ports, Duration::ZERO, &Watch::default()));
+            std::mem::forget(LinksUp::of(
+                &inner,
+                &ports,
+                Duration::ZERO,
+                &Watch::default(),
+                &Stop::default(),
+            ));
             panic!("in between");
         });
         assert!(answer.unwrap().recv().unwrap().is_err());
@@ -266,7 +306,13 @@ mod tests {
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
         let ports = || vec![port("rci-a", false), port("rci-b", false), port("rci-c", false)];
         let start = Instant::now();
-        let links = LinksUp::guarded(&class, ports, Duration::ZERO, Duration::from_millis(300));
+        let links = LinksUp::guarded(
+            &class,
+            ports,
+            Duration::ZERO,
+            Duration::from_millis(300),
+            &Stop::default(),
+        );
         assert!(start.elapsed() < Duration::from_secs(10));
         assert!(links.names.is_empty());
         let flags = || std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
@@ -314,7 +360,7 @@ mod tests {
         };
         let up = || {
             let ports = || vec![port("rci0", false)];
-            LinksUp::guarded(class, ports, Duration::from_secs(5), DRIVER_LIMIT)
+            LinksUp::guarded(class, ports, Duration::from_secs(5), DRIVER_LIMIT, &Stop::default())
         };
         let links = up();
         assert!(is_up());

@@ -4,11 +4,14 @@
 //! given: `inst.sshpw=`, `rd.iscsi.password=`, `rd.luks.key=` (`dracut.cmdline(7)`), URLs with a user
 //! or a token in them. Better one harmless value too many is taken out than one password too few.
 
+use std::ops::Range;
+
 /// Stands where something was taken out.
 const REDACTED: &str = "<redacted>";
 
 /// Takes values of secret names, users of URLs and their queries out; the rest stays as it was given.
-pub(crate) fn without_secrets(line: &str) -> String {
+#[must_use]
+pub fn without_secrets(line: &str) -> String {
     let mut text = String::new();
     let mut rest = line;
     while !rest.is_empty() {
@@ -38,29 +41,110 @@ fn end_of_word(text: &str) -> usize {
 fn word_without_secrets(word: &str) -> String {
     let word = url_without_secrets(word);
     let close = if word.len() > 1 && word.ends_with('"') { "\"" } else { "" };
-    // A value may hold names itself, as mount options do: `rootflags=username=a,password=b`.
-    for (at, _) in word.match_indices('=') {
-        let (before, value) = word.split_at(at + 1);
-        let separators = [',', ';', '&', '?', '=', '"', ' '];
-        let name = before[..at].rsplit(separators).next().unwrap_or_default();
-        if is_secret(name) && !value.trim_matches('"').is_empty() {
-            let open = if value.starts_with('"') { "\"" } else { "" };
-            return format!("{before}{open}{REDACTED}{close}");
-        }
+    if let Some(at) = secret_value(&word) {
+        let (before, value) = word.split_at(at);
+        let open = if value.starts_with('"') { "\"" } else { "" };
+        return format!("{before}{open}{REDACTED}{close}");
     }
-    word
+    let (mut text, mut at) = (String::new(), 0);
+    for token in tokens(&word) {
+        text.push_str(&word[at..token.start]);
+        text.push_str(REDACTED);
+        at = token.end;
+    }
+    text + &word[at..]
 }
 
-fn is_secret(name: &str) -> bool {
-    const PARTS: [&str; 7] = ["passw", "passphrase", "token", "secret", "pw", "auth", "cred"];
-    const ENDS: [&str; 3] = ["key", "pass", "psk"];
-    let name = name.to_ascii_lowercase();
+/// Where in an argument the value of a secret name begins: it goes up to the end. A value may hold names
+/// itself, as mount options do: `rootflags=username=a,password=b`.
+#[must_use]
+pub fn secret_value(word: &str) -> Option<usize> {
+    let separators = [',', ';', '&', '?', '=', '"', ' '];
+    word.match_indices('=').map(|(at, _)| at).find_map(|at| {
+        let name = word[..at].rsplit(separators).next().unwrap_or_default();
+        let is_empty = word[at + 1..].trim_matches('"').is_empty();
+        (is_secret_name(name) && !is_empty).then_some(at + 1)
+    })
+}
+
+/// Whether the value of the argument `name` is not for others, by the name alone.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    const PARTS: [&str; 2] = ["auth", "cred"];
+    const ENDS: [&str; 7] = ["key", "pass", "psk", "pw", "pwd", "pin", "cookie"];
     // `usbcore.authorized_default=` is no secret but says why a device is missing.
-    let name = name.replace("authorize", "");
-    PARTS.iter().any(|part| name.contains(part)) || ENDS.iter().any(|end| name.ends_with(end))
+    let name = name.to_ascii_lowercase().replace("authorize", "");
+    // Of the last part alone, since a word in the middle may mean something else: `pwm-fan`, `keymap`.
+    let end = name.rsplit(['.', '_', '-']).next().unwrap_or_default();
+    is_password_name(&name)
+        || PARTS.iter().any(|part| name.contains(part))
+        || (ENDS.iter().any(|known| end.ends_with(known)) && !end.ends_with("bypass"))
 }
 
-/// Takes user and password of every URL out, and the query that follows one.
+/// Whether the value of anything that is called `name`, not only of an argument, is a password or the like.
+#[must_use]
+pub fn is_password_name(name: &str) -> bool {
+    const PARTS: [&str; 5] = ["passw", "passphrase", "token", "secret", "pwhash"];
+    let name = name.to_ascii_lowercase();
+    PARTS.iter().any(|part| name.contains(part))
+}
+
+/// Where an argument and its value hold what looks drawn at random, whatever the argument is called: names that
+/// are signed, keys of an interface.
+#[must_use]
+pub fn tokens(word: &str) -> Vec<Range<usize>> {
+    const SEPARATORS: [char; 11] = [',', ';', ':', '/', '?', '&', '=', '"', ' ', '@', '#'];
+    let (name, value) = word.trim_matches('"').split_once('=').unwrap_or(("", word));
+    if value.contains("/dev/") {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut at = 0;
+    for piece in word.split_inclusive(SEPARATORS) {
+        let part = piece.trim_end_matches(SEPARATORS);
+        if is_token(name, part) {
+            found.push(at..at + part.len());
+        }
+        at += piece.len();
+    }
+    found
+}
+
+/// Base64 with letters of both cases and digits, or many hexadecimal digits that are no number of the system or
+/// of its disks.
+fn is_token(name: &str, part: &str) -> bool {
+    const LEAST_MIXED: usize = 20;
+    const LEAST_HEX: usize = 32;
+    if part.len() < LEAST_MIXED || is_dashed_uuid(part) {
+        return false;
+    }
+    let runs = part.split(|c: char| !c.is_ascii_alphanumeric() && c != '+');
+    runs.filter(|run| run.len() >= LEAST_MIXED).any(|run| {
+        let has = |is: fn(&u8) -> bool| run.as_bytes().iter().any(is);
+        let is_hex = run.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_mixed =
+            has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase);
+        if is_hex { run.len() >= LEAST_HEX && !is_public_number(name) } else { is_mixed }
+    })
+}
+
+fn is_dashed_uuid(part: &str) -> bool {
+    let part = part.strip_prefix("luks-").unwrap_or(part);
+    part.len() == 36 && part.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+}
+
+/// Whether many digits in the argument are the digest of the system that is booted, or name a disk or machine:
+/// `ostree=`, `roothash=`, `systemd.machine_id=`, `root=/dev/disk/by-id/…`.
+fn is_public_number(name: &str) -> bool {
+    const PARTS: [&str; 12] = [
+        "ostree", "hash", "digest", "sha", "uuid", "wwid", "wwn", "_id", "root", "resume", "boot",
+        "dm-mod",
+    ];
+    let name = name.to_ascii_lowercase();
+    PARTS.iter().any(|part| name.contains(part)) || name.starts_with("rd.")
+}
+
+/// Takes user and password of every URL out, and the query or fragment that follows one.
 fn url_without_secrets(word: &str) -> String {
     let mut text = String::new();
     let mut rest = word;
@@ -74,13 +158,36 @@ fn url_without_secrets(word: &str) -> String {
                 &after[at..]
             }
         };
-        if let Some((path, query)) = rest.split_once('?') {
+        if let Some(at) = rest.find(['?', '#']) {
+            let (path, query) = rest.split_at(at);
             let quote = if query.ends_with('"') { "\"" } else { "" };
-            return format!("{text}{}?{REDACTED}{quote}", url_without_secrets(path));
+            let path = url_without_secrets(path);
+            return format!("{text}{path}{}{REDACTED}{quote}", &query[..1]);
         }
     }
-    text.push_str(rest);
+    text.push_str(&without_user(rest));
     text
+}
+
+/// Takes `user:password` out of `name=user:password@host`.
+fn without_user(text: &str) -> String {
+    match user(text) {
+        Some(at) => format!("{}{REDACTED}{}", &text[..at.start], &text[at.end..]),
+        None => text.to_owned(),
+    }
+}
+
+/// Where `user:password` stands in `user:password@host`, as proxies are given. Of memory,
+/// `<range>:<size>@<start>` is written too: what follows it there begins with a digit and is no address.
+#[must_use]
+pub fn user(text: &str) -> Option<Range<usize>> {
+    let (before, after) = text.rsplit_once('@')?;
+    let host = after.split([':', '/', ',', '"']).next().unwrap_or_default();
+    let is_host = host.starts_with(|c: char| c.is_ascii_alphabetic() || c == '[')
+        || host.parse::<std::net::IpAddr>().is_ok();
+    let start = before.rfind(['=', ',', ';', '"', ' ', '/']).map_or(0, |at| at + 1);
+    let is_user = before[start..].contains(':') && !before[start..].starts_with(REDACTED);
+    (is_host && is_user).then_some(start..before.len())
 }
 
 /// Splits behind what a user may stand: `scheme://`, and dracut's `netroot=iscsi:user:password@…`.
@@ -107,6 +214,9 @@ mod tests {
             ("rootflags=username=a,password=ge,heim", "rootflags=username=a,password=<redacted>"),
             ("systemd.set_credential=a:geheim", "systemd.set_credential=<redacted>"),
             ("cifspass=geheim", "cifspass=<redacted>"),
+            ("bmc.pin=4711", "bmc.pin=<redacted>"),
+            ("x.session-cookie=geheim", "x.session-cookie=<redacted>"),
+            ("inst.vncpw=geheim", "inst.vncpw=<redacted>"),
         ] {
             assert_eq!(without_secrets(given), expected);
         }
@@ -129,6 +239,44 @@ mod tests {
             ("u=https://h/a@b", "u=https://h/a@b"),
         ] {
             assert_eq!(without_secrets(given), expected);
+        }
+    }
+
+    #[test]
+    fn a_secret_under_a_harmless_name_is_taken_out() {
+        const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w";
+        const HEX: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c";
+        for (given, expected) in [
+            (format!("site.id={JWT} quiet"), "site.id=<redacted> quiet"),
+            (format!("u=https://h/boot/{JWT}/x"), "u=https://h/boot/<redacted>/x"),
+            (format!("vim.node={HEX}"), "vim.node=<redacted>"),
+            (format!("{HEX} quiet"), "<redacted> quiet"),
+            ("proxy=me:geheim@proxy:3128".into(), "proxy=<redacted>@proxy:3128"),
+            ("proxy=x,me:geheim@192.0.2.1".into(), "proxy=x,<redacted>@192.0.2.1"),
+            (
+                "ignition.config.url=https://h/x?token=geheim".into(),
+                "ignition.config.url=https://h/x?<redacted>",
+            ),
+            ("u=https://h/x#geheim".into(), "u=https://h/x#<redacted>"),
+        ] {
+            assert_eq!(without_secrets(&given), expected);
+        }
+    }
+
+    #[test]
+    fn numbers_of_the_system_and_of_disks_stay() {
+        const HEX: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c";
+        for line in [
+            format!("ostree=/ostree/boot.1/fedora-coreos/{HEX}/0 roothash={HEX}"),
+            "systemd.machine_id=0123456789abcdef0123456789abcdef".into(),
+            "root=UUID=11112222-3333-4444-8555-666677778888 x=11112222-3333-4444-8555-666677778888".into(),
+            "rd.luks.uuid=luks-11112222-3333-4444-8555-666677778888".into(),
+            "resume=/dev/disk/by-id/dm-uuid-LVM-Ab3dEf6hIj9lMn2pQr5tUv8xYz1bCd4f".into(),
+            "BOOT_IMAGE=(hd0,gpt3)/ostree/fedora-coreos-9f86d081884c7d659a2feaa0c55ad015/vmlinuz-6.17.1-300.fc43.x86_64".into(),
+            "crashkernel=512M-2G:64M@16M memmap=4G@1G hpwdt.soft_margin=30 pwm-fan.state=1 x.bypass=1".into(),
+            "coreos.live.rootfs_url=http://h/fedora-coreos-43.20251024.3.0-live-rootfs.x86_64.img".into(),
+        ] {
+            assert_eq!(without_secrets(&line), line);
         }
     }
 

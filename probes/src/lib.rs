@@ -37,7 +37,7 @@ pub mod usb;
 
 pub mod bmc;
 pub mod clock;
-mod command_line;
+pub mod command_line;
 pub mod confidential;
 pub mod devices;
 pub mod dmi;

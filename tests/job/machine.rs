@@ -56,7 +56,7 @@ impl Machine {
         for dir in ["sys/dev/block", "proc/self", "dev", "run", "keyfiles", "osmet"] {
             fs::create_dir_all(root.join(dir)).unwrap();
         }
-        fs::write(root.join("osmet/x86_64.osmet"), "osmet").unwrap();
+        fs::write(root.join("osmet/x86_64.osmet"), osmet(1 << 20)).unwrap();
         let mut vim = VimSettings::new(vim);
         vim.allow_plain_http = true;
         vim.timeouts.connect = Duration::from_secs(5);
@@ -182,6 +182,12 @@ impl Drop for Machine {
     fn drop(&mut self) {
         fs::remove_dir_all(&self.root).ok();
     }
+}
+
+/// The beginning of an osmet file of an image without partitions, for disks with sectors of 512 bytes.
+pub(crate) fn osmet(size_bytes: u64) -> Vec<u8> {
+    let header = [1, 3, b'0', b'.', b'9', 251, 0, 2, 0, 0, 0];
+    [b"OSMET\0\0\0", &header[..], &[0; 32], &[253], &size_bytes.to_le_bytes()].concat()
 }
 
 /// A program of the system, e.g. `mkfs.ext4`; `None` if it is not there and that is allowed.

@@ -4,6 +4,8 @@
 //! the place of coreos-installer. `image` makes a disk image of `CoreOS` shape where `mkfs.ext4` is there.
 
 #[cfg(test)]
+mod ending;
+#[cfg(test)]
 mod image;
 #[cfg(test)]
 mod install;
@@ -13,6 +15,8 @@ mod machine;
 mod mock;
 #[cfg(test)]
 mod proof;
+#[cfg(test)]
+mod refusal;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]

@@ -185,6 +185,39 @@ fn a_vim_that_forgot_the_node_gets_the_report_again() {
 }
 
 #[test]
+fn a_vim_that_never_knows_the_node_is_told_less_and_less_often() {
+    let mock = vim(|request, n| match request.path.as_str() {
+        "/v1/reports" if n < 6 => {
+            Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1}))
+        }
+        "/v1/reports" => Reply::json(200, &instruction("stop")),
+        _ if n == 5 => Reply::status(404).and("Retry-After", "900"),
+        _ => Reply::status(404),
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.n_collected, 7);
+    // Each 202 asks for 1 s; between them stand the waits before the next report.
+    let waits: Vec<u64> =
+        machine.slept().iter().map(Duration::as_secs).filter(|wait| *wait > 1).collect();
+    assert_eq!(waits.len(), 6, "{waits:?}");
+    assert!(waits[0] >= 15 && waits.is_sorted(), "{waits:?}");
+    assert!(waits[4] >= 150 && waits[4] <= 300, "{waits:?}");
+    assert!((900..=990).contains(&waits[5]), "{waits:?}");
+}
+
+#[test]
+fn a_vim_that_asks_for_inspections_without_end_waits_longer_and_longer_for_them() {
+    let mock =
+        vim(|_, n| Reply::json(200, &instruction(if n < 8 { "reinspect" } else { "reboot" })));
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, 0);
+    let waits = machine.slept();
+    assert_eq!(waits[0], Duration::from_secs(1));
+    assert!(waits.is_sorted() && waits[7] >= Duration::from_secs(25), "{waits:?}");
+}
+
+#[test]
 fn reinspect_collects_again() {
     let mock =
         vim(|_, n| Reply::json(200, &instruction(if n < 2 { "reinspect" } else { "reboot" })));

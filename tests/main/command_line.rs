@@ -44,6 +44,21 @@ fn an_empty_tree_gives_a_report_without_facts_and_without_a_crash() {
 }
 
 #[test]
+fn check_says_when_not_all_of_the_machine_could_be_read() {
+    let root = scratch("unread-tree");
+    std::fs::create_dir_all(root.join("proc")).unwrap();
+    std::fs::write(root.join("proc/meminfo"), "MemTotal: many kB\n").unwrap();
+    let output = run(&format!("check --only memory --root {}", root.display()));
+    assert!(stdout(&output).contains("not read (1)") && stderr(&output).is_empty());
+    let output = run(&format!("check --format json --only memory --root {}", root.display()));
+    let told = stderr(&output);
+    assert!(told.contains("not all could be read") && told.contains("/proc/meminfo"), "{told}");
+    let root = scratch("nothing-to-read");
+    let output = run(&format!("check --format json --only memory --root {}", root.display()));
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
 fn a_pipe_that_closes_early_is_no_error() {
     use std::io::Read as _;
     let mut child = agent()

@@ -3,7 +3,7 @@
 //! `report` replays captured machines and compares with what is expected of them, `command_line`
 //! runs the program as a user does, `schemas` hold documents and code to each other, `judge` runs over
 //! the captured machines beside the repository if they are there, `opens` counts the files that a
-//! report opens, `hygiene` holds the tree to its own rules.
+//! report opens, `signals` end commands, `hygiene` holds the tree to its own rules.
 
 #![expect(clippy::unwrap_used, reason = "what a test cannot get ends the test")]
 
@@ -13,4 +13,5 @@ mod judge;
 mod opens;
 mod report;
 mod schemas;
+mod signals;
 mod util;

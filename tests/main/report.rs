@@ -282,6 +282,38 @@ fn an_anonymised_capture_holds_no_name_of_the_machine_and_gives_a_report_of_the_
     }
 }
 
+/// Machines of others, where they lie beside the repository: networks wider than 256 addresses, volumes, iSCSI,
+/// multipath, partitions of both kinds, and every kind of firmware.
+#[test]
+fn an_anonymised_capture_of_a_foreign_machine_gives_a_report_of_the_same_shape() {
+    const MACHINES: [&str; 14] = [
+        "checkbox__DELL_POWEREDGE_R820_NVME",
+        "checkbox__IBM_PSERIES_POWER8",
+        "ghw__amd64-accel",
+        "hotsos__kubernetes",
+        "libnvme__config-pcie-with-tcp-config",
+        "node_exporter__fixtures",
+        "nvme-cli__tree-apple-nvme",
+        "openshift-ntio__sno-sno",
+        "procfs__fixtures",
+        "smbios__siderolabs-SuperMicro-Dual-Xeon",
+        "util-linux__lsblk-simple-lvm",
+        "util-linux__lsblk-simple-nvme",
+        "vm__dell-2s8t-3numa",
+        "vm__ovmf-tpm-cxl-numa",
+    ];
+    let folder = repository().join("../shared/fixtures");
+    let roots = MACHINES.map(|name| folder.join(name).join("root.tar.zst"));
+    for root in roots.iter().filter(|root| root.exists()) {
+        let copy = scratch("foreign").join("copy.tar.zst");
+        let captured =
+            run(&format!("capture --anonymize -o {} --root {}", copy.display(), root.display()));
+        assert!(captured.status.success(), "{}", stderr(&captured));
+        let told = stderr(&captured);
+        assert!(!told.contains("another value"), "{}: {told}", root.display());
+    }
+}
+
 #[test]
 fn two_anonymised_captures_of_one_machine_have_nothing_in_common_but_the_machine() {
     let root = fixtures().into_iter().find(|path| path.ends_with("two-socket-server")).unwrap();

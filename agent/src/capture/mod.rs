@@ -5,24 +5,27 @@
 
 mod anonymize;
 mod difference;
+mod draft;
 mod tree;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use probes::collect::Options;
 use probes::machine::{Recorded, Source};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use crate::output;
 use crate::report::{Report, report};
+use crate::vim::Stop;
+use draft::Draft;
 
 /// Name of the report in the archive. No replay reads it.
 const REPORT: &str = "report.json";
 
 /// Writes `recorded` and the `report` that was made of it to `output`, and replays the file: returns
-/// where the two reports differ, times apart.
+/// where the two reports differ, times apart. Told to end, it leaves no file.
 ///
 /// # Errors
 /// If the file cannot be written, or cannot be read back.
@@ -31,10 +34,12 @@ pub fn write(
     report: &Report,
     options: &Options,
     output: &Path,
+    stop: &Stop,
 ) -> anyhow::Result<Vec<String>> {
-    let json = output::json(report)?;
-    pack(recorded, &[(REPORT, json.as_bytes())], output)?;
-    Ok(difference::differences(report, &replay(output, options)?))
+    let mut draft = Draft::new(output)?;
+    let differing = put(&mut draft, recorded, report, options)?;
+    keep(draft, stop)?;
+    Ok(differing)
 }
 
 /// As [`write()`], without what names this machine, its disks, its network and its owner. The report in
@@ -47,19 +52,38 @@ pub fn write_anonymized(
     report: &Report,
     options: &Options,
     output: &Path,
+    stop: &Stop,
 ) -> anyhow::Result<Vec<String>> {
+    let mut draft = Draft::new(output)?;
     let recorded = anonymize::anonymize(recorded, report)?;
-    pack(&recorded, &[], output)?;
-    let anonymous = replay(output, options)?;
-    let mut differing = write(&recorded, &anonymous, options, output)?;
+    pack(&recorded, &[], &mut draft)?;
+    let anonymous = replay(draft.path(), options)?;
+    let mut differing = put(&mut draft, &recorded, &anonymous, options)?;
     differing.extend(difference::other_shapes(report, &anonymous));
+    keep(draft, stop)?;
     Ok(differing)
 }
 
-fn pack(recorded: &Recorded, more: &[(&str, &[u8])], output: &Path) -> anyhow::Result<()> {
+/// Writes all of it into `draft` and replays that.
+fn put(
+    draft: &mut Draft,
+    recorded: &Recorded,
+    report: &Report,
+    options: &Options,
+) -> anyhow::Result<Vec<String>> {
+    let json = output::json(report)?;
+    pack(recorded, &[(REPORT, json.as_bytes())], draft)?;
+    Ok(difference::differences(report, &replay(draft.path(), options)?))
+}
+
+fn keep(draft: Draft, stop: &Stop) -> anyhow::Result<()> {
+    ensure!(!stop.is_stopped(), "told to end; no capture was written");
+    draft.keep()
+}
+
+fn pack(recorded: &Recorded, more: &[(&str, &[u8])], draft: &mut Draft) -> anyhow::Result<()> {
     let tar = tree::pack(recorded, more).context("packing the capture")?;
-    let packed = compress_to_vec(tar.as_slice(), CompressionLevel::Fastest);
-    std::fs::write(output, packed).with_context(|| format!("writing {}", output.display()))
+    draft.write(&compress_to_vec(tar.as_slice(), CompressionLevel::Fastest))
 }
 
 /// The report of a captured machine.

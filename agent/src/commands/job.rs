@@ -42,7 +42,7 @@ pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Resul
         if stop.is_stopped() {
             collect_options.extras.lldp_wait = Duration::ZERO;
         }
-        let _links = (brings_links_up && !stop.is_stopped()).then(LinksUp::bring_up);
+        let _links = (brings_links_up && !stop.is_stopped()).then(|| LinksUp::bring_up(&stop));
         collected(&report(&Arc::new(Source::live()), &collect_options))
     };
     let ended = job::run_with(&settings, &mut collect, Arc::new(RealClock), stop.clone());
@@ -66,7 +66,8 @@ fn exit_status(of_job: u8, is_unattended_dry_run: bool) -> u8 {
 
 pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<u8> {
     let settings = vim_settings(&options.vim)?;
-    let client = Client::new(&settings, Arc::new(RealClock), Stop::on_signals()?)?;
+    // A signal ends the program at once: nothing is posted after it, and nothing waits to be put right.
+    let client = Client::new(&settings, Arc::new(RealClock), Stop::default())?;
     let report = super::read(&super::source(&options.source)?, &options.source, LLDP_WAIT)?;
     match client.post_report(&crate::output::tree(&report)?) {
         Ok(_) => {

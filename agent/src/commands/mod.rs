@@ -5,12 +5,14 @@ mod job;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::CommandFactory as _;
 use probes::collect::{Options, sections};
 use probes::findings::Severity;
+use probes::guard;
 use probes::machine::{Extras, Source};
 
 use crate::cli::{
@@ -31,6 +33,11 @@ const USAGE: u8 = 2;
 
 /// For commands that a person waits for: nothing slow unless it is asked for.
 const NO_WAIT: Duration = Duration::ZERO;
+
+/// How often it is looked whether a signal has come while the machine is read.
+const SIGNAL_POLL: Duration = Duration::from_millis(50);
+/// Of the thread that reads the machine then.
+const STACK_BYTES: usize = 2 << 20;
 
 /// Runs the command that the configuration names and returns its exit status.
 ///
@@ -81,6 +88,17 @@ fn check(options: &CheckOptions) -> anyhow::Result<u8> {
         Format::Json => output::json(&report.findings)?,
         Format::Yaml => output::yaml(&report.findings)?,
     })?;
+    // A machine of which half could not be read is not called healthy without a word; the text lists it.
+    if let Some(first) = report.problems.first()
+        && !matches!(options.format, Format::Text)
+    {
+        tracing::warn!(
+            n_problems = report.problems.len(),
+            "not all could be read, so that faults there are not found; `inspect` lists what, e.g. {}: {}",
+            first.path,
+            first.found
+        );
+    }
     let calls_for_attention = report.findings.iter().any(|f| f.severity >= Severity::Warning);
     Ok(if calls_for_attention { FINDINGS } else { 0 })
 }
@@ -88,11 +106,13 @@ fn check(options: &CheckOptions) -> anyhow::Result<u8> {
 fn capture(options: &CaptureOptions) -> anyhow::Result<u8> {
     let source = Arc::new(open(&options.source)?.recording());
     let collection = collection(&options.source, NO_WAIT)?;
-    let links = links_up(&source, &options.source)?;
-    let report = report(&source, &collection);
-    drop(links);
+    let report = read(&source, &options.source, NO_WAIT)?;
     let write = if options.anonymize { capture::write_anonymized } else { capture::write };
-    let differing = write(&source.recorded(), &report, &collection, &options.output)?;
+    // A half file is taken away before a signal ends the program.
+    let stop = Stop::on_signals()?;
+    let written = write(&source.recorded(), &report, &collection, &options.output, &stop);
+    stop.release();
+    let differing = written?;
     for key in differing {
         tracing::warn!(key, "a replay of the capture gives another value");
     }
@@ -120,25 +140,42 @@ fn schema(options: &SchemaOptions) -> anyhow::Result<u8> {
 }
 
 /// Reads the machine; `lldp_wait` is how long to listen where the options do not say.
+///
+/// SIGINT and SIGTERM end the program at once, as they end any other: nothing is printed or posted after one.
+/// Where ports were brought up they are put back before that.
 fn read(
     source: &Arc<Source>,
     options: &SourceOptions,
     lldp_wait: Duration,
 ) -> anyhow::Result<Report> {
-    let _links = links_up(source, options)?;
-    Ok(report(source, &collection(options, lldp_wait)?))
-}
-
-/// Brings ports up where that is asked for. Told to end, it first puts them back.
-fn links_up(
-    source: &Arc<Source>,
-    options: &SourceOptions,
-) -> anyhow::Result<Option<(LinksUp, Stop)>> {
+    let collection = collection(options, lldp_wait)?;
     if !options.bring_links_up || !source.is_live() {
-        return Ok(None);
+        return Ok(report(source, &collection));
     }
     let stop = Stop::on_signals()?;
-    Ok(Some((LinksUp::bring_up(), stop)))
+    let links = LinksUp::bring_up(&stop);
+    let source = Arc::clone(source);
+    let found = unless_stopped(&stop, move || report(&source, &collection));
+    drop(links);
+    stop.release();
+    found
+}
+
+/// What `work` gives, which is not waited for once the program is to end.
+fn unless_stopped<T: Send + 'static>(
+    stop: &Stop,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    let answer = guard::ask("collect", STACK_BYTES, work).context("starting a thread")?;
+    while !stop.is_stopped() {
+        match answer.recv_timeout(SIGNAL_POLL) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Ok(found)) => return Ok(found),
+            Ok(Err(panic)) => bail!("a bug ended the collecting; please report it: {panic}"),
+            Err(RecvTimeoutError::Disconnected) => bail!("the collecting ended without a result"),
+        }
+    }
+    bail!("told to end")
 }
 
 fn collection(options: &SourceOptions, lldp_wait: Duration) -> anyhow::Result<Options> {
@@ -192,6 +229,21 @@ fn settings_table(settings: &[Setting]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn told_to_end_it_waits_for_nothing_that_is_read() {
+        let stop = Stop::default();
+        assert_eq!(unless_stopped(&stop, || 7).unwrap(), 7);
+        let late = stop.clone();
+        let stopper = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            late.stop();
+        });
+        let start = std::time::Instant::now();
+        let found = unless_stopped(&stop, || std::thread::sleep(Duration::from_mins(5)));
+        assert!(found.is_err() && start.elapsed() < Duration::from_mins(1));
+        stopper.join().unwrap();
+    }
 
     #[test]
     fn the_help_of_only_names_every_section_and_no_section_is_named_twice() {

@@ -4,7 +4,11 @@
 //! what it booted before. Boot entries are the variables `Boot####` and `BootOrder` (UEFI Specification 2.10,
 //! §3.1; `EFI_LOAD_OPTION` §3.1.3, device paths §10.3) in efivarfs (`Documentation/filesystems/efivarfs.rst`);
 //! the kernel does not protect these against writing. Nothing is removed, and an entry that already leads to
-//! the disk's EFI system partition is left as it is.
+//! a loader of the disk's EFI system partition is left as it is.
+//!
+//! Disks that were written from one image have partitions with one GUID. So an entry counts only if number,
+//! place and size of the partition are this disk's too, and if it does not name another way to the disk before:
+//! such an entry may be that of the disk in the next bay.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -30,10 +34,10 @@ const DESCRIPTION: &str = "CoreOS";
 /// In words: the variables cannot be read or written, or what was written does not read back.
 pub fn ensure_entry(efivars: &Path, esp: &Partition, loaders: &[String]) -> Result<String, String> {
     let loader = best_loader(loaders).ok_or("no loader to point at")?;
-    let order = boot_order(efivars);
+    let order = boot_order(efivars)?;
     for number in &order {
         let is_there = read(efivars, &name(*number))
-            .is_some_and(|option| is_active(&option) && leads_to(&option, esp));
+            .is_some_and(|option| is_active(&option) && leads_to(&option, esp, loaders));
         if is_there {
             return Ok(format!("{} was there", name(*number)));
         }
@@ -81,33 +85,52 @@ fn write(efivars: &Path, name: &str, value: &[u8]) -> Result<(), String> {
     }
 }
 
-fn boot_order(efivars: &Path) -> Vec<u16> {
-    read(efivars, "BootOrder")
-        .unwrap_or_default()
-        .chunks_exact(2)
-        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
-        .collect()
+/// The order of the entries; none if there is no such variable. One that cannot be read is an error: to write
+/// a new one would lose it.
+fn boot_order(efivars: &Path) -> Result<Vec<u16>, String> {
+    let path = variable(efivars, "BootOrder");
+    let order = match read(efivars, "BootOrder") {
+        Some(order) => order,
+        None if std::fs::symlink_metadata(&path).is_ok() => {
+            return Err(format!("{} cannot be read; no boot entry is made", path.display()));
+        }
+        None => Vec::new(),
+    };
+    Ok(order.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect())
 }
 
 fn is_active(option: &[u8]) -> bool {
     option.first().is_some_and(|byte| u32::from(*byte) & ACTIVE != 0)
 }
 
-/// Whether a load option has a hard drive node with the partition's GUID.
-fn leads_to(option: &[u8], esp: &Partition) -> bool {
-    device_path(option).is_some_and(|mut nodes| {
-        while let Some([kind, sub_kind, low, high]) = nodes.first_chunk().copied() {
-            let length = usize::from(u16::from_le_bytes([low, high]));
-            let Some(node) = nodes.get(..length).filter(|node| node.len() >= 4) else {
-                return false;
-            };
-            if (kind, sub_kind) == (4, 1) && node.get(24..40) == Some(&esp.guid_bytes[..]) {
-                return true;
-            }
-            nodes = &nodes[length..];
+/// Whether a load option leads to one of the `loaders` of this very partition: its device path is that
+/// partition, a file or none, and the end (the short form of §3.1.2, which names no controller).
+fn leads_to(option: &[u8], esp: &Partition, loaders: &[String]) -> bool {
+    let Some(path) = device_path(option) else { return false };
+    let Some((head, rest)) = node(path) else { return false };
+    if head != drive(esp) {
+        return false;
+    }
+    match node(rest) {
+        Some(([0x7f, ..], _)) => loaders.iter().any(|loader| is_fallback(loader)),
+        Some((file @ [4, 4, ..], behind)) => {
+            let is_last = matches!(node(behind), Some(([0x7f, ..], _)));
+            is_last && loaders.iter().any(|loader| file_node(loader).eq_ignore_ascii_case(file))
         }
-        false
-    })
+        _ => false,
+    }
+}
+
+/// The first node of a device path, and what follows it.
+fn node(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let [_, _, low, high] = path.first_chunk()?;
+    let length = usize::from(u16::from_le_bytes([*low, *high]));
+    path.split_at_checked(length).filter(|(node, _)| node.len() >= 4)
+}
+
+/// The loader that firmware takes where an entry names none (§3.5.1.1).
+fn is_fallback(loader: &str) -> bool {
+    loader.to_ascii_lowercase().starts_with("/efi/boot/boot")
 }
 
 /// The device path of a load option: behind attributes, length and description.
@@ -119,7 +142,8 @@ fn device_path(option: &[u8]) -> Option<&[u8]> {
     paths.get(..length)
 }
 
-fn load_option(esp: &Partition, loader: &str) -> Vec<u8> {
+/// The node of a partition in a GUID partition table.
+fn drive(esp: &Partition) -> Vec<u8> {
     let mut drive = vec![4, 1, 42, 0];
     drive.extend(esp.number.to_le_bytes());
     drive.extend(esp.first_sector.to_le_bytes());
@@ -127,11 +151,20 @@ fn load_option(esp: &Partition, loader: &str) -> Vec<u8> {
     drive.extend(esp.guid_bytes);
     // A GUID partition table, and a GUID as the signature.
     drive.extend([2, 2]);
+    drive
+}
+
+/// The node of a file.
+fn file_node(loader: &str) -> Vec<u8> {
     let text = utf16(&loader.replace('/', "\\"));
     let mut file = vec![4, 4];
     file.extend(length(text.len() + 4));
     file.extend(text);
-    let path = [drive, file, vec![0x7f, 0xff, 4, 0]].concat();
+    file
+}
+
+fn load_option(esp: &Partition, loader: &str) -> Vec<u8> {
+    let path = [drive(esp), file_node(loader), vec![0x7f, 0xff, 4, 0]].concat();
     let mut option = ACTIVE.to_le_bytes().to_vec();
     option.extend(length(path.len()));
     option.extend(utf16(DESCRIPTION));
@@ -214,11 +247,22 @@ mod tests {
         write(&vars.0, "BootOrder", &[0, 0]).unwrap();
         let made = ensure_entry(&vars.0, &esp(), &loaders()).unwrap();
         assert!(made.starts_with("Boot0001 made"), "{made}");
-        assert_eq!(boot_order(&vars.0), [1, 0]);
+        assert_eq!(boot_order(&vars.0).unwrap(), [1, 0]);
         let again = ensure_entry(&vars.0, &esp(), &loaders()).unwrap();
         assert_eq!(again, "Boot0001 was there");
         let other = Partition { guid_bytes: [0xcd; 16], ..esp() };
         assert!(ensure_entry(&vars.0, &other, &loaders()).unwrap().starts_with("Boot0002 made"));
+    }
+
+    #[test]
+    fn a_boot_order_that_cannot_be_read_is_not_written_over() {
+        let vars = Vars::new("unread");
+        // Not even the attributes.
+        std::fs::write(variable(&vars.0, "BootOrder"), [7, 0]).unwrap();
+        let error = ensure_entry(&vars.0, &esp(), &loaders()).unwrap_err();
+        assert!(error.contains("BootOrder") && error.contains("cannot be read"), "{error}");
+        assert_eq!(std::fs::read(variable(&vars.0, "BootOrder")).unwrap(), [7, 0]);
+        assert!(!variable(&vars.0, "Boot0000").exists());
     }
 
     #[test]
@@ -232,8 +276,50 @@ mod tests {
     }
 
     #[test]
+    fn the_entry_of_another_disk_with_the_same_guid_is_not_taken() {
+        let here = |option: &[u8]| leads_to(option, &esp(), &loaders());
+        let loader = "/EFI/BOOT/BOOTX64.EFI";
+        assert!(here(&load_option(&esp(), &loader.to_lowercase())));
+        for other in [
+            Partition { guid_bytes: [0xcd; 16], ..esp() },
+            Partition { number: 1, ..esp() },
+            Partition { first_sector: 2048, ..esp() },
+            Partition { n_sectors: 1, ..esp() },
+        ] {
+            assert!(!here(&load_option(&other, loader)), "{other:?}");
+        }
+        let good = load_option(&esp(), loader);
+        let at = good.windows(4).position(|window| window == [4, 1, 42, 0]).unwrap();
+        // A signature of 16 bytes that is none of a GUID partition table: an MBR's, or of no kind.
+        for (format, kind) in [(1, 1), (2, 1), (1, 2), (2, 0)] {
+            let mut option = good.clone();
+            option[at + 40..at + 42].copy_from_slice(&[format, kind]);
+            assert!(!here(&option), "{format} {kind}");
+        }
+        // With the way to a controller in front it may be the same partition of a clone.
+        let pci = [1, 1, 6, 0, 0, 4];
+        let mut long = [&good[..at], &pci, &good[at..]].concat();
+        let n_bytes = u16::from_le_bytes([good[4], good[5]]) + 6;
+        long[4..6].copy_from_slice(&n_bytes.to_le_bytes());
+        assert!(!here(&long));
+    }
+
+    #[test]
+    fn an_entry_for_a_loader_that_the_disk_does_not_hold_does_not_count() {
+        let gone = load_option(&esp(), "/EFI/redhat/shimx64.efi");
+        assert!(!leads_to(&gone, &esp(), &loaders()));
+        // Without a file the firmware takes the fallback, where there is one.
+        let path = [drive(&esp()), vec![0x7f, 0xff, 4, 0]].concat();
+        let head = [&ACTIVE.to_le_bytes()[..], &length(path.len()), &utf16("x")].concat();
+        let bare = [head, path].concat();
+        assert!(leads_to(&bare, &esp(), &loaders()));
+        assert!(!leads_to(&bare, &esp(), &["/EFI/fedora/shimx64.efi".to_owned()]));
+    }
+
+    #[test]
     fn malformed_variables_are_no_entries() {
         let good = load_option(&esp(), "/EFI/BOOT/BOOTX64.EFI");
+        let leads_to = |option: &[u8], esp: &Partition| leads_to(option, esp, &loaders());
         assert!(leads_to(&good, &esp()));
         for length in 0..good.len() - 4 {
             // What is cut off before its end has no whole device path.

@@ -4,14 +4,16 @@
 //! before 0.26 where first-boot arguments are asked for (a config file made them lose these), get the same
 //! options on the command line.
 
-use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
 use super::Failure;
+use super::run::{end, read_on};
 use crate::api::{Code, Install};
 
 /// The oldest version whose signature check cannot be got around (CVE-2021-20319).
@@ -22,6 +24,10 @@ const CONFIG_FILE_SINCE: Version = Version(0, 12, 0);
 const FIRSTBOOT_ARGS_SINCE: Version = Version(0, 26, 0);
 /// How long `--version` may take.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
+/// How long its output is waited for once it has ended.
+const LEFT_OPEN_LIMIT: Duration = Duration::from_secs(1);
+/// No more of what it prints is read.
+const MAX_VERSION_BYTES: usize = 4096;
 
 /// Version of coreos-installer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,31 +60,7 @@ pub fn version(program: &Path) -> Result<Version, Failure> {
         )
         .advise("use a live image that has coreos-installer")
     };
-    let mut child = Command::new(program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| missing(error.to_string()))?;
-    let started = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(_)) => break,
-            Ok(None) if started.elapsed() < VERSION_LIMIT => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            _ => {
-                child.kill().ok();
-                child.wait().ok();
-                return Err(missing("it does not end".into()));
-            }
-        }
-    }
-    let mut bytes = Vec::new();
-    if let Some(stdout) = child.stdout.take() {
-        stdout.take(4096).read_to_end(&mut bytes).ok();
-    }
+    let bytes = output_of_version(program).map_err(missing)?;
     let text = String::from_utf8_lossy(&bytes);
     let version = parse_version(&text)
         .ok_or_else(|| missing(format!("it says {:?}, expected a version", text.trim())))?;
@@ -90,6 +72,47 @@ pub fn version(program: &Path) -> Result<Version, Failure> {
         .advise("use a newer live image"));
     }
     Ok(version)
+}
+
+/// What `--version` prints first. The program may hang, print without end, or leave something running that
+/// keeps its output open: none of that holds up the agent.
+fn output_of_version(program: &Path) -> Result<Vec<u8>, String> {
+    let (pipe, stdout) = std::io::pipe().map_err(|error| error.to_string())?;
+    let output = read_on(pipe).map_err(|error| error.to_string())?;
+    let mut child = Command::new(program)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| error.to_string())?;
+    let started = Instant::now();
+    let mut bytes = Vec::new();
+    let mut ended: Option<Instant> = None;
+    loop {
+        match output.recv_timeout(Duration::from_millis(20)) {
+            Ok(more) => bytes.extend(more),
+            Err(RecvTimeoutError::Timeout) => {}
+            // Closed: all is read, and nothing is left to wait for but its end.
+            Err(RecvTimeoutError::Disconnected) if ended.is_some() => return Ok(bytes),
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(Duration::from_millis(5)),
+        }
+        if ended.is_none() && matches!(child.try_wait(), Ok(Some(_))) {
+            ended = Some(Instant::now());
+        }
+        let is_left_open = ended.is_some_and(|at| at.elapsed() > LEFT_OPEN_LIMIT);
+        if is_left_open || bytes.len() >= MAX_VERSION_BYTES {
+            break;
+        }
+        if started.elapsed() > VERSION_LIMIT {
+            end(&mut child);
+            return Err("it does not end".into());
+        }
+    }
+    end(&mut child);
+    bytes.truncate(MAX_VERSION_BYTES);
+    Ok(bytes)
 }
 
 /// One option of `coreos-installer install`.
@@ -230,6 +253,34 @@ mod tests {
         for text in ["", "coreos-installer", "coreos-installer 7", "0.x.1"] {
             assert_eq!(parse_version(text), None, "{text}");
         }
+    }
+
+    /// What is made of a program with this content.
+    fn version_of(name: &str, body: &str) -> Result<Version, Code> {
+        let dir = std::env::temp_dir().join(format!("rci-version-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (source, program) = (dir.join("source"), dir.join("program"));
+        std::fs::write(&source, format!("#!/bin/bash\n{body}\n")).unwrap();
+        // By another process, see tests/job/machine.rs.
+        let install =
+            Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
+        assert!(install.unwrap().success());
+        let found = version(&program).map_err(|failure| failure.code);
+        std::fs::remove_dir_all(dir).unwrap();
+        found
+    }
+
+    #[test]
+    fn a_version_is_read_whatever_the_program_leaves_open_or_prints_without_end() {
+        let started = Instant::now();
+        let good = "echo coreos-installer 0.27.0";
+        assert_eq!(version_of("good", good), Ok(Version(0, 27, 0)));
+        let left_open = format!("{good}; sleep 600 &");
+        assert_eq!(version_of("open", &left_open), Ok(Version(0, 27, 0)));
+        let endless = format!("{good}; exec yes");
+        assert_eq!(version_of("endless", &endless), Ok(Version(0, 27, 0)));
+        assert_eq!(version_of("silent", "exit 0"), Err(Code::InstallerMissing));
+        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
     }
 
     fn install(text: &str) -> Install {

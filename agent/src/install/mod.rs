@@ -10,6 +10,7 @@ pub mod failure;
 pub mod hints;
 pub mod identity;
 pub mod installer;
+pub mod osmet;
 pub mod preflight;
 pub mod progress;
 pub mod run;

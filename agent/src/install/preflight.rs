@@ -1,8 +1,8 @@
 //! Everything that can be checked before the disk is touched.
 //!
 //! coreos-installer checks late: the Ignition's digest, the network profiles and the kernel arguments only
-//! after the whole image is written, the size of the disk never. So all of it is checked here (the size only
-//! against an image that the instruction names); each refusal has a code, and the disk is as it was.
+//! after the whole image is written, the size of the disk never. So all of it is checked here; each refusal has
+//! a code, and the disk is as it was.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::busy::check_not_busy;
 use super::failure::advice;
 use super::identity;
 use super::installer::{self, Version};
-use super::{Candidate, Failure, SystemPaths};
+use super::{Candidate, Failure, SystemPaths, osmet};
 use crate::api::{BlockOn, Code, Finding, IgnitionSource, ImageSource, Install, Severity};
 use crate::proof::gpt;
 use crate::vim::Client;
@@ -121,7 +121,7 @@ pub fn check(
     check_not_busy(disk, around.paths)?;
     match &install.image {
         Some(image) => self::image(image, disk, around.client, &mut warnings)?,
-        None => own_image(around.osmet_dir)?,
+        None => warnings.extend(osmet::check(around.osmet_dir, disk)?),
     }
     // To check an image takes minutes, in which somebody may have taken the disk.
     check_not_busy(disk, around.paths)?;
@@ -241,39 +241,6 @@ fn network(dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that the live image carries an image to install, and that its medium can be read.
-fn own_image(osmet_dir: &Path) -> Result<(), Failure> {
-    let lost = |what: String| {
-        Failure::new(Code::MediumLost, what)
-            .advise("give an image in the instruction, or leave the live medium in")
-    };
-    let files: Vec<_> = std::fs::read_dir(osmet_dir)
-        .map_err(|error| {
-            lost(format!(
-                "the instruction has no image and the live image has none: reading {}: {error}",
-                osmet_dir.display()
-            ))
-        })?
-        .flatten()
-        .filter(|entry| entry.path().extension().is_some_and(|extension| extension == "osmet"))
-        .take(16)
-        .collect();
-    if files.is_empty() {
-        return Err(lost(format!(
-            "the instruction has no image and {} holds none",
-            osmet_dir.display()
-        )));
-    }
-    for file in files {
-        use std::io::Read as _;
-        let path = file.path();
-        std::fs::File::open(&path)
-            .and_then(|opened| opened.take(1 << 20).read_to_end(&mut Vec::new()))
-            .map_err(|error| lost(format!("reading {}: {error}", path.display())))?;
-    }
-    Ok(())
-}
-
 /// Checks that the image is there, signed unless that is not asked for, and fits the disk.
 fn image(
     image: &ImageSource,
@@ -296,6 +263,13 @@ fn image(
             format!("{} is smaller than the image of {size_bytes} bytes", disk.describe()),
         )
         .advise(advice(Code::NoSpace)));
+    }
+    if size_bytes.is_none() {
+        warnings.push(
+            "the size of the image is not known, so the disk was not held against it; give \
+             uncompressed_bytes"
+                .into(),
+        );
     }
     for (sector_bytes, who) in
         [(image.sector_bytes, "the instruction"), (facts.sector_bytes, "the image")]
@@ -371,66 +345,4 @@ fn facts(head: &[u8], total_bytes: Option<u64>) -> ImageFacts {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn install(text: &str) -> Install {
-        serde_json::from_str(&format!(r#"{{"ignition":{{"inline":"{{}}"}}{text}}}"#)).unwrap()
-    }
-
-    #[test]
-    fn arguments_that_would_be_mangled_are_refused() {
-        for good in [
-            "",
-            r#","append_kargs":["a=b","quiet"],"console":["ttyS0,115200n8"],"platform":"metal""#,
-            r#","firstboot_args":"rd.neednet=1 ip=dhcp","save_partindex":["5","7-","-3","1,2-4"]"#,
-        ] {
-            assert_eq!(arguments(&install(good)), Ok(()), "{good}");
-        }
-        for bad in [
-            r#","append_kargs":["a b"]"#,
-            r#","append_kargs":[""]"#,
-            r#","append_kargs":["a\nb"]"#,
-            r#","append_kargs":["--insecure"]"#,
-            r#","delete_kargs":["a\u0000"]"#,
-            r#","console":["ttyS0 x"]"#,
-            r#","platform":"me tal""#,
-            r#","platform":"""#,
-            r#","firstboot_args":"a'b""#,
-            r#","save_partindex":["x"]"#,
-            r#","save_partindex":["1-2-3"]"#,
-            r#","save_partlabel":[""]"#,
-        ] {
-            assert!(arguments(&install(bad)).is_err(), "{bad}");
-        }
-        let many = format!(r#","append_kargs":[{}"a"]"#, r#""aaaaaaaaaaaaaaaaaaa","#.repeat(200));
-        assert!(arguments(&install(&many)).is_err());
-    }
-
-    #[test]
-    fn findings_stop_the_install_by_their_severity() {
-        let finding = |severity| Finding {
-            code: "x".into(),
-            severity,
-            component: "memory".into(),
-            locator: Some("DIMM A1".into()),
-            evidence: "5 errors".into(),
-            advice: "replace it".into(),
-        };
-        let warning = [finding(Severity::Warning)];
-        let critical = [finding(Severity::Critical)];
-        assert!(blocking_findings(&warning, BlockOn::Critical).is_ok());
-        assert!(blocking_findings(&warning, BlockOn::Warning).is_err());
-        assert!(blocking_findings(&critical, BlockOn::Never).is_ok());
-        let failure = blocking_findings(&critical, BlockOn::Critical).unwrap_err();
-        assert_eq!(failure.code, Code::Findings);
-        assert!(failure.message.contains("DIMM A1"));
-    }
-
-    #[test]
-    fn a_packed_image_says_nothing_about_its_size_by_its_length() {
-        assert_eq!(facts(b"\xfd7zXZ\0rest", Some(5)), ImageFacts::default());
-        assert_eq!(facts(b"raw", Some(5)).size_bytes, Some(5));
-        assert_eq!(facts(b"\x1f\x8b", Some(5)), ImageFacts::default());
-    }
-}
+mod tests;

@@ -1,12 +1,12 @@
 //! The run of coreos-installer: up to three tries, progress told, ended on SIGTERM.
 
 use std::fs::{self, OpenOptions};
-use std::io::{Read, Write as _};
+use std::io::{PipeReader, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
@@ -25,6 +25,8 @@ use crate::vim::{Clock, Stop};
 const MAX_ATTEMPTS: u32 = 3;
 /// How long coreos-installer may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(15);
+/// Of a thread that reads a pipe.
+const STACK_BYTES: usize = 64 << 10;
 /// How often the run is looked after when it says nothing.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -180,14 +182,23 @@ fn attempt(
     written: &mut Written,
 ) -> (Option<Failure>, bool) {
     let mut tail = Tail::default();
-    let ended = spawn(job.program, &files.args)
-        .and_then(|(child, output)| follow(child, &output, job.limit, stop, &mut tail, progress));
+    let failed = |code, error| {
+        let what = format!("running {}: {error}", job.program.display());
+        (Some(Failure::new(code, what).advise(advice(code))), false)
+    };
+    let (mut child, output) = match spawn(job.program, &files.args) {
+        Ok(started) => started,
+        Err(error) => return failed(Code::InstallerMissing, error),
+    };
+    let ended = follow(&mut child, &output, job.limit, stop, &mut tail, progress);
     written.log_tail = tail.lines();
     let (status, cut_short) = match ended {
         Ok(ended) => ended,
         Err(error) => {
-            let what = format!("running {}: {error}", job.program.display());
-            return (Some(Failure::new(Code::InstallerMissing, what)), false);
+            // It was started, and nobody knows how far it has come.
+            end(&mut child);
+            written.disk_state = DiskState::HalfWritten;
+            return failed(Code::InstallerFailed, error);
         }
     };
     if status.success() && cut_short.is_none() {
@@ -236,49 +247,66 @@ enum Cut {
     TooLong,
 }
 
+/// Starts the program; what it writes to either of its outputs comes through the channel.
 fn spawn(program: &Path, args: &[String]) -> std::io::Result<(Child, Receiver<Vec<u8>>)> {
-    let mut child = Command::new(program)
+    let (pipe, stdout) = std::io::pipe()?;
+    let stderr = stdout.try_clone()?;
+    // The thread first: without one nothing is started, and so nothing written.
+    let output = read_on(pipe)?;
+    let child = Command::new(program)
         .args(args)
         // A backtrace would push the error out of the lines that are kept.
         .env("RUST_BACKTRACE", "0")
         .env("RUST_LIB_BACKTRACE", "0")
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stdout(stdout)
+        .stderr(stderr)
         .process_group(0)
         .spawn()?;
-    let (sender, receiver) = sync_channel(64);
-    if let Some(stdout) = child.stdout.take() {
-        pass_on(stdout, sender.clone());
-    }
-    if let Some(stderr) = child.stderr.take() {
-        pass_on(stderr, sender);
-    }
-    Ok((child, receiver))
+    Ok((child, output))
 }
 
 /// Reads a pipe on a thread of its own.
-fn pass_on(mut pipe: impl Read + Send + 'static, sender: SyncSender<Vec<u8>>) {
-    std::thread::spawn(move || {
+///
+/// # Errors
+/// If the kernel gives no thread.
+pub(super) fn read_on(mut pipe: PipeReader) -> std::io::Result<Receiver<Vec<u8>>> {
+    let (sender, receiver) = sync_channel(64);
+    let read = move || {
         let mut buffer = [0; 4096];
         while let Ok(n) = pipe.read(&mut buffer) {
             if n == 0 || sender.send(buffer[..n].to_vec()).is_err() {
                 return;
             }
         }
-    });
+    };
+    let builder = std::thread::Builder::new().name("installer".into()).stack_size(STACK_BYTES);
+    builder.spawn(read).map(|_| receiver).map_err(|error| {
+        std::io::Error::new(error.kind(), format!("the kernel gives no thread: {error}"))
+    })
+}
+
+/// Ends a program and whatever it has started, at once.
+pub(super) fn end(child: &mut Child) {
+    killpg(group(child), Signal::SIGKILL).ok();
+    child.wait().ok();
+}
+
+/// The process group of a program that was started with one of its own.
+fn group(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX))
 }
 
 /// Waits for the end of a run; ends it if the agent is to end or it takes too long.
 fn follow(
-    mut child: Child,
+    child: &mut Child,
     output: &Receiver<Vec<u8>>,
     limit: Duration,
     stop: &Stop,
     tail: &mut Tail,
     progress: &mut dyn FnMut(Option<u8>, &str),
 ) -> std::io::Result<(ExitStatus, Option<Cut>)> {
-    let group = Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX));
+    let group = group(child);
     let started = Instant::now();
     let mut lines = Lines::default();
     let mut cut: Option<(Cut, Instant)> = None;

@@ -1,7 +1,9 @@
 //! The action `install`: preflight, write, proof.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
+use probes::guard;
 use tracing::{info, warn};
 
 use super::sequence::Job;
@@ -16,6 +18,11 @@ use crate::proof::{self, Expected};
 
 /// At which percentages the console is told.
 const TOLD_PERCENT: [u8; 4] = [25, 50, 75, 100];
+
+/// How long making a boot entry may take.
+const BOOT_ENTRY_LIMIT: Duration = Duration::from_mins(1);
+/// Of the thread that makes it.
+const STACK_BYTES: usize = 2 << 20;
 
 /// Why nothing is written, and the disk if one was chosen.
 struct Refused {
@@ -142,12 +149,16 @@ impl Job<'_> {
         mut result: JobResult,
     ) -> Ended {
         self.event(Stage::Proof, State::Started, None);
+        info!("reading {} back", disk.device);
         let is_uefi = self.settings.paths.sys.join("firmware/efi").exists();
         let others = self
             .collected
             .candidates
             .iter()
-            .filter(|other| other.device != disk.device)
+            // The paths of a LUN show what was written to it.
+            .filter(|other| {
+                other.device != disk.device && other.multipath.as_ref() != Some(&disk.name)
+            })
             .cloned()
             .collect();
         let mut proof = proof::prove(Expected {
@@ -194,8 +205,20 @@ impl Job<'_> {
     fn boot_entry(&self, disk: &Candidate) -> Check {
         let efivars = self.settings.paths.sys.join("firmware/efi/efivars");
         let sector_bytes = disk.logical_block_bytes.unwrap_or(512);
-        let outcome = proof::esp::read(Path::new(&disk.device), sector_bytes)
-            .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders));
+        let device = PathBuf::from(&disk.device);
+        // Firmware that does not come back from a variable must not take the result away.
+        let answer = guard::ask("efi", STACK_BYTES, move || {
+            proof::esp::read(&device, sector_bytes)
+                .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders))
+        });
+        let outcome = match answer.map(|answer| answer.recv_timeout(BOOT_ENTRY_LIMIT)) {
+            Ok(Ok(Ok(outcome))) => outcome,
+            Ok(Ok(Err(panic))) => Err(format!("making it broke down: {panic}")),
+            Ok(Err(_)) => {
+                Err(format!("the firmware did not answer within {} s", BOOT_ENTRY_LIMIT.as_secs()))
+            }
+            Err(error) => Err(format!("the kernel gives no thread: {error}")),
+        };
         let expected = "a boot entry for the disk's EFI system partition";
         Check { fatal: false, ..proof::check(CheckName::EfiEntry, expected, outcome) }
     }

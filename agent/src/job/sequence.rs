@@ -13,7 +13,7 @@ use crate::api::{
 };
 use crate::install::Failure;
 use crate::vim::client::GaveUp;
-use crate::vim::retry::MAX_RETRY_AFTER;
+use crate::vim::retry::{Backoff, Failed, MAX_RETRY_AFTER};
 use crate::vim::{Answer, Client, Clock, Events, Stop};
 
 /// How long to wait where the VIM says nothing about it.
@@ -39,6 +39,8 @@ pub(super) struct Job<'a> {
     pub(super) warnings: Vec<String>,
     /// How long the VIM had no instruction, since that was last told as unusual.
     waited: Duration,
+    /// Counts the reports in a row that led to no instruction but to report again.
+    again: Backoff,
     /// Whether the VIM answered with nothing but an Ignition config.
     pub(super) is_bare: bool,
 }
@@ -81,6 +83,7 @@ impl<'a> Job<'a> {
             collected: Collected::default(),
             warnings: Vec::new(),
             waited: Duration::ZERO,
+            again: Backoff::default(),
             is_bare: false,
         }
     }
@@ -151,9 +154,16 @@ impl<'a> Job<'a> {
                 self.tell_of_waiting(wait);
                 self.wait_and_ask(wait, location.as_ref())
             }
-            Answer::NotKnown => {
-                info!("the VIM does not know this node any more; reporting again");
-                self.wait(DEFAULT_WAIT / 3).map_or_else(Next::End, |()| Next::Inspect)
+            Answer::NotKnown(failed) => {
+                // It took the report: one that forgets every node would have all of them report for ever.
+                let wait = self.again.wait(&failed, self.clock.as_ref());
+                warn!(
+                    n_times = self.again.n_failed(),
+                    report_again_s = wait.as_secs(),
+                    "the VIM does not know this node any more: {}",
+                    failed.message
+                );
+                self.wait(wait).map_or_else(Next::End, |()| Next::Inspect)
             }
             Answer::Unreadable(message) => {
                 Next::End(self.refuse(&Failure::new(Code::InstructionInvalid, message)))
@@ -220,9 +230,13 @@ impl<'a> Job<'a> {
         let wait = instruction.retry_after_s.map_or(DEFAULT_WAIT, Duration::from_secs);
         match (instruction.action, instruction.install) {
             (Action::Install, Some(install)) => Next::End(self.install(&install)),
-            (Action::Wait, _) => self.wait_and_ask(wait, None),
+            (Action::Wait, _) => {
+                self.again.reset();
+                self.wait_and_ask(wait, None)
+            }
             (Action::Reinspect, _) => {
-                let wait = instruction.retry_after_s.map_or(MIN_WAIT, Duration::from_secs);
+                let asked = instruction.retry_after_s.map(Duration::from_secs);
+                let wait = self.wait_before_inspecting(asked);
                 self.wait(wait).map_or_else(Next::End, |()| Next::Inspect)
             }
             (Action::Reboot, _) => {
@@ -253,6 +267,14 @@ impl<'a> Job<'a> {
                 "the instruction's action is install, but it has no install",
             ))),
         }
+    }
+
+    /// Once it is inspected again at once; whoever asks for it again and again waits longer and longer.
+    fn wait_before_inspecting(&mut self, asked: Option<Duration>) -> Duration {
+        let is_first = self.again.n_failed() == 0;
+        let failed = Failed::unavailable("the VIM asks for one more inspection".into());
+        let wait = self.again.wait(&Failed { retry_after: asked, ..failed }, self.clock.as_ref());
+        if is_first { asked.unwrap_or(MIN_WAIT) } else { wait }
     }
 
     /// Takes the name under which the VIM knows the node.
@@ -287,7 +309,13 @@ impl<'a> Job<'a> {
             return Next::End(ended);
         }
         match self.client.instruction(&self.node_id, location) {
-            Ok(answer) => Next::Ask(answer),
+            Ok(answer) => {
+                // It knows the node: what comes next is another matter.
+                if matches!(answer, Answer::NotYet { .. }) {
+                    self.again.reset();
+                }
+                Next::Ask(answer)
+            }
             Err(GaveUp::Stopped) => Next::End(self.interrupted()),
             Err(gave_up) => Next::End(
                 self.refuse(

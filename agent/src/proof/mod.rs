@@ -126,8 +126,8 @@ fn look_at(expected: &Expected, checks: &mut Vec<Check>) {
     checks.push(loader);
     let mut labels = check(
         CheckName::OtherBootLabels,
-        "no file system labelled boot on another disk",
-        other_boot_labels(&expected.others),
+        "no file system labelled boot, and none of this disk's partitions, on another disk",
+        other_boot_labels(&expected.others, &table),
     );
     labels.fatal = false;
     checks.push(labels);
@@ -179,8 +179,13 @@ fn look_at_boot(expected: &Expected, disk: &Disk, table: &[Partition], checks: &
     checks.push(boot::platform(&expected.install, options.as_deref()));
 }
 
-/// Looks for file systems labelled `boot` on other disks: the firmware or the initramfs may take them.
-fn other_boot_labels(others: &[Candidate]) -> Result<String, String> {
+/// Looks for file systems labelled `boot` on other disks, which the initramfs may take, and for an EFI system
+/// partition with the GUID of this disk's, as a clone has: the firmware may take that.
+fn other_boot_labels(others: &[Candidate], own: &[Partition]) -> Result<String, String> {
+    let is_clone = |part: &Partition| {
+        let is_esp = |part: &Partition| part.type_guid == gpt::ESP_TYPE;
+        is_esp(part) && own.iter().any(|own| is_esp(own) && own.guid_bytes == part.guid_bytes)
+    };
     let mut found = Vec::new();
     for other in others.iter().take(MAX_OTHER_DISKS).filter(|other| other.size_bytes > 0) {
         let Ok(mut disk) = Disk::open(std::path::Path::new(&other.device)) else { continue };
@@ -194,6 +199,12 @@ fn other_boot_labels(others: &[Candidate]) -> Result<String, String> {
             let label = disk.window(part.start_bytes, part.size_bytes).ok().and_then(label::of);
             if label.as_deref() == Some("boot") {
                 found.push(format!("{} partition {}", other.device, part.number));
+            }
+            if is_clone(&part) {
+                found.push(format!(
+                    "{} partition {} has the GUID of this disk's EFI system partition",
+                    other.device, part.number
+                ));
             }
         }
     }

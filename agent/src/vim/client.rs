@@ -41,8 +41,8 @@ pub enum Answer {
         /// Where to ask, if it said so.
         location: Option<Url>,
     },
-    /// The VIM does not know the node: 404.
-    NotKnown,
+    /// The VIM does not know the node: 404; what it said, and how long it asks to wait.
+    NotKnown(Failed),
     /// An answer that cannot be obeyed, e.g. one that is too large.
     Unreadable(String),
 }
@@ -141,7 +141,10 @@ impl Client {
             .unwrap_or_else(|| self.base.join(&format!("/v1/nodes/{node_id}/instruction")));
         self.until_success("asking for the instruction", self.deadline, || {
             let reply = self.send(&url, Ask::Api, MAX_IGNITION_BYTES)?;
-            if reply.status == 404 { Ok(Answer::NotKnown) } else { self.answer(reply, &url) }
+            match reply.status {
+                404 => Ok(Answer::NotKnown(refused(&reply, &url))),
+                _ => self.answer(reply, &url),
+            }
         })
     }
 

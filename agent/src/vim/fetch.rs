@@ -1,7 +1,9 @@
 //! Fetches what an instruction points at: the Ignition config, and as much of the image as preflight needs.
 
 use std::io::Read as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use tracing::info;
 
 use super::client::{Client, GaveUp, MAX_IGNITION_BYTES};
 use super::exchange::{Ask, refused};
@@ -15,6 +17,11 @@ pub const IMAGE_HEAD_BYTES: u64 = 256 * 1024;
 const FETCH_LIMIT: Duration = Duration::from_mins(5);
 /// How long a source that is refused (404 and the like) is tried again.
 const MAX_REFUSED: u32 = 2;
+/// How often the console hears how far the reading of an image has come.
+const TOLD_EVERY: Duration = Duration::from_secs(30);
+/// So many bytes must come within each time of [`Timeouts::stall`](super::transport::Timeouts::stall): a server
+/// that lets a byte through now and then has stalled too.
+const LEAST_BYTES: u64 = 64 * 1024;
 
 /// The beginning of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,20 +123,89 @@ impl Client {
         Ok(ImageHead { bytes, total_bytes })
     }
 
+    /// In words why the bytes of an image have ended.
+    fn stalled_or(&self, error: &std::io::Error) -> String {
+        if !is_timeout(error) {
+            return error.to_string();
+        }
+        let idle_s = self.timeouts.idle.as_secs_f32();
+        format!("the server has stalled: nothing for {idle_s} s")
+    }
+
     fn digest(&self, url: &Url, mut hasher: Hasher) -> Result<String, Failed> {
-        let (_, _, mut reader) = self.open_stream(url, None, Duration::from_hours(4))?;
+        let (_, total_bytes, mut reader) = self.open_stream(url, None, Duration::from_hours(4))?;
         let mut buffer = vec![0; 128 * 1024];
+        let mut pace = Pace::new(self.timeouts.stall);
         loop {
             if self.stop.is_stopped() {
                 return Err(Failed::network("told to end".into()));
             }
-            let n = reader
-                .read(&mut buffer)
-                .map_err(|error| Failed::network(format!("reading {}: {error}", url.shown())))?;
-            if n == 0 {
-                return Ok(hasher.finish());
-            }
+            let read = reader.read(&mut buffer).map_err(|error| self.stalled_or(&error));
+            let n = match read.and_then(|n| pace.has_come(n).map(|()| n)) {
+                Ok(0) => return Ok(hasher.finish()),
+                Ok(n) => n,
+                Err(error) => {
+                    let n_bytes = pace.n_bytes;
+                    let of = total_bytes.map(|total| format!(" of {total}")).unwrap_or_default();
+                    return Err(Failed::network(format!(
+                        "reading {}: {error}, after {n_bytes}{of} bytes",
+                        url.shown()
+                    )));
+                }
+            };
             hasher.update(&buffer[..n]);
+            if pace.is_to_be_told() {
+                info!(bytes = pace.n_bytes, of = total_bytes, "reading the image for its digest");
+            }
         }
+    }
+}
+
+/// Whether it is the client's own time limit that has passed.
+fn is_timeout(error: &std::io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ureq::Error>());
+    matches!(cause, Some(ureq::Error::Timeout(_))) || error.kind() == std::io::ErrorKind::TimedOut
+}
+
+/// How fast a download comes.
+struct Pace {
+    n_bytes: u64,
+    stall: Duration,
+    /// Since when so many bytes are counted for the next look.
+    since: (Instant, u64),
+    told: Instant,
+}
+
+impl Pace {
+    fn new(stall: Duration) -> Self {
+        let now = Instant::now();
+        Self { n_bytes: 0, stall, since: (now, 0), told: now }
+    }
+
+    /// Counts `n` more bytes.
+    ///
+    /// # Errors
+    /// In words, if too few have come.
+    fn has_come(&mut self, n: usize) -> Result<(), String> {
+        self.n_bytes += n as u64;
+        let (since, before) = self.since;
+        if n == 0 || since.elapsed() < self.stall {
+            return Ok(());
+        }
+        let n_new = self.n_bytes - before;
+        if n_new < LEAST_BYTES {
+            let stall_s = self.stall.as_secs_f32();
+            return Err(format!("the server has stalled: {n_new} bytes in {stall_s} s"));
+        }
+        self.since = (Instant::now(), self.n_bytes);
+        Ok(())
+    }
+
+    fn is_to_be_told(&mut self) -> bool {
+        let is_time = self.told.elapsed() >= TOLD_EVERY;
+        if is_time {
+            self.told = Instant::now();
+        }
+        is_time
     }
 }

@@ -46,6 +46,12 @@ pub struct Failed {
 }
 
 impl Failed {
+    /// A server that asks to be asked again.
+    #[must_use]
+    pub fn unavailable(message: String) -> Self {
+        Self { why: Why::Unavailable, ..Self::network(message) }
+    }
+
     /// A failure below HTTP.
     #[must_use]
     pub fn network(message: String) -> Self {

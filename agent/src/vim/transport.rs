@@ -84,6 +84,8 @@ pub struct Timeouts {
     pub headers: Duration,
     /// Between two pieces of the answer.
     pub idle: Duration,
+    /// For the next 64 KiB of an image that is read for its digest.
+    pub stall: Duration,
     /// For the whole body of an API answer.
     pub body: Duration,
     /// For the whole body of an Ignition config.
@@ -98,6 +100,7 @@ impl Default for Timeouts {
             send: Duration::from_mins(1),
             headers: Duration::from_mins(1),
             idle: Duration::from_secs(30),
+            stall: Duration::from_mins(1),
             body: Duration::from_mins(1),
             ignition: Duration::from_mins(5),
         }

@@ -2,13 +2,15 @@
 //! them anywhere in a capture.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
+use probes::command_line::is_password_name;
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
 
-use super::{binary, command_line, efi, leases, network, smbios};
+use super::lvm::Volume;
+use super::{binary, command_line, efi, leases, lvm, network, smbios};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -35,8 +37,6 @@ const IDENTITY_NAMES: [&str; 17] = [
     "switch_id",
     "port_id",
 ];
-/// Words in names of kernel arguments whose values are not for others.
-const PASSWORD_NAMES: [&str; 4] = ["password", "passwd", "token", "secret"];
 /// Files in which addresses stand as text.
 const ADDRESS_FILES: [&str; 5] =
     ["proc/cmdline", "etc/resolv.conf", "etc/hosts", "proc/self/mountinfo", "proc/mounts"];
@@ -52,7 +52,13 @@ pub(super) struct Secrets {
     pub(super) digits: BTreeSet<String>,
     /// UUIDs: 32 lower-case hexadecimal digits.
     pub(super) uuids: BTreeSet<String>,
+    /// LVM's volumes.
+    pub(super) volumes: BTreeSet<Volume>,
+    /// Names of iSCSI's initiators and targets.
+    pub(super) iscsi: BTreeSet<String>,
     pub(super) addresses: BTreeSet<IpAddr>,
+    /// Where networks begin, as the machine's addresses and routes say, and with how many bits.
+    pub(super) networks: BTreeSet<(Ipv4Addr, u8)>,
     /// Those of `digits` that stand somewhere as a decimal number.
     pub(super) decimals: BTreeSet<String>,
     /// Addresses in another spelling than the usual one.
@@ -82,6 +88,7 @@ impl Secrets {
             }
             secrets.in_file(path, content);
         }
+        lvm::collect(&recorded.files, &mut secrets);
         let public = std::mem::take(&mut secrets.public);
         secrets.uuids.retain(|uuid| !public.contains(uuid));
         // The serial number of a USB root hub is the name of its controller, a place in the tree.
@@ -129,6 +136,7 @@ impl Secrets {
         network::each_address(path, &mut content.to_vec(), &mut |address| {
             self.addresses.extend(network::from_bytes(address));
         });
+        self.networks.extend(network::networks(path, content));
         let Ok(text) = std::str::from_utf8(content) else { return };
         if path.starts_with("sys/firmware/efi/") {
             return;
@@ -194,7 +202,7 @@ impl Secrets {
         let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
         if name.contains("type_uuid") || name.ends_with("_entry_type") {
             self.public.extend(uuid_digits(value));
-        } else if has(&TEXT_NAMES) || has(&PASSWORD_NAMES) {
+        } else if has(&TEXT_NAMES) || is_password_name(&name) {
             self.text(value);
         } else if has(&HOST_NAMES) {
             self.host(value);
@@ -225,7 +233,7 @@ impl Secrets {
     }
 
     /// An address, if `text` is one.
-    fn address(&mut self, text: &str) {
+    pub(super) fn address(&mut self, text: &str) {
         let Ok(address) = text.parse::<IpAddr>() else { return };
         self.addresses.insert(address);
         if address.to_string() != text {
@@ -259,7 +267,7 @@ impl Secrets {
         }
     }
 
-    fn uuid(&mut self, value: &str) {
+    pub(super) fn uuid(&mut self, value: &str) {
         if !is_known_duplicate(value) {
             self.uuids.extend(uuid_digits(value).filter(|digits| !is_empty(digits)));
         }
@@ -305,7 +313,9 @@ impl Secrets {
             self.text(rest.split_whitespace().last().unwrap_or_default());
         } else if let Some(rest) = value.strip_prefix("LVM-") {
             [rest.get(..32), rest.get(32..64)].into_iter().flatten().for_each(|id| self.text(id));
-        } else if value.starts_with("nqn.") || value.starts_with("iqn.") {
+        } else if value.starts_with("iqn.") {
+            self.iscsi(value);
+        } else if value.starts_with("nqn.") {
             let own = value.splitn(3, '.').nth(2).unwrap_or_default();
             let parts = own.split([':', '.']).filter(|part| {
                 part.len() >= 8
@@ -313,68 +323,6 @@ impl Secrets {
                     && uuid_digits(part).is_none()
             });
             parts.for_each(|part| self.text(part));
-        }
-    }
-
-    /// MACs, WWNs and UUIDs in any text, known by their form.
-    pub(super) fn in_text(&mut self, text: &str) {
-        let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '-';
-        for token in text.split(|c: char| !is_part(c)).filter(|token| token.len() >= 16) {
-            for at in 0..token.len().saturating_sub(35) {
-                let starts = at == 0 || !token.as_bytes()[at - 1].is_ascii_hexdigit();
-                let found = token.get(at..at + 36).filter(|_| starts);
-                self.uuid(found.unwrap_or_default());
-            }
-            self.in_pairs(token.trim_matches([':', '-']));
-        }
-        for (at, _) in text.match_indices("0x").chain(text.match_indices("naa.")) {
-            let rest = text
-                .get(at..)
-                .unwrap_or_default()
-                .trim_start_matches("0x")
-                .trim_start_matches("naa.");
-            let end = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
-            // T10 SPC-5 §7.7.6.6: names of NAA 1, 2 and 5 have 16 digits, those of NAA 6 have 32.
-            if matches!(
-                (end, rest.bytes().next()),
-                (16, Some(b'1' | b'2' | b'5' | b'c')) | (32, Some(b'6'))
-            ) {
-                self.digits(&rest[..end]);
-            }
-        }
-    }
-
-    /// Pairs of digits: a MAC has six, a WWN eight, an InfiniBand address twenty.
-    fn in_pairs(&mut self, token: &str) {
-        for separator in [':', '-'] {
-            let pairs: Vec<&str> = token.split(separator).collect();
-            let is_pairs = pairs.iter().all(|pair| pair.len() == 2 && uuid_digits(pair).is_none());
-            let digits = pairs.concat();
-            if !is_pairs || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-                continue;
-            }
-            match (separator, pairs.len()) {
-                (_, 6) | (':', 8) => self.digits(&digits),
-                // The loader's BOOTIF= has the kind of hardware in front.
-                ('-', 7) => self.digits(&digits[2..]),
-                (':', 20) => self.digits(&digits[24..]),
-                _ => {}
-            }
-        }
-    }
-
-    pub(super) fn in_addresses(&mut self, text: &str) {
-        let is_part = |c: char| c.is_ascii_hexdigit() || c == ':' || c == '.';
-        for token in text.split(|c: char| !is_part(c)) {
-            self.address(token.trim_end_matches([':', '.']));
-            let parts = token.split(':').filter_map(|part| part.parse::<std::net::Ipv4Addr>().ok());
-            self.addresses.extend(parts.map(IpAddr::V4));
-        }
-        for line in text.lines() {
-            let mut words = line.split_whitespace();
-            if matches!(words.next(), Some("search" | "domain")) {
-                words.for_each(|word| self.host(word));
-            }
         }
     }
 
@@ -386,8 +334,17 @@ impl Secrets {
     }
 }
 
+/// `iqn.` and the month of a name of iSCSI, and the rest of it.
+pub(super) fn split_iscsi(name: &str) -> Option<(&str, &str)> {
+    let head = "iqn.2001-04.".len();
+    let (start, rest) = name.split_at_checked(head)?;
+    let month: Vec<&str> = start.strip_prefix("iqn.")?.strip_suffix('.')?.split('-').collect();
+    let is_month = month.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    (is_month && month.len() == 2 && !rest.is_empty()).then_some((start, rest))
+}
+
 /// The digits of a UUID with its dashes, or of 32 digits; `None` for anything else.
-fn uuid_digits(text: &str) -> Option<String> {
+pub(super) fn uuid_digits(text: &str) -> Option<String> {
     let dashes = [8, 13, 18, 23];
     let is_dashed =
         text.len() == 36 && dashes.iter().all(|at| text.as_bytes().get(*at) == Some(&b'-'));

@@ -1,17 +1,15 @@
 //! The kernel's command line (`Documentation/admin-guide/kernel-parameters.rst`, `dracut.cmdline(7)`):
 //! where in it a secret or the name of a host stands. What a value means is known by its place alone:
-//! a password may be any word or number, so that it is replaced there whatever it looks like.
+//! a password may be any word or number, so that it is replaced there whatever it looks like. Which names and
+//! values are secret is said in one place, from which the report leaves them out too.
 
 use std::net::IpAddr;
 use std::ops::Range;
 
+use probes::command_line::{is_secret_name, secret_value, tokens, user};
+
 use super::collect::Secrets;
 
-/// Words in the names of arguments whose values are not for others.
-const PASSWORD_NAMES: [&str; 7] =
-    ["password", "passwd", "passphrase", "token", "secret", "credential", "vncpw"];
-/// The ends of such names, where the word in the middle of a name may mean something else.
-const PASSWORD_ENDS: [&str; 8] = ["pw", "pwd", "pass", "psk", "auth", "key", "cookie", "pin"];
 /// The ends of names of arguments whose values are names of hosts.
 const HOST_ENDS: [&str; 9] = [
     "hostname",
@@ -75,7 +73,7 @@ pub(super) fn collect(line: &str, secrets: &mut Secrets) {
             let mac = text.len().checked_sub(17).and_then(|at| text.get(at..));
             secrets.in_text(mac.unwrap_or_default());
         }
-        if !is_password(&key) {
+        if !is_secret_name(&key) {
             secrets.named(&key, line.get(value).unwrap_or_default());
         }
     }
@@ -120,19 +118,20 @@ fn argument(line: &str, word: Range<usize>) -> (String, Range<usize>) {
     }
 }
 
-/// Whether the value of the argument `key` is for nobody else.
-fn is_password(key: &str) -> bool {
-    let end = key.rsplit(['.', '_', '-']).next().unwrap_or_default();
-    let ends = |ends: &[&str]| ends.iter().any(|known| end.ends_with(known));
-    PASSWORD_NAMES.iter().any(|word| key.contains(word)) || ends(&PASSWORD_ENDS)
-}
-
 /// All places of the line that hold a secret or the name of a host, in their order.
 fn spans(line: &str) -> Vec<Span> {
     let mut spans = Vec::new();
     for word in words(line) {
-        let (key, value) = argument(line, word);
-        in_value(line, &key, value, &mut spans);
+        let (key, value) = argument(line, word.clone());
+        in_value(line, &key, value.clone(), &mut spans);
+        let text = line.get(word.clone()).unwrap_or_default();
+        if let Some(at) = secret_value(text).filter(|at| word.start + at > value.start + 1) {
+            // Of a name within the value; a URL's query is taken apart there.
+            let rest = trimmed(line, word.start + at..word.end, &['"']);
+            spans.extend(Some(span(rest, Kind::Secret)).filter(|_| !text.contains("://")));
+        }
+        let at = |token: Range<usize>| word.start + token.start..word.start + token.end;
+        spans.extend(tokens(text).into_iter().map(|token| span(at(token), Kind::Secret)));
     }
     let is_meant = |span: &Span| {
         let text = line.get(span.range.clone()).unwrap_or_default();
@@ -168,7 +167,7 @@ pub(super) fn rewrite(
 fn in_value(line: &str, key: &str, value: Range<usize>, spans: &mut Vec<Span>) {
     let text = line.get(value.clone()).unwrap_or_default();
     let end = key.rsplit(['.', '_', '-']).next().unwrap_or_default();
-    if is_password(key) {
+    if is_secret_name(key) {
         // A volume by its UUID, as in rd.luks.key=<file>:UUID=…, is replaced as that everywhere.
         let parts = pieces(line, value, &[':']).into_iter();
         let is_volume =
@@ -212,7 +211,7 @@ fn in_source(line: &str, key: &str, value: Range<usize>, spans: &mut Vec<Span>) 
     let is_user = |at: &usize| {
         let after = pieces(line, value.start + at + 1..value.end, &[':', '/', ',']);
         let first = after.first().and_then(|part| line.get(part.clone())).unwrap_or_default();
-        is_network || is_host(first) || is_address(first)
+        is_network || is_host(first) || is_address(first) || user(text).is_some()
     };
     if let Some(at) = text.rfind('@').filter(is_user) {
         let before = pieces(line, value.start..value.start + at, &[':']).into_iter();

@@ -29,6 +29,8 @@ pub(super) enum Part {
     Address(Vec<u8>),
     /// The bytes of a MAC, WWN or EUI-64, the maker's first.
     Digits(Vec<u8>),
+    /// The number in a disk's master boot record, the lowest byte first.
+    DiskNumber(Vec<u8>),
 }
 
 /// The variable at `path` with what `each` makes of its parts; `None` for anything else.
@@ -73,10 +75,10 @@ fn collect_part(part: &Part, secrets: &mut Secrets) {
         Part::Target(name) => secrets.named("target", name),
         Part::Network(name) => secrets.text(name),
         Part::Address(bytes) => secrets.addresses.extend(network::from_bytes(bytes)),
+        Part::DiskNumber(bytes) => secrets.digits(&turned(bytes)),
         Part::Digits(bytes) => {
             // Drivers differ in the order; the number is one.
-            let turned: Vec<u8> = bytes.iter().rev().copied().collect();
-            if !secrets.digits.contains(&crate::digest::hex(&turned)) {
+            if !secrets.digits.contains(&turned(bytes)) {
                 secrets.digits(&crate::digest::hex(bytes));
             }
         }
@@ -165,6 +167,8 @@ fn node(
         (3, 19) => put_text(&mut data, 14, each, Part::Target),
         (3, 24) => put_text(&mut data, 0, each, Part::Line),
         (3, 28) => put_text(&mut data, 0, each, Part::Network),
+        // A partition of a disk with a master boot record: the record's number, and that it is one (§10.3.5.1).
+        (4, 1) if data.get(37) == Some(&1) => put(&mut data, 20..24, each, disk_number),
         (4, 4) => {
             if let Some(text) = utf16(&data) {
                 return put_utf16(&text, each, Part::Text);
@@ -193,6 +197,16 @@ fn digits(bytes: &[u8]) -> Part {
     Part::Digits(bytes.to_vec())
 }
 
+fn disk_number(bytes: &[u8]) -> Part {
+    Part::DiskNumber(bytes.to_vec())
+}
+
+/// The digits of a number whose lowest byte comes first.
+pub(super) fn turned(bytes: &[u8]) -> String {
+    let turned: Vec<u8> = bytes.iter().rev().copied().collect();
+    crate::digest::hex(&turned)
+}
+
 fn turned_digits(bytes: &[u8]) -> Part {
     Part::Digits(bytes.iter().rev().copied().collect())
 }
@@ -205,7 +219,7 @@ fn put(
     part: fn(&[u8]) -> Part,
 ) {
     let Some(bytes) = data.get_mut(at) else { return };
-    if let Some(Part::Address(put)) = each(&part(bytes))
+    if let Some(Part::Address(put) | Part::DiskNumber(put)) = each(&part(bytes))
         && put.len() == bytes.len()
     {
         bytes.copy_from_slice(&put);
@@ -245,7 +259,7 @@ impl Part {
             Part::Text(text) | Part::Line(text) | Part::Target(text) | Part::Network(text) => {
                 Some(text)
             }
-            Part::Address(_) | Part::Digits(_) => None,
+            Part::Address(_) | Part::Digits(_) | Part::DiskNumber(_) => None,
         }
     }
 }

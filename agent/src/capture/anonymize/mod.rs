@@ -11,14 +11,17 @@
 //! routes.
 
 mod binary;
+mod by_form;
 mod collect;
 mod command_line;
 mod efi;
 mod forms;
 mod fru;
 mod gpt;
+mod ipv4;
 mod leases;
 mod lldp;
+mod lvm;
 mod network;
 mod pseudonym;
 mod replace;
@@ -137,6 +140,13 @@ fn variable(part: &Part, secrets: &Secrets, table: &Table, names: &mut Pseudonym
         Part::Line(text) => Part::Line(line(text, secrets, table, names)),
         Part::Address(bytes) => {
             Part::Address(network::to_bytes(names.address(network::from_bytes(bytes)?)))
+        }
+        // Four bytes may be anything, so that they are replaced here, and as the disk's where its table is read.
+        Part::DiskNumber(bytes) => {
+            let digits = efi::turned(bytes);
+            let known = secrets.digits.contains(&digits).then(|| names.digits(&digits))?;
+            let number = u32::from_str_radix(&known, 16).ok()?;
+            Part::DiskNumber(number.to_le_bytes().to_vec())
         }
         Part::Digits(_) => return None,
     })

@@ -2,10 +2,12 @@
 //! `uapi/linux/rtnetlink.h`). A few bytes that happen to be an address stand everywhere in binary
 //! data, so here alone they are found by the structure.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 const ADDRESSES: &str = "kernel/rtnetlink/address";
 const ROUTES: &str = "kernel/rtnetlink/route";
+
+const AF_INET: u8 = 2;
 
 /// `IFA_ADDRESS`, `IFA_LOCAL`, `IFA_BROADCAST`, `IFA_ANYCAST`.
 const OF_ADDRESS: [u16; 4] = [1, 2, 4, 5];
@@ -18,6 +20,32 @@ const VIA: u16 = 18;
 
 /// Calls `each` with every address in a list of addresses or routes; other files have none.
 pub(super) fn each_address(path: &str, content: &mut [u8], each: &mut dyn FnMut(&mut [u8])) {
+    each_message(path, content, &mut |kinds, _, attributes| {
+        each_attribute(attributes, kinds, each);
+    });
+}
+
+/// The networks of IPv4 in a list of addresses or routes: an address in each, and how many bits it has.
+pub(super) fn networks(path: &str, content: &[u8]) -> Vec<(Ipv4Addr, u8)> {
+    let mut found = Vec::new();
+    each_message(path, &mut content.to_vec(), &mut |kinds, header, attributes| {
+        let [family, n_bits, ..] = *header else { return };
+        // `IFA_ADDRESS` and `RTA_DST` alone are in the network of the header's size.
+        let kinds = kinds.get(..1).filter(|_| family == AF_INET).unwrap_or_default();
+        each_attribute(attributes, kinds, &mut |address| {
+            if let Some(IpAddr::V4(address)) = from_bytes(address) {
+                found.push((address, n_bits));
+            }
+        });
+    });
+    found
+}
+
+/// What is done with a message: the kinds of its attributes that are addresses, its header behind netlink's,
+/// and its attributes.
+type Message<'a> = dyn FnMut(&[u16], &[u8], &mut [u8]) + 'a;
+
+fn each_message(path: &str, content: &mut [u8], each: &mut Message) {
     let (header_bytes, kinds): (usize, &[u16]) = match path {
         ADDRESSES => (16 + 8, &OF_ADDRESS),
         ROUTES => (16 + 12, &OF_ROUTE),
@@ -27,8 +55,8 @@ pub(super) fn each_address(path: &str, content: &mut [u8], each: &mut dyn FnMut(
     while let Some(length) = rest.first_chunk::<4>().map(|bytes| u32::from_ne_bytes(*bytes)) {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let Some((message, behind)) = split(rest, length) else { return };
-        if let Some(attributes) = message.get_mut(header_bytes..) {
-            each_attribute(attributes, kinds, each);
+        if let Some((header, attributes)) = message.split_at_mut_checked(header_bytes) {
+            each(kinds, &header[16..], attributes);
         }
         rest = behind;
     }

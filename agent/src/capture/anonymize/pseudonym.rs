@@ -5,10 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use sha2::{Digest as _, Sha256};
 
-use super::collect::Secrets;
+use super::collect::{Secrets, split_iscsi};
+use super::ipv4::Mapping;
 
-/// Networks for documentation (RFC 5737).
-const DOCUMENTATION: [[u8; 3]; 3] = [[192, 0, 2], [198, 51, 100], [203, 0, 113]];
 /// Draws for one replacement; more are only needed where nearly all values of a shape are taken.
 const TRIES: u32 = 1000;
 
@@ -18,7 +17,7 @@ pub(super) struct Pseudonyms {
     key: [u8; 32],
     known: BTreeMap<String, String>,
     taken: BTreeSet<String>,
-    networks: BTreeMap<[u8; 3], [u8; 3]>,
+    ipv4: Mapping,
 }
 
 impl Pseudonyms {
@@ -26,7 +25,8 @@ impl Pseudonyms {
     pub(super) fn new(key: [u8; 32], secrets: &Secrets) -> Pseudonyms {
         let originals = [&secrets.texts, &secrets.hosts, &secrets.digits, &secrets.uuids];
         let taken = originals.into_iter().flatten().cloned().collect();
-        Pseudonyms { key, known: BTreeMap::new(), taken, networks: BTreeMap::new() }
+        let ipv4 = Mapping::new(&secrets.networks);
+        Pseudonyms { key, known: BTreeMap::new(), taken, ipv4 }
     }
 
     /// A text in which each letter and digit is another one.
@@ -39,6 +39,18 @@ impl Pseudonyms {
             b'A'..=b'Z' => b'A' + random % n_letters,
             other => other,
         })
+    }
+
+    /// A name of iSCSI: its month stays, and each label and word of the rest is what it is elsewhere too.
+    pub(super) fn iscsi(&mut self, name: &str) -> String {
+        let Some((start, rest)) = split_iscsi(name) else { return self.text(name) };
+        let mut put = start.to_owned();
+        for piece in rest.split_inclusive(['.', ':']) {
+            let word = piece.trim_end_matches(['.', ':']);
+            put.push_str(&self.text(word));
+            put.push_str(&piece[word.len()..]);
+        }
+        put
     }
 
     /// Hexadecimal digits of which those stay that tell the maker.
@@ -72,7 +84,7 @@ impl Pseudonyms {
         })
     }
 
-    /// An address for documentation; one that means the same everywhere stays.
+    /// A reserved address, or one for documentation; one that means the same everywhere stays.
     pub(super) fn address(&mut self, address: IpAddr) -> IpAddr {
         match address {
             address if is_universal(address) => address,
@@ -81,37 +93,11 @@ impl Pseudonyms {
         }
     }
 
-    /// A network of 256 addresses becomes another one, and the addresses of it change places in it.
     fn ipv4(&mut self, address: Ipv4Addr) -> Ipv4Addr {
-        let [a, b, c, host] = address.octets();
-        let network = match self.networks.get(&[a, b, c]) {
-            Some(network) => *network,
-            None => self.free_network([a, b, c]),
-        };
-        self.networks.insert([a, b, c], network);
-        let [factor, shift] = self.random("ipv4 hosts", &[a, b, c], 0);
-        // Odd and no multiple of 127, so that no two of the 254 hosts fall together.
-        let factor = if factor % 127 == 63 { 1 } else { 2 * u32::from(factor % 127) + 1 };
-        let host = match host {
-            0 | 255 => u32::from(host),
-            _ => 1 + (u32::from(host - 1) * factor + u32::from(shift)) % 254,
-        };
-        let [a, b, c] = network;
-        Ipv4Addr::new(a, b, c, u8::try_from(host).unwrap_or(1))
-    }
-
-    /// One of the three for documentation, while there is one; then one of RFC 2544's 512 for tests.
-    fn free_network(&self, network: [u8; 3]) -> [u8; 3] {
-        let is_free = |network: &[u8; 3]| self.networks.values().all(|taken| taken != network);
-        let [start, _] = self.random("ipv4 network", &network, 0);
-        let start = usize::from(start);
-        let mut documentation = (0..3).filter_map(|at| DOCUMENTATION.get((start + at) % 3));
-        let mut tests = (0..TRIES).map(|round| {
-            let [second, third] = self.random("ipv4 network", &network, round);
-            [198, 18 + second % 2, third]
-        });
-        let free = documentation.find(|network| is_free(network)).copied();
-        free.or_else(|| tests.find(is_free)).unwrap_or([198, 18, 0])
+        let mut mapping = std::mem::take(&mut self.ipv4);
+        let put = mapping.replace(address, &|name| self.random("ipv4", name));
+        self.ipv4 = mapping;
+        put
     }
 
     /// A prefix of 64 bits becomes one below `2001:db8::/32` (RFC 3849); a link-local one stays. An
@@ -171,9 +157,8 @@ impl Pseudonyms {
         found
     }
 
-    fn random(&self, kind: &str, value: &[u8], round: u32) -> [u8; 2] {
-        let mut stream = self.stream(&format!("{kind} {value:?}"), round);
-        [stream.next().unwrap_or_default(), stream.next().unwrap_or_default()]
+    fn random(&self, kind: &str, value: &str) -> u8 {
+        self.stream(&format!("{kind} {value}"), 0).next().unwrap_or_default()
     }
 
     /// Bytes that nobody without the key can tell from random ones.

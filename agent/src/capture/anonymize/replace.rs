@@ -139,6 +139,12 @@ impl Table {
                 }
             }
         }
+        for volume in &secrets.volumes {
+            pairs.extend(volume.pairs(names));
+        }
+        for name in &secrets.iscsi {
+            pairs.extend(forms::text(name, &names.iscsi(name), Edge::Any));
+        }
         for digits in &secrets.digits {
             pairs.extend(forms::digits(digits, &names.digits(digits)));
         }

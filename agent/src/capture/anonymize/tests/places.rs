@@ -1,113 +1,6 @@
-//! What is replaced by the place where it stands: the command line, EFI variables, leases, LLDP, SMBIOS.
+//! What is replaced by the place where it stands: EFI variables, leases, LLDP, SMBIOS.
 
 use super::*;
-
-/// The command line without its secrets, each of which was asserted to be gone.
-fn command_line(line: &str, secrets: &[&str]) -> String {
-    let files = recorded(&[("proc/cmdline", line.as_bytes())]);
-    let line = text(&anonymous(&files, &json!({})), "proc/cmdline");
-    for secret in secrets {
-        assert!(!line.to_lowercase().contains(&secret.to_lowercase()), "{secret} in {line}");
-    }
-    line
-}
-
-#[test]
-fn a_secret_of_the_command_line_that_could_be_a_word_or_a_number_is_hidden_there() {
-    let line = command_line(
-        "rd.token=correcthorsebattery inst.vncpassword=swordfish rd.iscsi.password=12345678 \
-         systemd.hostname=compute ip=10.9.8.7::10.9.8.1:255.255.255.0:controller:eno1:none \
-         rci.vim=http://deploy/cfg?key=abcdefghijklm&arch=x86_64 console=ttyS0 \
-         rd.other_password=console \"rd.passphrase=two words\" inst.pw=abc quiet",
-        &[
-            "correcthorsebattery",
-            "swordfish",
-            "12345678",
-            "compute",
-            "controller",
-            "deploy",
-            "abcdefghijklm",
-            "10.9.8",
-            "=console",
-            "two",
-            "=abc",
-        ],
-    );
-    assert!(line.starts_with("rd.token=") && line.ends_with(" quiet"), "{line}");
-    assert!(line.contains(":255.255.255.0:") && line.contains(":eno1:none "), "{line}");
-    assert!(line.contains(" console=ttyS0 ") && line.contains("/cfg?key="), "{line}");
-}
-
-#[test]
-fn the_first_argument_does_not_make_a_secret_of_the_rest_of_the_line() {
-    let line = command_line("rd.token=s3cr3tvalue quiet console=ttyS0,115200", &["s3cr3tvalue"]);
-    assert!(line.ends_with(" quiet console=ttyS0,115200"), "{line}");
-}
-
-#[test]
-fn every_form_of_a_secret_or_host_on_the_command_line_is_hidden() {
-    let line = command_line(
-        "netroot=iscsi:chapuser:Ch4pS3cret@10.44.5.6::3260:1:iqn.2009-06.example:disk-4711 \
-         inst.sshpw=opensesame rd.luks.key=/secret-file:UUID=11112222-3333-4444-8555-666677778888 \
-         ignition.auth=Basic:dXNlcjpwYXNzd29yZA== root=nfs:filer7.corp.example:/x \
-         nfsroot=nas.corp.example:/x,vers=4.2 systemd.unit=multi-user.target \
-         a.urls=http://one.corp.example/x,https://bob:builder@two.corp.example:8443/y?t=Zq8xYw77 \
-         rci.vim=http://[FD02:9A04::0001]:8080 nameserver=FD02:9A04:0::0002 initrd=\\live.img",
-        &[
-            "chapuser",
-            "Ch4pS3cret",
-            "10.44.5.6",
-            "opensesame",
-            "secret-file",
-            "11112222",
-            "dXNlcjpwYXNzd29yZA",
-            "filer7",
-            "nas.corp",
-            "corp",
-            "bob",
-            "builder",
-            "Zq8xYw77",
-            "FD02",
-            "9A04",
-        ],
-    );
-    assert!(line.contains("netroot=iscsi:") && line.contains("::3260:1:iqn.2009-06."), "{line}");
-    assert!(line.contains(":/x,vers=4.2 systemd.unit=multi-user.target "), "{line}");
-    assert!(line.contains("rci.vim=http://[2001:db8:") && line.contains("]:8080 "), "{line}");
-    assert!(line.contains("initrd=\\live.img") && line.contains("ignition.auth=Basic:"), "{line}");
-}
-
-#[test]
-fn a_server_without_a_domain_is_hidden_on_the_command_line_and_in_the_mounts() {
-    let files = recorded(&[
-        (
-            "proc/cmdline",
-            b"root=nfs:filer:/x nfsroot=server:/y netroot=nbd:storage:root ntp.server=fd00:7::1 \
-              ip=eno1:dhcp:1500:0c:42:a1:de:ad:be pxe.from=bob:builder@10.7.8.9 root=live:/dev/x",
-        ),
-        ("proc/self/mountinfo", b"36 35 0:45 / /filer rw - nfs filer:/x rw,addr=10.7.8.9\n"),
-    ]);
-    let files = anonymous(&files, &json!({}));
-    let line = text(&files, "proc/cmdline");
-    for secret in ["filer", "server:", "storage", "fd00", "0c:42:a1:de", "bob", "builder", "10.7"] {
-        assert!(!line.contains(secret), "{secret} in {line}");
-    }
-    assert!(line.contains(" root=live:/dev/x") && line.contains("ip=eno1:dhcp:1500:0c:42:a1:"));
-    assert!(line.contains("root=nfs:") && line.contains("ntp.server=2001:db8:"), "{line}");
-    let mounts = text(&files, "proc/self/mountinfo");
-    assert!(!mounts.contains("filer:/") && mounts.contains(" /filer rw - nfs "), "{mounts}");
-    let server = line.strip_prefix("root=nfs:").unwrap().split(':').next().unwrap();
-    assert!(mounts.contains(&format!(" {server}:/x ")), "{server} in {mounts}");
-}
-
-#[test]
-fn a_command_line_without_secrets_stays() {
-    let line = "BOOT_IMAGE=(hd0,gpt2)/ostree/vmlinuz-5.14.0-70.el9.x86_64 quiet crashkernel=512M@64M \
-                libata.force=1.00:3.0Gbps coreos.liveiso=fedora-coreos-42.20250101 pci=realloc \
-                module_blacklist=nouveau audit=1 vconsole.keymap=de intel_iommu=on \
-                systemd.mask=foo.service memmap=4G!12G";
-    assert_eq!(command_line(line, &[]), line);
-}
 
 /// A boot entry as efivarfs gives it, of nodes (kind, kind within it, data).
 fn boot_entry(description: &str, nodes: &[(u8, u8, &[u8])]) -> Vec<u8> {
@@ -253,6 +146,14 @@ fn lldp_part(kind: u8, value: &[u8]) -> Vec<u8> {
     [&[kind << 1, u8::try_from(value.len()).unwrap()][..], value].concat()
 }
 
+/// The kernel's answer with one frame of these parts, heard on `eno1`.
+fn lldp_answer(parts: &[Vec<u8>]) -> Vec<u8> {
+    let parts = parts.concat();
+    let frame = [&[0x01, 0x80, 0xc2, 0, 0, 0x0e][..], &[2; 6], &[0x88, 0xcc], &parts].concat();
+    let length = u16::try_from(frame.len()).unwrap().to_be_bytes();
+    [&[1, 4, length[0], length[1]][..], b"eno1", &frame].concat()
+}
+
 #[test]
 fn the_texts_of_lldp_neighbours_are_hidden_and_a_port_described_by_its_id_stays_so() {
     let parts = [
@@ -270,10 +171,7 @@ fn the_texts_of_lldp_neighbours_are_hidden_and_a_port_described_by_its_id_stays_
         lldp_part(127, b"\x00\x90\x69\x01ABCDEFGH"),
         lldp_part(0, b""),
     ];
-    let frame = [&[0x01, 0x80, 0xc2, 0, 0, 0x0e][..], &[2; 6], &[0x88, 0xcc], &parts.concat()];
-    let frame = frame.concat();
-    let length = u16::try_from(frame.len()).unwrap().to_be_bytes();
-    let answer = [&[1, 4, length[0], length[1]][..], b"eno1", &frame].concat();
+    let answer = lldp_answer(&parts);
     let path = "kernel/lldp/frames";
     let files = anonymous(&recorded(&[(path, &answer)]), &json!({}));
     let found = latin(&files[path]);
@@ -362,4 +260,102 @@ fn the_memory_of_a_part_loses_its_serial_in_every_encoding_and_keeps_its_model_a
     let same = String::from_utf8_lossy(&files["kernel/ipmi/fru/00/board"]);
     assert!(same.contains(serial.trim()), "the same serial number in two places stays the same");
     assert_eq!(files["kernel/ipmi/fru/02/board"][20] & 0xf0, 0xb0, "a sign stays");
+}
+
+#[test]
+fn the_number_of_a_disk_in_a_boot_entry_is_the_one_of_its_partitions() {
+    let drive = |kind: u8| {
+        let number = 0xa1b2_c3d4_u32.to_le_bytes();
+        [&1_u32.to_le_bytes()[..], &[0; 16], &number, &[0; 12], &[1, kind]].concat()
+    };
+    let path =
+        |n| format!("sys/firmware/efi/efivars/Boot000{n}-8be4df61-93ca-11d2-aa0d-00e098032b8c");
+    let of_mbr = boot_entry("Disk", &[(4, 1, &drive(1))]);
+    let unsigned = boot_entry("Disk", &[(4, 1, &drive(0))]);
+    let (one, other) = (path(1), path(2));
+    let files = [
+        (one.as_str(), &of_mbr[..]),
+        (other.as_str(), &unsigned),
+        ("run/udev/data/b8:1", b"E:ID_PART_ENTRY_UUID=a1b2c3d4-01\n"),
+    ];
+    let files = anonymous(&recorded(&files), &json!({}));
+    let udev = text(&files, "run/udev/data/b8:1");
+    let digits = udev.trim().trim_start_matches("E:ID_PART_ENTRY_UUID=").trim_end_matches("-01");
+    assert_ne!(digits, "a1b2c3d4");
+    let number = u32::from_str_radix(digits, 16).unwrap().to_le_bytes();
+    assert!(files[&one].windows(4).any(|bytes| bytes == number), "{digits}");
+    assert_eq!(files[&one].len(), of_mbr.len());
+    assert_eq!(files[&other], unsigned, "no number of a master boot record");
+}
+
+#[test]
+fn the_domain_and_the_words_of_an_iscsi_name_are_hidden_and_stay_the_same_everywhere() {
+    let name = "iqn.2009-06.com.corp.storage:backup-pool:lun";
+    let by_path = format!("ip-10.9.8.7:3260-iscsi-{name}-lun-1");
+    let report =
+        json!({"far_end": {"target": name, "path": format!("/dev/disk/by-path/{by_path}")}});
+    let line = format!("netroot=iscsi:10.9.8.7::3260:1:{name} quiet\n");
+    let files = recorded(&[
+        ("sys/class/iscsi_session/session1/targetname", format!("{name}\n").as_bytes()),
+        ("proc/cmdline", line.as_bytes()),
+        ("run/udev/data/b8:0", format!("S:disk/by-path/{by_path}\n").as_bytes()),
+    ]);
+    let files = anonymous(&files, &report);
+    let found = text(&files, "sys/class/iscsi_session/session1/targetname").trim().to_owned();
+    assert!(found.starts_with("iqn.2009-06.") && found.len() == name.len(), "{found}");
+    for word in ["com", "corp", "storage", "backup", "pool"] {
+        assert!(!found.contains(word), "{word} in {found}");
+    }
+    let udev = text(&files, "run/udev/data/b8:0");
+    assert!(udev.ends_with(&format!(":3260-iscsi-{found}-lun-1\n")), "{found} {udev}");
+    let line = text(&files, "proc/cmdline");
+    assert!(line.ends_with(&format!(":{found} quiet\n")), "{found} {line}");
+}
+
+#[test]
+fn the_names_of_volumes_and_their_groups_are_hidden_and_stay_the_same_everywhere() {
+    let files = recorded(&[
+        ("sys/block/dm-0/dm/uuid", b"LVM-x\n"),
+        ("sys/block/dm-0/dm/name", b"vg--acme-payroll\n"),
+        ("sys/block/dm-1/dm/uuid", b"mpath-3600508b1001c4d41aabbccddeeff0011\n"),
+        ("sys/block/dm-1/dm/name", b"mpatha-part\n"),
+        ("proc/cmdline", b"root=/dev/mapper/vg--acme-payroll rd.lvm.lv=vg-acme/payroll quiet\n"),
+        ("proc/self/mountinfo", b"22 1 253:0 / / rw - xfs /dev/mapper/vg--acme-payroll rw\n"),
+        (
+            "run/udev/data/b253:0",
+            b"E:DM_NAME=vg--acme-payroll\nE:DM_VG_NAME=vg-acme\nE:DM_LV_NAME=payroll\n",
+        ),
+    ]);
+    let files = anonymous(&files, &json!({}));
+    for (path, content) in &files {
+        let content = latin(content);
+        assert!(!content.contains("acme") && !content.contains("payroll"), "{path}: {content}");
+    }
+    let name = text(&files, "sys/block/dm-0/dm/name").trim().to_owned();
+    let (group, own) = name.rsplit_once('-').unwrap();
+    let single = group.replace("--", "-");
+    assert_eq!(single.len(), "vg-acme".len());
+    let line = text(&files, "proc/cmdline");
+    assert_eq!(line, format!("root=/dev/mapper/{name} rd.lvm.lv={single}/{own} quiet\n"));
+    assert!(text(&files, "proc/self/mountinfo").contains(&format!("/dev/mapper/{name} ")));
+    let udev = text(&files, "run/udev/data/b253:0");
+    assert_eq!(udev, format!("E:DM_NAME={name}\nE:DM_VG_NAME={single}\nE:DM_LV_NAME={own}\n"));
+    assert_eq!(text(&files, "sys/block/dm-1/dm/name"), "mpatha-part\n");
+}
+
+#[test]
+fn a_port_of_a_neighbour_that_is_named_by_its_owner_is_hidden() {
+    let parts = [
+        lldp_part(1, b"\x07rack-seven"),
+        lldp_part(2, b"\x07acme-uplink-4"),
+        lldp_part(4, b"acme-uplink-4"),
+        lldp_part(0, b""),
+    ];
+    let answer = lldp_answer(&parts);
+    let files = anonymous(&recorded(&[("kernel/lldp/frames", &answer)]), &json!({}));
+    let found = latin(&files["kernel/lldp/frames"]);
+    assert!(!found.contains("acme") && !found.contains("uplink"), "{found}");
+    let id = found.split('\x07').nth(2).unwrap();
+    let id = &id[.."acme-uplink-4".len()];
+    assert_eq!(found.matches(id).count(), 2, "{found}");
 }

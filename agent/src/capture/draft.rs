@@ -1,0 +1,154 @@
+//! A file that appears under its name only when it is whole: it is written beside it under another name and
+//! put in its place by `rename(2)`. Only its owner reads it, for what it holds may be secret.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{Seek as _, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+/// Read and written by its owner alone.
+const MODE: u32 = 0o600;
+
+/// The file before it has its name. Dropped, it leaves nothing behind.
+#[derive(Debug)]
+pub(super) struct Draft {
+    path: PathBuf,
+    name: PathBuf,
+    file: File,
+}
+
+impl Draft {
+    /// Begins the file that is to be called `name`.
+    ///
+    /// # Errors
+    /// If the folder cannot be written, or what is called so is no file: a link would lead elsewhere, and a
+    /// device is not to be replaced.
+    pub(super) fn new(name: &Path) -> anyhow::Result<Draft> {
+        match fs::symlink_metadata(name) {
+            Ok(found) if !found.is_file() => {
+                let kind = found.file_type();
+                let what = match kind {
+                    _ if kind.is_symlink() => "a link",
+                    _ if kind.is_dir() => "a directory",
+                    _ => "no file",
+                };
+                bail!("{} is {what}, expected a new name or that of a file", name.display());
+            }
+            _ => {}
+        }
+        let mut own = name.file_name().context("the output has no name")?.to_owned();
+        own.push(format!(".{}.partial", crate::vim::client::uuid()));
+        let path = name.with_file_name(own);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            // Never through a link, never a file that is there.
+            .create_new(true)
+            .mode(MODE)
+            .open(&path)
+            .with_context(|| format!("creating {}", path.display()))?;
+        let draft = Draft { path, name: name.to_owned(), file };
+        // A umask may have taken the owner's rights away.
+        draft.file.set_permissions(Permissions::from_mode(MODE)).context("setting its mode")?;
+        Ok(draft)
+    }
+
+    /// Where it lies until it is kept.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes `content` all that it holds.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn write(&mut self, content: &[u8]) -> anyhow::Result<()> {
+        let written = self
+            .file
+            .set_len(0)
+            .and_then(|()| self.file.rewind())
+            .and_then(|()| self.file.write_all(content));
+        written.with_context(|| format!("writing {}", self.path.display()))
+    }
+
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// If the disk does not take it.
+    pub(super) fn keep(self) -> anyhow::Result<()> {
+        self.file
+            .sync_all()
+            .and_then(|()| fs::rename(&self.path, &self.name))
+            .with_context(|| format!("writing {}", self.name.display()))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // Once kept, there is nothing left under this name.
+        fs::remove_file(&self.path).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("rci-draft-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&dir).ok();
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let names = fs::read_dir(dir).unwrap().flatten();
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_file_appears_whole_and_for_its_owner_alone() {
+        let dir = folder("whole");
+        let name = dir.join("x");
+        fs::write(&name, "old").unwrap();
+        fs::set_permissions(&name, Permissions::from_mode(0o644)).unwrap();
+        let mut draft = Draft::new(&name).unwrap();
+        draft.write(b"first and longer").unwrap();
+        draft.write(b"new").unwrap();
+        assert_eq!(fs::read(&name).unwrap(), b"old", "until it is kept");
+        assert_eq!(fs::read(draft.path()).unwrap(), b"new");
+        draft.keep().unwrap();
+        assert_eq!(fs::read(&name).unwrap(), b"new");
+        assert_eq!(fs::metadata(&name).unwrap().permissions().mode() & 0o7777, MODE);
+        assert_eq!(names(&dir), ["x"]);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_draft_that_is_not_kept_leaves_nothing_behind() {
+        let dir = folder("dropped");
+        let mut draft = Draft::new(&dir.join("x")).unwrap();
+        draft.write(b"half").unwrap();
+        assert_eq!(names(&dir).len(), 1);
+        drop(draft);
+        assert!(names(&dir).is_empty());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn neither_a_link_nor_a_device_nor_a_directory_is_written_or_replaced() {
+        let dir = folder("links");
+        fs::write(dir.join("target"), "precious").unwrap();
+        std::os::unix::fs::symlink("target", dir.join("link")).unwrap();
+        fs::create_dir(dir.join("folder")).unwrap();
+        for (name, what) in [("link", "a link"), ("folder", "a directory")] {
+            let error = Draft::new(&dir.join(name)).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+        assert!(Draft::new(Path::new("/dev/null")).is_err());
+        assert_eq!(fs::read(dir.join("target")).unwrap(), b"precious");
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

@@ -1,0 +1,121 @@
+//! Which source wins, and what is refused.
+
+use super::*;
+use crate::cli::Command;
+
+fn words(line: &str) -> Vec<OsString> {
+    std::iter::once("run-coreos-installer").chain(line.split_whitespace()).map(Into::into).collect()
+}
+
+fn sources(file: &str, kernel: &str, environment: &[(&str, &str)]) -> Sources {
+    let pair = |(k, v): &(&str, &str)| ((*k).to_owned(), (*v).to_owned());
+    Sources {
+        file: parse_file(file, "test.yaml").unwrap(),
+        file_name: "test.yaml".to_owned(),
+        kernel: kernel_arguments(kernel),
+        environment: environment.iter().map(pair).collect(),
+    }
+}
+
+fn vim_of(line: &str, sources: &Sources) -> (Option<String>, Origin) {
+    let configuration = configure(&words(line), sources, true).unwrap();
+    let Some(Command::Report(options)) = configuration.cli.command else { panic!() };
+    let setting = configuration.settings.iter().find(|s| s.name == "vim").unwrap();
+    (options.vim.vim, setting.origin.clone())
+}
+
+#[test]
+fn an_environment_variable_of_another_name_is_passed_over_without_panic() {
+    let environment = [("é".to_owned(), "1".to_owned())].into();
+    let sources = Sources { environment, ..Sources::default() };
+    let words = ["agent".into(), "inspect".into()];
+    assert_eq!(configure(&words, &sources, false).unwrap().warnings.len(), 1);
+}
+
+#[test]
+fn a_stronger_source_wins_over_a_weaker_one() {
+    let all = sources("vim: file", "quiet rci.vim=kernel", &[("RCI_VIM", "environment")]);
+    let (value, origin) = vim_of("report --vim line", &all);
+    assert_eq!((value.as_deref(), origin), (Some("line"), Origin::CommandLine));
+    let (value, origin) = vim_of("report", &all);
+    assert_eq!(value.as_deref(), Some("environment"));
+    assert_eq!(origin, Origin::Environment("RCI_VIM".to_owned()));
+    let (value, origin) = vim_of("report", &sources("vim: file", "rci.vim=kernel", &[]));
+    assert_eq!(value.as_deref(), Some("kernel"));
+    assert_eq!(origin, Origin::KernelArgument("rci.vim".to_owned()));
+    let (value, origin) = vim_of("report", &sources("vim: file", "", &[]));
+    assert_eq!((value.as_deref(), origin), (Some("file"), Origin::File("test.yaml".to_owned())));
+    assert_eq!(vim_of("report", &Sources::default()), (None, Origin::Default));
+}
+
+#[test]
+fn a_flag_can_be_switched_by_any_source() {
+    for (kernel, expected) in
+        [("rci.allow_plain_http", true), ("rci.allow-plain-http=0", false), ("", false)]
+    {
+        let sources = sources("", kernel, &[]);
+        let configuration = configure(&words("report"), &sources, true).unwrap();
+        let Some(Command::Report(options)) = configuration.cli.command else { panic!() };
+        assert_eq!(options.vim.allow_plain_http, expected, "{kernel}");
+    }
+}
+
+#[test]
+fn without_a_command_the_job_runs_only_with_a_vim_and_without_a_terminal() {
+    let with_vim = sources("", "rci.vim=http://[fd02::1]", &[]);
+    let command = |sources: &Sources, may_install| {
+        configure(&words(""), sources, may_install).unwrap().cli.command
+    };
+    assert!(matches!(command(&with_vim, true), Some(Command::Install(_))));
+    assert!(command(&with_vim, false).is_none());
+    assert!(command(&Sources::default(), true).is_none());
+}
+
+#[test]
+fn a_misspelt_kernel_argument_is_a_warning_and_a_misspelt_key_an_error() {
+    let configuration = configure(&words("report"), &sources("", "rci.vmi=x", &[]), true).unwrap();
+    assert_eq!(configuration.warnings.len(), 1);
+    assert!(configuration.warnings[0].starts_with("rci.vmi names no option"));
+    let failure = configure(&words("report"), &sources("vmi: x", "", &[]), true).unwrap_err();
+    let Failure::Source(error) = failure else { panic!() };
+    assert!(error.to_string().contains("holds the key \"vmi\", expected one of "), "{error}");
+}
+
+#[test]
+fn a_bad_value_is_refused_wherever_it_stands() {
+    let sources = sources("budget: many", "", &[]);
+    assert!(matches!(configure(&words("inspect"), &sources, true), Err(Failure::Usage(_))));
+}
+
+#[test]
+fn each_item_of_a_list_in_the_file_is_a_value_of_its_own() {
+    let file = "append-karg: [console=tty0, \"console=ttyS0,115200n8\"]\nvim-name: [a, b]";
+    let configuration = configure(&words("live-config"), &sources(file, "", &[]), true).unwrap();
+    let Some(Command::LiveConfig(options)) = configuration.cli.command else { panic!() };
+    assert_eq!(options.append_karg, ["console=tty0", "console=ttyS0,115200n8"]);
+    assert_eq!(options.vim_name, ["a", "b"]);
+    let two = sources("budget: [1, 2]", "", &[]);
+    assert!(matches!(configure(&words("inspect"), &two, true), Err(Failure::Usage(_))));
+}
+
+#[test]
+fn print_config_without_a_command_is_about_the_default_command() {
+    let configuration = configure(&words("--print-config"), &Sources::default(), false);
+    let configuration = configuration.unwrap();
+    assert!(matches!(configuration.cli.command, Some(Command::Install(_))));
+    assert!(configuration.cli.common.print_config);
+}
+
+#[test]
+fn quotes_hold_a_kernel_argument_together() {
+    let found = kernel_arguments("a rci.x=\"1 2\" rci.y");
+    assert_eq!(found, [("x".to_owned(), "1 2".to_owned()), ("y".to_owned(), "true".to_owned())]);
+}
+
+#[test]
+fn a_damaged_file_is_refused_with_its_name() {
+    for text in ["vim: [", "- a", "vim: {a: b}", "\u{0}"] {
+        let error = parse_file(text, "test.yaml").unwrap_err();
+        assert!(format!("{error:#}").contains("test.yaml"), "{error:#}");
+    }
+}

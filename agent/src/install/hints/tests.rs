@@ -1,0 +1,106 @@
+//! Hints match as Ironic and Metal3 mean them.
+
+use serde_json::json;
+
+use super::*;
+
+fn disk() -> Candidate {
+    Candidate {
+        name: "sda".into(),
+        device: "/dev/sda".into(),
+        size_bytes: 500 << 30,
+        serial: Some(" S4EVNX0R ".into()),
+        wwn: Some("0x600508b1001c4d41aabbccddeeff0011".into()),
+        model: Some("SAMSUNG MZ7LH960".into()),
+        vendor: Some("ATA".into()),
+        rotational: Some(false),
+        hctl: Some("0:0:1:0".into()),
+        by_path: Some("/dev/disk/by-path/pci-0000:00:1f.2-ata-1".into()),
+        transport: Some("sata".into()),
+        eligible: true,
+        ..Candidate::default()
+    }
+}
+
+fn fits(hints: &Value) -> Result<bool, String> {
+    Hints::parse(hints.as_object().unwrap()).map(|hints| hints.matches(&disk()))
+}
+
+#[test]
+fn hints_in_ironics_syntax_match_as_they_do_there() {
+    for (hints, expected) in [
+        (json!({"serial": "s4evnx0r"}), true),
+        (json!({"serial": "s== S4EVNX0R"}), true),
+        (json!({"serial": "s!= S4EVNX0R"}), false),
+        (json!({"serial": "<or> X <or> S4EVNX0R"}), true),
+        (json!({"model": "samsung mz7lh960"}), true),
+        (json!({"model": "samsung"}), false),
+        (json!({"model": "<in> samsung"}), true),
+        (json!({"model": "<all-in> MZ7 samsung"}), true),
+        (json!({"model": "<all-in> MZ7 intel"}), false),
+        (json!({"size": 500}), true),
+        (json!({"size": "500"}), true),
+        (json!({"size": "= 400"}), true),
+        (json!({"size": ">= 501"}), false),
+        (json!({"size": "< 501"}), true),
+        (json!({"size": "<or> 100 <or> 500"}), true),
+        (json!({"size": "<range-in> [ 400 500 ]"}), true),
+        (json!({"size": "<range-in> [ 400 500 )"}), false),
+        (json!({"rotational": false}), true),
+        (json!({"rotational": "yes"}), false),
+        (json!({"name": "/dev/sda"}), true),
+        (json!({"hctl": "0:0:1:0"}), true),
+        (json!({"tran": "sata", "size": ">= 1"}), true),
+        (json!({"tran": "sata", "size": ">= 999"}), false),
+    ] {
+        assert_eq!(fits(&hints), Ok(expected), "{hints}");
+    }
+}
+
+#[test]
+fn hints_in_metal3s_syntax_match_as_they_do_there() {
+    for (hints, expected) in [
+        (json!({"deviceName": "/dev/sda"}), true),
+        (json!({"deviceName": "/dev/disk/by-path/pci-0000:00:1f.2-ata-1"}), true),
+        (json!({"deviceName": "/dev/sdb"}), false),
+        (json!({"serialNumber": "S4EVNX0R", "model": "SAMSUNG"}), true),
+        (json!({"minSizeGigabytes": 500}), true),
+        (json!({"minSizeGigabytes": 501}), false),
+        (json!({"wwn": "0x600508b1001c4d41"}), true),
+        (json!({"wwnWithExtension": "0x600508b1001c4d41aabbccddeeff0011"}), true),
+        (json!({"wwnVendorExtension": "0xaabbccddeeff0011"}), true),
+        (json!({"wwnVendorExtension": "0xaabbccddeeff0012"}), false),
+    ] {
+        assert_eq!(fits(&hints), Ok(expected), "{hints}");
+    }
+}
+
+#[test]
+fn hints_that_are_not_understood_are_refused() {
+    for hints in [
+        json!({}),
+        json!({"colour": "red"}),
+        json!({"size": "big"}),
+        json!({"size": "-1"}),
+        json!({"size": 0}),
+        json!({"size": "s== 5"}),
+        json!({"size": "<range-in> 1 2"}),
+        json!({"serial": ">= 5"}),
+        json!({"serial": "<inn> x"}),
+        json!({"serial": "<in>"}),
+        json!({"serial": ""}),
+        json!({"serial": ["a"]}),
+        json!({"serial": null}),
+        json!({"rotational": "maybe"}),
+    ] {
+        assert!(fits(&hints).is_err(), "{hints}");
+    }
+}
+
+#[test]
+fn a_disk_without_the_attribute_never_matches() {
+    let hints = json!({"serial": "s!= X"});
+    let hints = Hints::parse(hints.as_object().unwrap()).unwrap();
+    assert!(hints.matches(&disk()));
+    assert!(!hints.matches(&Candidate::default()));
+}

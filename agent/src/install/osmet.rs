@@ -1,0 +1,311 @@
+//! The live image's own installable image: an osmet file, which holds what the live system's tree does not.
+//!
+//! The format is that of coreos-installer's `docs/osmet.md` and `src/osmet/`, version 1: a header, a list of
+//! partitions with their extents, the digest and the size of the whole image. Numbers are bincode 1's: one byte
+//! up to 250, else a byte that says how many follow, the lowest first. Only the size of the image and the sector
+//! size that it is made for are read, so that a disk that is too small is refused before it is written.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use super::failure::advice;
+use super::{Candidate, Failure};
+use crate::api::Code;
+
+const MAGIC: &[u8; 8] = b"OSMET\0\0\0";
+const VERSION: u64 = 1;
+/// More bytes of a file are not looked at; the list of a real one takes some megabytes.
+const MAX_BYTES: u64 = 64 << 20;
+/// The longest text of a header.
+const MAX_TEXT_BYTES: u64 = 4096;
+const DIGEST_BYTES: u64 = 32;
+/// More files than these do not lie in a live image.
+const MAX_FILES: usize = 16;
+/// What a disk must have where an osmet file of another version does not tell its size: what Fedora `CoreOS`
+/// asks of the root file system alone.
+const LEAST_DISK_BYTES: u64 = 8 << 30;
+
+/// What an osmet file tells of its image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Facts {
+    /// Logical block size of the disks that it is for.
+    sector_bytes: u64,
+    /// Size of the image as it is written.
+    size_bytes: u64,
+}
+
+/// Why a file tells nothing.
+#[derive(Debug, PartialEq, Eq)]
+enum Unread {
+    /// It is of a version that is not known here.
+    Version(u64),
+    Broken(String),
+}
+
+/// Checks that the live image carries an image for this disk, that its medium can be read, and that the
+/// image fits. Returned are warnings.
+///
+/// # Errors
+/// `MEDIUM_LOST`, `SECTOR_SIZE`, `DISK_TOO_SMALL`.
+pub fn check(dir: &Path, disk: &Candidate) -> Result<Vec<String>, Failure> {
+    let mut warnings = Vec::new();
+    let mut sizes = Vec::new();
+    let mut sectors = Vec::new();
+    for file in files(dir)? {
+        match open(&file) {
+            Ok(facts) => {
+                sectors.push(facts.sector_bytes);
+                if disk.logical_block_bytes.is_none_or(|bytes| bytes == facts.sector_bytes) {
+                    sizes.push(facts.size_bytes);
+                }
+            }
+            Err(Unread::Version(version)) => {
+                sizes.push(LEAST_DISK_BYTES);
+                warnings.push(format!(
+                    "{} is of version {version}, which does not tell this agent the size of the image; \
+                     the disk was held against {LEAST_DISK_BYTES} bytes",
+                    file.display()
+                ));
+            }
+            Err(Unread::Broken(what)) => return Err(lost(format!("{}: {what}", file.display()))),
+        }
+    }
+    let Some(size_bytes) = sizes.into_iter().max() else {
+        let found = disk.logical_block_bytes.unwrap_or_default();
+        return Err(Failure::new(
+            Code::SectorSize,
+            format!(
+                "{} has sectors of {found} bytes, the live image's own image is for {sectors:?}",
+                disk.device
+            ),
+        )
+        .advise(advice(Code::SectorSize)));
+    };
+    if size_bytes > disk.size_bytes {
+        return Err(Failure::new(
+            Code::DiskTooSmall,
+            format!(
+                "{} is smaller than the live image's own image of {size_bytes} bytes",
+                disk.describe()
+            ),
+        )
+        .advise(advice(Code::NoSpace)));
+    }
+    Ok(warnings)
+}
+
+fn lost(what: String) -> Failure {
+    Failure::new(Code::MediumLost, what)
+        .advise("give an image in the instruction, or leave the live medium in")
+}
+
+/// The live image's osmet files.
+fn files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let entries = std::fs::read_dir(dir).map_err(|error| {
+        lost(format!(
+            "the instruction has no image and the live image has none: reading {}: {error}",
+            dir.display()
+        ))
+    })?;
+    let is_osmet = |path: &PathBuf| path.extension().is_some_and(|end| end == "osmet");
+    let mut files: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(is_osmet).take(MAX_FILES).collect();
+    files.sort();
+    if files.is_empty() {
+        return Err(lost(format!("the instruction has no image and {} holds none", dir.display())));
+    }
+    Ok(files)
+}
+
+fn open(path: &Path) -> Result<Facts, Unread> {
+    let file = File::open(path).map_err(|error| Unread::Broken(error.to_string()))?;
+    read(BufReader::new(file))
+}
+
+fn read(source: impl Read) -> Result<Facts, Unread> {
+    let mut source = Source(source.take(MAX_BYTES));
+    let broken = |error: std::io::Error| Unread::Broken(format!("no whole osmet file: {error}"));
+    let mut magic = [0; MAGIC.len()];
+    source.0.read_exact(&mut magic).map_err(broken)?;
+    if magic != *MAGIC {
+        return Err(Unread::Broken("no osmet file by its first bytes".into()));
+    }
+    let version = source.number().map_err(broken)?;
+    if version != VERSION {
+        return Err(Unread::Version(version));
+    }
+    let facts = source.facts().map_err(broken)?;
+    let is_whole = facts.size_bytes > 0 && matches!(facts.sector_bytes, 512 | 4096);
+    if !is_whole {
+        return Err(Unread::Broken(format!("an image that cannot be: {facts:?}")));
+    }
+    Ok(facts)
+}
+
+/// Reads numbers and texts of bincode.
+struct Source<R: Read>(std::io::Take<R>);
+
+impl<R: Read> Source<R> {
+    /// What follows magic and version.
+    fn facts(&mut self) -> std::io::Result<Facts> {
+        self.skip_text()?;
+        let sector_bytes = self.number()?;
+        self.skip_text()?;
+        self.skip_text()?;
+        for _ in 0..self.number()? {
+            self.skip_numbers(2)?;
+            for _ in 0..self.number()? {
+                self.skip_numbers(3)?;
+                self.skip(DIGEST_BYTES)?;
+            }
+        }
+        self.skip(DIGEST_BYTES)?;
+        Ok(Facts { sector_bytes, size_bytes: self.number()? })
+    }
+
+    fn number(&mut self) -> std::io::Result<u64> {
+        let mut first = [0];
+        self.0.read_exact(&mut first)?;
+        let n_bytes = match first[0] {
+            251 => 2,
+            252 => 4,
+            253 => 8,
+            254 | 255 => return Err(std::io::Error::other("a number of more than 64 bits")),
+            small => return Ok(u64::from(small)),
+        };
+        let mut bytes = [0; 8];
+        let (low, _) = bytes.split_at_mut(n_bytes);
+        self.0.read_exact(low)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    fn skip_numbers(&mut self, n: usize) -> std::io::Result<()> {
+        (0..n).try_for_each(|_| self.number().map(drop))
+    }
+
+    fn skip_text(&mut self) -> std::io::Result<()> {
+        let n_bytes = self.number()?;
+        if n_bytes > MAX_TEXT_BYTES {
+            return Err(std::io::Error::other(format!("a text of {n_bytes} bytes")));
+        }
+        self.skip(n_bytes)
+    }
+
+    fn skip(&mut self, n_bytes: u64) -> std::io::Result<()> {
+        let n = std::io::copy(&mut (&mut self.0).take(n_bytes), &mut std::io::sink())?;
+        if n == n_bytes { Ok(()) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(out: &mut Vec<u8>, number: u64) {
+        match u8::try_from(number) {
+            Ok(small) if small <= 250 => out.push(small),
+            _ => {
+                out.push(253);
+                out.extend(number.to_le_bytes());
+            }
+        }
+    }
+
+    fn text(out: &mut Vec<u8>, text: &str) {
+        number(out, text.len() as u64);
+        out.extend(text.as_bytes());
+    }
+
+    /// An osmet file of two partitions, one of them with two extents.
+    fn osmet(version: u64, sector_bytes: u64, size_bytes: u64) -> Vec<u8> {
+        let mut out = MAGIC.to_vec();
+        number(&mut out, version);
+        text(&mut out, "0.27.0");
+        number(&mut out, sector_bytes);
+        text(&mut out, "Fedora CoreOS 44");
+        text(&mut out, "x86_64");
+        number(&mut out, 2);
+        for n_extents in [0, 2] {
+            number(&mut out, 1 << 20);
+            number(&mut out, 1 << 30);
+            number(&mut out, n_extents);
+            for at in 0..n_extents {
+                number(&mut out, 0);
+                number(&mut out, at << 40);
+                number(&mut out, 300);
+                out.extend([3; 32]);
+            }
+        }
+        out.extend([7; 32]);
+        number(&mut out, size_bytes);
+        out.extend(b"\xfd7zXZ and so on");
+        out
+    }
+
+    fn disk(size_bytes: u64, sector_bytes: u64) -> Candidate {
+        let logical_block_bytes = Some(sector_bytes);
+        Candidate { size_bytes, logical_block_bytes, ..Candidate::default() }
+    }
+
+    /// What `check` says of files in a folder.
+    fn checked(name: &str, files: &[&[u8]], disk: &Candidate) -> Result<Vec<String>, Code> {
+        let dir = std::env::temp_dir().join(format!("rci-osmet-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        for (at, file) in files.iter().enumerate() {
+            std::fs::write(dir.join(format!("{at}.osmet")), file).unwrap();
+        }
+        std::fs::write(dir.join("README"), "no image").unwrap();
+        let found = check(&dir, disk).map_err(|failure| failure.code);
+        std::fs::remove_dir_all(dir).unwrap();
+        found
+    }
+
+    #[test]
+    fn a_disk_smaller_than_the_live_images_own_image_is_refused() {
+        let files = [&osmet(1, 512, 4 << 30)[..], &osmet(1, 4096, 5 << 30)];
+        for (size_bytes, sector_bytes, expected) in [
+            (4 << 30, 512, Ok(vec![])),
+            ((4 << 30) - 1, 512, Err(Code::DiskTooSmall)),
+            ((5 << 30) - 1, 4096, Err(Code::DiskTooSmall)),
+            (5 << 30, 4096, Ok(vec![])),
+            (0, 512, Err(Code::DiskTooSmall)),
+            (5 << 30, 520, Err(Code::SectorSize)),
+        ] {
+            let disk = disk(size_bytes, sector_bytes);
+            assert_eq!(checked("sizes", &files, &disk), expected, "{disk:?}");
+        }
+        let only_4k = [&osmet(1, 4096, 5 << 30)[..]];
+        assert_eq!(checked("4k", &only_4k, &disk(8 << 30, 512)), Err(Code::SectorSize));
+        let unknown = Candidate { logical_block_bytes: None, ..disk(4 << 30, 0) };
+        assert_eq!(checked("unknown", &files, &unknown), Err(Code::DiskTooSmall));
+    }
+
+    #[test]
+    fn an_image_of_another_version_is_held_against_a_stated_least_size_and_that_is_told() {
+        let newer = osmet(2, 512, 1);
+        let found = checked("newer", &[&newer], &disk(LEAST_DISK_BYTES, 512)).unwrap();
+        assert!(found[0].contains("version 2") && found[0].contains("8589934592"), "{found:?}");
+        let small = disk(LEAST_DISK_BYTES - 1, 512);
+        assert_eq!(checked("newer-small", &[&newer], &small), Err(Code::DiskTooSmall));
+    }
+
+    #[test]
+    fn a_file_that_is_cut_or_is_none_is_a_lost_medium_and_never_a_panic() {
+        let good = osmet(1, 512, 4 << 30);
+        let n_told = good.len() - b"\xfd7zXZ and so on".len();
+        for length in 0..n_told {
+            assert!(matches!(read(&good[..length]), Err(Unread::Broken(_))), "{length}");
+        }
+        assert!(read(&good[..n_told]).is_ok());
+        for at in 0..good.len() {
+            let mut damaged = good.clone();
+            damaged[at] ^= 0xff;
+            read(&damaged[..]).ok();
+        }
+        assert_eq!(checked("none", &[b"osmet"], &disk(1 << 40, 512)), Err(Code::MediumLost));
+        assert_eq!(checked("empty", &[], &disk(1 << 40, 512)), Err(Code::MediumLost));
+        let long = [&MAGIC[..], &[1, 253], &u64::MAX.to_le_bytes()].concat();
+        assert!(matches!(read(&long[..]), Err(Unread::Broken(_))));
+    }
+}

@@ -1,0 +1,63 @@
+//! What is refused before the disk is touched.
+
+use super::*;
+
+fn install(text: &str) -> Install {
+    serde_json::from_str(&format!(r#"{{"ignition":{{"inline":"{{}}"}}{text}}}"#)).unwrap()
+}
+
+#[test]
+fn arguments_that_would_be_mangled_are_refused() {
+    for good in [
+        "",
+        r#","append_kargs":["a=b","quiet"],"console":["ttyS0,115200n8"],"platform":"metal""#,
+        r#","firstboot_args":"rd.neednet=1 ip=dhcp","save_partindex":["5","7-","-3","1,2-4"]"#,
+    ] {
+        assert_eq!(arguments(&install(good)), Ok(()), "{good}");
+    }
+    for bad in [
+        r#","append_kargs":["a b"]"#,
+        r#","append_kargs":[""]"#,
+        r#","append_kargs":["a\nb"]"#,
+        r#","append_kargs":["--insecure"]"#,
+        r#","delete_kargs":["a\u0000"]"#,
+        r#","console":["ttyS0 x"]"#,
+        r#","platform":"me tal""#,
+        r#","platform":"""#,
+        r#","firstboot_args":"a'b""#,
+        r#","save_partindex":["x"]"#,
+        r#","save_partindex":["1-2-3"]"#,
+        r#","save_partlabel":[""]"#,
+    ] {
+        assert!(arguments(&install(bad)).is_err(), "{bad}");
+    }
+    let many = format!(r#","append_kargs":[{}"a"]"#, r#""aaaaaaaaaaaaaaaaaaa","#.repeat(200));
+    assert!(arguments(&install(&many)).is_err());
+}
+
+#[test]
+fn findings_stop_the_install_by_their_severity() {
+    let finding = |severity| Finding {
+        code: "x".into(),
+        severity,
+        component: "memory".into(),
+        locator: Some("DIMM A1".into()),
+        evidence: "5 errors".into(),
+        advice: "replace it".into(),
+    };
+    let warning = [finding(Severity::Warning)];
+    let critical = [finding(Severity::Critical)];
+    assert!(blocking_findings(&warning, BlockOn::Critical).is_ok());
+    assert!(blocking_findings(&warning, BlockOn::Warning).is_err());
+    assert!(blocking_findings(&critical, BlockOn::Never).is_ok());
+    let failure = blocking_findings(&critical, BlockOn::Critical).unwrap_err();
+    assert_eq!(failure.code, Code::Findings);
+    assert!(failure.message.contains("DIMM A1"));
+}
+
+#[test]
+fn a_packed_image_says_nothing_about_its_size_by_its_length() {
+    assert_eq!(facts(b"\xfd7zXZ\0rest", Some(5)), ImageFacts::default());
+    assert_eq!(facts(b"raw", Some(5)).size_bytes, Some(5));
+    assert_eq!(facts(b"\x1f\x8b", Some(5)), ImageFacts::default());
+}

@@ -1,0 +1,150 @@
+//! How an install ends that does not come to its end: the installer fails, a server stalls, a signal comes.
+
+use std::time::Duration;
+
+use run_coreos_installer::digest;
+use serde_json::json;
+
+use super::install::{inline, result, vim};
+use super::machine::Machine;
+use super::mock::{Mock, Reply};
+
+#[test]
+fn each_way_in_which_the_installer_fails_has_its_code() {
+    for (says, exit_status, code, disk_state) in [
+        (
+            "Partitions in use on /dev/sda:\nError: checking for exclusive access\nfound busy partitions",
+            4,
+            "DISK_BUSY",
+            "untouched",
+        ),
+        (
+            "Read disk 4/4 (100%)\nError: syncing data to disk\nInput/output error (os error 5)\nResetting partition table\nError: install failed",
+            5,
+            "TARGET_IO",
+            "half_written",
+        ),
+        ("Error: HTTP status client error (404 Not Found) for url", 4, "HTTP_404", "untouched"),
+        ("Read disk (9%)\nError: no space left on device", 5, "NO_SPACE", "half_written"),
+        ("Error: something nobody knows", 5, "INSTALLER_FAILED", "half_written"),
+    ] {
+        let mock = vim(json!({"ignition": inline()}));
+        let mut machine = Machine::new(&mock.url);
+        machine.installer("0.27.0", &format!("cat >&2 <<'E'\n{says}\nE\nexit 1"));
+        assert_eq!(machine.run().exit_status, exit_status, "{says}");
+        let result = result(&mock);
+        assert_eq!(result["code"], code);
+        assert_eq!(result["disk_state"], disk_state);
+        assert_eq!(result["outcome"], "failed");
+        assert_eq!(result["attempts"], 1);
+        assert!(!result["log_tail"].as_array().unwrap().is_empty());
+        assert!(result["advice"].as_str().is_some());
+    }
+}
+
+#[test]
+fn a_broken_download_is_tried_up_to_three_times() {
+    let fails = "echo 'Read disk (5%)'; echo 'Error: error decoding response body' >&2; exit 1";
+    let mock = vim(json!({"ignition": inline()}));
+    let mut machine = Machine::new(&mock.url);
+    machine.installer("0.27.0", fails);
+    assert_eq!(machine.run().exit_status, 5);
+    let result = result(&mock);
+    assert_eq!((&result["attempts"], &result["code"]), (&json!(3), &json!("IMAGE_FETCH")));
+    assert_eq!(machine.read("args").lines().count(), 3);
+}
+
+#[test]
+fn a_disk_that_changes_between_two_tries_is_not_written_again() {
+    let mock = vim(json!({"ignition": inline()}));
+    let mut machine = Machine::new(&mock.url);
+    machine.installer(
+        "0.27.0",
+        "echo OTHER > $ROOT/sys/devices/sda/serial; echo 'Error: connection reset' >&2; exit 1",
+    );
+    assert_eq!(machine.run().exit_status, 5);
+    let result = result(&mock);
+    assert_eq!((&result["attempts"], &result["code"]), (&json!(1), &json!("DISK_CHANGED")));
+    assert_eq!(result["disk_state"], "half_written");
+}
+
+#[test]
+fn a_wish_to_end_stops_the_installer_and_is_told() {
+    let mock = vim(json!({"ignition": inline()}));
+    let mut machine = Machine::new(&mock.url);
+    machine.installer("0.27.0", "echo 'Read disk (5%)'; touch $ROOT/begun; sleep 600");
+    let (stop, begun) = (machine.stop.clone(), machine.root.join("begun"));
+    std::thread::spawn(move || {
+        while !begun.exists() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        stop.stop();
+    });
+    assert_eq!(machine.run().exit_status, 5);
+    let result = result(&mock);
+    assert_eq!(result["code"], "INTERRUPTED");
+    assert_eq!(result["disk_state"], "half_written");
+}
+
+#[test]
+fn a_wish_to_end_stops_the_reading_of_an_image_and_is_told() {
+    let files = Mock::start(|request, _| match request.header("range") {
+        Some(_) => Reply::With(
+            206,
+            vec![("Content-Range".into(), "bytes 0-3/70000".into())],
+            b"head".to_vec(),
+        ),
+        None => Reply::Flood,
+    });
+    let mock = vim(json!({"ignition": inline(), "image": {
+        "url": format!("{}/image.raw", files.url), "insecure": true, "hash": digest::sha512(b"x"),
+    }}));
+    let mut machine = Machine::new(&mock.url);
+    let stop = machine.stop.clone();
+    std::thread::spawn(move || {
+        // The second request is the one that reads the whole image.
+        while files.requests("/image.raw").len() < 2 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        stop.stop();
+    });
+    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(result(&mock)["code"], "INTERRUPTED");
+    assert!(machine.is_untouched("sda"));
+}
+
+#[test]
+fn an_image_server_that_stalls_is_named_with_the_bytes_that_came() {
+    for (pause, says) in [(5000, "stalled: nothing for 0.1 s"), (20, "stalled: ")] {
+        let files = Mock::start(move |request, _| match request.header("range") {
+            Some(_) => Reply::bytes(b"head"),
+            None => Reply::Drip(Duration::from_millis(pause)),
+        });
+        let mock = vim(json!({"ignition": inline(), "image": {
+            "url": format!("{}/image.raw", files.url), "insecure": true, "hash": digest::sha512(b"x"),
+        }}));
+        let mut machine = Machine::new(&mock.url);
+        machine.settings.vim.timeouts.idle = Duration::from_millis(100);
+        machine.settings.vim.timeouts.stall = Duration::from_millis(100);
+        let started = std::time::Instant::now();
+        assert_eq!(machine.run().exit_status, 4);
+        assert!(started.elapsed() < Duration::from_mins(1));
+        assert!(machine.is_untouched("sda"));
+        let result = result(&mock);
+        assert_eq!(result["code"], "IMAGE_FETCH");
+        let message = result["message"].as_str().unwrap();
+        assert!(message.contains(&format!("{}/image.raw", files.url)), "{message}");
+        assert!(message.contains(says) && message.contains(" of 100000 bytes"), "{message}");
+    }
+}
+
+#[test]
+fn an_installer_that_does_not_end_is_ended() {
+    let mock = vim(json!({"ignition": inline()}));
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.installer_limit = Duration::from_millis(500);
+    machine.installer("0.27.0", "sleep 600");
+    assert_eq!(machine.run().exit_status, 5);
+    assert_eq!(result(&mock)["code"], "INSTALLER_FAILED");
+}
