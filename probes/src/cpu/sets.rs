@@ -91,14 +91,12 @@ impl CpuSets {
 /// Reads a list; the empty list is known, a missing file is not.
 fn set(machine: &Machine, name: &str) -> Option<CpuSet> {
     let path = format!("{CPU}/{name}");
-    let bytes = machine.bytes(&path)?;
-    let text = crate::machine::escape_non_utf8(&bytes);
-    let text = text.trim_end_matches(['\0', '\n', ' ']);
+    let text = machine.text_or_empty(&path)?;
     // Some kernels write "(null)" or a blank for the empty set.
-    match CpuSet::parse(if text == "(null)" { "" } else { text }) {
+    match CpuSet::parse(if text == "(null)" { "" } else { &text }) {
         Ok(set) => Some(set),
         Err(expected) => {
-            machine.problem(&path, quote(text), expected);
+            machine.problem(&path, quote(&text), expected);
             None
         }
     }

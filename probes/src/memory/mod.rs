@@ -10,13 +10,17 @@
 
 mod blocks;
 mod cxl;
+pub(crate) mod dax;
 mod dimms;
 mod ecc;
+mod nvdimm;
 mod totals;
 
 use std::collections::BTreeMap;
 
 pub use cxl::CxlMemory;
+pub use dax::DaxDevice;
+pub use nvdimm::{Nvdimm, PersistentMemory, PersistentNamespace, PersistentRegion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +84,16 @@ pub struct Memory {
     /// CXL memory devices, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cxl: Vec<CxlMemory>,
+    /// Memory that is, or was at first, a device of its own (DAX), by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dax: Vec<DaxDevice>,
+    /// NVDIMMs and what they are put together to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistent: Option<PersistentMemory>,
 }
+
+/// At most so many devices of one bus are read.
+const LIMIT_DEVICES: usize = 4096;
 
 /// A slot for a memory module, and the module in it (SMBIOS type 17).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -220,6 +233,8 @@ pub fn memory(machine: &Machine) -> Memory {
         online_blocks_bytes: blocks.as_ref().map(|blocks| blocks.online_bytes),
         offline_blocks_bytes: blocks.as_ref().map(|blocks| blocks.offline_bytes),
         cxl: cxl::memories(machine),
+        dax: dax::devices(machine),
+        persistent: nvdimm::persistent(machine),
         usable_bytes: totals::meminfo_bytes(&meminfo, "MemTotal"),
         ecc: ecc::counts(machine),
         hugepages: totals::hugepages(machine, &meminfo),
@@ -234,6 +249,20 @@ pub fn memory(machine: &Machine) -> Memory {
     }
     ecc::assign(&mut memory);
     memory
+}
+
+/// The number of a NUMA node in the file at `path`; -1 is none.
+fn node(machine: &Machine, path: &str) -> Option<u32> {
+    machine.number::<i64>(path).and_then(|node| u32::try_from(node).ok())
+}
+
+/// A whole number, in hexadecimal behind `0x`.
+fn parse_size(text: &str) -> Result<u64, &'static str> {
+    let size = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    size.map_err(|_| "a whole number such as 4096 or 0x1000")
 }
 
 pub(crate) use totals::hugepages_in;

@@ -46,6 +46,9 @@ pub struct Address {
     /// `secondary`, `deprecated`, `tentative`, `dadfailed`, …, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
+    /// Whether the kernel made it by itself from what a router advertised.
+    #[serde(skip)]
+    pub(super) is_of_router: bool,
 }
 
 impl PartialOrd for Address {
@@ -110,11 +113,13 @@ fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Addres
     let &[_, length, flags, scope] = payload.first_chunk::<4>()?;
     let index = u32::from_ne_bytes(*payload.get(4..)?.first_chunk::<4>()?);
     let (mut peer, mut local, mut all_flags) = (None, None, u32::from(flags));
+    let mut protocol = None;
     for attribute in wire::attributes(payload.get(HEADER_BYTES..)?) {
         match attribute.kind {
             1 => peer = ip(attribute.value),
             2 => local = ip(attribute.value),
             8 => all_flags = attribute.u32()?,
+            11 => protocol = attribute.u8(),
             _ => {}
         }
     }
@@ -126,7 +131,22 @@ fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Addres
         family: family(address),
         scope: scope_name(scope),
         flags: flag_names(all_flags, address.is_ipv6()),
+        is_of_router: address.is_ipv6() && is_of_router(all_flags, protocol),
     })
+}
+
+/// Whether an IPv6 address is the kernel's own work: it says so since Linux 5.18 (`IFA_PROTO`,
+/// `IFAPROT_KERNEL_RA`). Before, such an address is there for a time, and the kernel keeps the route
+/// to its prefix itself, which it does not for the programs that work in its place.
+fn is_of_router(flags: u32, protocol: Option<u8>) -> bool {
+    const KERNEL_RA: u8 = 2;
+    const TEMPORARY: u32 = 0x01;
+    const PERMANENT: u32 = 0x80;
+    const NO_PREFIX_ROUTE: u32 = 0x200;
+    match protocol {
+        Some(protocol) if protocol != 0 => protocol == KERNEL_RA,
+        _ => flags & TEMPORARY != 0 || flags & (PERMANENT | NO_PREFIX_ROUTE) == 0,
+    }
 }
 
 fn scope_name(scope: u8) -> Option<String> {
@@ -183,6 +203,7 @@ fn parse_if_inet6(line: &str) -> Option<Address> {
         family: "ipv6".to_owned(),
         scope: scope_name.map(str::to_owned),
         flags: flag_names(u32::from_str_radix(flags, 16).ok()?, true),
+        is_of_router: false,
     })
 }
 
@@ -221,6 +242,7 @@ fn ipv4(address: Ipv4Addr, routes: &[Route]) -> Option<Address> {
         family: "ipv4".to_owned(),
         scope: None,
         flags: Vec::new(),
+        is_of_router: false,
     })
 }
 

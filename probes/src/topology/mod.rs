@@ -54,9 +54,10 @@ pub struct Node {
     /// Memory that the kernel can hand out there (`MemTotal`); 0 for a node of CPUs alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// `pmem` or `cxl` where a DAX device says so, `gpu` where NVIDIA's driver does, `dram` in the
-    /// memory tier of the nodes with CPUs, `hbm` in a faster tier or where the firmware gives the
-    /// node at least twice the bandwidth; `None` where nothing tells the kind.
+    /// `pmem` or `cxl` where a DAX device says so, `cxl` where all of it lies in CXL regions, `gpu`
+    /// where NVIDIA's driver says so, `dram` in the memory tier of the nodes with CPUs (without CPUs
+    /// only if the firmware gives it the figures of DRAM), `hbm` in a faster tier or where the
+    /// firmware gives the node at least twice the bandwidth; `None` where nothing tells the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_kind: Option<String>,
     /// Number of the memory tier: the lower, the faster
