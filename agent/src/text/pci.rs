@@ -74,19 +74,33 @@ pub(super) fn gpu(page: &mut Page, gpu: &Gpu, pci: Option<&Pci>) {
 
 fn card(page: &mut Page, index: usize, card: &Card) {
     let node = card.numa_node.map(|n| format!(" [affined to NUMA node {n}]")).unwrap_or_default();
-    let name = card.name.as_deref().unwrap_or_default();
+    let name = card.model.as_deref().or(card.name.as_deref()).unwrap_or_default();
     let memory = card.memory_bytes.map(|b| format!(" ({})", unit::memory(b))).unwrap_or_default();
     let driver = card.driver.as_deref().unwrap_or("");
     let kind = match card.kind {
         CardKind::Gpu => "gpu",
         CardKind::Accelerator => "accelerator",
         CardKind::BmcDisplay => "display of the BMC",
+        CardKind::Switch => "switch",
     };
     let line = format!(
-        "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}{}{}",
+        "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}{}{}{}{}",
         card.address,
         pair("uuid", card.uuid.as_deref()),
         pair("serial", card.serial.as_deref()),
+        pair("firmware", card.firmware.as_deref().or(card.video_bios.as_deref())),
+        pair("status", card.status.as_deref()),
     );
     page.line(1, &line);
+    let n_vfs = card.n_vfs.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
+    let parts = [
+        n_vfs.map(|n| counted(n, "virtual function")),
+        card.n_mig_instances.filter(|n| *n > 0).map(|n| counted(n, "MIG instance")),
+        card.compute_partition.as_ref().map(|mode| format!("compute {mode}")),
+        card.memory_partition.as_ref().map(|mode| format!("memory {mode}")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if !parts.is_empty() {
+        page.toned(Tone::Quiet, 2, &format!("split: {}", parts.join(", ")));
+    }
 }

@@ -18,7 +18,7 @@ const LIMIT: u32 = 32;
 /// The caches by level, kind and first CPU.
 pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
     let cpus: Vec<u32> = online.iter().collect();
-    let kinds = Kinds::read(machine, &cpus);
+    let kinds = Kinds::of_cpus(machine, &cpus);
     let (seen, at, covered, shapes) = Default::default();
     let mut walk = Walk { machine, online, kinds, seen, at, covered, shapes };
     for cpu in cpus {
