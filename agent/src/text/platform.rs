@@ -4,7 +4,7 @@ use probes::collect::Inventory;
 use probes::firmware::{BootMode, Firmware};
 
 use super::management;
-use super::page::{Page, pair};
+use super::page::{Page, Tone, pair};
 
 pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
     if let Some(chassis) = &inventory.chassis {
@@ -43,9 +43,10 @@ pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
     if let Some(os) = &inventory.os {
         let iommu = os.iommu.as_ref().and_then(|iommu| iommu.is_enabled);
         let clock = os.clock.as_ref().and_then(|clock| clock.is_synchronized);
+        let taint = os.kernel_taint.filter(|taint| *taint != 0).map(|taint| taint.to_string());
         let guest = os.confidential_computing.as_ref().and_then(|c| c.guest.as_deref());
         page.section(&format!(
-            "os{}{}{}{}{}{}{}{}",
+            "os{}{}{}{}{}{}{}{}{}{}{}",
             pair("hostname", os.hostname.as_deref()),
             pair("kernel", os.kernel.as_deref()),
             pair("distribution", os.distribution.as_deref()),
@@ -54,17 +55,25 @@ pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
             pair("confidential-guest", guest),
             pair("iommu", on_off(iommu)),
             pair("clock-synchronized", clock.map(|is| if is { "yes" } else { "no" })),
+            pair("lockdown", os.lockdown.as_deref().filter(|lockdown| *lockdown != "none")),
+            pair("fips", on_off(os.is_fips_enabled.filter(|is_on| *is_on))),
+            pair("taint", taint.as_deref()),
         ));
+        if let Some(command_line) = &os.command_line {
+            page.toned(Tone::Quiet, 1, &format!("command line: {command_line}"));
+        }
     }
 }
 
 fn bios(page: &mut Page, inventory: &Inventory) {
     if let Some(bios) = &inventory.bios {
         page.section(&format!(
-            "bios{}{}{}",
+            "bios{}{}{}{}{}",
             pair("vendor", bios.vendor.as_deref()),
             pair("version", bios.version.as_deref()),
             pair("date", bios.date.as_deref()),
+            pair("release", bios.release.as_deref()),
+            pair("embedded-controller", bios.embedded_controller_release.as_deref()),
         ));
     }
     if let Some(firmware) = &inventory.firmware {
@@ -83,14 +92,24 @@ fn boot(page: &mut Page, firmware: &Firmware) {
         BootMode::Bios => "bios",
     });
     page.section(&format!(
-        "firmware{}{}{}",
+        "firmware{}{}{}{}{}{}",
         pair("boot", mode),
         pair("secure-boot", on_off(firmware.secure_boot)),
+        pair("setup-mode", on_off(firmware.setup_mode)),
         pair("current", firmware.boot_current.as_deref()),
+        pair("next", firmware.boot_next.as_deref()),
+        pair("order", firmware.boot_order.as_ref().map(|order| order.join(",")).as_deref()),
     ));
     for entry in &firmware.boot_entries {
-        let description = entry.description.as_deref().unwrap_or_default();
-        let path = entry.device_path.as_deref().unwrap_or_default();
-        page.line(1, &format!("boot entry {} {description} {path}", entry.id));
+        let is_active = entry.is_active != Some(false);
+        let words = [
+            Some(entry.id.as_str()),
+            (!is_active).then_some("(inactive)"),
+            entry.description.as_deref(),
+            entry.device_path.as_deref(),
+        ];
+        let words: Vec<&str> = words.into_iter().flatten().collect();
+        let tone = if is_active { Tone::Plain } else { Tone::Quiet };
+        page.toned(tone, 1, &format!("boot entry {}", words.join(" ")));
     }
 }
