@@ -33,7 +33,7 @@ pub enum CardKind {
     Accelerator,
     /// The display of a management controller, which computes nothing.
     BmcDisplay,
-    /// A switch between GPUs, such as NVIDIA's NVSwitch.
+    /// A switch between GPUs, such as NVIDIA's `NVSwitch`.
     Switch,
 }
 

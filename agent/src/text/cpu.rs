@@ -29,6 +29,9 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     if let Some(offline) = cpu.offline.as_ref().filter(|offline| !offline.is_empty()) {
         page.toned(Tone::Quiet, 1, &format!("offline logical processors: {offline}"));
     }
+    if let Some(stuck) = &cpu.stuck {
+        page.toned(Tone::Warning, 1, &format!("stuck between online and offline: {stuck}"));
+    }
     if let Some(isolated) = cpu.isolated.as_ref().filter(|isolated| !isolated.is_empty()) {
         page.toned(Tone::Quiet, 1, &format!("isolated logical processors: {isolated}"));
     }

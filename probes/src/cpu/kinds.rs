@@ -117,11 +117,11 @@ mod tests {
         of.into_iter().enumerate().map(file).collect()
     }
 
-    fn classes(files: &[(String, String)], looks: Vec<u32>) -> Vec<usize> {
+    fn classes(files: &[(String, String)], looks: [u32; 8]) -> Vec<usize> {
         let files: Vec<(&str, &str)> =
             files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
         let cpus: Vec<u32> = (0..8).collect();
-        let kinds = Kinds::read(&tree(&files), &cpus, || looks.clone());
+        let kinds = Kinds::read(&tree(&files), &cpus, || looks.to_vec());
         cpus.iter().map(|cpu| kinds.class(*cpu)).collect()
     }
 
@@ -129,10 +129,10 @@ mod tests {
     fn a_kind_of_core_that_is_neither_first_nor_middle_nor_last_is_found() {
         // Of the cores 0, 4 and 7, which are asked first, all have the same capacity.
         let files = capacities([400, 400, 1024, 760, 400, 760, 400, 400]);
-        assert_eq!(classes(&files, vec![1, 1, 3, 2, 1, 2, 1, 1]), [1, 1, 3, 2, 1, 2, 1, 1]);
+        assert_eq!(classes(&files, [1, 1, 3, 2, 1, 2, 1, 1]), [1, 1, 3, 2, 1, 2, 1, 1]);
         let same = capacities([1024; 8]);
-        assert_eq!(classes(&same, vec![1, 2, 1, 1, 1, 1, 1, 1]), [0; 8], "two makes as capable");
-        assert_eq!(classes(&files[..0], vec![1, 2, 1, 1, 1, 1, 1, 1]), [0; 8]);
+        assert_eq!(classes(&same, [1, 2, 1, 1, 1, 1, 1, 1]), [0; 8], "two makes as capable");
+        assert_eq!(classes(&files[..0], [1, 2, 1, 1, 1, 1, 1, 1]), [0; 8]);
     }
 
     #[test]

@@ -50,6 +50,10 @@ pub struct Memory {
     /// only with `--memory-blocks`. A block that is filled in part counts whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub online_blocks_bytes: Option<u64>,
+    /// The same by zone, e.g. `Normal`, `Movable` (`memoryN/valid_zones`); a block that spans several
+    /// is in none of them. Only with `--memory-blocks`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub online_blocks_bytes_by_zone: BTreeMap<String, u64>,
     /// Memory blocks that are plugged in and offline, times the size of a block; only with
     /// `--memory-blocks`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -232,6 +236,7 @@ pub fn memory(machine: &Machine) -> Memory {
         kernel_present_bytes_by_node: by_node,
         online_blocks_bytes: blocks.as_ref().map(|blocks| blocks.online_bytes),
         offline_blocks_bytes: blocks.as_ref().map(|blocks| blocks.offline_bytes),
+        online_blocks_bytes_by_zone: blocks.map(|blocks| blocks.bytes_by_zone).unwrap_or_default(),
         cxl: cxl::memories(machine),
         dax: dax::devices(machine),
         persistent: nvdimm::persistent(machine),

@@ -27,7 +27,7 @@ pub(super) const LIMIT_FILES: usize = 256;
 pub struct DhcpLease {
     /// Name of the interface.
     pub interface: String,
-    /// The address that was leased; of DHCPv6 one that dhclient keeps, the only client that does.
+    /// The address that was leased; of `DHCPv6` one that dhclient keeps, the only client that does.
     pub address: String,
     /// The server that leased it (option 54); `NetworkManager` keeps it only in older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub struct DhcpLease {
     /// The routers that it named (option 3).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<String>,
-    /// For how long it was leased, in s (option 51; the valid lifetime of DHCPv6).
+    /// For how long it was leased, in s (option 51; the valid lifetime of `DHCPv6`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_s: Option<u32>,
     /// `systemd-networkd`, `NetworkManager` or `dhclient`.

@@ -1,4 +1,4 @@
-//! What DHCPv6 gave the machine, as far as a client keeps it where others can read it: dhclient in blocks
+//! What `DHCPv6` gave the machine, as far as a client keeps it where others can read it: dhclient in blocks
 //! `lease6` of its files, systemd-networkd only the number by which the server knows the machine.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ const LINKS: &str = "run/systemd/netif/links";
 /// An address in a file that has more of them than any server gives is no lease.
 const LIMIT_LEASES: usize = 1024;
 
-/// How a DHCPv6 server knows an interface of this machine.
+/// How a `DHCPv6` server knows an interface of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Dhcp6Client {

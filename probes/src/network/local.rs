@@ -29,7 +29,7 @@ pub struct LocalAddresses {
     /// Addresses that a DHCP server leased, by interface in natural order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dhcp_leases: Vec<DhcpLease>,
-    /// How DHCPv6 servers know this machine, by interface.
+    /// How `DHCPv6` servers know this machine, by interface.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dhcp6_clients: Vec<Dhcp6Client>,
     /// Domains that a name without dots is looked up in.

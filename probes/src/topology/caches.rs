@@ -36,6 +36,7 @@ pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
         shared_cpus: seen.cpus.to_string(),
         line_bytes: seen.shape.line_bytes,
         ways: seen.shape.ways,
+        n_sets: seen.shape.n_sets,
     };
     seen.into_iter().map(cache).collect()
 }
@@ -70,6 +71,7 @@ struct Shape {
     kind: Option<&'static str>,
     line_bytes: Option<u32>,
     ways: Option<u32>,
+    n_sets: Option<u32>,
 }
 
 impl Walk<'_> {
@@ -178,6 +180,7 @@ impl Walk<'_> {
             kind: self.machine.parse(&file("type"), parse_kind),
             line_bytes: positive("coherency_line_size"),
             ways: positive("ways_of_associativity"),
+            n_sets: positive("number_of_sets"),
         })
     }
 

@@ -29,8 +29,9 @@ pub(super) fn nodes(machine: &Machine, online: Option<&CpuSet>) -> Option<Vec<No
     let columns = machine.parse(&format!("{NODE}/online"), CpuSet::parse);
     let columns = columns.unwrap_or_else(|| ids.clone());
     let with_memory = machine.parse(&format!("{NODE}/has_memory"), CpuSet::parse);
+    let with_normal = machine.parse(&format!("{NODE}/has_normal_memory"), CpuSet::parse);
     let (taken, blocks) = Default::default();
-    let mut reader = Reader { machine, online, columns, with_memory, taken, blocks };
+    let mut reader = Reader { machine, online, columns, with_memory, with_normal, taken, blocks };
     let mut nodes: Vec<Node> = ids.iter().map(|id| reader.node(id, ids.len())).collect();
     kinds::fill(machine, &mut nodes, &reader.blocks);
     Some(nodes)
@@ -41,6 +42,7 @@ struct Reader<'a> {
     online: Option<&'a CpuSet>,
     columns: CpuSet,
     with_memory: Option<CpuSet>,
+    with_normal: Option<CpuSet>,
     /// The node of each CPU so far.
     taken: BTreeMap<u32, u32>,
     blocks: kinds::Blocks,
@@ -67,6 +69,7 @@ impl Reader<'_> {
             cpus: cpus.map(|cpus| cpus.to_string()),
             memory_bytes: memory.and_then(|text| mem_total_bytes(&text)),
             has_memory: self.with_memory.as_ref().map(|nodes| nodes.contains(id)),
+            has_normal_memory: self.with_normal.as_ref().map(|nodes| nodes.contains(id)),
             access: access::access(self.machine, &dir, &names),
             side_caches: caches.unwrap_or_default(),
             hugepages: pages.unwrap_or_default(),
@@ -215,6 +218,7 @@ mod tests {
         let at = |name: &str| format!("sys/devices/system/node/node1/{name}");
         let machine = tree(&[
             ("sys/devices/system/node/has_memory", "1"),
+            ("sys/devices/system/node/has_normal_memory", "0"),
             ("sys/devices/system/node/node0/cpulist", "0-3"),
             ("sys/bus/cxl/devices/region0/resource", "0x80000000"),
             ("sys/bus/cxl/devices/region0/size", "0x80000000"),
@@ -238,6 +242,7 @@ mod tests {
         let nodes = nodes(&machine, Some(&online("0-3"))).unwrap();
         let far = &nodes[1];
         assert_eq!((nodes[0].has_memory, far.has_memory), (Some(false), Some(true)));
+        assert_eq!(far.has_normal_memory, Some(false), "all of it can be taken away");
         assert_eq!(far.hugepages[0].n_total, Some(512));
         assert_eq!(far.memory_kind.as_deref(), Some("cxl"));
         assert_eq!((far.access[0].class, far.access[0].initiators.as_slice()), (0, &[0][..]));

@@ -67,7 +67,7 @@ fn client_ids(text: &str) -> Vec<String> {
     ids.filter(|id| id.len() > 14 && id.len().is_multiple_of(2)).collect()
 }
 
-/// The identifiers of DHCPv6, of client and server, in dhclient's own spellings: with numbers that have
+/// The identifiers of `DHCPv6`, of client and server, in dhclient's own spellings: with numbers that have
 /// one digit where that is enough, or in quotes as octal numbers and letters.
 fn dhclient_duids(text: &str) -> impl Iterator<Item = &str> {
     let lines = text.lines().map(|line| line.trim().trim_start_matches("option "));
