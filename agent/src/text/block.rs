@@ -95,7 +95,9 @@ fn details(disk: &Disk) -> Vec<String> {
     let holds = (!disk.existing_os.is_empty())
         .then(|| format!("seems to hold {}", disk.existing_os.join(" and ")));
     let known = [bay, volume, vmd, target, blocks, holds].into_iter().flatten();
-    known.chain(disk.identity_issues.iter().map(|issue| format!("identity: {issue}"))).collect()
+    let is_told = |issue: &&String| disk.not_eligible_because.iter().any(|b| b.contains(*issue));
+    let issues = disk.identity_issues.iter().filter(|issue| !is_told(issue));
+    known.chain(issues.map(|issue| format!("identity: {issue}"))).collect()
 }
 
 fn health_line(page: &mut Page, health: &Health) {

@@ -48,7 +48,8 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
 fn figures(page: &mut Page, cpu: &Cpu) {
     let cores = || cpu.packages.iter().flat_map(|package| &package.cores);
     let mhz = |mhz: Option<u64>| mhz.map(|mhz| format!("{mhz}MHz"));
-    let smt = cpu.is_smt_active.map(|is_on| if is_on { "on" } else { "off" });
+    // A processor without SMT has it turned off as well.
+    let smt = cpu.smt_control.as_deref().filter(|control| !control.starts_with("not"));
     let line = [
         pair("microcode", cpu.microcode.as_deref()),
         pair("base", mhz(cores().filter_map(|core| core.base_mhz).max()).as_deref()),
