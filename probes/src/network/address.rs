@@ -46,9 +46,6 @@ pub struct Address {
     /// `secondary`, `deprecated`, `tentative`, `dadfailed`, …, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
-    /// Whether the kernel made it by itself from what a router advertised.
-    #[serde(skip)]
-    pub(super) is_of_router: bool,
 }
 
 impl PartialOrd for Address {
@@ -103,13 +100,20 @@ pub(super) fn family(address: IpAddr) -> String {
 
 /// Reads the addresses of a dump; those that only the machine itself can reach are left out.
 pub(super) fn parse(dump: &[u8], names: &BTreeMap<u32, String>) -> Vec<Address> {
+    with_origin(dump, names).map(|(address, _)| address).collect()
+}
+
+/// As [`parse`], and of each address whether the kernel made it by itself of a router's prefix.
+pub(super) fn with_origin(
+    dump: &[u8],
+    names: &BTreeMap<u32, String>,
+) -> impl Iterator<Item = (Address, bool)> {
     wire::messages(dump)
         .filter(|message| message.kind == RTM_NEWADDR)
         .filter_map(|message| parse_address(message.payload, names))
-        .collect()
 }
 
-fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Address> {
+fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<(Address, bool)> {
     let &[_, length, flags, scope] = payload.first_chunk::<4>()?;
     let index = u32::from_ne_bytes(*payload.get(4..)?.first_chunk::<4>()?);
     let (mut peer, mut local, mut all_flags) = (None, None, u32::from(flags));
@@ -125,14 +129,15 @@ fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Addres
     }
     let address = local.or(peer)?;
     let interface = interface_name(index, names)?;
-    (scope != SCOPE_HOST && is_prefix(address, length)).then(|| Address {
+    let is_of_router = address.is_ipv6() && is_of_router(all_flags, protocol);
+    let seen = || Address {
         interface,
         address: format!("{address}/{length}"),
         family: family(address),
         scope: scope_name(scope),
         flags: flag_names(all_flags, address.is_ipv6()),
-        is_of_router: address.is_ipv6() && is_of_router(all_flags, protocol),
-    })
+    };
+    (scope != SCOPE_HOST && is_prefix(address, length)).then(|| (seen(), is_of_router))
 }
 
 /// Whether an IPv6 address is the kernel's own work: it says so since Linux 5.18 (`IFA_PROTO`,
@@ -203,7 +208,6 @@ fn parse_if_inet6(line: &str) -> Option<Address> {
         family: "ipv6".to_owned(),
         scope: scope_name.map(str::to_owned),
         flags: flag_names(u32::from_str_radix(flags, 16).ok()?, true),
-        is_of_router: false,
     })
 }
 
@@ -242,7 +246,6 @@ fn ipv4(address: Ipv4Addr, routes: &[Route]) -> Option<Address> {
         family: "ipv4".to_owned(),
         scope: None,
         flags: Vec::new(),
-        is_of_router: false,
     })
 }
 

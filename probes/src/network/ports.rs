@@ -75,10 +75,10 @@ pub fn is_in_use(machine: &Machine, name: &str) -> bool {
     let links = link::parse(&links);
     let names: BTreeMap<u32, String> =
         links.iter().map(|link| (link.index, link.name.clone())).collect();
-    let has_address = address::parse(&answer, &names).iter().any(|address| {
+    let has_address = address::with_origin(&answer, &names).any(|(address, is_of_router)| {
         address.interface == name
             && (address.family == "ipv4" || address.scope.as_deref() != Some("link"))
-            && !address.is_of_router
+            && !is_of_router
     });
     // The link below a veth is only its other end.
     let is_above = |link: &Link| {
