@@ -33,6 +33,8 @@ pub enum CardKind {
     Accelerator,
     /// The display of a management controller, which computes nothing.
     BmcDisplay,
+    /// A switch between GPUs, such as NVIDIA's `NVSwitch`.
+    Switch,
 }
 
 /// One card.
@@ -60,7 +62,8 @@ pub struct Card {
     /// NUMA node; `None` where the kernel says -1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
-    /// Memory of the card, as its driver says; `None` without a driver that does.
+    /// Memory of the card, as its driver says: amdgpu, Intel's xe (with what the firmware keeps for
+    /// itself) and Intel's own i915; `None` without a driver that does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
     /// Largest window into the card's memory, in bytes; the memory has at least this size unless
@@ -71,19 +74,27 @@ pub struct Card {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_nodes: Vec<String>,
     /// The driver's name of the model (`/proc/driver/nvidia/gpus/*/information`, amdgpu's
-    /// `product_name`).
+    /// `product_name`, `device_type` of habanalabs).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// NVIDIA's UUID of the card, e.g. `GPU-5a1c…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
+    /// What the driver says of the state of an accelerator of Habana Labs, e.g. `operational`,
+    /// `in reset`, `disabled` (`status`, `Documentation/ABI/testing/sysfs-driver-habanalabs`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Number of the place on the baseboard where an accelerator of Habana Labs sits (`module_id`,
+    /// since Linux 6.8).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module_number: Option<u32>,
     /// Serial number as amdgpu says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Version of the video BIOS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub video_bios: Option<String>,
-    /// Firmware that NVIDIA's driver loaded into the card.
+    /// Firmware that NVIDIA's driver loaded into the card, or that of habanalabs' processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// Types of virtual GPUs that the driver can make (`mdev_supported_types`).
@@ -143,6 +154,8 @@ fn card(device: &PciDevice, kind: CardKind) -> Card {
         device_nodes: Vec::new(),
         model: None,
         uuid: None,
+        status: None,
+        module_number: None,
         serial: None,
         video_bios: None,
         firmware: None,
@@ -193,6 +206,7 @@ fn parse_kind(word: &str) -> Option<CardKind> {
         "gpu" => Some(CardKind::Gpu),
         "accelerator" => Some(CardKind::Accelerator),
         "bmc_display" => Some(CardKind::BmcDisplay),
+        "switch" => Some(CardKind::Switch),
         _ => None,
     }
 }
@@ -251,6 +265,12 @@ mod tests {
         assert_eq!(kind(&device("1200", "1da3", "1020")), Some(CardKind::Accelerator));
         assert_eq!(kind(&device("0880", "1d0f", "7364")), Some(CardKind::Accelerator));
         assert_eq!(kind(&device("0380", "1234", "1111")), Some(CardKind::Gpu));
+        assert_eq!(kind(&device("0680", "10de", "22a3")), Some(CardKind::Switch));
+        assert_eq!(
+            kind(&device("0680", "10de", "0269")),
+            None,
+            "the Ethernet port of an old board"
+        );
         assert_eq!(kind(&device("0200", "8086", "1572")), None);
         assert_eq!(kind(&PciDevice::default()), None);
     }

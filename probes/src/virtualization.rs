@@ -4,8 +4,12 @@
 //! `/sys/hypervisor/type`, SMBIOS strings (`data/hypervisors.txt`), clock sources of a hypervisor,
 //! names and the `hypervisor` flag in `/proc/cpuinfo`. Without any, the machine is called bare metal
 //! only if something is there that says what it is.
+//!
+//! Clouds write the same strings into the machines that they rent as a whole. There the CPU's flag
+//! decides (every guest on x86 has it), else the bit of SMBIOS type 0 that marks a virtual machine.
 
 use crate::machine::Machine;
+use crate::smbios;
 
 /// Strings of SMBIOS by hypervisor; see the file.
 const RULES: &str = include_str!("../data/hypervisors.txt");
@@ -23,6 +27,7 @@ pub fn hypervisor(machine: &Machine) -> Option<String> {
         .or_else(|| of_xen(machine))
         .or_else(|| of_device_tree(machine))
         .or_else(|| of_power(machine, &cpuinfo))
+        .or_else(|| (dmi.is_some_and(is_cloud) && is_bare(machine, &cpuinfo)).then_some("none"))
         .or_else(|| dmi.filter(|name| *name != "qemu"))
         .or_else(|| of_clocksource(machine))
         .or(dmi)
@@ -120,6 +125,27 @@ fn rule<'v>(value: &dyn Fn(&str) -> Option<&'v str>) -> Option<&'static str> {
 
 fn next_word(text: &str) -> Option<(&str, &str)> {
     text.trim_start().split_once(char::is_whitespace)
+}
+
+fn is_cloud(name: &str) -> bool {
+    matches!(name, "amazon" | "google" | "alibaba")
+}
+
+/// Whether a machine of a cloud says by flag or bit that it is no guest; `false` where it says nothing.
+fn is_bare(machine: &Machine, cpuinfo: &str) -> bool {
+    let flags = cpuinfo_value(cpuinfo, "flags");
+    match flags.filter(|_| cpuinfo_value(cpuinfo, "vendor_id").is_some()) {
+        Some(flags) => !flags.split_whitespace().any(|flag| flag == "hypervisor"),
+        None => is_virtual_by_smbios(machine) == Some(false),
+    }
+}
+
+/// SMBIOS type 0, BIOS Characteristics Extension Byte 2, bit 4 (DSP0134 section 7.1.2.2): the table
+/// describes a virtual machine. Older tables have no such byte.
+fn is_virtual_by_smbios(machine: &Machine) -> Option<bool> {
+    let table = smbios::read(machine)?;
+    let bios = table.of_kind(0).next()?;
+    bios.byte(0x13).map(|flags| flags & 0x10 != 0)
 }
 
 /// Clock sources that only a guest has (`drivers/clocksource`, `arch/x86/kernel/kvmclock.c`).
@@ -233,6 +259,38 @@ mod tests {
         assert_eq!(dmi("Dell Inc.\n", "PowerEdge R740\n"), "vm-other");
         let machine = [("sys/class/dmi/id/sys_vendor", "Oracle Corporation\n")];
         assert_eq!(found(&machine).as_deref(), Some("none"));
+    }
+
+    #[test]
+    fn a_machine_that_a_cloud_rents_as_a_whole_is_no_guest_under_the_cloud_s_name() {
+        let of = |name: &str, flags: &str| {
+            let cpuinfo = format!("vendor_id : GenuineIntel\nflags : {flags}\n");
+            found(&[("sys/class/dmi/id/product_name", name), ("proc/cpuinfo", &cpuinfo)])
+                .unwrap_or_default()
+        };
+        assert_eq!(of("Google Compute Engine\n", "fpu lm"), "none");
+        assert_eq!(of("Google Compute Engine\n", "fpu lm hypervisor"), "google");
+        assert_eq!(of("Alibaba Cloud ECS\n", "fpu lm"), "none");
+        assert_eq!(of("Alibaba Cloud ECS\n", "fpu lm hypervisor"), "alibaba");
+        assert_eq!(of("KVM\n", "fpu lm"), "kvm", "QEMU can hide the flag");
+    }
+
+    #[test]
+    fn where_the_cpu_has_no_flags_the_bit_of_smbios_tells_a_cloud_s_guest() {
+        use crate::smbios::tests::structure;
+        let machine = |extension: u8| {
+            let mut fields = vec![0; 0x14 - 4];
+            fields[0x13 - 4] = extension;
+            let table = [structure(0, &fields, &[b"BIOS"]), structure(127, &[], &[])].concat();
+            let name: &[u8] = b"Google Compute Engine\n";
+            let files = [
+                ("sys/class/dmi/id/product_name", name),
+                ("proc/cpuinfo", &b"CPU implementer : 0x41\n"[..]),
+                ("sys/firmware/dmi/tables/DMI", &table),
+            ];
+            hypervisor(&tree_of_bytes(&files)).unwrap_or_default()
+        };
+        assert_eq!((machine(0x0c).as_str(), machine(0x1c).as_str()), ("none", "google"));
     }
 
     #[test]

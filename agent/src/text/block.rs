@@ -20,18 +20,21 @@ pub(super) fn block(page: &mut Page, block: &Block) {
 
 fn disk(page: &mut Page, disk: &Disk) {
     let kind = match disk.rotational {
+        // What turns in it is no disk of its own.
+        _ if disk.name.starts_with("sr") => " optical",
         Some(true) => " HDD",
         Some(false) => " SSD",
         None => "",
     };
     let transport = disk.transport.as_ref().map(|t| format!(" {t}")).unwrap_or_default();
     let line = format!(
-        "{}{kind}{}{transport}{}{}{}{}{}{}",
+        "{}{kind}{}{transport}{}{}{}{}{}{}{}",
         disk.name,
         size(disk.size_bytes),
         place(disk),
         pair("vendor", disk.vendor.as_deref()),
         pair("model", disk.model.as_deref()),
+        pair("firmware", disk.firmware.as_deref()),
         pair("serial", disk.serial.as_deref()),
         pair("WWN", disk.wwn.as_deref()),
         if disk.is_removable == Some(true) { " removable=true" } else { "" },
@@ -92,7 +95,9 @@ fn details(disk: &Disk) -> Vec<String> {
     let holds = (!disk.existing_os.is_empty())
         .then(|| format!("seems to hold {}", disk.existing_os.join(" and ")));
     let known = [bay, volume, vmd, target, blocks, locks(disk), holds].into_iter().flatten();
-    known.collect()
+    let is_told = |issue: &&String| disk.not_eligible_because.iter().any(|b| b.contains(*issue));
+    let issues = disk.identity_issues.iter().filter(|issue| !is_told(issue));
+    known.chain(issues.map(|issue| format!("identity: {issue}"))).collect()
 }
 
 /// Locks of a self-encrypting disk, once somebody has taken them into use.

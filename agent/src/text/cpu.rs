@@ -3,7 +3,7 @@
 use probes::cpu::{Core, Cpu, Package, Socket};
 use probes::cpuset::CpuSet;
 
-use super::page::{Page, Tone, counted, heading};
+use super::page::{Page, Tone, counted, heading, pair};
 
 pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     let parts = [
@@ -17,6 +17,7 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     if !model.trim().is_empty() {
         page.line(1, model.trim());
     }
+    figures(page, cpu);
     for entry in &cpu.packages {
         package(page, entry);
     }
@@ -28,7 +29,37 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     if let Some(offline) = cpu.offline.as_ref().filter(|offline| !offline.is_empty()) {
         page.toned(Tone::Quiet, 1, &format!("offline logical processors: {offline}"));
     }
+    if let Some(stuck) = &cpu.stuck {
+        page.toned(Tone::Warning, 1, &format!("stuck between online and offline: {stuck}"));
+    }
+    if let Some(isolated) = cpu.isolated.as_ref().filter(|isolated| !isolated.is_empty()) {
+        page.toned(Tone::Quiet, 1, &format!("isolated logical processors: {isolated}"));
+    }
+    let is_open = |state: &str| state.to_ascii_lowercase().starts_with("vulnerable");
+    let open = cpu.vulnerabilities.iter().filter(|(_, state)| is_open(state));
+    let open: Vec<&str> = open.map(|(name, _)| name.as_str()).collect();
+    if !open.is_empty() {
+        page.toned(Tone::Warning, 1, &format!("vulnerable to {}", open.join(", ")));
+    }
     page.words(2, "capabilities", &cpu.flags);
+}
+
+/// What a technician compares between machines: microcode, frequencies, whether SMT is on.
+fn figures(page: &mut Page, cpu: &Cpu) {
+    let cores = || cpu.packages.iter().flat_map(|package| &package.cores);
+    let mhz = |mhz: Option<u64>| mhz.map(|mhz| format!("{mhz}MHz"));
+    // A processor without SMT has it turned off as well.
+    let smt = cpu.smt_control.as_deref().filter(|control| !control.starts_with("not"));
+    let line = [
+        pair("microcode", cpu.microcode.as_deref()),
+        pair("base", mhz(cores().filter_map(|core| core.base_mhz).max()).as_deref()),
+        pair("max", mhz(cores().filter_map(|core| core.max_mhz).max()).as_deref()),
+        pair("smt", smt),
+    ];
+    let line = line.concat();
+    if !line.is_empty() {
+        page.toned(Tone::Quiet, 1, line.trim_start());
+    }
 }
 
 fn is_disabled(socket: &Socket) -> bool {

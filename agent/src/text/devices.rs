@@ -29,9 +29,14 @@ pub(super) fn devices(page: &mut Page, devices: &Devices) {
         page.line(
             1,
             &format!(
-                "watchdog {}{}",
+                "watchdog {}{}{}",
                 watchdog.name,
-                pair("identity", watchdog.identity.as_deref())
+                pair("identity", watchdog.identity.as_deref()),
+                if watchdog.caused_last_reset == Some(true) {
+                    " caused the last reset"
+                } else {
+                    ""
+                }
             ),
         );
     }

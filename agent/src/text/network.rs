@@ -31,15 +31,25 @@ fn interface(page: &mut Page, interface: &Interface) {
         None if interface.is_up == Some(false) => " link=off",
         None => "",
     };
-    let speed = interface.speed_mbit_s.map(|speed| format!("{speed}Mbit/s"));
+    let mbit_s = |speed: Option<u32>| speed.map(|speed| format!("{speed}Mbit/s"));
+    let speed = mbit_s(interface.speed_mbit_s);
+    let max = interface.max_speed_mbit_s.filter(|max| Some(*max) != interface.speed_mbit_s);
+    let half = interface.duplex.as_deref().filter(|duplex| *duplex == "half");
+    let mtu = interface.mtu.filter(|mtu| *mtu != 1500).map(|mtu| mtu.to_string());
+    let node = interface.numa_node.map(|node| node.to_string());
     let line = format!(
-        "{}{kind}{}{carrier}{}{}{}{}{}{}{}",
+        "{}{kind}{}{carrier}{}{}{}{}{}{}{}{}{}{}{}{}",
         interface.name,
         pair("mac", mac),
+        pair("reason", interface.link_down_reason.as_deref().map(|r| format!("'{r}'")).as_deref()),
         pair("speed", speed.as_deref()),
+        pair("max", mbit_s(max).as_deref()),
+        pair("duplex", half),
+        pair("mtu", mtu.as_deref()),
         pair("driver", interface.driver.as_deref()),
         pair("firmware", interface.firmware.as_deref()),
         pair("pci", interface.pci_address.as_deref()),
+        pair("node", node.as_deref()),
         pair("mode", interface.bond_mode.as_deref()),
         pair("master", interface.master.as_deref()),
         marks(interface),
@@ -129,7 +139,17 @@ pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
             None => String::new(),
             Some(server) => pair("dhcp", Some(server.unwrap_or("true"))),
         };
-        page.line(1, &format!("{} {}{scope}{dhcp}", address.interface, address.address));
+        // What keeps an address from being used.
+        let bad = |flag: &&String| {
+            matches!(flag.as_str(), "tentative" | "dadfailed" | "deprecated" | "temporary")
+        };
+        let flags: Vec<&str> = address.flags.iter().filter(bad).map(String::as_str).collect();
+        let flags = Some(flags.join(",")).filter(|flags| !flags.is_empty());
+        let flags = pair("flags", flags.as_deref());
+        page.line(1, &format!("{} {}{scope}{dhcp}{flags}", address.interface, address.address));
+    }
+    for client in &local.dhcp6_clients {
+        page.line(1, &format!("{} dhcp6 duid={}", client.interface, client.duid));
     }
     for route in &local.routes {
         let gateway = route.gateway.as_ref().map(|gateway| format!(" via {gateway}"));

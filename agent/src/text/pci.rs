@@ -1,7 +1,7 @@
 //! `PCI (…)` and `gpu (…)`: devices with their drivers and names; cards.
 
 use probes::gpu::{Card, CardKind, Gpu};
-use probes::pci::{Link, Pci, PciDevice};
+use probes::pci::{Aer, Link, Pci, PciDevice};
 
 use super::page::{Page, Tone, counted, heading, pair};
 use super::unit;
@@ -39,6 +39,18 @@ fn device(page: &mut Page, device: &PciDevice) {
     if let Some(text) = device.link.as_ref().and_then(link) {
         page.toned(Tone::Quiet, 2, &text);
     }
+    if let Some(text) = device.aer.as_ref().and_then(errors) {
+        page.toned(Tone::Warning, 2, &text);
+    }
+}
+
+/// The errors that were counted, if there were any: corrected ones too, for many of them slow a link.
+fn errors(aer: &Aer) -> Option<String> {
+    let counts =
+        [(aer.n_correctable, "corrected"), (aer.n_nonfatal, "nonfatal"), (aer.n_fatal, "fatal")];
+    let counts = counts.into_iter().filter_map(|(n, what)| Some((n.filter(|n| *n > 0)?, what)));
+    let counts: Vec<String> = counts.map(|(n, what)| format!("{n} {what}")).collect();
+    (!counts.is_empty()).then(|| format!("PCIe errors since boot: {}", counts.join(", ")))
 }
 
 /// `link 8 GT/s x4 of 16 GT/s x4`, where both sides are known.
@@ -74,19 +86,35 @@ pub(super) fn gpu(page: &mut Page, gpu: &Gpu, pci: Option<&Pci>) {
 
 fn card(page: &mut Page, index: usize, card: &Card) {
     let node = card.numa_node.map(|n| format!(" [affined to NUMA node {n}]")).unwrap_or_default();
-    let name = card.name.as_deref().unwrap_or_default();
+    let ids = [&card.vendor_id, &card.device_id].map(|id| id.as_deref().unwrap_or("????"));
+    let ids = ids.join(":");
+    let name = card.model.as_deref().or(card.name.as_deref()).unwrap_or(&ids);
     let memory = card.memory_bytes.map(|b| format!(" ({})", unit::memory(b))).unwrap_or_default();
     let driver = card.driver.as_deref().unwrap_or("");
     let kind = match card.kind {
         CardKind::Gpu => "gpu",
         CardKind::Accelerator => "accelerator",
         CardKind::BmcDisplay => "display of the BMC",
+        CardKind::Switch => "switch",
     };
     let line = format!(
-        "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}{}{}",
+        "card #{index} @{} -> {kind} '{name}'{memory} driver: '{driver}'{node}{}{}{}{}",
         card.address,
         pair("uuid", card.uuid.as_deref()),
         pair("serial", card.serial.as_deref()),
+        pair("firmware", card.firmware.as_deref().or(card.video_bios.as_deref())),
+        pair("status", card.status.as_deref()),
     );
     page.line(1, &line);
+    let n_vfs = card.n_vfs.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
+    let parts = [
+        n_vfs.map(|n| counted(n, "virtual function")),
+        card.n_mig_instances.filter(|n| *n > 0).map(|n| counted(n, "MIG instance")),
+        card.compute_partition.as_ref().map(|mode| format!("compute {mode}")),
+        card.memory_partition.as_ref().map(|mode| format!("memory {mode}")),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if !parts.is_empty() {
+        page.toned(Tone::Quiet, 2, &format!("split: {}", parts.join(", ")));
+    }
 }

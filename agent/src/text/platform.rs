@@ -4,7 +4,7 @@ use probes::collect::Inventory;
 use probes::firmware::{BootMode, Firmware};
 
 use super::management;
-use super::page::{Page, pair};
+use super::page::{Page, Tone, pair};
 
 pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
     if let Some(chassis) = &inventory.chassis {
@@ -43,9 +43,10 @@ pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
     if let Some(os) = &inventory.os {
         let iommu = os.iommu.as_ref().and_then(|iommu| iommu.is_enabled);
         let clock = os.clock.as_ref().and_then(|clock| clock.is_synchronized);
+        let taint = os.kernel_taint.map(taint_letters).filter(|letters| !letters.is_empty());
         let guest = os.confidential_computing.as_ref().and_then(|c| c.guest.as_deref());
         page.section(&format!(
-            "os{}{}{}{}{}{}{}{}",
+            "os{}{}{}{}{}{}{}{}{}{}{}",
             pair("hostname", os.hostname.as_deref()),
             pair("kernel", os.kernel.as_deref()),
             pair("distribution", os.distribution.as_deref()),
@@ -54,23 +55,38 @@ pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
             pair("confidential-guest", guest),
             pair("iommu", on_off(iommu)),
             pair("clock-synchronized", clock.map(|is| if is { "yes" } else { "no" })),
+            pair("lockdown", os.lockdown.as_deref().filter(|lockdown| *lockdown != "none")),
+            pair("fips", on_off(os.is_fips_enabled.filter(|is_on| *is_on))),
+            pair("taint", taint.as_deref()),
         ));
+        if let Some(command_line) = &os.command_line {
+            page.toned(Tone::Quiet, 1, &format!("command line: {command_line}"));
+        }
     }
 }
 
 fn bios(page: &mut Page, inventory: &Inventory) {
     if let Some(bios) = &inventory.bios {
         page.section(&format!(
-            "bios{}{}{}",
+            "bios{}{}{}{}",
             pair("vendor", bios.vendor.as_deref()),
             pair("version", bios.version.as_deref()),
             pair("date", bios.date.as_deref()),
+            pair("embedded-controller", bios.embedded_controller_release.as_deref()),
         ));
     }
     if let Some(firmware) = &inventory.firmware {
         boot(page, firmware);
     }
     inventory.bmc.iter().for_each(|bmc| management::bmc(page, bmc));
+}
+
+/// The letters that the kernel prints for its taint (`Documentation/admin-guide/tainted-kernels.rst`).
+fn taint_letters(taint: u64) -> String {
+    const LETTERS: &str = "PFSRMBUDAWCIOELKXTNJ";
+    let is_set = |bit: &usize| taint >> bit & 1 == 1;
+    let letters = LETTERS.chars().enumerate();
+    letters.filter(|(bit, _)| is_set(bit)).map(|(_, letter)| letter).collect()
 }
 
 fn on_off(flag: Option<bool>) -> Option<&'static str> {
@@ -83,14 +99,60 @@ fn boot(page: &mut Page, firmware: &Firmware) {
         BootMode::Bios => "bios",
     });
     page.section(&format!(
-        "firmware{}{}{}",
+        "firmware{}{}{}{}{}{}",
         pair("boot", mode),
         pair("secure-boot", on_off(firmware.secure_boot)),
+        pair("setup-mode", on_off(firmware.setup_mode)),
         pair("current", firmware.boot_current.as_deref()),
+        pair("next", firmware.boot_next.as_deref()),
+        pair("order", firmware.boot_order.as_ref().map(|order| order.join(",")).as_deref()),
     ));
     for entry in &firmware.boot_entries {
-        let description = entry.description.as_deref().unwrap_or_default();
-        let path = entry.device_path.as_deref().unwrap_or_default();
-        page.line(1, &format!("boot entry {} {description} {path}", entry.id));
+        let is_active = entry.is_active != Some(false);
+        let words = [
+            Some(entry.id.as_str()),
+            (!is_active).then_some("(inactive)"),
+            entry.description.as_deref(),
+            entry.device_path.as_deref(),
+        ];
+        let words: Vec<&str> = words.into_iter().flatten().collect();
+        let tone = if is_active { Tone::Plain } else { Tone::Quiet };
+        page.toned(tone, 1, &format!("boot entry {}", words.join(" ")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use probes::firmware::BootEntry;
+
+    #[test]
+    fn the_order_of_starting_and_entries_that_are_turned_off_are_shown() {
+        let entry = |id: &str, is_active| BootEntry {
+            id: id.to_owned(),
+            description: Some("Fedora".to_owned()),
+            is_active: Some(is_active),
+            ..BootEntry::default()
+        };
+        let firmware = Firmware {
+            boot_mode: Some(BootMode::Uefi),
+            boot_next: Some("0002".to_owned()),
+            boot_order: Some(vec!["0002".to_owned(), "0001".to_owned()]),
+            boot_entries: vec![entry("0001", false), entry("0002", true)],
+            ..Firmware::default()
+        };
+        let mut page = Page::new(false);
+        boot(&mut page, &firmware);
+        let text = page.into_text();
+        assert!(text.ends_with(
+            "firmware boot=uefi next=0002 order=0002,0001\n boot entry 0001 (inactive) Fedora\n \
+             boot entry 0002 Fedora\n"
+        ));
+    }
+
+    #[test]
+    fn the_taint_of_the_kernel_has_the_letters_that_its_log_has() {
+        assert_eq!((taint_letters(0), taint_letters(1 << 13 | 1)), (String::new(), "PE".into()));
+        assert_eq!(taint_letters(1 << 40), "");
     }
 }

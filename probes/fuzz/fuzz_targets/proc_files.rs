@@ -16,6 +16,7 @@ const PATHS: [&str; 14] = [
     "etc/resolv.conf",
     "etc/os-release",
     "proc/mounts",
+    "var/lib/dhclient/dhclient6-eno1.leases",
 ];
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -3,6 +3,7 @@
 //! (`Documentation/scheduler/sched-capacity.rst`).
 
 use super::CPU;
+use super::cpuinfo::CpuInfo;
 use crate::cpuset::CpuSet;
 use crate::machine::Machine;
 
@@ -15,8 +16,13 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// Reads the kinds of the cores whose first CPUs are `firsts`.
-    pub(crate) fn read(machine: &Machine, firsts: &[u32]) -> Kinds {
+    /// Reads the kinds of the cores whose first CPUs are `firsts`. `looks` says of each what is known
+    /// without a read: cores that look different may have different capacities.
+    pub(super) fn read<L: PartialEq>(
+        machine: &Machine,
+        firsts: &[u32],
+        looks: impl Fn() -> Vec<L>,
+    ) -> Kinds {
         let files = [
             ("performance", "cpu_core"),
             ("efficiency", "cpu_atom"),
@@ -30,7 +36,7 @@ impl Kinds {
         if named.len() > 1 {
             return Kinds { named, capacities: Vec::new() };
         }
-        let capacities = capacities(machine, firsts);
+        let capacities = capacities(machine, firsts, looks);
         let (low, high) = (capacities.first(), capacities.last());
         let named = match (low, high) {
             (Some((_, low)), Some((_, high))) => {
@@ -39,6 +45,15 @@ impl Kinds {
             _ => Vec::new(),
         };
         Kinds { named, capacities }
+    }
+
+    /// The kinds of the cores of `cpus`, for one who has not read more of them.
+    pub(crate) fn of_cpus(machine: &Machine, cpus: &[u32]) -> Kinds {
+        Kinds::read(machine, cpus, || {
+            let text = machine.text("proc/cpuinfo").unwrap_or_default();
+            let info = CpuInfo::parse(&text);
+            cpus.iter().map(|cpu| part(&info, *cpu).map(|value| value.map(str::to_owned))).collect()
+        })
     }
 
     /// The kind of `cpu`: on Arm the most capable cores are `performance`, the least capable
@@ -55,14 +70,26 @@ impl Kinds {
     }
 }
 
-/// The CPUs of each capacity, lowest first; empty where all are the same. Nearly all machines have
-/// one kind of core, and there the first and the last core say it.
-fn capacities(machine: &Machine, firsts: &[u32]) -> Vec<(u64, CpuSet)> {
+/// What `/proc/cpuinfo` says of the make of a core on Arm and RISC-V.
+pub(super) fn part<'a>(info: &CpuInfo<'a>, cpu: u32) -> [Option<&'a str>; 4] {
+    ["CPU implementer", "CPU part", "uarch", "marchid"].map(|key| info.own(cpu, key))
+}
+
+/// The CPUs of each capacity, lowest first; empty where all are the same. A capacity follows from the
+/// make of the core and its highest frequency (`drivers/base/arch_topology.c`). Nearly all machines have
+/// one kind of core: where all look the same, the first, the middle and the last core say it.
+fn capacities<L: PartialEq>(
+    machine: &Machine,
+    firsts: &[u32],
+    looks: impl Fn() -> Vec<L>,
+) -> Vec<(u64, CpuSet)> {
     let capacity = |cpu: u32| machine.number::<u64>(&format!("{CPU}/cpu{cpu}/cpu_capacity"));
     let (Some(first), Some(last)) = (firsts.first(), firsts.last()) else { return Vec::new() };
     let Some(at_first) = capacity(*first) else { return Vec::new() };
     let middle = firsts.get(firsts.len() / 2).unwrap_or(last);
-    if [last, middle].iter().all(|cpu| capacity(**cpu) == Some(at_first)) {
+    let looks = looks();
+    let look_alike = looks.windows(2).all(|pair| pair.first() == pair.last());
+    if look_alike && [last, middle].iter().all(|cpu| capacity(**cpu) == Some(at_first)) {
         return Vec::new();
     }
     let mut of_capacity = std::collections::BTreeMap::<u64, CpuSet>::new();
@@ -71,5 +98,56 @@ fn capacities(machine: &Machine, firsts: &[u32]) -> Vec<(u64, CpuSet)> {
             of_capacity.entry(capacity).or_default().insert(*cpu);
         }
     }
+    if of_capacity.len() < 2 {
+        return Vec::new();
+    }
     of_capacity.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::tree;
+
+    /// Eight cores of these capacities.
+    fn capacities(of: [u32; 8]) -> Vec<(String, String)> {
+        let file = |(cpu, capacity): (usize, u32)| {
+            (format!("{CPU}/cpu{cpu}/cpu_capacity"), capacity.to_string())
+        };
+        of.into_iter().enumerate().map(file).collect()
+    }
+
+    fn classes(files: &[(String, String)], looks: [u32; 8]) -> Vec<usize> {
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
+        let cpus: Vec<u32> = (0..8).collect();
+        let kinds = Kinds::read(&tree(&files), &cpus, || looks.to_vec());
+        cpus.iter().map(|cpu| kinds.class(*cpu)).collect()
+    }
+
+    #[test]
+    fn a_kind_of_core_that_is_neither_first_nor_middle_nor_last_is_found() {
+        // Of the cores 0, 4 and 7, which are asked first, all have the same capacity.
+        let files = capacities([400, 400, 1024, 760, 400, 760, 400, 400]);
+        assert_eq!(classes(&files, [1, 1, 3, 2, 1, 2, 1, 1]), [1, 1, 3, 2, 1, 2, 1, 1]);
+        let same = capacities([1024; 8]);
+        assert_eq!(classes(&same, [1, 2, 1, 1, 1, 1, 1, 1]), [0; 8], "two makes as capable");
+        assert_eq!(classes(&files[..0], [1, 2, 1, 1, 1, 1, 1, 1]), [0; 8]);
+    }
+
+    #[test]
+    fn the_make_of_each_core_is_known_without_a_read_for_each() {
+        let mut files = capacities([400, 400, 1024, 760, 400, 760, 400, 400]);
+        let part = |cpu: usize| ["0xd46", "0xd48", "0xd47"][[0, 0, 1, 2, 0, 2, 0, 0][cpu]];
+        let block = |cpu| format!("processor : {cpu}\nCPU part : {}\n\n", part(cpu));
+        files.push(("proc/cpuinfo".to_owned(), (0..8).map(block).collect()));
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(p, c)| (p.as_str(), c.as_str())).collect();
+        let cpus: Vec<u32> = (0..8).collect();
+        let kinds = Kinds::of_cpus(&tree(&files), &cpus);
+        assert_eq!(
+            (kinds.of(2), kinds.of(3), kinds.of(0)),
+            (Some("performance"), None, Some("efficiency"))
+        );
+    }
 }

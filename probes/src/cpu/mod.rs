@@ -64,6 +64,10 @@ pub struct Cpu {
     /// present and which the partition was not given; `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standby: Option<String>,
+    /// Offline logical CPUs that stopped on their way down or up (`cpuN/hotplug/state` is not 0), as after
+    /// a failed hot-plug; `None` if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<String>,
     /// The logical CPUs that the scheduler leaves alone (`isolcpus=`); `None` if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolated: Option<String>,
@@ -190,7 +194,9 @@ pub fn cpu(machine: &Machine) -> Cpu {
     let cores = Cores::read(machine, &info, &online);
     let standby = sets.standby(machine, &info);
     let offline = sets.present_offline().unwrap_or_default().difference(&standby);
+    let stuck = sets.stuck(machine, &offline);
     let mut cpu = Cpu {
+        stuck: Some(stuck.to_string()).filter(|_| !stuck.is_empty()),
         standby: Some(standby.to_string()).filter(|_| !standby.is_empty()),
         n_logical_cpus_online: sets.online.as_ref().map(CpuSet::len),
         n_logical_cpus_present: sets.present.as_ref().map(CpuSet::len),

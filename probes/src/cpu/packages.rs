@@ -1,8 +1,10 @@
 //! Packages with their cores, and what each core is.
 
+use std::collections::BTreeMap;
+
 use super::cores::{CoreSeen, Cores};
 use super::cpuinfo::CpuInfo;
-use super::kinds::Kinds;
+use super::kinds::{self, Kinds};
 use super::{CPU, Core, Package, names};
 use crate::cpuset::CpuSet;
 use crate::machine::Machine;
@@ -10,9 +12,14 @@ use crate::machine::Machine;
 /// The packages by id, each with its cores by id.
 pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<Package> {
     let firsts: Vec<u32> = cores.cores.iter().filter_map(|core| core.cpus.first()).collect();
-    let kinds = Kinds::read(machine, &firsts);
     let mut part_names = names::PartNames::default();
     let mut frequencies = Frequencies { machine, max_misses: 0, base_misses: 0 };
+    let max_mhz: BTreeMap<u32, Option<u64>> =
+        firsts.iter().map(|cpu| (*cpu, frequencies.max_mhz(*cpu))).collect();
+    let max_mhz = |cpu: u32| max_mhz.get(&cpu).copied().flatten();
+    let kinds = Kinds::read(machine, &firsts, || {
+        firsts.iter().map(|cpu| (kinds::part(info, *cpu), max_mhz(*cpu))).collect()
+    });
     let n_packages = cores.cores.iter().filter_map(|core| core.package).max().map_or(0, |n| n + 1);
     let mut packages: Vec<(CpuSet, Package)> = vec![Default::default(); n_packages];
     for seen in &cores.cores {
@@ -23,7 +30,10 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
         package.id = package.id.or(seen.ids.package);
         let first = seen.cpus.first().unwrap_or_default();
         let part_name = part_names.of(info, first);
-        package.cores.push(core(part_name, &kinds, &mut frequencies, seen));
+        let mut core = core(part_name, &kinds, seen);
+        core.max_mhz = max_mhz(first);
+        core.base_mhz = frequencies.base_mhz(first);
+        package.cores.push(core);
     }
     for (cpus, package) in &mut packages {
         let first = cpus.first().unwrap_or_default();
@@ -36,12 +46,7 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
     packages.into_iter().map(|(_, package)| package).collect()
 }
 
-fn core(
-    part_name: Option<String>,
-    kinds: &Kinds,
-    frequencies: &mut Frequencies,
-    seen: &CoreSeen,
-) -> Core {
+fn core(part_name: Option<String>, kinds: &Kinds, seen: &CoreSeen) -> Core {
     let first = seen.cpus.first().unwrap_or_default();
     Core {
         id: seen.ids.core,
@@ -52,8 +57,8 @@ fn core(
         kind: kinds.of(first).map(str::to_owned),
         part_name,
         logical_cpus: seen.cpus.to_string(),
-        max_mhz: frequencies.max_mhz(first),
-        base_mhz: frequencies.base_mhz(first),
+        max_mhz: None,
+        base_mhz: None,
     }
 }
 

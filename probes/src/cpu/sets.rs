@@ -43,6 +43,20 @@ impl CpuSets {
         self.present_offline().unwrap_or_default().iter().filter(is_standby).collect()
     }
 
+    /// Those of `offline` that did not go down, or come up, all the way: the kernel counts the steps
+    /// (`cpuN/hotplug/state`, `enum cpuhp_state`), and 0 is a CPU that is down. One in the state of those
+    /// that are online came up since the lists were read.
+    pub(super) fn stuck(&self, machine: &Machine, offline: &CpuSet) -> CpuSet {
+        let state = |cpu: u32| machine.number::<i64>(&format!("{CPU}/cpu{cpu}/hotplug/state"));
+        let states = offline.iter().filter_map(|cpu| Some((cpu, state(cpu).filter(|s| *s != 0)?)));
+        let states: Vec<(u32, i64)> = states.collect();
+        if states.is_empty() {
+            return CpuSet::default();
+        }
+        let up = self.online.as_ref().and_then(CpuSet::first).and_then(state);
+        states.into_iter().filter(|(_, state)| Some(*state) != up).map(|(cpu, _)| cpu).collect()
+    }
+
     /// Reads the sets from sysfs alone.
     ///
     /// Kernels before 2.6.25 have no `online`: there the directories `cpuN` count, without those
@@ -91,14 +105,12 @@ impl CpuSets {
 /// Reads a list; the empty list is known, a missing file is not.
 fn set(machine: &Machine, name: &str) -> Option<CpuSet> {
     let path = format!("{CPU}/{name}");
-    let bytes = machine.bytes(&path)?;
-    let text = crate::machine::escape_non_utf8(&bytes);
-    let text = text.trim_end_matches(['\0', '\n', ' ']);
+    let text = machine.text_or_empty(&path)?;
     // Some kernels write "(null)" or a blank for the empty set.
-    match CpuSet::parse(if text == "(null)" { "" } else { text }) {
+    match CpuSet::parse(if text == "(null)" { "" } else { &text }) {
         Ok(set) => Some(set),
         Err(expected) => {
-            machine.problem(&path, quote(text), expected);
+            machine.problem(&path, quote(&text), expected);
             None
         }
     }

@@ -362,3 +362,19 @@ fn packages_and_cores_come_by_number_and_not_by_text_or_chance() {
     let cores: Vec<_> = cpu.packages[0].cores.iter().map(|core| core.id).collect();
     assert_eq!(cores, [Some(9), Some(10)]);
 }
+
+#[test]
+fn an_offline_cpu_that_stopped_half_way_is_told_apart_from_one_that_is_down() {
+    let at = |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/hotplug/state");
+    let machine = tree(&[
+        ("sys/devices/system/cpu/present", "0-3"),
+        ("sys/devices/system/cpu/online", "0"),
+        (&at(0), "238"),
+        (&at(1), "0"),
+        (&at(2), "72"),
+        (&at(3), "238"),
+        ("proc/cpuinfo", "processor : 0\nvendor_id : GenuineIntel\n"),
+    ]);
+    assert_eq!(cpu(&machine).stuck.as_deref(), Some("2"));
+    assert!(machine.problems().is_empty());
+}

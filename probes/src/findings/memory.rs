@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Finding, Severity};
 use crate::collect::Inventory;
-use crate::memory::{Dimm, Memory};
+use crate::memory::{Dimm, Memory, Nvdimm};
 
 /// ECC counts of DIMMs and of the controllers' rows (`Documentation/ABI/testing/sysfs-devices-edac`).
 pub(super) fn ecc(inventory: &Inventory) -> Vec<Finding> {
@@ -63,6 +63,29 @@ pub(super) fn firmware_error(inventory: &Inventory) -> Vec<Finding> {
         })
     };
     dimms.filter_map(finding).collect()
+}
+
+/// NVDIMMs that say that they lost data or cannot keep it (`nfit/flags`, the state flags of the ACPI
+/// specification, section 5.2.25.3).
+pub(super) fn nvdimm(inventory: &Inventory) -> Vec<Finding> {
+    let memory = inventory.memory.as_ref().and_then(|memory| memory.persistent.as_ref());
+    let finding = |module: &Nvdimm| {
+        let is_bad = |flag: &&String| {
+            let bad = ["save_fail", "restore_fail", "flush_fail", "not_armed", "map_fail"];
+            bad.contains(&flag.as_str())
+        };
+        let flags: Vec<&str> = module.flags.iter().filter(is_bad).map(String::as_str).collect();
+        let serial = module.serial.as_ref().map(|serial| format!(", serial {serial}"));
+        (!flags.is_empty()).then(|| Finding {
+            code: "memory.nvdimm.failed".to_owned(),
+            severity: Severity::Critical,
+            component: "memory".to_owned(),
+            locator: Some(format!("{}{}", module.name, serial.unwrap_or_default())),
+            evidence: format!("the module says {}", flags.join(", ")),
+            advice: "do not trust what it holds; check its battery, else replace it".to_owned(),
+        })
+    };
+    memory.iter().flat_map(|memory| &memory.modules).filter_map(finding).collect()
 }
 
 /// Populated DIMMs that differ from the others of their kind in size or in the speed at which they
@@ -161,7 +184,28 @@ fn totals(memory: &Memory) -> Option<(u64, u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::EccCount;
+    use crate::memory::{EccCount, PersistentMemory};
+
+    #[test]
+    fn an_nvdimm_that_could_not_save_is_critical_and_one_with_a_notice_is_not() {
+        let module = |flag: &str| Nvdimm {
+            name: "nmem0".to_owned(),
+            serial: Some("0x12".to_owned()),
+            flags: vec!["smart_notify".to_owned(), flag.to_owned()],
+            ..Nvdimm::default()
+        };
+        let found = |flag: &str| {
+            let modules = vec![module(flag)];
+            let persistent = Some(PersistentMemory { modules, ..PersistentMemory::default() });
+            let memory = Some(Memory { persistent, ..Memory::default() });
+            nvdimm(&Inventory { memory, ..Inventory::default() })
+        };
+        let findings = found("save_fail");
+        assert_eq!(findings[0].severity, Severity::Critical);
+        assert_eq!(findings[0].locator.as_deref(), Some("nmem0, serial 0x12"));
+        assert_eq!(findings[0].evidence, "the module says save_fail");
+        assert!(found("smart_event").is_empty());
+    }
 
     fn dimm(locator: &str, gib: u64, speed: u32) -> Dimm {
         Dimm {

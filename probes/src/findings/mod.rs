@@ -69,6 +69,7 @@ pub const CHECKS: &[Check] = &[
     cpu::failed,
     memory::ecc,
     memory::firmware_error,
+    memory::nvdimm,
     memory::mismatch,
     memory::lost,
     disk::none_eligible,

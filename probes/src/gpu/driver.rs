@@ -1,6 +1,7 @@
 //! What drivers say of cards: `/sys/class/accel` (`Documentation/accel/introduction.rst`), the `drm`
-//! and `mdev_supported_types` directories of the device, `/proc/driver/nvidia`, and amdgpu's
-//! attributes (`Documentation/gpu/amdgpu/driver-misc.rst`).
+//! and `mdev_supported_types` directories of the device, `/proc/driver/nvidia`, and the attributes of
+//! amdgpu (`Documentation/gpu/amdgpu/driver-misc.rst`), habanalabs
+//! (`Documentation/ABI/testing/sysfs-driver-habanalabs`), xe and i915.
 
 use std::collections::BTreeMap;
 
@@ -49,6 +50,9 @@ impl Drivers {
         match card.driver.as_deref() {
             Some("amdgpu") => amdgpu(machine, &path, card),
             Some("nvidia") => self.nvidia(machine, card),
+            Some("habanalabs") => habanalabs(machine, &path, card),
+            Some("xe") => card.memory_bytes = xe_memory_bytes(machine, &path),
+            Some("i915") => card.memory_bytes = i915_memory_bytes(machine, &path, card),
             _ => {}
         }
         // Few drivers make virtual GPUs, and displays of management controllers have none.
@@ -89,9 +93,34 @@ fn amdgpu(machine: &Machine, path: &str, card: &mut Card) {
     card.memory_partition = text("current_memory_partition");
 }
 
+fn habanalabs(machine: &Machine, path: &str, card: &mut Card) {
+    let text = |name: &str| machine.text(&format!("{path}/{name}"));
+    card.model = text("device_type");
+    card.firmware = text("cpucp_ver");
+    card.status = text("status").map(|status| status.to_ascii_lowercase());
+    card.module_number = machine.number(&format!("{path}/module_id"));
+}
+
+/// The memory of all tiles (`drivers/gpu/drm/xe/xe_tile_sysfs.c`); none of a processor's own graphics.
+/// `None` if a tile does not say it, for half of the memory is not the card's.
+fn xe_memory_bytes(machine: &Machine, path: &str) -> Option<u64> {
+    const LIMIT_TILES: usize = 16;
+    let number = |name: &String| name.strip_prefix("tile")?.parse::<u32>().ok();
+    let tiles = machine.names(path).into_iter().filter_map(|name| number(&name)).take(LIMIT_TILES);
+    let size = |tile| machine.number(&format!("{path}/tile{tile}/physical_vram_size_bytes"));
+    let sizes: Option<Vec<u64>> = tiles.map(size).collect();
+    sizes?.into_iter().try_fold(0, u64::checked_add).filter(|bytes| *bytes > 0)
+}
+
+/// Only the i915 that Intel gives out itself says it, on the device in `/dev/dri`.
+fn i915_memory_bytes(machine: &Machine, path: &str, card: &Card) -> Option<u64> {
+    let name = card.device_nodes.iter().find(|name| name.starts_with("card"))?;
+    machine.number(&format!("{path}/drm/{name}/lmem_total_bytes")).filter(|bytes| *bytes > 0)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::{CardKind, gpu};
+    use super::super::{Card, CardKind, gpu};
     use crate::pci::{Pci, PciDevice};
     use crate::testing::tree;
 
@@ -124,6 +153,43 @@ mod tests {
             (Some("GPU-5a1c0f2e"), None)
         );
         assert_eq!((card.n_mig_instances, card.mdev_types.len()), (Some(2), 1));
+    }
+
+    fn card(files: &[(&str, &str)], driver: &str) -> Card {
+        let devices = vec![device("0000:03:00.0", "0380", driver)];
+        gpu(&tree(files), &Pci { n_devices: Some(1), devices }).cards.remove(0)
+    }
+
+    #[test]
+    fn the_memory_of_an_intel_card_is_that_of_all_its_tiles_or_is_not_known() {
+        let tile = |number: u32| {
+            format!("sys/bus/pci/devices/0000:03:00.0/tile{number}/physical_vram_size_bytes")
+        };
+        let (first, second) = (tile(0), tile(1));
+        let both = [(first.as_str(), "68719476736\n"), (second.as_str(), "68719476736\n")];
+        assert_eq!(card(&both, "xe").memory_bytes, Some(128 << 30));
+        let gt = "sys/bus/pci/devices/0000:03:00.0/tile1/gt1/freq0/max_freq";
+        assert_eq!(card(&[both[0], (gt, "1")], "xe").memory_bytes, None, "half of it");
+        let drm = "sys/bus/pci/devices/0000:03:00.0/drm/card1/lmem_total_bytes";
+        assert_eq!(card(&[(drm, "17179869184\n")], "i915").memory_bytes, Some(16 << 30));
+        assert_eq!(card(&[(drm, "0\n")], "i915").memory_bytes, None, "graphics of the processor");
+        assert_eq!(card(&[("proc/version", "x")], "xe").memory_bytes, None);
+    }
+
+    #[test]
+    fn an_accelerator_of_habana_labs_says_model_firmware_state_and_place() {
+        let at = |name: &str| format!("sys/bus/pci/devices/0000:03:00.0/{name}");
+        let files = [
+            (at("device_type"), "GAUDI2\n"),
+            (at("cpucp_ver"), "hl-gaudi2-1.14.0-fw-48.0.1\n"),
+            (at("status"), "Operational\n"),
+            (at("module_id"), "3\n"),
+        ];
+        let files: Vec<(&str, &str)> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();
+        let card = card(&files, "habanalabs");
+        assert_eq!((card.model.as_deref(), card.module_number), (Some("GAUDI2"), Some(3)));
+        assert_eq!(card.status.as_deref(), Some("operational"));
+        assert!(card.firmware.is_some());
     }
 
     #[test]

@@ -114,6 +114,12 @@ impl Machine {
     /// `None` if the file is absent or empty.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
+        self.text_or_empty(path).filter(|text| !text.is_empty())
+    }
+
+    /// As [`Machine::text`], where an empty file says something, as the empty list of CPUs does.
+    #[must_use]
+    pub fn text_or_empty(&self, path: &str) -> Option<String> {
         let is_sysfs = path.starts_with("sys/");
         let limit_bytes = if is_sysfs { SYSFS_TEXT_LIMIT_BYTES } else { TEXT_LIMIT_BYTES };
         let bytes = self.read(path, limit_bytes)?;
@@ -121,7 +127,7 @@ impl Machine {
         let mut text =
             String::from_utf8(bytes).unwrap_or_else(|bad| escape_non_utf8(bad.as_bytes()));
         text.truncate(text.trim_end_matches([' ', '\t', '\r', '\n', '\0']).len());
-        (!text.is_empty()).then_some(text)
+        Some(text)
     }
 
     /// Reads the text at `path` and parses it; text that `parse` refuses is a problem with the

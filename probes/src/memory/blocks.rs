@@ -3,6 +3,8 @@
 //! Kernels and architectures without memory hot-plug have no blocks; some Arm kernels have blocks
 //! and no size. A terabyte has some 8000 blocks, so they are read only on request.
 
+use std::collections::BTreeMap;
+
 use crate::machine::Machine;
 
 const DIR: &str = "sys/devices/system/memory";
@@ -12,6 +14,8 @@ const DIR: &str = "sys/devices/system/memory";
 pub(super) struct Blocks {
     pub(super) online_bytes: u64,
     pub(super) offline_bytes: u64,
+    /// Online blocks by the zone that they are in.
+    pub(super) bytes_by_zone: BTreeMap<String, u64>,
 }
 
 /// Reads the blocks; `None` where there are none or their size is not known.
@@ -21,19 +25,41 @@ pub(super) fn blocks(machine: &Machine) -> Option<Blocks> {
         size.filter(|size| *size > 0).ok_or("the size of a block in hexadecimal")
     })?;
     let (mut n_online, mut n_offline) = (0_u64, 0_u64);
+    let mut n_by_zone = BTreeMap::<String, u64>::new();
     for name in machine.list(DIR) {
         if name.strip_prefix("memory").is_none_or(|number| number.parse::<u64>().is_err()) {
             continue;
         }
         match machine.parse(&format!("{DIR}/{name}/state"), parse_state) {
-            Some(true) => n_online += 1,
+            Some(true) => {
+                n_online += 1;
+                if let Some(zone) = zone(machine, &name) {
+                    let n = n_by_zone.entry(zone).or_default();
+                    *n = n.saturating_add(1);
+                }
+            }
             Some(false) => n_offline += 1,
             // A block of which nothing is known makes both sums unknown.
             None => return None,
         }
     }
     let bytes = |n: u64| n.checked_mul(block_bytes);
-    Some(Blocks { online_bytes: bytes(n_online)?, offline_bytes: bytes(n_offline)? })
+    let of_zones = n_by_zone.into_iter().map(|(zone, n)| Some((zone, bytes(n)?)));
+    Some(Blocks {
+        online_bytes: bytes(n_online)?,
+        offline_bytes: bytes(n_offline)?,
+        bytes_by_zone: of_zones.collect::<Option<_>>()?,
+    })
+}
+
+/// The zone of an online block, e.g. `Normal`, `Movable` (`valid_zones`, since Linux 3.18); `None` for one
+/// that spans several.
+fn zone(machine: &Machine, name: &str) -> Option<String> {
+    let text = machine.text(&format!("{DIR}/{name}/valid_zones"))?;
+    let zone = text.split_whitespace().next().filter(|zone| *zone != "none")?;
+    // A kernel has some five; a name is a word of letters and digits.
+    let is_name = zone.len() <= 16 && zone.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_name.then(|| zone.to_owned())
 }
 
 /// Whether the block is online; one that is going offline still is.
@@ -52,12 +78,15 @@ mod tests {
     use crate::memory::memory;
     use crate::testing::tree;
 
-    const FILES: [(&str, &str); 5] = [
+    const FILES: [(&str, &str); 8] = [
         ("sys/devices/system/memory/block_size_bytes", "8000000"),
         ("sys/devices/system/memory/memory0/state", "online"),
         ("sys/devices/system/memory/memory32/state", "online"),
         ("sys/devices/system/memory/memory33/state", "offline"),
         ("sys/devices/system/memory/probe", ""),
+        ("sys/devices/system/memory/memory0/valid_zones", "none\n"),
+        ("sys/devices/system/memory/memory32/valid_zones", "Movable\n"),
+        ("sys/devices/system/memory/memory33/valid_zones", "Normal Movable\n"),
     ];
 
     #[test]
@@ -68,6 +97,9 @@ mod tests {
         let memory = memory(&machine);
         assert_eq!(memory.online_blocks_bytes, Some(256 << 20));
         assert_eq!(memory.offline_blocks_bytes, Some(128 << 20));
+        // One block spans several zones, and one is offline and could come into either.
+        let zones = BTreeMap::from([("Movable".to_owned(), 128 << 20)]);
+        assert_eq!(memory.online_blocks_bytes_by_zone, zones);
     }
 
     #[test]

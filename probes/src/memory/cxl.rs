@@ -30,6 +30,10 @@ pub struct CxlMemory {
     /// Version of its firmware.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
+    /// `disabled` (no password), `locked`, `unlocked`, `frozen`, or `sanitize` while it is being wiped
+    /// (`security/state`, since Linux 6.5).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub security: Option<String>,
     /// NUMA node of the processor that it hangs on; `None` where the kernel says -1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
@@ -45,25 +49,17 @@ pub(super) fn memories(machine: &Machine) -> Vec<CxlMemory> {
 
 fn memory(machine: &Machine, name: String) -> CxlMemory {
     let path = format!("{DIR}/{name}");
-    let size = |file: &str| machine.parse(&format!("{path}/{file}"), parse_size);
-    let node = machine.number::<i64>(&format!("{path}/numa_node"));
+    let size = |file: &str| machine.parse(&format!("{path}/{file}"), super::parse_size);
     CxlMemory {
         pci_address: ancestors::pci_address(&machine.device_path(&path)),
         volatile_bytes: size("ram/size"),
         persistent_bytes: size("pmem/size"),
         serial: machine.text(&format!("{path}/serial")),
         firmware: machine.text(&format!("{path}/firmware_version")),
-        numa_node: node.and_then(|node| u32::try_from(node).ok()),
+        security: machine.text(&format!("{path}/security/state")),
+        numa_node: super::node(machine, &format!("{path}/numa_node")),
         name,
     }
-}
-
-fn parse_size(text: &str) -> Result<u64, &'static str> {
-    let size = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    size.map_err(|_| "a size in bytes such as 0x10000000")
 }
 
 #[cfg(test)]
@@ -84,6 +80,7 @@ mod tests {
             (&at("ram/size"), "0x10000000"),
             (&at("pmem/size"), "many"),
             (&at("serial"), "0x3"),
+            (&at("security/state"), "locked\n"),
             (&at("numa_node"), "-1"),
         ]);
         let devices = memories(&machine);
@@ -93,6 +90,7 @@ mod tests {
             (devices[0].volatile_bytes, devices[0].persistent_bytes),
             (Some(256 << 20), None)
         );
+        assert_eq!(devices[0].security.as_deref(), Some("locked"));
         assert_eq!((devices[0].numa_node, machine.problems().len()), (None, 1));
     }
 }

@@ -10,13 +10,17 @@
 
 mod blocks;
 mod cxl;
+pub(crate) mod dax;
 mod dimms;
 mod ecc;
+mod nvdimm;
 mod totals;
 
 use std::collections::BTreeMap;
 
 pub use cxl::CxlMemory;
+pub use dax::DaxDevice;
+pub use nvdimm::{Nvdimm, PersistentMemory, PersistentNamespace, PersistentRegion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +50,10 @@ pub struct Memory {
     /// only with `--memory-blocks`. A block that is filled in part counts whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub online_blocks_bytes: Option<u64>,
+    /// The same by zone, e.g. `Normal`, `Movable` (`memoryN/valid_zones`); a block that spans several
+    /// is in none of them. Only with `--memory-blocks`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub online_blocks_bytes_by_zone: BTreeMap<String, u64>,
     /// Memory blocks that are plugged in and offline, times the size of a block; only with
     /// `--memory-blocks`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,7 +88,16 @@ pub struct Memory {
     /// CXL memory devices, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cxl: Vec<CxlMemory>,
+    /// Memory that is, or was at first, a device of its own (DAX), by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dax: Vec<DaxDevice>,
+    /// NVDIMMs and what they are put together to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistent: Option<PersistentMemory>,
 }
+
+/// At most so many devices of one bus are read.
+const LIMIT_DEVICES: usize = 4096;
 
 /// A slot for a memory module, and the module in it (SMBIOS type 17).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -232,7 +249,10 @@ pub fn memory(machine: &Machine) -> Memory {
         kernel_present_bytes_by_node: by_node,
         online_blocks_bytes: blocks.as_ref().map(|blocks| blocks.online_bytes),
         offline_blocks_bytes: blocks.as_ref().map(|blocks| blocks.offline_bytes),
+        online_blocks_bytes_by_zone: blocks.map(|blocks| blocks.bytes_by_zone).unwrap_or_default(),
         cxl: cxl::memories(machine),
+        dax: dax::devices(machine),
+        persistent: nvdimm::persistent(machine),
         usable_bytes: totals::meminfo_bytes(&meminfo, "MemTotal"),
         ecc: ecc::counts(machine),
         hugepages: totals::hugepages(machine, &meminfo),
@@ -247,6 +267,20 @@ pub fn memory(machine: &Machine) -> Memory {
     }
     ecc::assign(&mut memory);
     memory
+}
+
+/// The number of a NUMA node in the file at `path`; -1 is none.
+fn node(machine: &Machine, path: &str) -> Option<u32> {
+    machine.number::<i64>(path).and_then(|node| u32::try_from(node).ok())
+}
+
+/// A whole number, in hexadecimal behind `0x`.
+fn parse_size(text: &str) -> Result<u64, &'static str> {
+    let size = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    size.map_err(|_| "a whole number such as 4096 or 0x1000")
 }
 
 pub(crate) use totals::hugepages_in;

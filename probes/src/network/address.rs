@@ -100,33 +100,58 @@ pub(super) fn family(address: IpAddr) -> String {
 
 /// Reads the addresses of a dump; those that only the machine itself can reach are left out.
 pub(super) fn parse(dump: &[u8], names: &BTreeMap<u32, String>) -> Vec<Address> {
+    with_origin(dump, names).map(|(address, _)| address).collect()
+}
+
+/// As [`parse`], and of each address whether the kernel made it by itself of a router's prefix.
+pub(super) fn with_origin(
+    dump: &[u8],
+    names: &BTreeMap<u32, String>,
+) -> impl Iterator<Item = (Address, bool)> {
     wire::messages(dump)
         .filter(|message| message.kind == RTM_NEWADDR)
         .filter_map(|message| parse_address(message.payload, names))
-        .collect()
 }
 
-fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Address> {
+fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<(Address, bool)> {
     let &[_, length, flags, scope] = payload.first_chunk::<4>()?;
     let index = u32::from_ne_bytes(*payload.get(4..)?.first_chunk::<4>()?);
     let (mut peer, mut local, mut all_flags) = (None, None, u32::from(flags));
+    let mut protocol = None;
     for attribute in wire::attributes(payload.get(HEADER_BYTES..)?) {
         match attribute.kind {
             1 => peer = ip(attribute.value),
             2 => local = ip(attribute.value),
             8 => all_flags = attribute.u32()?,
+            11 => protocol = attribute.u8(),
             _ => {}
         }
     }
     let address = local.or(peer)?;
     let interface = interface_name(index, names)?;
-    (scope != SCOPE_HOST && is_prefix(address, length)).then(|| Address {
+    let is_of_router = address.is_ipv6() && is_of_router(all_flags, protocol);
+    let seen = || Address {
         interface,
         address: format!("{address}/{length}"),
         family: family(address),
         scope: scope_name(scope),
         flags: flag_names(all_flags, address.is_ipv6()),
-    })
+    };
+    (scope != SCOPE_HOST && is_prefix(address, length)).then(|| (seen(), is_of_router))
+}
+
+/// Whether an IPv6 address is the kernel's own work: it says so since Linux 5.18 (`IFA_PROTO`,
+/// `IFAPROT_KERNEL_RA`). Before, such an address is there for a time, and the kernel keeps the route
+/// to its prefix itself, which it does not for the programs that work in its place.
+fn is_of_router(flags: u32, protocol: Option<u8>) -> bool {
+    const KERNEL_RA: u8 = 2;
+    const TEMPORARY: u32 = 0x01;
+    const PERMANENT: u32 = 0x80;
+    const NO_PREFIX_ROUTE: u32 = 0x200;
+    match protocol {
+        Some(protocol) if protocol != 0 => protocol == KERNEL_RA,
+        _ => flags & TEMPORARY != 0 || flags & (PERMANENT | NO_PREFIX_ROUTE) == 0,
+    }
 }
 
 fn scope_name(scope: u8) -> Option<String> {

@@ -3,12 +3,13 @@
 //! folders of the distributions (`dhclient.leases(5)`). There is no interface of the kernel for it.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::Address;
+use super::dhcp6;
 use crate::machine::Machine;
 
 const NETWORKD: &str = "run/systemd/netif/leases";
@@ -16,9 +17,9 @@ const NETWORK_MANAGER: &str = "var/lib/NetworkManager";
 const NETWORK_MANAGER_DEVICES: &str = "run/NetworkManager/devices";
 const DHCLIENT: [&str; 2] = ["var/lib/dhclient", "var/lib/dhcp"];
 /// At most so many files of one folder are read.
-const LIMIT_FILES: usize = 256;
+pub(super) const LIMIT_FILES: usize = 256;
 
-/// A lease of an IPv4 address.
+/// A lease of an address.
 #[derive(
     Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -26,7 +27,7 @@ const LIMIT_FILES: usize = 256;
 pub struct DhcpLease {
     /// Name of the interface.
     pub interface: String,
-    /// The address that was leased.
+    /// The address that was leased; of `DHCPv6` one that dhclient keeps, the only client that does.
     pub address: String,
     /// The server that leased it (option 54); `NetworkManager` keeps it only in older versions.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +38,7 @@ pub struct DhcpLease {
     /// The routers that it named (option 3).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<String>,
-    /// For how long it was leased, in s (option 51).
+    /// For how long it was leased, in s (option 51; the valid lifetime of `DHCPv6`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_s: Option<u32>,
     /// `systemd-networkd`, `NetworkManager` or `dhclient`.
@@ -81,12 +82,12 @@ fn networkd(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<DhcpLease> 
     files(machine, NETWORKD).filter_map(lease).collect()
 }
 
-/// `internal-<uuid>-<interface>.lease` of its own client, `dhclient-…` of the other one.
+/// `internal-<uuid>-<interface>.lease` of its own client, `dhclient-…` and `dhclient6-…` of the other one.
 fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<DhcpLease> {
     let mut all = Vec::new();
     for (path, name) in files(machine, NETWORK_MANAGER) {
         let Some(name) = name.strip_suffix(".lease") else { continue };
-        if let Some(interface) = name.strip_prefix("internal-").and_then(behind_uuid) {
+        if let Some(interface) = own_client(name) {
             let lease = machine.text(&path).and_then(|text| parse_key_values(&text));
             let next_server = next_server(machine, interface, names);
             all.extend(lease.map(|lease| {
@@ -94,11 +95,17 @@ fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<Dhcp
                 let lease = DhcpLease { next_server, ..lease };
                 named(lease, interface.to_owned(), "NetworkManager", &path)
             }));
-        } else if name.starts_with("dhclient-") {
+        } else if name.starts_with("dhclient") {
             all.extend(dhclient_file(machine, &path));
         }
     }
     all
+}
+
+/// The interface of a file of `NetworkManager`'s own client, for IPv4 or IPv6.
+fn own_client(name: &str) -> Option<&str> {
+    let rest = name.strip_prefix("internal-").or_else(|| name.strip_prefix("internal6-"));
+    rest.and_then(behind_uuid)
 }
 
 /// The interface's name behind a UUID of 36 characters and a dash.
@@ -126,7 +133,11 @@ fn parse_key_values(text: &str) -> Option<DhcpLease> {
         pairs.filter(|(name, _)| *name == key).map(|(_, value)| value.trim()).next()
     };
     Some(DhcpLease {
-        address: ipv4(value("ADDRESS")?)?,
+        address: value("ADDRESS")?
+            .parse::<IpAddr>()
+            .ok()
+            .filter(|a| !a.is_unspecified())?
+            .to_string(),
         server: value("SERVER_ADDRESS").and_then(ipv4),
         next_server: value("NEXT_SERVER").and_then(ipv4),
         routers: value("ROUTER").unwrap_or_default().split_whitespace().filter_map(ipv4).collect(),
@@ -143,7 +154,7 @@ fn dhclient_folder(machine: &Machine, dir: &str) -> Vec<DhcpLease> {
 
 fn dhclient_file(machine: &Machine, path: &str) -> Vec<DhcpLease> {
     let text = machine.text(path).unwrap_or_default();
-    let leases = parse_dhclient(&text).into_values();
+    let leases = parse_dhclient(&text).into_values().chain(dhcp6::parse_dhclient(&text));
     leases.map(|lease| named(lease.clone(), lease.interface, "dhclient", path)).collect()
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::{self, Address};
 use super::dhcp::{self, DhcpLease};
+use super::dhcp6::{self, Dhcp6Client};
 use super::dns::{self, NameServer};
 use super::link;
 use super::route::{self, Route};
@@ -28,6 +29,9 @@ pub struct LocalAddresses {
     /// Addresses that a DHCP server leased, by interface in natural order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dhcp_leases: Vec<DhcpLease>,
+    /// How `DHCPv6` servers know this machine, by interface.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dhcp6_clients: Vec<Dhcp6Client>,
     /// Domains that a name without dots is looked up in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub search_domains: Vec<String>,
@@ -54,5 +58,6 @@ pub fn local_addresses(machine: &Machine) -> LocalAddresses {
     addresses.dedup();
     let (dns, search_domains) = dns::resolver(machine);
     let dhcp_leases = dhcp::leases(machine, &names, &addresses);
-    LocalAddresses { addresses, routes, dns, dhcp_leases, search_domains }
+    let dhcp6_clients = dhcp6::clients(machine, &names);
+    LocalAddresses { addresses, routes, dns, dhcp_leases, dhcp6_clients, search_domains }
 }

@@ -23,12 +23,14 @@ mod sriov;
 
 mod address;
 mod dhcp;
+mod dhcp6;
 mod dns;
 mod local;
 mod route;
 
 pub use address::Address;
 pub use dhcp::DhcpLease;
+pub use dhcp6::Dhcp6Client;
 pub use dns::NameServer;
 pub use infiniband::{InfinibandDevice, InfinibandPort};
 pub use interface::{Interface, Port};

@@ -62,7 +62,8 @@ fn is_usb(machine: &Machine, link: &Link) -> bool {
 }
 
 /// Whether somebody uses the interface called `name`: it is a member of a bond or bridge, or has an
-/// address other than the link-local one that every port gives itself. Where the kernel does not say,
+/// address other than those that every port gives itself when it is up, the link-local one and those
+/// of the prefixes that a router advertises. Where the kernel does not say,
 /// somebody may: who would shut the port must keep his hands off it.
 #[must_use]
 pub fn is_in_use(machine: &Machine, name: &str) -> bool {
@@ -74,9 +75,10 @@ pub fn is_in_use(machine: &Machine, name: &str) -> bool {
     let links = link::parse(&links);
     let names: BTreeMap<u32, String> =
         links.iter().map(|link| (link.index, link.name.clone())).collect();
-    let has_address = address::parse(&answer, &names).iter().any(|address| {
+    let has_address = address::with_origin(&answer, &names).any(|(address, is_of_router)| {
         address.interface == name
             && (address.family == "ipv4" || address.scope.as_deref() != Some("link"))
+            && !is_of_router
     });
     // The link below a veth is only its other end.
     let is_above = |link: &Link| {
@@ -91,7 +93,7 @@ pub fn is_in_use(machine: &Machine, name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::network::link::tests::link_message;
-    use crate::sys::netlink::wire::testing::attribute;
+    use crate::sys::netlink::wire::testing::{attribute, message};
     use crate::testing::tree_of_bytes;
 
     const LINKS: &str = "kernel/rtnetlink/link";
@@ -104,6 +106,31 @@ mod tests {
         assert!(is_in_use(&tree_of_bytes(&[(LINKS, &links)]), "eno1"));
         assert!(is_in_use(&tree_of_bytes(&[(ADDRESSES, &[])]), "eno1"));
         assert!(!is_in_use(&tree_of_bytes(&[(LINKS, &links), (ADDRESSES, &[])]), "eno1"));
+    }
+
+    /// `RTM_NEWADDR` of a global IPv6 address of interface 2.
+    fn ipv6(flags: u32, protocol: Option<u8>) -> Vec<u8> {
+        let address = std::net::Ipv6Addr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 7]).octets();
+        let mut payload = vec![10, 64, 0, 0, 2, 0, 0, 0];
+        payload.extend(attribute(1, &address));
+        payload.extend(attribute(8, &flags.to_ne_bytes()));
+        payload.extend(protocol.map(|p| attribute(11, &[p])).unwrap_or_default());
+        message(20, &payload)
+    }
+
+    #[test]
+    fn an_address_that_the_kernel_made_of_a_router_s_prefix_is_no_use_of_the_port() {
+        let links = link_message(2, 1, &[attribute(3, b"eno1\0")]);
+        let in_use = |address: Vec<u8>| {
+            is_in_use(&tree_of_bytes(&[(LINKS, &links), (ADDRESSES, &address)]), "eno1")
+        };
+        let (managed, temporary) = (0x100, 0x01);
+        assert!(!in_use(ipv6(managed, Some(2))), "Linux 5.18 says that it is of a router");
+        assert!(!in_use(ipv6(managed, None)) && !in_use(ipv6(temporary, None)));
+        let (permanent, no_prefix_route) = (0x80, 0x200);
+        assert!(in_use(ipv6(permanent, None)), "set by hand");
+        assert!(in_use(ipv6(no_prefix_route, None)), "set by NetworkManager");
+        assert!(in_use(ipv6(0, Some(77))), "set by a program that says which one it is");
     }
 
     #[test]

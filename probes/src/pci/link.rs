@@ -104,6 +104,14 @@ pub(super) fn set_possible(devices: &mut [PciDevice]) {
     }
 }
 
+/// The devices that are the lower end of a link: a card, a disk, the upper side of a switch. Each link
+/// is told once so, though both its ends say it.
+pub(crate) fn lower_ends(devices: &[PciDevice]) -> Vec<&PciDevice> {
+    let linked = || devices.iter().filter(|device| device.link.is_some());
+    let ends = linked().map(|device| (device.address.as_str(), device)).collect();
+    linked().filter(|device| !faces_down(device, &ends)).collect()
+}
+
 fn lower(a: Option<u32>, b: Option<u32>) -> Option<u32> {
     Some(a?.min(b?))
 }
@@ -158,6 +166,8 @@ mod tests {
             device("nvme", "0108", Some("down"), (160, 4)),
             device("empty", "0604", None, (160, 4)),
         ];
+        let lower: Vec<&str> = lower_ends(&devices).iter().map(|d| d.address.as_str()).collect();
+        assert_eq!(lower, ["up", "nvme"]);
         set_possible(&mut devices);
         let possible: Vec<_> = devices
             .iter()

@@ -20,6 +20,7 @@ pub use address::Address;
 pub use aer::Aer;
 pub use bars::{Bar, BarKind};
 pub use link::Link;
+pub(crate) use link::lower_ends;
 pub use slots::name_slots;
 pub use vpd::Vpd;
 

@@ -18,7 +18,7 @@ const LIMIT: u32 = 32;
 /// The caches by level, kind and first CPU.
 pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
     let cpus: Vec<u32> = online.iter().collect();
-    let kinds = Kinds::read(machine, &cpus);
+    let kinds = Kinds::of_cpus(machine, &cpus);
     let (seen, at, covered, shapes) = Default::default();
     let mut walk = Walk { machine, online, kinds, seen, at, covered, shapes };
     for cpu in cpus {
@@ -36,6 +36,7 @@ pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
         shared_cpus: seen.cpus.to_string(),
         line_bytes: seen.shape.line_bytes,
         ways: seen.shape.ways,
+        n_sets: seen.shape.n_sets,
     };
     seen.into_iter().map(cache).collect()
 }
@@ -70,6 +71,7 @@ struct Shape {
     kind: Option<&'static str>,
     line_bytes: Option<u32>,
     ways: Option<u32>,
+    n_sets: Option<u32>,
 }
 
 impl Walk<'_> {
@@ -178,6 +180,7 @@ impl Walk<'_> {
             kind: self.machine.parse(&file("type"), parse_kind),
             line_bytes: positive("coherency_line_size"),
             ways: positive("ways_of_associativity"),
+            n_sets: positive("number_of_sets"),
         })
     }
 

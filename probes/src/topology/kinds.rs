@@ -1,16 +1,23 @@
-//! What kind of memory a node has: DAX devices, NVIDIA's driver, memory tiers and bandwidths.
+//! What kind of memory a node has: DAX devices, CXL regions, NVIDIA's driver, memory tiers and figures.
 
 use std::collections::BTreeMap;
 
 use super::Node;
 use crate::cpuset::CpuSet;
 use crate::machine::Machine;
+use crate::memory::dax;
 
 const GPU: &str = "gpu";
 
+/// The first and the last memory block of each node without CPUs.
+pub(super) type Blocks = BTreeMap<u32, (u64, u64)>;
+
 /// Fills tier and kind of the memory of `nodes`.
-pub(super) fn fill(machine: &Machine, nodes: &mut [Node]) {
-    let named = named(machine);
+pub(super) fn fill(machine: &Machine, nodes: &mut [Node], blocks: &Blocks) {
+    let mut named = named(machine);
+    for node in in_cxl_regions(machine, blocks) {
+        named.entry(node).or_insert("cxl");
+    }
     for (tier, tier_nodes) in tiers(machine) {
         for node in nodes.iter_mut().filter(|node| tier_nodes.contains(node.id)) {
             node.memory_tier = Some(tier);
@@ -20,8 +27,19 @@ pub(super) fn fill(machine: &Machine, nodes: &mut [Node]) {
     let is_plain = |node: &&Node| node.has_cpu == Some(true) && has_memory(node);
     let plain_tier = nodes.iter().filter(is_plain).filter_map(|node| node.memory_tier).max();
     let plain_bandwidth = nodes.iter().filter(is_plain).filter_map(bandwidth).max();
+    let plain_latency = nodes.iter().filter(is_plain).filter_map(latency).max();
     for node in nodes.iter_mut().filter(|node| has_memory(node)) {
-        let by_tier = || by_tier(node, plain_tier?);
+        let is_as_plain = || {
+            // Memory behind CXL answers in twice the time of DRAM, HBM has several times its bandwidth.
+            let is_as_fast = latency(node)? <= plain_latency?.saturating_mul(5) / 4
+                && bandwidth(node)? >= plain_bandwidth?.saturating_mul(3) / 4;
+            Some(is_as_fast)
+        };
+        let by_tier = || match by_tier(node, plain_tier?) {
+            // The kernel puts what it knows nothing of into the tier of DRAM.
+            Some("dram") if node.has_cpu != Some(true) => is_as_plain()?.then_some("dram"),
+            kind => kind,
+        };
         let by_bandwidth = || {
             let is_fast = bandwidth(node)? >= plain_bandwidth?.saturating_mul(2);
             (node.has_cpu == Some(false) && is_fast).then_some("hbm")
@@ -40,6 +58,10 @@ fn has_memory(node: &Node) -> bool {
 
 fn bandwidth(node: &Node) -> Option<u64> {
     node.access.iter().find_map(|access| access.read_bandwidth_mb_s)
+}
+
+fn latency(node: &Node) -> Option<u64> {
+    node.access.iter().find_map(|access| access.read_latency_ns)
 }
 
 /// A slower tier than that of plain memory may be CXL or persistent, and stays without a kind.
@@ -72,11 +94,12 @@ fn named(machine: &Machine) -> BTreeMap<u32, &'static str> {
         // -1 is no node.
         let node = machine.number::<i64>(&format!("{device}/target_node"));
         let Some(node) = node.and_then(|node| u32::try_from(node).ok()) else { continue };
-        let is_below = |part: &str| device.split('/').any(|name| name.starts_with(part));
-        if is_below("ndbus") {
-            kinds.insert(node, "pmem");
-        } else if is_below("ACPI0017") || is_below("cxl") {
-            kinds.insert(node, "cxl");
+        // Bound to `device_dax`, the memory is a device of its own and in no node.
+        if machine.link_name(&format!("{device}/driver")).as_deref() == Some("device_dax") {
+            continue;
+        }
+        if let Some(kind) = dax::origin(&device).filter(|origin| *origin != "hmem") {
+            kinds.insert(node, kind);
         }
     }
     let dir = "proc/driver/nvidia/gpus";
@@ -88,6 +111,35 @@ fn named(machine: &Machine) -> BTreeMap<u32, &'static str> {
         }
     }
     kinds
+}
+
+/// The nodes whose memory lies in CXL regions (`Documentation/ABI/testing/sysfs-bus-cxl`). Firmware may
+/// put CXL memory into its map as ordinary memory; then no DAX device shows where it came from.
+fn in_cxl_regions(machine: &Machine, blocks: &Blocks) -> Vec<u32> {
+    let dir = "sys/bus/cxl/devices";
+    let names = if blocks.is_empty() { Vec::new() } else { machine.list(dir) };
+    let region = |name: &String| {
+        name.strip_prefix("region")?.parse::<u32>().ok()?;
+        let number = |file: &str| machine.parse(&format!("{dir}/{name}/{file}"), parse_hex);
+        let start = number("resource")?;
+        Some(start..start.checked_add(number("size")?)?)
+    };
+    let regions: Vec<_> = names.iter().filter_map(region).filter(|r| !r.is_empty()).collect();
+    if regions.is_empty() {
+        return Vec::new();
+    }
+    let size = machine.parse("sys/devices/system/memory/block_size_bytes", parse_hex);
+    let is_in = |block: u64| {
+        let address = size.and_then(|size| block.checked_mul(size));
+        address.is_some_and(|address| regions.iter().any(|region| region.contains(&address)))
+    };
+    let whole = blocks.iter().filter(|(_, (first, last))| is_in(*first) && is_in(*last));
+    whole.map(|(node, _)| *node).collect()
+}
+
+/// Hexadecimal digits with or without `0x`.
+fn parse_hex(text: &str) -> Result<u64, &'static str> {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).map_err(|_| "a hexadecimal number")
 }
 
 #[cfg(test)]
@@ -103,7 +155,7 @@ mod tests {
     }
 
     fn kinds(files: &[(&str, &str)], mut nodes: Vec<Node>) -> Vec<Option<String>> {
-        fill(&tree(files), &mut nodes);
+        fill(&tree(files), &mut nodes, &Blocks::new());
         nodes.into_iter().map(|node| node.memory_kind).collect()
     }
 
@@ -150,6 +202,52 @@ mod tests {
         assert_eq!(kinds(&files, nodes), named(&[Some("dram"), Some("hbm"), None]));
         let nodes = vec![node(0, true, Some(100)), node(1, false, Some(400))];
         assert_eq!(kinds(&[], nodes), named(&[None, Some("hbm")]));
+    }
+
+    #[test]
+    fn a_node_without_cpus_in_the_tier_of_dram_is_dram_only_if_its_figures_are_those_of_dram() {
+        let files = [("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0-3")];
+        let with = |id: u32, bandwidth: u64, latency: u64| {
+            let mut node = node(id, id == 0, Some(bandwidth));
+            node.access[0].read_latency_ns = Some(latency);
+            node
+        };
+        let nodes = vec![
+            with(0, 200_000, 100),
+            with(1, 190_000, 110),
+            with(2, 30_000, 250),
+            node(3, false, None),
+        ];
+        assert_eq!(kinds(&files, nodes), named(&[Some("dram"), Some("dram"), None, None]));
+    }
+
+    #[test]
+    fn memory_that_the_firmware_mapped_is_cxl_if_all_of_it_lies_in_a_cxl_region() {
+        let machine = tree(&[
+            ("sys/bus/cxl/devices/region0/resource", "0x1000000000"),
+            ("sys/bus/cxl/devices/region0/size", "0x400000000"),
+            ("sys/bus/cxl/devices/mem0/serial", "0x1"),
+            ("sys/devices/system/memory/block_size_bytes", "80000000"),
+        ]);
+        let kinds = |blocks: (u64, u64)| {
+            let mut nodes = vec![node(0, true, None), node(1, false, None)];
+            fill(&machine, &mut nodes, &Blocks::from([(1, blocks)]));
+            nodes.remove(1).memory_kind
+        };
+        assert_eq!(kinds((32, 39)).as_deref(), Some("cxl"));
+        assert_eq!((kinds((32, 40)), kinds((2, 31)), kinds((u64::MAX, 0))), (None, None, None));
+        assert!(machine.problems().is_empty());
+    }
+
+    #[test]
+    fn a_dax_device_that_no_node_got_says_nothing_of_the_node() {
+        let dax = "sys/devices/platform/ndbus0/dax0.0";
+        let files = [
+            ("sys/bus/dax/devices/dax0.0", "-> /sys/devices/platform/ndbus0/dax0.0"),
+            (&format!("{dax}/target_node"), "1"),
+            (&format!("{dax}/driver"), "-> ../../../../bus/dax/drivers/device_dax"),
+        ];
+        assert_eq!(kinds(&files, vec![node(1, false, None)]), [None]);
     }
 
     #[test]

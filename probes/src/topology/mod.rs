@@ -51,12 +51,17 @@ pub struct Node {
     /// not say it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_memory: Option<bool>,
+    /// Whether it has memory that the kernel may use for itself (`has_normal_memory`); `false` beside
+    /// `has_memory` for memory that can be taken away again, as CXL memory often is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub has_normal_memory: Option<bool>,
     /// Memory that the kernel can hand out there (`MemTotal`); 0 for a node of CPUs alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// `pmem` or `cxl` where a DAX device says so, `gpu` where NVIDIA's driver does, `dram` in the
-    /// memory tier of the nodes with CPUs, `hbm` in a faster tier or where the firmware gives the
-    /// node at least twice the bandwidth; `None` where nothing tells the kind.
+    /// `pmem` or `cxl` where a DAX device says so, `cxl` where all of it lies in CXL regions, `gpu`
+    /// where NVIDIA's driver says so, `dram` in the memory tier of the nodes with CPUs (without CPUs
+    /// only if the firmware gives it the figures of DRAM), `hbm` in a faster tier or where the
+    /// firmware gives the node at least twice the bandwidth; `None` where nothing tells the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_kind: Option<String>,
     /// Number of the memory tier: the lower, the faster
@@ -100,6 +105,9 @@ pub struct Cache {
     /// Ways of associativity; `None` for a fully associative cache as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<u32>,
+    /// Number of sets (`number_of_sets`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_sets: Option<u32>,
 }
 
 /// Reads NUMA nodes and caches.

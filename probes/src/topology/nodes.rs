@@ -29,9 +29,11 @@ pub(super) fn nodes(machine: &Machine, online: Option<&CpuSet>) -> Option<Vec<No
     let columns = machine.parse(&format!("{NODE}/online"), CpuSet::parse);
     let columns = columns.unwrap_or_else(|| ids.clone());
     let with_memory = machine.parse(&format!("{NODE}/has_memory"), CpuSet::parse);
-    let mut reader = Reader { machine, online, columns, with_memory, taken: BTreeMap::new() };
+    let with_normal = machine.parse(&format!("{NODE}/has_normal_memory"), CpuSet::parse);
+    let (taken, blocks) = Default::default();
+    let mut reader = Reader { machine, online, columns, with_memory, with_normal, taken, blocks };
     let mut nodes: Vec<Node> = ids.iter().map(|id| reader.node(id, ids.len())).collect();
-    kinds::fill(machine, &mut nodes);
+    kinds::fill(machine, &mut nodes, &reader.blocks);
     Some(nodes)
 }
 
@@ -40,8 +42,10 @@ struct Reader<'a> {
     online: Option<&'a CpuSet>,
     columns: CpuSet,
     with_memory: Option<CpuSet>,
+    with_normal: Option<CpuSet>,
     /// The node of each CPU so far.
     taken: BTreeMap<u32, u32>,
+    blocks: kinds::Blocks,
 }
 
 impl Reader<'_> {
@@ -50,6 +54,11 @@ impl Reader<'_> {
         let cpus = self.cpus(id, &dir, n_nodes);
         let memory = self.machine.text(&format!("{dir}/meminfo"));
         let names = self.machine.list(&dir);
+        if cpus.as_ref().is_some_and(CpuSet::is_empty) {
+            let blocks =
+                || names.iter().filter_map(|name| name.strip_prefix("memory")?.parse().ok());
+            self.blocks.extend(blocks().min().zip(blocks().max()).map(|ends| (id, ends)));
+        }
         let has = |name: &str| names.iter().any(|other| other == name);
         let pages =
             has("hugepages").then(|| hugepages_in(self.machine, &format!("{dir}/hugepages")));
@@ -60,6 +69,7 @@ impl Reader<'_> {
             cpus: cpus.map(|cpus| cpus.to_string()),
             memory_bytes: memory.and_then(|text| mem_total_bytes(&text)),
             has_memory: self.with_memory.as_ref().map(|nodes| nodes.contains(id)),
+            has_normal_memory: self.with_normal.as_ref().map(|nodes| nodes.contains(id)),
             access: access::access(self.machine, &dir, &names),
             side_caches: caches.unwrap_or_default(),
             hugepages: pages.unwrap_or_default(),
@@ -87,13 +97,11 @@ impl Reader<'_> {
     fn list(&self, dir: &str) -> Option<(String, CpuSet)> {
         let path = format!("{dir}/cpulist");
         // A node without CPUs has an empty list, which is not the same as no list.
-        let bytes = self.machine.bytes(&path)?;
-        let text = crate::machine::escape_non_utf8(&bytes);
-        let text = text.trim_end_matches(['\0', '\n', ' ']);
-        match CpuSet::parse(text) {
+        let text = self.machine.text_or_empty(&path)?;
+        match CpuSet::parse(&text) {
             Ok(set) => Some((path, set)),
             Err(expected) => {
-                self.machine.problem(&path, quote(text), expected);
+                self.machine.problem(&path, quote(&text), expected);
                 None
             }
         }
@@ -210,7 +218,15 @@ mod tests {
         let at = |name: &str| format!("sys/devices/system/node/node1/{name}");
         let machine = tree(&[
             ("sys/devices/system/node/has_memory", "1"),
+            ("sys/devices/system/node/has_normal_memory", "0"),
             ("sys/devices/system/node/node0/cpulist", "0-3"),
+            ("sys/bus/cxl/devices/region0/resource", "0x80000000"),
+            ("sys/bus/cxl/devices/region0/size", "0x80000000"),
+            ("sys/devices/system/memory/block_size_bytes", "40000000"),
+            (&at("cpulist"), "\n"),
+            (&at("meminfo"), "Node 1 MemTotal: 4 kB"),
+            (&at("memory2/state"), "online"),
+            (&at("memory3/state"), "online"),
             (&at("hugepages/hugepages-2048kB/nr_hugepages"), "512"),
             (&at("hugepages/hugepages-2048kB/free_hugepages"), "500"),
             (&at("access0/initiators/node0/x"), ""),
@@ -226,7 +242,9 @@ mod tests {
         let nodes = nodes(&machine, Some(&online("0-3"))).unwrap();
         let far = &nodes[1];
         assert_eq!((nodes[0].has_memory, far.has_memory), (Some(false), Some(true)));
+        assert_eq!(far.has_normal_memory, Some(false), "all of it can be taken away");
         assert_eq!(far.hugepages[0].n_total, Some(512));
+        assert_eq!(far.memory_kind.as_deref(), Some("cxl"));
         assert_eq!((far.access[0].class, far.access[0].initiators.as_slice()), (0, &[0][..]));
         assert_eq!(far.access[0].read_bandwidth_mb_s, Some(250_000));
         assert_eq!(far.access[0].read_latency_ns, None, "0 is not known");

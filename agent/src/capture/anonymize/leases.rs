@@ -29,6 +29,9 @@ pub(super) fn collect(text: &str, secrets: &mut Secrets) {
     for id in client_ids(text) {
         secrets.digits(&id);
     }
+    for id in dhclient_duids(text) {
+        secrets.text(id);
+    }
 }
 
 /// The names of hosts and domains in `text`.
@@ -54,11 +57,27 @@ fn client_ids(text: &str) -> Vec<String> {
         let line = line.trim().trim_start_matches("option ");
         let (key, value) = line.split_once(['=', ' '])?;
         let is_id = ["CLIENTID", "dhcp-client-identifier", "client-id"].contains(&key);
+        // systemd writes the kind of a DUID before it: `DUID-LLT:000100…`.
+        let is_duid = key == "DHCP6_CLIENT_DUID";
+        let value = if is_duid { value.rsplit(':').next().unwrap_or_default() } else { value };
         let digits: String = value.chars().filter(char::is_ascii_hexdigit).collect();
-        is_id.then(|| digits.to_lowercase())
+        (is_id || is_duid).then(|| digits.to_lowercase())
     });
     // The kind of hardware and a MAC are replaced as the MAC.
     ids.filter(|id| id.len() > 14 && id.len().is_multiple_of(2)).collect()
+}
+
+/// The identifiers of `DHCPv6`, of client and server, in dhclient's own spellings: with numbers that have
+/// one digit where that is enough, or in quotes as octal numbers and letters.
+fn dhclient_duids(text: &str) -> impl Iterator<Item = &str> {
+    let lines = text.lines().map(|line| line.trim().trim_start_matches("option "));
+    let id = |line: &'_ str| -> Option<usize> {
+        let keys = ["dhcp6.client-id ", "dhcp6.server-id ", "default-duid "];
+        keys.iter().find(|key| line.starts_with(**key)).map(|key| key.len())
+    };
+    lines.filter_map(move |line| {
+        Some(line.get(id(line)?..)?.trim_end_matches(';').trim_matches('"'))
+    })
 }
 
 fn is_name(word: &str) -> bool {

@@ -245,6 +245,24 @@ fn a_serial_that_could_be_a_word_is_hidden_in_all_pages_of_the_disk_and_stays_el
 }
 
 #[test]
+fn the_identifiers_of_dhcpv6_are_replaced_in_every_file_and_in_the_report_s_spelling() {
+    let duid = "0001000129a7c3f23cecef112230";
+    let report = json!({"dhcp6_clients": [{"interface": "eno1", "duid": duid}]});
+    let networkd = format!("DHCP6_CLIENT_IAID=0x1\nDHCP6_CLIENT_DUID=DUID-LLT:{duid}\n");
+    let dhclient = "default-duid \"\\000\\001\\)\\247cef\";\nlease6 {\n  option dhcp6.client-id \
+                    0:1:0:1:29:a7:c3:f2:3c:ec:ef:11:22:30;\n}\n";
+    let recorded = recorded(&[
+        ("run/systemd/netif/links/2", networkd.as_bytes()),
+        ("var/lib/dhclient/dhclient6-eno1.leases", dhclient.as_bytes()),
+    ]);
+    let files = anonymous(&recorded, &report);
+    let networkd = text(&files, "run/systemd/netif/links/2");
+    assert!(networkd.contains("DUID-LLT:") && !networkd.contains("cecef112230"), "{networkd}");
+    let dhclient = text(&files, "var/lib/dhclient/dhclient6-eno1.leases");
+    assert!(!dhclient.contains("c3:f2:3c:ec") && !dhclient.contains("247cef"), "{dhclient}");
+}
+
+#[test]
 fn noise_in_every_kind_of_file_does_not_end_the_program() {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut noise = || {
@@ -268,6 +286,7 @@ fn noise_in_every_kind_of_file_does_not_end_the_program() {
         "sys/firmware/efi/efivars/LoaderInfo-x",
         "kernel/lldp/frames",
         "var/lib/dhclient/x.leases",
+        "run/systemd/netif/links/2",
         "sys/a/properties",
         "proc/self/mountinfo",
     ];

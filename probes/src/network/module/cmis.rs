@@ -43,11 +43,18 @@ fn is_optical(technology: u8) -> bool {
 
 fn optics(memory: &Memory, module: &mut Module) {
     let Some(page) = memory.upper(1) else { return };
+    // In 1/20 nm.
+    module.wavelength_nm = number(&page, 10).filter(|n| *n != 0xffff).map(|n| (n + 10) / 20);
+    // Other than in SFF-8636, 255 is a length here, 510 m; all of them at once are an empty memory.
+    if page.get(4..9).is_none_or(|lengths| lengths.iter().all(|length| *length == 0xff)) {
+        return;
+    }
     let length = |at: usize, unit: u32| byte(&page, at).map_or(0, |n| u32::from(n) * unit);
-    // In 0.1 or 1 km; the other two factors are reserved.
+    // In 0.1, 1 or 10 km; the fourth factor is reserved.
     let smf = byte(&page, 4).map_or(0, |n| match n >> 6 {
         0 => u32::from(n) * 100,
         1 => u32::from(n & 0x3f) * 1000,
+        2 => u32::from(n & 0x3f) * 10_000,
         _ => 0,
     });
     let all = [
@@ -58,12 +65,14 @@ fn optics(memory: &Memory, module: &mut Module) {
         ("om2", length(8, 1)),
     ];
     module.reach_m.extend(all.into_iter().filter(|(_, m)| *m > 0).map(|(k, m)| (k.to_owned(), m)));
-    // In 1/20 nm.
-    module.wavelength_nm = number(&page, 10).map(|n| (n + 10) / 20);
 }
 
 /// A value of 6 bits and its factor: 0.1, 1, 10 or 100 m; a part of a metre counts as a whole one.
+/// All bits are for a cable that is longer than can be said, 0 for none.
 fn cable_m(byte: u8) -> Option<u32> {
+    if byte == 0xff {
+        return None;
+    }
     let value = u32::from(byte & 0x3f);
     let metres = match byte >> 6 {
         0 => value.div_ceil(10),
@@ -72,4 +81,16 @@ fn cable_m(byte: u8) -> Option<u32> {
         _ => value * 100,
     };
     Some(metres).filter(|metres| *metres > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cable_length_of_0xff_is_no_length_and_each_factor_is_its_own() {
+        assert_eq!((cable_m(0xff), cable_m(0)), (None, None));
+        let lengths = [0x0f, 0x43, 0x82, 0xfe].map(cable_m);
+        assert_eq!(lengths, [Some(2), Some(3), Some(20), Some(6200)]);
+    }
 }

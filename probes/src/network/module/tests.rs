@@ -226,7 +226,8 @@ fn a_tunable_laser_is_no_copper_and_a_reserved_factor_gives_no_reach() {
         (reach(0x09, 5), reach(0x0a, 5), reach(0x0f, 5), reach(0x12, 5)),
         (Some(500), None, None, None)
     );
-    assert_eq!((reach(6, 0x85), reach(6, 0xc5)), (None, None));
+    assert_eq!((reach(6, 0x85), reach(6, 0xc5)), (Some(50_000), None), "10 km since CMIS 5.2");
+    assert_eq!(reach(6, 0xff), None);
 }
 
 #[test]
