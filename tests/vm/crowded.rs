@@ -113,6 +113,13 @@ fn crowded_disks() -> Vec<Disk> {
         rotation,
         n_paths,
     };
+    let raid = |serial, wwn, slot| DiskKind::Raid {
+        serial,
+        wwn,
+        vendor: "SEAGATE",
+        product: "ST1200MM0099",
+        slot,
+    };
     vec![
         disk("nvme-b-1", GIB, 512, of(1)),
         disk("nvme-b-2", 2 * GIB, 4096, of(2)),
@@ -131,6 +138,8 @@ fn crowded_disks() -> Vec<Disk> {
                 port: 2,
             },
         ),
+        disk("raid-0", 192 * MIB, 512, raid("WFK0A1B2", 0x5000_c500_b1c2_d3e4, 0)),
+        disk("raid-1", 224 * MIB, 512, raid("WFK0C3D4", 0x5000_c500_b1c2_e5f8, 3)),
         disk("usb-stick", 256 * MIB, 512, DiskKind::Usb { serial: "4C530001230405116" }),
         disk("sd-card", 128 * MIB, 512, DiskKind::SdCard),
         disk("nvdimm", 256 * MIB, 512, DiskKind::Nvdimm),

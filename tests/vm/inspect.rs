@@ -98,7 +98,9 @@ fn names(machine: &Machine) -> Vec<String> {
         machine.ports.iter().flat_map(|port| [port.mac.to_owned(), port.mac.replace(':', "")]);
     let serials = machine.disks.iter().filter_map(|disk| disk.serial().map(str::to_owned));
     let wwns = machine.disks.iter().filter_map(|disk| match disk.kind {
-        DiskKind::Scsi { wwn, .. } | DiskKind::Sata { wwn, .. } => Some(format!("{wwn:016x}")),
+        DiskKind::Scsi { wwn, .. } | DiskKind::Sata { wwn, .. } | DiskKind::Raid { wwn, .. } => {
+            Some(format!("{wwn:016x}"))
+        }
         _ => None,
     });
     let dimms = machine.slots.iter().filter_map(|slot| Some(slot.dimm.as_ref()?.serial.to_owned()));
