@@ -103,11 +103,15 @@ fn names(machine: &Machine) -> Vec<String> {
         }
         _ => None,
     });
+    let controllers = machine.disks.iter().filter_map(|disk| match disk.kind {
+        DiskKind::Raid { controller, .. } => Some(controller.to_owned()),
+        _ => None,
+    });
     let dimms = machine.slots.iter().filter_map(|slot| Some(slot.dimm.as_ref()?.serial.to_owned()));
     let product = machine.product.iter().flat_map(|p| {
         [p.serial, p.uuid, p.board_serial, p.chassis_serial, p.asset_tag].map(str::to_owned)
     });
-    let names = macs.chain(serials).chain(wwns).chain(dimms).chain(product);
+    let names = macs.chain(serials).chain(wwns).chain(controllers).chain(dimms).chain(product);
     names.map(|name| name.to_lowercase()).collect()
 }
 

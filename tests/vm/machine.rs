@@ -106,10 +106,6 @@ pub(crate) struct Disk {
     pub(crate) kind: DiskKind,
 }
 
-/// What the RAID controller of a machine with [`DiskKind::Raid`] says of itself.
-pub(crate) const RAID_SERIAL: &str = "SV83405129";
-pub(crate) const RAID_ADDRESS: u64 = 0x500a_0984_a1b2_c3d0;
-
 /// How a disk is attached.
 #[derive(Debug, Clone)]
 pub(crate) enum DiskKind {
@@ -124,8 +120,16 @@ pub(crate) enum DiskKind {
         rotation: u32,
         n_paths: usize,
     },
-    /// A volume of one drive behind a MegaRAID controller; its slot is also its place on the SCSI bus.
-    Raid { serial: &'static str, wwn: u64, vendor: &'static str, product: &'static str, slot: u32 },
+    /// A drive behind a MegaRAID controller of its own, as a volume or passed through.
+    Raid {
+        serial: &'static str,
+        wwn: u64,
+        vendor: &'static str,
+        product: &'static str,
+        /// Serial number of the controller.
+        controller: &'static str,
+        is_passed_through: bool,
+    },
     /// A SATA disk of the chipset's AHCI controller.
     Sata { serial: &'static str, wwn: u64, model: &'static str, port: u32 },
     /// A namespace of an `NVMe` subsystem, whose controllers are plugged with its first namespace.
@@ -171,9 +175,14 @@ impl Disk {
             DiskKind::Virtio { .. } | DiskKind::Sata { .. } | DiskKind::Nvdimm => Vec::new(),
             DiskKind::Usb { .. } => vec!["qemu-xhci,id=xhci".to_owned()],
             DiskKind::SdCard => vec!["sdhci-pci,id=sdhci".to_owned()],
-            DiskKind::Raid { .. } => vec![format!(
-                "megasas-gen2,id=raid,hba_serial={RAID_SERIAL},sas_address={RAID_ADDRESS:#018x}"
-            )],
+            // In a slot of its own choice: in the next one it would move igb, whose virtual functions take the
+            // slot 16 behind it, which the chipset may have.
+            DiskKind::Raid { controller, is_passed_through, .. } => {
+                let (jbod, slot) = if *is_passed_through { ("on", 0x19) } else { ("off", 0x18) };
+                vec![format!(
+                    "megasas-gen2,id=raid-{controller},addr={slot:#x},hba_serial={controller},use_jbod={jbod}"
+                )]
+            }
             DiskKind::Scsi { n_paths, .. } => {
                 (0..*n_paths).map(|path| format!("virtio-scsi-pci,id=scsi{path}")).collect()
             }
@@ -209,9 +218,9 @@ impl Disk {
                 };
                 return (0..*n_paths).map(of).collect();
             }
-            DiskKind::Raid { serial, wwn, vendor, product, slot } => format!(
-                "scsi-hd,drive={id},bus=raid.0,scsi-id={slot},serial={serial},device_id={serial},wwn={wwn:#018x},\
-                 vendor={vendor},product={product},rotation_rate=10500,{blocks}"
+            DiskKind::Raid { serial, wwn, vendor, product, controller, .. } => format!(
+                "scsi-hd,drive={id},bus=raid-{controller}.0,scsi-id=0,serial={serial},device_id={serial},\
+                 wwn={wwn:#018x},vendor={vendor},product={product},rotation_rate=10500,{blocks}"
             ),
             DiskKind::Sata { serial, wwn, model, port } => format!(
                 "ide-hd,drive={id},bus=ide.{port},serial={serial},wwn={wwn:#018x},model={model},rotation_rate=1"

@@ -46,11 +46,15 @@ impl MegaraidNode {
     }
 }
 
-/// A page of SCSI vital product data that a drive is asked for (SPC-5 §7.7, SBC-4 §6.6.2).
+/// What a drive is asked for by INQUIRY (SPC-5 §6.7 and §7.7, SBC-4 §6.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrivePage {
+    /// No page of vital product data but the standard data.
+    Standard,
     /// 80h, unit serial number.
     UnitSerial,
+    /// 83h, device identification.
+    Identification,
     /// B1h, block device characteristics.
     Characteristics,
 }
@@ -149,13 +153,21 @@ impl MegaraidCommand {
     fn scsi_frame(self, id: u8, page: DrivePage) -> [u8; FRAME_BYTES] {
         const DRIVE_SCSI: u8 = 4;
         const INQUIRY: u8 = 0x12;
-        const TIMEOUT_SECONDS: u8 = 10;
+        /// A drive that works answers within milliseconds.
+        const TIMEOUT_SECONDS: u8 = 3;
         let mut frame = self.header(DRIVE_SCSI);
         frame[0x04] = id;
         frame[0x06] = 6;
         frame[0x12] = TIMEOUT_SECONDS;
         let length = u8::try_from(self.n_bytes()).unwrap_or(u8::MAX);
-        frame[0x20..0x26].copy_from_slice(&[INQUIRY, 1, page.code(), 0, length, 0]);
+        frame[0x20..0x26].copy_from_slice(&[
+            INQUIRY,
+            u8::from(page != DrivePage::Standard),
+            page.code(),
+            0,
+            length,
+            0,
+        ]);
         frame
     }
 
@@ -179,7 +191,9 @@ const STATUS: usize = 0x02;
 impl DrivePage {
     fn code(self) -> u8 {
         match self {
+            DrivePage::Standard => 0,
             DrivePage::UnitSerial => 0x80,
+            DrivePage::Identification => 0x83,
             DrivePage::Characteristics => 0xb1,
         }
     }
@@ -195,8 +209,9 @@ impl Question for MegaraidQuestion<'_> {
         let (frame, list) = self.command.frame();
         match send(self.node.file()?, self.host, frame, list, &mut data)? {
             0 => Ok(data),
-            // Invalid command, direct command and parameter; device not found, no hardware, not found.
-            0x01..=0x03 => Err(Errno::EOPNOTSUPP.into()),
+            // Invalid command, direct command and parameter; a drive that refuses a SCSI command.
+            0x01..=0x03 | 0x2d => Err(Errno::EOPNOTSUPP.into()),
+            // Device not found, no hardware, not found.
             0x0c | 0x22 | 0x23 => Err(Errno::ENODEV.into()),
             status => Err(io::Error::other(format!("the controller answers status {status:#04x}"))),
         }
@@ -286,11 +301,13 @@ fn send(
 mod tests {
     use super::*;
 
-    const ALL: [MegaraidCommand; 9] = [
+    const ALL: [MegaraidCommand; 11] = [
         MegaraidCommand::Controller,
         MegaraidCommand::Drives,
         MegaraidCommand::Drive(0x1234),
+        MegaraidCommand::DrivePage(9, DrivePage::Standard),
         MegaraidCommand::DrivePage(9, DrivePage::UnitSerial),
+        MegaraidCommand::DrivePage(9, DrivePage::Identification),
         MegaraidCommand::DrivePage(9, DrivePage::Characteristics),
         MegaraidCommand::Volumes,
         MegaraidCommand::Volume(7),
@@ -312,7 +329,8 @@ mod tests {
                     "{command:?}"
                 ),
                 (4, 0x30) => {
-                    assert_eq!((frame[0x20], frame[0x21], frame[0x06]), (0x12, 1, 6));
+                    assert_eq!((frame[0x20], frame[0x06]), (0x12, 6));
+                    assert_eq!(frame[0x21] == 1, frame[0x22] != 0);
                     assert_eq!(usize::from(frame[0x24]), command.n_bytes());
                 }
                 other => panic!("{command:?}: {other:?}"),

@@ -64,21 +64,21 @@ pub(super) fn parse(
         other_errors: u32_at(info, OTHER_ERRORS),
         predictive_failures: u32_at(info, PREDICTIVE_FAILURES),
         is_foreign: kind.map(|kind| kind & 0x10 != 0),
-        ..of_inquiry(info)
+        ..of_inquiry(info.get(INQUIRY..INQUIRY + 96).unwrap_or_default())
     })
 }
 
-/// Vendor, model, revision and serial number of the INQUIRY data that the controller keeps.
-fn of_inquiry(info: &[u8]) -> RaidDrive {
+/// Vendor, model, revision and serial number in standard INQUIRY data.
+pub(super) fn of_inquiry(data: &[u8]) -> RaidDrive {
     // 7Fh: there is no such unit, and no data of it.
-    if info.get(INQUIRY).is_none_or(|kind| kind & 0x1f != 0) {
+    if data.first().is_none_or(|kind| kind & 0x1f != 0) {
         return RaidDrive::default();
     }
     RaidDrive {
-        vendor: text_at(info, INQUIRY + 8, 8),
-        model: text_at(info, INQUIRY + 16, 16),
-        firmware: text_at(info, INQUIRY + 32, 4),
-        serial: text_at(info, INQUIRY + 36, 20),
+        vendor: text_at(data, 8, 8),
+        model: text_at(data, 16, 16),
+        firmware: text_at(data, 32, 4),
+        serial: text_at(data, 36, 20),
         ..RaidDrive::default()
     }
 }

@@ -2,6 +2,7 @@
 //! what their firmware answers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use crate::ancestors::is_pci_address;
 use crate::block::Disk;
@@ -16,6 +17,8 @@ use super::bytes::{text_at, u16_at, u32_at};
 use super::{RaidController, RaidDrive, RaidVolume, drive, volume};
 
 const DRIVER: &str = "megaraid_sas";
+/// After this the drives of a controller are not asked themselves any more.
+const PAGES_LIMIT: Duration = Duration::from_secs(5);
 /// Drives and enclosures in a list.
 const LIMIT_DRIVES: usize = 256;
 /// Targets in a channel of the SCSI host, and the channels before those of volumes
@@ -107,7 +110,9 @@ fn drives(asked: &Asked) -> Option<Vec<RaidDrive>> {
         asked.machine.problem(&asked.path("drives"), found, "a list of at most 256 drives");
         return None;
     };
-    let mut drives: Vec<RaidDrive> = ids.iter().filter_map(|id| one_drive(asked, *id)).collect();
+    let end = Instant::now() + PAGES_LIMIT;
+    let mut drives: Vec<RaidDrive> =
+        ids.iter().filter_map(|id| one_drive(asked, *id, end)).collect();
     drives.sort_by_key(|drive| (drive.enclosure, drive.slot, drive.device_id));
     Some(drives)
 }
@@ -119,22 +124,38 @@ fn drive_ids(answer: &[u8]) -> Option<BTreeSet<u16>> {
     Some(entries.filter(|entry| entry.get(6) == Some(&0)).filter_map(|e| u16_at(e, 0)).collect())
 }
 
-fn one_drive(asked: &Asked, id: u16) -> Option<RaidDrive> {
+fn one_drive(asked: &Asked, id: u16, end: Instant) -> Option<RaidDrive> {
     let info = asked.ask(MegaraidCommand::Drive(id))?;
-    let mut drive = drive::parse(asked.machine, &asked.path(&format!("drive-{id}")), id, &info)?;
-    let answers = ["online", "rebuilding", "hot spare", "jbod", "unconfigured good", "copyback"];
-    // A drive that failed may keep the controller waiting, and the address of a drive in a command has
-    // one byte.
-    let can_answer = drive.state.as_deref().is_some_and(|state| answers.contains(&state));
-    let Some(target) = u8::try_from(id).ok().filter(|_| can_answer) else { return Some(drive) };
+    let drive = drive::parse(asked.machine, &asked.path(&format!("drive-{id}")), id, &info)?;
+    // A drive that failed may keep the controller waiting, and the number of a drive in a SCSI command
+    // has one byte.
+    let is_lost = ["failed", "unconfigured bad"].iter().any(|s| drive.state.as_deref() == Some(s));
+    match u8::try_from(id) {
+        Ok(target) if !is_lost && Instant::now() < end => Some(with_pages(asked, target, drive)),
+        _ => Some(drive),
+    }
+}
+
+/// Adds what the drive itself says. What the controller keeps of it is not asked again.
+fn with_pages(asked: &Asked, target: u8, drive: RaidDrive) -> RaidDrive {
     let page = |page| asked.ask(MegaraidCommand::DrivePage(target, page));
+    let mut drive = drive;
+    if drive.model.is_none()
+        && let Some(data) = page(DrivePage::Standard)
+    {
+        let RaidDrive { vendor, model, firmware, serial, .. } = drive::of_inquiry(&data);
+        drive = RaidDrive { vendor, model, firmware, serial, ..drive };
+    }
+    if drive.wwn.is_none() {
+        drive.wwn = page(DrivePage::Identification).and_then(|page| vpd::naa(&page));
+    }
     let serial = page(DrivePage::UnitSerial).and_then(|page| vpd::unit_serial(&page));
     drive.serial = serial.or(drive.serial);
     if let Some(page) = page(DrivePage::Characteristics) {
         drive.rotation_rpm = vpd::rotation_rpm(&page);
         drive.rotational = vpd::is_rotational(&page);
     }
-    Some(drive)
+    drive
 }
 
 fn volumes(asked: &Asked, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>> {

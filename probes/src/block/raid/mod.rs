@@ -159,6 +159,18 @@ pub struct RaidVolume {
     pub n_missing_drives: Option<usize>,
 }
 
+impl RaidController {
+    /// Its drives, as far as they are known.
+    pub fn drives(&self) -> impl Iterator<Item = &RaidDrive> {
+        self.drives.iter().flatten()
+    }
+
+    /// Its volumes, as far as they are known.
+    pub fn volumes(&self) -> impl Iterator<Item = &RaidVolume> {
+        self.volumes.iter().flatten()
+    }
+}
+
 /// Reads the RAID controllers, by PCI address.
 #[must_use]
 pub fn controllers(machine: &Machine) -> Vec<RaidController> {
