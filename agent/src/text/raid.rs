@@ -22,19 +22,19 @@ pub(super) fn controller(page: &mut Page, controller: &RaidController) {
 }
 
 fn volume(page: &mut Page, controller: &RaidController, volume: &RaidVolume) {
-    let state = volume.state.as_deref().unwrap_or("in a state that is not known");
     let place_of = |id: &u16| {
-        let known = controller.drives().find(|drive| drive.device_id == *id);
+        let known = controller.drives().find(|drive| drive.device_id == Some(*id));
         known.map_or_else(|| format!("drive {id}"), place)
     };
     let members: Vec<String> = volume.drives.iter().map(place_of).collect();
     let members = if members.is_empty() { None } else { Some(members.join(", ")) };
     let missing = volume.n_missing_drives.filter(|n| *n > 0);
     let text = format!(
-        "volume {}{}{} {state}{}{}{}{}",
+        "volume {}{}{}{}{}{}{}{}",
         volume.id,
         volume.raid_level.as_ref().map(|level| format!(" {level}")).unwrap_or_default(),
         size(volume.size_bytes),
+        volume.state.as_ref().map(|state| format!(" {state}")).unwrap_or_default(),
         members.map(|members| format!(", of {members}")).unwrap_or_default(),
         missing.map(|n| format!(", {n} missing")).unwrap_or_default(),
         pair("disk", volume.disk.as_deref()),
@@ -64,9 +64,9 @@ fn drive(page: &mut Page, drive: &RaidDrive) {
     let rebuilt = drive.rebuild_percent.map(|percent| format!(" {percent} %"));
     let interface = drive.interface.as_ref().map(|interface| format!(" {interface}"));
     let text = format!(
-        "{} {}{}{kind}{}{}{}{errors}{}{}{}{}{}",
+        "{}{}{}{kind}{}{}{}{errors}{}{}{}{}{}",
         place(drive),
-        drive.state.as_deref().unwrap_or("in a state that is not known"),
+        drive.state.as_ref().map(|state| format!(" {state}")).unwrap_or_default(),
         rebuilt.unwrap_or_default(),
         size(drive.size_bytes),
         interface.unwrap_or_default(),
@@ -92,7 +92,10 @@ fn place(drive: &RaidDrive) -> String {
     match (drive.enclosure, drive.slot) {
         (Some(enclosure), Some(slot)) => format!("slot {enclosure}:{slot}"),
         (None, Some(slot)) => format!("slot {slot}"),
-        _ => format!("drive {}", drive.device_id),
+        _ => match (drive.device_id, &drive.hctl) {
+            (Some(id), _) => format!("drive {id}"),
+            (None, hctl) => format!("drive {}", hctl.as_deref().unwrap_or_default()),
+        },
     }
 }
 

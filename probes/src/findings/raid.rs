@@ -37,7 +37,10 @@ fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> String {
     let place = match (drive.enclosure, drive.slot) {
         (Some(enclosure), Some(slot)) => format!("slot {slot} of enclosure {enclosure}"),
         (None, Some(slot)) => format!("slot {slot}"),
-        _ => format!("drive {}", drive.device_id),
+        _ => match (drive.device_id, &drive.hctl) {
+            (Some(id), _) => format!("drive {id}"),
+            (None, hctl) => format!("drive {}", hctl.as_deref().unwrap_or_default()),
+        },
     };
     let serial = drive.serial.as_ref().map(|serial| format!("serial {serial}, "));
     let address = &controller.pci_address;
@@ -54,7 +57,8 @@ pub(super) fn failed_drive(inventory: &Inventory) -> Vec<Finding> {
             _ => return None,
         };
         let volumes = controller.volumes.iter().flatten();
-        let of = volumes.filter(|volume| volume.drives.contains(&drive.device_id));
+        let of =
+            volumes.filter(|volume| drive.device_id.is_some_and(|id| volume.drives.contains(&id)));
         let of: Vec<String> = of.map(volume_name).collect();
         let member = if of.is_empty() {
             String::new()
@@ -167,7 +171,7 @@ mod tests {
 
     fn drive(state: &str) -> RaidDrive {
         RaidDrive {
-            device_id: 9,
+            device_id: Some(9),
             enclosure: Some(32),
             slot: Some(4),
             state: Some(state.to_owned()),

@@ -47,7 +47,7 @@ pub(super) fn parse(
     let logical_block_bytes = u16_at(info, BLOCK_BYTES).filter(|bytes| bytes.is_power_of_two());
     let block_bytes = u64::from(logical_block_bytes.unwrap_or(512));
     Some(RaidDrive {
-        device_id,
+        device_id: Some(device_id),
         enclosure: u16_at(info, ENCLOSURE).filter(|id| *id != NO_DEVICE),
         slot: info.get(SLOT).copied().filter(|slot| *slot != 0xff),
         state: u16_at(info, STATE).and_then(|code| state(machine, path, code)),

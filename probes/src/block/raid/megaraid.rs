@@ -14,11 +14,11 @@ use crate::sys::megaraid::{
 
 use super::arrays::{self, Members};
 use super::bytes::{text_at, u16_at, u32_at};
-use super::{RaidController, RaidDrive, RaidVolume, drive, volume};
+use super::{RaidController, RaidDrive, RaidVolume, drive, host, volume};
 
-const DRIVER: &str = "megaraid_sas";
-/// After this the drives of a controller are not asked themselves any more.
-const PAGES_LIMIT: Duration = Duration::from_secs(5);
+pub(super) const DRIVER: &str = "megaraid_sas";
+/// After this the drives are not asked themselves any more: the collector has 20 s.
+const PAGES_LIMIT: Duration = Duration::from_secs(8);
 /// Drives and enclosures in a list.
 const LIMIT_DRIVES: usize = 256;
 /// Targets in a channel of the SCSI host, and the channels before those of volumes
@@ -37,9 +37,9 @@ const PACKAGE: usize = 1600;
 /// Reads the controllers, by PCI address.
 pub(super) fn controllers(machine: &Machine) -> Vec<RaidController> {
     let bound = machine.list(&format!("sys/bus/pci/drivers/{DRIVER}"));
-    let node = MegaraidNode::default();
+    let (node, pages_end) = (MegaraidNode::default(), Instant::now() + PAGES_LIMIT);
     let addresses = bound.into_iter().filter(|name| is_pci_address(name));
-    addresses.map(|address| controller(machine, &node, address)).collect()
+    addresses.map(|address| controller(machine, &node, address, pages_end)).collect()
 }
 
 /// A controller that can be asked.
@@ -47,6 +47,8 @@ struct Asked<'a> {
     machine: &'a Machine,
     node: &'a MegaraidNode,
     host: u16,
+    /// Until when drives are asked themselves.
+    pages_end: Instant,
 }
 
 impl Asked<'_> {
@@ -60,12 +62,17 @@ impl Asked<'_> {
     }
 }
 
-fn controller(machine: &Machine, node: &MegaraidNode, address: String) -> RaidController {
+fn controller(
+    machine: &Machine,
+    node: &MegaraidNode,
+    address: String,
+    pages_end: Instant,
+) -> RaidController {
     let host = host(machine, &address).filter(|host| is_running(machine, *host));
     let known =
         RaidController { pci_address: address, driver: DRIVER.to_owned(), ..Default::default() };
     let Some(host) = host else { return known };
-    let asked = Asked { machine, node, host };
+    let asked = Asked { machine, node, host, pages_end };
     // Of a controller that does not answer this, nothing else is asked.
     let Some(info) = asked.ask(MegaraidCommand::Controller) else { return known };
     let drives = drives(&asked);
@@ -81,12 +88,6 @@ fn controller(machine: &Machine, node: &MegaraidNode, address: String) -> RaidCo
         volumes,
         ..known
     }
-}
-
-/// Number of the SCSI host of the PCI device at `address`.
-fn host(machine: &Machine, address: &str) -> Option<u16> {
-    let names = machine.names(&format!("sys/bus/pci/devices/{address}"));
-    names.iter().find_map(|name| name.strip_prefix("host")?.parse().ok())
 }
 
 /// While the host recovers, the driver keeps every question waiting.
@@ -110,9 +111,7 @@ fn drives(asked: &Asked) -> Option<Vec<RaidDrive>> {
         asked.machine.problem(&asked.path("drives"), found, "a list of at most 256 drives");
         return None;
     };
-    let end = Instant::now() + PAGES_LIMIT;
-    let mut drives: Vec<RaidDrive> =
-        ids.iter().filter_map(|id| one_drive(asked, *id, end)).collect();
+    let mut drives: Vec<RaidDrive> = ids.iter().filter_map(|id| one_drive(asked, *id)).collect();
     drives.sort_by_key(|drive| (drive.enclosure, drive.slot, drive.device_id));
     Some(drives)
 }
@@ -124,14 +123,16 @@ fn drive_ids(answer: &[u8]) -> Option<BTreeSet<u16>> {
     Some(entries.filter(|entry| entry.get(6) == Some(&0)).filter_map(|e| u16_at(e, 0)).collect())
 }
 
-fn one_drive(asked: &Asked, id: u16, end: Instant) -> Option<RaidDrive> {
+fn one_drive(asked: &Asked, id: u16) -> Option<RaidDrive> {
     let info = asked.ask(MegaraidCommand::Drive(id))?;
     let drive = drive::parse(asked.machine, &asked.path(&format!("drive-{id}")), id, &info)?;
     // A drive that failed may keep the controller waiting, and the number of a drive in a SCSI command
     // has one byte.
     let is_lost = ["failed", "unconfigured bad"].iter().any(|s| drive.state.as_deref() == Some(s));
     match u8::try_from(id) {
-        Ok(target) if !is_lost && Instant::now() < end => Some(with_pages(asked, target, drive)),
+        Ok(target) if !is_lost && Instant::now() < asked.pages_end => {
+            Some(with_pages(asked, target, drive))
+        }
         _ => Some(drive),
     }
 }
@@ -201,7 +202,7 @@ fn one_volume(
 
 /// A volume has the blocks of its drives.
 fn size_bytes(n_blocks: u64, members: &[u16], drives: &[RaidDrive]) -> Option<u64> {
-    let known = members.iter().map(|id| drives.iter().find(|drive| drive.device_id == *id));
+    let known = members.iter().map(|id| drives.iter().find(|drive| drive.device_id == Some(*id)));
     let sizes: Option<BTreeSet<u16>> =
         known.map(|drive| Some(drive?.logical_block_bytes.unwrap_or(512))).collect();
     let sizes = sizes.filter(|sizes| sizes.len() == 1)?;

@@ -1,6 +1,7 @@
 //! RAID controllers and what they hide: the drives behind them and the volumes made of these, as the
 //! controller's firmware tells them. Only `megaraid_sas` (Broadcom MegaRAID, Dell PERC, Lenovo
-//! `ThinkSystem` RAID, Fujitsu PRAID, …) is asked; see [`crate::sys::megaraid`]. Needs root.
+//! `ThinkSystem` RAID, Fujitsu PRAID, …) is asked; see [`crate::sys::megaraid`]. Needs root. Of some
+//! others the kernel itself knows the drives (`hidden`).
 //!
 //! A volume looks healthy to the kernel as long as it can be read. That a drive behind it has failed is
 //! known to the controller alone.
@@ -8,6 +9,7 @@
 mod arrays;
 mod bytes;
 mod drive;
+mod hidden;
 mod megaraid;
 mod volume;
 
@@ -24,7 +26,7 @@ use super::{Block, Disk};
 pub struct RaidController {
     /// PCI address, e.g. `0000:18:00.0`.
     pub pci_address: String,
-    /// Driver, `megaraid_sas`.
+    /// Driver: `megaraid_sas`; of `hpsa`, `aacraid` and `mpt3sas` no more is known than their drives.
     pub driver: String,
     /// Product as the firmware names it, e.g. `PERC H740P Mini` (`product_name` of
     /// `struct megasas_ctrl_info`).
@@ -53,12 +55,16 @@ pub struct RaidController {
     pub volumes: Option<Vec<RaidVolume>>,
 }
 
-/// A drive behind a RAID controller (`MR_DCMD_PD_GET_INFO`).
+/// A drive behind a RAID controller (`MR_DCMD_PD_GET_INFO`, or a SCSI device without a disk).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RaidDrive {
     /// Number that the controller gives the drive; the maker's tools call it DID.
-    pub device_id: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<u16>,
+    /// SCSI address of the drive, for one that the kernel knows and shows no disk of, e.g. `1:0:4:0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hctl: Option<String>,
     /// Device id of the enclosure, which the maker's tools call EID; absent for a drive that is cabled
     /// to the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,16 +133,17 @@ pub struct RaidDrive {
     pub disk: Option<String>,
 }
 
-/// A volume that a RAID controller makes of drives (`MR_DCMD_LD_GET_INFO`).
+/// A volume that a RAID controller makes of drives (`MR_DCMD_LD_GET_INFO`, `/sys/class/raid_devices`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RaidVolume {
-    /// Number that the controller gives the volume; the maker's tools call it VD.
+    /// Number that the controller gives the volume; the maker's tools call it VD. Its SCSI target.
     pub id: u8,
     /// Name that an administrator gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// `optimal`, `partially degraded` (it can lose one more drive), `degraded` or `offline`.
+    /// `optimal`, `partially degraded` (it can lose one more drive), `degraded`, `resyncing` or
+    /// `offline`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// `RAID 0`, `RAID 1`, `RAID 10`, … (SNIA DDF 2.0 §4.2.1; of several spans, those with a 0).
@@ -174,12 +181,21 @@ impl RaidController {
 /// Reads the RAID controllers, by PCI address.
 #[must_use]
 pub fn controllers(machine: &Machine) -> Vec<RaidController> {
-    megaraid::controllers(machine)
+    let mut controllers = megaraid::controllers(machine);
+    controllers.extend(hidden::controllers(machine));
+    controllers.sort_by(|a, b| crate::natural::compare(&a.pci_address, &b.pci_address));
+    controllers
+}
+
+/// Number of the SCSI host of the PCI device at `address`.
+fn host(machine: &Machine, address: &str) -> Option<u16> {
+    let names = machine.names(&format!("sys/bus/pci/devices/{address}"));
+    names.iter().find_map(|name| name.strip_prefix("host")?.parse().ok())
 }
 
 /// Puts the controllers into the section, and joins volumes with the disks that they are.
 pub(crate) fn attach(block: &mut Block, mut controllers: Vec<RaidController>) {
-    for controller in &mut controllers {
+    for controller in controllers.iter_mut().filter(|one| one.driver == megaraid::DRIVER) {
         let address = controller.pci_address.as_str();
         for volume in controller.volumes.iter_mut().flatten() {
             let is_it = |disk: &&mut Disk| {
@@ -196,7 +212,7 @@ pub(crate) fn attach(block: &mut Block, mut controllers: Vec<RaidController>) {
         for drive in controller.drives.iter_mut().flatten() {
             let is_it = |disk: &&Disk| {
                 disk.pci_address.as_deref() == Some(address)
-                    && megaraid::is_drive(disk, drive.device_id)
+                    && drive.device_id.is_some_and(|id| megaraid::is_drive(disk, id))
             };
             drive.disk = block.disks.iter().find(is_it).map(|disk| disk.name.clone());
         }
