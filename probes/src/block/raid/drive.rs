@@ -121,7 +121,7 @@ fn sas_address(info: &[u8]) -> Option<String> {
     Some(format!("{address:#018x}"))
 }
 
-/// Bit 0 of what is going on is the rebuild; FFFFh is all of it.
+/// Bit 0 of what is going on is the rebuild; all ones are all of it.
 fn rebuild_percent(info: &[u8]) -> Option<u8> {
     let is_active = u32_at(info, PROGRESS)? & 1 != 0;
     let progress = u32::from(u16_at(info, PROGRESS + 4)?);

@@ -30,21 +30,21 @@ pub(super) fn controllers(machine: &Machine) -> Vec<RaidController> {
 }
 
 /// `None` for a host bus adapter without volumes, whose drives are disks like any other.
-fn controller(machine: &Machine, driver: &str, pci_address: String) -> Option<RaidController> {
+fn controller(machine: &Machine, name: &str, pci_address: String) -> Option<RaidController> {
     let host = host(machine, &pci_address)?;
-    let volumes = if driver.starts_with("mpt") {
+    let volumes = if name.starts_with("mpt") {
         Some(volumes(machine, host)).filter(|volumes| !volumes.is_empty())
     } else {
         None
     };
-    if volumes.is_none() && driver.starts_with("mpt") {
+    if volumes.is_none() && name.starts_with("mpt") {
         return None;
     }
     // Without the driver of disks there is no block device of any.
     let drives = machine.is_dir("sys/bus/scsi/drivers/sd").then(|| drives(machine, host));
     Some(RaidController {
         pci_address,
-        driver: driver.to_owned(),
+        driver: name.to_owned(),
         drives,
         volumes,
         ..RaidController::default()
