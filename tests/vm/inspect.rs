@@ -24,7 +24,8 @@ done
 run-coreos-installer inspect --format json >report.json 2>log; echo INSPECT $?
 run-coreos-installer inspect --format text >report.txt 2>>log
 run-coreos-installer capture -o capture.tar.zst 2>>log; echo CAPTURE $?
-run-coreos-installer capture --anonymize -o anonymous.tar.zst 2>>log; echo ANONYMOUS $?";
+run-coreos-installer capture --anonymize -o anonymous.tar.zst 2>>log; echo ANONYMOUS $?
+ls -A /dev >nodes";
 
 /// Turns on the virtual functions that the description asks for, as an administrator would.
 fn virtual_functions(machine: &Machine) -> String {
@@ -61,6 +62,11 @@ fn inspect(test: &str, machine: &Machine) -> Result<()> {
     guest.wait_for("ANONYMOUS 0")?;
     guest.wait_for_end()?;
     let results = guest.results()?;
+    let nodes = std::fs::read_to_string(results.join("nodes"))?;
+    ensure!(
+        nodes.contains("null") && !nodes.contains("run-coreos-installer"),
+        "the agent left a node in /dev:\n{nodes}"
+    );
     let capture = results.join("capture.tar.zst");
     let live = std::fs::read(results.join("report.json"))?;
     check("the guest's report", machine, &live)?;

@@ -60,7 +60,8 @@ fn drive(page: &mut Page, drive: &RaidDrive) {
         ("predicted failures", drive.predictive_failures),
     ];
     let errors = errors.into_iter().filter_map(|(what, n)| Some((what, n.filter(|n| *n > 0)?)));
-    let errors: String = errors.map(|(what, n)| format!(", {n} {what}")).collect();
+    let errors: Vec<String> = errors.map(|(what, n)| format!(", {n} {what}")).collect();
+    let errors = errors.concat();
     let rebuilt = drive.rebuild_percent.map(|percent| format!(" {percent} %"));
     let interface = drive.interface.as_ref().map(|interface| format!(" {interface}"));
     let text = format!(
@@ -101,4 +102,42 @@ fn place(drive: &RaidDrive) -> String {
 
 fn size(bytes: Option<u64>) -> String {
     bytes.map(|bytes| format!(" ({})", unit::disk(bytes))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_drive_behind_a_volume_is_told_by_enclosure_and_slot() {
+        let one = |id, slot, state: &str| RaidDrive {
+            device_id: Some(id),
+            enclosure: Some(32),
+            slot: Some(slot),
+            state: Some(state.to_owned()),
+            ..RaidDrive::default()
+        };
+        let failed = RaidDrive { media_errors: Some(7), ..one(9, 4, "failed") };
+        let volume = RaidVolume {
+            raid_level: Some("RAID 1".to_owned()),
+            state: Some("degraded".to_owned()),
+            drives: vec![8, 9],
+            disk: Some("sda".to_owned()),
+            ..RaidVolume::default()
+        };
+        let known = RaidController {
+            pci_address: "0000:18:00.0".to_owned(),
+            drives: Some(vec![one(8, 3, "online"), failed]),
+            volumes: Some(vec![volume]),
+            ..RaidController::default()
+        };
+        let mut page = Page::new(false);
+        controller(&mut page, &known);
+        let text = page.into_text();
+        assert!(
+            text.contains("volume 0 RAID 1 degraded, of slot 32:3, slot 32:4 disk=sda\n"),
+            "{text}"
+        );
+        assert!(text.contains("slot 32:4 failed, 7 media errors\n"), "{text}");
+    }
 }

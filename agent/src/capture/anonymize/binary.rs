@@ -79,7 +79,8 @@ fn in_raid_answer(question: &str, answer: &[u8], secrets: &mut Secrets) {
     match question {
         // Ports on both sides.
         "controller" => {
-            [40, 112].iter().for_each(|at| in_addresses(part(*at, 64), secrets));
+            in_addresses(part(40, 64), secrets);
+            in_addresses(part(112, 64), secrets);
         }
         "drives" => {
             let drives = answer.get(8..).unwrap_or_default().chunks_exact(24);
