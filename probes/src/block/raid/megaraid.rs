@@ -77,13 +77,16 @@ fn controller(
     let Some(info) = asked.ask(MegaraidCommand::Controller) else { return known };
     let drives = drives(&asked);
     let volumes = volumes(&asked, drives.as_deref().unwrap_or_default());
+    let memory_mib = u16_at(&info, MEMORY_MIB).filter(|mib| *mib > 0);
+    // A controller without a cache has no errors of one.
+    let errors = |at| memory_mib.and_then(|_| u16_at(&info, at));
     RaidController {
         model: text_at(&info, MODEL, 80),
         serial: text_at(&info, SERIAL, 32),
         firmware: text_at(&info, PACKAGE, 96),
-        memory_mib: u16_at(&info, MEMORY_MIB).filter(|mib| *mib > 0),
-        memory_correctable_errors: u16_at(&info, CORRECTABLE_ERRORS),
-        memory_uncorrectable_errors: u16_at(&info, UNCORRECTABLE_ERRORS),
+        memory_mib,
+        memory_correctable_errors: errors(CORRECTABLE_ERRORS),
+        memory_uncorrectable_errors: errors(UNCORRECTABLE_ERRORS),
         drives,
         volumes,
         ..known

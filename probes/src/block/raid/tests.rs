@@ -215,6 +215,7 @@ fn what_the_firmware_leaves_zero_stays_absent() {
     files.answer("drive-8", info).answer("controller", [0; 2048]);
     let controller = of(&files);
     assert_eq!((controller.model.as_ref(), controller.memory_mib), (None, None));
+    assert_eq!(controller.memory_uncorrectable_errors, None);
     let drive = controller.drives().find(|drive| drive.device_id == Some(8)).unwrap();
     assert_eq!((&drive.vendor, &drive.serial, &drive.wwn), (&None, &None, &None));
     assert_eq!((drive.size_bytes, drive.temperature_celsius), (None, None));
