@@ -113,6 +113,14 @@ fn crowded_disks() -> Vec<Disk> {
         rotation,
         n_paths,
     };
+    let raid = |serial, wwn, controller, is_passed_through| DiskKind::Raid {
+        serial,
+        wwn,
+        vendor: "SEAGATE",
+        product: "ST1200MM0099",
+        controller,
+        is_passed_through,
+    };
     vec![
         disk("nvme-b-1", GIB, 512, of(1)),
         disk("nvme-b-2", 2 * GIB, 4096, of(2)),
@@ -131,6 +139,13 @@ fn crowded_disks() -> Vec<Disk> {
                 port: 2,
             },
         ),
+        disk(
+            "raid-0",
+            192 * MIB,
+            512,
+            raid("WFK0A1B2", 0x5000_c500_b1c2_d3e4, "SV83405129", false),
+        ),
+        disk("raid-1", 224 * MIB, 512, raid("WFK0C3D4", 0x5000_c500_b1c2_e5f8, "SV83405230", true)),
         disk("usb-stick", 256 * MIB, 512, DiskKind::Usb { serial: "4C530001230405116" }),
         disk("sd-card", 128 * MIB, 512, DiskKind::SdCard),
         disk("nvdimm", 256 * MIB, 512, DiskKind::Nvdimm),

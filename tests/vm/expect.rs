@@ -155,6 +155,13 @@ fn one_disk(disk: &Disk, all: &mut Vec<Expectation>) {
             is("model", json!(product));
             is("rotational", json!(*rotation > 1));
         }
+        DiskKind::Raid { wwn, product, is_passed_through, .. } => {
+            is("wwn", json!(format!("{wwn:#018x}")));
+            is("model", json!(product));
+            is("controller_driver", json!("megaraid_sas"));
+            is("is_raid_volume", json!(!is_passed_through));
+            behind_controller(disk, all);
+        }
         DiskKind::Sata { wwn, model, .. } => {
             is("wwn", json!(format!("{wwn:#018x}")));
             is("model", json!(model));
@@ -170,6 +177,42 @@ fn one_disk(disk: &Disk, all: &mut Vec<Expectation>) {
         }
         DiskKind::SdCard | DiskKind::Nvdimm => is("rotational", json!(false)),
     }
+}
+
+/// The only drive of a RAID controller, and its volume, as the controller's firmware tells them.
+fn behind_controller(disk: &Disk, all: &mut Vec<Expectation>) {
+    let DiskKind::Raid { serial, wwn, vendor, product, controller, is_passed_through } = disk.kind
+    else {
+        return;
+    };
+    let at = format!("block.raid_controllers[serial={controller}]");
+    expect(all, at.clone(), Want::Times(1));
+    let drive = format!("{at}.drives[serial={serial}]");
+    let mut is = |key: &str, want: Value| expect(all, format!("{drive}.{key}"), Want::Is(want));
+    // QEMU forgets the INQUIRY data of a drive and takes it for one that is gone.
+    is("state", json!("offline"));
+    is("slot", json!(0));
+    is("interface", json!("sas"));
+    is("size_bytes", json!(disk.size_bytes));
+    is("vendor", json!(vendor));
+    is("model", json!(product));
+    is("wwn", json!(format!("{wwn:#018x}")));
+    is("rotation_rpm", json!(10_500));
+    is("media_errors", json!(0));
+    is("is_foreign", json!(false));
+    let volumes = format!("{at}.volumes");
+    if is_passed_through {
+        expect(all, format!("{drive}.disk"), Want::Contains("sd".to_owned()));
+        return expect(all, volumes, Want::Times(0));
+    }
+    expect(all, volumes.clone(), Want::Times(1));
+    let mut is = |key: &str, want: Value| expect(all, format!("{volumes}.0.{key}"), Want::Is(want));
+    is("state", json!("optimal"));
+    is("raid_level", json!("RAID 0"));
+    is("size_bytes", json!(disk.size_bytes));
+    is("drives", json!([0]));
+    is("n_missing_drives", json!(0));
+    expect(all, format!("{volumes}.0.disk"), Want::Contains("sd".to_owned()));
 }
 
 /// A namespace, its identities, and the controllers through which it is reached.

@@ -25,7 +25,8 @@ done
 run-coreos-installer inspect --format json >report.json 2>log; echo INSPECT $?
 run-coreos-installer inspect --format text >report.txt 2>>log
 run-coreos-installer capture -o capture.tar.zst 2>>log; echo CAPTURE $?
-run-coreos-installer capture --anonymize -o anonymous.tar.zst 2>>log; echo ANONYMOUS $?";
+run-coreos-installer capture --anonymize -o anonymous.tar.zst 2>>log; echo ANONYMOUS $?
+ls -A /dev >nodes";
 
 /// Turns on the virtual functions that the description asks for, as an administrator would.
 fn virtual_functions(machine: &Machine) -> String {
@@ -62,6 +63,11 @@ fn inspect(test: &str, machine: &Machine) -> Result<()> {
     guest.wait_for("ANONYMOUS 0")?;
     guest.wait_for_end()?;
     let results = guest.results()?;
+    let nodes = std::fs::read_to_string(results.join("nodes"))?;
+    ensure!(
+        nodes.contains("null") && !nodes.contains("run-coreos-installer"),
+        "the agent left a node in /dev:\n{nodes}"
+    );
     let capture = results.join("capture.tar.zst");
     let live = std::fs::read(results.join("report.json"))?;
     check("the guest's report", machine, &live)?;
@@ -99,7 +105,13 @@ fn names(machine: &Machine) -> Vec<String> {
         machine.ports.iter().flat_map(|port| [port.mac.to_owned(), port.mac.replace(':', "")]);
     let serials = machine.disks.iter().filter_map(|disk| disk.serial().map(str::to_owned));
     let wwns = machine.disks.iter().filter_map(|disk| match disk.kind {
-        DiskKind::Scsi { wwn, .. } | DiskKind::Sata { wwn, .. } => Some(format!("{wwn:016x}")),
+        DiskKind::Scsi { wwn, .. } | DiskKind::Sata { wwn, .. } | DiskKind::Raid { wwn, .. } => {
+            Some(format!("{wwn:016x}"))
+        }
+        _ => None,
+    });
+    let controllers = machine.disks.iter().filter_map(|disk| match disk.kind {
+        DiskKind::Raid { controller, .. } => Some(controller.to_owned()),
         _ => None,
     });
     let dimms = machine.slots.iter().filter_map(|slot| Some(slot.dimm.as_ref()?.serial.to_owned()));
@@ -107,7 +119,8 @@ fn names(machine: &Machine) -> Vec<String> {
         [p.serial, p.uuid, p.board_serial, p.chassis_serial, p.asset_tag].map(str::to_owned)
     });
     let parts = machine.bmc.iter().flat_map(|_| ipmi::SERIALS.map(str::to_owned));
-    let names = macs.chain(serials).chain(wwns).chain(dimms).chain(product).chain(parts);
+    let names =
+        macs.chain(serials).chain(wwns).chain(controllers).chain(dimms).chain(product).chain(parts);
     names.map(|name| name.to_lowercase()).collect()
 }
 

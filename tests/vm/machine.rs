@@ -120,6 +120,16 @@ pub(crate) enum DiskKind {
         rotation: u32,
         n_paths: usize,
     },
+    /// A drive behind a MegaRAID controller of its own, as a volume or passed through.
+    Raid {
+        serial: &'static str,
+        wwn: u64,
+        vendor: &'static str,
+        product: &'static str,
+        /// Serial number of the controller.
+        controller: &'static str,
+        is_passed_through: bool,
+    },
     /// A SATA disk of the chipset's AHCI controller.
     Sata { serial: &'static str, wwn: u64, model: &'static str, port: u32 },
     /// A namespace of an `NVMe` subsystem, whose controllers are plugged with its first namespace.
@@ -149,6 +159,7 @@ impl Disk {
         match self.kind {
             DiskKind::Virtio { serial }
             | DiskKind::Scsi { serial, .. }
+            | DiskKind::Raid { serial, .. }
             | DiskKind::Sata { serial, .. }
             | DiskKind::Usb { serial }
             | DiskKind::Nvme(Namespace { serial, .. }) => Some(serial),
@@ -164,6 +175,14 @@ impl Disk {
             DiskKind::Virtio { .. } | DiskKind::Sata { .. } | DiskKind::Nvdimm => Vec::new(),
             DiskKind::Usb { .. } => vec!["qemu-xhci,id=xhci".to_owned()],
             DiskKind::SdCard => vec!["sdhci-pci,id=sdhci".to_owned()],
+            // In a slot of its own choice: in the next one it would move igb, whose virtual functions take the
+            // slot 16 behind it, which the chipset may have.
+            DiskKind::Raid { controller, is_passed_through, .. } => {
+                let (jbod, slot) = if *is_passed_through { ("on", 0x19) } else { ("off", 0x18) };
+                vec![format!(
+                    "megasas-gen2,id=raid-{controller},addr={slot:#x},hba_serial={controller},use_jbod={jbod}"
+                )]
+            }
             DiskKind::Scsi { n_paths, .. } => {
                 (0..*n_paths).map(|path| format!("virtio-scsi-pci,id=scsi{path}")).collect()
             }
@@ -199,6 +218,10 @@ impl Disk {
                 };
                 return (0..*n_paths).map(of).collect();
             }
+            DiskKind::Raid { serial, wwn, vendor, product, controller, .. } => format!(
+                "scsi-hd,drive={id},bus=raid-{controller}.0,scsi-id=0,serial={serial},device_id={serial},\
+                 wwn={wwn:#018x},vendor={vendor},product={product},rotation_rate=10500,{blocks}"
+            ),
             DiskKind::Sata { serial, wwn, model, port } => format!(
                 "ide-hd,drive={id},bus=ide.{port},serial={serial},wwn={wwn:#018x},model={model},rotation_rate=1"
             ),

@@ -13,6 +13,9 @@ pub(super) fn block(page: &mut Page, block: &Block) {
     for entry in &block.disks {
         disk(page, entry);
     }
+    for entry in &block.raid_controllers {
+        super::raid::controller(page, entry);
+    }
     for entry in &block.r#virtual {
         virtual_device(page, entry);
     }

@@ -10,6 +10,7 @@ mod network;
 mod page;
 mod pci;
 mod platform;
+mod raid;
 mod topology;
 mod unit;
 

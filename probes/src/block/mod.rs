@@ -21,6 +21,7 @@ mod nvme;
 mod partition;
 mod partition_table;
 mod queue;
+mod raid;
 mod reading;
 mod scan;
 mod security;
@@ -41,6 +42,8 @@ pub use health::Health;
 pub use nvme::{NvmeController, NvmeSubsystem};
 pub use partition::Partition;
 pub use queue::DiskQueue;
+pub(crate) use raid::attach as attach_raid;
+pub use raid::{RaidController, RaidDrive, RaidVolume, controllers as raid_controllers};
 pub use security::DiskSecurity;
 pub use signature::Filesystem;
 pub use target::DiskTarget;
@@ -83,6 +86,9 @@ pub struct Block {
     pub nvme_subsystems: Vec<NvmeSubsystem>,
     /// Fibre Channel host ports, by name in natural order.
     pub fc_hosts: Vec<FcHost>,
+    /// RAID controllers and the drives that they hide, by PCI address; only those of `megaraid_sas`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub raid_controllers: Vec<RaidController>,
 }
 
 /// Reads the disks.
@@ -120,6 +126,8 @@ pub fn block(machine: &Machine) -> Block {
         nvme_controllers: controllers,
         nvme_subsystems: nvme::subsystems(machine),
         fc_hosts: fc::hosts(machine),
+        // They have a collector of their own.
+        raid_controllers: Vec::new(),
     }
 }
 

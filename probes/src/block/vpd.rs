@@ -35,6 +35,12 @@ pub(super) fn rotation_rpm(page: &[u8]) -> Option<u32> {
     rpm(u16::from_be_bytes(*rate))
 }
 
+/// Whether the medium turns, in page B1h: 1 is one that does not.
+pub(super) fn is_rotational(page: &[u8]) -> Option<bool> {
+    let rate = u16::from_be_bytes(*body(page, 0xb1)?.first_chunk()?);
+    if rate == 1 { Some(false) } else { rpm(rate).map(|_| true) }
+}
+
 /// 0 is not known, 1 is a medium that does not turn; rates begin at 401h (SBC-4 table 232).
 pub(super) fn rpm(rate: u16) -> Option<u32> {
     (0x401..=0xfffe).contains(&rate).then(|| u32::from(rate))

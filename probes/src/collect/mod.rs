@@ -251,6 +251,20 @@ pub const COLLECTORS: &[Collector] = &[
             Box::new(|inventory| inventory.os = Some(os))
         },
     },
+    // Behind `block`, whose section it completes: a controller that hangs costs no disk.
+    Collector {
+        name: "raid",
+        sections: &["block"],
+        deadline: Duration::from_secs(20),
+        run: |machine| {
+            let controllers = crate::block::raid_controllers(machine);
+            Box::new(|inventory| {
+                if !controllers.is_empty() {
+                    crate::block::attach_raid(inventory.block.get_or_insert_default(), controllers);
+                }
+            })
+        },
+    },
     // Behind `network`, whose section it completes.
     Collector {
         name: "module",

@@ -9,6 +9,7 @@ mod memory;
 mod nic;
 mod pci;
 mod platform;
+mod raid;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,6 +84,12 @@ pub const CHECKS: &[Check] = &[
     disk_health::locked,
     disk_health::path_lost,
     disk_health::degraded_array,
+    raid::failed_drive,
+    raid::failing_drive,
+    raid::drive_errors,
+    raid::foreign_drive,
+    raid::volume,
+    raid::memory,
     nic::no_carrier,
     nic::slow,
     nic::firmware_lldp,

@@ -8,6 +8,7 @@ pub mod disk;
 pub mod ethtool;
 pub mod ipmi;
 pub mod lldp;
+pub mod megaraid;
 pub mod netlink;
 pub mod nss;
 pub mod nvme;

@@ -7,8 +7,8 @@ modules=$(mktemp -d "$CACHE/build.XXXXXX")
 trap 'rm -rf --one-file-system "$root" "$modules"' EXIT
 chmod 755 "$root"
 unpack_modules "$modules"
-# Drivers of hardware that only the tests of the report plug in: virtual functions, persistent memory, CXL memory.
-REPORT_MODULES="igbvf nd_btt nd_e820 dax_pmem cxl_acpi cxl_pci cxl_mem cxl_port"
+# Drivers of hardware that only the tests of the report plug in: virtual functions, persistent memory, CXL memory, a RAID controller.
+REPORT_MODULES="igbvf nd_btt nd_e820 dax_pmem cxl_acpi cxl_pci cxl_mem cxl_port megaraid_sas"
 # shellcheck disable=SC2086 # lists of names
 copy_modules "$modules" "$root" $HARDWARE_MODULES $REPORT_MODULES
 find "$root" -name '*.ko' -exec strip --strip-debug {} +

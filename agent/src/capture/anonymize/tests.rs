@@ -321,3 +321,37 @@ fn noise_in_every_kind_of_file_does_not_end_the_program() {
         assert_eq!(anonymous(&recorded(&files), &json!({})).len(), paths.len());
     }
 }
+
+#[test]
+fn the_answers_of_a_raid_controller_hide_drives_that_the_report_does_not_name() {
+    let naa = [0x50, 0x00, 0xc5, 0x00, 0xa1, 0xb2, 0xc3, 0xd4];
+    let address: Vec<u8> = 0x500a_0984_a1b2_c3d9_u64.to_le_bytes().to_vec();
+    let mut drive = vec![0; 512];
+    drive[40..48].copy_from_slice(b"WFK0A1B2");
+    drive[100..108].copy_from_slice(&[0, 0x83, 0, 12, 1, 3, 0, 8]);
+    drive[108..116].copy_from_slice(&naa);
+    let mut drives = vec![0; 8 + 24];
+    drives[16..24].copy_from_slice(&address);
+    let mut volume = vec![0; 384];
+    volume[304..324].copy_from_slice(&[&[0, 0x83, 0, 16, 1, 3, 0, 8][..], &naa, &[0; 4]].concat());
+    let answers: [(&str, &[u8]); 4] = [
+        ("kernel/megaraid/host0/drive-8", &drive),
+        ("kernel/megaraid/host0/drives", &drives),
+        ("kernel/megaraid/host0/volume-0", &volume),
+        ("kernel/megaraid/host0/drive-8-page-80", b"\0\x80\0\x0cZC1A2B3C0000"),
+    ];
+    let files = anonymous(&recorded(&answers), &json!({}));
+    let holds = |path: &str, secret: &[u8]| {
+        files[path].windows(secret.len()).any(|window| window == secret)
+    };
+    for (path, secret) in [
+        (answers[0].0, &b"WFK0A1B2"[..]),
+        (answers[0].0, &naa),
+        (answers[1].0, &address),
+        (answers[2].0, &naa),
+        (answers[3].0, b"ZC1A2B3C0000"),
+    ] {
+        assert!(!holds(path, secret), "{path}");
+        assert_eq!(files[path].len(), answers.iter().find(|a| a.0 == path).unwrap().1.len());
+    }
+}

@@ -1,0 +1,143 @@
+//! RAID controllers with the volumes that they show and the drives that they hide.
+
+use probes::block::{RaidController, RaidDrive, RaidVolume};
+
+use super::page::{Page, Tone, counted, pair};
+use super::unit;
+
+pub(super) fn controller(page: &mut Page, controller: &RaidController) {
+    let model = controller.model.as_deref().unwrap_or(&controller.driver);
+    let n_drives =
+        controller.drives.as_ref().map(|all| format!(", {}", counted(all.len(), "drive")));
+    let line = format!(
+        "RAID controller {model} [@{}]{}{}{}",
+        controller.pci_address,
+        n_drives.unwrap_or_else(|| " whose drives are not known".to_owned()),
+        pair("serial", controller.serial.as_deref()),
+        pair("firmware", controller.firmware.as_deref()),
+    );
+    page.line(1, &line);
+    controller.volumes().for_each(|entry| volume(page, controller, entry));
+    controller.drives().for_each(|entry| drive(page, entry));
+}
+
+fn volume(page: &mut Page, controller: &RaidController, volume: &RaidVolume) {
+    let place_of = |id: &u16| {
+        let known = controller.drives().find(|drive| drive.device_id == Some(*id));
+        known.map_or_else(|| format!("drive {id}"), place)
+    };
+    let members: Vec<String> = volume.drives.iter().map(place_of).collect();
+    let members = if members.is_empty() { None } else { Some(members.join(", ")) };
+    let missing = volume.n_missing_drives.filter(|n| *n > 0);
+    let text = format!(
+        "volume {}{}{}{}{}{}{}{}",
+        volume.id,
+        volume.raid_level.as_ref().map(|level| format!(" {level}")).unwrap_or_default(),
+        size(volume.size_bytes),
+        volume.state.as_ref().map(|state| format!(" {state}")).unwrap_or_default(),
+        members.map(|members| format!(", of {members}")).unwrap_or_default(),
+        missing.map(|n| format!(", {n} missing")).unwrap_or_default(),
+        pair("disk", volume.disk.as_deref()),
+        pair("name", volume.name.as_deref()),
+    );
+    let tone = match volume.state.as_deref() {
+        Some("offline") => Tone::Critical,
+        Some("degraded" | "partially degraded") => Tone::Warning,
+        _ => Tone::Plain,
+    };
+    page.toned(tone, 3, &text);
+}
+
+fn drive(page: &mut Page, drive: &RaidDrive) {
+    let kind = match drive.rotational {
+        Some(true) => " HDD",
+        Some(false) => " SSD",
+        None => "",
+    };
+    let errors = [
+        ("media errors", drive.media_errors),
+        ("other errors", drive.other_errors),
+        ("predicted failures", drive.predictive_failures),
+    ];
+    let errors = errors.into_iter().filter_map(|(what, n)| Some((what, n.filter(|n| *n > 0)?)));
+    let errors: Vec<String> = errors.map(|(what, n)| format!(", {n} {what}")).collect();
+    let errors = errors.concat();
+    let rebuilt = drive.rebuild_percent.map(|percent| format!(" {percent} %"));
+    let interface = drive.interface.as_ref().map(|interface| format!(" {interface}"));
+    let text = format!(
+        "{}{}{}{kind}{}{}{}{errors}{}{}{}{}{}",
+        place(drive),
+        drive.state.as_ref().map(|state| format!(" {state}")).unwrap_or_default(),
+        rebuilt.unwrap_or_default(),
+        size(drive.size_bytes),
+        interface.unwrap_or_default(),
+        if drive.is_foreign == Some(true) { ", foreign" } else { "" },
+        pair("vendor", drive.vendor.as_deref()),
+        pair("model", drive.model.as_deref()),
+        pair("serial", drive.serial.as_deref()),
+        pair("WWN", drive.wwn.as_deref()),
+        pair("disk", drive.disk.as_deref()),
+    );
+    let is_bad = drive.media_errors > Some(0) || drive.predictive_failures > Some(0);
+    let tone = match drive.state.as_deref() {
+        Some("failed") => Tone::Critical,
+        Some("offline" | "unconfigured bad" | "rebuilding") => Tone::Warning,
+        _ if is_bad => Tone::Warning,
+        _ => Tone::Plain,
+    };
+    page.toned(tone, 3, &text);
+}
+
+/// `slot 32:4`, with the enclosure in front as the maker's tools write it.
+fn place(drive: &RaidDrive) -> String {
+    match (drive.enclosure, drive.slot) {
+        (Some(enclosure), Some(slot)) => format!("slot {enclosure}:{slot}"),
+        (None, Some(slot)) => format!("slot {slot}"),
+        _ => match (drive.device_id, &drive.hctl) {
+            (Some(id), _) => format!("drive {id}"),
+            (None, hctl) => format!("drive {}", hctl.as_deref().unwrap_or_default()),
+        },
+    }
+}
+
+fn size(bytes: Option<u64>) -> String {
+    bytes.map(|bytes| format!(" ({})", unit::disk(bytes))).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_drive_behind_a_volume_is_told_by_enclosure_and_slot() {
+        let one = |id, slot, state: &str| RaidDrive {
+            device_id: Some(id),
+            enclosure: Some(32),
+            slot: Some(slot),
+            state: Some(state.to_owned()),
+            ..RaidDrive::default()
+        };
+        let failed = RaidDrive { media_errors: Some(7), ..one(9, 4, "failed") };
+        let volume = RaidVolume {
+            raid_level: Some("RAID 1".to_owned()),
+            state: Some("degraded".to_owned()),
+            drives: vec![8, 9],
+            disk: Some("sda".to_owned()),
+            ..RaidVolume::default()
+        };
+        let known = RaidController {
+            pci_address: "0000:18:00.0".to_owned(),
+            drives: Some(vec![one(8, 3, "online"), failed]),
+            volumes: Some(vec![volume]),
+            ..RaidController::default()
+        };
+        let mut page = Page::new(false);
+        controller(&mut page, &known);
+        let text = page.into_text();
+        assert!(
+            text.contains("volume 0 RAID 1 degraded, of slot 32:3, slot 32:4 disk=sda\n"),
+            "{text}"
+        );
+        assert!(text.contains("slot 32:4 failed, 7 media errors\n"), "{text}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Which drives an array has: the answer to `MR_DCMD_CFG_READ`, a header of 32 bytes, arrays of 288,
+//! volumes of 256 and spares of 40 bytes (`struct mfi_config_data` of FreeBSD, illumos and QEMU).
+
+use std::collections::BTreeMap;
+
+use super::bytes::{u16_at, u32_at};
+
+const HEADER_BYTES: usize = 32;
+const ARRAY_BYTES: usize = 288;
+const N_DRIVES: usize = 8;
+const NUMBER: usize = 10;
+const DRIVES: usize = 32;
+const DRIVE_BYTES: usize = 8;
+const MISSING: u16 = 0xffff;
+
+/// The members of an array by device id; `None` for one that is missing.
+pub(super) type Members = Vec<Option<u16>>;
+
+/// Length of the whole configuration.
+pub(super) fn n_bytes(answer: &[u8]) -> Option<usize> {
+    usize::try_from(u32_at(answer, 0)?).ok()
+}
+
+/// The members of each array by its number; `None` where the answer is not what was expected.
+pub(super) fn arrays(answer: &[u8]) -> Option<BTreeMap<u16, Members>> {
+    let n_arrays = usize::from(u16_at(answer, 4)?);
+    // QEMU gives the length of all arrays, controllers that of one. Another length would be another
+    // structure.
+    let stated = usize::from(u16_at(answer, 6)?);
+    if n_arrays > 0 && stated != ARRAY_BYTES && stated != n_arrays * ARRAY_BYTES {
+        return None;
+    }
+    let all = answer.get(HEADER_BYTES..HEADER_BYTES + n_arrays * ARRAY_BYTES)?;
+    all.chunks_exact(ARRAY_BYTES)
+        .map(|array| Some((u16_at(array, NUMBER)?, members(array)?)))
+        .collect()
+}
+
+fn members(array: &[u8]) -> Option<Members> {
+    let n_drives = usize::from(*array.get(N_DRIVES)?);
+    let id = |row: usize| u16_at(array, DRIVES + row * DRIVE_BYTES);
+    (0..n_drives).map(|row| id(row).map(|id| (id != MISSING).then_some(id))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn configuration(stated: u16, arrays: &[(u16, &[u16])]) -> Vec<u8> {
+        let mut all = vec![0; HEADER_BYTES + arrays.len() * ARRAY_BYTES];
+        all[4] = u8::try_from(arrays.len()).unwrap();
+        all[6..8].copy_from_slice(&stated.to_le_bytes());
+        for (array, (number, drives)) in all[HEADER_BYTES..].chunks_mut(ARRAY_BYTES).zip(arrays) {
+            array[N_DRIVES] = u8::try_from(drives.len()).unwrap();
+            array[NUMBER..NUMBER + 2].copy_from_slice(&number.to_le_bytes());
+            for (row, drive) in array[DRIVES..].chunks_mut(DRIVE_BYTES).zip(*drives) {
+                row[..2].copy_from_slice(&drive.to_le_bytes());
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn an_array_names_its_drives_and_the_places_of_those_that_are_missing() {
+        for stated in [288, 576] {
+            let answer = configuration(stated, &[(0, &[8, 9]), (3, &[10, 0xffff])]);
+            let arrays = arrays(&answer).unwrap();
+            assert_eq!(arrays[&0], [Some(8), Some(9)]);
+            assert_eq!(arrays[&3], [Some(10), None]);
+        }
+    }
+
+    #[test]
+    fn arrays_of_another_length_or_beyond_the_end_are_not_guessed() {
+        assert_eq!(arrays(&configuration(544, &[(0, &[8])])), None);
+        let mut answer = configuration(288, &[(0, &[8])]);
+        answer[4] = 2;
+        assert_eq!(arrays(&answer), None);
+        answer[4] = 1;
+        answer[HEADER_BYTES + N_DRIVES] = 33;
+        assert_eq!(arrays(&answer), None);
+        assert_eq!(arrays(&[]), None);
+    }
+}

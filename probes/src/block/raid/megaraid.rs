@@ -1,0 +1,252 @@
+//! Controllers of the driver `megaraid_sas`: which there are (`/sys/bus/pci/drivers/megaraid_sas`), and
+//! what their firmware answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use crate::ancestors::is_pci_address;
+use crate::block::Disk;
+use crate::block::vpd;
+use crate::machine::Machine;
+use crate::sys::megaraid::{
+    ConfigurationRoom, DrivePage, MegaraidCommand, MegaraidNode, MegaraidQuestion,
+};
+
+use super::arrays::{self, Members};
+use super::bytes::{text_at, u16_at, u32_at};
+use super::{RaidController, RaidDrive, RaidVolume, drive, host, volume};
+
+pub(super) const DRIVER: &str = "megaraid_sas";
+/// After this the drives are not asked themselves any more: the collector has 20 s.
+const PAGES_LIMIT: Duration = Duration::from_secs(8);
+/// Drives and enclosures in a list.
+const LIMIT_DRIVES: usize = 256;
+/// Targets in a channel of the SCSI host, and the channels before those of volumes
+/// (`MEGASAS_MAX_DEV_PER_CHANNEL`, `MEGASAS_MAX_PD_CHANNELS`).
+const TARGETS: u32 = 128;
+const DRIVE_CHANNELS: u32 = 2;
+
+// `struct megasas_ctrl_info`.
+const MODEL: usize = 1344;
+const SERIAL: usize = 1424;
+const MEMORY_MIB: usize = 1488;
+const CORRECTABLE_ERRORS: usize = 1492;
+const UNCORRECTABLE_ERRORS: usize = 1494;
+const PACKAGE: usize = 1600;
+
+/// Reads the controllers, by PCI address.
+pub(super) fn controllers(machine: &Machine) -> Vec<RaidController> {
+    let bound = machine.list(&format!("sys/bus/pci/drivers/{DRIVER}"));
+    let (node, pages_end) = (MegaraidNode::default(), Instant::now() + PAGES_LIMIT);
+    let addresses = bound.into_iter().filter(|name| is_pci_address(name));
+    addresses.map(|address| controller(machine, &node, address, pages_end)).collect()
+}
+
+/// A controller that can be asked.
+struct Asked<'a> {
+    machine: &'a Machine,
+    node: &'a MegaraidNode,
+    host: u16,
+    /// Until when drives are asked themselves.
+    pages_end: Instant,
+}
+
+impl Asked<'_> {
+    fn ask(&self, command: MegaraidCommand) -> Option<Vec<u8>> {
+        self.machine.ask(&MegaraidQuestion { node: self.node, host: self.host, command })
+    }
+
+    /// Where a problem with the answer to `what` is told to be.
+    fn path(&self, what: &str) -> String {
+        format!("kernel/megaraid/host{}/{what}", self.host)
+    }
+}
+
+fn controller(
+    machine: &Machine,
+    node: &MegaraidNode,
+    address: String,
+    pages_end: Instant,
+) -> RaidController {
+    let host = host(machine, &address).filter(|host| is_running(machine, *host));
+    let known =
+        RaidController { pci_address: address, driver: DRIVER.to_owned(), ..Default::default() };
+    let Some(host) = host else { return known };
+    let asked = Asked { machine, node, host, pages_end };
+    // Of a controller that does not answer this, nothing else is asked.
+    let Some(info) = asked.ask(MegaraidCommand::Controller) else { return known };
+    let drives = drives(&asked);
+    let volumes = volumes(&asked, drives.as_deref().unwrap_or_default());
+    let memory_mib = u16_at(&info, MEMORY_MIB).filter(|mib| *mib > 0);
+    // A controller without a cache has no errors of one.
+    let errors = |at| memory_mib.and_then(|_| u16_at(&info, at));
+    RaidController {
+        model: text_at(&info, MODEL, 80),
+        serial: text_at(&info, SERIAL, 32),
+        firmware: text_at(&info, PACKAGE, 96),
+        memory_mib,
+        memory_correctable_errors: errors(CORRECTABLE_ERRORS),
+        memory_uncorrectable_errors: errors(UNCORRECTABLE_ERRORS),
+        drives,
+        volumes,
+        ..known
+    }
+}
+
+/// While the host recovers, the driver keeps every question waiting.
+fn is_running(machine: &Machine, host: u16) -> bool {
+    let path = format!("sys/class/scsi_host/host{host}/state");
+    match machine.text(&path) {
+        Some(state) if state != "running" => {
+            let expected = "\"running\"; the controller was not asked for its drives";
+            machine.problem(&path, crate::machine::quote(&state), expected);
+            false
+        }
+        _ => true,
+    }
+}
+
+fn drives(asked: &Asked) -> Option<Vec<RaidDrive>> {
+    let answer = asked.ask(MegaraidCommand::Drives)?;
+    let Some(ids) = drive_ids(&answer) else {
+        let n_bytes = answer.len();
+        let found = format!("{n_bytes} bytes that end before the drives that they announce");
+        asked.machine.problem(&asked.path("drives"), found, "a list of at most 256 drives");
+        return None;
+    };
+    let mut drives: Vec<RaidDrive> = ids.iter().filter_map(|id| one_drive(asked, *id)).collect();
+    drives.sort_by_key(|drive| (drive.enclosure, drive.slot, drive.device_id));
+    Some(drives)
+}
+
+/// The device ids in `struct MR_PD_LIST`, of disks alone: byte 6 of an entry is the SCSI device type.
+fn drive_ids(answer: &[u8]) -> Option<BTreeSet<u16>> {
+    let n_entries = usize::try_from(u32_at(answer, 4)?).ok().filter(|n| *n <= LIMIT_DRIVES)?;
+    let entries = answer.get(8..8 + n_entries * 24)?.chunks_exact(24);
+    Some(entries.filter(|entry| entry.get(6) == Some(&0)).filter_map(|e| u16_at(e, 0)).collect())
+}
+
+fn one_drive(asked: &Asked, id: u16) -> Option<RaidDrive> {
+    let info = asked.ask(MegaraidCommand::Drive(id))?;
+    let drive = drive::parse(asked.machine, &asked.path(&format!("drive-{id}")), id, &info)?;
+    // A drive that failed may keep the controller waiting, and the number of a drive in a SCSI command
+    // has one byte.
+    let is_lost = ["failed", "unconfigured bad"].iter().any(|s| drive.state.as_deref() == Some(s));
+    match u8::try_from(id) {
+        Ok(target) if !is_lost && Instant::now() < asked.pages_end => {
+            Some(with_pages(asked, target, drive))
+        }
+        _ => Some(drive),
+    }
+}
+
+/// Adds what the drive itself says. What the controller keeps of it is not asked again.
+fn with_pages(asked: &Asked, target: u8, drive: RaidDrive) -> RaidDrive {
+    let page = |page| asked.ask(MegaraidCommand::DrivePage(target, page));
+    let mut drive = drive;
+    if drive.model.is_none()
+        && let Some(data) = page(DrivePage::Standard)
+    {
+        let RaidDrive { vendor, model, firmware, serial, .. } = drive::of_inquiry(&data);
+        drive = RaidDrive { vendor, model, firmware, serial, ..drive };
+    }
+    if drive.wwn.is_none() {
+        drive.wwn = page(DrivePage::Identification).and_then(|page| vpd::naa(&page));
+    }
+    let serial = page(DrivePage::UnitSerial).and_then(|page| vpd::unit_serial(&page));
+    drive.serial = serial.or(drive.serial);
+    if let Some(page) = page(DrivePage::Characteristics) {
+        drive.rotation_rpm = vpd::rotation_rpm(&page);
+        drive.rotational = vpd::is_rotational(&page);
+    }
+    drive
+}
+
+fn volumes(asked: &Asked, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>> {
+    let answer = asked.ask(MegaraidCommand::Volumes)?;
+    let Some(listed) = volume::list(&answer) else {
+        let found =
+            format!("{} bytes that end before the volumes that they announce", answer.len());
+        asked.machine.problem(&asked.path("volumes"), found, "a list of at most 64 volumes");
+        return None;
+    };
+    if listed.is_empty() {
+        return Some(Vec::new());
+    }
+    let arrays = arrays(asked);
+    let mut volumes: Vec<RaidVolume> =
+        listed.into_iter().map(|listed| one_volume(asked, listed, &arrays, drives)).collect();
+    volumes.sort_by_key(|volume| volume.id);
+    volumes.dedup_by_key(|volume| volume.id);
+    Some(volumes)
+}
+
+fn one_volume(
+    asked: &Asked,
+    listed: volume::Listed,
+    arrays: &BTreeMap<u16, Members>,
+    drives: &[RaidDrive],
+) -> RaidVolume {
+    let path = asked.path(&format!("volume-{}", listed.id));
+    let info = asked.ask(MegaraidCommand::Volume(listed.id));
+    let parsed = info.and_then(|info| volume::parse(asked.machine, &path, listed, &info));
+    let Some((mut volume, spans)) = parsed else {
+        return volume::of_list(asked.machine, &path, listed);
+    };
+    let spans: Option<Vec<&Members>> = spans.iter().map(|number| arrays.get(number)).collect();
+    if let Some(spans) = spans {
+        let members: Vec<&Option<u16>> = spans.into_iter().flatten().collect();
+        volume.drives = members.iter().filter_map(|member| **member).collect();
+        volume.n_missing_drives = Some(members.len() - volume.drives.len());
+        volume.size_bytes = size_bytes(listed.n_blocks, &volume.drives, drives);
+    }
+    volume
+}
+
+/// A volume has the blocks of its drives.
+fn size_bytes(n_blocks: u64, members: &[u16], drives: &[RaidDrive]) -> Option<u64> {
+    let known = members.iter().map(|id| drives.iter().find(|drive| drive.device_id == Some(*id)));
+    let sizes: Option<BTreeSet<u16>> =
+        known.map(|drive| Some(drive?.logical_block_bytes.unwrap_or(512))).collect();
+    let sizes = sizes.filter(|sizes| sizes.len() == 1)?;
+    n_blocks.checked_mul(u64::from(*sizes.first()?))
+}
+
+/// The members of all arrays by number.
+fn arrays(asked: &Asked) -> BTreeMap<u16, Members> {
+    let ask = |room| asked.ask(MegaraidCommand::Configuration(room));
+    let Some(mut answer) = ask(ConfigurationRoom::Small) else { return BTreeMap::new() };
+    if arrays::n_bytes(&answer).is_some_and(|n| n > answer.len())
+        && let Some(larger) = ask(ConfigurationRoom::Large)
+    {
+        answer = larger;
+    }
+    arrays::arrays(&answer).unwrap_or_else(|| {
+        let header = crate::hex::hex(answer.iter().take(16));
+        let expected = "arrays of 288 bytes behind a header of 32";
+        asked.machine.problem(
+            &asked.path("configuration"),
+            format!("a header of {header}"),
+            expected,
+        );
+        BTreeMap::new()
+    })
+}
+
+/// Channel and target of a disk.
+fn place(disk: &Disk) -> Option<(u32, u32)> {
+    let mut parts = disk.hctl.as_deref()?.split(':').skip(1);
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// Whether the disk is the volume with this id (`MEGASAS_DEV_INDEX`).
+pub(super) fn is_volume(disk: &Disk, id: u8) -> bool {
+    let id = u32::from(id);
+    place(disk) == Some((DRIVE_CHANNELS + id / TARGETS, id % TARGETS))
+}
+
+/// Whether the disk is the drive with this device id, passed through.
+pub(super) fn is_drive(disk: &Disk, device_id: u16) -> bool {
+    let id = u32::from(device_id);
+    id < DRIVE_CHANNELS * TARGETS && place(disk) == Some((id / TARGETS, id % TARGETS))
+}

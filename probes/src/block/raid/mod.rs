@@ -1,0 +1,224 @@
+//! RAID controllers and what they hide: the drives behind them and the volumes made of these, as the
+//! controller's firmware tells them. Only `megaraid_sas` (Broadcom MegaRAID, Dell PERC, Lenovo
+//! `ThinkSystem` RAID, Fujitsu PRAID, …) is asked; see [`crate::sys::megaraid`]. Needs root. Of some
+//! others the kernel itself knows the drives (`hidden`).
+//!
+//! A volume looks healthy to the kernel as long as it can be read. That a drive behind it has failed is
+//! known to the controller alone.
+
+mod arrays;
+mod bytes;
+mod drive;
+mod hidden;
+mod megaraid;
+mod volume;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+
+use super::{Block, Disk};
+
+/// A RAID controller. What its firmware does not say is absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RaidController {
+    /// PCI address, e.g. `0000:18:00.0`.
+    pub pci_address: String,
+    /// Driver: `megaraid_sas`; of `hpsa`, `aacraid` and `mpt3sas` no more is known than their drives.
+    pub driver: String,
+    /// Product as the firmware names it, e.g. `PERC H740P Mini` (`product_name` of
+    /// `struct megasas_ctrl_info`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Serial number of the board (`serial_no`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Version of the firmware package (`package_version`), e.g. `51.16.0-5150`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// Cache memory in MiB (`memory_size`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u16>,
+    /// Errors of the cache memory that were corrected (`mem_correctable_error_count`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_correctable_errors: Option<u16>,
+    /// Errors of the cache memory that could not be corrected (`mem_uncorrectable_error_count`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_uncorrectable_errors: Option<u16>,
+    /// Drives, by enclosure, slot and device id; `None` where the firmware was not asked or did not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drives: Option<Vec<RaidDrive>>,
+    /// Volumes by id, at most 64; `None` where the firmware was not asked or did not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volumes: Option<Vec<RaidVolume>>,
+}
+
+/// A drive behind a RAID controller (`MR_DCMD_PD_GET_INFO`, or a SCSI device without a disk).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RaidDrive {
+    /// Number that the controller gives the drive; the maker's tools call it DID.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_id: Option<u16>,
+    /// SCSI address of the drive, for one that the kernel knows and shows no disk of, e.g. `1:0:4:0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hctl: Option<String>,
+    /// Device id of the enclosure, which the maker's tools call EID; absent for a drive that is cabled
+    /// to the controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enclosure: Option<u16>,
+    /// Number of the slot in the enclosure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slot: Option<u8>,
+    /// `online`, `failed`, `offline`, `rebuilding`, `copyback`, `hot spare`, `unconfigured good`,
+    /// `unconfigured bad`, or `jbod` for a drive that is passed through (`enum MR_PD_STATE`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// How far the rebuild onto the drive is, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebuild_percent: Option<u8>,
+    /// `scsi`, `sas`, `sata`, `fc` or `nvme` (`enum MR_PD_TYPE`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Size in bytes, of which the controller may use a little less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// Bytes of a logical block; absent where older firmware does not say, which knows 512 only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logical_block_bytes: Option<u16>,
+    /// Whether it turns (VPD page B1h of the drive, SBC-4 §6.6.2).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotational: Option<bool>,
+    /// Turns per minute (VPD page B1h).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rotation_rpm: Option<u32>,
+    /// Vendor as its INQUIRY data say (SPC-5 §6.7.2); `ATA` for SATA drives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<String>,
+    /// Model as its INQUIRY data say: at most 16 characters, so that of a SATA drive may be cut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Firmware revision as its INQUIRY data say, at most 4 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware: Option<String>,
+    /// Serial number: VPD page 80h of the drive; where it does not answer, what its maker wrote behind
+    /// the standard INQUIRY data that the controller keeps (bytes 36 to 55).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// NAA name in VPD page 83h that the controller keeps, e.g. `0x5000c500a1b2c3d4`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wwn: Option<String>,
+    /// SAS address of its first port, or that which the controller made up for a SATA drive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sas_address: Option<String>,
+    /// Temperature in degrees Celsius.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_celsius: Option<u8>,
+    /// Errors of the medium that the controller counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media_errors: Option<u32>,
+    /// Other errors that the controller counted: of cable, backplane, and commands that came too late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_errors: Option<u32>,
+    /// How often the drive said that it is about to fail (SMART).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predictive_failures: Option<u32>,
+    /// Whether it holds the volumes of another controller, which were not imported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_foreign: Option<bool>,
+    /// Kernel name of the disk that it is, for a drive that is passed through.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+}
+
+/// A volume that a RAID controller makes of drives (`MR_DCMD_LD_GET_INFO`, `/sys/class/raid_devices`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct RaidVolume {
+    /// Number that the controller gives the volume; the maker's tools call it VD. Its SCSI target.
+    pub id: u8,
+    /// Name that an administrator gave it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// `optimal`, `partially degraded` (it can lose one more drive), `degraded`, `resyncing` or
+    /// `offline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// `RAID 0`, `RAID 1`, `RAID 10`, … (SNIA DDF 2.0 §4.2.1; of several spans, those with a 0).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raid_level: Option<String>,
+    /// Size in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// NAA name that the volume shows, e.g. `0x600508b400105e210000900000490000`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wwn: Option<String>,
+    /// Kernel name of the disk that it is, e.g. `sda`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<String>,
+    /// Device ids of its drives, in the order of the arrays.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drives: Vec<u16>,
+    /// Members that the controller does not find.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n_missing_drives: Option<usize>,
+}
+
+impl RaidController {
+    /// Its drives, as far as they are known.
+    pub fn drives(&self) -> impl Iterator<Item = &RaidDrive> {
+        self.drives.iter().flatten()
+    }
+
+    /// Its volumes, as far as they are known.
+    pub fn volumes(&self) -> impl Iterator<Item = &RaidVolume> {
+        self.volumes.iter().flatten()
+    }
+}
+
+/// Reads the RAID controllers, by PCI address.
+#[must_use]
+pub fn controllers(machine: &Machine) -> Vec<RaidController> {
+    let mut controllers = megaraid::controllers(machine);
+    controllers.extend(hidden::controllers(machine));
+    controllers.sort_by(|a, b| crate::natural::compare(&a.pci_address, &b.pci_address));
+    controllers
+}
+
+/// Number of the SCSI host of the PCI device at `address`.
+fn host(machine: &Machine, address: &str) -> Option<u16> {
+    let names = machine.names(&format!("sys/bus/pci/devices/{address}"));
+    names.iter().find_map(|name| name.strip_prefix("host")?.parse().ok())
+}
+
+/// Puts the controllers into the section, and joins volumes with the disks that they are.
+pub(crate) fn attach(block: &mut Block, mut controllers: Vec<RaidController>) {
+    for controller in controllers.iter_mut().filter(|one| one.driver == megaraid::DRIVER) {
+        let address = controller.pci_address.as_str();
+        for volume in controller.volumes.iter_mut().flatten() {
+            let is_it = |disk: &&mut Disk| {
+                disk.pci_address.as_deref() == Some(address) && megaraid::is_volume(disk, volume.id)
+            };
+            if let Some(disk) = block.disks.iter_mut().find(is_it) {
+                volume.disk = Some(disk.name.clone());
+                volume.size_bytes = disk.size_bytes.or(volume.size_bytes);
+                if disk.raid_level.is_none() {
+                    disk.raid_level.clone_from(&volume.raid_level);
+                }
+            }
+        }
+        for drive in controller.drives.iter_mut().flatten() {
+            let is_it = |disk: &&Disk| {
+                disk.pci_address.as_deref() == Some(address)
+                    && drive.device_id.is_some_and(|id| megaraid::is_drive(disk, id))
+            };
+            drive.disk = block.disks.iter().find(is_it).map(|disk| disk.name.clone());
+        }
+    }
+    block.raid_controllers = controllers;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,331 @@
+//! Controllers as a machine with several shows them: answers of the firmware, byte by byte.
+
+use super::*;
+use crate::block::block;
+use crate::testing::tree_of_bytes;
+
+const ADDRESS: &str = "0000:18:00.0";
+
+/// A small machine: files by path.
+#[derive(Default)]
+struct Files(Vec<(String, Vec<u8>)>);
+
+impl Files {
+    fn put(&mut self, path: &str, content: impl AsRef<[u8]>) -> &mut Files {
+        self.0.retain(|(known, _)| known != path);
+        self.0.push((path.to_owned(), content.as_ref().to_vec()));
+        self
+    }
+
+    fn answer(&mut self, question: &str, content: impl AsRef<[u8]>) -> &mut Files {
+        self.put(&format!("kernel/megaraid/host0/{question}"), content)
+    }
+
+    fn machine(&self) -> Machine {
+        let files: Vec<(&str, &[u8])> =
+            self.0.iter().map(|(path, content)| (path.as_str(), content.as_slice())).collect();
+        tree_of_bytes(&files)
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    bytes[at..at + value.len()].copy_from_slice(value);
+}
+
+fn controller_info() -> Vec<u8> {
+    let mut info = vec![0; 2048];
+    put(&mut info, 1344, b"PERC H740P Mini\0garbage");
+    put(&mut info, 1424, b"84B01XY\0");
+    put(&mut info, 1488, &8192_u16.to_le_bytes());
+    put(&mut info, 1600, b"51.16.0-5150\0");
+    info
+}
+
+/// A list of drives, and an enclosure, which is none.
+fn drive_list(ids: &[u16]) -> Vec<u8> {
+    let mut list = vec![0; 8 + 256 * 24];
+    put(&mut list, 4, &u32::try_from(ids.len() + 1).unwrap().to_le_bytes());
+    for (entry, id) in list[8..].chunks_mut(24).zip(ids) {
+        put(entry, 0, &id.to_le_bytes());
+    }
+    put(&mut list, 8 + ids.len() * 24, &[32, 0, 32, 0, 0, 0, 0x0d]);
+    list
+}
+
+fn drive_info(id: u16, slot: u8, state: u16) -> Vec<u8> {
+    let mut info = vec![0; 512];
+    put(&mut info, 0, &id.to_le_bytes());
+    put(&mut info, 4 + 8, b"SEAGATE ST1200MM0099    ST31WFK0A1B2");
+    let naa = [0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, id.to_le_bytes()[0]];
+    put(&mut info, 100, &[0, 0x83, 0, 12, 1, 3, 0, 8]);
+    put(&mut info, 108, &naa);
+    put(&mut info, 168, &[2, 0, 0, 0, 5, 0, 0, 0]);
+    put(&mut info, 184, &state.to_le_bytes());
+    put(&mut info, 188, &(2_u16 << 12 | 0x02).to_le_bytes());
+    put(&mut info, 192, &[1]);
+    put(&mut info, 200, &0x5000_c500_a1b2_c3d5_u64.to_le_bytes());
+    put(&mut info, 232, &0x8bba_0cb0_u64.to_le_bytes());
+    put(&mut info, 256, &[32, 0, 1, slot]);
+    put(&mut info, 402, &[36]);
+    info
+}
+
+fn volume_list(states: &[(u8, u8)]) -> Vec<u8> {
+    let mut list = vec![0; 8 + 64 * 16];
+    put(&mut list, 0, &[u8::try_from(states.len()).unwrap()]);
+    for (entry, (id, state)) in list[8..].chunks_mut(16).zip(states) {
+        (entry[0], entry[4]) = (*id, *state);
+        put(entry, 8, &0x1000_u64.to_le_bytes());
+    }
+    list
+}
+
+fn volume_info(id: u8, level: u8, arrays: &[u16], state: u8) -> Vec<u8> {
+    let mut info = vec![0; 384];
+    info[0] = id;
+    put(&mut info, 4, b"system\0");
+    (info[32], info[37], info[38]) = (level, u8::try_from(arrays.len()).unwrap(), state);
+    for (at, array) in arrays.iter().enumerate() {
+        put(&mut info, 64 + at * 24 + 16, &array.to_le_bytes());
+    }
+    info
+}
+
+/// An array of two drives by number.
+fn configuration(arrays: &[(u16, [u16; 2])]) -> Vec<u8> {
+    let n_bytes = 32 + arrays.len() * 288;
+    let mut all = vec![0; 4096];
+    put(&mut all, 0, &u32::try_from(n_bytes).unwrap().to_le_bytes());
+    put(&mut all, 4, &[u8::try_from(arrays.len()).unwrap(), 0, 0x20, 1]);
+    for (array, (number, drives)) in all[32..].chunks_mut(288).zip(arrays) {
+        array[8] = 2;
+        put(array, 10, &number.to_le_bytes());
+        put(array, 32, &drives[0].to_le_bytes());
+        put(array, 40, &drives[1].to_le_bytes());
+    }
+    all
+}
+
+/// Volume 0 of drives 8 and 9, the second of which has failed.
+fn mirror() -> Files {
+    let mut files = Files::default();
+    let devices = "sys/devices/pci0000:17/0000:17:00.0/0000:18:00.0";
+    let disk = format!("{devices}/host0/target0:2:0/0:2:0:0/block/sda");
+    files
+        .put(&format!("sys/bus/pci/drivers/megaraid_sas/{ADDRESS}"), "-> ../../../../devices/x")
+        .put(&format!("sys/bus/pci/devices/{ADDRESS}/host0/uevent"), "")
+        .put("sys/class/scsi_host/host0/state", "running\n")
+        .put("sys/block/sda", format!("-> ../{}", disk.trim_start_matches("sys/")))
+        .put(&format!("{disk}/size"), "4096\n")
+        .put(&format!("{devices}/driver"), "-> ../../../../bus/pci/drivers/megaraid_sas")
+        .answer("controller", controller_info())
+        .answer("drives", drive_list(&[9, 8]))
+        .answer("drive-8", drive_info(8, 1, 0x18))
+        .answer("drive-9", drive_info(9, 2, 0x11))
+        .answer("volumes", volume_list(&[(0, 2)]))
+        .answer("volume-0", volume_info(0, 1, &[0], 2))
+        .answer("configuration", configuration(&[(0, [8, 9])]));
+    files
+}
+
+fn of(files: &Files) -> RaidController {
+    let machine = files.machine();
+    let mut found = controllers(&machine);
+    assert_eq!((found.len(), machine.problems()), (1, Vec::new()));
+    found.remove(0)
+}
+
+#[test]
+fn a_failed_drive_is_found_behind_its_volume() {
+    let controller = of(&mirror());
+    assert_eq!(controller.model.as_deref(), Some("PERC H740P Mini"));
+    assert_eq!(controller.firmware.as_deref(), Some("51.16.0-5150"));
+    assert_eq!(
+        (controller.serial.as_deref(), controller.memory_mib),
+        (Some("84B01XY"), Some(8192))
+    );
+    let drives: Vec<_> = controller.drives().collect();
+    assert_eq!(drives.iter().map(|d| d.device_id).collect::<Vec<_>>(), [Some(8), Some(9)]);
+    let failed = drives[1];
+    assert_eq!((failed.enclosure, failed.slot), (Some(32), Some(2)));
+    assert_eq!(failed.state.as_deref(), Some("failed"));
+    assert_eq!(failed.serial.as_deref(), Some("WFK0A1B2"));
+    assert_eq!(failed.model.as_deref(), Some("ST1200MM0099"));
+    assert_eq!(failed.wwn.as_deref(), Some("0x5000c500a1b2c309"));
+    assert_eq!(failed.sas_address.as_deref(), Some("0x5000c500a1b2c3d5"));
+    assert_eq!(failed.interface.as_deref(), Some("sas"));
+    assert_eq!(failed.size_bytes, Some(0x8bba_0cb0 * 512));
+    assert_eq!((failed.media_errors, failed.other_errors), (Some(2), Some(5)));
+    assert_eq!((failed.temperature_celsius, failed.is_foreign), (Some(36), Some(false)));
+    let volume = controller.volumes().next().unwrap();
+    assert_eq!(
+        (volume.state.as_deref(), volume.name.as_deref()),
+        (Some("degraded"), Some("system"))
+    );
+    assert_eq!((&volume.drives[..], volume.n_missing_drives), (&[8, 9][..], Some(0)));
+    assert_eq!(volume.size_bytes, Some(0x1000 * 512));
+}
+
+#[test]
+fn a_volume_is_joined_with_the_disk_that_it_is() {
+    let machine = mirror().machine();
+    let mut block = block(&machine);
+    attach(&mut block, controllers(&machine));
+    let volume = block.raid_controllers[0].volumes().next().unwrap();
+    assert_eq!((volume.disk.as_deref(), volume.size_bytes), (Some("sda"), Some(4096 * 512)));
+    assert_eq!(block.disks[0].raid_level.as_deref(), Some("RAID 1"));
+    assert!(block.raid_controllers[0].drives().all(|drive| drive.disk.is_none()));
+}
+
+#[test]
+fn a_drive_of_4096_byte_blocks_is_counted_in_these() {
+    let mut files = mirror();
+    for id in [8, 9] {
+        let mut info = drive_info(id, 1, 0x18);
+        put(&mut info, 404, &4096_u16.to_le_bytes());
+        files.answer(&format!("drive-{id}"), info);
+    }
+    let controller = of(&files);
+    assert_eq!(controller.drives().next().unwrap().size_bytes, Some(0x8bba_0cb0 * 4096));
+    assert_eq!(controller.volumes().next().unwrap().size_bytes, Some(0x1000 * 4096));
+}
+
+#[test]
+fn a_missing_member_is_counted_and_a_drive_without_an_enclosure_has_none() {
+    let mut files = mirror();
+    let mut info = drive_info(8, 1, 0x18);
+    put(&mut info, 256, &[0xff, 0xff, 0, 3]);
+    files
+        .answer("drives", drive_list(&[8]))
+        .answer("drive-8", info)
+        .answer("configuration", configuration(&[(0, [8, 0xffff])]));
+    let controller = of(&files);
+    let drive = controller.drives().next().unwrap();
+    assert_eq!((drive.enclosure, drive.slot), (None, Some(3)));
+    let volume = controller.volumes().next().unwrap();
+    assert_eq!((&volume.drives[..], volume.n_missing_drives), (&[8][..], Some(1)));
+}
+
+#[test]
+fn what_the_firmware_leaves_zero_stays_absent() {
+    let mut files = mirror();
+    let mut info = vec![0; 512];
+    put(&mut info, 0, &[8, 0]);
+    put(&mut info, 4, &[0x7f]);
+    files.answer("drive-8", info).answer("controller", [0; 2048]);
+    let controller = of(&files);
+    assert_eq!((controller.model.as_ref(), controller.memory_mib), (None, None));
+    assert_eq!(controller.memory_uncorrectable_errors, None);
+    let drive = controller.drives().find(|drive| drive.device_id == Some(8)).unwrap();
+    assert_eq!((&drive.vendor, &drive.serial, &drive.wwn), (&None, &None, &None));
+    assert_eq!((drive.size_bytes, drive.temperature_celsius), (None, None));
+    assert_eq!((&drive.interface, &drive.sas_address), (&None, &None));
+    // Zero errors are an answer.
+    assert_eq!((drive.media_errors, drive.state.as_deref()), (Some(0), Some("unconfigured good")));
+}
+
+#[test]
+fn the_serial_number_that_the_drive_tells_itself_goes_before_the_makers_own_bytes() {
+    let mut files = mirror();
+    let rate = [&[0, 0xb1, 0, 0x3c, 0x29, 0x04][..], &[0; 58]].concat();
+    files
+        .answer("drive-8-page-80", b"\0\x80\0\x14WFK0A1B20000E123456  ")
+        .answer("drive-8-page-b1", &rate)
+        .answer("drive-9-page-80", b"\0\x80\0\x04LOST");
+    let controller = of(&files);
+    let drives: Vec<_> = controller.drives().collect();
+    assert_eq!(drives[0].serial.as_deref(), Some("WFK0A1B20000E123456"));
+    assert_eq!((drives[0].rotational, drives[0].rotation_rpm), (Some(true), Some(10_500)));
+    // One that failed could keep the controller waiting.
+    assert_eq!(drives[1].serial.as_deref(), Some("WFK0A1B2"));
+}
+
+#[test]
+fn the_pages_of_a_drive_stand_in_for_what_the_controller_does_not_keep() {
+    let mut files = mirror();
+    let mut info = drive_info(8, 1, 0x18);
+    info[4..164].fill(0x7f);
+    let standard = [&[0, 0, 6, 2, 31, 0, 0, 0][..], b"HGST    HUC101812CSS200 B21D"].concat();
+    let naa =
+        [&[0, 0x83, 0, 12, 1, 3, 0, 8][..], &0x5000_cca0_1234_5678_u64.to_be_bytes()].concat();
+    files
+        .answer("drive-8", info)
+        .answer("drive-8-page-00", standard)
+        .answer("drive-8-page-83", naa);
+    let controller = of(&files);
+    let drive = controller.drives().next().unwrap();
+    assert_eq!(drive.model.as_deref(), Some("HUC101812CSS200"));
+    assert_eq!((drive.vendor.as_deref(), drive.firmware.as_deref()), (Some("HGST"), Some("B21D")));
+    assert_eq!(drive.wwn.as_deref(), Some("0x5000cca012345678"));
+    assert_eq!((drive.slot, drive.state.as_deref()), (Some(1), Some("online")));
+}
+
+#[test]
+fn a_drive_that_is_passed_through_is_joined_with_its_disk() {
+    let mut files = mirror();
+    let devices = "sys/devices/pci0000:17/0000:17:00.0/0000:18:00.0";
+    let disk = format!("{devices}/host0/target0:1:2/0:1:2:0/block/sdb");
+    files
+        .put("sys/block/sdb", format!("-> ../{}", disk.trim_start_matches("sys/")))
+        .put(&format!("{disk}/size"), "8\n")
+        .answer("drives", drive_list(&[130]))
+        .answer("drive-130", drive_info(130, 1, 0x40));
+    let machine = files.machine();
+    let mut block = block(&machine);
+    attach(&mut block, controllers(&machine));
+    let drive = block.raid_controllers[0].drives().next().unwrap();
+    assert_eq!((drive.state.as_deref(), drive.disk.as_deref()), (Some("jbod"), Some("sdb")));
+}
+
+#[test]
+fn a_controller_that_does_not_answer_is_listed_with_no_more_than_its_address() {
+    let mut files = mirror();
+    files.0.retain(|(path, _)| !path.starts_with("kernel/"));
+    let controller = of(&files);
+    assert_eq!(
+        (controller.pci_address.as_str(), controller.driver.as_str()),
+        (ADDRESS, "megaraid_sas")
+    );
+    assert_eq!((controller.drives, controller.volumes), (None, None));
+    assert!(controllers(&tree_of_bytes(&[("sys/block/sda/size", b"8")])).is_empty());
+}
+
+#[test]
+fn a_controller_that_recovers_is_not_asked_and_that_is_a_problem() {
+    let mut files = mirror();
+    files.put("sys/class/scsi_host/host0/state", "recovery\n");
+    let machine = files.machine();
+    assert_eq!(controllers(&machine)[0].model, None);
+    assert_eq!(machine.problems()[0].found, "\"recovery\"");
+}
+
+#[test]
+fn states_that_are_not_known_and_answers_for_another_drive_are_problems() {
+    let mut files = mirror();
+    files.answer("drive-8", drive_info(8, 1, 0x77)).answer("drive-9", drive_info(7, 1, 0x18));
+    let machine = files.machine();
+    let found = controllers(&machine);
+    assert_eq!((found[0].drives().count(), &found[0].drives().next().unwrap().state), (1, &None));
+    let problems = machine.problems();
+    assert_eq!(problems[0].found, "drive state 0x77");
+    assert_eq!(problems[1].path, "/kernel/megaraid/host0/drive-9");
+}
+
+#[test]
+fn cut_and_odd_answers_cost_their_own_facts_and_nothing_panics() {
+    let whole = mirror();
+    let answers: Vec<(String, Vec<u8>)> =
+        whole.0.iter().filter(|(path, _)| path.starts_with("kernel/")).cloned().collect();
+    for (path, content) in answers {
+        for n in (0..content.len()).step_by(37) {
+            let mut files = Files(whole.0.clone());
+            files.put(&path, &content[..n]);
+            assert_eq!(controllers(&files.machine()).len(), 1);
+        }
+        for byte in [0x00, 0x7f, 0xff] {
+            let mut files = Files(whole.0.clone());
+            files.put(&path, vec![byte; content.len()]);
+            assert!(controllers(&files.machine())[0].drives().count() <= 256);
+        }
+    }
+}
