@@ -38,8 +38,8 @@ struct Facts {
 /// Why a file tells nothing.
 #[derive(Debug, PartialEq, Eq)]
 enum Unread {
-    /// It is of a version that is not known here.
-    Version(u64),
+    /// It is one, and of a form that is not known here: `coreos-installer` itself may know better.
+    Form(String),
     Broken(String),
 }
 
@@ -60,10 +60,10 @@ pub fn check(dir: &Path, disk: &Candidate) -> Result<Vec<String>, Failure> {
                     sizes.push(facts.size_bytes);
                 }
             }
-            Err(Unread::Version(version)) => {
+            Err(Unread::Form(form)) => {
                 sizes.push(LEAST_DISK_BYTES);
                 warnings.push(format!(
-                    "{} is of version {version}, which does not tell this agent the size of the image; \
+                    "{} is {form}, which does not tell this agent the size of the image; \
                      the disk was held against {LEAST_DISK_BYTES} bytes",
                     file.display()
                 ));
@@ -125,22 +125,19 @@ fn open(path: &Path) -> Result<Facts, Unread> {
 
 fn read(source: impl Read) -> Result<Facts, Unread> {
     let mut source = Source(source.take(MAX_BYTES));
-    let broken = |error: std::io::Error| Unread::Broken(format!("no whole osmet file: {error}"));
     let mut magic = [0; MAGIC.len()];
-    source.0.read_exact(&mut magic).map_err(broken)?;
-    if magic != *MAGIC {
+    let is_osmet = source.0.read_exact(&mut magic).is_ok() && magic == *MAGIC;
+    if !is_osmet {
         return Err(Unread::Broken("no osmet file by its first bytes".into()));
     }
-    let version = source.number().map_err(broken)?;
+    let odd = |error: std::io::Error| Unread::Form(format!("cut or of an unknown form ({error})"));
+    let version = source.number().map_err(odd)?;
     if version != VERSION {
-        return Err(Unread::Version(version));
+        return Err(Unread::Form(format!("of version {version}")));
     }
-    let facts = source.facts().map_err(broken)?;
+    let facts = source.facts().map_err(odd)?;
     let is_whole = facts.size_bytes > 0 && matches!(facts.sector_bytes, 512 | 4096);
-    if !is_whole {
-        return Err(Unread::Broken(format!("an image that cannot be: {facts:?}")));
-    }
-    Ok(facts)
+    if is_whole { Ok(facts) } else { Err(Unread::Form(format!("of an unknown form ({facts:?})"))) }
 }
 
 /// Reads numbers and texts of bincode.
@@ -282,20 +279,22 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_another_version_is_held_against_a_stated_least_size_and_that_is_told() {
+    fn an_image_of_another_version_or_form_is_held_against_a_stated_least_size_and_that_is_told() {
         let newer = osmet(2, 512, 1);
         let found = checked("newer", &[&newer], &disk(LEAST_DISK_BYTES, 512)).unwrap();
         assert!(found[0].contains("version 2") && found[0].contains("8589934592"), "{found:?}");
+        let cut = checked("cut", &[&newer[..9]], &disk(LEAST_DISK_BYTES, 512)).unwrap();
+        assert_eq!(cut.len(), 1);
         let small = disk(LEAST_DISK_BYTES - 1, 512);
         assert_eq!(checked("newer-small", &[&newer], &small), Err(Code::DiskTooSmall));
     }
 
     #[test]
-    fn a_file_that_is_cut_or_is_none_is_a_lost_medium_and_never_a_panic() {
+    fn a_file_that_is_none_is_a_lost_medium_and_a_cut_one_never_a_panic() {
         let good = osmet(1, 512, 4 << 30);
         let n_told = good.len() - b"\xfd7zXZ and so on".len();
         for length in 0..n_told {
-            assert!(matches!(read(&good[..length]), Err(Unread::Broken(_))), "{length}");
+            assert!(read(&good[..length]).is_err(), "{length}");
         }
         assert!(read(&good[..n_told]).is_ok());
         for at in 0..good.len() {
@@ -306,6 +305,6 @@ mod tests {
         assert_eq!(checked("none", &[b"osmet"], &disk(1 << 40, 512)), Err(Code::MediumLost));
         assert_eq!(checked("empty", &[], &disk(1 << 40, 512)), Err(Code::MediumLost));
         let long = [&MAGIC[..], &[1, 253], &u64::MAX.to_le_bytes()].concat();
-        assert!(matches!(read(&long[..]), Err(Unread::Broken(_))));
+        assert!(matches!(read(&long[..]), Err(Unread::Form(_))));
     }
 }

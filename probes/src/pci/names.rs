@@ -70,11 +70,8 @@ impl Names {
         let lines = ids.device.and_then(|id| at(&block.text, &block.devices, &(vendor, id)));
         let Some(lines) = lines else { return };
         device.device_name = Some(name(lines));
-        if let (Some(subvendor), Some(subdevice)) = (ids.subvendor, ids.subdevice) {
-            let start = format!("\t\t{subvendor:04x} {subdevice:04x} ");
-            let subsystem = lines.lines().find_map(|line| line.strip_prefix(&start));
-            device.subsystem_name = subsystem.map(str::to_owned);
-        }
+        let sub = ids.subvendor.zip(ids.subdevice);
+        device.subsystem_name = sub.and_then(|ids| subsystem(lines, ids));
     }
 
     /// The name of the subclass, else that of the class.
@@ -114,16 +111,19 @@ fn places() -> Option<BTreeMap<(u16, u16), Place>> {
 
 fn unpack(inflate: &mut Decompress, place: &Place) -> Block {
     let mut block = Block { text: inflated(inflate, place), ..Block::default() };
-    let (mut vendor, mut at) = (None, 0);
+    let (mut vendor, mut last_id, mut at) = (None, 0, 0);
     for line in block.text.split_inclusive('\n') {
         let end = at + line.len();
         match line.strip_prefix('\t') {
             None => {
-                vendor = id(line);
+                // Not a class, which begins with a letter and a blank.
+                (vendor, last_id) =
+                    (line.get(..4).and_then(|id| u16::from_str_radix(id, 16).ok()), 0);
                 block.vendors.extend(vendor.map(|vendor| (vendor, at..end)));
             }
             Some(line) if !line.starts_with('\t') => {
-                let device = vendor.zip(id(line));
+                last_id = number(line).unwrap_or_default().wrapping_add(last_id);
+                let device = vendor.map(|vendor| (vendor, last_id));
                 block.devices.extend(device.map(|device| (device, at + 1..end)));
             }
             // A subsystem belongs to the device above it.
@@ -143,13 +143,30 @@ fn inflated(inflate: &mut Decompress, place: &Place) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-fn id(line: &str) -> Option<u16> {
-    u16::from_str_radix(line.get(..4)?, 16).ok()
+/// The name of a subsystem in the lines of its device.
+fn subsystem(lines: &str, ids: (u16, u16)) -> Option<String> {
+    let mut last = (0, 0);
+    let mut parts = lines.lines().filter_map(|line| line.strip_prefix("\t\t"));
+    parts.find_map(|line| {
+        let (vendor, rest) = line.split_once(' ')?;
+        let device = number(rest)?;
+        last = match number(vendor) {
+            Some(vendor) => (vendor, device),
+            None => (last.0, last.1.wrapping_add(device)),
+        };
+        (last == ids).then(|| name(rest))
+    })
 }
 
-/// What stands behind the id in the first of `lines`.
+/// The hexadecimal number that a line begins with.
+fn number(line: &str) -> Option<u16> {
+    u16::from_str_radix(line.split(' ').next()?, 16).ok()
+}
+
+/// What stands behind the number in the first of `lines`.
 fn name(lines: &str) -> String {
-    lines.lines().next().and_then(|line| line.get(5..)).unwrap_or_default().to_owned()
+    let line = lines.lines().next().and_then(|line| line.split_once(' '));
+    line.map(|(_, name)| name).unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
