@@ -276,7 +276,8 @@ fn option_name(written: &str) -> String {
 
 /// The words `rci.NAME=VALUE` and `rci.NAME` of the kernel's command line; double quotes hold
 /// blanks together, as in the kernel's own `next_arg` (`lib/cmdline.c`).
-fn kernel_arguments(line: &str) -> Vec<(String, String)> {
+#[must_use]
+pub fn kernel_arguments(line: &str) -> Vec<(String, String)> {
     let mut words = vec![String::new()];
     let mut is_quoted = false;
     for character in line.trim().chars() {

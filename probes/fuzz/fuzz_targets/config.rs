@@ -1,14 +1,14 @@
 //! The configuration file, kernel arguments and environment.
 #![no_main]
 
-use run_coreos_installer::config::{Sources, configure, parse_file};
+use run_coreos_installer::config::{Sources, configure, kernel_arguments, parse_file};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let [kernel, environment, file] = fuzz::pieces(data).map(String::from_utf8_lossy);
     let sources = Sources {
         file: parse_file(&file, "agent.yaml").unwrap_or_default(),
         file_name: "agent.yaml".to_owned(),
-        kernel: kernel.into_owned(),
+        kernel: kernel_arguments(&kernel),
         environment: environment
             .lines()
             .filter_map(|line| line.split_once('='))
