@@ -12,8 +12,8 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         _ => Archive::unpack(compress_to_vec(data, CompressionLevel::Fastest).as_slice()),
     };
     let Ok(tree) = unpacked else { return };
-    let nodes: Vec<String> = tree.nodes().map(|(path, _)| path.to_owned()).collect();
-    let folders: Vec<String> = tree.directories().map(str::to_owned).collect();
+    let nodes: Vec<String> = tree.nodes().map(|(path, _)| path).collect();
+    let folders: Vec<String> = tree.directories().collect();
     let machine = Machine::new(Arc::new(Source::unpacked(tree)), "fuzz");
     for path in nodes.iter().take(64) {
         let _ = (machine.bytes(path), machine.link(path), machine.device_path(path));

@@ -1,7 +1,7 @@
 //! Texts of `/proc` and `/etc`.
 #![no_main]
 
-const PATHS: [&str; 14] = [
+const PATHS: [&str; 15] = [
     "proc/cpuinfo",
     "proc/meminfo",
     "proc/zoneinfo",
