@@ -214,12 +214,12 @@ pub fn cpu(machine: &Machine) -> Cpu {
         ..Cpu::default()
     };
     name(&mut cpu, machine, &info, online.first().or(info.cpus().first()));
-    count(&mut cpu, &cores, !offline.is_empty());
+    count(&mut cpu, &cores, offline.len());
     cpu
 }
 
 /// Fills the counts of cores and packages, as far as every online CPU's place is known.
-fn count(cpu: &mut Cpu, cores: &Cores, has_offline: bool) {
+fn count(cpu: &mut Cpu, cores: &Cores, n_offline: usize) {
     let packages: Option<std::collections::BTreeSet<usize>> =
         cores.cores.iter().map(|core| core.package).collect();
     let n_packages = packages.map(|packages| packages.len()).filter(|n| *n > 0);
@@ -230,10 +230,11 @@ fn count(cpu: &mut Cpu, cores: &Cores, has_offline: bool) {
         let threads = || cores.cores.iter().map(|core| core.cpus.len());
         let kinds = || cpu.packages.iter().flat_map(|p| &p.cores).any(|core| core.kind.is_some());
         let is_same = threads().min() == threads().max();
-        let n_threads = threads().max().filter(|_| is_same || (has_offline && !kinds()));
+        let n_threads = threads().max().filter(|_| is_same || (n_offline > 0 && !kinds()));
         let is_without_smt =
             matches!(cpu.smt_control.as_deref(), Some("notsupported" | "notimplemented"));
-        let may_hide_siblings = has_offline && !is_without_smt;
+        // To hide the siblings of all cores takes as many offline CPUs as there are cores.
+        let may_hide_siblings = n_offline >= cores.cores.len().max(1) && !is_without_smt;
         cpu.threads_per_core = n_threads.filter(|n| *n > 1 || !may_hide_siblings);
     }
 }

@@ -87,6 +87,9 @@ fn siblings_that_are_offline_do_not_make_a_core_of_one_thread() {
     }
     assert_eq!(with("notsupported").threads_per_core, Some(1));
     assert_eq!(with("notimplemented").threads_per_core, Some(1));
+    let one_offline = [(ONLINE, "0-1"), ("sys/devices/system/cpu/present", "0-2")];
+    let one_offline = read(&one_offline, &cpus).0;
+    assert_eq!(one_offline.threads_per_core, Some(1), "it is the sibling of one core at most");
 }
 
 #[test]
