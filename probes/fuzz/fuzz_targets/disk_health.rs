@@ -27,8 +27,8 @@ const PROTOCOLS: &[u8] = &[0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((form, data)) = data.split_first() else { return };
-    let (name, path) = [("sda", SATA), ("sda", SAS), ("nvme0n1", NVME), ("nvme0n1", NVME)]
-        [usize::from(form % 4)];
+    let (name, path) =
+        [("sda", SATA), ("sda", SAS), ("nvme0n1", NVME), ("nvme0n1", NVME)][usize::from(form % 4)];
     let (entry, link) = (format!("sys/block/{name}"), path.replacen("sys", "-> ..", 1));
     let (size, page) = (format!("{path}/size"), format!("{path}/device/vpd_pg89"));
     let mut files: Vec<(&str, &[u8])> =
