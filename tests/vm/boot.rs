@@ -29,9 +29,10 @@ pub(crate) fn tiny(
     let initrd = folder.join(format!("{name}.initrd"));
     std::fs::write(&initrd, append(read(&artifacts.tiny_initrd)?, &files))?;
     // Once in many starts the kernel waits for ever for an interrupt of the emulated TPM: it asks in turns.
-    let (kernel, more) = match machine.has_tpm {
-        true => (&artifacts.vmlinuz, " tpm_tis.interrupts=0"),
-        false => (&artifacts.vmlinux, ""),
+    let (kernel, more) = if machine.has_tpm {
+        (&artifacts.vmlinuz, " tpm_tis.interrupts=0")
+    } else {
+        (&artifacts.vmlinux, "")
     };
     let command_line = format!("{COMMON}{more}");
     Ok(Boot { kernel: kernel.clone(), initrd, command_line, cd: None })
