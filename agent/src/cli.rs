@@ -4,7 +4,11 @@
 //! unit and default. Options are listed in the order in which they are declared. Help fits 80
 //! columns; a test holds it to that.
 
+mod deferred;
+
 use std::path::PathBuf;
+
+pub use deferred::Deferred;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -63,19 +67,19 @@ pub struct Common {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Report, receive an Ignition config, install, prove: the whole job
-    Install(InstallOptions),
+    Install(Deferred<InstallOptions>),
     /// Print what hardware this machine has
-    Inspect(InspectOptions),
+    Inspect(Deferred<InspectOptions>),
     /// Print only what is wrong; ends with 1 if that calls for attention
-    Check(CheckOptions),
+    Check(Deferred<CheckOptions>),
     /// Post the report to the VIM and stop; nothing is installed
-    Report(ReportOptions),
+    Report(Deferred<ReportOptions>),
     /// Save what was read, to replay it elsewhere with --root
-    Capture(CaptureOptions),
+    Capture(Deferred<CaptureOptions>),
     /// Print the JSON Schema of a document, or the VIM API
-    Schema(SchemaOptions),
+    Schema(Deferred<SchemaOptions>),
     /// Make the live image's Ignition, Butane, kernel arguments or iPXE script
-    LiveConfig(Box<LiveConfigOptions>),
+    LiveConfig(Deferred<Box<LiveConfigOptions>>),
 }
 
 /// Which machine is read, and how.

@@ -105,7 +105,6 @@ pub fn configure(
 ) -> Result<Configuration, Failure> {
     let mut words = words.to_vec();
     let mut command = Cli::command();
-    command.build();
     let mut matches = parse(&mut command, &words)?;
     let is_default = (may_install && sources.names("vim")) || matches.get_flag("print_config");
     if matches.subcommand_name().is_none() && is_default {
@@ -117,12 +116,18 @@ pub fn configure(
         return Ok(Configuration { cli, settings: Vec::new(), warnings: Vec::new() });
     };
     let known = command.find_subcommand(name).map(options).unwrap_or_default();
-    let all: Vec<String> = command.get_subcommands().flat_map(options).map(|o| o.name).collect();
-    sources.check_file(&all).map_err(Failure::Source)?;
-    let warnings = sources.unknown(&all);
     let settings: Vec<Setting> = known.iter().map(|o| sources.setting(o, inner)).collect();
-    words.extend(settings.iter().zip(&known).flat_map(|(setting, o)| setting.words(o)));
-    let matches = parse(&mut command, &words)?;
+    let mut warnings = Vec::new();
+    if !sources.is_empty() {
+        // Only now are the options of the other commands asked for.
+        command.build();
+        let all: Vec<String> =
+            command.get_subcommands().flat_map(options).map(|o| o.name).collect();
+        sources.check_file(&all).map_err(Failure::Source)?;
+        warnings = sources.unknown(&all);
+        words.extend(settings.iter().zip(&known).flat_map(|(setting, o)| setting.words(o)));
+        matches = parse(&mut command, &words)?;
+    }
     let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
     Ok(Configuration { cli, settings, warnings })
 }
@@ -198,6 +203,11 @@ impl Sources {
             .filter(|(name, _)| name.starts_with("RCI_"))
             .collect();
         Ok(Sources { file, file_name, kernel, environment })
+    }
+
+    /// Whether no source sets anything.
+    fn is_empty(&self) -> bool {
+        self.file.is_empty() && self.kernel.is_empty() && self.environment.is_empty()
     }
 
     /// Whether any source names the option `name`.

@@ -16,8 +16,8 @@ use probes::guard;
 use probes::machine::{Extras, Source};
 
 use crate::cli::{
-    CaptureOptions, CheckOptions, Cli, Command, Document, Format, InspectOptions, SchemaOptions,
-    SourceOptions,
+    CaptureOptions, CheckOptions, Cli, Command, Deferred, Document, Format, InspectOptions,
+    SchemaOptions, SourceOptions,
 };
 use crate::config::{Configuration, Origin, Setting};
 use crate::links::LinksUp;
@@ -54,18 +54,18 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
         return Ok(0);
     }
     match command {
-        Command::Inspect(options) => inspect(options),
-        Command::Check(options) => check(options),
-        Command::Capture(options) => capture(options),
-        Command::Schema(options) => schema(options),
-        Command::LiveConfig(options) => {
+        Command::Inspect(Deferred(options)) => inspect(options),
+        Command::Check(Deferred(options)) => check(options),
+        Command::Capture(Deferred(options)) => capture(options),
+        Command::Schema(Deferred(options)) => schema(options),
+        Command::LiveConfig(Deferred(options)) => {
             output::print(&live_config(options)?)?;
             Ok(0)
         }
-        Command::Install(options) => {
+        Command::Install(Deferred(options)) => {
             job::install(options, is_typed(&configuration.settings, "dry-run"))
         }
-        Command::Report(options) => job::send_report(options),
+        Command::Report(Deferred(options)) => job::send_report(options),
     }
 }
 
@@ -248,7 +248,8 @@ mod tests {
     #[test]
     fn the_help_of_only_names_every_section_and_no_section_is_named_twice() {
         let mut command = Cli::command();
-        let inspect = command.find_subcommand_mut("inspect").unwrap();
+        command.build();
+        let inspect = command.find_subcommand("inspect").unwrap();
         let only = inspect.get_arguments().find(|arg| arg.get_id() == "only").unwrap();
         let help = only.get_long_help().unwrap().to_string().replace('\n', " ").replace('`', "");
         let list = help.split("Sections: ").nth(1).unwrap().trim_end_matches('.').to_owned();

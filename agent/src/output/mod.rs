@@ -26,7 +26,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// # Errors
 /// If a value has no JSON form; no type of this crate has such a value.
 pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    let mut text = Vec::with_capacity(64 << 10);
+    let mut text = Vec::with_capacity(512 << 10);
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, Indented::default());
     value.serialize(&mut serializer)?;
     text.push(b'\n');
