@@ -45,7 +45,7 @@ pub struct ConfidentialComputing {
 /// Reads what there is; `None` where nothing says anything.
 #[must_use]
 pub fn confidential_computing(machine: &Machine) -> Option<ConfidentialComputing> {
-    let devices = machine.list("sys/class/misc");
+    let devices = machine.names("sys/class/misc");
     let has = |name: &str| devices.iter().any(|device| device == name);
     let uv = |name: &str| machine.flag(&format!("{ULTRAVISOR}/{name}"));
     let guest = if has("sev-guest") {

@@ -40,10 +40,10 @@ pub struct Iommu {
 /// Reads the IOMMU's state; `None` where nothing tells of one.
 #[must_use]
 pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
-    let has_class = machine.list("sys/class").iter().any(|name| name == "iommu");
+    let has_class = machine.names("sys/class").iter().any(|name| name == "iommu");
     let units = if has_class { machine.list(CLASS) } else { Vec::new() };
     let groups = machine.list(GROUPS);
-    let tables = machine.list(TABLES);
+    let tables = machine.names(TABLES);
     let acpi_table = ["DMAR", "IVRS", "IORT", "RIMT"].into_iter().find(|name| {
         tables.iter().any(|table| table == name) && (*name != "IORT" || has_smmu(machine))
     });

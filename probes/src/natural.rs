@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 /// behind a common prefix first by length (so that `sdz` comes before `sdaa`), the rest by byte.
 #[must_use]
 pub fn compare(a: &str, b: &str) -> Ordering {
-    let (mut a_rest, mut b_rest) = (a, b);
+    let (mut a_rest, mut b_rest) = behind_equal_runs(a, b);
     while let (Some(a_first), Some(b_first)) =
         (a_rest.as_bytes().first(), b_rest.as_bytes().first())
     {
@@ -25,12 +25,27 @@ pub fn compare(a: &str, b: &str) -> Ordering {
     a_rest.len().cmp(&b_rest.len()).then_with(|| a.cmp(b))
 }
 
+/// Both names from the start of the run in which they first differ: the runs before are equal.
+fn behind_equal_runs<'a, 'b>(a: &'a str, b: &'b str) -> (&'a str, &'b str) {
+    let n_equal = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
+    let equal = a.as_bytes().get(..n_equal).unwrap_or_default();
+    let n_last_run = equal
+        .last()
+        .map_or(0, |last| equal.iter().rev().take_while(|byte| class(byte) == class(last)).count());
+    let start = n_equal - n_last_run;
+    (a.get(start..).unwrap_or(a), b.get(start..).unwrap_or(b))
+}
+
 /// Splits off the first run of characters of one class: digits, lower-case letters, others.
 fn split_run(text: &str) -> (&str, &str) {
-    let class = |byte: &u8| (byte.is_ascii_digit(), byte.is_ascii_lowercase());
     let first = text.as_bytes().first().map(class);
     let end = text.bytes().position(|byte| Some(class(&byte)) != first).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
+}
+
+/// Digits, lower-case letters, others.
+fn class(byte: &u8) -> (bool, bool) {
+    (byte.is_ascii_digit(), byte.is_ascii_lowercase())
 }
 
 /// A total order of runs; that makes the order of names total, which sorting relies on.
@@ -65,6 +80,18 @@ mod tests {
             names,
             ["bond0", "cpu2", "cpu10", "nvme0n1", "nvme1n1", "sda", "sda2", "sda10", "sdb", "sdaa"]
         );
+    }
+
+    #[test]
+    fn a_number_is_compared_as_a_whole_though_the_names_differ_in_its_middle() {
+        let mut names =
+            vec!["nvme0n10p1", "nvme0n1p10", "nvme0n1p9", "nvme0n9", "nvme0n12", "nvme0n1"];
+        names.sort_by(|a, b| compare(a, b));
+        assert_eq!(
+            names,
+            ["nvme0n1", "nvme0n1p9", "nvme0n1p10", "nvme0n9", "nvme0n10p1", "nvme0n12"]
+        );
+        assert_eq!(compare("sdz1", "sdaa1"), Ordering::Less);
     }
 
     #[test]

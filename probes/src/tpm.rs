@@ -53,7 +53,7 @@ pub struct Tpm {
 /// Reads the first TPM; `None` if neither kernel nor firmware shows one.
 #[must_use]
 pub fn tpm(machine: &Machine) -> Option<Tpm> {
-    let tables = machine.list(TABLES);
+    let tables = machine.names(TABLES);
     let acpi_table = ["TPM2", "TCPA"].into_iter().find(|table| tables.iter().any(|t| t == table));
     let acpi_table = acpi_table.map(str::to_owned);
     let Some(name) = machine.list(CLASS).into_iter().find(|name| name.starts_with("tpm")) else {

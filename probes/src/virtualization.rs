@@ -55,7 +55,7 @@ fn of_sysinfo(machine: &Machine) -> Option<&'static str> {
 /// Guests of Xen and its first domain, which is one too.
 fn of_xen(machine: &Machine) -> Option<&'static str> {
     let is_named = machine.text("sys/hypervisor/type").is_some_and(|kind| kind == "xen");
-    let has_files = || machine.list("proc/xen").iter().any(|name| name == "capabilities");
+    let has_files = || machine.names("proc/xen").iter().any(|name| name == "capabilities");
     (is_named || has_files()).then_some("xen")
 }
 
@@ -91,7 +91,7 @@ fn of_power(machine: &Machine, cpuinfo: &str) -> Option<&'static str> {
         return Some("none");
     }
     let is_partition = platform == "pSeries" && value("machine").starts_with("CHRP IBM");
-    let has_lparcfg = || machine.list("proc/ppc64").iter().any(|name| name == "lparcfg");
+    let has_lparcfg = || machine.names("proc/ppc64").iter().any(|name| name == "lparcfg");
     (is_partition || has_lparcfg()).then_some("powervm")
 }
 
@@ -163,7 +163,7 @@ fn of_clocksource(machine: &Machine) -> Option<&'static str> {
 /// The channel through which QEMU's guests ask for files (`Documentation/ABI/testing/
 /// sysfs-firmware-qemu_fw_cfg`); it shows QEMU also where SMBIOS shows another maker.
 fn of_firmware(machine: &Machine) -> Option<&'static str> {
-    machine.list("sys/firmware").iter().any(|name| name == "qemu_fw_cfg").then_some("qemu")
+    machine.names("sys/firmware").iter().any(|name| name == "qemu_fw_cfg").then_some("qemu")
 }
 
 fn of_cpuinfo(cpuinfo: &str) -> Option<&'static str> {
@@ -185,10 +185,14 @@ fn of_cpuinfo(cpuinfo: &str) -> Option<&'static str> {
     is_guest.then_some("vm-other")
 }
 
+/// The value of a key in the first CPU's block, or in the last block, which on POWER stands for the
+/// machine (`show_cpuinfo_summary`, `arch/powerpc/kernel/setup-common.c`).
 fn cpuinfo_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
-    text.lines().find_map(|line| {
+    let text = text.trim_ascii_end();
+    let blocks = text.split("\n\n").next().into_iter().chain(text.rsplit("\n\n").next());
+    blocks.flat_map(str::lines).find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        (name.trim() == key).then(|| value.trim())
+        (name.trim_ascii() == key).then(|| value.trim_ascii())
     })
 }
 
@@ -213,7 +217,7 @@ pub fn container(machine: &Machine) -> Option<String> {
         let engine = text.lines().find_map(|line| line.strip_prefix("engine=\"podman"));
         return Some(if engine.is_some() { "podman" } else { "other" }.to_owned());
     }
-    if machine.list("").iter().any(|name| name == ".dockerenv") {
+    if machine.names("").iter().any(|name| name == ".dockerenv") {
         return Some("docker".to_owned());
     }
     let environment = machine.bytes("proc/1/environ").unwrap_or_default();

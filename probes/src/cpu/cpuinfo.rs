@@ -32,6 +32,8 @@ impl<'a> Block<'a> {
 pub(super) struct CpuInfo<'a> {
     cpus: BTreeMap<u32, Block<'a>>,
     common: Block<'a>,
+    /// Every key of a block once, with its value in the first block that has it.
+    first: Block<'a>,
 }
 
 impl<'a> CpuInfo<'a> {
@@ -39,14 +41,13 @@ impl<'a> CpuInfo<'a> {
     pub(super) fn parse(text: &'a str) -> CpuInfo<'a> {
         let mut info = CpuInfo::default();
         let mut current = None;
-        for line in text.lines() {
-            let Some((key, value)) = line.split_once(':') else {
-                if line.trim().is_empty() {
+        for line in text.split('\n') {
+            let Some((key, value)) = key_and_value(line) else {
+                if line.trim_ascii().is_empty() {
                     current = None;
                 }
                 continue;
             };
-            let (key, value) = (key.trim(), value.trim());
             if key == "processor" || (key == "cpu number" && current.is_none()) {
                 current = value.parse().ok().filter(|cpu| *cpu <= LIMIT);
                 if let Some(cpu) = current {
@@ -59,6 +60,7 @@ impl<'a> CpuInfo<'a> {
                 block.unwrap_or(&mut info.common).add(key, value);
             }
         }
+        info.first = first_of_each(info.cpus.values());
         info
     }
 
@@ -76,7 +78,7 @@ impl<'a> CpuInfo<'a> {
     /// all, else in the first block that has it.
     pub(super) fn value(&self, cpu: u32, key: &str) -> Option<&'a str> {
         let common = || self.common.get(key);
-        let first = || self.cpus.values().find_map(|block| block.get(key));
+        let first = || self.first.get(key);
         self.own(cpu, key).or_else(common).or_else(first).filter(|value| !value.is_empty())
     }
 
@@ -90,6 +92,28 @@ impl<'a> CpuInfo<'a> {
         let text = self.value(cpu, key)?;
         u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
     }
+}
+
+/// Every key once, from the first block that has it. Blocks mostly have the same keys in the same
+/// order, so a key is looked for where the block before had it.
+fn first_of_each<'a: 'b, 'b>(blocks: impl Iterator<Item = &'b Block<'a>>) -> Block<'a> {
+    let mut first = Block::default();
+    for block in blocks {
+        for (place, (key, value)) in block.0.iter().enumerate() {
+            let is_known = first.0.get(place).is_some_and(|(known, _)| known == key);
+            if !is_known && first.get(key).is_none() {
+                first.add(key, value);
+            }
+        }
+    }
+    first
+}
+
+/// A large machine has tens of thousands of lines. The colon stands near the start of each, where a
+/// search for long texts does not pay.
+fn key_and_value(line: &str) -> Option<(&str, &str)> {
+    let colon = line.bytes().position(|byte| byte == b':')?;
+    Some((line.get(..colon)?.trim_ascii(), line.get(colon + 1..)?.trim_ascii()))
 }
 
 /// The CPU of an s390 line `processor 3: version = 00, …`.
@@ -110,6 +134,17 @@ mod tests {
         assert_eq!(info.own(1, "cpu"), Some("POWER8"));
         assert_eq!(info.value(0, "platform"), Some("pSeries"));
         assert_eq!(info.own(0, "platform"), None);
+    }
+
+    #[test]
+    fn what_only_another_block_says_is_taken_from_the_first_that_says_it() {
+        let info = CpuInfo::parse(
+            "processor : 0\nvendor_id : A\n\nprocessor : 1\nvendor_id : B\nmodel : 6\n\n\
+             processor : 2\nmodel : 7\nstepping : 1\n",
+        );
+        assert_eq!((info.value(0, "model"), info.value(2, "model")), (Some("6"), Some("7")));
+        assert_eq!((info.value(2, "vendor_id"), info.value(0, "stepping")), (Some("A"), Some("1")));
+        assert_eq!((info.own(0, "model"), info.value(0, "flags")), (None, None));
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn set(machine: &Machine, name: &str) -> Option<CpuSet> {
 }
 
 fn directories(machine: &Machine) -> CpuSet {
-    let names = machine.list(CPU);
+    let names = machine.names(CPU);
     let number = |name: &String| name.strip_prefix("cpu")?.parse().ok();
     names.iter().filter_map(number).filter(|cpu| *cpu <= LIMIT).collect()
 }

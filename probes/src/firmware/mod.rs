@@ -69,7 +69,7 @@ pub enum BootMode {
 /// Reads how the firmware booted the machine.
 #[must_use]
 pub fn firmware(machine: &Machine) -> Firmware {
-    let folders = machine.list("sys/firmware");
+    let folders = machine.names("sys/firmware");
     if !folders.iter().any(|name| name == "efi") {
         return Firmware { boot_mode: bios(machine, &folders), ..Firmware::default() };
     }

@@ -295,6 +295,9 @@ pub fn quote(text: &str) -> String {
 /// Makes text of bytes: what is not UTF-8 becomes `\xNN`.
 #[must_use]
 pub fn escape_non_utf8(bytes: &[u8]) -> String {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.to_owned();
+    }
     // Four characters for a byte: room at once, for the text of a damaged file can be large.
     let n_invalid: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
     let mut text = String::with_capacity(bytes.len() + 3 * n_invalid);

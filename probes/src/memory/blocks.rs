@@ -26,7 +26,7 @@ pub(super) fn blocks(machine: &Machine) -> Option<Blocks> {
     })?;
     let (mut n_online, mut n_offline) = (0_u64, 0_u64);
     let mut n_by_zone = BTreeMap::<String, u64>::new();
-    for name in machine.list(DIR) {
+    for name in machine.names(DIR) {
         if name.strip_prefix("memory").is_none_or(|number| number.parse::<u64>().is_err()) {
             continue;
         }

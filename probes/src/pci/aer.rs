@@ -27,13 +27,11 @@ pub struct Aer {
     pub kinds: BTreeMap<String, u64>,
 }
 
-/// Reads the counters of the device at `path`; `None` where the kernel counts none.
-pub(super) fn read(machine: &Machine, path: &str, attributes: &Attributes) -> Option<Aer> {
+/// Reads the counters of a device; `None` where the kernel counts none.
+pub(super) fn read(machine: &Machine, attributes: &Attributes) -> Option<Aer> {
     let mut kinds = BTreeMap::new();
-    let mut total = |name: &str| -> Option<u64> {
-        let path = attributes.may_have(name).then(|| format!("{path}/{name}"))?;
-        parse(&machine.text(&path)?, &mut kinds)
-    };
+    let mut total =
+        |name: &str| -> Option<u64> { parse(&machine.text(&attributes.at(name)?)?, &mut kinds) };
     let n_correctable = total("aer_dev_correctable");
     let (n_nonfatal, n_fatal) = (total("aer_dev_nonfatal"), total("aer_dev_fatal"));
     let aer = Aer { n_correctable, n_nonfatal, n_fatal, kinds };

@@ -40,16 +40,9 @@ const MEMORY: u64 = 0x200;
 const PREFETCH: u64 = 0x2000;
 const MEMORY_64: u64 = 0x10_0000;
 
-/// Reads the registers in use of the device at `path`, and the size of its ROM's window.
-pub(super) fn read(
-    machine: &Machine,
-    path: &str,
-    attributes: &Attributes,
-) -> (Vec<Bar>, Option<u64>) {
-    if !attributes.may_have("resource") {
-        return (Vec::new(), None);
-    }
-    let path = format!("{path}/resource");
+/// Reads the registers in use of a device, and the size of its ROM's window.
+pub(super) fn read(machine: &Machine, attributes: &Attributes) -> (Vec<Bar>, Option<u64>) {
+    let Some(path) = attributes.at("resource") else { return (Vec::new(), None) };
     let text = machine.text(&path).unwrap_or_default();
     let (mut bars, mut rom_bytes) = (Vec::new(), None);
     for (line, index) in text.lines().take(ROM + 1).zip(0_u8..) {
@@ -98,8 +91,8 @@ mod tests {
     use super::*;
     use crate::testing::tree;
 
-    fn attributes() -> Attributes {
-        Attributes(vec!["resource".to_owned()])
+    fn attributes() -> Attributes<'static> {
+        Attributes { path: "sys/x", names: vec!["resource".to_owned()] }
     }
 
     #[test]
@@ -113,7 +106,7 @@ mod tests {
              0x00000000a0000000 0x00000000a0ffffff 0x0000000000140204\n"
         );
         let machine = tree(&[("sys/x/resource", &text)]);
-        let (bars, rom_bytes) = read(&machine, "sys/x", &attributes());
+        let (bars, rom_bytes) = read(&machine, &attributes());
         let seen: Vec<_> = bars.iter().map(|bar| (bar.index, bar.kind, bar.size_bytes)).collect();
         let expected = [
             (0, BarKind::Memory64, 32 << 30),
@@ -129,7 +122,7 @@ mod tests {
     fn a_file_that_is_cut_or_nonsense_gives_no_sizes_and_a_problem() {
         for text in ["0x00 0x", "x", "0x10 0x0f 0x200", "0x0 0xffffffffffffffff 0x200", "1 2 3 4"] {
             let machine = tree(&[("sys/x/resource", text)]);
-            assert_eq!(read(&machine, "sys/x", &attributes()), (Vec::new(), None), "{text}");
+            assert_eq!(read(&machine, &attributes()), (Vec::new(), None), "{text}");
             assert_eq!(machine.problems().len(), 1, "{text}");
         }
     }

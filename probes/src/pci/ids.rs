@@ -62,7 +62,7 @@ pub(super) fn read(
     if !path.starts_with("sys/") {
         return (config(machine, path), None);
     }
-    let at = |name: &str| attributes.may_have(name).then(|| format!("{path}/{name}"));
+    let at = |name: &str| attributes.at(name);
     let uevent = at("uevent").and_then(|path| machine.bytes(&path)).unwrap_or_default();
     let (mut ids, driver) = parse_uevent(&String::from_utf8_lossy(&uevent));
     ids = ids.or(from_attributes(machine, &ids, &at));

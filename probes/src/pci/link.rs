@@ -32,9 +32,9 @@ pub struct Link {
     pub possible_width: Option<u32>,
 }
 
-/// Reads the link of the device at `path`; `None` for a device that has none.
-pub(super) fn read(machine: &Machine, path: &str, attributes: &Attributes) -> Option<Link> {
-    let at = |name: &str| attributes.may_have(name).then(|| format!("{path}/{name}"));
+/// Reads the link of a device; `None` for a device that has none.
+pub(super) fn read(machine: &Machine, attributes: &Attributes) -> Option<Link> {
+    let at = |name: &str| attributes.at(name);
     let speed = |name: &str| at(name).and_then(|path| machine.parse(&path, parse_speed)).flatten();
     let width = |name: &str| at(name).and_then(|path| machine.parse(&path, parse_width)).flatten();
     let link = Link {

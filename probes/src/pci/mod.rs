@@ -148,12 +148,19 @@ pub fn pci(machine: &Machine) -> Pci {
     pci
 }
 
-/// The attributes that a device has; where the listing failed, any may be there.
-pub(crate) struct Attributes(Vec<String>);
+/// The attributes of a device in sysfs.
+struct Attributes<'p> {
+    /// The device's directory.
+    path: &'p str,
+    /// What it holds; where the listing failed, any attribute may be there.
+    names: Vec<String>,
+}
 
-impl Attributes {
-    fn may_have(&self, name: &str) -> bool {
-        self.0.is_empty() || self.0.iter().any(|known| known == name)
+impl Attributes<'_> {
+    /// Where the attribute `name` lies; `None` if the device has none of that name.
+    fn at(&self, name: &str) -> Option<String> {
+        let may_have = self.names.is_empty() || self.names.iter().any(|known| known == name);
+        may_have.then(|| [self.path, "/", name].concat())
     }
 }
 
@@ -166,7 +173,7 @@ fn device(
     let path = place.path.as_str();
     let is_sysfs = path.starts_with("sys/");
     let names = if is_sysfs { machine.names(path) } else { Vec::new() };
-    let attributes = Attributes(names);
+    let attributes = Attributes { path, names };
     let address = place.address.to_string();
     let (ids, driver) = ids::read(machine, place, &attributes);
     let mut device = PciDevice { address, driver, ..PciDevice::default() };
@@ -175,18 +182,18 @@ fn device(
     let function_less = place.address.without_function();
     device.slot = slots.get(&function_less).cloned();
     if is_sysfs {
-        set_relations(machine, path, &attributes, &mut device);
-        device.link = link::read(machine, path, &attributes);
-        device.aer = aer::read(machine, path, &attributes);
-        (device.bars, device.rom_bytes) = bars::read(machine, path, &attributes);
+        set_relations(machine, &attributes, &mut device);
+        device.link = link::read(machine, &attributes);
+        device.aer = aer::read(machine, &attributes);
+        (device.bars, device.rom_bytes) = bars::read(machine, &attributes);
     }
     device
 }
 
 /// Fills in what ties the device to others: parent, IOMMU group, NUMA node, virtual functions.
-fn set_relations(machine: &Machine, path: &str, attributes: &Attributes, device: &mut PciDevice) {
-    let at = |name: &str| attributes.may_have(name).then(|| format!("{path}/{name}"));
-    device.parent = path.rsplit_once('/').and_then(|(up, _)| ancestors::pci_address(up));
+fn set_relations(machine: &Machine, attributes: &Attributes, device: &mut PciDevice) {
+    let at = |name: &str| attributes.at(name);
+    device.parent = attributes.path.rsplit_once('/').and_then(|(up, _)| ancestors::pci_address(up));
     if device.driver.is_none() {
         device.driver = at("driver").and_then(|path| machine.link_name(&path));
     }

@@ -2,6 +2,8 @@
 //! `nodeN/memory_side_cache` (`Documentation/ABI/stable/sysfs-devices-node`,
 //! `Documentation/admin-guide/mm/numaperf.rst`).
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +54,11 @@ pub struct SideCache {
 /// Reads the access classes of the node whose directory `dir` holds `names`.
 pub(super) fn access(machine: &Machine, dir: &str, names: &[String]) -> Vec<Access> {
     let classes = names.iter().filter_map(|name| name.strip_prefix("access")?.parse().ok());
-    classes.map(|class| read(machine, &format!("{dir}/access{class}/initiators"), class)).collect()
+    let classes: BTreeSet<u32> = classes.collect();
+    classes
+        .into_iter()
+        .map(|class| read(machine, &format!("{dir}/access{class}/initiators"), class))
+        .collect()
 }
 
 fn read(machine: &Machine, dir: &str, class: u32) -> Access {

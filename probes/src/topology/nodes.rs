@@ -53,7 +53,8 @@ impl Reader<'_> {
         let dir = format!("{NODE}/node{id}");
         let cpus = self.cpus(id, &dir, n_nodes);
         let memory = self.machine.text(&format!("{dir}/meminfo"));
-        let names = self.machine.list(&dir);
+        // In no order: the node of a large machine has thousands of memory blocks.
+        let names = self.machine.names(&dir);
         if cpus.as_ref().is_some_and(CpuSet::is_empty) {
             let blocks =
                 || names.iter().filter_map(|name| name.strip_prefix("memory")?.parse().ok());
@@ -113,7 +114,7 @@ impl Reader<'_> {
     }
 
     fn links(&self, dir: &str) -> Option<(String, CpuSet)> {
-        let names = self.machine.list(dir);
+        let names = self.machine.names(dir);
         let cpus: CpuSet = names.iter().filter_map(|name| id(name, "cpu")).collect();
         (!cpus.is_empty()).then(|| (dir.to_owned(), cpus))
     }
