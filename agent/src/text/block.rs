@@ -2,14 +2,15 @@
 
 use probes::block::{Block, Disk, Filesystem, Health, Partition, VirtualDevice};
 
-use super::page::{Page, Tone, counted, pair};
+use super::page::{Page, Tone, counted, heading, pair};
 use super::unit;
 
 pub(super) fn block(page: &mut Page, block: &Block) {
-    let n_disks = block.n_disks.unwrap_or(block.disks.len());
-    let physical = block.physical_bytes.map(|b| format!(", {} physical storage", unit::disk(b)));
-    let physical = physical.unwrap_or_default();
-    page.section(&format!("block storage ({}{physical})", counted(n_disks, "disk")));
+    let parts = [
+        block.n_disks.map(|n| counted(n, "disk")),
+        block.physical_bytes.map(|bytes| format!("{} physical storage", unit::disk(bytes))),
+    ];
+    page.section(&heading("block storage", parts.into_iter().flatten()));
     for entry in &block.disks {
         disk(page, entry);
     }
@@ -183,6 +184,17 @@ fn size(bytes: Option<u64>) -> String {
 mod tests {
     use super::*;
     use probes::block::DiskTcg;
+
+    #[test]
+    fn disks_that_could_not_be_listed_are_not_counted() {
+        let heading = |n_disks| {
+            let mut page = Page::new(false);
+            block(&mut page, &Block { n_disks, ..Block::default() });
+            page.into_text()
+        };
+        assert!(heading(None).ends_with("#\nblock storage\n"));
+        assert!(heading(Some(0)).ends_with("#\nblock storage (0 disks)\n"));
+    }
 
     #[test]
     fn locks_are_told_once_they_are_in_use() {

@@ -8,35 +8,44 @@ use super::page::{Page, Tone, pair};
 
 pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
     if let Some(chassis) = &inventory.chassis {
-        page.section(&format!(
-            "chassis{}{}{}{}{}",
-            pair("type", chassis.kind.as_deref()),
-            pair("vendor", chassis.vendor.as_deref()),
-            pair("serial", chassis.serial.as_deref()),
-            pair("version", chassis.version.as_deref()),
-            pair("asset", chassis.asset_tag.as_deref()),
-        ));
+        page.facts(
+            "chassis",
+            &[
+                pair("type", chassis.kind.as_deref()),
+                pair("vendor", chassis.vendor.as_deref()),
+                pair("serial", chassis.serial.as_deref()),
+                pair("version", chassis.version.as_deref()),
+                pair("asset", chassis.asset_tag.as_deref()),
+            ],
+            |_| {},
+        );
     }
     if let Some(board) = &inventory.baseboard {
-        page.section(&format!(
-            "baseboard{}{}{}{}",
-            pair("vendor", board.vendor.as_deref()),
-            pair("serial", board.serial.as_deref()),
-            pair("version", board.version.as_deref()),
-            pair("product", board.product.as_deref()),
-        ));
+        page.facts(
+            "baseboard",
+            &[
+                pair("vendor", board.vendor.as_deref()),
+                pair("serial", board.serial.as_deref()),
+                pair("version", board.version.as_deref()),
+                pair("product", board.product.as_deref()),
+            ],
+            |_| {},
+        );
     }
     if let Some(product) = &inventory.product {
-        page.section(&format!(
-            "product{}{}{}{}{}{}{}",
-            pair("family", product.family.as_deref()),
-            pair("name", product.name.as_deref()),
-            pair("vendor", product.vendor.as_deref()),
-            pair("serial", product.serial.as_deref()),
-            pair("uuid", product.uuid.as_deref()),
-            pair("sku", product.sku.as_deref()),
-            pair("version", product.version.as_deref()),
-        ));
+        page.facts(
+            "product",
+            &[
+                pair("family", product.family.as_deref()),
+                pair("name", product.name.as_deref()),
+                pair("vendor", product.vendor.as_deref()),
+                pair("serial", product.serial.as_deref()),
+                pair("uuid", product.uuid.as_deref()),
+                pair("sku", product.sku.as_deref()),
+                pair("version", product.version.as_deref()),
+            ],
+            |_| {},
+        );
     }
     bios(page, inventory);
     inventory.smbios.iter().for_each(|table| management::smbios(page, table));
@@ -45,35 +54,42 @@ pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
         let clock = os.clock.as_ref().and_then(|clock| clock.is_synchronized);
         let taint = os.kernel_taint.map(taint_letters).filter(|letters| !letters.is_empty());
         let guest = os.confidential_computing.as_ref().and_then(|c| c.guest.as_deref());
-        page.section(&format!(
-            "os{}{}{}{}{}{}{}{}{}{}{}",
-            pair("hostname", os.hostname.as_deref()),
-            pair("kernel", os.kernel.as_deref()),
-            pair("distribution", os.distribution.as_deref()),
-            pair("virtualization", os.virtualization.as_deref()),
-            pair("container", os.container.as_deref()),
-            pair("confidential-guest", guest),
-            pair("iommu", on_off(iommu)),
-            pair("clock-synchronized", clock.map(|is| if is { "yes" } else { "no" })),
-            pair("lockdown", os.lockdown.as_deref().filter(|lockdown| *lockdown != "none")),
-            pair("fips", on_off(os.is_fips_enabled.filter(|is_on| *is_on))),
-            pair("taint", taint.as_deref()),
-        ));
-        if let Some(command_line) = &os.command_line {
-            page.toned(Tone::Quiet, 1, &format!("command line: {command_line}"));
-        }
+        page.facts(
+            "os",
+            &[
+                pair("hostname", os.hostname.as_deref()),
+                pair("kernel", os.kernel.as_deref()),
+                pair("distribution", os.distribution.as_deref()),
+                pair("virtualization", os.virtualization.as_deref()),
+                pair("container", os.container.as_deref()),
+                pair("confidential-guest", guest),
+                pair("iommu", on_off(iommu)),
+                pair("clock-synchronized", clock.map(|is| if is { "yes" } else { "no" })),
+                pair("lockdown", os.lockdown.as_deref().filter(|lockdown| *lockdown != "none")),
+                pair("fips", on_off(os.is_fips_enabled.filter(|is_on| *is_on))),
+                pair("taint", taint.as_deref()),
+            ],
+            |page| {
+                if let Some(command_line) = &os.command_line {
+                    page.toned(Tone::Quiet, 1, &format!("command line: {command_line}"));
+                }
+            },
+        );
     }
 }
 
 fn bios(page: &mut Page, inventory: &Inventory) {
     if let Some(bios) = &inventory.bios {
-        page.section(&format!(
-            "bios{}{}{}{}",
-            pair("vendor", bios.vendor.as_deref()),
-            pair("version", bios.version.as_deref()),
-            pair("date", bios.date.as_deref()),
-            pair("embedded-controller", bios.embedded_controller_release.as_deref()),
-        ));
+        page.facts(
+            "bios",
+            &[
+                pair("vendor", bios.vendor.as_deref()),
+                pair("version", bios.version.as_deref()),
+                pair("date", bios.date.as_deref()),
+                pair("embedded-controller", bios.embedded_controller_release.as_deref()),
+            ],
+            |_| {},
+        );
     }
     if let Some(firmware) = &inventory.firmware {
         boot(page, firmware);
@@ -98,33 +114,37 @@ fn boot(page: &mut Page, firmware: &Firmware) {
         BootMode::Uefi => "uefi",
         BootMode::Bios => "bios",
     });
-    page.section(&format!(
-        "firmware{}{}{}{}{}{}",
+    let facts = [
         pair("boot", mode),
         pair("secure-boot", on_off(firmware.secure_boot)),
         pair("setup-mode", on_off(firmware.setup_mode)),
         pair("current", firmware.boot_current.as_deref()),
         pair("next", firmware.boot_next.as_deref()),
         pair("order", firmware.boot_order.as_ref().map(|order| order.join(",")).as_deref()),
-    ));
-    for entry in &firmware.boot_entries {
-        let is_active = entry.is_active != Some(false);
-        let words = [
-            Some(entry.id.as_str()),
-            (!is_active).then_some("(inactive)"),
-            entry.description.as_deref(),
-            entry.device_path.as_deref(),
-        ];
-        let words: Vec<&str> = words.into_iter().flatten().collect();
-        let tone = if is_active { Tone::Plain } else { Tone::Quiet };
-        page.toned(tone, 1, &format!("boot entry {}", words.join(" ")));
-    }
+    ];
+    page.facts("firmware", &facts, |page| {
+        for entry in &firmware.boot_entries {
+            let is_active = entry.is_active != Some(false);
+            let words = [
+                Some(entry.id.as_str()),
+                (!is_active).then_some("(inactive)"),
+                entry.description.as_deref(),
+                entry.device_path.as_deref(),
+            ];
+            let words: Vec<&str> = words.into_iter().flatten().collect();
+            let tone = if is_active { Tone::Plain } else { Tone::Quiet };
+            page.toned(tone, 1, &format!("boot entry {}", words.join(" ")));
+        }
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use probes::bmc::Bmc;
+    use probes::dmi::{Baseboard, Bios, Chassis, Product};
     use probes::firmware::BootEntry;
+    use probes::os::Os;
 
     #[test]
     fn the_order_of_starting_and_entries_that_are_turned_off_are_shown() {
@@ -148,6 +168,29 @@ mod tests {
             "firmware boot=uefi next=0002 order=0002,0001\n boot entry 0001 (inactive) Fedora\n \
              boot entry 0002 Fedora\n"
         ));
+    }
+
+    #[test]
+    fn of_a_part_of_which_nothing_is_known_no_heading_stands_there() {
+        let mut inventory = Inventory {
+            chassis: Some(Chassis::default()),
+            baseboard: Some(Baseboard::default()),
+            product: Some(Product::default()),
+            bios: Some(Bios::default()),
+            firmware: Some(Firmware::default()),
+            bmc: Some(Bmc::default()),
+            os: Some(Os::default()),
+            ..Inventory::default()
+        };
+        let text = |inventory: &Inventory| {
+            let mut page = Page::new(true);
+            platform(&mut page, inventory);
+            page.into_text()
+        };
+        assert_eq!(text(&inventory), "");
+        inventory.os = Some(Os { command_line: Some("quiet".to_owned()), ..Os::default() });
+        let told = text(&inventory);
+        assert!(told.contains("os\x1b[0m\n") && told.contains("command line: quiet"), "{told}");
     }
 
     #[test]
