@@ -34,7 +34,7 @@ fn disk(page: &mut Page, disk: &Disk) {
     let line = format!(
         "{}{kind}{}{transport}{}{}{}{}{}{}{}",
         disk.name,
-        size(disk.size_bytes),
+        unit::disk_size(disk.size_bytes),
         place(disk),
         pair("vendor", disk.vendor.as_deref()),
         pair("model", disk.model.as_deref()),
@@ -156,7 +156,10 @@ fn place(disk: &Disk) -> String {
 fn partition(page: &mut Page, partition: &Partition) {
     let label = pair("label", partition.label.as_deref());
     let content = content(partition.filesystem.as_ref(), &partition.mounted_at);
-    page.line(2, &format!("{}{}{content}{label}", partition.name, size(partition.size_bytes)));
+    page.line(
+        2,
+        &format!("{}{}{content}{label}", partition.name, unit::disk_size(partition.size_bytes)),
+    );
 }
 
 fn content(filesystem: Option<&Filesystem>, mounted_at: &[String]) -> String {
@@ -171,13 +174,9 @@ fn virtual_device(page: &mut Page, device: &VirtualDevice) {
     } else {
         format!(" of {}", device.members.join(", "))
     };
-    let size = size(device.size_bytes);
+    let size = unit::disk_size(device.size_bytes);
     let kind = device.kind.as_deref().unwrap_or("virtual");
     page.toned(Tone::Quiet, 1, &format!("{} {kind}{size}{members}", device.name));
-}
-
-fn size(bytes: Option<u64>) -> String {
-    bytes.map(|bytes| format!(" ({})", unit::disk(bytes))).unwrap_or_default()
 }
 
 #[cfg(test)]

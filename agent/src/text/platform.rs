@@ -1,100 +1,91 @@
 //! Chassis, baseboard, product, BIOS, firmware, BMC and the running system: a line each.
 
 use probes::collect::Inventory;
+use probes::dmi::{Baseboard, Bios, Chassis, Product};
 use probes::firmware::{BootMode, Firmware};
+use probes::os::Os;
 
 use super::management;
 use super::page::{Page, Tone, pair};
 
 pub(super) fn platform(page: &mut Page, inventory: &Inventory) {
-    if let Some(chassis) = &inventory.chassis {
-        page.facts(
-            "chassis",
-            &[
-                pair("type", chassis.kind.as_deref()),
-                pair("vendor", chassis.vendor.as_deref()),
-                pair("serial", chassis.serial.as_deref()),
-                pair("version", chassis.version.as_deref()),
-                pair("asset", chassis.asset_tag.as_deref()),
-            ],
-            |_| {},
-        );
-    }
-    if let Some(board) = &inventory.baseboard {
-        page.facts(
-            "baseboard",
-            &[
-                pair("vendor", board.vendor.as_deref()),
-                pair("serial", board.serial.as_deref()),
-                pair("version", board.version.as_deref()),
-                pair("product", board.product.as_deref()),
-            ],
-            |_| {},
-        );
-    }
-    if let Some(product) = &inventory.product {
-        page.facts(
-            "product",
-            &[
-                pair("family", product.family.as_deref()),
-                pair("name", product.name.as_deref()),
-                pair("vendor", product.vendor.as_deref()),
-                pair("serial", product.serial.as_deref()),
-                pair("uuid", product.uuid.as_deref()),
-                pair("sku", product.sku.as_deref()),
-                pair("version", product.version.as_deref()),
-            ],
-            |_| {},
-        );
-    }
-    bios(page, inventory);
+    inventory.chassis.iter().for_each(|part| chassis(page, part));
+    inventory.baseboard.iter().for_each(|part| baseboard(page, part));
+    inventory.product.iter().for_each(|part| product(page, part));
+    inventory.bios.iter().for_each(|part| bios(page, part));
+    inventory.firmware.iter().for_each(|firmware| boot(page, firmware));
+    inventory.bmc.iter().for_each(|bmc| management::bmc(page, bmc));
     inventory.smbios.iter().for_each(|table| management::smbios(page, table));
-    if let Some(os) = &inventory.os {
-        let iommu = os.iommu.as_ref().and_then(|iommu| iommu.is_enabled);
-        let clock = os.clock.as_ref().and_then(|clock| clock.is_synchronized);
-        let taint = os.kernel_taint.map(taint_letters).filter(|letters| !letters.is_empty());
-        let guest = os.confidential_computing.as_ref().and_then(|c| c.guest.as_deref());
-        page.facts(
-            "os",
-            &[
-                pair("hostname", os.hostname.as_deref()),
-                pair("kernel", os.kernel.as_deref()),
-                pair("distribution", os.distribution.as_deref()),
-                pair("virtualization", os.virtualization.as_deref()),
-                pair("container", os.container.as_deref()),
-                pair("confidential-guest", guest),
-                pair("iommu", on_off(iommu)),
-                pair("clock-synchronized", clock.map(|is| if is { "yes" } else { "no" })),
-                pair("lockdown", os.lockdown.as_deref().filter(|lockdown| *lockdown != "none")),
-                pair("fips", on_off(os.is_fips_enabled.filter(|is_on| *is_on))),
-                pair("taint", taint.as_deref()),
-            ],
-            |page| {
-                if let Some(command_line) = &os.command_line {
-                    page.toned(Tone::Quiet, 1, &format!("command line: {command_line}"));
-                }
-            },
-        );
-    }
+    inventory.os.iter().for_each(|part| os(page, part));
 }
 
-fn bios(page: &mut Page, inventory: &Inventory) {
-    if let Some(bios) = &inventory.bios {
-        page.facts(
-            "bios",
-            &[
-                pair("vendor", bios.vendor.as_deref()),
-                pair("version", bios.version.as_deref()),
-                pair("date", bios.date.as_deref()),
-                pair("embedded-controller", bios.embedded_controller_release.as_deref()),
-            ],
-            |_| {},
-        );
-    }
-    if let Some(firmware) = &inventory.firmware {
-        boot(page, firmware);
-    }
-    inventory.bmc.iter().for_each(|bmc| management::bmc(page, bmc));
+fn chassis(page: &mut Page, chassis: &Chassis) {
+    let facts = [
+        pair("type", chassis.kind.as_deref()),
+        pair("vendor", chassis.vendor.as_deref()),
+        pair("serial", chassis.serial.as_deref()),
+        pair("version", chassis.version.as_deref()),
+        pair("asset", chassis.asset_tag.as_deref()),
+    ];
+    page.facts("chassis", &facts, |_| {});
+}
+
+fn baseboard(page: &mut Page, board: &Baseboard) {
+    let facts = [
+        pair("vendor", board.vendor.as_deref()),
+        pair("serial", board.serial.as_deref()),
+        pair("version", board.version.as_deref()),
+        pair("product", board.product.as_deref()),
+    ];
+    page.facts("baseboard", &facts, |_| {});
+}
+
+fn product(page: &mut Page, product: &Product) {
+    let facts = [
+        pair("family", product.family.as_deref()),
+        pair("name", product.name.as_deref()),
+        pair("vendor", product.vendor.as_deref()),
+        pair("serial", product.serial.as_deref()),
+        pair("uuid", product.uuid.as_deref()),
+        pair("sku", product.sku.as_deref()),
+        pair("version", product.version.as_deref()),
+    ];
+    page.facts("product", &facts, |_| {});
+}
+
+fn bios(page: &mut Page, bios: &Bios) {
+    let facts = [
+        pair("vendor", bios.vendor.as_deref()),
+        pair("version", bios.version.as_deref()),
+        pair("date", bios.date.as_deref()),
+        pair("embedded-controller", bios.embedded_controller_release.as_deref()),
+    ];
+    page.facts("bios", &facts, |_| {});
+}
+
+fn os(page: &mut Page, os: &Os) {
+    let iommu = os.iommu.as_ref().and_then(|iommu| iommu.is_enabled);
+    let clock = os.clock.as_ref().and_then(|clock| clock.is_synchronized);
+    let taint = os.kernel_taint.map(taint_letters).filter(|letters| !letters.is_empty());
+    let guest = os.confidential_computing.as_ref().and_then(|c| c.guest.as_deref());
+    let facts = [
+        pair("hostname", os.hostname.as_deref()),
+        pair("kernel", os.kernel.as_deref()),
+        pair("distribution", os.distribution.as_deref()),
+        pair("virtualization", os.virtualization.as_deref()),
+        pair("container", os.container.as_deref()),
+        pair("confidential-guest", guest),
+        pair("iommu", on_off(iommu)),
+        pair("clock-synchronized", clock.map(|is| if is { "yes" } else { "no" })),
+        pair("lockdown", os.lockdown.as_deref().filter(|lockdown| *lockdown != "none")),
+        pair("fips", on_off(os.is_fips_enabled.filter(|is_on| *is_on))),
+        pair("taint", taint.as_deref()),
+    ];
+    page.facts("os", &facts, |page| {
+        if let Some(command_line) = &os.command_line {
+            page.toned(Tone::Quiet, 1, &format!("command line: {command_line}"));
+        }
+    });
 }
 
 /// The letters that the kernel prints for its taint (`Documentation/admin-guide/tainted-kernels.rst`).
@@ -142,9 +133,7 @@ fn boot(page: &mut Page, firmware: &Firmware) {
 mod tests {
     use super::*;
     use probes::bmc::Bmc;
-    use probes::dmi::{Baseboard, Bios, Chassis, Product};
     use probes::firmware::BootEntry;
-    use probes::os::Os;
 
     #[test]
     fn the_order_of_starting_and_entries_that_are_turned_off_are_shown() {

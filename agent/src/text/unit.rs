@@ -12,6 +12,12 @@ pub(super) fn disk(bytes: u64) -> String {
     scaled(bytes, 1000, ["B", "KB", "MB", "GB", "TB", "PB"])
 }
 
+/// ` (960GB)` if the size of a disk is known.
+#[must_use]
+pub(super) fn disk_size(bytes: Option<u64>) -> String {
+    bytes.map(|bytes| format!(" ({})", disk(bytes))).unwrap_or_default()
+}
+
 /// A cache size in KiB: `32 KB` in the VIM document's spelling would be a wrong unit.
 #[must_use]
 pub(super) fn cache(bytes: u64) -> String {
