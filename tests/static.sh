@@ -50,7 +50,7 @@ install_debian_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${debian_packages[@]}" >&2
 }
 
-# Mimalloc's memory in huge pages would be 25 MiB resident in place of 6; and who ends need not tidy up.
+# Mimalloc's memory in huge pages would be 25 MiB resident in place of 7; and who ends need not tidy up.
 allocator="-DMI_DEFAULT_ALLOW_THP=0 -DMI_SKIP_COLLECT_ON_EXIT=1"
 
 way_musl() {

@@ -235,12 +235,13 @@ pub struct CaptureOptions {
     ///
     /// Replaced, everywhere the same and by something of the same form: serial
     /// numbers, asset tags, UUIDs, MACs, WWNs and GUIDs (the maker's part
-    /// stays), IP addresses (by those for documentation), names of hosts
-    /// and domains, and in the kernel's command line passwords, tokens,
-    /// users and queries of URLs. The replacements are drawn with a random key
-    /// that is forgotten. What stays: makers, models, versions, sizes, slots,
-    /// labels of partitions and volumes, paths of URLs, values of fewer than
-    /// four characters, and fields that only their maker understands.
+    /// stays), IP addresses (by reserved ones and those for documentation),
+    /// names of hosts, domains, LVM volumes and iSCSI targets, texts of LLDP
+    /// neighbours, and in the kernel's command line passwords, tokens, users
+    /// and queries of URLs. The replacements are drawn with a random key that
+    /// is forgotten. What stays: makers, models, versions, sizes, slots,
+    /// labels of partitions and file systems, paths of URLs, values of fewer
+    /// than four characters, and fields that only their maker understands.
     #[arg(long)]
     pub anonymize: bool,
     /// Which machine is read.

@@ -125,6 +125,9 @@ pub fn configure(
             command.get_subcommands().flat_map(options).map(|o| o.name).collect();
         sources.check_file(&all).map_err(Failure::Source)?;
         warnings = sources.unknown(&all);
+        for (setting, _) in settings.iter().zip(&known).filter(|(_, option)| option.is_flag) {
+            setting.check_flag().map_err(Failure::Source)?;
+        }
         words.extend(settings.iter().zip(&known).flat_map(|(setting, o)| setting.words(o)));
         matches = parse(&mut command, &words)?;
     }
@@ -159,6 +162,19 @@ fn options(command: &clap::Command) -> Vec<OptionName> {
 }
 
 impl Setting {
+    /// Refuses what is neither yes nor no: a dry run that is misspelt would be none.
+    fn check_flag(&self) -> anyhow::Result<()> {
+        match self.values.iter().find(|value| !is_true(value) && !is_false(value)) {
+            Some(odd) if !matches!(self.origin, Origin::CommandLine | Origin::Default) => bail!(
+                "{} holds \"{}\" for {}, expected true or false",
+                self.origin,
+                odd.escape_debug(),
+                self.name
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// The words that give a weaker source's values to the parser.
     fn words(&self, option: &OptionName) -> Vec<OsString> {
         if matches!(self.origin, Origin::CommandLine | Origin::Default) {
@@ -181,6 +197,10 @@ fn is_true(value: &str) -> bool {
     ["", "1", "true", "yes", "on"].contains(&value.to_ascii_lowercase().as_str())
 }
 
+fn is_false(value: &str) -> bool {
+    ["0", "false", "no", "off"].contains(&value.to_ascii_lowercase().as_str())
+}
+
 impl Sources {
     /// Reads all sources of this machine; `file` is the configuration file that the user names.
     ///
@@ -196,10 +216,10 @@ impl Sources {
             ),
         };
         let file = text.map(|text| parse_file(&text, &file_name)).transpose()?.unwrap_or_default();
-        let kernel =
-            kernel_arguments(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default());
+        let kernel = of_kernel(Path::new("/proc/cmdline"));
+        let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let environment = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .map(|(name, value)| (lossy(name), lossy(value)))
             .filter(|(name, _)| name.starts_with("RCI_"))
             .collect();
         Ok(Sources { file, file_name, kernel, environment })
@@ -301,6 +321,12 @@ pub fn kernel_arguments(line: &str) -> Vec<(String, String)> {
     ours.map(|word| word.split_once('=').unwrap_or((word, "true")))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
+}
+
+/// The agent's arguments on the kernel's command line, whatever bytes stand beside them.
+fn of_kernel(command_line: &Path) -> Vec<(String, String)> {
+    let line = std::fs::read(command_line).unwrap_or_default();
+    kernel_arguments(&String::from_utf8_lossy(&line))
 }
 
 fn read_bounded(path: &Path) -> std::io::Result<String> {

@@ -1,6 +1,7 @@
 //! Machines unlike [`Machine::rich`]: one with every kind of disk and port that it lacks, one with many small NUMA nodes.
 
-use crate::machine::{Bmc, Dimm, Disk, DiskKind, Machine, Namespace, Node, Port, Product, Slot};
+use crate::disk::{Disk, DiskKind, Namespace};
+use crate::machine::{Bmc, Dimm, Machine, Node, Port, Product, Slot};
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::disk::{Disk, DiskKind, Namespace};
 use crate::ipmi;
-use crate::machine::{Bmc, Disk, DiskKind, Machine, Namespace, Node, Port, Slot};
+use crate::machine::{Bmc, Machine, Node, Port, Slot};
 
 /// A place in the report and what must be there.
 #[derive(Debug)]

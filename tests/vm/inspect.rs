@@ -10,10 +10,11 @@ use serde_json::Value;
 use crate::agent::{agent_binary, agent_files};
 use crate::artifacts::test_folder;
 use crate::boot;
+use crate::disk::DiskKind;
 use crate::expect::differences;
 use crate::guest::Guest;
 use crate::ipmi;
-use crate::machine::{DiskKind, Machine, Port};
+use crate::machine::{Machine, Port};
 
 /// What runs in the guest: the report in both forms, and captures, once the ports have agreed on a speed.
 const SCRIPT: &str = "cd /results

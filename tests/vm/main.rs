@@ -1,12 +1,14 @@
 //! Tests that boot virtual machines. `cargo test` leaves them out; `cargo test --test vm` runs them (see tests/vm/README.md).
 
 mod agent;
+mod arguments;
 mod artifacts;
 mod boot;
 mod console;
 mod cpio;
 mod crowded;
 mod demo;
+mod disk;
 mod expect;
 mod guest;
 mod ipmi;

@@ -9,9 +9,10 @@ use crate::agent::agent_files;
 use crate::artifacts::{artifacts, test_folder};
 use crate::boot;
 use crate::cpio::GuestFile;
+use crate::disk::{Disk, DiskKind};
 use crate::guest::Guest;
 use crate::lab::Lab;
-use crate::machine::{Disk, DiskKind, Machine};
+use crate::machine::Machine;
 
 /// Says a version, as the preflight asks, and shows on the console if it is asked to install.
 const INSTALLER: &str = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'coreos-installer 0.27.0' && exit 0\necho INSTALLER-WAS-RUN >/dev/console\nexit 1\n";

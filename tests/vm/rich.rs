@@ -1,6 +1,7 @@
 //! The machine that shows everything QEMU can show of a server: two sockets, a node with memory only, every kind of disk.
 
-use crate::machine::{Bmc, Dimm, Disk, DiskKind, Machine, Namespace, Node, Port, Product, Slot};
+use crate::disk::{Disk, DiskKind, Namespace};
+use crate::machine::{Bmc, Dimm, Machine, Node, Port, Product, Slot};
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;

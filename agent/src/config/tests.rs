@@ -61,6 +61,37 @@ fn a_flag_can_be_switched_by_any_source() {
 }
 
 #[test]
+fn a_flag_that_is_neither_yes_nor_no_is_refused_so_that_no_dry_run_becomes_an_install() {
+    for (file, kernel, environment, says) in [
+        ("", "rci.dry-run=ture", "", "kernel argument rci.dry-run"),
+        ("dry_run: ture", "", "", "test.yaml"),
+        ("", "", "ture", "RCI_DRY_RUN"),
+    ] {
+        let environment = [("RCI_DRY_RUN", environment)];
+        let environment = if environment[0].1.is_empty() { &[][..] } else { &environment };
+        let sources = sources(file, kernel, environment);
+        let failure = configure(&words("install --vim https://v"), &sources, true).unwrap_err();
+        let Failure::Source(error) = failure else { panic!("{failure:?}") };
+        let error = error.to_string();
+        assert!(error.contains(says), "{error}");
+        assert!(error.ends_with("holds \"ture\" for dry-run, expected true or false"), "{error}");
+    }
+    for word in ["0", "False", "no", "off"] {
+        let sources = sources("", &format!("rci.dry-run={word}"), &[]);
+        configure(&words("install --vim https://v"), &sources, true).unwrap();
+    }
+}
+
+#[test]
+fn a_byte_that_is_no_text_on_the_kernels_command_line_takes_no_other_argument_away() {
+    let path = std::env::temp_dir().join(format!("rci-cmdline-{}", std::process::id()));
+    std::fs::write(&path, b"label=\xfc rci.vim=http://[fd02::1]\n").unwrap();
+    let found = of_kernel(&path);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(found, [("vim".to_owned(), "http://[fd02::1]".to_owned())]);
+}
+
+#[test]
 fn without_a_command_the_job_runs_only_with_a_vim_and_without_a_terminal() {
     let with_vim = sources("", "rci.vim=http://[fd02::1]", &[]);
     let command = |sources: &Sources, may_install| {

@@ -5,6 +5,7 @@
 //! that the kernel itself uses, in whatever mount namespace.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +18,8 @@ use crate::bounded;
 
 /// How many partitions of a disk are looked at.
 const MAX_PARTITIONS: usize = 512;
+/// The longest list of mounts or swap spaces.
+const MAX_LIST_BYTES: u64 = 4 << 20;
 
 /// A disk or partition.
 struct Part {
@@ -30,13 +33,17 @@ struct Part {
 /// Refuses a disk that is in use.
 ///
 /// # Errors
-/// `DISK_BUSY` with every use; `TARGET_IO` if it cannot be opened for another reason.
+/// `DISK_BUSY` with every use, or if the kernel's lists of uses cannot be read; `TARGET_IO` if it cannot be
+/// opened for another reason.
 pub fn check_not_busy(disk: &Candidate, paths: &SystemPaths) -> Result<(), Failure> {
     let mut uses = Vec::new();
     let parts = parts(disk, &paths.sys);
+    let mounts = list(&paths.proc.join("self/mountinfo"), disk)?;
+    let swaps = list(&paths.proc.join("swaps"), disk)?;
     for part in &parts {
-        uses.extend(mounts(part, &paths.proc));
-        uses.extend(swaps(part, &paths.proc));
+        let mounts = mounts_of(&mounts, &part.number);
+        uses.extend(mounts.iter().map(|at| format!("{} is mounted at {at}", part.name)));
+        uses.extend(is_swap(&swaps, &part.name).then(|| format!("{} is swap space", part.name)));
         uses.extend(holders(part, &parts));
     }
     // The mappings of its partitions hold a LUN; whoever holds one of those is looked for there.
@@ -121,12 +128,24 @@ fn mapped_partitions(lun: &Path) -> Vec<Part> {
     entries.flatten().take(MAX_PARTITIONS).filter_map(part).collect()
 }
 
-fn mounts(part: &Part, proc: &Path) -> Vec<String> {
-    let bytes = bounded::read_file(&proc.join("self/mountinfo"), 4 << 20).unwrap_or_default();
-    mounts_of(&String::from_utf8_lossy(&bytes), &part.number)
-        .into_iter()
-        .map(|at| format!("{} is mounted at {at}", part.name))
-        .collect()
+/// A list of the kernel's, empty where a kernel has none, as one without swap space.
+///
+/// # Errors
+/// `DISK_BUSY` if it is there and cannot be read: what is in use is not known then.
+fn list(path: &Path, disk: &Candidate) -> Result<String, Failure> {
+    match bounded::read_file(path, MAX_LIST_BYTES) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Err(_) if is_absent(path) => Ok(String::new()),
+        Err(error) => Err(Failure::new(
+            Code::DiskBusy,
+            format!("whether {} is in use cannot be told: {error:#}", disk.device),
+        )
+        .advise("run the agent as root, and make /proc readable")),
+    }
+}
+
+fn is_absent(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 /// Where a device number is mounted, by `mountinfo` (field 3 and field 5).
@@ -140,11 +159,6 @@ fn mounts_of(mountinfo: &str, number: &str) -> Vec<String> {
         })
         .take(8)
         .collect()
-}
-
-fn swaps(part: &Part, proc: &Path) -> Option<String> {
-    let text = bounded::read_text(&proc.join("swaps"))?;
-    is_swap(&text, &part.name).then(|| format!("{} is swap space", part.name))
 }
 
 /// Whether a device is swap space, by `/proc/swaps`.
@@ -209,6 +223,29 @@ mod tests {
         let held = holders(&parts[0], &parts).unwrap();
         assert!(held.contains("dm-2") && held.contains("dm-3") && !held.contains("dm-1"), "{held}");
         std::fs::remove_dir_all(sys).unwrap();
+    }
+
+    #[test]
+    fn a_list_of_mounts_or_swap_space_that_cannot_be_read_refuses_the_disk_and_an_absent_one_does_not()
+     {
+        let proc = std::env::temp_dir().join(format!("rci-busy-proc-{}", std::process::id()));
+        let disk = Candidate { device: "/dev/null".into(), ..Candidate::default() };
+        let check =
+            || check_not_busy(&disk, &SystemPaths { sys: "/nowhere".into(), proc: proc.clone() });
+        for name in ["swaps", "self/mountinfo"] {
+            std::fs::remove_dir_all(&proc).ok();
+            assert_eq!(check(), Ok(()));
+            // Nobody can read a directory as a file, not even root.
+            std::fs::create_dir_all(proc.join(name)).unwrap();
+            let failure = check().unwrap_err();
+            assert_eq!(failure.code, Code::DiskBusy);
+            let says = format!(
+                "whether /dev/null is in use cannot be told: reading {}",
+                proc.join(name).display()
+            );
+            assert!(failure.message.starts_with(&says), "{}", failure.message);
+        }
+        std::fs::remove_dir_all(&proc).unwrap();
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! size that it is made for are read, so that a disk that is too small is refused before it is written.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Error, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use super::failure::advice;
@@ -40,6 +40,7 @@ struct Facts {
 enum Unread {
     /// It is one, and of a form that is not known here: `coreos-installer` itself may know better.
     Form(String),
+    /// It is none, or the medium does not give it.
     Broken(String),
 }
 
@@ -126,18 +127,36 @@ fn open(path: &Path) -> Result<Facts, Unread> {
 fn read(source: impl Read) -> Result<Facts, Unread> {
     let mut source = Source(source.take(MAX_BYTES));
     let mut magic = [0; MAGIC.len()];
-    let is_osmet = source.0.read_exact(&mut magic).is_ok() && magic == *MAGIC;
+    let is_osmet = match source.0.read_exact(&mut magic) {
+        Ok(()) => magic == *MAGIC,
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => false,
+        Err(error) => return Err(unread(error)),
+    };
     if !is_osmet {
         return Err(Unread::Broken("no osmet file by its first bytes".into()));
     }
-    let odd = |error: std::io::Error| Unread::Form(format!("cut or of an unknown form ({error})"));
-    let version = source.number().map_err(odd)?;
+    let version = source.number().map_err(unread)?;
     if version != VERSION {
         return Err(Unread::Form(format!("of version {version}")));
     }
-    let facts = source.facts().map_err(odd)?;
+    let facts = source.facts().map_err(unread)?;
     let is_whole = facts.size_bytes > 0 && matches!(facts.sector_bytes, 512 | 4096);
     if is_whole { Ok(facts) } else { Err(Unread::Form(format!("of an unknown form ({facts:?})"))) }
+}
+
+/// What an error says: of the bytes that have come, or else of the medium.
+#[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
+fn unread(error: Error) -> Unread {
+    match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::InvalidData => {
+            Unread::Form(format!("cut or of an unknown form ({error})"))
+        }
+        _ => Unread::Broken(format!("reading it: {error}")),
+    }
+}
+
+fn unknown(what: String) -> Error {
+    Error::new(ErrorKind::InvalidData, what)
 }
 
 /// Reads numbers and texts of bincode.
@@ -168,7 +187,7 @@ impl<R: Read> Source<R> {
             251 => 2,
             252 => 4,
             253 => 8,
-            254 | 255 => return Err(std::io::Error::other("a number of more than 64 bits")),
+            254 | 255 => return Err(unknown("a number of more than 64 bits".into())),
             small => return Ok(u64::from(small)),
         };
         let mut bytes = [0; 8];
@@ -184,14 +203,14 @@ impl<R: Read> Source<R> {
     fn skip_text(&mut self) -> std::io::Result<()> {
         let n_bytes = self.number()?;
         if n_bytes > MAX_TEXT_BYTES {
-            return Err(std::io::Error::other(format!("a text of {n_bytes} bytes")));
+            return Err(unknown(format!("a text of {n_bytes} bytes")));
         }
         self.skip(n_bytes)
     }
 
     fn skip(&mut self, n_bytes: u64) -> std::io::Result<()> {
         let n = std::io::copy(&mut (&mut self.0).take(n_bytes), &mut std::io::sink())?;
-        if n == n_bytes { Ok(()) } else { Err(std::io::ErrorKind::UnexpectedEof.into()) }
+        if n == n_bytes { Ok(()) } else { Err(ErrorKind::UnexpectedEof.into()) }
     }
 }
 
@@ -287,6 +306,28 @@ mod tests {
         assert_eq!(cut.len(), 1);
         let small = disk(LEAST_DISK_BYTES - 1, 512);
         assert_eq!(checked("newer-small", &[&newer], &small), Err(Code::DiskTooSmall));
+    }
+
+    /// A medium that fails behind these bytes, as a CD drive does.
+    struct Failing<'a>(&'a [u8]);
+
+    impl Read for Failing<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            match self.0.read(buffer)? {
+                0 => Err(Error::from_raw_os_error(nix::errno::Errno::EIO as i32)),
+                n => Ok(n),
+            }
+        }
+    }
+
+    #[test]
+    fn a_medium_that_fails_while_the_list_is_read_is_lost_and_no_unknown_form() {
+        let good = osmet(1, 512, 4 << 30);
+        for length in [0, 4, 9, 20, 60] {
+            let found = read(Failing(&good[..length]));
+            let Err(Unread::Broken(what)) = found else { panic!("{length}: {found:?}") };
+            assert!(what.starts_with("reading it: Input/output error"), "{what}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ pub mod esp;
 pub mod gpt;
 pub mod label;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use probes::guard;
@@ -180,15 +180,21 @@ fn look_at_boot(expected: &Expected, disk: &Disk, table: &[Partition], checks: &
 }
 
 /// Looks for file systems labelled `boot` on other disks, which the initramfs may take, and for an EFI system
-/// partition with the GUID of this disk's, as a clone has: the firmware may take that.
+/// partition with the GUID of this disk's, as a clone has: the firmware may take that. A disk that cannot be
+/// opened is named.
 fn other_boot_labels(others: &[Candidate], own: &[Partition]) -> Result<String, String> {
     let is_clone = |part: &Partition| {
         let is_esp = |part: &Partition| part.type_guid == gpt::ESP_TYPE;
         is_esp(part) && own.iter().any(|own| is_esp(own) && own.guid_bytes == part.guid_bytes)
     };
     let mut found = Vec::new();
-    for other in others.iter().take(MAX_OTHER_DISKS).filter(|other| other.size_bytes > 0) {
-        let Ok(mut disk) = Disk::open(std::path::Path::new(&other.device)) else { continue };
+    let mut unread = Vec::new();
+    for (number, other) in others.iter().filter(|other| other.size_bytes > 0).enumerate() {
+        let opened = (number < MAX_OTHER_DISKS).then(|| Disk::open(Path::new(&other.device)));
+        let Some(Ok(mut disk)) = opened else {
+            unread.push(other.device.as_str());
+            continue;
+        };
         let whole = disk.window(0, other.size_bytes).ok().and_then(label::of);
         if whole.as_deref() == Some("boot") {
             found.push(other.device.clone());
@@ -209,9 +215,29 @@ fn other_boot_labels(others: &[Candidate], own: &[Partition]) -> Result<String, 
         }
     }
     if found.is_empty() {
-        Ok("none".into())
+        unread.truncate(16);
+        let unread = unread.join(", ");
+        Ok(if unread.is_empty() { "none".into() } else { format!("none; not looked at: {unread}") })
     } else {
         found.truncate(16);
         Err(found.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_disk_that_cannot_be_opened_is_named_and_no_reason_to_doubt() {
+        let disk = |device: &str, size_bytes| Candidate {
+            device: device.into(),
+            size_bytes,
+            ..Candidate::default()
+        };
+        let empty_drive = disk("/dev/rci-empty", 0);
+        let found = other_boot_labels(&[disk("/dev/rci-none", 1 << 30), empty_drive.clone()], &[]);
+        assert_eq!(found, Ok("none; not looked at: /dev/rci-none".to_owned()));
+        assert_eq!(other_boot_labels(&[empty_drive], &[]), Ok("none".to_owned()));
     }
 }

@@ -2,14 +2,15 @@
 
 use probes::block::{Block, Disk, Filesystem, Health, Partition, VirtualDevice};
 
-use super::page::{Page, Tone, counted, pair};
+use super::page::{Page, Tone, counted, heading, pair};
 use super::unit;
 
 pub(super) fn block(page: &mut Page, block: &Block) {
-    let n_disks = block.n_disks.unwrap_or(block.disks.len());
-    let physical = block.physical_bytes.map(|b| format!(", {} physical storage", unit::disk(b)));
-    let physical = physical.unwrap_or_default();
-    page.section(&format!("block storage ({}{physical})", counted(n_disks, "disk")));
+    let parts = [
+        block.n_disks.map(|n| counted(n, "disk")),
+        block.physical_bytes.map(|bytes| format!("{} physical storage", unit::disk(bytes))),
+    ];
+    page.section(&heading("block storage", parts.into_iter().flatten()));
     for entry in &block.disks {
         disk(page, entry);
     }
@@ -33,7 +34,7 @@ fn disk(page: &mut Page, disk: &Disk) {
     let line = format!(
         "{}{kind}{}{transport}{}{}{}{}{}{}{}",
         disk.name,
-        size(disk.size_bytes),
+        unit::disk_size(disk.size_bytes),
         place(disk),
         pair("vendor", disk.vendor.as_deref()),
         pair("model", disk.model.as_deref()),
@@ -155,7 +156,10 @@ fn place(disk: &Disk) -> String {
 fn partition(page: &mut Page, partition: &Partition) {
     let label = pair("label", partition.label.as_deref());
     let content = content(partition.filesystem.as_ref(), &partition.mounted_at);
-    page.line(2, &format!("{}{}{content}{label}", partition.name, size(partition.size_bytes)));
+    page.line(
+        2,
+        &format!("{}{}{content}{label}", partition.name, unit::disk_size(partition.size_bytes)),
+    );
 }
 
 fn content(filesystem: Option<&Filesystem>, mounted_at: &[String]) -> String {
@@ -170,19 +174,26 @@ fn virtual_device(page: &mut Page, device: &VirtualDevice) {
     } else {
         format!(" of {}", device.members.join(", "))
     };
-    let size = size(device.size_bytes);
+    let size = unit::disk_size(device.size_bytes);
     let kind = device.kind.as_deref().unwrap_or("virtual");
     page.toned(Tone::Quiet, 1, &format!("{} {kind}{size}{members}", device.name));
-}
-
-fn size(bytes: Option<u64>) -> String {
-    bytes.map(|bytes| format!(" ({})", unit::disk(bytes))).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use probes::block::DiskTcg;
+
+    #[test]
+    fn disks_that_could_not_be_listed_are_not_counted() {
+        let heading = |n_disks| {
+            let mut page = Page::new(false);
+            block(&mut page, &Block { n_disks, ..Block::default() });
+            page.into_text()
+        };
+        assert!(heading(None).ends_with("#\nblock storage\n"));
+        assert!(heading(Some(0)).ends_with("#\nblock storage (0 disks)\n"));
+    }
 
     #[test]
     fn locks_are_told_once_they_are_in_use() {

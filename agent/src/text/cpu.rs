@@ -35,7 +35,8 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     if let Some(isolated) = cpu.isolated.as_ref().filter(|isolated| !isolated.is_empty()) {
         page.toned(Tone::Quiet, 1, &format!("isolated logical processors: {isolated}"));
     }
-    let is_open = |state: &str| state.to_ascii_lowercase().starts_with("vulnerable");
+    // `KVM: Vulnerable` is what concerns the host of virtual machines alone (itlb_multihit).
+    let is_open = |state: &str| state.trim_start_matches("KVM: ").starts_with("Vulnerable");
     let open = cpu.vulnerabilities.iter().filter(|(_, state)| is_open(state));
     let open: Vec<&str> = open.map(|(name, _)| name.as_str()).collect();
     if !open.is_empty() {
@@ -90,4 +91,26 @@ fn core(page: &mut Page, core: &Core) {
 
 fn logical_cpus(core: &Core) -> CpuSet {
     CpuSet::parse(&core.logical_cpus).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_vulnerabilities_without_mitigation_call_for_attention() {
+        let states = [
+            ("itlb_multihit", "KVM: Vulnerable"),
+            ("l1tf", "Mitigation: PTE Inversion; VMX: vulnerable, SMT vulnerable"),
+            ("mds", "Vulnerable: Clear CPU buffers attempted, no microcode; SMT vulnerable"),
+            ("meltdown", "Not affected"),
+            ("retbleed", "Vulnerable"),
+            ("srbds", "Unknown: Dependent on hypervisor status"),
+        ];
+        let vulnerabilities = states.map(|(name, state)| (name.to_owned(), state.to_owned()));
+        let mut page = Page::new(false);
+        cpu(&mut page, &Cpu { vulnerabilities: vulnerabilities.into(), ..Cpu::default() });
+        let text = page.into_text();
+        assert!(text.ends_with("\n vulnerable to itlb_multihit, mds, retbleed\n"), "{text}");
+    }
 }

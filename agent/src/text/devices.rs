@@ -13,7 +13,10 @@ pub(super) fn devices(page: &mut Page, devices: &Devices) {
     for entry in devices.usb.iter().filter(|usb| !usb.is_root_hub) {
         usb(page, entry);
     }
-    page.section("devices");
+    page.facts("devices", &[], |page| others(page, devices));
+}
+
+fn others(page: &mut Page, devices: &Devices) {
     if let Some(tpm) = &devices.tpm {
         let version = tpm.version.as_deref();
         let line = format!(

@@ -10,14 +10,17 @@ use super::unit;
 const N_EVENTS: usize = 10;
 
 pub(super) fn bmc(page: &mut Page, bmc: &Bmc) {
-    page.section(&format!(
-        "bmc{}{}{}{}{}",
+    let facts = [
         pair("ipv4", bmc.ipv4.as_deref()),
         pair("ipv6", bmc.ipv6.as_deref()),
         pair("mac", bmc.mac.as_deref()),
         pair("firmware", bmc.firmware.as_deref()),
         pair("interface", bmc.interface.as_deref()),
-    ));
+    ];
+    page.facts("bmc", &facts, |page| below(page, bmc));
+}
+
+fn below(page: &mut Page, bmc: &Bmc) {
     for entry in &bmc.lan_channels {
         channel(page, entry);
     }
@@ -106,7 +109,8 @@ fn sensor(page: &mut Page, sensor: &BmcSensor) {
     };
     let status = sensor.status.as_deref().filter(|status| *status != "ok").unwrap_or_default();
     let name = sensor.name.clone().unwrap_or_else(|| format!("number {}", sensor.number));
-    page.toned(tone, 1, format!("sensor {name}: {value} {status}").trim_end());
+    let words: Vec<&str> = [value.as_str(), status].into_iter().filter(|w| !w.is_empty()).collect();
+    page.toned(tone, 1, &format!("sensor {name}: {}", words.join(" ")));
 }
 
 fn events(page: &mut Page, bmc: &Bmc) {
@@ -247,6 +251,7 @@ mod tests {
             sensors: vec![
                 sensor("Inlet", Some(-500), Some("ok")),
                 sensor("CPU1", Some(97_250), Some("critical")),
+                sensor("Fan1", None, Some("non-recoverable")),
                 sensor("Quiet", None, None),
             ],
             event_log_info: Some(EventLogInfo { n_entries: 12, ..EventLogInfo::default() }),
@@ -260,6 +265,7 @@ mod tests {
             " channel 1 ipv4=192.0.2.9/24\n",
             " sensor Inlet: -0.5 °C\n",
             " sensor CPU1: 97.3 °C critical\n",
+            " sensor Fan1: non-recoverable\n",
             " event log (12 entries)\n  2026-11-20T10:00:03 memory: uncorrectable error\n",
         ] {
             assert!(text.contains(line), "{line:?} is not in {text}");

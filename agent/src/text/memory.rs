@@ -77,7 +77,9 @@ fn persistent(page: &mut Page, memory: &PersistentMemory) {
             pair("security", module.security.as_deref()),
             pair("flags", flags.as_deref()),
         );
-        page.toned(if flags.is_some() { Tone::Warning } else { Tone::Plain }, 1, &line);
+        // That the firmware tells of changes is no fault (`ACPI_NFIT_MEM_HEALTH_ENABLED`, drivers/acpi/nfit).
+        let is_bad = module.flags.iter().any(|flag| flag != "smart_notify");
+        page.toned(if is_bad { Tone::Warning } else { Tone::Plain }, 1, &line);
     }
     for region in &memory.regions {
         let modules = region.n_modules.map(|n| n.to_string());
@@ -135,6 +137,21 @@ fn errors(n: Option<u64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use probes::memory::Nvdimm;
+
+    #[test]
+    fn an_nvdimm_whose_firmware_only_tells_of_changes_does_not_call_for_attention() {
+        let is_plain = |flags: &[&str]| {
+            let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            let module = Nvdimm { name: "nmem0".to_owned(), flags, ..Nvdimm::default() };
+            let mut page = Page::new(true);
+            let modules = vec![module];
+            persistent(&mut page, &PersistentMemory { modules, ..Default::default() });
+            !page.into_text().contains('\x1b')
+        };
+        assert!(is_plain(&[]) && is_plain(&["smart_notify"]));
+        assert!(!is_plain(&["smart_notify", "not_armed"]) && !is_plain(&["smart_event"]));
+    }
 
     #[test]
     fn cxl_memory_shows_the_kinds_that_it_has_and_no_zero() {

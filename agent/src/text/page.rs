@@ -44,6 +44,19 @@ impl Page {
         self.styled(BOLD, heading);
     }
 
+    /// A section whose facts stand in its heading; `below` writes the rest of it. Where nothing of it is known,
+    /// nothing stands there.
+    pub(super) fn facts(&mut self, name: &str, pairs: &[String], below: impl FnOnce(&mut Page)) {
+        let facts = pairs.concat();
+        let start = self.text.len();
+        self.section(&format!("{name}{facts}"));
+        let end = self.text.len();
+        below(self);
+        if facts.is_empty() && self.text.len() == end {
+            self.text.truncate(start);
+        }
+    }
+
     /// A line, indented by `indent` blanks.
     pub(super) fn line(&mut self, indent: usize, text: &str) {
         self.toned(Tone::Plain, indent, text);

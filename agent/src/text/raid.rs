@@ -33,7 +33,7 @@ fn volume(page: &mut Page, controller: &RaidController, volume: &RaidVolume) {
         "volume {}{}{}{}{}{}{}{}",
         volume.id,
         volume.raid_level.as_ref().map(|level| format!(" {level}")).unwrap_or_default(),
-        size(volume.size_bytes),
+        unit::disk_size(volume.size_bytes),
         volume.state.as_ref().map(|state| format!(" {state}")).unwrap_or_default(),
         members.map(|members| format!(", of {members}")).unwrap_or_default(),
         missing.map(|n| format!(", {n} missing")).unwrap_or_default(),
@@ -69,7 +69,7 @@ fn drive(page: &mut Page, drive: &RaidDrive) {
         place(drive),
         drive.state.as_ref().map(|state| format!(" {state}")).unwrap_or_default(),
         rebuilt.unwrap_or_default(),
-        size(drive.size_bytes),
+        unit::disk_size(drive.size_bytes),
         interface.unwrap_or_default(),
         if drive.is_foreign == Some(true) { ", foreign" } else { "" },
         pair("vendor", drive.vendor.as_deref()),
@@ -98,10 +98,6 @@ fn place(drive: &RaidDrive) -> String {
             (None, hctl) => format!("drive {}", hctl.as_deref().unwrap_or_default()),
         },
     }
-}
-
-fn size(bytes: Option<u64>) -> String {
-    bytes.map(|bytes| format!(" ({})", unit::disk(bytes))).unwrap_or_default()
 }
 
 #[cfg(test)]

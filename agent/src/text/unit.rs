@@ -12,6 +12,12 @@ pub(super) fn disk(bytes: u64) -> String {
     scaled(bytes, 1000, ["B", "KB", "MB", "GB", "TB", "PB"])
 }
 
+/// ` (960GB)` if the size of a disk is known.
+#[must_use]
+pub(super) fn disk_size(bytes: Option<u64>) -> String {
+    bytes.map(|bytes| format!(" ({})", disk(bytes))).unwrap_or_default()
+}
+
 /// A cache size in KiB: `32 KB` in the VIM document's spelling would be a wrong unit.
 #[must_use]
 pub(super) fn cache(bytes: u64) -> String {
@@ -46,14 +52,13 @@ fn scaled(bytes: u64, base: u64, units: [&str; 6]) -> String {
         index += 1;
     }
     let tenths = (u128::from(bytes) * 10 + u128::from(divisor) / 2) / u128::from(divisor);
-    if tenths >= u128::from(base) * 10 && index + 1 < units.len() {
-        return format!("1{}", units[index + 1]);
-    }
+    // A hundred and more have no decimal.
+    let tenths = if tenths < 1000 { tenths } else { (tenths + 5) / 10 * 10 };
     match (tenths / 10, tenths % 10) {
-        (whole, 0) => format!("{whole}{}", units[index]),
-        (whole, _) if whole >= 100 => {
-            format!("{}{}", (tenths + 5) / 10, units[index])
+        (whole, _) if whole >= u128::from(base) && index + 1 < units.len() => {
+            format!("1{}", units[index + 1])
         }
+        (whole, 0) => format!("{whole}{}", units[index]),
         (whole, tenth) => format!("{whole}.{tenth}{}", units[index]),
     }
 }
@@ -105,6 +110,8 @@ mod tests {
     #[test]
     fn rounding_up_to_the_next_unit_takes_that_unit() {
         assert_eq!(disk(999_960_000_000), "1TB");
+        assert_eq!(disk(999_600_000_000), "1TB");
+        assert_eq!((disk(999_400_000_000), disk(99_960_000)), ("999GB".into(), "100MB".into()));
         assert_eq!(memory((1 << 30) - 1), "1GiB");
     }
 }

@@ -1,8 +1,8 @@
 //! Time and chance, so that tests can give both; and the wish to end, which cuts every wait short.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a wait sleeps before it looks whether the agent is to end.
@@ -21,17 +21,25 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Listens to SIGTERM and SIGINT from now on.
+    /// Listens to SIGTERM and SIGINT from now on, also after what was told so before is released.
     ///
     /// # Errors
     /// The kernel takes no signal handler.
     pub fn on_signals() -> std::io::Result<Self> {
+        // A handler stays for ever: a second one beside one that is released would never get a turn.
+        static LISTENING: Mutex<Option<Stop>> = Mutex::new(None);
+        let mut listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stop) = &*listening {
+            stop.is_released.store(false, Ordering::SeqCst);
+            return Ok(stop.clone());
+        }
         let stop = Self::default();
         for signal in SIGNALS {
             let number = usize::try_from(signal).unwrap_or_default();
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.is_released))?;
             signal_hook::flag::register_usize(signal, Arc::clone(&stop.signal), number)?;
         }
+        *listening = Some(stop.clone());
         Ok(stop)
     }
 
@@ -126,6 +134,15 @@ mod tests {
                 raise(Signal::SIGINT).unwrap();
                 assert!(stop.is_stopped());
                 stop.release();
+            } else if case == "again" {
+                stop.release();
+                let stop = Stop::on_signals().unwrap();
+                raise(Signal::SIGTERM).unwrap();
+                assert!(stop.is_stopped());
+                // Told apart from the end by the signal that was to be waited for.
+                let other = usize::try_from(signal_hook::consts::SIGINT).unwrap();
+                stop.signal.store(other, Ordering::SeqCst);
+                stop.release();
             } else {
                 stop.release();
                 assert!(!stop.is_stopped());
@@ -133,7 +150,9 @@ mod tests {
             }
             unreachable!("it goes on after the signal");
         }
-        for (case, signal) in [("before", Signal::SIGINT), ("after", Signal::SIGTERM)] {
+        for (case, signal) in
+            [("before", Signal::SIGINT), ("after", Signal::SIGTERM), ("again", Signal::SIGINT)]
+        {
             let status = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", NAME, "--nocapture"])
                 .env("RCI_SIGNAL_CASE", case)

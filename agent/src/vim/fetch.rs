@@ -15,7 +15,7 @@ use crate::digest::Hasher;
 pub const IMAGE_HEAD_BYTES: u64 = 256 * 1024;
 /// How long a source that fails is tried again.
 const FETCH_LIMIT: Duration = Duration::from_mins(5);
-/// How long a source that is refused (404 and the like) is tried again.
+/// How often a source that is refused (404 and the like) is tried.
 const MAX_REFUSED: u32 = 2;
 /// How often the console hears how far the reading of an image has come.
 const TOLD_EVERY: Duration = Duration::from_secs(30);

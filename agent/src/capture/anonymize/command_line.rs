@@ -144,7 +144,13 @@ fn spans(line: &str) -> Vec<Span> {
     };
     spans.retain(is_meant);
     spans.sort_by_key(|span| (span.range.start, span.range.end));
-    spans.dedup_by(|next, span| next.range.start < span.range.end);
+    spans.dedup_by(|next, span| {
+        let is_overlapping = next.range.start < span.range.end;
+        if is_overlapping {
+            span.range.end = span.range.end.max(next.range.end);
+        }
+        is_overlapping
+    });
     spans
 }
 

@@ -158,9 +158,9 @@ fn node(
                 put(&mut data, at..at + n_bytes, each, address);
             }
         }
-        // MAC and Bluetooth; Fibre Channel; SAS.
+        // MAC and Bluetooth; Fibre Channel in its old and its new form; SAS.
         (3, 11 | 27) => put(&mut data, 0..6, each, digits),
-        (3, 21) => put(&mut data, 4..12, each, digits),
+        (3, 3 | 21) => put(&mut data, 4..12, each, digits),
         (3, 22) => put(&mut data, 0..8, each, digits),
         // The namespace's EUI-64, the last byte first.
         (3, 23) => put(&mut data, 4..12, each, turned_digits),

@@ -12,15 +12,17 @@ const ETHERTYPE_TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 /// Groups whose parts are read field by field.
 const IEEE_802_1: [u8; 3] = [0x00, 0x80, 0xc2];
 const IEEE_802_3: [u8; 3] = [0x00, 0x12, 0x0f];
-/// What kinds of ids stand for: texts that people chose, those assigned locally (7) among them, and a network's address (§8.5.2, §8.5.3). Names
-/// of interfaces are the same on every switch of a model.
+const MED: [u8; 3] = [0x00, 0x12, 0xbb];
+
+/// What kinds of ids stand for: texts that people chose, those assigned locally (7) among them, and a network's
+/// address (§8.5.2, §8.5.3). Names of interfaces are the same on every switch of a model.
 struct Kinds {
     texts: &'static [u8],
     address: u8,
 }
+
 const CHASSIS: Kinds = Kinds { texts: &[1, 2, 3, 7], address: 5 };
 const PORT: Kinds = Kinds { texts: &[1, 2, 6, 7], address: 4 };
-const MED: [u8; 3] = [0x00, 0x12, 0xbb];
 
 /// Replaces the texts in the answer at `path`, each by one as long.
 pub(super) fn rewrite(path: &str, content: &mut [u8], names: &mut Pseudonyms) {

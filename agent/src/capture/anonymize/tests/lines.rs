@@ -73,6 +73,14 @@ fn what_the_report_leaves_out_of_the_command_line_an_anonymised_capture_hides_to
 }
 
 #[test]
+fn where_two_secrets_overlap_all_of_both_is_hidden() {
+    let key = "dGhpc0lzQVNlY3JldDEyMzQ1";
+    for line in ["rd.token=KEY/geheim quiet", "netroot=iscsi:me:KEY/geheim@192.0.2.1::::iqn.x"] {
+        command_line(&line.replace("KEY", key), &[key, "geheim"]);
+    }
+}
+
+#[test]
 fn every_form_of_a_secret_or_host_on_the_command_line_is_hidden() {
     let line = command_line(
         "netroot=iscsi:chapuser:Ch4pS3cret@10.44.5.6::3260:1:iqn.2009-06.example:disk-4711 \

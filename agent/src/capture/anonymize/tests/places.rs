@@ -146,17 +146,21 @@ fn lldp_part(kind: u8, value: &[u8]) -> Vec<u8> {
     [&[kind << 1, u8::try_from(value.len()).unwrap()][..], value].concat()
 }
 
-/// The kernel's answer with one frame of these parts, heard on `eno1`.
-fn lldp_answer(parts: &[Vec<u8>]) -> Vec<u8> {
+/// The kernel's answer with one frame of these parts, heard on `eno1`, as an anonymised capture has it.
+fn anonymous_frame(parts: &[Vec<u8>]) -> String {
+    const PATH: &str = "kernel/lldp/frames";
     let parts = parts.concat();
     let frame = [&[0x01, 0x80, 0xc2, 0, 0, 0x0e][..], &[2; 6], &[0x88, 0xcc], &parts].concat();
     let length = u16::try_from(frame.len()).unwrap().to_be_bytes();
-    [&[1, 4, length[0], length[1]][..], b"eno1", &frame].concat()
+    let answer = [&[1, 4, length[0], length[1]][..], b"eno1", &frame].concat();
+    let files = anonymous(&recorded(&[(PATH, &answer)]), &json!({}));
+    assert_eq!(files[PATH].len(), answer.len());
+    latin(&files[PATH])
 }
 
 #[test]
 fn the_texts_of_lldp_neighbours_are_hidden_and_a_port_described_by_its_id_stays_so() {
-    let parts = [
+    let found = anonymous_frame(&[
         lldp_part(1, b"\x04\x0c\x42\xa1\xde\xad\xbe"),
         lldp_part(1, b"\x07rack-seven"),
         lldp_part(1, b"\x05\x01\x0a\x4d\x03\x09"),
@@ -170,11 +174,7 @@ fn the_texts_of_lldp_neighbours_are_hidden_and_a_port_described_by_its_id_stays_
         lldp_part(127, b"\x00\x12\xbb\x0bINVENTORY"),
         lldp_part(127, b"\x00\x90\x69\x01ABCDEFGH"),
         lldp_part(0, b""),
-    ];
-    let answer = lldp_answer(&parts);
-    let path = "kernel/lldp/frames";
-    let files = anonymous(&recorded(&[(path, &answer)]), &json!({}));
-    let found = latin(&files[path]);
+    ]);
     for secret in
         ["rack", "acme", "payroll", "FOC1723", "INVENTORY", "ABCDEFGH", "\x0a\x4d\x03\x09"]
     {
@@ -182,7 +182,6 @@ fn the_texts_of_lldp_neighbours_are_hidden_and_a_port_described_by_its_id_stays_
     }
     assert_eq!(found.matches("Ethernet1/17").count(), 2);
     assert!(found.contains("\x00\u{80}\u{c2}\x01\x00\x07"), "numbers of VLANs stay");
-    assert_eq!(files[path].len(), answer.len());
 }
 
 #[test]
@@ -289,6 +288,19 @@ fn the_number_of_a_disk_in_a_boot_entry_is_the_one_of_its_partitions() {
 }
 
 #[test]
+fn the_port_of_a_fibre_channel_disk_is_hidden_in_a_boot_entry_of_either_form() {
+    let wwn = [0x50, 0x06, 0x01, 0x60, 0x3b, 0xa0, 0x11, 0xc7];
+    let data = [&[0; 4][..], &wwn, &[0; 8]].concat();
+    for subkind in [3, 21] {
+        let entry = boot_entry("Disk", &[(3, subkind, &data)]);
+        let path = "sys/firmware/efi/efivars/Boot0001-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+        let files = anonymous(&recorded(&[(path, &entry)]), &json!({}));
+        assert_eq!(files[path].len(), entry.len());
+        assert!(!files[path].windows(8).any(|bytes| bytes == wwn), "{subkind}");
+    }
+}
+
+#[test]
 fn the_domain_and_the_words_of_an_iscsi_name_are_hidden_and_stay_the_same_everywhere() {
     let name = "iqn.2009-06.com.corp.storage:backup-pool:lun";
     let by_path = format!("ip-10.9.8.7:3260-iscsi-{name}-lun-1");
@@ -345,15 +357,12 @@ fn the_names_of_volumes_and_their_groups_are_hidden_and_stay_the_same_everywhere
 
 #[test]
 fn a_port_of_a_neighbour_that_is_named_by_its_owner_is_hidden() {
-    let parts = [
+    let found = anonymous_frame(&[
         lldp_part(1, b"\x07rack-seven"),
         lldp_part(2, b"\x07acme-uplink-4"),
         lldp_part(4, b"acme-uplink-4"),
         lldp_part(0, b""),
-    ];
-    let answer = lldp_answer(&parts);
-    let files = anonymous(&recorded(&[("kernel/lldp/frames", &answer)]), &json!({}));
-    let found = latin(&files["kernel/lldp/frames"]);
+    ]);
     assert!(!found.contains("acme") && !found.contains("uplink"), "{found}");
     let id = found.split('\x07').nth(2).unwrap();
     let id = &id[.."acme-uplink-4".len()];

@@ -1,0 +1,164 @@
+//! The guests' disks: how each is attached, and the devices that QEMU gets for it.
+
+/// A disk.
+#[derive(Debug, Clone)]
+pub(crate) struct Disk {
+    /// Name of its image in the test's folder, without `.raw`; also QEMU's name for it.
+    pub(crate) id: &'static str,
+    pub(crate) size_bytes: u64,
+    /// Logical and physical block size.
+    pub(crate) sector_bytes: u64,
+    pub(crate) kind: DiskKind,
+}
+
+/// How a disk is attached.
+#[derive(Debug, Clone)]
+pub(crate) enum DiskKind {
+    /// virtio-blk.
+    Virtio { serial: &'static str },
+    /// A SCSI disk behind `n_paths` virtio-scsi controllers; `rotation` in turns a minute, 1 for a solid-state disk.
+    Scsi {
+        serial: &'static str,
+        wwn: u64,
+        vendor: &'static str,
+        product: &'static str,
+        rotation: u32,
+        n_paths: usize,
+    },
+    /// A drive behind a MegaRAID controller of its own, as a volume or passed through.
+    Raid {
+        serial: &'static str,
+        wwn: u64,
+        vendor: &'static str,
+        product: &'static str,
+        /// Serial number of the controller.
+        controller: &'static str,
+        is_passed_through: bool,
+    },
+    /// A SATA disk of the chipset's AHCI controller.
+    Sata { serial: &'static str, wwn: u64, model: &'static str, port: u32 },
+    /// A namespace of an `NVMe` subsystem, whose controllers are plugged with its first namespace.
+    Nvme(Namespace),
+    /// A USB stick behind an xHCI controller.
+    Usb { serial: &'static str },
+    /// An SD card behind an SDHCI controller.
+    SdCard,
+    /// An NVDIMM.
+    Nvdimm,
+}
+
+/// A namespace and the subsystem that it belongs to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Namespace {
+    /// Name of the subsystem and of its first controller.
+    pub(crate) controller: &'static str,
+    /// Of all controllers of the subsystem.
+    pub(crate) serial: &'static str,
+    pub(crate) n_controllers: usize,
+    pub(crate) id: u32,
+}
+
+impl Disk {
+    /// The serial number that the guest sees, if it sees one.
+    pub(crate) fn serial(&self) -> Option<&'static str> {
+        match self.kind {
+            DiskKind::Virtio { serial }
+            | DiskKind::Scsi { serial, .. }
+            | DiskKind::Raid { serial, .. }
+            | DiskKind::Sata { serial, .. }
+            | DiskKind::Usb { serial }
+            | DiskKind::Nvme(Namespace { serial, .. }) => Some(serial),
+            DiskKind::SdCard | DiskKind::Nvdimm => None,
+        }
+    }
+}
+
+impl Disk {
+    /// The devices that it hangs on; disks of one controller name the same.
+    pub(crate) fn controllers(&self) -> Vec<String> {
+        match &self.kind {
+            DiskKind::Virtio { .. } | DiskKind::Sata { .. } | DiskKind::Nvdimm => Vec::new(),
+            DiskKind::Usb { .. } => vec!["qemu-xhci,id=xhci".to_owned()],
+            DiskKind::SdCard => vec!["sdhci-pci,id=sdhci".to_owned()],
+            // In a slot of its own choice: in the next one it would move igb, whose virtual functions take the
+            // slot 16 behind it, which the chipset may have.
+            DiskKind::Raid { controller, is_passed_through, .. } => {
+                let (jbod, slot) = if *is_passed_through { ("on", 0x19) } else { ("off", 0x18) };
+                vec![format!(
+                    "megasas-gen2,id=raid-{controller},addr={slot:#x},hba_serial={controller},use_jbod={jbod}"
+                )]
+            }
+            DiskKind::Scsi { n_paths, .. } => {
+                (0..*n_paths).map(|path| format!("virtio-scsi-pci,id=scsi{path}")).collect()
+            }
+            DiskKind::Nvme(Namespace { controller, serial, n_controllers, .. }) => {
+                let subsystem = format!("nvme-subsys,id=subsystem-{controller},nqn={controller}");
+                let of = |number: usize| {
+                    let id = if number == 0 { String::new() } else { format!("-{number}") };
+                    format!(
+                        "nvme,id={controller}{id},serial={serial},subsys=subsystem-{controller}"
+                    )
+                };
+                std::iter::once(subsystem).chain((0..*n_controllers).map(of)).collect()
+            }
+        }
+    }
+
+    /// The disk itself, once for each path to it.
+    pub(crate) fn devices(&self) -> Vec<String> {
+        let (id, sector) = (self.id, self.sector_bytes);
+        let blocks = format!("logical_block_size={sector},physical_block_size={sector}");
+        vec![match &self.kind {
+            DiskKind::Virtio { serial } => {
+                format!("virtio-blk-pci,drive={id},serial={serial},{blocks}")
+            }
+            DiskKind::Scsi { serial, wwn, vendor, product, rotation, n_paths } => {
+                let of = |path: usize| {
+                    format!(
+                        "scsi-hd,drive={},bus=scsi{path}.0,serial={serial},device_id={serial},wwn={wwn:#018x},\
+                         vendor={vendor},product={product},rotation_rate={rotation},{blocks},share-rw={}",
+                        self.drive(path),
+                        if *n_paths > 1 { "on" } else { "off" },
+                    )
+                };
+                return (0..*n_paths).map(of).collect();
+            }
+            DiskKind::Raid { serial, wwn, vendor, product, controller, .. } => format!(
+                "scsi-hd,drive={id},bus=raid-{controller}.0,scsi-id=0,serial={serial},device_id={serial},\
+                 wwn={wwn:#018x},vendor={vendor},product={product},rotation_rate=10500,{blocks}"
+            ),
+            DiskKind::Sata { serial, wwn, model, port } => format!(
+                "ide-hd,drive={id},bus=ide.{port},serial={serial},wwn={wwn:#018x},model={model},rotation_rate=1"
+            ),
+            DiskKind::Nvme(namespace) => namespace.device(id, &blocks),
+            DiskKind::Usb { serial } => {
+                format!("usb-storage,bus=xhci.0,drive={id},serial={serial},removable=on")
+            }
+            DiskKind::SdCard => format!("sd-card,drive={id}"),
+            DiskKind::Nvdimm => format!("nvdimm,id=nvdimm-{id},memdev={id}"),
+        }]
+    }
+
+    /// How often QEMU opens its file: once for each path.
+    pub(crate) fn n_drives(&self) -> usize {
+        match self.kind {
+            DiskKind::Scsi { n_paths, .. } => n_paths,
+            DiskKind::Nvdimm => 0,
+            _ => 1,
+        }
+    }
+
+    /// QEMU's name of the file as opened for a path.
+    pub(crate) fn drive(&self, path: usize) -> String {
+        if path == 0 { self.id.to_owned() } else { format!("{}-{path}", self.id) }
+    }
+}
+
+impl Namespace {
+    /// Attached to every controller of its subsystem.
+    fn device(&self, drive: &str, blocks: &str) -> String {
+        // Linux takes no EUI-64 and no NGUID of QEMU's controllers, because older ones gave all the same.
+        let Namespace { controller, id, .. } = self;
+        format!("nvme-ns,drive={drive},bus={controller},nsid={id},{blocks}")
+    }
+}
