@@ -11,6 +11,7 @@
 mod blocks;
 mod cxl;
 pub(crate) mod dax;
+mod dimm_names;
 mod dimms;
 mod ecc;
 mod nvdimm;
