@@ -87,5 +87,6 @@ pub(super) const KINDS: &[&str] = &[
     "HBM3",
 ];
 
+/// Technologies of modules; the third is plain DRAM.
 pub(super) const TECHNOLOGIES: &[&str] =
-    &["", "", "DRAM", "NVDIMM-N", "NVDIMM-F", "NVDIMM-P", "Intel Optane persistent memory"];
+    &["", "", "", "NVDIMM-N", "NVDIMM-F", "NVDIMM-P", "Intel Optane persistent memory"];

@@ -293,6 +293,25 @@ mod tests {
     }
 
     #[test]
+    fn plain_dram_is_no_technology_of_its_own() {
+        let technologies = [2, 3, 4, 6, 7].map(|code| {
+            let mut fields = vec![0; 0x58];
+            (fields[0x0c - 4], fields[0x28 - 4]) = (1, code);
+            memory(&[structure(17, &fields, &[])]).dimms.remove(0).technology
+        });
+        assert_eq!(
+            technologies.each_ref().map(Option::as_deref),
+            [
+                None,
+                None,
+                Some("NVDIMM-N"),
+                Some("NVDIMM-P"),
+                Some("Intel Optane persistent memory")
+            ]
+        );
+    }
+
+    #[test]
     fn a_module_of_unknown_size_makes_the_total_unknown() {
         let memory = memory(&[device(0x4000, 0), device(0xffff, 0)]);
         assert_eq!(memory.installed_bytes, None);
