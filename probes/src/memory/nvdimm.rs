@@ -89,7 +89,7 @@ pub struct PersistentNamespace {
 /// Reads modules, regions and namespaces; `None` where there are none.
 pub(super) fn persistent(machine: &Machine) -> Option<PersistentMemory> {
     let mut memory = PersistentMemory::default();
-    for name in machine.list(DIR).into_iter().take(super::LIMIT_DEVICES) {
+    for name in super::devices(machine, DIR, |_| true) {
         let number = |prefix: &str| {
             let rest = name.strip_prefix(prefix);
             rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
