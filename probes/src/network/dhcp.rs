@@ -3,7 +3,7 @@
 //! folders of the distributions (`dhclient.leases(5)`). There is no interface of the kernel for it.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<Dhcp
     let mut all = Vec::new();
     for (path, name) in files(machine, NETWORK_MANAGER) {
         let Some(name) = name.strip_suffix(".lease") else { continue };
-        if let Some(interface) = own_client(name) {
+        if let Some(interface) = name.strip_prefix("internal-").and_then(behind_uuid) {
             let lease = machine.text(&path).and_then(|text| parse_key_values(&text));
             let next_server = next_server(machine, interface, names);
             all.extend(lease.map(|lease| {
@@ -100,12 +100,6 @@ fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<Dhcp
         }
     }
     all
-}
-
-/// The interface of a file of `NetworkManager`'s own client, for IPv4 or IPv6.
-fn own_client(name: &str) -> Option<&str> {
-    let rest = name.strip_prefix("internal-").or_else(|| name.strip_prefix("internal6-"));
-    rest.and_then(behind_uuid)
 }
 
 /// The interface's name behind a UUID of 36 characters and a dash.
@@ -133,11 +127,7 @@ fn parse_key_values(text: &str) -> Option<DhcpLease> {
         pairs.filter(|(name, _)| *name == key).map(|(_, value)| value.trim()).next()
     };
     Some(DhcpLease {
-        address: value("ADDRESS")?
-            .parse::<IpAddr>()
-            .ok()
-            .filter(|a| !a.is_unspecified())?
-            .to_string(),
+        address: ipv4(value("ADDRESS")?)?,
         server: value("SERVER_ADDRESS").and_then(ipv4),
         next_server: value("NEXT_SERVER").and_then(ipv4),
         routers: value("ROUTER").unwrap_or_default().split_whitespace().filter_map(ipv4).collect(),
