@@ -33,6 +33,10 @@ pub(super) fn places(machine: &Machine) -> Option<Vec<Place>> {
     }
     if found.is_empty() {
         walk(machine, "sys/devices", 0, &mut n_left, &mut found);
+        if n_left == 0 {
+            let found = format!("{LIMIT_DIRECTORIES} directories and more");
+            machine.problem("sys/devices", found, "fewer; devices in the others are not listed");
+        }
     }
     if found.is_empty() {
         from_proc(machine, &mut found);
@@ -132,8 +136,19 @@ mod tests {
         let mut files: Vec<(&str, &str)> =
             names.iter().map(|name| (name.as_str(), "-> ..")).collect();
         files.push(("sys/devices/pci0000:00/0000:00:1f.0/class", "0x060100"));
-        let found = places(&tree(&files)).unwrap();
-        assert_eq!(found.len(), 25);
+        let machine = tree(&files);
+        assert_eq!(places(&machine).unwrap().len(), 25);
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+
+    #[test]
+    fn a_search_of_more_directories_than_a_machine_has_ends_with_a_problem() {
+        let bus = "sys/devices/pci0000:00";
+        let names: Vec<String> = (0..8).map(|n| format!("{bus}/0000:00:{n:02x}.0")).collect();
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "-> .")).collect();
+        let machine = tree(&files);
+        assert_eq!(places(&machine).unwrap().len(), 8);
+        assert_eq!(machine.problems().len(), 1, "{:?}", machine.problems());
     }
 
     #[test]
