@@ -2,7 +2,7 @@
 //! `NetworkManager` in `/var/lib/NetworkManager` and `/run/NetworkManager/devices`, dhclient in the
 //! folders of the distributions (`dhclient.leases(5)`). There is no interface of the kernel for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use schemars::JsonSchema;
@@ -57,12 +57,11 @@ pub(super) fn leases(
     let mut all = networkd(machine, names);
     all.extend(network_manager(machine, names));
     all.extend(DHCLIENT.iter().flat_map(|dir| dhclient_folder(machine, dir)));
-    all.retain(|lease| {
-        addresses.iter().any(|address| {
-            let own = address.address.split('/').next();
-            address.interface == lease.interface && own == Some(lease.address.as_str())
-        })
-    });
+    let own: BTreeSet<(&str, &str)> = addresses
+        .iter()
+        .filter_map(|own| Some((own.interface.as_str(), own.address.split('/').next()?)))
+        .collect();
+    all.retain(|lease| own.contains(&(lease.interface.as_str(), lease.address.as_str())));
     all.sort_by(|a, b| crate::natural::compare(&a.interface, &b.interface).then_with(|| a.cmp(b)));
     all.dedup_by(|b, a| a.interface == b.interface && a.address == b.address);
     all
