@@ -6,10 +6,12 @@
 //!
 //! The file: the number of blocks (16 bits), for each block the vendor and the device that it starts
 //! with, its length packed (16 bits each) and unpacked (32 bits), then the blocks; numbers are
-//! little-endian, a block is compressed with deflate. The text of a block is that of pci.ids: `vendor name`, below it with one
-//! tab `device name`, with two tabs `subvendor subdevice name`. A block that starts within a vendor
-//! repeats the vendor's line. The last block has the classes: `C class name` and with one tab
-//! `subclass name`.
+//! little-endian, a block is compressed with deflate. The text of a block is like that of pci.ids:
+//! `vendor name`, below it with one tab `device name`, with two tabs `subvendor subdevice name`. Of a
+//! device stands how much its id is above that of the vendor's device before it in the block, of a further
+//! subsystem of the same subvendor `\t\t difference name`: small numbers pack better. A block that starts
+//! within a vendor repeats the vendor's line. The last block has the classes: `C class name` and with
+//! one tab `subclass name`.
 
 use std::error::Error;
 use std::fmt::Write as _;

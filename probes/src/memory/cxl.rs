@@ -41,9 +41,9 @@ pub struct CxlMemory {
 
 /// Reads the devices, by name.
 pub(super) fn memories(machine: &Machine) -> Vec<CxlMemory> {
-    let names = machine.list(DIR).into_iter().filter(|name| {
-        name.strip_prefix("mem").is_some_and(|number| number.parse::<u32>().is_ok())
-    });
+    let is_memory =
+        |name: &str| name.strip_prefix("mem").is_some_and(|number| number.parse::<u32>().is_ok());
+    let names = super::devices(machine, DIR, is_memory).into_iter();
     names.map(|name| memory(machine, name)).collect()
 }
 

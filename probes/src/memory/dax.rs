@@ -41,8 +41,8 @@ pub struct DaxDevice {
 
 /// Reads the devices, by name.
 pub(super) fn devices(machine: &Machine) -> Vec<DaxDevice> {
-    let names = machine.list(DIR).into_iter().filter(|name| name.starts_with("dax"));
-    let devices = names.take(super::LIMIT_DEVICES).map(|name| device(machine, name));
+    let names = super::devices(machine, DIR, |name| name.starts_with("dax"));
+    let devices = names.into_iter().map(|name| device(machine, name));
     devices.filter(|device| device.size_bytes != Some(0)).collect()
 }
 
@@ -78,6 +78,14 @@ pub(crate) fn origin(path: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::testing::tree;
+
+    #[test]
+    fn more_devices_than_a_machine_has_are_cut_and_that_is_a_problem() {
+        let paths: Vec<String> = (0..5000).map(|n| format!("{DIR}/dax{n}.0/size")).collect();
+        let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "1")).collect();
+        let machine = tree(&files);
+        assert_eq!((devices(&machine).len(), machine.problems().len()), (4096, 1));
+    }
 
     #[test]
     fn a_dax_device_has_its_size_and_says_whose_memory_it_is_and_who_has_it() {

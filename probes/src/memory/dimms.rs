@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::dimm_names::{ERROR_CORRECTIONS, ERRORS, FORM_FACTORS, KINDS, TECHNOLOGIES, name};
 use super::{Dimm, Memory};
 use crate::hex::hex;
 use crate::smbios::{Smbios, Structure};
@@ -208,96 +209,6 @@ fn same<T: PartialEq>(mut values: impl Iterator<Item = Option<T>>) -> Option<T> 
     values.all(|value| value.as_ref() == Some(&first)).then_some(first)
 }
 
-/// The name of `code`, of which the first name is that of 1; an empty name says nothing.
-fn name(names: &[&str], code: u8) -> Option<String> {
-    let name = names.get(usize::from(code).checked_sub(1)?)?;
-    (!name.is_empty()).then(|| (*name).to_owned())
-}
-
-// «Other» and «Unknown» say nothing and are left empty.
-const ERROR_CORRECTIONS: &[&str] =
-    &["", "", "None", "Parity", "Single-bit ECC", "Multi-bit ECC", "CRC"];
-
-/// Types of errors (DSP0134, section 7.19.1); the third says that all is well.
-const ERRORS: &[&str] = &[
-    "",
-    "",
-    "",
-    "Bad read",
-    "Parity error",
-    "Single-bit error",
-    "Double-bit error",
-    "Multi-bit error",
-    "Nibble error",
-    "Checksum error",
-    "CRC error",
-    "Corrected single-bit error",
-    "Corrected error",
-    "Uncorrectable error",
-];
-
-const FORM_FACTORS: &[&str] = &[
-    "",
-    "",
-    "SIMM",
-    "SIP",
-    "Chip",
-    "DIP",
-    "ZIP",
-    "Proprietary Card",
-    "DIMM",
-    "TSOP",
-    "Row Of Chips",
-    "RIMM",
-    "SODIMM",
-    "SRIMM",
-    "FB-DIMM",
-    "Die",
-    "CAMM",
-];
-
-const KINDS: &[&str] = &[
-    "",
-    "",
-    "DRAM",
-    "EDRAM",
-    "VRAM",
-    "SRAM",
-    "RAM",
-    "ROM",
-    "Flash",
-    "EEPROM",
-    "FEPROM",
-    "EPROM",
-    "CDRAM",
-    "3DRAM",
-    "SDRAM",
-    "SGRAM",
-    "RDRAM",
-    "DDR",
-    "DDR2",
-    "DDR2 FB-DIMM",
-    "",
-    "",
-    "",
-    "DDR3",
-    "FBD2",
-    "DDR4",
-    "LPDDR",
-    "LPDDR2",
-    "LPDDR3",
-    "LPDDR4",
-    "Logical non-volatile device",
-    "HBM",
-    "HBM2",
-    "DDR5",
-    "LPDDR5",
-    "HBM3",
-];
-
-const TECHNOLOGIES: &[&str] =
-    &["", "", "DRAM", "NVDIMM-N", "NVDIMM-F", "NVDIMM-P", "Intel Optane persistent memory"];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -379,6 +290,25 @@ mod tests {
         assert_eq!((plain.non_volatile_bytes, plain.volatile_bytes), (None, None));
         assert_eq!(plain.manufacturer_id, None);
         assert_eq!(with(u64::MAX, u64::MAX, [0xff; 2]).non_volatile_bytes, None);
+    }
+
+    #[test]
+    fn plain_dram_is_no_technology_of_its_own() {
+        let technologies = [2, 3, 4, 6, 7].map(|code| {
+            let mut fields = vec![0; 0x58];
+            (fields[0x0c - 4], fields[0x28 - 4]) = (1, code);
+            memory(&[structure(17, &fields, &[])]).dimms.remove(0).technology
+        });
+        assert_eq!(
+            technologies.each_ref().map(Option::as_deref),
+            [
+                None,
+                None,
+                Some("NVDIMM-N"),
+                Some("NVDIMM-P"),
+                Some("Intel Optane persistent memory")
+            ]
+        );
     }
 
     #[test]

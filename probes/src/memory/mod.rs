@@ -11,6 +11,7 @@
 mod blocks;
 mod cxl;
 pub(crate) mod dax;
+mod dimm_names;
 mod dimms;
 mod ecc;
 mod nvdimm;
@@ -267,6 +268,18 @@ pub fn memory(machine: &Machine) -> Memory {
     }
     ecc::assign(&mut memory);
     memory
+}
+
+/// The names in `dir` for which `is_wanted`, as far as they are read.
+fn devices(machine: &Machine, dir: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut names = machine.list(dir);
+    names.retain(|name| is_wanted(name));
+    if names.len() > LIMIT_DEVICES {
+        let found = format!("{} devices", names.len());
+        machine.problem(dir, found, format!("at most {LIMIT_DEVICES}; only the first are read"));
+        names.truncate(LIMIT_DEVICES);
+    }
+    names
 }
 
 /// The number of a NUMA node in the file at `path`; -1 is none.

@@ -35,8 +35,9 @@ pub struct Nvdimm {
     /// Serial number as the firmware's table has it, e.g. `0xb6001234` (`nfit/serial`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
-    /// What is wrong with it (`nfit/flags`): `save_fail`, `restore_fail`, `flush_fail`, `not_armed`,
-    /// `smart_event`, `map_fail`, `smart_notify`.
+    /// Its state as the firmware found it (`nfit/flags`): `save_fail`, `restore_fail`, `flush_fail`,
+    /// `not_armed` and `map_fail` are faults; `smart_event` says that there were events of its health, and
+    /// `smart_notify` only that the firmware tells of such.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// `disabled` (no password), `locked`, `unlocked`, `frozen` or `overwrite` (`security`).
@@ -88,7 +89,7 @@ pub struct PersistentNamespace {
 /// Reads modules, regions and namespaces; `None` where there are none.
 pub(super) fn persistent(machine: &Machine) -> Option<PersistentMemory> {
     let mut memory = PersistentMemory::default();
-    for name in machine.list(DIR).into_iter().take(super::LIMIT_DEVICES) {
+    for name in super::devices(machine, DIR, |_| true) {
         let number = |prefix: &str| {
             let rest = name.strip_prefix(prefix);
             rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))

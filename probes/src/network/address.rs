@@ -16,6 +16,8 @@ const RTM_NEWADDR: u16 = 20;
 /// Length of `struct ifaddrmsg`.
 const HEADER_BYTES: usize = 8;
 const SCOPE_HOST: u8 = 254;
+/// `IFA_PROTO`: who made the address; absent where nobody said it.
+const PROTOCOL: u16 = 11;
 
 /// Flags by bit, `IFA_F_…`.
 const FLAGS: [(u32, &str); 8] = [
@@ -108,12 +110,21 @@ pub(super) fn with_origin(
     dump: &[u8],
     names: &BTreeMap<u32, String>,
 ) -> impl Iterator<Item = (Address, bool)> {
-    wire::messages(dump)
-        .filter(|message| message.kind == RTM_NEWADDR)
-        .filter_map(|message| parse_address(message.payload, names))
+    let messages = || wire::messages(dump).filter(|message| message.kind == RTM_NEWADDR);
+    let attributes = |message: wire::Message| {
+        wire::attributes(message.payload.get(HEADER_BYTES..).unwrap_or_default())
+            .any(|attribute| attribute.kind == PROTOCOL)
+    };
+    // On kernels that know it the address of the loopback has it.
+    let tells_origin = messages().any(attributes);
+    messages().filter_map(move |message| parse_address(message.payload, names, tells_origin))
 }
 
-fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<(Address, bool)> {
+fn parse_address(
+    payload: &[u8],
+    names: &BTreeMap<u32, String>,
+    tells_origin: bool,
+) -> Option<(Address, bool)> {
     let &[_, length, flags, scope] = payload.first_chunk::<4>()?;
     let index = u32::from_ne_bytes(*payload.get(4..)?.first_chunk::<4>()?);
     let (mut peer, mut local, mut all_flags) = (None, None, u32::from(flags));
@@ -123,13 +134,13 @@ fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<(Addre
             1 => peer = ip(attribute.value),
             2 => local = ip(attribute.value),
             8 => all_flags = attribute.u32()?,
-            11 => protocol = attribute.u8(),
+            PROTOCOL => protocol = attribute.u8(),
             _ => {}
         }
     }
     let address = local.or(peer)?;
     let interface = interface_name(index, names)?;
-    let is_of_router = address.is_ipv6() && is_of_router(all_flags, protocol);
+    let is_of_router = address.is_ipv6() && is_of_router(all_flags, protocol, tells_origin);
     let seen = || Address {
         interface,
         address: format!("{address}/{length}"),
@@ -140,17 +151,20 @@ fn parse_address(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<(Addre
     (scope != SCOPE_HOST && is_prefix(address, length)).then(|| (seen(), is_of_router))
 }
 
-/// Whether an IPv6 address is the kernel's own work: it says so since Linux 5.18 (`IFA_PROTO`,
-/// `IFAPROT_KERNEL_RA`). Before, such an address is there for a time, and the kernel keeps the route
-/// to its prefix itself, which it does not for the programs that work in its place.
-fn is_of_router(flags: u32, protocol: Option<u8>) -> bool {
+/// Whether an IPv6 address is the kernel's own work: it says so since Linux 5.18 (`IFAPROT_KERNEL_RA`),
+/// and then an address of which it does not is of a program. Before, such an address is there for a time,
+/// and the kernel keeps the route to its prefix itself, which few programs let it do.
+fn is_of_router(flags: u32, protocol: Option<u8>, tells_origin: bool) -> bool {
     const KERNEL_RA: u8 = 2;
     const TEMPORARY: u32 = 0x01;
     const PERMANENT: u32 = 0x80;
     const NO_PREFIX_ROUTE: u32 = 0x200;
     match protocol {
         Some(protocol) if protocol != 0 => protocol == KERNEL_RA,
-        _ => flags & TEMPORARY != 0 || flags & (PERMANENT | NO_PREFIX_ROUTE) == 0,
+        _ => {
+            let seems_so = flags & (PERMANENT | NO_PREFIX_ROUTE) == 0;
+            flags & TEMPORARY != 0 || (seems_so && !tells_origin)
+        }
     }
 }
 

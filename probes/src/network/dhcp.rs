@@ -2,8 +2,8 @@
 //! `NetworkManager` in `/var/lib/NetworkManager` and `/run/NetworkManager/devices`, dhclient in the
 //! folders of the distributions (`dhclient.leases(5)`). There is no interface of the kernel for it.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,12 +57,11 @@ pub(super) fn leases(
     let mut all = networkd(machine, names);
     all.extend(network_manager(machine, names));
     all.extend(DHCLIENT.iter().flat_map(|dir| dhclient_folder(machine, dir)));
-    all.retain(|lease| {
-        addresses.iter().any(|address| {
-            let own = address.address.split('/').next();
-            address.interface == lease.interface && own == Some(lease.address.as_str())
-        })
-    });
+    let own: BTreeSet<(&str, &str)> = addresses
+        .iter()
+        .filter_map(|own| Some((own.interface.as_str(), own.address.split('/').next()?)))
+        .collect();
+    all.retain(|lease| own.contains(&(lease.interface.as_str(), lease.address.as_str())));
     all.sort_by(|a, b| crate::natural::compare(&a.interface, &b.interface).then_with(|| a.cmp(b)));
     all.dedup_by(|b, a| a.interface == b.interface && a.address == b.address);
     all
@@ -87,7 +86,7 @@ fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<Dhcp
     let mut all = Vec::new();
     for (path, name) in files(machine, NETWORK_MANAGER) {
         let Some(name) = name.strip_suffix(".lease") else { continue };
-        if let Some(interface) = own_client(name) {
+        if let Some(interface) = name.strip_prefix("internal-").and_then(behind_uuid) {
             let lease = machine.text(&path).and_then(|text| parse_key_values(&text));
             let next_server = next_server(machine, interface, names);
             all.extend(lease.map(|lease| {
@@ -100,12 +99,6 @@ fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<Dhcp
         }
     }
     all
-}
-
-/// The interface of a file of `NetworkManager`'s own client, for IPv4 or IPv6.
-fn own_client(name: &str) -> Option<&str> {
-    let rest = name.strip_prefix("internal-").or_else(|| name.strip_prefix("internal6-"));
-    rest.and_then(behind_uuid)
 }
 
 /// The interface's name behind a UUID of 36 characters and a dash.
@@ -133,11 +126,7 @@ fn parse_key_values(text: &str) -> Option<DhcpLease> {
         pairs.filter(|(name, _)| *name == key).map(|(_, value)| value.trim()).next()
     };
     Some(DhcpLease {
-        address: value("ADDRESS")?
-            .parse::<IpAddr>()
-            .ok()
-            .filter(|a| !a.is_unspecified())?
-            .to_string(),
+        address: ipv4(value("ADDRESS")?)?,
         server: value("SERVER_ADDRESS").and_then(ipv4),
         next_server: value("NEXT_SERVER").and_then(ipv4),
         routers: value("ROUTER").unwrap_or_default().split_whitespace().filter_map(ipv4).collect(),

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::dhcp::{DhcpLease, LIMIT_FILES};
-use crate::machine::Machine;
+use crate::machine::{Machine, quote};
 
 const LINKS: &str = "run/systemd/netif/links";
 /// An address in a file that has more of them than any server gives is no lease.
@@ -36,8 +36,13 @@ pub(super) fn clients(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<D
         let path = format!("{LINKS}/{index}");
         let text = machine.text(&path)?;
         let value = text.lines().find_map(|line| line.strip_prefix("DHCP6_CLIENT_DUID="))?;
+        let value = Some(value.trim()).filter(|value| !value.is_empty())?;
         let client = "systemd-networkd".to_owned();
-        Some(Dhcp6Client { interface, duid: duid(value)?, client, source: format!("/{path}") })
+        let Some(duid) = duid(value) else {
+            machine.problem(&path, quote(value), "a kind of DUID, a colon and hexadecimal digits");
+            return None;
+        };
+        Some(Dhcp6Client { interface, duid, client, source: format!("/{path}") })
     };
     let indexes = machine.list(LINKS).into_iter().take(LIMIT_FILES);
     let mut all: Vec<Dhcp6Client> = indexes.filter_map(client).collect();
@@ -45,13 +50,26 @@ pub(super) fn clients(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<D
     all
 }
 
-/// `DUID-LLT:000100012b…`, with the name of the kind or without.
+/// `DUID-LLT:00012b…`: systemd names the kind and leaves its two bytes out of the digits. Older versions
+/// write two bytes of nothing behind them, which those whose length is known do not have.
 fn duid(text: &str) -> Option<String> {
-    let digits = text.rsplit(':').next().unwrap_or_default().trim().to_lowercase();
+    /// Name, the two bytes of the kind, and how those of known length begin and how many digits they have:
+    /// with a MAC of Ethernet, of systemd's own making, UUIDs.
+    const KINDS: [(&str, &str, &str, usize); 4] = [
+        ("DUID-LLT", "0001", "0001", 24),
+        ("DUID-EN/Vendor", "0002", "0000ab11", 24),
+        ("DUID-LL", "0003", "0001", 16),
+        ("UUID", "0004", "", 32),
+    ];
+    let (name, digits) = text.split_once(':')?;
+    let (_, kind, start, n_digits) = KINDS.iter().find(|(known, ..)| *known == name)?;
+    let digits = digits.to_lowercase();
+    let is_too_long = digits.starts_with(start) && digits.len() == n_digits + 4;
+    let digits = digits.strip_suffix("0000").filter(|_| is_too_long).unwrap_or(&digits);
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    // Two bytes of kind and at least one more, 130 at most.
-    let is_duid = is_hex && digits.len().is_multiple_of(2) && (6..=260).contains(&digits.len());
-    is_duid.then_some(digits)
+    // At least one byte and 128 at most behind the kind.
+    let is_duid = is_hex && digits.len().is_multiple_of(2) && (2..=256).contains(&digits.len());
+    is_duid.then(|| format!("{kind}{digits}"))
 }
 
 /// Blocks `lease6 { interface "eth0"; ia-na … { iaaddr 2001:db8::1 { max-life 7200; } } }` of dhclient.
@@ -137,10 +155,31 @@ mod tests {
         assert_eq!(clients.len(), 1);
         assert_eq!(
             (clients[0].interface.as_str(), clients[0].duid.as_str()),
-            ("eno1", "0000ab11d25a")
+            ("eno1", "00020000ab11d25a")
         );
-        for text in ["", "DUID-LL:", "DUID-LL:abc", "DUID-LL:00zz11", &"0".repeat(262)] {
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+        let too_long = format!("DUID-LL:{}", "0".repeat(258));
+        for text in ["", "DUID-LL:", "DUID-LL:abc", "DUID-LL:00zz11", "0003:0001", &too_long] {
             assert_eq!(duid(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_duid_begins_with_its_kind_as_the_server_sees_it_and_old_versions_add_nothing_to_it() {
+        let kinds = ["DUID-LLT:00012b", "DUID-EN/Vendor:00000009", "DUID-LL:0001", "UUID:0a0b"];
+        let found = kinds.map(|text| duid(text).unwrap_or_default());
+        assert_eq!(found, ["000100012b", "000200000009", "00030001", "00040a0b"]);
+        let mac = "DUID-LL:0001020000000001";
+        assert_eq!(duid(mac).as_deref(), Some("00030001020000000001"));
+        assert_eq!(duid(&format!("{mac}0000")), duid(mac));
+        let others = "DUID-EN/Vendor:000000090123456789abcdef0000";
+        assert_eq!(duid(others).as_deref(), Some("0002000000090123456789abcdef0000"));
+    }
+
+    #[test]
+    fn a_duid_of_an_unknown_form_is_a_problem() {
+        let machine = tree(&[("run/systemd/netif/links/2", "DHCP6_CLIENT_DUID=0500:00ab\n")]);
+        assert!(clients(&machine, &BTreeMap::from([(2, "eno1".to_owned())])).is_empty());
+        assert_eq!(machine.problems().len(), 1);
     }
 }

@@ -131,6 +131,9 @@ mod tests {
         assert!(in_use(ipv6(permanent, None)), "set by hand");
         assert!(in_use(ipv6(no_prefix_route, None)), "set by NetworkManager");
         assert!(in_use(ipv6(0, Some(77))), "set by a program that says which one it is");
+        let of_router = ipv6(managed, Some(2));
+        assert!(!in_use([of_router.clone(), ipv6(temporary, None)].concat()));
+        assert!(in_use([of_router, ipv6(0, None)].concat()), "set by dhclient on Linux 5.18");
     }
 
     #[test]

@@ -33,6 +33,10 @@ pub(super) fn places(machine: &Machine) -> Option<Vec<Place>> {
     }
     if found.is_empty() {
         walk(machine, "sys/devices", 0, &mut n_left, &mut found);
+        if n_left == 0 {
+            let found = format!("{LIMIT_DIRECTORIES} directories and more");
+            machine.problem("sys/devices", found, "fewer; devices in the others are not listed");
+        }
     }
     if found.is_empty() {
         from_proc(machine, &mut found);
@@ -90,12 +94,17 @@ fn from_proc(machine: &Machine, found: &mut BTreeMap<Address, Place>) {
             add(found, &format!("{full}:{function}"), path);
         }
     }
+    // The devices of each place without a line so far, that of the lowest domain last.
+    let mut without_line = BTreeMap::<_, Vec<Address>>::new();
+    for address in found.keys().rev() {
+        let place = (address.bus, address.device, address.function);
+        without_line.entry(place).or_default().push(*address);
+    }
     let text = machine.text(&format!("{PROC}/devices")).unwrap_or_default();
     for line in text.lines() {
         let Some((bus, device, function)) = bus_device_function(line) else { continue };
-        let is_same = |a: &Address| (a.bus, a.device, a.function) == (bus, device, function);
-        let place = found.values_mut().find(|p| is_same(&p.address) && p.line.is_none());
-        if let Some(place) = place {
+        let known = without_line.get_mut(&(bus, device, function)).and_then(Vec::pop);
+        if let Some(place) = known.and_then(|address| found.get_mut(&address)) {
             place.line = Some(line.to_owned());
         } else if found.len() < LIMIT_DEVICES {
             let address = Address { domain: 0, bus, device, function };
@@ -127,8 +136,28 @@ mod tests {
         let mut files: Vec<(&str, &str)> =
             names.iter().map(|name| (name.as_str(), "-> ..")).collect();
         files.push(("sys/devices/pci0000:00/0000:00:1f.0/class", "0x060100"));
-        let found = places(&tree(&files)).unwrap();
-        assert_eq!(found.len(), 25);
+        let machine = tree(&files);
+        assert_eq!(places(&machine).unwrap().len(), 25);
+        assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+
+    #[test]
+    fn a_search_of_more_directories_than_a_machine_has_ends_with_a_problem() {
+        let bus = "sys/devices/pci0000:00";
+        let names: Vec<String> = (0..8).map(|n| format!("{bus}/0000:00:{n:02x}.0")).collect();
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "-> .")).collect();
+        let machine = tree(&files);
+        assert_eq!(places(&machine).unwrap().len(), 8);
+        assert_eq!(machine.problems().len(), 1, "{:?}", machine.problems());
+    }
+
+    #[test]
+    fn as_many_lines_of_proc_as_there_can_be_devices_are_read_at_once() {
+        let lines: Vec<String> = (0..0x1_0000).map(|n| format!("{n:04x}\t80861234\n")).collect();
+        let machine = tree(&[("proc/bus/pci/devices", &lines.concat().repeat(4))]);
+        let began = std::time::Instant::now();
+        assert_eq!(places(&machine).unwrap_or_default().len(), 0x1_0000);
+        assert!(began.elapsed() < std::time::Duration::from_secs(5), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -83,8 +83,13 @@ pub type Modules = BTreeMap<String, Module>;
 #[must_use]
 pub fn modules(machine: &Machine) -> Modules {
     let ports = physical_ports(machine).into_iter().filter(|port| !port.is_usb);
-    let names = ports.take(LIMIT_PORTS).map(|port| port.name);
-    read_all(machine, names, module, Instant::now() + LIMIT)
+    let names: Vec<String> = ports.map(|port| port.name).collect();
+    if names.len() > LIMIT_PORTS {
+        let found = format!("{} ports", names.len());
+        let expected = format!("at most {LIMIT_PORTS}; of the others no module is read");
+        machine.problem("ethtool", found, expected);
+    }
+    read_all(machine, names.into_iter().take(LIMIT_PORTS), module, Instant::now() + LIMIT)
 }
 
 type Read = fn(&Machine, &str) -> Option<Module>;

@@ -252,6 +252,19 @@ fn ports_that_hang_leave_what_was_read_before_them_and_say_which_ports_were_not_
 }
 
 #[test]
+fn more_ports_than_are_read_are_a_problem() {
+    let n_problems = |n_ports: usize| {
+        let names: Vec<String> = (0..n_ports).map(|n| format!("eno{n}")).collect();
+        let pieces: Vec<(&str, &str, &[u8])> =
+            names.iter().map(|name| (name.as_str(), "none", &[][..])).collect();
+        let machine = machine(&pieces);
+        assert!(modules(&machine).is_empty());
+        machine.problems().len()
+    };
+    assert_eq!((n_problems(LIMIT_PORTS), n_problems(LIMIT_PORTS + 1)), (0, 1));
+}
+
+#[test]
 fn a_wrong_check_sum_is_a_problem_and_costs_no_facts() {
     let mut sfp = sfp();
     sfp[63] ^= 1;
