@@ -1,6 +1,7 @@
 //! Controllers of the driver `megaraid_sas`: which there are (`/sys/bus/pci/drivers/megaraid_sas`), and
 //! what their firmware answers.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use super::{RaidController, RaidDrive, RaidVolume, drive, host, volume};
 
 pub(super) const DRIVER: &str = "megaraid_sas";
 /// After this the drives are not asked themselves any more: the collector has 20 s.
-const PAGES_LIMIT: Duration = Duration::from_secs(8);
+pub(super) const PAGES_LIMIT: Duration = Duration::from_secs(8);
 /// Drives and enclosures in a list.
 const LIMIT_DRIVES: usize = 256;
 /// Targets in a channel of the SCSI host, and the channels before those of volumes
@@ -34,10 +35,10 @@ const CORRECTABLE_ERRORS: usize = 1492;
 const UNCORRECTABLE_ERRORS: usize = 1494;
 const PACKAGE: usize = 1600;
 
-/// Reads the controllers, by PCI address.
-pub(super) fn controllers(machine: &Machine) -> Vec<RaidController> {
+/// Reads the controllers, by PCI address. For `pages_limit` their drives are asked themselves.
+pub(super) fn controllers(machine: &Machine, pages_limit: Duration) -> Vec<RaidController> {
     let bound = machine.list(&format!("sys/bus/pci/drivers/{DRIVER}"));
-    let (node, pages_end) = (MegaraidNode::default(), Instant::now() + PAGES_LIMIT);
+    let (node, pages_end) = (MegaraidNode::default(), Instant::now() + pages_limit);
     let addresses = bound.into_iter().filter(|name| is_pci_address(name));
     addresses.map(|address| controller(machine, &node, address, pages_end)).collect()
 }
@@ -49,11 +50,22 @@ struct Asked<'a> {
     host: u16,
     /// Until when drives are asked themselves.
     pages_end: Instant,
+    /// Whether one was not asked because it was too late.
+    is_late: Cell<bool>,
 }
 
 impl Asked<'_> {
     fn ask(&self, command: MegaraidCommand) -> Option<Vec<u8>> {
         self.machine.ask(&MegaraidQuestion { node: self.node, host: self.host, command })
+    }
+
+    /// Asks the drive itself, which may take until the command's own time is over.
+    fn page(&self, target: u8, page: DrivePage) -> Option<Vec<u8>> {
+        if Instant::now() >= self.pages_end {
+            self.is_late.set(true);
+            return None;
+        }
+        self.ask(MegaraidCommand::DrivePage(target, page))
     }
 
     /// Where a problem with the answer to `what` is told to be.
@@ -72,7 +84,7 @@ fn controller(
     let known =
         RaidController { pci_address: address, driver: DRIVER.to_owned(), ..Default::default() };
     let Some(host) = host else { return known };
-    let asked = Asked { machine, node, host, pages_end };
+    let asked = Asked { machine, node, host, pages_end, is_late: Cell::new(false) };
     // Of a controller that does not answer this, nothing else is asked.
     let Some(info) = asked.ask(MegaraidCommand::Controller) else { return known };
     let drives = drives(&asked);
@@ -116,6 +128,14 @@ fn drives(asked: &Asked) -> Option<Vec<RaidDrive>> {
     };
     let mut drives: Vec<RaidDrive> = ids.iter().filter_map(|id| one_drive(asked, *id)).collect();
     drives.sort_by_key(|drive| (drive.enclosure, drive.slot, drive.device_id));
+    if asked.is_late.get() {
+        let found = "drives that were not asked themselves, because the time for that was over";
+        asked.machine.problem(
+            &asked.path("drives"),
+            found,
+            "an answer of each within milliseconds",
+        );
+    }
     Some(drives)
 }
 
@@ -133,16 +153,14 @@ fn one_drive(asked: &Asked, id: u16) -> Option<RaidDrive> {
     // has one byte.
     let is_lost = ["failed", "unconfigured bad"].iter().any(|s| drive.state.as_deref() == Some(s));
     match u8::try_from(id) {
-        Ok(target) if !is_lost && Instant::now() < asked.pages_end => {
-            Some(with_pages(asked, target, drive))
-        }
+        Ok(target) if !is_lost => Some(with_pages(asked, target, drive)),
         _ => Some(drive),
     }
 }
 
 /// Adds what the drive itself says. What the controller keeps of it is not asked again.
 fn with_pages(asked: &Asked, target: u8, drive: RaidDrive) -> RaidDrive {
-    let page = |page| asked.ask(MegaraidCommand::DrivePage(target, page));
+    let page = |page| asked.page(target, page);
     let mut drive = drive;
     if drive.model.is_none()
         && let Some(data) = page(DrivePage::Standard)

@@ -181,7 +181,7 @@ impl RaidController {
 /// Reads the RAID controllers, by PCI address.
 #[must_use]
 pub fn controllers(machine: &Machine) -> Vec<RaidController> {
-    let mut controllers = megaraid::controllers(machine);
+    let mut controllers = megaraid::controllers(machine, megaraid::PAGES_LIMIT);
     controllers.extend(hidden::controllers(machine));
     controllers.sort_by(|a, b| crate::natural::compare(&a.pci_address, &b.pci_address));
     controllers

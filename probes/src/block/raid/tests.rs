@@ -241,6 +241,20 @@ fn the_serial_number_that_the_drive_tells_itself_goes_before_the_makers_own_byte
 }
 
 #[test]
+fn drives_that_there_was_no_time_to_ask_are_said_and_keep_what_the_controller_knows() {
+    let mut files = mirror();
+    files.answer("drive-8-page-80", b"\0\x80\0\x04LATE");
+    let machine = files.machine();
+    let found = megaraid::controllers(&machine, std::time::Duration::ZERO);
+    assert_eq!(found[0].drives().next().unwrap().serial.as_deref(), Some("WFK0A1B2"));
+    assert_eq!(found[0].volumes().count(), 1);
+    let problems = machine.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(problems[0].path, "/kernel/megaraid/host0/drives");
+    assert!(problems[0].found.starts_with("drives that were not asked themselves"));
+}
+
+#[test]
 fn the_pages_of_a_drive_stand_in_for_what_the_controller_does_not_keep() {
     let mut files = mirror();
     let mut info = drive_info(8, 1, 0x18);
