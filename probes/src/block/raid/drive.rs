@@ -1,6 +1,5 @@
-//! A drive in the words of the firmware: `struct MR_PD_INFO`, 512 bytes. The beginning is in
-//! `drivers/scsi/megaraid/megaraid_sas.h`; the offsets of the rest are those on which the MFI drivers of
-//! other free systems agree (FreeBSD `mfireg.h`, illumos `mfi_pd.h`) and which QEMU fills in.
+//! A drive in the words of the firmware: `struct MR_PD_INFO`, 512 bytes, and an entry of
+//! `struct MR_PD_LIST` (`drivers/scsi/megaraid/megaraid_sas.h`). Sizes are in blocks of the drive.
 
 use crate::block::vpd;
 use crate::machine::Machine;
@@ -25,8 +24,19 @@ const PROGRESS: usize = 260;
 const TEMPERATURE: usize = 402;
 const BLOCK_BYTES: usize = 404;
 
-/// A number that stands for no device.
+/// Numbers that stand for no device and no slot.
 const NO_DEVICE: u16 = 0xffff;
+const NO_SLOT: u8 = 0xff;
+
+/// What an entry of the list says of a drive, 24 bytes.
+pub(super) fn of_list(entry: &[u8]) -> RaidDrive {
+    RaidDrive {
+        device_id: u16_at(entry, 0),
+        enclosure: u16_at(entry, 2).filter(|id| *id != NO_DEVICE),
+        slot: entry.get(5).copied().filter(|slot| *slot != NO_SLOT),
+        ..RaidDrive::default()
+    }
+}
 
 /// The drive that `info` describes; `None` for what is no disk (enclosures), or for another drive.
 pub(super) fn parse(
@@ -44,12 +54,13 @@ pub(super) fn parse(
         return None;
     }
     let kind = u16_at(info, KIND);
-    let logical_block_bytes = u16_at(info, BLOCK_BYTES).filter(|bytes| bytes.is_power_of_two());
+    // Drives of other arrays may have blocks of 520 or 528 bytes.
+    let logical_block_bytes = u16_at(info, BLOCK_BYTES).filter(|bytes| *bytes > 0);
     let block_bytes = u64::from(logical_block_bytes.unwrap_or(512));
     Some(RaidDrive {
         device_id: Some(device_id),
         enclosure: u16_at(info, ENCLOSURE).filter(|id| *id != NO_DEVICE),
-        slot: info.get(SLOT).copied().filter(|slot| *slot != 0xff),
+        slot: info.get(SLOT).copied().filter(|slot| *slot != NO_SLOT),
         state: u16_at(info, STATE).and_then(|code| state(machine, path, code)),
         rebuild_percent: rebuild_percent(info),
         interface: kind.and_then(|kind| interface(kind >> 12)).map(str::to_owned),

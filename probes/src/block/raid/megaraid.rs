@@ -120,13 +120,14 @@ fn is_running(machine: &Machine, host: u16) -> bool {
 
 fn drives(asked: &Asked) -> Option<Vec<RaidDrive>> {
     let answer = asked.ask(MegaraidCommand::Drives)?;
-    let Some(ids) = drive_ids(&answer) else {
+    let Some(listed) = listed_drives(&answer) else {
         let n_bytes = answer.len();
         let found = format!("{n_bytes} bytes that end before the drives that they announce");
         asked.machine.problem(&asked.path("drives"), found, "a list of at most 256 drives");
         return None;
     };
-    let mut drives: Vec<RaidDrive> = ids.iter().filter_map(|id| one_drive(asked, *id)).collect();
+    let described = listed.into_iter().filter_map(|(id, drive)| one_drive(asked, id, drive));
+    let mut drives: Vec<RaidDrive> = described.collect();
     drives.sort_by_key(|drive| (drive.enclosure, drive.slot, drive.device_id));
     if asked.is_late.get() {
         let found = "drives that were not asked themselves, because the time for that was over";
@@ -139,15 +140,18 @@ fn drives(asked: &Asked) -> Option<Vec<RaidDrive>> {
     Some(drives)
 }
 
-/// The device ids in `struct MR_PD_LIST`, of disks alone: byte 6 of an entry is the SCSI device type.
-fn drive_ids(answer: &[u8]) -> Option<BTreeSet<u16>> {
+/// The disks in `struct MR_PD_LIST` by device id, as far as the list describes them: byte 6 of an entry
+/// is the SCSI device type.
+fn listed_drives(answer: &[u8]) -> Option<BTreeMap<u16, RaidDrive>> {
     let n_entries = usize::try_from(u32_at(answer, 4)?).ok().filter(|n| *n <= LIMIT_DRIVES)?;
     let entries = answer.get(8..8 + n_entries * 24)?.chunks_exact(24);
-    Some(entries.filter(|entry| entry.get(6) == Some(&0)).filter_map(|e| u16_at(e, 0)).collect())
+    let disks = entries.filter(|entry| entry.get(6) == Some(&0));
+    Some(disks.filter_map(|entry| Some((u16_at(entry, 0)?, drive::of_list(entry)))).collect())
 }
 
-fn one_drive(asked: &Asked, id: u16) -> Option<RaidDrive> {
-    let info = asked.ask(MegaraidCommand::Drive(id))?;
+/// The drive that the list announces as `listed`; `None` for what is none.
+fn one_drive(asked: &Asked, id: u16, listed: RaidDrive) -> Option<RaidDrive> {
+    let Some(info) = asked.ask(MegaraidCommand::Drive(id)) else { return Some(listed) };
     let drive = drive::parse(asked.machine, &asked.path(&format!("drive-{id}")), id, &info)?;
     // A drive that failed may keep the controller waiting, and the number of a drive in a SCSI command
     // has one byte.
@@ -190,6 +194,11 @@ fn volumes(asked: &Asked, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>> {
     };
     if listed.is_empty() {
         return Some(Vec::new());
+    }
+    let n_volumes = u32_at(&answer, 0).unwrap_or_default();
+    if usize::try_from(n_volumes) != Ok(listed.len()) {
+        let found = format!("{n_volumes} volumes");
+        asked.machine.problem(&asked.path("volumes"), found, "at most 64, of which all are read");
     }
     let arrays = arrays(asked);
     let mut volumes: Vec<RaidVolume> =

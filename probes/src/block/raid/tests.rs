@@ -191,6 +191,40 @@ fn a_drive_of_4096_byte_blocks_is_counted_in_these() {
 }
 
 #[test]
+fn a_drive_of_520_byte_blocks_is_not_counted_as_if_it_had_512() {
+    let mut files = mirror();
+    let mut info = drive_info(8, 1, 0x01);
+    put(&mut info, 404, &520_u16.to_le_bytes());
+    files.answer("drive-8", info);
+    let controller = of(&files);
+    let drive = controller.drives().next().unwrap();
+    assert_eq!((drive.logical_block_bytes, drive.size_bytes), (Some(520), Some(0x8bba_0cb0 * 520)));
+}
+
+#[test]
+fn a_drive_that_the_controller_lists_and_does_not_describe_is_still_a_drive() {
+    let mut files = mirror();
+    let mut list = drive_list(&[9, 8]);
+    put(&mut list, 8 + 24 + 2, &[32, 0, 1, 7]);
+    files.answer("drives", list).0.retain(|(path, _)| !path.ends_with("/drive-8"));
+    let controller = of(&files);
+    let drives: Vec<_> = controller.drives().collect();
+    assert_eq!((drives.len(), drives[1].device_id), (2, Some(8)));
+    assert_eq!((drives[1].enclosure, drives[1].slot), (Some(32), Some(7)));
+    assert_eq!((&drives[1].state, drives[1].media_errors), (&None, None));
+}
+
+#[test]
+fn more_volumes_than_the_list_has_room_for_are_a_problem() {
+    let mut files = mirror();
+    let mut list = volume_list(&[(0, 2)]);
+    list[0] = 65;
+    let machine = files.answer("volumes", list).machine();
+    assert!(controllers(&machine)[0].volumes().next().is_some());
+    assert!(machine.problems().iter().any(|problem| problem.found == "65 volumes"));
+}
+
+#[test]
 fn a_missing_member_is_counted_and_a_drive_without_an_enclosure_has_none() {
     let mut files = mirror();
     let mut info = drive_info(8, 1, 0x18);
