@@ -7,6 +7,9 @@ use crate::machine::Machine;
 use super::RaidDrive;
 use super::bytes::{text_at, u16_at, u32_at, u64_at};
 
+/// Length of the structure.
+pub(super) const N_BYTES: usize = 512;
+
 const INQUIRY: usize = 4;
 const PAGE_83: usize = 100;
 const SCSI_KIND: usize = 165;

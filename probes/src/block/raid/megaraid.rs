@@ -59,6 +59,17 @@ impl Asked<'_> {
         self.machine.ask(&MegaraidQuestion { node: self.node, host: self.host, command })
     }
 
+    /// Asks for a structure of `n_bytes` bytes; a shorter one is a problem and no answer.
+    fn structure(&self, command: MegaraidCommand, what: &str, n_bytes: usize) -> Option<Vec<u8>> {
+        let answer = self.ask(command)?;
+        if answer.len() < n_bytes {
+            let found = format!("{} bytes", answer.len());
+            self.machine.problem(&self.path(what), found, format!("{n_bytes} bytes"));
+            return None;
+        }
+        Some(answer)
+    }
+
     /// Asks the drive itself, which may take until the command's own time is over.
     fn page(&self, target: u8, page: DrivePage) -> Option<Vec<u8>> {
         if Instant::now() >= self.pages_end {
@@ -151,8 +162,11 @@ fn listed_drives(answer: &[u8]) -> Option<BTreeMap<u16, RaidDrive>> {
 
 /// The drive that the list announces as `listed`; `None` for what is none.
 fn one_drive(asked: &Asked, id: u16, listed: RaidDrive) -> Option<RaidDrive> {
-    let Some(info) = asked.ask(MegaraidCommand::Drive(id)) else { return Some(listed) };
-    let drive = drive::parse(asked.machine, &asked.path(&format!("drive-{id}")), id, &info)?;
+    let what = format!("drive-{id}");
+    let Some(info) = asked.structure(MegaraidCommand::Drive(id), &what, drive::N_BYTES) else {
+        return Some(listed);
+    };
+    let drive = drive::parse(asked.machine, &asked.path(&what), id, &info)?;
     // A drive that failed may keep the controller waiting, and the number of a drive in a SCSI command
     // has one byte.
     let is_lost = ["failed", "unconfigured bad"].iter().any(|s| drive.state.as_deref() == Some(s));
@@ -214,8 +228,9 @@ fn one_volume(
     arrays: &BTreeMap<u16, Members>,
     drives: &[RaidDrive],
 ) -> RaidVolume {
-    let path = asked.path(&format!("volume-{}", listed.id));
-    let info = asked.ask(MegaraidCommand::Volume(listed.id));
+    let what = format!("volume-{}", listed.id);
+    let path = asked.path(&what);
+    let info = asked.structure(MegaraidCommand::Volume(listed.id), &what, volume::N_BYTES);
     let parsed = info.and_then(|info| volume::parse(asked.machine, &path, listed, &info));
     let Some((mut volume, spans)) = parsed else {
         return volume::of_list(asked.machine, &path, listed);

@@ -215,6 +215,21 @@ fn a_drive_that_the_controller_lists_and_does_not_describe_is_still_a_drive() {
 }
 
 #[test]
+fn a_description_that_is_cut_is_a_problem_and_leaves_what_the_list_says() {
+    let mut files = mirror();
+    files.answer("drive-8", &drive_info(8, 1, 0x18)[..160]).answer("volume-0", [0; 30]);
+    let machine = files.machine();
+    let found = controllers(&machine);
+    assert_eq!((found[0].drives().count(), found[0].volumes().count()), (2, 1));
+    let problems = machine.problems();
+    let found: Vec<(&str, &str)> =
+        problems.iter().map(|problem| (problem.path.as_str(), problem.found.as_str())).collect();
+    let at = "/kernel/megaraid/host0";
+    let expected = [(format!("{at}/drive-8"), "160 bytes"), (format!("{at}/volume-0"), "30 bytes")];
+    assert_eq!(found, expected.each_ref().map(|(path, found)| (path.as_str(), *found)));
+}
+
+#[test]
 fn more_volumes_than_the_list_has_room_for_are_a_problem() {
     let mut files = mirror();
     let mut list = volume_list(&[(0, 2)]);

@@ -13,6 +13,9 @@ const LIMIT_VOLUMES: usize = 64;
 /// Spans of a volume.
 const LIMIT_SPANS: u8 = 8;
 
+/// Length of the structure.
+pub(super) const N_BYTES: usize = 384;
+
 const TARGET: usize = 0;
 const NAME: usize = 4;
 const PRIMARY_LEVEL: usize = 32;
