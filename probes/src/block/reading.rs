@@ -1,5 +1,5 @@
 //! Reads what stands on one disk: its partition table, and the first and last few KiB of the disk and of
-//! its partitions. At most about 40 KiB are read of each.
+//! its partitions. Of each at most 44 KiB are read, beside the table itself.
 //!
 //! What cannot be read is said: a part that nobody has looked at is not an empty one.
 
@@ -19,7 +19,7 @@ const MIN_BYTES: u64 = 4096;
 /// Reads `device` through `disk`.
 pub(super) fn read(machine: &Machine, device: &Listed, disk: &DiskHandle) -> Content {
     let mut content = Content::default();
-    let mut whole = Volume { machine, disk, start_bytes: 0, failure: None };
+    let mut whole = Volume::new(machine, device, disk, 0);
     let Some(first) = whole.read(0, 4096) else {
         content.failure = whole.failure.map(|failure| failure.why);
         return content;
@@ -84,7 +84,7 @@ fn partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, content: &m
             content.unread.push(format!("where {} lies is not known", node.name));
             continue;
         };
-        let mut volume = Volume { machine, disk, start_bytes, failure: None };
+        let mut volume = Volume::new(machine, device, disk, start_bytes);
         if let Some(found) = volume.detect(size_bytes) {
             content.partitions.insert(node.name.clone(), found);
         }
@@ -111,7 +111,7 @@ fn lost_partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, conten
     }
     for entry in entries.into_iter().take(MAX_PARTITIONS) {
         let Entry { number, start_bytes, size_bytes, .. } = entry;
-        let mut volume = Volume { machine, disk, start_bytes, failure: None };
+        let mut volume = Volume::new(machine, device, disk, start_bytes);
         if let Some(found) = volume.detect(size_bytes) {
             content.lost_partitions.insert(number, found);
         }
@@ -124,6 +124,8 @@ fn lost_partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, conten
 struct Volume<'a> {
     machine: &'a Machine,
     disk: &'a DiskHandle,
+    /// Where the disk ends; behind it nothing stands.
+    end_bytes: Option<u64>,
     start_bytes: u64,
     /// The first read that came to nothing.
     failure: Option<Failure>,
@@ -140,18 +142,31 @@ impl Failure {
     }
 }
 
-impl Volume<'_> {
+impl<'a> Volume<'a> {
+    fn new(
+        machine: &'a Machine,
+        device: &Listed,
+        disk: &'a DiskHandle,
+        start_bytes: u64,
+    ) -> Volume<'a> {
+        Volume { machine, disk, end_bytes: device.size_bytes, start_bytes, failure: None }
+    }
+
     fn read(&mut self, offset_bytes: u64, n_bytes: usize) -> Option<Vec<u8>> {
         let at = self.start_bytes.checked_add(offset_bytes)?;
         let question = DiskBytes { disk: self.disk, offset_bytes: at, n_bytes };
-        match self.machine.ask_or_why(&question) {
-            Ok(bytes) => Some(bytes).filter(|bytes| bytes.len() == n_bytes),
-            Err(why) => {
-                let failure = why.map(|why| Failure { offset_bytes, why });
-                self.failure = self.failure.take().or(failure);
-                None
+        let why = match self.machine.ask_or_why(&question) {
+            Ok(bytes) if bytes.len() == n_bytes => return Some(bytes),
+            Ok(bytes) => {
+                let end = at.checked_add(n_bytes as u64)?;
+                let is_there = self.end_bytes.is_none_or(|end_bytes| end <= end_bytes);
+                is_there.then(|| format!("only {} of {n_bytes} bytes", bytes.len()))
             }
-        }
+            Err(why) => why,
+        };
+        let failure = why.map(|why| Failure { offset_bytes, why });
+        self.failure = self.failure.take().or(failure);
+        None
     }
 
     fn detect(&mut self, size_bytes: u64) -> Option<Filesystem> {
@@ -279,6 +294,25 @@ mod tests {
         assert!(found.contains("sda1 cannot be read at byte 0: "), "{found}");
         let found = reasons("5 kernel/disk/sda/1036288-12288\n");
         assert!(found.starts_with("sda cannot be read at byte 1036288: "), "{found}");
+    }
+
+    #[test]
+    fn a_read_that_ends_before_the_disk_does_is_not_taken_for_empty() {
+        let whole = machine(&vec![0; 1 << 20], &[], "");
+        assert!(disk(&whole).eligible);
+        let size: &[u8] = b"2048\n";
+        let (first, second) = (vec![0; 4096], vec![0; 100]);
+        let of = |first: &[u8]| {
+            let files = [
+                ("sys/block/sda/size", size),
+                ("proc/self/mountinfo", b"1 0 0:1 / / rw - tmpfs none rw\n"),
+                ("kernel/disk/sda/0-4096", first),
+                ("kernel/disk/sda/4096-4096", &second),
+            ];
+            disk(&tree_of_bytes(&files)).not_eligible_because
+        };
+        assert_eq!(of(&first), ["sda cannot be read at byte 4096: only 100 of 4096 bytes"]);
+        assert_eq!(of(&second), ["its first bytes cannot be read: only 100 of 4096 bytes"]);
     }
 
     #[test]
