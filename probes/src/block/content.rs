@@ -47,7 +47,7 @@ pub(super) struct Content {
     pub filesystem: Option<Filesystem>,
     /// What stands on the partitions, by their names.
     pub partitions: BTreeMap<String, Filesystem>,
-    /// What stands on partitions that only the backup of the table tells, by their numbers.
+    /// What stands on partitions that the table has and the kernel does not, by their numbers.
     pub lost_partitions: BTreeMap<u32, Filesystem>,
     /// What of it was not looked at, and why, in words: it is not known to be empty.
     pub unread: Vec<String>,
