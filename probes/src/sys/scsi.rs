@@ -377,7 +377,16 @@ mod tests {
     fn each_question_has_a_name_of_its_own() {
         let disk = DiskHandle::new("sda");
         let name = |command| ScsiQuestion { disk: &disk, command }.name();
-        assert_eq!(name(ScsiCommand::LogPage(0x2f)), "scsi/sda/log-2f");
-        assert_eq!(name(ScsiCommand::AtaSmartData), "scsi/sda/ata-smart-data");
+        let others = [
+            ScsiCommand::AtaLog { log: 0x07, page: 0x04 },
+            ScsiCommand::LogPage(0x2f),
+            ScsiCommand::LogPage(0x0d),
+            ScsiCommand::SecurityProtocols,
+            ScsiCommand::TcgLevel0,
+        ];
+        let names: std::collections::BTreeSet<String> =
+            ATA.into_iter().chain(others).map(name).collect();
+        assert_eq!(names.len(), ATA.len() + others.len());
+        assert!(names.contains("scsi/sda/log-2f") && names.contains("scsi/sda/ata-smart-data"));
     }
 }

@@ -167,6 +167,29 @@ fn a_failed_drive_is_found_behind_its_volume() {
 }
 
 #[test]
+fn a_rebuild_predicted_failures_and_errors_of_the_cache_are_read_where_the_firmware_has_them() {
+    let mut files = mirror();
+    let mut info = drive_info(8, 1, 0x14);
+    put(&mut info, 176, &[3]);
+    // The drive is foreign, of SATA; half of the rebuild and three quarters of a patrol are done.
+    put(&mut info, 188, &(3_u16 << 12 | 0x10).to_le_bytes());
+    put(&mut info, 260, &[0b11, 0, 0, 0, 0xff, 0x7f, 0, 0, 0xff, 0xbf]);
+    let mut patrolled = drive_info(9, 2, 0x18);
+    put(&mut patrolled, 260, &[0b10, 0, 0, 0, 0xff, 0x7f]);
+    let mut of_controller = controller_info();
+    put(&mut of_controller, 1492, &[7, 0, 1, 0]);
+    files.answer("drive-8", info).answer("drive-9", patrolled).answer("controller", of_controller);
+    let controller = of(&files);
+    let errors = (controller.memory_correctable_errors, controller.memory_uncorrectable_errors);
+    assert_eq!(errors, (Some(7), Some(1)));
+    let drives: Vec<_> = controller.drives().collect();
+    assert_eq!(drives[0].state.as_deref(), Some("rebuilding"));
+    assert_eq!((drives[0].rebuild_percent, drives[1].rebuild_percent), (Some(49), None));
+    assert_eq!((drives[0].predictive_failures, drives[1].predictive_failures), (Some(3), Some(0)));
+    assert_eq!((drives[0].is_foreign, drives[0].interface.as_deref()), (Some(true), Some("sata")));
+}
+
+#[test]
 fn a_volume_is_joined_with_the_disk_that_it_is() {
     let machine = mirror().machine();
     let mut block = block(&machine);
