@@ -1,11 +1,10 @@
 //! A drive in the words of the firmware: `struct MR_PD_INFO`, 512 bytes, and an entry of
 //! `struct MR_PD_LIST` (`drivers/scsi/megaraid/megaraid_sas.h`). Sizes are in blocks of the drive.
 
-use crate::block::vpd;
 use crate::machine::Machine;
 
-use super::RaidDrive;
 use super::bytes::{text_at, u16_at, u32_at, u64_at};
+use super::{RaidDrive, naa};
 
 /// Length of the structure.
 pub(super) const N_BYTES: usize = 512;
@@ -71,7 +70,7 @@ pub(super) fn parse(
             .filter(|n_blocks| *n_blocks > 0)
             .and_then(|n_blocks| n_blocks.checked_mul(block_bytes)),
         logical_block_bytes,
-        wwn: info.get(PAGE_83..PAGE_83 + 64).and_then(vpd::naa),
+        wwn: info.get(PAGE_83..PAGE_83 + 64).and_then(naa),
         sas_address: sas_address(info),
         temperature_celsius: info.get(TEMPERATURE).copied().filter(|c| (1..=150).contains(c)),
         media_errors: u32_at(info, MEDIA_ERRORS),

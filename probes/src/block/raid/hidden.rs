@@ -8,10 +8,11 @@
 use std::collections::BTreeSet;
 
 use crate::ancestors::is_pci_address;
+use crate::block::identity::is_blank_id;
 use crate::block::{target, vpd};
 use crate::machine::Machine;
 
-use super::{RaidController, RaidDrive, RaidVolume, host};
+use super::{RaidController, RaidDrive, RaidVolume, host, naa};
 
 const DRIVERS: [&str; 4] = ["aacraid", "hpsa", "mpt2sas", "mpt3sas"];
 /// Most SCSI devices of a host that are looked at.
@@ -110,9 +111,8 @@ fn drive(machine: &Machine, hctl: &str) -> Option<RaidDrive> {
         model: text("model"),
         firmware: text("rev"),
         serial: page("80").and_then(|page| vpd::unit_serial(&page)),
-        wwn: page("83").and_then(|page| vpd::naa(&page)),
-        sas_address: text("sas_address")
-            .filter(|address| address.bytes().any(|b| b > b'0' && b != b'x')),
+        wwn: page("83").and_then(|page| naa(&page)),
+        sas_address: text("sas_address").filter(|address| !is_blank_id(address)),
         rotation_rpm: vpd::rotation_rpm(&characteristics),
         rotational: vpd::is_rotational(&characteristics),
         ..RaidDrive::default()

@@ -15,7 +15,7 @@ use crate::sys::megaraid::{
 
 use super::arrays::{self, Members};
 use super::bytes::{text_at, u16_at, u32_at};
-use super::{RaidController, RaidDrive, RaidVolume, drive, host, volume};
+use super::{RaidController, RaidDrive, RaidVolume, drive, host, naa, volume};
 
 pub(super) const DRIVER: &str = "megaraid_sas";
 /// After this the drives are not asked themselves any more: the collector has 20 s.
@@ -187,7 +187,7 @@ fn with_pages(asked: &Asked, target: u8, drive: RaidDrive) -> RaidDrive {
         drive = RaidDrive { vendor, model, firmware, serial, ..drive };
     }
     if drive.wwn.is_none() {
-        drive.wwn = page(DrivePage::Identification).and_then(|page| vpd::naa(&page));
+        drive.wwn = page(DrivePage::Identification).and_then(|page| naa(&page));
     }
     let serial = page(DrivePage::UnitSerial).and_then(|page| vpd::unit_serial(&page));
     drive.serial = serial.or(drive.serial);

@@ -263,6 +263,19 @@ fn more_volumes_than_the_list_has_room_for_are_a_problem() {
 }
 
 #[test]
+fn a_blank_name_of_a_drive_is_none_and_the_drive_is_asked_for_it() {
+    let mut files = mirror();
+    let mut info = drive_info(8, 1, 0x18);
+    put(&mut info, 108, &[0; 8]);
+    files.answer("drive-8", info);
+    assert_eq!(of(&files).drives().next().unwrap().wwn, None);
+    let page = [0, 0x83, 0, 12, 1, 3, 0, 8, 0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, 0xd4];
+    files.answer("drive-8-page-83", page);
+    let wwn = of(&files).drives().next().unwrap().wwn.clone();
+    assert_eq!(wwn.as_deref(), Some("0x5000c500a1b2c3d4"));
+}
+
+#[test]
 fn a_missing_member_is_counted_and_a_drive_without_an_enclosure_has_none() {
     let mut files = mirror();
     let mut info = drive_info(8, 1, 0x18);
@@ -346,21 +359,32 @@ fn the_pages_of_a_drive_stand_in_for_what_the_controller_does_not_keep() {
     assert_eq!((drive.slot, drive.state.as_deref()), (Some(1), Some("online")));
 }
 
-#[test]
-fn a_drive_that_is_passed_through_is_joined_with_its_disk() {
+/// The name of the disk that the drive 130 is, whose NAA name ends in 82h, where the disk at its place
+/// has `page` as VPD page 83h.
+fn passed_through(page: &[u8]) -> Option<String> {
     let mut files = mirror();
     let devices = "sys/devices/pci0000:17/0000:17:00.0/0000:18:00.0";
     let disk = format!("{devices}/host0/target0:1:2/0:1:2:0/block/sdb");
     files
         .put("sys/block/sdb", format!("-> ../{}", disk.trim_start_matches("sys/")))
         .put(&format!("{disk}/size"), "8\n")
+        .put(&format!("{disk}/device/vpd_pg83"), page)
         .answer("drives", drive_list(&[130]))
         .answer("drive-130", drive_info(130, 1, 0x40));
     let machine = files.machine();
     let mut block = block(&machine);
     attach(&mut block, controllers(&machine));
     let drive = block.raid_controllers[0].drives().next().unwrap();
-    assert_eq!((drive.state.as_deref(), drive.disk.as_deref()), (Some("jbod"), Some("sdb")));
+    assert_eq!(drive.state.as_deref(), Some("jbod"));
+    drive.disk.clone()
+}
+
+#[test]
+fn a_drive_that_is_passed_through_is_joined_with_its_disk_and_not_with_another_at_its_place() {
+    let page = |last: u8| [0, 0x83, 0, 12, 1, 3, 0, 8, 0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, last];
+    assert_eq!(passed_through(&[]).as_deref(), Some("sdb"));
+    assert_eq!(passed_through(&page(0x82)).as_deref(), Some("sdb"));
+    assert_eq!(passed_through(&page(0x83)), None);
 }
 
 #[test]
