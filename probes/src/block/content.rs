@@ -47,7 +47,7 @@ pub(super) struct Content {
     pub filesystem: Option<Filesystem>,
     /// What stands on the partitions, by their names.
     pub partitions: BTreeMap<String, Filesystem>,
-    /// What stands on partitions that only the backup of the table tells, by their numbers.
+    /// What stands on partitions that the table has and the kernel does not, by their numbers.
     pub lost_partitions: BTreeMap<u32, Filesystem>,
     /// What of it was not looked at, and why, in words: it is not known to be empty.
     pub unread: Vec<String>,
@@ -160,8 +160,7 @@ fn read_with(
         }
     }
     for device in waiting {
-        let late = || format!("no answer within {} ms", patience.answer.as_millis());
-        let failure = broken.remove(&device.name).unwrap_or_else(late);
+        let failure = broken.remove(&device.name).unwrap_or_else(|| waits.why(&device.name));
         if !contents.contains_key(&device.name) {
             fail(machine, device, failure, &mut contents);
         } else if !answered.contains(&device.name) {
@@ -183,6 +182,8 @@ fn with_bays(asking: &BTreeMap<String, Asking>, contents: &mut BTreeMap<String, 
 /// Until when each disk that has not ended is waited for.
 struct Waits {
     until: BTreeMap<String, Instant>,
+    /// Those that were given up because the time of all disks was over, not their own.
+    cut_off: BTreeSet<String>,
     patience: Patience,
     end: Instant,
 }
@@ -193,14 +194,26 @@ impl Waits {
         let end = now + patience.all;
         let first = end.min(now + patience.answer);
         let until = disks.iter().map(|device| (device.name.clone(), first)).collect();
-        Waits { until, patience, end }
+        Waits { until, cut_off: BTreeSet::new(), patience, end }
     }
 
     /// How long to wait for the next answer; gives up disks that are late. `None` if none is left.
     fn rest(&mut self) -> Option<Duration> {
         let now = Instant::now();
-        self.until.retain(|_, until| *until > now);
+        let late = self.until.extract_if(.., |_, until| *until <= now);
+        let cut_off = late.filter(|(_, until)| *until == self.end).map(|(name, _)| name);
+        self.cut_off.extend(cut_off);
         self.until.values().min().map(|until| until.saturating_duration_since(now))
+    }
+
+    /// Why the disk was given up.
+    fn why(&self, name: &str) -> String {
+        let Patience { answer, all } = self.patience;
+        if self.cut_off.contains(name) {
+            format!("no answer when the {} ms for all disks were over", all.as_millis())
+        } else {
+            format!("no answer within {} ms", answer.as_millis())
+        }
     }
 
     fn renew(&mut self, name: &str) {
@@ -311,8 +324,8 @@ mod tests {
         assert_eq!(problems[2].expected, "its state of health");
     }
 
-    /// Two disks that answer after 300 ms, and after 300 ms again.
-    fn slow(patience: Patience) -> (BTreeMap<String, Content>, usize) {
+    /// Two disks that answer after 300 ms, and after 300 ms again; what is found, and the problems.
+    fn slow(patience: Patience) -> (BTreeMap<String, Content>, Vec<String>) {
         let machine = tree(&[("sys/block/sda/size", "2048\n"), ("sys/block/sdb/size", "2048\n")]);
         let scan = super::super::scan::scan(&machine);
         let contents = read_with(&machine, &scan, &BTreeMap::new(), patience, |_, _, _, send| {
@@ -321,22 +334,23 @@ mod tests {
             std::thread::sleep(Duration::from_millis(300));
             send(Part::Asked(Box::new((Asked::default(), None))));
         });
-        (contents, machine.problems().len())
+        (contents, machine.problems().into_iter().map(|problem| problem.found).collect())
     }
 
     #[test]
     fn each_disk_has_a_deadline_of_its_own_for_each_answer() {
         let answer = Duration::from_millis(550);
-        let (contents, n_problems) = slow(Patience { answer, all: Duration::from_mins(1) });
+        let (contents, problems) = slow(Patience { answer, all: Duration::from_mins(1) });
         assert!(contents.values().all(|content| content.is_read) && contents.len() == 2);
-        assert_eq!(n_problems, 0, "600 ms in all, and no answer took 550 ms");
+        assert_eq!(problems, [""; 0], "600 ms in all, and no answer took 550 ms");
     }
 
     #[test]
     fn all_disks_together_are_not_waited_for_longer_than_the_bound() {
         let (answer, all) = (Duration::from_mins(1), Duration::from_millis(450));
-        let (contents, n_problems) = slow(Patience { answer, all });
+        let (contents, problems) = slow(Patience { answer, all });
         assert!(contents["sda"].is_read && contents["sdb"].is_read);
-        assert_eq!(n_problems, 2, "their second answers came too late");
+        // Their second answers came too late.
+        assert_eq!(problems, ["no answer when the 450 ms for all disks were over"; 2]);
     }
 }

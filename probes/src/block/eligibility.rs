@@ -164,8 +164,10 @@ fn membership(name: &str, filesystem: &Filesystem) -> Option<String> {
 
 /// What could not be looked at, and what stands on partitions that the kernel does not know.
 fn reasons_of_reading(content: &Content) -> Vec<String> {
+    let is_backup = content.table.as_ref().is_some_and(|table| table.is_backup);
+    let why = if is_backup { "only the backup table has" } else { "the kernel does not have" };
     let lost = content.lost_partitions.iter().filter_map(|(number, filesystem)| {
-        membership(&format!("partition {number}, which only the backup table has,"), filesystem)
+        membership(&format!("partition {number}, which {why},"), filesystem)
     });
     lost.chain(content.unread.iter().cloned()).collect()
 }

@@ -86,7 +86,8 @@ pub struct Block {
     pub nvme_subsystems: Vec<NvmeSubsystem>,
     /// Fibre Channel host ports, by name in natural order.
     pub fc_hosts: Vec<FcHost>,
-    /// RAID controllers and the drives that they hide, by PCI address; only those of `megaraid_sas`.
+    /// RAID controllers and the drives that they hide, by PCI address: of `megaraid_sas`, and as far as
+    /// the kernel knows them of `hpsa`, `aacraid` and `mpt3sas`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub raid_controllers: Vec<RaidController>,
 }

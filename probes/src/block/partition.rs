@@ -100,9 +100,15 @@ fn partition(
 }
 
 /// The table's entry for the partition, unless the kernel has it elsewhere.
-fn entry_of<'a>(table: &'a Table, node: &Node) -> Option<&'a Entry> {
-    let entry = table.entries.iter().find(|entry| Some(entry.number) == node.number)?;
-    node.start_bytes.is_none_or(|start_bytes| start_bytes == entry.start_bytes).then_some(entry)
+pub(super) fn entry_of<'a>(table: &'a Table, node: &Node) -> Option<&'a Entry> {
+    table.entries.iter().find(|entry| is_entry_of(entry, node))
+}
+
+/// Whether the kernel made the partition of this entry: the number is the same, and the place if it
+/// tells that.
+pub(super) fn is_entry_of(entry: &Entry, node: &Node) -> bool {
+    node.number == Some(entry.number)
+        && node.start_bytes.is_none_or(|start_bytes| start_bytes == entry.start_bytes)
 }
 
 /// Compares the table on the disk with what the kernel made of it: that they differ is a problem, for

@@ -1,5 +1,5 @@
 //! Reads what stands on one disk: its partition table, and the first and last few KiB of the disk and of
-//! its partitions. At most about 40 KiB are read of each.
+//! its partitions. Of each at most 44 KiB are read, beside the table itself.
 //!
 //! What cannot be read is said: a part that nobody has looked at is not an empty one.
 
@@ -7,8 +7,9 @@ use crate::machine::Machine;
 use crate::sys::disk::{DiskBytes, DiskHandle};
 
 use super::content::Content;
+use super::partition::{entry_of, is_entry_of};
 use super::partition_table::{self, Entry, Found, Place};
-use super::scan::{Listed, Node};
+use super::scan::Listed;
 use super::signature::{self, Filesystem};
 
 /// Most partitions of a disk that are read.
@@ -19,7 +20,7 @@ const MIN_BYTES: u64 = 4096;
 /// Reads `device` through `disk`.
 pub(super) fn read(machine: &Machine, device: &Listed, disk: &DiskHandle) -> Content {
     let mut content = Content::default();
-    let mut whole = Volume { machine, disk, start_bytes: 0, failure: None };
+    let mut whole = Volume::new(machine, device, disk, 0);
     let Some(first) = whole.read(0, 4096) else {
         content.failure = whole.failure.map(|failure| failure.why);
         return content;
@@ -72,7 +73,7 @@ fn partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, content: &m
         content.unread.push(format!("only {MAX_PARTITIONS} of its {found} were looked at"));
     }
     for node in device.partitions.iter().take(MAX_PARTITIONS) {
-        let entry = entry_of(content, node);
+        let entry = content.table.as_ref().and_then(|table| entry_of(table, node));
         // It holds only others. The kernel shows its first one or two blocks, on a disk with blocks of
         // 4096 bytes as much as a file system's first (`parse_extended`, `block/partitions/msdos.c`).
         if entry.is_some_and(|entry| entry.is_extended) {
@@ -84,7 +85,7 @@ fn partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, content: &m
             content.unread.push(format!("where {} lies is not known", node.name));
             continue;
         };
-        let mut volume = Volume { machine, disk, start_bytes, failure: None };
+        let mut volume = Volume::new(machine, device, disk, start_bytes);
         if let Some(found) = volume.detect(size_bytes) {
             content.partitions.insert(node.name.clone(), found);
         }
@@ -92,26 +93,21 @@ fn partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, content: &m
     }
 }
 
-fn entry_of<'a>(content: &'a Content, node: &Node) -> Option<&'a Entry> {
-    let mut entries = content.table.as_ref()?.entries.iter();
-    entries.find(|entry| Some(entry.number) == node.number)
-}
-
-/// Reads the partitions that only the backup of a table tells: the kernel has none of them.
+/// Reads the partitions that the table has and the kernel does not: that of a backup, which the kernel
+/// does not look for; that without the boot record that a GPT needs; that which was written since.
 fn lost_partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, content: &mut Content) {
-    let table = content.table.as_ref().filter(|table| table.is_backup);
-    let entries = table.map(|table| table.entries.clone()).unwrap_or_default();
-    let n_entries = entries.len();
-    if !device.partitions.is_empty() {
-        return;
+    let Some(table) = &content.table else { return };
+    let is_known = |entry: &Entry| device.partitions.iter().any(|node| is_entry_of(entry, node));
+    let lost = table.entries.iter().filter(|entry| !entry.is_extended && !is_known(entry));
+    let lost: Vec<Entry> = lost.cloned().collect();
+    let n_lost = lost.len();
+    if n_lost > MAX_PARTITIONS {
+        let first = format!("only {MAX_PARTITIONS} of the {n_lost} partitions");
+        content.unread.push(format!("{first} that its table alone has were looked at"));
     }
-    if n_entries > MAX_PARTITIONS {
-        let first = format!("only {MAX_PARTITIONS} of the {n_entries} partitions");
-        content.unread.push(format!("{first} in its backup table were looked at"));
-    }
-    for entry in entries.into_iter().take(MAX_PARTITIONS) {
+    for entry in lost.into_iter().take(MAX_PARTITIONS) {
         let Entry { number, start_bytes, size_bytes, .. } = entry;
-        let mut volume = Volume { machine, disk, start_bytes, failure: None };
+        let mut volume = Volume::new(machine, device, disk, start_bytes);
         if let Some(found) = volume.detect(size_bytes) {
             content.lost_partitions.insert(number, found);
         }
@@ -124,6 +120,8 @@ fn lost_partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, conten
 struct Volume<'a> {
     machine: &'a Machine,
     disk: &'a DiskHandle,
+    /// Where the disk ends; behind it nothing stands.
+    end_bytes: Option<u64>,
     start_bytes: u64,
     /// The first read that came to nothing.
     failure: Option<Failure>,
@@ -140,18 +138,31 @@ impl Failure {
     }
 }
 
-impl Volume<'_> {
+impl<'a> Volume<'a> {
+    fn new(
+        machine: &'a Machine,
+        device: &Listed,
+        disk: &'a DiskHandle,
+        start_bytes: u64,
+    ) -> Volume<'a> {
+        Volume { machine, disk, end_bytes: device.size_bytes, start_bytes, failure: None }
+    }
+
     fn read(&mut self, offset_bytes: u64, n_bytes: usize) -> Option<Vec<u8>> {
         let at = self.start_bytes.checked_add(offset_bytes)?;
         let question = DiskBytes { disk: self.disk, offset_bytes: at, n_bytes };
-        match self.machine.ask_or_why(&question) {
-            Ok(bytes) => Some(bytes).filter(|bytes| bytes.len() == n_bytes),
-            Err(why) => {
-                let failure = why.map(|why| Failure { offset_bytes, why });
-                self.failure = self.failure.take().or(failure);
-                None
+        let why = match self.machine.ask_or_why(&question) {
+            Ok(bytes) if bytes.len() == n_bytes => return Some(bytes),
+            Ok(bytes) => {
+                let end = at.checked_add(n_bytes as u64)?;
+                let is_there = self.end_bytes.is_none_or(|end_bytes| end <= end_bytes);
+                is_there.then(|| format!("only {} of {n_bytes} bytes", bytes.len()))
             }
-        }
+            Err(why) => why,
+        };
+        let failure = why.map(|why| Failure { offset_bytes, why });
+        self.failure = self.failure.take().or(failure);
+        None
     }
 
     fn detect(&mut self, size_bytes: u64) -> Option<Filesystem> {
@@ -279,6 +290,55 @@ mod tests {
         assert!(found.contains("sda1 cannot be read at byte 0: "), "{found}");
         let found = reasons("5 kernel/disk/sda/1036288-12288\n");
         assert!(found.starts_with("sda cannot be read at byte 1036288: "), "{found}");
+    }
+
+    #[test]
+    fn a_read_that_ends_before_the_disk_does_is_not_taken_for_empty() {
+        let whole = machine(&vec![0; 1 << 20], &[], "");
+        assert!(disk(&whole).eligible);
+        let size: &[u8] = b"2048\n";
+        let (first, second) = (vec![0; 4096], vec![0; 100]);
+        let of = |first: &[u8]| {
+            let files = [
+                ("sys/block/sda/size", size),
+                ("proc/self/mountinfo", b"1 0 0:1 / / rw - tmpfs none rw\n"),
+                ("kernel/disk/sda/0-4096", first),
+                ("kernel/disk/sda/4096-4096", &second),
+            ];
+            disk(&tree_of_bytes(&files)).not_eligible_because
+        };
+        assert_eq!(of(&first), ["sda cannot be read at byte 4096: only 100 of 4096 bytes"]);
+        assert_eq!(of(&second), ["its first bytes cannot be read: only 100 of 4096 bytes"]);
+    }
+
+    /// A disk whose table has one partition of this kind from sector 64 on, and an LVM member there.
+    fn with_member(kind: u8) -> Vec<u8> {
+        let mut bytes = vec![0; 1 << 20];
+        (bytes[510], bytes[511]) = (0x55, 0xaa);
+        (bytes[446 + 4], bytes[446 + 8], bytes[446 + 12]) = (kind, 64, 64);
+        bytes[65 * 512..65 * 512 + 8].copy_from_slice(b"LABELONE");
+        bytes[65 * 512 + 24..65 * 512 + 32].copy_from_slice(b"LVM2 001");
+        bytes
+    }
+
+    #[test]
+    fn a_member_on_a_partition_that_the_kernel_does_not_have_is_found() {
+        let disk = disk(&machine(&with_member(0x8e), &[], ""));
+        assert_eq!(
+            disk.not_eligible_because,
+            ["partition 1, which the kernel does not have, is a member of an array or pool: \
+                 LVM2_member"]
+        );
+    }
+
+    #[test]
+    fn a_partition_is_looked_at_though_the_table_has_an_extended_one_of_its_number_elsewhere() {
+        let mut bytes = with_member(5);
+        bytes[446 + 8] = 128;
+        let disk = disk(&machine(&bytes, &borrowed(&partition(1, 64, 64)), ""));
+        let filesystem = disk.partitions[0].filesystem.as_ref();
+        assert_eq!(filesystem.map(|found| found.kind.as_str()), Some("LVM2_member"));
+        assert!(!disk.eligible);
     }
 
     #[test]

@@ -214,14 +214,16 @@ fn has_registers(sense: &[u8]) -> bool {
     }
 }
 
-/// A disk that does not know a command says ILLEGAL REQUEST (5) or ABORTED COMMAND (Bh).
+/// A disk that does not know a command says ILLEGAL REQUEST (5); an ATA disk ABORTED COMMAND (Bh) and no
+/// more, while with an additional sense code that is a failure, as of the cable
+/// (`ata_to_sense_error`, `drivers/ata/libata-scsi.c`).
 fn error_of(sense: &[u8]) -> io::Error {
-    let key = match sense.first().map(|code| code & 0x7f) {
-        Some(0x72 | 0x73) => sense.get(1),
-        _ => sense.get(2),
+    let (key, additional) = match sense.first().map(|code| code & 0x7f) {
+        Some(0x72 | 0x73) => (sense.get(1), sense.get(2)),
+        _ => (sense.get(2), sense.get(12)),
     };
-    match key.map(|key| key & 0x0f) {
-        Some(0x05 | 0x0b) => Errno::EOPNOTSUPP.into(),
+    match (key.map(|key| key & 0x0f), additional) {
+        (Some(0x05), _) | (Some(0x0b), None | Some(0)) => Errno::EOPNOTSUPP.into(),
         _ => Errno::EIO.into(),
     }
 }
@@ -351,6 +353,11 @@ mod tests {
         let kind = |sense: &[u8]| error_of(sense).raw_os_error();
         assert_eq!(kind(&[0x70, 0, 5]), Some(Errno::EOPNOTSUPP as i32));
         assert_eq!(kind(&[0x72, 0x0b]), Some(Errno::EOPNOTSUPP as i32));
+        assert_eq!(kind(&[0x72, 0x0b, 0x00]), Some(Errno::EOPNOTSUPP as i32));
+        // A transfer that was damaged on the cable.
+        assert_eq!(kind(&[0x72, 0x0b, 0x47]), Some(Errno::EIO as i32));
+        let fixed = [0x70, 0, 0x0b, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x47];
+        assert_eq!(kind(&fixed), Some(Errno::EIO as i32));
         assert_eq!(kind(&[0x70, 0, 3]), Some(Errno::EIO as i32));
         assert_eq!(kind(&[]), Some(Errno::EIO as i32));
         let late = Done { status: 0, host_status: 3, sense: Vec::new(), n_missing: 0 };
@@ -370,7 +377,16 @@ mod tests {
     fn each_question_has_a_name_of_its_own() {
         let disk = DiskHandle::new("sda");
         let name = |command| ScsiQuestion { disk: &disk, command }.name();
-        assert_eq!(name(ScsiCommand::LogPage(0x2f)), "scsi/sda/log-2f");
-        assert_eq!(name(ScsiCommand::AtaSmartData), "scsi/sda/ata-smart-data");
+        let others = [
+            ScsiCommand::AtaLog { log: 0x07, page: 0x04 },
+            ScsiCommand::LogPage(0x2f),
+            ScsiCommand::LogPage(0x0d),
+            ScsiCommand::SecurityProtocols,
+            ScsiCommand::TcgLevel0,
+        ];
+        let names: std::collections::BTreeSet<String> =
+            ATA.into_iter().chain(others).map(name).collect();
+        assert_eq!(names.len(), ATA.len() + others.len());
+        assert!(names.contains("scsi/sda/log-2f") && names.contains("scsi/sda/ata-smart-data"));
     }
 }

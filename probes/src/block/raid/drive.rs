@@ -1,12 +1,13 @@
-//! A drive in the words of the firmware: `struct MR_PD_INFO`, 512 bytes. The beginning is in
-//! `drivers/scsi/megaraid/megaraid_sas.h`; the offsets of the rest are those on which the MFI drivers of
-//! other free systems agree (FreeBSD `mfireg.h`, illumos `mfi_pd.h`) and which QEMU fills in.
+//! A drive in the words of the firmware: `struct MR_PD_INFO`, 512 bytes, and an entry of
+//! `struct MR_PD_LIST` (`drivers/scsi/megaraid/megaraid_sas.h`). Sizes are in blocks of the drive.
 
-use crate::block::vpd;
 use crate::machine::Machine;
 
-use super::RaidDrive;
 use super::bytes::{text_at, u16_at, u32_at, u64_at};
+use super::{RaidDrive, naa};
+
+/// Length of the structure.
+pub(super) const N_BYTES: usize = 512;
 
 const INQUIRY: usize = 4;
 const PAGE_83: usize = 100;
@@ -25,8 +26,19 @@ const PROGRESS: usize = 260;
 const TEMPERATURE: usize = 402;
 const BLOCK_BYTES: usize = 404;
 
-/// A number that stands for no device.
+/// Numbers that stand for no device and no slot.
 const NO_DEVICE: u16 = 0xffff;
+const NO_SLOT: u8 = 0xff;
+
+/// What an entry of the list says of a drive, 24 bytes.
+pub(super) fn of_list(entry: &[u8]) -> RaidDrive {
+    RaidDrive {
+        device_id: u16_at(entry, 0),
+        enclosure: u16_at(entry, 2).filter(|id| *id != NO_DEVICE),
+        slot: entry.get(5).copied().filter(|slot| *slot != NO_SLOT),
+        ..RaidDrive::default()
+    }
+}
 
 /// The drive that `info` describes; `None` for what is no disk (enclosures), or for another drive.
 pub(super) fn parse(
@@ -44,12 +56,13 @@ pub(super) fn parse(
         return None;
     }
     let kind = u16_at(info, KIND);
-    let logical_block_bytes = u16_at(info, BLOCK_BYTES).filter(|bytes| bytes.is_power_of_two());
+    // Drives of other arrays may have blocks of 520 or 528 bytes.
+    let logical_block_bytes = u16_at(info, BLOCK_BYTES).filter(|bytes| *bytes > 0);
     let block_bytes = u64::from(logical_block_bytes.unwrap_or(512));
     Some(RaidDrive {
         device_id: Some(device_id),
         enclosure: u16_at(info, ENCLOSURE).filter(|id| *id != NO_DEVICE),
-        slot: info.get(SLOT).copied().filter(|slot| *slot != 0xff),
+        slot: info.get(SLOT).copied().filter(|slot| *slot != NO_SLOT),
         state: u16_at(info, STATE).and_then(|code| state(machine, path, code)),
         rebuild_percent: rebuild_percent(info),
         interface: kind.and_then(|kind| interface(kind >> 12)).map(str::to_owned),
@@ -57,7 +70,7 @@ pub(super) fn parse(
             .filter(|n_blocks| *n_blocks > 0)
             .and_then(|n_blocks| n_blocks.checked_mul(block_bytes)),
         logical_block_bytes,
-        wwn: info.get(PAGE_83..PAGE_83 + 64).and_then(vpd::naa),
+        wwn: info.get(PAGE_83..PAGE_83 + 64).and_then(naa),
         sas_address: sas_address(info),
         temperature_celsius: info.get(TEMPERATURE).copied().filter(|c| (1..=150).contains(c)),
         media_errors: u32_at(info, MEDIA_ERRORS),

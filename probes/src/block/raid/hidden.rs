@@ -8,13 +8,14 @@
 use std::collections::BTreeSet;
 
 use crate::ancestors::is_pci_address;
+use crate::block::identity::is_blank_id;
 use crate::block::{target, vpd};
 use crate::machine::Machine;
 
-use super::{RaidController, RaidDrive, RaidVolume, host};
+use super::{RaidController, RaidDrive, RaidVolume, host, naa};
 
 const DRIVERS: [&str; 4] = ["aacraid", "hpsa", "mpt2sas", "mpt3sas"];
-/// SCSI devices of a host.
+/// Most SCSI devices of a host that are looked at.
 const LIMIT_DEVICES: usize = 1024;
 
 /// Reads the controllers.
@@ -32,12 +33,9 @@ pub(super) fn controllers(machine: &Machine) -> Vec<RaidController> {
 /// `None` for a host bus adapter without volumes, whose drives are disks like any other.
 fn controller(machine: &Machine, name: &str, pci_address: String) -> Option<RaidController> {
     let host = host(machine, &pci_address)?;
-    let volumes = if name.starts_with("mpt") {
-        Some(volumes(machine, host)).filter(|volumes| !volumes.is_empty())
-    } else {
-        None
-    };
-    if volumes.is_none() && name.starts_with("mpt") {
+    let is_mpt = name.starts_with("mpt");
+    let volumes = is_mpt.then(|| volumes(machine, host));
+    if volumes.as_ref().is_some_and(Vec::is_empty) {
         return None;
     }
     // Without the driver of disks there is no block device of any.
@@ -83,9 +81,14 @@ fn volume(machine: &Machine, hctl: &str) -> Option<RaidVolume> {
 
 /// The SCSI devices of the host that are disks without a block device.
 fn drives(machine: &Machine, host: u16) -> Vec<RaidDrive> {
-    let names = machine.list("sys/bus/scsi/devices");
-    let of_host = names.iter().filter(|name| is_of(name, host)).take(LIMIT_DEVICES);
-    of_host.filter_map(|name| drive(machine, name)).collect()
+    const DIR: &str = "sys/bus/scsi/devices";
+    let mut names = machine.list(DIR);
+    names.retain(|name| is_of(name, host));
+    if names.len() > LIMIT_DEVICES {
+        let found = format!("{} devices of host{host}", names.len());
+        machine.problem(DIR, found, format!("at most {LIMIT_DEVICES}, which are looked at"));
+    }
+    names.iter().take(LIMIT_DEVICES).filter_map(|name| drive(machine, name)).collect()
 }
 
 fn drive(machine: &Machine, hctl: &str) -> Option<RaidDrive> {
@@ -108,9 +111,8 @@ fn drive(machine: &Machine, hctl: &str) -> Option<RaidDrive> {
         model: text("model"),
         firmware: text("rev"),
         serial: page("80").and_then(|page| vpd::unit_serial(&page)),
-        wwn: page("83").and_then(|page| vpd::naa(&page)),
-        sas_address: text("sas_address")
-            .filter(|address| address.bytes().any(|b| b > b'0' && b != b'x')),
+        wwn: page("83").and_then(|page| naa(&page)),
+        sas_address: text("sas_address").filter(|address| !is_blank_id(address)),
         rotation_rpm: vpd::rotation_rpm(&characteristics),
         rotational: vpd::is_rotational(&characteristics),
         ..RaidDrive::default()
@@ -200,6 +202,22 @@ mod tests {
         assert_eq!((volumes.len(), volumes[0].state.as_deref()), (1, Some("degraded")));
         assert_eq!(volumes[0].raid_level.as_deref(), Some("RAID 1"));
         assert_eq!(volumes[0].disk.as_deref(), Some("sda"));
+    }
+
+    #[test]
+    fn more_devices_than_are_looked_at_are_a_problem() {
+        let paths: Vec<String> = (0..=LIMIT_DEVICES)
+            .map(|n| format!("sys/bus/scsi/devices/1:0:{}:{}/type", n / 8, n % 8))
+            .collect();
+        let mut all: Vec<(&str, &[u8])> = vec![
+            ("sys/bus/pci/drivers/hpsa/0000:03:00.0", b"-> x"),
+            ("sys/bus/pci/devices/0000:03:00.0/host1/uevent", b""),
+            ("sys/bus/scsi/drivers/sd/uevent", b""),
+        ];
+        all.extend(paths.iter().map(|path| (path.as_str(), &b"0\n"[..])));
+        let machine = tree_of_bytes(&all);
+        assert_eq!(controllers(&machine)[0].drives().count(), LIMIT_DEVICES);
+        assert_eq!(machine.problems()[0].found, "1025 devices of host1");
     }
 
     #[test]

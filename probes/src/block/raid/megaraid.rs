@@ -1,6 +1,7 @@
 //! Controllers of the driver `megaraid_sas`: which there are (`/sys/bus/pci/drivers/megaraid_sas`), and
 //! what their firmware answers.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -14,11 +15,11 @@ use crate::sys::megaraid::{
 
 use super::arrays::{self, Members};
 use super::bytes::{text_at, u16_at, u32_at};
-use super::{RaidController, RaidDrive, RaidVolume, drive, host, volume};
+use super::{RaidController, RaidDrive, RaidVolume, drive, host, naa, volume};
 
 pub(super) const DRIVER: &str = "megaraid_sas";
 /// After this the drives are not asked themselves any more: the collector has 20 s.
-const PAGES_LIMIT: Duration = Duration::from_secs(8);
+pub(super) const PAGES_LIMIT: Duration = Duration::from_secs(8);
 /// Drives and enclosures in a list.
 const LIMIT_DRIVES: usize = 256;
 /// Targets in a channel of the SCSI host, and the channels before those of volumes
@@ -34,10 +35,10 @@ const CORRECTABLE_ERRORS: usize = 1492;
 const UNCORRECTABLE_ERRORS: usize = 1494;
 const PACKAGE: usize = 1600;
 
-/// Reads the controllers, by PCI address.
-pub(super) fn controllers(machine: &Machine) -> Vec<RaidController> {
+/// Reads the controllers, by PCI address. For `pages_limit` their drives are asked themselves.
+pub(super) fn controllers(machine: &Machine, pages_limit: Duration) -> Vec<RaidController> {
     let bound = machine.list(&format!("sys/bus/pci/drivers/{DRIVER}"));
-    let (node, pages_end) = (MegaraidNode::default(), Instant::now() + PAGES_LIMIT);
+    let (node, pages_end) = (MegaraidNode::default(), Instant::now() + pages_limit);
     let addresses = bound.into_iter().filter(|name| is_pci_address(name));
     addresses.map(|address| controller(machine, &node, address, pages_end)).collect()
 }
@@ -49,11 +50,33 @@ struct Asked<'a> {
     host: u16,
     /// Until when drives are asked themselves.
     pages_end: Instant,
+    /// Whether one was not asked because it was too late.
+    is_late: Cell<bool>,
 }
 
 impl Asked<'_> {
     fn ask(&self, command: MegaraidCommand) -> Option<Vec<u8>> {
         self.machine.ask(&MegaraidQuestion { node: self.node, host: self.host, command })
+    }
+
+    /// Asks for a structure of `n_bytes` bytes; a shorter one is a problem and no answer.
+    fn structure(&self, command: MegaraidCommand, what: &str, n_bytes: usize) -> Option<Vec<u8>> {
+        let answer = self.ask(command)?;
+        if answer.len() < n_bytes {
+            let found = format!("{} bytes", answer.len());
+            self.machine.problem(&self.path(what), found, format!("{n_bytes} bytes"));
+            return None;
+        }
+        Some(answer)
+    }
+
+    /// Asks the drive itself, which may take until the command's own time is over.
+    fn page(&self, target: u8, page: DrivePage) -> Option<Vec<u8>> {
+        if Instant::now() >= self.pages_end {
+            self.is_late.set(true);
+            return None;
+        }
+        self.ask(MegaraidCommand::DrivePage(target, page))
     }
 
     /// Where a problem with the answer to `what` is told to be.
@@ -72,7 +95,7 @@ fn controller(
     let known =
         RaidController { pci_address: address, driver: DRIVER.to_owned(), ..Default::default() };
     let Some(host) = host else { return known };
-    let asked = Asked { machine, node, host, pages_end };
+    let asked = Asked { machine, node, host, pages_end, is_late: Cell::new(false) };
     // Of a controller that does not answer this, nothing else is asked.
     let Some(info) = asked.ask(MegaraidCommand::Controller) else { return known };
     let drives = drives(&asked);
@@ -108,41 +131,54 @@ fn is_running(machine: &Machine, host: u16) -> bool {
 
 fn drives(asked: &Asked) -> Option<Vec<RaidDrive>> {
     let answer = asked.ask(MegaraidCommand::Drives)?;
-    let Some(ids) = drive_ids(&answer) else {
+    let Some(listed) = listed_drives(&answer) else {
         let n_bytes = answer.len();
         let found = format!("{n_bytes} bytes that end before the drives that they announce");
         asked.machine.problem(&asked.path("drives"), found, "a list of at most 256 drives");
         return None;
     };
-    let mut drives: Vec<RaidDrive> = ids.iter().filter_map(|id| one_drive(asked, *id)).collect();
+    let described = listed.into_iter().filter_map(|(id, drive)| one_drive(asked, id, drive));
+    let mut drives: Vec<RaidDrive> = described.collect();
     drives.sort_by_key(|drive| (drive.enclosure, drive.slot, drive.device_id));
+    if asked.is_late.get() {
+        let found = "drives that were not asked themselves, because the time for that was over";
+        asked.machine.problem(
+            &asked.path("drives"),
+            found,
+            "an answer of each within milliseconds",
+        );
+    }
     Some(drives)
 }
 
-/// The device ids in `struct MR_PD_LIST`, of disks alone: byte 6 of an entry is the SCSI device type.
-fn drive_ids(answer: &[u8]) -> Option<BTreeSet<u16>> {
+/// The disks in `struct MR_PD_LIST` by device id, as far as the list describes them: byte 6 of an entry
+/// is the SCSI device type.
+fn listed_drives(answer: &[u8]) -> Option<BTreeMap<u16, RaidDrive>> {
     let n_entries = usize::try_from(u32_at(answer, 4)?).ok().filter(|n| *n <= LIMIT_DRIVES)?;
     let entries = answer.get(8..8 + n_entries * 24)?.chunks_exact(24);
-    Some(entries.filter(|entry| entry.get(6) == Some(&0)).filter_map(|e| u16_at(e, 0)).collect())
+    let disks = entries.filter(|entry| entry.get(6) == Some(&0));
+    Some(disks.filter_map(|entry| Some((u16_at(entry, 0)?, drive::of_list(entry)))).collect())
 }
 
-fn one_drive(asked: &Asked, id: u16) -> Option<RaidDrive> {
-    let info = asked.ask(MegaraidCommand::Drive(id))?;
-    let drive = drive::parse(asked.machine, &asked.path(&format!("drive-{id}")), id, &info)?;
+/// The drive that the list announces as `listed`; `None` for what is none.
+fn one_drive(asked: &Asked, id: u16, listed: RaidDrive) -> Option<RaidDrive> {
+    let what = format!("drive-{id}");
+    let Some(info) = asked.structure(MegaraidCommand::Drive(id), &what, drive::N_BYTES) else {
+        return Some(listed);
+    };
+    let drive = drive::parse(asked.machine, &asked.path(&what), id, &info)?;
     // A drive that failed may keep the controller waiting, and the number of a drive in a SCSI command
     // has one byte.
     let is_lost = ["failed", "unconfigured bad"].iter().any(|s| drive.state.as_deref() == Some(s));
     match u8::try_from(id) {
-        Ok(target) if !is_lost && Instant::now() < asked.pages_end => {
-            Some(with_pages(asked, target, drive))
-        }
+        Ok(target) if !is_lost => Some(with_pages(asked, target, drive)),
         _ => Some(drive),
     }
 }
 
 /// Adds what the drive itself says. What the controller keeps of it is not asked again.
 fn with_pages(asked: &Asked, target: u8, drive: RaidDrive) -> RaidDrive {
-    let page = |page| asked.ask(MegaraidCommand::DrivePage(target, page));
+    let page = |page| asked.page(target, page);
     let mut drive = drive;
     if drive.model.is_none()
         && let Some(data) = page(DrivePage::Standard)
@@ -151,7 +187,7 @@ fn with_pages(asked: &Asked, target: u8, drive: RaidDrive) -> RaidDrive {
         drive = RaidDrive { vendor, model, firmware, serial, ..drive };
     }
     if drive.wwn.is_none() {
-        drive.wwn = page(DrivePage::Identification).and_then(|page| vpd::naa(&page));
+        drive.wwn = page(DrivePage::Identification).and_then(|page| naa(&page));
     }
     let serial = page(DrivePage::UnitSerial).and_then(|page| vpd::unit_serial(&page));
     drive.serial = serial.or(drive.serial);
@@ -173,6 +209,11 @@ fn volumes(asked: &Asked, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>> {
     if listed.is_empty() {
         return Some(Vec::new());
     }
+    let n_volumes = u32_at(&answer, 0).unwrap_or_default();
+    if usize::try_from(n_volumes) != Ok(listed.len()) {
+        let found = format!("{n_volumes} volumes");
+        asked.machine.problem(&asked.path("volumes"), found, "at most 64, of which all are read");
+    }
     let arrays = arrays(asked);
     let mut volumes: Vec<RaidVolume> =
         listed.into_iter().map(|listed| one_volume(asked, listed, &arrays, drives)).collect();
@@ -187,8 +228,9 @@ fn one_volume(
     arrays: &BTreeMap<u16, Members>,
     drives: &[RaidDrive],
 ) -> RaidVolume {
-    let path = asked.path(&format!("volume-{}", listed.id));
-    let info = asked.ask(MegaraidCommand::Volume(listed.id));
+    let what = format!("volume-{}", listed.id);
+    let path = asked.path(&what);
+    let info = asked.structure(MegaraidCommand::Volume(listed.id), &what, volume::N_BYTES);
     let parsed = info.and_then(|info| volume::parse(asked.machine, &path, listed, &info));
     let Some((mut volume, spans)) = parsed else {
         return volume::of_list(asked.machine, &path, listed);

@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-use super::{Block, Disk};
+use super::identity::is_blank_id;
+use super::{Block, Disk, vpd};
 
 /// A RAID controller. What its firmware does not say is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -181,7 +182,7 @@ impl RaidController {
 /// Reads the RAID controllers, by PCI address.
 #[must_use]
 pub fn controllers(machine: &Machine) -> Vec<RaidController> {
-    let mut controllers = megaraid::controllers(machine);
+    let mut controllers = megaraid::controllers(machine, megaraid::PAGES_LIMIT);
     controllers.extend(hidden::controllers(machine));
     controllers.sort_by(|a, b| crate::natural::compare(&a.pci_address, &b.pci_address));
     controllers
@@ -213,11 +214,24 @@ pub(crate) fn attach(block: &mut Block, mut controllers: Vec<RaidController>) {
             let is_it = |disk: &&Disk| {
                 disk.pci_address.as_deref() == Some(address)
                     && drive.device_id.is_some_and(|id| megaraid::is_drive(disk, id))
+                    && !is_other(drive, disk)
             };
             drive.disk = block.disks.iter().find(is_it).map(|disk| disk.name.clone());
         }
     }
     block.raid_controllers = controllers;
+}
+
+/// Whether both NAA names are known and differ: newer firmware may give a drive that it passes through
+/// a target other than its device id (`support_pd_map_target_id`).
+fn is_other(drive: &RaidDrive, disk: &Disk) -> bool {
+    let of_disk = disk.wwn.as_ref().filter(|wwn| wwn.starts_with("0x"));
+    drive.wwn.is_some() && of_disk.is_some() && drive.wwn.as_ref() != of_disk
+}
+
+/// The NAA name in VPD page 83h, unless it is blank.
+fn naa(page: &[u8]) -> Option<String> {
+    vpd::naa(page).filter(|name| !is_blank_id(name))
 }
 
 #[cfg(test)]

@@ -167,6 +167,29 @@ fn a_failed_drive_is_found_behind_its_volume() {
 }
 
 #[test]
+fn a_rebuild_predicted_failures_and_errors_of_the_cache_are_read_where_the_firmware_has_them() {
+    let mut files = mirror();
+    let mut info = drive_info(8, 1, 0x14);
+    put(&mut info, 176, &[3]);
+    // The drive is foreign, of SATA; half of the rebuild and three quarters of a patrol are done.
+    put(&mut info, 188, &(3_u16 << 12 | 0x10).to_le_bytes());
+    put(&mut info, 260, &[0b11, 0, 0, 0, 0xff, 0x7f, 0, 0, 0xff, 0xbf]);
+    let mut patrolled = drive_info(9, 2, 0x18);
+    put(&mut patrolled, 260, &[0b10, 0, 0, 0, 0xff, 0x7f]);
+    let mut of_controller = controller_info();
+    put(&mut of_controller, 1492, &[7, 0, 1, 0]);
+    files.answer("drive-8", info).answer("drive-9", patrolled).answer("controller", of_controller);
+    let controller = of(&files);
+    let errors = (controller.memory_correctable_errors, controller.memory_uncorrectable_errors);
+    assert_eq!(errors, (Some(7), Some(1)));
+    let drives: Vec<_> = controller.drives().collect();
+    assert_eq!(drives[0].state.as_deref(), Some("rebuilding"));
+    assert_eq!((drives[0].rebuild_percent, drives[1].rebuild_percent), (Some(49), None));
+    assert_eq!((drives[0].predictive_failures, drives[1].predictive_failures), (Some(3), Some(0)));
+    assert_eq!((drives[0].is_foreign, drives[0].interface.as_deref()), (Some(true), Some("sata")));
+}
+
+#[test]
 fn a_volume_is_joined_with_the_disk_that_it_is() {
     let machine = mirror().machine();
     let mut block = block(&machine);
@@ -188,6 +211,68 @@ fn a_drive_of_4096_byte_blocks_is_counted_in_these() {
     let controller = of(&files);
     assert_eq!(controller.drives().next().unwrap().size_bytes, Some(0x8bba_0cb0 * 4096));
     assert_eq!(controller.volumes().next().unwrap().size_bytes, Some(0x1000 * 4096));
+}
+
+#[test]
+fn a_drive_of_520_byte_blocks_is_not_counted_as_if_it_had_512() {
+    let mut files = mirror();
+    let mut info = drive_info(8, 1, 0x01);
+    put(&mut info, 404, &520_u16.to_le_bytes());
+    files.answer("drive-8", info);
+    let controller = of(&files);
+    let drive = controller.drives().next().unwrap();
+    assert_eq!((drive.logical_block_bytes, drive.size_bytes), (Some(520), Some(0x8bba_0cb0 * 520)));
+}
+
+#[test]
+fn a_drive_that_the_controller_lists_and_does_not_describe_is_still_a_drive() {
+    let mut files = mirror();
+    let mut list = drive_list(&[9, 8]);
+    put(&mut list, 8 + 24 + 2, &[32, 0, 1, 7]);
+    files.answer("drives", list).0.retain(|(path, _)| !path.ends_with("/drive-8"));
+    let controller = of(&files);
+    let drives: Vec<_> = controller.drives().collect();
+    assert_eq!((drives.len(), drives[1].device_id), (2, Some(8)));
+    assert_eq!((drives[1].enclosure, drives[1].slot), (Some(32), Some(7)));
+    assert_eq!((&drives[1].state, drives[1].media_errors), (&None, None));
+}
+
+#[test]
+fn a_description_that_is_cut_is_a_problem_and_leaves_what_the_list_says() {
+    let mut files = mirror();
+    files.answer("drive-8", &drive_info(8, 1, 0x18)[..160]).answer("volume-0", [0; 30]);
+    let machine = files.machine();
+    let found = controllers(&machine);
+    assert_eq!((found[0].drives().count(), found[0].volumes().count()), (2, 1));
+    let problems = machine.problems();
+    let found: Vec<(&str, &str)> =
+        problems.iter().map(|problem| (problem.path.as_str(), problem.found.as_str())).collect();
+    let at = "/kernel/megaraid/host0";
+    let expected = [(format!("{at}/drive-8"), "160 bytes"), (format!("{at}/volume-0"), "30 bytes")];
+    assert_eq!(found, expected.each_ref().map(|(path, found)| (path.as_str(), *found)));
+}
+
+#[test]
+fn more_volumes_than_the_list_has_room_for_are_a_problem() {
+    let mut files = mirror();
+    let mut list = volume_list(&[(0, 2)]);
+    list[0] = 65;
+    let machine = files.answer("volumes", list).machine();
+    assert!(controllers(&machine)[0].volumes().next().is_some());
+    assert!(machine.problems().iter().any(|problem| problem.found == "65 volumes"));
+}
+
+#[test]
+fn a_blank_name_of_a_drive_is_none_and_the_drive_is_asked_for_it() {
+    let mut files = mirror();
+    let mut info = drive_info(8, 1, 0x18);
+    put(&mut info, 108, &[0; 8]);
+    files.answer("drive-8", info);
+    assert_eq!(of(&files).drives().next().unwrap().wwn, None);
+    let page = [0, 0x83, 0, 12, 1, 3, 0, 8, 0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, 0xd4];
+    files.answer("drive-8-page-83", page);
+    let wwn = of(&files).drives().next().unwrap().wwn.clone();
+    assert_eq!(wwn.as_deref(), Some("0x5000c500a1b2c3d4"));
 }
 
 #[test]
@@ -241,6 +326,20 @@ fn the_serial_number_that_the_drive_tells_itself_goes_before_the_makers_own_byte
 }
 
 #[test]
+fn drives_that_there_was_no_time_to_ask_are_said_and_keep_what_the_controller_knows() {
+    let mut files = mirror();
+    files.answer("drive-8-page-80", b"\0\x80\0\x04LATE");
+    let machine = files.machine();
+    let found = megaraid::controllers(&machine, std::time::Duration::ZERO);
+    assert_eq!(found[0].drives().next().unwrap().serial.as_deref(), Some("WFK0A1B2"));
+    assert_eq!(found[0].volumes().count(), 1);
+    let problems = machine.problems();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert_eq!(problems[0].path, "/kernel/megaraid/host0/drives");
+    assert!(problems[0].found.starts_with("drives that were not asked themselves"));
+}
+
+#[test]
 fn the_pages_of_a_drive_stand_in_for_what_the_controller_does_not_keep() {
     let mut files = mirror();
     let mut info = drive_info(8, 1, 0x18);
@@ -260,21 +359,32 @@ fn the_pages_of_a_drive_stand_in_for_what_the_controller_does_not_keep() {
     assert_eq!((drive.slot, drive.state.as_deref()), (Some(1), Some("online")));
 }
 
-#[test]
-fn a_drive_that_is_passed_through_is_joined_with_its_disk() {
+/// The name of the disk that the drive 130 is, whose NAA name ends in 82h, where the disk at its place
+/// has `page` as VPD page 83h.
+fn passed_through(page: &[u8]) -> Option<String> {
     let mut files = mirror();
     let devices = "sys/devices/pci0000:17/0000:17:00.0/0000:18:00.0";
     let disk = format!("{devices}/host0/target0:1:2/0:1:2:0/block/sdb");
     files
         .put("sys/block/sdb", format!("-> ../{}", disk.trim_start_matches("sys/")))
         .put(&format!("{disk}/size"), "8\n")
+        .put(&format!("{disk}/device/vpd_pg83"), page)
         .answer("drives", drive_list(&[130]))
         .answer("drive-130", drive_info(130, 1, 0x40));
     let machine = files.machine();
     let mut block = block(&machine);
     attach(&mut block, controllers(&machine));
     let drive = block.raid_controllers[0].drives().next().unwrap();
-    assert_eq!((drive.state.as_deref(), drive.disk.as_deref()), (Some("jbod"), Some("sdb")));
+    assert_eq!(drive.state.as_deref(), Some("jbod"));
+    drive.disk.clone()
+}
+
+#[test]
+fn a_drive_that_is_passed_through_is_joined_with_its_disk_and_not_with_another_at_its_place() {
+    let page = |last: u8| [0, 0x83, 0, 12, 1, 3, 0, 8, 0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, last];
+    assert_eq!(passed_through(&[]).as_deref(), Some("sdb"));
+    assert_eq!(passed_through(&page(0x82)).as_deref(), Some("sdb"));
+    assert_eq!(passed_through(&page(0x83)), None);
 }
 
 #[test]

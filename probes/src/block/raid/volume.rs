@@ -2,16 +2,18 @@
 //! (`drivers/scsi/megaraid/megaraid_sas.h`) and `struct mfi_ld_info`, 384 bytes (FreeBSD `mfireg.h`,
 //! illumos `mfi_ld.h`, QEMU `mfi.h`, which agree).
 
-use crate::block::vpd;
 use crate::machine::Machine;
 
-use super::RaidVolume;
 use super::bytes::{text_at, u16_at, u32_at, u64_at};
+use super::{RaidVolume, naa};
 
 /// Volumes in a list.
 const LIMIT_VOLUMES: usize = 64;
 /// Spans of a volume.
 const LIMIT_SPANS: u8 = 8;
+
+/// Length of the structure.
+pub(super) const N_BYTES: usize = 384;
 
 const TARGET: usize = 0;
 const NAME: usize = 4;
@@ -68,7 +70,7 @@ pub(super) fn parse(
         name: text_at(info, NAME, 16),
         state: state(machine, path, *info.get(STATE)?),
         raid_level: level(*info.get(PRIMARY_LEVEL)?, *info.get(SECONDARY_LEVEL)?, *n_spans),
-        wwn: info.get(PAGE_83..PAGE_83 + 64).and_then(vpd::naa),
+        wwn: info.get(PAGE_83..PAGE_83 + 64).and_then(naa),
         ..RaidVolume::default()
     };
     Some((volume, arrays?))

@@ -46,10 +46,14 @@ pub(super) fn at_end(size_bytes: u64, read: &mut Read<'_>) -> Option<Filesystem>
     if let Some(found) = md_10.and_then(md_1) {
         return Some(found);
     }
-    if from_end(512)?.starts_with(&[0xde, 0x11, 0xde, 0x11]) {
+    // In the last and the last but one block, of 512 or 4096 bytes.
+    let has = |mark: &[u8], places: [usize; 2]| {
+        places.into_iter().any(|n| from_end(n).is_some_and(|bytes| bytes.starts_with(mark)))
+    };
+    if has(&[0xde, 0x11, 0xde, 0x11], [512, 4096]) {
         return Some(Filesystem::new("ddf_raid_member", None, None));
     }
-    if from_end(1024)?.starts_with(b"Intel Raid ISM Cfg Sig. ") {
+    if has(b"Intel Raid ISM Cfg Sig. ", [1024, 8192]) {
         return Some(Filesystem::new("isw_raid_member", None, None));
     }
     let old_at = (size_bytes & !0xffff).checked_sub(0x1_0000)?;

@@ -189,6 +189,13 @@ mod tests {
     }
 
     #[test]
+    fn a_member_of_firmware_raid_is_told_on_a_disk_of_4096_byte_blocks() {
+        let end = 1 << 20;
+        assert_eq!(kind(&[(end - 4096, &[0xde, 0x11, 0xde, 0x11])]), "ddf_raid_member");
+        assert_eq!(kind(&[(end - 8192, b"Intel Raid ISM Cfg Sig. 1.3")]), "isw_raid_member");
+    }
+
+    #[test]
     fn identifiers_of_bcachefs_and_iso_9660_are_those_that_blkid_prints() {
         let magic = [
             0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d,
