@@ -324,14 +324,14 @@ mod tests {
         assert_eq!(problems[2].expected, "its state of health");
     }
 
-    /// Two disks that answer after 300 ms, and after 300 ms again; what is found, and the problems.
+    /// Two disks that answer after 0.8 s, and after 0.8 s again; what is found, and the problems.
     fn slow(patience: Patience) -> (BTreeMap<String, Content>, Vec<String>) {
         let machine = tree(&[("sys/block/sda/size", "2048\n"), ("sys/block/sdb/size", "2048\n")]);
         let scan = super::super::scan::scan(&machine);
         let contents = read_with(&machine, &scan, &BTreeMap::new(), patience, |_, _, _, send| {
-            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(800));
             send(Part::Content(Box::new(Content { is_read: true, ..Content::default() })));
-            std::thread::sleep(Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(800));
             send(Part::Asked(Box::new((Asked::default(), None))));
         });
         (contents, machine.problems().into_iter().map(|problem| problem.found).collect())
@@ -339,18 +339,18 @@ mod tests {
 
     #[test]
     fn each_disk_has_a_deadline_of_its_own_for_each_answer() {
-        let answer = Duration::from_millis(550);
+        let answer = Duration::from_millis(1500);
         let (contents, problems) = slow(Patience { answer, all: Duration::from_mins(1) });
         assert!(contents.values().all(|content| content.is_read) && contents.len() == 2);
-        assert_eq!(problems, [""; 0], "600 ms in all, and no answer took 550 ms");
+        assert_eq!(problems, [""; 0], "1.6 s in all, and no answer took 1.5 s");
     }
 
     #[test]
     fn all_disks_together_are_not_waited_for_longer_than_the_bound() {
-        let (answer, all) = (Duration::from_mins(1), Duration::from_millis(450));
+        let (answer, all) = (Duration::from_mins(1), Duration::from_millis(1200));
         let (contents, problems) = slow(Patience { answer, all });
         assert!(contents["sda"].is_read && contents["sdb"].is_read);
         // Their second answers came too late.
-        assert_eq!(problems, ["no answer when the 450 ms for all disks were over"; 2]);
+        assert_eq!(problems, ["no answer when the 1200 ms for all disks were over"; 2]);
     }
 }
