@@ -2,7 +2,7 @@
 
 use super::ask::{Controller, follow};
 use super::record::{self, Locator, Record};
-use super::sensors::tell;
+use super::sensors::{ONLY_FIRST, tell};
 use crate::sys::ipmi::IpmiCommand;
 
 /// A large machine has about 400.
@@ -39,7 +39,11 @@ pub(super) fn repository(controller: &Controller) -> Repository {
         found.locators.extend(record::locator(&bytes));
         Some(next)
     });
-    found.records.truncate(LIMIT_SENSORS);
+    if found.records.len() > LIMIT_SENSORS {
+        found.records.truncate(LIMIT_SENSORS);
+        let what = format!("more than {LIMIT_SENSORS} sensors");
+        controller.machine.problem("ipmi/sdr", what, ONLY_FIRST);
+    }
     if !is_complete {
         tell(controller.machine, "ipmi/sdr", "", n_read, n_records.unwrap_or_default().max(n_read));
     }

@@ -16,6 +16,8 @@ use crate::sys::ipmi::{IpmiCommand, Target};
 
 /// A command takes some ms on a quick controller and some tens of them on a slow one.
 const BUDGET: Duration = Duration::from_secs(6);
+/// What is expected of a list that was cut at a bound.
+pub(super) const ONLY_FIRST: &str = "fewer; only the first are read";
 /// The BMC's own address.
 const BMC_ADDRESS: u8 = 0x20;
 
@@ -321,6 +323,22 @@ mod tests {
         assert_eq!(readings, [None, Some(20_000), None, None]);
         let problems: Vec<_> = machine.problems().into_iter().map(|p| (p.path, p.found)).collect();
         assert_eq!(problems, [("/ipmi/sensor/6-2c".to_owned(), "0 of 2 read".to_owned())]);
+    }
+
+    #[test]
+    fn more_sensors_than_are_kept_are_told() {
+        let record = |id: u16| {
+            let next = if id == 100 { 0xffff } else { id + 1 };
+            let path = format!("kernel/ipmi/sdr/{id:04x}.0-255");
+            (path, answer(next, &compact_record(0x10, 8, 15, b"PS")))
+        };
+        let mut files: Vec<_> = (0..=100).map(record).collect();
+        files.push(("kernel/ipmi/sdr/info".to_owned(), INFO.to_vec()));
+        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
+        let machine = tree_of_bytes(&files);
+        assert_eq!(sensors(&machine).0.len(), 1500);
+        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
+        assert_eq!(found, ["more than 1500 sensors", "0 of 1500 read"]);
     }
 
     #[test]
