@@ -12,9 +12,8 @@ pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
     else {
         return Vec::new();
     };
-    let standby = cpu.standby.as_deref().and_then(|text| CpuSet::parse(text).ok());
-    let n_standby = standby.map_or(0, |cpus| cpus.len());
-    let present = present.saturating_sub(n_standby);
+    let standby = set(cpu.standby.as_ref()).unwrap_or_default();
+    let present = present.saturating_sub(standby.len());
     if online >= present {
         return Vec::new();
     }
@@ -36,10 +35,22 @@ pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
         code: "cpu.offline".to_owned(),
         severity,
         component: "cpu".to_owned(),
-        locator: cpu.offline.clone().filter(|offline| !offline.is_empty()),
+        locator: missing(cpu, &standby),
         evidence: format!("{online} of {present} logical CPUs are online{why}"),
         advice: advice.to_owned(),
     }]
+}
+
+fn set(text: Option<&String>) -> Option<CpuSet> {
+    CpuSet::parse(text?).ok()
+}
+
+/// The CPUs that are there and not online. The kernel's own list of the offline ones holds also those that
+/// could be plugged in.
+fn missing(cpu: &Cpu, standby: &CpuSet) -> Option<String> {
+    let present = set(cpu.present.as_ref())?;
+    let missing = present.difference(&set(cpu.online.as_ref())?).difference(standby);
+    Some(missing.to_string()).filter(|_| !missing.is_empty())
 }
 
 /// How many threads a core has at most, as the firmware tells it. A core of which no thread is online is
@@ -93,6 +104,21 @@ mod tests {
         };
         assert_eq!(offline(&with(4, 8))[0].severity, Severity::Warning);
         assert!(offline(&with(8, 8)).is_empty());
+    }
+
+    #[test]
+    fn the_offline_cpus_are_named_without_those_that_are_not_plugged_in() {
+        let text = |text: &str| Some(text.to_owned());
+        let cpu = Cpu {
+            n_logical_cpus_online: Some(7),
+            n_logical_cpus_present: Some(8),
+            online: text("0-4,6-7"),
+            present: text("0-7"),
+            offline: text("5,8-127"),
+            ..Cpu::default()
+        };
+        let found = offline(&Inventory { cpu: Some(cpu), ..Inventory::default() });
+        assert_eq!(found[0].locator.as_deref(), Some("5"));
     }
 
     #[test]
