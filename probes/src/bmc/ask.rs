@@ -7,6 +7,9 @@ use crate::machine::Machine;
 use crate::sys::Question;
 use crate::sys::ipmi::IpmiCommand;
 
+/// What is expected of a list that was cut at a bound.
+pub(super) const ONLY_FIRST: &str = "fewer; only the first are read";
+
 /// A machine's controller, and until when it is asked.
 #[derive(Debug)]
 pub(super) struct Controller<'a> {
@@ -71,6 +74,13 @@ pub(super) fn follow(first: u16, limit: usize, mut read: impl FnMut(u16) -> Opti
         }
     }
     false
+}
+
+/// That time or answers ended before the list did; `which` says which part was read, if that is
+/// known. The words are the same in a replay.
+pub(super) fn tell(machine: &Machine, path: &str, which: &str, n_read: usize, n_all: usize) {
+    let found = format!("{which}{n_read} of {n_all} read");
+    machine.problem(path, found, "all of them within the time given to the controller");
 }
 
 #[cfg(test)]

@@ -5,12 +5,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::Controller;
+use super::ask::{Controller, tell};
 use super::date::date_time;
 use super::log::{Log, NEWEST};
 use super::names;
 use super::record::{Record, THRESHOLD};
-use super::sensors::tell;
 use crate::hex::hex;
 use crate::machine::Machine;
 use crate::sys::ipmi::IpmiCommand;

@@ -1,8 +1,7 @@
 //! The records of the controller's repository (IPMI 2.0, chapter 33).
 
-use super::ask::{Controller, follow};
+use super::ask::{Controller, ONLY_FIRST, follow, tell};
 use super::record::{self, Locator, Record};
-use super::sensors::{ONLY_FIRST, tell};
 use crate::sys::ipmi::IpmiCommand;
 
 /// A large machine has about 400.

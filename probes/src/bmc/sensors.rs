@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Answer, Controller};
+use super::ask::{Answer, Controller, tell};
 use super::names;
 use super::record::{Record, THRESHOLD};
 use super::repository::{Repository, repository};
@@ -16,8 +16,6 @@ use crate::sys::ipmi::{IpmiCommand, Target};
 
 /// A command takes some ms on a quick controller and some tens of them on a slow one.
 const BUDGET: Duration = Duration::from_secs(6);
-/// What is expected of a list that was cut at a bound.
-pub(super) const ONLY_FIRST: &str = "fewer; only the first are read";
 /// The BMC's own address.
 const BMC_ADDRESS: u8 = 0x20;
 
@@ -122,13 +120,6 @@ fn reading(controller: &Controller, target: Target, record: &Record) -> Option<A
     let command = IpmiCommand::SensorReading { target, lun: record.lun, number: record.number };
     let answer = controller.answer(command);
     answer.filter(|answer| target == Target::Bmc || !NOT_THERE.contains(&answer.code))
-}
-
-/// That time or answers ended before the list did; `which` says which part was read, if that is
-/// known. The words are the same in a replay.
-pub(super) fn tell(machine: &Machine, path: &str, which: &str, n_read: usize, n_all: usize) {
-    let found = format!("{which}{n_read} of {n_all} read");
-    machine.problem(path, found, "all of them within the time given to the controller");
 }
 
 /// What the record alone says.

@@ -10,10 +10,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::Controller;
+use super::ask::{Controller, ONLY_FIRST, tell};
 use super::names;
 use super::record::Locator;
-use super::sensors::{ONLY_FIRST, tell};
 use crate::machine::Machine;
 use crate::sys::ipmi::{FruArea, FruPart, IpmiCommand};
 use area::{Fault, Header};
