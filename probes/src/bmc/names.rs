@@ -1,4 +1,4 @@
-//! Names of sensor types, states, units and entities (IPMI 2.0, chapter 43).
+//! Names of sensor types and states (IPMI 2.0, chapter 42), units and entities (chapter 43).
 
 /// Types and states, in the form that the file's first lines tell.
 const SENSORS: &str = include_str!("../../data/ipmi-sensors.txt");
