@@ -25,6 +25,14 @@ pub(super) struct Answer {
     pub(super) data: Vec<u8>,
 }
 
+impl Answer {
+    /// Busy, a time-out, an answer that could not be made, and no reason (IPMI 2.0, table 5-2). The
+    /// kernel's drivers say the last one for a controller that they cannot talk to.
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self.code, 0xc0 | 0xc3 | 0xce | 0xff)
+    }
+}
+
 impl<'a> Controller<'a> {
     pub(super) fn new(machine: &'a Machine, budget: Duration) -> Controller<'a> {
         Controller { machine, end: Instant::now() + budget }
@@ -52,6 +60,16 @@ impl<'a> Controller<'a> {
         let mut data = self.machine.ask(question)?;
         let code = *data.first()?;
         Some(Answer { code, data: data.split_off(1) })
+    }
+
+    /// As [`Controller::data`], and tells where the controller fails, which is no refusal.
+    pub(super) fn data_or_tell(&self, command: IpmiCommand) -> Option<Vec<u8>> {
+        let answer = self.answer(command)?;
+        if answer.is_failure() {
+            let found = format!("completion code {:02x}", answer.code);
+            self.machine.problem(&Question::name(&command), found, "an answer or a refusal");
+        }
+        Some(answer.data).filter(|_| answer.code == 0)
     }
 
     /// The data of an answer; `None` too where the controller refuses.

@@ -86,7 +86,8 @@ pub(super) fn event_log(
     records: &[Record],
 ) -> (Option<EventLogInfo>, Vec<BmcEvent>) {
     let controller = Controller::new(machine, BUDGET);
-    let info = controller.data(IpmiCommand::EventLogInfo).and_then(|data| parse_info(&data));
+    let info =
+        controller.data_or_tell(IpmiCommand::EventLogInfo).and_then(|data| parse_info(&data));
     let Some(info) = info else { return (None, Vec::new()) };
     if info.n_entries == 0 {
         return (Some(info), Vec::new());

@@ -23,7 +23,9 @@ pub(super) struct Repository {
 /// Reads all records.
 pub(super) fn repository(controller: &Controller) -> Repository {
     let mut found = Repository::default();
-    let Some(info) = controller.data(IpmiCommand::SensorRecordsInfo) else { return found };
+    let Some(info) = controller.data_or_tell(IpmiCommand::SensorRecordsInfo) else {
+        return found;
+    };
     let n_records = info.get(1..).and_then(<[u8]>::first_chunk::<2>);
     let n_records = n_records.map(|bytes| usize::from(u16::from_le_bytes(*bytes)));
     if n_records == Some(0) {

@@ -89,7 +89,7 @@ pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Repository) {
             let answer = if is_silent { None } else { reading(&controller, owner, record) };
             // One that does not answer costs its time-out once.
             is_silent = answer.is_none();
-            let Some(answer) = answer else { continue };
+            let Some(answer) = answer.filter(|answer| !answer.is_failure()) else { continue };
             n_read += 1;
             // Where the sensor is known and cannot be read now, there is another code.
             if answer.code == 0 {
@@ -272,6 +272,32 @@ mod tests {
         let problems = machine.problems();
         let found: Vec<_> = problems.iter().map(|p| (p.path.as_str(), p.found.as_str())).collect();
         assert_eq!(found, [("/ipmi/sdr", "1 of 2 read"), ("/ipmi/sensor", "0 of 1 read")]);
+    }
+
+    #[test]
+    fn readings_at_which_the_controller_fails_are_told_and_refused_ones_are_not() {
+        let record = answer(0xffff, &compact_record(0x60, 8, 3, b"PS"));
+        let machine = tree_of_bytes(&[
+            ("kernel/ipmi/sdr/info", INFO),
+            ("kernel/ipmi/sdr/0000.0-255", &record),
+            ("kernel/ipmi/sensor/0.60", &[0xff]),
+            ("kernel/ipmi/sensor/0.61", &[0xcb]),
+            ("kernel/ipmi/sensor/0.62", &[0, 0, 0xc0, 0x01, 0x80]),
+        ]);
+        assert_eq!(sensors(&machine).0[2].states, ["present"]);
+        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
+        assert_eq!(found, ["2 of 3 read"]);
+    }
+
+    #[test]
+    fn a_repository_at_which_the_controller_fails_is_told_and_one_that_is_not_there_is_not() {
+        let problems = |code: u8| {
+            let machine = tree_of_bytes(&[("kernel/ipmi/sdr/info", &[code])]);
+            assert!(sensors(&machine).0.is_empty());
+            machine.problems().into_iter().map(|p| (p.path, p.found)).collect::<Vec<_>>()
+        };
+        let told = ("/ipmi/sdr/info".to_owned(), "completion code ff".to_owned());
+        assert_eq!((problems(0xff), problems(0xc1)), (vec![told], Vec::new()));
     }
 
     /// Sensor `number` of the controller at `owner` on channel 6, logical unit 1.
