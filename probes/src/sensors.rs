@@ -79,11 +79,14 @@ pub struct Sensor {
 pub fn sensors(machine: &Machine) -> Vec<Sensor> {
     let mut sensors = Vec::new();
     for hwmon in machine.list(CLASS) {
-        if sensors.len() < LIMIT_SENSORS {
-            sensors.extend(chip(machine, &format!("{CLASS}/{hwmon}")));
+        sensors.extend(chip(machine, &format!("{CLASS}/{hwmon}")));
+        if sensors.len() > LIMIT_SENSORS {
+            sensors.truncate(LIMIT_SENSORS);
+            let found = format!("more than {LIMIT_SENSORS} sensors");
+            machine.problem(CLASS, found, "fewer; only the first are read");
+            break;
         }
     }
-    sensors.truncate(LIMIT_SENSORS);
     // Numbers of hwmon change from boot to boot; chip and device do not.
     sensors.sort_by(|a, b| {
         let (a_key, b_key) = ((&a.chip, &a.device), (&b.chip, &b.device));
@@ -223,6 +226,19 @@ mod tests {
         assert_eq!((sensors[3].fan_rpm, sensors[3].is_faulty), (None, true));
         assert_eq!(sensors[4].power_milliwatts, Some(12_345));
         assert_eq!(machine.problems().len(), 1);
+    }
+
+    #[test]
+    fn more_sensors_than_are_kept_are_told() {
+        let found = |n_sensors: usize| {
+            let path = |n| format!("sys/class/hwmon/hwmon0/in{n}_input");
+            let mut files: Vec<_> = (0..n_sensors).map(|n| (path(n), "1\n")).collect();
+            files.push(("sys/class/hwmon/hwmon0/name".to_owned(), "nct6775\n"));
+            let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+            let machine = tree(&files);
+            (sensors(&machine).len(), machine.problems().len())
+        };
+        assert_eq!((found(LIMIT_SENSORS), found(LIMIT_SENSORS + 1)), ((2000, 0), (2000, 1)));
     }
 
     #[test]

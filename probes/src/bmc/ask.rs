@@ -7,6 +7,9 @@ use crate::machine::Machine;
 use crate::sys::Question;
 use crate::sys::ipmi::IpmiCommand;
 
+/// What is expected of a list that was cut at a bound.
+pub(super) const ONLY_FIRST: &str = "fewer; only the first are read";
+
 /// A machine's controller, and until when it is asked.
 #[derive(Debug)]
 pub(super) struct Controller<'a> {
@@ -20,6 +23,14 @@ pub(super) struct Answer {
     /// 0 where the command was done.
     pub(super) code: u8,
     pub(super) data: Vec<u8>,
+}
+
+impl Answer {
+    /// Busy, a time-out, an answer that could not be made, and no reason (IPMI 2.0, table 5-2). The
+    /// kernel's drivers say the last one for a controller that they cannot talk to.
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self.code, 0xc0 | 0xc3 | 0xce | 0xff)
+    }
 }
 
 impl<'a> Controller<'a> {
@@ -51,6 +62,16 @@ impl<'a> Controller<'a> {
         Some(Answer { code, data: data.split_off(1) })
     }
 
+    /// As [`Controller::data`], and tells where the controller fails, which is no refusal.
+    pub(super) fn data_or_tell(&self, command: IpmiCommand) -> Option<Vec<u8>> {
+        let answer = self.answer(command)?;
+        if answer.is_failure() {
+            let found = format!("completion code {:02x}", answer.code);
+            self.machine.problem(&Question::name(&command), found, "an answer or a refusal");
+        }
+        Some(answer.data).filter(|_| answer.code == 0)
+    }
+
     /// The data of an answer; `None` too where the controller refuses.
     pub(super) fn data(&self, command: IpmiCommand) -> Option<Vec<u8>> {
         self.answer(command).filter(|answer| answer.code == 0).map(|answer| answer.data)
@@ -71,6 +92,13 @@ pub(super) fn follow(first: u16, limit: usize, mut read: impl FnMut(u16) -> Opti
         }
     }
     false
+}
+
+/// That time or answers ended before the list did; `which` says which part was read, if that is
+/// known. The words are the same in a replay.
+pub(super) fn tell(machine: &Machine, path: &str, which: &str, n_read: usize, n_all: usize) {
+    let found = format!("{which}{n_read} of {n_all} read");
+    machine.problem(path, found, "all of them within the time given to the controller");
 }
 
 #[cfg(test)]

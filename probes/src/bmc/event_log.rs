@@ -5,12 +5,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::Controller;
+use super::ask::{Controller, tell};
 use super::date::date_time;
-use super::log::Log;
+use super::log::{Log, NEWEST};
 use super::names;
 use super::record::{Record, THRESHOLD};
-use super::sensors::tell;
 use crate::hex::hex;
 use crate::machine::Machine;
 use crate::sys::ipmi::IpmiCommand;
@@ -87,14 +86,17 @@ pub(super) fn event_log(
     records: &[Record],
 ) -> (Option<EventLogInfo>, Vec<BmcEvent>) {
     let controller = Controller::new(machine, BUDGET);
-    let info = controller.data(IpmiCommand::EventLogInfo).and_then(|data| parse_info(&data));
+    let info =
+        controller.data_or_tell(IpmiCommand::EventLogInfo).and_then(|data| parse_info(&data));
     let Some(info) = info else { return (None, Vec::new()) };
     if info.n_entries == 0 {
         return (Some(info), Vec::new());
     }
     let log = Log::read(&controller, info.n_entries);
     if let Some(kept) = log.kept {
-        let n_wanted = usize::from(info.n_entries.min(LIMIT_ENTRIES)).max(log.entries.len());
+        // Without the last entry, how many lie before it is not known either.
+        let limit = if kept == NEWEST { LIMIT_ENTRIES } else { u16::MAX };
+        let n_wanted = usize::from(info.n_entries.min(limit)).max(log.entries.len());
         tell(machine, "ipmi/event_log", &format!("the {kept} "), log.entries.len(), n_wanted);
     }
     let events = log.entries.iter().map(|entry| parse_entry(entry, records)).collect();
@@ -212,6 +214,19 @@ mod tests {
         assert!(event.is_asserted == Some(true) && event.calls_for_attention);
         assert!(events[1].is_asserted == Some(false) && !events[1].calls_for_attention);
         assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    }
+
+    #[test]
+    fn of_a_log_that_is_cut_before_its_newest_entries_the_problem_counts_all_entries() {
+        let mut files = vec![("kernel/ipmi/event_log/info".to_owned(), info(600, 0))];
+        for number in 0..520 {
+            let path = format!("kernel/ipmi/event_log/{number:04x}");
+            files.push((path, entry(number + 1, number, 0x6f)));
+        }
+        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
+        let machine = tree_of_bytes(&files);
+        assert_eq!(event_log(&machine, &[]).1.len(), 512);
+        assert_eq!(machine.problems()[0].found, "the oldest 512 of 600 read");
     }
 
     #[test]

@@ -7,8 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Bmc;
-use super::ask::Controller;
-use super::sensors::tell;
+use super::ask::{Controller, tell};
 use crate::dmi;
 use crate::hex::hex;
 use crate::machine::Machine;

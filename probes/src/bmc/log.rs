@@ -10,6 +10,9 @@ use crate::sys::ipmi::IpmiCommand;
 /// The numbers by which the first and the last entry are asked for, whatever their own are (31.5).
 const BEGINNING: u16 = 0;
 const LAST: u16 = 0xffff;
+/// What was kept of a log that could not be read as far as was wanted.
+pub(super) const NEWEST: &str = "newest";
+const OLDEST: &str = "oldest";
 /// A list is followed so far where its end, or what is known of it, must be found.
 const LIMIT_FOLLOWED: usize = 8192;
 /// Most controllers number entries one by one, others by the room that an entry takes. Between two
@@ -21,7 +24,7 @@ const LIMIT_MISSES: u16 = 64;
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) entries: VecDeque<Entry>,
-    /// `newest` or `oldest` where others are missing that were wanted: which were kept.
+    /// [`NEWEST`] or [`OLDEST`] where others are missing that were wanted: which were kept.
     pub(super) kept: Option<&'static str>,
 }
 
@@ -44,8 +47,8 @@ impl Log {
                 entries.drain(..n_over);
                 Log { entries, kept: None }
             }
-            (false, true) => Log { entries, kept: Some("oldest") },
-            (false, false) => Log { entries: newest, kept: Some("newest") },
+            (false, true) => Log { entries, kept: Some(OLDEST) },
+            (false, false) => Log { entries: newest, kept: Some(NEWEST) },
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Names of sensor types, states, units and entities (IPMI 2.0, chapter 43).
+//! Names of sensor types and states (IPMI 2.0, chapter 42), units and entities (chapter 43).
 
-/// See the file.
+/// Types and states, in the form that the file's first lines tell.
 const SENSORS: &str = include_str!("../../data/ipmi-sensors.txt");
 /// `Sensor-specific`: the states mean what the sensor's type says (table 42-1).
 pub(super) const SENSOR_SPECIFIC: u8 = 0x6f;

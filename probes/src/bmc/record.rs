@@ -154,11 +154,7 @@ fn shared(bytes: &[u8], record: Option<Record>, sharing: usize) -> Vec<Record> {
     let (first, is_numeric) = (instances & 0x7f, how & 0x30 == 0);
     let one = |index: u8| {
         let place = first.saturating_add(index);
-        let end = if is_numeric {
-            place.to_string()
-        } else {
-            char::from(b'A'.saturating_add(place)).to_string()
-        };
+        let end = if is_numeric { place.to_string() } else { letters(place) };
         let entity_step = if instances & 0x80 == 0 { 0 } else { index };
         Some(Record {
             number: record.number.checked_add(index)?,
@@ -168,6 +164,13 @@ fn shared(bytes: &[u8], record: Option<Record>, sharing: usize) -> Vec<Record> {
         })
     };
     (0..n_sensors).map_while(one).collect()
+}
+
+/// 0 is `A`, 25 is `Z`, 26 is `AA` (table 43-2).
+fn letters(place: u8) -> String {
+    let letter = |n: u8| char::from(b'A' + n % 26);
+    let first = (place / 26).checked_sub(1).map(letter);
+    first.into_iter().chain([letter(place)]).collect()
 }
 
 /// The numbers of a full record's line; `None` where the reading is no number, where the line is
@@ -315,6 +318,18 @@ pub(super) mod tests {
         let found: Vec<_> = records.iter().map(|r| (r.number, r.name.as_deref())).collect();
         assert_eq!(found, [(0x60, Some("PS1")), (0x61, Some("PS2"))]);
         assert_eq!((records[0].entity_instance, records[1].entity_instance), (1, 2));
+    }
+
+    #[test]
+    fn names_that_end_in_letters_go_on_with_two_behind_z() {
+        let names = |first: u8| {
+            let mut bytes = compact_record(1, 8, 2 | 0x10, b"Fan");
+            bytes[24] = first;
+            parse(&bytes).into_iter().filter_map(|record| record.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(0), ["FanA", "FanB"]);
+        assert_eq!(names(25), ["FanZ", "FanAA"]);
+        assert_eq!(names(0x7f), ["FanDX", "FanDY"]);
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! The records of the controller's repository (IPMI 2.0, chapter 33).
 
-use super::ask::{Controller, follow};
+use super::ask::{Controller, ONLY_FIRST, follow, tell};
 use super::record::{self, Locator, Record};
-use super::sensors::tell;
 use crate::sys::ipmi::IpmiCommand;
 
 /// A large machine has about 400.
@@ -24,7 +23,9 @@ pub(super) struct Repository {
 /// Reads all records.
 pub(super) fn repository(controller: &Controller) -> Repository {
     let mut found = Repository::default();
-    let Some(info) = controller.data(IpmiCommand::SensorRecordsInfo) else { return found };
+    let Some(info) = controller.data_or_tell(IpmiCommand::SensorRecordsInfo) else {
+        return found;
+    };
     let n_records = info.get(1..).and_then(<[u8]>::first_chunk::<2>);
     let n_records = n_records.map(|bytes| usize::from(u16::from_le_bytes(*bytes)));
     if n_records == Some(0) {
@@ -39,7 +40,11 @@ pub(super) fn repository(controller: &Controller) -> Repository {
         found.locators.extend(record::locator(&bytes));
         Some(next)
     });
-    found.records.truncate(LIMIT_SENSORS);
+    if found.records.len() > LIMIT_SENSORS {
+        found.records.truncate(LIMIT_SENSORS);
+        let what = format!("more than {LIMIT_SENSORS} sensors");
+        controller.machine.problem("ipmi/sdr", what, ONLY_FIRST);
+    }
     if !is_complete {
         tell(controller.machine, "ipmi/sdr", "", n_read, n_records.unwrap_or_default().max(n_read));
     }

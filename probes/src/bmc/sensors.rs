@@ -7,7 +7,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Answer, Controller};
+use super::ask::{Answer, Controller, tell};
 use super::names;
 use super::record::{Record, THRESHOLD};
 use super::repository::{Repository, repository};
@@ -89,7 +89,7 @@ pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Repository) {
             let answer = if is_silent { None } else { reading(&controller, owner, record) };
             // One that does not answer costs its time-out once.
             is_silent = answer.is_none();
-            let Some(answer) = answer else { continue };
+            let Some(answer) = answer.filter(|answer| !answer.is_failure()) else { continue };
             n_read += 1;
             // Where the sensor is known and cannot be read now, there is another code.
             if answer.code == 0 {
@@ -120,13 +120,6 @@ fn reading(controller: &Controller, target: Target, record: &Record) -> Option<A
     let command = IpmiCommand::SensorReading { target, lun: record.lun, number: record.number };
     let answer = controller.answer(command);
     answer.filter(|answer| target == Target::Bmc || !NOT_THERE.contains(&answer.code))
-}
-
-/// That time or answers ended before the list did; `which` says which part was read, if that is
-/// known. The words are the same in a replay.
-pub(super) fn tell(machine: &Machine, path: &str, which: &str, n_read: usize, n_all: usize) {
-    let found = format!("{which}{n_read} of {n_all} read");
-    machine.problem(path, found, "all of them within the time given to the controller");
 }
 
 /// What the record alone says.
@@ -281,6 +274,32 @@ mod tests {
         assert_eq!(found, [("/ipmi/sdr", "1 of 2 read"), ("/ipmi/sensor", "0 of 1 read")]);
     }
 
+    #[test]
+    fn readings_at_which_the_controller_fails_are_told_and_refused_ones_are_not() {
+        let record = answer(0xffff, &compact_record(0x60, 8, 3, b"PS"));
+        let machine = tree_of_bytes(&[
+            ("kernel/ipmi/sdr/info", INFO),
+            ("kernel/ipmi/sdr/0000.0-255", &record),
+            ("kernel/ipmi/sensor/0.60", &[0xff]),
+            ("kernel/ipmi/sensor/0.61", &[0xcb]),
+            ("kernel/ipmi/sensor/0.62", &[0, 0, 0xc0, 0x01, 0x80]),
+        ]);
+        assert_eq!(sensors(&machine).0[2].states, ["present"]);
+        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
+        assert_eq!(found, ["2 of 3 read"]);
+    }
+
+    #[test]
+    fn a_repository_at_which_the_controller_fails_is_told_and_one_that_is_not_there_is_not() {
+        let problems = |code: u8| {
+            let machine = tree_of_bytes(&[("kernel/ipmi/sdr/info", &[code])]);
+            assert!(sensors(&machine).0.is_empty());
+            machine.problems().into_iter().map(|p| (p.path, p.found)).collect::<Vec<_>>()
+        };
+        let told = ("/ipmi/sdr/info".to_owned(), "completion code ff".to_owned());
+        assert_eq!((problems(0xff), problems(0xc1)), (vec![told], Vec::new()));
+    }
+
     /// Sensor `number` of the controller at `owner` on channel 6, logical unit 1.
     fn satellite(owner: u8, number: u8) -> Vec<u8> {
         let mut bytes = full_record(number, 1, 1, [1, 0, 0, 0, 0, 0], b"HSBP");
@@ -321,6 +340,22 @@ mod tests {
         assert_eq!(readings, [None, Some(20_000), None, None]);
         let problems: Vec<_> = machine.problems().into_iter().map(|p| (p.path, p.found)).collect();
         assert_eq!(problems, [("/ipmi/sensor/6-2c".to_owned(), "0 of 2 read".to_owned())]);
+    }
+
+    #[test]
+    fn more_sensors_than_are_kept_are_told() {
+        let record = |id: u16| {
+            let next = if id == 100 { 0xffff } else { id + 1 };
+            let path = format!("kernel/ipmi/sdr/{id:04x}.0-255");
+            (path, answer(next, &compact_record(0x10, 8, 15, b"PS")))
+        };
+        let mut files: Vec<_> = (0..=100).map(record).collect();
+        files.push(("kernel/ipmi/sdr/info".to_owned(), INFO.to_vec()));
+        let files: Vec<_> = files.iter().map(|(p, b)| (p.as_str(), b.as_slice())).collect();
+        let machine = tree_of_bytes(&files);
+        assert_eq!(sensors(&machine).0.len(), 1500);
+        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
+        assert_eq!(found, ["more than 1500 sensors", "0 of 1500 read"]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Finding, Severity};
 use crate::collect::Inventory;
-use crate::cpu::Socket;
+use crate::cpu::{Cpu, Socket};
 use crate::cpuset::CpuSet;
 
 /// CPUs that are plugged in and not online.
@@ -12,15 +12,15 @@ pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
     else {
         return Vec::new();
     };
-    let standby = cpu.standby.as_deref().and_then(|text| CpuSet::parse(text).ok());
-    let n_standby = standby.map_or(0, |cpus| cpus.len());
-    let present = present.saturating_sub(n_standby);
+    let standby = set(cpu.standby.as_ref()).unwrap_or_default();
+    let present = present.saturating_sub(standby.len());
     if online >= present {
         return Vec::new();
     }
     // The live image itself asks for `mitigations=auto,nosmt`: that is no fault of the machine.
     let is_smt_off = matches!(cpu.smt_control.as_deref(), Some("off" | "forceoff"))
-        && cpu.n_cores == Some(online);
+        && cpu.n_cores == Some(online)
+        && most_threads(cpu).is_none_or(|most| present <= most.saturating_mul(online));
     let (severity, why, advice) = if is_smt_off {
         let why = ": SMT is switched off, each core runs one thread";
         let advice = "nothing to mend: nosmt or mitigations=auto,nosmt on the kernel command line \
@@ -35,10 +35,29 @@ pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
         code: "cpu.offline".to_owned(),
         severity,
         component: "cpu".to_owned(),
-        locator: cpu.offline.clone().filter(|offline| !offline.is_empty()),
+        locator: missing(cpu, &standby),
         evidence: format!("{online} of {present} logical CPUs are online{why}"),
         advice: advice.to_owned(),
     }]
+}
+
+fn set(text: Option<&String>) -> Option<CpuSet> {
+    CpuSet::parse(text?).ok()
+}
+
+/// The CPUs that are there and not online. The kernel's own list of the offline ones holds also those that
+/// could be plugged in.
+fn missing(cpu: &Cpu, standby: &CpuSet) -> Option<String> {
+    let present = set(cpu.present.as_ref())?;
+    let missing = present.difference(&set(cpu.online.as_ref())?).difference(standby);
+    Some(missing.to_string()).filter(|_| !missing.is_empty())
+}
+
+/// How many threads a core has at most, as the firmware tells it. A core of which no thread is online is
+/// not among those that the kernel shows.
+fn most_threads(cpu: &Cpu) -> Option<usize> {
+    let of = |socket: &Socket| Some(socket.n_threads?.div_ceil(socket.n_cores?.max(1)));
+    cpu.sockets.iter().filter_map(of).max().map(usize::from)
 }
 
 /// Processors that the firmware took out of service after their self-test (SMBIOS type 4).
@@ -60,7 +79,6 @@ pub(super) fn failed(inventory: &Inventory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cpu::Cpu;
 
     #[test]
     fn a_processor_that_failed_its_self_test_is_critical_and_one_that_the_user_disabled_is_none() {
@@ -89,6 +107,21 @@ mod tests {
     }
 
     #[test]
+    fn the_offline_cpus_are_named_without_those_that_are_not_plugged_in() {
+        let text = |text: &str| Some(text.to_owned());
+        let cpu = Cpu {
+            n_logical_cpus_online: Some(7),
+            n_logical_cpus_present: Some(8),
+            online: text("0-4,6-7"),
+            present: text("0-7"),
+            offline: text("5,8-127"),
+            ..Cpu::default()
+        };
+        let found = offline(&Inventory { cpu: Some(cpu), ..Inventory::default() });
+        assert_eq!(found[0].locator.as_deref(), Some("5"));
+    }
+
+    #[test]
     fn siblings_that_the_smt_control_keeps_offline_are_no_fault_and_other_cpus_are() {
         let with = |control: &str, n_cores| {
             let cpu = Cpu {
@@ -107,6 +140,25 @@ mod tests {
         }
         assert_eq!(with("on", 4).severity, Severity::Warning);
         assert_eq!(with("off", 2).severity, Severity::Warning, "some cores run two threads");
+    }
+
+    #[test]
+    fn a_whole_core_that_is_offline_beside_the_siblings_is_a_warning() {
+        let with = |online: usize, n_threads| {
+            let socket = Socket { n_cores: Some(8), n_threads, ..Socket::default() };
+            let cpu = Cpu {
+                n_logical_cpus_online: Some(online),
+                n_logical_cpus_present: Some(16),
+                n_cores: Some(online),
+                smt_control: Some("off".to_owned()),
+                sockets: vec![socket],
+                ..Cpu::default()
+            };
+            offline(&Inventory { cpu: Some(cpu), ..Inventory::default() })[0].severity
+        };
+        assert_eq!(with(8, Some(16)), Severity::Info);
+        assert_eq!(with(7, Some(16)), Severity::Warning);
+        assert_eq!(with(7, None), Severity::Info, "a core may have three threads");
     }
 
     #[test]

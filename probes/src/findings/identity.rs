@@ -38,6 +38,7 @@ fn said(why: &str) -> String {
 mod tests {
     use super::*;
     use crate::dmi::Product;
+    use crate::network::{Interface, Network};
 
     #[test]
     fn a_placeholder_serial_is_found_and_a_real_one_is_not() {
@@ -49,5 +50,21 @@ mod tests {
         assert_eq!(found[0].code, "identity.placeholder");
         assert_eq!(found[0].locator.as_deref(), Some("product_serial"));
         assert!(suspicious(&with("7XJ4KZ3")).is_empty());
+    }
+    #[test]
+    fn the_mac_of_a_port_that_the_bmc_lends_is_marked_and_is_no_finding() {
+        let with = |is_bmc_usb| {
+            let port = Interface {
+                kind: Some("physical".to_owned()),
+                permanent_mac: Some("00:00:00:00:00:00".to_owned()),
+                is_bmc_usb,
+                ..Interface::default()
+            };
+            let network = Some(Network { interfaces: vec![port], ..Network::default() });
+            let inventory = Inventory { network, ..Inventory::default() };
+            (identity(&inventory).remove(0).suspicious, suspicious(&inventory).len())
+        };
+        assert_eq!(with(true), (Some("usb bmc".to_owned()), 0));
+        assert_eq!(with(false), (Some("zero".to_owned()), 1));
     }
 }

@@ -114,7 +114,7 @@ fn odd_ones(populated: Vec<&Dimm>) -> Vec<Finding> {
     }
     populated
         .into_iter()
-        .filter(|dimm| shape(dimm) != usual)
+        .filter(|dimm| is_other(shape(dimm), usual))
         .map(|dimm| Finding {
             code: "memory.dimm.mismatch".to_owned(),
             severity: Severity::Warning,
@@ -128,6 +128,11 @@ fn odd_ones(populated: Vec<&Dimm>) -> Vec<Finding> {
             advice: "use DIMMs of one size and speed, as the board's manual asks".to_owned(),
         })
         .collect()
+}
+
+/// A speed that the firmware does not tell differs from none.
+fn is_other(one: (Option<u64>, Option<u32>), usual: (Option<u64>, Option<u32>)) -> bool {
+    one.0 != usual.0 || one.1.zip(usual.1).is_some_and(|(speed, usual)| speed != usual)
 }
 
 fn say((size_bytes, speed_mt_s): (Option<u64>, Option<u32>)) -> String {
@@ -257,6 +262,16 @@ mod tests {
         assert_eq!(found[0].locator.as_deref(), Some("A3"));
         let halves = vec![dimm("A1", 16, 3200), dimm("A2", 8, 3200)];
         assert!(mismatch(&inventory(Memory { dimms: halves, ..Memory::default() })).is_empty());
+    }
+
+    #[test]
+    fn a_dimm_whose_speed_is_not_known_is_no_odd_one() {
+        let with = |gib| {
+            let unknown = Dimm { configured_speed_mt_s: None, ..dimm("A3", gib, 0) };
+            let dimms = vec![dimm("A1", 16, 3200), dimm("A2", 16, 3200), unknown];
+            mismatch(&inventory(Memory { dimms, ..Memory::default() })).len()
+        };
+        assert_eq!((with(16), with(8)), (0, 1));
     }
 
     #[test]

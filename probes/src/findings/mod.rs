@@ -104,3 +104,29 @@ pub fn findings(inventory: &Inventory) -> Vec<Finding> {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::{EccCount, Memory};
+    use crate::os::Os;
+
+    #[test]
+    fn the_worst_finding_comes_first_whatever_the_order_of_the_checks() {
+        let row = |name: &str, uncorrectable| EccCount {
+            name: name.to_owned(),
+            correctable: Some(1),
+            uncorrectable: Some(uncorrectable),
+            ..EccCount::default()
+        };
+        let ecc = vec![row("mc0/dimm0", 0), row("mc0/dimm1", 2)];
+        let inventory = Inventory {
+            os: Some(Os { container: Some("podman".to_owned()), ..Os::default() }),
+            memory: Some(Memory { ecc, ..Memory::default() }),
+            ..Inventory::default()
+        };
+        let codes: Vec<String> = findings(&inventory).into_iter().map(|f| f.code).collect();
+        let expected = ["memory.ecc.uncorrectable", "memory.ecc.correctable", "os.container"];
+        assert_eq!(codes, expected);
+    }
+}

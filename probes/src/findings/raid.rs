@@ -100,14 +100,14 @@ pub(super) fn drive_errors(inventory: &Inventory) -> Vec<Finding> {
 
 /// A drive that carries the volumes of another controller.
 pub(super) fn foreign_drive(inventory: &Inventory) -> Vec<Finding> {
-    let foreign = |(controller, drive): &(&RaidController, &RaidDrive)| {
+    let foreign = |(controller, drive): (&RaidController, &RaidDrive)| {
         let evidence = "the drive holds the configuration of another RAID controller".to_owned();
         let advice = "import or clear the foreign configuration in the controller's setup";
         let locator = drive_locator(controller, drive);
         finding("disk.raid_drive_foreign", Severity::Info, locator, evidence, advice)
     };
     let all = drives(inventory).filter(|(_, drive)| drive.is_foreign == Some(true));
-    all.map(|pair| foreign(&pair)).collect()
+    all.map(foreign).collect()
 }
 
 fn volume_name(volume: &RaidVolume) -> String {
@@ -214,6 +214,26 @@ mod tests {
         assert!(failing_drive(&inventory)[0].evidence.contains("3 times"));
         assert!(drive_errors(&inventory)[0].evidence.contains("12 errors"));
         assert_eq!(foreign_drive(&inventory)[0].severity, Severity::Info);
+    }
+
+    #[test]
+    fn a_controller_whose_memory_loses_data_is_critical() {
+        let with = |n| {
+            let controller = RaidController {
+                pci_address: "0000:18:00.0".to_owned(),
+                memory_uncorrectable_errors: Some(n),
+                ..RaidController::default()
+            };
+            let block = Block { raid_controllers: vec![controller], ..Block::default() };
+            memory(&Inventory { block: Some(block), ..Inventory::default() })
+        };
+        let found = with(2);
+        assert_eq!(
+            (found[0].severity, found[0].locator.as_deref()),
+            (Severity::Critical, Some("RAID controller 0000:18:00.0"))
+        );
+        assert!(found[0].evidence.starts_with("2 errors"), "{found:?}");
+        assert!(with(0).is_empty());
     }
 
     #[test]

@@ -14,6 +14,8 @@ const LIMIT_BYTES: u64 = 512 << 20;
 const LIMIT_ENTRIES: usize = 1_000_000;
 /// Folders in folders; the deepest of sysfs are some thirty.
 const LIMIT_DEPTH: usize = 200;
+/// Longest path and longest target of a link, as the kernel takes them (`PATH_MAX`).
+const LIMIT_PATH_BYTES: usize = 4096;
 /// As many symbolic links are followed in one path as the kernel follows (`MAXSYMLINKS`).
 const LIMIT_LINKS: usize = 40;
 
@@ -130,13 +132,17 @@ impl Archive {
             if n_entries > LIMIT_ENTRIES {
                 return Err(io::Error::other(format!("more than {LIMIT_ENTRIES} files")));
             }
+            let target = entry.link_name_bytes().unwrap_or_default();
+            if entry.path_bytes().len().max(target.len()) > LIMIT_PATH_BYTES {
+                let found = format!("a path of more than {LIMIT_PATH_BYTES} bytes");
+                return Err(io::Error::other(found));
+            }
             let name = clean(&super::escape_non_utf8(&entry.path_bytes()));
             if name.split('/').count() > LIMIT_DEPTH {
                 return Err(io::Error::other(format!("more than {LIMIT_DEPTH} folders deep")));
             }
             let kind = entry.header().entry_type();
             if kind.is_symlink() {
-                let target = entry.link_name_bytes().unwrap_or_default();
                 archive.add(&name, Some(Node::Link(super::escape_non_utf8(&target))));
             } else if kind.is_file() {
                 let mut content = Vec::new();
@@ -325,6 +331,24 @@ mod tests {
         tree.remove("sys/c");
         assert_eq!(tree.list("sys").unwrap(), ["a", "ab", "l"]);
         assert_eq!(whole.read("sys/l/y", 9).unwrap(), b"2");
+    }
+
+    #[test]
+    fn paths_and_links_that_no_kernel_has_are_refused() {
+        let unpacked = |path: &str, target: &str| {
+            let mut tar = tar::Builder::new(Vec::new());
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::Symlink);
+            header.set_size(0);
+            tar.append_link(&mut header, path, target).unwrap();
+            Archive::unpack_tar(tar.into_inner().unwrap().as_slice())
+        };
+        let (short, long) = ("a".repeat(4096), "a".repeat(4097));
+        assert_eq!(unpacked("sys/x", &short).unwrap().link("sys/x").unwrap(), short);
+        let refused = |path: &str, target: &str| unpacked(path, target).unwrap_err().to_string();
+        let found = [refused("sys/x", &long), refused(&long, "x"), refused(&"a/".repeat(300), "x")];
+        let path = "a path of more than 4096 bytes";
+        assert_eq!(found, [path, path, "more than 200 folders deep"]);
     }
 
     #[test]

@@ -56,9 +56,12 @@ impl Problems {
     pub fn add(&self, path: &str, found: String, expected: String) {
         let problem = Problem::new(self.collector, path, found, expected);
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        if list.len() < LIMIT && !list.contains(&problem) {
+        if list.len() > LIMIT || list.contains(&problem) {
+            return;
+        }
+        if list.len() < LIMIT {
             list.push(problem);
-        } else if list.len() == LIMIT {
+        } else {
             list.push(Problem {
                 found: format!("more than {LIMIT} problems"),
                 expected: "fewer; only the first are listed".to_owned(),
@@ -142,5 +145,14 @@ mod tests {
             problems.add(&format!("sys/{i}"), "x".to_owned(), "y".to_owned());
         }
         assert_eq!(problems.all().len(), LIMIT + 1);
+    }
+
+    #[test]
+    fn a_problem_that_is_met_again_is_none_too_many() {
+        let problems = Problems::new("cpu");
+        for i in (0..LIMIT).chain(0..LIMIT) {
+            problems.add(&format!("sys/{i}"), "x".to_owned(), "y".to_owned());
+        }
+        assert_eq!(problems.all().len(), LIMIT);
     }
 }

@@ -21,7 +21,8 @@ use super::Question;
 pub use command::{IpmiCommand, Target};
 pub use fru::{FruArea, FruPart};
 
-/// The kernel gives a command up by itself after about 5 s (`IPMI_SEND_MSG` retries).
+/// The kernel waits 5 s for a byte of an answer and asks again (`OBF_RETRY_TIMEOUT` and
+/// `MAX_ERROR_RETRIES`, `drivers/char/ipmi/ipmi_kcs_sm.c`): it is not waited for.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// Another controller on the bus answers in some ms, or not at all; the kernel would ask four times.
 const TIMEOUT_SATELLITE: Duration = Duration::from_millis(1500);

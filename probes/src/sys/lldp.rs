@@ -21,7 +21,7 @@ const GROUPS: [[u8; 6]; 3] = [
     [0x01, 0x80, 0xc2, 0x00, 0x00, 0x03],
     [0x01, 0x80, 0xc2, 0x00, 0x00, 0x00],
 ];
-/// At most so many ports are listened on.
+/// At most so many ports are listened on; each takes a socket.
 const LIMIT_PORTS: usize = 512;
 /// At most so many different frames are kept of one port; after that it is not listened on.
 const LIMIT_FRAMES: usize = 32;
@@ -73,7 +73,7 @@ impl Question for LldpFrames {
         let end = start + self.wait;
         let mut answer = Vec::new();
         let mut ears = Vec::new();
-        for port in self.ports.iter().take(LIMIT_PORTS) {
+        for port in within_limit(&self.ports, &mut answer) {
             match Ear::open(port) {
                 Ok(ear) => ears.push(ear),
                 Err(error @ (Errno::EPERM | Errno::EACCES)) => return Err(error.into()),
@@ -93,6 +93,15 @@ impl Question for LldpFrames {
         }
         Ok(answer)
     }
+}
+
+/// The first ports; of those behind them `answer` says that there is no socket for them.
+fn within_limit<'a>(ports: &'a [ListenPort], answer: &mut Vec<u8>) -> &'a [ListenPort] {
+    let (first, rest) = ports.split_at(ports.len().min(LIMIT_PORTS));
+    for port in rest {
+        push(answer, Record::Failed(&port.name, Errno::EMFILE as i32));
+    }
+    first
 }
 
 /// Waits for a frame on any port and takes what is there.
@@ -356,6 +365,18 @@ mod tests {
         survives_any_bytes(&frame(&[0, 0]), |bytes| {
             is_shutdown(bytes);
         });
+    }
+
+    #[test]
+    fn ports_beyond_those_that_are_listened_on_are_told() {
+        let port = |index| ListenPort { name: format!("eno{index}"), index, is_awaited: true };
+        let ports: Vec<ListenPort> = (0..513).map(port).collect();
+        let mut answer = Vec::new();
+        assert_eq!(within_limit(&ports[..512], &mut answer), &ports[..512]);
+        assert!(answer.is_empty());
+        assert_eq!(within_limit(&ports, &mut answer), &ports[..512]);
+        let told: Vec<Record> = records(&answer).collect();
+        assert_eq!(told, [Record::Failed("eno512", Errno::EMFILE as i32)]);
     }
 
     #[test]

@@ -78,7 +78,11 @@ impl<'a> Fields<'a> {
         if !is_format(*area.first()?, faults) {
             return None;
         }
-        if area.len() < length || length == 0 {
+        if length == 0 {
+            faults.push(("a length of 0".to_owned(), "a whole area"));
+            return None;
+        }
+        if area.len() < length {
             faults.push((format!("{} of {length} bytes", area.len()), "a whole area"));
         } else {
             check_sum(area, faults);
@@ -172,7 +176,10 @@ pub(super) fn power_supply(records: &[u8], faults: &mut Vec<Fault>) -> Option<Fr
             faults.append(&mut bad);
             return None;
         }
-        let body = rest.get(5..5 + usize::from(length))?;
+        let Some(body) = rest.get(5..5 + usize::from(length)) else {
+            faults.push(("a record beyond the end".to_owned(), "records within the memory"));
+            return None;
+        };
         if kind == POWER_SUPPLY {
             check_sum(&[body, &[sum]].concat(), faults);
             return of_record(body);
@@ -294,6 +301,16 @@ pub(super) mod tests {
         assert_eq!(faults[0].0, "8 of 16 bytes");
         assert_eq!(chassis(&[2, 1, 0, 0, 0, 0, 0, 0], &mut faults), None);
         assert_eq!(faults.last().unwrap().0, "format 2");
+    }
+
+    #[test]
+    fn an_area_without_length_and_a_record_that_is_cut_are_told() {
+        let mut faults = Vec::new();
+        assert_eq!(product(&[1, 0, 25, 0xc1, 0, 0, 0, 0], &mut faults), None);
+        let record = supply_record(&SUPPLY, 0x82);
+        assert_eq!(power_supply(&record[..record.len() - 1], &mut faults), None);
+        let found: Vec<&str> = faults.iter().map(|(found, _)| found.as_str()).collect();
+        assert_eq!(found, ["a length of 0", "a record beyond the end"]);
     }
 
     #[test]

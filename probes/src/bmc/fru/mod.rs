@@ -10,10 +10,9 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::Controller;
+use super::ask::{Controller, ONLY_FIRST, tell};
 use super::names;
 use super::record::Locator;
-use super::sensors::tell;
 use crate::machine::Machine;
 use crate::sys::ipmi::{FruArea, FruPart, IpmiCommand};
 use area::{Fault, Header};
@@ -24,6 +23,8 @@ const BUDGET: Duration = Duration::from_secs(4);
 const LIMIT_FRUS: usize = 64;
 /// Power supply (table 43-13).
 const POWER_SUPPLY: u8 = 0x0a;
+/// No such command, no such device, and not in this state (table 5-2).
+const NOT_PRESENT: [u8; 3] = [0xc1, 0xcb, 0xd5];
 
 /// A part that can be replaced, with what its memory holds. One without any such text is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -132,7 +133,11 @@ pub struct FruPowerSupply {
 /// Reads the FRU devices that `locators` name, and device 0; by number.
 pub(super) fn frus(machine: &Machine, locators: &[Locator]) -> Vec<Fru> {
     let controller = Controller::new(machine, BUDGET);
-    let devices = devices(locators);
+    let mut devices = devices(locators);
+    if devices.len() > LIMIT_FRUS {
+        devices.truncate(LIMIT_FRUS);
+        machine.problem("ipmi/fru", format!("more than {LIMIT_FRUS} devices"), ONLY_FIRST);
+    }
     let mut frus = Vec::new();
     let mut n_read = 0;
     for locator in &devices {
@@ -159,7 +164,6 @@ fn devices(locators: &[Locator]) -> Vec<Locator> {
         }
     }
     devices.sort_by_key(|locator| (locator.entity != POWER_SUPPLY, locator.device));
-    devices.truncate(LIMIT_FRUS);
     devices
 }
 
@@ -169,11 +173,15 @@ struct Silent;
 /// `None` of a device that has nothing to say.
 fn fru(controller: &Controller, locator: &Locator) -> Result<Option<Fru>, Silent> {
     let info = controller.answer(IpmiCommand::FruInfo { device: locator.device }).ok_or(Silent)?;
+    let mut device = Device { controller, id: locator.device, size: 0, is_by_word: false };
     let (0, Some(&[low, high, access])) = (info.code, info.data.first_chunk::<3>()) else {
+        if !NOT_PRESENT.contains(&info.code) {
+            let found = format!("completion code {:02x} and {} bytes", info.code, info.data.len());
+            device.problem("info", found, "code 00 and 3 bytes, or that the part is not there");
+        }
         return Ok(None);
     };
-    let size = u16::from_le_bytes([low, high]);
-    let device = Device { controller, id: locator.device, size, is_by_word: access & 1 == 1 };
+    (device.size, device.is_by_word) = (u16::from_le_bytes([low, high]), access & 1 == 1);
     let Some(bytes) = device.read(FruPart::Header, 0)? else { return Ok(None) };
     let header = device.parsed(FruPart::Header, &bytes, area::header);
     let Some(Header { chassis, board, product, records }) = header else { return Ok(None) };
@@ -213,7 +221,8 @@ impl Device<'_> {
             return Ok(None);
         }
         if start >= self.size {
-            self.problem(part, format!("an area at byte {start}"), "one within the memory");
+            let found = format!("an area at byte {start}");
+            self.problem(part.name(), found, "one within the memory");
             return Ok(None);
         }
         let bytes = self.read(part, start)?;
@@ -222,7 +231,6 @@ impl Device<'_> {
 
     /// `None` where the controller refuses: the part is not plugged in, or not now.
     fn read(&self, part: FruPart, start: u16) -> Result<Option<Vec<u8>>, Silent> {
-        const NOT_PRESENT: [u8; 3] = [0xc1, 0xcb, 0xd5];
         let (size, is_by_word) = (self.size, self.is_by_word);
         let end = self.controller.end();
         let question = FruArea { device: self.id, part, start, size, is_by_word, end };
@@ -230,7 +238,7 @@ impl Device<'_> {
         if answer.code != 0 && !(answer.data.is_empty() && NOT_PRESENT.contains(&answer.code)) {
             let found =
                 format!("completion code {:02x} behind {} bytes", answer.code, answer.data.len());
-            self.problem(part, found, "the whole part");
+            self.problem(part.name(), found, "the whole part");
         }
         Ok(Some(answer.data).filter(|bytes| !bytes.is_empty()))
     }
@@ -244,13 +252,13 @@ impl Device<'_> {
         let mut faults = Vec::new();
         let parsed = parse(bytes, &mut faults);
         for (found, expected) in faults {
-            self.problem(part, found, expected);
+            self.problem(part.name(), found, expected);
         }
         parsed
     }
 
-    fn problem(&self, part: FruPart, found: String, expected: &str) {
-        let path = format!("ipmi/fru/{:02x}/{}", self.id, part.name());
+    fn problem(&self, part: &str, found: String, expected: &str) {
+        let path = format!("ipmi/fru/{:02x}/{part}", self.id);
         self.controller.machine.problem(&path, found, expected);
     }
 }
@@ -360,6 +368,31 @@ mod tests {
             "a field beyond the end",
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_device_that_is_refused_for_another_reason_than_that_it_is_not_there_is_told() {
+        let machine = tree_of_bytes(&[
+            ("kernel/ipmi/fru/00/info", &[0xcb]),
+            ("kernel/ipmi/fru/02/info", &[0xff]),
+            ("kernel/ipmi/fru/03/info", &[0, 0]),
+        ]);
+        assert!(frus(&machine, &[supply(2, "PSU1_FRU"), supply(3, "PSU2_FRU")]).is_empty());
+        let found: Vec<_> = machine.problems().into_iter().map(|p| (p.path, p.found)).collect();
+        let expected = [
+            ("/ipmi/fru/02/info", "completion code ff and 0 bytes"),
+            ("/ipmi/fru/03/info", "completion code 00 and 1 bytes"),
+        ];
+        assert_eq!(found, expected.map(|(path, found)| (path.to_owned(), found.to_owned())));
+    }
+
+    #[test]
+    fn more_devices_than_are_read_are_told() {
+        let many: Vec<Locator> = (0..100).map(|device| supply(device, "PSU")).collect();
+        let machine = tree_of_bytes(&[("kernel/ipmi/fru/00/info", &[0xcb])]);
+        assert!(frus(&machine, &many).is_empty());
+        let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
+        assert_eq!(found, ["more than 64 devices", "1 of 64 read"]);
     }
 
     #[test]

@@ -55,7 +55,7 @@ impl FruPart {
             FruPart::Header => 8,
             // An area tells its length in its second byte, in units of 8.
             FruPart::Chassis | FruPart::Board | FruPart::Product => {
-                bytes.get(1).map_or(8, |length| 8 * usize::from(*length))
+                bytes.get(1).map_or(8, |length| 8 * usize::from(*length)).max(8)
             }
             FruPart::Records => wanted_records(bytes).min(LIMIT_RECORD_BYTES),
         }
@@ -243,6 +243,13 @@ mod tests {
         let read = area(FruPart::Board, 8, 40).read(&mut memory(&bytes, 255, 1)).unwrap();
         assert_eq!(read.len(), 1 + 32, "the area says that it is longer than the memory");
         assert_eq!(area(FruPart::Board, 99, 40).read(&mut memory(&bytes, 255, 1)).unwrap(), [0]);
+    }
+
+    #[test]
+    fn of_an_area_without_length_the_head_is_read() {
+        let bytes = [1, 0, 17, 0xc0, 0xc0, 0xc1, 0, 0, 9, 9];
+        let read = area(FruPart::Chassis, 0, 10).read(&mut memory(&bytes, 255, 1)).unwrap();
+        assert_eq!(read, [&[0], &bytes[..8]].concat());
     }
 
     #[test]

@@ -38,9 +38,9 @@ pub enum EthtoolDump {
     LinkModes,
     /// `ETHTOOL_MSG_LINKSTATE_GET`: the link, and why it is down.
     LinkState,
-    /// `ETHTOOL_MSG_WOL_GET`: what wakes the machine, Linux 5.7 as those below.
+    /// `ETHTOOL_MSG_WOL_GET`: what wakes the machine.
     WakeOnLan,
-    /// `ETHTOOL_MSG_FEATURES_GET`: offloads.
+    /// `ETHTOOL_MSG_FEATURES_GET`: offloads, Linux 5.7 as those below.
     Features,
     /// `ETHTOOL_MSG_PRIVFLAGS_GET`: switches that a driver has of its own.
     PrivateFlags,
