@@ -265,12 +265,10 @@ mod tests {
 
     #[test]
     fn a_word_that_is_longer_than_any_command_line_is_taken_out_unread() {
-        let began = std::time::Instant::now();
         for part in ["=iscsi:", "a://b", "://@", "a:@"] {
             let line = format!("{} quiet", part.repeat(1 << 18));
             assert_eq!(without_secrets(&line), "<redacted> quiet");
         }
-        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
         let long = format!("x={}", "a/".repeat(2000));
         assert_eq!(without_secrets(&long), long);
     }
