@@ -114,9 +114,9 @@ impl<'a> Fields<'a> {
         };
         self.rest = rest;
         let text = field::text(kind, field, is_english);
-        if kind >> 6 == 3 && text.is_some() && std::str::from_utf8(field).is_err() {
+        if kind >> 6 == 3 && text.is_some() && !field::is_text(field) {
             let found = crate::machine::quote(text.as_deref().unwrap_or_default());
-            self.faults.push((found, "text in UTF-8"));
+            self.faults.push((found, "text in Latin-1 or UTF-8"));
         }
         text
     }
@@ -314,15 +314,15 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn text_that_is_no_utf_8_is_escaped_and_told() {
-        let bytes = area(&[1, 0, 17], &[b"P\xae", b"S1"]);
+    fn bytes_that_are_no_text_are_escaped_and_told_and_latin_1_is_text() {
+        let bytes = area(&[1, 0, 17], &[b"P\xae\xff", b"S\xae"]);
         let mut faults = Vec::new();
         let found = chassis(&bytes, &mut faults).unwrap();
         assert_eq!(
             (found.part_number.as_deref(), found.serial.as_deref()),
-            (Some("P\\xae"), Some("S1"))
+            (Some("P\\xae\\xff"), Some("S®"))
         );
-        assert_eq!(faults, [("\"P\\\\xae\"".to_owned(), "text in UTF-8")]);
+        assert_eq!(faults, [("\"P\\\\xae\\\\xff\"".to_owned(), "text in Latin-1 or UTF-8")]);
     }
 
     #[test]

@@ -15,10 +15,23 @@ pub(in crate::bmc) fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<S
         1 => bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]).filter_map(bcd_plus).collect(),
         2 => six_bits(bytes),
         _ if !is_english && is_utf_16(bytes) => utf_16(bytes),
+        _ if is_latin_1(bytes) => bytes.iter().map(|byte| char::from(*byte)).collect(),
         _ => escape_non_utf8(bytes),
     };
     let text = text.split('\0').next().unwrap_or_default().trim();
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Whether bytes of the type 3 are text: many makers write UTF-8, the specifications have Latin-1.
+pub(in crate::bmc) fn is_text(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok() || is_latin_1(bytes)
+}
+
+/// Whether these are characters of Latin-1 and no UTF-8. Not with FFh, of which a memory is full that
+/// nobody wrote to.
+fn is_latin_1(bytes: &[u8]) -> bool {
+    let is_character = |byte: &u8| matches!(byte, 0 | 0x20..=0x7e | 0xa0..=0xfe);
+    bytes.iter().all(is_character) && std::str::from_utf8(bytes).is_err()
 }
 
 fn bcd_plus(nibble: u8) -> Option<char> {
@@ -65,7 +78,9 @@ mod tests {
         assert_eq!(text(0x43, &[0x12, 0xb3, 0xc4], true).as_deref(), Some("12-3.4"));
         assert_eq!(text(0x83, &[0x29, 0xdc, 0xa6], true).as_deref(), Some("IPMI"));
         assert_eq!(text(0xc5, b" AC1 ", true).as_deref(), Some("AC1"));
-        assert_eq!(text(0xc2, b"\xfcb", true).as_deref(), Some("\\xfcb"));
+        assert_eq!(text(0xc2, b"\xfcb", true).as_deref(), Some("üb"));
+        assert_eq!(text(0xc3, "üb".as_bytes(), true).as_deref(), Some("üb"));
+        assert_eq!(text(0xc3, b"ab\xff", true).as_deref(), Some("ab\\xff"));
         let wide = [0x41, 0, 0x42, 0];
         assert_eq!(text(0xc4, &wide, false).as_deref(), Some("AB"));
         assert_eq!(text(0xc4, b"ABCD", false).as_deref(), Some("ABCD"));
