@@ -1,6 +1,6 @@
 //! Which block devices there are, and of which sort: the entries of `/sys/block`.
 
-use crate::machine::{Machine, quote};
+use crate::machine::Machine;
 use crate::udev::{self, UdevEntry};
 
 /// Where the kernel lists block devices; partitions are only in the second.
@@ -208,8 +208,10 @@ fn is_listed(scan: &Scan, name: &str) -> bool {
     scan.disks.iter().chain(&scan.virtuals).any(|device| device.name == name)
 }
 
-fn is_partition(machine: &Machine, device_path: &str) -> bool {
-    machine.text(&format!("{device_path}/partition")).is_some()
+/// Whether the device at `path` is a partition: either attribute is one of partitions alone
+/// (`part_attrs`, `block/partitions/core.c`).
+fn is_partition(machine: &Machine, path: &str) -> bool {
+    ["partition", "start"].iter().any(|name| machine.text(&format!("{path}/{name}")).is_some())
 }
 
 fn add(machine: &Machine, scan: &mut Scan, name: String, path: String) {
@@ -277,28 +279,35 @@ fn read(machine: &Machine, name: String, path: String) -> Listed {
     let children = device.children.iter();
     let nodes = children
         .filter(|child| child.len() > name.len() && child.starts_with(name))
-        .filter_map(|child| node(machine, child, &format!("{}/{child}", device.path)));
+        .filter_map(|child| node(machine, name, child, &format!("{}/{child}", device.path)));
     device.partitions = nodes.collect();
     device
 }
 
-/// The partition at `path`: what has a `partition` attribute, and nothing else that begins with the
-/// disk's name.
-fn node(machine: &Machine, name: &str, path: &str) -> Option<Node> {
-    let attribute = format!("{path}/partition");
-    let number = machine.text(&attribute)?;
-    let parsed = number.trim().parse().ok();
-    if parsed.is_none() {
-        machine.problem(&attribute, quote(&number), "a whole decimal number in range");
+/// The partition `name` of `disk` at `path`, if it is one. One whose number cannot be read is one all the
+/// same: it may be in use.
+fn node(machine: &Machine, disk: &str, name: &str, path: &str) -> Option<Node> {
+    let number = machine.number(&format!("{path}/partition"));
+    let start_bytes = sectors(machine, &format!("{path}/start"));
+    if number.is_none() && !is_partition(machine, path) {
+        return None;
     }
     Some(Node {
-        number: parsed,
+        number: number.or_else(|| number_in_name(disk, name)),
         device_number: machine.text(&format!("{path}/dev")),
-        start_bytes: sectors(machine, &format!("{path}/start")),
+        start_bytes,
         size_bytes: size_bytes(machine, path),
         name: name.to_owned(),
         path: path.to_owned(),
     })
+}
+
+/// The number in a name such as `sda1`, `nvme0n1p1` (`add_partition`, `block/partitions/core.c`).
+fn number_in_name(disk: &str, name: &str) -> Option<u32> {
+    let rest = name.strip_prefix(disk)?;
+    let is_parted = disk.ends_with(|last: char| last.is_ascii_digit());
+    let digits = if is_parted { rest.strip_prefix('p')? } else { rest };
+    digits.parse().ok()
 }
 
 /// The size of the disk or partition at `path`. The kernel counts in 512 bytes, whatever the block
@@ -340,6 +349,24 @@ mod tests {
         assert_eq!(names(&scan.hidden_paths), ["nvme0c0n1"]);
         assert_eq!(scan.disks[1].partitions[0].name, "sda1");
         assert_eq!(scan.disks[1].size_bytes, Some(4096));
+    }
+
+    #[test]
+    fn a_partition_whose_number_cannot_be_read_is_one_all_the_same() {
+        let machine = tree(&[
+            ("sys/class/block/sda/size", "8\n"),
+            ("sys/class/block/sda/sda2/start", "4\n"),
+            ("sys/class/block/sda/sda_more/size", "4\n"),
+            ("sys/class/block/sda2/start", "4\n"),
+            ("sys/class/block/mmcblk0/mmcblk0p3/start", "4\n"),
+            ("sys/class/block/mmcblk0/mmcblk0boot0/size", "4\n"),
+        ]);
+        let scan = scan(&machine);
+        let names: Vec<&str> = scan.disks.iter().map(|disk| disk.name.as_str()).collect();
+        assert_eq!(names, ["mmcblk0", "sda"]);
+        let parts: Vec<_> = scan.disks.iter().flat_map(|disk| &disk.partitions).collect();
+        let parts: Vec<_> = parts.iter().map(|part| (part.name.as_str(), part.number)).collect();
+        assert_eq!(parts, [("mmcblk0p3", Some(3)), ("sda2", Some(2))]);
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(super) fn read(
     let uevent = at("uevent").and_then(|path| machine.bytes(&path)).unwrap_or_default();
     let (mut ids, driver) = parse_uevent(&String::from_utf8_lossy(&uevent));
     ids = ids.or(from_attributes(machine, &ids, &at));
-    if !ids.is_known() {
+    if !ids.is_known() || ids.subvendor.is_none() {
         let modalias = at("modalias").and_then(|path| machine.text(&path));
         ids = ids.or(modalias.map(|text| parse_modalias(&text)).unwrap_or_default());
     }

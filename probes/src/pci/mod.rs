@@ -258,6 +258,22 @@ mod tests {
     }
 
     #[test]
+    fn a_subsystem_that_only_the_module_alias_names_is_told() {
+        let at = |name: &str| format!("sys/devices/pci0000:3a/0000:3a:00.0/{name}");
+        let machine = tree(&[
+            ("sys/bus/pci/devices/0000:3a:00.0", "-> ../../../devices/pci0000:3a/0000:3a:00.0"),
+            (&at("class"), "0x020000\n"),
+            (&at("vendor"), "0x8086\n"),
+            (&at("device"), "0x158b\n"),
+            (&at("modalias"), "pci:v00008086d0000158Bsv00008086sd00000009bc02sc00i00\n"),
+        ]);
+        let device = pci(&machine).devices.remove(0);
+        let subsystem =
+            (device.subsystem_vendor_id.as_deref(), device.subsystem_device_id.as_deref());
+        assert_eq!(subsystem, (Some("8086"), Some("0009")));
+    }
+
+    #[test]
     fn a_device_has_its_ids_place_and_link_and_the_order_is_by_address() {
         let pci = pci(&machine());
         let addresses: Vec<&str> = pci.devices.iter().map(|d| d.address.as_str()).collect();

@@ -1,8 +1,8 @@
 //! Caches of the online CPUs.
 //!
 //! A cache that an earlier CPU's files cover is not read again; level, kind, line and ways are taken
-//! from the first cache of the same kind of core, index and size. So a core costs a listing and two
-//! reads for each cache of its own. An earlier CPU covers another only if both have the same indexes:
+//! from the first cache of the same kind of core, index and size, and what one lacks from the next. So a
+//! core costs a listing and two reads for each cache of its own. An earlier CPU covers another only if both have the same indexes:
 //! the third cache of a small core can be what is the fourth of a large one.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,9 @@ use crate::machine::{Machine, quote};
 /// No CPU has so many; a directory without end must not hold us.
 const LIMIT: u32 = 32;
 
+/// Of how many caches of one kind the files are read in search of what the first did not say.
+const LIMIT_READ: u32 = 3;
+
 /// The caches by level, kind and first CPU.
 pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
     let cpus: Vec<u32> = online.iter().collect();
@@ -24,21 +27,23 @@ pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
     for cpu in cpus {
         walk.visit(cpu);
     }
-    let mut seen = walk.seen;
+    let mut seen = walk.whole();
     seen.sort_by(|a, b| {
         let key = |seen: &Seen| (seen.shape.level, seen.shape.kind, seen.cpus.first());
         key(a).cmp(&key(b)).then_with(|| a.cpus.cmp(&b.cpus))
     });
-    let cache = |seen: Seen| Cache {
-        level: seen.shape.level,
-        kind: seen.shape.kind.map(str::to_owned),
-        size_bytes: seen.size_bytes,
-        shared_cpus: seen.cpus.to_string(),
-        line_bytes: seen.shape.line_bytes,
-        ways: seen.shape.ways,
-        n_sets: seen.shape.n_sets,
+    let cache = |seen: Seen| {
+        Some(Cache {
+            level: seen.shape.level?,
+            kind: seen.shape.kind.map(str::to_owned),
+            size_bytes: seen.size_bytes,
+            shared_cpus: seen.cpus.to_string(),
+            line_bytes: seen.shape.line_bytes,
+            ways: seen.shape.ways,
+            n_sets: seen.shape.n_sets,
+        })
     };
-    seen.into_iter().map(cache).collect()
+    seen.into_iter().filter_map(cache).collect()
 }
 
 /// Indexes of the caches of a CPU, a bit each.
@@ -52,26 +57,51 @@ struct Walk<'a> {
     /// Which cache each CPU has at each index.
     at: BTreeMap<(u32, u32), usize>,
     /// Which CPUs have a cache of each level and kind.
-    covered: BTreeMap<(u32, Option<&'static str>), CpuSet>,
-    /// Shapes by kind of core, its indexes, the index and the size.
-    shapes: BTreeMap<(usize, Indexes, u32, u64), Shape>,
+    covered: BTreeMap<(Option<u32>, Option<&'static str>), CpuSet>,
+    /// What is known of the shape of each kind of cache, and of how many it was read.
+    shapes: BTreeMap<Kind, (Shape, u32)>,
 }
 
+/// Kind of core, its indexes, the index and the size.
+type Kind = (usize, Indexes, u32, u64);
+
 struct Seen {
+    cpu: u32,
+    index: u32,
     cpus: CpuSet,
+    /// `None` where the size is not known.
+    of: Option<Kind>,
     size_bytes: Option<u64>,
     shape: Shape,
     /// The indexes of the CPU whose files were read.
     indexes: Indexes,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Shape {
-    level: u32,
+    level: Option<u32>,
     kind: Option<&'static str>,
     line_bytes: Option<u32>,
     ways: Option<u32>,
     n_sets: Option<u32>,
+}
+
+impl Shape {
+    fn is_whole(&self) -> bool {
+        let has_numbers = self.line_bytes.is_some() && self.ways.is_some() && self.n_sets.is_some();
+        self.level.is_some() && self.kind.is_some() && has_numbers
+    }
+
+    /// Takes from `other` what is missing here.
+    fn or(self, other: &Shape) -> Shape {
+        Shape {
+            level: self.level.or(other.level),
+            kind: self.kind.or(other.kind),
+            line_bytes: self.line_bytes.or(other.line_bytes),
+            ways: self.ways.or(other.ways),
+            n_sets: self.n_sets.or(other.n_sets),
+        }
+    }
 }
 
 impl Walk<'_> {
@@ -90,9 +120,8 @@ impl Walk<'_> {
             if cpus.is_empty() {
                 continue;
             }
-            if let Some((size_bytes, shape)) = self.read(cpu, index, &cpus, indexes) {
-                self.add(cpu, index, Seen { cpus, size_bytes, shape, indexes });
-            }
+            let seen = self.read(cpu, index, &cpus, indexes);
+            self.add(seen);
         }
     }
 
@@ -111,7 +140,8 @@ impl Walk<'_> {
 
     /// Adds a cache, unless it was seen at another index; one that shares only a part of its CPUs
     /// with another of its level and kind is inconsistent.
-    fn add(&mut self, cpu: u32, index: u32, seen: Seen) {
+    fn add(&mut self, seen: Seen) {
+        let (cpu, index) = (seen.cpu, seen.index);
         let number = match self.overlapping(&seen) {
             Some((number, other)) if other.cpus == seen.cpus => number,
             other => {
@@ -145,43 +175,52 @@ impl Walk<'_> {
     }
 
     /// Reads size and shape of the cache at `index` of `cpu`, which `cpus` share: where a file of
-    /// one CPU is missing, another's says the same. `None` if its level is not known.
-    fn read(
-        &mut self,
-        cpu: u32,
-        index: u32,
-        cpus: &CpuSet,
-        indexes: Indexes,
-    ) -> Option<(Option<u64>, Shape)> {
+    /// one CPU is missing, another's says the same.
+    fn read(&mut self, cpu: u32, index: u32, cpus: &CpuSet, indexes: Indexes) -> Seen {
         let others = || cpus.iter().filter(move |other| *other != cpu).take(2);
         let all = || std::iter::once(cpu).chain(others());
         let machine = self.machine;
         let size = all().find_map(|cpu| machine.parse(&path(cpu, index, "size"), parse_size));
-        let size = size.filter(|size| *size > 0);
-        let key = size.map(|size| (self.kinds.class(cpu), indexes, index, size));
-        if let Some(shape) = key.and_then(|key| self.shapes.get(&key)) {
-            return Some((size, shape.clone()));
+        let size_bytes = size.filter(|size| *size > 0);
+        let of = size_bytes.map(|size| (self.kinds.class(cpu), indexes, index, size));
+        let known = of.and_then(|of| self.shapes.get(&of));
+        let (mut shape, n_read) = known.cloned().unwrap_or_default();
+        if !shape.is_whole() && n_read < LIMIT_READ {
+            for cpu in all() {
+                shape = self.complete(shape, cpu, index);
+            }
+            self.shapes.extend(of.map(|of| (of, (shape.clone(), n_read + 1))));
         }
-        let Some(shape) = all().find_map(|cpu| self.shape(cpu, index)) else {
-            machine.problem(&path(cpu, index, "level"), "no file", "the level of the cache");
-            return None;
-        };
-        if let Some(key) = key {
-            self.shapes.insert(key, shape.clone());
-        }
-        Some((size, shape))
+        Seen { cpu, index, of, size_bytes, shape, indexes, cpus: cpus.clone() }
     }
 
-    fn shape(&self, cpu: u32, index: u32) -> Option<Shape> {
+    /// Reads what is missing of a shape.
+    fn complete(&self, shape: Shape, cpu: u32, index: u32) -> Shape {
+        let machine = self.machine;
         let file = |name: &str| path(cpu, index, name);
-        let positive = |name: &str| self.machine.number(&file(name)).filter(|n: &u32| *n > 0);
-        Some(Shape {
-            level: self.machine.number(&file("level"))?,
-            kind: self.machine.parse(&file("type"), parse_kind),
-            line_bytes: positive("coherency_line_size"),
-            ways: positive("ways_of_associativity"),
-            n_sets: positive("number_of_sets"),
-        })
+        let positive = |name: &str| machine.number(&file(name)).filter(|n: &u32| *n > 0);
+        Shape {
+            level: shape.level.or_else(|| machine.number(&file("level"))),
+            kind: shape.kind.or_else(|| machine.parse(&file("type"), parse_kind)),
+            line_bytes: shape.line_bytes.or_else(|| positive("coherency_line_size")),
+            ways: shape.ways.or_else(|| positive("ways_of_associativity")),
+            n_sets: shape.n_sets.or_else(|| positive("number_of_sets")),
+        }
+    }
+
+    /// The caches, each with what later ones of its kind said. One without a level is a problem.
+    fn whole(mut self) -> Vec<Seen> {
+        for seen in &mut self.seen {
+            let known = seen.of.and_then(|of| self.shapes.get(&of));
+            if let Some((shape, _)) = known {
+                seen.shape = std::mem::take(&mut seen.shape).or(shape);
+            }
+            if seen.shape.level.is_none() {
+                let path = path(seen.cpu, seen.index, "level");
+                self.machine.problem(&path, "no file", "the level of the cache");
+            }
+        }
+        self.seen
     }
 
     /// The online CPUs that share the cache; empty where nothing says it.
@@ -353,6 +392,24 @@ mod tests {
         first.retain(|(path, _)| path.ends_with("shared_cpu_list"));
         let (caches, _) = read(&[first, cache(1, 0, 3, "Unified", "4M", "0-1")], "0-1");
         assert_eq!(caches, [(3, Some(4 << 20), "0-1".to_owned())]);
+    }
+
+    #[test]
+    fn a_file_that_one_of_many_equal_caches_lacks_takes_nothing_from_any_of_them() {
+        let of = |cpu: u32, missing: &str| {
+            let mut files = cache(cpu, 0, 2, "Unified", "512K", &cpu.to_string());
+            files.push((path(cpu, 0, "number_of_sets"), "1024".to_owned()));
+            files.retain(|(path, _)| !path.ends_with(missing));
+            files
+        };
+        let files = [of(0, "/type"), of(1, "/level"), of(2, "/ways_of_associativity")].concat();
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let machine = tree(&files);
+        let found = caches(&machine, &CpuSet::parse("0-2").unwrap());
+        assert_eq!((found.len(), machine.problems().len()), (3, 0));
+        let is_whole = |c: &Cache| c.kind.is_some() && c.ways == Some(8) && c.n_sets == Some(1024);
+        assert!(found.iter().all(is_whole), "{found:?}");
     }
 
     #[test]
