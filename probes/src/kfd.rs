@@ -66,7 +66,7 @@ pub fn compute_nodes(machine: &Machine) -> Vec<ComputeNode> {
 
 /// Reads one node; `None` if it has no SIMD unit, as a CPU.
 fn node(machine: &Machine, path: &str, id: u32) -> Option<ComputeNode> {
-    let text = machine.text(&format!("{path}/properties"))?;
+    let text = machine.whole_text(&format!("{path}/properties"))?;
     let properties = parse(&text);
     let small = |name: &str| properties.get(name).and_then(|value| u32::try_from(*value).ok());
     let pci_id = |name: &str| {
@@ -111,9 +111,8 @@ fn memory_bytes(machine: &Machine, path: &str) -> Option<u64> {
     let banks = machine.list(&format!("{path}/mem_banks"));
     let mut sum = 0_u64;
     for bank in banks.iter().take(LIMIT_BANKS) {
-        let Some(text) = machine.text(&format!("{path}/mem_banks/{bank}/properties")) else {
-            continue;
-        };
+        // Without one of them the sum is not known.
+        let text = machine.whole_text(&format!("{path}/mem_banks/{bank}/properties"))?;
         let properties = parse(&text);
         if matches!(properties.get("heap_type"), Some(1 | 2)) {
             sum = sum.saturating_add(properties.get("size_in_bytes").copied().unwrap_or(0));

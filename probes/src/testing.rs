@@ -4,8 +4,14 @@ use std::sync::Arc;
 
 use crate::machine::{Archive, Machine, Node, Source};
 
-/// A machine of the given files by path. A content that starts with `-> ` is a symbolic link.
+/// A machine of the given files by path; a single line has its end, as the kernel writes it. A content that
+/// starts with `-> ` is a symbolic link.
 pub(crate) fn tree(files: &[(&str, &str)]) -> Machine {
+    let ended = |content: &str| match content {
+        _ if content.starts_with("-> ") || content.contains('\n') => content.to_owned(),
+        _ => format!("{content}\n"),
+    };
+    let files: Vec<(&str, String)> = files.iter().map(|(p, c)| (*p, ended(c))).collect();
     let bytes: Vec<(&str, &[u8])> = files.iter().map(|(p, c)| (*p, c.as_bytes())).collect();
     tree_of_bytes(&bytes)
 }

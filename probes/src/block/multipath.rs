@@ -233,7 +233,7 @@ mod tests {
         add(&format!("sys/{one}/numa_node"), "0\n");
         add(&format!("sys/{other}/numa_node"), "1\n");
         for (name, uuid, size) in
-            [("dm-0", "mpath-3600", "2048"), ("dm-1", "part1-mpath-3600", "64")]
+            [("dm-0", "mpath-3600", "2048\n"), ("dm-1", "part1-mpath-3600", "64\n")]
         {
             let at = format!("sys/devices/virtual/block/{name}");
             add(&format!("{at}/size"), size);

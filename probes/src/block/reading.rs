@@ -209,9 +209,9 @@ mod tests {
     fn partition(number: usize, start: usize, n_sectors: usize) -> Vec<(String, Vec<u8>)> {
         let at = |name: &str| format!("sda{number}/{name}");
         vec![
-            (at("partition"), number.to_string().into_bytes()),
-            (at("start"), start.to_string().into_bytes()),
-            (at("size"), n_sectors.to_string().into_bytes()),
+            (at("partition"), format!("{number}\n").into_bytes()),
+            (at("start"), format!("{start}\n").into_bytes()),
+            (at("size"), format!("{n_sectors}\n").into_bytes()),
         ]
     }
 
@@ -361,7 +361,7 @@ mod tests {
         // What an older file system left there.
         bytes[16 * 4096 + 4086..17 * 4096].copy_from_slice(b"SWAPSPACE2");
         let mut files = partition(1, 128, 8);
-        files.push(("queue/logical_block_size".to_owned(), b"4096".to_vec()));
+        files.push(("queue/logical_block_size".to_owned(), b"4096\n".to_vec()));
         let disk = disk(&machine(&bytes, &borrowed(&files), ""));
         assert_eq!(disk.partition_table.as_deref(), Some("dos"));
         assert_eq!(disk.partitions[0].filesystem, None);

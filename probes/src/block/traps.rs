@@ -342,26 +342,30 @@ fn partitioned(by_kernel: &[(&str, &str)], udev: &str) -> Machine {
 
 #[test]
 fn a_kernel_that_has_other_partitions_than_the_table_is_a_problem() {
-    let same = [("sda1/partition", "1"), ("sda1/start", "8"), ("sda1/size", "64")];
+    let same = [("sda1/partition", "1\n"), ("sda1/start", "8\n"), ("sda1/size", "64\n")];
     assert_eq!(problems_of(&partitioned(&same, "")), []);
     let found = |files: &[(&str, &str)]| {
         let problems = problems_of(&partitioned(files, ""));
         assert_eq!(problems.len(), 1, "{problems:?}");
         problems[0].found.clone()
     };
-    let moved = [same[0], ("sda1/start", "16"), same[2]];
+    let moved = [same[0], ("sda1/start", "16\n"), same[2]];
     assert!(found(&moved).contains("partition 1 with start 8192 by the kernel and 4096"));
-    let shrunk = [same[0], same[1], ("sda1/size", "32")];
+    let shrunk = [same[0], same[1], ("sda1/size", "32\n")];
     assert!(found(&shrunk).contains("size 16384 by the kernel and 32768"));
     assert!(found(&[]).starts_with("no partition 1 by the kernel"));
-    let more = [same[0], same[1], same[2], ("sda2/partition", "2")];
+    let more = [same[0], same[1], same[2], ("sda2/partition", "2\n")];
     assert!(found(&more).starts_with("a partition 2 by the kernel"));
 }
 
 #[test]
 fn a_signature_that_udev_reads_otherwise_is_a_problem_and_the_disk_is_believed() {
-    let same =
-        [("sda1/partition", "1"), ("sda1/dev", "8:1"), ("sda1/start", "8"), ("sda1/size", "64")];
+    let same = [
+        ("sda1/partition", "1\n"),
+        ("sda1/dev", "8:1"),
+        ("sda1/start", "8\n"),
+        ("sda1/size", "64\n"),
+    ];
     assert_eq!(problems_of(&partitioned(&same, "E:ID_FS_TYPE=ext4\n")), []);
     let machine = partitioned(&same, "E:ID_FS_TYPE=xfs\n");
     let disk = &block(&machine).disks[0];

@@ -7,6 +7,9 @@
 use std::collections::BTreeMap;
 
 use crate::cpuset::{CpuSet, LIMIT};
+use crate::machine::{CUT, Machine, quote};
+
+pub(super) const PATH: &str = "proc/cpuinfo";
 
 /// Most keys of a CPU; kernels write up to 40.
 const LIMIT_KEYS: usize = 256;
@@ -32,6 +35,9 @@ impl<'a> Block<'a> {
 pub(super) struct CpuInfo<'a> {
     cpus: BTreeMap<u32, Block<'a>>,
     common: Block<'a>,
+    /// Whether the text ends within the block of a CPU.
+    ends_in_block: bool,
+    is_cut: bool,
     /// Every key of a block once, with its value in the first block that has it.
     first: Block<'a>,
 }
@@ -61,7 +67,25 @@ impl<'a> CpuInfo<'a> {
             }
         }
         info.first = first_of_each(info.cpus.values());
+        info.ends_in_block = current.is_some();
         info
+    }
+
+    /// Reads and parses `/proc/cpuinfo`. One that is cut within a block is a problem, and its CPUs are not
+    /// all of the machine's; what it says of those that it has stays.
+    pub(super) fn parse_file(machine: &Machine, text: &'a str, is_whole: bool) -> CpuInfo<'a> {
+        let mut info = CpuInfo::parse(text);
+        info.is_cut = !is_whole && info.ends_in_block;
+        if info.is_cut {
+            let last = text.lines().last().unwrap_or_default();
+            machine.problem(PATH, quote(last), CUT);
+        }
+        info
+    }
+
+    /// Whether there may be more CPUs than the text has.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// The CPUs that the text names.
@@ -75,10 +99,11 @@ impl<'a> CpuInfo<'a> {
     }
 
     /// What the text says of `cpu` under `key`: in its own block, else in the keys that stand for
-    /// all, else in the first block that has it.
+    /// all. Where a kernel only names the CPUs and says the rest once, in the block of another.
     pub(super) fn value(&self, cpu: u32, key: &str) -> Option<&'a str> {
         let common = || self.common.get(key);
-        let first = || self.first.get(key);
+        let is_only_named = || self.cpus.get(&cpu).is_some_and(|block| block.0.is_empty());
+        let first = || self.first.get(key).filter(|_| is_only_named());
         self.own(cpu, key).or_else(common).or_else(first).filter(|value| !value.is_empty())
     }
 
@@ -137,14 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn what_only_another_block_says_is_taken_from_the_first_that_says_it() {
+    fn a_cpu_of_which_the_text_says_something_or_nothing_at_all_does_not_have_what_another_has() {
         let info = CpuInfo::parse(
-            "processor : 0\nvendor_id : A\n\nprocessor : 1\nvendor_id : B\nmodel : 6\n\n\
-             processor : 2\nmodel : 7\nstepping : 1\n",
+            "processor : 0\n\nprocessor : 1\nCPU part : 0xd46\n\nprocessor : 2\nrevision : 1\n",
         );
-        assert_eq!((info.value(0, "model"), info.value(2, "model")), (Some("6"), Some("7")));
-        assert_eq!((info.value(2, "vendor_id"), info.value(0, "stepping")), (Some("A"), Some("1")));
-        assert_eq!((info.own(0, "model"), info.value(0, "flags")), (None, None));
+        assert_eq!(info.hex(0, "CPU part"), Some(0xd46));
+        assert_eq!((info.hex(2, "CPU part"), info.hex(3, "CPU part")), (None, None));
+        assert_eq!((info.own(0, "CPU part"), info.value(0, "flags")), (None, None));
     }
 
     #[test]
@@ -165,6 +189,19 @@ mod tests {
         assert_eq!((info.cpus().len(), info.number(0, "core id")), (1, Some(3)));
         let info = CpuInfo::parse("processor : 5\ncpu number : 0\narch : IA-64\n");
         assert_eq!(info.cpus().to_string(), "5");
+    }
+
+    #[test]
+    fn a_text_that_is_cut_within_a_block_has_not_all_cpus() {
+        let is_cut = |text: &str, is_whole: bool| {
+            let machine = crate::testing::tree(&[]);
+            let info = CpuInfo::parse_file(&machine, text, is_whole);
+            assert_eq!(machine.problems().len(), usize::from(info.is_cut()));
+            info.is_cut()
+        };
+        assert!(is_cut("processor : 0\nmodel : 6\n\nprocessor : 1\nmod", false));
+        assert!(!is_cut("processor : 0\nmodel : 6", true));
+        assert!(!is_cut("processor : 0\n\nHardware : BCM2835", false), "that is the trailer");
     }
 
     #[test]

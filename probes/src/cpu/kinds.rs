@@ -50,7 +50,7 @@ impl Kinds {
     /// The kinds of the cores of `cpus`, for one who has not read more of them.
     pub(crate) fn of_cpus(machine: &Machine, cpus: &[u32]) -> Kinds {
         Kinds::read(machine, cpus, || {
-            let text = machine.text("proc/cpuinfo").unwrap_or_default();
+            let text = machine.text(super::cpuinfo::PATH).unwrap_or_default();
             let info = CpuInfo::parse(&text);
             cpus.iter().map(|cpu| part(&info, *cpu).map(|value| value.map(str::to_owned))).collect()
         })

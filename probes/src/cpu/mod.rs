@@ -187,8 +187,8 @@ pub struct Core {
 /// Reads the processors.
 #[must_use]
 pub fn cpu(machine: &Machine) -> Cpu {
-    let text = machine.text("proc/cpuinfo").unwrap_or_default();
-    let info = CpuInfo::parse(&text);
+    let (text, is_whole) = machine.text_with_end(cpuinfo::PATH).unwrap_or_default();
+    let info = CpuInfo::parse_file(machine, &text, is_whole);
     let sets = CpuSets::read(machine, &info);
     let online = sets.online.clone().unwrap_or_default();
     let cores = Cores::read(machine, &info, &online);

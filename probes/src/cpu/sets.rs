@@ -3,7 +3,7 @@
 
 use super::cpuinfo::CpuInfo;
 use crate::cpuset::{CpuSet, LIMIT};
-use crate::machine::{Machine, quote};
+use crate::machine::Machine;
 
 const CPU: &str = "sys/devices/system/cpu";
 
@@ -20,7 +20,7 @@ impl CpuSets {
     /// Reads the sets. `cpuinfo` is asked only where sysfs has no CPUs.
     pub(super) fn read(machine: &Machine, cpuinfo: &CpuInfo) -> CpuSets {
         let mut sets = CpuSets::from_sysfs(machine);
-        if sets.online.is_none() {
+        if sets.online.is_none() && !cpuinfo.is_cut() {
             sets.online = Some(cpuinfo.cpus()).filter(|cpus| !cpus.is_empty());
         }
         sets
@@ -104,16 +104,9 @@ impl CpuSets {
 
 /// Reads a list; the empty list is known, a missing file is not.
 fn set(machine: &Machine, name: &str) -> Option<CpuSet> {
-    let path = format!("{CPU}/{name}");
-    let text = machine.text_or_empty(&path)?;
     // Some kernels write "(null)" or a blank for the empty set.
-    match CpuSet::parse(if text == "(null)" { "" } else { &text }) {
-        Ok(set) => Some(set),
-        Err(expected) => {
-            machine.problem(&path, quote(&text), expected);
-            None
-        }
-    }
+    let parse = |text: &str| CpuSet::parse(if text == "(null)" { "" } else { text });
+    machine.parse_or_empty(&format!("{CPU}/{name}"), parse)
 }
 
 fn directories(machine: &Machine) -> CpuSet {

@@ -31,6 +31,9 @@ use crate::sys::Question;
 /// Largest text file that a probe reads; `/proc/cpuinfo` of 2048 logical CPUs has about 3 MiB.
 pub const TEXT_LIMIT_BYTES: usize = 8 << 20;
 
+/// What is expected of a text that ends within a line.
+pub(crate) const CUT: &str = "a line with its end: the file is cut";
+
 /// Largest text file of sysfs that a probe reads. An attribute has at most a page, but for the CPU
 /// lists of large machines, which have some 40 KiB at worst.
 const SYSFS_TEXT_LIMIT_BYTES: usize = 64 << 10;
@@ -114,37 +117,72 @@ impl Machine {
     /// `None` if the file is absent or empty.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
-        self.text_or_empty(path).filter(|text| !text.is_empty())
+        self.text_with_end(path).map(|(text, _)| text).filter(|text| !text.is_empty())
     }
 
-    /// As [`Machine::text`], where an empty file says something, as the empty list of CPUs does.
+    /// As [`Machine::text`], where a part would mislead: a text that does not end with a line is cut, which
+    /// is a problem, and not returned. The kernel ends every line of `/proc` and of the tables in sysfs.
     #[must_use]
-    pub fn text_or_empty(&self, path: &str) -> Option<String> {
+    pub fn whole_text(&self, path: &str) -> Option<String> {
+        let (text, is_whole) = self.text_with_end(path)?;
+        if !is_whole && !text.is_empty() {
+            let last = text.lines().last().unwrap_or_default();
+            self.problem(path, quote(last), CUT);
+            return None;
+        }
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// As [`Machine::text`], and whether the last line has its end; of an empty file the text is empty.
+    #[must_use]
+    pub fn text_with_end(&self, path: &str) -> Option<(String, bool)> {
         let is_sysfs = path.starts_with("sys/");
         let limit_bytes = if is_sysfs { SYSFS_TEXT_LIMIT_BYTES } else { TEXT_LIMIT_BYTES };
         let bytes = self.read(path, limit_bytes)?;
+        let is_whole = matches!(bytes.last(), Some(b'\n' | b'\0'));
         // Without a copy where it is good: `/proc/cpuinfo` has megabytes.
         let mut text =
             String::from_utf8(bytes).unwrap_or_else(|bad| escape_non_utf8(bad.as_bytes()));
         text.truncate(text.trim_end_matches([' ', '\t', '\r', '\n', '\0']).len());
-        Some(text)
+        Some((text, is_whole))
     }
 
     /// Reads the text at `path` and parses it; text that `parse` refuses is a problem with the
-    /// expectation that `parse` returns.
+    /// expectation that `parse` returns. So is a number without the end of its line, which the kernel
+    /// writes behind every one: it is the beginning of another number.
     pub fn parse<T>(
         &self,
         path: &str,
         parse: impl FnOnce(&str) -> Result<T, &'static str>,
     ) -> Option<T> {
-        let text = self.text(path)?;
-        match parse(text.trim()) {
-            Ok(value) => Some(value),
-            Err(expected) => {
-                self.problem(path, quote(&text), expected);
-                None
-            }
-        }
+        let text = self.text_with_end(path).filter(|(text, _)| !text.is_empty())?;
+        self.parsed(path, text, parse)
+    }
+
+    /// As [`Machine::parse`], where a line without anything says something, as the empty list of CPUs
+    /// does; a file without even that line is a problem.
+    pub fn parse_or_empty<T>(
+        &self,
+        path: &str,
+        parse: impl FnOnce(&str) -> Result<T, &'static str>,
+    ) -> Option<T> {
+        let text = self.text_with_end(path)?;
+        self.parsed(path, text, parse)
+    }
+
+    fn parsed<T>(
+        &self,
+        path: &str,
+        (text, is_whole): (String, bool),
+        parse: impl FnOnce(&str) -> Result<T, &'static str>,
+    ) -> Option<T> {
+        let may_be_longer = text.is_empty() || text.ends_with(|c: char| c.is_ascii_hexdigit());
+        let is_of_kernel = path.starts_with("sys/") || path.starts_with("proc/");
+        let result = match parse(text.trim()) {
+            Ok(_) if !is_whole && may_be_longer && is_of_kernel => Err(CUT),
+            result => result,
+        };
+        result.map_err(|expected| self.problem(path, quote(&text), expected)).ok()
     }
 
     /// Reads a whole decimal number at `path`, of the type that the caller needs.
@@ -314,6 +352,31 @@ pub fn escape_non_utf8(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_without_the_end_of_its_line_is_a_problem_and_not_a_smaller_number() {
+        let read = |path: &str, content: &[u8]| {
+            let machine = crate::testing::tree_of_bytes(&[(path, content)]);
+            (machine.number::<u64>(path), machine.problems().len())
+        };
+        assert_eq!(read("sys/block/sda/size", b"16384\n"), (Some(16384), 0));
+        assert_eq!(read("sys/block/sda/size", b"163"), (None, 1));
+        assert_eq!(read("run/systemd/x", b"163"), (Some(163), 0), "others may leave it out");
+        let cut = crate::testing::tree_of_bytes(&[("proc/swaps", b"Filename Type\n/dev/sd")]);
+        assert_eq!((cut.whole_text("proc/swaps"), cut.problems().len()), (None, 1));
+        assert_eq!(cut.text("proc/swaps").as_deref(), Some("Filename Type\n/dev/sd"));
+    }
+
+    #[test]
+    fn an_empty_line_says_something_and_an_empty_file_does_not() {
+        let read = |content: &[u8]| {
+            let machine = crate::testing::tree_of_bytes(&[("sys/x", content)]);
+            let text = machine.parse_or_empty("sys/x", |text| Ok(text.to_owned()));
+            (text, machine.problems().len())
+        };
+        assert_eq!(read(b"\n"), (Some(String::new()), 0));
+        assert_eq!(read(b""), (None, 1));
+    }
 
     #[test]
     fn a_link_that_climbs_above_the_root_stays_below_it() {

@@ -56,7 +56,7 @@ pub(super) fn kernel_present_bytes_by_node(
     machine: &Machine,
     meminfo: &str,
 ) -> Option<BTreeMap<u32, u64>> {
-    let text = machine.text("proc/zoneinfo")?;
+    let text = machine.whole_text("proc/zoneinfo")?;
     let zones = Zones::parse(&text)?;
     let page_bytes = zones.page_bytes(meminfo_bytes(meminfo, "MemTotal")?)?;
     let bytes = |(node, pages): (u32, u64)| Some((node, pages.checked_mul(page_bytes)?));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Node, access, kinds};
 use crate::cpuset::{CpuSet, LIMIT};
-use crate::machine::{Machine, quote};
+use crate::machine::Machine;
 use crate::memory::{hugepages_in, mem_total_bytes};
 
 const NODE: &str = "sys/devices/system/node";
@@ -98,14 +98,7 @@ impl Reader<'_> {
     fn list(&self, dir: &str) -> Option<(String, CpuSet)> {
         let path = format!("{dir}/cpulist");
         // A node without CPUs has an empty list, which is not the same as no list.
-        let text = self.machine.text_or_empty(&path)?;
-        match CpuSet::parse(&text) {
-            Ok(set) => Some((path, set)),
-            Err(expected) => {
-                self.machine.problem(&path, quote(&text), expected);
-                None
-            }
-        }
+        self.machine.parse_or_empty(&path, CpuSet::parse).map(|set| (path, set))
     }
 
     fn mask(&self, dir: &str) -> Option<(String, CpuSet)> {
