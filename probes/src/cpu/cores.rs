@@ -129,8 +129,12 @@ impl Reader<'_> {
     /// The cores of CPUs without a set of sibling threads, by their ids.
     fn by_ids(&self, loose: Vec<CoreSeen>) -> Vec<CoreSeen> {
         let mut cores: BTreeMap<(Ids, Option<u32>), CoreSeen> = BTreeMap::new();
+        let told = Some(self.info.cpus()).filter(|cpus| !cpus.is_empty());
         for seen in loose {
-            if seen.ids.core.is_none() || seen.ids.package.is_none() {
+            // Of a CPU that a cut text leaves out nothing says whether its package has SMT.
+            let is_left_out =
+                told.as_ref().is_some_and(|cpus| !seen.cpus.difference(cpus).is_empty());
+            if seen.ids.core.is_none() || seen.ids.package.is_none() || is_left_out {
                 continue;
             }
             // Core ids can repeat within a package of two dies that no file names; without SMT

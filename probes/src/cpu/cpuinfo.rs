@@ -35,8 +35,8 @@ impl<'a> Block<'a> {
 pub(super) struct CpuInfo<'a> {
     cpus: BTreeMap<u32, Block<'a>>,
     common: Block<'a>,
-    /// Whether the text ends within the block of a CPU.
-    ends_in_block: bool,
+    /// The CPU within whose block the text ends.
+    last: Option<u32>,
     is_cut: bool,
     /// Every key of a block once, with its value in the first block that has it.
     first: Block<'a>,
@@ -67,16 +67,17 @@ impl<'a> CpuInfo<'a> {
             }
         }
         info.first = first_of_each(info.cpus.values());
-        info.ends_in_block = current.is_some();
+        info.last = current;
         info
     }
 
-    /// Reads and parses `/proc/cpuinfo`. One that is cut within a block is a problem, and its CPUs are not
-    /// all of the machine's; what it says of those that it has stays.
+    /// Parses the text of `/proc/cpuinfo`. One that is cut within a block is a problem, and its CPUs are not
+    /// all of the machine's; what it says of those before the cut stays.
     pub(super) fn parse_file(machine: &Machine, text: &'a str, is_whole: bool) -> CpuInfo<'a> {
         let mut info = CpuInfo::parse(text);
-        info.is_cut = !is_whole && info.ends_in_block;
-        if info.is_cut {
+        if let (Some(cpu), false) = (info.last, is_whole) {
+            info.is_cut = true;
+            info.cpus.remove(&cpu);
             let last = text.lines().last().unwrap_or_default();
             machine.problem(PATH, quote(last), CUT);
         }
@@ -197,11 +198,12 @@ mod tests {
             let machine = crate::testing::tree(&[]);
             let info = CpuInfo::parse_file(&machine, text, is_whole);
             assert_eq!(machine.problems().len(), usize::from(info.is_cut()));
-            info.is_cut()
+            (info.is_cut(), info.cpus().to_string())
         };
-        assert!(is_cut("processor : 0\nmodel : 6\n\nprocessor : 1\nmod", false));
-        assert!(!is_cut("processor : 0\nmodel : 6", true));
-        assert!(!is_cut("processor : 0\n\nHardware : BCM2835", false), "that is the trailer");
+        let found = is_cut("processor : 0\nmodel : 6\n\nprocessor : 1\nmod", false);
+        assert_eq!(found, (true, "0".to_owned()));
+        assert!(!is_cut("processor : 0\nmodel : 6", true).0);
+        assert!(!is_cut("processor : 0\n\nHardware : BCM2835", false).0, "that is the trailer");
     }
 
     #[test]

@@ -164,6 +164,34 @@ fn a_core_that_nothing_tells_makes_the_count_unknown_and_not_wrong() {
 }
 
 #[test]
+fn cpus_that_a_cut_cpuinfo_leaves_out_are_not_taken_for_threads_of_others() {
+    let text = |n: u32| -> String {
+        let block = |cpu: u32| {
+            format!(
+                "processor : {cpu}\nphysical id : 0\nsiblings : 4\ncore id : {}\ncpu cores : 4\n\n",
+                cpu % 2
+            )
+        };
+        (0..n).map(block).collect()
+    };
+    let cores = |cpuinfo: &str| {
+        let mut files = vec![("sys/devices/system/cpu/online".to_owned(), "0-3".to_owned())];
+        for cpu in 0..4 {
+            let at = |name: &str| format!("sys/devices/system/cpu/cpu{cpu}/topology/{name}");
+            files.push((at("physical_package_id"), "0".to_owned()));
+            files.push((at("core_id"), (cpu % 2).to_string()));
+        }
+        files.push(("proc/cpuinfo".to_owned(), cpuinfo.to_owned()));
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        cpu(&tree(&files)).n_cores
+    };
+    assert_eq!(cores(&text(4)), Some(4));
+    assert_eq!(cores(&text(2)), None);
+    assert_eq!(cores(text(4).trim_end()), None, "cut within the last block");
+}
+
+#[test]
 fn without_sysfs_cpuinfo_tells_cpus_cores_and_packages() {
     let block = |cpu: u32, package: u32, core: u32| {
         format!(

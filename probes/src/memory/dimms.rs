@@ -15,7 +15,8 @@ pub(super) fn fill(memory: &mut Memory, table: &Smbios) {
     let arrays: Vec<&Structure> = table.of_kind(16).filter(|array| is_system(array)).collect();
     memory.error_correction = same(arrays.iter().map(|array| error_correction(array)));
     memory.max_capacity_bytes = sum(arrays.iter().map(|array| max_capacity_bytes(array)));
-    memory.max_capacity_bytes = memory.max_capacity_bytes.filter(|bytes| *bytes > 0);
+    memory.max_capacity_bytes =
+        memory.max_capacity_bytes.filter(|bytes| *bytes > 0 && table.is_complete);
     memory.mapped_bytes = mapped_bytes(table).filter(|_| table.is_complete);
     let others = Others::of(table);
     let mut slots = table.of_kind(17).filter(|slot| others.in_system(slot));
@@ -228,6 +229,8 @@ mod tests {
         assert_eq!(memory.max_capacity_bytes, None);
         fill(&mut memory, &smbios(&[array(1)]));
         assert_eq!(memory.max_capacity_bytes, Some(u64::MAX));
+        fill(&mut memory, &Smbios { is_complete: false, ..smbios(&[array(1)]) });
+        assert_eq!(memory.max_capacity_bytes, None, "behind the cut there may be another array");
     }
 
     /// A memory device of the given size field, 0x5c bytes long.
