@@ -176,10 +176,11 @@ impl Machine {
         (text, is_whole): (String, bool),
         parse: impl FnOnce(&str) -> Result<T, &'static str>,
     ) -> Option<T> {
-        let may_be_longer = text.is_empty() || text.ends_with(|c: char| c.is_ascii_hexdigit());
+        let may_go_on =
+            |text: &str| text.is_empty() || text.ends_with(|c: char| c.is_ascii_hexdigit());
         let is_of_kernel = path.starts_with("sys/") || path.starts_with("proc/");
         let result = match parse(text.trim()) {
-            Ok(_) if !is_whole && may_be_longer && is_of_kernel => Err(CUT),
+            Ok(_) if !is_whole && is_of_kernel && may_go_on(&text) => Err(CUT),
             result => result,
         };
         result.map_err(|expected| self.problem(path, quote(&text), expected)).ok()
@@ -194,11 +195,16 @@ impl Machine {
     /// Reads a flag at `path`, which the kernel writes as `0` or `1` (`N` or `Y` for parameters).
     #[must_use]
     pub fn flag(&self, path: &str) -> Option<bool> {
-        self.parse(path, |text| match text {
-            "0" | "N" => Ok(false),
-            "1" | "Y" => Ok(true),
-            _ => Err("0 or 1"),
-        })
+        // One letter is a whole flag, with the end of its line or without.
+        let text = self.text(path)?;
+        match text.trim() {
+            "0" | "N" => Some(false),
+            "1" | "Y" => Some(true),
+            _ => {
+                self.problem(path, quote(&text), "0 or 1");
+                None
+            }
+        }
     }
 
     /// Lists the names in the directory at `path`, in natural order (`sda` before `sdaa`, `cpu2`
@@ -362,6 +368,8 @@ mod tests {
         assert_eq!(read("sys/block/sda/size", b"16384\n"), (Some(16384), 0));
         assert_eq!(read("sys/block/sda/size", b"163"), (None, 1));
         assert_eq!(read("run/systemd/x", b"163"), (Some(163), 0), "others may leave it out");
+        let flag = crate::testing::tree_of_bytes(&[("sys/x", b"0")]);
+        assert_eq!((flag.flag("sys/x"), flag.problems().len()), (Some(false), 0));
         let cut = crate::testing::tree_of_bytes(&[("proc/swaps", b"Filename Type\n/dev/sd")]);
         assert_eq!((cut.whole_text("proc/swaps"), cut.problems().len()), (None, 1));
         assert_eq!(cut.text("proc/swaps").as_deref(), Some("Filename Type\n/dev/sd"));
