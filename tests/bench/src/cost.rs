@@ -40,19 +40,29 @@ impl Cost {
     }
 }
 
-/// Medians of `rounds` runs and counts of one more.
-pub(crate) fn measure(tool: &Tool, rounds: usize) -> Result<Cost> {
-    let mut times = Vec::new();
+/// Medians of `rounds` runs and counts of one more, for each tool. The tools take turns, so that what
+/// else the machine does falls on all of them.
+pub(crate) fn measure(tools: &[Tool], rounds: usize) -> Result<Vec<Cost>> {
+    let mut times = vec![Vec::new(); tools.len()];
     for _ in 0..rounds.max(1) {
-        let before = cpu_ms(&children()?);
-        run(tool.command())?;
-        times.push(cpu_ms(&children()?) - before);
+        for (tool, times) in tools.iter().zip(&mut times) {
+            let before = cpu_ms(&children()?);
+            run(tool.command())?;
+            times.push(cpu_ms(&children()?) - before);
+        }
     }
+    let costs = tools.iter().zip(times).map(|(tool, times)| {
+        let counts = trace(tool)?;
+        let calls = counts.iter().map(|(_, n)| n).sum();
+        let (cpu_ms, peak_kib) = (median(times), peak_kib(tool)?);
+        Ok(Cost { cpu_ms, peak_kib, opens: opens_of(&counts), calls })
+    });
+    costs.collect()
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
-    let cpu_ms = times.get(times.len() / 2).copied().unwrap_or_default();
-    let counts = trace(tool)?;
-    let calls = counts.iter().map(|(_, n)| n).sum();
-    Ok(Cost { cpu_ms, peak_kib: peak_kib(tool)?, opens: opens_of(&counts), calls })
+    times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
 /// How many files one run opens, or tries to.

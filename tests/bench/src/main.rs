@@ -17,7 +17,6 @@ use anyhow::{Context as _, Result};
 
 use crate::cost::Cost;
 use crate::subject::Subject;
-use crate::tools::Tool;
 
 const USAGE: &str = "usage: rci-bench AGENT ROUNDS [TREE...]";
 
@@ -46,24 +45,27 @@ fn table(agent: &std::path::Path, subject: &Subject, rounds: usize) -> Result<()
     println!("\n**{}**; medians of {rounds} runs\n", subject.title);
     println!("| program | CPU ms | peak MiB | opens | system calls |");
     println!("|---|---:|---:|---:|---:|");
-    let ours = row("run-coreos-installer inspect", &tools::agent(agent, subject), rounds)?;
-    let floor = row("bare reader of the same files", &reader::command(agent, subject)?, rounds)?;
-    let mut replaced: Option<Cost> = None;
-    for tool in tools::replaced(subject) {
-        let cost = row(tool.name, &tool, rounds)?;
-        replaced = Some(replaced.map_or(cost, |sum| sum.plus(cost)));
+    let replaced = tools::replaced(subject);
+    let n_replaced = replaced.len();
+    let reader = reader::command(agent, subject)?;
+    let mut all = vec![tools::agent(agent, subject), reader, tools::agent_version(agent)];
+    all.extend(replaced);
+    all.extend(tools::inventories(subject));
+    let costs = cost::measure(&all, rounds)?;
+    let sum = costs.iter().skip(3).take(n_replaced).copied().reduce(Cost::plus);
+    for (number, (tool, cost)) in all.iter().zip(&costs).enumerate() {
+        println!("| {} | {}", tool.name, cost.cells());
+        if let (Some(sum), true) = (sum, number == 2 + n_replaced) {
+            println!("| **sum of these** | {}", sum.cells());
+        }
     }
-    if let Some(sum) = replaced {
-        println!("| **sum of these** | {}", sum.cells());
-    }
-    for tool in tools::inventories(subject) {
-        row(tool.name, &tool, rounds)?;
-    }
-    if let Some(sum) = replaced {
+    if let (Some(sum), [ours, floor, start, ..]) = (sum, costs.as_slice()) {
         println!(
-            "\nThe report costs {} of that sum and {} times the bare reader in CPU time.",
+            "\nThe report costs {} of that sum and {} times the bare reader in CPU time; 1.5 times the \
+             reader and a start are {:.1} ms.",
             percent(ours.cpu_ms / sum.cpu_ms),
-            ratio(ours.cpu_ms / floor.cpu_ms)
+            ratio(ours.cpu_ms / floor.cpu_ms),
+            1.5 * floor.cpu_ms + start.cpu_ms
         );
     }
     if let Some(cpus) = subject.n_logical_cpus {
@@ -76,12 +78,6 @@ fn table(agent: &std::path::Path, subject: &Subject, rounds: usize) -> Result<()
         );
     }
     Ok(())
-}
-
-fn row(name: &str, tool: &Tool, rounds: usize) -> Result<Cost> {
-    let cost = cost::measure(tool, rounds)?;
-    println!("| {name} | {}", cost.cells());
-    Ok(cost)
 }
 
 fn percent(share: f64) -> String {

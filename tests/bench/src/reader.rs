@@ -32,8 +32,10 @@ pub(crate) fn command(agent: &Path, subject: &Subject) -> Result<Tool> {
     let paths = files_read(&tools::agent(agent, subject), &root.canonicalize()?)?;
     std::fs::write(&list, paths.join("\n"))?;
     let own = std::env::current_exe()?;
-    let tool =
-        Tool::new("bare reader", &[&*own.to_string_lossy(), "read", &*list.to_string_lossy()]);
+    let tool = Tool::new(
+        "bare reader of the same files",
+        &[&*own.to_string_lossy(), "read", &*list.to_string_lossy()],
+    );
     Ok(tool.with(&root.to_string_lossy()))
 }
 

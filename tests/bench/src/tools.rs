@@ -54,8 +54,11 @@ impl Tool {
 /// The whole report as JSON.
 pub(crate) fn agent(agent: &Path, subject: &Subject) -> Tool {
     let words = [&*agent.to_string_lossy(), "inspect", "--format", "json"].map(str::to_owned);
-    let mut tool =
-        Tool { name: "run-coreos-installer", words: words.to_vec(), environment: Vec::new() };
+    let mut tool = Tool {
+        name: "run-coreos-installer inspect",
+        words: words.to_vec(),
+        environment: Vec::new(),
+    };
     if let Some(root) = &subject.root {
         tool = tool.with("--root").with(&root.to_string_lossy());
     }
@@ -69,7 +72,7 @@ pub(crate) fn agent_cpu(path: &Path, subject: &Subject) -> Tool {
 
 /// The start of the process and nothing more.
 pub(crate) fn agent_version(agent: &Path) -> Tool {
-    Tool::new("start", &[&*agent.to_string_lossy(), "--version"])
+    Tool::new("start of the process (`--version`)", &[&*agent.to_string_lossy(), "--version"])
 }
 
 /// The tools that each give a part of the report.
