@@ -29,22 +29,22 @@ pub fn compare(a: &str, b: &str) -> Ordering {
 fn behind_equal_runs<'a, 'b>(a: &'a str, b: &'b str) -> (&'a str, &'b str) {
     let n_equal = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     let equal = a.as_bytes().get(..n_equal).unwrap_or_default();
-    let n_last_run = equal
-        .last()
-        .map_or(0, |last| equal.iter().rev().take_while(|byte| class(byte) == class(last)).count());
+    let n_last_run = equal.last().map_or(0, |last| {
+        equal.iter().rev().take_while(|byte| class(**byte) == class(*last)).count()
+    });
     let start = n_equal - n_last_run;
     (a.get(start..).unwrap_or(a), b.get(start..).unwrap_or(b))
 }
 
 /// Splits off the first run of characters of one class: digits, lower-case letters, others.
 fn split_run(text: &str) -> (&str, &str) {
-    let first = text.as_bytes().first().map(class);
-    let end = text.bytes().position(|byte| Some(class(&byte)) != first).unwrap_or(text.len());
+    let first = text.bytes().next().map(class);
+    let end = text.bytes().position(|byte| Some(class(byte)) != first).unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
 /// Digits, lower-case letters, others.
-fn class(byte: &u8) -> (bool, bool) {
+fn class(byte: u8) -> (bool, bool) {
     (byte.is_ascii_digit(), byte.is_ascii_lowercase())
 }
 

@@ -77,7 +77,7 @@ struct Seen {
     indexes: Indexes,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 struct Shape {
     level: Option<u32>,
     kind: Option<&'static str>,
@@ -93,7 +93,7 @@ impl Shape {
     }
 
     /// Takes from `other` what is missing here.
-    fn or(self, other: &Shape) -> Shape {
+    fn or(self, other: Shape) -> Shape {
         Shape {
             level: self.level.or(other.level),
             kind: self.kind.or(other.kind),
@@ -184,12 +184,12 @@ impl Walk<'_> {
         let size_bytes = size.filter(|size| *size > 0);
         let of = size_bytes.map(|size| (self.kinds.class(cpu), indexes, index, size));
         let known = of.and_then(|of| self.shapes.get(&of));
-        let (mut shape, n_read) = known.cloned().unwrap_or_default();
+        let (mut shape, n_read) = known.copied().unwrap_or_default();
         if !shape.is_whole() && n_read < LIMIT_READ {
             for cpu in all() {
                 shape = self.complete(shape, cpu, index);
             }
-            self.shapes.extend(of.map(|of| (of, (shape.clone(), n_read + 1))));
+            self.shapes.extend(of.map(|of| (of, (shape, n_read + 1))));
         }
         Seen { cpu, index, of, size_bytes, shape, indexes, cpus: cpus.clone() }
     }
@@ -213,7 +213,7 @@ impl Walk<'_> {
         for seen in &mut self.seen {
             let known = seen.of.and_then(|of| self.shapes.get(&of));
             if let Some((shape, _)) = known {
-                seen.shape = std::mem::take(&mut seen.shape).or(shape);
+                seen.shape = seen.shape.or(*shape);
             }
             if seen.shape.level.is_none() {
                 let path = path(seen.cpu, seen.index, "level");

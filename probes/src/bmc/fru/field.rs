@@ -27,8 +27,8 @@ pub(in crate::bmc) fn is_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok() || is_latin_1(bytes)
 }
 
-/// Whether these are characters of Latin-1 and no UTF-8. Not with FFh, of which a memory is full that
-/// nobody wrote to.
+/// Whether these are characters of Latin-1 and no UTF-8. Not with a byte of all ones, of which a memory is
+/// full that nobody wrote to.
 fn is_latin_1(bytes: &[u8]) -> bool {
     let is_character = |byte: &u8| matches!(byte, 0 | 0x20..=0x7e | 0xa0..=0xfe);
     bytes.iter().all(is_character) && std::str::from_utf8(bytes).is_err()
