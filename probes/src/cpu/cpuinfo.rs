@@ -75,7 +75,10 @@ impl<'a> CpuInfo<'a> {
     /// all of the machine's; what it says of those before the cut stays.
     pub(super) fn parse_file(machine: &Machine, text: &'a str, is_whole: bool) -> CpuInfo<'a> {
         let mut info = CpuInfo::parse(text);
-        if let (Some(cpu), false) = (info.last, is_whole) {
+        let n_keys = |cpu: Option<&u32>| Some(info.cpus.get(cpu?)?.0.len());
+        // Some captures leave out the last line's end alone: then the last block is as long as the others.
+        let is_short = n_keys(info.last.as_ref()) < n_keys(info.cpus.keys().next());
+        if let (Some(cpu), true, false) = (info.last, is_short, is_whole) {
             info.is_cut = true;
             info.cpus.remove(&cpu);
             let last = text.lines().last().unwrap_or_default();
@@ -202,6 +205,8 @@ mod tests {
         };
         let found = is_cut("processor : 0\nmodel : 6\n\nprocessor : 1\nmod", false);
         assert_eq!(found, (true, "0".to_owned()));
+        let found = is_cut("processor : 0\nmodel : 6\n\nprocessor : 1\nmodel : 6", false);
+        assert_eq!(found, (false, "0-1".to_owned()));
         assert!(!is_cut("processor : 0\nmodel : 6", true).0);
         assert!(!is_cut("processor : 0\n\nHardware : BCM2835", false).0, "that is the trailer");
     }

@@ -226,13 +226,17 @@ fn count(cpu: &mut Cpu, cores: &Cores, n_offline: usize) {
     if cores.is_complete {
         cpu.n_packages = n_packages;
         cpu.n_cores = Some(cores.cores.len()).filter(|n| *n > 0);
-        // With CPUs offline a core may show fewer threads than it has.
+        // A core may show fewer threads than it has, one less for each CPU that is offline.
         let threads = || cores.cores.iter().map(|core| core.cpus.len());
         let kinds = || cpu.packages.iter().flat_map(|p| &p.cores).any(|core| core.kind.is_some());
-        let is_same = threads().min() == threads().max();
-        let n_threads = threads().max().filter(|_| is_same || (n_offline > 0 && !kinds()));
-        let is_without_smt =
-            matches!(cpu.smt_control.as_deref(), Some("notsupported" | "notimplemented"));
+        let n_missing = |most: usize| threads().map(|n| most - n).sum::<usize>();
+        let are_alike = |most: &usize| match n_missing(*most) {
+            0 => true,
+            n_missing => n_missing <= n_offline && !kinds(),
+        };
+        let n_threads = threads().max().filter(are_alike);
+        // «notimplemented» says that the kernel cannot switch SMT, not that there is none.
+        let is_without_smt = cpu.smt_control.as_deref() == Some("notsupported");
         // To hide the siblings of all cores takes as many offline CPUs as there are cores.
         let may_hide_siblings = n_offline >= cores.cores.len().max(1) && !is_without_smt;
         cpu.threads_per_core = n_threads.filter(|n| *n > 1 || !may_hide_siblings);

@@ -86,10 +86,18 @@ fn siblings_that_are_offline_do_not_make_a_core_of_one_thread() {
         assert_eq!((with(control).n_cores, with(control).threads_per_core), (Some(2), None));
     }
     assert_eq!(with("notsupported").threads_per_core, Some(1));
-    assert_eq!(with("notimplemented").threads_per_core, Some(1));
+    assert_eq!(with("notimplemented").threads_per_core, None);
     let one_offline = [(ONLINE, "0-1"), ("sys/devices/system/cpu/present", "0-2")];
     let one_offline = read(&one_offline, &cpus).0;
     assert_eq!(one_offline.threads_per_core, Some(1), "it is the sibling of one core at most");
+    let mut hybrid = vec![(0, "core_cpus_list", "0-1"), (1, "core_cpus_list", "0-1")];
+    hybrid.extend([(2, "core_cpus_list", "2"), (3, "core_cpus_list", "3")]);
+    hybrid.extend((0..4).map(|cpu| (cpu, "physical_package_id", "0")));
+    let with = |present: &str| {
+        let sets = [(ONLINE, "0-3"), ("sys/devices/system/cpu/present", present)];
+        read(&sets, &hybrid).0.threads_per_core
+    };
+    assert_eq!((with("0-4"), with("0-5")), (None, Some(2)), "one is not the sibling of two cores");
 }
 
 #[test]
@@ -188,7 +196,9 @@ fn cpus_that_a_cut_cpuinfo_leaves_out_are_not_taken_for_threads_of_others() {
     };
     assert_eq!(cores(&text(4)), Some(4));
     assert_eq!(cores(&text(2)), None);
-    assert_eq!(cores(text(4).trim_end()), None, "cut within the last block");
+    let whole = text(4);
+    let cut = whole.trim_end().strip_suffix("cpu cores : 4").unwrap();
+    assert_eq!(cores(cut.trim_end()), None, "cut within the last block");
 }
 
 #[test]
