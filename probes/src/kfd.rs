@@ -115,7 +115,7 @@ fn memory_bytes(machine: &Machine, path: &str) -> Option<u64> {
         let text = machine.whole_text(&format!("{path}/mem_banks/{bank}/properties"))?;
         let properties = parse(&text);
         if matches!(properties.get("heap_type"), Some(1 | 2)) {
-            sum = sum.saturating_add(properties.get("size_in_bytes").copied().unwrap_or(0));
+            sum = sum.checked_add(*properties.get("size_in_bytes")?)?;
         }
     }
     (sum > 0).then_some(sum)
@@ -145,5 +145,21 @@ mod tests {
         assert_eq!(gpu.device_id.as_deref(), Some("740f"));
         assert_eq!(gpu.address.as_deref(), Some("0001:63:00.0"));
         assert_eq!((gpu.render_minor, gpu.memory_bytes), (Some(128), Some(68_702_699_520)));
+    }
+
+    #[test]
+    fn of_a_bank_that_is_cut_the_size_is_not_known_and_the_sum_of_the_others_is_none() {
+        let node = "sys/devices/virtual/kfd/kfd/topology/nodes/1";
+        let memory = |second: &str| {
+            let machine = tree(&[
+                (&format!("{node}/properties"), "simd_count 8\nvendor_id 4098\n"),
+                (&format!("{node}/mem_banks/0/properties"), "heap_type 1\nsize_in_bytes 4096\n"),
+                (&format!("{node}/mem_banks/1/properties"), second),
+            ]);
+            (compute_nodes(&machine)[0].memory_bytes, machine.problems().len())
+        };
+        assert_eq!(memory("heap_type 1\nsize_in_bytes 8192\n"), (Some(12_288), 0));
+        assert_eq!(memory("heap_type 1\nsize_in_bytes 81"), (None, 1));
+        assert_eq!(memory("heap_type 1\nflags 0\n"), (None, 0), "a size that is not told is not 0");
     }
 }

@@ -50,8 +50,8 @@ fn parse_address(text: &str) -> Result<u64, &'static str> {
     u64::from_str_radix(digits, 16).map_err(|_| "an address in hexadecimal such as 0x100000")
 }
 
-/// Present pages of all zones in bytes, by node. `None` without `/proc/zoneinfo`, or where the size
-/// of a page does not follow from it.
+/// Present pages of all zones in bytes, by node. `None` without `/proc/zoneinfo` as a whole, or where
+/// the size of a page does not follow from it.
 pub(super) fn kernel_present_bytes_by_node(
     machine: &Machine,
     meminfo: &str,
@@ -183,6 +183,12 @@ mod tests {
         )]);
         let by_node = kernel_present_bytes_by_node(&machine, "MemTotal: 3800 kB");
         assert_eq!(by_node, Some(BTreeMap::from([(0, 1000 * 4096), (2, 50 * 4096)])));
+        let cut = crate::testing::tree(&[(
+            "proc/zoneinfo",
+            "Node 0, zone Normal\n        present  1000\n        managed  900\n  pages fr",
+        )]);
+        let by_node = kernel_present_bytes_by_node(&cut, "MemTotal: 3800 kB");
+        assert_eq!((by_node, cut.problems().len()), (None, 1), "there may be more zones");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Caches of the online CPUs.
 //!
 //! A cache that an earlier CPU's files cover is not read again; level, kind, line and ways are taken
-//! from the first cache of the same kind of core, index and size, and what one lacks from the next. So a
-//! core costs a listing and two reads for each cache of its own. An earlier CPU covers another only if both have the same indexes:
-//! the third cache of a small core can be what is the fourth of a large one.
+//! from the first cache of the same kind of core, index and size, and what one lacks from the next. So
+//! a core costs a listing and two reads for each cache of its own. An earlier CPU covers another only
+//! if both have the same indexes: the third cache of a small core can be what is the fourth of a large
+//! one.
 
 use std::collections::BTreeMap;
 
@@ -62,14 +63,14 @@ struct Walk<'a> {
     shapes: BTreeMap<Kind, (Shape, u32)>,
 }
 
-/// Kind of core, its indexes, the index and the size.
+/// What caches of one shape have in common: kind of core, its indexes, the index and the size.
 type Kind = (usize, Indexes, u32, u64);
 
 struct Seen {
     cpu: u32,
     index: u32,
     cpus: CpuSet,
-    /// `None` where the size is not known.
+    /// With which caches it shares its shape; `None` where the size is not known.
     of: Option<Kind>,
     size_bytes: Option<u64>,
     shape: Shape,
