@@ -92,7 +92,7 @@ fn no_probe_can_write() {
 
 #[test]
 fn every_file_says_what_it_holds() {
-    for folder in ["agent/src", "probes/src", "ignition/src", "tests"] {
+    for folder in ["agent/src", "formats/src", "probes/src", "ignition/src", "lab", "tests"] {
         for (path, text) in sources(folder) {
             assert!(text.starts_with("//!"), "{} begins without //!", path.display());
         }
@@ -101,7 +101,7 @@ fn every_file_says_what_it_holds() {
 
 #[test]
 fn no_file_is_too_long_to_read() {
-    for folder in ["agent/src", "probes/src", "ignition/src"] {
+    for folder in ["agent/src", "formats/src", "probes/src", "ignition/src", "lab/src"] {
         for (path, text) in sources(folder) {
             let n_lines = code(&text).lines().count();
             assert!(n_lines <= 450, "{} has {n_lines} lines without its tests", path.display());
@@ -126,8 +126,11 @@ fn the_top_of_the_repository_holds_what_it_should_and_nothing_else() {
         "agent",
         "clippy.toml",
         "deny.toml",
+        "docs",
         "fixtures",
+        "formats",
         "ignition",
+        "lab",
         "probes",
         "rustfmt.toml",
         "systemd",

@@ -1,4 +1,4 @@
-//! The lab VIM (tests/vim) as the guests' server: started on free ports, asked through its admin API, ended on drop.
+//! The lab VIM (lab) as the guests' server: started on free ports, asked through its admin API, ended on drop.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::http::{Refusal, header, percent_decoded};
 
 /// The document, compiled in.
-pub(crate) const DOCUMENT: &str = include_str!("../../../agent/vim-api-v1.openapi.json");
+pub(crate) const DOCUMENT: &str = include_str!("../../agent/vim-api-v1.openapi.json");
 
 /// The document's operations and schemas, ready to judge.
 #[derive(Debug)]

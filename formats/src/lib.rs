@@ -1,0 +1,10 @@
+//! Byte and text formats, each parsed in one place: bytes in, values and spans out.
+//!
+//! Nothing here does I/O. Probes take the values; `capture --anonymize` walks the [`Field`]s, so
+//! what is secret in a format is declared beside its parser; install and proof use the same types.
+
+#![forbid(unsafe_code)]
+
+pub mod field;
+
+pub use field::{Field, Kind};
