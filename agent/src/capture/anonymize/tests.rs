@@ -9,6 +9,7 @@ use super::*;
 
 mod lines;
 mod places;
+mod unchanged;
 
 fn recorded(files: &[(&str, &[u8])]) -> Recorded {
     let files =
