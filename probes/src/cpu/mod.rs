@@ -246,7 +246,8 @@ fn count(cpu: &mut Cpu, cores: &Cores, n_offline: usize) {
 /// Fills what the first CPU says of itself.
 fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
     let first = first.unwrap_or_default();
-    cpu.architecture = architecture(machine, info, first);
+    cpu.architecture =
+        kernels_architecture(machine).or_else(|| names::architecture(info, first).map(str::to_owned));
     cpu.vendor = names::vendor(info, first);
     cpu.model_name = names::model_name(info, first);
     cpu.flags = names::flags(info, first);
@@ -277,9 +278,19 @@ fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
         });
 }
 
+/// The architecture for another collector, which has no parsed `/proc/cpuinfo`.
+pub(crate) fn architecture(machine: &Machine) -> Option<String> {
+    let form = || {
+        let (text, _) = machine.text_with_end(cpuinfo::PATH)?;
+        let info = CpuInfo::parse(&text);
+        names::architecture(&info, info.cpus().first()?).map(str::to_owned)
+    };
+    kernels_architecture(machine).or_else(form)
+}
+
 /// The architecture: from the kernel itself (`/proc/sys/kernel/arch`, Linux 6.1; `uname(2)` live),
-/// else from the end of the kernel's release, else from the form of `/proc/cpuinfo`.
-fn architecture(machine: &Machine, info: &CpuInfo, first: u32) -> Option<String> {
+/// else from the end of the kernel's release. If this is `None`, the form of `/proc/cpuinfo` shows it.
+fn kernels_architecture(machine: &Machine) -> Option<String> {
     let live = || {
         let name = machine.is_live().then(nix::sys::utsname::uname)?.ok()?;
         Some(name.machine().to_str()?.to_owned())
@@ -291,8 +302,7 @@ fn architecture(machine: &Machine, info: &CpuInfo, first: u32) -> Option<String>
         })?;
         architecture_of_release(&text).map(str::to_owned)
     };
-    let shape = || names::architecture(info, first).map(str::to_owned);
-    machine.text("proc/sys/kernel/arch").or_else(live).or_else(release).or_else(shape)
+    machine.text("proc/sys/kernel/arch").or_else(live).or_else(release)
 }
 
 /// The architecture at the end of a release such as `5.14.0-427.el9.x86_64` or `6.1.0-18-amd64`.

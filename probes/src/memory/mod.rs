@@ -15,6 +15,7 @@ mod dimm_names;
 mod dimms;
 mod ecc;
 mod nvdimm;
+mod page;
 mod totals;
 
 use std::collections::BTreeMap;
@@ -38,7 +39,8 @@ pub struct Memory {
     /// System RAM in the map that the firmware gave to the kernel; `None` on machines without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware_map_bytes: Option<u64>,
-    /// Pages that the kernel has.
+    /// Pages that the kernel has, times their size; `None` where nothing says the size of a page, as in
+    /// a capture of an Arm or POWER machine by another program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_present_bytes: Option<u64>,
     /// The same by NUMA node (`present` of the zones in `/proc/zoneinfo`).
@@ -242,7 +244,7 @@ pub struct HugePages {
 #[must_use]
 pub fn memory(machine: &Machine) -> Memory {
     let meminfo = machine.text("proc/meminfo").unwrap_or_default();
-    let by_node = totals::kernel_present_bytes_by_node(machine, &meminfo).unwrap_or_default();
+    let by_node = totals::kernel_present_bytes_by_node(machine).unwrap_or_default();
     let blocks = machine.extras().memory_blocks.then(|| blocks::blocks(machine)).flatten();
     let mut memory = Memory {
         firmware_map_bytes: totals::firmware_map_bytes(machine),

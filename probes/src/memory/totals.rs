@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use crate::machine::{Machine, quote};
 
 use super::HugePages;
+use super::page::page_bytes;
 
 /// The value of `key` in bytes. The kernel's `kB` is 1024 bytes.
 pub(super) fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
@@ -50,70 +51,33 @@ fn parse_address(text: &str) -> Result<u64, &'static str> {
     u64::from_str_radix(digits, 16).map_err(|_| "an address in hexadecimal such as 0x100000")
 }
 
-/// Present pages of all zones in bytes, by node. `None` without `/proc/zoneinfo` as a whole, or where
-/// the size of a page does not follow from it.
-pub(super) fn kernel_present_bytes_by_node(
-    machine: &Machine,
-    meminfo: &str,
-) -> Option<BTreeMap<u32, u64>> {
+/// Present pages of all zones in bytes, by node. `None` without the whole of `/proc/zoneinfo`, or if
+/// the size of a page is not known.
+pub(super) fn kernel_present_bytes_by_node(machine: &Machine) -> Option<BTreeMap<u32, u64>> {
     let text = machine.whole_text("proc/zoneinfo")?;
-    let zones = Zones::parse(&text)?;
-    let page_bytes = zones.page_bytes(meminfo_bytes(meminfo, "MemTotal")?)?;
+    let pages = present_pages_by_node(&text)?;
+    let page_bytes = page_bytes(machine)?;
     let bytes = |(node, pages): (u32, u64)| Some((node, pages.checked_mul(page_bytes)?));
-    zones.present_pages.into_iter().map(bytes).collect()
+    pages.into_iter().map(bytes).collect()
 }
 
-/// Sums over all zones.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Zones {
-    /// By node.
-    present_pages: BTreeMap<u32, u64>,
-    /// Pages that the kernel hands out, which make up `MemTotal`; `None` before Linux 3.9.
-    managed_pages: Option<u64>,
-}
-
-impl Zones {
-    fn parse(text: &str) -> Option<Zones> {
-        let mut zones = Zones::default();
-        let mut node = 0;
-        for line in text.lines() {
-            if let Some(rest) = line.strip_prefix("Node ") {
-                node = rest.split(',').next()?.parse().ok()?;
-                continue;
-            }
-            // A large machine has lines of counters by the ten thousand; two names matter.
-            let line = line.trim_start();
-            let Some((key, pages)) = ["present", "managed"]
-                .iter()
-                .find_map(|key| Some((*key, line.strip_prefix(key)?.trim().parse::<u64>().ok()?)))
-            else {
-                continue;
-            };
-            if key == "present" {
-                let sum = zones.present_pages.entry(node).or_default();
-                *sum = sum.checked_add(pages)?;
-            } else {
-                let sum = zones.managed_pages.unwrap_or_default().checked_add(pages)?;
-                zones.managed_pages = Some(sum);
-            }
+/// Sums over the zones of each node; a node without present pages is left out.
+fn present_pages_by_node(text: &str) -> Option<BTreeMap<u32, u64>> {
+    let mut by_node: BTreeMap<u32, u64> = BTreeMap::new();
+    let mut node = 0;
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("Node ") {
+            node = rest.split(',').next()?.parse().ok()?;
+        // A large machine has tens of thousands of lines with counters; only one name matters.
+        } else if let Some(pages) = line.trim_start().strip_prefix("present")
+            && let Ok(pages) = pages.trim().parse::<u64>()
+        {
+            let sum = by_node.entry(node).or_default();
+            *sum = sum.checked_add(pages)?;
         }
-        zones.present_pages.retain(|_, pages| *pages > 0);
-        (!zones.present_pages.is_empty()).then_some(zones)
     }
-
-    /// The size of a page: the power of two by which the zones make up `MemTotal`. A file does not
-    /// say it, and a captured tree must not depend on the machine that reads it.
-    fn page_bytes(&self, mem_total_bytes: u64) -> Option<u64> {
-        let present = || self.present_pages.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
-        let pages = self.managed_pages.unwrap_or_else(present);
-        // Between 3/4 and 3/2 of the page; pages come in sizes that differ by 4 or more mostly.
-        let fits = |bytes: &u64| {
-            let sum = u128::from(pages) * u128::from(*bytes);
-            let total = u128::from(mem_total_bytes);
-            sum * 4 >= total * 3 && sum * 2 <= total * 3
-        };
-        [4096, 8192, 16_384, 65_536].into_iter().find(fits)
-    }
+    by_node.retain(|_, pages| *pages > 0);
+    (!by_node.is_empty()).then_some(by_node)
 }
 
 /// Huge pages of each size; from `/proc/meminfo` where sysfs has none.
@@ -161,34 +125,50 @@ mod tests {
         assert_eq!(meminfo_bytes(&huge, "MemTotal"), None);
     }
 
+    const NODES: &str = "Node 0, zone Normal\n  pages free 1\n        spanned  9000\n        present  1000\n        managed  900\n\
+        Node 0, zone Movable\n        present  500\n        managed  10\n\
+        Node 2, zone Movable\n        spanned  70\n        present  50\n        managed  50\n\
+        Node 3, zone DMA\n        present  0\n        managed  0\n";
+
     #[test]
-    fn the_page_size_follows_from_the_zones_and_the_total() {
-        let text = "Node 0, zone DMA\n  present  4000\n  managed 3900\nNode 0, zone Normal\n present 1000\n managed 900\n protection: (0, 1)";
-        let zones = Zones::parse(text).unwrap();
-        let present_pages = BTreeMap::from([(0, 5000)]);
-        assert_eq!(zones, Zones { present_pages, managed_pages: Some(4800) });
-        assert_eq!(zones.page_bytes(4800 * 4096), Some(4096));
-        assert_eq!(zones.page_bytes(4800 * 65_536), Some(65_536));
-        assert_eq!(zones.page_bytes(4800 * 1024), None);
-        assert_eq!(Zones::parse("present x"), None);
+    fn present_pages_are_counted_for_each_node_and_spanned_ones_are_not() {
+        let present = |page_bytes: &str| {
+            let page_size = ("kernel/page_size", page_bytes);
+            let machine = crate::testing::tree(&[("proc/zoneinfo", NODES), page_size]);
+            kernel_present_bytes_by_node(&machine)
+        };
+        assert_eq!(present("4096"), Some(BTreeMap::from([(0, 1500 * 4096), (2, 50 * 4096)])));
+        assert_eq!(present("65536"), Some(BTreeMap::from([(0, 1500 << 16), (2, 50 << 16)])));
     }
 
     #[test]
-    fn present_pages_are_counted_for_each_node_and_the_spanned_ones_are_not() {
-        let machine = crate::testing::tree(&[(
-            "proc/zoneinfo",
-            "Node 0, zone Normal\n  pages free 1\n        spanned  9000\n        present  1000\n        managed  900\n\
-             Node 2, zone Movable\n        spanned  70\n        present  50\n        managed  50\n\
-             Node 3, zone DMA\n        present  0\n        managed  0\n",
-        )]);
-        let by_node = kernel_present_bytes_by_node(&machine, "MemTotal: 3800 kB");
-        assert_eq!(by_node, Some(BTreeMap::from([(0, 1000 * 4096), (2, 50 * 4096)])));
-        let cut = crate::testing::tree(&[(
-            "proc/zoneinfo",
-            "Node 0, zone Normal\n        present  1000\n        managed  900\n  pages fr",
-        )]);
-        let by_node = kernel_present_bytes_by_node(&cut, "MemTotal: 3800 kB");
-        assert_eq!((by_node, cut.problems().len()), (None, 1), "there may be more zones");
+    fn memory_of_24_gib_is_not_taken_for_48_or_96_whatever_meminfo_says() {
+        // 24 GiB of which a crash kernel and huge pages at boot leave 13 GiB: three sizes would fit.
+        let zones = "Node 0, zone Normal\n        present  6291456\n        managed  6291456\n";
+        for total_kib in [13 << 20, 24 << 20, 48 << 20, 96 << 20] {
+            let meminfo = format!("MemTotal: {total_kib} kB\n");
+            let files = [("proc/zoneinfo", zones), ("proc/meminfo", meminfo.as_str())];
+            let x86 = [&files[..], &[("proc/sys/kernel/arch", "x86_64")]].concat();
+            let memory = crate::memory::memory(&crate::testing::tree(&x86));
+            assert_eq!(memory.kernel_present_bytes, Some(24 << 30));
+            let arm = [&files[..], &[("proc/sys/kernel/arch", "aarch64")]].concat();
+            let memory = crate::memory::memory(&crate::testing::tree(&arm));
+            assert_eq!(memory.kernel_present_bytes, None, "the page size is not known");
+        }
+    }
+
+    #[test]
+    fn truncated_list_of_zones_makes_the_present_memory_unknown() {
+        let machine = crate::testing::tree(&[
+            (
+                "proc/zoneinfo",
+                "Node 0, zone Normal\n        present  1000\n        managed  900\n  pages fr",
+            ),
+            ("kernel/page_size", "4096"),
+        ]);
+        let by_node = kernel_present_bytes_by_node(&machine);
+        assert_eq!((by_node, machine.problems().len()), (None, 1), "there may be more zones");
+        assert_eq!(present_pages_by_node("present x"), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub mod megaraid;
 pub mod netlink;
 pub mod nss;
 pub mod nvme;
+pub mod page_size;
 pub mod scsi;
 pub mod tpm;
 
