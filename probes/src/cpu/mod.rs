@@ -246,8 +246,8 @@ fn count(cpu: &mut Cpu, cores: &Cores, n_offline: usize) {
 /// Fills what the first CPU says of itself.
 fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
     let first = first.unwrap_or_default();
-    cpu.architecture =
-        kernels_architecture(machine).or_else(|| names::architecture(info, first).map(str::to_owned));
+    cpu.architecture = kernels_architecture(machine)
+        .or_else(|| names::architecture(info, first).map(str::to_owned));
     cpu.vendor = names::vendor(info, first);
     cpu.model_name = names::model_name(info, first);
     cpu.flags = names::flags(info, first);
