@@ -12,6 +12,8 @@ pub use deferred::Deferred;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::exit_status::ExitStatus;
+
 /// Finds out what hardware a machine has, says whether it is fit, reports to a
 /// VIM, and has coreos-installer write the right disk.
 ///
@@ -29,9 +31,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     max_term_width = 80,
     help_expected = true,
     disable_help_subcommand = true,
-    after_help = "Exit status: 0 done, 1 findings that call for attention (check), 2 usage or\n\
-                  configuration, 3 not reported, 4 not installed, disk untouched, 5 not\n\
-                  installed, disk may be half written, 6 installed but the proof failed."
+    after_help = ExitStatus::help()
 )]
 pub struct Cli {
     /// Options of every command.

@@ -21,5 +21,9 @@ pub mod job;
 pub mod proof;
 
 pub mod bounded;
+pub mod clock;
 pub mod digest;
+pub mod exit_status;
 pub mod secret;
+pub mod signals;
+pub mod uuid;

@@ -15,7 +15,7 @@ use probes::machine::{Machine, Source};
 use probes::network::{PhysicalPort, is_in_use, physical_ports};
 use tracing::{info, warn};
 
-use crate::vim::Stop;
+use crate::signals::Stop;
 
 /// The kernel's `IFF_UP`.
 const FLAG_UP: u32 = 1;

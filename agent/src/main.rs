@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use probes::guard;
 use run_coreos_installer::config::{Configuration, Failure, Sources, configure};
+use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::{commands, log};
 
 /// musl's own has one lock for all threads, and the collectors run on several.
@@ -14,10 +15,6 @@ use run_coreos_installer::{commands, log};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Exit status of a usage or configuration error.
-const USAGE: u8 = 2;
-/// Exit status after a panic, as Rust programs have it.
-const BUG: u8 = 101;
 /// Of the thread that runs the command; as much as a first thread has.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -35,7 +32,7 @@ fn main() -> ExitCode {
         Ok(configuration) => run(configuration),
         Err(Failure::Usage(error)) => {
             error.print().ok();
-            ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
+            if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Done }.into()
         }
         Err(Failure::Source(error)) => usage_error(&error),
     }
@@ -47,21 +44,21 @@ fn run(configuration: Configuration) -> ExitCode {
         tracing::warn!("{warning}");
     }
     match guarded(configuration) {
-        Ok(Ok(status)) => ExitCode::from(status),
+        Ok(Ok(status)) => status.into(),
         Ok(Err(error)) => {
             tracing::error!("{error:#}");
-            ExitCode::from(USAGE)
+            ExitStatus::Usage.into()
         }
         Err(panic) => {
             tracing::error!(panic, "a bug ended the run; please report it");
             run_coreos_installer::links::put_back();
-            ExitCode::from(BUG)
+            ExitStatus::Bug.into()
         }
     }
 }
 
 /// Runs the command on a thread of its own: a panic there leaves time to put the machine's ports back.
-fn guarded(configuration: Configuration) -> Result<anyhow::Result<u8>, guard::Panic> {
+fn guarded(configuration: Configuration) -> Result<anyhow::Result<ExitStatus>, guard::Panic> {
     let run = move || commands::run(&configuration);
     let answer = guard::ask("run", STACK_BYTES, run).map_err(|error| error.to_string())?;
     answer.recv().unwrap_or_else(|error| Err(error.to_string()))
@@ -70,7 +67,7 @@ fn guarded(configuration: Configuration) -> Result<anyhow::Result<u8>, guard::Pa
 fn usage_error(error: &anyhow::Error) -> ExitCode {
     log::start(run_coreos_installer::cli::LogLevel::Info);
     tracing::error!("{error:#}");
-    ExitCode::from(USAGE)
+    ExitStatus::Usage.into()
 }
 
 /// The configuration file that the command line or the environment names.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use run_coreos_installer::digest;
+use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::json;
 
 use super::install::{inline, result, vim};
@@ -14,19 +15,34 @@ fn each_way_in_which_the_installer_fails_has_its_code() {
     for (says, exit_status, code, disk_state) in [
         (
             "Partitions in use on /dev/sda:\nError: checking for exclusive access\nfound busy partitions",
-            4,
+            ExitStatus::Untouched,
             "DISK_BUSY",
             "untouched",
         ),
         (
             "Read disk 4/4 (100%)\nError: syncing data to disk\nInput/output error (os error 5)\nResetting partition table\nError: install failed",
-            5,
+            ExitStatus::HalfWritten,
             "TARGET_IO",
             "half_written",
         ),
-        ("Error: HTTP status client error (404 Not Found) for url", 4, "HTTP_404", "untouched"),
-        ("Read disk (9%)\nError: no space left on device", 5, "NO_SPACE", "half_written"),
-        ("Error: something nobody knows", 5, "INSTALLER_FAILED", "half_written"),
+        (
+            "Error: HTTP status client error (404 Not Found) for url",
+            ExitStatus::Untouched,
+            "HTTP_404",
+            "untouched",
+        ),
+        (
+            "Read disk (9%)\nError: no space left on device",
+            ExitStatus::HalfWritten,
+            "NO_SPACE",
+            "half_written",
+        ),
+        (
+            "Error: something nobody knows",
+            ExitStatus::HalfWritten,
+            "INSTALLER_FAILED",
+            "half_written",
+        ),
     ] {
         let mock = vim(json!({"ignition": inline()}));
         let mut machine = Machine::new(&mock.url);
@@ -48,7 +64,7 @@ fn a_broken_download_is_tried_up_to_three_times() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
     machine.installer("0.27.0", fails);
-    assert_eq!(machine.run().exit_status, 5);
+    assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
     let result = result(&mock);
     assert_eq!((&result["attempts"], &result["code"]), (&json!(3), &json!("IMAGE_FETCH")));
     assert_eq!(machine.read("args").lines().count(), 3);
@@ -62,7 +78,7 @@ fn a_disk_that_changes_between_two_tries_is_not_written_again() {
         "0.27.0",
         "echo OTHER > $ROOT/sys/devices/sda/serial; echo 'Error: connection reset' >&2; exit 1",
     );
-    assert_eq!(machine.run().exit_status, 5);
+    assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
     let result = result(&mock);
     assert_eq!((&result["attempts"], &result["code"]), (&json!(1), &json!("DISK_CHANGED")));
     assert_eq!(result["disk_state"], "half_written");
@@ -81,7 +97,7 @@ fn a_wish_to_end_stops_the_installer_and_is_told() {
         std::thread::sleep(Duration::from_millis(200));
         stop.stop();
     });
-    assert_eq!(machine.run().exit_status, 5);
+    assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
     let result = result(&mock);
     assert_eq!(result["code"], "INTERRUPTED");
     assert_eq!(result["disk_state"], "half_written");
@@ -109,7 +125,7 @@ fn a_wish_to_end_stops_the_reading_of_an_image_and_is_told() {
         }
         stop.stop();
     });
-    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(result(&mock)["code"], "INTERRUPTED");
     assert!(machine.is_untouched("sda"));
 }
@@ -128,7 +144,7 @@ fn an_image_server_that_stalls_is_named_with_the_bytes_that_came() {
         machine.settings.vim.timeouts.idle = Duration::from_millis(100);
         machine.settings.vim.timeouts.stall = Duration::from_millis(100);
         let started = std::time::Instant::now();
-        assert_eq!(machine.run().exit_status, 4);
+        assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
         assert!(started.elapsed() < Duration::from_mins(1));
         assert!(machine.is_untouched("sda"));
         let result = result(&mock);
@@ -145,6 +161,6 @@ fn an_installer_that_does_not_end_is_ended() {
     let mut machine = Machine::new(&mock.url);
     machine.settings.installer_limit = Duration::from_millis(500);
     machine.installer("0.27.0", "sleep 600");
-    assert_eq!(machine.run().exit_status, 5);
+    assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
     assert_eq!(result(&mock)["code"], "INSTALLER_FAILED");
 }

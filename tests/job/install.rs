@@ -3,6 +3,7 @@
 use std::fs;
 
 use run_coreos_installer::digest;
+use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
 use super::image;
@@ -54,7 +55,7 @@ fn the_whole_job_ends_with_an_installed_and_proved_disk() {
     );
     let ended = machine.run();
     let result = result(&mock);
-    assert_eq!(ended.exit_status, 0, "{result:#}");
+    assert_eq!(ended.exit_status, ExitStatus::Done, "{result:#}");
     assert_eq!(result["outcome"], "installed");
     assert_eq!(result["disk_state"], "installed");
     assert_eq!(result["attempts"], 1);
@@ -78,9 +79,10 @@ fn the_whole_job_ends_with_an_installed_and_proved_disk() {
 #[test]
 fn a_machine_with_uefi_gets_a_boot_entry_and_only_for_a_proved_disk() {
     let write = "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none";
-    for (on_disk, exit_status, n_variables) in
-        [(IGNITION, 0, 2), (r#"{"ignition":{"version":"3.0.0"}}"#, 6, 0)]
-    {
+    for (on_disk, exit_status, n_variables) in [
+        (IGNITION, ExitStatus::Done, 2),
+        (r#"{"ignition":{"version":"3.0.0"}}"#, ExitStatus::Unproven, 0),
+    ] {
         let Some(image) = image::coreos(on_disk, "ignition.platform.id=metal") else { return };
         let mock = vim(json!({"ignition": inline()}));
         let mut machine = Machine::new(&mock.url);
@@ -92,7 +94,7 @@ fn a_machine_with_uefi_gets_a_boot_entry_and_only_for_a_proved_disk() {
         assert_eq!(fs::read_dir(&efivars).unwrap().count(), n_variables);
         let checks = result(&mock)["proof"]["checks"].clone();
         let entry = checks.as_array().unwrap().iter().find(|check| check["name"] == "efi_entry");
-        assert_eq!(entry.is_some(), exit_status == 0);
+        assert_eq!(entry.is_some(), exit_status == ExitStatus::Done);
         if let Some(entry) = entry {
             assert_eq!((&entry["ok"], &entry["fatal"]), (&json!(true), &json!(false)));
         }
@@ -108,11 +110,11 @@ fn a_bare_ignition_config_is_installed_on_the_only_eligible_disk() {
     });
     let mut machine = Machine::new(&mock.url);
     machine.installer("0.27.0", "cp $ROOT/run/private/config.ign $ROOT/got; exit 1");
-    assert_eq!(machine.run().exit_status, 5);
+    assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
     assert_eq!(machine.read("got"), IGNITION);
     let mut machine = Machine::new(&mock.url);
     machine.add_disk("sdb", 64 << 20);
-    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
 }
 
 #[test]
@@ -126,7 +128,7 @@ fn a_server_that_takes_no_results_does_not_hold_up_an_installed_node() {
     let mut machine = Machine::new(&mock.url);
     fs::write(machine.root.join("image"), image).unwrap();
     machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
-    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert_eq!(mock.requests("/result").len(), 2);
 }
 
@@ -145,7 +147,7 @@ fn a_result_that_the_vim_refuses_is_not_reported() {
     let mut machine = Machine::new(&mock.url);
     fs::write(machine.root.join("image"), image).unwrap();
     machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
-    assert_eq!(machine.run().exit_status, 3);
+    assert_eq!(machine.run().exit_status, ExitStatus::NotReported);
 }
 
 #[test]
@@ -163,7 +165,7 @@ fn an_image_that_is_there_signed_and_right_is_written_as_asked() {
     let mut machine = Machine::new(&mock.url);
     fs::write(machine.root.join("keyfiles/a.nmconnection"), "").unwrap();
     machine.installer("0.27.0", "exit 1");
-    assert_eq!(machine.run().exit_status, 5);
+    assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
     let config = machine.seen_config();
     assert_eq!(config["image-url"], format!("{}/signed.raw", files.url));
     assert_eq!(config["copy-network"], true);
@@ -180,7 +182,7 @@ fn a_dry_run_changes_and_tells_nothing() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
     machine.settings.is_dry_run = true;
-    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert!(machine.is_untouched("sda"));
     assert!(machine.read("args").is_empty());
     assert!(mock.requests("/events").is_empty() && mock.requests("/result").is_empty());
@@ -194,7 +196,7 @@ fn another_ignition_config_on_the_disk_is_no_proof() {
     let mut machine = Machine::new(&mock.url);
     fs::write(machine.root.join("image"), image).unwrap();
     machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
-    assert_eq!(machine.run().exit_status, 6);
+    assert_eq!(machine.run().exit_status, ExitStatus::Unproven);
     let result = result(&mock);
     assert_eq!(result["code"], "PROOF_IGNITION_DIGEST");
     assert_eq!(result["outcome"], "unproven");
@@ -205,7 +207,7 @@ fn another_ignition_config_on_the_disk_is_no_proof() {
 fn an_installer_that_wrote_nothing_is_found_out() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 6);
+    assert_eq!(machine.run().exit_status, ExitStatus::Unproven);
     assert_eq!(result(&mock)["code"], "PROOF_PARTITION_TABLE");
 }
 

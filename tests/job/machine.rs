@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use run_coreos_installer::clock::Clock;
 use run_coreos_installer::install::{Candidate, SystemPaths};
 use run_coreos_installer::job::{Collected, Ended, JobSettings, run_with};
-use run_coreos_installer::vim::{Clock, Stop, VimSettings};
+use run_coreos_installer::signals::Stop;
+use run_coreos_installer::vim::VimSettings;
 use serde_json::json;
 
 /// An Ignition config that passes every check.
@@ -72,7 +74,9 @@ impl Machine {
             root,
             settings,
             collected: Collected {
-                report: json!({"schema_version": "1.0", "agent": {}, "node_id": "mac-02", "problems": []}),
+                report: json!({"schema_version": "1.0", "agent": {}, "node_id": "mac-02", "problems": []})
+                    .to_string()
+                    .into_bytes(),
                 node_id: "mac-02".into(),
                 candidates: vec![],
                 findings: vec![],
@@ -166,7 +170,7 @@ DEVICE=$(sed -n 's/.*"dest-device": "\(.*\)".*/\1/p' "$CONFIG")
             &self.settings,
             &mut || {
                 *n += 1;
-                collected.clone()
+                Ok(collected.clone())
             },
             clock,
             self.stop.clone(),

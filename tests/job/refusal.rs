@@ -4,13 +4,14 @@ use std::fs;
 
 use run_coreos_installer::api::{Finding, Severity};
 use run_coreos_installer::digest;
+use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
 use super::install::{inline, result, vim};
 use super::machine::{IGNITION, Machine, osmet};
 
 /// Runs one install and gives the exit status and the code.
-fn refused(install: Value, change: impl FnOnce(&mut Machine)) -> (u8, String, Value) {
+fn refused(install: Value, change: impl FnOnce(&mut Machine)) -> (ExitStatus, String, Value) {
     let mock = vim(install);
     let mut machine = Machine::new(&mock.url);
     change(&mut machine);
@@ -31,7 +32,7 @@ fn a_wrong_ignition_hash_leaves_the_disk_as_it_was() {
         [json!({"inline": IGNITION, "hash": wrong}), json!({"inline": IGNITION, "hash": "md5-00"})]
     {
         let (exit_status, code, _) = refused(json!({"ignition": source}), |_| {});
-        assert_eq!((exit_status, code.as_str()), (4, "IGNITION_HASH"));
+        assert_eq!((exit_status, code.as_str()), (ExitStatus::Untouched, "IGNITION_HASH"));
     }
 }
 
@@ -53,7 +54,11 @@ type Change<'a> = &'a dyn Fn(&mut Machine);
 fn each_is_refused(cases: Vec<(Value, Change<'_>, &str)>) {
     for (install, change, expected) in cases {
         let (exit_status, code, result) = refused(install.clone(), change);
-        assert_eq!((exit_status, code.as_str()), (4, expected), "{install}\n{result:#}");
+        assert_eq!(
+            (exit_status, code.as_str()),
+            (ExitStatus::Untouched, expected),
+            "{install}\n{result:#}"
+        );
         assert!(!result["message"].as_str().unwrap().is_empty());
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use run_coreos_installer::exit_status::ExitStatus;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -134,13 +135,13 @@ fn a_vim_with_a_ca_of_its_own_is_trusted_only_with_that_ca() {
     let port = vim(&certificates, false);
     let ca = certificates.path("ca.pem");
     let good = format!("https://127.0.0.1:{port}");
-    assert_eq!(machine(&good, Some(ca.clone())).run().exit_status, 0);
+    assert_eq!(machine(&good, Some(ca.clone())).run().exit_status, ExitStatus::Done);
     let mut without = machine(&good, None);
     // A system without any certificate of its own would refuse the configuration.
     without.settings.vim.allow_plain_http = true;
-    assert_eq!(without.run().exit_status, 3);
+    assert_eq!(without.run().exit_status, ExitStatus::NotReported);
     let other_name = format!("https://localhost:{port}");
-    assert_eq!(machine(&other_name, Some(ca)).run().exit_status, 3);
+    assert_eq!(machine(&other_name, Some(ca)).run().exit_status, ExitStatus::NotReported);
 }
 
 #[test]
@@ -148,14 +149,14 @@ fn a_client_certificate_is_shown_to_a_vim_that_asks_for_it() {
     let Some(certificates) = Certificates::make() else { return };
     let url = format!("https://127.0.0.1:{}", vim(&certificates, true));
     let ca = Some(certificates.path("ca.pem"));
-    assert_eq!(machine(&url, ca.clone()).run().exit_status, 3);
+    assert_eq!(machine(&url, ca.clone()).run().exit_status, ExitStatus::NotReported);
     let with = |key: &str| {
         let mut machine = machine(&url, ca.clone());
         machine.settings.vim.client_cert_file = Some(certificates.path("client.pem"));
         machine.settings.vim.client_key_file = Some(certificates.path(key));
         machine.run().exit_status
     };
-    assert_eq!(with("client.key"), 0);
-    assert_eq!(with("server.key"), 2, "a key that is not the certificate's");
-    assert_eq!(with("client.pem"), 2, "a file without a key");
+    assert_eq!(with("client.key"), ExitStatus::Done);
+    assert_eq!(with("server.key"), ExitStatus::Usage, "a key that is not the certificate's");
+    assert_eq!(with("client.pem"), ExitStatus::Usage, "a file without a key");
 }

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use run_coreos_installer::vim::Stop;
+use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
 use super::machine::{IGNITION, Machine};
@@ -40,7 +41,7 @@ fn a_busy_vim_is_asked_again_after_the_time_it_names_in_either_form() {
         _ => Reply::json(200, &instruction("reboot")),
     });
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let reports = mock.requests("/v1/reports");
     assert_eq!(reports.len(), 4);
     let keys: Vec<_> = reports.iter().map(|report| report.header("idempotency-key")).collect();
@@ -60,7 +61,7 @@ fn a_broken_connection_is_tried_again() {
         1 => Reply::Half,
         _ => Reply::json(200, &instruction("reboot")),
     });
-    assert_eq!(Machine::new(&mock.url).run().exit_status, 0);
+    assert_eq!(Machine::new(&mock.url).run().exit_status, ExitStatus::Done);
     assert_eq!(mock.requests("/v1/reports").len(), 3);
 }
 
@@ -75,7 +76,7 @@ fn a_slow_drip_ends() {
     machine.settings.vim.timeouts.idle = Duration::from_millis(300);
     machine.settings.vim.timeouts.body = Duration::from_millis(900);
     let started = Instant::now();
-    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }
 
@@ -83,7 +84,7 @@ fn a_slow_drip_ends() {
 fn an_answer_without_end_is_refused_and_the_vim_is_told() {
     let mock = vim(|_, _| Reply::Flood);
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(code_of(&mock).as_deref(), Some("INSTRUCTION_INVALID"));
 }
 
@@ -101,7 +102,7 @@ fn answers_that_are_no_instruction_are_refused_and_the_vim_is_told() {
         let is_object = answer.is_object();
         let mock = vim(move |_, _| Reply::json(200, &answer));
         let mut machine = Machine::new(&mock.url);
-        assert_eq!(machine.run().exit_status, 4);
+        assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
         assert_eq!(code_of(&mock).as_deref(), Some(code));
         let result = mock.requests("/result")[0].json();
         assert_eq!(result["outcome"], "refused");
@@ -117,7 +118,7 @@ fn a_refused_report_slows_down_says_why_and_ends_at_the_deadline() {
     let mut machine = Machine::new(&mock.url);
     machine.settings.vim.deadline = Some(Duration::from_hours(1));
     let ended = machine.run();
-    assert_eq!(ended.exit_status, 3);
+    assert_eq!(ended.exit_status, ExitStatus::NotReported);
     let slept = machine.slept();
     assert!(slept.len() > 5 && slept.iter().all(|wait| wait.as_secs() >= 15), "{slept:?}");
     assert!(slept.iter().sum::<Duration>() <= Duration::from_hours(1));
@@ -139,7 +140,7 @@ fn a_report_that_is_taken_is_followed_to_its_instruction() {
         _ => Reply::json(200, &instruction("stop")),
     });
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     let waits: Vec<u64> = machine.slept().iter().map(Duration::as_secs).collect();
     assert_eq!(waits, [5, 7, 9]);
     let events = mock.requests("/v1/nodes/node-7/events");
@@ -160,7 +161,7 @@ fn a_report_that_is_taken_without_a_word_is_not_sent_again() {
         "/v1/reports" => Reply::status(204),
         _ => Reply::json(200, &instruction("reboot")),
     });
-    assert_eq!(Machine::new(&mock.url).run().exit_status, 0);
+    assert_eq!(Machine::new(&mock.url).run().exit_status, ExitStatus::Done);
     assert_eq!(mock.requests("/v1/reports").len(), 1);
     assert_eq!(mock.requests("/v1/nodes/mac-02/instruction").len(), 1);
 }
@@ -180,7 +181,7 @@ fn a_vim_that_forgot_the_node_gets_the_report_again() {
         }
     });
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert_eq!(mock.requests("/v1/reports").len(), 2);
 }
 
@@ -195,7 +196,7 @@ fn a_vim_that_never_knows_the_node_is_told_less_and_less_often() {
         _ => Reply::status(404),
     });
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(machine.n_collected, 7);
     // Each 202 asks for 1 s; between them stand the waits before the next report.
     let waits: Vec<u64> =
@@ -211,7 +212,7 @@ fn a_vim_that_asks_for_inspections_without_end_waits_longer_and_longer_for_them(
     let mock =
         vim(|_, n| Reply::json(200, &instruction(if n < 8 { "reinspect" } else { "reboot" })));
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let waits = machine.slept();
     assert_eq!(waits[0], Duration::from_secs(1));
     assert!(waits.is_sorted() && waits[7] >= Duration::from_secs(25), "{waits:?}");
@@ -222,7 +223,7 @@ fn reinspect_collects_again() {
     let mock =
         vim(|_, n| Reply::json(200, &instruction(if n < 2 { "reinspect" } else { "reboot" })));
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert_eq!(machine.n_collected, 3);
 }
 
@@ -232,7 +233,7 @@ fn reignite_is_refused_by_name() {
     answer["install"] = json!({"ignition": {"inline": IGNITION}});
     let mock = vim(move |_, _| Reply::json(200, &answer));
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(code_of(&mock).as_deref(), Some("ACTION_UNSUPPORTED"));
 }
 
@@ -241,9 +242,9 @@ fn power_off_waits_for_the_system_to_end_it() {
     let mock = vim(|_, _| Reply::json(200, &instruction("poweroff")));
     let mut machine = Machine::new(&mock.url);
     machine.stop.stop();
-    assert_eq!(machine.run().exit_status, 0);
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
 }
 
 #[test]
@@ -251,7 +252,7 @@ fn plain_http_is_refused_unless_it_is_allowed_by_name() {
     let mock = vim(|_, _| Reply::json(200, &instruction("reboot")));
     let mut machine = Machine::new(&mock.url);
     machine.settings.vim.allow_plain_http = false;
-    assert_eq!(machine.run().exit_status, 2);
+    assert_eq!(machine.run().exit_status, ExitStatus::Usage);
     assert!(mock.requests("").is_empty());
 }
 
@@ -268,7 +269,7 @@ fn the_token_goes_to_the_vim_and_to_nobody_else() {
     let token = machine.root.join("token");
     std::fs::write(&token, "s3cret\n").unwrap();
     machine.settings.vim.token_file = Some(token);
-    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(mock.requests("/v1/reports")[0].header("authorization"), Some("Bearer s3cret"));
     let fetched = elsewhere.requests("/config.ign");
     assert_eq!(fetched.len(), 1);
@@ -282,7 +283,7 @@ fn a_redirected_report_is_not_followed() {
     let mock = vim(move |_, _| Reply::status(307).and("Location", &location));
     let mut machine = Machine::new(&mock.url);
     machine.settings.vim.deadline = Some(Duration::from_mins(2));
-    assert_eq!(machine.run().exit_status, 3);
+    assert_eq!(machine.run().exit_status, ExitStatus::NotReported);
     assert!(elsewhere.requests("").is_empty());
 }
 
@@ -305,7 +306,7 @@ fn only_the_vim_itself_is_obeyed_but_a_config_may_be_elsewhere() {
         }
     });
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(code_of(&mock).as_deref(), Some("DISK_NONE"), "the config was fetched");
     assert!(elsewhere.requests("/other").is_empty());
     assert_eq!(elsewhere.requests("/config.ign").len(), 1);
@@ -320,7 +321,7 @@ fn sigterm_ends_a_wait_and_is_told() {
         std::thread::sleep(Duration::from_millis(300));
         nix::sys::signal::raise(nix::sys::signal::Signal::SIGTERM).unwrap();
     });
-    assert_eq!(machine.run().exit_status, 4);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(code_of(&mock).as_deref(), Some("INTERRUPTED"));
 }
 
@@ -333,13 +334,13 @@ fn an_ipv6_literal_with_a_zone_is_reached() {
     for zone in ["%lo", "%25lo", "%1"] {
         let mut machine = Machine::new(&mock.url.replace("::1]", &format!("::1{zone}]")));
         machine.settings.vim.deadline = Some(Duration::from_secs(5));
-        assert_eq!(machine.run().exit_status, 0, "{zone}");
+        assert_eq!(machine.run().exit_status, ExitStatus::Done, "{zone}");
     }
     let host = mock.requests("/v1/reports")[0].header("host").unwrap().to_owned();
     assert!(host.starts_with("[::1]:"), "{host}");
     let mut machine = Machine::new(&mock.url.replace("::1]", "::1%nosuchif]"));
     machine.settings.vim.deadline = Some(Duration::from_secs(5));
-    assert_eq!(machine.run().exit_status, 3);
+    assert_eq!(machine.run().exit_status, ExitStatus::NotReported);
 }
 
 #[test]
@@ -364,7 +365,7 @@ fn events_that_are_not_taken_do_not_delay_the_job() {
         }
     });
     let started = Instant::now();
-    assert_eq!(Machine::new(&mock.url).run().exit_status, 0);
+    assert_eq!(Machine::new(&mock.url).run().exit_status, ExitStatus::Done);
     assert!(started.elapsed() < Duration::from_secs(12));
     let batches = mock.requests("/events");
     assert!(batches.len() >= 2);

@@ -39,7 +39,7 @@ impl Draft {
             _ => {}
         }
         let mut own = name.file_name().context("the output has no name")?.to_owned();
-        own.push(format!(".{}.partial", crate::vim::client::uuid()));
+        own.push(format!(".{}.partial", crate::uuid::random()));
         let path = name.with_file_name(own);
         let file = OpenOptions::new()
             .read(true)

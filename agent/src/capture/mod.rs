@@ -18,7 +18,7 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use crate::output;
 use crate::report::{Report, report};
-use crate::vim::Stop;
+use crate::signals::Stop;
 use draft::Draft;
 
 /// Name of the report in the archive. No replay reads it.

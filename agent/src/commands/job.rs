@@ -9,12 +9,15 @@ use probes::collect::{Options, collect};
 use probes::machine::{Extras, Source};
 
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
+use crate::clock::{Clock as _, RealClock};
+use crate::exit_status::ExitStatus;
 use crate::install::Candidate;
 use crate::job;
-use crate::job::{Collected, EXIT_DONE, EXIT_NOT_REPORTED, EXIT_UNTOUCHED, JobSettings};
+use crate::job::{Collected, JobSettings};
 use crate::links::LinksUp;
 use crate::report::{Report, report};
-use crate::vim::{Client, Clock as _, RealClock, Stop, VimSettings};
+use crate::signals::Stop;
+use crate::vim::{Client, VimSettings};
 
 /// Time between two looks for a disk that has not appeared yet.
 const DISK_POLL: Duration = Duration::from_secs(2);
@@ -23,7 +26,7 @@ const DISK_POLL: Duration = Duration::from_secs(2);
 const LLDP_WAIT: Duration = Duration::from_secs(31);
 
 /// Does the whole job. `is_typed` tells whether a dry run was asked for on the command line.
-pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Result<u8> {
+pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Result<ExitStatus> {
     let mut settings = JobSettings::new(vim_settings(&options.vim)?);
     settings.is_dry_run = options.dry_run;
     settings.installer.clone_from(&options.installer);
@@ -51,32 +54,32 @@ pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Resul
 
 /// A dry run that nobody typed is one of the live image's unit, which reboots after exit status 0: it
 /// would boot the same image and begin again, for ever. Not installed, disk untouched is what is true.
-fn exit_status(of_job: u8, is_unattended_dry_run: bool) -> u8 {
+fn exit_status(of_job: ExitStatus, is_unattended_dry_run: bool) -> ExitStatus {
     match of_job {
-        EXIT_DONE if is_unattended_dry_run => {
+        ExitStatus::Done if is_unattended_dry_run => {
             tracing::warn!(
-                "dry run by configuration: ending with status {EXIT_UNTOUCHED}, after which systemd \
-                 does not reboot"
+                "dry run by configuration: ending with status {}, after which systemd does not reboot",
+                ExitStatus::Untouched.code()
             );
-            EXIT_UNTOUCHED
+            ExitStatus::Untouched
         }
         status => status,
     }
 }
 
-pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<u8> {
+pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus> {
     let settings = vim_settings(&options.vim)?;
     // A signal ends the program at once: nothing is posted after it, and nothing waits to be put right.
     let client = Client::new(&settings, Arc::new(RealClock), Stop::default())?;
     let report = super::read(&super::source(&options.source)?, &options.source, LLDP_WAIT)?;
-    match client.post_report(&crate::output::tree(&report)?) {
+    match client.post_report(&json(&report)?) {
         Ok(_) => {
             tracing::info!(node = report.node_id, vim = settings.url, "the VIM has the report");
-            Ok(EXIT_DONE)
+            Ok(ExitStatus::Done)
         }
         Err(gave_up) => {
             tracing::error!("the report could not be posted: {gave_up}");
-            Ok(EXIT_NOT_REPORTED)
+            Ok(ExitStatus::NotReported)
         }
     }
 }
@@ -118,18 +121,19 @@ fn wait_for_disk(wait: Duration, stop: &Stop) {
     }
 }
 
-fn collected(report: &Report) -> Collected {
-    let json = crate::output::tree(report).context("writing the report as JSON");
+/// The report in the form in which it is posted.
+fn json(report: &Report) -> anyhow::Result<Vec<u8>> {
+    Ok(crate::output::json(report).context("writing the report as JSON")?.into_bytes())
+}
+
+fn collected(report: &Report) -> anyhow::Result<Collected> {
     let disks = report.inventory.block.iter().flat_map(|block| &block.disks);
-    Collected {
-        report: json.unwrap_or_else(|error| {
-            tracing::error!("{error:#}");
-            serde_json::Value::Null
-        }),
+    Ok(Collected {
+        report: json(report)?,
         node_id: report.node_id.clone(),
         candidates: disks.map(candidate).collect(),
         findings: report.findings.clone(),
-    }
+    })
 }
 
 fn candidate(disk: &Disk) -> Candidate {
@@ -162,13 +166,12 @@ fn candidate(disk: &Disk) -> Candidate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::EXIT_NOT_REPORTED;
 
     #[test]
     fn a_dry_run_that_nobody_typed_never_ends_with_the_status_after_which_systemd_reboots() {
-        assert_eq!(exit_status(EXIT_DONE, true), EXIT_UNTOUCHED);
-        assert_eq!(exit_status(EXIT_DONE, false), EXIT_DONE);
-        assert_eq!(exit_status(EXIT_NOT_REPORTED, true), EXIT_NOT_REPORTED);
+        assert_eq!(exit_status(ExitStatus::Done, true), ExitStatus::Untouched);
+        assert_eq!(exit_status(ExitStatus::Done, false), ExitStatus::Done);
+        assert_eq!(exit_status(ExitStatus::NotReported, true), ExitStatus::NotReported);
     }
 
     #[test]

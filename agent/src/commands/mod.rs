@@ -20,16 +20,12 @@ use crate::cli::{
     SchemaOptions, SourceOptions,
 };
 use crate::config::{Configuration, Origin, Setting};
+use crate::exit_status::ExitStatus;
 use crate::links::LinksUp;
 use crate::live_config::live_config;
 use crate::report::{Report, report};
-use crate::vim::Stop;
+use crate::signals::Stop;
 use crate::{api, capture, output, text};
-
-/// Exit status of `check` when something calls for attention.
-const FINDINGS: u8 = 1;
-/// Exit status of a usage or configuration error.
-const USAGE: u8 = 2;
 
 /// For commands that a person waits for: nothing slow unless it is asked for.
 const NO_WAIT: Duration = Duration::ZERO;
@@ -43,15 +39,15 @@ const STACK_BYTES: usize = 2 << 20;
 ///
 /// # Errors
 /// If the options cannot be carried out; the caller ends with status 2.
-pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
+pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
     let cli = &configuration.cli;
     let Some(command) = &cli.command else {
         output::print(&Cli::command().render_help().to_string())?;
-        return Ok(USAGE);
+        return Ok(ExitStatus::Usage);
     };
     if cli.common.print_config {
         output::print(&settings_table(&configuration.settings))?;
-        return Ok(0);
+        return Ok(ExitStatus::Done);
     }
     match command {
         Command::Inspect(Deferred(options)) => inspect(options),
@@ -60,7 +56,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
         Command::Schema(Deferred(options)) => schema(options),
         Command::LiveConfig(Deferred(options)) => {
             output::print(&live_config(options)?)?;
-            Ok(0)
+            Ok(ExitStatus::Done)
         }
         Command::Install(Deferred(options)) => {
             job::install(options, is_typed(&configuration.settings, "dry-run"))
@@ -69,7 +65,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<u8> {
     }
 }
 
-fn inspect(options: &InspectOptions) -> anyhow::Result<u8> {
+fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
     let report = read(&source(&options.source)?, &options.source, NO_WAIT)?;
     // The process ends with this command: to free the report piece by piece is of no use.
     let report = ManuallyDrop::new(report);
@@ -78,10 +74,10 @@ fn inspect(options: &InspectOptions) -> anyhow::Result<u8> {
         Format::Json => output::json(&*report)?,
         Format::Yaml => output::yaml(&*report)?,
     })?;
-    Ok(0)
+    Ok(ExitStatus::Done)
 }
 
-fn check(options: &CheckOptions) -> anyhow::Result<u8> {
+fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
     let report = read(&source(&options.source)?, &options.source, NO_WAIT)?;
     output::print(&match options.format {
         Format::Text => text::findings(&report, output::is_colored(options.color)),
@@ -100,10 +96,10 @@ fn check(options: &CheckOptions) -> anyhow::Result<u8> {
         );
     }
     let calls_for_attention = report.findings.iter().any(|f| f.severity >= Severity::Warning);
-    Ok(if calls_for_attention { FINDINGS } else { 0 })
+    Ok(if calls_for_attention { ExitStatus::Findings } else { ExitStatus::Done })
 }
 
-fn capture(options: &CaptureOptions) -> anyhow::Result<u8> {
+fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
     let source = Arc::new(open(&options.source)?.recording());
     let collection = collection(&options.source, NO_WAIT)?;
     let report = read(&source, &options.source, NO_WAIT)?;
@@ -121,10 +117,10 @@ fn capture(options: &CaptureOptions) -> anyhow::Result<u8> {
         "captured; replay it with: run-coreos-installer inspect --root {}",
         options.output.display()
     );
-    Ok(0)
+    Ok(ExitStatus::Done)
 }
 
-fn schema(options: &SchemaOptions) -> anyhow::Result<u8> {
+fn schema(options: &SchemaOptions) -> anyhow::Result<ExitStatus> {
     let name = match options.document {
         Document::Report => "Report",
         Document::Instruction => "Instruction",
@@ -132,11 +128,11 @@ fn schema(options: &SchemaOptions) -> anyhow::Result<u8> {
         Document::Result => "Result",
         Document::Openapi => {
             output::print(api::openapi::DOCUMENT)?;
-            return Ok(0);
+            return Ok(ExitStatus::Done);
         }
     };
     output::print(&output::json(&api::openapi::schema(name)?)?)?;
-    Ok(0)
+    Ok(ExitStatus::Done)
 }
 
 /// Reads the machine; `lldp_wait` is how long to listen where the options do not say.

@@ -19,7 +19,8 @@ use super::installer::{Options, Places, Version};
 use super::progress::{Lines, Tail, percent};
 use super::{Candidate, Failure};
 use crate::api::{Code, DiskState, Install};
-use crate::vim::{Clock, Stop};
+use crate::clock::Clock;
+use crate::signals::Stop;
 
 /// How often coreos-installer is run at most.
 const MAX_ATTEMPTS: u32 = 3;

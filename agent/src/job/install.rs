@@ -6,11 +6,12 @@ use std::time::Duration;
 use probes::guard;
 use tracing::{info, warn};
 
+use super::Ended;
 use super::sequence::Job;
-use super::{EXIT_DONE, EXIT_HALF_WRITTEN, EXIT_UNPROVEN, EXIT_UNTOUCHED, Ended};
 use crate::api::{
     Check, CheckName, Code, DiskState, Install, JobResult, Outcome, Proof, Stage, State,
 };
+use crate::exit_status::ExitStatus;
 use crate::install::preflight::{self, Ready, Surroundings};
 use crate::install::run::{self, Written};
 use crate::install::{Candidate, Failure, choose, efi};
@@ -42,7 +43,7 @@ impl Job<'_> {
                 let mut result =
                     self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
                 result.disk = disk.map(|disk| disk.identity());
-                return self.end_badly(&mut result, &failure, EXIT_UNTOUCHED);
+                return self.end_badly(&mut result, &failure, ExitStatus::Untouched);
             }
         };
         self.warnings.extend(ready.warnings.iter().cloned());
@@ -50,7 +51,7 @@ impl Job<'_> {
         self.event(Stage::Preflight, State::Done, Some(&disk.describe()));
         if self.settings.is_dry_run {
             info!("dry run: {} would be written now; nothing was changed", disk.describe());
-            return Ended::with(EXIT_DONE);
+            return Ended::with(ExitStatus::Done);
         }
         if self.stop.is_stopped() {
             return self.interrupted();
@@ -62,9 +63,9 @@ impl Job<'_> {
         result.log_tail = written.log_tail;
         if let Err(failure) = written.outcome {
             let exit_status = if written.disk_state == DiskState::Untouched {
-                EXIT_UNTOUCHED
+                ExitStatus::Untouched
             } else {
-                EXIT_HALF_WRITTEN
+                ExitStatus::HalfWritten
             };
             return self.end_badly(&mut result, &failure, exit_status);
         }
@@ -191,7 +192,7 @@ impl Job<'_> {
                 ),
             )
             .advise("do not boot this disk; install again, on another disk if it happens again");
-            return self.end_badly(&mut result, &failure, EXIT_UNPROVEN);
+            return self.end_badly(&mut result, &failure, ExitStatus::Unproven);
         }
         info!(n_checks, "proved: the disk holds what was asked for");
         self.event(Stage::Proof, State::Done, None);

@@ -9,9 +9,9 @@
 //! failure exit with 3 to 6, and the unit's `OnFailure=` gives the console to a person. A dry run that was not
 //! typed on the command line but configured ends with 4 as well: after 0 the unit would reboot into it again.
 
+mod ending;
 mod install;
 mod sequence;
-mod tell;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,24 +20,14 @@ use std::time::Duration;
 use tracing::error;
 
 use crate::api::{Finding, JobResult};
+use crate::clock::Clock;
+use crate::exit_status::ExitStatus;
 use crate::install::{Candidate, SystemPaths};
-use crate::vim::{Client, Clock, Events, Stop, VimSettings};
+use crate::signals::Stop;
+use crate::vim::{Client, Events, VimSettings};
 
 /// How long the events that are left are posted at the end.
 const EVENTS_LIMIT: Duration = Duration::from_secs(10);
-
-/// Exit status: done.
-pub const EXIT_DONE: u8 = 0;
-/// Exit status: the configuration does not do.
-pub const EXIT_CONFIG: u8 = 2;
-/// Exit status: the VIM does not know of it.
-pub const EXIT_NOT_REPORTED: u8 = 3;
-/// Exit status: not installed, the disk is as it was.
-pub const EXIT_UNTOUCHED: u8 = 4;
-/// Exit status: not installed, the disk may be half written.
-pub const EXIT_HALF_WRITTEN: u8 = 5;
-/// Exit status: written, but the proof failed.
-pub const EXIT_UNPROVEN: u8 = 6;
 
 /// How the job is done.
 #[derive(Debug, Clone)]
@@ -87,8 +77,8 @@ impl JobSettings {
 /// What was collected, as far as the job needs it.
 #[derive(Debug, Clone, Default)]
 pub struct Collected {
-    /// The whole report.
-    pub report: serde_json::Value,
+    /// The whole report as JSON; these bytes are posted.
+    pub report: Vec<u8>,
     /// The name that the agent gives the node.
     pub node_id: String,
     /// Every disk, in the order of the report.
@@ -101,13 +91,13 @@ pub struct Collected {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     /// Exit status of the program.
-    pub exit_status: u8,
+    pub exit_status: ExitStatus,
     /// The result, if there was an instruction to carry out.
     pub result: Option<Box<JobResult>>,
 }
 
 impl Ended {
-    fn with(exit_status: u8) -> Self {
+    fn with(exit_status: ExitStatus) -> Self {
         Self { exit_status, result: None }
     }
 }
@@ -126,7 +116,7 @@ pub fn stop_on_signals() -> Stop {
 /// `collect` reads the hardware; it is called again when the VIM asks for it.
 pub fn run_with(
     settings: &JobSettings,
-    collect: &mut dyn FnMut() -> Collected,
+    collect: &mut dyn FnMut() -> anyhow::Result<Collected>,
     clock: Arc<dyn Clock>,
     stop: Stop,
 ) -> Ended {
@@ -134,7 +124,7 @@ pub fn run_with(
         Ok(client) => Arc::new(client),
         Err(error) => {
             error!(code = "CONFIG", "{error:#}; nothing was reported, nothing was installed");
-            return Ended::with(EXIT_CONFIG);
+            return Ended::with(ExitStatus::Usage);
         }
     };
     let events = Events::start(Arc::clone(&client), Arc::clone(&clock));

@@ -6,15 +6,19 @@ use std::time::{Duration, SystemTime};
 
 use tracing::{error, info, warn};
 
-use super::{Collected, EXIT_DONE, EXIT_NOT_REPORTED, EXIT_UNTOUCHED, Ended, JobSettings};
+use super::{Collected, Ended, JobSettings};
 use crate::api::{
     API_VERSION, Action, Code, DiskState, IgnitionSource, Install, Instruction, Outcome, Stage,
     State, is_node_id, parse_instruction,
 };
+use crate::clock::Clock;
+use crate::exit_status::ExitStatus;
 use crate::install::Failure;
+use crate::signals::Stop;
+use crate::uuid;
 use crate::vim::client::GaveUp;
 use crate::vim::retry::{Backoff, Failed, MAX_RETRY_AFTER};
-use crate::vim::{Answer, Client, Clock, Events, Stop};
+use crate::vim::{Answer, Client, Events};
 
 /// How long to wait where the VIM says nothing about it.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
@@ -92,9 +96,11 @@ impl<'a> Job<'a> {
         self.events
     }
 
-    pub(super) fn run(&mut self, collect: &mut dyn FnMut() -> Collected) -> Ended {
+    pub(super) fn run(&mut self, collect: &mut dyn FnMut() -> anyhow::Result<Collected>) -> Ended {
         loop {
-            self.collect(collect);
+            if let Err(ended) = self.collect(collect) {
+                return ended;
+            }
             let mut next = match self.report() {
                 Ok(answer) => Next::Ask(answer),
                 Err(ended) => return ended,
@@ -109,18 +115,25 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn collect(&mut self, collect: &mut dyn FnMut() -> Collected) {
+    fn collect(
+        &mut self,
+        collect: &mut dyn FnMut() -> anyhow::Result<Collected>,
+    ) -> Result<(), Ended> {
         self.event(Stage::Collect, State::Started, None);
         info!("collecting the machine's hardware");
-        self.collected = collect();
+        self.collected = collect().map_err(|error| {
+            error!(code = %Code::NoReport, "{error:#}; nothing was reported, nothing was installed");
+            Ended::with(ExitStatus::NotReported)
+        })?;
         if self.node_id.is_empty() || !is_node_id(&self.node_id) {
             self.node_id.clone_from(&self.collected.node_id);
         }
         if !is_node_id(&self.node_id) {
             warn!(node_id = %self.node_id, "the node's name does not fit into a path");
-            self.node_id = format!("boot-{}", crate::vim::client::uuid());
+            self.node_id = format!("boot-{}", uuid::random());
         }
         self.event(Stage::Collect, State::Done, None);
+        Ok(())
     }
 
     fn report(&mut self) -> Result<Answer, Ended> {
@@ -138,7 +151,7 @@ impl<'a> Job<'a> {
                     "the report could not be posted: {gave_up}; nothing was installed"
                 );
                 error!("what to do: {}", advice(&gave_up));
-                Err(Ended::with(EXIT_NOT_REPORTED))
+                Err(Ended::with(ExitStatus::NotReported))
             }
         }
     }
@@ -242,7 +255,7 @@ impl<'a> Job<'a> {
             (Action::Reboot, _) => {
                 info!("rebooting as the VIM says; no disk was touched");
                 self.event(Stage::Result, State::Done, Some("rebooting as told"));
-                Next::End(Ended::with(EXIT_DONE))
+                Next::End(Ended::with(ExitStatus::Done))
             }
             (Action::Poweroff, _) => Next::End(self.power_off()),
             (Action::Stop, _) => {
@@ -250,7 +263,7 @@ impl<'a> Job<'a> {
                     "stopping as the VIM says: {reason}; nothing was installed, no disk was touched"
                 );
                 self.event(Stage::Result, State::Done, Some("stopped as told"));
-                Next::End(Ended::with(EXIT_UNTOUCHED))
+                Next::End(Ended::with(ExitStatus::Untouched))
             }
             (Action::Reignite, _) => Next::End(
                 self.refuse(
@@ -353,7 +366,7 @@ impl<'a> Job<'a> {
         info!("switching off as the VIM says; no disk was touched");
         self.event(Stage::Result, State::Done, Some("switching off as told"));
         if self.settings.is_dry_run {
-            return Ended::with(EXIT_DONE);
+            return Ended::with(ExitStatus::Done);
         }
         let command = &self.settings.poweroff;
         let status = command
@@ -363,7 +376,7 @@ impl<'a> Job<'a> {
             Some(Ok(status)) if status.success() => {
                 self.clock.sleep(POWEROFF_LIMIT, &self.stop);
                 if self.stop.is_stopped() {
-                    return Ended::with(EXIT_DONE);
+                    return Ended::with(ExitStatus::Done);
                 }
                 error!("the machine is still on after {} s", POWEROFF_LIMIT.as_secs());
             }
@@ -372,14 +385,14 @@ impl<'a> Job<'a> {
             None => error!("no command to switch the machine off"),
         }
         error!("what to do: switch the machine off by hand; no disk was touched");
-        Ended::with(EXIT_UNTOUCHED)
+        Ended::with(ExitStatus::Untouched)
     }
 
     /// Ends the job before a disk is touched.
     pub(super) fn refuse(&mut self, failure: &Failure) -> Ended {
         self.open_events();
         let mut result = self.result(Outcome::Refused, Stage::Instruction, DiskState::Untouched);
-        self.end_badly(&mut result, failure, EXIT_UNTOUCHED)
+        self.end_badly(&mut result, failure, ExitStatus::Untouched)
     }
 
     pub(super) fn event(&self, stage: Stage, how: State, message: Option<&str>) {

@@ -2,21 +2,23 @@
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 use tracing::warn;
 
-use super::clock::{Clock, Stop};
 use super::exchange::{Ask, Body, Reply, refused, taken};
 use super::retry::{Backoff, Failed, MAX_RETRY_AFTER, Why};
 use super::transport::{self, Timeouts, VimSettings};
 use super::url::{Url, Zones};
 use crate::api::{Accepted, EventBatch, IGNITION_MEDIA_TYPE, JobResult, is_node_id};
+use crate::clock::Clock;
 use crate::secret::Secret;
+use crate::signals::Stop;
+use crate::uuid;
 
 /// The largest instruction, or other answer of the API, in bytes.
 pub(super) const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
@@ -110,22 +112,18 @@ impl Client {
         })
     }
 
-    /// Posts the report and returns what the VIM says to it.
+    /// Posts the report, which is JSON, and returns what the VIM says to it.
     ///
     /// # Errors
     /// [`GaveUp`]; the report is not with the VIM.
-    pub fn post_report(&self, report: &impl Serialize) -> Result<Answer, GaveUp> {
+    pub fn post_report(&self, report: &[u8]) -> Result<Answer, GaveUp> {
         let url = self.base.join("/v1/reports");
-        let (bytes, encoding) = match gzip_json(report) {
-            Ok(bytes) => (bytes, Some("gzip")),
-            // Cannot happen with a serde_json value; an empty report still makes the node heard.
-            Err(error) => {
-                warn!(%error, "writing the report as JSON");
-                (b"{}".to_vec(), None)
-            }
-        };
-        let key = uuid();
-        let body = Body { bytes: &bytes, encoding, key: Some(&key) };
+        // Packing into memory cannot fail; if it ever does, the report goes out as it is.
+        let packed = gzip(report).ok();
+        let encoding = packed.is_some().then_some("gzip");
+        let bytes = packed.as_deref().unwrap_or(report);
+        let key = uuid::random();
+        let body = Body { bytes, encoding, key: Some(&key) };
         self.until_success("posting the report", self.deadline, || {
             self.answer(self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
         })
@@ -159,8 +157,8 @@ impl Client {
         limit: Option<Duration>,
     ) -> Result<(), GaveUp> {
         let url = self.base.join(&format!("/v1/nodes/{node_id}/result"));
-        let bytes = serde_json::to_vec(result).unwrap_or_default();
-        let key = uuid();
+        let bytes = json(result, "the result").map_err(GaveUp::Refused)?;
+        let key = uuid::random();
         let body = Body { bytes: &bytes, encoding: None, key: Some(&key) };
         let mut n_refused = 0;
         self.until_success("posting the result", limit, || {
@@ -184,7 +182,7 @@ impl Client {
     /// The VIM did not take them.
     pub fn post_events(&self, node_id: &str, events: &EventBatch) -> Result<(), Failed> {
         let url = self.base.join(&format!("/v1/nodes/{node_id}/events"));
-        let bytes = serde_json::to_vec(events).unwrap_or_default();
+        let bytes = json(events, "the events")?;
         let body = Body { bytes: &bytes, encoding: None, key: None };
         taken(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
     }
@@ -277,37 +275,16 @@ impl Client {
     }
 }
 
-/// JSON, packed.
-fn gzip_json(value: &impl Serialize) -> anyhow::Result<Vec<u8>> {
+/// `value` as JSON. A value without a JSON form is a failure, never an empty body.
+fn json(value: &impl Serialize, what: &str) -> Result<Vec<u8>, Failed> {
+    serde_json::to_vec(value).map_err(|error| Failed {
+        why: Why::Refused,
+        ..Failed::network(format!("writing {what} as JSON: {error}"))
+    })
+}
+
+fn gzip(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    serde_json::to_writer(&mut encoder, value).context("writing JSON")?;
-    encoder.flush().context("packing")?;
-    encoder.finish().context("packing")
-}
-
-/// A random UUID (RFC 9562, version 4).
-pub(crate) fn uuid() -> String {
-    let mut bytes = crate::bounded::random::<16>().unwrap_or_else(|| {
-        SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .map_or([0; 16], |since| since.as_nanos().to_le_bytes())
-    });
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = crate::digest::hex(&bytes);
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_is_a_version_4_uuid_and_never_the_same() {
-        let (one, two) = (uuid(), uuid());
-        assert_ne!(one, two);
-        assert_eq!(one.len(), 36);
-        assert_eq!(one.as_bytes()[14], b'4');
-        assert!(b"89ab".contains(&one.as_bytes()[19]));
-    }
+    encoder.write_all(bytes)?;
+    encoder.finish()
 }

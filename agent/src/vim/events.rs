@@ -11,10 +11,10 @@ use probes::guard;
 use tracing::{debug, warn};
 
 use super::client::Client;
-use super::clock::Clock;
 use super::retry::{Backoff, Why};
 use crate::api::time::rfc3339;
 use crate::api::{Event, EventBatch, Stage, State};
+use crate::clock::Clock;
 
 /// Of the thread that posts; TLS takes some.
 const STACK_BYTES: usize = 1 << 20;

@@ -4,7 +4,6 @@
 //! sizes and times are bounded, see [`transport`]; waits between tries are in [`retry`].
 
 pub mod client;
-pub mod clock;
 pub mod events;
 mod exchange;
 pub mod fetch;
@@ -13,6 +12,5 @@ pub mod transport;
 pub mod url;
 
 pub use client::{Answer, Client};
-pub use clock::{Clock, RealClock, Stop};
 pub use events::Events;
 pub use transport::VimSettings;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::clock::Clock;
 use crate::api::time::parse_http_date;
+use crate::clock::Clock;
 
 /// The longest wait that a server can ask for.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
@@ -121,7 +121,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::vim::clock::Stop;
+    use crate::signals::Stop;
 
     #[derive(Debug)]
     struct Fixed(u32);

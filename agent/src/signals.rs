@@ -1,12 +1,7 @@
-//! Time and chance, so that tests can give both; and the wish to end, which cuts every wait short.
+//! SIGTERM and SIGINT: the request to end, which cuts every wait short and leaves the machine in a clear state.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
-
-/// How long a wait sleeps before it looks whether the agent is to end.
-const SLICE: Duration = Duration::from_millis(100);
 
 /// The signals by which people and systemd tell a program to end.
 const SIGNALS: [i32; 2] = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
@@ -68,54 +63,6 @@ impl Stop {
     }
 }
 
-/// Where the client takes time and chance from.
-pub trait Clock: fmt::Debug + Send + Sync {
-    /// A time that only goes forward.
-    fn now(&self) -> Instant;
-    /// The time of day.
-    fn time_of_day(&self) -> SystemTime;
-    /// Waits, but not longer than until `stop` is set.
-    fn sleep(&self, duration: Duration, stop: &Stop);
-    /// A number from 0 to 2³²-1, each as likely.
-    fn random(&self) -> u32;
-}
-
-/// The machine's clock and the kernel's random numbers.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct RealClock;
-
-impl Clock for RealClock {
-    fn now(&self) -> Instant {
-        Instant::now()
-    }
-
-    fn time_of_day(&self) -> SystemTime {
-        SystemTime::now()
-    }
-
-    fn sleep(&self, duration: Duration, stop: &Stop) {
-        let started = Instant::now();
-        while let Some(left) = duration.checked_sub(started.elapsed())
-            && !left.is_zero()
-            && !stop.is_stopped()
-        {
-            std::thread::sleep(left.min(SLICE));
-        }
-    }
-
-    fn random(&self) -> u32 {
-        // Without random numbers the nanoseconds of the clock still differ from node to node.
-        crate::bounded::random::<4>().map_or_else(
-            || {
-                SystemTime::now()
-                    .duration_since(SystemTime::UNIX_EPOCH)
-                    .map_or(0, |since| since.subsec_nanos().wrapping_mul(2_654_435_761))
-            },
-            u32::from_le_bytes,
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
@@ -127,7 +74,8 @@ mod tests {
     /// The process of the test ends by the signal, so that each case has one of its own.
     #[test]
     fn a_signal_is_waited_for_until_the_program_is_released_and_then_ends_it() {
-        const NAME: &str = "vim::clock::tests::a_signal_is_waited_for_until_the_program_is_released_and_then_ends_it";
+        const NAME: &str =
+            "signals::tests::a_signal_is_waited_for_until_the_program_is_released_and_then_ends_it";
         if let Some(case) = std::env::var_os("RCI_SIGNAL_CASE") {
             let stop = Stop::on_signals().unwrap();
             if case == "before" {

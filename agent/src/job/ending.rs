@@ -2,10 +2,11 @@
 
 use tracing::{error, info, warn};
 
+use super::Ended;
 use super::sequence::Job;
-use super::{EXIT_DONE, EXIT_NOT_REPORTED, Ended};
 use crate::api::time::rfc3339;
 use crate::api::{DiskState, JobResult, Stage, State};
+use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::vim::client::GaveUp;
 
@@ -20,7 +21,7 @@ impl Job<'_> {
         &mut self,
         result: &mut JobResult,
         failure: &Failure,
-        exit_status: u8,
+        exit_status: ExitStatus,
     ) -> Ended {
         result.code = Some(failure.code.to_string());
         result.message = failure.message.chars().take(MAX_MESSAGE_CHARS).collect();
@@ -57,16 +58,16 @@ impl Job<'_> {
             Ok(()) => {
                 info!("result posted: {}", result.message);
                 self.event(Stage::Result, State::Done, None);
-                Ended { exit_status: EXIT_DONE, result: Some(Box::new(result)) }
+                Ended { exit_status: ExitStatus::Done, result: Some(Box::new(result)) }
             }
-            Err(GaveUp::Refused(failed)) if self.is_bare => {
+            Err(GaveUp::Refused(failed)) if self.is_bare && failed.status.is_some() => {
                 warn!("{}; this VIM takes no results: {}", result.message, failed.message);
-                Ended { exit_status: EXIT_DONE, result: Some(Box::new(result)) }
+                Ended { exit_status: ExitStatus::Done, result: Some(Box::new(result)) }
             }
             Err(gave_up) => {
                 error!("{}, but the VIM does not know: {gave_up}", result.message);
                 error!("what to do: make the VIM reachable, or reboot by hand; the disk is good");
-                Ended { exit_status: EXIT_NOT_REPORTED, result: Some(Box::new(result)) }
+                Ended { exit_status: ExitStatus::NotReported, result: Some(Box::new(result)) }
             }
         }
     }

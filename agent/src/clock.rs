@@ -1,0 +1,57 @@
+//! Time and random numbers behind one trait, so that a test can supply both.
+
+use std::fmt;
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::signals::Stop;
+
+/// How long a wait sleeps before it looks whether the agent is to end.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// Where the client takes time and chance from.
+pub trait Clock: fmt::Debug + Send + Sync {
+    /// A time that only goes forward.
+    fn now(&self) -> Instant;
+    /// The time of day.
+    fn time_of_day(&self) -> SystemTime;
+    /// Waits, but not longer than until `stop` is set.
+    fn sleep(&self, duration: Duration, stop: &Stop);
+    /// A number from 0 to 2³²-1, each as likely.
+    fn random(&self) -> u32;
+}
+
+/// The machine's clock and the kernel's random numbers.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealClock;
+
+impl Clock for RealClock {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn time_of_day(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn sleep(&self, duration: Duration, stop: &Stop) {
+        let started = Instant::now();
+        while let Some(left) = duration.checked_sub(started.elapsed())
+            && !left.is_zero()
+            && !stop.is_stopped()
+        {
+            std::thread::sleep(left.min(SLICE));
+        }
+    }
+
+    fn random(&self) -> u32 {
+        // Without random numbers the nanoseconds of the clock still differ from node to node.
+        crate::bounded::random::<4>().map_or_else(
+            || {
+                SystemTime::now()
+                    .duration_since(SystemTime::UNIX_EPOCH)
+                    .map_or(0, |since| since.subsec_nanos().wrapping_mul(2_654_435_761))
+            },
+            u32::from_le_bytes,
+        )
+    }
+}

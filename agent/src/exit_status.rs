@@ -1,0 +1,108 @@
+//! How a run ends, as the shell and systemd see it. Every exit status of the program is listed here and only here:
+//! the help prints [`ExitStatus::ALL`], and `systemd/run-coreos-installer.service` reboots after 0 and after nothing else.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// How a run ended. A signal that ends the program gives 128 and its number instead, e.g. 143 for SIGTERM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ExitStatus {
+    /// The command did what it was asked to do. For `install` in the live image: systemd may reboot.
+    Done = 0,
+    /// `check` found a warning or a critical finding.
+    Findings = 1,
+    /// An option, the configuration or a file that it names is wrong; nothing was done.
+    Usage = 2,
+    /// The VIM did not receive the report, or not the result of a finished install.
+    NotReported = 3,
+    /// Nothing was installed and no disk was touched.
+    Untouched = 4,
+    /// The install failed after writing began.
+    HalfWritten = 5,
+    /// The disk was written, but reading it back showed that it is not what was asked for.
+    Unproven = 6,
+    /// The program panicked; 101 is what every Rust program returns then.
+    Bug = 101,
+}
+
+impl ExitStatus {
+    /// Every exit status, in ascending order.
+    pub const ALL: [Self; 8] = [
+        Self::Done,
+        Self::Findings,
+        Self::Usage,
+        Self::NotReported,
+        Self::Untouched,
+        Self::HalfWritten,
+        Self::Unproven,
+        Self::Bug,
+    ];
+
+    /// The number that the shell sees.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// What it means, in the words of the help.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Findings => "check: something needs attention",
+            Self::Usage => "wrong option, configuration or input file; nothing was done",
+            Self::NotReported => "the VIM did not receive the report or the result",
+            Self::Untouched => "not installed; no disk was touched",
+            Self::HalfWritten => "not installed; the disk may be half written",
+            Self::Unproven => "installed, but the proof failed: do not boot the disk",
+            Self::Bug => "a bug in this program; please report it",
+        }
+    }
+
+    /// The paragraph at the end of the help.
+    #[must_use]
+    pub fn help() -> String {
+        let mut text = "Exit status:".to_owned();
+        for status in Self::ALL {
+            write!(text, "\n  {:>3}  {}", status.code(), status.meaning()).ok();
+        }
+        text
+    }
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_exit_status_has_its_own_number_and_meaning_in_the_help() {
+        let help = ExitStatus::help();
+        let mut codes: Vec<u8> = ExitStatus::ALL.iter().map(|status| status.code()).collect();
+        for status in ExitStatus::ALL {
+            let line = format!("  {:>3}  {}", status.code(), status.meaning());
+            assert_eq!(help.lines().filter(|l| *l == line).count(), 1, "{status:?}");
+        }
+        codes.dedup();
+        assert!(codes.len() == ExitStatus::ALL.len() && codes.is_sorted(), "{codes:?}");
+    }
+
+    #[test]
+    fn the_unit_names_the_exit_statuses_that_the_job_ends_with() {
+        let unit = include_str!("../../systemd/run-coreos-installer.service");
+        let line = |words: &str| unit.lines().find(|line| line.contains(words)).unwrap();
+        let exit = |status: ExitStatus| format!("exit {}", status.code());
+        assert!(line("installed and proved").contains(&exit(ExitStatus::Done)));
+        assert!(line("the VIM says stop").contains(&exit(ExitStatus::Untouched)));
+        assert!(line("a dry run, configured").contains(&exit(ExitStatus::Untouched)));
+        let failures = [ExitStatus::NotReported.code(), ExitStatus::Unproven.code()];
+        let range = format!("exit {}..{}", failures[0], failures[1]);
+        assert!(line("anything failed").contains(&range), "{range}");
+    }
+}
