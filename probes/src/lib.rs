@@ -19,6 +19,7 @@ mod by_number;
 pub mod cpuset;
 mod hex;
 pub mod natural;
+mod text;
 pub mod udev;
 
 pub mod smbios;

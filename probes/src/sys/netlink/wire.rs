@@ -131,7 +131,7 @@ fn blank_attributes(bytes: &mut [u8], kind: u16) {
 #[must_use]
 pub fn text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-    let text = crate::machine::escape_non_utf8(&bytes[..end]);
+    let text = crate::text::escape_non_utf8(&bytes[..end]);
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())
 }

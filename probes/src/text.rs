@@ -1,0 +1,44 @@
+//! Text made of what a machine holds: bytes that are not UTF-8, and quotations for messages.
+
+/// Quotes what was found in a file, cut to a length that a console line can hold.
+#[must_use]
+pub fn quote(text: &str) -> String {
+    let cut: String = text.chars().take(80).collect();
+    let dots = if cut.len() < text.len() { "…" } else { "" };
+    format!("\"{}{dots}\"", cut.escape_debug())
+}
+
+/// Makes text of bytes: what is not UTF-8 becomes `\xNN`.
+#[must_use]
+pub fn escape_non_utf8(bytes: &[u8]) -> String {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.to_owned();
+    }
+    // Four characters for a byte: room at once, for the text of a damaged file can be large.
+    let n_invalid: usize = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    let mut text = String::with_capacity(bytes.len() + 3 * n_invalid);
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            use std::fmt::Write as _;
+            write!(text, "\\x{byte:02x}").ok();
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_text_are_escaped_and_not_lost() {
+        assert_eq!(escape_non_utf8(b"ab\xff\x80c"), "ab\\xff\\x80c");
+    }
+
+    #[test]
+    fn a_quoted_finding_has_no_control_characters_and_a_bounded_length() {
+        assert_eq!(quote("a\x1b[31m"), "\"a\\u{1b}[31m\"");
+        assert!(quote(&"x".repeat(1000)).len() < 100);
+    }
+}
