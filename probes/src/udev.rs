@@ -42,6 +42,25 @@ fn parse(text: &str) -> UdevEntry {
     entry
 }
 
+/// Undoes `\x20` and the like, as udev and the kernel arguments write blanks.
+pub(crate) fn unescape_hex(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\\x") {
+        bytes.extend(before.bytes());
+        let code = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        if let Some(byte) = code {
+            bytes.push(byte);
+            rest = &after[2..];
+        } else {
+            bytes.extend(b"\\x");
+            rest = after;
+        }
+    }
+    bytes.extend(rest.bytes());
+    crate::text::escape_non_utf8(&bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@
 mod command_line;
 mod hygiene;
 mod judge;
+mod layers;
 mod opens;
 mod report;
 mod schemas;

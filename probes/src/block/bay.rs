@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
+use super::sysfs_path::hctl;
 use super::target;
-use super::transport::hctl;
 
 /// Entries of an enclosure's directory that are no slots.
 const NO_SLOTS: [&str; 6] = ["components", "device", "id", "power", "subsystem", "uevent"];

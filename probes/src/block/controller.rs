@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use crate::ancestors::is_pci_address;
 use crate::machine::Machine;
 
-use super::scan::Listed;
-use super::transport::hctl;
+use super::listing::BlockDevice;
+use super::sysfs_path::{hctl, pci_path};
 
 /// Which of its SCSI channels hold volumes, by driver (`MEGASAS_MAX_PD_CHANNELS`,
 /// `drivers/scsi/megaraid/megaraid_sas.h`; `RAID_CHANNEL`, `drivers/scsi/mpt3sas/mpt3sas_base.h`;
@@ -63,7 +63,7 @@ impl Drivers {
 /// Reads what is known of the controller of `device`, whose model is `model`.
 pub(super) fn controller(
     machine: &Machine,
-    device: &Listed,
+    device: &BlockDevice,
     model: Option<&str>,
     drivers: &Drivers,
 ) -> Controller {
@@ -116,7 +116,7 @@ fn may_show_volumes(machine: &Machine, path: &str, driver: &str) -> bool {
 }
 
 /// `device/raid_level` of HPE and Microchip, `raid_devices/…/level` of Broadcom's older controllers.
-fn raid_level(machine: &Machine, device: &Listed, driver: Option<&str>) -> Option<String> {
+fn raid_level(machine: &Machine, device: &BlockDevice, driver: Option<&str>) -> Option<String> {
     match driver? {
         "hpsa" | "smartpqi" | "aacraid" => device.text(machine, "device/raid_level"),
         "mpt3sas" | "mpt2sas" => {
@@ -125,14 +125,6 @@ fn raid_level(machine: &Machine, device: &Listed, driver: Option<&str>) -> Optio
         }
         _ => None,
     }
-}
-
-/// The path up to the nearest PCI device.
-pub(super) fn pci_path(path: &str) -> Option<&str> {
-    let ends = path.match_indices('/').map(|(at, _)| at);
-    let mut above: Vec<&str> = ends.map(|end| &path[..end]).collect();
-    above.retain(|path| path.rsplit('/').next().is_some_and(is_pci_address));
-    above.last().copied()
 }
 
 /// The PCI device that has a PCI bus of a domain of its own below it
@@ -163,7 +155,7 @@ mod tests {
         let attribute = format!("{path}/device/raid_level");
         let mut files = vec![(driver_link.as_str(), target.as_str())];
         files.extend(level.map(|level| (attribute.as_str(), level)));
-        let device = Listed { name: "sda".to_owned(), path, ..Listed::default() };
+        let device = BlockDevice { name: "sda".to_owned(), path, ..BlockDevice::default() };
         controller(&tree(&files), &device, model, &Drivers::default())
     }
 
@@ -191,7 +183,7 @@ mod tests {
             let path = format!("{HBA}/ata1/host0/target0:0:0/0:0:0:0/block/sda");
             let (driver, maker) = (format!("{HBA}/driver"), format!("{HBA}/vendor"));
             let machine = tree(&[(&driver, "-> ../../bus/pci/drivers/ahci"), (&maker, vendor)]);
-            let device = Listed { name: "sda".to_owned(), path, ..Listed::default() };
+            let device = BlockDevice { name: "sda".to_owned(), path, ..BlockDevice::default() };
             controller(&machine, &device, model, &Drivers::default()).is_raid_volume
         };
         assert_eq!(of("0x8086\n", None), Some(false));

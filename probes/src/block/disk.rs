@@ -1,25 +1,18 @@
-//! One disk: size, blocks, place and identity, from its directory in sysfs and from udev.
+//! One disk as the report has it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ancestors;
-use crate::machine::Machine;
-
 use super::bay::DiskBay;
-use super::content::Content;
-use super::controller::{Drivers, controller};
-use super::health::{self, Health};
-use super::identity::identity;
-use super::mounts::Usage;
-use super::partition::{self, Partition};
-use super::queue::{self, DiskQueue};
-use super::scan::Listed;
+use super::health::Health;
+use super::kernel_name::{emmc_parent, is_floppy, is_optical};
+use super::partition::Partition;
+use super::queue::DiskQueue;
 use super::security::DiskSecurity;
 use super::signature::Filesystem;
-use super::target::{self, DiskTarget};
+use super::target::DiskTarget;
 use super::tcg::DiskTcg;
-use super::transport::{Hosts, hctl, transport};
+use super::virtual_media::is_virtual_media;
 
 /// One physical disk, LUN or drive.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -240,174 +233,25 @@ pub struct DiskPath {
     pub numa_node: Option<u32>,
 }
 
-/// What is read once for all disks.
-pub(super) struct Shared<'a> {
-    pub usage: &'a Usage,
-    pub hosts: &'a Hosts<'a>,
-    pub drivers: &'a Drivers,
-}
+impl Disk {
+    /// Whether it is a disk or LUN of its own, not a drive for media that come and go.
+    pub(super) fn is_storage(&self) -> bool {
+        let is_drive = is_optical(&self.name) || is_floppy(&self.name);
+        !is_drive && emmc_parent(&self.name).is_none() && !self.is_bmc_medium()
+    }
 
-/// Reads the disk; eligibility is judged when all are read.
-pub(super) fn read(
-    machine: &Machine,
-    device: &Listed,
-    content: Option<&Content>,
-    shared: &Shared<'_>,
-) -> Disk {
-    let Shared { usage, hosts, drivers } = shared;
-    let transport = transport(device, hosts);
-    let identity = identity(machine, device, transport.as_deref());
-    let controller = controller(machine, device, identity.model.as_deref(), drivers);
-    let known = Disk {
-        transport: of_volume(transport, controller.is_raid_volume),
-        vendor: identity.vendor,
-        model: identity.model,
-        serial: identity.serial,
-        other_serials: identity.other_serials,
-        firmware: identity.firmware,
-        wwn: identity.wwn,
-        wwid: identity.wwid,
-        eui64: identity.eui64,
-        nguid: identity.nguid,
-        identity_issues: identity.issues,
-        rotation_rpm: identity.rotation_rpm,
-        form_factor: identity.form_factor,
-        security: identity.security.or_else(|| content.and_then(|c| c.security.clone())),
-        controller_driver: controller.driver,
-        vmd_address: controller.vmd_address,
-        is_raid_volume: controller.is_raid_volume,
-        raid_level: controller.raid_level,
-        ..Disk::default()
-    };
-    let known = with_contents(machine, device, content, usage, known);
-    with_attributes(machine, device, with_place(machine, device, known))
-}
-
-/// A volume has not the transport of the disks that a controller made it of.
-fn of_volume(transport: Option<String>, is_raid_volume: Option<bool>) -> Option<String> {
-    match transport.as_deref() {
-        Some("sas" | "scsi") if is_raid_volume == Some(true) => Some("raid".to_owned()),
-        _ => transport,
+    /// Whether it is a virtual medium of a management controller.
+    pub(super) fn is_bmc_medium(&self) -> bool {
+        let (vendor, model) = (self.vendor.as_deref(), self.model.as_deref());
+        is_virtual_media(self.transport.as_deref(), vendor, model)
     }
 }
 
-/// Adds what stands on the disk, how it is used, and what it says of itself.
-fn with_contents(
-    machine: &Machine,
-    device: &Listed,
-    content: Option<&Content>,
-    usage: &Usage,
-    disk: Disk,
-) -> Disk {
-    let filesystem = content.and_then(|content| content.filesystem.clone());
-    let table = content.and_then(|content| content.table.as_ref());
-    Disk {
-        bay: content.and_then(|content| content.bay.clone()),
-        tcg: content.and_then(|content| content.tcg.clone()),
-        health: health::of_files(machine, device, content.and_then(|c| c.health.clone())),
-        partition_table: table
-            .map(|table| table.kind.to_owned())
-            .or_else(|| device.udev.property("ID_PART_TABLE_TYPE").map(str::to_owned)),
-        filesystem: Filesystem::compared(machine, &device.path, filesystem, &device.udev),
-        mounted_at: usage.mounts_of(&device.name),
-        is_swap: usage.is_swap(&device.name),
-        holders: device.list(machine, "holders"),
-        partitions: partition::partitions(machine, device, content, usage),
-        ..disk
-    }
-}
-
-/// Adds names, numbers and places.
-fn with_place(machine: &Machine, device: &Listed, disk: Disk) -> Disk {
-    let path = &device.path;
-    let is_nvme = device.name.starts_with("nvme");
-    Disk {
-        name: device.name.clone(),
-        device: format!("/dev/{}", device.node()),
-        device_number: device.device_number.clone(),
-        diskseq: device.number(machine, "diskseq"),
-        hctl: hctl(path).map(str::to_owned).or_else(|| linked_hctl(machine, device)),
-        by_path: links(device, "disk/by-path/").next(),
-        by_id: links(device, "disk/by-id/").collect(),
-        pci_address: ancestors::pci_address(path),
-        numa_node: ancestors::numa_node(machine, path),
-        target: target::target(machine, path),
-        link_mbit_s: sata_link(machine, path),
-        namespace_id: if is_nvme { device.number(machine, "nsid") } else { None },
-        ..disk
-    }
-}
-
-/// Adds the kernel's attributes of the disk.
-fn with_attributes(machine: &Machine, device: &Listed, disk: Disk) -> Disk {
-    let format = device.text(machine, "integrity/format");
-    let hctl = disk.hctl.as_ref();
-    Disk {
-        size_bytes: device.size_bytes,
-        rotational: device.flag(machine, "queue/rotational"),
-        integrity_format: format.filter(|format| !["none", "nop"].contains(&format.as_str())),
-        protection_type: hctl.and_then(|hctl| protection_type(machine, device, hctl)),
-        logical_block_bytes: device.logical_block_bytes,
-        physical_block_bytes: device.block_bytes(machine, "queue/physical_block_size"),
-        coreos_image: device.logical_block_bytes.and_then(coreos_image).map(str::to_owned),
-        is_removable: device.flag(machine, "removable"),
-        is_read_only: device.flag(machine, "ro"),
-        hidden: device.is_hidden,
-        state: device.text(machine, "device/state"),
-        zoned: device.text(machine, "queue/zoned").filter(|zoned| zoned != "none"),
-        queue: queue::read(machine, device),
-        ..disk
-    }
-}
-
-/// In trees whose entries are no links, the disk's `device` link still names the place.
-fn linked_hctl(machine: &Machine, device: &Listed) -> Option<String> {
-    if device.path.starts_with("sys/devices/") {
-        return None;
-    }
-    let target = machine.link(&device.at("device")?)?;
-    hctl(&target).map(str::to_owned)
-}
-
-fn links<'a>(device: &'a Listed, prefix: &'a str) -> impl Iterator<Item = String> + 'a {
-    let links = device.udev.links.iter().filter(move |link| link.starts_with(prefix));
-    links.map(|link| format!("/dev/{link}"))
-}
-
-/// The artifact of the CoreOS stream metadata that fits the logical block size.
-fn coreos_image(logical_block_bytes: u32) -> Option<&'static str> {
-    match logical_block_bytes {
-        512 => Some("metal"),
-        4096 => Some("metal4k"),
-        _ => None,
-    }
-}
-
-/// The kernel writes 0 for a disk without protection.
-fn protection_type(machine: &Machine, device: &Listed, hctl: &str) -> Option<u32> {
-    let attribute = format!("device/scsi_disk/{hctl}/protection_type");
-    device.number::<u32>(machine, &attribute).filter(|kind| *kind != 0)
-}
-
-/// The speed of the SATA link above the disk at `path`: `6.0 Gbps`, or `<unknown>`.
-fn sata_link(machine: &Machine, path: &str) -> Option<u32> {
-    let is_port = |part: &&str| {
-        part.strip_prefix("ata")
-            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    };
-    let port = path.split('/').find(is_port)?;
-    let above = &path[..path.find(&format!("/{port}/"))?];
-    let link = port.replacen("ata", "link", 1);
-    let attribute = format!("{above}/{port}/{link}/ata_link/{link}/sata_spd");
-    machine.parse(&attribute, parse_sata_speed).flatten()
-}
-
-fn parse_sata_speed(text: &str) -> Result<Option<u32>, &'static str> {
-    match text {
-        "<unknown>" => Ok(None),
-        "1.5 Gbps" => Ok(Some(1500)),
-        "3.0 Gbps" => Ok(Some(3000)),
-        "6.0 Gbps" => Ok(Some(6000)),
-        _ => Err("1.5, 3.0 or 6.0 Gbps, or <unknown>"),
-    }
+/// The value that all paths have; `None` where they differ.
+pub(super) fn shared_by_all<T: PartialEq>(
+    paths: &[DiskPath],
+    value: impl Fn(&DiskPath) -> Option<T>,
+) -> Option<T> {
+    let first = value(paths.first()?)?;
+    paths.iter().all(|path| value(path).as_ref() == Some(&first)).then_some(first)
 }

@@ -11,11 +11,11 @@ use crate::machine::{Machine, quote};
 
 use super::content::Content;
 use super::disk::Disk;
+use super::kernel_name::{emmc_parent, is_floppy, is_optical};
+use super::listing::Listing;
 use super::mounts::{Usage, is_live_mount};
-use super::scan::Scan;
 use super::signature::Filesystem;
 use super::tcg::DiskTcg;
-use super::virtual_media::is_virtual_media;
 
 /// Beginnings of the labels of CoreOS live media.
 const LIVE_LABELS: [&str; 4] = ["fedora-coreos-", "rhcos-", "scos-", "coreos-"];
@@ -24,11 +24,11 @@ const LIVE_LABELS: [&str; 4] = ["fedora-coreos-", "rhcos-", "scos-", "coreos-"];
 pub(super) fn judge(
     machine: &Machine,
     disks: &mut [Disk],
-    scan: &Scan,
+    listing: &Listing,
     contents: &BTreeMap<String, Content>,
     usage: &Usage,
 ) {
-    let above = Above::new(machine, disks, scan);
+    let above = Above::new(machine, disks, listing);
     let is_complete = machine.is_live() || machine.is_dir("kernel");
     let names: BTreeSet<String> = disks.iter().map(|disk| disk.name.clone()).collect();
     let parents =
@@ -75,7 +75,7 @@ fn reasons_of_kind(disk: &Disk) -> Vec<String> {
     if emmc_parent(&disk.name).is_some() {
         reasons.push("a boot area or the like of an eMMC".to_owned());
     }
-    if is_bmc_medium(disk) {
+    if disk.is_bmc_medium() {
         reasons.push("virtual media of a management controller".to_owned());
     }
     if disk.transport.as_deref() == Some("nvdimm") {
@@ -224,7 +224,7 @@ struct Above {
 }
 
 impl Above {
-    fn new(machine: &Machine, disks: &[Disk], scan: &Scan) -> Above {
+    fn new(machine: &Machine, disks: &[Disk], listing: &Listing) -> Above {
         let mut above = Above { holders: BTreeMap::new(), partitions: BTreeMap::new() };
         for disk in disks {
             above.hold(&disk.name, &disk.holders);
@@ -232,7 +232,7 @@ impl Above {
                 above.hold(&partition.name, &partition.holders);
             }
         }
-        for device in &scan.virtuals {
+        for device in &listing.virtuals {
             let names = device.partitions.iter().map(|node| node.name.clone());
             above.partitions.insert(device.name.clone(), names.collect());
             above.hold(&device.name, &device.list(machine, "holders"));
@@ -248,39 +248,6 @@ impl Above {
             self.holders.entry(name.to_owned()).or_default().extend(holders.iter().cloned());
         }
     }
-}
-
-/// Whether it is a disk or LUN of its own, not a drive for media that come and go.
-pub(super) fn is_storage(disk: &Disk) -> bool {
-    let is_drive = is_optical(&disk.name) || is_floppy(&disk.name);
-    !is_drive && emmc_parent(&disk.name).is_none() && !is_bmc_medium(disk)
-}
-
-fn is_bmc_medium(disk: &Disk) -> bool {
-    is_virtual_media(disk.transport.as_deref(), disk.vendor.as_deref(), disk.model.as_deref())
-}
-
-fn is_optical(name: &str) -> bool {
-    is_counted(name, "sr") || is_counted(name, "scd")
-}
-
-fn is_floppy(name: &str) -> bool {
-    is_counted(name, "fd")
-}
-
-fn is_counted(name: &str, prefix: &str) -> bool {
-    let digits = name.strip_prefix(prefix).unwrap_or_default();
-    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// The eMMC that the boot, replay-protected or general purpose area `name` is a part of: `mmcblk0`
-/// for `mmcblk0boot1`.
-pub(super) fn emmc_parent(name: &str) -> Option<String> {
-    let rest = name.strip_prefix("mmcblk")?;
-    let end = rest.find(|c: char| !c.is_ascii_digit()).filter(|end| *end > 0)?;
-    let (number, area) = rest.split_at(end);
-    let is_area = area == "rpmb" || is_counted(area, "boot") || is_counted(area, "gp");
-    is_area.then(|| format!("mmcblk{number}"))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::ancestors;
 use crate::machine::Machine;
 
+use super::identifier::is_blank;
+
 /// One port of a Fibre Channel adapter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -54,8 +56,7 @@ pub(super) fn hosts(machine: &Machine) -> Vec<FcHost> {
                     !text.is_empty() && !text.to_ascii_lowercase().starts_with("unknown");
                 is_known.then_some(text)
             };
-            let wwn =
-                |attribute: &str| text(attribute).filter(|wwn| !super::identity::is_blank_id(wwn));
+            let wwn = |attribute: &str| text(attribute).filter(|wwn| !is_blank(wwn));
             FcHost {
                 port_name: wwn("port_name"),
                 node_name: wwn("node_name"),

@@ -6,10 +6,11 @@
 use std::collections::BTreeSet;
 
 use crate::machine::{Machine, quote};
+use crate::udev::unescape_hex;
 
 use super::ata_identify::Identify;
-use super::mounts::unescape_hex;
-use super::scan::Listed;
+use super::identifier::{is_blank, squash};
+use super::listing::BlockDevice;
 use super::security::{self, DiskSecurity};
 use super::vpd;
 
@@ -33,7 +34,11 @@ pub(super) struct Identity {
 }
 
 /// Reads the identity.
-pub(super) fn identity(machine: &Machine, device: &Listed, transport: Option<&str>) -> Identity {
+pub(super) fn identity(
+    machine: &Machine,
+    device: &BlockDevice,
+    transport: Option<&str>,
+) -> Identity {
     let at = Place::new(machine, device);
     let ata = at.ata();
     let wwid = at.own(&["wwid", "device/wwid"]);
@@ -66,7 +71,7 @@ pub(super) fn identity(machine: &Machine, device: &Listed, transport: Option<&st
         wwn: wwns.into_iter().next(),
         eui64: at.own(&["eui"]).and_then(|text| id_of_bytes(&text, 8)),
         nguid: at.own(&["nguid"]).and_then(|text| id_of_bytes(&text, 16)),
-        wwid: wwid.filter(|id| !is_blank_id(id)),
+        wwid: wwid.filter(|id| !is_blank(id)),
         rotation_rpm: vpd::rotation_rpm(&at.pages.kind)
             .or_else(|| ata?.known_word(217).and_then(vpd::rpm)),
         form_factor: vpd::form_factor(&at.pages.kind)
@@ -86,7 +91,7 @@ fn is_number(vendor: &str) -> bool {
 /// One disk, as source of its attributes.
 struct Place<'a> {
     machine: &'a Machine,
-    device: &'a Listed,
+    device: &'a BlockDevice,
     pages: Pages,
     /// Whether its `device` is a PCI function, as of old RAID drivers: that function's vendor is not
     /// the vendor of a disk.
@@ -105,7 +110,7 @@ struct Pages {
 }
 
 impl<'a> Place<'a> {
-    fn new(machine: &'a Machine, device: &'a Listed) -> Place<'a> {
+    fn new(machine: &'a Machine, device: &'a BlockDevice) -> Place<'a> {
         let other = ["nvme", "vd", "mmcblk", "xvd", "pmem", "dasd", "dm-"];
         let is_scsi = !other.iter().any(|prefix| device.name.starts_with(prefix));
         let page = |name: &str| {
@@ -217,28 +222,20 @@ fn wwn_of_wwid(wwid: &str) -> Option<String> {
 /// Takes out identifiers that are only zeros or only ones, and says so.
 fn reject_blank(
     machine: &Machine,
-    device: &Listed,
+    device: &BlockDevice,
     what: &str,
     ids: &mut Vec<String>,
     issues: &mut Vec<String>,
 ) {
     ids.retain(|id| {
-        let is_blank = is_blank_id(id);
-        if is_blank {
+        let is_rejected = is_blank(id);
+        if is_rejected {
             issues.push(format!("{what} is {}", quote(id)));
             machine.problem(&device.path, quote(id), format!("a {what} that is not blank"));
         }
-        !is_blank
+        !is_rejected
     });
     issues.dedup();
-}
-
-/// Whether an identifier is only zeros or only `f`, whatever prefix it has.
-pub(super) fn is_blank_id(id: &str) -> bool {
-    let prefixes = ["naa.", "eui.", "uuid.", "0x"];
-    let digits = prefixes.iter().find_map(|prefix| id.strip_prefix(prefix)).unwrap_or(id);
-    let only = |c: char| digits.chars().all(|d| d.eq_ignore_ascii_case(&c) || "- :".contains(d));
-    only('0') || (digits.len() >= 8 && only('f'))
 }
 
 /// The longer of two forms of one text: the kernel shows 16 characters of an ATA model and 4 of its
@@ -255,16 +252,11 @@ fn fuller(own: Option<String>, udev: Option<String>) -> Option<String> {
     }
 }
 
-/// Letters and digits alone: what is left when blanks were replaced.
-pub(super) fn squash(text: &str) -> String {
-    text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
-}
-
 /// An identifier that the kernel writes as bytes with blanks or as a UUID, as plain digits.
 fn id_of_bytes(text: &str, n_bytes: usize) -> Option<String> {
     let digits: String = text.chars().filter(|c| !" -".contains(*c)).collect();
     let is_id = digits.len() == 2 * n_bytes && digits.bytes().all(|b| b.is_ascii_hexdigit());
-    (is_id && !is_blank_id(&digits)).then(|| digits.to_ascii_lowercase())
+    (is_id && !is_blank(&digits)).then(|| digits.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -273,13 +265,13 @@ mod tests {
     use crate::testing::{tree, tree_of_bytes};
     use crate::udev::UdevEntry;
 
-    fn device(properties: &[(&str, &str)]) -> Listed {
+    fn device(properties: &[(&str, &str)]) -> BlockDevice {
         let properties = properties.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-        Listed {
+        BlockDevice {
             name: "sda".to_owned(),
             path: "sys/block/sda".to_owned(),
             udev: UdevEntry { properties: properties.collect(), links: Vec::new() },
-            ..Listed::default()
+            ..BlockDevice::default()
         }
     }
 

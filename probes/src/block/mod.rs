@@ -8,13 +8,19 @@
 mod ata_identify;
 mod bay;
 mod content;
+mod content_reader;
 mod controller;
 mod disk;
+mod disk_reader;
+mod disk_threads;
 mod eligibility;
 mod existing_os;
 mod fc;
 mod health;
+mod identifier;
 mod identity;
+mod kernel_name;
+mod listing;
 mod mounts;
 mod multipath;
 mod nvme;
@@ -22,15 +28,14 @@ mod partition;
 mod partition_table;
 mod queue;
 mod raid;
-mod reading;
-mod scan;
 mod security;
 mod signature;
+mod sysfs_path;
 mod target;
 mod tcg;
-mod transport;
 #[cfg(test)]
-mod traps;
+mod tests;
+mod transport;
 mod virtual_devices;
 mod virtual_media;
 mod vpd;
@@ -42,7 +47,6 @@ pub use health::Health;
 pub use nvme::{NvmeController, NvmeSubsystem};
 pub use partition::Partition;
 pub use queue::DiskQueue;
-pub(crate) use raid::attach as attach_raid;
 pub use raid::{RaidController, RaidDrive, RaidVolume, controllers as raid_controllers};
 pub use security::DiskSecurity;
 pub use signature::Filesystem;
@@ -57,9 +61,9 @@ use std::collections::BTreeMap;
 
 use crate::machine::Machine;
 
-use content::Asking;
+use disk_threads::Asking;
 use health::Way;
-use scan::{Listed, Scan};
+use listing::{BlockDevice, Listing};
 
 /// Disks, the devices made of them, and the controllers that report themselves.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -95,35 +99,35 @@ pub struct Block {
 /// Reads the disks.
 #[must_use]
 pub fn block(machine: &Machine) -> Block {
-    let scan = scan::scan(machine);
+    let listing = listing::list(machine);
     let controllers = nvme::controllers(machine);
-    let asking = asking(machine, &scan, &controllers);
-    let contents = content::read_all(machine, &scan, &asking);
-    let usage = mounts::usage(machine, &scan);
+    let asking = asking(machine, &listing, &controllers);
+    let contents = disk_threads::read_all(machine, &listing, &asking);
+    let usage = mounts::usage(machine, &listing);
     let (hosts, drivers) = (transport::Hosts::new(machine), controller::Drivers::default());
-    let shared = disk::Shared { usage: &usage, hosts: &hosts, drivers: &drivers };
-    let mut disks: Vec<Disk> = scan
+    let shared = disk_reader::Shared { usage: &usage, hosts: &hosts, drivers: &drivers };
+    let mut disks: Vec<Disk> = listing
         .all()
         .map(|device| {
             let content = contents.get(&device.name);
-            let mut disk = disk::read(machine, device, content, &shared);
-            nvme::join(machine, &mut disk, device, &scan, &controllers);
+            let mut disk = disk_reader::read(machine, device, content, &shared);
+            nvme::join(machine, &mut disk, device, &listing, &controllers);
             disk.existing_os = existing_os::existing_os(&disk);
             disk
         })
         .collect();
     disks.sort_by(|a, b| crate::natural::compare(&a.name, &b.name));
-    multipath::mark(machine, &mut disks, &scan);
-    eligibility::judge(machine, &mut disks, &scan, &contents, &usage);
+    multipath::mark(machine, &mut disks, &listing);
+    eligibility::judge(machine, &mut disks, &listing, &contents, &usage);
     let counted = multipath::counted(&disks);
     Block {
-        n_disks: scan.is_known.then_some(counted.len()),
+        n_disks: listing.is_known.then_some(counted.len()),
         physical_bytes: counted
             .iter()
             .try_fold(0, |sum: u64, size| sum.checked_add((*size)?))
-            .filter(|_| scan.is_known),
+            .filter(|_| listing.is_known),
         disks,
-        r#virtual: virtual_devices::read(machine, &scan, &usage),
+        r#virtual: virtual_devices::read(machine, &listing, &usage),
         nvme_controllers: controllers,
         nvme_subsystems: nvme::subsystems(machine),
         fc_hosts: fc::hosts(machine),
@@ -132,20 +136,26 @@ pub fn block(machine: &Machine) -> Block {
     }
 }
 
+/// Puts the controllers into the section, and joins their volumes with the disks that they are.
+pub(crate) fn attach_raid(block: &mut Block, mut controllers: Vec<RaidController>) {
+    raid::join(&mut block.disks, &mut controllers);
+    block.raid_controllers = controllers;
+}
+
 /// How each disk is asked for its health, and the bay that it sticks in.
 fn asking(
     machine: &Machine,
-    scan: &Scan,
+    listing: &Listing,
     controllers: &[NvmeController],
 ) -> BTreeMap<String, Asking> {
     let bays = bay::bays(machine);
-    let of_disk = |device: &Listed| Asking {
-        way: health::way(device, nvme::controller_of(machine, device, scan, controllers)),
+    let of_disk = |device: &BlockDevice| Asking {
+        way: health::way(device, nvme::controller_of(machine, device, listing, controllers)),
         bay: bay::bay_of(machine, &device.path, &bays),
     };
     let mut asking: BTreeMap<String, Asking> =
-        scan.disks.iter().map(|device| (device.name.clone(), of_disk(device))).collect();
-    for head in &scan.heads {
+        listing.disks.iter().map(|device| (device.name.clone(), of_disk(device))).collect();
+    for head in &listing.heads {
         // Paths are not read, so the LUN is asked over the first of them.
         let path = head.paths.first();
         if let Some((path, Asking { way: Way::Sas(None), bay })) =

@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::machine::Machine;
+use crate::udev::unescape_hex;
 
-use super::scan::{Listed, Scan};
+use super::listing::{BlockDevice, Listing};
 
 /// Where live systems mount their own medium: CoreOS (`iso`), dracut (`initramfs/…`), Anaconda
 /// (`install/…`), Debian and Ubuntu.
@@ -76,8 +77,8 @@ pub(super) fn is_live_mount(path: &str) -> bool {
 }
 
 /// Reads mounts and swaps.
-pub(super) fn usage(machine: &Machine, scan: &Scan) -> Usage {
-    let names = Names::new(machine, scan);
+pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
+    let names = Names::new(machine, listing);
     let mut usage = Usage {
         live_labels: machine
             .text("proc/cmdline")
@@ -174,25 +175,6 @@ fn live_labels(command_line: &str) -> Vec<String> {
     command_line.split_whitespace().filter_map(label).filter(|label| !label.is_empty()).collect()
 }
 
-/// Undoes `\x20` and the like, as udev and the kernel arguments write blanks.
-pub(super) fn unescape_hex(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("\\x") {
-        bytes.extend(before.bytes());
-        let code = after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        if let Some(byte) = code {
-            bytes.push(byte);
-            rest = &after[2..];
-        } else {
-            bytes.extend(b"\\x");
-            rest = after;
-        }
-    }
-    bytes.extend(rest.bytes());
-    crate::machine::escape_non_utf8(&bytes)
-}
-
 /// Finds a device by its number, or by any of its paths below `/dev`.
 #[derive(Default)]
 struct Names {
@@ -202,15 +184,15 @@ struct Names {
 }
 
 impl Names {
-    fn new(machine: &Machine, scan: &Scan) -> Names {
+    fn new(machine: &Machine, listing: &Listing) -> Names {
         let mut names = Names::default();
-        for device in scan.disks.iter().chain(&scan.virtuals) {
+        for device in listing.disks.iter().chain(&listing.virtuals) {
             names.add(machine, device);
         }
         names
     }
 
-    fn add(&mut self, machine: &Machine, device: &Listed) {
+    fn add(&mut self, machine: &Machine, device: &BlockDevice) {
         let nodes = device.partitions.iter().map(|node| (&node.name, &node.device_number));
         for (name, number) in nodes.chain([(&device.name, &device.device_number)]) {
             if let Some(number) = number {
@@ -260,7 +242,7 @@ mod tests {
             ("proc/swaps", "Filename Type\n/dev/sda2 partition\n"),
             ("proc/cmdline", "coreos.liveiso=fedora-coreos-42 root=live:CDLABEL=A\\x20B ro\n"),
         ]);
-        let usage = usage(&machine, &super::super::scan::scan(&machine));
+        let usage = usage(&machine, &super::super::listing::list(&machine));
         assert_eq!(usage.mounts_of("sda1"), ["/mnt/a b"]);
         assert_eq!(usage.mounts_of("sda2"), ["/data"]);
         assert_eq!(usage.mounts_of("sdb"), ["/data"], "of the same btrfs as sda2");

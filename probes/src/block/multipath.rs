@@ -5,16 +5,14 @@ use std::collections::BTreeMap;
 
 use crate::machine::{Machine, quote};
 
-use super::disk::{Disk, DiskPath};
-use super::eligibility::is_storage;
-use super::identity::squash;
-use super::nvme::shared;
-use super::scan::Scan;
+use super::disk::{Disk, DiskPath, shared_by_all};
+use super::identifier::squash;
+use super::listing::Listing;
 
 /// Marks the paths of multipath devices, gives the LUN behind them what its paths know of it, and
 /// marks identities that several disks share.
-pub(super) fn mark(machine: &Machine, disks: &mut [Disk], scan: &Scan) {
-    for head in &scan.heads {
+pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
+    for head in &listing.heads {
         let is_path = |disk: &&mut Disk| head.paths.contains(&disk.name);
         for disk in disks.iter_mut().filter(is_path) {
             disk.multipath = Some(head.device.name.clone());
@@ -23,7 +21,7 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], scan: &Scan) {
             disks.iter().filter(|disk| head.paths.contains(&disk.name)).cloned().collect();
         let name = &head.device.name;
         if let Some(disk) = disks.iter_mut().find(|disk| disk.name == *name) {
-            join(machine, disk, &paths, scan);
+            join(machine, disk, &paths, listing);
         }
     }
     let mut sharing: BTreeMap<String, Vec<usize>> = BTreeMap::new();
@@ -62,7 +60,7 @@ fn is_joined(disk: &Disk) -> bool {
 
 /// Gives the LUN what its paths know of it: identity from the first of them that has one, the place
 /// only where all have the same.
-fn join(machine: &Machine, lun: &mut Disk, paths: &[Disk], scan: &Scan) {
+fn join(machine: &Machine, lun: &mut Disk, paths: &[Disk], listing: &Listing) {
     let first =
         |value: fn(&Disk) -> &Option<String>| paths.iter().find_map(|path| value(path).clone());
     lun.transport = first(|path| &path.transport);
@@ -78,13 +76,13 @@ fn join(machine: &Machine, lun: &mut Disk, paths: &[Disk], scan: &Scan) {
     lun.form_factor = first(|path| &path.form_factor);
     lun.bay = paths.iter().find_map(|path| path.bay.clone());
     lun.is_removable = paths.iter().find_map(|path| path.is_removable);
-    lun.paths = paths.iter().map(|path| path_of(machine, path, scan)).collect();
-    lun.pci_address = shared(&lun.paths, |path| path.pci_address.clone());
-    lun.numa_node = shared(&lun.paths, |path| path.numa_node);
+    lun.paths = paths.iter().map(|path| path_of(machine, path, listing)).collect();
+    lun.pci_address = shared_by_all(&lun.paths, |path| path.pci_address.clone());
+    lun.numa_node = shared_by_all(&lun.paths, |path| path.numa_node);
 }
 
-fn path_of(machine: &Machine, path: &Disk, scan: &Scan) -> DiskPath {
-    let listed = scan.disks.iter().find(|device| device.name == path.name);
+fn path_of(machine: &Machine, path: &Disk, listing: &Listing) -> DiskPath {
+    let listed = listing.disks.iter().find(|device| device.name == path.name);
     DiskPath {
         name: path.name.clone(),
         controller: None,
@@ -102,7 +100,7 @@ fn path_of(machine: &Machine, path: &Disk, scan: &Scan) -> DiskPath {
 /// What names the unit of storage, whatever path leads to it: the world-wide name, else vendor,
 /// model, serial number and size together. `None` where the disk has neither.
 fn unit_id(disk: &Disk) -> Option<String> {
-    if !is_storage(disk) {
+    if !disk.is_storage() {
         return None;
     }
     if let Some(id) = disk.wwn.as_ref().or(disk.nguid.as_ref()).or(disk.eui64.as_ref()) {
@@ -120,7 +118,7 @@ fn unit_id(disk: &Disk) -> Option<String> {
 pub(super) fn counted(disks: &[Disk]) -> Vec<Option<u64>> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut sizes: Vec<Option<u64>> = Vec::new();
-    for disk in disks.iter().filter(|disk| is_storage(disk)) {
+    for disk in disks.iter().filter(|disk| disk.is_storage()) {
         if disk.is_removable == Some(true) && disk.size_bytes == Some(0) {
             continue;
         }
@@ -157,7 +155,7 @@ mod tests {
             ..Disk::default()
         };
         let mut disks = vec![disk("dm-0", None), disk("sda", Some("dm-0")), disk("sdc", None)];
-        mark(&tree(&[]), &mut disks, &Scan::default());
+        mark(&tree(&[]), &mut disks, &Listing::default());
         let issues: Vec<usize> = disks.iter().map(|disk| disk.identity_issues.len()).collect();
         assert_eq!(issues, [0, 0, 1]);
         assert_eq!(counted(&disks), [Some(4096)]);

@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::ancestors;
 use crate::machine::Machine;
 
-use super::disk::{Disk, DiskPath};
-use super::scan::{Listed, Scan};
+use super::disk::{Disk, DiskPath, shared_by_all};
+use super::kernel_name::{head_of_path, is_nvme_controller, is_nvme_namespace};
+use super::listing::{BlockDevice, Listing};
 
 /// One NVMe controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,7 +69,7 @@ fn controller(machine: &Machine, name: String) -> NvmeController {
         .list(&path)
         .iter()
         .filter_map(|child| {
-            head_of_path(child).or_else(|| is_namespace(child).then(|| child.clone()))
+            head_of_path(child).or_else(|| is_nvme_namespace(child).then(|| child.clone()))
         })
         .collect();
     namespaces.sort_by(|a, b| crate::natural::compare(a, b));
@@ -115,8 +116,8 @@ pub(super) fn subsystems(machine: &Machine) -> Vec<NvmeSubsystem> {
         NvmeSubsystem {
             nqn: machine.text(&format!("{path}/subsysnqn")),
             io_policy: machine.text(&format!("{path}/iopolicy")),
-            controllers: children.iter().filter(|name| is_controller(name)).cloned().collect(),
-            namespaces: children.iter().filter(|name| is_namespace(name)).cloned().collect(),
+            controllers: children.iter().filter(|name| is_nvme_controller(name)).cloned().collect(),
+            namespaces: children.iter().filter(|name| is_nvme_namespace(name)).cloned().collect(),
             name,
         }
     };
@@ -125,33 +126,37 @@ pub(super) fn subsystems(machine: &Machine) -> Vec<NvmeSubsystem> {
 
 /// The controller that a namespace without a multipath head hangs on: the device above it, whatever
 /// the numbers in its name are.
-fn own_controller(machine: &Machine, device: &Listed) -> Option<String> {
-    let above = device.path.rsplit('/').nth(1).filter(|name| is_controller(name));
+fn own_controller(machine: &Machine, device: &BlockDevice) -> Option<String> {
+    let above = device.path.rsplit('/').nth(1).filter(|name| is_nvme_controller(name));
     above.map(str::to_owned).or_else(|| machine.link_name(&device.at("device")?))
 }
 
 /// The hidden paths of the namespace `device`: those that the links in its `multipath` name (since
 /// Linux 6.15), else those whose name says so and whose controller is of the same subsystem.
-fn paths_of<'a>(machine: &Machine, device: &Listed, scan: &'a Scan) -> Vec<&'a Listed> {
+fn paths_of<'a>(
+    machine: &Machine,
+    device: &BlockDevice,
+    listing: &'a Listing,
+) -> Vec<&'a BlockDevice> {
     if device.children.iter().any(|child| child == "multipath") {
         let names = device.list(machine, "multipath");
-        return scan.hidden_paths.iter().filter(|path| names.contains(&path.name)).collect();
+        return listing.hidden_paths.iter().filter(|path| names.contains(&path.name)).collect();
     }
-    let is_path = |path: &&Listed| head_of_path(&path.name).as_ref() == Some(&device.name);
-    scan.hidden_paths.iter().filter(is_path).collect()
+    let is_path = |path: &&BlockDevice| head_of_path(&path.name).as_ref() == Some(&device.name);
+    listing.hidden_paths.iter().filter(is_path).collect()
 }
 
 /// The controller that `device` can be asked through: a live one if there is one.
 pub(super) fn controller_of(
     machine: &Machine,
-    device: &Listed,
-    scan: &Scan,
+    device: &BlockDevice,
+    listing: &Listing,
     controllers: &[NvmeController],
 ) -> Option<String> {
     if !device.name.starts_with("nvme") {
         return None;
     }
-    let paths = paths_of(machine, device, scan);
+    let paths = paths_of(machine, device, listing);
     let names: Vec<String> = if paths.is_empty() {
         own_controller(machine, device).into_iter().collect()
     } else {
@@ -161,21 +166,21 @@ pub(super) fn controller_of(
         let known = controllers.iter().find(|controller| controller.name == *name);
         known.is_some_and(|controller| controller.state.as_deref().is_some_and(|s| s != "live"))
     };
-    names.into_iter().filter(|name| is_controller(name)).find(|name| !is_dead(name))
+    names.into_iter().filter(|name| is_nvme_controller(name)).find(|name| !is_dead(name))
 }
 
 /// Gives a namespace its paths, and the places of the controllers behind them.
 pub(super) fn join(
     machine: &Machine,
     disk: &mut Disk,
-    device: &Listed,
-    scan: &Scan,
+    device: &BlockDevice,
+    listing: &Listing,
     controllers: &[NvmeController],
 ) {
     if !disk.name.starts_with("nvme") {
         return;
     }
-    let paths = paths_of(machine, device, scan);
+    let paths = paths_of(machine, device, listing);
     disk.paths = paths.into_iter().map(|hidden| path(machine, hidden, controllers)).collect();
     if disk.paths.is_empty() && device.path.contains("/nvme-subsystem/") {
         return;
@@ -188,8 +193,8 @@ pub(super) fn join(
     }
     let live = disk.paths.iter().find(|path| path.state.as_deref() == Some("live"));
     disk.state = live.or(disk.paths.first()).and_then(|path| path.state.clone());
-    disk.pci_address = shared(&disk.paths, |path| path.pci_address.clone());
-    disk.numa_node = shared(&disk.paths, |path| path.numa_node);
+    disk.pci_address = shared_by_all(&disk.paths, |path| path.pci_address.clone());
+    disk.numa_node = shared_by_all(&disk.paths, |path| path.numa_node);
     // udev names such a namespace by the path that it saw last.
     let is_far = |path: &DiskPath| {
         let found = controllers.iter().find(|c| Some(&c.name) == path.controller.as_ref());
@@ -200,7 +205,7 @@ pub(super) fn join(
     }
 }
 
-fn path(machine: &Machine, hidden: &Listed, controllers: &[NvmeController]) -> DiskPath {
+fn path(machine: &Machine, hidden: &BlockDevice, controllers: &[NvmeController]) -> DiskPath {
     let controller = own_controller(machine, hidden);
     let found = controllers.iter().find(|c| Some(&c.name) == controller.as_ref());
     DiskPath {
@@ -217,41 +222,8 @@ fn path(machine: &Machine, hidden: &Listed, controllers: &[NvmeController]) -> D
     }
 }
 
-/// The value that all paths have; `None` where they differ.
-pub(super) fn shared<T: PartialEq>(
-    paths: &[DiskPath],
-    value: impl Fn(&DiskPath) -> Option<T>,
-) -> Option<T> {
-    let first = value(paths.first()?)?;
-    paths.iter().all(|path| value(path).as_ref() == Some(&first)).then_some(first)
-}
-
-/// The head of the hidden path `name`: `nvme0n1` for `nvme0c3n1`.
-pub(super) fn head_of_path(name: &str) -> Option<String> {
-    let (subsystem, rest) = name.strip_prefix("nvme")?.split_once('c')?;
-    let (controller, namespace) = rest.split_once('n')?;
-    [subsystem, controller, namespace]
-        .iter()
-        .all(|part| is_number(part))
-        .then(|| format!("nvme{subsystem}n{namespace}"))
-}
-
-fn is_controller(name: &str) -> bool {
-    name.strip_prefix("nvme").is_some_and(is_number)
-}
-
-fn is_namespace(name: &str) -> bool {
-    let parts = name.strip_prefix("nvme").and_then(|rest| rest.split_once('n'));
-    parts.is_some_and(|(controller, namespace)| is_number(controller) && is_number(namespace))
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::tree;
 
     #[test]
@@ -282,14 +254,5 @@ mod tests {
         assert_eq!(disk.state.as_deref(), Some("live"));
         assert_eq!(disk.pci_address, None);
         assert_eq!(block.disks.len(), 1);
-    }
-
-    #[test]
-    fn names_of_heads_paths_and_others_are_told_apart() {
-        assert_eq!(head_of_path("nvme10c2n3").as_deref(), Some("nvme10n3"));
-        for name in ["nvme0n1", "nvme0", "nvmec0n1", "nvme0cn1", "nvme-fabrics"] {
-            assert_eq!(head_of_path(name), None);
-        }
-        assert!(is_namespace("nvme0n1") && !is_namespace("nvme0n1p1") && !is_namespace("ng0n1"));
     }
 }

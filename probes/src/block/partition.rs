@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::udev::{self, UdevEntry};
+use crate::udev::{self, UdevEntry, unescape_hex};
 
 use super::content::Content;
-use super::mounts::{Usage, unescape_hex};
+use super::listing::{BlockDevice, PartitionDevice};
+use super::mounts::Usage;
 use super::partition_table::{Entry, Table};
-use super::scan::{Listed, Node};
 use super::signature::Filesystem;
 
 /// One partition.
@@ -55,7 +55,7 @@ pub struct Partition {
 /// Reads the partitions of a disk, by number.
 pub(super) fn partitions(
     machine: &Machine,
-    device: &Listed,
+    device: &BlockDevice,
     content: Option<&Content>,
     usage: &Usage,
 ) -> Vec<Partition> {
@@ -72,7 +72,7 @@ pub(super) fn partitions(
 
 fn partition(
     machine: &Machine,
-    node: &Node,
+    node: &PartitionDevice,
     content: Option<&Content>,
     usage: &Usage,
 ) -> Partition {
@@ -100,20 +100,20 @@ fn partition(
 }
 
 /// The table's entry for the partition, unless the kernel has it elsewhere.
-pub(super) fn entry_of<'a>(table: &'a Table, node: &Node) -> Option<&'a Entry> {
+pub(super) fn entry_of<'a>(table: &'a Table, node: &PartitionDevice) -> Option<&'a Entry> {
     table.entries.iter().find(|entry| is_entry_of(entry, node))
 }
 
 /// Whether the kernel made the partition of this entry: the number is the same, and the place if it
 /// tells that.
-pub(super) fn is_entry_of(entry: &Entry, node: &Node) -> bool {
+pub(super) fn is_entry_of(entry: &Entry, node: &PartitionDevice) -> bool {
     node.number == Some(entry.number)
         && node.start_bytes.is_none_or(|start_bytes| start_bytes == entry.start_bytes)
 }
 
 /// Compares the table on the disk with what the kernel made of it: that they differ is a problem, for
 /// one who installs by the first destroys the second.
-fn compare(machine: &Machine, device: &Listed, table: &Table) {
+fn compare(machine: &Machine, device: &BlockDevice, table: &Table) {
     let problem = |found: String| {
         machine.problem(&device.path, found, "the same partitions by the kernel as in the table");
     };

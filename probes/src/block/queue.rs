@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-use super::scan::Listed;
+use super::listing::BlockDevice;
 
 /// The request queue of a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +44,7 @@ pub struct DiskQueue {
 }
 
 /// Reads the queue; `None` where nothing is known of it.
-pub(super) fn read(machine: &Machine, device: &Listed) -> Option<DiskQueue> {
+pub(super) fn read(machine: &Machine, device: &BlockDevice) -> Option<DiskQueue> {
     if !device.has("queue") {
         return None;
     }

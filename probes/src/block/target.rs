@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-use super::identity::is_blank_id;
+use super::identifier::is_blank;
+use super::sysfs_path::numbered_part;
 
 /// The far end of the path to a disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -21,15 +22,10 @@ pub struct DiskTarget {
 
 /// Reads the target above the disk at `path`.
 pub(super) fn target(machine: &Machine, path: &str) -> Option<DiskTarget> {
-    let part = |prefix: &str| {
-        path.split('/').rev().find(|part| {
-            part.strip_prefix(prefix)
-                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-        })
-    };
+    let part = |prefix: &str| numbered_part(path, prefix);
     let named = |attribute: String| {
         let name = machine.text(&attribute)?.trim().to_owned();
-        (!is_blank_id(&name)).then_some(DiskTarget { name, portal: None })
+        (!is_blank(&name)).then_some(DiskTarget { name, portal: None })
     };
     if let Some(device) = part("end_device-") {
         return named(format!("sys/class/sas_device/{device}/sas_address"));

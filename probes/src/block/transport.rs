@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use crate::machine::Machine;
 
 use super::ata_identify::Identify;
-use super::controller::pci_path;
-use super::scan::Listed;
+use super::listing::BlockDevice;
+use super::sysfs_path::{hctl, is_numbered, pci_path};
 
 /// What was read of the SCSI hosts so far; many disks share one.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Hosts<'_> {
 }
 
 /// The transport of the disk, e.g. `sata`, `sas`, `nvme`; `None` where nothing says it.
-pub(super) fn transport(device: &Listed, hosts: &Hosts<'_>) -> Option<String> {
+pub(super) fn transport(device: &BlockDevice, hosts: &Hosts<'_>) -> Option<String> {
     let known = by_name(&device.name).or_else(|| by_path(&device.path));
     let known = known.or_else(|| by_host(hosts, &device.path));
     match known {
@@ -59,14 +59,6 @@ pub(super) fn transport(device: &Listed, hosts: &Hosts<'_>) -> Option<String> {
         _ => hctl(&device.path).map(|_| "scsi"),
     }
     .map(str::to_owned)
-}
-
-/// The Host:Channel:Target:LUN of the SCSI disk at `path`, e.g. `0:0:0:0`.
-pub(super) fn hctl(path: &str) -> Option<&str> {
-    path.rsplit('/').find(|part| {
-        part.split(':').count() == 4
-            && part.split(':').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    })
 }
 
 fn by_name(name: &str) -> Option<&'static str> {
@@ -85,7 +77,7 @@ fn by_name(name: &str) -> Option<&'static str> {
 
 /// Tells SATA from parallel ATA: by the disk itself, by udev, or by the driver of the host. What none
 /// of them says is ATA and no more.
-fn ata(device: &Listed, hosts: &Hosts<'_>) -> &'static str {
+fn ata(device: &BlockDevice, hosts: &Hosts<'_>) -> &'static str {
     let said = Identify::of_page(&device.ata_page).and_then(Identify::is_serial_ata);
     let by_udev = || device.udev.property("ID_ATA_SATA").map(|_| true);
     let by_driver = || {
@@ -100,16 +92,13 @@ fn ata(device: &Listed, hosts: &Hosts<'_>) -> &'static str {
 /// The nearest device above that is an end of a transport. A USB bridge hides a SATA disk, so
 /// what is nearest to the machine counts less than what the kernel talks to.
 fn by_path(path: &str) -> Option<&'static str> {
-    let numbered = |part: &str, prefix: &str| {
-        part.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
     path.rsplit('/').find_map(|part| match part {
-        _ if numbered(part, "end_device-") => Some("sas"),
-        _ if numbered(part, "rport-") => Some("fc"),
-        _ if numbered(part, "session") => Some("iscsi"),
-        _ if numbered(part, "usb") => Some("usb"),
-        _ if numbered(part, "ata") => Some("ata"),
-        _ if numbered(part, "fw") => Some("sbp"),
+        _ if is_numbered(part, "end_device-") => Some("sas"),
+        _ if is_numbered(part, "rport-") => Some("fc"),
+        _ if is_numbered(part, "session") => Some("iscsi"),
+        _ if is_numbered(part, "usb") => Some("usb"),
+        _ if is_numbered(part, "ata") => Some("ata"),
+        _ if is_numbered(part, "fw") => Some("sbp"),
         _ => None,
     })
 }
@@ -135,7 +124,7 @@ mod tests {
     use crate::testing::tree;
 
     fn of(name: &str, path: &str, files: &[(&str, &str)]) -> Option<String> {
-        let device = Listed { name: name.into(), path: path.into(), ..Listed::default() };
+        let device = BlockDevice { name: name.into(), path: path.into(), ..BlockDevice::default() };
         transport(&device, &Hosts::new(&tree(files)))
     }
 
@@ -144,8 +133,12 @@ mod tests {
         let path = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sda";
         let of = |words: &[(usize, u16)], driver: &str| {
             let ata_page = crate::block::ata_identify::tests::page(words, &[(27, "X")]);
-            let device =
-                Listed { name: "sda".into(), path: path.into(), ata_page, ..Listed::default() };
+            let device = BlockDevice {
+                name: "sda".into(),
+                path: path.into(),
+                ata_page,
+                ..BlockDevice::default()
+            };
             let machine = tree(&[("sys/class/scsi_host/host4/proc_name", driver)]);
             transport(&device, &Hosts::new(&machine)).unwrap()
         };

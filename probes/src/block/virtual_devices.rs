@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
+use super::listing::{BlockDevice, Listing};
 use super::mounts::Usage;
-use super::scan::{Listed, Scan};
 use super::signature::Filesystem;
 
 /// One such device.
@@ -63,11 +63,11 @@ pub struct VirtualDevice {
 }
 
 /// Lists the devices.
-pub(super) fn read(machine: &Machine, scan: &Scan, usage: &Usage) -> Vec<VirtualDevice> {
-    scan.virtuals.iter().map(|device| virtual_device(machine, device, usage)).collect()
+pub(super) fn read(machine: &Machine, listing: &Listing, usage: &Usage) -> Vec<VirtualDevice> {
+    listing.virtuals.iter().map(|device| virtual_device(machine, device, usage)).collect()
 }
 
-fn virtual_device(machine: &Machine, device: &Listed, usage: &Usage) -> VirtualDevice {
+fn virtual_device(machine: &Machine, device: &BlockDevice, usage: &Usage) -> VirtualDevice {
     let text = |attribute: &str| device.text(machine, attribute);
     let udev = |name: &str| device.udev.property(name).map(str::to_owned);
     let uuid = Some(device.mapping_uuid()).filter(|uuid| !uuid.is_empty()).map(str::to_owned);
@@ -100,7 +100,7 @@ fn virtual_device(machine: &Machine, device: &Listed, usage: &Usage) -> VirtualD
 
 /// The members: the links in `slaves`, or, where a tree has none, the array's own list
 /// (`md/dev-sda1`).
-fn members(machine: &Machine, device: &Listed) -> Vec<String> {
+fn members(machine: &Machine, device: &BlockDevice) -> Vec<String> {
     if !device.slaves.is_empty() {
         return device.slaves.clone();
     }
@@ -108,7 +108,7 @@ fn members(machine: &Machine, device: &Listed) -> Vec<String> {
     list.iter().filter_map(|name| name.strip_prefix("dev-")).map(str::to_owned).collect()
 }
 
-fn kind(machine: &Machine, device: &Listed, uuid: Option<&str>) -> Option<String> {
+fn kind(machine: &Machine, device: &BlockDevice, uuid: Option<&str>) -> Option<String> {
     let name = device.name.as_str();
     if name.starts_with("dm-") {
         return Some(mapping_kind(uuid.unwrap_or_default()));

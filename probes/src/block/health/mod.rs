@@ -19,8 +19,9 @@ use crate::sys::disk::DiskHandle;
 
 use super::ata_identify::Identify;
 use super::controller::is_volume_model;
-use super::scan::Listed;
+use super::listing::BlockDevice;
 use super::security::DiskSecurity;
+use super::sysfs_path::numbered_part;
 use super::tcg::DiskTcg;
 
 /// What a disk says of its own health. What it does not say is absent.
@@ -118,16 +119,11 @@ pub(super) struct AtaCan {
 
 /// How the disk can be asked, told by the devices above it. `controller` is the one that an NVMe
 /// namespace is reached through.
-pub(super) fn way(device: &Listed, controller: Option<String>) -> Way {
+pub(super) fn way(device: &BlockDevice, controller: Option<String>) -> Way {
     if let Some(controller) = controller {
         return Way::Nvme(controller);
     }
-    let is_below = |prefix: &str| {
-        device.path.split('/').any(|part| {
-            part.strip_prefix(prefix)
-                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-        })
-    };
+    let is_below = |prefix: &str| numbered_part(&device.path, prefix).is_some();
     match () {
         () if is_below("usb") || !device.name.starts_with("sd") => Way::None,
         // The kernel's own ATA driver; what other controllers make of ATA disks is not asked in ATA.
@@ -189,7 +185,7 @@ pub(super) fn read_locks(machine: &Machine, disk: &DiskHandle, way: &Way) -> Ask
 /// §7.4.41 and 7.4.42: `device/life_time` in tenths, `device/pre_eol_info`).
 pub(super) fn of_files(
     machine: &Machine,
-    device: &Listed,
+    device: &BlockDevice,
     health: Option<Health>,
 ) -> Option<Health> {
     let mut health = health.unwrap_or_default();
@@ -240,7 +236,7 @@ mod tests {
 
     fn way_of(path: &str) -> Way {
         let name = path.rsplit('/').next().unwrap().to_owned();
-        way(&Listed { name, path: path.to_owned(), ..Listed::default() }, None)
+        way(&BlockDevice { name, path: path.to_owned(), ..BlockDevice::default() }, None)
     }
 
     #[test]

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use crate::ancestors::is_pci_address;
-use crate::block::identity::is_blank_id;
+use crate::block::identifier::is_blank;
 use crate::block::{target, vpd};
 use crate::machine::Machine;
 
@@ -112,7 +112,7 @@ fn drive(machine: &Machine, hctl: &str) -> Option<RaidDrive> {
         firmware: text("rev"),
         serial: page("80").and_then(|page| vpd::unit_serial(&page)),
         wwn: page("83").and_then(|page| naa(&page)),
-        sas_address: text("sas_address").filter(|address| !is_blank_id(address)),
+        sas_address: text("sas_address").filter(|address| !is_blank(address)),
         rotation_rpm: vpd::rotation_rpm(&characteristics),
         rotational: vpd::is_rotational(&characteristics),
         ..RaidDrive::default()

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::ancestors::is_pci_address;
-use crate::block::Disk;
+use crate::block::disk::Disk;
 use crate::block::vpd;
 use crate::machine::Machine;
 use crate::sys::megaraid::{

@@ -18,8 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-use super::identity::is_blank_id;
-use super::{Block, Disk, vpd};
+use super::disk::Disk;
+use super::identifier::is_blank;
+use super::vpd;
 
 /// A RAID controller. What its firmware does not say is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -194,15 +195,15 @@ fn host(machine: &Machine, address: &str) -> Option<u16> {
     names.iter().find_map(|name| name.strip_prefix("host")?.parse().ok())
 }
 
-/// Puts the controllers into the section, and joins volumes with the disks that they are.
-pub(crate) fn attach(block: &mut Block, mut controllers: Vec<RaidController>) {
+/// Joins the volumes and drives of the controllers with the disks that they are.
+pub(super) fn join(disks: &mut [Disk], controllers: &mut [RaidController]) {
     for controller in controllers.iter_mut().filter(|one| one.driver == megaraid::DRIVER) {
         let address = controller.pci_address.as_str();
         for volume in controller.volumes.iter_mut().flatten() {
             let is_it = |disk: &&mut Disk| {
                 disk.pci_address.as_deref() == Some(address) && megaraid::is_volume(disk, volume.id)
             };
-            if let Some(disk) = block.disks.iter_mut().find(is_it) {
+            if let Some(disk) = disks.iter_mut().find(is_it) {
                 volume.disk = Some(disk.name.clone());
                 volume.size_bytes = disk.size_bytes.or(volume.size_bytes);
                 if disk.raid_level.is_none() {
@@ -216,10 +217,9 @@ pub(crate) fn attach(block: &mut Block, mut controllers: Vec<RaidController>) {
                     && drive.device_id.is_some_and(|id| megaraid::is_drive(disk, id))
                     && !is_other(drive, disk)
             };
-            drive.disk = block.disks.iter().find(is_it).map(|disk| disk.name.clone());
+            drive.disk = disks.iter().find(is_it).map(|disk| disk.name.clone());
         }
     }
-    block.raid_controllers = controllers;
 }
 
 /// Whether both NAA names are known and differ: newer firmware may give a drive that it passes through
@@ -231,7 +231,7 @@ fn is_other(drive: &RaidDrive, disk: &Disk) -> bool {
 
 /// The NAA name in VPD page 83h, unless it is blank.
 fn naa(page: &[u8]) -> Option<String> {
-    vpd::naa(page).filter(|name| !is_blank_id(name))
+    vpd::naa(page).filter(|name| !is_blank(name))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Controllers as a machine with several shows them: answers of the firmware, byte by byte.
 
 use super::*;
-use crate::block::block;
+use crate::block::{attach_raid, block};
 use crate::testing::tree_of_bytes;
 
 const ADDRESS: &str = "0000:18:00.0";
@@ -193,7 +193,7 @@ fn a_rebuild_predicted_failures_and_errors_of_the_cache_are_read_where_the_firmw
 fn a_volume_is_joined_with_the_disk_that_it_is() {
     let machine = mirror().machine();
     let mut block = block(&machine);
-    attach(&mut block, controllers(&machine));
+    attach_raid(&mut block, controllers(&machine));
     let volume = block.raid_controllers[0].volumes().next().unwrap();
     assert_eq!((volume.disk.as_deref(), volume.size_bytes), (Some("sda"), Some(4096 * 512)));
     assert_eq!(block.disks[0].raid_level.as_deref(), Some("RAID 1"));
@@ -373,7 +373,7 @@ fn passed_through(page: &[u8]) -> Option<String> {
         .answer("drive-130", drive_info(130, 1, 0x40));
     let machine = files.machine();
     let mut block = block(&machine);
-    attach(&mut block, controllers(&machine));
+    attach_raid(&mut block, controllers(&machine));
     let drive = block.raid_controllers[0].drives().next().unwrap();
     assert_eq!(drive.state.as_deref(), Some("jbod"));
     drive.disk.clone()

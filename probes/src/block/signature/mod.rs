@@ -10,9 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::udev::UdevEntry;
-
-use super::mounts::unescape_hex;
+use crate::udev::{UdevEntry, unescape_hex};
 
 /// A file system, swap area, encrypted volume or member of an array.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

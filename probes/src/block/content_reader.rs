@@ -7,9 +7,9 @@ use crate::machine::Machine;
 use crate::sys::disk::{DiskBytes, DiskHandle};
 
 use super::content::Content;
+use super::listing::BlockDevice;
 use super::partition::{entry_of, is_entry_of};
 use super::partition_table::{self, Entry, Found, Place};
-use super::scan::Listed;
 use super::signature::{self, Filesystem};
 
 /// Most partitions of a disk that are read.
@@ -18,7 +18,7 @@ const MAX_PARTITIONS: usize = 32;
 const MIN_BYTES: u64 = 4096;
 
 /// Reads `device` through `disk`.
-pub(super) fn read(machine: &Machine, device: &Listed, disk: &DiskHandle) -> Content {
+pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -> Content {
     let mut content = Content::default();
     let mut whole = Volume::new(machine, device, disk, 0);
     let Some(first) = whole.read(0, 4096) else {
@@ -46,25 +46,28 @@ pub(super) fn read(machine: &Machine, device: &Listed, disk: &DiskHandle) -> Con
     content
 }
 
-fn place<'a>(device: &Listed, read: &'a mut dyn FnMut(u64, usize) -> Option<Vec<u8>>) -> Place<'a> {
+fn place<'a>(
+    device: &BlockDevice,
+    read: &'a mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
+) -> Place<'a> {
     let block_bytes = device.logical_block_bytes.unwrap_or(512);
     Place { block_bytes, size_bytes: device.size_bytes, read }
 }
 
-fn table(device: &Listed, first: &[u8], whole: &mut Volume<'_>) -> Found {
+fn table(device: &BlockDevice, first: &[u8], whole: &mut Volume<'_>) -> Found {
     partition_table::table(first, &mut place(device, &mut |at, n| whole.read(at, n)))
 }
 
 /// Whether the disk seems to have no content, or udev says that it has a GPT that was not found: only
 /// then the last block is looked at, which may still hold the backup of one.
-fn is_blank(device: &Listed, found: &Found, filesystem: Option<&Filesystem>) -> bool {
+fn is_blank(device: &BlockDevice, found: &Found, filesystem: Option<&Filesystem>) -> bool {
     let is_claimed = device.udev.property("ID_PART_TABLE_TYPE") == Some("gpt");
     let is_empty = filesystem.is_none() && device.partitions.is_empty();
     found == &Found::default() && (is_claimed || is_empty)
 }
 
 /// Reads the partitions that the kernel has.
-fn partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, content: &mut Content) {
+fn partitions(machine: &Machine, device: &BlockDevice, disk: &DiskHandle, content: &mut Content) {
     let n_partitions = device.partitions.len();
     if n_partitions > MAX_PARTITIONS {
         let found = format!("{n_partitions} partitions");
@@ -95,7 +98,12 @@ fn partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, content: &m
 
 /// Reads the partitions that the table has and the kernel does not: that of a backup, which the kernel
 /// does not look for; that without the boot record that a GPT needs; that which was written since.
-fn lost_partitions(machine: &Machine, device: &Listed, disk: &DiskHandle, content: &mut Content) {
+fn lost_partitions(
+    machine: &Machine,
+    device: &BlockDevice,
+    disk: &DiskHandle,
+    content: &mut Content,
+) {
     let Some(table) = &content.table else { return };
     let is_known = |entry: &Entry| device.partitions.iter().any(|node| is_entry_of(entry, node));
     let lost = table.entries.iter().filter(|entry| !entry.is_extended && !is_known(entry));
@@ -141,7 +149,7 @@ impl Failure {
 impl<'a> Volume<'a> {
     fn new(
         machine: &'a Machine,
-        device: &Listed,
+        device: &BlockDevice,
         disk: &'a DiskHandle,
         start_bytes: u64,
     ) -> Volume<'a> {

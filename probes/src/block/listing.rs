@@ -21,15 +21,15 @@ const NO_DISKS: [&str; 2] = ["mtdblock", "ubiblock"];
 
 /// All block devices that are no partitions.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
+pub(super) struct Listing {
     /// Whether the source lists block devices at all.
     pub is_known: bool,
     /// Physical disks, drives and LUNs, also boot areas of an eMMC.
-    pub disks: Vec<Listed>,
+    pub disks: Vec<BlockDevice>,
     /// Devices made of others or of memory.
-    pub virtuals: Vec<Listed>,
+    pub virtuals: Vec<BlockDevice>,
     /// Paths of NVMe namespaces behind a multipath head, which the kernel hides.
-    pub hidden_paths: Vec<Listed>,
+    pub hidden_paths: Vec<BlockDevice>,
     /// LUNs as device-mapper's multipath joins them, with their partitions; these are also among
     /// `virtuals`.
     pub heads: Vec<Head>,
@@ -39,14 +39,14 @@ pub(super) struct Scan {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     /// The multipath device, e.g. `dm-0`.
-    pub device: Listed,
+    pub device: BlockDevice,
     /// Names of its paths, e.g. `sda` and `sdb`.
     pub paths: Vec<String>,
 }
 
-impl Scan {
+impl Listing {
     /// Physical disks, and LUNs as multipath joins them.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Listed> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &BlockDevice> {
         self.disks.iter().chain(self.heads.iter().map(|head| &head.device))
     }
 
@@ -58,7 +58,7 @@ impl Scan {
 
 /// One block device as the kernel lists it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Listed {
+pub(super) struct BlockDevice {
     /// Kernel name, e.g. `sda`; `!` stands for `/`.
     pub name: String,
     /// Its directory, links resolved, e.g. `sys/devices/…/block/sda`.
@@ -82,12 +82,12 @@ pub(super) struct Listed {
     /// What udev knows of it; empty where udev does not run.
     pub udev: UdevEntry,
     /// Its partitions.
-    pub partitions: Vec<Node>,
+    pub partitions: Vec<PartitionDevice>,
 }
 
 /// A partition as the kernel has it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Node {
+pub(super) struct PartitionDevice {
     /// Kernel name, e.g. `sda1`; `dm-1` for a partition of a multipath device.
     pub name: String,
     /// Its directory.
@@ -102,7 +102,7 @@ pub(super) struct Node {
     pub size_bytes: Option<u64>,
 }
 
-impl Listed {
+impl BlockDevice {
     /// The path below `/dev`.
     pub(super) fn node(&self) -> String {
         self.name.replace('!', "/")
@@ -159,37 +159,38 @@ impl Listed {
 }
 
 /// Lists the block devices.
-pub(super) fn scan(machine: &Machine) -> Scan {
-    let mut scan = Scan::default();
+pub(super) fn list(machine: &Machine) -> Listing {
+    let mut listing = Listing::default();
     for list in LISTS {
         for name in machine.list(list) {
-            scan.is_known = true;
+            listing.is_known = true;
             let device_path = machine.device_path(&format!("{list}/{name}"));
-            if list == LISTS[0] || !is_listed(&scan, &name) && !is_partition(machine, &device_path)
+            if list == LISTS[0]
+                || !is_listed(&listing, &name) && !is_partition(machine, &device_path)
             {
-                add(machine, &mut scan, name, device_path);
+                add(machine, &mut listing, name, device_path);
             }
         }
-        if scan.is_known {
+        if listing.is_known {
             break;
         }
     }
-    scan.is_known = scan.is_known || LISTS.iter().any(|list| machine.is_dir(list));
-    scan.heads = heads(&scan.virtuals);
-    scan
+    listing.is_known = listing.is_known || LISTS.iter().any(|list| machine.is_dir(list));
+    listing.heads = heads(&listing.virtuals);
+    listing
 }
 
 /// The multipath devices among `virtuals`; their partitions are mappings of their own
 /// (`part1-mpath-…`).
-fn heads(virtuals: &[Listed]) -> Vec<Head> {
-    let is_head = |device: &&Listed| device.mapping_uuid().starts_with("mpath-");
-    let head = |device: &Listed| {
+fn heads(virtuals: &[BlockDevice]) -> Vec<Head> {
+    let is_head = |device: &&BlockDevice| device.mapping_uuid().starts_with("mpath-");
+    let head = |device: &BlockDevice| {
         let mut device = device.clone();
         for part in virtuals {
             let (maker, whole) = part.mapping_uuid().split_once('-').unwrap_or_default();
             let number = maker.strip_prefix("part").and_then(|number| number.parse().ok());
             if number.is_some() && whole == device.mapping_uuid() {
-                device.partitions.push(Node {
+                device.partitions.push(PartitionDevice {
                     name: part.name.clone(),
                     path: part.path.clone(),
                     device_number: part.device_number.clone(),
@@ -204,8 +205,8 @@ fn heads(virtuals: &[Listed]) -> Vec<Head> {
     virtuals.iter().filter(is_head).map(head).collect()
 }
 
-fn is_listed(scan: &Scan, name: &str) -> bool {
-    scan.disks.iter().chain(&scan.virtuals).any(|device| device.name == name)
+fn is_listed(listing: &Listing, name: &str) -> bool {
+    listing.disks.iter().chain(&listing.virtuals).any(|device| device.name == name)
 }
 
 /// Whether the device at `path` is a partition: either attribute is one of partitions alone
@@ -214,7 +215,7 @@ fn is_partition(machine: &Machine, path: &str) -> bool {
     ["partition", "start"].iter().any(|name| machine.text(&format!("{path}/{name}")).is_some())
 }
 
-fn add(machine: &Machine, scan: &mut Scan, name: String, path: String) {
+fn add(machine: &Machine, listing: &mut Listing, name: String, path: String) {
     if NO_DISKS.iter().any(|prefix| name.starts_with(prefix)) {
         return;
     }
@@ -222,18 +223,18 @@ fn add(machine: &Machine, scan: &mut Scan, name: String, path: String) {
     if is_virtual && !has_content(machine, &name, &path) {
         return;
     }
-    let is_path = super::nvme::head_of_path(&name).is_some();
+    let is_path = super::kernel_name::head_of_path(&name).is_some();
     let mut device = read(machine, name, path);
     if is_virtual {
         device.slaves = device.list(machine, "slaves");
         device.mapping_uuid = device.text(machine, "dm/uuid");
-        scan.virtuals.push(device);
+        listing.virtuals.push(device);
     } else if is_path || device.is_hidden == Some(true) {
-        scan.hidden_paths.push(device);
+        listing.hidden_paths.push(device);
     } else {
         let page = device.at("device/vpd_pg89").filter(|_| device.name.starts_with("sd"));
         device.ata_page = page.and_then(|path| machine.bytes(&path)).unwrap_or_default();
-        scan.disks.push(device);
+        listing.disks.push(device);
     }
 }
 
@@ -263,8 +264,9 @@ fn has_content(machine: &Machine, name: &str, path: &str) -> bool {
     size_bytes(machine, path).is_some_and(|size_bytes| size_bytes > 0)
 }
 
-fn read(machine: &Machine, name: String, path: String) -> Listed {
-    let mut device = Listed { children: machine.list(&path), name, path, ..Listed::default() };
+fn read(machine: &Machine, name: String, path: String) -> BlockDevice {
+    let mut device =
+        BlockDevice { children: machine.list(&path), name, path, ..BlockDevice::default() };
     device.device_number = device.text(machine, "dev");
     device.is_hidden = device.flag(machine, "hidden");
     let number = device.device_number.as_deref();
@@ -286,13 +288,13 @@ fn read(machine: &Machine, name: String, path: String) -> Listed {
 
 /// The partition `name` of `disk` at `path`, if it is one. One whose number cannot be read is one all the
 /// same: it may be in use.
-fn node(machine: &Machine, disk: &str, name: &str, path: &str) -> Option<Node> {
+fn node(machine: &Machine, disk: &str, name: &str, path: &str) -> Option<PartitionDevice> {
     let number = machine.number(&format!("{path}/partition"));
     let start_bytes = sectors(machine, &format!("{path}/start"));
     if number.is_none() && !is_partition(machine, path) {
         return None;
     }
-    Some(Node {
+    Some(PartitionDevice {
         number: number.or_else(|| number_in_name(disk, name)),
         device_number: machine.text(&format!("{path}/dev")),
         start_bytes,
@@ -342,13 +344,13 @@ mod tests {
             ("sys/block/nvme0c0n1/hidden", "1\n"),
             ("sys/block/md0/size", "8\n"),
         ]);
-        let scan = scan(&machine);
-        let names = |list: &[Listed]| list.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&scan.disks), ["nvme0n1", "sda"]);
-        assert_eq!(names(&scan.virtuals), ["dm-0", "md0"]);
-        assert_eq!(names(&scan.hidden_paths), ["nvme0c0n1"]);
-        assert_eq!(scan.disks[1].partitions[0].name, "sda1");
-        assert_eq!(scan.disks[1].size_bytes, Some(4096));
+        let listing = list(&machine);
+        let names = |list: &[BlockDevice]| list.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&listing.disks), ["nvme0n1", "sda"]);
+        assert_eq!(names(&listing.virtuals), ["dm-0", "md0"]);
+        assert_eq!(names(&listing.hidden_paths), ["nvme0c0n1"]);
+        assert_eq!(listing.disks[1].partitions[0].name, "sda1");
+        assert_eq!(listing.disks[1].size_bytes, Some(4096));
     }
 
     #[test]
@@ -361,10 +363,10 @@ mod tests {
             ("sys/class/block/mmcblk0/mmcblk0p3/start", "4\n"),
             ("sys/class/block/mmcblk0/mmcblk0boot0/size", "4\n"),
         ]);
-        let scan = scan(&machine);
-        let names: Vec<&str> = scan.disks.iter().map(|disk| disk.name.as_str()).collect();
+        let listing = list(&machine);
+        let names: Vec<&str> = listing.disks.iter().map(|disk| disk.name.as_str()).collect();
         assert_eq!(names, ["mmcblk0", "sda"]);
-        let parts: Vec<_> = scan.disks.iter().flat_map(|disk| &disk.partitions).collect();
+        let parts: Vec<_> = listing.disks.iter().flat_map(|disk| &disk.partitions).collect();
         let parts: Vec<_> = parts.iter().map(|part| (part.name.as_str(), part.number)).collect();
         assert_eq!(parts, [("mmcblk0p3", Some(3)), ("sda2", Some(2))]);
     }
@@ -372,6 +374,6 @@ mod tests {
     #[test]
     fn a_size_that_overflows_is_not_known() {
         let machine = tree(&[("sys/block/sda/size", "18446744073709551615\n")]);
-        assert_eq!(scan(&machine).disks[0].size_bytes, None);
+        assert_eq!(list(&machine).disks[0].size_bytes, None);
     }
 }

@@ -1,0 +1,327 @@
+//! Reads what stands on the disks and then asks for their health, each disk on its own thread and with
+//! its own deadline, so that one that hangs costs no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use crate::guard;
+use crate::machine::Machine;
+use crate::sys::disk::DiskHandle;
+
+use super::bay::{self, DiskBay};
+use super::content::Content;
+use super::content_reader;
+use super::health::{self, Asked};
+use super::listing::{BlockDevice, Listing};
+
+/// How long is waited. A healthy disk takes milliseconds, one that has to start its motor up to 15 s;
+/// all together end before the deadline of the collector does.
+const PATIENCE: Patience =
+    Patience { answer: Duration::from_secs(20), all: Duration::from_secs(25) };
+/// Most disks that are read at once; more are left to udev.
+const MAX_DISKS: usize = 512;
+/// Enough for the buffers of one read, which lie on the heap.
+const STACK_BYTES: usize = 256 << 10;
+
+/// How long is waited for disks that are asked side by side.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For each answer of each disk, from its start or its last answer on.
+    answer: Duration,
+    /// For all disks together.
+    all: Duration,
+}
+
+/// How one disk is asked for more than its content.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Asking {
+    /// For its health.
+    pub way: health::Way,
+    /// The bay whose lights the enclosure is asked for.
+    pub bay: Option<DiskBay>,
+}
+
+/// What one disk's thread sends: first its content, then its health, so that a disk that hangs when
+/// it is asked for the second has lost only that.
+enum Part {
+    Content(Box<Content>),
+    Asked(Box<(Asked, Option<DiskBay>)>),
+    Ended,
+    Broken(guard::Panic),
+}
+
+type Send<'a> = &'a dyn Fn(Part);
+
+/// Reads the disks that can hold something, by name. `asking` says how each is asked for more.
+pub(super) fn read_all(
+    machine: &Machine,
+    listing: &Listing,
+    asking: &BTreeMap<String, Asking>,
+) -> BTreeMap<String, Content> {
+    read_with(machine, listing, asking, PATIENCE, read_both)
+}
+
+fn read_both(machine: &Machine, device: &BlockDevice, asking: &Asking, send: Send<'_>) {
+    let disk = DiskHandle::new(&device.node());
+    let content = content_reader::read(machine, device, &disk);
+    // A disk that cannot even be read is not asked for its health.
+    let ask = if content.failure.is_some() { health::read_locks } else { health::read };
+    send(Part::Content(Box::new(content)));
+    let asked = ask(machine, &disk, &asking.way);
+    let bay = asking.bay.as_ref().and_then(|bay| bay::ask(machine, bay));
+    send(Part::Asked(Box::new((asked, bay))));
+}
+
+/// Reads each disk with `read` on a thread of its own. One that does not answer in time is left
+/// behind with its thread; the kernel ends the read when it gives up on the disk.
+fn read_with(
+    machine: &Machine,
+    listing: &Listing,
+    asking: &BTreeMap<String, Asking>,
+    patience: Patience,
+    read: fn(&Machine, &BlockDevice, &Asking, Send<'_>),
+) -> BTreeMap<String, Content> {
+    let (sender, answers) = mpsc::channel();
+    let mut waiting: Vec<&BlockDevice> = Vec::new();
+    let mut contents = BTreeMap::new();
+    let readable = listing.all().filter(|device| is_readable(device, listing));
+    for device in readable.take(MAX_DISKS) {
+        let (view, own, sender) = (machine.clone(), device.clone(), sender.clone());
+        let asking = asking.get(&device.name).cloned().unwrap_or_default();
+        let (failed, name) = (sender.clone(), device.name.clone());
+        let work = move || {
+            let send = |part| drop(sender.send((own.name.clone(), part)));
+            read(&view, &own, &asking, &send);
+            send(Part::Ended);
+        };
+        let on_panic = move |panic| drop(failed.send((name, Part::Broken(panic))));
+        match guard::spawn("disk", STACK_BYTES, work, on_panic) {
+            Ok(()) => waiting.push(device),
+            Err(error) => fail(machine, device, error.to_string(), &mut contents),
+        }
+    }
+    drop(sender);
+    let mut waits = Waits::new(&waiting, patience);
+    let (mut answered, mut broken) = (BTreeSet::new(), BTreeMap::new());
+    while let Some(rest) = waits.rest() {
+        let (name, part) = match answers.recv_timeout(rest) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        match part {
+            Part::Ended => waits.end(&name),
+            Part::Broken(panic) => {
+                waits.end(&name);
+                broken.insert(name, format!("a bug in the reader: {panic}"));
+            }
+            Part::Content(content) => {
+                waits.renew(&name);
+                contents.insert(name, *content);
+            }
+            Part::Asked(answer) => {
+                let (found, bay) = *answer;
+                let content = contents.entry(name.clone()).or_default();
+                (content.health, content.security) = (found.health, found.security);
+                (content.tcg, content.bay) = (found.tcg, bay);
+                answered.insert(name);
+            }
+        }
+    }
+    for device in waiting {
+        let failure = broken.remove(&device.name).unwrap_or_else(|| waits.why(&device.name));
+        if !contents.contains_key(&device.name) {
+            fail(machine, device, failure, &mut contents);
+        } else if !answered.contains(&device.name) {
+            machine.problem(&format!("dev/{}", device.node()), failure, "its state of health");
+        }
+    }
+    with_bays(asking, &mut contents);
+    contents
+}
+
+/// The name of the bay is known without the enclosure's answer.
+fn with_bays(asking: &BTreeMap<String, Asking>, contents: &mut BTreeMap<String, Content>) {
+    for (name, asking) in asking.iter().filter(|(_, asking)| asking.bay.is_some()) {
+        let content = contents.entry(name.clone()).or_default();
+        content.bay = content.bay.take().or_else(|| asking.bay.clone());
+    }
+}
+
+/// Until when each disk that has not ended is waited for.
+struct Waits {
+    until: BTreeMap<String, Instant>,
+    /// Those that were given up because the time of all disks was over, not their own.
+    cut_off: BTreeSet<String>,
+    patience: Patience,
+    end: Instant,
+}
+
+impl Waits {
+    fn new(disks: &[&BlockDevice], patience: Patience) -> Waits {
+        let now = Instant::now();
+        let end = now + patience.all;
+        let first = end.min(now + patience.answer);
+        let until = disks.iter().map(|device| (device.name.clone(), first)).collect();
+        Waits { until, cut_off: BTreeSet::new(), patience, end }
+    }
+
+    /// How long to wait for the next answer; gives up disks that are late. `None` if none is left.
+    fn rest(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        let late = self.until.extract_if(.., |_, until| *until <= now);
+        let cut_off = late.filter(|(_, until)| *until == self.end).map(|(name, _)| name);
+        self.cut_off.extend(cut_off);
+        self.until.values().min().map(|until| until.saturating_duration_since(now))
+    }
+
+    /// Why the disk was given up.
+    fn why(&self, name: &str) -> String {
+        let Patience { answer, all } = self.patience;
+        if self.cut_off.contains(name) {
+            format!("no answer when the {} ms for all disks were over", all.as_millis())
+        } else {
+            format!("no answer within {} ms", answer.as_millis())
+        }
+    }
+
+    fn renew(&mut self, name: &str) {
+        let until = self.end.min(Instant::now() + self.patience.answer);
+        if let Some(known) = self.until.get_mut(name) {
+            *known = until;
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        self.until.remove(name);
+    }
+}
+
+fn fail(
+    machine: &Machine,
+    device: &BlockDevice,
+    failure: String,
+    contents: &mut BTreeMap<String, Content>,
+) {
+    machine.problem(&format!("dev/{}", device.node()), failure.clone(), "its first 4096 bytes");
+    let content = Content { failure: Some(failure), ..Content::default() };
+    contents.insert(device.name.clone(), content);
+}
+
+/// Drives that may have no medium, boot areas of an eMMC and empty disks are not read; paths of a
+/// multipath device neither, because it is read itself and a passive path answers with errors.
+fn is_readable(device: &BlockDevice, listing: &Listing) -> bool {
+    let is_drive = ["sr", "fd", "scd"].iter().any(|prefix| device.name.starts_with(prefix));
+    !is_drive
+        && listing.head_of(&device.name).is_none()
+        && super::kernel_name::emmc_parent(&device.name).is_none()
+        && device.size_bytes != Some(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tree, tree_of_bytes};
+
+    #[test]
+    fn a_captured_disk_is_read_with_its_partitions() {
+        let mut first = vec![0; 4096];
+        (first[510], first[511], first[446 + 4]) = (0x55, 0xaa, 0x83);
+        (first[446 + 8], first[446 + 12]) = (8, 1);
+        let mut xfs = vec![0; 4096];
+        xfs[..4].copy_from_slice(b"XFSB");
+        xfs[108..112].copy_from_slice(b"root");
+        let machine = tree_of_bytes(&[
+            ("sys/block/sda/size", b"2048\n"),
+            ("sys/block/sda/sda1/partition", b"1\n"),
+            ("sys/block/sda/sda1/start", b"8\n"),
+            ("sys/block/sda/sda1/size", b"1024\n"),
+            ("kernel/disk/sda/0-4096", &first),
+            ("kernel/disk/sda/4096-4096", &xfs),
+        ]);
+        let disk = &super::super::block(&machine).disks[0];
+        assert_eq!(disk.partition_table.as_deref(), Some("dos"));
+        assert_eq!(disk.partitions[0].type_uuid.as_deref(), Some("0x83"));
+        let filesystem = disk.partitions[0].filesystem.as_ref().unwrap();
+        assert_eq!((filesystem.kind.as_str(), filesystem.label.as_deref()), ("xfs", Some("root")));
+    }
+
+    #[test]
+    fn a_disk_that_could_not_be_read_when_it_was_captured_says_so() {
+        let machine = tree_of_bytes(&[
+            ("sys/block/sda/size", b"2048\n"),
+            ("kernel/errors", b"5 kernel/disk/sda/0-4096\n"),
+        ]);
+        let disk = &super::super::block(&machine).disks[0];
+        assert!(!disk.eligible);
+        assert!(disk.not_eligible_because[0].contains("cannot be read"), "{disk:?}");
+    }
+
+    #[test]
+    fn a_disk_that_hangs_costs_no_other_disk_and_one_that_hangs_when_asked_only_its_health() {
+        let machine = tree(&[
+            ("sys/block/sda/size", "2048\n"),
+            ("sys/block/sdb/size", "2048\n"),
+            ("sys/block/sdc/size", "2048\n"),
+            ("sys/block/sdd/size", "2048\n"),
+        ]);
+        let listing = super::super::listing::list(&machine);
+        let started = Instant::now();
+        let asking = BTreeMap::new();
+        let patience = Patience { answer: Duration::from_millis(200), all: Duration::from_mins(1) };
+        let contents = read_with(&machine, &listing, &asking, patience, |_, device, _, send| {
+            match device.name.as_str() {
+                "sda" => std::thread::sleep(Duration::from_mins(10)),
+                "sdb" => panic!("out of cheese"),
+                _ => {}
+            }
+            send(Part::Content(Box::new(Content { is_read: true, ..Content::default() })));
+            if device.name == "sdd" {
+                std::thread::sleep(Duration::from_mins(10));
+            }
+            send(Part::Asked(Box::new((Asked::default(), None))));
+        });
+        assert!(started.elapsed() < Duration::from_secs(30));
+        assert!(contents["sdc"].is_read && contents["sdd"].is_read);
+        assert_eq!(contents["sdd"].failure, None);
+        assert_eq!(contents["sda"].failure.as_deref(), Some("no answer within 200 ms"));
+        let broken = contents["sdb"].failure.as_deref().unwrap();
+        assert!(broken.starts_with("a bug in the reader: out of cheese"), "{broken}");
+        let problems = machine.problems();
+        let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        assert_eq!(paths, ["/dev/sda", "/dev/sdb", "/dev/sdd"]);
+        assert_eq!(problems[2].expected, "its state of health");
+    }
+
+    /// Two disks that answer after 0.8 s, and after 0.8 s again; what is found, and the problems.
+    fn slow(patience: Patience) -> (BTreeMap<String, Content>, Vec<String>) {
+        let machine = tree(&[("sys/block/sda/size", "2048\n"), ("sys/block/sdb/size", "2048\n")]);
+        let listing = super::super::listing::list(&machine);
+        let contents =
+            read_with(&machine, &listing, &BTreeMap::new(), patience, |_, _, _, send| {
+                std::thread::sleep(Duration::from_millis(800));
+                send(Part::Content(Box::new(Content { is_read: true, ..Content::default() })));
+                std::thread::sleep(Duration::from_millis(800));
+                send(Part::Asked(Box::new((Asked::default(), None))));
+            });
+        (contents, machine.problems().into_iter().map(|problem| problem.found).collect())
+    }
+
+    #[test]
+    fn each_disk_has_a_deadline_of_its_own_for_each_answer() {
+        let answer = Duration::from_millis(1500);
+        let (contents, problems) = slow(Patience { answer, all: Duration::from_mins(1) });
+        assert!(contents.values().all(|content| content.is_read) && contents.len() == 2);
+        assert_eq!(problems, [""; 0], "1.6 s in all, and no answer took 1.5 s");
+    }
+
+    #[test]
+    fn all_disks_together_are_not_waited_for_longer_than_the_bound() {
+        let (answer, all) = (Duration::from_mins(1), Duration::from_millis(1200));
+        let (contents, problems) = slow(Patience { answer, all });
+        assert!(contents["sda"].is_read && contents["sdb"].is_read);
+        // Their second answers came too late.
+        assert_eq!(problems, ["no answer when the 1200 ms for all disks were over"; 2]);
+    }
+}

@@ -1,0 +1,29 @@
+//! What the resolved sysfs path of a device says: each part is a device above it.
+
+use crate::ancestors::is_pci_address;
+
+/// The Host:Channel:Target:LUN of the SCSI disk at `path`, e.g. `0:0:0:0`.
+pub(super) fn hctl(path: &str) -> Option<&str> {
+    path.rsplit('/').find(|part| {
+        part.split(':').count() == 4
+            && part.split(':').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    })
+}
+
+/// The path up to the nearest PCI device.
+pub(super) fn pci_path(path: &str) -> Option<&str> {
+    let ends = path.match_indices('/').map(|(at, _)| at);
+    let mut above: Vec<&str> = ends.map(|end| &path[..end]).collect();
+    above.retain(|path| path.rsplit('/').next().is_some_and(is_pci_address));
+    above.last().copied()
+}
+
+/// The part nearest to the device that is `prefix` and a number, e.g. `end_device-0:0`.
+pub(super) fn numbered_part<'a>(path: &'a str, prefix: &str) -> Option<&'a str> {
+    path.rsplit('/').find(|part| is_numbered(part, prefix))
+}
+
+/// Whether `part` is `prefix` followed by a digit.
+pub(super) fn is_numbered(part: &str, prefix: &str) -> bool {
+    part.strip_prefix(prefix).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
