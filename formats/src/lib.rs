@@ -5,6 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bytes;
+pub mod crc;
 pub mod field;
+pub mod gpt;
+pub mod guid;
+pub mod hex;
+pub mod lvm;
+pub mod mbr;
 
 pub use field::{Field, Kind};

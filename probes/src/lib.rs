@@ -17,7 +17,6 @@ pub mod sys;
 pub mod ancestors;
 mod by_number;
 pub mod cpuset;
-mod hex;
 pub mod natural;
 mod text;
 pub mod udev;

@@ -89,7 +89,7 @@ fn properties(machine: &Machine) -> Option<Tpm> {
     let found = parse_properties(&answer);
     if found.is_none() {
         let start = &answer[..answer.len().min(16)];
-        machine.problem("tpm/properties", crate::hex::hex(start), "properties of a TPM");
+        machine.problem("tpm/properties", formats::hex::hex(start), "properties of a TPM");
     }
     found
 }

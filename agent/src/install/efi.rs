@@ -14,8 +14,9 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
 
+use formats::gpt::Partition;
+
 use crate::bounded;
-use crate::proof::gpt::Partition;
 
 /// The vendor GUID of the variables that the specification defines.
 const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
@@ -146,9 +147,9 @@ fn device_path(option: &[u8]) -> Option<&[u8]> {
 fn drive(esp: &Partition) -> Vec<u8> {
     let mut drive = vec![4, 1, 42, 0];
     drive.extend(esp.number.to_le_bytes());
-    drive.extend(esp.first_sector.to_le_bytes());
-    drive.extend(esp.n_sectors.to_le_bytes());
-    drive.extend(esp.guid_bytes);
+    drive.extend(esp.first_block.to_le_bytes());
+    drive.extend(esp.n_blocks.to_le_bytes());
+    drive.extend(esp.guid.0);
     // A GUID partition table, and a GUID as the signature.
     drive.extend([2, 2]);
     drive
@@ -207,13 +208,14 @@ mod tests {
     fn esp() -> Partition {
         Partition {
             number: 2,
-            type_guid: crate::proof::gpt::ESP_TYPE.into(),
-            guid_bytes: [0xab; 16],
+            type_guid: formats::gpt::ESP_TYPE,
+            guid: formats::guid::Guid([0xab; 16]),
             name: "EFI-SYSTEM".into(),
-            first_sector: 4096,
-            n_sectors: 260_096,
+            first_block: 4096,
+            n_blocks: 260_096,
             start_bytes: 4096 * 512,
             size_bytes: 260_096 * 512,
+            entry_at: 128,
         }
     }
 
@@ -250,7 +252,7 @@ mod tests {
         assert_eq!(boot_order(&vars.0).unwrap(), [1, 0]);
         let again = ensure_entry(&vars.0, &esp(), &loaders()).unwrap();
         assert_eq!(again, "Boot0001 was there");
-        let other = Partition { guid_bytes: [0xcd; 16], ..esp() };
+        let other = Partition { guid: formats::guid::Guid([0xcd; 16]), ..esp() };
         assert!(ensure_entry(&vars.0, &other, &loaders()).unwrap().starts_with("Boot0002 made"));
     }
 
@@ -281,10 +283,10 @@ mod tests {
         let loader = "/EFI/BOOT/BOOTX64.EFI";
         assert!(here(&load_option(&esp(), &loader.to_lowercase())));
         for other in [
-            Partition { guid_bytes: [0xcd; 16], ..esp() },
+            Partition { guid: formats::guid::Guid([0xcd; 16]), ..esp() },
             Partition { number: 1, ..esp() },
-            Partition { first_sector: 2048, ..esp() },
-            Partition { n_sectors: 1, ..esp() },
+            Partition { first_block: 2048, ..esp() },
+            Partition { n_blocks: 1, ..esp() },
         ] {
             assert!(!here(&load_option(&other, loader)), "{other:?}");
         }

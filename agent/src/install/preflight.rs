@@ -6,13 +6,14 @@
 
 use std::path::Path;
 
+use formats::gpt::Header;
+
 use super::busy::check_not_busy;
 use super::failure::advice;
 use super::identity;
 use super::installer::{self, Version};
 use super::{Candidate, Failure, SystemPaths, osmet};
 use crate::api::{BlockOn, Code, Finding, IgnitionSource, ImageSource, Install, Severity};
-use crate::proof::gpt;
 use crate::vim::Client;
 
 /// The longest kernel argument, and the most bytes of all of them.
@@ -334,9 +335,10 @@ fn facts(head: &[u8], total_bytes: Option<u64>) -> ImageFacts {
         head
     };
     for sector_bytes in SECTOR_SIZES {
-        if let Ok(header) = gpt::header(&mut &*head, sector_bytes) {
+        let at = usize::try_from(sector_bytes).unwrap_or(usize::MAX);
+        if let Ok(header) = Header::parse(head.get(at..).unwrap_or_default()) {
             return ImageFacts {
-                size_bytes: header.n_sectors().checked_mul(sector_bytes),
+                size_bytes: header.n_blocks().checked_mul(sector_bytes),
                 sector_bytes: Some(sector_bytes),
             };
         }

@@ -1,7 +1,8 @@
 //! The EFI system partition: whether it holds a boot loader (UEFI Specification 2.10, §13.3.1.3).
 
+use formats::gpt::{ESP_TYPE, Partition};
+
 use super::disk::{Disk, Window};
-use super::gpt::{ESP_TYPE, Partition};
 
 /// How many directories and files are looked at.
 const MAX_NAMES: usize = 1024;

@@ -13,6 +13,7 @@ pub mod label;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use formats::gpt::{ESP_TYPE, Partition};
 use probes::guard;
 
 use crate::api::{Check, CheckName, Install, Proof};
@@ -20,7 +21,6 @@ use crate::install::Candidate;
 
 use boot::BootFiles;
 use disk::Disk;
-use gpt::Partition;
 
 /// How long the whole proof may take.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -184,8 +184,8 @@ fn look_at_boot(expected: &Expected, disk: &Disk, table: &[Partition], checks: &
 /// opened is named.
 fn other_boot_labels(others: &[Candidate], own: &[Partition]) -> Result<String, String> {
     let is_clone = |part: &Partition| {
-        let is_esp = |part: &Partition| part.type_guid == gpt::ESP_TYPE;
-        is_esp(part) && own.iter().any(|own| is_esp(own) && own.guid_bytes == part.guid_bytes)
+        let is_esp = |part: &Partition| part.type_guid == ESP_TYPE;
+        is_esp(part) && own.iter().any(|own| is_esp(own) && own.guid == part.guid)
     };
     let mut found = Vec::new();
     let mut unread = Vec::new();

@@ -3,10 +3,10 @@
 //!
 //! It has model, serial number and firmware in full, where the kernel's own attributes cut them.
 
-use crate::block::partition_table::le16;
-use crate::machine::escape_non_utf8;
+use formats::bytes::le16;
+use formats::hex::hex;
 
-use crate::hex::hex;
+use crate::machine::escape_non_utf8;
 
 /// Where the 512 bytes lie in the page.
 const OFFSET: usize = 60;

@@ -184,8 +184,9 @@ impl<'a> Volume<'a> {
 
 #[cfg(test)]
 mod tests {
+    use formats::crc::crc32;
+
     use crate::block::Disk;
-    use crate::block::partition_table::crc32;
     use crate::machine::Machine;
     use crate::testing::tree_of_bytes;
 

@@ -5,7 +5,9 @@
 mod gpt;
 mod logical;
 
-use crate::hex::hex;
+use formats::gpt::{self as format, Header};
+use formats::mbr;
+
 use crate::machine::escape_non_utf8;
 
 /// A partition table.
@@ -63,17 +65,19 @@ pub(super) struct Entry {
 /// Reads the table, of which the first 4 KiB are `first`.
 pub(super) fn table(first: &[u8], place: &mut Place<'_>) -> Found {
     let at = usize::try_from(place.block_bytes).ok();
-    let header = match at.and_then(|at| first.get(at..at.checked_add(512)?)) {
+    let header = match at.and_then(|at| first.get(at..at.checked_add(format::BLOCK_BYTES)?)) {
         Some(header) => Some(header.to_vec()),
-        None if is_protective(first) => (place.read)(u64::from(place.block_bytes), 512),
+        None if mbr::is_protective(first) => {
+            (place.read)(u64::from(place.block_bytes), format::BLOCK_BYTES)
+        }
         None => None,
     };
-    match header.filter(|header| header.starts_with(b"EFI PART")) {
-        Some(header) => match gpt::gpt(&header, place) {
+    match header.filter(|header| format::has_signature(header)) {
+        Some(header) => match Header::parse(&header).and_then(|header| gpt::gpt(&header, place)) {
             Ok(table) => Found { table: Some(table), problem: None },
-            Err(damage) => gpt::backup_of(damage, place),
+            Err(damage) => gpt::backup_of(&damage.to_string(), place),
         },
-        None if is_protective(first) => {
+        None if mbr::is_protective(first) => {
             gpt::backup_of("no GPT header behind the protective boot record", place)
         }
         None => dos(first, place),
@@ -86,36 +90,24 @@ pub(super) fn backup_alone(place: &mut Place<'_>) -> Found {
     if found.table.is_some() { found } else { Found::default() }
 }
 
-/// Whether the boot record only says that a GPT follows.
-fn is_protective(first: &[u8]) -> bool {
-    has_boot_mark(first) && (0..4).any(|i| first[446 + 16 * i + 4] == 0xee)
-}
-
-fn has_boot_mark(first: &[u8]) -> bool {
-    first.get(510..512) == Some(&[0x55, 0xaa])
-}
-
 /// A boot record is a table only if all four entries are well-formed and one is used: a FAT or NTFS
 /// volume has the same mark at its end.
 fn dos(first: &[u8], place: &mut Place<'_>) -> Found {
-    if !has_boot_mark(first) {
+    let Some(records) = mbr::entries(first).filter(|_| !mbr::is_volume(first)) else {
+        return Found::default();
+    };
+    if records.iter().any(|record| record.status & 0x7f != 0) {
         return Found::default();
     }
     let block_bytes = u64::from(place.block_bytes);
-    let is_volume = &first[3..7] == b"NTFS" || &first[3..8] == b"EXFAT";
-    let is_volume = is_volume || &first[54..57] == b"FAT" || &first[82..85] == b"FAT";
-    let records: Vec<&[u8]> = first[446..510].chunks_exact(16).collect();
-    if is_volume || records.iter().any(|record| record[0] & 0x7f != 0) {
-        return Found::default();
-    }
-    let signature = le32(first, 440);
-    let used = (1..).zip(records).filter(|(_, record)| record[4] != 0 && le32(record, 12) != 0);
+    let number = mbr::disk_number(first);
+    let used = (1..).zip(records).filter(|(_, record)| record.kind != 0 && record.n_blocks != 0);
     let mut entries: Vec<Entry> =
-        used.map(|(number, record)| dos_entry(number, record, 0, block_bytes, signature)).collect();
+        used.map(|(n, record)| dos_entry(n, record, 0, block_bytes, number)).collect();
     let extended = entries.iter().find(|entry| entry.is_extended).map(|entry| entry.start_bytes);
     let mut problem = None;
     if let Some(start_bytes) = extended {
-        let chain = logical::entries(start_bytes, block_bytes, signature, place.read);
+        let chain = logical::entries(start_bytes, block_bytes, number, place.read);
         entries.extend(chain.entries);
         problem = chain.problem.map(str::to_owned);
     }
@@ -123,65 +115,25 @@ fn dos(first: &[u8], place: &mut Place<'_>) -> Found {
     Found { table: (!table.entries.is_empty()).then_some(table), problem }
 }
 
-/// A record of 16 bytes; its start counts from `base_bytes`. Blocks are logical ones, as in a GPT
+/// An entry of a boot record; its start counts from `base_bytes`. Blocks are logical ones, as in a GPT
 /// (`block/partitions/msdos.c`).
 fn dos_entry(
     number: u32,
-    record: &[u8],
+    record: mbr::Entry,
     base_bytes: u64,
     block_bytes: u64,
-    signature: u32,
+    disk_number: u32,
 ) -> Entry {
-    let kind = record.get(4).copied().unwrap_or_default();
+    let start_bytes = u64::from(record.first_block) * block_bytes;
     Entry {
         number,
-        start_bytes: base_bytes.saturating_add(u64::from(le32(record, 8)) * block_bytes),
-        size_bytes: u64::from(le32(record, 12)) * block_bytes,
-        is_extended: matches!(kind, 0x05 | 0x0f | 0x85),
+        start_bytes: base_bytes.saturating_add(start_bytes),
+        size_bytes: u64::from(record.n_blocks) * block_bytes,
+        is_extended: record.is_extended(),
         label: None,
-        uuid: (signature != 0).then(|| format!("{signature:08x}-{number:02x}")),
-        type_uuid: Some(format!("0x{kind:x}")),
+        uuid: (disk_number != 0).then(|| format!("{disk_number:08x}-{number:02x}")),
+        type_uuid: Some(format!("0x{:x}", record.kind)),
     }
-}
-
-/// A GUID with its first three fields in little-endian order, as UEFI stores it.
-fn guid(b: &[u8]) -> String {
-    let order = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
-    let bytes: Vec<u8> = order.iter().filter_map(|i| b.get(*i).copied()).collect();
-    uuid(&bytes)
-}
-
-/// Sixteen bytes as a UUID.
-pub(super) fn uuid(bytes: &[u8]) -> String {
-    let digits = hex(bytes);
-    match digits.len() {
-        32 => format!(
-            "{}-{}-{}-{}-{}",
-            &digits[..8],
-            &digits[8..12],
-            &digits[12..16],
-            &digits[16..20],
-            &digits[20..]
-        ),
-        _ => digits,
-    }
-}
-
-/// Two, four or eight bytes at `at` in little-endian order; 0 behind the end.
-pub(super) fn le16(bytes: &[u8], at: usize) -> u16 {
-    array(bytes, at).map(u16::from_le_bytes).unwrap_or_default()
-}
-/// As [`le16`].
-pub(super) fn le32(bytes: &[u8], at: usize) -> u32 {
-    array(bytes, at).map(u32::from_le_bytes).unwrap_or_default()
-}
-/// As [`le16`].
-pub(super) fn le64(bytes: &[u8], at: usize) -> u64 {
-    array(bytes, at).map(u64::from_le_bytes).unwrap_or_default()
-}
-
-fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
 /// Text up to the first NUL, without blanks around it.
@@ -191,17 +143,10 @@ pub(super) fn text(bytes: &[u8]) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// CRC-32 of IEEE 802.3, as UEFI uses it.
-pub(super) fn crc32(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use formats::crc::crc32;
+
     use super::*;
 
     fn gpt_disk(block_bytes: usize) -> Vec<u8> {
@@ -363,10 +308,5 @@ mod tests {
         disk[54..57].copy_from_slice(b"FAT");
         assert_eq!(of(&disk, 512), Found::default());
         assert_eq!(of(&[], 512), Found::default());
-    }
-
-    #[test]
-    fn the_checksum_is_that_of_the_standard() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     }
 }

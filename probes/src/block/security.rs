@@ -1,11 +1,11 @@
 //! How a disk can be erased and locked: IDENTIFY DEVICE of ATA (ACS-4 §7.13.6: words 48, 59 and 128),
 //! Identify Controller of NVMe (Base Specification 2.0, figure 275: OACS and SANICAP).
 
+use formats::bytes::{le16, le32};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ata_identify::Identify;
-use super::partition_table::{le16, le32};
 
 /// How a disk can be erased and locked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -2,7 +2,8 @@
 //! device characteristics), as the kernel keeps them in `device/vpd_pg80` and so on (SPC-5 §7.7,
 //! SBC-4 §6.6.2; bytes 2 and 3 of a page are its length).
 
-use crate::hex::hex;
+use formats::hex::hex;
+
 use crate::machine::escape_non_utf8;
 
 /// The serial number of page 80h, without blanks and NULs around it.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use formats::hex::hex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,6 @@ use super::date::date_time;
 use super::log::{Log, NEWEST};
 use super::names;
 use super::record::{Record, THRESHOLD};
-use crate::hex::hex;
 use crate::machine::Machine;
 use crate::sys::ipmi::IpmiCommand;
 

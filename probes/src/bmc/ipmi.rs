@@ -3,13 +3,13 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use formats::hex::hex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Bmc;
 use super::ask::{Controller, tell};
 use crate::dmi;
-use crate::hex::hex;
 use crate::machine::Machine;
 use crate::network::mac;
 use crate::sys::ipmi::IpmiCommand;

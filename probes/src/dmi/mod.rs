@@ -13,10 +13,10 @@ pub(crate) use names::chassis_kind;
 pub use placeholder::{is_known_duplicate, is_placeholder};
 pub(crate) use uuid::uuid_text;
 
+use formats::hex::hex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::hex::hex;
 use crate::machine::Machine;
 use crate::smbios::{self, Smbios, Structure};
 

@@ -1,6 +1,6 @@
 //! UUIDs in the byte orders of SMBIOS (DSP0134, section 7.2.1).
 
-use crate::hex::hex;
+use formats::hex::hex;
 
 /// Takes the text of a UUID, in lower case.
 pub(super) fn parse(text: &str) -> Result<String, &'static str> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::dimm_names::{ERROR_CORRECTIONS, ERRORS, FORM_FACTORS, KINDS, TECHNOLOGIES, name};
 use super::{Dimm, Memory};
-use crate::hex::hex;
 use crate::smbios::{Smbios, Structure};
+use formats::hex::hex;
 
 /// Far more slots than a machine has; of a table with more nothing is counted.
 const LIMIT_SLOTS: usize = 4096;

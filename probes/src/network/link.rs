@@ -126,7 +126,7 @@ fn operstate(code: u8) -> Option<&'static str> {
 }
 
 fn hex(bytes: &[u8]) -> Option<String> {
-    let text = crate::hex::hex(bytes);
+    let text = formats::hex::hex(bytes);
     (!text.is_empty()).then_some(text)
 }
 

@@ -2,12 +2,9 @@
 //! one damaged (UEFI 2.10 §5.3.2).
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
-use crate::proof::gpt::crc32;
-
-/// The fields that are needed of a header.
-const HEADER_BYTES: usize = 92;
+use formats::crc::crc32;
+use formats::gpt::Header;
 
 /// Mends the headers in `files` that were good in `originals`; `name` gives a file's new path.
 pub(super) fn reseal(
@@ -23,50 +20,22 @@ pub(super) fn reseal(
             continue;
         };
         for at in (0..content.len()).step_by(512) {
-            let Some(header) = good_header(&content[at..]) else { continue };
-            let block_bytes = (start + at as u64).checked_div(le(header, 24..32)).unwrap_or(0);
-            let Some(first) = le(header, 72..80).checked_mul(block_bytes) else { continue };
-            let n_bytes = le(header, 80..84).saturating_mul(le(header, 84..88));
+            let Ok(header) = Header::parse(&content[at..]) else { continue };
+            // A header states its own block, and so the size of one.
+            let block_bytes = (start + at as u64).checked_div(header.own_lba).unwrap_or(0);
             let of = |files: &BTreeMap<String, Vec<u8>>, device: &str| {
+                let (first, n_bytes) = header.entries_place(block_bytes).ok()?;
                 read(files, device, first, n_bytes)
             };
-            let was_good =
-                of(originals, device).is_some_and(|e| u64::from(crc32(&e)) == le(header, 88..92));
+            let was_good = of(originals, device)
+                .is_some_and(|entries| header.partitions(&entries, block_bytes).is_ok());
             let entries =
                 of(files, &name(device)).filter(|_| was_good).map(|entries| crc32(&entries));
             if let Some(file) = files.get_mut(&name(path)).and_then(|file| file.get_mut(at..)) {
-                seal(file, entries);
+                header.seal(file, entries);
             }
         }
     }
-}
-
-/// A header with the right checksum at the start of `bytes`.
-fn good_header(bytes: &[u8]) -> Option<&[u8]> {
-    let length = usize::try_from(le(bytes.get(..HEADER_BYTES)?, 12..16)).ok()?;
-    let header = bytes.get(..length.min(512)).filter(|h| h.len() >= HEADER_BYTES)?;
-    let is_good =
-        header.starts_with(b"EFI PART") && u64::from(checksum(header)) == le(header, 16..20);
-    is_good.then_some(header)
-}
-
-/// Writes the checksum of the entries, if it is known, and that of the header itself.
-fn seal(bytes: &mut [u8], entries: Option<u32>) {
-    let length = usize::try_from(le(bytes, 12..16)).unwrap_or_default();
-    let Some(header) = bytes.get_mut(..length.min(512)).filter(|h| h.len() >= HEADER_BYTES) else {
-        return;
-    };
-    if let Some(entries) = entries {
-        header[88..92].copy_from_slice(&entries.to_le_bytes());
-    }
-    let sum = checksum(header);
-    header[16..20].copy_from_slice(&sum.to_le_bytes());
-}
-
-fn checksum(header: &[u8]) -> u32 {
-    let mut header = header.to_vec();
-    header[16..20].fill(0);
-    crc32(&header)
 }
 
 /// Bytes of a disk, put together of what was read of it.
@@ -74,10 +43,9 @@ fn read(
     files: &BTreeMap<String, Vec<u8>>,
     device: &str,
     first: u64,
-    n_bytes: u64,
+    n_bytes: usize,
 ) -> Option<Vec<u8>> {
     let folder = format!("kernel/disk/{device}/");
-    let n_bytes = usize::try_from(n_bytes).ok().filter(|n| *n <= 1 << 20)?;
     let mut bytes = Vec::with_capacity(n_bytes);
     while bytes.len() < n_bytes {
         let at = first + bytes.len() as u64;
@@ -92,10 +60,4 @@ fn read(
         bytes.extend_from_slice(&part[..part.len().min(n_bytes - bytes.len())]);
     }
     Some(bytes)
-}
-
-/// A number in little-endian order; 0 where there are too few bytes.
-fn le(bytes: &[u8], range: Range<usize>) -> u64 {
-    let bytes = bytes.get(range).unwrap_or_default();
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

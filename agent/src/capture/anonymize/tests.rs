@@ -161,7 +161,7 @@ fn the_definers_of_efi_variables_stay_and_the_partition_that_one_names_does_not(
 
 #[test]
 fn a_good_partition_table_stays_good_and_a_damaged_one_damaged() {
-    use crate::proof::gpt::crc32;
+    use formats::crc::crc32;
     let report = json!({"partitions": [{"uuid": "11112222-3333-4444-8555-666677778888"}]});
     for damage in [0_u8, 1] {
         let mut disk = vec![0_u8; 1024 + 128 * 128];

@@ -1,7 +1,8 @@
 //! ATA: SMART status and attributes (SFF-8035i, ACS-4 §7.48), and the wear of a solid state drive
 //! (ACS-4 §9.5.10). A disk that stands still is not asked further, because that would start it.
 
-use crate::block::partition_table::le16;
+use formats::bytes::le16;
+
 use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 use crate::sys::scsi::{ScsiCommand, ScsiQuestion};

@@ -1,8 +1,10 @@
 //! NVMe: log page 02h (NVM Express Base Specification 2.0, figure 207) and the temperatures of
 //! Identify Controller (figure 275).
 
+use formats::bytes::{le16, le64};
+
 use crate::block::controller::is_volume_model;
-use crate::block::partition_table::{le16, le64, text};
+use crate::block::partition_table::text;
 use crate::block::security;
 use crate::machine::Machine;
 use crate::sys::nvme::{NvmePage, NvmeQuestion};

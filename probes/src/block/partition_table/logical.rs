@@ -2,7 +2,9 @@
 //! (`parse_extended`, `block/partitions/msdos.c`). Each describes its partitions from itself on, and
 //! the next record from the start of the extended partition on.
 
-use super::{Entry, dos_entry, has_boot_mark, le32};
+use formats::mbr;
+
+use super::{Entry, dos_entry};
 
 /// The first logical partition is 5, however many primary ones there are.
 const FIRST: u32 = 5;
@@ -20,27 +22,28 @@ pub(super) struct Chain {
 pub(super) fn entries(
     extended_bytes: u64,
     block_bytes: u64,
-    signature: u32,
+    disk_number: u32,
     read: &mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
 ) -> Chain {
     let mut chain = Chain::default();
     let (mut at, mut number) = (extended_bytes, FIRST);
     for _ in 0..MAX_RECORDS {
-        let Some(block) = read(at, 512).filter(|block| has_boot_mark(block)) else { return chain };
+        let block = read(at, mbr::RECORD_BYTES);
+        let Some(records) = block.and_then(|block| mbr::entries(&block)) else { return chain };
         let mut next = None;
         // The last two records of a block are not used.
-        for record in block.get(446..478).unwrap_or_default().chunks_exact(16) {
-            if le32(record, 12) == 0 {
+        for record in records.into_iter().take(2) {
+            if record.n_blocks == 0 {
                 continue;
             }
             // No partition, but the kernel counts it as one.
-            if record[4] == 0 {
+            if record.kind == 0 {
                 number += 1;
                 continue;
             }
-            let entry = dos_entry(number, record, at, block_bytes, signature);
+            let entry = dos_entry(number, record, at, block_bytes, disk_number);
             if entry.is_extended {
-                let from_start = u64::from(le32(record, 8)) * block_bytes;
+                let from_start = u64::from(record.first_block) * block_bytes;
                 next = next.or(extended_bytes.checked_add(from_start));
             } else {
                 chain.entries.push(entry);

@@ -264,7 +264,7 @@ fn arrays(asked: &Asked) -> BTreeMap<u16, Members> {
         answer = larger;
     }
     arrays::arrays(&answer).unwrap_or_else(|| {
-        let header = crate::hex::hex(answer.iter().take(16));
+        let header = formats::hex::hex(answer.iter().take(16));
         let expected = "arrays of 288 bytes behind a header of 32";
         asked.machine.problem(
             &asked.path("configuration"),

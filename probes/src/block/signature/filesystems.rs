@@ -1,8 +1,11 @@
 //! File systems and swap. Places and magic numbers are those of each one's own documentation or
 //! kernel header (`fs/*/`, `include/uapi/linux/magic.h`).
 
+use formats::bytes::{le16, le32, le64};
+use formats::guid::uuid;
+
 use super::Filesystem;
-use crate::block::partition_table::{le16, le32, le64, text, uuid};
+use crate::block::partition_table::text;
 
 /// Features that ext3 does not know (`fs/ext4/ext4.h`): all but filetype, recover, journal device
 /// and meta block groups; all but sparse superblocks, large files and B-tree directories.

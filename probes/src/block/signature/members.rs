@@ -1,7 +1,10 @@
 //! Parts of arrays, pools and encrypted volumes: LUKS, LVM, md, ZFS, bcache, Ceph, DDF, IMSM.
 
+use formats::bytes::{le16, le32, le64};
+use formats::guid::uuid;
+
 use super::{Filesystem, Read};
-use crate::block::partition_table::{le16, le32, le64, text, uuid};
+use crate::block::partition_table::text;
 
 /// `MD_SB_MAGIC`, `include/uapi/linux/raid/md_p.h`.
 const MD_MAGIC: u32 = 0xa92b_4efc;
@@ -88,19 +91,8 @@ fn ceph(first: &[u8]) -> Option<Filesystem> {
     Some(Filesystem::new("ceph_bluestore", None, text(rest.get(..36)?)))
 }
 
-/// A physical volume's label stands in one of the first four sectors.
 fn lvm(first: &[u8]) -> Option<Filesystem> {
-    let sectors = first.chunks_exact(512).take(4);
-    let label = sectors
-        .into_iter()
-        .find(|sector| sector.starts_with(b"LABELONE") && &sector[24..32] == b"LVM2 001")?;
-    let header = label.get(usize::try_from(le32(label, 20)).ok()?..).unwrap_or_default();
-    let id = header.get(..32).filter(|id| id.iter().all(u8::is_ascii_alphanumeric)).and_then(text);
-    let id = id.map(|id| {
-        let cuts = [0, 6, 10, 14, 18, 22, 26, 32];
-        cuts.windows(2).map(|cut| &id[cut[0]..cut[1]]).collect::<Vec<_>>().join("-")
-    });
-    Some(Filesystem::new("LVM2_member", None, id))
+    formats::lvm::label(first).map(|label| Filesystem::new("LVM2_member", None, label.id))
 }
 
 /// A superblock of version 1: 1.1 at the start, 1.2 at 4 KiB, 1.0 at the end.

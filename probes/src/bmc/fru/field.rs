@@ -1,7 +1,8 @@
 //! Texts behind a byte of type and length, as in FRU areas (FRU Information Storage Definition 1.0,
 //! chapter 13) and in the names of sensor records (IPMI 2.0, 43.15).
 
-use crate::hex::hex;
+use formats::hex::hex;
+
 use crate::machine::escape_non_utf8;
 
 /// The text of the type in the two highest bits of `kind`. `None` where it is empty or blank.

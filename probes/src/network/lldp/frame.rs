@@ -1,8 +1,9 @@
 //! An LLDP frame: an Ethernet header, then parts of type, length and value (IEEE 802.1AB-2016,
 //! clause 8). Anyone on the wire can send one, so nothing in it is believed.
 
+use formats::hex::hex;
+
 use super::{LldpManagementAddress, LldpNeighbour, LldpTlv, id, organization};
-use crate::hex::hex;
 use crate::network::mac;
 
 const ETHERTYPE_LLDP: u16 = 0x88cc;

@@ -2,9 +2,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::hex::hex;
 use crate::machine::escape_non_utf8;
 use crate::network::mac;
+use formats::hex::hex;
 
 /// Kinds of chassis ids by number (table 8-2).
 pub(super) const CHASSIS_KINDS: [&str; 7] = [

@@ -1,9 +1,10 @@
 //! Extensions of LLDP by the groups of IEEE 802.1 and 802.3: IEEE 802.1Q-2022 annex D,
 //! IEEE 802.1AX-2020 annex F, IEEE 802.3-2022 clause 79.
 
+use formats::hex::hex;
+
 use super::frame::{push, u16_at};
 use super::{LldpLinkAggregation, LldpMacPhy, LldpNeighbour, LldpVlan, id};
-use crate::hex::hex;
 
 const IEEE_802_1: [u8; 3] = [0x00, 0x80, 0xc2];
 const IEEE_802_3: [u8; 3] = [0x00, 0x12, 0x0f];

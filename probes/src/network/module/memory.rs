@@ -1,7 +1,8 @@
 //! The memory of a module: a lower half of 128 bytes that is always there, and an upper half that
 //! shows one page of many.
 
-use crate::hex::hex;
+use formats::hex::hex;
+
 use crate::machine::{Machine, escape_non_utf8};
 use crate::sys::netlink::ModuleEeprom;
 

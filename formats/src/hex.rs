@@ -1,7 +1,7 @@
-//! Bytes in hexadecimal.
+//! Bytes as hexadecimal digits.
 
-/// The lower-case digits of `bytes`, without anything between them.
-pub(crate) fn hex<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> String {
+/// The lower-case digits of `bytes`, without separators.
+pub fn hex<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> String {
     let digits = |byte: &u8| [byte >> 4, byte & 0x0f].map(|n| char::from_digit(n.into(), 16));
     bytes.into_iter().flat_map(digits).flatten().collect()
 }

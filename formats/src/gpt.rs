@@ -1,0 +1,266 @@
+//! The GUID partition table: UEFI Specification 2.10, §5.3. Blocks have 512 or 4096 bytes.
+//!
+//! A header lies in block 1 and its backup in the last block. Both point to an array of entries.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use crate::bytes::{array, le32, le64};
+use crate::crc::crc32;
+use crate::guid::Guid;
+use crate::{Field, Kind};
+
+/// How much of a header's block is read; no header is longer.
+pub const BLOCK_BYTES: usize = 512;
+/// The length that a header states for itself.
+const HEADER_BYTES: RangeInclusive<u32> = 92..=512;
+/// The most entries of a table; tools write 128.
+const MAX_ENTRIES: u32 = 1024;
+/// The size of one entry; tools write 128.
+const ENTRY_BYTES: RangeInclusive<u32> = 128..=4096;
+
+const SIGNATURE: &[u8; 8] = b"EFI PART";
+/// Type of the EFI system partition, `c12a7328-f81f-11d2-ba4b-00a0c93ec93b`.
+pub const ESP_TYPE: Guid = Guid([
+    0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0x00, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b,
+]);
+
+/// What is wrong with a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Damage {
+    /// The block does not begin with `EFI PART`.
+    NoSignature,
+    /// The header states a length outside 92 to 512 bytes, or the block ends before.
+    HeaderLength(u32),
+    /// The header's checksum differs.
+    HeaderChecksum {
+        /// The checksum of what was read.
+        found: u32,
+        /// The checksum that the header states.
+        stated: u32,
+    },
+    /// Too many entries, or entries of a size that no tool writes.
+    EntriesShape {
+        /// How many there are.
+        n: u32,
+        /// How large one is.
+        bytes: u32,
+    },
+    /// The entries lie beyond the end of any disk.
+    EntriesPlace(u64),
+    /// The entries' bytes are not as many as the header states.
+    EntriesLength,
+    /// The entries' checksum differs.
+    EntriesChecksum {
+        /// The checksum of what was read.
+        found: u32,
+        /// The checksum that the header states.
+        stated: u32,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSignature => write!(f, "no GPT signature"),
+            Self::HeaderLength(n) => {
+                write!(f, "a GPT header of a wrong size ({n} bytes, expected 92 to 512)")
+            }
+            Self::HeaderChecksum { found, stated } => {
+                write!(f, "a GPT header with a wrong checksum ({found:08x}, expected {stated:08x})")
+            }
+            Self::EntriesShape { n, bytes } => {
+                write!(f, "a GPT with entries of an unlikely number or size ({n} of {bytes} bytes)")
+            }
+            Self::EntriesPlace(lba) => {
+                write!(f, "a GPT with entries beyond the end of the disk (LBA {lba})")
+            }
+            Self::EntriesLength => write!(f, "a GPT with entries that cannot be read"),
+            Self::EntriesChecksum { found, stated } => write!(
+                f,
+                "a GPT with entries that have a wrong checksum ({found:08x}, expected {stated:08x})"
+            ),
+        }
+    }
+}
+
+/// A header whose checksum was verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    header_bytes: usize,
+    /// The block in which this header lies.
+    pub own_lba: u64,
+    /// The block of the other header.
+    pub alternate_lba: u64,
+    /// The last block that a partition may use.
+    pub last_usable_lba: u64,
+    /// Where the entries begin.
+    pub entries_lba: u64,
+    n_entries: u32,
+    entry_bytes: u32,
+    entries_crc32: u32,
+}
+
+impl Header {
+    /// Reads the header at the start of `block`.
+    ///
+    /// # Errors
+    /// The [`Damage`]: no signature, an odd length or a wrong checksum.
+    pub fn parse(block: &[u8]) -> Result<Header, Damage> {
+        if !has_signature(block) {
+            return Err(Damage::NoSignature);
+        }
+        let n_bytes = le32(block, 12);
+        let length = usize::try_from(n_bytes).ok().filter(|_| HEADER_BYTES.contains(&n_bytes));
+        let header = length.and_then(|length| block.get(..length));
+        let header = header.ok_or(Damage::HeaderLength(n_bytes))?;
+        let (found, stated) = (header_crc32(header), le32(header, 16));
+        if found != stated {
+            return Err(Damage::HeaderChecksum { found, stated });
+        }
+        Ok(Header {
+            header_bytes: header.len(),
+            own_lba: le64(header, 24),
+            alternate_lba: le64(header, 32),
+            last_usable_lba: le64(header, 48),
+            entries_lba: le64(header, 72),
+            n_entries: le32(header, 80),
+            entry_bytes: le32(header, 84),
+            entries_crc32: le32(header, 88),
+        })
+    }
+
+    /// How many blocks the disk had when the table was made.
+    #[must_use]
+    pub fn n_blocks(&self) -> u64 {
+        self.alternate_lba.max(self.last_usable_lba).saturating_add(1)
+    }
+
+    /// Where the entries lie on a disk with such blocks: offset and length in bytes.
+    ///
+    /// # Errors
+    /// The [`Damage`]: an unlikely number or size, or a place beyond the end of any disk.
+    pub fn entries_place(&self, block_bytes: u64) -> Result<(u64, usize), Damage> {
+        let shape = Damage::EntriesShape { n: self.n_entries, bytes: self.entry_bytes };
+        if self.n_entries > MAX_ENTRIES || !ENTRY_BYTES.contains(&self.entry_bytes) {
+            return Err(shape);
+        }
+        let n_bytes = self.n_entries.checked_mul(self.entry_bytes).and_then(|n| n.try_into().ok());
+        let n_bytes: usize = n_bytes.ok_or(shape)?;
+        let offset = self.entries_lba.checked_mul(block_bytes);
+        let offset = offset.filter(|offset| offset.checked_add(n_bytes as u64).is_some());
+        Ok((offset.ok_or(Damage::EntriesPlace(self.entries_lba))?, n_bytes))
+    }
+
+    /// The used entries among `bytes`, which were read from [`Header::entries_place`], in the order of
+    /// their numbers. An entry that ends before it begins or lies beyond the end of any disk is skipped.
+    ///
+    /// # Errors
+    /// The [`Damage`]: bytes of another number, or a wrong checksum.
+    pub fn partitions(&self, bytes: &[u8], block_bytes: u64) -> Result<Vec<Partition>, Damage> {
+        let (_, n_bytes) = self.entries_place(block_bytes)?;
+        if bytes.len() != n_bytes {
+            return Err(Damage::EntriesLength);
+        }
+        let (found, stated) = (crc32(bytes), self.entries_crc32);
+        if found != stated {
+            return Err(Damage::EntriesChecksum { found, stated });
+        }
+        let entry_bytes = usize::try_from(self.entry_bytes).unwrap_or(usize::MAX);
+        let entries = (1..).zip(bytes.chunks_exact(entry_bytes).enumerate());
+        let partition =
+            |(number, (at, entry))| Partition::parse(number, entry, at * entry_bytes, block_bytes);
+        Ok(entries.filter_map(partition).collect())
+    }
+
+    /// What the header reveals, as places in its block.
+    #[must_use]
+    pub fn fields(&self) -> Vec<Field> {
+        vec![Field { span: 56..72, kind: Kind::Serial }]
+    }
+
+    /// Writes the checksum of the entries, if it is known, and then the header's own into the header
+    /// at the start of `block`, from which this one was read.
+    pub fn seal(&self, block: &mut [u8], entries_crc32: Option<u32>) {
+        let Some(header) = block.get_mut(..self.header_bytes) else { return };
+        if let Some(sum) = entries_crc32 {
+            header[88..92].copy_from_slice(&sum.to_le_bytes());
+        }
+        let sum = header_crc32(header);
+        header[16..20].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+/// Whether a header may begin here.
+#[must_use]
+pub fn has_signature(block: &[u8]) -> bool {
+    block.starts_with(SIGNATURE)
+}
+
+/// The checksum of a header, whose own field counts as 0.
+fn header_crc32(header: &[u8]) -> u32 {
+    let mut header = header.to_vec();
+    header[16..20].fill(0);
+    crc32(&header)
+}
+
+/// A partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partition {
+    /// Number, from 1.
+    pub number: u32,
+    /// What it is for.
+    pub type_guid: Guid,
+    /// The GUID of the partition itself.
+    pub guid: Guid,
+    /// Name, e.g. `EFI-SYSTEM`; often empty.
+    pub name: String,
+    /// First block.
+    pub first_block: u64,
+    /// Size in blocks.
+    pub n_blocks: u64,
+    /// Where it begins, in bytes.
+    pub start_bytes: u64,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Where the entry begins in the array, in bytes.
+    pub entry_at: usize,
+}
+
+impl Partition {
+    /// One entry; `None` if it is unused or its bounds make no sense.
+    fn parse(number: u32, entry: &[u8], entry_at: usize, block_bytes: u64) -> Option<Partition> {
+        let type_guid = Guid(array(entry, 0)?);
+        if type_guid.is_nil() {
+            return None;
+        }
+        let (first_block, last_block) = (le64(entry, 32), le64(entry, 40));
+        let n_blocks = last_block.checked_sub(first_block)?.checked_add(1)?;
+        let units = entry.get(56..128)?.chunks_exact(2);
+        let units: Vec<u16> = units
+            .map(|unit| u16::from_le_bytes([unit[0], unit[1]]))
+            .take_while(|unit| *unit != 0)
+            .collect();
+        Some(Partition {
+            number,
+            type_guid,
+            guid: Guid(array(entry, 16)?),
+            name: String::from_utf16_lossy(&units),
+            first_block,
+            n_blocks,
+            start_bytes: first_block.checked_mul(block_bytes)?,
+            size_bytes: n_blocks.checked_mul(block_bytes)?,
+            entry_at,
+        })
+    }
+
+    /// What the entry reveals, as places in the array of entries. The type says only what it is for.
+    #[must_use]
+    pub fn fields(&self) -> [Field; 3] {
+        let field = |from, to, kind| Field { span: self.entry_at + from..self.entry_at + to, kind };
+        [field(0, 16, Kind::Plain), field(16, 32, Kind::Serial), field(56, 128, Kind::FreeText)]
+    }
+}
+
+#[cfg(test)]
+mod tests;

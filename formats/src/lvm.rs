@@ -1,0 +1,83 @@
+//! LVM2: the label of a physical volume on the disk, and the names that the device mapper gives to
+//! volumes (LVM2 `lib/format_text/layout.h`, `lib/label/label.h`; `build_dm_name` of libdevmapper).
+
+use crate::bytes::le32;
+use crate::{Field, Kind};
+
+/// The label lies in one of the first four sectors of 512 bytes.
+const LABEL_SECTORS: usize = 4;
+const SECTOR_BYTES: usize = 512;
+/// Identifiers have 32 letters and digits.
+pub const ID_BYTES: usize = 32;
+/// Where an identifier's groups begin and end when it is written with hyphens.
+const GROUPS: [usize; 8] = [0, 6, 10, 14, 18, 22, 26, 32];
+
+/// The label of a physical volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// The volume's identifier in groups; `None` if it is not made of letters and digits.
+    pub id: Option<String>,
+    /// Where the identifier lies.
+    pub fields: Vec<Field>,
+}
+
+/// The label among the first bytes of a volume.
+#[must_use]
+pub fn label(first: &[u8]) -> Option<Label> {
+    let mut sectors = first.chunks_exact(SECTOR_BYTES).take(LABEL_SECTORS).enumerate();
+    let (number, sector) = sectors
+        .find(|(_, sector)| sector.starts_with(b"LABELONE") && &sector[24..32] == b"LVM2 001")?;
+    let at = usize::try_from(le32(sector, 20)).ok();
+    let id = at.and_then(|at| sector.get(at..at.checked_add(ID_BYTES)?));
+    let id = id.filter(|id| id.iter().all(u8::is_ascii_alphanumeric));
+    let start = number * SECTOR_BYTES + at.unwrap_or_default();
+    let field = Field { span: start..start.saturating_add(ID_BYTES), kind: Kind::Serial };
+    Some(Label {
+        id: id.and_then(|id| std::str::from_utf8(id).ok()).map(grouped),
+        fields: id.map(|_| field).into_iter().collect(),
+    })
+}
+
+/// An identifier as LVM's tools print it; of another length, as it is.
+fn grouped(id: &str) -> String {
+    let groups: Option<Vec<&str>> =
+        GROUPS.windows(2).map(|group| id.get(group[0]..group[1])).collect();
+    groups.map_or_else(|| id.to_owned(), |groups| groups.join("-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn volume(sector: usize, id: &[u8]) -> Vec<u8> {
+        let mut first = vec![0; 4096];
+        let at = sector * 512;
+        first[at..at + 8].copy_from_slice(b"LABELONE");
+        first[at + 20] = 32;
+        first[at + 24..at + 32].copy_from_slice(b"LVM2 001");
+        first[at + 32..at + 32 + id.len()].copy_from_slice(id);
+        first
+    }
+
+    #[test]
+    fn the_identifier_is_read_in_groups_from_each_sector_where_a_label_may_lie() {
+        let id = b"abcdefghijklmnopqrstuvwxyzABCDEF";
+        for sector in 0..4 {
+            let first = volume(sector, id);
+            let label = label(&first).unwrap();
+            assert_eq!(label.id.as_deref(), Some("abcdef-ghij-klmn-opqr-stuv-wxyz-ABCDEF"));
+            assert_eq!(label.fields[0].bytes(&first), id);
+        }
+        assert_eq!(label(&volume(4, id)), None);
+    }
+
+    #[test]
+    fn an_identifier_that_is_damaged_or_beyond_its_sector_is_unknown() {
+        let id = |first: &[u8]| label(first).unwrap().id;
+        assert_eq!(id(&volume(1, b"short")), None);
+        let mut far = volume(1, b"");
+        far[512 + 20..512 + 24].fill(0xff);
+        assert_eq!(id(&far), None);
+        assert_eq!(label(&[]), None);
+    }
+}
