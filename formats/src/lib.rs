@@ -13,5 +13,8 @@ pub mod guid;
 pub mod hex;
 pub mod lvm;
 pub mod mbr;
+pub mod mountinfo;
+pub mod octal;
+pub mod swaps;
 
 pub use field::{Field, Kind};

@@ -49,10 +49,10 @@ pub(super) fn judge(
         });
         let mut reasons = reasons_of_kind(disk);
         reasons.extend(reasons_of_state(disk, failure));
-        if is_complete && !usage.is_known {
+        if usage.is_incomplete || is_complete && !usage.is_known {
             reasons.push("it is not known what is mounted".to_owned());
         }
-        if usage.is_swap_refused {
+        if usage.is_swap_incomplete {
             reasons.push("it is not known what is swap".to_owned());
         }
         reasons.extend(reasons_of_use(disk, uses));

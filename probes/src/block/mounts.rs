@@ -4,7 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::machine::Machine;
+use formats::mountinfo::{self, Mount, MountTable};
+use formats::swaps;
+
+use crate::machine::{CUT, Machine, quote};
 use crate::udev::unescape_hex;
 
 use super::listing::{BlockDevice, Listing};
@@ -29,12 +32,14 @@ const LIVE_MOUNTS: [&str; 10] = [
 pub(super) struct Usage {
     /// Whether the source has a mount table at all.
     pub is_known: bool,
+    /// Whether that table is cut or has a line that is no mount, so that there may be more mounts.
+    pub is_incomplete: bool,
     /// Where each is mounted.
     pub mounted_at: BTreeMap<String, Vec<String>>,
-    /// Devices that are swap; `None` where the source does not tell.
+    /// Devices that are swap; `None` without the list of them.
     pub swaps: Option<BTreeSet<String>>,
-    /// Whether the list of them is there and cannot be read.
-    pub is_swap_refused: bool,
+    /// Whether that list could not be read, or not to its end.
+    pub is_swap_incomplete: bool,
     /// Labels of the live system's medium, as the kernel arguments name them.
     pub live_labels: Vec<String>,
     /// Names that device-mapper gives, by kernel name, e.g. `mpatha` by `dm-0`.
@@ -49,7 +54,8 @@ impl Usage {
 
     /// Whether the device is swap in use.
     pub(super) fn is_swap(&self, name: &str) -> Option<bool> {
-        Some(self.swaps.as_ref()?.contains(name))
+        let is_listed = self.swaps.as_ref()?.contains(name);
+        (is_listed || !self.is_swap_incomplete).then_some(is_listed)
     }
 }
 
@@ -86,76 +92,61 @@ pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
             .unwrap_or_default(),
         ..Usage::default()
     };
-    let mounts = mounts(machine);
-    usage.is_known = mounts.is_some();
-    for mount in mounts.unwrap_or_default() {
-        if let Some(name) = names.resolve(mount.device_number.as_deref(), &mount.source) {
-            let places: &mut Vec<String> = usage.mounted_at.entry(name).or_default();
-            if !places.contains(&mount.place) {
-                places.push(mount.place);
+    if let Some((mounts, is_complete)) = mounts(machine) {
+        (usage.is_known, usage.is_incomplete) = (true, !is_complete);
+        for mount in mounts {
+            let source = mount.source.as_deref().unwrap_or_default();
+            if let Some(name) = names.resolve(mount.device_number.as_deref(), source) {
+                let places: &mut Vec<String> = usage.mounted_at.entry(name).or_default();
+                if !places.contains(&mount.mount_point) {
+                    places.push(mount.mount_point);
+                }
             }
         }
     }
     share_btrfs(machine, &mut usage);
-    let swaps = machine.text("proc/swaps");
-    usage.is_swap_refused = swaps.is_none() && machine.is_refused("proc/swaps");
-    usage.swaps = swaps.map(|text| {
-        let sources = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-        sources.filter_map(|source| names.resolve(None, &unescape(source))).collect()
+    let swaps = whole_lines(machine, "proc/swaps");
+    usage.is_swap_incomplete = match &swaps {
+        Some((_, is_whole)) => !is_whole,
+        None => machine.is_refused("proc/swaps"),
+    };
+    usage.swaps = swaps.map(|(text, _)| {
+        let areas = swaps::parse(&text).into_iter();
+        areas.filter_map(|area| names.resolve(None, &area.path)).collect()
     });
     usage.mapper_names = names.mapped;
     usage
 }
 
-/// One line of a mount table.
-#[derive(Debug, PartialEq, Eq)]
-struct Mount {
-    device_number: Option<String>,
-    place: String,
-    source: String,
-}
-
-fn mounts(machine: &Machine) -> Option<Vec<Mount>> {
-    for path in ["proc/self/mountinfo", "proc/1/mountinfo"] {
-        if let Some(text) = machine.text(path) {
-            return Some(text.lines().filter_map(parse_mountinfo).collect());
+/// The mounts, and whether these are all. `None` without a table.
+fn mounts(machine: &Machine) -> Option<(Vec<Mount>, bool)> {
+    type Parse = fn(&str) -> MountTable;
+    let tables: [(&str, Parse); 4] = [
+        ("proc/self/mountinfo", mountinfo::parse),
+        ("proc/1/mountinfo", mountinfo::parse),
+        ("proc/self/mounts", mountinfo::parse_mounts),
+        ("proc/mounts", mountinfo::parse_mounts),
+    ];
+    tables.into_iter().find_map(|(path, parse)| {
+        let (text, is_whole) = whole_lines(machine, path)?;
+        let MountTable { mounts, bad_line } = parse(&text);
+        if let Some(line) = &bad_line {
+            machine.problem(path, quote(line), "a mount on each line");
         }
+        Some((mounts, is_whole && bad_line.is_none()))
+    })
+}
+
+/// The lines of the file that have their end, and whether all have. A last line without one is a
+/// problem: a part of a path would name another place.
+fn whole_lines(machine: &Machine, path: &str) -> Option<(String, bool)> {
+    let (mut text, is_whole) = machine.text_with_end(path).filter(|(text, _)| !text.is_empty())?;
+    if !is_whole {
+        let start = text.rfind('\n').map_or(0, |at| at + 1);
+        machine.problem(path, quote(text.get(start..).unwrap_or_default()), CUT);
+        text.truncate(start);
     }
-    let text = machine.text("proc/self/mounts").or_else(|| machine.text("proc/mounts"));
-    Some(text?.lines().filter_map(parse_mounts).collect())
-}
-
-fn parse_mountinfo(line: &str) -> Option<Mount> {
-    let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ');
-    let device_number = left.nth(2)?.to_owned();
-    let place = unescape(left.nth(1)?);
-    let source = unescape(right.split(' ').nth(1)?);
-    Some(Mount { device_number: Some(device_number), place, source })
-}
-
-fn parse_mounts(line: &str) -> Option<Mount> {
-    let mut fields = line.split(' ');
-    let (source, place) = (unescape(fields.next()?), unescape(fields.next()?));
-    Some(Mount { device_number: None, place, source })
-}
-
-/// Undoes `\040` and the like (`fs/seq_file.c`, `mangle_path`).
-fn unescape(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('\\') {
-        plain.push_str(before);
-        let code = after.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        if let Some(code) = code.filter(u8::is_ascii) {
-            plain.push(char::from(code));
-            rest = &after[3..];
-        } else {
-            plain.push('\\');
-            rest = after;
-        }
-    }
-    plain + rest
+    Some((text, is_whole))
 }
 
 /// Labels that the kernel arguments name as the live medium's: `coreos.liveiso=LABEL`,
@@ -250,12 +241,30 @@ mod tests {
         assert_eq!(usage.mounts_of("dm-0"), ["/"]);
         assert_eq!((usage.is_swap("sda2"), usage.is_swap("sda1")), (Some(true), Some(false)));
         assert_eq!(usage.live_labels, ["fedora-coreos-42", "A B"]);
+        assert!(usage.is_incomplete, "a line is no mount");
+        assert_eq!(machine.problems()[0].found, "\"nonsense\"");
+    }
+
+    #[test]
+    fn a_cut_table_keeps_its_whole_lines_and_says_that_there_may_be_more() {
+        let machine = tree(&[
+            ("sys/block/sda/dev", "8:0\n"),
+            ("sys/block/sda/sda1/partition", "1\n"),
+            ("sys/block/sda/sda1/dev", "8:1\n"),
+            ("sys/block/sda/sda2/partition", "2\n"),
+            ("sys/block/sda/sda2/dev", "8:2\n"),
+            ("proc/self/mountinfo", "1 0 8:1 / /a rw - xfs /dev/sda1 rw\n2 0 8:2 / /b rw - xfs x rw"),
+            ("proc/swaps", "Filename Type\n/dev/sda1 partition\n/dev/sda2 part"),
+        ]);
+        let usage = usage(&machine, &super::super::listing::list(&machine));
+        assert_eq!(usage.mounts_of("sda1"), ["/a"]);
+        assert!(usage.mounts_of("sda2").is_empty() && usage.is_incomplete && usage.is_known);
+        assert_eq!((usage.is_swap("sda1"), usage.is_swap("sda2")), (Some(true), None));
+        assert_eq!(machine.problems().len(), 2, "{:?}", machine.problems());
     }
 
     #[test]
     fn broken_escapes_are_kept_as_they_are() {
-        assert_eq!(unescape("a\\04"), "a\\04");
-        assert_eq!(unescape("é\\é\\999"), "é\\é\\999");
         assert_eq!(unescape_hex("a\\xé\\x2"), "a\\xé\\x2");
     }
 }

@@ -1,0 +1,225 @@
+//! Mount tables: `/proc/<pid>/mountinfo` (`Documentation/filesystems/proc.rst` §3.5,
+//! `fs/proc_namespace.c`) and `/proc/<pid>/mounts`.
+//!
+//! procfs-core parses `mountinfo`, a line at a time: it fails as a whole for one bad line of a file,
+//! and it leaves the octal escapes in. Its parser of `mounts` is not used, since it decodes neither
+//! the blank (`\040`) nor a backslash before an escape correctly.
+
+use std::path::Path;
+
+use procfs_core::process::MountInfo;
+
+use crate::octal;
+use crate::{Field, Kind};
+
+/// A mounted file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// `major:minor` of the file system, e.g. `8:1`; `None` in `mounts`, which does not contain it.
+    pub device_number: Option<String>,
+    /// Where it is mounted.
+    pub mount_point: String,
+    /// Type of the file system, e.g. `xfs`.
+    pub filesystem: String,
+    /// What is mounted, as the file system names it, e.g. `/dev/sda1`; `None` where it has no source.
+    pub source: Option<String>,
+}
+
+/// The mounts of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MountTable {
+    /// In the order of the file.
+    pub mounts: Vec<Mount>,
+    /// The first line that is not a mount. The kernel writes none, so a mount may be missing then.
+    pub bad_line: Option<String>,
+}
+
+/// Parses a `mountinfo` file. A bad line costs only itself.
+#[must_use]
+pub fn parse(text: &str) -> MountTable {
+    parse_lines(text, parse_line)
+}
+
+fn parse_lines(text: &str, parse: fn(&str) -> Option<Mount>) -> MountTable {
+    let mut table = MountTable::default();
+    for line in text.lines() {
+        match parse(line) {
+            Some(mount) => table.mounts.push(mount),
+            None if table.bad_line.is_none() => table.bad_line = Some(line.to_owned()),
+            None => {}
+        }
+    }
+    table
+}
+
+fn parse_line(line: &str) -> Option<Mount> {
+    let mount = MountInfo::from_line(line).ok()?;
+    Some(Mount {
+        device_number: Some(mount.majmin),
+        mount_point: octal::decode(path(&mount.mount_point)),
+        filesystem: octal::decode(&mount.fs_type),
+        source: mount.mount_source.as_deref().map(octal::decode),
+    })
+}
+
+/// The path that procfs-core made of a `&str`.
+fn path(path: &Path) -> &str {
+    path.to_str().unwrap_or_default()
+}
+
+/// Parses a `mounts` file. A bad line costs only itself.
+#[must_use]
+pub fn parse_mounts(text: &str) -> MountTable {
+    parse_lines(text, parse_mounts_line)
+}
+
+fn parse_mounts_line(line: &str) -> Option<Mount> {
+    let mut fields = line.split(' ').map(octal::decode);
+    let (source, mount_point) = (fields.next()?, fields.next()?);
+    let filesystem = fields.next()?;
+    let source = Some(source).filter(|source| !source.is_empty() && source != "none");
+    Some(Mount { device_number: None, mount_point, filesystem, source })
+}
+
+/// What a `mountinfo` or `mounts` file reveals: the servers of network file systems, in the source
+/// (`filer:/export`, `//filer/share`) and in the options (`addr=`), and who mounted them.
+#[must_use]
+pub fn fields(text: &str) -> Vec<Field> {
+    let mut fields = Vec::new();
+    let mut start = 0;
+    for line in text.split('\n') {
+        let mut at = start;
+        for word in line.split(' ') {
+            fields.extend(server(word, at));
+            options(word, at, &mut fields);
+            at += word.len() + 1;
+        }
+        start += line.len() + 1;
+    }
+    fields
+}
+
+/// The server in a source, which begins at `start`.
+fn server(source: &str, start: usize) -> Option<Field> {
+    let (skipped, host) = match source.strip_prefix("//") {
+        Some(share) => (2, share.split('/').next()?),
+        None => (0, source.split_once(":/")?.0),
+    };
+    // A path or an option may contain `:/` too.
+    if host.is_empty() || host.contains(['/', '=', ',']) {
+        return None;
+    }
+    let (skipped, host) = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => (skipped + 1, address),
+        None => (skipped, host),
+    };
+    let is_address = host.parse::<std::net::IpAddr>().is_ok();
+    let kind = if is_address { Kind::Address } else { Kind::HostName };
+    let start = start + skipped;
+    Some(Field { span: start..start + host.len(), kind })
+}
+
+/// Addresses and names in the options of a mount, which begin at `start`.
+fn options(word: &str, start: usize, fields: &mut Vec<Field>) {
+    let mut at = start;
+    for option in word.split(',') {
+        if let Some((name, value)) = option.split_once('=') {
+            let kind = match name {
+                "addr" | "clientaddr" | "mountaddr" | "srcaddr" | "ip" => Some(Kind::Address),
+                "username" | "user" | "name" => Some(Kind::FreeText),
+                "domain" => Some(Kind::HostName),
+                _ => None,
+            };
+            let start = at + name.len() + 1;
+            let span = start..start + value.len();
+            fields.extend(kind.filter(|_| !value.is_empty()).map(|kind| Field { span, kind }));
+        }
+        at += option.len() + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_has_its_device_number_and_its_decoded_paths() {
+        let text = "1 0 8:1 /root /mnt/a\\040b rw,noatime shared:1 master:2 - ext4 /dev/disk\\134x rw\n";
+        assert_eq!(
+            parse(text).mounts,
+            [Mount {
+                device_number: Some("8:1".to_owned()),
+                mount_point: "/mnt/a b".to_owned(),
+                filesystem: "ext4".to_owned(),
+                source: Some("/dev/disk\\x".to_owned()),
+            }]
+        );
+    }
+
+    #[test]
+    fn a_bad_line_is_named_and_costs_only_itself() {
+        let good = "2 0 8:2 / /b rw - ext4 /dev/sda2 rw\n";
+        let table = parse(&format!("x 0 8:1 / /a rw - ext4 /dev/sda1 rw\nnonsense\n{good}"));
+        assert_eq!((table.mounts.len(), table.mounts[0].mount_point.as_str()), (1, "/b"));
+        assert_eq!(table.bad_line.as_deref(), Some("x 0 8:1 / /a rw - ext4 /dev/sda1 rw"));
+        assert_eq!(parse(good).bad_line, None);
+    }
+
+    #[test]
+    fn a_file_system_without_a_source_has_none() {
+        let sources = |text: &str| parse(text).mounts.into_iter().map(|m| m.source).collect::<Vec<_>>();
+        assert_eq!(sources("3 9 0:47 / / ro - tmpfs  ro,size=0k\n"), [None]);
+        assert_eq!(sources("3 9 0:47 / / ro - tmpfs none ro\n"), [None]);
+    }
+
+    #[test]
+    fn the_older_table_decodes_blanks_and_backslashes_once() {
+        let table = parse_mounts("/dev/sda1 /a\\040b\\134040c ext4 rw 0 0\nnone /run tmpfs rw 0 0\nx\n");
+        let mounts = table.mounts;
+        assert_eq!((mounts.len(), table.bad_line.as_deref()), (2, Some("x")));
+        assert_eq!(mounts[0].mount_point, "/a b\\040c");
+        assert_eq!((mounts[1].source.as_deref(), mounts[1].device_number.as_deref()), (None, None));
+    }
+
+    #[test]
+    fn servers_and_addresses_are_fields_and_paths_are_not() {
+        let text = "36 35 0:45 / /filer rw - nfs filer.example:/x rw,addr=192.0.2.1\n\
+                    37 35 0:46 / /v6 rw - nfs4 [2001:db8::1]:/x rw,clientaddr=2001:db8::2\n\
+                    38 35 0:47 / /a:/b rw - cifs //store/share rw,username=bob,domain=corp\n\
+                    39 35 0:48 / /o rw - overlay overlay rw,lowerdir=a:/b\n";
+        let found: Vec<(Kind, String)> = fields(text)
+            .iter()
+            .map(|f| (f.kind, String::from_utf8(f.bytes(text.as_bytes()).to_vec()).unwrap()))
+            .collect();
+        let expected = [
+            (Kind::HostName, "filer.example"),
+            (Kind::Address, "192.0.2.1"),
+            (Kind::Address, "2001:db8::1"),
+            (Kind::Address, "2001:db8::2"),
+            (Kind::HostName, "store"),
+            (Kind::FreeText, "bob"),
+            (Kind::HostName, "corp"),
+        ];
+        assert_eq!(found, expected.map(|(kind, text)| (kind, text.to_owned())));
+    }
+
+    #[test]
+    fn noise_neither_panics_nor_gives_a_span_outside_the_text() {
+        let mut state = 7_u32;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state >> 16
+        };
+        let parts = ["//", ":/", "\\040", "\\9", "é", " - ", " ", "\n", "addr=", ",", "8:1", "[", "]"];
+        for _ in 0..2000 {
+            let text: String =
+                (0..next() % 40).map(|_| parts[next() as usize % parts.len()]).collect();
+            let n_lines = text.lines().count();
+            assert!(parse(&text).mounts.len() <= n_lines);
+            assert!(parse_mounts(&text).mounts.len() <= n_lines);
+            for field in fields(&text) {
+                assert!(text.get(field.span.clone()).is_some(), "{field:?} in {text:?}");
+            }
+        }
+    }
+}
