@@ -144,7 +144,8 @@ mod tests {
 
     #[test]
     fn a_mount_has_its_device_number_and_its_decoded_paths() {
-        let text = "1 0 8:1 /root /mnt/a\\040b rw,noatime shared:1 master:2 - ext4 /dev/disk\\134x rw\n";
+        let text =
+            "1 0 8:1 /root /mnt/a\\040b rw,noatime shared:1 master:2 - ext4 /dev/disk\\134x rw\n";
         assert_eq!(
             parse(text).mounts,
             [Mount {
@@ -167,14 +168,16 @@ mod tests {
 
     #[test]
     fn a_file_system_without_a_source_has_none() {
-        let sources = |text: &str| parse(text).mounts.into_iter().map(|m| m.source).collect::<Vec<_>>();
+        let sources =
+            |text: &str| parse(text).mounts.into_iter().map(|m| m.source).collect::<Vec<_>>();
         assert_eq!(sources("3 9 0:47 / / ro - tmpfs  ro,size=0k\n"), [None]);
         assert_eq!(sources("3 9 0:47 / / ro - tmpfs none ro\n"), [None]);
     }
 
     #[test]
     fn the_older_table_decodes_blanks_and_backslashes_once() {
-        let table = parse_mounts("/dev/sda1 /a\\040b\\134040c ext4 rw 0 0\nnone /run tmpfs rw 0 0\nx\n");
+        let table =
+            parse_mounts("/dev/sda1 /a\\040b\\134040c ext4 rw 0 0\nnone /run tmpfs rw 0 0\nx\n");
         let mounts = table.mounts;
         assert_eq!((mounts.len(), table.bad_line.as_deref()), (2, Some("x")));
         assert_eq!(mounts[0].mount_point, "/a b\\040c");
@@ -210,7 +213,8 @@ mod tests {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             state >> 16
         };
-        let parts = ["//", ":/", "\\040", "\\9", "é", " - ", " ", "\n", "addr=", ",", "8:1", "[", "]"];
+        let parts =
+            ["//", ":/", "\\040", "\\9", "é", " - ", " ", "\n", "addr=", ",", "8:1", "[", "]"];
         for _ in 0..2000 {
             let text: String =
                 (0..next() % 40).map(|_| parts[next() as usize % parts.len()]).collect();

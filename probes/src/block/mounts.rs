@@ -253,7 +253,10 @@ mod tests {
             ("sys/block/sda/sda1/dev", "8:1\n"),
             ("sys/block/sda/sda2/partition", "2\n"),
             ("sys/block/sda/sda2/dev", "8:2\n"),
-            ("proc/self/mountinfo", "1 0 8:1 / /a rw - xfs /dev/sda1 rw\n2 0 8:2 / /b rw - xfs x rw"),
+            (
+                "proc/self/mountinfo",
+                "1 0 8:1 / /a rw - xfs /dev/sda1 rw\n2 0 8:2 / /b rw - xfs x rw",
+            ),
             ("proc/swaps", "Filename Type\n/dev/sda1 partition\n/dev/sda2 part"),
         ]);
         let usage = usage(&machine, &super::super::listing::list(&machine));
