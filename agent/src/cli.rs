@@ -4,11 +4,7 @@
 //! unit and default. Options are listed in the order in which they are declared. Help fits 80
 //! columns; a test holds it to that.
 
-mod deferred;
-
 use std::path::PathBuf;
-
-pub use deferred::Deferred;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -67,19 +63,19 @@ pub struct Common {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Report, receive an Ignition config, install, prove: the whole job
-    Install(Deferred<InstallOptions>),
+    Install(InstallOptions),
     /// Print what hardware this machine has
-    Inspect(Deferred<InspectOptions>),
+    Inspect(InspectOptions),
     /// Print only what is wrong; ends with 1 if that calls for attention
-    Check(Deferred<CheckOptions>),
+    Check(CheckOptions),
     /// Post the report to the VIM and stop; nothing is installed
-    Report(Deferred<ReportOptions>),
+    Report(ReportOptions),
     /// Save what was read, to replay it elsewhere with --root
-    Capture(Deferred<CaptureOptions>),
+    Capture(CaptureOptions),
     /// Print the JSON Schema of a document, or the VIM API
-    Schema(Deferred<SchemaOptions>),
+    Schema(SchemaOptions),
     /// Make the live image's Ignition, Butane, kernel arguments or iPXE script
-    LiveConfig(Deferred<Box<LiveConfigOptions>>),
+    LiveConfig(Box<LiveConfigOptions>),
 }
 
 /// Which machine is read, and how.

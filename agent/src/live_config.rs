@@ -134,13 +134,13 @@ fn refuse_dry_run(options: &LiveConfigOptions) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::{Cli, Command, Deferred};
+    use crate::cli::{Cli, Command};
 
     fn made(options: &[&str]) -> Result<String, String> {
         let words = ["run-coreos-installer", "live-config", "--vim", "https://vim.example"];
         let words: Vec<_> = words.iter().chain(options).map(Into::into).collect();
         let cli = configure(&words, &Sources::default(), false).unwrap().cli;
-        let Cli { command: Some(Command::LiveConfig(Deferred(options))), .. } = cli else {
+        let Cli { command: Some(Command::LiveConfig(options)), .. } = cli else {
             panic!()
         };
         live_config(&options).map_err(|error| format!("{error:#}"))

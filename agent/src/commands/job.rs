@@ -186,7 +186,7 @@ mod tests {
             configure(&words, &sources, true).unwrap()
         };
         let of_unit = configuration(&["run-coreos-installer"]);
-        let Some(crate::cli::Command::Install(crate::cli::Deferred(options))) =
+        let Some(crate::cli::Command::Install(options)) =
             &of_unit.cli.command
         else {
             panic!()

@@ -2,7 +2,6 @@
 
 mod job;
 
-use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -16,7 +15,7 @@ use probes::guard;
 use probes::machine::{Extras, Source};
 
 use crate::cli::{
-    CaptureOptions, CheckOptions, Cli, Command, Deferred, Document, Format, InspectOptions,
+    CaptureOptions, CheckOptions, Cli, Command, Document, Format, InspectOptions,
     SchemaOptions, SourceOptions,
 };
 use crate::config::{Configuration, Origin, Setting};
@@ -50,29 +49,27 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         return Ok(ExitStatus::Done);
     }
     match command {
-        Command::Inspect(Deferred(options)) => inspect(options),
-        Command::Check(Deferred(options)) => check(options),
-        Command::Capture(Deferred(options)) => capture(options),
-        Command::Schema(Deferred(options)) => schema(options),
-        Command::LiveConfig(Deferred(options)) => {
+        Command::Inspect(options) => inspect(options),
+        Command::Check(options) => check(options),
+        Command::Capture(options) => capture(options),
+        Command::Schema(options) => schema(options),
+        Command::LiveConfig(options) => {
             output::print(&live_config(options)?)?;
             Ok(ExitStatus::Done)
         }
-        Command::Install(Deferred(options)) => {
+        Command::Install(options) => {
             job::install(options, is_typed(&configuration.settings, "dry-run"))
         }
-        Command::Report(Deferred(options)) => job::send_report(options),
+        Command::Report(options) => job::send_report(options),
     }
 }
 
 fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
     let report = read(&source(&options.source)?, &options.source, NO_WAIT)?;
-    // The process ends with this command: to free the report piece by piece is of no use.
-    let report = ManuallyDrop::new(report);
     output::print(&match options.format {
         Format::Text => text::text(&report, output::is_colored(options.color)),
-        Format::Json => output::json(&*report)?,
-        Format::Yaml => output::yaml(&*report)?,
+        Format::Json => output::json(&report)?,
+        Format::Yaml => output::yaml(&report)?,
     })?;
     Ok(ExitStatus::Done)
 }

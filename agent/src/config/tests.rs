@@ -1,7 +1,7 @@
 //! Which source wins, and what is refused.
 
 use super::*;
-use crate::cli::{Command, Deferred};
+use crate::cli::Command;
 
 fn words(line: &str) -> Vec<OsString> {
     std::iter::once("run-coreos-installer").chain(line.split_whitespace()).map(Into::into).collect()
@@ -19,7 +19,7 @@ fn sources(file: &str, kernel: &str, environment: &[(&str, &str)]) -> Sources {
 
 fn vim_of(line: &str, sources: &Sources) -> (Option<String>, Origin) {
     let configuration = configure(&words(line), sources, true).unwrap();
-    let Some(Command::Report(Deferred(options))) = configuration.cli.command else { panic!() };
+    let Some(Command::Report(options)) = configuration.cli.command else { panic!() };
     let setting = configuration.settings.iter().find(|s| s.name == "vim").unwrap();
     (options.vim.vim, setting.origin.clone())
 }
@@ -55,7 +55,7 @@ fn a_flag_can_be_switched_by_any_source() {
     {
         let sources = sources("", kernel, &[]);
         let configuration = configure(&words("report"), &sources, true).unwrap();
-        let Some(Command::Report(Deferred(options))) = configuration.cli.command else { panic!() };
+        let Some(Command::Report(options)) = configuration.cli.command else { panic!() };
         assert_eq!(options.vim.allow_plain_http, expected, "{kernel}");
     }
 }
@@ -122,7 +122,7 @@ fn a_bad_value_is_refused_wherever_it_stands() {
 fn each_item_of_a_list_in_the_file_is_a_value_of_its_own() {
     let file = "append-karg: [console=tty0, \"console=ttyS0,115200n8\"]\nvim-name: [a, b]";
     let configuration = configure(&words("live-config"), &sources(file, "", &[]), true).unwrap();
-    let Some(Command::LiveConfig(Deferred(options))) = configuration.cli.command else { panic!() };
+    let Some(Command::LiveConfig(options)) = configuration.cli.command else { panic!() };
     assert_eq!(options.append_karg, ["console=tty0", "console=ttyS0,115200n8"]);
     assert_eq!(options.vim_name, ["a", "b"]);
     let two = sources("budget: [1, 2]", "", &[]);

@@ -1,12 +1,9 @@
 //! What goes to standard output, and when it is coloured.
 
-mod indented;
-
 use std::io::{self, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
-use self::indented::Indented;
 use crate::cli::Color;
 
 /// Writes `text` to standard output.
@@ -26,11 +23,7 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// # Errors
 /// If a value has no JSON form; no type of this crate has such a value.
 pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    let mut text = Vec::with_capacity(512 << 10);
-    let mut serializer = serde_json::Serializer::with_formatter(&mut text, Indented::default());
-    value.serialize(&mut serializer)?;
-    text.push(b'\n');
-    Ok(String::from_utf8(text)?)
+    Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
 /// `value` as a tree of JSON, by way of the text: each further serialiser of the report's types
