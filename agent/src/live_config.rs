@@ -140,9 +140,7 @@ mod tests {
         let words = ["run-coreos-installer", "live-config", "--vim", "https://vim.example"];
         let words: Vec<_> = words.iter().chain(options).map(Into::into).collect();
         let cli = configure(&words, &Sources::default(), false).unwrap().cli;
-        let Cli { command: Some(Command::LiveConfig(options)), .. } = cli else {
-            panic!()
-        };
+        let Cli { command: Some(Command::LiveConfig(options)), .. } = cli else { panic!() };
         live_config(&options).map_err(|error| format!("{error:#}"))
     }
 

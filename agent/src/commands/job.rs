@@ -186,11 +186,7 @@ mod tests {
             configure(&words, &sources, true).unwrap()
         };
         let of_unit = configuration(&["run-coreos-installer"]);
-        let Some(crate::cli::Command::Install(options)) =
-            &of_unit.cli.command
-        else {
-            panic!()
-        };
+        let Some(crate::cli::Command::Install(options)) = &of_unit.cli.command else { panic!() };
         assert!(options.dry_run && !is_typed(&of_unit.settings, "dry-run"));
         let of_person = configuration(&["run-coreos-installer", "install", "--dry-run"]);
         assert!(is_typed(&of_person.settings, "dry-run"));

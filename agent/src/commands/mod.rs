@@ -15,8 +15,8 @@ use probes::guard;
 use probes::machine::{Extras, Source};
 
 use crate::cli::{
-    CaptureOptions, CheckOptions, Cli, Command, Document, Format, InspectOptions,
-    SchemaOptions, SourceOptions,
+    CaptureOptions, CheckOptions, Cli, Command, Document, Format, InspectOptions, SchemaOptions,
+    SourceOptions,
 };
 use crate::config::{Configuration, Origin, Setting};
 use crate::exit_status::ExitStatus;
