@@ -91,6 +91,18 @@ fn no_probe_can_write() {
 }
 
 #[test]
+fn formats_do_no_io() {
+    for (path, text) in sources("formats/src") {
+        for word in
+            ["std::fs", "std::net", "std::process", "std::env", "File::", "nix::", "unsafe "]
+        {
+            let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
+            assert!(at.is_none(), "{}: {}", path.display(), at.unwrap_or_default());
+        }
+    }
+}
+
+#[test]
 fn every_file_says_what_it_holds() {
     for folder in ["agent/src", "formats/src", "probes/src", "ignition/src", "lab", "tests"] {
         for (path, text) in sources(folder) {
