@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use crate::bytes::{array, le32, le64};
 use crate::crc::crc32;
 use crate::guid::Guid;
-use crate::{Field, Kind};
+use crate::{Encoding, Field, Kind};
 
 /// How much of a header's block is read; no header is longer.
 pub const BLOCK_BYTES: usize = 512;
@@ -176,7 +176,7 @@ impl Header {
     /// What the header reveals, as places in its block.
     #[must_use]
     pub fn fields(&self) -> Vec<Field> {
-        vec![Field { span: 56..72, kind: Kind::Serial }]
+        vec![Field { span: 56..72, kind: Kind::Serial, encoding: Encoding::Guid }]
     }
 
     /// Writes the checksum of the entries, if it is known, and then the header's own into the header
@@ -257,8 +257,14 @@ impl Partition {
     /// What the entry reveals, as places in the array of entries. The type says only what it is for.
     #[must_use]
     pub fn fields(&self) -> [Field; 3] {
-        let field = |from, to, kind| Field { span: self.entry_at + from..self.entry_at + to, kind };
-        [field(0, 16, Kind::Plain), field(16, 32, Kind::Serial), field(56, 128, Kind::FreeText)]
+        let field = |from, to, kind, encoding| {
+            Field { span: from..to, kind, encoding }.moved(self.entry_at)
+        };
+        [
+            field(0, 16, Kind::Plain, Encoding::Guid),
+            field(16, 32, Kind::Serial, Encoding::Guid),
+            field(56, 128, Kind::FreeText, Encoding::Utf16),
+        ]
     }
 }
 

@@ -14,7 +14,13 @@ pub mod hex;
 pub mod lvm;
 pub mod mbr;
 pub mod mountinfo;
+pub mod netlink;
 pub mod octal;
+pub mod smbios;
 pub mod swaps;
+pub mod text;
 
-pub use field::{Field, Kind};
+pub use field::{Encoding, Field, Kind};
+
+#[cfg(test)]
+mod testing;

@@ -31,7 +31,7 @@ pub fn label(first: &[u8]) -> Option<Label> {
     let id = at.and_then(|at| sector.get(at..at.checked_add(ID_BYTES)?));
     let id = id.filter(|id| id.iter().all(u8::is_ascii_alphanumeric));
     let start = number * SECTOR_BYTES + at.unwrap_or_default();
-    let field = Field { span: start..start.saturating_add(ID_BYTES), kind: Kind::Serial };
+    let field = Field::text(start..start.saturating_add(ID_BYTES), Kind::Serial);
     Some(Label {
         id: id.and_then(|id| std::str::from_utf8(id).ok()).map(grouped),
         fields: id.map(|_| field).into_iter().collect(),

@@ -2,7 +2,7 @@
 //! (`struct msdos_partition`, Linux `include/linux/msdos_partition.h`; UEFI Specification 2.10, §5.2).
 
 use crate::bytes::le32;
-use crate::{Field, Kind};
+use crate::{Encoding, Field, Kind};
 
 /// The length of a boot record, whatever the size of the disk's blocks.
 pub const RECORD_BYTES: usize = 512;
@@ -74,7 +74,8 @@ pub fn disk_number(block: &[u8]) -> u32 {
 #[must_use]
 pub fn fields(block: &[u8]) -> Vec<Field> {
     let is_set = entries(block).is_some() && !is_volume(block) && disk_number(block) != 0;
-    is_set.then_some(Field { span: 440..444, kind: Kind::Serial }).into_iter().collect()
+    let number = Field { span: 440..444, kind: Kind::Serial, encoding: Encoding::LittleEndian };
+    is_set.then_some(number).into_iter().collect()
 }
 
 #[cfg(test)]

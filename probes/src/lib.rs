@@ -18,7 +18,7 @@ pub mod ancestors;
 mod by_number;
 pub mod cpuset;
 pub mod natural;
-mod text;
+pub mod pci_address;
 pub mod udev;
 
 pub mod smbios;

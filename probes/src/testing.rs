@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+#[path = "../../formats/src/testing.rs"]
+pub(crate) mod bytes;
+
 use crate::machine::{Archive, Machine, Node, Source};
 
 /// A machine of the given files by path; a single line has its end, as the kernel writes it. A content that

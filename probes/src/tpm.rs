@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(found.manufacturer.as_deref(), Some("IFX"));
         assert_eq!(found.vendor_string.as_deref(), Some("SLB9670"));
         assert_eq!(found.firmware.as_deref(), Some("7.85.17.51968"));
-        crate::sys::netlink::wire::testing::survives_any_bytes(&answer, |bytes| {
+        crate::testing::bytes::survives_any_bytes(&answer, |bytes| {
             drop(parse_properties(bytes));
         });
         let refused = [0x80, 1, 0, 0, 0, 10, 0, 0, 1, 1];

@@ -58,7 +58,7 @@ pub(crate) fn unescape_hex(text: &str) -> String {
         }
     }
     bytes.extend(rest.bytes());
-    crate::text::escape_non_utf8(&bytes)
+    formats::text::escape_non_utf8(&bytes)
 }
 
 #[cfg(test)]

@@ -179,7 +179,7 @@ fn parse_vlan(data: &[u8]) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::survives_any_bytes;
+    use crate::testing::bytes::survives_any_bytes;
     use crate::testing::tree_of_bytes;
 
     const DEVICE_ID: [u8; 16] = [0, 0x20, 1, 2, 0x88, 2, 0xdf, 0xa2, 2, 0, 0, 1, 0, 0x17, 0, 0];

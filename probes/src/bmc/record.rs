@@ -250,7 +250,7 @@ pub(super) fn locator(bytes: &[u8]) -> Option<Locator> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::survives_any_bytes;
+    use crate::testing::bytes::survives_any_bytes;
 
     /// A full record of the sensor `number`: a threshold sensor with the line `m`, `b`, exponents.
     pub(crate) fn full_record(

@@ -100,7 +100,7 @@ fn redfish_record(record: &[u8]) -> Option<Redfish> {
     let redfish = Redfish {
         address: address(record, 51),
         port: port.filter(|port| *port != 0),
-        hostname: name.and_then(crate::sys::netlink::wire::text),
+        hostname: name.and_then(formats::netlink::text),
         host_address: address(record, 17),
     };
     (redfish != Redfish::default()).then_some(redfish)
@@ -121,7 +121,7 @@ fn address(record: &[u8], offset: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::survives_any_bytes;
+    use crate::testing::bytes::survives_any_bytes;
 
     fn table() -> Vec<u8> {
         let mut record = vec![0; 91];

@@ -22,7 +22,7 @@ pub use problem::{Problem, Problems};
 pub use record::{Failure, Failures, Operation, Recorded, format_failures};
 pub use source::Source;
 
-pub use crate::text::{escape_non_utf8, quote};
+pub use formats::text::{escape_non_utf8, quote};
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::route::Route;
 use crate::machine::Machine;
-use crate::sys::netlink::wire;
+use formats::netlink as wire;
 
 const RTM_NEWADDR: u16 = 20;
 /// Length of `struct ifaddrmsg`.
@@ -266,7 +266,7 @@ fn ipv4(address: Ipv4Addr, routes: &[Route]) -> Option<Address> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::{attribute, message, survives_any_bytes};
+    use crate::testing::bytes::{attribute, message, survives_any_bytes};
 
     fn dump() -> Vec<u8> {
         let v4 = [

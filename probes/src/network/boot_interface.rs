@@ -87,7 +87,7 @@ fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::survives_any_bytes;
+    use crate::testing::bytes::survives_any_bytes;
 
     fn boot_entry() -> Vec<u8> {
         let mut mac = vec![3, 11, 37, 0, 2, 0, 0, 0, 0, 5];

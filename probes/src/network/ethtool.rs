@@ -8,7 +8,8 @@ use super::settings::{self, Eee, Fec, Queues, Rings, Rss, WakeOnLan};
 use crate::machine::Machine;
 use crate::sys::Question as _;
 use crate::sys::ethtool::DriverInfo;
-use crate::sys::netlink::{self, DcbxMode, EthtoolDump, wire};
+use crate::sys::netlink::{self, DcbxMode, EthtoolDump};
+use formats::netlink as wire;
 
 /// What ethtool knows of one port; absent where the driver says nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -190,7 +191,7 @@ fn parse_driver(answer: &[u8]) -> Driver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::{attribute, message, survives_any_bytes};
+    use crate::testing::bytes::{attribute, message, survives_any_bytes};
 
     fn modes() -> Vec<u8> {
         let header = attribute(0x8001, &attribute(2, b"eno1\0"));

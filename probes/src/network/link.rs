@@ -2,7 +2,7 @@
 //! (`rtnetlink(7)`, `uapi/linux/if_link.h`).
 
 use super::mac;
-use crate::sys::netlink::wire;
+use formats::netlink as wire;
 
 const RTM_NEWLINK: u16 = 16;
 /// Length of `struct ifinfomsg`.
@@ -133,7 +133,7 @@ fn hex(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::{attribute, message, survives_any_bytes};
+    use crate::testing::bytes::{attribute, message, survives_any_bytes};
 
     /// A link message with index, flags and attributes.
     pub(in crate::network) fn link_message(

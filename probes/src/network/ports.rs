@@ -93,7 +93,7 @@ pub fn is_in_use(machine: &Machine, name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::network::link::tests::link_message;
-    use crate::sys::netlink::wire::testing::{attribute, message};
+    use crate::testing::bytes::{attribute, message};
     use crate::testing::tree_of_bytes;
 
     const LINKS: &str = "kernel/rtnetlink/link";

@@ -10,12 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::address::{family, interface_name, ip, is_prefix, prefix_key};
 use crate::machine::Machine;
-use crate::sys::netlink::wire;
+use formats::netlink as wire;
 
 const RTM_NEWROUTE: u16 = 24;
 /// Length of `struct rtmsg`, and of `struct rtnexthop`.
 const HEADER_BYTES: usize = 12;
-const NEXT_HOP_BYTES: usize = 8;
 const MAIN_TABLE: u32 = 254;
 const UNICAST: u8 = 1;
 /// `RTM_F_CLONED`: an entry of the cache.
@@ -83,7 +82,7 @@ fn parse_route(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Vec<Rout
             1 => destination = ip(attribute.value)?,
             6 => metric = attribute.u32()?,
             7 => source = ip(attribute.value),
-            9 => hops = parse_hops(attribute.value),
+            wire::RTA_MULTIPATH => hops = parse_hops(attribute.value),
             15 => table = attribute.u32()?,
             _ => hop.apply(attribute),
         }
@@ -123,26 +122,20 @@ impl Hop {
             4 => self.index = attribute.u32().unwrap_or(self.index),
             5 => self.gateway = ip(attribute.value),
             // RTA_VIA: a router of the other family, behind the number of its family.
-            18 => self.gateway = attribute.value.get(2..).and_then(ip),
+            wire::RTA_VIA => self.gateway = attribute.value.get(2..).and_then(ip),
             _ => {}
         }
     }
 }
 
-/// `RTA_MULTIPATH`: records of `struct rtnexthop` and attributes.
 fn parse_hops(bytes: &[u8]) -> Vec<Hop> {
-    let (mut hops, mut rest) = (Vec::new(), bytes);
-    while let (Some(length), Some(index)) =
-        (rest.first_chunk::<2>(), rest.get(4..).and_then(<[u8]>::first_chunk::<4>))
-    {
-        let length = usize::from(u16::from_ne_bytes(*length));
-        let Some(attributes) = rest.get(NEXT_HOP_BYTES..length) else { break };
-        let mut hop = Hop { index: u32::from_ne_bytes(*index), gateway: None };
-        wire::attributes(attributes).for_each(|attribute| hop.apply(attribute));
-        hops.push(hop);
-        rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
-    }
-    hops
+    let hop = |found: wire::NextHop| {
+        let index = found.header.last_chunk::<4>().map_or(0, |index| u32::from_ne_bytes(*index));
+        let mut hop = Hop { index, gateway: None };
+        wire::attributes(found.attributes).for_each(|attribute| hop.apply(attribute));
+        hop
+    };
+    wire::next_hops(bytes).map(hop).collect()
 }
 
 /// `RTPROT_…` (`uapi/linux/rtnetlink.h`).
@@ -216,7 +209,7 @@ fn parse_ipv6(line: &str) -> Option<Route> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::{attribute, message, survives_any_bytes};
+    use crate::testing::bytes::{attribute, message, survives_any_bytes};
 
     fn route(length: u8, table: u8, attributes: &[Vec<u8>]) -> Vec<u8> {
         let header = [2, length, 0, 0, table, 16, 0, UNICAST, 0, 0, 0, 0];

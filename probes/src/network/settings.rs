@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ethtool::EthtoolPort;
-use crate::sys::netlink::wire;
+use formats::netlink as wire;
 
 /// Queues of a port, as they are and as they could be. What the port does not have is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -300,7 +300,7 @@ pub(super) fn feature_names(answer: &[u8]) -> Vec<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::{attribute, message, survives_any_bytes};
+    use crate::testing::bytes::{attribute, message, survives_any_bytes};
 
     /// What `apply` makes of these attributes.
     fn port(apply: fn(&mut EthtoolPort, wire::Attribute), attributes: &[Vec<u8>]) -> EthtoolPort {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::address::Address;
 use crate::machine::Machine;
+use crate::pci_address::Address;
 
 const BUS: &str = "sys/bus/pci/devices";
 const PROC: &str = "proc/bus/pci";

@@ -6,7 +6,6 @@
 //! reading it wakes a sleeping device and shows `ffff` for a virtual function, so it comes last.
 //! Nothing here needs root.
 
-mod address;
 mod aer;
 mod bars;
 mod find;
@@ -16,7 +15,7 @@ mod names;
 mod slots;
 mod vpd;
 
-pub use address::Address;
+pub use crate::pci_address::Address;
 pub use aer::Aer;
 pub use bars::{Bar, BarKind};
 pub use link::Link;

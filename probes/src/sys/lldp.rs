@@ -332,7 +332,7 @@ pub(crate) fn speak(socket: &OwnedFd, frame: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::survives_any_bytes;
+    use crate::testing::bytes::survives_any_bytes;
 
     #[test]
     fn records_come_back_as_they_were_written() {

@@ -1,19 +1,7 @@
-//! Secrets in binary files: strings of SMBIOS structures, the pages of a SCSI device, answers of RAID
-//! controllers.
+//! Secrets in binary files: the pages of a SCSI device, answers of RAID controllers.
 
 use super::collect::Secrets;
-
-/// Where a structure keeps the numbers of its strings for serial number and asset tag
-/// (DSP0134 3.7, §7.2 to §7.5, §7.18, §7.23, §7.40).
-const SMBIOS_STRINGS: [(u8, &[usize]); 7] = [
-    (1, &[0x07]),
-    (2, &[0x07, 0x08]),
-    (3, &[0x07, 0x08]),
-    (4, &[0x20, 0x21]),
-    (17, &[0x18, 0x19]),
-    (22, &[0x07]),
-    (39, &[0x08, 0x09]),
-];
+use super::fields::latin;
 
 /// Collects what `content`, read from `path`, holds.
 pub(super) fn in_file(path: &str, content: &[u8], secrets: &mut Secrets) {
@@ -23,29 +11,9 @@ pub(super) fn in_file(path: &str, content: &[u8], secrets: &mut Secrets) {
         return in_raid_answer(question, content, secrets);
     }
     match path.rsplit('/').next().unwrap_or_default() {
-        "DMI" => in_smbios(content, secrets),
         "vpd_pg80" => secrets.text(&latin(content.get(4..).unwrap_or_default())),
         "vpd_pg83" => in_designators(content.get(4..).unwrap_or_default(), secrets),
         _ => {}
-    }
-}
-
-/// Walks the structures: a formatted area of the length that it states, and strings up to two zeros.
-fn in_smbios(table: &[u8], secrets: &mut Secrets) {
-    let mut rest = table;
-    while let [kind, length, ..] = rest {
-        let Some((formatted, behind)) = rest.split_at_checked(usize::from(*length)) else { return };
-        let end = behind.windows(2).position(|pair| pair == [0, 0]);
-        let (Some(end), true) = (end, formatted.len() >= 4) else { return };
-        let strings: Vec<&[u8]> = behind[..end].split(|byte| *byte == 0).collect();
-        let offsets = SMBIOS_STRINGS.iter().find(|(known, _)| known == kind);
-        for number in
-            offsets.iter().flat_map(|(_, offsets)| *offsets).filter_map(|at| formatted.get(*at))
-        {
-            let string = usize::from(*number).checked_sub(1).and_then(|at| strings.get(at));
-            secrets.text(&latin(string.copied().unwrap_or_default()));
-        }
-        rest = &behind[end + 2..];
     }
 }
 
@@ -106,9 +74,4 @@ fn in_addresses(bytes: &[u8], secrets: &mut Secrets) {
     for address in addresses.map(|bytes| u64::from_le_bytes(*bytes)) {
         secrets.digits(&format!("{address:016x}"));
     }
-}
-
-fn latin(bytes: &[u8]) -> String {
-    let text: String = bytes.iter().map(|byte| char::from(*byte)).collect();
-    text.trim_matches(['\0', ' ']).to_owned()
 }

@@ -10,7 +10,7 @@ use probes::machine::Recorded;
 use serde_json::Value;
 
 use super::lvm::Volume;
-use super::{binary, command_line, efi, leases, lvm, network, smbios};
+use super::{binary, command_line, efi, fields, leases, lvm};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -132,11 +132,7 @@ impl Secrets {
         let name = path.rsplit('/').next().unwrap_or_default();
         binary::in_file(path, content, self);
         efi::collect(path, content, self);
-        smbios::collect(path, content, self);
-        network::each_address(path, &mut content.to_vec(), &mut |address| {
-            self.addresses.extend(network::from_bytes(address));
-        });
-        self.networks.extend(network::networks(path, content));
+        fields::collect(path, content, self);
         let Ok(text) = std::str::from_utf8(content) else { return };
         if path.starts_with("sys/firmware/efi/") {
             return;

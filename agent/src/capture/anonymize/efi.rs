@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::collect::Secrets;
-use super::{command_line, network};
+use super::{command_line, fields};
 
 const VARIABLES: &str = "sys/firmware/efi/efivars/";
 /// Variables that are load options, each with four digits behind.
@@ -74,7 +74,7 @@ fn collect_part(part: &Part, secrets: &mut Secrets) {
         }
         Part::Target(name) => secrets.named("target", name),
         Part::Network(name) => secrets.text(name),
-        Part::Address(bytes) => secrets.addresses.extend(network::from_bytes(bytes)),
+        Part::Address(bytes) => secrets.addresses.extend(fields::ip(bytes)),
         Part::DiskNumber(bytes) => secrets.digits(&turned(bytes)),
         Part::Digits(bytes) => {
             // Drivers differ in the order; the number is one.

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::network::to_bytes;
+use super::fields::to_bytes;
 use super::replace::{Edge, Pair, Scope};
 
 /// Separators between two digits of a MAC or WWN, as drivers, udev and people write them.

@@ -1,7 +1,7 @@
 //! What neighbours say in LLDP frames (IEEE 802.1AB-2016 §8): free texts, names of VLANs, the inventory
 //! of LLDP-MED (ANSI/TIA-1057 §10.2.6). They say whose network this is, whatever they look like.
 
-use super::network;
+use super::fields;
 use super::pseudonym::Pseudonyms;
 
 const FRAMES: &str = "kernel/lldp/frames";
@@ -85,7 +85,7 @@ fn in_id(value: &mut [u8], kinds: &Kinds, names: &mut Pseudonyms) {
     } else if *kind == kinds.address {
         // Behind IANA's number of the family.
         let bytes = id.get_mut(1..).unwrap_or_default();
-        let put = network::from_bytes(bytes).map(|ip| network::to_bytes(names.address(ip)));
+        let put = fields::ip(bytes).map(|ip| fields::to_bytes(names.address(ip)));
         if let Some(put) = put.filter(|put| put.len() == bytes.len()) {
             bytes.copy_from_slice(&put);
         }

@@ -15,6 +15,7 @@ mod by_form;
 mod collect;
 mod command_line;
 mod efi;
+mod fields;
 mod forms;
 mod fru;
 mod gpt;
@@ -22,10 +23,8 @@ mod ipv4;
 mod leases;
 mod lldp;
 mod lvm;
-mod network;
 mod pseudonym;
 mod replace;
-mod smbios;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -102,14 +101,7 @@ fn file(
         let kept: Vec<&[u8]> = variables.filter(|v| v.starts_with(b"container=")).collect();
         return kept.join(&0);
     }
-    network::each_address(path, &mut content, &mut |address| {
-        let ip = network::from_bytes(address);
-        let put = ip.map(|ip| network::to_bytes(names.address(ip))).unwrap_or_default();
-        if put.len() == address.len() {
-            address.copy_from_slice(&put);
-        }
-    });
-    smbios::rewrite(path, &mut content, secrets, names);
+    fields::rewrite(path, &mut content, secrets, names);
     lldp::rewrite(path, &mut content, names);
     fru::rewrite(path, &mut content, secrets, names);
     let changed = efi::rewrite(path, &content, &mut |part| variable(part, secrets, table, names));
@@ -138,9 +130,7 @@ fn variable(part: &Part, secrets: &Secrets, table: &Table, names: &mut Pseudonym
         Part::Target(name) => Part::Target(table.in_text(name)),
         Part::Network(name) => Part::Network(names.text(name)),
         Part::Line(text) => Part::Line(line(text, secrets, table, names)),
-        Part::Address(bytes) => {
-            Part::Address(network::to_bytes(names.address(network::from_bytes(bytes)?)))
-        }
+        Part::Address(bytes) => Part::Address(fields::to_bytes(names.address(fields::ip(bytes)?))),
         // Four bytes may be anything, so that they are replaced here, and as the disk's where its table is read.
         Part::DiskNumber(bytes) => {
             let digits = efi::turned(bytes);

@@ -211,7 +211,7 @@ fn of_record(body: &[u8]) -> Option<FruPowerSupply> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::sys::netlink::wire::testing::survives_any_bytes;
+    use crate::testing::bytes::survives_any_bytes;
 
     /// An area of `head`, whose second byte will be the length, and fields of 8-bit text.
     pub(crate) fn area(head: &[u8], fields: &[&[u8]]) -> Vec<u8> {

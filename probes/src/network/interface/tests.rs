@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::network::link::tests::link_message;
-use crate::sys::netlink::wire::testing::{attribute, message};
+use crate::testing::bytes::{attribute, message};
 use crate::testing::{tree, tree_of_bytes};
 
 const PF: &str = "sys/devices/pci0000:00/0000:3b:00.0";

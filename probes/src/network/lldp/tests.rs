@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::sys::Question as _;
 use crate::sys::lldp;
-use crate::sys::netlink::wire::testing::survives_any_bytes;
+use crate::testing::bytes::survives_any_bytes;
 use crate::testing::{tree, tree_of_bytes};
 
 /// A part: 7 bits of type, 9 of length, the value.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::network::link::tests::link_message;
-use crate::sys::netlink::wire::testing::{attribute, survives_any_bytes};
+use crate::testing::bytes::{attribute, survives_any_bytes};
 use crate::testing::tree_of_bytes;
 
 fn put(memory: &mut [u8], at: usize, bytes: &[u8]) {

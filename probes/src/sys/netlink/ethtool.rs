@@ -106,7 +106,7 @@ impl EthtoolDump {
         if self == EthtoolDump::WakeOnLan {
             // A capture is passed on; a password is not.
             const SOPASS: u16 = 3;
-            wire::blank(&mut answer, GENERIC_HEADER_BYTES, SOPASS);
+            blank(&mut answer, SOPASS);
         }
         Ok(answer)
     }
@@ -121,6 +121,13 @@ impl EthtoolDump {
         let mut payload = vec![self.command().0, 1, 0, 0];
         payload.extend(attribute(HEADER, &header));
         payload
+    }
+}
+
+/// Overwrites the values of the attributes `kind` with zeros.
+fn blank(answer: &mut [u8], kind: u16) {
+    for span in wire::spans(answer, GENERIC_HEADER_BYTES, kind) {
+        answer.get_mut(span).into_iter().for_each(|value| value.fill(0));
     }
 }
 
@@ -150,7 +157,10 @@ fn complete(
             Err(error) => match error.raw_os_error() {
                 Some(code) if code != Errno::EOPNOTSUPP as i32 => {
                     let payload = [&code.saturating_neg().to_ne_bytes(), name.as_bytes()].concat();
-                    push(answer, wire::Message { kind: wire::ERROR, flags: 0, payload: &payload })?;
+                    push(
+                        answer,
+                        wire::Message { kind: wire::ERROR, flags: 0, payload: &payload, at: 0 },
+                    )?;
                 }
                 Some(_) => {}
                 // No answer in time, and so from none behind it.
@@ -165,7 +175,7 @@ fn complete(
         return Ok(());
     }
     let code = errno.saturating_neg().to_ne_bytes();
-    push(answer, wire::Message { kind: wire::DONE, flags: 0, payload: &code })
+    push(answer, wire::Message { kind: wire::DONE, flags: 0, payload: &code, at: 0 })
 }
 
 /// What kept the answer to an [`EthtoolDump`] from being whole: the error that ended the dump, and
@@ -325,9 +335,9 @@ mod tests {
     use super::*;
 
     fn port(name: &str) -> Vec<u8> {
-        let name = wire::testing::attribute(HEADER_NAME, &[name.as_bytes(), &[0]].concat());
-        let header = wire::testing::attribute(HEADER, &name);
-        wire::testing::message(20, &[vec![4, 1, 0, 0], header].concat())
+        let name = crate::testing::bytes::attribute(HEADER_NAME, &[name.as_bytes(), &[0]].concat());
+        let header = crate::testing::bytes::attribute(HEADER, &name);
+        crate::testing::bytes::message(20, &[vec![4, 1, 0, 0], header].concat())
     }
 
     #[test]
@@ -352,7 +362,7 @@ mod tests {
             .collect();
         let code = Some(Errno::ENODEV as i32);
         assert_eq!(failures, [(Some("eno2".to_owned()), code), (None, code)]);
-        wire::testing::survives_any_bytes(&answer, |bytes| drop(super::failures(bytes)));
+        crate::testing::bytes::survives_any_bytes(&answer, |bytes| drop(super::failures(bytes)));
     }
 
     #[test]
@@ -387,12 +397,12 @@ mod tests {
 
     #[test]
     fn the_password_of_wake_on_lan_is_not_kept() {
-        let header = wire::testing::attribute(HEADER, &[]);
-        let modes = wire::testing::attribute(NESTED | 2, &[1, 2, 3]);
+        let header = crate::testing::bytes::attribute(HEADER, &[]);
+        let modes = crate::testing::bytes::attribute(NESTED | 2, &[1, 2, 3]);
         let body = |password: &[u8]| {
-            let password = wire::testing::attribute(3, password);
+            let password = crate::testing::bytes::attribute(3, password);
             let body = [vec![9, 1, 0, 0], header.clone(), modes.clone(), password].concat();
-            wire::testing::message(20, &body)
+            crate::testing::bytes::message(20, &body)
         };
         let answer = [body(b"secret"), body(b"hidden")].concat();
         let finished = |dump: EthtoolDump, errno: i32| {
@@ -404,8 +414,8 @@ mod tests {
         assert_eq!(finished(EthtoolDump::LinkModes, 0), answer);
         let cut = finished(EthtoolDump::WakeOnLan, Errno::EIO as i32);
         assert!(cut.starts_with(&[blank, body(&[0; 6])].concat()));
-        wire::testing::survives_any_bytes(&answer, |bytes| {
-            wire::blank(&mut bytes.to_vec(), GENERIC_HEADER_BYTES, 3);
+        crate::testing::bytes::survives_any_bytes(&answer, |bytes| {
+            super::blank(&mut bytes.to_vec(), 3);
         });
     }
 

@@ -6,7 +6,6 @@
 
 pub mod dcb;
 pub mod ethtool;
-pub mod wire;
 
 pub use dcb::DcbxMode;
 pub use ethtool::{EthtoolDump, FeatureNames, ModuleEeprom};
@@ -15,6 +14,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use formats::netlink as wire;
 use nix::errno::Errno;
 use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto,
@@ -251,21 +251,21 @@ mod tests {
 
     #[test]
     fn a_dump_is_kept_as_it_came_and_bounded() {
-        let bytes = wire::testing::message(16, b"abc");
+        let bytes = crate::testing::bytes::message(16, b"abc");
         let mut answer = Vec::new();
         for message in wire::messages(&bytes) {
             push(&mut answer, message).unwrap();
         }
         assert_eq!(answer, bytes);
         let large = vec![0; LIMIT_BYTES];
-        let message = wire::Message { kind: 16, flags: 0, payload: &large };
+        let message = wire::Message { kind: 16, flags: 0, payload: &large, at: 0 };
         assert!(push(&mut answer, message).unwrap_err().to_string().contains("more than"));
     }
 
     #[test]
     fn a_dump_that_one_port_ends_early_keeps_what_came_before_and_its_error() {
-        let port = wire::testing::message(20, b"abcd");
-        let end = |code: i32| wire::testing::message(wire::DONE, &(-code).to_ne_bytes());
+        let port = crate::testing::bytes::message(20, b"abcd");
+        let end = |code: i32| crate::testing::bytes::message(wire::DONE, &(-code).to_ne_bytes());
         let mut cut = Gathered::default();
         assert!(!cut.take(&port).unwrap());
         assert!(cut.take(&end(Errno::ENODEV as i32)).unwrap());
@@ -275,7 +275,7 @@ mod tests {
         assert!(whole.take(&[port.clone(), not_supported.clone()].concat()).unwrap());
         assert_eq!((whole.answer, whole.errno), (port, 0));
         assert!(Gathered::default().take(&not_supported).is_err());
-        let refused = wire::testing::message(wire::ERROR, &(-22_i32).to_ne_bytes());
+        let refused = crate::testing::bytes::message(wire::ERROR, &(-22_i32).to_ne_bytes());
         assert_eq!(Gathered::default().take(&refused).unwrap_err().raw_os_error(), Some(22));
     }
 }

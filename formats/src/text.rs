@@ -1,4 +1,4 @@
-//! Text made of what a machine holds: bytes that are not UTF-8, and quotations for messages.
+//! Text made of what a machine holds: bytes that are not UTF-8 (RFC 3629), and quotations for messages.
 
 /// Quotes what was found in a file, cut to a length that a console line can hold.
 #[must_use]
@@ -32,8 +32,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_text_are_escaped_and_not_lost() {
-        assert_eq!(escape_non_utf8(b"ab\xff\x80c"), "ab\\xff\\x80c");
+    fn bytes_that_are_not_utf_8_are_escaped_and_the_rest_stays() {
+        assert_eq!(escape_non_utf8("Müller".as_bytes()), "Müller");
+        assert_eq!(escape_non_utf8(b"M\xfcller\xff"), "M\\xfcller\\xff");
     }
 
     #[test]

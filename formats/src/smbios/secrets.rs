@@ -1,0 +1,110 @@
+//! What in an SMBIOS table names one machine or its owner: serial numbers and asset tags, the way to
+//! the management controller, and the maker's own strings.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use super::{Structure, structures};
+use crate::{Encoding, Field, Kind};
+
+/// Where a structure keeps the numbers of its strings for serial number and asset tag
+/// (DSP0134 3.7, §7.2 to §7.5, §7.18, §7.23, §7.40).
+const SERIALS: [(u8, &[usize]); 7] = [
+    (1, &[0x07]),
+    (2, &[0x07, 0x08]),
+    (3, &[0x07, 0x08]),
+    (4, &[0x20, 0x21]),
+    (17, &[0x18, 0x19]),
+    (22, &[0x07]),
+    (39, &[0x08, 0x09]),
+];
+const OEM_STRINGS: u8 = 11;
+const HOST_INTERFACE: u8 = 42;
+/// Redfish over IP (DSP0270 1.3, §6.2): UUID, the host's address, the service's, its name.
+const REDFISH: u8 = 4;
+
+/// Everything in `table` that names the machine, its network or its owner.
+#[must_use]
+pub fn fields(table: &[u8]) -> Vec<Field> {
+    let structures = structures(table);
+    let oem = |structure: &&Structure| structure.kind() == OEM_STRINGS;
+    let elsewhere: BTreeSet<&[u8]> = structures
+        .iter()
+        .filter(|structure| !oem(structure))
+        .flat_map(|structure| structure.string_spans().map(|(_, string)| string))
+        .collect();
+    let mut fields = Vec::new();
+    for structure in &structures {
+        in_strings(structure, &mut fields);
+        match structure.kind() {
+            OEM_STRINGS => {
+                // The name of the model may be repeated there, and stays what it is elsewhere.
+                let own = structure
+                    .string_spans()
+                    .filter(|(_, string)| !elsewhere.contains(string) && is_telling(string));
+                fields.extend(own.map(|(span, _)| Field::text(span, Kind::FreeText)));
+            }
+            HOST_INTERFACE => host_interface(structure, &mut fields),
+            _ => {}
+        }
+    }
+    fields
+}
+
+fn in_strings(structure: &Structure, fields: &mut Vec<Field>) {
+    let offsets = SERIALS.iter().find(|(kind, _)| *kind == structure.kind());
+    for offset in offsets.iter().flat_map(|(_, offsets)| *offsets) {
+        let number = structure.byte(*offset).and_then(|number| usize::from(number).checked_sub(1));
+        let string = number.and_then(|number| structure.string_spans().nth(number));
+        fields.extend(string.map(|(span, _)| Field::text(span, Kind::Serial)));
+    }
+}
+
+/// A string with a number, or with a value that was given to the system
+/// (`io.systemd.credential:…=…`). Others are words that every machine of the model has.
+fn is_telling(string: &[u8]) -> bool {
+    string.iter().any(|byte| byte.is_ascii_digit() || *byte == b'=')
+}
+
+/// The interface to the management controller (§7.43; DSP0270 1.3, §6): the MAC of a device on USB or
+/// PCI, version 2, then protocol records.
+fn host_interface(structure: &Structure, fields: &mut Vec<Field>) {
+    let Some(length) = structure.byte(5).map(usize::from) else { return };
+    let mac = match structure.byte(6) {
+        Some(4) => Some(7),
+        Some(5) => Some(10),
+        _ => None,
+    };
+    let is_within = |start: &usize| start + 6 <= length;
+    let mac = mac.filter(is_within).and_then(|start| structure.span(6 + start, 6));
+    fields.extend(mac.map(|span| Field::bytes_of(span, Kind::Mac)));
+    let mut at = 7 + length;
+    while let (Some(kind), Some(length)) = (structure.byte(at), structure.byte(at + 1)) {
+        let length = usize::from(length);
+        let Some(record) = structure.span(at + 2, length) else { return };
+        if kind == REDFISH {
+            redfish(structure, at + 2, record, fields);
+        }
+        at += 2 + length;
+    }
+}
+
+/// The host's and the service's address, each after the byte of its format; the service's name.
+fn redfish(structure: &Structure, start: usize, record: Range<usize>, fields: &mut Vec<Field>) {
+    let byte = |at: usize| structure.byte(start + at).filter(|_| at < record.len());
+    let span = |at: usize, length: usize| {
+        (at + length <= record.len()).then_some(record.start + at..record.start + at + length)
+    };
+    let uuid = span(0, 16).map(|span| Field { span, kind: Kind::Serial, encoding: Encoding::Guid });
+    fields.extend(uuid);
+    for (format, at) in [(17, 18), (51, 52)] {
+        let length = match byte(format) {
+            Some(1) => 4,
+            Some(2) => 16,
+            _ => continue,
+        };
+        fields.extend(span(at, length).map(|span| Field::bytes_of(span, Kind::Address)));
+    }
+    let name = byte(90).and_then(|length| span(91, usize::from(length)));
+    fields.extend(name.map(|span| Field::text(span, Kind::HostName)));
+}

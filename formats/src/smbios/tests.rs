@@ -1,0 +1,127 @@
+//! Structures, strings, spans and versions, and tables that are damaged.
+
+use super::*;
+use crate::Kind;
+use crate::testing::structure;
+
+#[test]
+fn fields_and_strings_are_read_and_what_is_not_there_is_none() {
+    let mut table = structure(1, &[1, 2, 3, 9], &[b"Acme ", b"  ", b"M\xfcller"]);
+    table.extend(structure(127, &[], &[]));
+    table.extend(structure(1, &[], &[]));
+    let structures = parse(None, &table).structures;
+    assert_eq!(structures.len(), 2, "what follows the end is not a structure");
+    let first = &structures[0];
+    assert_eq!((first.kind(), first.handle(), first.byte(4)), (1, 7, Some(1)));
+    assert_eq!(first.string(4).as_deref(), Some("Acme"));
+    assert_eq!((first.string(5), first.string(7), first.string(99)), (None, None, None));
+    assert_eq!(first.string(6).as_deref(), Some("M\\xfcller"));
+    assert_eq!((first.word(7), first.qword(4), first.bytes(4, 9)), (None, None, None));
+}
+
+#[test]
+fn no_cut_and_no_flipped_byte_of_a_table_makes_a_panic() {
+    let mut table = structure(17, &[1; 80], &[b"DIMM A1", b"Bank 0", b"\xff\xfe"]);
+    table.extend(structure(1, &[1; 23], &[b"a"]));
+    table.extend(structure(127, &[], &[]));
+    let touch = |bytes: &[u8]| {
+        for structure in structures(bytes) {
+            for offset in 0..300 {
+                let _ = (structure.byte(offset), structure.word(offset));
+                let _ = (structure.dword(offset), structure.qword(offset));
+                let _ = (structure.string(offset), structure.bytes(offset, usize::MAX));
+            }
+            let _ = format!("{structure:?}");
+        }
+    };
+    for length in 0..table.len() {
+        touch(&table[..length]);
+    }
+    for index in 0..table.len() {
+        for value in [0, 1, 3, 4, 5, 127, 128, 254, 255] {
+            let mut bytes = table.clone();
+            bytes[index] = value;
+            touch(&bytes);
+        }
+    }
+    // Bytes of a simple generator, so that a failure can be repeated.
+    let mut state = 1_u32;
+    for length in (0..2000).step_by(7) {
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state.to_le_bytes()[3] & 0x87
+        };
+        let bytes: Vec<u8> = (0..length).map(|_| next()).collect();
+        touch(&bytes);
+    }
+}
+
+#[test]
+fn the_version_is_read_from_each_kind_of_entry_point() {
+    assert_eq!(entry_point_version(b"_SM_\0\x1f\x02\x08"), Some((2, 8)));
+    assert_eq!(entry_point_version(b"_SM_\0\x1f\x02\x1f"), Some((2, 3)));
+    assert_eq!(entry_point_version(b"_SM3_\0\x18\x03\x02\0"), Some((3, 2)));
+    assert_eq!(entry_point_version(b"_SM3_"), None);
+    assert_eq!(entry_point_version(b"nothing"), None);
+}
+
+#[test]
+fn a_table_that_is_cut_is_known_to_be_and_has_no_number_of_structures() {
+    let table = structure(1, &[0; 23], &[b"a"]);
+    assert!(!parse(None, &table).is_complete);
+    let mut entry = b"_SM_\0\x1f\x02\x01".to_vec();
+    entry.resize(0x1f, 0);
+    entry[0x1c] = 1;
+    assert!(parse(Some(&entry), &table).is_complete, "the entry point names one structure");
+    assert!(!parse(Some(&entry), &table[..20]).is_complete);
+}
+
+#[test]
+fn every_span_holds_the_string_that_it_is_for() {
+    let table = [
+        structure(4, &[0; 8], &[]),
+        structure(17, &[[0; 20].as_slice(), &[2, 3]].concat(), &[b"DIMM A1", b"SER1", b"TAG"]),
+        structure(127, &[], &[]),
+        structure(1, &[0, 0, 0, 1], &[b"OLD-7"]),
+    ]
+    .concat();
+    let found: Vec<&[u8]> = fields(&table).iter().map(|field| field.bytes(&table)).collect();
+    assert_eq!(found, [&b"SER1"[..], b"TAG", b"OLD-7"], "what follows the end of the table too");
+}
+
+#[test]
+fn without_an_end_the_whole_structures_stay_and_the_table_is_not_complete() {
+    let whole = [structure(17, &[0; 20], &[b"A1"]), structure(9, &[0; 9], &[b"Slot 1"])].concat();
+    let cut = [whole.as_slice(), &structure(17, &[0; 20], &[b"A2"])[..9]].concat();
+    for table in [&whole, &cut] {
+        let smbios = parse(None, table);
+        assert_eq!(smbios.structures.iter().map(Structure::kind).collect::<Vec<u8>>(), [17, 9]);
+        assert!(!smbios.is_complete);
+    }
+}
+
+#[test]
+fn the_interface_to_the_controller_gives_its_mac_addresses_and_names() {
+    let mut record = vec![0x31; 16];
+    record.extend([&[1, 1, 10, 77, 3, 9][..], &[0; 28]].concat());
+    record.extend([&[1, 1, 10, 77, 3, 1][..], &[0; 28]].concat());
+    record.resize(90, 0);
+    record.extend(b"\x06bmcsix");
+    let length = u8::try_from(record.len()).unwrap();
+    let device = [4, 13, 1, 2, 3, 4, 0, 0x0c, 0x42, 0xa1, 0xde, 0xad, 0xbe];
+    let fields_of_42 = [&[0x40, 13], &device[..], &[1, 4, length], &record].concat();
+    let table = structure(42, &fields_of_42, &[]);
+    let found: Vec<(Kind, &[u8])> = fields(&table)
+        .iter()
+        .map(|field| (field.kind, table.get(field.span.clone()).unwrap()))
+        .collect();
+    let expected: [(Kind, &[u8]); 5] = [
+        (Kind::Mac, &device[7..]),
+        (Kind::Serial, &[0x31; 16]),
+        (Kind::Address, &[10, 77, 3, 9]),
+        (Kind::Address, &[10, 77, 3, 1]),
+        (Kind::HostName, b"bmcsix"),
+    ];
+    assert_eq!(found, expected);
+    crate::testing::survives_any_bytes(&table, |table| drop(fields(table)));
+}
