@@ -116,7 +116,7 @@ fn server(source: &str, start: usize) -> Option<Field> {
     let is_address = host.parse::<std::net::IpAddr>().is_ok();
     let kind = if is_address { Kind::Address } else { Kind::HostName };
     let start = start + skipped;
-    Some(Field { span: start..start + host.len(), kind })
+    Some(Field::text(start..start + host.len(), kind))
 }
 
 /// Addresses and names in the options of a mount, which begin at `start`.
@@ -132,7 +132,7 @@ fn options(word: &str, start: usize, fields: &mut Vec<Field>) {
             };
             let start = at + name.len() + 1;
             let span = start..start + value.len();
-            fields.extend(kind.filter(|_| !value.is_empty()).map(|kind| Field { span, kind }));
+            fields.extend(kind.filter(|_| !value.is_empty()).map(|kind| Field::text(span, kind)));
         }
         at += option.len() + 1;
     }

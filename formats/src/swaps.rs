@@ -39,7 +39,7 @@ pub fn fields(text: &str) -> Vec<Field> {
             let at = start + line.len() - line.trim_ascii_start().len();
             let is_device = path.starts_with("/dev/");
             let kind = if is_device { Kind::Plain } else { Kind::FreeText };
-            fields.push(Field { span: at..at + path.len(), kind });
+            fields.push(Field::text(at..at + path.len(), kind));
         }
         start += line.len() + 1;
     }
