@@ -1,4 +1,4 @@
-# run-coreos-installer: `make demo` shows it, `make test` proves it. `make help` lists the rest.
+# run-coreos-installer: `make demo` shows it, `make test` tests it. `make help` lists the rest.
 
 SHELL := /bin/bash -eo pipefail
 CARGO ?= cargo
@@ -9,46 +9,47 @@ export PATH := $(PATH):$(CACHE)/cargo-deny-0.20.2/bin
 export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
 
 .PHONY: help
-help: ## List what can be made
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 .PHONY: setup
-setup: ## Install what the other targets need (root), or print the line that does
+setup: ## Install the packages that the other targets need; without root, print the command
 	@tests/setup.sh
 
 .PHONY: demo
-demo: static lab-vim ## Boot a bare virtual machine and install it before your eyes
-	@echo 'preparing what the virtual machine boots (the first time takes a while)'
-	@tests/vm/setup >/dev/null
-	@RCI_DEMO=1 $(CARGO) test -q -p run-coreos-installer --test vm -- --nocapture --exact \
-	  job::a_bare_machine_becomes_an_installed_one_with_the_ignition_that_the_vim_returned
+demo: ## Show this machine's report, then install a bare virtual machine
+	@tests/demo.sh
+
+.PHONY: report
+report: ## Show this machine's report, by the build that the demo uses
+	@tests/demo.sh report
 
 .PHONY: test
-test: quick vm ## Everything: unit, replay, integration and virtual machine tests
+test: quick vm ## Run all tests: unit, replay, integration and virtual machines
 
 .PHONY: quick
-quick: ## All tests without virtual machines
+quick: ## Run all tests that need no virtual machine
 	@tests/setup.sh build
 	RCI_REQUIRE_TOOLS=1 $(CARGO) test --workspace --exclude run-coreos-installer
 	RCI_REQUIRE_TOOLS=1 $(CARGO) test -p run-coreos-installer --lib --bins --test main --test job --test noise
 
 .PHONY: vm
-vm: static lab-vim ## The tests of the static binary and the virtual machine tests alone
+vm: static lab-vim ## Only the tests of the static binary and the virtual machine tests
 	$(CARGO) test -p run-coreos-installer --test static
 	@tests/vm/setup
 	$(CARGO) test -p run-coreos-installer --test vm -- --test-threads=1
 
 .PHONY: lab-vim
-lab-vim: ## The lab VIM, target/release/lab-vim
+lab-vim: ## Build the lab VIM, target/release/lab-vim
 	$(CARGO) build -q --release --locked -p lab-vim
 
 .PHONY: static
-static: ## The static binary, target/static/run-coreos-installer
+static: ## Build the static binary, target/static/run-coreos-installer
 	@tests/setup.sh build
 	@tests/static.sh
 
 .PHONY: check
-check: ## Formatting, lints, docs, licences, scripts and units
+check: ## Check formatting, lints, docs, licences, scripts and units
 	@tests/setup.sh
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -q --workspace --all-targets --locked -- -D warnings
@@ -60,10 +61,10 @@ check: ## Formatting, lints, docs, licences, scripts and units
 	tests/verify-units.sh
 
 .PHONY: fuzz
-fuzz: ## Fuzz every parser, FUZZ_SECONDS (30) each, with a table of executions
+fuzz: ## Fuzz every parser for FUZZ_SECONDS (30) each and count the executions
 	@tests/setup.sh build fuzz
 	@tests/fuzz.sh
 
 .PHONY: bench
-bench: static ## Cost of a report beside other tools and beside a bare reader, in one run
+bench: static ## Compare the cost of a report with other tools and with a bare reader
 	tests/bench.sh

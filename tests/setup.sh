@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what `make` needs of the distribution, or prints the one line that does.
+# Installs the distribution packages that `make` needs. Without root, prints the command that does.
 #
-#   tests/setup.sh [GROUP...]      groups: build check fuzz (default: build check)
+#   tests/setup.sh [GROUP...]      groups: demo build check fuzz (default: build check)
 #
-# The virtual machine tests have packages of their own; tests/vm/setup installs them.
+# tests/vm/setup installs the packages of the virtual machine tests.
 set -euo pipefail
 
 CARGO_DENY_VERSION=0.20.2
@@ -11,7 +11,7 @@ cache=${RCI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/run-coreos-installer}
 
 say() { printf '%s\n' "$*" >&2; }
 
-# The package that has the program or file $1, by package manager: Debian's name, Fedora's name.
+# need THING DEBIAN FEDORA: notes the package that contains the program or file THING, if it is missing.
 needed=()
 need() {
   local thing=$1 debian=$2 fedora=$3
@@ -30,7 +30,7 @@ install_needed() {
   elif command -v dnf >/dev/null; then
     line="dnf install -y ${needed[*]}"
   else
-    say "these packages are needed, and neither apt-get nor dnf is here: ${needed[*]}"
+    say "install these packages; neither apt-get nor dnf was found: ${needed[*]}"
     exit 1
   fi
   if [ "$(id -u)" -ne 0 ]; then
@@ -42,14 +42,19 @@ install_needed() {
   DEBIAN_FRONTEND=noninteractive sh -c "$line" >&2
 }
 
-# What compiles the project: a C compiler for ring and SQLite, and the static C library.
-group_build() {
+# Everything that compiles the project: a C compiler for ring and SQLite, and the static C library.
+group_demo() {
   need cc gcc gcc
   need make make make
+  need '/usr/lib*/*/libc.a' libc6-dev glibc-static
+}
+
+# What the build and the tests without virtual machines need.
+group_build() {
+  group_demo
   need file file file
   need zstd zstd zstd
   need python3 python3 python3
-  need '/usr/lib*/*/libc.a' libc6-dev glibc-static
   need mkfs.ext4 e2fsprogs e2fsprogs
   need mkfs.vfat dosfstools dosfstools
   need mcopy mtools mtools
@@ -57,7 +62,7 @@ group_build() {
   need ignition-validate ignition ignition-validate
 }
 
-# What `make check` runs beside cargo; it checks the fuzz targets too, with libFuzzer, which is C++.
+# What `make check` runs in addition to cargo. It also checks the fuzz targets, which need libFuzzer.
 group_check() {
   group_fuzz
   need shellcheck shellcheck ShellCheck
@@ -73,7 +78,7 @@ deny() {
   local where=$cache/cargo-deny-$CARGO_DENY_VERSION
   command -v cargo-deny >/dev/null && return
   [ -x "$where/bin/cargo-deny" ] && return
-  say "building cargo-deny $CARGO_DENY_VERSION (once; it is kept in $where)"
+  say "building cargo-deny $CARGO_DENY_VERSION (once; kept in $where)"
   cargo install cargo-deny --version "$CARGO_DENY_VERSION" --locked --root "$where" >&2
 }
 
@@ -81,8 +86,8 @@ groups=("$@")
 [ ${#groups[@]} -gt 0 ] || groups=(build check)
 for group in "${groups[@]}"; do
   case $group in
-    build | check | fuzz) "group_$group" ;;
-    *) say "unknown group \"$group\", expected build, check or fuzz" && exit 2 ;;
+    demo | build | check | fuzz) "group_$group" ;;
+    *) say "unknown group \"$group\", expected demo, build, check or fuzz" && exit 2 ;;
   esac
 done
 install_needed

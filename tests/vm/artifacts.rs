@@ -1,4 +1,4 @@
-//! What the tests boot, as `tests/vm/setup` left it in the cache.
+//! The kernel, images and initramfs that the guests boot, built by `tests/vm/setup` and kept in the cache.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,34 +7,65 @@ use std::sync::OnceLock;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-/// Kernel, images and initramfs, each checked against its digest in this run.
-#[derive(Debug)]
-pub(crate) struct Artifacts {
-    /// The kernel's ELF file, entered through its PVH note: the fastest start.
-    pub(crate) vmlinux: PathBuf,
-    /// The kernel as the distribution packs it; for guests with a TPM, which lose ACPI when `SeaBIOS` starts an ELF file.
-    pub(crate) vmlinuz: PathBuf,
-    /// The live system's root, as it lies on its CD.
-    pub(crate) live_squashfs: PathBuf,
+/// A file that `tests/vm/setup` makes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Artifact {
+    /// The kernel's ELF file. QEMU enters it through its PVH note, which is the fastest start.
+    Vmlinux,
+    /// The kernel as the distribution packs it, for guests with a TPM: `SeaBIOS` hides ACPI from an ELF kernel there.
+    Vmlinuz,
+    /// The live system's root file system, attached as a CD.
+    LiveSquashfs,
     /// The live system's initramfs, to which a test appends `/config.ign`.
-    pub(crate) live_initrd: PathBuf,
-    /// The image that gets installed, for disks with 512-byte sectors (zstd).
-    pub(crate) image_512: PathBuf,
-    /// The same shape for 4096-byte sectors, small and without a system in it (gzip).
-    pub(crate) image_4096: PathBuf,
+    LiveInitrd,
+    /// The image to install on disks with 512-byte sectors (zstd).
+    Image512,
+    /// A small image for 4096-byte sectors, with an empty root file system (gzip).
+    Image4096,
     /// The tiny system's initramfs, to which a test appends `/test`.
-    pub(crate) tiny_initrd: PathBuf,
+    TinyInitrd,
 }
 
-/// The artifacts; the first call builds what is missing, which can take half an hour on a machine that has nothing.
-pub(crate) fn artifacts() -> Result<&'static Artifacts> {
-    static ARTIFACTS: OnceLock<Result<Artifacts, String>> = OnceLock::new();
-    let made = ARTIFACTS.get_or_init(|| prepare().map_err(|err| format!("{err:#}")));
-    made.as_ref().map_err(|err| anyhow!("{err}"))
+impl Artifact {
+    /// Its name in the output of `tests/vm/setup`.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Vmlinux => "VMLINUX",
+            Self::Vmlinuz => "VMLINUZ",
+            Self::LiveSquashfs => "LIVE_SQUASHFS",
+            Self::LiveInitrd => "LIVE_INITRD",
+            Self::Image512 => "IMAGE_512",
+            Self::Image4096 => "IMAGE_4096",
+            Self::TinyInitrd => "TINY_INITRD",
+        }
+    }
 }
 
-/// Runs the setup script and reads its `NAME=PATH` lines.
-fn prepare() -> Result<Artifacts> {
+/// The path of an artifact, checked against its digest in this run.
+///
+/// The first call builds what is missing, unless `RCI_VM_ARTIFACTS` names a file with the output of `tests/vm/setup`.
+pub(crate) fn artifact(artifact: Artifact) -> Result<&'static Path> {
+    static PATHS: OnceLock<Result<HashMap<String, PathBuf>, String>> = OnceLock::new();
+    let paths = PATHS.get_or_init(|| paths().map_err(|err| format!("{err:#}")));
+    let paths = paths.as_ref().map_err(|err| anyhow!("{err}"))?;
+    let path = paths.get(artifact.name()).map(PathBuf::as_path);
+    path.with_context(|| format!("tests/vm/setup printed no line {}=PATH", artifact.name()))
+}
+
+/// Reads the `NAME=PATH` lines of the setup script.
+fn paths() -> Result<HashMap<String, PathBuf>> {
+    let text = match std::env::var_os("RCI_VM_ARTIFACTS").map(PathBuf::from) {
+        Some(file) => {
+            std::fs::read_to_string(&file).with_context(|| format!("reading {}", file.display()))?
+        }
+        None => run_setup()?,
+    };
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    Ok(pairs.map(|(name, path)| (name.to_owned(), PathBuf::from(path))).collect())
+}
+
+/// Runs the setup script; its progress goes to this program's standard error.
+fn run_setup() -> Result<String> {
     let script = repository().join("tests/vm/setup");
     let output = Command::new(&script)
         .stderr(Stdio::inherit())
@@ -43,37 +74,22 @@ fn prepare() -> Result<Artifacts> {
     if !output.status.success() {
         bail!("{}: {}", script.display(), output.status);
     }
-    let text = String::from_utf8(output.stdout)?;
-    let paths: HashMap<_, _> = text.lines().filter_map(|line| line.split_once('=')).collect();
-    let path = |name: &str| {
-        paths
-            .get(name)
-            .map(PathBuf::from)
-            .with_context(|| format!("{} named no {name}", script.display()))
-    };
-    Ok(Artifacts {
-        vmlinux: path("VMLINUX")?,
-        vmlinuz: path("VMLINUZ")?,
-        live_squashfs: path("LIVE_SQUASHFS")?,
-        live_initrd: path("LIVE_INITRD")?,
-        image_512: path("IMAGE_512")?,
-        image_4096: path("IMAGE_4096")?,
-        tiny_initrd: path("TINY_INITRD")?,
-    })
+    Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The repository's root.
+/// The root of the repository. The package with this file is `agent` for the tests and `tests/vm` for the demo.
 pub(crate) fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or_else(|| Path::new("."))
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().find(|folder| folder.join("Cargo.lock").exists()).unwrap_or(package)
 }
 
-/// An empty folder `target/vm/<test>/` for everything that a test leaves: logs, reports, disks.
+/// An empty folder `target/vm/<test>/` for the logs, reports and disks of a test.
 pub(crate) fn test_folder(test: &str) -> Result<PathBuf> {
     let folder = repository().join("target/vm").join(test);
     if folder.exists() {
         std::fs::remove_dir_all(&folder)
             .with_context(|| format!("emptying {}", folder.display()))?;
     }
-    std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     Ok(folder)
 }

@@ -2,12 +2,12 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use ext4_view::{Ext4, Ext4Read};
 
-use crate::artifacts::artifacts;
+use crate::artifacts::{Artifact, artifact};
 use crate::cpio::{GuestFile, append};
 use crate::guest::Boot;
 use crate::machine::Machine;
@@ -23,36 +23,34 @@ pub(crate) fn tiny(
     script: &str,
     files: &[GuestFile],
 ) -> Result<Boot> {
-    let artifacts = artifacts()?;
     let mut files = files.to_vec();
     files.push(GuestFile::new("test", 0o755, script));
     let initrd = folder.join(format!("{name}.initrd"));
-    std::fs::write(&initrd, append(read(&artifacts.tiny_initrd)?, &files))?;
+    std::fs::write(&initrd, append(read(artifact(Artifact::TinyInitrd)?)?, &files))?;
     // Once in many starts the kernel waits for ever for an interrupt of the emulated TPM: it asks in turns.
     let (kernel, more) = if machine.has_tpm {
-        (&artifacts.vmlinuz, " tpm_tis.interrupts=0")
+        (Artifact::Vmlinuz, " tpm_tis.interrupts=0")
     } else {
-        (&artifacts.vmlinux, "")
+        (Artifact::Vmlinux, "")
     };
     let command_line = format!("{COMMON}{more}");
-    Ok(Boot { kernel: kernel.clone(), initrd, command_line, cd: None })
+    Ok(Boot { kernel: artifact(kernel)?.to_owned(), initrd, command_line, cd: None })
 }
 
 /// The live system with an Ignition config appended to its initramfs, as for a `CoreOS` live image; `more` are kernel arguments.
 pub(crate) fn live(name: &str, folder: &Path, ignition: &[u8], more: &str) -> Result<Boot> {
-    let artifacts = artifacts()?;
     let initrd = folder.join(format!("{name}.initrd"));
     let config = GuestFile::new("config.ign", 0o600, ignition);
-    std::fs::write(&initrd, append(read(&artifacts.live_initrd)?, &[config]))?;
+    std::fs::write(&initrd, append(read(artifact(Artifact::LiveInitrd)?)?, &[config]))?;
     let command_line = format!(
         "{} systemd.show_status=1 ignition.firstboot ignition.platform.id=metal {more}",
         COMMON.replace(" net.ifnames=0", "")
     );
     Ok(Boot {
-        kernel: artifacts.vmlinux.clone(),
+        kernel: artifact(Artifact::Vmlinux)?.to_owned(),
         initrd,
         command_line,
-        cd: Some(artifacts.live_squashfs.clone()),
+        cd: Some(artifact(Artifact::LiveSquashfs)?.to_owned()),
     })
 }
 
@@ -148,6 +146,6 @@ impl Ext4Read for Part {
 }
 
 /// Reads a whole file.
-fn read(path: &PathBuf) -> Result<Vec<u8>> {
+fn read(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).with_context(|| format!("reading {}", path.display()))
 }

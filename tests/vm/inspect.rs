@@ -151,7 +151,7 @@ fn check(what: &str, machine: &Machine, report: &[u8]) -> Result<()> {
 
 /// The report that the agent makes on this machine of a capture.
 fn replay(capture: &Path) -> Result<Vec<u8>> {
-    let output = Command::new(agent_binary())
+    let output = Command::new(agent_binary()?)
         .args(["inspect", "--format", "json", "--root"])
         .arg(capture)
         .output()?;

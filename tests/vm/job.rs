@@ -1,197 +1,21 @@
-//! The whole job on a virtual machine: live system, agent, the real coreos-installer, the installed system with the real Ignition.
+//! Tests of the whole job: an install, a slow VIM, a wrong digest.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::agent::agent_binary;
-use crate::artifacts::{artifacts, test_folder};
-use crate::boot;
-use crate::demo::Narrator;
-use crate::expect::differences;
-use crate::guest::{EMERGENCY, Guest};
-use crate::lab::Lab;
+use crate::guest::EMERGENCY;
+use crate::install::{LIVE, check_installed, nonce, start_lab, start_live, whole_job};
 use crate::machine::Machine;
-
-/// Bound of one boot of the live system with an install; many times what it takes on an idle machine.
-const LIVE: Duration = Duration::from_mins(8);
-/// Bound of one boot of the installed system.
-const INSTALLED: Duration = Duration::from_mins(5);
-
-/// A word that only this run knows.
-fn nonce() -> Result<String> {
-    let mut bytes = [0; 8];
-    std::io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut bytes)?;
-    Ok(format!("{:016x}", u64::from_le_bytes(bytes)))
-}
-
-/// The installed system's config: a file, a host name, a user, and a unit that shows them on the console and powers off.
-fn installed_ignition(proof: &str) -> String {
-    let unit = "[Unit]\nDescription=Show on the console what Ignition left\nAfter=ignition-firstboot-complete.service\n\n\
-                [Service]\nType=oneshot\nExecStart=/usr/local/bin/show-proof\nExecStartPost=/usr/bin/systemctl --no-block poweroff\n\n\
-                [Install]\nWantedBy=multi-user.target\n";
-    let script = "#!/bin/sh\nexec >/dev/ttyS0\necho \"PROOF file=$(cat /etc/proof) mode=$(stat -c %a /etc/proof) host=$(cat /etc/hostname) \
-                  user=$(id -u core) boot=$(grep -c ignition.firstboot /proc/cmdline)\"\n";
-    let data = |text: &str| format!("data:,{}", percent(text));
-    let config = json!({
-        "ignition": {"version": "3.3.0"},
-        "passwd": {"users": [{"name": "core"}]},
-        "storage": {"files": [
-            {"path": "/etc/proof", "mode": 0o600, "contents": {"source": data(proof)}},
-            {"path": "/etc/hostname", "overwrite": true, "mode": 0o644, "contents": {"source": data("from-ignition")}},
-            {"path": "/usr/local/bin/show-proof", "mode": 0o755, "contents": {"source": data(script)}},
-        ]},
-        "systemd": {"units": [{"name": "show-proof.service", "enabled": true, "contents": unit}]},
-    });
-    config.to_string()
-}
-
-/// Text in a URL: everything but letters and digits as %XX.
-fn percent(text: &str) -> String {
-    let one = |byte: u8| {
-        if byte.is_ascii_alphanumeric() {
-            (byte as char).to_string()
-        } else {
-            format!("%{byte:02X}")
-        }
-    };
-    text.bytes().map(one).collect()
-}
-
-/// What a test tells the lab VIM: an install of the image, with this Ignition and a kernel argument that only this run knows.
-fn instruction(proof: &str) -> Result<Value> {
-    let image = &artifacts()?.image_512;
-    let name = image.file_name().and_then(|name| name.to_str()).context("the image has no name")?;
-    let bytes: u64 =
-        std::fs::read_to_string(image.with_file_name("coreos-512.bytes"))?.trim().parse()?;
-    Ok(json!({
-        "action": "install",
-        "install": {
-            "ignition": {"url": "{{base}}/files/target.ign", "hash": "sha512-{{sha512:/files/target.ign}}"},
-            "image": {
-                "url": format!("{{{{base}}}}/files/{name}"), "insecure": true, "hash": format!("sha256-{{{{sha256:/files/{name}}}}}"),
-                "uncompressed_bytes": bytes, "sector_bytes": 512,
-            },
-            "append_kargs": ["console=ttyS0", format!("vm.proof={proof}")],
-        },
-    }))
-}
-
-/// A test's folder with what the lab VIM serves, and that lab VIM.
-fn start_lab(test: &str, proof: &str, more: &[&str]) -> Result<(PathBuf, Lab)> {
-    let folder = test_folder(test)?;
-    std::fs::write(folder.join("target.ign"), installed_ignition(proof))?;
-    std::fs::write(folder.join("instruction.json"), instruction(proof)?.to_string())?;
-    let mut arguments =
-        ["--instruction", "instruction.json", "--file", "target.ign=target.ign", "--image"]
-            .map(str::to_owned)
-            .to_vec();
-    arguments.push(artifacts()?.image_512.display().to_string());
-    arguments.extend(["--agent".to_owned(), agent_binary().display().to_string()]);
-    arguments.extend(more.iter().map(|&argument| argument.to_owned()));
-    let lab = Lab::start(&folder, &arguments)?;
-    Ok((folder, lab))
-}
-
-/// Starts the live system on `machine` with what `live-config` writes for this lab VIM.
-fn start_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<Guest> {
-    let agent = agent_binary();
-    let output = Command::new(agent)
-        .args(["live-config", "--vim", &lab.url_ipv4(), "--allow-plain-http", "--binary"])
-        .arg(agent)
-        // No switch speaks LLDP here.
-        .args(["--agent-option", "lldp-wait=2"])
-        .args(["--binary-url", &format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4())])
-        .output()
-        .with_context(|| format!("running {}", agent.display()))?;
-    if !output.status.success() {
-        bail!("live-config: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
-    }
-    std::fs::write(folder.join("live.ign"), &output.stdout)?;
-    let boot = boot::live("live", folder, &output.stdout, "")?;
-    Guest::start("live", folder, machine, &boot, LIVE)
-}
-
-/// Boots what is on the disk and returns the line that Ignition's unit shows.
-fn boot_installed(name: &str, folder: &Path) -> Result<String> {
-    let disk = folder.join("target.raw");
-    let boot = boot::installed(name, folder, &disk, "mitigations=off")?;
-    let machine = Machine::plain(1024, vec![Machine::target_disk()]);
-    let mut guest = Guest::start(name, folder, &machine, &boot, INSTALLED)?;
-    let line = guest.wait_for("PROOF file=")?.text;
-    guest.wait_for_end()?;
-    Ok(line)
-}
-
-/// What must hold of every install: the result says so, each proof held, and the events tell the stages in their order.
-fn check_installed(lab: &Lab) -> Result<()> {
-    let result = lab.sent("result", Duration::ZERO)?;
-    ensure!(result["outcome"] == "installed", "the result says {result:#}");
-    let checks = result["proof"]["checks"].as_array().context("the result has no proof")?;
-    let failed: Vec<_> =
-        checks.iter().filter(|check| check["ok"] != true && check["fatal"] == true).collect();
-    ensure!(failed.is_empty(), "these proofs failed: {failed:?}");
-    for wanted in ["partition_table", "ignition_digest", "kernel_arguments"] {
-        ensure!(
-            checks.iter().any(|check| check["name"] == wanted && check["ok"] == true),
-            "no proof \"{wanted}\" in {checks:?}"
-        );
-    }
-    let events = lab.sent("events", Duration::ZERO)?;
-    let events = events["events"].as_array().context("no list of events")?;
-    let stages: Vec<_> = events.iter().filter_map(|event| event["stage"].as_str()).collect();
-    let mut at = 0;
-    for stage in ["report", "instruction", "preflight", "write", "proof"] {
-        let found = stages[at..].iter().position(|&found| found == stage);
-        at += found.with_context(|| {
-            format!("no event of stage \"{stage}\" in its place among {stages:?}")
-        })?;
-    }
-    let percents: Vec<_> = events
-        .iter()
-        .filter(|event| event["stage"] == "write")
-        .filter_map(|event| event["percent"].as_u64())
-        .collect();
-    ensure!(
-        percents.iter().any(|percent| (1..100).contains(percent)),
-        "no progress of the write among {percents:?}"
-    );
-    Ok(())
-}
+use crate::narrator::Narrator;
 
 #[test]
 fn a_bare_machine_becomes_an_installed_one_with_the_ignition_that_the_vim_returned() -> Result<()> {
-    let proof = nonce()?;
-    let (folder, lab) = start_lab("job_whole", &proof, &["--db", "vim.sqlite"])?;
-    let narrator = Narrator::start(&lab);
-    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
-    narrator.say("a bare virtual machine boots the live image; systemd starts the agent");
-    let mut live = start_live(&folder, &machine, &lab)?;
-    live.wait_for_end()?;
-    lab.keep(&folder)?;
-    narrator.say("systemd has rebooted the machine; checking what was reported and written");
-    check_installed(&lab)?;
-    let differences = differences(&machine, &lab.sent("report", Duration::ZERO)?);
-    ensure!(differences.is_empty(), "{}", differences.join("\n"));
-    let ignition = boot::boot_file(&folder.join("target.raw"), "/ignition/config.ign")?;
-    ensure!(
-        ignition.as_deref() == Some(installed_ignition(&proof).as_bytes()),
-        "the disk holds another Ignition config"
-    );
-
-    narrator.say("the installed system boots; the real Ignition applies the VIM's config");
-    let first = boot_installed("first", &folder)?;
-    narrator.say(&format!("first boot: {first}"));
-    let shown = format!("PROOF file={proof} mode=600 host=from-ignition user=1000");
-    ensure!(first.contains(&format!("{shown} boot=1")), "the first boot showed {first:?}");
-    let second = boot_installed("second", &folder)?;
-    narrator.say(&format!("second boot, without Ignition: {second}"));
-    ensure!(second.contains(&format!("{shown} boot=0")), "the second boot showed {second:?}");
-    narrator.finish(&lab, &folder)
+    whole_job("job_whole", &mut Narrator::silent())
 }
 
 #[test]

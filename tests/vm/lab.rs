@@ -179,7 +179,7 @@ impl Drop for Lab {
 }
 
 /// The lab VIM's program: `RCI_LAB_VIM`, or what `cargo build -p lab-vim` left, built now where there is nothing.
-fn program() -> Result<PathBuf> {
+pub(crate) fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("RCI_LAB_VIM") {
         return Ok(PathBuf::from(path));
     }

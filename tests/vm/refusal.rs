@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::agent::agent_files;
-use crate::artifacts::{artifacts, test_folder};
+use crate::artifacts::{Artifact, artifact, test_folder};
 use crate::boot;
 use crate::cpio::GuestFile;
 use crate::disk::{Disk, DiskKind};
@@ -28,7 +28,7 @@ fn refused(test: &str, disks: Vec<Disk>, image: &Value) -> Result<Value> {
         folder.join("instruction.json"),
         json!({"action": "install", "install": install}).to_string(),
     )?;
-    let image = artifacts()?.image_4096.display().to_string();
+    let image = artifact(Artifact::Image4096)?.display().to_string();
     let lab = Lab::start(
         &folder,
         &["--instruction", "instruction.json", "--image", &image].map(str::to_owned),
@@ -50,8 +50,7 @@ fn refused(test: &str, disks: Vec<Disk>, image: &Value) -> Result<Value> {
 
 /// An image that the lab VIM serves.
 fn image(sector_bytes: u64) -> Result<Value> {
-    let name = artifacts()?
-        .image_4096
+    let name = artifact(Artifact::Image4096)?
         .file_name()
         .and_then(|name| name.to_str())
         .context("the image has no name")?;

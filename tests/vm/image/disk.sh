@@ -1,6 +1,7 @@
 # shellcheck shell=bash source-path=SCRIPTDIR
-# The image that coreos-installer writes: partitions, BLS entry, stamp and loader as on CoreOS, and a root with systemd.
-#   coreos-512.raw.zst   boots; coreos-4096.raw.gz   the same shape for 4096-byte sectors, small, with an empty root
+# The images that coreos-installer writes, with partitions, BLS entry, stamp and boot loader as on CoreOS.
+#   coreos-512.raw.zst   boots; the root file system has systemd
+#   coreos-4096.raw.gz   the same partitions for 4096-byte sectors, small, with an empty root file system
 need_root disk
 . ./modules.sh
 . ./system.sh
@@ -9,11 +10,13 @@ modules=$(mktemp -d "$CACHE/build.XXXXXX")
 work=$(mktemp -d "$CACHE/build.XXXXXX")
 trap 'rm -rf --one-file-system "$root" "$modules" "$work"' EXIT
 chmod 755 "$root"
+step_progress 5 "unpacking the system"
 unpack_modules "$modules"
 unpack_system "$root" "$modules"
+step_progress 30 "building the initramfs"
 build_initramfs "$root" ignition-disk "$work/initramfs.img"
 slim "$root"
-# The installed system needs no network and no package manager to show that Ignition was there.
+# The installed system only shows what Ignition did, which takes neither a network nor a package manager.
 rm -rf "$root"/usr/sbin/NetworkManager "$root"/usr/lib/NetworkManager "$root"/etc/systemd/system/{*/NetworkManager*,dbus-org.freedesktop.nm-dispatcher.service} "$root"/usr/lib/systemd/system/NetworkManager* \
   "$root"/usr/bin/nm* "$root"/usr/bin/perl* "$root"/usr/bin/{apt,dpkg}* "$root"/usr/lib/apt "$root"/usr/lib/udev/{hwdb.bin,hwdb.d} "$root"/usr/lib/x86_64-linux-gnu/libapt* \
   "$root"/usr/lib/x86_64-linux-gnu/libicu* "$root"/usr/bin/curl "$root"/etc/udev/hwdb.bin
@@ -23,7 +26,7 @@ echo LABEL=boot /boot ext4 noauto 0 0 >"$root/etc/fstab"
 mkdir -p "$root/boot"
 fetch_package systemd-boot-efi "$work/efi"
 
-# boot_tree TO KERNEL INITRAMFS: what lies on the boot file system.
+# boot_tree TO KERNEL INITRAMFS: writes the files of the boot file system.
 boot_tree() {
   mkdir -p "$1"/{loader/entries,grub2,coreos,ostree/vm-0,efi}
   install -m644 "$2" "$1/ostree/vm-0/vmlinuz-$KERNEL_VERSION"
@@ -61,9 +64,10 @@ disk_image() {
     "root=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709=$root_fs"
 }
 
+step_progress 70 "writing the file systems"
 boot_tree "$work/boot" "$(part kernel)/vmlinux" "$work/initramfs.img"
 disk_image "$work/512.raw" 512 "$work/boot" $(($(du -sm "$work/boot" | cut -f1) + 48)) "$root" $(($(du -sm "$root" | cut -f1) * 5 / 4 + 48))
-zstd -q -6 -T0 "$work/512.raw" -o "$OUT/coreos-512.raw.zst"
+zstd -q -3 -T0 "$work/512.raw" -o "$OUT/coreos-512.raw.zst"
 stat -c %s "$work/512.raw" >"$OUT/coreos-512.bytes"
 
 mkdir -p "$work/empty"

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # What the recipes share: messages, the cache, the distribution's archive.
 
-say() { printf '%s setup: %s\n' "$(date +%T)" "$*" >&2; }
+say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# The files that decide how a part comes out; its folder in the cache is named by their digest.
+# The files that decide how a part comes out. A digest of them names its folder in the cache.
 recipe_of() {
   case $1 in
     installer) echo installer.sh ;;
@@ -16,39 +16,69 @@ recipe_of() {
   esac
 }
 
-# part NAME: prints the folder of a part, built first where the cache has none that is whole.
-part() {
-  local name=$1 key dir tmp started=$SECONDS
+# The parts from which a part is made.
+made_of() {
+  case $1 in
+    live) echo kernel tree installer ;;
+    disk) echo kernel tree ;;
+    tiny) echo kernel ;;
+  esac
+}
+
+title_of() {
+  case $1 in
+    installer) echo 'the real coreos-installer, from its published crate, unoptimised' ;;
+    kernel) echo "the distribution's kernel" ;;
+    tree) echo "a system of the distribution's packages" ;;
+    live) echo 'the live image: squashfs and initramfs' ;;
+    disk) echo 'the image to install: partitions, boot loader files, root file system' ;;
+    tiny) echo 'the tiny system of the tests' ;;
+  esac
+}
+
+# folder_of PART: where the part is in the cache, whether it exists or not.
+folder_of() {
+  local key
   # shellcheck disable=SC2046,SC2002 # several files of our own, without blanks in their names
-  key=$(cat $(recipe_of "$name") | sha256sum | cut -c1-16)
-  dir=$CACHE/$name-$key
-  if [ -n "${CHECKED[$name]:-}" ] || whole "$dir"; then
-    CHECKED[$name]=1
-    touch "$dir"
-    echo "$dir"
-    return
-  fi
-  say "$name: building into $dir"
+  key=$(cat $(recipe_of "$1") | sha256sum | cut -c1-16)
+  echo "$CACHE/$1-$key"
+}
+
+# is_whole PART: the folder exists and every file in it has the digest that was recorded when it was made.
+is_whole() {
+  local dir
+  dir=$(folder_of "$1")
+  [ -f "$dir/SHA256SUMS" ] || return 1
+  [ -n "${CHECKED[$1]:-}" ] || (cd "$dir" && sha256sum --check --quiet --strict SHA256SUMS >&2) || return 1
+  CHECKED[$1]=1
+}
+declare -A CHECKED=()
+
+# part NAME: prints the folder of a part that has been built.
+part() {
+  local dir
+  dir=$(folder_of "$1")
+  [ -f "$dir/SHA256SUMS" ] || die "$1 has not been built"
+  # The date of last use: what nobody has used for a month is removed.
+  touch "$dir"
+  echo "$dir"
+}
+
+# build_part NAME: builds a part into its folder.
+build_part() {
+  local name=$1 dir tmp
+  dir=$(folder_of "$name")
   rm -rf "$dir"
   tmp=$(mktemp -d "$CACHE/build.XXXXXX")
-  # A recipe runs in a shell of its own, with the new folder as $OUT.
-  if ! OUT=$tmp bash -euo pipefail -c '. ./lib.sh; . "./$1.sh"' recipe "$name" >&2; then
+  # A recipe runs in a shell of its own, with the new folder as $OUT. Its CPU times end the log.
+  if ! OUT=$tmp bash -euo pipefail -c '. ../../steps.sh; . ./lib.sh; . "./$1.sh"; times' recipe "$name"; then
     rm -rf --one-file-system "$tmp"
-    die "$name: the recipe failed"
+    return 1
   fi
   (cd "$tmp" && sha256sum -- * >.sums && mv .sums SHA256SUMS)
   chmod 755 "$tmp"
   mv "$tmp" "$dir"
-  # What older recipes left and nobody has used for a month.
   find "$CACHE" -maxdepth 1 -name "$name-*" -mtime +30 -exec rm -rf --one-file-system {} +
-  say "$name: built in $((SECONDS - started)) s"
-  echo "$dir"
-}
-declare -A CHECKED=()
-
-# whole DIR: the folder exists and every file in it has the digest that was written down when it was made.
-whole() {
-  [ -f "$1/SHA256SUMS" ] && (cd "$1" && sha256sum --check --quiet --strict SHA256SUMS >&2)
 }
 
 # sources_file: prints the name of an apt source list with the Debian archive that this machine itself uses, and backports.

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Distribution packages that the virtual machine tests and their images need on this machine.
+# Installs the distribution packages that build the images and run the virtual machines.
 
 declare -A package_of=(
   [mmdebstrap]=mmdebstrap [mksquashfs]=squashfs-tools [mcopy]=mtools [mkfs.vfat]=dosfstools [mkfs.ext4]=e2fsprogs
@@ -10,13 +10,13 @@ missing=()
 for command in "${!package_of[@]}"; do
   PATH=$PATH:/usr/sbin:/sbin command -v "$command" >/dev/null || missing+=("${package_of[$command]}")
 done
-if ! compgen -G "$CACHE/installer-*/coreos-installer" >/dev/null; then
+if ! is_whole installer; then
   for package in pkg-config libzstd-dev liblzma-dev libssl-dev gcc; do
     dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
   done
 fi
 
-# igb and the NVMe subsystem need QEMU 8 or newer, which bookworm has in backports only.
+# igb and the NVMe subsystem need QEMU 8; bookworm has that only in backports.
 qemu_major() { qemu-system-x86_64 --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\).*/\1/p'; }
 major=$(qemu_major || true)
 qemu=()
@@ -24,7 +24,7 @@ qemu=()
 
 if [ ${#missing[@]} -gt 0 ] || [ ${#qemu[@]} -gt 0 ]; then
   [ "$(id -u)" = 0 ] || die "these packages are missing; as root: apt-get install --no-install-recommends ${missing[*]} ${qemu[*]:+&& apt-get install --no-install-recommends -t bookworm-backports ${qemu[*]}}"
-  # A machine whose package lists were thrown away does not know its own sources' suites yet.
+  # Without package lists (as in a container image) apt does not know the suites of its own sources.
   [ -n "$(debian_uris)" ] || apt-get -q -o DPkg::Lock::Timeout=400 update >&2
   apt_update
   export DEBIAN_FRONTEND=noninteractive

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Shows the program: this machine's report first, then the whole job on a bare virtual machine.
+#
+#   tests/demo.sh [report]         report: stop after this machine's report
+#
+# One build of the agent serves both: static, for the C library that is here, and without optimisation, since the demo spends more
+# time in compilers than in the agent. Everything built here is kept in target/, everything that is not ours in the cache.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tests/steps.sh
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+built=target/$host/demo
+steps_begin "$PWD/target/demo-steps"
+
+# cargo's progress bar goes to the log, from which the percentage comes.
+build() {
+  RUSTFLAGS="-C target-feature=+crt-static" CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 \
+    cargo build --profile demo --locked --target "$host" "$@"
+}
+
+# Expected CPU seconds of each step, from a run without caches.
+step_planned compiler 5
+step_planned agent 120
+if [ "${1:-}" != report ]; then
+  step_planned lab-vim 100
+  tests/vm/setup --plan installer kernel live disk
+fi
+
+step_run compiler 'C compiler and static C library, where they are missing' tests/setup.sh demo
+step_run agent 'one static build of the agent' build -p run-coreos-installer
+echo
+printf '%s\n' "this machine, by $built/run-coreos-installer inspect (shortened here; run it yourself to see all of it):" ''
+# Six lines of each section, as wide as the terminal.
+"$built/run-coreos-installer" inspect | awk -v width="${COLUMNS:-120}" '
+  /^####/ { n = 0 }
+  ++n <= 7 { print substr($0, 1, width) }
+  n == 8 { print " …" }'
+[ "${1:-}" != report ] || exit 0
+
+printf '%s\n' '' 'preparing a bare virtual machine, and the live image, installer and server that it needs (kept for the next time)' ''
+# The builds of the lab VIM and of the demo's program run beside the downloads.
+step_run lab-vim 'the lab VIM and the program that runs the virtual machine' build -p lab-vim -p vm-demo &
+programs=$!
+trap 'kill "$programs" 2>/dev/null || true' EXIT
+tests/vm/setup installer kernel live disk >target/demo-steps/artifacts
+wait "$programs"
+trap - EXIT
+
+printf '%s\n' '' 'the virtual machine starts' ''
+RCI_VM_ARTIFACTS=target/demo-steps/artifacts RCI_STATIC_AGENT=$PWD/$built/run-coreos-installer RCI_LAB_VIM=$PWD/$built/lab-vim "$built/vm-demo"

@@ -1,0 +1,148 @@
+//! The commands of the README, run as they are written.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::util::{repository, scratch};
+
+/// The line above a block that the tests cannot run; a reason follows it.
+const NOT_RUN: &str = "<!-- not run by the tests: ";
+
+/// Checks what the README asks of it, and leaves a trace.
+const INSTALLER: &str = "#!/bin/sh\nset -e\n[ \"$*\" = 'iso ignition embed -i live.ign fedora-coreos-live.iso' ]\n\
+                         grep -q '\"ignition\"' live.ign\ntouch installer-was-run\n";
+
+/// The `sh` blocks of the README, and whether each is to be run.
+fn blocks() -> Vec<(String, bool)> {
+    let text = std::fs::read_to_string(repository().join("README.md")).unwrap();
+    let mut blocks = Vec::new();
+    let mut rest = text.as_str();
+    while let Some((before, after)) = rest.split_once("```sh\n") {
+        let (block, after) = after.split_once("```").unwrap();
+        let is_run = !before.lines().last().is_some_and(|line| line.starts_with(NOT_RUN));
+        blocks.push((block.to_owned(), is_run));
+        rest = after;
+    }
+    blocks
+}
+
+/// The lab VIM that belongs to this build, built now if it is not there.
+fn lab_vim() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_run-coreos-installer")).with_file_name("lab-vim");
+    if !program.exists() {
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "-q", "--locked", "-p", "lab-vim"])
+            .current_dir(repository())
+            .status()
+            .unwrap();
+        assert!(built.success());
+    }
+    program
+}
+
+fn write_program(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A folder for PATH with the two programs and a stand-in for coreos-installer.
+fn programs() -> PathBuf {
+    let folder = scratch("readme-programs");
+    let agent = env!("CARGO_BIN_EXE_run-coreos-installer");
+    std::os::unix::fs::symlink(agent, folder.join("run-coreos-installer")).unwrap();
+    std::os::unix::fs::symlink(lab_vim(), folder.join("lab-vim")).unwrap();
+    write_program(&folder.join("coreos-installer"), INSTALLER);
+    folder
+}
+
+/// A shell in a network of its own where that is allowed, so that port 8080 is free and no link of this machine is touched.
+fn shell() -> Command {
+    for isolation in [&["--net"][..], &["--map-root-user", "--net"][..]] {
+        let is_allowed = Command::new("unshare")
+            .args(isolation)
+            .args(["sh", "-c", "ip link set lo up"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        if is_allowed {
+            let mut command = Command::new("unshare");
+            command.args(isolation).args(["bash", "-euo", "pipefail", "-s"]);
+            return command;
+        }
+    }
+    let mut command = Command::new("bash");
+    command.args(["-euo", "pipefail", "-s"]);
+    command
+}
+
+/// Runs a block in an empty folder and returns that folder and what was printed.
+fn run_block(name: &str, block: &str, programs: &Path) -> (PathBuf, String) {
+    let folder = scratch(name);
+    let home = scratch(&format!("{name}-home"));
+    std::fs::create_dir(home.join(".ssh")).unwrap();
+    std::fs::write(home.join(".ssh/id_ed25519.pub"), "ssh-ed25519 AAAA somebody@example\n")
+        .unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let output = folder.with_extension("output");
+    let file = std::fs::File::create(&output).unwrap();
+    let mut child = shell()
+        .current_dir(&folder)
+        .env("PATH", path)
+        .env("HOME", home)
+        .stdin(Stdio::piped())
+        .stdout(file.try_clone().unwrap())
+        .stderr(file)
+        .spawn()
+        .unwrap();
+    let script = format!("ip link set lo up 2>/dev/null || true\n{block}");
+    child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    let status = child.wait().unwrap();
+    let printed = String::from_utf8_lossy(&std::fs::read(&output).unwrap()).into_owned();
+    assert!(status.success(), "{status} of this block of the README:\n{block}\n{printed}");
+    (folder, printed)
+}
+
+#[test]
+fn every_command_of_the_readme_works_in_an_empty_folder() {
+    let programs = programs();
+    let mut n_captures = 0;
+    for (number, (block, _)) in blocks().into_iter().filter(|(_, is_run)| *is_run).enumerate() {
+        let (folder, printed) = run_block(&format!("readme-{number}"), &block, &programs);
+        assert!(!printed.contains("exit status 2"), "{block}\n{printed}");
+        if block.contains("capture") {
+            assert!(std::fs::metadata(folder.join("machine.tar.zst")).unwrap().len() > 1000);
+            n_captures += 1;
+        }
+        if block.contains("coreos-installer iso") {
+            assert!(folder.join("installer-was-run").exists(), "{printed}");
+        }
+        if block.contains("lab-vim") {
+            let log = std::fs::read_to_string(folder.join("lab-vim.log")).unwrap();
+            assert!(
+                log.contains("/v1/reports"),
+                "no report arrived at the lab VIM:\n{log}\n{printed}"
+            );
+        }
+    }
+    assert!(n_captures >= 2, "the README shows no capture");
+}
+
+#[test]
+fn only_two_blocks_of_the_readme_are_not_run_and_they_use_targets_that_exist() {
+    let makefile = std::fs::read_to_string(repository().join("Makefile")).unwrap();
+    let not_run: Vec<String> =
+        blocks().into_iter().filter(|(_, is_run)| !is_run).map(|(block, _)| block).collect();
+    assert_eq!(not_run.len(), 2, "{not_run:?}");
+    for line in not_run.iter().flat_map(|block| block.lines()) {
+        let command = line.split('#').next().unwrap_or_default().trim();
+        let Some(targets) = command.strip_prefix("make ") else {
+            assert!(command.starts_with("install -m755 target/"), "{line}");
+            continue;
+        };
+        for target in targets.split_whitespace() {
+            assert!(makefile.contains(&format!("\n{target}: ")), "make has no target {target}");
+        }
+    }
+}
