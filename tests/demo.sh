@@ -32,7 +32,8 @@ step_run agent 'one static build of the agent' build -p run-coreos-installer
 echo
 printf '%s\n' "this machine, by $built/run-coreos-installer inspect (shortened here; run it yourself to see all of it):" ''
 # Six lines of each section, as wide as the terminal.
-"$built/run-coreos-installer" inspect | awk -v width="${COLUMNS:-120}" '
+# The agent takes RCI_* for options, and would warn about those of these scripts.
+env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STEPS "$built/run-coreos-installer" inspect | awk -v width="${COLUMNS:-120}" '
   /^####/ { n = 0 }
   ++n <= 7 { print substr($0, 1, width) }
   n == 8 { print " …" }'

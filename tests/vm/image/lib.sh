@@ -36,11 +36,11 @@ title_of() {
   esac
 }
 
-# folder_of PART: where the part is in the cache, whether it exists or not.
+# folder_of PART: where the part is in the cache, whether it exists or not. Comments do not count: an edited one rebuilds nothing.
 folder_of() {
   local key
-  # shellcheck disable=SC2046,SC2002 # several files of our own, without blanks in their names
-  key=$(cat $(recipe_of "$1") | sha256sum | cut -c1-16)
+  # shellcheck disable=SC2046 # several files of our own, without blanks in their names
+  key=$(sed '/^[[:space:]]*#/d' $(recipe_of "$1") | sha256sum | cut -c1-16)
   echo "$CACHE/$1-$key"
 }
 
