@@ -68,6 +68,8 @@ pub enum Command {
     Inspect(InspectOptions),
     /// Print only what is wrong; ends with 1 if that calls for attention
     Check(CheckOptions),
+    /// Explain the code of a finding, or list all codes
+    Explain(ExplainOptions),
     /// Post the report to the VIM and stop; nothing is installed
     Report(ReportOptions),
     /// Save what was read, to replay it elsewhere with --root
@@ -142,6 +144,17 @@ pub struct CheckOptions {
     /// When the text is coloured
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
+}
+
+/// Options of `explain`.
+#[derive(Debug, Clone, Args)]
+pub struct ExplainOptions {
+    /// Code of the finding, e.g. `memory.ecc.uncorrectable`
+    #[arg(value_name = "CODE")]
+    pub code: Option<String>,
+    /// Form of the explanation
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
 }
 
 /// How the VIM is reached.

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use run_coreos_installer::api::{Finding, Severity};
 use run_coreos_installer::digest;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
@@ -106,14 +105,8 @@ fn a_disk_that_is_not_clear_or_not_as_expected_is_refused() {
 fn a_machine_that_cannot_do_it_refuses() {
     let plain = || json!({"ignition": inline()});
     let finding = |machine: &mut Machine| {
-        machine.collected.findings = vec![Finding {
-            code: "memory.ecc.uncorrectable".into(),
-            severity: Severity::Critical,
-            component: "memory".into(),
-            locator: Some("DIMM A1".into()),
-            evidence: "3 errors".into(),
-            advice: "replace DIMM A1".into(),
-        }];
+        let row = probes::findings::row("memory.ecc.uncorrectable").unwrap();
+        machine.collected.findings = vec![row.finding(Some("DIMM A1".into()), "3 errors")];
     };
     each_is_refused(vec![
         (plain(), &finding, "FINDINGS"),

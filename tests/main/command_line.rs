@@ -140,3 +140,28 @@ fn text_for_a_pipe_has_no_colour() {
     assert!(!stdout(&run("inspect")).contains('\x1b'));
     assert!(stdout(&run("inspect --color always")).contains('\x1b'));
 }
+
+#[test]
+fn explain_describes_a_code_and_lists_all() {
+    let text = stdout(&run("explain memory.ecc.uncorrectable"));
+    for part in ["critical", "What it means\n", "What to do\n", "False alarms\n", "Source\n"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&run("explain memory.ecc.uncorrectable --format json")))
+            .unwrap();
+    assert_eq!(json["code"], "memory.ecc.uncorrectable");
+    let all: serde_json::Value =
+        serde_json::from_str(&stdout(&run("explain --format json"))).unwrap();
+    let list = stdout(&run("explain"));
+    assert_eq!(list.lines().count(), all.as_array().unwrap().len());
+    assert!(list.lines().any(|line| line.starts_with("disk.none_eligible ")), "{list}");
+}
+
+#[test]
+fn explain_of_an_unknown_code_names_the_nearest_and_ends_with_2() {
+    let output = run("explain memory.ecc.uncorrectible");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stdout(&output).is_empty());
+    assert!(stderr(&output).contains("memory.ecc.uncorrectable"), "{}", stderr(&output));
+}

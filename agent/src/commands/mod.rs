@@ -1,5 +1,6 @@
 //! One function a command: options in, exit status out.
 
+mod explain;
 mod job;
 
 use std::path::Path;
@@ -51,6 +52,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
     match command {
         Command::Inspect(options) => inspect(options),
         Command::Check(options) => check(options),
+        Command::Explain(options) => explain::explain(options),
         Command::Capture(options) => capture(options),
         Command::Schema(options) => schema(options),
         Command::LiveConfig(options) => {

@@ -1,15 +1,18 @@
-//! What the management controller says is wrong: its sensors now, and its event log.
+//! What the BMC reports: its sensors now, and its event log.
 
 use std::collections::BTreeMap;
 
-use super::{Finding, Severity};
-use crate::bmc::{Bmc, BmcEvent, BmcSensor, EventLogInfo};
+use super::Finding;
+use super::table::{
+    BMC_EVENT_LOG, BMC_EVENT_LOG_FULL, BMC_SENSOR, BMC_SILENT, MEMORY_EVENT_LOG, POWER_SUPPLY,
+};
+use crate::bmc::{BmcEvent, BmcSensor, EventLogInfo};
 use crate::collect::Inventory;
 
-/// An entry of the log needs so many bytes.
+/// Size of one log entry (IPMI 2.0, section 32.1).
 const ENTRY_BYTES: u16 = 16;
 
-/// Sensors beyond a critical threshold, or in a state that calls for attention.
+/// Sensors beyond a critical threshold, or in a state that needs attention.
 pub(super) fn sensors(inventory: &Inventory) -> Vec<Finding> {
     let sensors = inventory.bmc.iter().flat_map(|bmc| &bmc.sensors);
     sensors.filter_map(sensor).collect()
@@ -24,19 +27,9 @@ fn sensor(sensor: &BmcSensor) -> Option<Finding> {
     };
     let kind = sensor.kind.as_deref().unwrap_or("sensor");
     let is_power = matches!(kind, "power supply" | "power unit");
-    let advice = if is_power {
-        "look at this power supply, its cable and its feed"
-    } else {
-        "look at the part that this sensor of the management controller watches"
-    };
-    Some(Finding {
-        code: if is_power { "power.supply" } else { "bmc.sensor" }.to_owned(),
-        severity: Severity::Warning,
-        component: if is_power { "power" } else { "bmc" }.to_owned(),
-        locator: Some(sensor.name.clone().unwrap_or_else(|| format!("sensor {}", sensor.number))),
-        evidence: format!("{kind} {evidence}"),
-        advice: advice.to_owned(),
-    })
+    let row = if is_power { &POWER_SUPPLY } else { &BMC_SENSOR };
+    let name = sensor.name.clone().unwrap_or_else(|| format!("sensor {}", sensor.number));
+    Some(row.finding(Some(name), format!("{kind} {evidence}")))
 }
 
 fn reading(sensor: &BmcSensor) -> String {
@@ -45,7 +38,7 @@ fn reading(sensor: &BmcSensor) -> String {
     number.map(|number| format!("of {number} {unit} ")).unwrap_or_default()
 }
 
-/// Thousandths as a number, without zeros at its end: `0.85`, `-0.5`, `97`.
+/// Thousandths as a number, without trailing zeros: `0.85`, `-0.5`, `97`.
 fn decimal(milli: i64) -> String {
     let sign = if milli < 0 { "-" } else { "" };
     let (whole, rest) = (milli.unsigned_abs() / 1000, milli.unsigned_abs() % 1000);
@@ -57,6 +50,7 @@ fn decimal(milli: i64) -> String {
 pub(super) fn memory_events(inventory: &Inventory) -> Vec<Finding> {
     let is_memory = |event: &&BmcEvent| {
         let what = event.event.as_deref().unwrap_or_default();
+        // The BMC calls a corrected error harmless; many of them announce a failing DIMM.
         event.kind.as_deref() == Some("memory")
             && event.is_asserted == Some(true)
             && (event.calls_for_attention || what == "correctable error")
@@ -64,31 +58,22 @@ pub(super) fn memory_events(inventory: &Inventory) -> Vec<Finding> {
     grouped(inventory, is_memory)
         .into_iter()
         .map(|((sensor, what), events)| Finding {
-            code: "memory.event_log".to_owned(),
-            severity: Severity::Warning,
-            component: "memory".to_owned(),
-            evidence: said(&what, &events),
             advice: format!(
-                "replace the DIMM that the log means by {sensor}, or clear the log if that is done"
+                "Replace the DIMM that the log calls {sensor}. If that has been done, clear the log."
             ),
-            locator: Some(sensor),
+            ..MEMORY_EVENT_LOG.finding(Some(sensor), summary(&what, &events))
         })
         .collect()
 }
 
-/// Other events in the log that call for attention. They may be long past.
+/// Other log entries that needed attention. They may be long past.
 pub(super) fn events(inventory: &Inventory) -> Vec<Finding> {
     let is_other =
         |event: &&BmcEvent| event.calls_for_attention && event.kind.as_deref() != Some("memory");
-    grouped(inventory, is_other)
-        .into_iter()
-        .map(|((sensor, what), events)| Finding {
-            code: "bmc.event_log".to_owned(),
-            severity: Severity::Info,
-            component: "bmc".to_owned(),
-            locator: Some(sensor),
-            evidence: said(&what, &events),
-            advice: "see whether this still is so, and clear the log if not".to_owned(),
+    let groups = grouped(inventory, is_other).into_iter();
+    groups
+        .map(|((sensor, what), events)| {
+            BMC_EVENT_LOG.finding(Some(sensor), summary(&what, &events))
         })
         .collect()
 }
@@ -109,51 +94,40 @@ fn grouped(inventory: &Inventory, is_wanted: impl Fn(&&BmcEvent) -> bool) -> Gro
     groups
 }
 
-fn said(what: &str, events: &[&BmcEvent]) -> String {
+fn summary(what: &str, events: &[&BmcEvent]) -> String {
     let last = events.iter().rev().find_map(|event| event.time.as_deref());
     let last = last.map(|time| format!(", last {time}")).unwrap_or_default();
     format!("{}x {what} in the event log{last}", events.len())
 }
 
-/// A log without room, or that had none: entries are lost.
+/// A log that is full, or that has lost entries because it was.
 pub(super) fn full_log(inventory: &Inventory) -> Vec<Finding> {
     let info = inventory.bmc.as_ref().and_then(|bmc| bmc.event_log_info.as_ref());
     let is_full = info.filter(|info| {
+        // Some BMCs report no free space at all times; then an empty log gives them away.
         info.has_overflowed
             || (info.n_entries > 0 && info.free_bytes.is_some_and(|n| n < ENTRY_BYTES))
     });
-    let finding = |info: &EventLogInfo| Finding {
-        code: "bmc.event_log.full".to_owned(),
-        severity: Severity::Warning,
-        component: "bmc".to_owned(),
-        locator: None,
-        evidence: match (info.has_overflowed, info.free_bytes) {
-            (true, Some(..ENTRY_BYTES)) => {
-                format!("{} entries and no room for more, others were lost", info.n_entries)
-            }
-            (true, _) => format!("{} entries, others were lost for want of room", info.n_entries),
-            (false, _) => format!("{} entries and no room for more", info.n_entries),
-        },
-        advice: "save the event log and clear it".to_owned(),
+    let finding = |info: &EventLogInfo| {
+        let has_room = info.free_bytes.is_none_or(|bytes| bytes >= ENTRY_BYTES);
+        let state = match (info.has_overflowed, has_room) {
+            (true, false) => "the log is full and later entries were lost",
+            (true, true) => "later entries were lost while the log was full",
+            (false, _) => "the log is full",
+        };
+        BMC_EVENT_LOG_FULL.finding(None, format!("{} entries; {state}", info.n_entries))
     };
     is_full.map(finding).into_iter().collect()
 }
 
-/// A controller of which the firmware tells and that gave no answer, or was not asked.
+/// A controller that the firmware describes and that did not respond, or was not asked.
 pub(super) fn silent(inventory: &Inventory) -> Vec<Finding> {
     let named = inventory.bmc.as_ref().filter(|bmc| bmc.firmware.is_none());
-    let interface = named.and_then(|bmc: &Bmc| bmc.interface.as_deref());
-    let finding = |interface: &str| Finding {
-        code: "bmc.silent".to_owned(),
-        severity: Severity::Info,
-        component: "bmc".to_owned(),
-        locator: None,
-        evidence: format!(
-            "the firmware names a BMC behind {interface}, and there is no answer from it"
-        ),
-        advice: "run as root, with ipmi_si or ipmi_ssif and ipmi_devintf loaded, for its address, \
-                 sensors and event log; if that is so, the BMC does not answer: reset it"
-            .to_owned(),
+    let interface = named.and_then(|bmc| bmc.interface.as_deref());
+    let finding = |interface: &str| {
+        let evidence =
+            format!("the firmware describes a BMC with a {interface} interface; none responded");
+        BMC_SILENT.finding(None, evidence)
     };
     interface.map(finding).into_iter().collect()
 }
@@ -161,13 +135,14 @@ pub(super) fn silent(inventory: &Inventory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bmc::Bmc;
 
     fn inventory(bmc: Bmc) -> Inventory {
         Inventory { bmc: Some(bmc), ..Inventory::default() }
     }
 
     #[test]
-    fn a_failed_power_supply_and_a_hot_processor_are_found_and_the_rest_is_not() {
+    fn failed_power_supply_and_critical_sensor_are_found() {
         let sensor = |name: &str, kind: &str| BmcSensor {
             name: Some(name.to_owned()),
             kind: Some(kind.to_owned()),
@@ -195,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_below_one_keeps_its_thousandths_and_its_sign() {
-        let told = [850, -500, 97_000, 12_060, -1_001, 0].map(decimal);
-        assert_eq!(told, ["0.85", "-0.5", "97", "12.06", "-1.001", "0"]);
+    fn readings_keep_sign_and_thousandths() {
+        let texts = [850, -500, 97_000, 12_060, -1_001, 0].map(decimal);
+        assert_eq!(texts, ["0.85", "-0.5", "97", "12.06", "-1.001", "0"]);
         assert_eq!(decimal(i64::MIN), "-9223372036854775.808");
     }
 
@@ -229,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_log_is_found_and_one_with_room_is_not() {
+    fn full_log_is_found() {
         let with = |n_entries, free_bytes, has_overflowed| {
             let info =
                 EventLogInfo { n_entries, free_bytes, has_overflowed, ..EventLogInfo::default() };
@@ -243,7 +218,7 @@ mod tests {
             ..EventLogInfo::default()
         };
         let found = full_log(&inventory(Bmc { event_log_info: Some(info), ..Bmc::default() }));
-        assert_eq!(found[0].evidence, "9 entries, others were lost for want of room");
+        assert_eq!(found[0].evidence, "9 entries; later entries were lost while the log was full");
         assert_eq!(
             (with(9, Some(16), false), with(9, None, false), with(0, Some(0), false)),
             (0, 0, 0)
@@ -251,9 +226,9 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_only_the_firmware_names_was_not_asked() {
+    fn bmc_without_an_answer_is_silent() {
         let named = Bmc { interface: Some("kcs".to_owned()), ..Bmc::default() };
-        assert_eq!(silent(&inventory(named.clone()))[0].code, "bmc.silent");
+        assert_eq!(silent(&inventory(named.clone()))[0].code.as_str(), "bmc.silent");
         let asked = Bmc { firmware: Some("2.88".to_owned()), ..named };
         assert!(silent(&inventory(asked)).is_empty());
         assert!(silent(&Inventory::default()).is_empty());

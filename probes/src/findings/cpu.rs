@@ -1,11 +1,12 @@
-//! CPUs: present and not running.
+//! CPUs that are installed but do not run.
 
+use super::table::{CPU_OFFLINE, CPU_SELF_TEST};
 use super::{Finding, Severity};
 use crate::collect::Inventory;
 use crate::cpu::{Cpu, Socket};
 use crate::cpuset::CpuSet;
 
-/// CPUs that are plugged in and not online.
+/// Installed CPUs that are not online.
 pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
     let Some(cpu) = &inventory.cpu else { return Vec::new() };
     let (Some(online), Some(present)) = (cpu.n_logical_cpus_online, cpu.n_logical_cpus_present)
@@ -17,27 +18,23 @@ pub(super) fn offline(inventory: &Inventory) -> Vec<Finding> {
     if online >= present {
         return Vec::new();
     }
-    // The live image itself asks for `mitigations=auto,nosmt`: that is no fault of the machine.
+    let evidence = format!("{online} of {present} logical CPUs are online");
+    let finding = CPU_OFFLINE.finding(missing(cpu, &standby), evidence);
+    // The live image itself asks for `mitigations=auto,nosmt`: the machine is not at fault.
     let is_smt_off = matches!(cpu.smt_control.as_deref(), Some("off" | "forceoff"))
         && cpu.n_cores == Some(online)
         && most_threads(cpu).is_none_or(|most| present <= most.saturating_mul(online));
-    let (severity, why, advice) = if is_smt_off {
-        let why = ": SMT is switched off, each core runs one thread";
-        let advice = "nothing to mend: nosmt or mitigations=auto,nosmt on the kernel command line \
-                      does so; the installed system has its own command line";
-        (Severity::Info, why, advice)
-    } else {
-        let advice = "look for nosmt, maxcpus or isolation on the kernel command line, then in \
-                      the firmware's log";
-        (Severity::Warning, "", advice)
-    };
+    if !is_smt_off {
+        return vec![finding];
+    }
     vec![Finding {
-        code: "cpu.offline".to_owned(),
-        severity,
-        component: "cpu".to_owned(),
-        locator: missing(cpu, &standby),
-        evidence: format!("{online} of {present} logical CPUs are online{why}"),
-        advice: advice.to_owned(),
+        severity: Severity::Info,
+        evidence: format!("{}: SMT is off, each core runs one thread", finding.evidence),
+        advice:
+            "Nothing to repair: nosmt or mitigations=auto,nosmt on the kernel command line does \
+                 this. The installed system has its own command line."
+                .to_owned(),
+        ..finding
     }]
 }
 
@@ -45,35 +42,28 @@ fn set(text: Option<&String>) -> Option<CpuSet> {
     CpuSet::parse(text?).ok()
 }
 
-/// The CPUs that are there and not online. The kernel's own list of the offline ones holds also those that
-/// could be plugged in.
+/// The CPUs that are present but not online. The kernel's own `offline` list also contains CPUs that
+/// are not plugged in.
 fn missing(cpu: &Cpu, standby: &CpuSet) -> Option<String> {
     let present = set(cpu.present.as_ref())?;
     let missing = present.difference(&set(cpu.online.as_ref())?).difference(standby);
     Some(missing.to_string()).filter(|_| !missing.is_empty())
 }
 
-/// How many threads a core has at most, as the firmware tells it. A core of which no thread is online is
-/// not among those that the kernel shows.
+/// The most threads of a core, according to the firmware. The kernel shows no core without an online
+/// thread, so its own count would miss a core that is offline as a whole.
 fn most_threads(cpu: &Cpu) -> Option<usize> {
     let of = |socket: &Socket| Some(socket.n_threads?.div_ceil(socket.n_cores?.max(1)));
     cpu.sockets.iter().filter_map(of).max().map(usize::from)
 }
 
-/// Processors that the firmware took out of service after their self-test (SMBIOS type 4).
+/// Processors that the firmware disabled after their self-test.
 pub(super) fn failed(inventory: &Inventory) -> Vec<Finding> {
     let sockets = inventory.cpu.iter().flat_map(|cpu| &cpu.sockets);
     let failed =
         sockets.filter(|socket| socket.status.as_deref() == Some("disabled by a self-test error"));
-    let finding = |socket: &Socket| Finding {
-        code: "cpu.self_test".to_owned(),
-        severity: Severity::Critical,
-        component: "cpu".to_owned(),
-        locator: socket.locator.clone(),
-        evidence: "the firmware disabled the processor after its self-test".to_owned(),
-        advice: "reseat the processor and look at its pins; if it stays, replace it".to_owned(),
-    };
-    failed.map(finding).collect()
+    let evidence = "the firmware disabled the processor after its self-test";
+    failed.map(|socket| CPU_SELF_TEST.finding(socket.locator.clone(), evidence)).collect()
 }
 
 #[cfg(test)]
@@ -81,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_processor_that_failed_its_self_test_is_critical_and_one_that_the_user_disabled_is_none() {
+    fn failed_self_test_is_critical_and_a_disabled_processor_is_not() {
         let with = |status: &str| {
             let socket = Socket { status: Some(status.to_owned()), ..Socket::default() };
             let cpu = Cpu { sockets: vec![socket], ..Cpu::default() };
@@ -92,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn offline_cpus_are_found_and_pluggable_ones_are_not() {
+    fn offline_cpus_are_found_and_pluggable_ones_are_ignored() {
         let with = |online, present| Inventory {
             cpu: Some(Cpu {
                 n_logical_cpus_online: Some(online),
@@ -107,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_offline_cpus_are_named_without_those_that_are_not_plugged_in() {
+    fn locator_lists_only_present_cpus() {
         let text = |text: &str| Some(text.to_owned());
         let cpu = Cpu {
             n_logical_cpus_online: Some(7),
@@ -122,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_that_the_smt_control_keeps_offline_are_no_fault_and_other_cpus_are() {
+    fn smt_siblings_that_are_off_are_only_a_note() {
         let with = |control: &str, n_cores| {
             let cpu = Cpu {
                 n_logical_cpus_online: Some(4),
@@ -143,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_core_that_is_offline_beside_the_siblings_is_a_warning() {
+    fn whole_core_offline_with_smt_off_is_a_warning() {
         let with = |online: usize, n_threads| {
             let socket = Socket { n_cores: Some(8), n_threads, ..Socket::default() };
             let cpu = Cpu {
@@ -162,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_in_standby_are_no_offline_ones() {
+    fn cpus_in_standby_are_not_offline() {
         let with = |online| {
             let cpu = Cpu {
                 n_logical_cpus_online: Some(online),

@@ -1,37 +1,25 @@
-//! Identity: serial numbers and UUIDs that tell no machine from another.
+//! Serial numbers and UUIDs that do not distinguish machines.
 
-use super::{Finding, Severity};
+use super::Finding;
+use super::table::{IDENTITY_KNOWN_DUPLICATE, IDENTITY_PLACEHOLDER, IDENTITY_ZERO};
 use crate::collect::Inventory;
 use crate::identity::{Identifier, identity};
 
-/// Identifiers that a maker left unset or gave to many machines.
+/// Identifiers that a vendor left unset or shipped on many machines.
 pub(super) fn suspicious(inventory: &Inventory) -> Vec<Finding> {
     identity(inventory).into_iter().filter_map(finding).collect()
 }
 
 fn finding(identifier: Identifier) -> Option<Finding> {
-    let why = identifier.suspicious?;
-    // A port that the BMC lends is the same on every machine; it is marked, and nothing is wrong.
-    if why == "usb bmc" {
-        return None;
-    }
-    Some(Finding {
-        code: format!("identity.{}", why.replace(' ', "_")),
-        severity: Severity::Info,
-        component: "identity".to_owned(),
-        locator: Some(identifier.kind),
-        evidence: format!("\"{}\" {}", identifier.value.escape_debug(), said(&why)),
-        advice: "know this machine by another identifier, or set this one with the maker's tool"
-            .to_owned(),
-    })
-}
-
-/// The reason as the end of a sentence.
-fn said(why: &str) -> String {
-    match why {
-        "zero" => "is all zeros, which means that none was set".to_owned(),
-        why => format!("is a {why}"),
-    }
+    let (row, reason) = match identifier.suspicious?.as_str() {
+        "placeholder" => (&IDENTITY_PLACEHOLDER, "is a placeholder"),
+        "zero" => (&IDENTITY_ZERO, "is all zeros, so it was never set"),
+        "known duplicate" => (&IDENTITY_KNOWN_DUPLICATE, "is known to occur on many machines"),
+        // The USB port of a BMC has the same address on every machine: nothing is wrong.
+        _ => return None,
+    };
+    let evidence = format!("\"{}\" {reason}", identifier.value.escape_debug());
+    Some(row.finding(Some(identifier.kind), evidence))
 }
 
 #[cfg(test)]
@@ -41,18 +29,19 @@ mod tests {
     use crate::network::{Interface, Network};
 
     #[test]
-    fn a_placeholder_serial_is_found_and_a_real_one_is_not() {
+    fn placeholder_serial_is_found_and_a_real_one_is_not() {
         let with = |serial: &str| Inventory {
             product: Some(Product { serial: Some(serial.to_owned()), ..Product::default() }),
             ..Inventory::default()
         };
         let found = suspicious(&with("To be filled by O.E.M."));
-        assert_eq!(found[0].code, "identity.placeholder");
+        assert_eq!(found[0].code.as_str(), "identity.placeholder");
         assert_eq!(found[0].locator.as_deref(), Some("product_serial"));
         assert!(suspicious(&with("7XJ4KZ3")).is_empty());
     }
+
     #[test]
-    fn the_mac_of_a_port_that_the_bmc_lends_is_marked_and_is_no_finding() {
+    fn mac_of_a_bmc_usb_port_is_suspicious_but_no_finding() {
         let with = |is_bmc_usb| {
             let port = Interface {
                 kind: Some("physical".to_owned()),

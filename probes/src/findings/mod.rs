@@ -1,4 +1,5 @@
-//! What is wrong with the machine: one function a check, listed in [`CHECKS`].
+//! What is wrong with the machine: each check is a function, listed in [`CHECKS`]; what its findings mean
+//! is in the table of [`rows`].
 
 mod bmc;
 mod cpu;
@@ -10,6 +11,9 @@ mod nic;
 mod pci;
 mod platform;
 mod raid;
+mod table;
+
+pub use table::{FindingCode, Row, nearest_code, row, rows};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,17 +28,17 @@ use crate::collect::Inventory;
 pub enum Severity {
     /// Worth knowing.
     Info,
-    /// Calls for attention; does not stop an install.
+    /// Needs attention, but does not stop an install.
     Warning,
-    /// Stops an install unless the VIM says otherwise.
+    /// Stops an install unless the VIM allows it.
     Critical,
 }
 
-/// Something that is wrong or odd, with the part that a technician would look at.
+/// Something wrong or unusual, and the part that a technician would check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// Stable, documented code, e.g. `memory.ecc.uncorrectable`.
-    pub code: String,
+    /// Stable code, e.g. `memory.ecc.uncorrectable`; `explain` and docs/findings.md describe each.
+    pub code: FindingCode,
     /// How bad it is.
     pub severity: Severity,
     /// The kind of part: `cpu`, `memory`, `disk`, `nic`, `pci`, `firmware`, `identity`, `power`, `bmc`,
@@ -43,16 +47,16 @@ pub struct Finding {
     /// Which part: slot, locator, serial, bay, kernel name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locator: Option<String>,
-    /// What was seen, with figures.
+    /// What was observed, with figures.
     pub evidence: String,
     /// What to do next.
     pub advice: String,
 }
 
-/// One check over the whole inventory.
+/// A check of the whole inventory.
 pub type Check = fn(&Inventory) -> Vec<Finding>;
 
-/// All checks, in the order of the report.
+/// All checks, in report order.
 pub const CHECKS: &[Check] = &[
     identity::suspicious,
     platform::placeholders,
@@ -97,7 +101,7 @@ pub const CHECKS: &[Check] = &[
     pci::aer,
 ];
 
-/// Runs every check; findings come by severity, worst first, then in the order of the checks.
+/// Runs every check. Findings are sorted by severity, worst first, then in the order of the checks.
 #[must_use]
 pub fn findings(inventory: &Inventory) -> Vec<Finding> {
     let mut findings: Vec<Finding> = CHECKS.iter().flat_map(|check| check(inventory)).collect();
@@ -112,7 +116,7 @@ mod tests {
     use crate::os::Os;
 
     #[test]
-    fn the_worst_finding_comes_first_whatever_the_order_of_the_checks() {
+    fn findings_are_sorted_by_severity() {
         let row = |name: &str, uncorrectable| EccCount {
             name: name.to_owned(),
             correctable: Some(1),
@@ -125,7 +129,8 @@ mod tests {
             memory: Some(Memory { ecc, ..Memory::default() }),
             ..Inventory::default()
         };
-        let codes: Vec<String> = findings(&inventory).into_iter().map(|f| f.code).collect();
+        let found = findings(&inventory);
+        let codes: Vec<&str> = found.iter().map(|finding| finding.code.as_str()).collect();
         let expected = ["memory.ecc.uncorrectable", "memory.ecc.correctable", "os.container"];
         assert_eq!(codes, expected);
     }

@@ -1,5 +1,6 @@
-//! NICs: none with a link, or a link below what the port can do.
+//! Network ports without a link, with a slow one, or with firmware that hides LLDP frames.
 
+use super::table::{NIC_FIRMWARE_LLDP, NIC_NO_CARRIER, NIC_SPEED};
 use super::{Finding, Severity};
 use crate::collect::Inventory;
 use crate::network::Interface;
@@ -10,72 +11,59 @@ fn physical(inventory: &Inventory) -> impl Iterator<Item = &Interface> {
         .filter(|nic| !nic.is_bmc_usb && !nic.is_representor)
 }
 
-fn locator(nic: &Interface) -> String {
-    match &nic.pci_address {
+fn locator(nic: &Interface) -> Option<String> {
+    Some(match &nic.pci_address {
         Some(address) => format!("{} ({address})", nic.name),
         None => nic.name.clone(),
-    }
+    })
 }
 
-/// Ports without carrier: worth knowing, since a cable may be missing.
+/// Ports that are up without a link.
 pub(super) fn no_carrier(inventory: &Inventory) -> Vec<Finding> {
     let down = physical(inventory).filter(|nic| nic.has_carrier == Some(false));
-    down.map(|nic| Finding {
-        code: "nic.no_carrier".to_owned(),
-        severity: Severity::Info,
-        component: "nic".to_owned(),
-        locator: Some(locator(nic)),
-        evidence: "the port is up and has no link".to_owned(),
-        advice: "if a cable should be there, check it, the module and the switch port".to_owned(),
-    })
-    .collect()
+    down.map(|nic| NIC_NO_CARRIER.finding(locator(nic), "the port is up but has no link")).collect()
 }
 
-/// A link that runs below the highest speed that the port supports.
+/// Links that run below the highest speed of the port.
 pub(super) fn slow(inventory: &Inventory) -> Vec<Finding> {
     let slow = |nic: &Interface| {
         let (speed, max) = (nic.speed_mbit_s?, nic.max_speed_mbit_s?);
-        (speed > 0 && speed < max).then(|| Finding {
-            code: "nic.speed".to_owned(),
-            severity: Severity::Info,
-            component: "nic".to_owned(),
-            locator: Some(locator(nic)),
-            evidence: format!("the link runs at {speed} Mbit/s, the port can do {max}"),
-            advice: "compare with the switch port; a bad cable or module lowers the speed"
-                .to_owned(),
-        })
+        let evidence = format!("the link runs at {speed} Mbit/s; the port supports {max} Mbit/s");
+        (speed > 0 && speed < max).then(|| NIC_SPEED.finding(locator(nic), evidence))
     };
     physical(inventory).filter_map(slow).collect()
 }
 
-/// Firmware that speaks LLDP by itself takes the frames of the switch. It is only worth knowing, unless
-/// it is why a port with a link heard nothing.
+/// Firmware that handles LLDP itself consumes the switch's frames. That matters only if it is why a
+/// port with a link received none.
 pub(super) fn firmware_lldp(inventory: &Inventory) -> Vec<Finding> {
-    let eating = physical(inventory).filter(|nic| nic.has_firmware_lldp_agent == Some(true));
-    eating
-        .map(|nic| {
-            let heard_nothing = nic.lldp.as_ref().is_some_and(Vec::is_empty);
-            let is_lost = heard_nothing && nic.has_carrier == Some(true);
-            let evidence = if is_lost {
-                "the card's firmware speaks LLDP, and the port heard no switch"
-            } else {
-                "the card's firmware speaks LLDP"
-            };
-            let advice = match nic.driver.as_deref() {
-                Some("i40e") => "ethtool --set-priv-flags PORT disable-fw-lldp on",
-                Some("ice") => "ethtool --set-priv-flags PORT fw-lldp-agent off",
-                _ => "turn LLDP or DCBX off in the setup of the card",
-            };
-            Finding {
-                code: "nic.firmware_lldp".to_owned(),
-                severity: if is_lost { Severity::Warning } else { Severity::Info },
-                component: "nic".to_owned(),
-                locator: Some(locator(nic)),
-                evidence: evidence.to_owned(),
-                advice: format!("to see the switch port: {}", advice.replace("PORT", &nic.name)),
-            }
-        })
-        .collect()
+    let ports = physical(inventory).filter(|nic| nic.has_firmware_lldp_agent == Some(true));
+    ports.map(hidden_lldp).collect()
+}
+
+fn hidden_lldp(nic: &Interface) -> Finding {
+    // `None` if nobody listened: then nothing is known to be missing.
+    let received_nothing = nic.lldp.as_ref().is_some_and(Vec::is_empty);
+    let is_lost = received_nothing && nic.has_carrier == Some(true);
+    let evidence = if is_lost {
+        "the card's firmware handles LLDP, and the port received no LLDP frame"
+    } else {
+        "the card's firmware handles LLDP"
+    };
+    let finding = NIC_FIRMWARE_LLDP.finding(locator(nic), evidence);
+    let flag = match nic.driver.as_deref() {
+        Some("i40e") => Some("disable-fw-lldp on"),
+        Some("ice") => Some("fw-lldp-agent off"),
+        _ => None,
+    };
+    let command = flag.map(|flag| {
+        format!("To see the switch port: ethtool --set-priv-flags {} {flag}", nic.name)
+    });
+    Finding {
+        severity: if is_lost { Severity::Warning } else { Severity::Info },
+        advice: command.unwrap_or(finding.advice),
+        ..finding
+    }
 }
 
 #[cfg(test)]
@@ -97,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn a_port_whose_carrier_is_not_known_is_no_finding() {
+    fn port_with_an_unknown_carrier_is_no_finding() {
         assert!(no_carrier(&inventory(nic())).is_empty());
         let down = Interface { has_carrier: Some(false), ..nic() };
         assert_eq!(no_carrier(&inventory(down)).len(), 1);
     }
 
     #[test]
-    fn firmware_that_eats_lldp_frames_is_a_warning_only_where_a_neighbour_is_missed() {
+    fn firmware_lldp_is_a_warning_only_if_a_neighbour_is_missing() {
         let silent = Interface {
             driver: Some("i40e".to_owned()),
             has_carrier: Some(true),
@@ -126,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_below_the_ports_maximum_is_found() {
+    fn link_below_the_maximum_of_the_port_is_found() {
         let with = |speed| Interface {
             speed_mbit_s: Some(speed),
             max_speed_mbit_s: Some(25_000),

@@ -1,6 +1,7 @@
-//! PCI: links narrower than both ends allow, errors that the devices counted.
+//! PCI: links with too few lanes, and errors that devices counted.
 
-use super::{Finding, Severity};
+use super::Finding;
+use super::table::{PCI_AER_FATAL, PCI_AER_NONFATAL, PCI_LINK_WIDTH};
 use crate::collect::Inventory;
 use crate::pci::{self, PciDevice};
 use crate::smbios::Slot;
@@ -9,21 +10,21 @@ fn devices(inventory: &Inventory) -> &[PciDevice] {
     inventory.pci.as_ref().map_or(&[], |pci| &pci.devices)
 }
 
-/// Where a technician looks: the slot if it is known, else the address.
-fn locator(device: &PciDevice) -> String {
-    match &device.slot {
+/// The slot if it is known, otherwise the address.
+fn locator(device: &PciDevice) -> Option<String> {
+    Some(match &device.slot {
         Some(slot) => format!("slot {slot} ({})", device.address),
         None => device.address.clone(),
-    }
+    })
 }
 
 fn name(device: &PciDevice) -> &str {
     device.device_name.as_deref().or(device.class_name.as_deref()).unwrap_or("a device")
 }
 
-/// A link that uses fewer lanes than device, port and slot have. The speed may be low because the
-/// link is idle (ASPM, GPU power states), so speed alone is no finding. A port of 16 lanes may lead to
-/// a slot to which 8 are wired: only the firmware's table of slots says so.
+/// Links that use fewer lanes than device, port and slot have. The speed may be low because the link
+/// is idle (ASPM, GPU power states), so speed alone is no finding. A port with 16 lanes may lead to a
+/// slot that is wired for 8: only the firmware's table of slots shows that.
 pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
     let slots = inventory.smbios.as_ref().map_or(&[][..], |table| &table.slots);
     let narrow = |device: &&PciDevice| {
@@ -31,14 +32,9 @@ pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
         let wired = slots.iter().find(|slot| is_in(device, slot)).and_then(|slot| slot.n_lanes);
         let (current, possible) = (link.current_width?, link.possible_width?);
         let possible = wired.map_or(possible, |wired| possible.min(u32::from(wired)));
-        (current > 0 && current < possible).then(|| Finding {
-            code: "pci.link.width".to_owned(),
-            severity: Severity::Warning,
-            component: "pci".to_owned(),
-            locator: Some(locator(device)),
-            evidence: format!("{} runs on x{current}, x{possible} is possible", name(device)),
-            advice: "reseat the card or riser; if it stays, try another slot".to_owned(),
-        })
+        let evidence = format!("{} runs at x{current}; x{possible} is possible", name(device));
+        let is_narrow = current > 0 && current < possible;
+        is_narrow.then(|| PCI_LINK_WIDTH.finding(locator(device), evidence))
     };
     // The functions of a card share its link.
     let mut ends = pci::lower_ends(devices(inventory));
@@ -51,8 +47,8 @@ fn card(address: &str) -> &str {
     address.split_once('.').map_or(address, |(card, _)| card)
 }
 
-/// Whether `device` is in `slot`: it has its name, or the slot has its address or that of the port
-/// above it.
+/// Whether `device` is in `slot`: the names are equal, or the slot has the address of the device or of
+/// the port above it.
 fn is_in(device: &PciDevice, slot: &Slot) -> bool {
     let has_name = slot.designation.is_some() && slot.designation == device.slot;
     let has_address = slot.pci_address.as_deref().is_some_and(|address| {
@@ -62,23 +58,17 @@ fn is_in(device: &PciDevice, slot: &Slot) -> bool {
     has_name || (has_address && !is_empty)
 }
 
-/// Errors that devices reported (`Documentation/ABI/testing/sysfs-bus-pci-devices-aer_stats`).
+/// Uncorrectable errors that devices counted.
 pub(super) fn aer(inventory: &Inventory) -> Vec<Finding> {
     let counted = |device: &PciDevice| {
         let aer = device.aer.as_ref()?;
-        let (severity, n, what) = match (aer.n_fatal, aer.n_nonfatal) {
-            (Some(n @ 1..), _) => (Severity::Critical, n, "fatal"),
-            (_, Some(n @ 1..)) => (Severity::Warning, n, "nonfatal"),
+        let (row, n, what) = match (aer.n_fatal, aer.n_nonfatal) {
+            (Some(n @ 1..), _) => (&PCI_AER_FATAL, n, "fatal"),
+            (_, Some(n @ 1..)) => (&PCI_AER_NONFATAL, n, "nonfatal"),
             _ => return None,
         };
-        Some(Finding {
-            code: format!("pci.aer.{what}"),
-            severity,
-            component: "pci".to_owned(),
-            locator: Some(locator(device)),
-            evidence: format!("{} counted {n} {what} PCIe errors since boot", name(device)),
-            advice: "reseat the card or riser; if it goes on, replace the card".to_owned(),
-        })
+        let evidence = format!("{} counted {n} {what} PCIe errors since boot", name(device));
+        Some(row.finding(locator(device), evidence))
     };
     devices(inventory).iter().filter_map(counted).collect()
 }
@@ -86,6 +76,7 @@ pub(super) fn aer(inventory: &Inventory) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::findings::Severity;
     use crate::pci::{Aer, Link, Pci};
     use crate::smbios::SmbiosTable;
 
@@ -95,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_link_is_found_and_a_slow_one_is_not() {
+    fn narrow_link_is_found_and_a_slow_one_is_not() {
         let device = |current_width, current_gt_s_x10| PciDevice {
             address: "0000:3b:00.0".to_owned(),
             slot: Some("4".to_owned()),
@@ -125,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_of_x16_in_a_slot_that_is_wired_x8_is_as_it_should_be() {
+    fn x16_card_in_an_x8_slot_is_no_finding() {
         let slot = |designation: &str, address: &str, n_lanes| Slot {
             designation: Some(designation.to_owned()),
             pci_address: Some(address.to_owned()),
@@ -146,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn one_narrow_link_is_one_finding_whatever_functions_and_ports_say_it() {
+    fn narrow_link_is_reported_once() {
         let mut devices = vec![
             narrow("0000:3a:00.0", None),
             narrow("0000:3b:00.0", None),
@@ -160,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fatal_error_is_critical_and_correctable_ones_are_no_finding() {
+    fn fatal_error_is_critical_and_corrected_ones_are_ignored() {
         let device = |n_fatal| PciDevice {
             aer: Some(Aer { n_correctable: Some(9), n_fatal, ..Aer::default() }),
             ..PciDevice::default()

@@ -1,108 +1,86 @@
-//! Power supplies, the last start, the kernel and the firmware's strings.
+//! Power supplies, the last boot, the kernel and the firmware's strings.
 
-use super::{Finding, Severity};
+use super::Finding;
+use super::table::{
+    CPU_MACHINE_CHECK, FIRMWARE_BOOT_STATUS, FIRMWARE_CLOCK, FIRMWARE_PLACEHOLDER,
+    FIRMWARE_WATCHDOG_RESET, OS_CONTAINER, POWER_SUPPLY,
+};
 use crate::bmc::Fru;
 use crate::collect::Inventory;
 use crate::dmi::is_placeholder;
 use crate::smbios::PowerSupply;
 
-/// Power supplies that the firmware found bad or unplugged when the machine was started.
+/// Power supplies that the firmware found faulty or unplugged at power on.
 pub(super) fn power_supplies(inventory: &Inventory) -> Vec<Finding> {
-    // Where not even the name was filled in, the bits behind it were not either.
+    // If not even the name was filled in, the status flags were not either.
     let is_real = |text: &Option<String>| text.as_ref().is_some_and(|text| !is_placeholder(text));
     let supplies = inventory.smbios.iter().flat_map(|table| &table.power_supplies);
     let supplies = supplies.filter(|supply| is_real(&supply.location) || is_real(&supply.name));
     let finding = |supply: &PowerSupply| {
-        let evidence = match (supply.status.as_deref(), supply.is_plugged) {
+        let state = match (supply.status.as_deref(), supply.is_plugged) {
             (Some(status @ ("critical" | "non-critical")), _) => format!("status {status}"),
             (_, Some(false)) => "not plugged in".to_owned(),
             _ => return None,
         };
-        Some(Finding {
-            code: "power.supply".to_owned(),
-            severity: Severity::Warning,
-            component: "power".to_owned(),
-            locator: supply.location.clone().or_else(|| supply.name.clone()),
-            evidence: format!("{evidence} when the machine was started"),
-            advice: "look at this power supply, its cable and its feed".to_owned(),
-        })
+        let locator = supply.location.clone().or_else(|| supply.name.clone());
+        Some(POWER_SUPPLY.finding(locator, format!("{state} at power on")))
     };
     supplies.filter_map(finding).collect()
 }
 
-/// How the machine came to its last start, where that was by a fault.
+/// The last boot, if a fault caused it.
 pub(super) fn last_start(inventory: &Inventory) -> Vec<Finding> {
-    let finding = |code: &str, locator: Option<&str>, evidence: String| Finding {
-        code: code.to_owned(),
-        severity: Severity::Warning,
-        component: "firmware".to_owned(),
-        locator: locator.map(str::to_owned),
-        evidence,
-        advice: "look in the event log of firmware and BMC for what failed".to_owned(),
-    };
     let status = inventory.smbios.as_ref().and_then(|table| table.boot_status.as_deref());
     let is_fault =
         |status: &&str| status.starts_with("hardware failure") || *status == "watchdog expired";
     let failed = status.filter(is_fault);
-    let failed = failed.map(|status| finding("firmware.boot_status", None, status.to_owned()));
+    let failed = failed.map(|status| FIRMWARE_BOOT_STATUS.finding(None, status));
     let watchdogs = inventory.devices.iter().flat_map(|devices| &devices.watchdogs);
     let expired = watchdogs.filter(|watchdog| watchdog.caused_last_reset == Some(true));
     let expired = expired.map(|watchdog| {
-        let evidence = "this watchdog reset the machine last time".to_owned();
-        finding("firmware.watchdog_reset", Some(&watchdog.name), evidence)
+        let evidence = "this watchdog caused the last reset";
+        FIRMWARE_WATCHDOG_RESET.finding(Some(watchdog.name.clone()), evidence)
     });
     failed.into_iter().chain(expired).collect()
 }
 
-/// A machine check since the kernel was started (bit 4 of its taint).
+/// A machine check since boot (bit 4 of the kernel's taint).
 pub(super) fn machine_check(inventory: &Inventory) -> Vec<Finding> {
     const MACHINE_CHECK: u64 = 1 << 4;
     let taint = inventory.os.as_ref().and_then(|os| os.kernel_taint).unwrap_or_default();
-    let finding = || Finding {
-        code: "cpu.machine_check".to_owned(),
-        severity: Severity::Warning,
-        component: "cpu".to_owned(),
-        locator: None,
-        evidence: format!("the kernel is tainted ({taint}): a machine check has happened"),
-        advice: "look in the kernel's log for \"Hardware Error\"".to_owned(),
-    };
-    (taint & MACHINE_CHECK != 0).then(finding).into_iter().collect()
+    let evidence = format!("the kernel's taint is {taint}: it handled a machine check");
+    let has_happened = taint & MACHINE_CHECK != 0;
+    has_happened.then(|| CPU_MACHINE_CHECK.finding(None, evidence)).into_iter().collect()
 }
 
-/// A container sees part of the machine, and numbers that are the host's.
+/// A container shows parts of the machine only, and some figures of the host.
 pub(super) fn container(inventory: &Inventory) -> Vec<Finding> {
     let name = inventory.os.as_ref().and_then(|os| os.container.as_deref());
-    let finding = |name: &str| Finding {
-        code: "os.container".to_owned(),
-        severity: Severity::Info,
-        component: "os".to_owned(),
-        locator: None,
-        evidence: format!("runs in a container ({name}): parts of the machine may not be visible"),
-        advice: "run on the host itself for the whole machine".to_owned(),
+    let finding = |name: &str| {
+        let evidence = format!(
+            "the agent runs in a container ({name}); parts of the machine may be invisible"
+        );
+        OS_CONTAINER.finding(None, evidence)
     };
     name.map(finding).into_iter().collect()
 }
 
-/// A battery-backed clock that is wrong by a minute and more, while the kernel's is known to be
-/// right.
+/// A battery-backed clock that is off by a minute or more, while the kernel's clock is known to be
+/// correct.
 pub(super) fn clock(inventory: &Inventory) -> Vec<Finding> {
     const MINUTE: u64 = 60;
     let clock = inventory.os.as_ref().and_then(|os| os.clock.as_ref());
-    let right = clock.filter(|clock| clock.is_synchronized == Some(true));
-    let offset = right.and_then(|clock| clock.rtc_offset_s);
-    let finding = |offset: i64| Finding {
-        code: "firmware.clock".to_owned(),
-        severity: Severity::Info,
-        component: "firmware".to_owned(),
-        locator: Some("rtc0".to_owned()),
-        evidence: format!("the battery-backed clock is off by {offset} s"),
-        advice: "set it (hwclock --systohc), and see whether its battery holds".to_owned(),
+    let correct = clock.filter(|clock| clock.is_synchronized == Some(true));
+    let offset = correct.and_then(|clock| clock.rtc_offset_s);
+    let finding = |offset: i64| {
+        let evidence = format!("the battery-backed clock is off by {offset} s");
+        FIRMWARE_CLOCK.finding(Some("rtc0".to_owned()), evidence)
     };
     offset.filter(|offset| offset.unsigned_abs() >= MINUTE).map(finding).into_iter().collect()
 }
 
-/// Strings that name maker and machine, and that the maker never filled in. Serial numbers and the
-/// UUID are with the identifiers.
+/// Strings that name vendor and model, and that the vendor never set. Serial numbers and the UUID are
+/// checked as identifiers.
 pub(super) fn placeholders(inventory: &Inventory) -> Vec<Finding> {
     let (product, board) = (inventory.product.as_ref(), inventory.baseboard.as_ref());
     let (chassis, bios) = (inventory.chassis.as_ref(), inventory.bios.as_ref());
@@ -128,17 +106,11 @@ pub(super) fn placeholders(inventory: &Inventory) -> Vec<Finding> {
     if found.is_empty() {
         return Vec::new();
     }
-    vec![Finding {
-        code: "firmware.placeholder".to_owned(),
-        severity: Severity::Info,
-        component: "firmware".to_owned(),
-        locator: None,
-        evidence: format!("never filled in by the maker: {}", found.join(", ")),
-        advice: "do not tell machines apart by these; set them with the maker's tool".to_owned(),
-    }]
+    let evidence = format!("never set by the vendor: {}", found.join(", "));
+    vec![FIRMWARE_PLACEHOLDER.finding(None, evidence)]
 }
 
-/// The texts of a part that name it, with the part in front of each key.
+/// The strings of a FRU that name it, each with a key that begins with the FRU.
 fn of_fru(fru: &Fru) -> Vec<(String, &String)> {
     let (board, product) = (fru.board.as_ref(), fru.product.as_ref());
     let fields = [
@@ -165,7 +137,7 @@ mod tests {
     use crate::smbios::SmbiosTable;
 
     #[test]
-    fn a_power_supply_without_power_is_found() {
+    fn power_supply_without_input_power_is_found() {
         let supply = |status: Option<&str>, is_plugged| PowerSupply {
             location: Some("PSU 1".to_owned()),
             name: Some("OEM_Define1".to_owned()),
@@ -183,11 +155,11 @@ mod tests {
         assert_eq!(found(supply(None, None)), 0);
         let location = Some("OEM_Define0".to_owned());
         let unnamed = PowerSupply { location, ..supply(None, Some(false)) };
-        assert_eq!(found(unnamed), 0, "a table that nobody filled in says nothing");
+        assert_eq!(found(unnamed), 0, "nobody filled in this entry");
     }
 
     #[test]
-    fn a_start_after_a_failure_or_by_a_watchdog_is_found() {
+    fn boot_after_a_failure_or_a_watchdog_reset_is_found() {
         let found = |status: &str| {
             let boot_status = Some(status.to_owned());
             let table = SmbiosTable { boot_status, ..SmbiosTable::default() };
@@ -199,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_a_machine_check_and_a_wrong_clock_are_said() {
+    fn container_machine_check_and_wrong_clock_are_found() {
         let clock_of = |is_synchronized, offset| Clock {
             is_synchronized: Some(is_synchronized),
             rtc_offset_s: Some(offset),
@@ -221,11 +193,11 @@ mod tests {
             ..Os::default()
         });
         let found = (container(&good).len(), machine_check(&good).len(), clock(&good).len());
-        assert_eq!(found, (0, 0, 0), "against a clock that may be wrong nothing is measured");
+        assert_eq!(found, (0, 0, 0), "no comparison with a clock that may be wrong");
     }
 
     #[test]
-    fn strings_that_nobody_filled_in_are_named_once_and_stay() {
+    fn placeholders_are_listed_in_one_finding() {
         let product = Product {
             name: Some("To Be Filled By O.E.M.".to_owned()),
             sku: Some("Default string".to_owned()),

@@ -1,6 +1,11 @@
-//! What RAID controllers know and the kernel does not: drives that failed behind a volume that can still
-//! be read, volumes that have lost members.
+//! RAID controllers: failed drives that a working volume hides from the kernel, and volumes that have
+//! lost drives.
 
+use super::table::{
+    DISK_RAID_DRIVE_ERRORS, DISK_RAID_DRIVE_FAILED, DISK_RAID_DRIVE_FAILING,
+    DISK_RAID_DRIVE_FOREIGN, DISK_RAID_MEMORY_ERRORS, DISK_RAID_VOLUME_DEGRADED,
+    DISK_RAID_VOLUME_OFFLINE,
+};
 use super::{Finding, Severity};
 use crate::block::{RaidController, RaidDrive, RaidVolume};
 use crate::collect::Inventory;
@@ -9,31 +14,14 @@ fn controllers(inventory: &Inventory) -> &[RaidController] {
     inventory.block.as_ref().map(|block| block.raid_controllers.as_slice()).unwrap_or_default()
 }
 
-fn finding(
-    code: &str,
-    severity: Severity,
-    locator: String,
-    evidence: String,
-    advice: &str,
-) -> Finding {
-    Finding {
-        code: code.to_owned(),
-        severity,
-        component: "disk".to_owned(),
-        locator: Some(locator),
-        evidence,
-        advice: advice.to_owned(),
-    }
-}
-
 /// Each drive with its controller.
 fn drives(inventory: &Inventory) -> impl Iterator<Item = (&RaidController, &RaidDrive)> {
     let of = |controller| RaidController::drives(controller).map(move |drive| (controller, drive));
     controllers(inventory).iter().flat_map(of)
 }
 
-/// Slot and enclosure as they are printed, then what tells the drive from others.
-fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> String {
+/// Slot and enclosure as they are printed, then serial number and controller.
+fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> Option<String> {
     let place = match (drive.enclosure, drive.slot) {
         (Some(enclosure), Some(slot)) => format!("slot {slot} of enclosure {enclosure}"),
         (None, Some(slot)) => format!("slot {slot}"),
@@ -44,10 +32,10 @@ fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> String {
     };
     let serial = drive.serial.as_ref().map(|serial| format!("serial {serial}, "));
     let address = &controller.pci_address;
-    format!("{place} ({}RAID controller {address})", serial.unwrap_or_default())
+    Some(format!("{place} ({}RAID controller {address})", serial.unwrap_or_default()))
 }
 
-/// A drive that the controller has given up.
+/// Drives that the controller has taken out of service.
 pub(super) fn failed_drive(inventory: &Inventory) -> Vec<Finding> {
     let failed = |(controller, drive): (&RaidController, &RaidDrive)| {
         let state = drive.state.as_deref()?;
@@ -65,46 +53,38 @@ pub(super) fn failed_drive(inventory: &Inventory) -> Vec<Finding> {
         } else {
             format!(", a member of {}", of.join(" and "))
         };
-        let evidence = format!("the RAID controller calls the drive {state}{member}");
-        let advice = "replace the drive; the controller rebuilds the volume onto the new one";
-        let locator = drive_locator(controller, drive);
-        Some(finding("disk.raid_drive_failed", severity, locator, evidence, advice))
+        let evidence = format!("the RAID controller reports the drive as {state}{member}");
+        let finding = DISK_RAID_DRIVE_FAILED.finding(drive_locator(controller, drive), evidence);
+        Some(Finding { severity, ..finding })
     };
     drives(inventory).filter_map(failed).collect()
 }
 
-/// A drive that says itself that it is about to fail.
+/// Drives that predicted their own failure.
 pub(super) fn failing_drive(inventory: &Inventory) -> Vec<Finding> {
     let failing = |(controller, drive): (&RaidController, &RaidDrive)| {
         let n = drive.predictive_failures.filter(|n| *n > 0)?;
-        let evidence = format!("the drive has said {n} times that it is about to fail");
-        let advice = "replace the drive before it fails, one drive of a volume at a time";
-        let locator = drive_locator(controller, drive);
-        let code = "disk.raid_drive_failing";
-        Some(finding(code, Severity::Warning, locator, evidence, advice))
+        let evidence = format!("the drive predicted its failure {n} times");
+        Some(DISK_RAID_DRIVE_FAILING.finding(drive_locator(controller, drive), evidence))
     };
     drives(inventory).filter_map(failing).collect()
 }
 
-/// A drive with places that could not be read or written.
+/// Drives with media errors.
 pub(super) fn drive_errors(inventory: &Inventory) -> Vec<Finding> {
     let bad = |(controller, drive): (&RaidController, &RaidDrive)| {
         let n = drive.media_errors.filter(|n| *n > 0)?;
-        let evidence = format!("the RAID controller has counted {n} errors of the drive's medium");
-        let advice = "plan to replace the drive";
-        let locator = drive_locator(controller, drive);
-        Some(finding("disk.raid_drive_errors", Severity::Warning, locator, evidence, advice))
+        let evidence = format!("the RAID controller counted {n} media errors");
+        Some(DISK_RAID_DRIVE_ERRORS.finding(drive_locator(controller, drive), evidence))
     };
     drives(inventory).filter_map(bad).collect()
 }
 
-/// A drive that carries the volumes of another controller.
+/// Drives that contain the configuration of another controller.
 pub(super) fn foreign_drive(inventory: &Inventory) -> Vec<Finding> {
     let foreign = |(controller, drive): (&RaidController, &RaidDrive)| {
-        let evidence = "the drive holds the configuration of another RAID controller".to_owned();
-        let advice = "import or clear the foreign configuration in the controller's setup";
-        let locator = drive_locator(controller, drive);
-        finding("disk.raid_drive_foreign", Severity::Info, locator, evidence, advice)
+        let evidence = "the drive contains the configuration of another RAID controller";
+        DISK_RAID_DRIVE_FOREIGN.finding(drive_locator(controller, drive), evidence)
     };
     let all = drives(inventory).filter(|(_, drive)| drive.is_foreign == Some(true));
     all.map(foreign).collect()
@@ -115,24 +95,22 @@ fn volume_name(volume: &RaidVolume) -> String {
     format!("volume {}{disk}", volume.id)
 }
 
-/// A volume that has lost members.
+/// Volumes that have lost drives.
 pub(super) fn volume(inventory: &Inventory) -> Vec<Finding> {
     let lost = |controller: &RaidController, volume: &RaidVolume| {
         let state = volume.state.as_deref()?;
-        let (code, severity) = match state {
-            "offline" => ("disk.raid_volume_offline", Severity::Critical),
-            "degraded" | "partially degraded" => ("disk.raid_volume_degraded", Severity::Warning),
+        let row = match state {
+            "offline" => &DISK_RAID_VOLUME_OFFLINE,
+            "degraded" | "partially degraded" => &DISK_RAID_VOLUME_DEGRADED,
             _ => return None,
         };
-        let level = volume.raid_level.as_ref().map(|level| format!(", {level},"));
+        let level = volume.raid_level.as_ref().map(|level| format!("{level} "));
         let missing = volume.n_missing_drives.filter(|n| *n > 0);
-        let missing = missing.map(|n| format!("; {n} members are missing")).unwrap_or_default();
-        let level = level.unwrap_or_default();
-        let evidence = format!("the volume{level} is {state}{missing}");
+        let missing = missing.map(|n| format!("; missing drives: {n}")).unwrap_or_default();
+        let evidence = format!("the {}volume is {state}{missing}", level.unwrap_or_default());
         let locator =
             format!("{}, RAID controller {}", volume_name(volume), controller.pci_address);
-        let advice = "find the drive that failed or was pulled, and replace it";
-        Some(finding(code, severity, locator, evidence, advice))
+        Some(row.finding(Some(locator), evidence))
     };
     let of = |controller| {
         let volumes = RaidController::volumes(controller);
@@ -141,14 +119,13 @@ pub(super) fn volume(inventory: &Inventory) -> Vec<Finding> {
     controllers(inventory).iter().flat_map(of).collect()
 }
 
-/// A controller whose cache memory loses data.
+/// Controllers whose cache memory loses data.
 pub(super) fn memory(inventory: &Inventory) -> Vec<Finding> {
     let bad = |controller: &RaidController| {
         let n = controller.memory_uncorrectable_errors.filter(|n| *n > 0)?;
-        let evidence = format!("{n} errors of the controller's memory could not be corrected");
-        let advice = "replace the controller or its memory; data in its cache may be wrong";
+        let evidence = format!("{n} uncorrectable errors of the controller's cache memory");
         let locator = format!("RAID controller {}", controller.pci_address);
-        Some(finding("disk.raid_memory_errors", Severity::Critical, locator, evidence, advice))
+        Some(DISK_RAID_MEMORY_ERRORS.finding(Some(locator), evidence))
     };
     controllers(inventory).iter().filter_map(bad).collect()
 }
@@ -188,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_drive_behind_an_optimal_volume_is_critical_and_named_by_its_slot() {
+    fn failed_drive_of_an_optimal_volume_is_critical_and_has_its_slot() {
         let found = failed_drive(&inventory(drive("failed"), optimal()));
         assert_eq!(found[0].severity, Severity::Critical);
         assert_eq!(
@@ -203,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn predicted_failures_and_errors_are_warnings_and_foreign_drives_are_worth_knowing() {
+    fn predicted_failures_and_errors_are_warnings_and_foreign_drives_are_notes() {
         let bad = RaidDrive {
             predictive_failures: Some(3),
             media_errors: Some(12),
@@ -212,12 +189,12 @@ mod tests {
         };
         let inventory = inventory(bad, optimal());
         assert!(failing_drive(&inventory)[0].evidence.contains("3 times"));
-        assert!(drive_errors(&inventory)[0].evidence.contains("12 errors"));
+        assert!(drive_errors(&inventory)[0].evidence.contains("12 media errors"));
         assert_eq!(foreign_drive(&inventory)[0].severity, Severity::Info);
     }
 
     #[test]
-    fn a_controller_whose_memory_loses_data_is_critical() {
+    fn controller_whose_memory_loses_data_is_critical() {
         let with = |n| {
             let controller = RaidController {
                 pci_address: "0000:18:00.0".to_owned(),
@@ -232,12 +209,12 @@ mod tests {
             (found[0].severity, found[0].locator.as_deref()),
             (Severity::Critical, Some("RAID controller 0000:18:00.0"))
         );
-        assert!(found[0].evidence.starts_with("2 errors"), "{found:?}");
+        assert!(found[0].evidence.starts_with("2 uncorrectable errors"), "{found:?}");
         assert!(with(0).is_empty());
     }
 
     #[test]
-    fn a_volume_that_lost_members_is_a_warning_and_one_that_is_gone_is_critical() {
+    fn degraded_volume_is_a_warning_and_an_offline_one_is_critical() {
         let degraded = RaidVolume {
             state: Some("degraded".to_owned()),
             raid_level: Some("RAID 5".to_owned()),
@@ -246,7 +223,7 @@ mod tests {
             ..RaidVolume::default()
         };
         let found = volume(&inventory(drive("online"), degraded.clone()));
-        assert_eq!(found[0].evidence, "the volume, RAID 5, is degraded; 1 members are missing");
+        assert_eq!(found[0].evidence, "the RAID 5 volume is degraded; missing drives: 1");
         assert_eq!(
             found[0].locator.as_deref(),
             Some("volume 0 (sda), RAID controller 0000:18:00.0")
@@ -256,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_drives_and_volumes_or_those_of_which_nothing_is_known_give_no_finding() {
+    fn healthy_and_unknown_drives_and_volumes_raise_nothing() {
         let checks = [failed_drive, failing_drive, drive_errors, foreign_drive, volume, memory];
         for drive in [drive("online"), drive("jbod"), drive("hot spare"), RaidDrive::default()] {
             for volume in [optimal(), RaidVolume::default()] {

@@ -1,6 +1,6 @@
 //! Error counts: `/sys/devices/system/edac/mc` (`Documentation/admin-guide/ras.rst`).
 
-use super::{EccCount, Memory};
+use super::{Dimm, EccCount, Memory};
 use crate::machine::Machine;
 
 const MC: &str = "sys/devices/system/edac/mc";
@@ -63,23 +63,32 @@ fn numbered(machine: &Machine, dir: &str, prefixes: &[&str]) -> Vec<String> {
     machine.list(dir).into_iter().filter(is_numbered).collect()
 }
 
-/// Gives each DIMM the counts whose label names its slot, and only its slot.
+/// Adds each row's counts to the DIMM in the slot that its label names.
 pub(super) fn assign(memory: &mut Memory) {
-    let labels: Vec<(Option<String>, Option<String>)> =
-        memory.dimms.iter().map(|dimm| (dimm.locator.clone(), dimm.bank_locator.clone())).collect();
     for count in &memory.ecc {
-        let Some(label) = &count.label else { continue };
-        let matches = |(locator, bank): &(Option<String>, Option<String>)| match (locator, bank) {
-            (Some(locator), _) if label == locator => true,
-            (Some(locator), Some(bank)) => *label == format!("{bank} {locator}"),
-            _ => false,
-        };
-        let mut found = labels.iter().enumerate().filter(|(_, names)| matches(names));
-        let (Some((index, _)), None) = (found.next(), found.next()) else { continue };
+        let Some(index) = slot_of(count, &memory.dimms) else { continue };
         let Some(dimm) = memory.dimms.get_mut(index) else { continue };
         dimm.ecc_correctable = add(dimm.ecc_correctable, count.correctable);
         dimm.ecc_uncorrectable = add(dimm.ecc_uncorrectable, count.uncorrectable);
     }
+}
+
+/// The index of the slot that the label of `count` names, if that is certain: the label equals the
+/// locator of exactly one slot, or its bank and locator (so `ghes_edac` labels its DIMMs). Labels that
+/// a driver composes of its own numbers match nothing, and so does the name of an empty slot or of one
+/// whose module is smaller than what the driver counts.
+pub(crate) fn slot_of(count: &EccCount, dimms: &[Dimm]) -> Option<usize> {
+    let label = count.label.as_ref()?;
+    let is_named = |dimm: &Dimm| match (&dimm.locator, &dimm.bank_locator) {
+        (Some(locator), _) if label == locator => true,
+        (Some(locator), Some(bank)) => *label == format!("{bank} {locator}"),
+        _ => false,
+    };
+    let mut named = dimms.iter().enumerate().filter(|(_, dimm)| is_named(dimm));
+    let (Some((index, dimm)), None) = (named.next(), named.next()) else { return None };
+    let fits =
+        count.size_bytes.zip(dimm.size_bytes).is_none_or(|(counted, module)| counted <= module);
+    (dimm.is_populated != Some(false) && fits).then_some(index)
 }
 
 /// Adds the ranks of a DIMM up.
@@ -93,7 +102,6 @@ fn add(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::Dimm;
     use crate::testing::tree;
 
     #[test]
@@ -146,6 +154,22 @@ mod tests {
         assert_eq!((rows.len(), rows[1].name.as_str()), (2, "mc0"));
         assert_eq!((rows[1].uncorrectable, rows[1].correctable), (Some(2), Some(0)));
         assert_eq!(with("0").len(), 1);
+    }
+
+    #[test]
+    fn label_of_an_empty_slot_or_of_a_smaller_module_names_no_slot() {
+        let with = |is_populated, size_bytes| {
+            let locator = Some("A1".to_owned());
+            let dimm =
+                Dimm { locator: locator.clone(), is_populated, size_bytes, ..Dimm::default() };
+            let count =
+                EccCount { label: locator, size_bytes: Some(8 << 30), ..EccCount::default() };
+            slot_of(&count, &[dimm])
+        };
+        assert_eq!(with(Some(true), Some(16 << 30)), Some(0), "a rank of two");
+        assert_eq!(with(None, None), Some(0));
+        assert_eq!(with(Some(false), None), None);
+        assert_eq!(with(Some(true), Some(4 << 30)), None);
     }
 
     #[test]

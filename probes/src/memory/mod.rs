@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 
 pub use cxl::CxlMemory;
 pub use dax::DaxDevice;
+pub(crate) use ecc::slot_of;
 pub use nvdimm::{Nvdimm, PersistentMemory, PersistentNamespace, PersistentRegion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

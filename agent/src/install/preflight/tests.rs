@@ -37,14 +37,9 @@ fn arguments_that_would_be_mangled_are_refused() {
 
 #[test]
 fn findings_stop_the_install_by_their_severity() {
-    let finding = |severity| Finding {
-        code: "x".into(),
-        severity,
-        component: "memory".into(),
-        locator: Some("DIMM A1".into()),
-        evidence: "5 errors".into(),
-        advice: "replace it".into(),
-    };
+    let row = probes::findings::row("memory.ecc.uncorrectable").unwrap();
+    let finding =
+        |severity| Finding { severity, ..row.finding(Some("DIMM A1".to_owned()), "5 errors") };
     let warning = [finding(Severity::Warning)];
     let critical = [finding(Severity::Critical)];
     assert!(blocking_findings(&warning, BlockOn::Critical).is_ok());

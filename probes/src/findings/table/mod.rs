@@ -1,0 +1,257 @@
+//! The table of findings: every code with its severity, meaning, source, advice, and how a false alarm
+//! is ruled out.
+//!
+//! A [`Finding`] is made from a [`Row`] alone, and rows are made in this folder alone, so no code is
+//! missing from the table. `docs/findings.md`, the list of codes in the JSON Schema and the command
+//! `explain` come from it. `fixtures/findings/` holds a machine that raises each row, and a similar one
+//! on which it stays silent.
+
+mod disk;
+mod memory;
+mod network;
+mod platform;
+mod raid;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use super::{Finding, Severity};
+
+pub(super) use disk::*;
+pub(super) use memory::*;
+pub(super) use network::*;
+pub(super) use platform::*;
+pub(super) use raid::*;
+
+/// The rows of one file, each a `static` by which the checks make their findings, and all of them as
+/// `ROWS`.
+macro_rules! row_table {
+    ($($name:ident = $row:expr;)*) => {
+        $(pub(in crate::findings) static $name: Row = $row;)*
+        pub(super) static ROWS: &[&Row] = &[$(&$name),*];
+    };
+}
+use row_table;
+
+/// What is known of one code.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    code: &'static str,
+    severity: Severity,
+    /// The severity in the circumstances that the meaning describes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_severity: Option<Severity>,
+    component: &'static str,
+    meaning: &'static str,
+    source: &'static str,
+    advice: &'static str,
+    false_alarms: &'static str,
+}
+
+impl Row {
+    /// The code, e.g. `memory.ecc.uncorrectable`.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    /// The usual severity, then the other one that some circumstances call for.
+    pub fn severities(&self) -> impl Iterator<Item = Severity> {
+        [self.severity].into_iter().chain(self.other_severity)
+    }
+
+    /// The kind of part: see [`Finding::component`].
+    #[must_use]
+    pub fn component(&self) -> &'static str {
+        self.component
+    }
+
+    /// What the finding means, in a few sentences.
+    #[must_use]
+    pub fn meaning(&self) -> &'static str {
+        self.meaning
+    }
+
+    /// The explanation as headed paragraphs, in the order in which a reader needs them.
+    #[must_use]
+    pub fn paragraphs(&self) -> [(&'static str, &'static str); 4] {
+        [
+            ("What it means", self.meaning),
+            ("What to do", self.advice),
+            ("False alarms", self.false_alarms),
+            ("Source", self.source),
+        ]
+    }
+
+    /// A finding of this row, of its usual severity and with its advice.
+    #[must_use]
+    pub fn finding(&self, locator: Option<String>, evidence: impl Into<String>) -> Finding {
+        Finding {
+            code: FindingCode(Cow::Borrowed(self.code)),
+            severity: self.severity,
+            component: self.component.to_owned(),
+            locator,
+            evidence: evidence.into(),
+            advice: self.advice.to_owned(),
+        }
+    }
+}
+
+/// All rows, by component and code as `docs/findings.md` lists them.
+pub fn rows() -> impl Iterator<Item = &'static Row> {
+    let all = [platform::ROWS, memory::ROWS, disk::ROWS, raid::ROWS, network::ROWS];
+    all.into_iter().flatten().copied()
+}
+
+/// The row of `code`; `None` for a code that this version does not know.
+#[must_use]
+pub fn row(code: &str) -> Option<&'static Row> {
+    rows().find(|row| row.code == code)
+}
+
+/// The known code that differs from `code` in the fewest letters.
+#[must_use]
+pub fn nearest_code(code: &str) -> &'static str {
+    let code = code.trim().to_ascii_lowercase();
+    // A part of a code, such as `ecc`, is nearer than any code of the same length.
+    let distance = |row: &&Row| (!row.code.contains(&code), edit_distance(row.code, &code));
+    rows().min_by_key(distance).map_or("", Row::code)
+}
+
+/// How many letters must be inserted, deleted or replaced to make `b` of `a` (Levenshtein).
+fn edit_distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = i;
+        let mut left = i + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(b.bytes()) {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = *cell;
+            left = replaced.min(left + 1).min(diagonal + 1);
+            *cell = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+/// The code of a finding: from the table, or from the report of another version of the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FindingCode(Cow<'static, str>);
+
+impl FindingCode {
+    /// The code as it is printed.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for FindingCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// The known codes by name. Another code fits too, since a later version may have more.
+impl JsonSchema for FindingCode {
+    fn schema_name() -> Cow<'static, str> {
+        "FindingCode".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let known: Vec<&str> = rows().map(Row::code).collect();
+        json_schema!({
+            "description": "Stable code of a finding. Later versions may add codes.",
+            "type": "string",
+            "anyOf": [
+                {"description": "The codes of this version, see docs/findings.md.", "enum": known},
+                {"description": "A code of a later version.", "pattern": "^[a-z0-9_]+(\\.[a-z0-9_]+)+$"},
+            ],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_unique_well_formed_and_explained() {
+        let codes: Vec<&str> = rows().map(Row::code).collect();
+        let unique: std::collections::BTreeSet<&str> = codes.iter().copied().collect();
+        assert_eq!(unique.len(), codes.len());
+        for row in rows() {
+            let is_part = |part: &str| {
+                !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+            };
+            assert!(row.code.contains('.') && row.code.split('.').all(is_part), "{}", row.code);
+            assert!(row.other_severity != Some(row.severity), "{}", row.code);
+            for (heading, text) in row.paragraphs() {
+                assert!(text.len() > 15, "{}: {heading}: {text:?}", row.code);
+            }
+        }
+    }
+
+    /// The table as `docs/findings.md`.
+    fn document() -> String {
+        let severities = |row: &Row| {
+            let name = |severity: Severity| format!("{severity:?}").to_lowercase();
+            row.severities().map(name).collect::<Vec<_>>().join(" or ")
+        };
+        let mut text = "# Findings\n\nEvery finding that `check`, `inspect` and `report` can make. \
+            `run-coreos-installer explain CODE` prints the same text. This file is generated from \
+            `probes/src/findings/table/`; do not edit it.\n\n\
+            `check` ends with status 1 if there is a warning or a critical finding. An install stops at \
+            critical findings unless the instruction's `block_on` says otherwise.\n\n\
+            | Code | Severity | Component |\n|---|---|---|\n"
+            .to_owned();
+        for row in rows() {
+            let anchor = row.code.replace('.', "");
+            let (code, component) = (row.code, row.component);
+            text += &format!("| [`{code}`](#{anchor}) | {} | {component} |\n", severities(row));
+        }
+        for row in rows() {
+            text += &format!("\n## {}\n\nSeverity: {}\n", row.code, severities(row));
+            for (heading, paragraph) in row.paragraphs() {
+                // `*` and `_` in paths would be emphasis.
+                let paragraph = paragraph.replace('*', "\\*").replace('_', "\\_");
+                text += &format!("\n**{heading}:** {paragraph}\n");
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn docs_findings_md_is_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/findings.md");
+        let expected = document();
+        if std::env::var_os("UPDATE_EXPECTED").is_some() {
+            std::fs::write(path, &expected).unwrap();
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == expected, "{path} is not the table; UPDATE_EXPECTED=1 rewrites it");
+    }
+
+    #[test]
+    fn code_of_a_later_version_is_read_and_written_back() {
+        let json = r#"{"code":"disk.haunted","severity":"info","component":"disk","evidence":"e","advice":"a"}"#;
+        let finding: Finding = serde_json::from_str(json).unwrap();
+        assert_eq!(finding.code.as_str(), "disk.haunted");
+        assert_eq!(serde_json::to_string(&finding).unwrap(), json);
+    }
+
+    #[test]
+    fn misspelt_code_has_a_nearest_one() {
+        assert_eq!(nearest_code("memory.ecc.uncorrectible"), "memory.ecc.uncorrectable");
+        assert_eq!(nearest_code("Disk.None_Eligble"), "disk.none_eligible");
+        assert_eq!(nearest_code("nvdimm"), "memory.nvdimm.failed");
+        assert_eq!((edit_distance("kitten", "sitting"), edit_distance("", "abc")), (3, 3));
+    }
+}

@@ -1,0 +1,74 @@
+//! Rows of network ports and PCI devices.
+
+use super::super::Severity::{Critical, Info, Warning};
+use super::{Row, row_table};
+
+row_table! {
+    NIC_NO_CARRIER = Row {
+        code: "nic.no_carrier",
+        severity: Info,
+        other_severity: None,
+        component: "nic",
+        meaning: "A physical port is up but has no link.",
+        source: "/sys/class/net/*/carrier.",
+        advice: "If a cable should be connected, check it, the module and the switch port.",
+        false_alarms: "A port that is down cannot report a link and raises nothing. Virtual functions, \
+                       representors and the USB port of a BMC are skipped. Unused ports are common, so this is \
+                       only a note.",
+    };
+    NIC_SPEED = Row {
+        code: "nic.speed",
+        severity: Info,
+        other_severity: None,
+        component: "nic",
+        meaning: "The link runs below the highest speed that the port supports.",
+        source: "/sys/class/net/*/speed and the supported modes of ethtool (ETHTOOL_MSG_LINKMODES_GET).",
+        advice: "Compare with the switch port. A bad cable or module lowers the speed.",
+        false_alarms: "A slower switch is a valid choice, so this is only a note. Ports without a link raise \
+                       nothing.",
+    };
+    NIC_FIRMWARE_LLDP = Row {
+        code: "nic.firmware_lldp",
+        severity: Info,
+        other_severity: Some(Warning),
+        component: "nic",
+        meaning: "The network card's firmware handles LLDP and hides the switch's frames from the system. It is \
+                  a warning if a port with a link received no frame.",
+        source: "ethtool private flags disable-fw-lldp (i40e) and fw-lldp-agent (ice); DCBX mode of other drivers.",
+        advice: "To see the switch port, disable LLDP and DCBX in the setup of the card.",
+        false_alarms: "It is only a note unless the agent listened (--lldp-wait), the port had a link, and no \
+                       frame arrived.",
+    };
+    PCI_LINK_WIDTH = Row {
+        code: "pci.link.width",
+        severity: Warning,
+        other_severity: None,
+        component: "pci",
+        meaning: "A PCIe link uses fewer lanes than the card, the port and the slot all support.",
+        source: "/sys/bus/pci/devices/*/{current,max}_link_width, and the slot's lanes in SMBIOS type 9.",
+        advice: "Reseat the card or riser. If that does not help, try another slot.",
+        false_alarms: "Link speed is ignored, since idle links slow down to save power. A slot that is wired for \
+                       fewer lanes than the port has is known from SMBIOS.",
+    };
+    PCI_AER_FATAL = Row {
+        code: "pci.aer.fatal",
+        severity: Critical,
+        other_severity: None,
+        component: "pci",
+        meaning: "A PCIe device had fatal errors since boot: its link failed and had to be reset.",
+        source: "/sys/bus/pci/devices/*/aer_dev_fatal.",
+        advice: "Reseat the card or riser. If the errors continue, replace the card.",
+        false_alarms: "Errors that the link corrected are ignored.",
+    };
+    PCI_AER_NONFATAL = Row {
+        code: "pci.aer.nonfatal",
+        severity: Warning,
+        other_severity: None,
+        component: "pci",
+        meaning: "A PCIe device had uncorrectable errors since boot: transactions were lost, the link survived.",
+        source: "/sys/bus/pci/devices/*/aer_dev_nonfatal.",
+        advice: "Reseat the card or riser. If the errors continue, replace the card.",
+        false_alarms: "Errors that the link corrected are ignored. A device with fatal errors is reported once, \
+                       as pci.aer.fatal.",
+    };
+}

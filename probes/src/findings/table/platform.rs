@@ -1,0 +1,190 @@
+//! Rows of identity, firmware, power, BMC, CPU and operating system.
+
+use super::super::Severity::{Critical, Info, Warning};
+use super::{Row, row_table};
+
+row_table! {
+    IDENTITY_PLACEHOLDER = Row {
+        code: "identity.placeholder",
+        severity: Info,
+        other_severity: None,
+        component: "identity",
+        meaning: "A serial number or UUID holds the text that the vendor's firmware template came with, such as \
+                  \"To be filled by O.E.M.\". Many machines report the same text.",
+        source: "SMBIOS types 1, 2 and 3 (/sys/class/dmi/id), permanent MAC addresses and the MAC of the BMC, \
+                 compared with probes/data/placeholders.txt.",
+        advice: "Identify this machine by another value, or set this one with the vendor's tool.",
+        false_alarms: "Only whole values from the list match, or one character repeated. A real serial number such \
+                       as 00000001 does not.",
+    };
+    IDENTITY_ZERO = Row {
+        code: "identity.zero",
+        severity: Info,
+        other_severity: None,
+        component: "identity",
+        meaning: "A serial number, UUID or MAC address is all zeros: it was never set.",
+        source: "SMBIOS types 1, 2 and 3 (/sys/class/dmi/id, and the raw UUID in the table), permanent MAC \
+                 addresses and the MAC of the BMC.",
+        advice: "Identify this machine by another value, or set this one with the vendor's tool.",
+        false_alarms: "The USB network port that a BMC provides has the same address on every machine and is not \
+                       reported. Virtual functions have no permanent address and are skipped.",
+    };
+    IDENTITY_KNOWN_DUPLICATE = Row {
+        code: "identity.known_duplicate",
+        severity: Info,
+        other_severity: None,
+        component: "identity",
+        meaning: "The value is known to occur on many machines because a board vendor shipped it unchanged.",
+        source: "SMBIOS types 1, 2 and 3 (/sys/class/dmi/id), compared with probes/data/known-duplicates.txt.",
+        advice: "Identify this machine by another value, or set this one with the vendor's tool.",
+        false_alarms: "Only exact values from the list match, each of them seen on unrelated machines.",
+    };
+    FIRMWARE_PLACEHOLDER = Row {
+        code: "firmware.placeholder",
+        severity: Info,
+        other_severity: None,
+        component: "firmware",
+        meaning: "Strings that name the vendor, the model or a part were never set by the vendor.",
+        source: "SMBIOS types 0 to 3 (/sys/class/dmi/id) and the FRU inventory of the BMC, compared with \
+                 probes/data/placeholders.txt.",
+        advice: "Do not use these fields to distinguish machines; set them with the vendor's tool.",
+        false_alarms: "One finding lists all such fields. Serial numbers and the UUID are reported under identity \
+                       instead.",
+    };
+    FIRMWARE_BOOT_STATUS = Row {
+        code: "firmware.boot_status",
+        severity: Warning,
+        other_severity: None,
+        component: "firmware",
+        meaning: "The firmware reports that the last boot followed a hardware failure or an expired watchdog.",
+        source: "SMBIOS type 32 (DSP0134, section 7.33), offset 0Ah.",
+        advice: "Check the event logs of the firmware and the BMC for the cause.",
+        false_alarms: "Boots that a user requested, a missing boot medium and a failed operating system are not \
+                       hardware faults and are ignored.",
+    };
+    FIRMWARE_WATCHDOG_RESET = Row {
+        code: "firmware.watchdog_reset",
+        severity: Warning,
+        other_severity: None,
+        component: "firmware",
+        meaning: "A watchdog timer reset the machine before this boot: the system had stopped responding.",
+        source: "/sys/class/watchdog/watchdogN/bootstatus, flag WDIOF_CARDRESET (0x20).",
+        advice: "Check the event logs of the firmware and the BMC, and the previous system's journal, for the cause.",
+        false_alarms: "Only that flag counts; the other flags of bootstatus (overheating, fan, power) do not mean \
+                       a reset.",
+    };
+    FIRMWARE_CLOCK = Row {
+        code: "firmware.clock",
+        severity: Info,
+        other_severity: None,
+        component: "firmware",
+        meaning: "The battery-backed clock differs from the correct time by a minute or more. Certificates may be \
+                  rejected early in the next boot.",
+        source: "/sys/class/rtc/rtc0/since_epoch compared with the kernel's clock (adjtimex).",
+        advice: "Set it with hwclock --systohc. If it drifts again, replace the battery.",
+        false_alarms: "The comparison is made only while a time server keeps the kernel's clock synchronised. A \
+                       difference of whole hours may mean that the clock keeps local time.",
+    };
+    POWER_SUPPLY = Row {
+        code: "power.supply",
+        severity: Warning,
+        other_severity: None,
+        component: "power",
+        meaning: "A power supply has failed, has no input power, or reports a critical reading. The machine may \
+                  run without redundancy.",
+        source: "SMBIOS type 39 (state at power on) and the BMC's power supply sensors (IPMI 2.0, section 42).",
+        advice: "Check this power supply, its cable and its feed.",
+        false_alarms: "SMBIOS entries with placeholder names are ignored, since nobody filled in their flags \
+                       either. Empty bays are ignored.",
+    };
+    BMC_SENSOR = Row {
+        code: "bmc.sensor",
+        severity: Warning,
+        other_severity: None,
+        component: "bmc",
+        meaning: "A sensor of the BMC is beyond a critical threshold or reports a fault now.",
+        source: "IPMI sensor records and readings (IPMI 2.0, sections 35, 42 and 43).",
+        advice: "Check the part that this sensor monitors.",
+        false_alarms: "Non-critical thresholds are ignored, and so are sensors that the BMC marks as unavailable \
+                       or as not scanned.",
+    };
+    BMC_EVENT_LOG = Row {
+        code: "bmc.event_log",
+        severity: Info,
+        other_severity: None,
+        component: "bmc",
+        meaning: "The BMC's event log contains entries that called for attention. They may be long past.",
+        source: "IPMI system event log (IPMI 2.0, sections 31 and 32), grouped by sensor and event.",
+        advice: "Check whether this persists; if not, clear the log.",
+        false_alarms: "Only asserted events count, not those that say a condition has ended. Because the log \
+                       keeps old entries, the finding never fails a check.",
+    };
+    BMC_EVENT_LOG_FULL = Row {
+        code: "bmc.event_log.full",
+        severity: Warning,
+        other_severity: None,
+        component: "bmc",
+        meaning: "The BMC's event log has no free space or has lost entries. New faults are not recorded.",
+        source: "IPMI Get SEL Info (IPMI 2.0, section 31.2): free bytes and the overflow flag.",
+        advice: "Save the event log and clear it.",
+        false_alarms: "A BMC that reports no free space for an empty log does not report its space, and raises \
+                       nothing.",
+    };
+    BMC_SILENT = Row {
+        code: "bmc.silent",
+        severity: Info,
+        other_severity: None,
+        component: "bmc",
+        meaning: "The firmware describes a BMC, but none responded. Its address, sensors and event log are missing \
+                  from the report.",
+        source: "SMBIOS type 38 (DSP0134, section 7.39) compared with the answer to IPMI Get Device ID.",
+        advice: "Run as root with the kernel modules ipmi_si (or ipmi_ssif) and ipmi_devintf loaded. If they are, \
+                 the BMC does not respond: reset it.",
+        false_alarms: "Missing modules and missing root rights look the same, so this is only a note. A machine \
+                       whose firmware describes no BMC raises nothing.",
+    };
+    CPU_OFFLINE = Row {
+        code: "cpu.offline",
+        severity: Warning,
+        other_severity: Some(Info),
+        component: "cpu",
+        meaning: "Some installed logical CPUs are not running. It is only a note if SMT is off and each core \
+                  runs one thread.",
+        source: "/sys/devices/system/cpu/{present,online} and smt/control.",
+        advice: "Check the kernel command line for nosmt, maxcpus or nr_cpus, then the firmware log.",
+        false_alarms: "CPUs that could be plugged in later (possible, not present) and CPUs in standby on IBM Z \
+                       are not counted. The live image itself may switch SMT off with mitigations=auto,nosmt.",
+    };
+    CPU_SELF_TEST = Row {
+        code: "cpu.self_test",
+        severity: Critical,
+        other_severity: None,
+        component: "cpu",
+        meaning: "The firmware disabled a processor because it failed its self-test.",
+        source: "SMBIOS type 4 (DSP0134, section 7.5), offset 18h, CPU status 3.",
+        advice: "Reseat the processor and inspect the socket's pins. If it fails again, replace it.",
+        false_alarms: "A processor that the user disabled in the firmware setup (status 2) and an empty socket \
+                       raise nothing.",
+    };
+    CPU_MACHINE_CHECK = Row {
+        code: "cpu.machine_check",
+        severity: Warning,
+        other_severity: None,
+        component: "cpu",
+        meaning: "The kernel handled a machine check exception since boot: the hardware reported an error.",
+        source: "/proc/sys/kernel/tainted, bit 4 (Documentation/admin-guide/tainted-kernels.rst).",
+        advice: "Search the kernel log for \"Hardware Error\"; it names the CPU, memory or bus.",
+        false_alarms: "The other taint bits, such as those of unsigned or third-party modules, are ignored.",
+    };
+    OS_CONTAINER = Row {
+        code: "os.container",
+        severity: Info,
+        other_severity: None,
+        component: "os",
+        meaning: "The agent runs in a container. Parts of the machine may be invisible, and mounts are the \
+                  container's.",
+        source: "/run/systemd/container, /.dockerenv, /run/.containerenv and the environment of process 1.",
+        advice: "Run the agent on the host to see the whole machine.",
+        false_alarms: "Virtual machines are not containers and raise nothing.",
+    };
+}
