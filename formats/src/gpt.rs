@@ -257,13 +257,11 @@ impl Partition {
     /// What the entry reveals, as places in the array of entries. The type says only what it is for.
     #[must_use]
     pub fn fields(&self) -> [Field; 3] {
-        let field = |from, to, kind, encoding| {
-            Field { span: from..to, kind, encoding }.moved(self.entry_at)
-        };
+        let field = |span, kind, encoding| Field { span, kind, encoding }.moved(self.entry_at);
         [
-            field(0, 16, Kind::Plain, Encoding::Guid),
-            field(16, 32, Kind::Serial, Encoding::Guid),
-            field(56, 128, Kind::FreeText, Encoding::Utf16),
+            field(0..16, Kind::Plain, Encoding::Guid),
+            field(16..32, Kind::Serial, Encoding::Guid),
+            field(56..128, Kind::FreeText, Encoding::Utf16),
         ]
     }
 }

@@ -7,6 +7,8 @@
 
 pub mod bytes;
 pub mod crc;
+pub mod device_path;
+pub mod efi;
 pub mod field;
 pub mod gpt;
 pub mod guid;

@@ -14,16 +14,14 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::path::Path;
 
+use formats::device_path::{self, Node};
+use formats::efi::{ACTIVE, ATTRIBUTES_BYTES, GLOBAL, LoadOption};
 use formats::gpt::Partition;
 
 use crate::bounded;
 
-/// The vendor GUID of the variables that the specification defines.
-const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
 /// Non-volatile, boot service access, runtime access.
 const ATTRIBUTES: [u8; 4] = [7, 0, 0, 0];
-/// `LOAD_OPTION_ACTIVE`.
-const ACTIVE: u32 = 1;
 /// The largest variable that is read, in bytes.
 const MAX_VARIABLE_BYTES: u64 = 64 * 1024;
 /// How the entry is called in the firmware's menu.
@@ -37,8 +35,9 @@ pub fn ensure_entry(efivars: &Path, esp: &Partition, loaders: &[String]) -> Resu
     let loader = best_loader(loaders).ok_or("no loader to point at")?;
     let order = boot_order(efivars)?;
     for number in &order {
-        let is_there = read(efivars, &name(*number))
-            .is_some_and(|option| is_active(&option) && leads_to(&option, esp, loaders));
+        let is_there = read(efivars, &name(*number)).is_some_and(|option| {
+            LoadOption::parse(&option).is_active() && leads_to(&option, esp, loaders)
+        });
         if is_there {
             return Ok(format!("{} was there", name(*number)));
         }
@@ -46,7 +45,7 @@ pub fn ensure_entry(efivars: &Path, esp: &Partition, loaders: &[String]) -> Resu
     let number = (0..=u16::MAX)
         .find(|number| !variable(efivars, &name(*number)).exists())
         .ok_or("no free boot entry")?;
-    let option = load_option(esp, loader);
+    let option = load_option(esp, loader)?;
     write(efivars, &name(number), &option)?;
     let mut new_order = number.to_le_bytes().to_vec();
     new_order.extend(order.iter().filter(|other| **other != number).flat_map(|n| n.to_le_bytes()));
@@ -65,7 +64,7 @@ fn variable(efivars: &Path, name: &str) -> std::path::PathBuf {
 /// A variable's value, without the attributes that efivarfs puts before it.
 fn read(efivars: &Path, name: &str) -> Option<Vec<u8>> {
     let bytes = bounded::read_file(&variable(efivars, name), MAX_VARIABLE_BYTES).ok()?;
-    bytes.get(4..).map(<[u8]>::to_vec)
+    bytes.get(ATTRIBUTES_BYTES..).map(<[u8]>::to_vec)
 }
 
 /// Writes a variable in one call, as efivarfs asks for, and reads it back.
@@ -100,33 +99,26 @@ fn boot_order(efivars: &Path) -> Result<Vec<u16>, String> {
     Ok(order.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect())
 }
 
-fn is_active(option: &[u8]) -> bool {
-    option.first().is_some_and(|byte| u32::from(*byte) & ACTIVE != 0)
-}
-
 /// Whether a load option leads to one of the `loaders` of this very partition: its device path is that
 /// partition, a file or none, and the end (the short form of §3.1.2, which names no controller).
 fn leads_to(option: &[u8], esp: &Partition, loaders: &[String]) -> bool {
-    let Some(path) = device_path(option) else { return false };
-    let Some((head, rest)) = node(path) else { return false };
-    if head != drive(esp) {
+    let Some(path) = LoadOption::parse(option).path else { return false };
+    let mut nodes = device_path::nodes(path);
+    if nodes.next().is_none_or(|node| node.bytes != device_path::partition_node(esp)) {
         return false;
     }
-    match node(rest) {
-        Some(([0x7f, ..], _)) => loaders.iter().any(|loader| is_fallback(loader)),
-        Some((file @ [4, 4, ..], behind)) => {
-            let is_last = matches!(node(behind), Some(([0x7f, ..], _)));
-            is_last && loaders.iter().any(|loader| file_node(loader).eq_ignore_ascii_case(file))
+    let names = |file: &Node<'_>, loader: &String| {
+        let expected = device_path::file_node(loader);
+        expected.is_some_and(|expected| expected.eq_ignore_ascii_case(file.bytes))
+    };
+    match nodes.next() {
+        Some(node) if node.is_end() => loaders.iter().any(|loader| is_fallback(loader)),
+        Some(file) if file.kind() == device_path::FILE => {
+            let is_last = nodes.next().is_some_and(|node| node.is_end());
+            is_last && loaders.iter().any(|loader| names(&file, loader))
         }
         _ => false,
     }
-}
-
-/// The first node of a device path, and what follows it.
-fn node(path: &[u8]) -> Option<(&[u8], &[u8])> {
-    let [_, _, low, high] = path.first_chunk()?;
-    let length = usize::from(u16::from_le_bytes([*low, *high]));
-    path.split_at_checked(length).filter(|(node, _)| node.len() >= 4)
 }
 
 /// The loader that firmware takes where an entry names none (§3.5.1.1).
@@ -134,51 +126,11 @@ fn is_fallback(loader: &str) -> bool {
     loader.to_ascii_lowercase().starts_with("/efi/boot/boot")
 }
 
-/// The device path of a load option: behind attributes, length and description.
-fn device_path(option: &[u8]) -> Option<&[u8]> {
-    let length = usize::from(u16::from_le_bytes([*option.get(4)?, *option.get(5)?]));
-    let description = option.get(6..)?;
-    let end = description.chunks_exact(2).position(|unit| unit == [0, 0])?;
-    let paths = description.get((end + 1) * 2..)?;
-    paths.get(..length)
-}
-
-/// The node of a partition in a GUID partition table.
-fn drive(esp: &Partition) -> Vec<u8> {
-    let mut drive = vec![4, 1, 42, 0];
-    drive.extend(esp.number.to_le_bytes());
-    drive.extend(esp.first_block.to_le_bytes());
-    drive.extend(esp.n_blocks.to_le_bytes());
-    drive.extend(esp.guid.0);
-    // A GUID partition table, and a GUID as the signature.
-    drive.extend([2, 2]);
-    drive
-}
-
-/// The node of a file.
-fn file_node(loader: &str) -> Vec<u8> {
-    let text = utf16(&loader.replace('/', "\\"));
-    let mut file = vec![4, 4];
-    file.extend(length(text.len() + 4));
-    file.extend(text);
-    file
-}
-
-fn load_option(esp: &Partition, loader: &str) -> Vec<u8> {
-    let path = [drive(esp), file_node(loader), vec![0x7f, 0xff, 4, 0]].concat();
-    let mut option = ACTIVE.to_le_bytes().to_vec();
-    option.extend(length(path.len()));
-    option.extend(utf16(DESCRIPTION));
-    option.extend(path);
-    option
-}
-
-fn length(n_bytes: usize) -> [u8; 2] {
-    u16::try_from(n_bytes).unwrap_or(u16::MAX).to_le_bytes()
-}
-
-fn utf16(text: &str) -> Vec<u8> {
-    text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
+fn load_option(esp: &Partition, loader: &str) -> Result<Vec<u8>, String> {
+    let too_long = || format!("the path of {loader} is too long for a boot entry");
+    let file = device_path::file_node(loader).ok_or_else(too_long)?;
+    let path = [device_path::partition_node(esp), file, device_path::END.to_vec()].concat();
+    LoadOption::encode(ACTIVE, DESCRIPTION, &path).ok_or_else(too_long)
 }
 
 /// The loader that the entry names: a vendor's shim before the fallback before anything else.
@@ -241,10 +193,27 @@ mod tests {
             .to_vec()
     }
 
+    /// The bytes that `efibootmgr --create --disk … --part 2 --label CoreOS --loader '\EFI\a.efi'` writes,
+    /// so that the writer and the check of this file cannot be wrong alike.
+    #[test]
+    fn an_entry_has_the_bytes_that_the_specification_asks_for() {
+        let mut expected = vec![1, 0, 0, 0, 72, 0];
+        expected.extend(b"C\0o\0r\0e\0O\0S\0\0\0");
+        expected.extend([4, 1, 42, 0, 2, 0, 0, 0]);
+        expected.extend([0, 0x10, 0, 0, 0, 0, 0, 0, 0, 0xf8, 3, 0, 0, 0, 0, 0]);
+        expected.extend([0xab; 16]);
+        expected.extend([2, 2, 4, 4, 26, 0]);
+        expected.extend(b"\\\0E\0F\0I\0\\\0a\0.\0e\0f\0i\0\0\0");
+        expected.extend([0x7f, 0xff, 4, 0]);
+        assert_eq!(load_option(&esp(), "/EFI/a.efi").unwrap(), expected);
+        assert!(leads_to(&expected, &esp(), &["/EFI/a.efi".to_owned()]));
+    }
+
     #[test]
     fn an_entry_is_made_once_and_put_first() {
         let vars = Vars::new("once");
-        let old = [&ATTRIBUTES[..], &1_u32.to_le_bytes(), &[0, 0], &utf16("PXE")].concat();
+        let pxe = LoadOption::encode(ACTIVE, "PXE", &[]).unwrap();
+        let old = [&ATTRIBUTES[..], &pxe].concat();
         std::fs::write(variable(&vars.0, "Boot0000"), old).unwrap();
         write(&vars.0, "BootOrder", &[0, 0]).unwrap();
         let made = ensure_entry(&vars.0, &esp(), &loaders()).unwrap();
@@ -270,7 +239,7 @@ mod tests {
     #[test]
     fn an_entry_that_was_switched_off_does_not_count() {
         let vars = Vars::new("off");
-        let mut option = load_option(&esp(), "/EFI/BOOT/BOOTX64.EFI");
+        let mut option = load_option(&esp(), "/EFI/BOOT/BOOTX64.EFI").unwrap();
         option[0] = 0;
         write(&vars.0, "Boot0000", &option).unwrap();
         write(&vars.0, "BootOrder", &[0, 0]).unwrap();
@@ -281,16 +250,16 @@ mod tests {
     fn the_entry_of_another_disk_with_the_same_guid_is_not_taken() {
         let here = |option: &[u8]| leads_to(option, &esp(), &loaders());
         let loader = "/EFI/BOOT/BOOTX64.EFI";
-        assert!(here(&load_option(&esp(), &loader.to_lowercase())));
+        assert!(here(&load_option(&esp(), &loader.to_lowercase()).unwrap()));
         for other in [
             Partition { guid: formats::guid::Guid([0xcd; 16]), ..esp() },
             Partition { number: 1, ..esp() },
             Partition { first_block: 2048, ..esp() },
             Partition { n_blocks: 1, ..esp() },
         ] {
-            assert!(!here(&load_option(&other, loader)), "{other:?}");
+            assert!(!here(&load_option(&other, loader).unwrap()), "{other:?}");
         }
-        let good = load_option(&esp(), loader);
+        let good = load_option(&esp(), loader).unwrap();
         let at = good.windows(4).position(|window| window == [4, 1, 42, 0]).unwrap();
         // A signature of 16 bytes that is none of a GUID partition table: an MBR's, or of no kind.
         for (format, kind) in [(1, 1), (2, 1), (1, 2), (2, 0)] {
@@ -308,19 +277,18 @@ mod tests {
 
     #[test]
     fn an_entry_for_a_loader_that_the_disk_does_not_hold_does_not_count() {
-        let gone = load_option(&esp(), "/EFI/redhat/shimx64.efi");
+        let gone = load_option(&esp(), "/EFI/redhat/shimx64.efi").unwrap();
         assert!(!leads_to(&gone, &esp(), &loaders()));
         // Without a file the firmware takes the fallback, where there is one.
-        let path = [drive(&esp()), vec![0x7f, 0xff, 4, 0]].concat();
-        let head = [&ACTIVE.to_le_bytes()[..], &length(path.len()), &utf16("x")].concat();
-        let bare = [head, path].concat();
+        let path = [device_path::partition_node(&esp()), device_path::END.to_vec()].concat();
+        let bare = LoadOption::encode(ACTIVE, "x", &path).unwrap();
         assert!(leads_to(&bare, &esp(), &loaders()));
         assert!(!leads_to(&bare, &esp(), &["/EFI/fedora/shimx64.efi".to_owned()]));
     }
 
     #[test]
     fn malformed_variables_are_no_entries() {
-        let good = load_option(&esp(), "/EFI/BOOT/BOOTX64.EFI");
+        let good = load_option(&esp(), "/EFI/BOOT/BOOTX64.EFI").unwrap();
         let leads_to = |option: &[u8], esp: &Partition| leads_to(option, esp, &loaders());
         assert!(leads_to(&good, &esp()));
         for length in 0..good.len() - 4 {

@@ -1,16 +1,9 @@
 //! Boot entries: `EFI_LOAD_OPTION` (UEFI Specification 2.10, 3.1.3).
 
+use formats::device_path;
+use formats::efi::{HIDDEN, LoadOption, ucs2};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::device_path;
-
-/// `LOAD_OPTION_ACTIVE`.
-const ACTIVE: u32 = 0x1;
-/// `LOAD_OPTION_HIDDEN`.
-const HIDDEN: u32 = 0x8;
-/// A description is a line of a menu.
-const LIMIT_CHARACTERS: usize = 512;
 
 /// One boot entry of the firmware.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -33,38 +26,16 @@ pub struct BootEntry {
     pub device_path: Option<String>,
 }
 
-/// Reads the entry `id`; of a damaged one only what stands before the damage.
+/// Reads the entry `id`; of a damaged one only what comes before the damage.
 pub(super) fn parse(id: &str, value: &[u8]) -> BootEntry {
-    let mut entry = BootEntry { id: id.to_owned(), ..BootEntry::default() };
-    let Some((attributes, rest)) = value.split_first_chunk::<4>() else { return entry };
-    let attributes = u32::from_le_bytes(*attributes);
-    entry.is_active = Some(attributes & ACTIVE != 0);
-    entry.is_hidden = Some(attributes & HIDDEN != 0);
-    let Some((length, rest)) = rest.split_first_chunk::<2>() else { return entry };
-    let length = usize::from(u16::from_le_bytes(*length));
-    let Some((description, rest)) = split_text(rest) else { return entry };
-    entry.description = Some(description).filter(|text| !text.is_empty());
-    if let Some(path) = rest.get(..length) {
-        entry.device_path = device_path::text(path);
+    let option = LoadOption::parse(value);
+    BootEntry {
+        id: id.to_owned(),
+        description: option.description.map(ucs2).filter(|text| !text.is_empty()),
+        is_active: option.attributes.map(|_| option.is_active()),
+        is_hidden: option.attributes.map(|attributes| attributes & HIDDEN != 0),
+        device_path: option.path.and_then(device_path::text),
     }
-    entry
-}
-
-/// Splits off text in UCS-2 that ends in a NUL; `None` if the NUL is missing.
-fn split_text(bytes: &[u8]) -> Option<(String, &[u8])> {
-    let n_characters = bytes.chunks_exact(2).position(|pair| pair == [0, 0])?;
-    let (text, rest) = bytes.split_at(2 * n_characters);
-    Some((ucs2(text), &rest[2..]))
-}
-
-/// Text of UCS-2 bytes up to a NUL, without control characters, cut to what a line can hold.
-pub(super) fn ucs2(bytes: &[u8]) -> String {
-    let units = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-    let characters = char::decode_utf16(units.take_while(|unit| *unit != 0))
-        .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER));
-    let text: String =
-        characters.filter(|character| !character.is_control()).take(LIMIT_CHARACTERS).collect();
-    text.trim_end().to_owned()
 }
 
 #[cfg(test)]

@@ -2,21 +2,19 @@
 //! `/sys/firmware/efi/efivars/` (UEFI Specification 2.10, 3.3 «Globally Defined Variables»).
 //! Variables need root, and efivarfs mounted.
 
-mod device_path;
 mod esrt;
 mod load_option;
 
 pub use esrt::FirmwareResource;
 pub use load_option::BootEntry;
 
+use formats::efi::{ATTRIBUTES_BYTES, GLOBAL};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
 const EFI: &str = "sys/firmware/efi";
-/// `EFI_GLOBAL_VARIABLE`.
-const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
 /// A firmware has at most some hundred entries in practice; 65536 are possible.
 const LIMIT_ENTRIES: usize = 1000;
 
@@ -134,7 +132,7 @@ impl Variables {
         }
         let path = format!("{EFI}/efivars/{name}");
         let bytes = machine.bytes(&path)?;
-        let value = bytes.get(4..).map(<[u8]>::to_vec);
+        let value = bytes.get(ATTRIBUTES_BYTES..).map(<[u8]>::to_vec);
         if value.is_none() {
             let found = format!("{} bytes", bytes.len());
             machine.problem(&path, found, "4 bytes of attributes and a value");

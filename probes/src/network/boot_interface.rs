@@ -2,12 +2,15 @@
 //! adds to the command line, the iBFT of an iSCSI boot (`/sys/firmware/ibft`), and the device path of
 //! the UEFI boot entry in use (UEFI 2.10, 3.1.3 and 10.3.5.11).
 
+use formats::bytes::array;
+use formats::device_path;
+use formats::efi::{ATTRIBUTES_BYTES, GLOBAL, LoadOption};
+
 use super::interface::Interface;
 use super::mac;
 use crate::machine::Machine;
 
 const EFI_VARIABLES: &str = "sys/firmware/efi/efivars";
-const EFI_GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
 
 /// Marks the port that has one of the MACs that the boot used; where nothing tells how the machine
 /// was booted, nothing is marked, and neither is a port whose MAC is not known.
@@ -54,34 +57,18 @@ fn ibft(machine: &Machine) -> Vec<String> {
 }
 
 fn efi(machine: &Machine) -> Vec<String> {
-    let variable = |name: &str| machine.bytes(&format!("{EFI_VARIABLES}/{name}-{EFI_GLOBAL}"));
-    let current = variable("BootCurrent").and_then(|value| u16_at(&value, 4));
-    let entry = current.and_then(|number| variable(&format!("Boot{number:04X}")));
-    entry.and_then(|entry| boot_entry_mac(entry.get(4..)?)).into_iter().collect()
+    let variable = |name: &str| machine.bytes(&format!("{EFI_VARIABLES}/{name}-{GLOBAL}"));
+    let current = variable("BootCurrent").and_then(|value| array(&value, ATTRIBUTES_BYTES));
+    let entry = current.map(|number| format!("Boot{:04X}", u16::from_le_bytes(number)));
+    let entry = entry.and_then(|name| variable(&name));
+    entry.and_then(|entry| boot_entry_mac(entry.get(ATTRIBUTES_BYTES..)?)).into_iter().collect()
 }
 
-/// The MAC in the device path of an `EFI_LOAD_OPTION`: attributes, length of the path, description
-/// in UTF-16 up to a zero, path.
+/// The first MAC in the device path of an `EFI_LOAD_OPTION`, if it is that of an Ethernet port.
 fn boot_entry_mac(option: &[u8]) -> Option<String> {
-    let path_bytes = usize::from(u16_at(option, 4)?);
-    let (description, _) = option.get(6..)?.as_chunks::<2>();
-    let path_start = 6 + 2 * (description.iter().position(|unit| *unit == [0, 0])? + 1);
-    let mut path = option.get(path_start..)?;
-    path = &path[..path.len().min(path_bytes)];
-    loop {
-        let length = usize::from(u16_at(path, 2)?);
-        let node = path.get(..length).filter(|node| node.len() >= 4)?;
-        // Messaging device path, MAC address: 32 bytes and the type of interface.
-        if node[0] == 3 && node[1] == 11 {
-            let is_ethernet = node.get(36).is_none_or(|kind| *kind <= 1);
-            return if is_ethernet { mac::of_bytes(node.get(4..10)?) } else { None };
-        }
-        path = &path[length..];
-    }
-}
-
-fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
-    bytes.get(offset..)?.first_chunk::<2>().map(|bytes| u16::from_le_bytes(*bytes))
+    let path = LoadOption::parse(option).path?;
+    let mut ports = device_path::nodes(path).filter(|node| node.kind() == device_path::MAC);
+    mac::of_bytes(&ports.next()?.ethernet_mac()?)
 }
 
 #[cfg(test)]

@@ -35,7 +35,6 @@ use probes::machine::{Failure, Recorded};
 
 use crate::report::Report;
 use collect::Secrets;
-use efi::Part;
 use pseudonym::Pseudonyms;
 use replace::{Place, Table};
 
@@ -104,7 +103,7 @@ fn file(
     fields::rewrite(path, &mut content, secrets, names);
     lldp::rewrite(path, &mut content, names);
     fru::rewrite(path, &mut content, secrets, names);
-    let changed = efi::rewrite(path, &content, &mut |part| variable(part, secrets, table, names));
+    let changed = efi::rewrite(path, &content, secrets, table, names);
     let content = changed.unwrap_or(content);
     let mut content = match std::str::from_utf8(&content) {
         Ok(text) if path == "proc/cmdline" => line(text, secrets, table, names).into_bytes(),
@@ -121,25 +120,6 @@ fn line(line: &str, secrets: &Secrets, table: &Table, names: &mut Pseudonyms) ->
         if secrets.is_number(text) { other(text) } else { names.text(text) }
     };
     command_line::rewrite(line, secret, other)
-}
-
-/// A part of an EFI variable without secrets.
-fn variable(part: &Part, secrets: &Secrets, table: &Table, names: &mut Pseudonyms) -> Option<Part> {
-    Some(match part {
-        Part::Text(text) => Part::Text(table.in_text(text)),
-        Part::Target(name) => Part::Target(table.in_text(name)),
-        Part::Network(name) => Part::Network(names.text(name)),
-        Part::Line(text) => Part::Line(line(text, secrets, table, names)),
-        Part::Address(bytes) => Part::Address(fields::to_bytes(names.address(fields::ip(bytes)?))),
-        // Four bytes may be anything, so that they are replaced here, and as the disk's where its table is read.
-        Part::DiskNumber(bytes) => {
-            let digits = efi::turned(bytes);
-            let known = secrets.digits.contains(&digits).then(|| names.digits(&digits))?;
-            let number = u32::from_str_radix(&known, 16).ok()?;
-            Part::DiskNumber(number.to_le_bytes().to_vec())
-        }
-        Part::Digits(_) => return None,
-    })
 }
 
 #[cfg(test)]

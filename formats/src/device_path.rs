@@ -1,0 +1,352 @@
+//! EFI device paths (UEFI Specification 2.10, §10.3): their nodes, what these reveal, and their text
+//! form (§10.6).
+
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
+
+use crate::bytes::array;
+use crate::efi::{Content, Part, ucs2};
+use crate::guid::Guid;
+use crate::{Encoding, Field, Kind};
+
+/// A path has about ten nodes; the text of a damaged one must not fill the report.
+const MAX_TEXT_NODES: usize = 64;
+/// Nodes of no known kind are written as hexadecimal digits up to this length.
+const MAX_HEX_BYTES: usize = 64;
+/// The most characters of a URL or name in the text form.
+const MAX_NAME_BYTES: usize = 2048;
+/// Kind, kind within that, and length in two bytes.
+const HEADER_BYTES: usize = 4;
+
+/// Kind of the node of a network port.
+pub const MAC: (u8, u8) = (3, 11);
+/// Kind of the node of a file.
+pub const FILE: (u8, u8) = (4, 4);
+/// The node that ends a whole path.
+pub const END: [u8; HEADER_BYTES] = [0x7f, 0xff, 4, 0];
+
+/// One node of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Node<'a> {
+    /// The whole node, with its header.
+    pub bytes: &'a [u8],
+    /// Where it begins in the path.
+    pub offset: usize,
+}
+
+impl<'a> Node<'a> {
+    /// Its kind and its kind within that; 0x7f is an end.
+    #[must_use]
+    pub fn kind(&self) -> (u8, u8) {
+        (byte(self.bytes, 0).unwrap_or_default(), byte(self.bytes, 1).unwrap_or_default())
+    }
+
+    /// Whether it ends the path, or one of several.
+    #[must_use]
+    pub fn is_end(&self) -> bool {
+        self.kind().0 == 0x7f
+    }
+
+    /// What follows the header.
+    #[must_use]
+    pub fn data(&self) -> &'a [u8] {
+        self.bytes.get(HEADER_BYTES..).unwrap_or_default()
+    }
+
+    /// The MAC of an Ethernet port, if the node is one.
+    #[must_use]
+    pub fn ethernet_mac(&self) -> Option<[u8; 6]> {
+        let is_ethernet = self.data().get(32).is_none_or(|kind| *kind <= 1);
+        array(self.data(), 0).filter(|_| self.kind() == MAC && is_ethernet)
+    }
+}
+
+/// The nodes up to the path's end or the first damaged one. An end node does not stop it: a variable
+/// may hold several paths.
+pub fn nodes(path: &[u8]) -> impl Iterator<Item = Node<'_>> {
+    let mut offset = 0;
+    std::iter::from_fn(move || {
+        let rest = path.get(offset..)?;
+        let length = usize::from(array(rest, 2).map(u16::from_le_bytes)?);
+        let bytes = rest.get(..length).filter(|node| node.len() >= HEADER_BYTES)?;
+        let node = Node { bytes, offset };
+        offset += length;
+        Some(node)
+    })
+}
+
+/// A node of this kind; `None` if `data` is too long.
+#[must_use]
+pub fn node(kind: (u8, u8), data: &[u8]) -> Option<Vec<u8>> {
+    let length = u16::try_from(HEADER_BYTES + data.len()).ok()?.to_le_bytes();
+    Some([&[kind.0, kind.1], &length[..], data].concat())
+}
+
+/// The node of a partition in a GUID partition table (§10.3.5.1).
+#[must_use]
+pub fn partition_node(partition: &crate::gpt::Partition) -> Vec<u8> {
+    let mut node = vec![4, 1, 42, 0];
+    node.extend(partition.number.to_le_bytes());
+    node.extend(partition.first_block.to_le_bytes());
+    node.extend(partition.n_blocks.to_le_bytes());
+    node.extend(partition.guid.0);
+    // The table is a GPT, and the signature a GUID.
+    node.extend([2, 2]);
+    node
+}
+
+/// The node of a file (§10.3.5.4), whose path has `\\` or `/` between its parts; `None` if it is too long.
+#[must_use]
+pub fn file_node(path: &str) -> Option<Vec<u8>> {
+    node(FILE, &crate::efi::utf16(&path.replace('/', "\\")))
+}
+
+/// What a path reveals, as places in it.
+#[must_use]
+pub fn parts(path: &[u8]) -> Vec<Part> {
+    let of_node = |node: Node<'_>| {
+        let at = node.offset + HEADER_BYTES;
+        let parts = node_parts(node.kind(), node.data());
+        parts.into_iter().map(move |part| part.moved(at))
+    };
+    nodes(path).flat_map(of_node).collect()
+}
+
+/// What a node reveals, as places in its data.
+fn node_parts((kind, subkind): (u8, u8), data: &[u8]) -> Vec<Part> {
+    let bytes = |content, kind, span: Range<usize>, encoding| {
+        let field = Field { span, kind, encoding };
+        data.get(field.span.clone()).map(|_| Part { field, content })
+    };
+    let address = |span| bytes(Content::Address, Kind::Address, span, Encoding::Bytes);
+    let mac = |span| bytes(Content::Number, Kind::Mac, span, Encoding::Bytes);
+    let number = |span, encoding| bytes(Content::Number, Kind::Serial, span, encoding);
+    let text = |at, content, kind| Part::text(data, at, content, kind);
+    let parts = match (kind, subkind) {
+        // IPv4 and IPv6: local address, server's, and the gateway's after ports and flags.
+        (3, 12) => [0..4, 4..8, 15..19].map(address).to_vec(),
+        (3, 13) => [0..16, 16..32, 40..56].map(address).to_vec(),
+        // Name servers: a flag for IPv6, and 16 bytes for each.
+        (3, 31) => {
+            let n_bytes = if data.first() == Some(&1) { 16 } else { 4 };
+            (1..data.len()).step_by(16).map(|at| address(at..at + n_bytes)).collect()
+        }
+        // MAC and Bluetooth.
+        (3, 11 | 27) => vec![mac(0..6)],
+        // Fibre Channel in its old and its new form; SAS.
+        (3, 3 | 21) => vec![number(4..12, Encoding::Bytes)],
+        (3, 22) => vec![number(0..8, Encoding::Bytes)],
+        // The namespace's EUI-64, the last byte first.
+        (3, 23) => vec![number(4..12, Encoding::LittleEndian)],
+        (3, 19) => vec![text(14, Content::Target, Kind::Serial)],
+        (3, 24) => vec![text(0, Content::Arguments, Kind::Secret)],
+        (3, 28) => vec![text(0, Content::NetworkName, Kind::HostName)],
+        (4, 1) => match data.get(37) {
+            // The number of a disk with a DOS table. Its four bytes may mean anything elsewhere.
+            Some(1) => {
+                vec![bytes(Content::DiskNumber, Kind::Serial, 20..24, Encoding::LittleEndian)]
+            }
+            Some(2) => vec![bytes(Content::Guid, Kind::Serial, 20..36, Encoding::Guid)],
+            _ => Vec::new(),
+        },
+        (4, 4) => vec![Part::utf16(0..data.len(), data, Content::Text, Kind::FreeText)],
+        _ => Vec::new(),
+    };
+    parts.into_iter().flatten().collect()
+}
+
+/// The path with these replacements for spans of [`parts`], each node's length set to what it is then.
+/// A node that would become too long stays as it is.
+#[must_use]
+pub fn splice(path: &[u8], edits: &[(Range<usize>, Vec<u8>)]) -> Vec<u8> {
+    let (mut out, mut end) = (Vec::with_capacity(path.len()), 0);
+    for old in nodes(path) {
+        end = old.offset + old.bytes.len();
+        let changed = crate::efi::spliced(old.data(), old.offset + HEADER_BYTES, edits);
+        out.extend(node(old.kind(), &changed).unwrap_or_else(|| old.bytes.to_vec()));
+    }
+    out.extend_from_slice(path.get(end..).unwrap_or_default());
+    out
+}
+
+/// The path as text; `None` if it has no node. Nodes after a damaged one are left out.
+#[must_use]
+pub fn text(path: &[u8]) -> Option<String> {
+    let mut text = String::new();
+    for node in nodes(path).take(MAX_TEXT_NODES) {
+        match node.kind() {
+            (0x7f, 0x01) => text.push(','),
+            (0x7f, _) => break,
+            (kind, subkind) => {
+                if !text.is_empty() && !text.ends_with(',') {
+                    text.push('/');
+                }
+                text.push_str(&node_text(kind, subkind, node.data()));
+            }
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// One node; one whose length does not fit its kind is written as bytes.
+fn node_text(kind: u8, subkind: u8, data: &[u8]) -> String {
+    let known = match kind {
+        1 => hardware(subkind, data),
+        2 => acpi(subkind, data),
+        3 => messaging(subkind, data),
+        4 => media(subkind, data),
+        5 => Some(format!("BBS({})", bbs(data))),
+        _ => None,
+    };
+    known.unwrap_or_else(|| format!("Path({kind},{subkind},{})", hex(data)))
+}
+
+fn hardware(subkind: u8, data: &[u8]) -> Option<String> {
+    match subkind {
+        1 => Some(format!("Pci(0x{:X},0x{:X})", byte(data, 1)?, byte(data, 0)?)),
+        3 => Some(format!(
+            "MemoryMapped(0x{:X},0x{:X},0x{:X})",
+            u32_at(data, 0)?,
+            u64_at(data, 4)?,
+            u64_at(data, 12)?
+        )),
+        4 => Some(format!("VenHw({})", guid(data)?)),
+        5 => Some(format!("Ctrl(0x{:X})", u32_at(data, 0)?)),
+        _ => None,
+    }
+}
+
+fn acpi(subkind: u8, data: &[u8]) -> Option<String> {
+    if subkind != 1 {
+        return None;
+    }
+    let (hid, uid) = (u32_at(data, 0)?, u32_at(data, 4)?);
+    // The low half is `PNP` in compressed letters, the high half the product's number.
+    Some(match (hid & 0xffff, hid >> 16) {
+        (0x41d0, 0x0a03) => format!("PciRoot(0x{uid:X})"),
+        (0x41d0, 0x0a08) => format!("PcieRoot(0x{uid:X})"),
+        (0x41d0, 0x0604) => format!("Floppy(0x{uid:X})"),
+        (0x41d0, 0x0501) => format!("Serial(0x{uid:X})"),
+        (0x41d0, product) => format!("Acpi(PNP{product:04X},0x{uid:X})"),
+        _ => format!("Acpi(0x{hid:08X},0x{uid:X})"),
+    })
+}
+
+fn messaging(subkind: u8, data: &[u8]) -> Option<String> {
+    match subkind {
+        2 => Some(format!("Scsi(0x{:X},0x{:X})", u16_at(data, 0)?, u16_at(data, 2)?)),
+        3 => Some(format!("Fibre(0x{:X},0x{:X})", u64_at(data, 4)?, u64_at(data, 12)?)),
+        5 => Some(format!("USB(0x{:X},0x{:X})", byte(data, 0)?, byte(data, 1)?)),
+        10 => Some(format!("VenMsg({})", guid(data)?)),
+        11 => mac(data),
+        12 => Some(format!("IPv4({})", Ipv4Addr::from(*data.get(4..8)?.first_chunk::<4>()?))),
+        13 => Some(format!("IPv6({})", Ipv6Addr::from(*data.get(16..32)?.first_chunk::<16>()?))),
+        17 => Some(format!("Unit(0x{:X})", byte(data, 0)?)),
+        18 => {
+            let (port, multiplier, lun) = (u16_at(data, 0)?, u16_at(data, 2)?, u16_at(data, 4)?);
+            Some(format!("Sata(0x{port:X},0x{multiplier:X},0x{lun:X})"))
+        }
+        20 => Some(format!("Vlan({})", u16_at(data, 0)?)),
+        23 => {
+            let eui = data.get(4..12)?.iter().rev().map(|byte| format!("{byte:02X}"));
+            Some(format!("NVMe(0x{:X},{})", u32_at(data, 0)?, eui.collect::<Vec<_>>().join("-")))
+        }
+        24 => Some(format!("Uri({})", printable(data))),
+        26 => Some(format!("SD(0x{:X})", byte(data, 0)?)),
+        29 => Some(format!("eMMC(0x{:X})", byte(data, 0)?)),
+        31 => Some("Dns()".to_owned()),
+        _ => None,
+    }
+}
+
+/// Six bytes for Ethernet (types 0 and 1), else all 32.
+fn mac(data: &[u8]) -> Option<String> {
+    let kind = byte(data, 32)?;
+    let length = if kind <= 1 { 6 } else { 32 };
+    Some(format!("MAC({},0x{kind:X})", hex(data.get(..length)?).to_ascii_lowercase()))
+}
+
+fn media(subkind: u8, data: &[u8]) -> Option<String> {
+    match subkind {
+        1 => hard_drive(data),
+        2 => {
+            let (entry, start, size) = (u32_at(data, 0)?, u64_at(data, 4)?, u64_at(data, 12)?);
+            Some(format!("CDROM(0x{entry:X},0x{start:X},0x{size:X})"))
+        }
+        3 => Some(format!("VenMedia({})", guid(data)?)),
+        4 => Some(ucs2(data)),
+        6 => Some(format!("FvFile({})", guid(data)?)),
+        7 => Some(format!("Fv({})", guid(data)?)),
+        8 => Some(format!("Offset(0x{:X},0x{:X})", u64_at(data, 4)?, u64_at(data, 12)?)),
+        _ => None,
+    }
+}
+
+fn hard_drive(data: &[u8]) -> Option<String> {
+    let (number, start, size) = (u32_at(data, 0)?, u64_at(data, 4)?, u64_at(data, 12)?);
+    let signature = data.get(20..36)?;
+    let (table, signature) = match byte(data, 37)? {
+        1 => ("MBR", format!("0x{:08X}", u32_at(signature, 0)?)),
+        2 => ("GPT", guid(signature)?.to_string()),
+        _ => ("0", "0".to_owned()),
+    };
+    Some(format!("HD({number},{table},{signature},0x{start:X},0x{size:X})"))
+}
+
+/// Kind of device and its name, which is plain text here.
+fn bbs(data: &[u8]) -> String {
+    let kind = match u16_at(data, 0) {
+        Some(1) => "Floppy".to_owned(),
+        Some(2) => "HD".to_owned(),
+        Some(3) => "CDROM".to_owned(),
+        Some(4) => "PCMCIA".to_owned(),
+        Some(5) => "USB".to_owned(),
+        Some(6) => "Network".to_owned(),
+        Some(kind) => format!("0x{kind:X}"),
+        None => String::new(),
+    };
+    format!("{kind},{}", printable(data.get(4..).unwrap_or_default()))
+}
+
+fn guid(data: &[u8]) -> Option<Guid> {
+    array(data, 0).map(Guid)
+}
+
+/// Text up to a NUL; bytes that are no printable ASCII become `\xNN`.
+fn printable(data: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in data.iter().take_while(|byte| **byte != 0).take(MAX_NAME_BYTES) {
+        match byte {
+            0x20..=0x7e => text.push(char::from(*byte)),
+            _ => drop(write!(text, "\\x{byte:02x}")),
+        }
+    }
+    text
+}
+
+fn hex(data: &[u8]) -> String {
+    data.iter().take(MAX_HEX_BYTES).fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02X}").ok();
+        text
+    })
+}
+
+fn byte(data: &[u8], at: usize) -> Option<u8> {
+    data.get(at).copied()
+}
+
+fn u16_at(data: &[u8], at: usize) -> Option<u16> {
+    array(data, at).map(u16::from_le_bytes)
+}
+
+fn u32_at(data: &[u8], at: usize) -> Option<u32> {
+    array(data, at).map(u32::from_le_bytes)
+}
+
+fn u64_at(data: &[u8], at: usize) -> Option<u64> {
+    array(data, at).map(u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+//! Tests of EFI device paths.
+
+use super::*;
+
+fn node(kind: u8, subkind: u8, data: &[u8]) -> Vec<u8> {
+    super::node((kind, subkind), data).unwrap()
+}
+
+#[test]
+fn a_disk_and_a_network_path_read_as_the_specification_writes_them() {
+    let mut disk = vec![1, 0, 0, 0];
+    disk.extend(0x800_u64.to_le_bytes());
+    disk.extend(0x32000_u64.to_le_bytes());
+    disk.extend([0x78, 0x56, 0x34, 0x12, 0xbc, 0x9a, 0xf0, 0xde, 1, 2, 3, 4, 5, 6, 7, 8]);
+    disk.extend([2, 2]);
+    let bytes = [node(4, 1, &disk), node(0x7f, 0xff, &[])].concat();
+    assert_eq!(
+        text(&bytes).as_deref(),
+        Some("HD(1,GPT,12345678-9abc-def0-0102-030405060708,0x800,0x32000)")
+    );
+    let mut mac = vec![2, 0, 0, 0, 0, 1];
+    mac.resize(32, 0);
+    mac.push(1);
+    let mut ipv4 = vec![0; 23];
+    ipv4[4..8].copy_from_slice(&[192, 0, 2, 7]);
+    let bytes = [
+        node(2, 1, &[0xd0, 0x41, 0x03, 0x0a, 0, 0, 0, 0]),
+        node(1, 1, &[0, 3]),
+        node(3, 11, &mac),
+        node(3, 12, &ipv4),
+        node(3, 24, b"http://192.0.2.1/boot.efi"),
+    ]
+    .concat();
+    assert_eq!(
+        text(&bytes).as_deref(),
+        Some(
+            "PciRoot(0x0)/Pci(0x3,0x0)/MAC(020000000001,0x1)/IPv4(192.0.2.7)\
+             /Uri(http://192.0.2.1/boot.efi)"
+        )
+    );
+}
+
+#[test]
+fn nodes_that_are_unknown_or_too_short_are_written_as_bytes() {
+    assert_eq!(text(&node(9, 9, &[0xab])).as_deref(), Some("Path(9,9,AB)"));
+    assert_eq!(text(&node(4, 1, &[1, 2])).as_deref(), Some("Path(4,1,0102)"));
+}
+
+#[test]
+fn hostile_paths_end() {
+    assert_eq!(text(&[]), None);
+    assert_eq!(text(&[4, 4, 0, 0]), None);
+    assert_eq!(text(&[4, 4, 3, 0, 1]), None);
+    assert_eq!(text(&[4, 4, 0xff, 0xff, 1]), None);
+    for kind in [0, 1, 2, 3, 4, 5, 6, 0x7e] {
+        for subkind in [0, 1, 2, 3, 4, 8, 11, 13, 17, 23, 24, 31] {
+            for length in [0, 1, 7, 24, 40] {
+                let bytes = node(kind, subkind, &vec![0xff; length]).repeat(100);
+                assert!(text(&bytes).is_none_or(|text| text.len() < 20_000));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_path_reveals_lies_where_its_parts_say() {
+    let mac = node(3, 11, &[[2, 0, 0, 0, 0, 1].as_slice(), &[0; 26], &[1]].concat());
+    let mut ipv4 = vec![0; 23];
+    ipv4[..8].copy_from_slice(&[192, 0, 2, 7, 192, 0, 2, 1]);
+    let uri = node(3, 24, b"http://user:pw@boot/\0\0");
+    let mut disk = vec![0; 38];
+    (disk[20], disk[37]) = (7, 1);
+    let path = [mac, node(3, 12, &ipv4), uri, node(4, 1, &disk), END.to_vec()].concat();
+    let found: Vec<(Content, &[u8])> =
+        parts(&path).iter().map(|part| (part.content, part.field.bytes(&path))).collect();
+    let expected: [(Content, &[u8]); 6] = [
+        (Content::Number, &[2, 0, 0, 0, 0, 1]),
+        (Content::Address, &[192, 0, 2, 7]),
+        (Content::Address, &[192, 0, 2, 1]),
+        (Content::Address, &[0; 4]),
+        (Content::Arguments, b"http://user:pw@boot/"),
+        (Content::DiskNumber, &[7, 0, 0, 0]),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_replacement_of_another_length_changes_the_nodes_length_and_no_other_node() {
+    let path = [node(3, 24, b"http://boot"), node(3, 17, &[1]), END.to_vec(), vec![9]].concat();
+    let edits = [(4..15, b"ftp://x".to_vec())];
+    let expected = [node(3, 24, b"ftp://x"), node(3, 17, &[1]), END.to_vec(), vec![9]].concat();
+    assert_eq!(splice(&path, &edits), expected);
+    assert_eq!(splice(&path, &[]), path);
+    let long = [(4..15, vec![b'x'; 70_000])];
+    assert_eq!(splice(&path, &long), path);
+}
