@@ -10,6 +10,7 @@ pub mod output;
 pub mod capture;
 pub mod links;
 pub mod live_config;
+mod node_id;
 pub mod report;
 pub mod text;
 

@@ -11,6 +11,8 @@ use probes::machine::{Problem, Source};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::node_id::node_id;
+
 /// The version of the report's keys. A new key raises the second number, a changed one the first.
 pub const SCHEMA_VERSION: &str = "1.0";
 
@@ -21,7 +23,8 @@ pub struct Report {
     pub schema_version: String,
     /// The program that made the report.
     pub agent: Agent,
-    /// The name under which the agent speaks of this node, e.g. `uuid-4c4c4544-…`.
+    /// The name under which the agent speaks of this node, e.g. `uuid-4c4c4544-…`. A machine without
+    /// an identifier is named after its boot, `boot-…`, and the next boot gives it another name.
     #[schemars(regex(pattern = "^[A-Za-z0-9._:-]{1,128}$"))]
     pub node_id: String,
     /// When the report was made, by the node's clock: RFC 3339, UTC.
@@ -64,12 +67,15 @@ pub struct Timings {
 #[must_use]
 pub fn report(source: &Arc<Source>, options: &Options) -> Report {
     let start = Instant::now();
-    let collected = collect(source, options);
+    let mut collected = collect(source, options);
     let identity = identity(&collected.inventory);
+    let (node_id, problem) = node_id(&identity, source);
+    collected.problems.extend(problem);
+    collected.inventory.keep_only(&options.only);
     Report {
         schema_version: SCHEMA_VERSION.to_owned(),
         agent: agent(),
-        node_id: node_id(&identity),
+        node_id,
         collected_at: crate::api::time::rfc3339(SystemTime::now()),
         duration_ms: milliseconds(start.elapsed()),
         findings: findings(&collected.inventory),
@@ -86,57 +92,6 @@ fn agent() -> Agent {
     Agent { name, version: env!("CARGO_PKG_VERSION").to_owned(), capabilities }
 }
 
-/// The name of the node, made of the first identifier that nothing speaks against.
-fn node_id(identity: &[Identifier]) -> String {
-    let trusted = |kind: &str| {
-        let mut matching = identity.iter().filter(|i| i.kind == kind && i.suspicious.is_none());
-        matching.next().map(|identifier| identifier.value.clone())
-    };
-    let mac = |mac: String| format!("mac-{}", mac.replace([':', '-'], "").to_ascii_lowercase());
-    trusted("smbios_uuid")
-        .map(|uuid| format!("uuid-{uuid}"))
-        .or_else(|| trusted("permanent_mac").map(mac))
-        .or_else(|| trusted("product_serial").map(|serial| format!("serial-{serial}")))
-        .or_else(|| trusted("baseboard_serial").map(|serial| format!("serial-{serial}")))
-        .map_or_else(|| "unidentified".to_owned(), |id| safe_id(&id))
-}
-
-/// Keeps what may stand in a path (`NODE_ID_PATTERN`); anything else becomes a dash.
-fn safe_id(id: &str) -> String {
-    let is_safe = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
-    id.chars().take(128).map(|c| if is_safe(c) { c } else { '-' }).collect()
-}
-
 fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn identifier(kind: &str, value: &str, suspicious: Option<&str>) -> Identifier {
-        Identifier {
-            kind: kind.to_owned(),
-            value: value.to_owned(),
-            suspicious: suspicious.map(str::to_owned),
-        }
-    }
-
-    #[test]
-    fn a_suspicious_uuid_does_not_name_the_node() {
-        let zero = identifier("smbios_uuid", "00000000-0000-0000-0000-000000000000", Some("zero"));
-        let mac = identifier("permanent_mac", "02:00:00:00:00:0A", None);
-        assert_eq!(node_id(&[zero.clone(), mac]), "mac-02000000000a");
-        assert_eq!(node_id(&[zero]), "unidentified");
-        let good = identifier("smbios_uuid", "4c4c4544-0058-4a10-8034-b7c04f4b5a33", None);
-        assert_eq!(node_id(&[good]), "uuid-4c4c4544-0058-4a10-8034-b7c04f4b5a33");
-    }
-
-    #[test]
-    fn a_node_id_is_always_safe_in_a_path() {
-        let odd = identifier("product_serial", "../../ä b", None);
-        let id = node_id(&[odd]);
-        assert!(crate::api::is_node_id(&id), "{id}");
-    }
 }

@@ -10,17 +10,32 @@ use crate::machine::{Archive, Machine, Node, Source};
 /// A machine of the given files by path; a single line has its end, as the kernel writes it. A content that
 /// starts with `-> ` is a symbolic link.
 pub(crate) fn tree(files: &[(&str, &str)]) -> Machine {
-    let ended = |content: &str| match content {
-        _ if content.starts_with("-> ") || content.contains('\n') => content.to_owned(),
-        _ => format!("{content}\n"),
-    };
-    let files: Vec<(&str, String)> = files.iter().map(|(p, c)| (*p, ended(c))).collect();
-    let bytes: Vec<(&str, &[u8])> = files.iter().map(|(p, c)| (*p, c.as_bytes())).collect();
-    tree_of_bytes(&bytes)
+    tree_of_bytes(&as_bytes(&ended(files)))
+}
+
+/// The source of a [`tree`].
+pub(crate) fn source(files: &[(&str, &str)]) -> Arc<Source> {
+    Arc::new(Source::unpacked(archive(&as_bytes(&ended(files)))))
 }
 
 /// As [`tree`], for files that are no text.
 pub(crate) fn tree_of_bytes(files: &[(&str, &[u8])]) -> Machine {
+    Machine::new(Arc::new(Source::unpacked(archive(files))), "test")
+}
+
+fn ended<'a>(files: &[(&'a str, &str)]) -> Vec<(&'a str, String)> {
+    let ended = |content: &str| match content {
+        _ if content.starts_with("-> ") || content.contains('\n') => content.to_owned(),
+        _ => format!("{content}\n"),
+    };
+    files.iter().map(|(path, content)| (*path, ended(content))).collect()
+}
+
+fn as_bytes<'a>(files: &'a [(&'a str, String)]) -> Vec<(&'a str, &'a [u8])> {
+    files.iter().map(|(path, content)| (*path, content.as_bytes())).collect()
+}
+
+fn archive(files: &[(&str, &[u8])]) -> Archive {
     let mut archive = Archive::default();
     for (path, content) in files {
         let node = match content.strip_prefix(b"-> ") {
@@ -29,5 +44,5 @@ pub(crate) fn tree_of_bytes(files: &[(&str, &[u8])]) -> Machine {
         };
         archive.set(path, Some(node));
     }
-    Machine::new(Arc::new(Source::unpacked(archive)), "test")
+    archive
 }

@@ -40,7 +40,10 @@ fn an_empty_tree_gives_a_report_without_facts_and_without_a_crash() {
     let output = run(&format!("inspect --format json --root {}", root.display()));
     assert_eq!(output.status.code(), Some(0));
     let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(report["node_id"], "unidentified");
+    let node_id = report["node_id"].as_str().unwrap();
+    assert!(node_id.starts_with("capture-"), "{node_id}");
+    let problems = report["problems"].as_array().unwrap();
+    assert!(problems.len() == 1 && problems[0]["collector"] == "identity", "{problems:?}");
 }
 
 #[test]
@@ -48,14 +51,81 @@ fn check_says_when_not_all_of_the_machine_could_be_read() {
     let root = scratch("unread-tree");
     std::fs::create_dir_all(root.join("proc")).unwrap();
     std::fs::write(root.join("proc/meminfo"), "MemTotal: many kB\n").unwrap();
+    identify(&root);
     let output = run(&format!("check --only memory --root {}", root.display()));
     assert!(stdout(&output).contains("not read (1)") && stderr(&output).is_empty());
     let output = run(&format!("check --format json --only memory --root {}", root.display()));
     let told = stderr(&output);
     assert!(told.contains("not all could be read") && told.contains("/proc/meminfo"), "{told}");
     let root = scratch("nothing-to-read");
+    identify(&root);
     let output = run(&format!("check --format json --only memory --root {}", root.display()));
     assert_eq!(stderr(&output), "");
+}
+
+/// Gives the tree an identifier; a tree without one has a problem more.
+fn identify(root: &std::path::Path) {
+    std::fs::create_dir_all(root.join("sys/class/dmi/id")).unwrap();
+    std::fs::write(root.join("sys/class/dmi/id/product_serial"), "SERIAL-01\n").unwrap();
+}
+
+#[test]
+fn the_name_of_a_node_does_not_depend_on_the_sections_that_are_asked_for() {
+    let fixture = crate::util::repository().join("fixtures/two-socket-server/root.tar.zst");
+    let read = |only: &str| -> serde_json::Value {
+        let output = run(&format!("inspect --format json --root {} {only}", fixture.display()));
+        serde_json::from_str(&stdout(&output)).unwrap()
+    };
+    let whole = read("");
+    assert!(whole["node_id"].as_str().unwrap().starts_with("uuid-"), "{}", whole["node_id"]);
+    for section in ["cpu", "network", "product", "gpu"] {
+        let part = read(&format!("--only {section}"));
+        assert_eq!((&part["node_id"], &part["identity"]), (&whole["node_id"], &whole["identity"]));
+        let sections = ["cpu", "network", "product", "bios", "bmc", "pci", "gpu"];
+        let there = sections.into_iter().filter(|name| part.get(*name).is_some());
+        assert_eq!(there.collect::<Vec<_>>(), [section]);
+    }
+}
+
+#[test]
+fn two_reports_of_a_running_machine_differ_in_times_and_live_figures_alone() {
+    let read = || -> serde_json::Value {
+        let output = run("inspect --format json");
+        let mut report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let report_keys = report.as_object_mut().unwrap();
+        for key in ["collected_at", "duration_ms", "timings", "live"] {
+            report_keys.remove(key);
+        }
+        report
+    };
+    let (one, other) = (read(), read());
+    let mut differing = differences("", &one, &other);
+    differing.retain(|difference| !is_measured(difference));
+    assert!(differing.is_empty(), "{differing:#?}");
+}
+
+/// Whether a fact is measured anew each time: a sensor's reading, a clock's offset, free huge pages.
+fn is_measured(difference: &str) -> bool {
+    let path = difference.split(": ").next().unwrap_or_default();
+    let endings = ["celsius", "_rpm", "volts", "amperes", "watts", "percent", "_milli", "/n_free"];
+    path.ends_with("/rtc_offset_s") || endings.iter().any(|ending| path.ends_with(ending))
+}
+
+/// Where two values differ, by path.
+fn differences(path: &str, one: &serde_json::Value, other: &serde_json::Value) -> Vec<String> {
+    use serde_json::Value::{Array, Object};
+    match (one, other) {
+        (Object(a), Object(b)) if a.keys().eq(b.keys()) => {
+            let pairs = a.iter().zip(b.values());
+            pairs.flat_map(|((key, a), b)| differences(&format!("{path}/{key}"), a, b)).collect()
+        }
+        (Array(a), Array(b)) if a.len() == b.len() => {
+            let pairs = a.iter().zip(b).enumerate();
+            pairs.flat_map(|(i, (a, b))| differences(&format!("{path}/{i}"), a, b)).collect()
+        }
+        _ if one == other => Vec::new(),
+        _ => vec![format!("{path}: {one} against {other}")],
+    }
 }
 
 #[test]

@@ -84,6 +84,22 @@ pub struct Inventory {
     pub os: Option<Os>,
 }
 
+impl Inventory {
+    /// Drops each section that is not one of `sections`; an empty list keeps all of them.
+    pub fn keep_only(&mut self, sections: &[String]) {
+        let drops = |name: &str| !sections.is_empty() && sections.iter().all(|s| s != name);
+        macro_rules! drop_unwanted {
+            ($($section:ident)*) => {
+                $(if drops(stringify!($section)) {
+                    self.$section = None;
+                })*
+            };
+        }
+        drop_unwanted!(cpu memory topology block network local_addresses pci devices gpu chassis);
+        drop_unwanted!(baseboard product bios firmware bmc smbios os);
+    }
+}
+
 /// Puts what a collector found into the inventory.
 pub type Fill = Box<dyn FnOnce(&mut Inventory) + Send>;
 
@@ -105,6 +121,10 @@ const QUICK: Duration = Duration::from_secs(15);
 const WAITING: Duration = Duration::from_hours(2);
 /// Time that is left of the budget when a wait ends.
 const MARGIN: Duration = Duration::from_secs(2);
+
+/// The collectors that read what identifies a machine. They always run: the name of a node must not
+/// depend on the sections that are asked for.
+const IDENTITY: [&str; 3] = ["network", "dmi", "bmc"];
 
 /// All collectors, in the order of the report.
 pub const COLLECTORS: &[Collector] = &[
@@ -312,7 +332,7 @@ pub fn sections() -> Vec<&'static str> {
 /// What to collect, and how long it may take in all.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Sections to collect; all if empty.
+    /// Sections to collect; all if empty. What identifies the machine is read in any case.
     pub only: Vec<String>,
     /// After this no collector is waited for any more.
     pub budget: Duration,
@@ -330,7 +350,8 @@ impl Default for Options {
 /// What was collected.
 #[derive(Debug, Clone, Default)]
 pub struct Collected {
-    /// The facts.
+    /// The facts: the wanted sections and those that identify the machine. `Inventory::keep_only` drops
+    /// the latter once they have been used.
     pub inventory: Inventory,
     /// What was not read, and why; by collector in the order of the report.
     pub problems: Vec<Problem>,
@@ -353,6 +374,7 @@ fn collect_with(
     let start = Instant::now();
     let is_wanted = |collector: &&Collector| {
         options.only.is_empty()
+            || IDENTITY.contains(&collector.name)
             || collector.sections.iter().any(|section| options.only.iter().any(|o| o == section))
     };
     let extras = Extras {
@@ -397,5 +419,42 @@ mod tests {
         };
         assert!(collected("cpu").os.is_none());
         assert!(collected("os").os.is_some());
+    }
+
+    #[test]
+    fn what_identifies_the_machine_is_collected_whatever_is_asked_for() {
+        let product = |only: &[&str]| {
+            let only = only.iter().map(|section| (*section).to_owned()).collect();
+            let source =
+                crate::testing::source(&[("sys/class/dmi/id/product_serial", "SERIAL-01")]);
+            let inventory = collect(&source, &Options { only, ..Options::default() }).inventory;
+            (inventory.product.unwrap().serial, inventory.network.is_some())
+        };
+        let whole = product(&[]);
+        assert_eq!(whole, (Some("SERIAL-01".to_owned()), true));
+        assert_eq!((product(&["cpu"]), product(&["os", "pci"])), (whole.clone(), whole));
+        let is_known = |name: &&str| COLLECTORS.iter().any(|collector| collector.name == *name);
+        assert!(IDENTITY.iter().all(is_known));
+    }
+
+    #[test]
+    fn each_section_can_be_kept_alone() {
+        let source = crate::testing::source(&[("sys/class/net/eth0/address", "02:00:00:00:00:01")]);
+        let whole = collect(&source, &Options::default()).inventory;
+        let keys = |inventory: &Inventory| -> Vec<String> {
+            let value = serde_json::to_value(inventory).unwrap();
+            value.as_object().unwrap().keys().cloned().collect()
+        };
+        let all = keys(&whole);
+        assert!(all.len() > 10, "{all:?}");
+        for section in sections() {
+            let mut kept = whole.clone();
+            kept.keep_only(&[section.to_owned()]);
+            let expected: Vec<&String> = all.iter().filter(|key| *key == section).collect();
+            assert_eq!(keys(&kept).iter().collect::<Vec<_>>(), expected, "{section}");
+        }
+        let mut kept = whole.clone();
+        kept.keep_only(&[]);
+        assert_eq!(kept, whole);
     }
 }
