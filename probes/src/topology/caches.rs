@@ -23,8 +23,8 @@ const LIMIT_READ: u32 = 3;
 pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
     let cpus: Vec<u32> = online.iter().collect();
     let kinds = Kinds::of_cpus(machine, &cpus);
-    let (seen, at, covered, shapes) = Default::default();
-    let mut walk = Walk { machine, online, kinds, seen, at, covered, shapes };
+    let (seen, at, covered, shapes, checked) = Default::default();
+    let mut walk = Walk { machine, online, kinds, seen, at, covered, shapes, checked };
     for cpu in cpus {
         walk.visit(cpu);
     }
@@ -61,6 +61,8 @@ struct Walk<'a> {
     covered: BTreeMap<(Option<u32>, Option<&'static str>), CpuSet>,
     /// What is known of the shape of each kind of cache, and of how many it was read.
     shapes: BTreeMap<Kind, (Shape, u32)>,
+    /// By index: how many lists of a single CPU its mask has confirmed.
+    checked: BTreeMap<u32, u32>,
 }
 
 /// What caches of one shape have in common: kind of core, its indexes, the index and the size.
@@ -225,18 +227,46 @@ impl Walk<'_> {
     }
 
     /// The online CPUs that share the cache; empty where nothing says it.
-    fn cpus(&self, cpu: u32, index: u32) -> CpuSet {
+    fn cpus(&mut self, cpu: u32, index: u32) -> CpuSet {
         let list = path(cpu, index, "shared_cpu_list");
-        let set = self.machine.parse(&list, CpuSet::parse).or_else(|| {
-            self.machine.parse(&path(cpu, index, "shared_cpu_map"), CpuSet::parse_mask)
-        });
-        let cpus = set.map(|set| set.intersection(self.online)).unwrap_or_default();
+        let set = self.machine.parse(&list, CpuSet::parse);
+        let cpus = set.map(|set| set.intersection(self.online));
+        let cpus = match cpus {
+            Some(cpus) if cpus.len() == 1 && cpus.contains(cpu) => self.checked(cpu, index, cpus),
+            Some(cpus) => cpus,
+            None => self.mask(cpu, index).unwrap_or_default(),
+        };
         if cpus.is_empty() || cpus.contains(cpu) {
             return cpus;
         }
-        let expected = format!("a set that holds CPU {cpu}");
+        let expected = format!("a set that contains CPU {cpu}");
         self.machine.problem(&list, quote(&cpus.to_string()), expected);
         CpuSet::default()
+    }
+
+    /// `alone`, a list that names only `cpu`, or what the mask says if it names more CPUs. Private
+    /// caches are the most common kind, so that after a few confirmed lists the mask is not read.
+    fn checked(&mut self, cpu: u32, index: u32, alone: CpuSet) -> CpuSet {
+        let n_confirmed = self.checked.entry(index).or_default();
+        if *n_confirmed >= LIMIT_READ {
+            return alone;
+        }
+        *n_confirmed += 1;
+        let Some(mask) = self.mask(cpu, index).filter(|mask| mask.len() > 1 && mask.contains(cpu))
+        else {
+            return alone;
+        };
+        self.checked.insert(index, 0);
+        let list = path(cpu, index, "shared_cpu_list");
+        self.machine.problem(&list, quote(&alone.to_string()), "the CPUs of shared_cpu_map");
+        mask
+    }
+
+    /// The online CPUs in the mask of CPUs that share the cache.
+    fn mask(&self, cpu: u32, index: u32) -> Option<CpuSet> {
+        let mask = path(cpu, index, "shared_cpu_map");
+        let set = self.machine.parse(&mask, CpuSet::parse_mask)?;
+        Some(set.intersection(self.online))
     }
 }
 
@@ -424,6 +454,24 @@ mod tests {
             "0-3",
         );
         assert_eq!(n_problems, 2);
+    }
+
+    #[test]
+    fn mask_of_a_cache_wins_over_a_list_that_names_its_cpu_alone() {
+        let l3 = |cpu: u32, list: &str, mask: &str| {
+            let mut files = cache(cpu, 0, 3, "Unified", "8M", list);
+            files.push((path(cpu, 0, "shared_cpu_map"), mask.to_owned()));
+            files
+        };
+        let wrong: Vec<_> = (0..4).map(|cpu| l3(cpu, &cpu.to_string(), "0000000f")).collect();
+        let whole = [(3, Some(8 << 20), "0-3".to_owned())];
+        assert_eq!(read(&wrong, "0-3"), (whole.to_vec(), 1));
+        let own_mask = |cpu: u32| format!("{:08x}", 1 << cpu);
+        let private: Vec<_> = (0..4).map(|cpu| l3(cpu, &cpu.to_string(), &own_mask(cpu))).collect();
+        let (caches, n_problems) = read(&private, "0-3");
+        assert_eq!((caches.len(), n_problems), (4, 0));
+        let (caches, n_problems) = read(&[l3(0, "0-1", "0000000f")], "0-3");
+        assert_eq!((caches[0].2.as_str(), n_problems), ("0-1", 0), "a list of several is believed");
     }
 
     #[test]
