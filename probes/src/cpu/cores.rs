@@ -3,8 +3,12 @@
 //!
 //! The files of a core are read for its first logical CPU only, those of a package, die or cluster
 //! once for each (`groups.rs`): about two reads a core. Cores and packages are counted as distinct
-//! sets; nothing is multiplied or divided. Where the sets contradict each other, the ids decide, and
-//! a problem says so.
+//! sets; nothing is multiplied or divided.
+//!
+//! The sets of sibling threads win over the ids. On AMD family 15h before Linux 4.11 the two threads
+//! of a compute unit have one set and two core ids, and the ids start again on each node of a package
+//! (`arch/x86/kernel/cpu/amd.c`, `amd_get_topology`). The ids decide only where sets are missing or
+//! contradict each other, which is a problem; then CPUs of two nodes are never one core.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +53,7 @@ impl Cores {
     /// Reads the cores of the CPUs in `online`.
     pub(super) fn read(machine: &Machine, info: &CpuInfo, online: &CpuSet) -> Cores {
         let reader = Reader { machine, info, online };
-        let sets = reader.sets().unwrap_or_default();
+        let Siblings { sets, disputed } = reader.siblings();
         let mut grouped = CpuSet::default();
         for core in &sets {
             grouped.insert_all(core);
@@ -60,7 +64,7 @@ impl Cores {
             sets.into_iter().chain(loose.iter().map(|cpu| [cpu].into_iter().collect())).collect();
         let mut seen = reader.places(&units);
         let loose = seen.split_off(n_sets);
-        let singles = reader.by_ids(loose);
+        let singles = reader.by_ids(loose, &disputed);
         seen.extend(singles);
         seen.sort_by_key(|core| core.cpus.first());
         reader.number_packages(&mut seen);
@@ -75,10 +79,18 @@ struct Reader<'a> {
     online: &'a CpuSet,
 }
 
+/// What the sets of sibling threads say.
+#[derive(Debug, Default)]
+struct Siblings {
+    /// The online CPUs of each core whose set no other CPU contradicts.
+    sets: Vec<CpuSet>,
+    /// The sets of the other CPUs, by CPU.
+    disputed: BTreeMap<u32, CpuSet>,
+}
+
 impl Reader<'_> {
-    /// The online CPUs of each core by the sets of sibling threads; CPUs without such a set are left
-    /// out. `None` if the sets contradict each other.
-    fn sets(&self) -> Option<Vec<CpuSet>> {
+    /// The cores by the sets of sibling threads; CPUs without such a set are left out.
+    fn siblings(&self) -> Siblings {
         let mut cores: Vec<CpuSet> = Vec::new();
         let mut covered = CpuSet::default();
         let mut sets = Sets::of_threads(self.machine);
@@ -88,17 +100,50 @@ impl Reader<'_> {
             }
             let Some((path, siblings)) = sets.read(cpu) else { continue };
             let cpus = siblings.intersection(self.online);
-            let twice = cpus.intersection(&covered);
-            if !cpus.contains(cpu) || !twice.is_empty() || self.cpuinfo_differs(&cpus) {
-                let expected =
-                    "sets of sibling threads that agree with each other and the core ids";
+            let is_apart = cpus.intersection(&covered).is_empty();
+            // The ids may differ by design. They also differ if the file is damaged, and only the
+            // other CPUs of the set can tell which.
+            let is_confirmed = !self.cpuinfo_differs(&cpus) || self.all_agree(&cpus, &mut sets);
+            if !cpus.contains(cpu) || !is_apart || !is_confirmed {
+                let expected = "sets of sibling threads that agree with each other";
                 self.machine.problem(&path, quote(&siblings.to_string()), expected);
-                return None;
+                return self.undisputed();
             }
             covered.insert_all(&cpus);
             cores.push(cpus);
         }
-        Some(cores)
+        Siblings { sets: cores, disputed: BTreeMap::new() }
+    }
+
+    /// Whether every CPU of `cpus` that has a set of sibling threads has this one.
+    fn all_agree(&self, cpus: &CpuSet, sets: &mut Sets) -> bool {
+        let mut others = cpus.iter().filter_map(|cpu| sets.read(cpu));
+        others.all(|(_, set)| set.intersection(self.online) == *cpus)
+    }
+
+    /// As [`Self::siblings`] where the sets contradict each other: reads the set of every CPU.
+    fn undisputed(&self) -> Siblings {
+        let mut files = Sets::of_threads(self.machine);
+        let read = |cpu| Some((cpu, files.read(cpu)?.1.intersection(self.online)));
+        let by_cpu: BTreeMap<u32, CpuSet> =
+            self.online.iter().filter_map(read).filter(|(cpu, set)| set.contains(*cpu)).collect();
+        let mut claims: BTreeMap<u32, &CpuSet> = BTreeMap::new();
+        let mut contested = CpuSet::default();
+        for set in by_cpu.values() {
+            for cpu in set.iter() {
+                let first = *claims.entry(cpu).or_insert(set);
+                if first != set {
+                    contested.insert_all(first);
+                    contested.insert_all(set);
+                }
+            }
+        }
+        let (disputed, agreed): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            by_cpu.into_iter().partition(|(_, set)| !set.intersection(&contested).is_empty());
+        let mut sets: Vec<CpuSet> = agreed.into_values().collect();
+        sets.sort();
+        sets.dedup();
+        Siblings { sets, disputed }
     }
 
     /// What each of `units`, a core or a CPU without one, says of its place.
@@ -126,29 +171,41 @@ impl Reader<'_> {
         units.iter().cloned().zip(above).map(place).collect()
     }
 
-    /// The cores of CPUs without a set of sibling threads, by their ids.
-    fn by_ids(&self, loose: Vec<CoreSeen>) -> Vec<CoreSeen> {
-        let mut cores: BTreeMap<(Ids, Option<u32>), CoreSeen> = BTreeMap::new();
-        let told = Some(self.info.cpus()).filter(|cpus| !cpus.is_empty());
+    /// The cores of CPUs without an undisputed set of sibling threads, by their ids.
+    fn by_ids(&self, loose: Vec<CoreSeen>, disputed: &BTreeMap<u32, CpuSet>) -> Vec<CoreSeen> {
+        type Key = (Ids, Vec<u32>, Option<u32>);
+        let mut cores: BTreeMap<Key, Vec<CoreSeen>> = BTreeMap::new();
+        if loose.is_empty() {
+            return Vec::new();
+        }
+        let listed = Some(self.info.cpus()).filter(|cpus| !cpus.is_empty());
+        let nodes = crate::topology::cpus_by_node(self.machine);
         for seen in loose {
-            // Of a CPU that a cut text leaves out nothing says whether its package has SMT.
+            // Nothing says whether the package of a CPU that a truncated text leaves out has SMT.
             let is_left_out =
-                told.as_ref().is_some_and(|cpus| !seen.cpus.difference(cpus).is_empty());
+                listed.as_ref().is_some_and(|cpus| !seen.cpus.difference(cpus).is_empty());
             if seen.ids.core.is_none() || seen.ids.package.is_none() || is_left_out {
                 continue;
             }
+            let Some(cpu) = seen.cpus.first() else { continue };
             // Core ids can repeat within a package of two dies that no file names; without SMT
             // each logical CPU is a core of its own.
-            let alone = seen.cpus.first().filter(|cpu| self.is_without_smt(*cpu));
+            let alone = Some(cpu).filter(|cpu| self.is_without_smt(*cpu));
             let ids = Ids { cluster: None, ..seen.ids };
-            let core = cores.entry((ids, alone)).or_insert_with(|| CoreSeen {
-                ids,
-                cpus: CpuSet::default(),
-                ..seen.clone()
-            });
-            core.cpus.insert_all(&seen.cpus);
+            // They repeat on each node of an AMD package of two nodes, too. All nodes of a CPU, for
+            // `numa=fake=N` puts it in several.
+            let is_around = |(_, cpus): &(u32, CpuSet)| cpus.contains(cpu);
+            let around = nodes.iter().filter(|node| is_around(node)).map(|(id, _)| *id).collect();
+            let same_ids = cores.entry((ids, around, alone)).or_default();
+            let fits = |core: &&mut CoreSeen| {
+                core.cpus.iter().all(|other| !are_apart(disputed, cpu, other))
+            };
+            match same_ids.iter_mut().find(fits) {
+                Some(core) => core.cpus.insert(cpu),
+                None => same_ids.push(CoreSeen { ids, ..seen }),
+            }
         }
-        cores.into_values().collect()
+        cores.into_values().flatten().collect()
     }
 
     /// Whether `/proc/cpuinfo` puts the CPUs of one set in different cores.
@@ -169,10 +226,11 @@ impl Reader<'_> {
         self.info.number(cpu, "core id").or_else(|| self.info.number(cpu, "core"))
     }
 
-    /// The id of the core, from the first of its CPUs that says one.
+    /// The id of the core, from the first of its CPUs that says one; -1 is not known.
     fn core(&self, cpus: &CpuSet) -> Option<i64> {
         let mut files = cpus.iter().map(|cpu| self.machine.number(&topology(cpu, "core_id")));
-        files.find_map(|id| id).or_else(|| self.info_id(cpus, ["core id", "core"]))
+        let file = files.find_map(|id: Option<i64>| id.filter(|id| *id >= 0));
+        file.or_else(|| self.info_id(cpus, ["core id", "core"])).filter(|id| *id >= 0)
     }
 
     /// An id in `/proc/cpuinfo`, under the first of `keys` that one of the CPUs has.
@@ -218,6 +276,12 @@ impl Reader<'_> {
         let (_, set) = core.cpus.iter().find_map(|cpu| sets.read(cpu))?;
         Some(set.intersection(self.online)).filter(|set| set.contains_all(&core.cpus))
     }
+}
+
+/// Whether both CPUs have a set of sibling threads, and neither set contains the other CPU.
+fn are_apart(sets: &BTreeMap<u32, CpuSet>, one: u32, other: u32) -> bool {
+    let excludes = |cpu, other| sets.get(&cpu).is_some_and(|set| !set.contains(other));
+    excludes(one, other) && excludes(other, one)
 }
 
 /// The package id of a core that lies in `set`.

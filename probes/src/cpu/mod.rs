@@ -1,7 +1,7 @@
 //! Logical CPUs, cores and packages: `/sys/devices/system/cpu` and `/proc/cpuinfo`
 //! (`Documentation/admin-guide/cputopology.rst`, `Documentation/ABI/testing/sysfs-devices-system-cpu`).
 //!
-//! An id is opaque: -1, 36 and 8442 are package ids of real machines. CPUs may be offline, CPU 0
+//! An id is opaque: 36 and 8442 are package ids of real machines, and -1 is not known. CPUs may be offline, CPU 0
 //! too; cores may differ in kind and number of threads. SMBIOS type 4 and the device tree stand in
 //! for a name that the kernel does not say.
 
@@ -136,7 +136,8 @@ pub struct Cpu {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Package {
-    /// The kernel's opaque id; may be negative, large, and the same for several packages.
+    /// The kernel's opaque id; may be large, and the same for several packages. `None` where the kernel
+    /// says -1, which is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
     /// Vendor of its first CPU.
@@ -153,7 +154,8 @@ pub struct Package {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Core {
-    /// The kernel's id, unique at most within die and package.
+    /// The kernel's id, unique at most within die and package; old kernels on AMD processors number the
+    /// cores of each node from 0. `None` where the kernel says -1, which is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
     /// The die within the package; `None` where the kernel does not know it.

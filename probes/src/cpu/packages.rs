@@ -27,7 +27,8 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
             continue;
         };
         seen.cpus.iter().for_each(|cpu| cpus.insert(cpu));
-        package.id = package.id.or(seen.ids.package);
+        // -1 groups the CPUs whose package the kernel does not know; it is the name of no package.
+        package.id = package.id.or(seen.ids.package.filter(|id| *id >= 0));
         let first = seen.cpus.first().unwrap_or_default();
         let part_name = part_names.of(info, first);
         let mut core = core(part_name, &kinds, seen);

@@ -3,6 +3,8 @@
 use super::*;
 use crate::testing::tree;
 
+mod siblings;
+
 fn files(cpus: &[(u32, &str, &str)]) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for (cpu, name, value) in cpus {

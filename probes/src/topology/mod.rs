@@ -13,6 +13,7 @@ mod nodes;
 use std::collections::BTreeMap;
 
 pub use access::{Access, SideCache};
+pub(crate) use nodes::cpus_by_node;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

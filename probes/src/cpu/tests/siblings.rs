@@ -1,0 +1,72 @@
+//! Sets of sibling threads that contradict the core ids, the nodes or each other.
+
+use super::*;
+
+/// A package of AMD family 15h with two nodes of two compute units each: one set of sibling threads for
+/// a unit, a core id for each thread, ids that start again on the second node
+/// (`fixtures` of hwloc call it `64amd64-4p2n4ca2co`).
+fn compute_units(sets: [&'static str; 8]) -> (Vec<(u32, &'static str, &'static str)>, String) {
+    let ids = ["0", "1", "2", "3", "0", "1", "2", "3"];
+    let cpus = (0..8_u32).zip(ids).zip(sets);
+    let files = cpus.flat_map(|((cpu, id), set)| place(cpu, ["0", "0", id], [set, "0-7"]));
+    let block = |(cpu, id): (u32, &str)| {
+        format!(
+            "processor : {cpu}\nvendor_id : AuthenticAMD\ncpu family : 21\nphysical id : 0\nsiblings : 8\n\
+             core id : {id}\ncpu cores : 4\nflags : fpu lm\n\n"
+        )
+    };
+    (files.collect(), (0..8).zip(ids).map(block).collect())
+}
+
+const NODES: [(&str, &str); 2] = [
+    ("sys/devices/system/node/node0/cpulist", "0-3"),
+    ("sys/devices/system/node/node1/cpulist", "4-7"),
+];
+
+fn logical_cpus(cpu: &Cpu) -> Vec<&str> {
+    let mut cores: Vec<&str> =
+        cpu.packages.iter().flat_map(|p| &p.cores).map(|core| core.logical_cpus.as_str()).collect();
+    cores.sort_unstable();
+    cores
+}
+
+#[test]
+fn compute_units_are_cores_though_their_threads_have_core_ids_of_their_own() {
+    let (cpus, cpuinfo) = compute_units(["0-1", "0-1", "2-3", "2-3", "4-5", "4-5", "6-7", "6-7"]);
+    let set = [(ONLINE, "0-7"), ("proc/cpuinfo", &cpuinfo), NODES[0], NODES[1]];
+    let (cpu, n_problems) = read(&set, &cpus);
+    assert_eq!(logical_cpus(&cpu), ["0-1", "2-3", "4-5", "6-7"]);
+    assert_eq!((cpu.n_cores, cpu.threads_per_core, n_problems), (Some(4), Some(2), 0));
+}
+
+#[test]
+fn cpus_of_two_nodes_are_never_one_core_whatever_their_ids() {
+    let (mut cpus, cpuinfo) = compute_units([""; 8]);
+    cpus.retain(|(_, name, _)| *name != "core_cpus_list");
+    let set = [(ONLINE, "0-7"), ("proc/cpuinfo", &cpuinfo), NODES[0], NODES[1]];
+    let (cpu, _) = read(&set, &cpus);
+    assert_eq!(logical_cpus(&cpu), ["0", "1", "2", "3", "4", "5", "6", "7"]);
+    let (cpu, _) = read(&[(ONLINE, "0-7"), ("proc/cpuinfo", &cpuinfo)], &cpus);
+    assert_eq!(cpu.n_cores, Some(4), "without nodes the ids are all there is");
+}
+
+#[test]
+fn one_damaged_set_costs_its_own_cores_and_no_other() {
+    // CPU 0 claims to be alone, CPU 1 says otherwise: the ids decide for these two.
+    let (cpus, cpuinfo) = compute_units(["0", "0-1", "2-3", "2-3", "4-5", "4-5", "6-7", "6-7"]);
+    let set = [(ONLINE, "0-7"), ("proc/cpuinfo", &cpuinfo), NODES[0], NODES[1]];
+    let (cpu, n_problems) = read(&set, &cpus);
+    assert_eq!(logical_cpus(&cpu), ["0", "1", "2-3", "4-5", "6-7"]);
+    assert_eq!(n_problems, 1);
+}
+
+#[test]
+fn cpus_of_two_sibling_sets_are_never_one_core_though_their_ids_are_equal() {
+    let (cpus, cpuinfo) = compute_units(["0,2", "1", "2", "3", "4,6", "5", "6", "7"]);
+    let (cpu, n_problems) = read(&[(ONLINE, "0-7"), ("proc/cpuinfo", &cpuinfo)], &cpus);
+    assert_eq!(logical_cpus(&cpu), ["0", "1", "2", "3", "4", "5", "6", "7"]);
+    assert_eq!(n_problems, 1);
+    let (cpus, cpuinfo) = compute_units(["0,4-5", "1", "2", "3", "4", "5", "6", "7"]);
+    let (cpu, _) = read(&[(ONLINE, "0-7"), ("proc/cpuinfo", &cpuinfo)], &cpus);
+    assert_eq!(logical_cpus(&cpu), ["0,4", "1", "2", "3", "5", "6", "7"], "CPU 0 names CPU 4");
+}
