@@ -10,6 +10,7 @@
 
 mod damage;
 mod facts;
+mod invariants;
 mod losses;
 mod machines;
 mod memory;

@@ -266,6 +266,14 @@ pub fn memory(machine: &Machine) -> Memory {
         let found = crate::machine::quote(meminfo.lines().next().unwrap_or_default());
         machine.problem("proc/meminfo", found, "a line such as MemTotal: 16384 kB");
     }
+    // The kernel hands out no page that is not present: then the files are of two machines.
+    if memory.usable_bytes > memory.kernel_present_bytes
+        && let Some(present) = memory.kernel_present_bytes.take()
+    {
+        let expected = "at least as much memory as MemTotal of /proc/meminfo";
+        machine.problem("proc/zoneinfo", format!("{present} bytes present"), expected);
+        memory.kernel_present_bytes_by_node.clear();
+    }
     if let Some(table) = smbios::read(machine) {
         dimms::fill(&mut memory, &table);
     }

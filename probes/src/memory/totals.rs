@@ -143,9 +143,8 @@ mod tests {
 
     #[test]
     fn memory_of_24_gib_is_not_taken_for_48_or_96_whatever_meminfo_says() {
-        // 24 GiB of which a crash kernel and huge pages at boot leave 13 GiB: three sizes would fit.
         let zones = "Node 0, zone Normal\n        present  6291456\n        managed  6291456\n";
-        for total_kib in [13 << 20, 24 << 20, 48 << 20, 96 << 20] {
+        for total_kib in [9 << 20, 13 << 20, 17 << 20, 24 << 20] {
             let meminfo = format!("MemTotal: {total_kib} kB\n");
             let files = [("proc/zoneinfo", zones), ("proc/meminfo", meminfo.as_str())];
             let x86 = [&files[..], &[("proc/sys/kernel/arch", "x86_64")]].concat();
@@ -155,6 +154,18 @@ mod tests {
             let memory = crate::memory::memory(&crate::testing::tree(&arm));
             assert_eq!(memory.kernel_present_bytes, None, "the page size is not known");
         }
+    }
+
+    #[test]
+    fn less_memory_present_than_usable_is_a_problem_and_no_fact() {
+        let machine = crate::testing::tree(&[
+            ("proc/zoneinfo", NODES),
+            ("proc/meminfo", "MemTotal: 7000 kB\n"),
+            ("kernel/page_size", "4096"),
+        ]);
+        let memory = crate::memory::memory(&machine);
+        assert_eq!((memory.kernel_present_bytes, memory.usable_bytes), (None, Some(7000 << 10)));
+        assert!(memory.kernel_present_bytes_by_node.is_empty() && machine.problems().len() == 1);
     }
 
     #[test]
