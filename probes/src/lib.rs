@@ -19,6 +19,7 @@ mod by_number;
 pub mod cpuset;
 pub mod natural;
 pub mod pci_address;
+mod pool;
 pub mod udev;
 
 pub mod smbios;

@@ -121,9 +121,9 @@ fn every_file_says_what_it_holds() {
 #[test]
 fn no_file_is_too_long_to_read() {
     for folder in ["agent/src", "formats/src", "probes/src", "ignition/src", "lab/src"] {
-        for (path, text) in sources(folder) {
+        for (path, text) in sources(folder).into_iter().filter(|(path, _)| !is_test(path)) {
             let n_lines = code(&text).lines().count();
-            assert!(n_lines <= 450, "{} has {n_lines} lines without its tests", path.display());
+            assert!(n_lines <= 400, "{} has {n_lines} lines without its tests", path.display());
         }
     }
 }

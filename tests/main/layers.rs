@@ -181,6 +181,13 @@ fn modules_of_the_disk_probe_form_layers() {
 }
 
 #[test]
+fn modules_of_the_probes_form_layers() {
+    let graph = modules(&repository().join("probes/src"), &[]);
+    assert!(graph["collect"].contains("block") && graph["machine"].contains("sys"), "{graph:?}");
+    layers(&graph).expect("modules of the probes use each other in a circle");
+}
+
+#[test]
 fn a_circle_is_found_however_its_paths_are_written() {
     let low = (vec!["low"], "//! use super::high;\npub(super) struct Low;\n");
     let high = (vec!["high"], "use super::{\n    low::{Low, other},\n    middle,\n};\n");

@@ -1,11 +1,14 @@
 //! The end of the job: told on the console, to the VIM, and by the exit status.
 
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
 use tracing::{error, info, warn};
 
 use super::Ended;
 use super::sequence::Job;
 use crate::api::time::rfc3339;
-use crate::api::{DiskState, JobResult, Stage, State};
+use crate::api::{API_VERSION, DiskState, JobResult, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::vim::client::GaveUp;
@@ -14,6 +17,9 @@ use crate::vim::client::GaveUp;
 const MAX_WARNINGS: usize = 100;
 /// The longest message of a result, in characters.
 const MAX_MESSAGE_CHARS: usize = 4000;
+
+/// How long the machine may take to switch off.
+const POWEROFF_LIMIT: Duration = Duration::from_mins(5);
 
 impl Job<'_> {
     /// Ends the job with a failure: says it, posts it, gives the exit status.
@@ -78,5 +84,60 @@ impl Job<'_> {
         result.warnings.extend(self.client.clock_skew());
         result.warnings.truncate(MAX_WARNINGS);
         result.finished_at = rfc3339(self.clock.time_of_day());
+    }
+
+    /// Asks systemd to power off and waits for it to end this program.
+    pub(super) fn power_off(&mut self) -> Ended {
+        info!("switching off as the VIM says; no disk was touched");
+        self.event(Stage::Result, State::Done, Some("switching off as told"));
+        if self.settings.is_dry_run {
+            return Ended::with(ExitStatus::Done);
+        }
+        let command = &self.settings.poweroff;
+        let status = command
+            .split_first()
+            .map(|(program, args)| Command::new(program).args(args).stdin(Stdio::null()).status());
+        match status {
+            Some(Ok(status)) if status.success() => {
+                self.clock.sleep(POWEROFF_LIMIT, &self.stop);
+                if self.stop.is_stopped() {
+                    return Ended::with(ExitStatus::Done);
+                }
+                error!("the machine is still on after {} s", POWEROFF_LIMIT.as_secs());
+            }
+            Some(Ok(status)) => error!("{}: {status}", command.join(" ")),
+            Some(Err(error)) => error!("running {}: {error}", command.join(" ")),
+            None => error!("no command to switch the machine off"),
+        }
+        error!("what to do: switch the machine off by hand; no disk was touched");
+        Ended::with(ExitStatus::Untouched)
+    }
+
+    /// A result with what is known at any time.
+    pub(super) fn result(
+        &self,
+        outcome: Outcome,
+        stage: Stage,
+        disk_state: DiskState,
+    ) -> JobResult {
+        JobResult {
+            api_version: API_VERSION.into(),
+            request_id: self.request_id.clone(),
+            node_id: self.node_id.clone(),
+            outcome,
+            stage,
+            code: None,
+            message: String::new(),
+            advice: None,
+            disk: None,
+            disk_state,
+            attempts: 0,
+            proof: None,
+            findings: self.collected.findings.clone(),
+            warnings: Vec::new(),
+            log_tail: Vec::new(),
+            started_at: rfc3339(self.started_at),
+            finished_at: String::new(),
+        }
     }
 }

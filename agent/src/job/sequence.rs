@@ -1,6 +1,5 @@
 //! From the report to the instruction, and what each action leads to.
 
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -26,8 +25,6 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 const MIN_WAIT: Duration = Duration::from_secs(1);
 /// A VIM that has no instruction for so long is worth a warning.
 const LONG_WAIT: Duration = Duration::from_mins(5);
-/// How long switching off may take.
-const POWEROFF_LIMIT: Duration = Duration::from_mins(5);
 
 /// One run of the job.
 pub(super) struct Job<'a> {
@@ -361,33 +358,6 @@ impl<'a> Job<'a> {
         )
     }
 
-    /// Asks systemd to power off and waits for it to end this program.
-    fn power_off(&mut self) -> Ended {
-        info!("switching off as the VIM says; no disk was touched");
-        self.event(Stage::Result, State::Done, Some("switching off as told"));
-        if self.settings.is_dry_run {
-            return Ended::with(ExitStatus::Done);
-        }
-        let command = &self.settings.poweroff;
-        let status = command
-            .split_first()
-            .map(|(program, args)| Command::new(program).args(args).stdin(Stdio::null()).status());
-        match status {
-            Some(Ok(status)) if status.success() => {
-                self.clock.sleep(POWEROFF_LIMIT, &self.stop);
-                if self.stop.is_stopped() {
-                    return Ended::with(ExitStatus::Done);
-                }
-                error!("the machine is still on after {} s", POWEROFF_LIMIT.as_secs());
-            }
-            Some(Ok(status)) => error!("{}: {status}", command.join(" ")),
-            Some(Err(error)) => error!("running {}: {error}", command.join(" ")),
-            None => error!("no command to switch the machine off"),
-        }
-        error!("what to do: switch the machine off by hand; no disk was touched");
-        Ended::with(ExitStatus::Untouched)
-    }
-
     /// Ends the job before a disk is touched.
     pub(super) fn refuse(&mut self, failure: &Failure) -> Ended {
         self.open_events();
@@ -397,33 +367,5 @@ impl<'a> Job<'a> {
 
     pub(super) fn event(&self, stage: Stage, how: State, message: Option<&str>) {
         self.events.push(stage, how, None, message);
-    }
-
-    /// A result with what is known at any time.
-    pub(super) fn result(
-        &self,
-        outcome: Outcome,
-        stage: Stage,
-        disk_state: DiskState,
-    ) -> crate::api::JobResult {
-        crate::api::JobResult {
-            api_version: API_VERSION.into(),
-            request_id: self.request_id.clone(),
-            node_id: self.node_id.clone(),
-            outcome,
-            stage,
-            code: None,
-            message: String::new(),
-            advice: None,
-            disk: None,
-            disk_state,
-            attempts: 0,
-            proof: None,
-            findings: self.collected.findings.clone(),
-            warnings: Vec::new(),
-            log_tail: Vec::new(),
-            started_at: crate::api::time::rfc3339(self.started_at),
-            finished_at: String::new(),
-        }
     }
 }

@@ -1,7 +1,5 @@
 //! The collectors, and what they fill: each has a deadline and a panic guard.
 
-mod workers;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,11 +19,10 @@ use crate::memory::Memory;
 use crate::network::{LocalAddresses, Network};
 use crate::os::Os;
 use crate::pci::Pci;
+use crate::pool::{self, Failure, Job};
 use crate::smbios::SmbiosTable;
 use crate::topology::Topology;
 use crate::usb::UsbDevice;
-
-use workers::Task;
 
 /// Everything that is known of a machine. A section that was not collected is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -382,21 +379,50 @@ fn collect_with(
         lldp_wait: options.extras.lldp_wait.min(options.budget.saturating_sub(MARGIN)),
         ..options.extras
     };
-    let task = |collector: &'static Collector| {
-        let machine = Machine::new(Arc::clone(source), collector.name).with_extras(extras);
-        Task { collector, machine }
+    let machine = |collector: &'static Collector| {
+        Machine::new(Arc::clone(source), collector.name).with_extras(extras)
     };
-    let tasks = collectors.iter().filter(is_wanted).map(task).collect();
+    let wanted: Vec<(&Collector, Machine)> =
+        collectors.iter().filter(is_wanted).map(|one| (one, machine(one))).collect();
+    let job = |(collector, machine): &(&'static Collector, Machine)| {
+        let (run, machine) = (collector.run, machine.clone());
+        Job { deadline: collector.deadline, work: Box::new(move || run(&machine)) }
+    };
+    let settled = pool::run(wanted.iter().map(job).collect(), start, options.budget);
     let mut collected = Collected::default();
-    for settled in workers::run(tasks, start, options.budget) {
-        if let Some(fill) = settled.fill {
-            fill(&mut collected.inventory);
-        }
-        collected.problems.extend(settled.problems);
+    for ((collector, machine), settled) in wanted.iter().zip(settled) {
         let duration_ms = u64::try_from(settled.duration.as_millis()).unwrap_or(u64::MAX);
-        collected.durations_ms.insert(settled.name.to_owned(), duration_ms);
+        collected.durations_ms.insert(collector.name.to_owned(), duration_ms);
+        collected.problems.extend(machine.problems());
+        match settled.result {
+            Ok(fill) => fill(&mut collected.inventory),
+            // Not through the machine's own list, which is closed once it is full: the reason why a
+            // section is missing must always be reported.
+            Err(failure) => {
+                collected.problems.push(problem(machine, collector.name, failure, duration_ms));
+            }
+        }
     }
     collected
+}
+
+/// Why a collector has no result, with the path that it read last.
+fn problem(machine: &Machine, name: &str, failure: Failure, duration_ms: u64) -> Problem {
+    let (found, expected) = match failure {
+        Failure::Panicked(panic) => {
+            (format!("a bug in the collector {name}: {panic}"), "no panic; please report this")
+        }
+        Failure::Late => (
+            format!("no answer after {duration_ms} ms; the section is left out"),
+            "an answer before the collector's deadline",
+        ),
+        Failure::NotStarted => (
+            "no time was left for it; the section is left out".to_owned(),
+            "an answer before the collector's deadline",
+        ),
+        Failure::NoThread(error) => (error, "a thread for the collector"),
+    };
+    Problem::new(name, &machine.last_path(), found, expected.to_owned())
 }
 
 #[cfg(test)]
@@ -456,5 +482,39 @@ mod tests {
         let mut kept = whole.clone();
         kept.keep_only(&[]);
         assert_eq!(kept, whole);
+    }
+
+    const SLOW: Collector = Collector {
+        name: "slow",
+        deadline: Duration::from_millis(50),
+        run: |machine| {
+            assert!(machine.text("proc/version/none").is_none());
+            std::thread::sleep(Duration::from_mins(10));
+            Box::new(|_| ())
+        },
+        ..GOOD
+    };
+    const NOISY: Collector = Collector {
+        name: "noisy",
+        run: |machine| {
+            (0..1000).for_each(|i| machine.problem(&format!("sys/{i}"), "x", "y"));
+            assert!(machine.text("sys/none/999").is_none());
+            panic!("out of cheese")
+        },
+        ..GOOD
+    };
+
+    #[test]
+    fn a_hanging_and_a_panicking_collector_cost_their_own_sections() {
+        const LIST: &[Collector] = &[SLOW, NOISY, GOOD];
+        let collected = collect_with(LIST, &Arc::new(Source::live()), &Options::default());
+        assert!(collected.inventory.os.is_some());
+        let of = |name: &str| collected.problems.iter().rfind(|p| p.collector == name).unwrap();
+        assert!(of("slow").found.starts_with("no answer after"), "{:?}", of("slow"));
+        assert_eq!(of("slow").path, "/proc/version/none");
+        // More problems than are kept do not push out the one that explains the missing section.
+        assert!(of("noisy").found.contains("out of cheese"), "{:?}", of("noisy"));
+        assert_eq!(of("noisy").path, "/sys/none/999");
+        assert_eq!(collected.durations_ms.len(), 3);
     }
 }

@@ -1,7 +1,11 @@
-//! The directory that a thread listed last stays open, and what lies below it is opened from there.
+//! Keeps open the directory that a thread listed last, and opens what is below it from there.
 //!
-//! A probe lists a directory and then reads what lies in it. Opened from its directory, a file costs
-//! the kernel a third less than by its whole path: fewer names to walk, no link on the way.
+//! A probe lists a directory and then reads its files. Opened from the directory, a file costs the kernel
+//! fewer names to walk and no links to follow.
+//!
+//! Measured against opening each file by its whole path, over 30 to 40 runs in turns: this saves 7 % of a
+//! live report's CPU time under the `/sys` of a server with two sockets (15,881 files), 10 % of a replay
+//! of that tree, and 3 % of either on a tree of 17,441 files with shorter paths.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,7 +14,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::RawDir;
 
-/// Whose directory it is: two captured trees have the same paths.
+/// Owner of the directory: two captured trees contain the same paths.
 pub(super) type Owner = u64;
 
 /// The running machine.
@@ -26,10 +30,10 @@ struct Folder {
     dir: OwnedFd,
 }
 
-/// For the names of a directory: those of a few hundred entries at once.
+/// Large enough for a few hundred names at once.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// The names in `dir`, which lies at `path` and stays open from now on.
+/// The names in `dir`, whose path is `path`; it stays open from now on.
 pub(super) fn list(owner: Owner, path: &str, dir: OwnedFd) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     let mut buffer = [MaybeUninit::uninit(); BUFFER_BYTES];
@@ -45,7 +49,7 @@ pub(super) fn list(owner: Owner, path: &str, dir: OwnedFd) -> io::Result<Vec<Str
     Ok(names)
 }
 
-/// Calls `open` with the open directory and the path from there, if `path` lies below it.
+/// Calls `open` with the open directory and the rest of the path, if `path` is below the directory.
 pub(super) fn below<T>(
     owner: Owner,
     path: &str,
