@@ -7,8 +7,8 @@ use tracing::{error, info, warn};
 
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
-    API_VERSION, Action, Code, DiskState, IgnitionSource, Install, Instruction, Outcome, Stage,
-    State, is_node_id, parse_instruction,
+    Action, Code, DiskState, IgnitionSource, Install, Instruction, Outcome, Stage, State,
+    is_node_id, parse_instruction,
 };
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
