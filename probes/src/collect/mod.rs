@@ -1,101 +1,16 @@
 //! The collectors, and what they fill: each has a deadline and a panic guard.
 
+mod inventory;
+
+pub use inventory::Inventory;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::block::Block;
-use crate::bmc::Bmc;
-use crate::cpu::Cpu;
-use crate::devices::Devices;
-use crate::dmi::{Baseboard, Bios, Chassis, Product};
-use crate::firmware::Firmware;
-use crate::gpu::Gpu;
 use crate::machine::{Extras, Machine, Problem, Source};
-use crate::memory::Memory;
-use crate::network::{LocalAddresses, Network};
-use crate::os::Os;
-use crate::pci::Pci;
 use crate::pool::{self, Failure, Job};
-use crate::smbios::SmbiosTable;
-use crate::topology::Topology;
 use crate::usb::UsbDevice;
-
-/// Everything that is known of a machine. A section that was not collected is absent.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Inventory {
-    /// Logical CPUs, cores and packages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Cpu>,
-    /// Totals and DIMMs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Memory>,
-    /// NUMA nodes and caches.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub topology: Option<Topology>,
-    /// Disks, their controllers and what stands on them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub block: Option<Block>,
-    /// Network interfaces and InfiniBand devices.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub network: Option<Network>,
-    /// Addresses, routes and name servers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub local_addresses: Option<LocalAddresses>,
-    /// PCI devices.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pci: Option<Pci>,
-    /// USB, serial ports, watchdogs, TPM and sensors.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub devices: Option<Devices>,
-    /// Graphics cards and accelerators.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gpu: Option<Gpu>,
-    /// The enclosure.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub chassis: Option<Chassis>,
-    /// The main board.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub baseboard: Option<Baseboard>,
-    /// The machine as sold.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub product: Option<Product>,
-    /// The firmware's vendor, version and date.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bios: Option<Bios>,
-    /// How the firmware booted the machine.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub firmware: Option<Firmware>,
-    /// The management controller.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bmc: Option<Bmc>,
-    /// The raw SMBIOS table.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub smbios: Option<SmbiosTable>,
-    /// The running kernel and distribution.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub os: Option<Os>,
-}
-
-impl Inventory {
-    /// Drops each section that is not one of `sections`; an empty list keeps all of them.
-    pub fn keep_only(&mut self, sections: &[String]) {
-        let drops = |name: &str| !sections.is_empty() && sections.iter().all(|s| s != name);
-        macro_rules! drop_unwanted {
-            ($($section:ident)*) => {
-                $(if drops(stringify!($section)) {
-                    self.$section = None;
-                })*
-            };
-        }
-        drop_unwanted!(cpu memory topology block network local_addresses pci devices gpu chassis);
-        drop_unwanted!(baseboard product bios firmware bmc smbios os);
-    }
-}
 
 /// Puts what a collector found into the inventory.
 pub type Fill = Box<dyn FnOnce(&mut Inventory) + Send>;
@@ -428,6 +343,7 @@ fn problem(machine: &Machine, name: &str, failure: Failure, duration_ms: u64) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::os::Os;
 
     const GOOD: Collector = Collector {
         name: "good",
