@@ -4,6 +4,8 @@
 //! the place of coreos-installer. `image` makes a disk image of `CoreOS` shape where `mkfs.ext4` is there.
 
 #[cfg(test)]
+mod certificates;
+#[cfg(test)]
 mod ending;
 #[cfg(test)]
 mod image;

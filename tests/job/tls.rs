@@ -1,64 +1,23 @@
-//! HTTPS with a CA of one's own and with client certificates, made by openssl for the test.
+//! HTTPS: a private CA, client certificates, and what the agent says when a handshake fails.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use run_coreos_installer::exit_status::ExitStatus;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use rustls::{
+    RootCertStore, ServerConfig, ServerConnection, StreamOwned, SupportedProtocolVersion,
+};
 
-use super::machine::{Machine, tool};
-
-/// A folder with `ca.pem`, and `server` and `client` with certificates signed by it.
-struct Certificates(PathBuf);
-
-impl Certificates {
-    fn make() -> Option<Self> {
-        static N: AtomicU32 = AtomicU32::new(0);
-        let openssl = tool("openssl")?;
-        let n = N.fetch_add(1, Ordering::Relaxed);
-        let dir = std::env::temp_dir().join(format!("rci-tls-{}-{n}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        let run = |args: &str| {
-            let status = Command::new(&openssl)
-                .args(args.split(' '))
-                .current_dir(&dir)
-                .stderr(Stdio::null())
-                .status()
-                .unwrap();
-            assert!(status.success(), "openssl {args}");
-        };
-        let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
-        run(&format!("req -x509 {key} -keyout ca.key -out ca.pem -days 30 -subj /CN=ca"));
-        fs::write(dir.join("ext"), "subjectAltName=IP:127.0.0.1,DNS:vim.example\n").unwrap();
-        for name in ["server", "client"] {
-            run(&format!("req {key} -keyout {name}.key -out {name}.csr -subj /CN={name}"));
-            run(&format!(
-                "x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 \
-                 -extfile ext -out {name}.pem"
-            ));
-        }
-        Some(Self(dir))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Certificates {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).ok();
-    }
-}
+use super::certificates::{Certificates, Fault};
+use super::machine::Machine;
 
 fn chain(path: &Path) -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_reader_iter(File::open(path).unwrap()).map(Result::unwrap).collect()
@@ -66,9 +25,17 @@ fn chain(path: &Path) -> Vec<CertificateDer<'static>> {
 
 /// A VIM that answers every request with `reboot`; the port on which it listens.
 fn vim(certificates: &Certificates, asks_for_client: bool) -> u16 {
+    vim_with(certificates, asks_for_client, rustls::ALL_VERSIONS)
+}
+
+fn vim_with(
+    certificates: &Certificates,
+    asks_for_client: bool,
+    versions: &[&'static SupportedProtocolVersion],
+) -> u16 {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap();
     let builder = if asks_for_client {
         let mut roots = RootCertStore::empty();
@@ -131,7 +98,7 @@ fn machine(url: &str, ca: Option<PathBuf>) -> Machine {
 
 #[test]
 fn a_vim_with_a_ca_of_its_own_is_trusted_only_with_that_ca() {
-    let Some(certificates) = Certificates::make() else { return };
+    let certificates = Certificates::make(Fault::None);
     let port = vim(&certificates, false);
     let ca = certificates.path("ca.pem");
     let good = format!("https://127.0.0.1:{port}");
@@ -146,7 +113,7 @@ fn a_vim_with_a_ca_of_its_own_is_trusted_only_with_that_ca() {
 
 #[test]
 fn a_client_certificate_is_shown_to_a_vim_that_asks_for_it() {
-    let Some(certificates) = Certificates::make() else { return };
+    let certificates = Certificates::make(Fault::None);
     let url = format!("https://127.0.0.1:{}", vim(&certificates, true));
     let ca = Some(certificates.path("ca.pem"));
     assert_eq!(machine(&url, ca.clone()).run().exit_status, ExitStatus::NotReported);
@@ -159,4 +126,114 @@ fn a_client_certificate_is_shown_to_a_vim_that_asks_for_it() {
     assert_eq!(with("client.key"), ExitStatus::Done);
     assert_eq!(with("server.key"), ExitStatus::Usage, "a key that is not the certificate's");
     assert_eq!(with("client.pem"), ExitStatus::Usage, "a file without a key");
+}
+
+/// Runs the program against `url` with `words` and returns what it says; it must end with status 3.
+fn said(url: &str, words: &[&str], command: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
+        .args(command)
+        .args(["--vim", url, "--give-up-after", "0", "--lldp-wait", "0"])
+        .args(words)
+        .env_clear()
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    for raw in ["rustls", "io:", "invalid peer certificate", "os error", "UnknownIssuer"] {
+        assert!(!text.contains(raw), "{raw} in: {text}");
+    }
+    text
+}
+
+const REPORT: [&str; 3] = ["report", "--only", "os"];
+const INSTALL: [&str; 4] = ["install", "--dry-run", "--wait-for-disk", "0"];
+
+fn ca_of(certificates: &Certificates) -> String {
+    certificates.path("ca.pem").to_str().unwrap().to_owned()
+}
+
+#[test]
+fn every_fault_of_a_server_certificate_has_its_own_sentence() {
+    for (fault, sentences) in [
+        (Fault::Expired, ["expired at 2002-02-03T00:00:00Z", "renew the certificate"]),
+        (Fault::NotYetValid, ["valid from 2999-04-05T00:00:00Z", "clock is probably wrong"]),
+        (Fault::ForClients, ["not meant for servers", "serverAuth"]),
+        (Fault::IsCa, ["certificate of a CA as its own", "sign a server certificate"]),
+        (Fault::NoName, ["no subjectAltName", "issue one for 127.0.0.1"]),
+    ] {
+        let certificates = Certificates::make(fault);
+        let url = format!("https://127.0.0.1:{}", vim(&certificates, false));
+        let text = said(&url, &["--ca-file", &ca_of(&certificates)], &REPORT);
+        for sentence in sentences {
+            assert!(text.contains(sentence), "{fault:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn an_unknown_ca_and_a_wrong_name_have_their_own_sentences_in_report_and_install() {
+    let certificates = Certificates::make(Fault::None);
+    let port = vim(&certificates, false);
+    let stranger = Certificates::make(Fault::None);
+    for command in [&REPORT[..], &INSTALL] {
+        let url = format!("https://127.0.0.1:{port}");
+        // A CA of the same name with another key.
+        let text = said(&url, &["--ca-file", &ca_of(&stranger)], command);
+        assert!(text.contains("CA") && text.contains("--ca-file"), "{text}");
+        let url = format!("https://localhost:{port}");
+        let text = said(&url, &["--ca-file", &ca_of(&certificates)], command);
+        assert!(text.contains("is for 127.0.0.1, vim.example, not for localhost"), "{text}");
+    }
+    let text = said(&format!("https://127.0.0.1:{port}"), &["--allow-plain-http"], &REPORT);
+    assert!(text.contains("signed by a CA that this machine does not trust"), "{text}");
+}
+
+#[test]
+fn a_missing_and_a_rejected_client_certificate_have_their_own_sentences() {
+    let certificates = Certificates::make(Fault::None);
+    let stranger = Certificates::make(Fault::None);
+    let ca = ca_of(&certificates);
+    for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
+        let url = format!("https://127.0.0.1:{}", vim_with(&certificates, true, versions));
+        for command in [&REPORT[..], &INSTALL] {
+            let text = said(&url, &["--ca-file", &ca], command);
+            assert!(text.contains("client certificate"), "{text}");
+            assert!(text.contains("--client-cert-file"), "{text}");
+        }
+        let path = |name| stranger.path(name).to_str().unwrap().to_owned();
+        let (cert, key) = (path("client.pem"), path("client.key"));
+        let words = ["--ca-file", &ca, "--client-cert-file", &cert, "--client-key-file", &key];
+        let text = said(&url, &words, &REPORT);
+        assert!(text.contains("this machine's client certificate"), "{text}");
+    }
+}
+
+#[test]
+fn a_server_without_tls_and_one_without_http_are_told_apart() {
+    let certificates = Certificates::make(Fault::None);
+    let ca = ca_of(&certificates);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let plain = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            stream.read(&mut [0; 1024]).ok();
+            stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").ok();
+        }
+    });
+    for command in [&REPORT[..], &INSTALL] {
+        let text = said(&format!("https://127.0.0.1:{plain}"), &["--ca-file", &ca], command);
+        assert!(text.contains("does not speak TLS on this port"), "{text}");
+    }
+    let port = vim(&certificates, false);
+    let text = said(&format!("http://127.0.0.1:{port}"), &["--allow-plain-http"], &REPORT);
+    assert!(text.contains("if this port speaks TLS, use https://"), "{text}");
+}
+
+#[test]
+fn what_keeps_a_connection_from_being_made_is_said_in_words() {
+    let text = said("http://127.0.0.1:1", &["--allow-plain-http"], &REPORT);
+    assert!(text.contains("connection refused; check that the server runs"), "{text}");
+    let text = said("http://vim.invalid", &["--allow-plain-http"], &REPORT);
+    assert!(text.contains("no address is known for the name vim.invalid"), "{text}");
 }

@@ -178,7 +178,7 @@ fn a_vim_that_does_not_answer_is_told_to_who_logs_only_warnings() {
         run("report --only os --vim http://127.0.0.1:1 --allow-plain-http --give-up-after 2 \
          --lldp-wait 0 --log-level warn");
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("posting the report: reaching"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("posting the report: cannot reach"), "{}", stderr(&output));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_report_that_is_given_up_says_why() {
          --lldp-wait 0 --log-level error");
     assert_eq!(output.status.code(), Some(3));
     let text = stderr(&output);
-    assert!(text.contains("the report could not be posted: reaching"), "{text}");
+    assert!(text.contains("the report could not be posted: cannot reach"), "{text}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::install::Failure;
 use crate::signals::Stop;
 use crate::uuid;
 use crate::vim::client::GaveUp;
-use crate::vim::retry::{Backoff, Failed, MAX_RETRY_AFTER};
+use crate::vim::retry::{Backoff, Failed, MAX_RETRY_AFTER, Why};
 use crate::vim::{Answer, Client, Events};
 
 /// How long to wait where the VIM says nothing about it.
@@ -57,6 +57,9 @@ enum Next {
 fn advice(gave_up: &GaveUp) -> &'static str {
     match gave_up {
         GaveUp::Stopped => "start the service again",
+        GaveUp::Deadline(failed) | GaveUp::Refused(failed) if failed.why == Why::Refused => {
+            "correct what the line above names, then start the service again"
+        }
         GaveUp::Deadline(_) | GaveUp::Refused(_) => {
             "make the VIM reachable from this node, then start the service again"
         }

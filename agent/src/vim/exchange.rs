@@ -7,8 +7,8 @@ use tracing::warn;
 
 use super::client::{Client, MAX_ANSWER_BYTES};
 use super::retry::{Failed, Why, parse_retry_after};
-use super::transport;
 use super::url::Url;
+use super::{transport, unreachable};
 use crate::api::time::{parse_http_date, rfc3339};
 use crate::api::{IGNITION_MEDIA_TYPE, Problem};
 
@@ -150,9 +150,8 @@ impl Client {
         let reference = date.unwrap_or_else(|| self.clock.time_of_day());
         let mut bytes = Vec::new();
         let mut reader = std::io::Read::take(body.as_reader(), max_bytes + 1);
-        std::io::Read::read_to_end(&mut reader, &mut bytes).map_err(|error| {
-            Failed::network(format!("reading the answer of {}: {error}", url.shown()))
-        })?;
+        std::io::Read::read_to_end(&mut reader, &mut bytes)
+            .map_err(|error| self.broken_off(url, &error))?;
         let is_cut = bytes.len() as u64 > max_bytes;
         Ok(Reply {
             status: parts.status.as_u16(),
@@ -183,28 +182,24 @@ impl Client {
         }
     }
 
-    /// A failure below HTTP, in words that help.
+    /// A request without an answer, explained.
     fn broken(&self, url: &Url, error: &ureq::Error) -> Failed {
-        let mut message = format!("reaching {}: {error}", url.shown());
-        if let ureq::Error::Rustls(rustls::Error::InvalidCertificate(cause)) = error {
-            use rustls::CertificateError as E;
-            let hint = match cause {
-                E::Expired
-                | E::ExpiredContext { .. }
-                | E::NotValidYet
-                | E::NotValidYetContext { .. } => format!(
-                    "; this machine's clock says {}, set it right or renew the certificate",
-                    rfc3339(self.clock.time_of_day())
-                ),
-                E::UnknownIssuer => {
-                    "; give the agent the CA that signed the VIM's certificate".to_owned()
-                }
-                _ => "; the certificate is not for this address".to_owned(),
-            };
-            message.push_str(&hint);
-            return Failed { why: Why::Refused, message, retry_after: None, status: None };
+        let (why, text) = unreachable::explain(error, self.request(url));
+        Failed { why, ..Failed::network(format!("cannot reach {}: {text}", url.shown())) }
+    }
+
+    /// An answer that broke off while it was read, explained.
+    pub(super) fn broken_off(&self, url: &Url, error: &std::io::Error) -> Failed {
+        let (why, text) = unreachable::explain_read(error, self.request(url));
+        Failed { why, ..Failed::network(format!("reading {}: {text}", url.shown())) }
+    }
+
+    pub(super) fn request<'a>(&self, url: &'a Url) -> unreachable::Request<'a> {
+        unreachable::Request {
+            host: url.host(),
+            is_https: url.is_https(),
+            has_client_cert: self.agent.config().tls_config().client_cert().is_some(),
         }
-        Failed::network(message)
     }
 }
 

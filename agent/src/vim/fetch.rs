@@ -8,6 +8,7 @@ use tracing::info;
 use super::client::{Client, GaveUp, MAX_IGNITION_BYTES};
 use super::exchange::{Ask, refused};
 use super::retry::{Failed, Why};
+use super::unreachable;
 use super::url::Url;
 use crate::digest::Hasher;
 
@@ -112,21 +113,20 @@ impl Client {
 
     fn image_head(&self, url: &Url) -> Result<ImageHead, Failed> {
         let last = IMAGE_HEAD_BYTES - 1;
-        let (status, total_bytes, reader) =
+        let (_, total_bytes, reader) =
             self.open_stream(url, Some(&format!("bytes=0-{last}")), Duration::from_mins(1))?;
         let mut bytes = Vec::new();
         reader
             .take(IMAGE_HEAD_BYTES)
             .read_to_end(&mut bytes)
-            .map_err(|error| Failed::network(format!("reading {}: {error}", url.shown())))?;
-        debug_assert!(status == 200 || status == 206);
+            .map_err(|error| self.broken_off(url, &error))?;
         Ok(ImageHead { bytes, total_bytes })
     }
 
     /// In words why the bytes of an image have ended.
-    fn stalled_or(&self, error: &std::io::Error) -> String {
+    fn stalled_or(&self, url: &Url, error: &std::io::Error) -> String {
         if !is_timeout(error) {
-            return error.to_string();
+            return unreachable::explain_read(error, self.request(url)).1;
         }
         let idle_s = self.timeouts.idle.as_secs_f32();
         format!("the server has stalled: nothing for {idle_s} s")
@@ -140,7 +140,7 @@ impl Client {
             if self.stop.is_stopped() {
                 return Err(Failed::network("told to end".into()));
             }
-            let read = reader.read(&mut buffer).map_err(|error| self.stalled_or(&error));
+            let read = reader.read(&mut buffer).map_err(|error| self.stalled_or(url, &error));
             let n = match read.and_then(|n| pace.has_come(n).map(|()| n)) {
                 Ok(0) => return Ok(hasher.finish()),
                 Ok(n) => n,

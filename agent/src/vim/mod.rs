@@ -9,6 +9,7 @@ mod exchange;
 pub mod fetch;
 pub mod retry;
 pub mod transport;
+mod unreachable;
 pub mod url;
 
 pub use client::{Answer, Client};

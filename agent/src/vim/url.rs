@@ -80,6 +80,15 @@ impl Url {
         self.scheme == "https"
     }
 
+    /// The host, without the brackets of an IPv6 literal and without the port.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        match self.authority.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => self.authority.split(':').next().unwrap_or_default(),
+        }
+    }
+
     /// This address with `path` put behind its own.
     #[must_use]
     pub fn join(&self, path: &str) -> Self {
