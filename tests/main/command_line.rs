@@ -27,16 +27,22 @@ fn an_unknown_section_is_refused_with_the_known_ones() {
     );
 }
 
-#[test]
-fn a_root_that_is_not_there_is_named() {
-    let output = run("inspect --root /nowhere/at/all");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("opening /nowhere/at/all"), "{}", stderr(&output));
+/// Runs `inspect --root` on what cannot be replayed; it must end with 2 and say what is expected.
+fn refused_root(root: &std::path::Path) -> String {
+    let output = agent().args(["inspect", "--root"]).arg(root).output().unwrap();
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(output.stdout.is_empty());
+    let expected = "; expected a directory that contains sys/ or proc/, or a tar or tar.zst archive \
+                    made by `run-coreos-installer capture`\n";
+    let found = text.strip_suffix(expected).unwrap_or_else(|| panic!("{text}")).to_owned();
+    found.split_once(&format!("--root {}: ", root.display())).unwrap().1.to_owned()
 }
 
 #[test]
-fn an_empty_tree_gives_a_report_without_facts_and_without_a_crash() {
+fn a_tree_without_facts_gives_a_report_and_a_name_of_its_own() {
     let root = scratch("empty-tree");
+    std::fs::create_dir_all(root.join("proc")).unwrap();
     let output = run(&format!("inspect --format json --root {}", root.display()));
     assert_eq!(output.status.code(), Some(0));
     let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -44,6 +50,75 @@ fn an_empty_tree_gives_a_report_without_facts_and_without_a_crash() {
     assert!(node_id.starts_with("capture-"), "{node_id}");
     let problems = report["problems"].as_array().unwrap();
     assert!(problems.len() == 1 && problems[0]["collector"] == "identity", "{problems:?}");
+}
+
+#[test]
+fn a_root_that_is_no_captured_machine_is_refused_with_what_was_found_and_expected() {
+    let dir = scratch("roots");
+    let file = |name: &str, content: &[u8]| {
+        let path = dir.join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    };
+    assert_eq!(refused_root("/nowhere/at/all".as_ref()), "there is no such file or directory");
+    assert_eq!(refused_root(&file("empty", b"")), "the file is empty");
+    assert_eq!(refused_root(&file("text", b"hello\n")), "the file is no archive");
+    let gzip = refused_root(&file("x.gz", b"\x1f\x8b\x08\0\0\0\0\0"));
+    assert_eq!(gzip, "the file is compressed with gzip; unpack it first");
+    std::fs::create_dir(dir.join("folder")).unwrap();
+    assert_eq!(refused_root(&dir.join("folder")), "the directory is empty");
+    std::fs::write(dir.join("folder/notes.txt"), "").unwrap();
+    let found = refused_root(&dir.join("folder"));
+    assert_eq!(
+        found,
+        "the directory contains no machine: neither sys/ nor proc/, but \"notes.txt\""
+    );
+}
+
+#[test]
+fn a_damaged_capture_is_refused_wherever_it_is_cut_and_a_whole_one_is_replayed() {
+    let dir = scratch("cut-roots");
+    let whole = std::fs::read(repository().join("fixtures/plain-guest/root.tar.zst")).unwrap();
+    let path = dir.join("cut.tar.zst");
+    for length in [3, 5, 20, whole.len() / 2, whole.len() - 1] {
+        std::fs::write(&path, &whole[..length]).unwrap();
+        let found = refused_root(&path);
+        let expected = "the archive is cut short or damaged";
+        assert!(found == expected || length == 3, "{length} bytes: {found}");
+    }
+    // A plain tar, cut between two files: each file is whole, and yet the machine is not.
+    let mut plain = Vec::new();
+    let decoder = ruzstd::decoding::StreamingDecoder::new(whole.as_slice()).unwrap();
+    std::io::Read::read_to_end(&mut { decoder }, &mut plain).unwrap();
+    let path = dir.join("machine.tar");
+    std::fs::write(&path, &plain).unwrap();
+    let output = agent().args(["inspect", "--only", "os", "--root"]).arg(&path).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let second = 512 + usize::try_from(tar_size(&plain)).unwrap().div_ceil(512) * 512;
+    std::fs::write(&path, &plain[..second]).unwrap();
+    assert_eq!(refused_root(&path), "the archive is cut short or damaged");
+}
+
+/// The size of the first file in a tar archive.
+fn tar_size(archive: &[u8]) -> u64 {
+    let mut archive = tar::Archive::new(archive);
+    archive.entries().unwrap().next().unwrap().unwrap().size()
+}
+
+#[test]
+fn an_archive_of_something_else_is_refused() {
+    let path = scratch("other-archive").join("x.tar");
+    let mut tar = tar::Builder::new(std::fs::File::create(&path).unwrap());
+    let mut header = tar::Header::new_ustar();
+    header.set_size(2);
+    for name in ["a.txt", "b.txt"] {
+        tar.append_data(&mut header, name, &b"hi"[..]).unwrap();
+    }
+    tar.finish().unwrap();
+    let found = refused_root(&path);
+    let expected =
+        "the archive contains no machine: neither sys/ nor proc/, but \"a.txt\" and 1 more";
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -3,12 +3,13 @@
 mod explain;
 mod job;
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use clap::CommandFactory as _;
 use probes::collect::{Options, sections};
 use probes::findings::Severity;
@@ -199,7 +200,18 @@ fn open(options: &SourceOptions) -> anyhow::Result<Source> {
 }
 
 fn captured(root: &Path) -> anyhow::Result<Source> {
-    Source::captured(root).with_context(|| format!("opening {}", root.display()))
+    Source::captured(root).map_err(|error| {
+        let found = match error.kind() {
+            ErrorKind::NotFound => "there is no such file or directory".to_owned(),
+            ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => error.to_string(),
+        };
+        anyhow!(
+            "--root {}: {found}; expected a directory that contains sys/ or proc/, or a tar or \
+             tar.zst archive made by `run-coreos-installer capture`",
+            root.display()
+        )
+    })
 }
 
 /// Whether the option is on the command line, not in a weaker source.

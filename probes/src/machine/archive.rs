@@ -1,4 +1,6 @@
-//! Reads of a captured tree in a `tar.zst` file, unpacked in memory.
+//! Reads of a captured tree in a `tar` or `tar.zst` file, unpacked in memory.
+//!
+//! No error text of the libraries leaves this file: what they find is that the archive is cut short or damaged.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,6 +20,13 @@ const LIMIT_DEPTH: usize = 200;
 const LIMIT_PATH_BYTES: usize = 4096;
 /// As many symbolic links are followed in one path as the kernel follows (`MAXSYMLINKS`).
 const LIMIT_LINKS: usize = 40;
+
+/// A tar archive is a sequence of blocks and ends with two blocks of zeros (POSIX.1-2001, `pax`).
+const TAR_BLOCK_BYTES: usize = 512;
+/// Where the first block of a tar archive contains `ustar`.
+const TAR_MAGIC_OFFSET: usize = 257;
+/// The first bytes of a zstd frame (RFC 8878 §3.1.1).
+const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// A captured tree in memory.
 ///
@@ -48,7 +57,7 @@ pub enum Node {
 }
 
 impl Archive {
-    /// Unpacks the `tar.zst` file at `path`.
+    /// Unpacks the `tar` or `tar.zst` file at `path`.
     ///
     /// # Errors
     /// If it cannot be read, is damaged, or is larger than any captured machine.
@@ -56,15 +65,33 @@ impl Archive {
         Archive::unpack(BufReader::new(File::open(path)?))
     }
 
-    /// Unpacks a `tar.zst` file.
+    /// Unpacks a `tar` or `tar.zst` file.
     ///
     /// # Errors
     /// As [`Archive::open`].
-    pub fn unpack(packed: impl Read) -> io::Result<Archive> {
-        let plain = ruzstd::decoding::StreamingDecoder::new(packed).map_err(|error| {
-            io::Error::other(format!("neither a directory nor a tar.zst file: {error}"))
-        })?;
-        Archive::unpack_tar(plain)
+    pub fn unpack(mut packed: impl Read) -> io::Result<Archive> {
+        let mut head = Vec::new();
+        packed.by_ref().take(TAR_BLOCK_BYTES as u64).read_to_end(&mut head)?;
+        let whole = head.as_slice().chain(packed);
+        if head.is_empty() {
+            return Err(io::Error::other("the file is empty"));
+        }
+        if head.starts_with(ZSTD_MAGIC) {
+            let plain = ruzstd::decoding::StreamingDecoder::new(whole).map_err(|_| damaged())?;
+            return Archive::unpack_tar(plain);
+        }
+        match head.get(TAR_MAGIC_OFFSET..) {
+            Some(rest) if rest.starts_with(b"ustar") => Archive::unpack_tar(whole),
+            _ if head.starts_with(b"\x1f\x8b") => {
+                Err(io::Error::other("the file is compressed with gzip; unpack it first"))
+            }
+            _ => Err(io::Error::other("the file is no archive")),
+        }
+    }
+
+    /// The names at the top of the tree.
+    pub(super) fn top_names(&self) -> Vec<String> {
+        self.top.keys().map(ToString::to_string).collect()
     }
 
     /// All files and links with their paths.
@@ -124,10 +151,25 @@ impl Archive {
 
     fn unpack_tar(tar: impl Read) -> io::Result<Archive> {
         let mut archive = Archive::default();
-        let mut packed = tar::Archive::new(tar.take(LIMIT_BYTES));
+        let mut end = End::default();
+        let unpacked = archive.add_all(EndReader { inner: tar.take(LIMIT_BYTES), end: &mut end });
+        if end.n_bytes >= LIMIT_BYTES {
+            return Err(io::Error::other(format!("the tree has more than {LIMIT_BYTES} bytes")));
+        }
+        unpacked?;
+        // The tar crate accepts an archive that ends between two files.
+        if end.n_zeros < TAR_BLOCK_BYTES {
+            return Err(damaged());
+        }
+        archive.strip_single_folder();
+        Ok(archive)
+    }
+
+    fn add_all(&mut self, tar: impl Read) -> io::Result<()> {
+        let mut packed = tar::Archive::new(tar);
         let mut n_entries = 0;
-        for entry in packed.entries()? {
-            let mut entry = entry?;
+        for entry in packed.entries().map_err(|_| damaged())? {
+            let mut entry = entry.map_err(|_| damaged())?;
             n_entries += 1;
             if n_entries > LIMIT_ENTRIES {
                 return Err(io::Error::other(format!("more than {LIMIT_ENTRIES} files")));
@@ -143,17 +185,16 @@ impl Archive {
             }
             let kind = entry.header().entry_type();
             if kind.is_symlink() {
-                archive.add(&name, Some(Node::Link(super::escape_non_utf8(&target))));
+                self.add(&name, Some(Node::Link(super::escape_non_utf8(&target))));
             } else if kind.is_file() {
                 let mut content = Vec::new();
-                entry.read_to_end(&mut content)?;
-                archive.add(&name, Some(Node::File(content.into())));
+                entry.read_to_end(&mut content).map_err(|_| damaged())?;
+                self.add(&name, Some(Node::File(content.into())));
             } else if kind.is_dir() {
-                archive.add(&name, None);
+                self.add(&name, None);
             }
         }
-        archive.strip_single_folder();
-        Ok(archive)
+        Ok(())
     }
 
     /// Adds a file, a link or (without `node`) a directory, and the directories above it. A file in the
@@ -178,7 +219,7 @@ impl Archive {
     fn strip_single_folder(&mut self) {
         let mut top = self.top.iter_mut();
         let (Some((name, only)), None) = (top.next(), top.next()) else { return };
-        if !["sys", "proc", "kernel", "run", "etc"].contains(&&**name) {
+        if only.node.is_none() && !["sys", "proc", "kernel", "run", "etc"].contains(&&**name) {
             self.top = std::mem::take(&mut only.inner);
         }
     }
@@ -249,6 +290,36 @@ impl Archive {
             }
         }
         Ok(Found::Folder(folder))
+    }
+}
+
+fn damaged() -> io::Error {
+    io::Error::other("the archive is cut short or damaged")
+}
+
+/// How much of an archive was read, and how many zero bytes it ended with.
+#[derive(Debug, Default)]
+struct End {
+    n_bytes: u64,
+    n_zeros: usize,
+}
+
+/// Watches where an archive ends.
+struct EndReader<'a, R> {
+    inner: R,
+    end: &'a mut End,
+}
+
+impl<R: Read> Read for EndReader<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        let new = &buffer[..n];
+        self.end.n_bytes += n as u64;
+        match new.iter().rev().position(|byte| *byte != 0) {
+            Some(n_zeros) => self.end.n_zeros = n_zeros,
+            None => self.end.n_zeros = self.end.n_zeros.saturating_add(n),
+        }
+        Ok(n)
     }
 }
 

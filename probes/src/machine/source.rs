@@ -17,6 +17,9 @@ const KERNEL: &str = "kernel";
 /// File of a captured tree that says which reads failed, and how.
 const ERRORS: &str = "kernel/errors";
 
+/// A tree with any of these at its top is a machine; a capture of few sections may have only the last two.
+const TOP: [&str; 4] = ["sys", "proc", "kernel", "report.json"];
+
 /// Files that several collectors read, and that do not change: long ones, and the sets of CPUs.
 const SHARED: [&str; 8] = [
     "proc/cmdline",
@@ -59,16 +62,19 @@ impl Source {
         Source::of(From::Live)
     }
 
-    /// A captured tree: a directory, or a `tar.zst` file as `capture` writes it.
+    /// A captured tree: a directory, or a `tar` or `tar.zst` file as `capture` writes it.
     ///
     /// # Errors
-    /// If `path` is neither, cannot be read, or is damaged.
+    /// If `path` is neither, cannot be read, is damaged, or contains no machine.
     pub fn captured(path: &Path) -> io::Result<Source> {
-        Ok(if fs::metadata(path)?.is_dir() {
-            Source::replay(From::Directory(Directory::open(path)?))
-        } else {
-            Source::unpacked(Archive::open(path)?)
-        })
+        if fs::metadata(path)?.is_dir() {
+            let directory = Directory::open(path)?;
+            check_machine(&directory.list(".")?, "the directory")?;
+            return Ok(Source::replay(From::Directory(directory)));
+        }
+        let archive = Archive::open(path)?;
+        check_machine(&archive.top_names(), "the archive")?;
+        Ok(Source::unpacked(archive))
     }
 
     /// A captured tree that is in memory already.
@@ -226,6 +232,22 @@ impl Source {
         let is_asked = self.is_live() && self.recorded.is_some();
         is_asked.then(|| fs::canonicalize(format!("/{path}")).ok()).flatten()
     }
+}
+
+/// A tree of which nothing could be read would replay as a machine without hardware.
+fn check_machine(names: &[String], place: &str) -> io::Result<()> {
+    if names.iter().any(|name| TOP.contains(&name.as_str())) {
+        return Ok(());
+    }
+    let Some(first) = names.first() else {
+        return Err(io::Error::other(format!("{place} is empty")));
+    };
+    let more =
+        if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() };
+    Err(io::Error::other(format!(
+        "{place} contains no machine: neither sys/ nor proc/, but \"{}\"{more}",
+        first.escape_debug()
+    )))
 }
 
 fn is_directory(error: &io::Error) -> bool {
