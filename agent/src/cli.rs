@@ -4,6 +4,7 @@
 //! unit and default. Options are listed in the order in which they are declared. Help fits 80
 //! columns; a test holds it to that.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -96,7 +97,7 @@ pub struct SourceOptions {
     #[arg(long, value_name = "SECTION", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Seconds after which collection ends with what is known
-    #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = seconds::<1, 3600>)]
     pub budget: u64,
     /// Read the state of every memory block as well: thousands of files
     #[arg(long)]
@@ -108,7 +109,7 @@ pub struct SourceOptions {
     ///
     /// Switches send about every 30 s. Listening runs beside everything else
     /// and ends when every port with a link has heard its switch. Needs root.
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=3600))]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::<0, 3600>)]
     pub lldp_wait: Option<u64>,
     /// Bring ports up that are down, and put them back afterwards
     ///
@@ -182,7 +183,7 @@ pub struct VimOptions {
     #[arg(long, value_name = "FILE", requires = "client_cert_file")]
     pub client_key_file: Option<PathBuf>,
     /// Seconds to go on trying while the VIM does not answer [default: no end]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::<0, { u64::MAX }>)]
     pub give_up_after: Option<u64>,
 }
 
@@ -211,20 +212,20 @@ pub struct InstallOptions {
     #[arg(long)]
     pub dry_run: bool,
     /// Seconds after which collection ends with what is known
-    #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = seconds::<1, 3600>)]
     pub budget: u64,
     /// Seconds to listen for LLDP, beside everything else
     ///
     /// Ends when every port with a link has heard its switch.
-    #[arg(long, value_name = "SECONDS", default_value_t = 31, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 31, value_parser = seconds::<0, 3600>)]
     pub lldp_wait: u64,
     /// Bring ports up that are down while collecting, and put them back
     #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1,
           require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set,
-          value_parser = clap::builder::BoolishValueParser::new(), hide_possible_values = true)]
+          value_parser = yes_or_no)]
     pub bring_links_up: bool,
     /// Seconds to wait for a disk that could be installed on to appear
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = seconds::<0, 3600>)]
     pub wait_for_disk: u64,
     /// The installer to run
     #[arg(long, value_name = "PROGRAM", default_value = "coreos-installer")]
@@ -339,8 +340,8 @@ pub struct LiveConfigOptions {
     #[command(flatten)]
     pub vim: VimOptions,
     /// Address of the VIM for the live image's /etc/hosts
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
-    pub vim_address: Vec<std::net::IpAddr>,
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = ip_address)]
+    pub vim_address: Vec<IpAddr>,
     /// Name that goes with the address [default: the host of the VIM's URL]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub vim_name: Vec<String>,
@@ -387,6 +388,28 @@ pub struct LiveConfigOptions {
     /// Where the initramfs finds the live image's root file system
     #[arg(long, value_name = "URL", requires = "kernel_url")]
     pub rootfs_url: Option<String>,
+}
+
+/// A number of seconds, refused with what is expected.
+fn seconds<const LEAST: u64, const MOST: u64>(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|number| (LEAST..=MOST).contains(number));
+    number.ok_or_else(|| match MOST {
+        u64::MAX => "expected a whole number of seconds".to_owned(),
+        _ => format!("expected a whole number of seconds from {LEAST} to {MOST}"),
+    })
+}
+
+/// A flag that is on unless it is switched off; its words are those of every other flag.
+fn yes_or_no(text: &str) -> Result<bool, &'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err("expected true or false"),
+    }
+}
+
+fn ip_address(text: &str) -> Result<IpAddr, &'static str> {
+    text.parse().map_err(|_| "expected an IPv4 or IPv6 address, e.g. 192.0.2.1 or fd02::1")
 }
 
 #[cfg(test)]

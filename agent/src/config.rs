@@ -3,12 +3,17 @@
 //! The weaker sources are turned into command-line words and parsed by the same parser, so that
 //! every option has one meaning and one check wherever it is written.
 
+mod file;
+
+pub use file::parse_file;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _};
 
@@ -16,9 +21,6 @@ use crate::cli::Cli;
 
 /// The configuration file that is read if none is named.
 pub const DEFAULT_FILE: &str = "/etc/run-coreos-installer.yaml";
-
-/// Largest configuration file.
-const LIMIT_BYTES: u64 = 1 << 20;
 
 /// The sources beside the command line, read before it is understood.
 #[derive(Debug, Clone, Default)]
@@ -129,7 +131,7 @@ pub fn configure(
             setting.check_flag().map_err(Failure::Source)?;
         }
         words.extend(settings.iter().zip(&known).flat_map(|(setting, o)| setting.words(o)));
-        matches = parse(&mut command, &words)?;
+        matches = parse(&mut command, &words).map_err(|failure| blame(failure, &settings))?;
     }
     let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
     Ok(Configuration { cli, settings, warnings })
@@ -137,6 +139,40 @@ pub fn configure(
 
 fn parse(command: &mut clap::Command, words: &[OsString]) -> Result<ArgMatches, Failure> {
     command.try_get_matches_from_mut(words).map_err(Failure::Usage)
+}
+
+/// Says which source holds the value that the parser refused: the user never typed the word that clap names.
+fn blame(failure: Failure, settings: &[Setting]) -> Failure {
+    let Failure::Usage(error) = failure else { return failure };
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
+        _ => None,
+    };
+    // clap names the option as in its help, e.g. `--budget <SECONDS>`.
+    let named = text(ContextKind::InvalidArg).unwrap_or_default();
+    let name = named.split([' ', '=', '[']).next().unwrap_or_default().trim_start_matches('-');
+    let setting = settings.iter().find(|setting| setting.name == name && setting.is_elsewhere());
+    let Some(setting) = setting else { return Failure::Usage(error) };
+    let Some(value) = text(ContextKind::InvalidValue) else {
+        return match error.kind() {
+            ErrorKind::ArgumentConflict if setting.values.len() > 1 => Failure::Source(anyhow!(
+                "{} holds {} values for {name}, expected one",
+                setting.origin,
+                setting.values.len()
+            )),
+            _ => Failure::Usage(error),
+        };
+    };
+    let expected = match text(ContextKind::ValidValue) {
+        Some(values) => format!("expected one of {values}"),
+        None => std::error::Error::source(&error).map_or_else(String::new, ToString::to_string),
+    };
+    Failure::Source(anyhow!(
+        "{} holds \"{}\" for {name}, {expected}",
+        setting.origin,
+        value.escape_debug()
+    ))
 }
 
 /// An option of a command.
@@ -162,10 +198,15 @@ fn options(command: &clap::Command) -> Vec<OptionName> {
 }
 
 impl Setting {
+    /// Whether the value comes from a source other than the command line.
+    fn is_elsewhere(&self) -> bool {
+        !matches!(self.origin, Origin::CommandLine | Origin::Default)
+    }
+
     /// Refuses what is neither yes nor no: a dry run that is misspelt would be none.
     fn check_flag(&self) -> anyhow::Result<()> {
         match self.values.iter().find(|value| !is_true(value) && !is_false(value)) {
-            Some(odd) if !matches!(self.origin, Origin::CommandLine | Origin::Default) => bail!(
+            Some(odd) if self.is_elsewhere() => bail!(
                 "{} holds \"{}\" for {}, expected true or false",
                 self.origin,
                 odd.escape_debug(),
@@ -177,7 +218,7 @@ impl Setting {
 
     /// The words that give a weaker source's values to the parser.
     fn words(&self, option: &OptionName) -> Vec<OsString> {
-        if matches!(self.origin, Origin::CommandLine | Origin::Default) {
+        if !self.is_elsewhere() {
             return Vec::new();
         }
         let name = &option.name;
@@ -209,7 +250,7 @@ impl Sources {
     pub fn read(file: Option<&Path>) -> anyhow::Result<Sources> {
         let path = file.unwrap_or(Path::new(DEFAULT_FILE));
         let file_name = path.display().to_string();
-        let text = match read_bounded(path) {
+        let text = match file::read(path) {
             Err(error) if file.is_none() && error.kind() == std::io::ErrorKind::NotFound => None,
             result => Some(
                 result.with_context(|| format!("reading the configuration file {file_name}"))?,
@@ -327,53 +368,6 @@ pub fn kernel_arguments(line: &str) -> Vec<(String, String)> {
 fn of_kernel(command_line: &Path) -> Vec<(String, String)> {
     let line = std::fs::read(command_line).unwrap_or_default();
     kernel_arguments(&String::from_utf8_lossy(&line))
-}
-
-fn read_bounded(path: &Path) -> std::io::Result<String> {
-    use std::io::Read as _;
-    let mut text = String::new();
-    let n_read = std::fs::File::open(path)?.take(LIMIT_BYTES + 1).read_to_string(&mut text)?;
-    if n_read as u64 > LIMIT_BYTES {
-        let found = format!("it holds more than the {LIMIT_BYTES} bytes that are expected at most");
-        return Err(std::io::Error::other(found));
-    }
-    Ok(text)
-}
-
-/// Parses the configuration file: a flat YAML mapping of option names to text, numbers, booleans
-/// or lists of those. `name` is the file's, for messages.
-///
-/// # Errors
-/// If the text is not such a mapping.
-pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-    if text.trim().is_empty() {
-        return Ok(BTreeMap::new());
-    }
-    let values: BTreeMap<String, serde_json::Value> = serde_yaml_ng::from_str(text)
-        .with_context(|| format!("parsing the configuration file {name}"))?;
-    let mut options = BTreeMap::new();
-    for (key, value) in values {
-        let values = match &value {
-            serde_json::Value::Array(items) => items.iter().map(scalar).collect(),
-            one => scalar(one).map(|one| vec![one]),
-        };
-        let Some(values) = values else {
-            bail!(
-                "the configuration file {name} holds {value} for \"{key}\", expected one value or a list of values"
-            );
-        };
-        options.insert(option_name(&key), values);
-    }
-    Ok(options)
-}
-
-fn scalar(value: &serde_json::Value) -> Option<String> {
-    match value {
-        serde_json::Value::String(text) => Some(text.clone()),
-        serde_json::Value::Number(number) => Some(number.to_string()),
-        serde_json::Value::Bool(flag) => Some(flag.to_string()),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

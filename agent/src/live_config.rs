@@ -99,7 +99,7 @@ fn check_agent_options(options: &BTreeMap<String, String>) -> anyhow::Result<()>
     let file =
         options.iter().map(|(name, value)| (name.replace('_', "-"), vec![value.clone()])).collect();
     let sources =
-        Sources { file, file_name: "that --agent-option makes".to_owned(), ..Sources::default() };
+        Sources { file, file_name: "made from --agent-option".to_owned(), ..Sources::default() };
     let words = ["run-coreos-installer".into(), "install".into()];
     match configure(&words, &sources, false) {
         Ok(_) => Ok(()),
@@ -148,7 +148,7 @@ mod tests {
     fn an_option_that_the_agent_would_refuse_is_refused_here() {
         for (option, words) in [
             ("log_levle=debug", "holds the key \"log-levle\", expected one of "),
-            ("budget=many", "invalid value 'many' for '--budget"),
+            ("budget=many", "holds \"many\" for budget, expected a whole number of seconds"),
             ("bring-links-up=perhaps", "bring-links-up"),
         ] {
             let error = made(&["--agent-option", option]).unwrap_err();

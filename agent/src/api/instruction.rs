@@ -228,6 +228,9 @@ pub struct Refusal {
     pub request_id: Option<String>,
 }
 
+/// How many keys of one object are tried to find the one at fault.
+const MAX_KEYS_TRIED: usize = 64;
+
 /// Reads an instruction; keys that nothing reads come back as warnings.
 ///
 /// # Errors
@@ -240,8 +243,8 @@ pub fn parse_instruction(bytes: &[u8]) -> Result<(Instruction, Vec<String>), Ref
         message,
         request_id,
     };
-    let value: Value = serde_json::from_slice(bytes)
-        .map_err(|err| invalid(format!("the instruction is not JSON: {err}"), None))?;
+    let value: Value =
+        serde_json::from_slice(bytes).map_err(|error| invalid(not_json(&error), None))?;
     let request_id = value
         .get("request_id")
         .and_then(Value::as_str)
@@ -265,9 +268,63 @@ pub fn parse_instruction(bytes: &[u8]) -> Result<(Instruction, Vec<String>), Ref
             warnings.push(format!("unknown key {path} in the instruction"));
         }
     })
-    .map_err(|err| invalid(format!("the instruction: {err}"), request_id.clone()))?;
+    .map_err(|error| invalid(misfit(&value, &error.to_string()), request_id.clone()))?;
     check(&instruction).map_err(|message| invalid(message, request_id))?;
     Ok((instruction, warnings))
+}
+
+fn not_json(error: &serde_json::Error) -> String {
+    let end = if error.is_eof() { "it ends too early, " } else { "" };
+    let (line, column) = (error.line(), error.column());
+    format!("the instruction is not JSON: {end}line {line}, column {column}")
+}
+
+/// Says where an instruction does not fit the API: serde names what it found, but not where.
+///
+/// A key is at fault if the complaint changes when the key is left out.
+fn misfit(value: &Value, complaint: &str) -> String {
+    let mut path = Vec::new();
+    let mut rest = value.clone();
+    while let Some(key) = faulty_key(value, &path, &rest, complaint) {
+        rest = rest.get(&key).cloned().unwrap_or_default();
+        path.push(key);
+    }
+    let place = if path.is_empty() { "it".to_owned() } else { path.join(".") };
+    let says = complaint.replace('`', "\"");
+    let says = match says.strip_prefix("missing field ") {
+        Some(key) => format!("{place} has no {key}"),
+        None => {
+            let found =
+                says.strip_prefix("invalid type: ").or(says.strip_prefix("invalid value: "));
+            match found.or(says.strip_prefix("unknown variant ")) {
+                Some(found) => format!("{place} holds {found}"),
+                None => format!("{place} does not have the form that the API describes"),
+            }
+        }
+    };
+    format!("the instruction does not fit VIM API v1: {says}")
+}
+
+/// The key of `object`, which lies at `path` in `whole`, that the complaint is about.
+fn faulty_key(whole: &Value, path: &[String], object: &Value, complaint: &str) -> Option<String> {
+    // Each try parses the whole instruction, so an object with more keys than the API has is not searched to its end.
+    object
+        .as_object()?
+        .keys()
+        .take(MAX_KEYS_TRIED)
+        .find(|key| {
+            let mut other = whole.clone();
+            let inner = path.iter().try_fold(&mut other, |value, key| value.get_mut(key));
+            if let Some(map) = inner.and_then(Value::as_object_mut) {
+                map.remove(*key);
+            }
+            let Err(error) = serde_json::from_value::<Instruction>(other) else { return true };
+            let error = error.to_string();
+            // Without a required key there is a complaint too, but about that key.
+            let is_its_own = error == format!("missing field `{key}`");
+            error != complaint && !(is_its_own && complaint.starts_with("missing field"))
+        })
+        .cloned()
 }
 
 /// Checks what the types alone do not say.
@@ -343,6 +400,30 @@ mod tests {
         assert_eq!(refusal.code, Code::ActionUnknown);
         assert_eq!(refusal.request_id.as_deref(), Some("r9"));
         assert!(refusal.message.contains("\"explode\""), "{}", refusal.message);
+    }
+
+    #[test]
+    fn a_misfit_is_located_and_said_in_words() {
+        for (text, expected) in [
+            (
+                install(r#","disk":{"if_several":"any"}"#),
+                "install.disk.if_several holds \"any\", expected one of",
+            ),
+            (
+                install(r#","append_kargs":"quiet""#),
+                "install.append_kargs holds string \"quiet\", expected a sequence",
+            ),
+            (r#"{"api_version":"1","request_id":"r"}"#.to_owned(), "it has no \"action\""),
+            (
+                r#"{"api_version":"1","request_id":"r","action":"wait","retry_after_s":-1}"#
+                    .to_owned(),
+                "retry_after_s holds integer \"-1\", expected u64",
+            ),
+            ("[1".to_owned(), "is not JSON: it ends too early, line 1, column 2"),
+        ] {
+            let refusal = parse_instruction(text.as_bytes()).unwrap_err();
+            assert!(refusal.message.contains(expected), "{}", refusal.message);
+        }
     }
 
     #[test]

@@ -112,10 +112,41 @@ fn a_misspelt_kernel_argument_is_a_warning_and_a_misspelt_key_an_error() {
     assert!(error.to_string().contains("holds the key \"vmi\", expected one of "), "{error}");
 }
 
+/// What is said of a value that a source other than the command line holds.
+fn refused(line: &str, file: &str, kernel: &str) -> String {
+    let failure = configure(&words(line), &sources(file, kernel, &[]), true).unwrap_err();
+    let Failure::Source(error) = failure else { panic!("{failure:?}") };
+    error.to_string()
+}
+
 #[test]
-fn a_bad_value_is_refused_wherever_it_stands() {
-    let sources = sources("budget: many", "", &[]);
-    assert!(matches!(configure(&words("inspect"), &sources, true), Err(Failure::Usage(_))));
+fn a_bad_value_is_refused_with_the_source_that_holds_it_and_what_is_expected() {
+    for (file, kernel, expected) in [
+        (
+            "budget: many",
+            "",
+            "configuration file test.yaml holds \"many\" for budget, expected a whole number of seconds \
+             from 1 to 3600",
+        ),
+        (
+            "",
+            "rci.log-level=loud",
+            "kernel argument rci.log-level holds \"loud\" for log-level, expected one of error, warn, info, \
+             debug",
+        ),
+        (
+            "budget: [1, 2]",
+            "",
+            "configuration file test.yaml holds 2 values for budget, expected one",
+        ),
+    ] {
+        assert_eq!(refused("inspect", file, kernel), expected);
+    }
+    let found = refused("install", "", "rci.bring-links-up=perhaps");
+    assert!(
+        found.ends_with("holds \"perhaps\" for bring-links-up, expected true or false"),
+        "{found}"
+    );
 }
 
 #[test]
@@ -125,8 +156,6 @@ fn each_item_of_a_list_in_the_file_is_a_value_of_its_own() {
     let Some(Command::LiveConfig(options)) = configuration.cli.command else { panic!() };
     assert_eq!(options.append_karg, ["console=tty0", "console=ttyS0,115200n8"]);
     assert_eq!(options.vim_name, ["a", "b"]);
-    let two = sources("budget: [1, 2]", "", &[]);
-    assert!(matches!(configure(&words("inspect"), &two, true), Err(Failure::Usage(_))));
 }
 
 #[test]
@@ -144,9 +173,31 @@ fn quotes_hold_a_kernel_argument_together() {
 }
 
 #[test]
-fn a_damaged_file_is_refused_with_its_name() {
-    for text in ["vim: [", "- a", "vim: {a: b}", "\u{0}"] {
-        let error = parse_file(text, "test.yaml").unwrap_err();
-        assert!(format!("{error:#}").contains("test.yaml"), "{error:#}");
+fn a_damaged_file_is_refused_with_what_is_there_and_what_is_expected() {
+    let name = "the configuration file test.yaml";
+    for (text, expected) in [
+        (
+            "vim: https://v\nbudget: [1",
+            format!("line 2 of {name} is not YAML: \"budget: [1\", expected OPTION: VALUE"),
+        ),
+        ("- a", format!("{name} holds a list, expected lines of the form OPTION: VALUE")),
+        ("vim", format!("{name} holds plain text, expected lines of the form OPTION: VALUE")),
+        (
+            "vim: {a: b}",
+            format!("{name} holds a mapping for \"vim\", expected one value or a list of values"),
+        ),
+        (
+            "vim:",
+            format!("{name} holds no value for \"vim\", expected one value or a list of values"),
+        ),
+        ("1: x", format!("{name} holds a number as a key, expected the name of an option")),
+        ("vim: a\nvim: b", format!("{name} sets an option twice, expected once")),
+        ("dry-run: true\ndry_run: false", format!("{name} sets dry-run twice, expected once")),
+    ] {
+        assert_eq!(parse_file(text, "test.yaml").unwrap_err().to_string(), expected);
+    }
+    assert!(parse_file("\u{0}", "test.yaml").unwrap_err().to_string().contains("is not YAML"));
+    for empty in ["", "  \n", "# a comment\n"] {
+        assert!(parse_file(empty, "test.yaml").unwrap().is_empty());
     }
 }

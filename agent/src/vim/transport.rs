@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use ureq::config::Config;
@@ -179,7 +179,11 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<Certificate<'static>>> {
     CertificateDer::pem_slice_iter(&bytes)
         .map(|cert| Ok(Certificate::from_der(cert?.as_ref()).to_owned()))
         .collect::<Result<_, rustls::pki_types::pem::Error>>()
-        .with_context(|| format!("reading certificates from {}", path.display()))
+        .map_err(|_| damaged_pem(path, "a certificate"))
+}
+
+fn damaged_pem(path: &Path, expected: &str) -> anyhow::Error {
+    anyhow!("{} is not valid PEM, expected {expected} between BEGIN and END lines", path.display())
 }
 
 /// The client certificate, tried out so that a wrong one is an error here and not a panic later.
@@ -192,24 +196,34 @@ fn client_cert(
     let key_bytes = bounded::read_file(key, MAX_PEM_BYTES)?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&cert_bytes)
         .collect::<Result<_, _>>()
-        .with_context(|| format!("reading the client certificate from {}", cert.display()))?;
+        .map_err(|_| damaged_pem(cert, "a certificate"))?;
     if chain.is_empty() {
         bail!("{} holds no PEM certificate", cert.display());
     }
     let key_der = PrivateKeyDer::from_pem_slice(&key_bytes)
-        .with_context(|| format!("reading the client key from {}", key.display()))?;
+        .map_err(|_| damaged_pem(key, "a private key that is not encrypted"))?;
     rustls::ClientConfig::builder_with_provider(Arc::clone(provider))
         .with_safe_default_protocol_versions()
-        .context("setting up TLS")?
+        .map_err(|_| anyhow!("this build supports neither TLS 1.2 nor 1.3"))?
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_client_auth_cert(chain.clone(), key_der)
-        .with_context(|| {
-            format!("using the client certificate {} with {}", cert.display(), key.display())
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => anyhow!(
+                "the key in {} does not belong to the certificate in {}",
+                key.display(),
+                cert.display()
+            ),
+            _ => anyhow!(
+                "the client certificate in {} or its key in {} is malformed or of an unsupported kind, \
+                 expected ECDSA, Ed25519 or RSA",
+                cert.display(),
+                key.display()
+            ),
         })?;
     let chain: Vec<Certificate<'static>> =
         chain.iter().map(|cert| Certificate::from_der(cert.as_ref()).to_owned()).collect();
     let key = PrivateKey::from_pem(&key_bytes)
-        .with_context(|| format!("reading the client key from {}", key.display()))?;
+        .map_err(|_| damaged_pem(key, "a private key that is not encrypted"))?;
     Ok(ClientCert::new_with_certs(&chain, key))
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 
 /// The longest address that is looked at, in bytes.
 const MAX_URL_BYTES: usize = 8 * 1024;
@@ -66,11 +66,13 @@ impl Url {
         ensure!(!authority.contains('@'), "the address {shown:?} holds a user, expected none");
         ensure!(!authority.is_empty(), "the address {shown:?} has no host");
         let authority = without_zone(authority, zones)
-            .with_context(|| format!("reading the address {shown:?}"))?;
+            .map_err(|error| anyhow!("the address {shown:?} has {error}"))?;
         let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
         let url = Self { scheme, authority, path };
-        ureq::http::Uri::try_from(url.to_string())
-            .with_context(|| format!("reading the address {shown:?}"))?;
+        ensure!(
+            ureq::http::Uri::try_from(url.to_string()).is_ok(),
+            "the address {shown:?} is malformed, expected e.g. https://vim.example:8443"
+        );
         Ok(url)
     }
 
@@ -134,23 +136,27 @@ impl std::fmt::Debug for Url {
 }
 
 /// Cuts the zone out of an IPv6 literal; other hosts stay as they are.
-fn without_zone(authority: &str, zones: &Zones) -> anyhow::Result<String> {
+///
+/// # Errors
+/// In words that follow "the address has".
+fn without_zone(authority: &str, zones: &Zones) -> Result<String, String> {
     let Some(rest) = authority.strip_prefix('[') else {
         return Ok(authority.to_owned());
     };
-    let (literal, port) = rest.split_once(']').context("an IPv6 literal without its ]")?;
+    let (literal, port) = rest.split_once(']').ok_or("a [ without its ]")?;
     let (address, zone) = match literal.split_once('%') {
         Some((address, zone)) => (address, Some(zone.strip_prefix("25").unwrap_or(zone))),
         None => (literal, None),
     };
-    let address: Ipv6Addr =
-        address.parse().with_context(|| format!("{address:?} is no IPv6 address"))?;
+    let address: Ipv6Addr = address
+        .parse()
+        .map_err(|_| format!("{address:?} in brackets, expected an IPv6 address"))?;
     if let Some(zone) = zone {
-        ensure!(
-            (1..=64).contains(&zone.len())
-                && zone.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-:@".contains(&b)),
-            "{zone:?} is no interface name"
-        );
+        let is_name = (1..=64).contains(&zone.len())
+            && zone.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-:@".contains(&b));
+        if !is_name {
+            return Err(format!("the zone {zone:?}, expected the name of a network interface"));
+        }
         zones.remember(address, zone);
     }
     Ok(format!("[{address}]{port}"))
