@@ -345,23 +345,12 @@ fn option_name(written: &str) -> String {
     written.replace('_', "-")
 }
 
-/// The words `rci.NAME=VALUE` and `rci.NAME` of the kernel's command line; double quotes hold
-/// blanks together, as in the kernel's own `next_arg` (`lib/cmdline.c`).
+/// The arguments `rci.NAME=VALUE` and `rci.NAME` of the kernel's command line.
 #[must_use]
 pub fn kernel_arguments(line: &str) -> Vec<(String, String)> {
-    let mut words = vec![String::new()];
-    let mut is_quoted = false;
-    for character in line.trim().chars() {
-        match character {
-            '"' => is_quoted = !is_quoted,
-            c if c.is_whitespace() && !is_quoted => words.push(String::new()),
-            c => words.last_mut().into_iter().for_each(|word| word.push(c)),
-        }
-    }
-    let ours = words.iter().filter_map(|word| word.strip_prefix("rci."));
-    ours.map(|word| word.split_once('=').unwrap_or((word, "true")))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect()
+    let ours = formats::command_line::arguments(line)
+        .filter_map(|argument| Some((argument.name.strip_prefix("rci.")?, argument.value)));
+    ours.map(|(name, value)| (name.to_owned(), value.unwrap_or("true").to_owned())).collect()
 }
 
 /// The agent's arguments on the kernel's command line, whatever bytes stand beside them.

@@ -120,8 +120,8 @@ fn refuse_dry_run(options: &LiveConfigOptions) -> anyhow::Result<()> {
     let arguments = options
         .append_karg
         .iter()
-        .flat_map(|argument| argument.split_whitespace())
-        .filter_map(|word| word.strip_prefix("rci.").map(name_of));
+        .flat_map(|line| formats::command_line::arguments(line))
+        .filter_map(|argument| argument.name.strip_prefix("rci.").map(name_of));
     if pairs.chain(arguments).any(|name| is_dry_run(&name)) {
         bail!(
             "dry-run is no option for a live image, which runs unattended; try it on a running \

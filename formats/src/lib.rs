@@ -6,13 +6,17 @@
 #![forbid(unsafe_code)]
 
 pub mod bytes;
+pub mod command_line;
 pub mod crc;
 pub mod device_path;
+pub mod dhcp;
 pub mod efi;
 pub mod field;
+pub mod fru;
 pub mod gpt;
 pub mod guid;
 pub mod hex;
+pub mod lldp;
 pub mod lvm;
 pub mod mbr;
 pub mod mountinfo;

@@ -1,5 +1,7 @@
 //! Text made of what a machine holds: bytes that are not UTF-8 (RFC 3629), and quotations for messages.
 
+use std::ops::Range;
+
 /// Quotes what was found in a file, cut to a length that a console line can hold.
 #[must_use]
 pub fn quote(text: &str) -> String {
@@ -27,6 +29,14 @@ pub fn escape_non_utf8(bytes: &[u8]) -> String {
     text
 }
 
+/// Where `part`, which was cut out of `whole`, lies in it; an empty range if it was not.
+#[must_use]
+pub fn span_in(whole: &str, part: &str) -> Range<usize> {
+    let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
+    let is_within = start.checked_add(part.len()).is_some_and(|end| end <= whole.len());
+    if is_within { start..start + part.len() } else { 0..0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -41,5 +51,13 @@ mod tests {
     fn a_quoted_finding_has_no_control_characters_and_a_bounded_length() {
         assert_eq!(quote("a\x1b[31m"), "\"a\\u{1b}[31m\"");
         assert!(quote(&"x".repeat(1000)).len() < 100);
+    }
+
+    #[test]
+    fn a_part_is_found_where_it_was_cut_out() {
+        let whole = "a=b, a=c";
+        let part = whole.rsplit(' ').next().unwrap();
+        assert_eq!(span_in(whole, part), 5..8);
+        assert_eq!(span_in(whole, "elsewhere"), 0..0);
     }
 }

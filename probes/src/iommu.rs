@@ -88,9 +88,9 @@ fn node_types(table: &[u8]) -> Option<Vec<u8>> {
 fn arguments(command_line: &str) -> Vec<String> {
     const NAMES: &[&str] =
         &["iommu", "intel_iommu", "amd_iommu", "iommu.passthrough", "iommu.strict", "arm-smmu"];
-    let is_known =
-        |word: &&str| word.split_once('=').is_some_and(|(name, _)| NAMES.contains(&name));
-    command_line.split_whitespace().filter(is_known).map(str::to_owned).collect()
+    let known = formats::command_line::arguments(command_line)
+        .filter(|argument| argument.value.is_some() && NAMES.contains(&argument.name));
+    known.map(|argument| argument.written.to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -38,7 +38,6 @@ pub mod usb;
 
 pub mod bmc;
 pub mod clock;
-pub mod command_line;
 pub mod confidential;
 pub mod devices;
 pub mod dmi;

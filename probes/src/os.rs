@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, clock};
-use crate::command_line::without_secrets;
 use crate::confidential::{ConfidentialComputing, confidential_computing};
 use crate::iommu::{Iommu, iommu};
 use crate::machine::Machine;
 use crate::virtualization;
+use formats::command_line::{last_value, without_secrets};
 
 /// The running system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -211,10 +211,7 @@ fn architecture_of_cpuinfo(text: &str) -> Option<String> {
 /// `coreos.liveiso=LABEL`, `coreos.live.rootfs_url=URL`; a PXE image with its root file system
 /// appended has neither, but makes `/run/ostree-live`, as the ISO does.
 fn live_image(machine: &Machine, command_line: &str) -> Option<LiveImage> {
-    let argument = |name: &str| {
-        let mut arguments = command_line.split_whitespace();
-        arguments.find_map(|word| word.strip_prefix(name)?.strip_prefix('=')).map(str::to_owned)
-    };
+    let argument = |name: &str| last_value(command_line, name).map(str::to_owned);
     let (iso_label, rootfs_url) = (argument("coreos.liveiso"), argument("coreos.live.rootfs_url"));
     let is_live = iso_label.is_some()
         || rootfs_url.is_some()

@@ -3,6 +3,7 @@
 //! Entries are of the Boot Loader Specification, `/loader/entries/*.conf`; coreos-installer changes the
 //! `options` line of the last one in the order of names.
 
+use formats::command_line::{arguments, last_value};
 use std::io::Read as _;
 
 use super::disk::Window;
@@ -127,7 +128,8 @@ pub(super) fn kernel_arguments(
 
 fn compare_arguments(install: &Install, options: Option<&str>, firstboot: Option<&str>) -> Check {
     let mut wrong = Vec::new();
-    let words: Vec<&str> = options.unwrap_or_default().split_ascii_whitespace().collect();
+    let words: Vec<&str> =
+        arguments(options.unwrap_or_default()).map(|argument| argument.written).collect();
     let n_of =
         |argument: &str, list: &[&str]| list.iter().filter(|word| **word == argument).count();
     let asked: Vec<&str> = install.append_kargs.iter().map(String::as_str).collect();
@@ -175,12 +177,8 @@ fn compare_arguments(install: &Install, options: Option<&str>, firstboot: Option
 
 /// Whether the Ignition platform is as asked for.
 pub(super) fn platform(install: &Install, options: Option<&str>) -> Check {
-    let found = options
-        .unwrap_or_default()
-        .split_ascii_whitespace()
-        .filter_map(|word| word.strip_prefix("ignition.platform.id="))
-        .next_back()
-        .map(str::to_owned);
+    let found = last_value(options.unwrap_or_default(), "ignition.platform.id");
+    let found = found.map(str::to_owned);
     let ok = match &install.platform {
         Some(wanted) => found.as_ref() == Some(wanted),
         // Without a platform the installed Ignition does nothing at all.

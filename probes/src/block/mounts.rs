@@ -2,6 +2,7 @@
 //! `/proc/self/mountinfo` (`Documentation/filesystems/proc.rst` §3.5), `/proc/swaps` and the kernel
 //! arguments.
 
+use formats::command_line::{Argument, arguments};
 use std::collections::{BTreeMap, BTreeSet};
 
 use formats::mountinfo::{self, Mount, MountTable};
@@ -152,9 +153,9 @@ fn whole_lines(machine: &Machine, path: &str) -> Option<(String, bool)> {
 /// Labels that the kernel arguments name as the live medium's: `coreos.liveiso=LABEL`,
 /// `root=live:CDLABEL=LABEL`, `inst.stage2=hd:LABEL=LABEL`.
 fn live_labels(command_line: &str) -> Vec<String> {
-    let label = |argument: &str| {
-        let (name, value) = argument.split_once('=')?;
-        match name {
+    let label = |argument: Argument| {
+        let value = argument.value?;
+        match argument.name {
             "coreos.liveiso" => Some(value.to_owned()),
             "root" | "inst.stage2" | "inst.repo" if value.contains(':') => {
                 let (_, label) = value.split_once("LABEL=")?;
@@ -163,7 +164,7 @@ fn live_labels(command_line: &str) -> Vec<String> {
             _ => None,
         }
     };
-    command_line.split_whitespace().filter_map(label).filter(|label| !label.is_empty()).collect()
+    arguments(command_line).filter_map(label).filter(|label| !label.is_empty()).collect()
 }
 
 /// Finds a device by its number, or by any of its paths below `/dev`.

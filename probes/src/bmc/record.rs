@@ -1,7 +1,7 @@
 //! A record of the sensor repository, taken apart (IPMI 2.0, 43.1 to 43.3).
 
-use super::fru::field;
 use super::names;
+use formats::fru::text as field;
 
 /// Full, compact and event-only records.
 const FULL: u8 = 0x01;

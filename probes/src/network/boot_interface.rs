@@ -3,6 +3,7 @@
 //! the UEFI boot entry in use (UEFI 2.10, 3.1.3 and 10.3.5.11).
 
 use formats::bytes::array;
+use formats::command_line::{Argument, arguments};
 use formats::device_path;
 use formats::efi::{ATTRIBUTES_BYTES, GLOBAL, LoadOption};
 
@@ -32,13 +33,14 @@ pub(super) fn mark(machine: &Machine, interfaces: &mut [Interface]) {
 
 fn boot_macs(machine: &Machine) -> Vec<String> {
     let command_line = machine.text("proc/cmdline").unwrap_or_default();
-    let bootif: Vec<String> = command_line.split_whitespace().filter_map(parse_bootif).collect();
+    let bootif: Vec<String> =
+        arguments(&command_line).filter_map(|argument| parse_bootif(&argument)).collect();
     if bootif.is_empty() { [ibft(machine), efi(machine)].concat() } else { bootif }
 }
 
 /// `BOOTIF=01-aa-bb-cc-dd-ee-ff` (PXELINUX, with the hardware type before it) or `BOOTIF=aa:bb:…`.
-fn parse_bootif(argument: &str) -> Option<String> {
-    let value = argument.strip_prefix("BOOTIF=")?.trim_matches('"');
+fn parse_bootif(argument: &Argument) -> Option<String> {
+    let value = argument.value.filter(|_| argument.name == "BOOTIF")?;
     let n_parts = value.split(['-', ':']).count();
     let mac = if n_parts == 7 { value.split_once(['-', ':'])?.1 } else { value };
     mac::parse(mac).ok().flatten()
@@ -96,11 +98,16 @@ mod tests {
 
     #[test]
     fn bootif_is_read_with_and_without_the_hardware_type() {
-        for text in ["BOOTIF=01-02-00-00-00-00-0A", "BOOTIF=02:00:00:00:00:0a"] {
-            assert_eq!(parse_bootif(text).as_deref(), Some("02:00:00:00:00:0a"), "{text}");
+        let parsed = |text| arguments(text).find_map(|argument| parse_bootif(&argument));
+        for text in [
+            "BOOTIF=01-02-00-00-00-00-0A",
+            "BOOTIF=02:00:00:00:00:0a",
+            "a=\"x BOOTIF=01\" BOOTIF=\"01-02-00-00-00-00-0A\"",
+        ] {
+            assert_eq!(parsed(text).as_deref(), Some("02:00:00:00:00:0a"), "{text}");
         }
         for text in ["BOOTIF=", "BOOTIF=eth0", "bootif=02:00:00:00:00:0a", "BOOTIF=01-00"] {
-            assert_eq!(parse_bootif(text), None, "{text}");
+            assert_eq!(parsed(text), None, "{text}");
         }
     }
 

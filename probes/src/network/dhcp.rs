@@ -3,13 +3,12 @@
 //! folders of the distributions (`dhclient.leases(5)`). There is no interface of the kernel for it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 
+use formats::dhcp::{self, Lease};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::address::Address;
-use super::dhcp6;
 use crate::machine::Machine;
 
 const NETWORKD: &str = "run/systemd/netif/leases";
@@ -75,7 +74,7 @@ fn files(machine: &Machine, dir: &str) -> impl Iterator<Item = (String, String)>
 fn networkd(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<DhcpLease> {
     let lease = |(path, index): (String, String)| {
         let interface = names.get(&index.parse().ok()?)?.clone();
-        let lease = parse_key_values(&machine.text(&path)?)?;
+        let lease = dhcp::key_values(&machine.text(&path)?)?;
         Some(named(lease, interface, "systemd-networkd", &path))
     };
     files(machine, NETWORKD).filter_map(lease).collect()
@@ -87,11 +86,11 @@ fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<Dhcp
     for (path, name) in files(machine, NETWORK_MANAGER) {
         let Some(name) = name.strip_suffix(".lease") else { continue };
         if let Some(interface) = name.strip_prefix("internal-").and_then(behind_uuid) {
-            let lease = machine.text(&path).and_then(|text| parse_key_values(&text));
+            let lease = machine.text(&path).and_then(|text| dhcp::key_values(&text));
             let next_server = next_server(machine, interface, names);
             all.extend(lease.map(|lease| {
                 let next_server = lease.next_server.clone().or(next_server);
-                let lease = DhcpLease { next_server, ..lease };
+                let lease = Lease { next_server, ..lease };
                 named(lease, interface.to_owned(), "NetworkManager", &path)
             }));
         } else if name.starts_with("dhclient") {
@@ -116,23 +115,7 @@ fn next_server(
 ) -> Option<String> {
     let (index, _) = names.iter().find(|(_, name)| *name == interface)?;
     let text = machine.text(&format!("{NETWORK_MANAGER_DEVICES}/{index}"))?;
-    text.lines().find_map(|line| ipv4(line.strip_prefix("next-server=")?))
-}
-
-/// `ADDRESS=192.0.2.10`, a line each.
-fn parse_key_values(text: &str) -> Option<DhcpLease> {
-    let value = |key: &str| {
-        let pairs = text.lines().filter_map(|line| line.split_once('='));
-        pairs.filter(|(name, _)| *name == key).map(|(_, value)| value.trim()).next()
-    };
-    Some(DhcpLease {
-        address: ipv4(value("ADDRESS")?)?,
-        server: value("SERVER_ADDRESS").and_then(ipv4),
-        next_server: value("NEXT_SERVER").and_then(ipv4),
-        routers: value("ROUTER").unwrap_or_default().split_whitespace().filter_map(ipv4).collect(),
-        lease_s: value("LIFETIME").and_then(|text| text.parse().ok()),
-        ..DhcpLease::default()
-    })
+    dhcp::next_server(&text)
 }
 
 fn dhclient_folder(machine: &Machine, dir: &str) -> Vec<DhcpLease> {
@@ -143,47 +126,21 @@ fn dhclient_folder(machine: &Machine, dir: &str) -> Vec<DhcpLease> {
 
 fn dhclient_file(machine: &Machine, path: &str) -> Vec<DhcpLease> {
     let text = machine.text(path).unwrap_or_default();
-    let leases = parse_dhclient(&text).into_values().chain(dhcp6::parse_dhclient(&text));
+    let leases = dhcp::dhclient(&text).into_values().chain(dhcp::dhclient6(&text));
     leases.map(|lease| named(lease.clone(), lease.interface, "dhclient", path)).collect()
 }
 
-/// Blocks `lease { interface "eth0"; fixed-address 192.0.2.10; option … ; }`; the last of an interface
-/// is the one in force.
-fn parse_dhclient(text: &str) -> BTreeMap<String, DhcpLease> {
-    let mut all = BTreeMap::new();
-    let mut lease = DhcpLease::default();
-    for line in text.lines().map(|line| line.trim().trim_end_matches(';')) {
-        let value = |key: &str| line.strip_prefix(key).map(|rest| rest.trim().trim_matches('"'));
-        if line.starts_with("lease ") {
-            lease = DhcpLease::default();
-        } else if line == "}" {
-            let done = std::mem::take(&mut lease);
-            if !done.interface.is_empty() && !done.address.is_empty() {
-                all.insert(done.interface.clone(), done);
-            }
-        } else if let Some(name) = value("interface ") {
-            name.clone_into(&mut lease.interface);
-        } else if let Some(address) = value("fixed-address ").and_then(ipv4) {
-            lease.address = address;
-        } else if let Some(server) = value("option dhcp-server-identifier ") {
-            lease.server = ipv4(server);
-        } else if let Some(routers) = value("option routers ") {
-            lease.routers = routers.split(',').filter_map(ipv4).collect();
-        } else if let Some(time) = value("option dhcp-lease-time ") {
-            lease.lease_s = time.parse().ok();
-        }
+fn named(lease: Lease, interface: String, client: &str, path: &str) -> DhcpLease {
+    DhcpLease {
+        interface,
+        address: lease.address,
+        server: lease.server,
+        next_server: lease.next_server,
+        routers: lease.routers,
+        lease_s: lease.lease_s,
+        client: client.to_owned(),
+        source: format!("/{path}"),
     }
-    all
-}
-
-/// An address that names a host.
-fn ipv4(text: &str) -> Option<String> {
-    let address: Ipv4Addr = text.trim().parse().ok()?;
-    (!address.is_unspecified()).then(|| address.to_string())
-}
-
-fn named(lease: DhcpLease, interface: String, client: &str, path: &str) -> DhcpLease {
-    DhcpLease { interface, client: client.to_owned(), source: format!("/{path}"), ..lease }
 }
 
 #[cfg(test)]
@@ -265,15 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_give_no_lease() {
-        for text in ["", "ADDRESS=", "ADDRESS=0.0.0.0", "ADDRESS=192.0.2", "address=192.0.2.1", "="]
-        {
-            assert_eq!(parse_key_values(text), None, "{text}");
-        }
-        for text in ["", "}", "lease {\n}", "lease {\ninterface \"a\";\nfixed-address x;\n}", "{{{"]
-        {
-            assert!(parse_dhclient(text).is_empty(), "{text}");
-        }
+    fn a_file_name_without_a_uuid_names_no_interface() {
         for name in ["", "é", UUID, "9ca56c00-391a-4117-9d80-0aaf6a4ae64é-x"] {
             assert_eq!(behind_uuid(name), None, "{name}");
         }

@@ -13,8 +13,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket};
 
 use super::Question;
+use formats::lldp::{self, ETHERTYPE, Record, push};
 
-const ETHERTYPE: u16 = 0x88cc;
 /// Nearest bridge, nearest bridge that is no two-port relay, nearest customer bridge.
 const GROUPS: [[u8; 6]; 3] = [
     [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e],
@@ -50,17 +50,6 @@ pub struct LldpFrames {
     pub ports: Vec<ListenPort>,
     /// How long to listen at most.
     pub wait: Duration,
-}
-
-/// A part of the answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Record<'a> {
-    /// The port was listened on.
-    Listened(&'a str),
-    /// The port received this Ethernet frame.
-    Frame(&'a str, &'a [u8]),
-    /// The port could not be listened on: `errno`.
-    Failed(&'a str, i32),
 }
 
 impl Question for LldpFrames {
@@ -175,19 +164,9 @@ impl<'a> Ear<'a> {
 /// Whether a frame only says that its sender goes away: its TTL, the third part, is 0 (IEEE
 /// 802.1AB-2016, 8.5.4 and 9.2.5). The sender that comes after it is still to be heard.
 fn is_shutdown(frame: &[u8]) -> bool {
-    const HEADER_BYTES: usize = 14;
-    const TTL: u8 = 3;
-    let mut rest = frame.get(HEADER_BYTES..).unwrap_or_default();
-    for _ in 0..3 {
-        let Some((&[high, low], behind)) = rest.split_first_chunk::<2>() else { return false };
-        let length = usize::from(high & 1) << 8 | usize::from(low);
-        let Some((value, behind)) = behind.split_at_checked(length) else { return false };
-        if high >> 1 == TTL {
-            return value == [0, 0];
-        }
-        rest = behind;
-    }
-    false
+    let Some(frame) = lldp::frame(frame) else { return false };
+    let ttl = lldp::tlvs(frame.lldpdu).find(|part| part.kind == lldp::TTL);
+    ttl.is_some_and(|ttl| ttl.value == [0, 0])
 }
 
 #[expect(unsafe_code, reason = "this socket option has no safe wrapper")]
@@ -254,49 +233,6 @@ fn is_running(socket: &OwnedFd, port: &ListenPort) -> bool {
     code == 0 && i32::from(flags) & libc::IFF_RUNNING != 0
 }
 
-const LISTENED: u8 = 0;
-const FRAME: u8 = 1;
-const FAILED: u8 = 2;
-
-/// Appends a record: its kind, the lengths of name and content (1 and 2 bytes), name and content.
-fn push(answer: &mut Vec<u8>, record: Record) {
-    let errno;
-    let (kind, name, content): (u8, &str, &[u8]) = match record {
-        Record::Listened(name) => (LISTENED, name, &[]),
-        Record::Frame(name, frame) => (FRAME, name, frame),
-        Record::Failed(name, code) => {
-            errno = code.to_be_bytes();
-            (FAILED, name, &errno)
-        }
-    };
-    let (Ok(name_len), Ok(len)) = (u8::try_from(name.len()), u16::try_from(content.len())) else {
-        return;
-    };
-    answer.extend([kind, name_len]);
-    answer.extend(len.to_be_bytes());
-    answer.extend(name.as_bytes());
-    answer.extend(content);
-}
-
-/// Walks the records of an answer; ends at the first one that makes no sense.
-pub fn records(answer: &[u8]) -> impl Iterator<Item = Record<'_>> {
-    let mut rest = answer;
-    std::iter::from_fn(move || {
-        let (&[kind, name_len, high, low], body) = rest.split_first_chunk::<4>()?;
-        let (name, body) = body.split_at_checked(usize::from(name_len))?;
-        let length = usize::from(u16::from_be_bytes([high, low]));
-        let (content, behind) = body.split_at_checked(length)?;
-        let name = std::str::from_utf8(name).ok()?;
-        rest = behind;
-        match kind {
-            LISTENED => Some(Record::Listened(name)),
-            FRAME => Some(Record::Frame(name, content)),
-            FAILED => Some(Record::Failed(name, i32::from_be_bytes(content.try_into().ok()?))),
-            _ => None,
-        }
-    })
-}
-
 impl std::fmt::Debug for Ear<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Ear").field("port", self.port).finish_non_exhaustive()
@@ -335,19 +271,6 @@ mod tests {
     use crate::testing::bytes::survives_any_bytes;
 
     #[test]
-    fn records_come_back_as_they_were_written() {
-        let all = [
-            Record::Failed("eno3", 19),
-            Record::Listened("eno1"),
-            Record::Frame("eno1", &[1, 2, 3]),
-            Record::Listened("eno2"),
-        ];
-        let bytes = answer(&all);
-        assert_eq!(records(&bytes).collect::<Vec<_>>(), all);
-        survives_any_bytes(&bytes, |bytes| records(bytes).for_each(drop));
-    }
-
-    #[test]
     fn a_frame_that_says_goodbye_does_not_end_the_wait() {
         let frame = |ttl: &[u8]| {
             let parts = [&[2, 3, 7, b'a', b'b'][..], &[4, 2, 7, b'1'], &[6, 2], ttl, &[0, 0]];
@@ -375,7 +298,7 @@ mod tests {
         assert_eq!(within_limit(&ports[..512], &mut answer), &ports[..512]);
         assert!(answer.is_empty());
         assert_eq!(within_limit(&ports, &mut answer), &ports[..512]);
-        let told: Vec<Record> = records(&answer).collect();
+        let told: Vec<Record> = lldp::records(&answer).collect();
         assert_eq!(told, [Record::Failed("eno512", Errno::EMFILE as i32)]);
     }
 
@@ -386,7 +309,7 @@ mod tests {
         let start = Instant::now();
         match question.ask_live() {
             Ok(bytes) => {
-                let found: Vec<Record> = records(&bytes).collect();
+                let found: Vec<Record> = lldp::records(&bytes).collect();
                 assert_eq!(found, [Record::Failed("rci-none0", Errno::ENODEV as i32)]);
             }
             Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),

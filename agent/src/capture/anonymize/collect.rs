@@ -4,13 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
-use probes::command_line::is_password_name;
+use formats::command_line::is_password_name;
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
 
 use super::lvm::Volume;
-use super::{binary, command_line, efi, fields, leases, lvm};
+use super::{binary, efi, fields, lvm};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -141,14 +141,7 @@ impl Secrets {
         if ADDRESS_FILES.contains(&path) {
             self.in_addresses(text);
         }
-        if leases::is_lease(path) {
-            self.in_addresses(text);
-            leases::collect(text, self);
-        }
         self.in_line_of(name, text);
-        if path == "proc/cmdline" {
-            command_line::collect(text, self);
-        }
         let is_short = text.len() < 300 && text.trim().lines().count() == 1;
         if is_short && !path.starts_with("proc/") || name == "hostname" {
             self.named(name, text.trim_matches(['\0', '\n', ' ']));

@@ -9,7 +9,7 @@ use formats::hex::hex;
 use super::collect::Secrets;
 use super::pseudonym::Pseudonyms;
 use super::replace::Table;
-use super::{command_line, fields, line};
+use super::{fields, line};
 
 const VARIABLES: &str = "sys/firmware/efi/efivars/";
 
@@ -77,7 +77,7 @@ fn collect_part(part: &Part, bytes: &[u8], secrets: &mut Secrets) {
         Content::Arguments => {
             secrets.in_text(&text);
             secrets.in_addresses(&text);
-            command_line::collect(&text, secrets);
+            fields::collect_line(&text, secrets);
         }
         Content::Target => secrets.named("target", &text),
         Content::NetworkName => secrets.text(&text),

@@ -3,16 +3,78 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use formats::{Encoding, Field, Kind, netlink, smbios};
+use formats::command_line::is_secret_name;
+use formats::fru::text::{digits, pack_digits, pack_six_bits, six_bits};
+use formats::{Encoding, Field, Kind, command_line, dhcp, fru, lldp, netlink, smbios};
+use probes::dmi::is_placeholder;
 
 use super::collect::Secrets;
 use super::pseudonym::Pseudonyms;
 
+/// Folders of the DHCP clients.
+const LEASES: [&str; 5] = [
+    "run/systemd/netif/",
+    "var/lib/NetworkManager/",
+    "run/NetworkManager/",
+    "var/lib/dhclient/",
+    "var/lib/dhcp/",
+];
+/// A controller's answers begin with a completion code.
+const COMPLETION_CODE_BYTES: usize = 1;
+
 /// The fields of the file at `path` that reveal something; none if its format is not known here.
 pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
+    let text = || std::str::from_utf8(content).unwrap_or_default();
     match path {
         "sys/firmware/dmi/tables/DMI" => smbios::fields(content),
+        "kernel/lldp/frames" => lldp::fields(content),
+        "proc/cmdline" => command_line::fields(text()),
+        _ if is_lease(path) => dhcp::fields(text()),
+        _ if fru_part(path).is_some() => fru_fields(path, content),
         _ => list(path).map(|list| netlink::fields(list, content)).unwrap_or_default(),
+    }
+}
+
+/// Whether the file at `path` is a lease.
+pub(super) fn is_lease(path: &str) -> bool {
+    LEASES.iter().any(|folder| path.starts_with(folder))
+}
+
+/// The part of a replaceable unit's memory that the answer at `path` is: `board`, `records`, …
+fn fru_part(path: &str) -> Option<&str> {
+    Some(path.strip_prefix("kernel/ipmi/fru/")?.split_once('/')?.1)
+}
+
+fn fru_area(path: &str) -> Option<fru::Area> {
+    match fru_part(path)? {
+        "chassis" => Some(fru::Area::Chassis),
+        "board" => Some(fru::Area::Board),
+        "product" => Some(fru::Area::Product),
+        _ => None,
+    }
+}
+
+fn fru_fields(path: &str, answer: &[u8]) -> Vec<Field> {
+    let part = answer.get(COMPLETION_CODE_BYTES..).unwrap_or_default();
+    let fields = match fru_area(path) {
+        Some(area) => fru::fields(area, part),
+        None if fru_part(path) == Some("records") => fru::record_fields(part),
+        None => Vec::new(),
+    };
+    fields.into_iter().map(|field| field.moved(COMPLETION_CODE_BYTES)).collect()
+}
+
+/// Gives the parts of a file that had the right checksum the right one again, whatever was replaced.
+pub(super) fn reseal(path: &str, original: &[u8], content: &mut [u8]) {
+    let (Some(original), Some(part)) =
+        (original.get(COMPLETION_CODE_BYTES..), content.get_mut(COMPLETION_CODE_BYTES..))
+    else {
+        return;
+    };
+    if fru_area(path).is_some() {
+        fru::reseal(original, part);
+    } else if fru_part(path) == Some("records") {
+        fru::reseal_records(part);
     }
 }
 
@@ -27,6 +89,9 @@ fn list(path: &str) -> Option<netlink::List> {
 
 /// Collects what must be replaced wherever it occurs.
 pub(super) fn collect(path: &str, content: &[u8], secrets: &mut Secrets) {
+    if path == "proc/cmdline" {
+        return collect_line(std::str::from_utf8(content).unwrap_or_default(), secrets);
+    }
     for field in fields(path, content) {
         collect_field(&field, field.bytes(content), secrets);
     }
@@ -34,12 +99,34 @@ pub(super) fn collect(path: &str, content: &[u8], secrets: &mut Secrets) {
     secrets.networks.extend(networks.into_iter().map(|(ip, n_bits)| (Ipv4Addr::from(ip), n_bits)));
 }
 
+/// Collects what arguments of a kernel, or a URL, hold.
+pub(super) fn collect_line(line: &str, secrets: &mut Secrets) {
+    for argument in command_line::arguments(line) {
+        let (name, value) = match argument.value {
+            // In a URL that is an argument of its own, an equals sign belongs to the query.
+            Some(value) if !argument.name.contains('/') => (argument.name, value),
+            _ => ("", argument.written.trim_matches('"')),
+        };
+        if !is_secret_name(name) {
+            secrets.named(name, value);
+        }
+    }
+    for field in command_line::fields(line) {
+        collect_field(&field, field.bytes(line.as_bytes()), secrets);
+    }
+}
+
 fn collect_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) {
     match (field.kind, field.encoding) {
-        (Kind::Serial, Encoding::Text) => secrets.text(&latin(bytes)),
+        (Kind::Serial | Kind::Secret, Encoding::Text) => secrets.text(&latin(bytes)),
         (Kind::Serial, Encoding::Guid) => secrets.named("uuid", &guid(bytes)),
         (Kind::Serial | Kind::Mac, Encoding::Bytes) => secrets.digits(&crate::digest::hex(bytes)),
+        (Kind::Serial | Kind::Mac, Encoding::Hex) => {
+            let digits: String = latin(bytes).chars().filter(char::is_ascii_hexdigit).collect();
+            secrets.digits(&digits);
+        }
         (Kind::Address, Encoding::Bytes) => secrets.addresses.extend(ip(bytes)),
+        (Kind::Address, Encoding::Text) => secrets.address(&latin(bytes)),
         (Kind::HostName, Encoding::Text) => secrets.named("hostname", &latin(bytes)),
         _ => {}
     }
@@ -48,12 +135,27 @@ fn collect_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) {
 /// Replaces in place what could be anything elsewhere: addresses as bytes, and free text.
 pub(super) fn rewrite(path: &str, content: &mut [u8], secrets: &Secrets, names: &mut Pseudonyms) {
     for field in fields(path, content) {
-        let Some(bytes) = content.get_mut(field.span.clone()) else { continue };
-        if let Some(put) = replacement(&field, bytes, secrets, names)
-            && put.len() == bytes.len()
-        {
-            bytes.copy_from_slice(&put);
+        put(&field, content, |bytes| replacement(&field, bytes, secrets, names));
+    }
+}
+
+/// Arguments of a kernel, or a URL, with what is secret at its place replaced there: it may be any word.
+pub(super) fn rewrite_line(line: &str, secrets: &Secrets, names: &mut Pseudonyms) -> String {
+    let mut content = line.as_bytes().to_vec();
+    for field in command_line::fields(line) {
+        if matches!(field.kind, Kind::Secret | Kind::HostName | Kind::FreeText) {
+            put(&field, &mut content, |bytes| Some(text(bytes, secrets, names)));
         }
+    }
+    String::from_utf8(content).unwrap_or_default()
+}
+
+fn put(field: &Field, content: &mut [u8], with: impl FnOnce(&[u8]) -> Option<Vec<u8>>) {
+    if let Some(bytes) = content.get_mut(field.span.clone())
+        && let Some(new) = with(bytes)
+        && new.len() == bytes.len()
+    {
+        bytes.copy_from_slice(&new);
     }
 }
 
@@ -63,9 +165,27 @@ fn replacement(
     secrets: &Secrets,
     names: &mut Pseudonyms,
 ) -> Option<Vec<u8>> {
-    match (field.kind, field.encoding) {
-        (Kind::Address, Encoding::Bytes) => Some(to_bytes(names.address(ip(bytes)?))),
-        (Kind::FreeText, Encoding::Text) => Some(text(bytes, secrets, names)),
+    if field.kind == Kind::Address && field.encoding == Encoding::Bytes {
+        return Some(to_bytes(names.address(ip(bytes)?)));
+    }
+    if field.kind != Kind::FreeText {
+        return None;
+    }
+    let is_unset = |text: &str| is_placeholder(text.trim_matches([' ', '\0']));
+    match field.encoding {
+        Encoding::Text if is_unset(&latin(bytes)) => None,
+        Encoding::Text => Some(text(bytes, secrets, names)),
+        Encoding::BcdPlus if is_unset(&digits(bytes)) => None,
+        Encoding::BcdPlus => {
+            let plain = text(digits(bytes).as_bytes(), secrets, names);
+            Some(pack_digits(std::str::from_utf8(&plain).ok()?))
+        }
+        Encoding::SixBit if is_unset(&six_bits(bytes)) => None,
+        Encoding::SixBit => {
+            let plain = text(six_bits(bytes).as_bytes(), secrets, names);
+            Some(pack_six_bits(std::str::from_utf8(&plain).ok()?, bytes.len()))
+        }
+        Encoding::Bytes => Some(names.bytes(bytes)),
         _ => None,
     }
 }
@@ -74,7 +194,7 @@ fn replacement(
 /// it occurs.
 fn text(bytes: &[u8], secrets: &Secrets, names: &mut Pseudonyms) -> Vec<u8> {
     let Ok(text) = std::str::from_utf8(bytes) else { return names.bytes(bytes) };
-    let plain = text.trim();
+    let plain = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
     match text.split_once(plain) {
         Some((before, after)) if !secrets.is_number(plain) => {
             [before, &names.text(plain), after].concat().into_bytes()

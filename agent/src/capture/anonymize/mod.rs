@@ -13,15 +13,11 @@
 mod binary;
 mod by_form;
 mod collect;
-mod command_line;
 mod efi;
 mod fields;
 mod forms;
-mod fru;
 mod gpt;
 mod ipv4;
-mod leases;
-mod lldp;
 mod lvm;
 mod pseudonym;
 mod replace;
@@ -101,25 +97,19 @@ fn file(
         return kept.join(&0);
     }
     fields::rewrite(path, &mut content, secrets, names);
-    lldp::rewrite(path, &mut content, names);
-    fru::rewrite(path, &mut content, secrets, names);
     let changed = efi::rewrite(path, &content, secrets, table, names);
     let content = changed.unwrap_or(content);
     let mut content = match std::str::from_utf8(&content) {
         Ok(text) if path == "proc/cmdline" => line(text, secrets, table, names).into_bytes(),
         _ => table.apply(Place::of(path, &content), &content),
     };
-    fru::reseal(path, original, &mut content);
+    fields::reseal(path, original, &mut content);
     content
 }
 
 /// Arguments of a kernel, or a URL, without secrets.
 fn line(line: &str, secrets: &Secrets, table: &Table, names: &mut Pseudonyms) -> String {
-    let other = |text: &str| table.in_text(text);
-    let secret = |text: &str| {
-        if secrets.is_number(text) { other(text) } else { names.text(text) }
-    };
-    command_line::rewrite(line, secret, other)
+    table.in_text(&fields::rewrite_line(line, secrets, names))
 }
 
 #[cfg(test)]

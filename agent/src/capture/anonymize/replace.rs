@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::collect::Secrets;
+use super::fields;
 use super::forms;
-use super::leases;
 use super::pseudonym::Pseudonyms;
 
 /// All values are at least so long; shorter ones stand everywhere by chance.
@@ -101,7 +101,7 @@ impl Place {
             }
             Some(_) => Kind::Kernel,
             None if content.contains(&0) || std::str::from_utf8(content).is_err() => Kind::Binary,
-            None if path.starts_with("run/udev/") || leases::is_lease(path) => Kind::Udev,
+            None if path.starts_with("run/udev/") || fields::is_lease(path) => Kind::Udev,
             None => Kind::Text,
         };
         let is_kernel = matches!(kind, Kind::Kernel | Kind::Bmc | Kind::Disk);

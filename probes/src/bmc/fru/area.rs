@@ -1,22 +1,17 @@
-//! The areas of an FRU device's memory, taken apart (FRU Information Storage Definition 1.0, chapters
-//! 8 to 16).
+//! What the areas of an FRU device's memory say (FRU Information Storage Definition 1.0, chapters 8 to
+//! 16).
 
-use super::field;
+use formats::fru::text as field;
+use formats::fru::{self, Area, Entry, FORMAT, POWER_SUPPLY};
+
 use super::{FruBoard, FruChassis, FruPowerSupply, FruProduct};
 use crate::bmc::date::date_time;
 use crate::dmi;
 
-/// The format of all areas.
-const FORMAT: u8 = 1;
-/// A byte of type and length that ends the fields.
-const END_OF_FIELDS: u8 = 0xc1;
 /// 1996-01-01, from which the minutes of a board's date count.
 const EPOCH_S: u32 = 820_454_400;
 /// An area in another language has texts in other characters; 0 is English too.
 const ENGLISH: [u8; 2] = [0, 25];
-/// The record of a power supply.
-const POWER_SUPPLY: u8 = 0x00;
-
 /// Where the areas begin, in units of 8 bytes; 0 where there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Header {
@@ -53,7 +48,7 @@ fn is_format(format: u8, faults: &mut Vec<Fault>) -> bool {
 
 /// All bytes together are 0 in eight bits.
 fn check_sum(bytes: &[u8], faults: &mut Vec<Fault>) {
-    let sum = bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    let sum = fru::complement(bytes).wrapping_neg();
     if sum != 0 {
         faults.push((format!("a sum of {sum:#04x}"), "bytes with a sum of 0"));
     }
@@ -61,16 +56,16 @@ fn check_sum(bytes: &[u8], faults: &mut Vec<Fault>) {
 
 /// The fields of an area, one after the other.
 struct Fields<'a> {
-    rest: &'a [u8],
+    entries: std::vec::IntoIter<Entry<'a>>,
     is_english: bool,
     faults: &'a mut Vec<Fault>,
 }
 
 impl<'a> Fields<'a> {
-    /// The fields from byte `first` on of an area that is whole and of the known format.
+    /// The fields of an area of the known format.
     fn of(
+        kind: Area,
         area: &'a [u8],
-        first: usize,
         language: u8,
         faults: &'a mut Vec<Fault>,
     ) -> Option<Fields<'a>> {
@@ -88,7 +83,8 @@ impl<'a> Fields<'a> {
             check_sum(area, faults);
         }
         let is_english = ENGLISH.contains(&language);
-        Some(Fields { rest: area.get(first..)?, is_english, faults })
+        let entries: Vec<Entry> = fru::entries(area, kind.first()).collect();
+        Some(Fields { entries: entries.into_iter(), is_english, faults })
     }
 
     /// The next field in the area's language.
@@ -102,19 +98,13 @@ impl<'a> Fields<'a> {
     }
 
     fn next(&mut self, is_english: bool) -> Option<String> {
-        let (&kind, rest) = self.rest.split_first()?;
-        if kind == END_OF_FIELDS {
-            self.rest = &[];
+        let Entry { code, bytes, is_cut, .. } = self.entries.next()?;
+        if is_cut {
+            self.faults.push(("a field beyond the end".to_owned(), "fields within the area"));
             return None;
         }
-        let Some((field, rest)) = rest.split_at_checked(usize::from(kind & 0x3f)) else {
-            self.faults.push(("a field beyond the end".to_owned(), "fields within the area"));
-            self.rest = &[];
-            return None;
-        };
-        self.rest = rest;
-        let text = field::text(kind, field, is_english);
-        if kind >> 6 == 3 && text.is_some() && !field::is_text(field) {
+        let text = field::text(code, bytes, is_english);
+        if code >> 6 == 3 && text.is_some() && !field::is_text(bytes) {
             let found = crate::machine::quote(text.as_deref().unwrap_or_default());
             self.faults.push((found, "text in Latin-1 or UTF-8"));
         }
@@ -124,7 +114,7 @@ impl<'a> Fields<'a> {
 
 /// The chassis (chapter 10): kind, part number, serial number.
 pub(super) fn chassis(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruChassis> {
-    let mut fields = Fields::of(area, 3, 0, faults)?;
+    let mut fields = Fields::of(Area::Chassis, area, 0, faults)?;
     let kind = area.get(2).and_then(|code| dmi::chassis_kind(*code)).map(str::to_owned);
     let chassis = FruChassis { kind, part_number: fields.english(), serial: fields.english() };
     (chassis != FruChassis::default()).then_some(chassis)
@@ -132,7 +122,7 @@ pub(super) fn chassis(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruChassis
 
 /// The board (chapter 11): date, maker, product, serial number, part number.
 pub(super) fn board(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruBoard> {
-    let mut fields = Fields::of(area, 6, *area.get(2)?, faults)?;
+    let mut fields = Fields::of(Area::Board, area, *area.get(2)?, faults)?;
     let board = FruBoard {
         mfg_date: area.get(3..).and_then(<[u8]>::first_chunk::<3>).and_then(|date| mfg_date(*date)),
         manufacturer: fields.text(),
@@ -152,7 +142,7 @@ fn mfg_date([a, b, c]: [u8; 3]) -> Option<String> {
 
 /// The product (chapter 12): maker, name, part number, version, serial number, asset tag.
 pub(super) fn product(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruProduct> {
-    let mut fields = Fields::of(area, 3, *area.get(2)?, faults)?;
+    let mut fields = Fields::of(Area::Product, area, *area.get(2)?, faults)?;
     let product = FruProduct {
         manufacturer: fields.text(),
         name: fields.text(),
@@ -165,18 +155,16 @@ pub(super) fn product(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruProduct
 }
 
 /// The record of the power supply (18.1) among the records of further kinds.
-pub(super) fn power_supply(records: &[u8], faults: &mut Vec<Fault>) -> Option<FruPowerSupply> {
-    let mut rest = records;
-    loop {
-        let header = rest.first_chunk::<5>()?;
-        let &[kind, format, length, sum, _] = header;
+pub(super) fn power_supply(list: &[u8], faults: &mut Vec<Fault>) -> Option<FruPowerSupply> {
+    for record in fru::records(list) {
+        let [kind, format, _, sum, _] = record.header;
         let mut bad = Vec::new();
-        check_sum(header, &mut bad);
+        check_sum(&record.header, &mut bad);
         if !bad.is_empty() {
             faults.append(&mut bad);
             return None;
         }
-        let Some(body) = rest.get(5..5 + usize::from(length)) else {
+        let Some(body) = record.body else {
             faults.push(("a record beyond the end".to_owned(), "records within the memory"));
             return None;
         };
@@ -187,8 +175,8 @@ pub(super) fn power_supply(records: &[u8], faults: &mut Vec<Fault>) -> Option<Fr
         if format & 0x80 != 0 {
             return None;
         }
-        rest = rest.get(5 + usize::from(length)..)?;
     }
+    None
 }
 
 fn of_record(body: &[u8]) -> Option<FruPowerSupply> {
@@ -220,7 +208,7 @@ pub(super) mod tests {
             bytes.push(0xc0 | u8::try_from(field.len()).unwrap());
             bytes.extend(*field);
         }
-        bytes.push(END_OF_FIELDS);
+        bytes.push(fru::END_OF_FIELDS);
         sealed(bytes)
     }
 

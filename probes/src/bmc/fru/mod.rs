@@ -3,7 +3,6 @@
 //! Storage Definition 1.0, revision 1.3).
 
 mod area;
-pub(super) mod field;
 
 use std::time::Duration;
 

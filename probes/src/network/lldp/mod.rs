@@ -19,7 +19,8 @@ use super::Network;
 use super::interface::Interface;
 use super::ports::physical_ports;
 use crate::machine::Machine;
-use crate::sys::lldp::{ListenPort, LldpFrames, Record, records};
+use crate::sys::lldp::{ListenPort, LldpFrames};
+use formats::lldp::{Record, records};
 
 /// At most so many neighbours of one port are reported; a hub could bring any number.
 const LIMIT_NEIGHBOURS: usize = 16;

@@ -3,11 +3,11 @@
 
 use formats::hex::hex;
 
+use formats::lldp::{IEEE_802_1, IEEE_802_3};
+
 use super::frame::{push, u16_at};
 use super::{LldpLinkAggregation, LldpMacPhy, LldpNeighbour, LldpVlan, id};
 
-const IEEE_802_1: [u8; 3] = [0x00, 0x80, 0xc2];
-const IEEE_802_3: [u8; 3] = [0x00, 0x12, 0x0f];
 /// Numbers that name a VLAN; 0 stands for none, 4095 is reserved.
 const VLAN_IDS: std::ops::RangeInclusive<u16> = 1..=4094;
 

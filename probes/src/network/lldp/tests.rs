@@ -140,9 +140,10 @@ fn an_interface_number_of_zero_is_absent() {
 #[test]
 fn an_answer_with_millions_of_ports_is_bounded_and_a_problem() {
     let names: Vec<String> = (0..10_000).map(|n| format!("eno{n}")).collect();
-    let records: Vec<lldp::Record> = names.iter().map(|n| lldp::Record::Listened(n)).collect();
+    let records: Vec<formats::lldp::Record> =
+        names.iter().map(|n| formats::lldp::Record::Listened(n)).collect();
     let machine = tree(&[]);
-    let again = lldp::answer(&[lldp::Record::Frame("eno0", &switch())]);
+    let again = lldp::answer(&[formats::lldp::Record::Frame("eno0", &switch())]);
     let all = from_answer(&machine, &[lldp::answer(&records), again].concat());
     assert_eq!(all.len(), LIMIT_PORTS);
     assert_eq!(all["eno0"].len(), 1, "a port that is listed still gets its frames");

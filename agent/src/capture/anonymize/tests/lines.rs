@@ -66,7 +66,7 @@ fn what_the_report_leaves_out_of_the_command_line_an_anonymised_capture_hides_to
             "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
         ),
     ] {
-        let told = probes::command_line::without_secrets(line);
+        let told = formats::command_line::without_secrets(line);
         assert!(!told.contains(secret), "the report: {told}");
         command_line(line, &[secret]);
     }

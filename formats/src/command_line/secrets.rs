@@ -1,14 +1,12 @@
-//! The kernel's command line (`Documentation/admin-guide/kernel-parameters.rst`, `dracut.cmdline(7)`):
-//! where in it a secret or the name of a host stands. What a value means is known by its place alone:
-//! a password may be any word or number, so that it is replaced there whatever it looks like. Which names and
-//! values are secret is said in one place, from which the report leaves them out too.
+//! Where in the command line a secret or the name of a host is. What a value means is known by its place
+//! alone: a password may be any word or number, so that it is replaced there whatever it looks like.
 
 use std::net::IpAddr;
 use std::ops::Range;
 
-use probes::command_line::{is_secret_name, secret_value, tokens, user};
-
-use super::collect::Secrets;
+use super::redact::{is_secret_name, secret_value, tokens, user};
+use super::{Argument, arguments};
+use crate::{Encoding, Field, Kind};
 
 /// The ends of names of arguments whose values are names of hosts.
 const HOST_ENDS: [&str; 9] = [
@@ -47,68 +45,46 @@ const FILE_ENDS: [&str; 26] = [
 /// Protocols of remote disks and file systems.
 const PROTOCOLS: [&str; 6] = ["iscsi", "nfs", "nfs4", "nbd", "cifs", "aoe"];
 
-/// What stands at a place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Secret,
-    /// A value of a URL's query, which may as well be the name of an architecture.
-    Query,
-    Host,
-}
-
-/// A place of the line.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Span {
-    range: Range<usize>,
-    kind: Kind,
-}
-
-/// Collects what the line holds.
-pub(super) fn collect(line: &str, secrets: &mut Secrets) {
-    for word in words(line) {
-        let (key, value) = argument(line, word);
-        if key == "ip" {
-            // The MAC at the end of ip=<interface>:dhcp:<mtu>:<MAC>.
-            let text = line.get(value.clone()).unwrap_or_default();
-            let mac = text.len().checked_sub(17).and_then(|at| text.get(at..));
-            secrets.in_text(mac.unwrap_or_default());
-        }
-        if !is_secret_name(&key) {
-            secrets.named(&key, line.get(value).unwrap_or_default());
-        }
+/// Everything in the line that is secret or names a host, in order and without overlaps: passwords
+/// ([`Kind::Secret`]), hosts, and short values of a URL's query, which may as well be the name of an
+/// architecture ([`Kind::FreeText`]); the MAC of `ip=<interface>:dhcp:<mtu>:<MAC>`.
+#[must_use]
+pub fn fields(line: &str) -> Vec<Field> {
+    let mut fields = Vec::new();
+    for argument in arguments(line) {
+        in_argument(line, &argument, &mut fields);
     }
-    for Span { range, kind } in spans(line) {
-        let text = line.get(range).unwrap_or_default();
-        match kind {
-            Kind::Host => secrets.host(text),
-            Kind::Secret => secrets.text(text),
-            // A short value of a query is replaced on the command line alone.
-            Kind::Query if text.len() >= 8 => secrets.text(text),
-            Kind::Query => {}
+    fields.retain(|field| is_meant(line, field));
+    fields.sort_by_key(|field| (field.span.start, field.span.end));
+    fields.dedup_by(|next, field| {
+        let is_overlapping = next.span.start < field.span.end;
+        if is_overlapping {
+            field.span.end = field.span.end.max(next.span.end);
         }
-    }
+        is_overlapping
+    });
+    fields
 }
 
-/// The words of the line: blanks within quotes do not end one.
-fn words(line: &str) -> Vec<Range<usize>> {
-    let (mut words, mut start, mut is_quoted) = (Vec::new(), 0, false);
-    for (at, c) in line.char_indices() {
-        is_quoted ^= c == '"';
-        if c.is_whitespace() && !is_quoted {
-            words.push(start..at);
-            start = at + c.len_utf8();
-        }
+fn in_argument(line: &str, argument: &Argument, fields: &mut Vec<Field>) {
+    let word = argument.span.clone();
+    let (key, value) = key_and_value(line, word.clone());
+    in_value(line, &key, value.clone(), fields);
+    let text = argument.written;
+    if let Some(at) = secret_value(text).filter(|at| word.start + at > value.start + 1) {
+        // Of a name within the value; a URL's query is split where the URL is.
+        let rest = trimmed(line, word.start + at..word.end, &['"']);
+        fields.extend(Some(span(rest, Kind::Secret)).filter(|_| !text.contains("://")));
     }
-    words.push(start..line.len());
-    words.retain(|word| !word.is_empty());
-    words
+    let at = |token: Range<usize>| word.start + token.start..word.start + token.end;
+    fields.extend(tokens(text).into_iter().map(|token| span(at(token), Kind::Secret)));
 }
 
-/// The name of an argument and the place of its value, without quotes.
-fn argument(line: &str, word: Range<usize>) -> (String, Range<usize>) {
+/// The lower-case name of an argument and the place of its value, without quotes.
+fn key_and_value(line: &str, word: Range<usize>) -> (String, Range<usize>) {
     let word = trimmed(line, word, &['"']);
     let text = line.get(word.clone()).unwrap_or_default();
-    // In a URL that stands alone a sign of equality belongs to the query.
+    // In a URL that is an argument of its own, an equals sign belongs to the query.
     match text.find('=').filter(|at| !text[..*at].contains('/')) {
         Some(at) => {
             let key = line.get(word.start..word.start + at).unwrap_or_default();
@@ -118,59 +94,18 @@ fn argument(line: &str, word: Range<usize>) -> (String, Range<usize>) {
     }
 }
 
-/// All places of the line that hold a secret or the name of a host, in their order.
-fn spans(line: &str) -> Vec<Span> {
-    let mut spans = Vec::new();
-    for word in words(line) {
-        let (key, value) = argument(line, word.clone());
-        in_value(line, &key, value.clone(), &mut spans);
-        let text = line.get(word.clone()).unwrap_or_default();
-        if let Some(at) = secret_value(text).filter(|at| word.start + at > value.start + 1) {
-            // Of a name within the value; a URL's query is taken apart there.
-            let rest = trimmed(line, word.start + at..word.end, &['"']);
-            spans.extend(Some(span(rest, Kind::Secret)).filter(|_| !text.contains("://")));
-        }
-        let at = |token: Range<usize>| word.start + token.start..word.start + token.end;
-        spans.extend(tokens(text).into_iter().map(|token| span(at(token), Kind::Secret)));
-    }
-    let is_meant = |span: &Span| {
-        let text = line.get(span.range.clone()).unwrap_or_default();
-        let is_word = WORDS.contains(&text.to_lowercase().as_str());
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        // The address of a host is replaced as every address is.
-        let is_no_name = is_number || text.parse::<IpAddr>().is_ok();
-        // One character is a switch.
-        !(text.len() < 2 || is_word || span.kind == Kind::Host && is_no_name)
-    };
-    spans.retain(is_meant);
-    spans.sort_by_key(|span| (span.range.start, span.range.end));
-    spans.dedup_by(|next, span| {
-        let is_overlapping = next.range.start < span.range.end;
-        if is_overlapping {
-            span.range.end = span.range.end.max(next.range.end);
-        }
-        is_overlapping
-    });
-    spans
+/// Whether a place holds more than a switch, a number or an address; those are replaced as every address
+/// is.
+fn is_meant(line: &str, field: &Field) -> bool {
+    let text = line.get(field.span.clone()).unwrap_or_default();
+    let is_word = WORDS.contains(&text.to_lowercase().as_str());
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    let is_no_name = is_number || text.parse::<IpAddr>().is_ok();
+    // One character is a switch.
+    !(text.len() < 2 || is_word || field.kind == Kind::HostName && is_no_name)
 }
 
-/// `line` with what `secret` makes of its secrets and hosts, and `other` of all that is between them.
-pub(super) fn rewrite(
-    line: &str,
-    mut secret: impl FnMut(&str) -> String,
-    other: impl Fn(&str) -> String,
-) -> String {
-    let (mut out, mut at) = (String::new(), 0);
-    for Span { range, .. } in spans(line) {
-        out.push_str(&other(line.get(at..range.start).unwrap_or_default()));
-        out.push_str(&secret(line.get(range.clone()).unwrap_or_default()));
-        at = range.end;
-    }
-    out.push_str(&other(line.get(at..).unwrap_or_default()));
-    out
-}
-
-fn in_value(line: &str, key: &str, value: Range<usize>, spans: &mut Vec<Span>) {
+fn in_value(line: &str, key: &str, value: Range<usize>, fields: &mut Vec<Field>) {
     let text = line.get(value.clone()).unwrap_or_default();
     let end = key.rsplit(['.', '_', '-']).next().unwrap_or_default();
     if is_secret_name(key) {
@@ -178,25 +113,38 @@ fn in_value(line: &str, key: &str, value: Range<usize>, spans: &mut Vec<Span>) {
         let parts = pieces(line, value, &[':']).into_iter();
         let is_volume =
             |part: &Range<usize>| line.get(part.clone()).is_some_and(|p| p.contains("UUID="));
-        spans.extend(parts.filter(|part| !is_volume(part)).map(|part| span(part, Kind::Secret)));
+        fields.extend(parts.filter(|part| !is_volume(part)).map(|part| span(part, Kind::Secret)));
     } else if key == "ip" {
         // ip=<client>:<server>:<gateway>:<netmask>:<hostname>:<interface>:…, IPv6 in brackets.
-        let fields = pieces(line, value, &[':']);
-        let server = fields.get(1).and_then(|field| line.get(field.clone())).unwrap_or_default();
+        fields.extend(mac_at_end(line, value.clone()));
+        let parts = pieces(line, value, &[':']);
+        let server = parts.get(1).and_then(|part| line.get(part.clone())).unwrap_or_default();
         // ip=<interface>:dhcp:<mtu>:<MAC> has no name.
         if server.is_empty() || is_address(server) {
-            spans.extend(fields.get(4).cloned().map(|field| span(field, Kind::Host)));
+            fields.extend(parts.get(4).cloned().map(|part| span(part, Kind::HostName)));
         }
     } else if text.contains("://") {
-        in_urls(line, value, spans);
+        in_urls(line, value, fields);
     } else if is_address(text) {
         // It is replaced as every address is.
     } else if HOST_ENDS.contains(&end) {
         let names = pieces(line, value, &[':', ',']);
-        spans.extend(names.into_iter().map(|name| span(name, Kind::Host)));
+        fields.extend(names.into_iter().map(|name| span(name, Kind::HostName)));
     } else if !matches!(key, "boot_image" | "initrd") {
-        in_source(line, key, value, spans);
+        in_source(line, key, value, fields);
     }
+}
+
+/// The MAC at the end of `ip=<interface>:dhcp:<mtu>:<MAC>`.
+fn mac_at_end(line: &str, value: Range<usize>) -> Option<Field> {
+    let start = value.end.checked_sub(17).filter(|start| *start >= value.start)?;
+    let mut pairs = line.get(start..value.end)?.split(':');
+    let is_pair = |pair: &str| pair.len() == 2 && pair.bytes().all(|b| b.is_ascii_hexdigit());
+    pairs.all(is_pair).then_some(Field {
+        span: start..value.end,
+        kind: Kind::Mac,
+        encoding: Encoding::Hex,
+    })
 }
 
 /// An address as it stands in URLs and arguments, IPv6 in brackets or not.
@@ -205,7 +153,7 @@ fn is_address(text: &str) -> bool {
 }
 
 /// Where a file system or disk is: `nfs:<host>:<path>`, `iscsi:<user>:<password>@<host>:…`.
-fn in_source(line: &str, key: &str, value: Range<usize>, spans: &mut Vec<Span>) {
+fn in_source(line: &str, key: &str, value: Range<usize>, fields: &mut Vec<Field>) {
     let text = line.get(value.clone()).unwrap_or_default();
     let mut rest = value.clone();
     let is_network = ["root", "iscsi", "nfs", "nbd"].iter().any(|word| key.contains(word));
@@ -221,7 +169,7 @@ fn in_source(line: &str, key: &str, value: Range<usize>, spans: &mut Vec<Span>) 
     };
     if let Some(at) = text.rfind('@').filter(is_user) {
         let before = pieces(line, value.start..value.start + at, &[':']).into_iter();
-        spans.extend(before.filter(|p| !is_protocol(p)).map(|part| span(part, Kind::Secret)));
+        fields.extend(before.filter(|p| !is_protocol(p)).map(|part| span(part, Kind::Secret)));
         rest.start += at + 1;
     }
     let is_remote = rest.start > value.start
@@ -237,13 +185,13 @@ fn in_source(line: &str, key: &str, value: Range<usize>, spans: &mut Vec<Span>) 
         let is_server = is_first && !text.contains('/') && !text.contains('=') && !is_address(text);
         is_first = false;
         if is_host(text) || (is_server && !text.starts_with("iqn.")) {
-            spans.push(span(part, Kind::Host));
+            fields.push(span(part, Kind::HostName));
         }
     }
 }
 
 /// Every URL of a value: of several, each ends where the next one's scheme begins.
-fn in_urls(line: &str, value: Range<usize>, spans: &mut Vec<Span>) {
+fn in_urls(line: &str, value: Range<usize>, fields: &mut Vec<Field>) {
     let text = line.get(value.clone()).unwrap_or_default();
     let starts: Vec<usize> = text.match_indices("://").map(|(at, _)| value.start + at).collect();
     let scheme = |at: usize| {
@@ -253,28 +201,28 @@ fn in_urls(line: &str, value: Range<usize>, spans: &mut Vec<Span>) {
     };
     for (n, at) in starts.iter().enumerate() {
         let end = starts.get(n + 1).map_or(value.end, |next| scheme(*next).max(at + 3));
-        in_url(line, trimmed(line, at + 3..end, &[',', ';', '|', '\'', '"', ' ']), spans);
+        in_url(line, trimmed(line, at + 3..end, &[',', ';', '|', '\'', '"', ' ']), fields);
     }
 }
 
 /// What follows the scheme of a URL: user and password, host, values of the query.
-fn in_url(line: &str, rest: Range<usize>, spans: &mut Vec<Span>) {
+fn in_url(line: &str, rest: Range<usize>, fields: &mut Vec<Field>) {
     let text = line.get(rest.clone()).unwrap_or_default();
     let authority_end = rest.start + text.find(['/', '?', '#']).unwrap_or(text.len());
     let authority = line.get(rest.start..authority_end).unwrap_or_default();
     let host_start = rest.start + authority.rfind('@').map_or(0, |at| at + 1);
     if host_start > rest.start {
         let user = pieces(line, rest.start..host_start - 1, &[':']).into_iter();
-        spans.extend(user.map(|part| span(part, Kind::Secret)));
+        fields.extend(user.map(|part| span(part, Kind::Secret)));
     }
     let host = pieces(line, host_start..authority_end, &[':']).into_iter().next();
     // An address in brackets is replaced as every address is.
     let host = host.filter(|host| !line.get(host.clone()).is_some_and(|h| h.starts_with('[')));
-    spans.extend(host.map(|host| span(host, Kind::Host)));
+    fields.extend(host.map(|host| span(host, Kind::HostName)));
     let Some(query) = text.find(['?', '#']).map(|at| rest.start + at + 1) else { return };
     for pair in pieces(line, query..rest.end, &['&', ';', '#', '?']) {
         let name = line.get(pair.clone()).and_then(|pair| pair.find('=')).map_or(0, |at| at + 1);
-        spans.push(span(pair.start + name..pair.end, Kind::Query));
+        fields.push(query_value(pair.start + name..pair.end));
     }
 }
 
@@ -316,6 +264,44 @@ fn trimmed(line: &str, range: Range<usize>, around: &[char]) -> Range<usize> {
     start.min(end)..end
 }
 
-fn span(range: Range<usize>, kind: Kind) -> Span {
-    Span { range, kind }
+/// A short value may as well be a word that is used elsewhere.
+fn query_value(range: Range<usize>) -> Field {
+    const LEAST_TELLING: usize = 8;
+    let kind = if range.len() >= LEAST_TELLING { Kind::Secret } else { Kind::FreeText };
+    span(range, kind)
+}
+
+fn span(range: Range<usize>, kind: Kind) -> Field {
+    Field::text(range, kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_hosts_and_short_query_values_are_told_apart() {
+        let line = "quiet rci.vim=https://user:hunter22@vim7.example:8443/boot?sig=abcdef0123&n=4711 \
+                    rd.token=\"two words\" ip=192.0.2.3::192.0.2.1:255.255.255.0:node-17:eno1:none";
+        let found: Vec<(Kind, &str)> =
+            fields(line).into_iter().map(|f| (f.kind, line.get(f.span).unwrap())).collect();
+        let expected = [
+            (Kind::Secret, "user"),
+            (Kind::Secret, "hunter22"),
+            (Kind::HostName, "vim7.example"),
+            (Kind::Secret, "abcdef0123"),
+            (Kind::FreeText, "4711"),
+            (Kind::Secret, "two words"),
+            (Kind::HostName, "node-17"),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn where_two_secrets_overlap_the_span_holds_both() {
+        let line = "netroot=iscsi:me:dGhpc0lzQVNlY3JldDEyMzQ1/geheim@192.0.2.1::::iqn.x";
+        let found: Vec<&str> =
+            fields(line).into_iter().map(|f| line.get(f.span).unwrap()).collect();
+        assert_eq!(found, ["me", "dGhpc0lzQVNlY3JldDEyMzQ1/geheim"]);
+    }
 }

@@ -1,12 +1,13 @@
 //! Texts behind a byte of type and length, as in FRU areas (FRU Information Storage Definition 1.0,
 //! chapter 13) and in the names of sensor records (IPMI 2.0, 43.15).
 
-use formats::hex::hex;
+use crate::hex::hex;
 
-use crate::machine::escape_non_utf8;
+use crate::text::escape_non_utf8;
 
 /// The text of the type in the two highest bits of `kind`. `None` where it is empty or blank.
-pub(in crate::bmc) fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<String> {
+#[must_use]
+pub fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<String> {
     // A memory that nobody wrote to.
     if bytes.iter().all(|byte| *byte == 0xff) || bytes.iter().all(|byte| *byte == 0) {
         return None;
@@ -24,7 +25,8 @@ pub(in crate::bmc) fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<S
 }
 
 /// Whether bytes of the type 3 are text: many makers write UTF-8, the specifications have Latin-1.
-pub(in crate::bmc) fn is_text(bytes: &[u8]) -> bool {
+#[must_use]
+pub fn is_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok() || is_latin_1(bytes)
 }
 
@@ -33,6 +35,33 @@ pub(in crate::bmc) fn is_text(bytes: &[u8]) -> bool {
 fn is_latin_1(bytes: &[u8]) -> bool {
     let is_character = |byte: &u8| matches!(byte, 0 | 0x20..=0x7e | 0xa0..=0xfe);
     bytes.iter().all(is_character) && std::str::from_utf8(bytes).is_err()
+}
+
+/// Six-bit characters packed again, into `n_bytes`.
+#[must_use]
+pub fn pack_six_bits(text: &str, n_bytes: usize) -> Vec<u8> {
+    let mut packed = vec![0; n_bytes];
+    for (number, character) in text.bytes().enumerate() {
+        for n in (0..6).filter(|n| character.wrapping_sub(0x20) >> n & 1 == 1) {
+            let at = 6 * number + n;
+            packed.get_mut(at / 8).into_iter().for_each(|byte| *byte |= 1 << (at % 8));
+        }
+    }
+    packed
+}
+
+/// Two digits a byte; each value that is not a digit becomes a sign of its own.
+#[must_use]
+pub fn digits(bytes: &[u8]) -> String {
+    let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
+    nibbles.map(|nibble| char::from(b"0123456789:;<=>?"[usize::from(nibble)])).collect()
+}
+
+/// The digits and signs of [`digits`] packed again.
+#[must_use]
+pub fn pack_digits(text: &str) -> Vec<u8> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| pair.iter().fold(0, |byte, c| byte << 4 | (c & 0x0f))).collect()
 }
 
 fn bcd_plus(nibble: u8) -> Option<char> {
@@ -46,7 +75,8 @@ fn bcd_plus(nibble: u8) -> Option<char> {
 }
 
 /// Four characters in three bytes, the first in the lowest bits, each 20h less than in ASCII.
-pub(in crate::bmc) fn six_bits(bytes: &[u8]) -> String {
+#[must_use]
+pub fn six_bits(bytes: &[u8]) -> String {
     let of_chunk = |chunk: &[u8]| {
         let at = |index: usize| u32::from(chunk.get(index).copied().unwrap_or_default());
         let bits = at(0) | at(1) << 8 | at(2) << 16;
@@ -85,6 +115,16 @@ mod tests {
         let wide = [0x41, 0, 0x42, 0];
         assert_eq!(text(0xc4, &wide, false).as_deref(), Some("AB"));
         assert_eq!(text(0xc4, b"ABCD", false).as_deref(), Some("ABCD"));
+    }
+
+    #[test]
+    fn packed_texts_are_unpacked_and_packed_again() {
+        let packed = [0x29, 0xdc, 0xa6];
+        assert_eq!(pack_six_bits(&six_bits(&packed), 3), packed);
+        assert_eq!(
+            (digits(&[0x12, 0xb3]).as_str(), pack_digits("12;3")),
+            ("12;3", vec![0x12, 0xb3])
+        );
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! The kernel's command line without its secrets: `Documentation/admin-guide/kernel-parameters.rst`.
+//! The command line without its secrets: `dracut.cmdline(7)`.
 //!
 //! The report travels, perhaps over plain HTTP, while the command line carries what installers are
 //! given: `inst.sshpw=`, `rd.iscsi.password=`, `rd.luks.key=` (`dracut.cmdline(7)`), URLs with a user
 //! or a token in them. Better one harmless value too many is taken out than one password too few.
 
 use std::ops::Range;
+
+use super::end_of_word;
 
 /// Stands where something was taken out.
 const REDACTED: &str = "<redacted>";
@@ -31,19 +33,6 @@ pub fn without_secrets(line: &str) -> String {
     text
 }
 
-/// Where the first word ends: double quotes hold blanks together (`next_arg` in `lib/cmdline.c`).
-fn end_of_word(text: &str) -> usize {
-    let mut is_quoted = false;
-    for (at, character) in text.char_indices() {
-        match character {
-            '"' => is_quoted = !is_quoted,
-            c if c.is_whitespace() && !is_quoted => return at,
-            _ => {}
-        }
-    }
-    text.len()
-}
-
 fn word_without_secrets(word: &str) -> String {
     let word = url_without_secrets(word);
     let close = if word.len() > 1 && word.ends_with('"') { "\"" } else { "" };
@@ -63,8 +52,7 @@ fn word_without_secrets(word: &str) -> String {
 
 /// Where in an argument the value of a secret name begins: it goes up to the end. A value may hold names
 /// itself, as mount options do: `rootflags=username=a,password=b`.
-#[must_use]
-pub fn secret_value(word: &str) -> Option<usize> {
+pub(super) fn secret_value(word: &str) -> Option<usize> {
     let separators = [',', ';', '&', '?', '=', '"', ' '];
     word.match_indices('=').map(|(at, _)| at).find_map(|at| {
         let name = word[..at].rsplit(separators).next().unwrap_or_default();
@@ -97,8 +85,7 @@ pub fn is_password_name(name: &str) -> bool {
 
 /// Where an argument and its value hold what looks drawn at random, whatever the argument is called: names that
 /// are signed, keys of an interface.
-#[must_use]
-pub fn tokens(word: &str) -> Vec<Range<usize>> {
+pub(super) fn tokens(word: &str) -> Vec<Range<usize>> {
     const SEPARATORS: [char; 11] = [',', ';', ':', '/', '?', '&', '=', '"', ' ', '@', '#'];
     let (name, value) = word.trim_matches('"').split_once('=').unwrap_or(("", word));
     if value.contains("/dev/") {
@@ -185,8 +172,7 @@ fn without_user(text: &str) -> String {
 
 /// Where `user:password` stands in `user:password@host`, as proxies are given. Of memory,
 /// `<range>:<size>@<start>` is written too: what follows it there begins with a digit and is no address.
-#[must_use]
-pub fn user(text: &str) -> Option<Range<usize>> {
+pub(super) fn user(text: &str) -> Option<Range<usize>> {
     let (before, after) = text.rsplit_once('@')?;
     let host = after.split([':', '/', ',', '"']).next().unwrap_or_default();
     let is_host = host.starts_with(|c: char| c.is_ascii_alphabetic() || c == '[')

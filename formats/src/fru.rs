@@ -1,0 +1,204 @@
+//! The memory of a replaceable part (FRU Information Storage Definition 1.0, revision 1.3): its areas,
+//! their fields, records and checksums, and which fields name the part.
+
+pub mod text;
+
+use crate::{Encoding, Field, Kind};
+
+/// The format of all areas.
+pub const FORMAT: u8 = 1;
+/// A byte of type and length that ends the fields.
+pub const END_OF_FIELDS: u8 = 0xc1;
+/// The record of a power supply.
+pub const POWER_SUPPLY: u8 = 0x00;
+/// A record's header: kind, format and end of list, length, checksum of the body, its own checksum.
+pub const RECORD_HEADER_BYTES: usize = 5;
+
+/// An area with fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Area {
+    /// Chapter 10: kind, part number, serial number.
+    Chassis,
+    /// Chapter 11: date, maker, product, serial number, part number, file.
+    Board,
+    /// Chapter 12: maker, name, part number, version, serial number, asset tag, file.
+    Product,
+}
+
+impl Area {
+    /// Where its fields begin.
+    #[must_use]
+    pub fn first(self) -> usize {
+        match self {
+            Area::Board => 6,
+            Area::Chassis | Area::Product => 3,
+        }
+    }
+
+    /// The fields, by number, that every part of the model has alike.
+    fn plain(self) -> &'static [usize] {
+        match self {
+            Area::Chassis => &[0],
+            Area::Board => &[0, 1, 3, 4],
+            Area::Product => &[0, 1, 2, 3, 6],
+        }
+    }
+}
+
+/// One field of an area.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Its byte of type and length.
+    pub code: u8,
+    /// Its bytes, as far as the area goes.
+    pub bytes: &'a [u8],
+    /// Whether it is longer than the area.
+    pub is_cut: bool,
+    /// Where `bytes` begins in the area.
+    pub at: usize,
+}
+
+/// Walks the fields of an area up to their end, or to one that is longer than the area.
+pub fn entries(area: &[u8], first: usize) -> impl Iterator<Item = Entry<'_>> {
+    let mut at = first;
+    std::iter::from_fn(move || {
+        let &code = area.get(at).filter(|code| **code != END_OF_FIELDS)?;
+        let rest = area.get(at + 1..)?;
+        let length = usize::from(code & 0x3f);
+        let entry = Entry {
+            code,
+            bytes: &rest[..length.min(rest.len())],
+            is_cut: length > rest.len(),
+            at: at + 1,
+        };
+        at += 1 + length;
+        Some(entry)
+    })
+}
+
+/// One record of the list of records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Kind, format, length and two checksums.
+    pub header: [u8; RECORD_HEADER_BYTES],
+    /// What follows the header; `None` if the list ends within it.
+    pub body: Option<&'a [u8]>,
+    /// Where `header` begins in the list.
+    pub at: usize,
+}
+
+/// Walks the records, whether or not one says that it is the last.
+pub fn records(list: &[u8]) -> impl Iterator<Item = Record<'_>> {
+    let mut rest = Some(list);
+    std::iter::from_fn(move || {
+        let (header, behind) = rest.take()?.split_first_chunk::<RECORD_HEADER_BYTES>()?;
+        let at = list.len() - behind.len() - RECORD_HEADER_BYTES;
+        let body = behind.get(..usize::from(header[2]));
+        rest = body.and_then(|body| behind.get(body.len()..));
+        Some(Record { header: *header, body, at })
+    })
+}
+
+/// The fields of an area that tell one part from another of its model.
+#[must_use]
+pub fn fields(area: Area, bytes: &[u8]) -> Vec<Field> {
+    let telling = entries(bytes, area.first()).enumerate().filter(|(number, entry)| {
+        let is_blank = entry.bytes.iter().all(|byte| matches!(byte, 0 | 0xff));
+        !area.plain().contains(number) && !is_blank
+    });
+    let field = |(_, entry): (usize, Entry)| {
+        let encoding = match entry.code >> 6 {
+            0 => Encoding::Bytes,
+            1 => Encoding::BcdPlus,
+            2 => Encoding::SixBit,
+            _ => Encoding::Text,
+        };
+        // Maker's own fields follow the standard's.
+        Field { span: entry.at..entry.at + entry.bytes.len(), kind: Kind::FreeText, encoding }
+    };
+    telling.map(field).collect()
+}
+
+/// The bodies of the records that hold what the maker likes: all but a power supply's.
+#[must_use]
+pub fn record_fields(list: &[u8]) -> Vec<Field> {
+    let of_maker = records(list).filter(|record| record.header[0] != POWER_SUPPLY);
+    of_maker
+        .filter_map(|record| {
+            let start = record.at + RECORD_HEADER_BYTES;
+            Some(Field::bytes_of(start..start + record.body?.len(), Kind::FreeText))
+        })
+        .collect()
+}
+
+/// Gives an area whose fields were replaced its checksum again; a wrong one stays wrong.
+pub fn reseal(original: &[u8], area: &mut [u8]) {
+    if complement(original) == 0
+        && original.len() == area.len()
+        && let Some((last, rest)) = area.split_last_mut()
+    {
+        *last = complement(rest);
+    }
+}
+
+/// Gives the records whose bodies were replaced their checksums again.
+pub fn reseal_records(list: &mut [u8]) {
+    let sums: Vec<(usize, u8)> = records(list)
+        .filter(|record| record.header[0] != POWER_SUPPLY)
+        .filter_map(|record| Some((record.at, complement(record.body?))))
+        .collect();
+    for (at, sum) in sums {
+        if let Some(header) = list.get_mut(at..at + RECORD_HEADER_BYTES) {
+            header[3] = sum;
+            header[4] = complement(&header[..4]);
+        }
+    }
+}
+
+/// What makes the sum of the bytes 0.
+#[must_use]
+pub fn complement(bytes: &[u8]) -> u8 {
+    bytes.iter().fold(0, |sum, byte| sum.wrapping_sub(*byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::survives_any_bytes;
+
+    #[test]
+    fn maker_and_model_stay_and_serial_and_own_fields_are_telling() {
+        let mut area = vec![1, 0, 0, 0, 0, 0];
+        for field in
+            [&b"\xc4DELL"[..], b"\xc4PSU1", b"\x83\x29\xdc\xa6", b"\xc2PN", b"\xc0", b"\xc5MAC:7"]
+        {
+            area.extend(field);
+        }
+        area.extend([END_OF_FIELDS, 0, 0]);
+        area.push(complement(&area));
+        let found = fields(Area::Board, &area);
+        let bytes: Vec<&[u8]> = found.iter().map(|field| field.bytes(&area)).collect();
+        assert_eq!(bytes, [&[0x29, 0xdc, 0xa6][..], b"MAC:7"]);
+        assert_eq!(found[0].encoding, Encoding::SixBit);
+        let mut changed = area.clone();
+        changed[17..20].fill(1);
+        reseal(&area, &mut changed);
+        assert_eq!(complement(&changed), 0);
+        let before = changed.clone();
+        reseal(&[1], &mut changed);
+        assert_eq!(changed, before, "a wrong sum stays wrong");
+        survives_any_bytes(&area, |bytes| drop(fields(Area::Product, bytes)));
+    }
+
+    #[test]
+    fn records_of_the_maker_are_sealed_again() {
+        let mut list = vec![0xc0, 2, 3, 0, 0, 1, 2, 3, 0x00, 0x82, 1, 9, 9, 7, 0xc1, 2, 9, 0, 0];
+        assert_eq!(record_fields(&list).len(), 1, "the last is cut");
+        reseal_records(&mut list);
+        let found: Vec<Record> = records(&list).collect();
+        assert_eq!((found[0].body, found[2].body), (Some(&[1, 2, 3][..]), None));
+        assert_eq!(complement(&found[0].header), 0);
+        assert_eq!(found[1].header[3..], [9, 9]);
+        survives_any_bytes(&list, |bytes| reseal_records(&mut bytes.to_vec()));
+    }
+}
