@@ -1,27 +1,31 @@
-//! Where two reports of one machine differ, times apart.
+//! Where two reports of one machine differ, times and the section `live` apart.
 
 use serde_json::Value;
 
-use crate::report::Report;
-
 /// Keys whose values differ from run to run.
-const TIMES: [&str; 3] = ["collected_at", "duration_ms", "timings"];
+const TIMES: [&str; 4] = ["collected_at", "duration_ms", "timings", "live"];
 /// More than these are not listed.
 const LIMIT: usize = 20;
 
 /// The keys at which the reports differ, as `block.disks.0.serial`; empty for the same report.
-pub(super) fn differences(one: &Report, other: &Report) -> Vec<String> {
+///
+/// # Errors
+/// If one of them is not JSON.
+pub(super) fn differences(one: &str, other: &str) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
-    compare("", &value(one), &value(other), &mut found);
-    found
+    compare("", &value(one)?, &value(other)?, &mut found);
+    Ok(found)
 }
 
 /// The keys at which the reports differ in more than the content of texts and the order of lists, which
 /// goes by them.
-pub(super) fn other_shapes(one: &Report, other: &Report) -> Vec<String> {
+///
+/// # Errors
+/// If one of them is not JSON.
+pub(super) fn other_shapes(one: &str, other: &str) -> anyhow::Result<Vec<String>> {
     let mut found = Vec::new();
-    compare("", &without_texts(value(one)), &without_texts(value(other)), &mut found);
-    found
+    compare("", &without_texts(value(one)?), &without_texts(value(other)?), &mut found);
+    Ok(found)
 }
 
 /// `value` with each text as an empty one.
@@ -40,13 +44,13 @@ fn without_texts(value: Value) -> Value {
     }
 }
 
-/// A report as JSON without its times.
-fn value(report: &Report) -> Value {
-    let mut value = crate::output::tree(report).unwrap_or_default();
+/// A report without its times.
+fn value(json: &str) -> anyhow::Result<Value> {
+    let mut value = crate::output::tree(json)?;
     if let Some(keys) = value.as_object_mut() {
         keys.retain(|key, _| !TIMES.contains(&key.as_str()));
     }
-    value
+    Ok(value)
 }
 
 fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
@@ -73,6 +77,17 @@ fn compare(path: &str, one: &Value, other: &Value, found: &mut Vec<String>) {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn times_and_live_are_no_differences_and_no_report_is_an_error() {
+        let one = r#"{"live": {"uptime_s": 1}, "duration_ms": 1, "a": 1}"#;
+        assert_eq!(
+            differences(one, r#"{"duration_ms": 2, "a": 1}"#).unwrap(),
+            Vec::<String>::new()
+        );
+        assert_eq!(differences(one, r#"{"a": 2}"#).unwrap(), ["a"]);
+        assert!(differences(one, "").is_err() && other_shapes("nul", one).is_err());
+    }
 
     #[test]
     fn a_difference_is_named_by_its_key() {

@@ -24,7 +24,7 @@ use draft::Draft;
 /// Name of the report in the archive. No replay reads it.
 const REPORT: &str = "report.json";
 
-/// Writes `recorded` and the `report` that was made of it to `output`, and replays the file: returns
+/// Writes `recorded` and the `report` that was made of it to `file`, and replays the file: returns
 /// where the two reports differ, times apart. Told to end, it leaves no file.
 ///
 /// # Errors
@@ -33,11 +33,11 @@ pub fn write(
     recorded: &Recorded,
     report: &Report,
     options: &Options,
-    output: &Path,
+    file: &Path,
     stop: &Stop,
 ) -> anyhow::Result<Vec<String>> {
-    let mut draft = Draft::new(output)?;
-    let differing = put(&mut draft, recorded, report, options)?;
+    let mut draft = Draft::new(file)?;
+    let differing = put(&mut draft, recorded, &output::json(report)?, options)?;
     keep(draft, stop)?;
     Ok(differing)
 }
@@ -51,15 +51,16 @@ pub fn write_anonymized(
     recorded: &Recorded,
     report: &Report,
     options: &Options,
-    output: &Path,
+    file: &Path,
     stop: &Stop,
 ) -> anyhow::Result<Vec<String>> {
-    let mut draft = Draft::new(output)?;
-    let recorded = anonymize::anonymize(recorded, report)?;
+    let mut draft = Draft::new(file)?;
+    let report = output::json(report)?;
+    let recorded = anonymize::anonymize(recorded, &output::tree(&report)?)?;
     pack(&recorded, &[], &mut draft)?;
     let anonymous = replay(draft.path(), options)?;
     let mut differing = put(&mut draft, &recorded, &anonymous, options)?;
-    differing.extend(difference::other_shapes(report, &anonymous));
+    differing.extend(difference::other_shapes(&report, &anonymous)?);
     keep(draft, stop)?;
     Ok(differing)
 }
@@ -68,12 +69,11 @@ pub fn write_anonymized(
 fn put(
     draft: &mut Draft,
     recorded: &Recorded,
-    report: &Report,
+    report: &str,
     options: &Options,
 ) -> anyhow::Result<Vec<String>> {
-    let json = output::json(report)?;
-    pack(recorded, &[(REPORT, json.as_bytes())], draft)?;
-    Ok(difference::differences(report, &replay(draft.path(), options)?))
+    pack(recorded, &[(REPORT, report.as_bytes())], draft)?;
+    difference::differences(report, &replay(draft.path(), options)?)
 }
 
 fn keep(draft: Draft, stop: &Stop) -> anyhow::Result<()> {
@@ -86,9 +86,9 @@ fn pack(recorded: &Recorded, more: &[(&str, &[u8])], draft: &mut Draft) -> anyho
     draft.write(&compress_to_vec(tar.as_slice(), CompressionLevel::Fastest))
 }
 
-/// The report of a captured machine.
-fn replay(file: &Path, options: &Options) -> anyhow::Result<Report> {
+/// The report of a captured machine as JSON.
+fn replay(file: &Path, options: &Options) -> anyhow::Result<String> {
     let source =
         Source::captured(file).with_context(|| format!("reading back {}", file.display()))?;
-    Ok(report(&Arc::new(source), options))
+    output::json(&report(&Arc::new(source), options))
 }

@@ -28,8 +28,8 @@ use std::io::Read as _;
 
 use anyhow::Context as _;
 use probes::machine::{Failure, Recorded};
+use serde_json::Value;
 
-use crate::report::Report;
 use collect::Secrets;
 use pseudonym::Pseudonyms;
 use replace::{Place, Table};
@@ -41,15 +41,15 @@ const RANDOM: &str = "/dev/urandom";
 ///
 /// # Errors
 /// If there are no random numbers.
-pub(super) fn anonymize(recorded: &Recorded, report: &Report) -> anyhow::Result<Recorded> {
+pub(super) fn anonymize(recorded: &Recorded, report: &Value) -> anyhow::Result<Recorded> {
     let mut key = [0; 32];
     File::open(RANDOM)
         .and_then(|mut file| file.read_exact(&mut key))
         .with_context(|| format!("reading {RANDOM}"))?;
-    Ok(with_key(key, recorded, &crate::output::tree(report)?))
+    Ok(with_key(key, recorded, report))
 }
 
-fn with_key(key: [u8; 32], recorded: &Recorded, report: &serde_json::Value) -> Recorded {
+fn with_key(key: [u8; 32], recorded: &Recorded, report: &Value) -> Recorded {
     let secrets = Secrets::of(recorded, report);
     let mut names = Pseudonyms::new(key, &secrets);
     let table = Table::new(&secrets, &mut names);
