@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use probes::collect::{Inventory, Options, collect, sections};
 use probes::findings::{Finding, findings};
 use probes::identity::{Identifier, identity};
+use probes::live::{Live, live};
 use probes::machine::{Problem, Source};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,9 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// How long each collector took.
     pub timings: Timings,
+    /// Uptime, load and memory of the running machine; absent in a replay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<Live>,
 }
 
 /// The program that made a report.
@@ -83,6 +87,8 @@ pub fn report(source: &Arc<Source>, options: &Options) -> Report {
         inventory: collected.inventory,
         problems: collected.problems,
         timings: Timings { collectors_ms: collected.durations_ms },
+        // Last, so that the agent's peak memory and CPU time include the collecting.
+        live: source.is_live().then(live),
     }
 }
 

@@ -113,7 +113,7 @@ fn server(source: &str, start: usize) -> Option<Field> {
         Some(address) => (skipped + 1, address),
         None => (skipped, host),
     };
-    let is_address = host.parse::<std::net::IpAddr>().is_ok();
+    let is_address = host.parse::<core::net::IpAddr>().is_ok();
     let kind = if is_address { Kind::Address } else { Kind::HostName };
     let start = start + skipped;
     Some(Field::text(start..start + host.len(), kind))

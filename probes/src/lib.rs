@@ -43,6 +43,7 @@ pub mod devices;
 pub mod dmi;
 pub mod firmware;
 pub mod iommu;
+pub mod live;
 pub mod os;
 pub mod power_supplies;
 pub mod sensors;

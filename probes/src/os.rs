@@ -1,8 +1,6 @@
 //! The running system: `/proc/sys/kernel/`, `/proc/cmdline`, `os-release(5)`.
 //!
-//! The crate `sysinfo` (26 kB) is not used: it adds no fact, reads the same files of the host by
-//! itself and has no root to inject, so a replay would show the host. Boot and machine id are left
-//! out: the same machine shall give the same bytes.
+//! Boot and machine id are left out: the same machine shall give the same bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -68,6 +68,7 @@ impl Machine {
         settings.network_dir = root.join("keyfiles");
         settings.osmet_dir = root.join("osmet");
         settings.paths = SystemPaths { sys: root.join("sys"), proc: root.join("proc") };
+        settings.available_memory_bytes = || Some(1 << 30);
         settings.failure_limit = Duration::from_mins(1);
         settings.poweroff = vec!["true".into()];
         let mut machine = Self {

@@ -110,6 +110,11 @@ fn a_machine_that_cannot_do_it_refuses() {
     };
     each_is_refused(vec![
         (plain(), &finding, "FINDINGS"),
+        (
+            plain(),
+            &|machine| machine.settings.available_memory_bytes = || Some(100 << 20),
+            "MEMORY_LOW",
+        ),
         (with("append_kargs", json!(["a b"])), &|_| {}, "KARGS"),
         (with("copy_network", json!(true)), &|_| {}, "NETWORK"),
         (

@@ -52,6 +52,18 @@ fn probes_read_only_through_the_machine() {
     }
 }
 
+/// These crates and calls read the running host by themselves: no replay could feed them.
+#[test]
+fn only_the_section_live_is_read_outside_of_the_machine() {
+    for (path, text) in sources("probes/src").into_iter().chain(sources("formats/src")) {
+        let is_live = path.ends_with("probes/src/live.rs");
+        for word in ["sysinfo::", "procfs::", "getrusage", "::current()", "from_file("] {
+            let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
+            assert!(is_live || at.is_none(), "{}: {}", path.display(), at.unwrap_or_default());
+        }
+    }
+}
+
 #[test]
 fn no_probe_can_write() {
     let forbidden = [

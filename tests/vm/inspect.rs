@@ -129,7 +129,9 @@ fn names(machine: &Machine) -> Vec<String> {
 fn without_times(report: &[u8]) -> Result<String> {
     let mut report: Value = serde_json::from_slice(report)?;
     let keys = report.as_object_mut().context("a report is an object")?;
-    keys.retain(|key, _| !["collected_at", "duration_ms", "timings"].contains(&key.as_str()));
+    keys.retain(|key, _| {
+        !["collected_at", "duration_ms", "timings", "live"].contains(&key.as_str())
+    });
     Ok(serde_json::to_string_pretty(&report)?)
 }
 

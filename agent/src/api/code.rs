@@ -45,6 +45,8 @@ pub enum Code {
     ImageHash,
     /// Findings of a severity that stops an install.
     Findings,
+    /// Less memory is available than the install needs.
+    MemoryLow,
     /// coreos-installer is not there.
     InstallerMissing,
     /// coreos-installer is older than 0.10.1.
@@ -93,6 +95,7 @@ impl fmt::Display for Code {
             Self::ImageFetch => "IMAGE_FETCH",
             Self::ImageHash => "IMAGE_HASH",
             Self::Findings => "FINDINGS",
+            Self::MemoryLow => "MEMORY_LOW",
             Self::InstallerMissing => "INSTALLER_MISSING",
             Self::InstallerTooOld => "INSTALLER_TOO_OLD",
             Self::Signature => "SIGNATURE",

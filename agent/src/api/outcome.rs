@@ -1,13 +1,14 @@
 //! How a job ended: `Result` of VIM API v1.
 
 use probes::findings::Finding;
+use probes::live::Live;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Stage;
 
 /// How a job ended: the body of `POST /v1/nodes/{id}/result`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Result")]
 pub struct JobResult {
     /// Version of the API: `1`.
@@ -51,6 +52,9 @@ pub struct JobResult {
     /// The last lines that coreos-installer wrote.
     #[serde(default)]
     pub log_tail: Vec<String>,
+    /// Uptime, load and memory of the node when the job ended, and what the agent has used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<Live>,
     /// When the job began, by the node's clock: RFC 3339, UTC.
     #[schemars(extend("format" = "date-time"))]
     pub started_at: String,

@@ -20,6 +20,13 @@ use crate::vim::Client;
 const MAX_KARG_BYTES: usize = 1024;
 /// The shortest command line that kernels cut at (`COMMAND_LINE_SIZE` of x86).
 const MAX_KARGS_BYTES: usize = 2048;
+/// The least memory that has to be available, in bytes.
+///
+/// coreos-installer streams the image and decompresses it: zstd accepts windows of up to 128 MiB unless asked
+/// otherwise (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`), xz -9 needs 65 MiB (xz(1)). As much again is for coreos-installer
+/// itself, GnuPG and the pages on their way to the disk. A live image that boots has more: Fedora CoreOS asks
+/// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
+const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
 /// The sector sizes that disks have, in bytes.
 const SECTOR_SIZES: [u64; 2] = [512, 4096];
 
@@ -36,6 +43,8 @@ pub struct Surroundings<'a> {
     pub osmet_dir: &'a Path,
     /// The kernel's file systems.
     pub paths: &'a SystemPaths,
+    /// Memory that programs can get without swapping; `None` if the kernel does not report it.
+    pub available_memory_bytes: Option<u64>,
 }
 
 /// What preflight has found good.
@@ -113,6 +122,7 @@ pub fn check(
     let mut warnings = Vec::new();
     blocking_findings(findings, install.block_on.unwrap_or_default())?;
     arguments(install)?;
+    warnings.extend(memory(around.available_memory_bytes)?);
     let version = installer::version(around.installer)?;
     if install.copy_network == Some(true) {
         network(around.network_dir)?;
@@ -150,6 +160,26 @@ fn blocking_findings(findings: &[Finding], block_on: BlockOn) -> Result<(), Fail
     }
     Err(Failure::new(Code::Findings, format!("the machine is faulty: {}", blocking.join("; ")))
         .advise("replace the named part, or say block_on never in the instruction"))
+}
+
+/// Checks that the install does not end half way for lack of memory; returns a warning if that is unknown.
+fn memory(available_bytes: Option<u64>) -> Result<Option<String>, Failure> {
+    let mib = |bytes: u64| bytes >> 20;
+    match available_bytes {
+        None => {
+            Ok(Some("the kernel does not report the available memory; it was not checked".into()))
+        }
+        Some(bytes) if bytes >= MIN_AVAILABLE_BYTES => Ok(None),
+        Some(bytes) => Err(Failure::new(
+            Code::MemoryLow,
+            format!(
+                "{} MiB of memory are available, expected at least {} MiB",
+                mib(bytes),
+                mib(MIN_AVAILABLE_BYTES)
+            ),
+        )
+        .advise("stop other programs on the live system, or boot it with more memory")),
+    }
 }
 
 /// Checks everything that ends up on a command line.

@@ -83,6 +83,7 @@ impl Job<'_> {
         result.warnings = std::mem::take(&mut self.warnings);
         result.warnings.extend(self.client.clock_skew());
         result.warnings.truncate(MAX_WARNINGS);
+        result.live = Some(probes::live::live());
         result.finished_at = rfc3339(self.clock.time_of_day());
     }
 
@@ -136,6 +137,7 @@ impl Job<'_> {
             findings: self.collected.findings.clone(),
             warnings: Vec::new(),
             log_tail: Vec::new(),
+            live: None,
             started_at: rfc3339(self.started_at),
             finished_at: String::new(),
         }

@@ -95,6 +95,7 @@ impl Job<'_> {
             network_dir: &self.settings.network_dir,
             osmet_dir: &self.settings.osmet_dir,
             paths: &self.settings.paths,
+            available_memory_bytes: (self.settings.available_memory_bytes)(),
         };
         match preflight::check(install, &disk, &self.collected.findings, &around) {
             Ok((version, more)) => {

@@ -46,6 +46,8 @@ pub struct JobSettings {
     pub osmet_dir: PathBuf,
     /// The kernel's file systems.
     pub paths: SystemPaths,
+    /// Reads how much memory is available; `None` if the kernel does not report it.
+    pub available_memory_bytes: fn() -> Option<u64>,
     /// How long one run of coreos-installer may take.
     pub installer_limit: Duration,
     /// How long a failure is tried to be told to the VIM.
@@ -66,6 +68,7 @@ impl JobSettings {
             network_dir: "/etc/NetworkManager/system-connections".into(),
             osmet_dir: "/run/coreos-installer/osmet".into(),
             paths: SystemPaths::default(),
+            available_memory_bytes: probes::live::available_memory_bytes,
             // coreos-installer itself gives up after four hours.
             installer_limit: Duration::from_mins(255),
             failure_limit: Duration::from_mins(2),
@@ -88,7 +91,7 @@ pub struct Collected {
 }
 
 /// How the job ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     /// Exit status of the program.
     pub exit_status: ExitStatus,
