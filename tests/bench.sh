@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Cost of a report beside other tools, on this machine and on the captured trees that are here.
+# Compares the cost of a report with other tools, on this machine and on the captured trees that are available.
 #
 #   tests/bench.sh [ROUNDS]        medians over ROUNDS runs, 11 by default
 set -euo pipefail
@@ -21,11 +21,11 @@ if [ ${#needed[@]} -gt 0 ]; then
   if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
     apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${needed[@]}" >/dev/null
   else
-    printf 'left out, not installed: %s\n' "${needed[*]}" >&2
+    printf 'skipped, not installed: %s\n' "${needed[*]}" >&2
   fi
 fi
 
-# Our own captured machines, and the largest of the collection where it lies beside the repository.
+# A captured machine of this repository, and large foreign ones if they are next to the repository.
 trees=()
 unpack() {
   mkdir -p "$work/$2/root"

@@ -40,7 +40,7 @@ env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STEPS "$built/run-coreos-installer" 
 [ "${1:-}" != report ] || exit 0
 
 printf '%s\n' '' 'preparing a bare virtual machine, and the live image, installer and server that it needs (kept for the next time)' ''
-# The builds of the lab VIM and of the demo's program run beside the downloads.
+# The lab VIM and the demo's program are built during the downloads.
 step_run lab-vim 'the lab VIM and the program that runs the virtual machine' build -p lab-vim -p vm-demo &
 programs=$!
 trap 'kill "$programs" 2>/dev/null || true' EXIT

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes every parser that sees bytes, each for a while, and says how often each ran.
+# Fuzzes every parser of bytes for a while and prints how often each ran.
 #
 #   tests/fuzz.sh [TARGET...]      all of probes/fuzz/fuzz_targets by default
 #
-# FUZZ_SECONDS is how long each runs (default 30). What makes one crash is kept in probes/fuzz/artifacts.
-# FUZZ_SANITIZER=address watches the memory too, at a fifth of the speed; no parser has unsafe code.
-# RUSTC_BOOTSTRAP lets the stable compiler instrument the code, which it calls unstable.
+# FUZZ_SECONDS is how long each runs (default 30). Inputs that crash a target are kept in probes/fuzz/artifacts.
+# FUZZ_SANITIZER=address checks memory accesses too, at a fifth of the speed; no parser has unsafe code.
+# RUSTC_BOOTSTRAP lets the stable compiler instrument the code, which is an unstable feature.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -18,7 +18,7 @@ options=(--fuzz-dir "$fuzz" --sanitizer "${FUZZ_SANITIZER:-none}")
 out=${CARGO_TARGET_DIR:-target}/fuzz
 
 if [ ! -x "$where/bin/cargo-fuzz" ]; then
-  printf 'building cargo-fuzz %s (once; it is kept in %s)\n' "$CARGO_FUZZ_VERSION" "$where" >&2
+  printf 'building cargo-fuzz %s (once; kept in %s)\n' "$CARGO_FUZZ_VERSION" "$where" >&2
   cargo install cargo-fuzz --version "$CARGO_FUZZ_VERSION" --locked --root "$where" >&2
 fi
 export PATH=$where/bin:$PATH RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$PWD/$out
@@ -31,7 +31,7 @@ fi
 
 cargo fuzz build "${options[@]}" >&2
 
-# Runs a target on what earlier runs found and on the seeds, and prints its line of the table.
+# Runs a target on the inputs of earlier runs and on the seeds, and prints its line of the table.
 run() {
   local target=$1 log=$out/$1.log failed=''
   mkdir -p "$fuzz/corpus/$target"
@@ -54,7 +54,7 @@ printf '%-18s %12s %10s %8s %9s\n' target executions per_second edges peak_MiB
 n_failed=0
 for target in "${targets[@]}"; do run "$target" || n_failed=$((n_failed + 1)); done
 if [ "$n_failed" -gt 0 ]; then
-  printf '%s of %s targets found something; the input lies in %s/artifacts\n' \
+  printf '%s of %s targets found something; the input is in %s/artifacts\n' \
     "$n_failed" "${#targets[@]}" "$fuzz" >&2
   exit 1
 fi

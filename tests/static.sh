@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds the static binary, target/static/run-coreos-installer, in the first of three ways that this machine has:
+# Builds the static binary, target/static/run-coreos-installer, in the first of these ways that this machine supports:
 #
 #   musl     rustup or the distribution has the standard library for musl
 #   debian   Debian's compiler builds that library from its sources (packages as below)
 #   glibc    static-pie; about a fifth larger
 #
-#   RCI_STATIC_WAY=glibc tests/static.sh       takes the named way
+#   RCI_STATIC_WAY=glibc tests/static.sh       uses the named way
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ arch=${host%%-*}
 musl=$arch-unknown-linux-musl
 build=(build --profile static --locked -p run-coreos-installer)
 
-# Equal functions are folded into one by LLVM's linker; GNU's cannot.
+# LLVM's linker merges equal functions; GNU's cannot.
 linker=
 for place in "$(rustc --print sysroot)/lib/rustlib/$host/bin/gcc-ld" /usr/lib/llvm-*/bin; do
   if [ -x "$place/ld.lld" ]; then
@@ -27,7 +27,7 @@ done
 
 debian_packages=(rustc-web cargo-web rust-web-src musl-tools libunwind-14-dev lld-14)
 
-# Debian's compiler as the distribution offers it must be new enough for the project.
+# Debian's compiler must be new enough for the project.
 debian_has_it() {
   command -v apt-get >/dev/null || return 1
   dpkg -s "${debian_packages[@]}" >/dev/null 2>&1 && return
@@ -50,8 +50,8 @@ install_debian_packages() {
   DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${debian_packages[@]}" >&2
 }
 
-# Mimalloc: its memory in huge pages would be 25 MiB resident in place of 7; room for 64 MiB at once in place of 1 GiB has a
-# sixteenth of the maps to set up; nobody sets its variables; and who ends need not tidy up.
+# mimalloc: huge pages would make 25 MiB resident instead of 7; reserving 64 MiB at once instead of 1 GiB sets up a sixteenth of
+# the maps; nobody sets its variables; and a process that ends need not free its memory.
 allocator="-DMI_DEFAULT_ALLOW_THP=0 -DMI_DEFAULT_ARENA_RESERVE=65536 -DMI_NO_GETENV=1 -DMI_SKIP_COLLECT_ON_EXIT=1"
 
 way_musl() {
@@ -64,7 +64,7 @@ way_debian() {
   install_debian_packages
   local parts=$PWD/target/static-musl upper
   mkdir -p "$parts"
-  # LLVM's unwinder under the name that rustc asks for: gcc's wants a function of glibc. It was built against glibc's checked printf.
+  # LLVM's unwinder under the name that rustc expects, since gcc's needs a function of glibc. It was built against glibc's checked printf.
   ln -sfn /usr/lib/llvm-14/lib/libunwind.a "$parts/libunwind.a"
   cat >"$parts/checked.c" <<'C'
 #include <stdarg.h>
@@ -77,7 +77,7 @@ int __fprintf_chk(FILE *file, int flag, const char *format, ...) {
   va_end(values);
   return n;
 }
-/* Mimalloc's compiler asks for it, and musl-gcc knows no libgcc. */
+/* The compiler emits a call to it for mimalloc, and musl-gcc does not link libgcc. */
 int __popcountdi2(unsigned long bits) {
   int n = 0;
   for (; bits; bits &= bits - 1) n++;

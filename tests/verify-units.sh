@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs `systemd-analyze verify` on the units, with the programs that they start in place.
+# Runs `systemd-analyze verify` on the units, with stand-ins for the programs that they start.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +10,7 @@ cp systemd/*.service "$root/etc/systemd/system/"
 for program in usr/local/bin/run-coreos-installer usr/bin/systemctl; do
   install -m755 /bin/true "$root/$program"
 done
-# The units of the host's systemd stand in for the live image's.
+# The units of this machine's systemd stand in for those of the live image.
 mkdir -p "$root/usr/lib"
 cp -a /usr/lib/systemd "$root/usr/lib/systemd" 2>/dev/null || cp -a /lib/systemd "$root/usr/lib/systemd"
 found=$(systemd-analyze --root="$root" --man=no --recursive-errors=no verify systemd/*.service 2>&1) || {

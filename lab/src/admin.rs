@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::faults::Fault;
 use crate::http::{Answer, Refusal, header, json_answer, no_content, query};
 use crate::lab::Lab;
-use crate::orders::{Way, scope_of};
+use crate::orders::{AnswerMode, scope_of};
 use crate::server::Request;
 use crate::store::{Document, Node};
 
 /// Answers a request below `/lab`; `parts` are the path's parts after it.
 ///
 /// # Errors
-/// 4xx for what is not there or does not fit.
+/// 4xx for unknown nodes, files and settings, and for invalid ones.
 pub(crate) async fn answer(
     lab: &Lab,
     request: &Request,
@@ -53,7 +53,8 @@ pub(crate) async fn answer(
             Ok(no_content())
         }
         _ => {
-            let message = format!("{} {:?} is not of the admin API", request.method, request.path);
+            let message =
+                format!("{} {:?} is not part of the admin API", request.method, request.path);
             Err(Refusal::new(404, "PATH_UNKNOWN", message))
         }
     }
@@ -64,7 +65,7 @@ fn shown(value: &Value) -> Answer {
 }
 
 fn unknown(id: &str) -> Refusal {
-    Refusal::new(404, "NODE_UNKNOWN", format!("node {id:?} was never heard of"))
+    Refusal::new(404, "NODE_UNKNOWN", format!("node {id:?} has never contacted this VIM"))
 }
 
 fn node(lab: &Lab, id: &str) -> Result<Node, Refusal> {
@@ -95,7 +96,7 @@ fn summary(lab: &Lab, node: &Node) -> Result<Value, Refusal> {
     Ok(summary)
 }
 
-/// What a node sent; with `?wait_s=N` it is waited for.
+/// What a node sent; `?wait_s=N` waits for it.
 async fn sent(lab: &Lab, request: &Request, id: &str, what: &str) -> Result<Answer, Refusal> {
     let wait = query(request.query.as_deref(), "wait_s").and_then(|wait| wait.parse().ok());
     let end = tokio::time::Instant::now() + Duration::from_secs(wait.unwrap_or(0).min(3600));
@@ -144,7 +145,7 @@ fn setting(lab: &Lab, request: &Request, scope: &str, kind: &str) -> Result<Answ
         return Ok(no_content());
     }
     if request.method != Method::PUT {
-        return Err(Refusal::new(405, "METHOD", "a setting takes GET, PUT and DELETE"));
+        return Err(Refusal::new(405, "METHOD", "a setting accepts GET, PUT and DELETE"));
     }
     let text = std::str::from_utf8(&request.body)
         .map_err(|_| Refusal::new(400, "JSON", "the body is no UTF-8"))?;
@@ -152,7 +153,7 @@ fn setting(lab: &Lab, request: &Request, scope: &str, kind: &str) -> Result<Answ
     if !is_unchecked {
         let faults = setting_faults(lab, kind, text);
         if !faults.is_empty() {
-            let message = format!("{}; ?unchecked=1 takes it all the same", faults.join("; "));
+            let message = format!("{}; ?unchecked=1 accepts it anyway", faults.join("; "));
             return Err(Refusal::new(422, "SETTING_INVALID", message));
         }
     }
@@ -161,11 +162,11 @@ fn setting(lab: &Lab, request: &Request, scope: &str, kind: &str) -> Result<Answ
     Ok(no_content())
 }
 
-/// What a setting has that its form does not allow; empty when it fits.
+/// What is invalid in a setting; empty for a valid one.
 pub(crate) fn setting_faults(lab: &Lab, kind: &str, text: &str) -> Vec<String> {
     let mut value: Value = match serde_json::from_str(text) {
         Ok(value) => value,
-        Err(error) => return vec![format!("{kind} is no JSON: {error}")],
+        Err(error) => return vec![format!("{kind} is not valid JSON: {error}")],
     };
     match kind {
         "instruction" => {
@@ -177,16 +178,16 @@ pub(crate) fn setting_faults(lab: &Lab, kind: &str, text: &str) -> Vec<String> {
             let faults = lab.contract.instruction_faults(&value);
             faults.into_iter().map(|fault| format!("instruction{fault}")).collect()
         }
-        "answer" => match serde_json::from_value::<Way>(value) {
+        "answer" => match serde_json::from_value::<AnswerMode>(value) {
             Ok(_) => Vec::new(),
             Err(error) => vec![format!("answer: {error}")],
         },
         _ if value["ignition"].is_object() => Vec::new(),
-        _ => vec!["an Ignition config without the key ignition".to_owned()],
+        _ => vec!["an Ignition config without the key \"ignition\"".to_owned()],
     }
 }
 
-/// Puts a digest of the right form where a template asks for one, so that the form can be judged.
+/// Replaces each template of a digest by a digest of the right form, so that the form can be checked.
 fn fill_hashes(value: &mut Value) {
     match value {
         Value::String(text) if text.starts_with("sha256-{{") => {
@@ -215,7 +216,7 @@ fn faults(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
         Method::PUT => lab.faults.replace(read()?),
         Method::POST => lab.faults.add(read()?),
         Method::DELETE => lab.faults.replace(Vec::new()),
-        _ => return Err(Refusal::new(405, "METHOD", "faults take GET, PUT, POST and DELETE")),
+        _ => return Err(Refusal::new(405, "METHOD", "faults accept GET, PUT, POST and DELETE")),
     }
     Ok(shown(&json!(lab.faults.left())))
 }
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instruction_is_judged_with_its_templates_filled() {
+    fn an_instruction_is_checked_with_its_templates_filled() {
         let lab = lab(&[]);
         let fits = r#"{"action": "install", "install": {
             "ignition": {"url": "{{base}}/ignition/default", "hash": "sha512-{{sha512:/files/c.ign}}"}}}"#;

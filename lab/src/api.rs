@@ -1,4 +1,4 @@
-//! VIM API v1: `/v1/…`, each request held to the `OpenAPI` document before anything is done with it.
+//! VIM API v1: `/v1/…`, each request checked against the `OpenAPI` document before it is carried out.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -13,7 +13,7 @@ use crate::store::Kept;
 /// Answers a request below `/v1`.
 ///
 /// # Errors
-/// 4xx for a request that does not fit the document, 500 when the database fails.
+/// 4xx for a request that violates the document, 500 when the database fails.
 pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
     admit(lab, request)?;
     let found = lab.contract.find(&request.method, &request.path)?;
@@ -40,14 +40,14 @@ pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
         "postResult" => {
             once.answer(|| result(lab, &node, &found.path["id"], &value)).map(drop_body)
         }
-        other => Err(Refusal::new(501, "OPERATION", format!("{other:?} is not done here"))),
+        other => Err(Refusal::new(501, "OPERATION", format!("{other:?} is not implemented"))),
     }
 }
 
-/// Lets the request in by token and certificate.
+/// Checks the token and the certificate of a request.
 fn admit(lab: &Lab, request: &Request) -> Result<(), Refusal> {
     if lab.client_certificate && !request.has_client_certificate {
-        let message = "no client certificate of this VIM's CA, expected one over HTTPS";
+        let message = "no client certificate from this VIM's CA, expected one over HTTPS";
         return Err(Refusal::new(403, "CLIENT_CERTIFICATE", message));
     }
     let Some(token) = &lab.token else { return Ok(()) };
@@ -56,7 +56,7 @@ fn admit(lab: &Lab, request: &Request) -> Result<(), Refusal> {
         Some((scheme, given)) if scheme.eq_ignore_ascii_case("bearer") && given.trim() == token => {
             Ok(())
         }
-        Some(_) => Err(Refusal::new(401, "TOKEN", "another bearer token than this VIM's")),
+        Some(_) => Err(Refusal::new(401, "TOKEN", "wrong bearer token")),
         None => {
             Err(Refusal::new(401, "TOKEN", "no bearer token, expected authorization: Bearer …"))
         }
@@ -76,7 +76,7 @@ impl Once<'_> {
         let Some(key) = header(&self.request.headers, "idempotency-key") else {
             return act().map(Order::answer);
         };
-        // The path belongs to the request: the same key for another node is another request.
+        // The path is part of the key: the same key for another node is another request.
         let mut digest = Sha256::new();
         digest.update(&self.request.path);
         digest.update([0]);
@@ -84,7 +84,7 @@ impl Once<'_> {
         let digest = hex(&digest.finalize());
         match self.lab.store.kept(self.operation, key, &digest)? {
             Kept::OtherBody => {
-                let message = format!("idempotency-key {key:?} came before with another body");
+                let message = format!("idempotency-key {key:?} was used before with another body");
                 Err(Refusal::new(422, "IDEMPOTENCY_KEY", message))
             }
             Kept::Answer(kept) => serde_json::from_value::<Order>(kept)
@@ -137,7 +137,7 @@ fn result(lab: &Lab, node: &str, id: &str, result: &Value) -> Result<Order, Refu
         .map_err(|error| Refusal::new(500, "STORE", error.to_string()))
 }
 
-/// A 204 has no type.
+/// A 204 has no content type.
 fn drop_body(mut answer: Answer) -> Answer {
     answer.headers_mut().remove("content-type");
     answer

@@ -1,4 +1,4 @@
-//! Misbehaviour carried out: the answer that a fault makes of a request.
+//! Carries out faults: the broken answer to a request.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -14,7 +14,7 @@ use crate::http::{Answer, Refusal, answer, full};
 use crate::socket::Control;
 use crate::stream::{Change, End, changed, zeros};
 
-/// Whether the fault's answer needs the true one: the request is carried out.
+/// Whether the fault changes the real answer, so that the request must be carried out.
 pub(crate) fn needs_answer(fault: &Fault) -> bool {
     match fault.kind {
         Kind::Delay
@@ -30,7 +30,7 @@ pub(crate) fn needs_answer(fault: &Fault) -> bool {
     }
 }
 
-/// The fault's answer to a request that is not carried out, or whose answer is thrown away.
+/// The fault's answer to a request that is not carried out or whose answer is discarded.
 pub(crate) async fn instead(fault: &Fault, path: &str, control: &Control) -> Answer {
     match fault.kind {
         Kind::Reset => {
@@ -60,7 +60,8 @@ pub(crate) async fn instead(fault: &Fault, path: &str, control: &Control) -> Ans
 
 fn error_status(fault: &Fault) -> Answer {
     let status = fault.status.unwrap_or(500);
-    let refusal = Refusal::new(status, "FAULT", format!("the lab VIM was told to answer {status}"));
+    let refusal =
+        Refusal::new(status, "FAULT", format!("a fault of the lab VIM asked for status {status}"));
     let mut answer = refusal.answer();
     let value = fault.retry_after.as_deref().map(retry_after);
     if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
@@ -69,7 +70,7 @@ fn error_status(fault: &Fault) -> Answer {
     answer
 }
 
-/// `date:SECONDS` becomes an HTTP date so far from now; anything else stays.
+/// `date:SECONDS` becomes an HTTP date that far from now; other text is unchanged.
 pub(crate) fn retry_after(text: &str) -> String {
     match text.strip_prefix("date:").and_then(|seconds| seconds.parse().ok()) {
         Some(seconds) => httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds)),
@@ -85,7 +86,7 @@ fn redirect(path: &str) -> Answer {
     redirect
 }
 
-/// What the fault makes of the true answer.
+/// The real answer, changed by the fault.
 pub(crate) async fn spoil(
     fault: &Fault,
     path: &str,
@@ -122,7 +123,7 @@ pub(crate) async fn spoil(
     Response::from_parts(parts, changed(body, change, control))
 }
 
-/// The last digit of the hash is another one; where there was no hash, there is a wrong one.
+/// Changes the last digit of the hash; adds a wrong hash where there was none.
 async fn wrong_hash(answer: Answer, of: &str) -> Answer {
     let (mut parts, body) = answer.into_parts();
     let bytes = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();

@@ -9,21 +9,21 @@ use crate::faults::Fault;
 
 const EXAMPLES: &str = "\
 Examples:
-  Look at reports, tell nodes nothing yet (they wait and ask again):
+  Look at reports; nodes wait and ask again:
     lab-vim
   Install every node that reports, on its only eligible disk:
     lab-vim --ignition config.ign
-  The same with an image from here and the agent for the live image:
+  The same with a local image, and the agent for the live image:
     lab-vim --instruction install.json --image coreos.raw.xz \\
             --agent target/release/run-coreos-installer
-  A test's server: a free port, in memory, two 503 before the answer:
+  For a test: a free port, a database in memory, two 503 before the answer:
     lab-vim --listen 127.0.0.1:0 --ignition config.ign \\
             --fault reports=status,status=503,retry_after=2,times=2
 
 What is served:
   /                    the page: nodes, stages, progress, findings
   /nodes/ID            one node: timeline, report, result, proof
-  /v1/...              VIM API v1, held to its OpenAPI document
+  /v1/...              VIM API v1, checked against its OpenAPI document
   /openapi.json        that document
   /files/NAME          files of --files, --file and --image
   /ignition/ID         the Ignition config of a node; `default` for all
@@ -50,11 +50,11 @@ The first line on stdout says where the server listens:
   listening http=127.0.0.1:41234 https=127.0.0.1:41235
 Each request is one line on stderr. SIGTERM and SIGINT end the server, status 0.";
 
-/// A small real VIM: takes reports, hands out instructions, shows what nodes do.
+/// A small real VIM: receives reports, sends instructions, shows what nodes do.
 #[derive(Debug, Parser)]
 #[command(name = "lab-vim", version, after_help = EXAMPLES, max_term_width = 80)]
 pub(crate) struct Options {
-    /// Address of plain HTTP; port 0 takes a free one. May be repeated.
+    /// Address of plain HTTP; port 0 chooses a free one. May be repeated.
     #[arg(long, value_name = "ADDR", default_value = "[::]:8080")]
     pub(crate) listen: Vec<SocketAddr>,
     /// Address of HTTPS, with a certificate of our own CA. May be repeated.
@@ -81,16 +81,16 @@ pub(crate) struct Options {
     /// Ignition config for every node without one of its own.
     #[arg(long, value_name = "FILE")]
     pub(crate) ignition: Option<PathBuf>,
-    /// How the answer is given.
+    /// When and how a report is answered.
     #[arg(long, value_enum, default_value = "direct")]
     pub(crate) answer: Mode,
-    /// `--answer later`: how often a node is told to ask again.
+    /// `--answer later`: how often a node must ask again.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) polls: u32,
     /// Retry-After of a 202: seconds, or `date:SECONDS` for the header's date form.
     #[arg(long, value_name = "S", default_value = "2")]
     pub(crate) retry_after: String,
-    /// What a node is told that was installed and reports again, until its instruction changes.
+    /// Answer to an installed node that reports again, until its instruction changes.
     #[arg(long, value_enum, default_value = "reboot")]
     pub(crate) after_install: AfterInstall,
     /// Serve this folder under /files/.
@@ -99,47 +99,47 @@ pub(crate) struct Options {
     /// Serve one file as /files/NAME. May be repeated.
     #[arg(long, value_name = "NAME=PATH")]
     pub(crate) file: Vec<String>,
-    /// Serve an image as /files/NAME, and its signature (.sig) if it is beside it.
+    /// Serve an image as /files/NAME, and its signature (.sig) from the same folder if there is one.
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Vec<PathBuf>,
-    /// Serve the agent under /ocp/, packed with gzip.
+    /// Serve the agent under /ocp/, compressed with gzip.
     #[arg(long, value_name = "FILE")]
     pub(crate) agent: Option<PathBuf>,
-    /// What {{base}} becomes; absent: what the node's Host header says.
+    /// Value of {{base}} [default: the node's Host header]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,
-    /// Misbehave, see below. May be repeated.
+    /// Fail on purpose, see below. May be repeated.
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<Fault>,
     /// Largest request body, before and after gzip.
     #[arg(long, value_name = "N", default_value = "33554432")]
     pub(crate) max_body_bytes: usize,
-    /// Let other machines use /lab too.
+    /// Let other machines use /lab.
     #[arg(long)]
     pub(crate) open_admin: bool,
-    /// Write the line that stdout gets into this file too.
+    /// Also write the line on stdout to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) port_file: Option<PathBuf>,
 }
 
-/// How the answer to a report is given.
+/// When and how a report is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Mode {
     /// At once.
     Direct,
-    /// 202 first, the instruction when the node has asked often enough.
+    /// First 202, then the instruction when the node has asked often enough.
     Later,
-    /// 202 always.
+    /// Always 202.
     Never,
-    /// The bare Ignition config.
+    /// The Ignition config alone.
     Bare,
 }
 
-/// What an installed node is told when it reports again.
+/// Answer to an installed node that reports again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AfterInstall {
-    /// To reboot: a boot loop does not wipe the disk again.
+    /// Reboot, so that a boot loop does not wipe the disk again.
     Reboot,
     /// The same as before.
     Install,

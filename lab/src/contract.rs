@@ -1,4 +1,4 @@
-//! The contract: `agent/vim-api-v1.openapi.json` (`OpenAPI` 3.1), held against each request and each instruction.
+//! The contract: `agent/vim-api-v1.openapi.json` (`OpenAPI` 3.1), to which each request and each instruction must conform.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::http::{Refusal, header, percent_decoded};
 /// The document, compiled in.
 pub(crate) const DOCUMENT: &str = include_str!("../../agent/vim-api-v1.openapi.json");
 
-/// The document's operations and schemas, ready to judge.
+/// The document's operations and schemas, compiled.
 #[derive(Debug)]
 pub(crate) struct Contract {
     operations: Vec<Operation>,
@@ -30,7 +30,7 @@ pub(crate) struct Operation {
     /// The path's parts; a parameter keeps its braces.
     path: Vec<String>,
     parameters: Vec<Parameter>,
-    /// Schema per media type; empty when the operation takes no body.
+    /// Schema per media type; empty when the operation has no body.
     bodies: BTreeMap<String, Schema>,
 }
 
@@ -53,7 +53,7 @@ enum Place {
 struct Schema {
     /// Last part of its `$ref`, e.g. `Report`.
     name: String,
-    /// The schema with the document's components beside it.
+    /// The schema together with the document's components.
     root: Value,
     validator: Validator,
 }
@@ -77,7 +77,7 @@ impl Contract {
     /// Reads an `OpenAPI` document.
     ///
     /// # Errors
-    /// When it is no JSON, or a schema in it is none.
+    /// When it is not JSON, or a schema in it is invalid.
     pub(crate) fn read(document: &str) -> anyhow::Result<Self> {
         let document: Value = serde_json::from_str(document).context("reading the document")?;
         let mut operations = Vec::new();
@@ -109,21 +109,21 @@ impl Contract {
             methods.push(operation.method.as_str());
         }
         if methods.is_empty() {
-            let message = format!("path {path:?} is not of VIM API v1");
+            let message = format!("path {path:?} is not part of VIM API v1");
             return Err(Refusal::new(404, "PATH_UNKNOWN", message));
         }
-        let message = format!("{path:?} takes {}, found {method}", methods.join(", "));
+        let message = format!("{path:?} accepts {}, found {method}", methods.join(", "));
         Err(Refusal::new(405, "METHOD", message))
     }
 
-    /// Says what an instruction has that its schema does not allow; empty when it fits.
+    /// Lists what violates the schema in an instruction; empty for a valid one.
     pub(crate) fn instruction_faults(&self, instruction: &Value) -> Vec<String> {
         self.instruction.faults(instruction)
     }
 }
 
 impl Match<'_> {
-    /// Holds path, query and headers against the document.
+    /// Checks path, query and headers against the document.
     ///
     /// # Errors
     /// 400 that names the parameter, what was found and what is expected.
@@ -137,7 +137,7 @@ impl Match<'_> {
             let name = pair.split('=').next().unwrap_or_default();
             let is_known = |p: &&Parameter| p.place == Place::Query && p.name == name;
             if !self.operation.parameters.iter().any(|p| is_known(&p)) {
-                return refuse(format!("query parameter {name:?} is not of this operation"));
+                return refuse(format!("this operation has no query parameter {name:?}"));
             }
         }
         for parameter in &self.operation.parameters {
@@ -148,7 +148,7 @@ impl Match<'_> {
             };
             match found {
                 None if parameter.is_required => {
-                    return refuse(format!("{} is missing; it is required", parameter.name));
+                    return refuse(format!("required parameter {} is missing", parameter.name));
                 }
                 None => {}
                 Some(found) => {
@@ -162,17 +162,17 @@ impl Match<'_> {
         Ok(())
     }
 
-    /// Whether the operation lets a body come as `Content-Encoding: gzip`.
+    /// Whether the operation accepts a body with `Content-Encoding: gzip`.
     pub(crate) fn takes_gzip(&self) -> bool {
         let named = |p: &Parameter| p.name.eq_ignore_ascii_case("content-encoding");
         self.operation.parameters.iter().any(named)
     }
 
-    /// Holds the body's type and content against the document; `None` when the operation takes none.
+    /// Checks the body's type and content against the document; `None` when the operation has no body.
     ///
     /// # Errors
-    /// 415 for another type, 400 for a body that is no JSON or that nothing asked for, 422 for JSON
-    /// that does not fit.
+    /// 415 for another type, 400 for a body that is not JSON or not expected, 422 for JSON that
+    /// violates the schema.
     pub(crate) fn check_body(
         &self,
         headers: &HeaderMap,
@@ -183,7 +183,7 @@ impl Match<'_> {
             return if body.is_empty() {
                 Ok(None)
             } else {
-                Err(Refusal::new(400, "BODY_UNASKED", "this operation takes no body"))
+                Err(Refusal::new(400, "BODY_UNASKED", "this operation has no body"))
             };
         }
         let content_type = header(headers, "content-type").unwrap_or_default();
@@ -194,7 +194,7 @@ impl Match<'_> {
             return Err(Refusal::new(415, "CONTENT_TYPE", message));
         };
         let value: Value = serde_json::from_slice(body)
-            .map_err(|error| Refusal::new(400, "JSON", format!("the body is no JSON: {error}")))?;
+            .map_err(|error| Refusal::new(400, "JSON", format!("the body is not JSON: {error}")))?;
         let faults = schema.faults(&value);
         if faults.is_empty() {
             return Ok(Some(value));
@@ -205,7 +205,7 @@ impl Match<'_> {
 }
 
 impl Operation {
-    /// The path's parameters if the path is of this operation.
+    /// The path's parameters if the path matches this operation.
     fn path_parameters(&self, path: &str) -> Option<BTreeMap<String, String>> {
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         if parts.len() != self.path.len() {
@@ -241,7 +241,7 @@ impl Schema {
         self.validator.iter_errors(value).take(5).map(describe).collect()
     }
 
-    /// What the schema wants at this place, in words.
+    /// What the schema expects at this place, in words.
     fn expectation(&self, error: &jsonschema::ValidationError) -> String {
         use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
         match &error.kind {
@@ -262,7 +262,7 @@ impl Schema {
             Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } | Kind::OneOfMultipleValid { .. } => {
                 format!("one of {}", self.forms(&error.schema_path.to_string()).join(", "))
             }
-            _ => format!("what {} of the API document says", error.schema_path),
+            _ => format!("a value that fits {} of the API document", error.schema_path),
         }
     }
 
@@ -357,7 +357,7 @@ fn read_parameter(document: &Value, parameter: &Value) -> anyhow::Result<Paramet
     })
 }
 
-/// A schema with the whole document's components beside it, so that its references resolve.
+/// A schema together with the components of the whole document, so that its references resolve.
 fn read_schema(document: &Value, schema: &Value) -> anyhow::Result<Schema> {
     let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
     let mut root = schema.clone();

@@ -1,4 +1,4 @@
-//! The plan of misbehaviour: which answers go wrong, how, and how often. `--fault` and `PUT /lab/faults` fill it.
+//! The plan of faults: which answers fail, how, and how often. `--fault` and `PUT /lab/faults` fill it.
 
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
@@ -68,10 +68,10 @@ pub(crate) struct Fault {
     pub(crate) method: Option<String>,
     /// How the answer goes wrong.
     pub(crate) kind: Kind,
-    /// How often it still does: 1 when absent.
+    /// How many more times: 1 when absent.
     #[serde(default = "once")]
     pub(crate) times: Times,
-    /// How many requests still go well before.
+    /// How many requests succeed first.
     #[serde(default)]
     pub(crate) skip: u32,
     /// `status`, `answer`: the HTTP status.
@@ -83,7 +83,7 @@ pub(crate) struct Fault {
     /// `delay`, `drip`: milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delay_ms: Option<u64>,
-    /// Bytes or an offset, as the kind says.
+    /// Number of bytes or an offset, depending on the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bytes: Option<u64>,
     /// The request is carried out first, then its answer is lost: for `status`, `reset`, `hang`.
@@ -102,7 +102,7 @@ fn once() -> Times {
 }
 
 impl Fault {
-    /// Whether the fault means this request.
+    /// Whether the fault applies to this request.
     fn matches(&self, method: &Method, path: &str) -> bool {
         let method_fits = self
             .method
@@ -159,7 +159,7 @@ impl FromStr for Fault {
     }
 }
 
-/// The plan, worked off in its order.
+/// The plan, carried out in order.
 #[derive(Debug, Default)]
 pub(crate) struct Faults(Mutex<Vec<Fault>>);
 
@@ -184,7 +184,7 @@ impl Faults {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The fault of this request, counted down; a fault that is used up leaves the plan.
+    /// The fault for this request, counted down; a fault that is used up is removed.
     pub(crate) fn take(&self, method: &Method, path: &str) -> Option<Fault> {
         let mut plan = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = plan.iter().position(|fault| fault.matches(method, path))?;

@@ -1,4 +1,4 @@
-//! The shelf: files, images and the agent that live images fetch.
+//! Served files: files, images and the agent that live images fetch.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use crate::cli::Options;
 use crate::http::{Answer, Refusal, answer};
 use crate::stream;
 
-/// What is served besides the API.
+/// Files that are served besides the API.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     root: Option<PathBuf>,
@@ -28,7 +28,7 @@ pub(crate) struct Shelf {
     digests: Mutex<BTreeMap<(PathBuf, Hash), Digested>>,
 }
 
-/// A digest in hex, and when the file was last changed then.
+/// A digest in hex, and the modification time of the file when it was computed.
 type Digested = (Option<SystemTime>, String);
 
 #[derive(Debug)]
@@ -48,10 +48,10 @@ pub(crate) enum Hash {
 }
 
 impl Shelf {
-    /// Takes the files that the command line names.
+    /// Opens the files that the command line names.
     ///
     /// # Errors
-    /// When one of them is not there.
+    /// When one of them does not exist.
     pub(crate) fn fill(options: &Options) -> anyhow::Result<Self> {
         let mut named = BTreeMap::new();
         for text in &options.file {
@@ -84,7 +84,7 @@ impl Shelf {
         })
     }
 
-    /// The file behind `/files/NAME`; `None` when there is none, or when it lies outside the folder.
+    /// The file served as `/files/NAME`; `None` when there is none or when it is outside the folder.
     fn file(&self, name: &str) -> Option<PathBuf> {
         if let Some(path) = self.named.get(name) {
             return Some(path.clone());
@@ -98,7 +98,7 @@ impl Shelf {
         (path.starts_with(root) && path.is_file()).then_some(path)
     }
 
-    /// The file behind a served path.
+    /// The file of a served path.
     fn path(&self, served: &str) -> Option<PathBuf> {
         match served {
             "/ocp/run-coreos-installer" => self.agent.as_ref().map(|agent| agent.path.clone()),
@@ -157,7 +157,7 @@ impl Shelf {
         Some(digest)
     }
 
-    /// What is served, with sizes, for the page.
+    /// Paths and sizes of all served files, for the page.
     pub(crate) fn list(&self) -> Vec<(String, u64)> {
         let size = |path: &Path| path.metadata().map_or(0, |metadata| metadata.len());
         let mut list: BTreeMap<String, u64> = BTreeMap::new();

@@ -13,7 +13,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
-/// The body of an answer: bytes at hand, a file being read, or a stream that is broken on purpose.
+/// The body of an answer: bytes in memory, a file being read, or a stream that breaks on purpose.
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// An answer.
@@ -37,7 +37,7 @@ impl Refusal {
         Self { status, code, message: message.into() }
     }
 
-    /// The answer that says so.
+    /// The answer with this refusal.
     pub(crate) fn answer(&self) -> Answer {
         json_answer(self.status, &json!({"code": self.code, "message": self.message}))
     }
@@ -49,7 +49,7 @@ impl From<rusqlite::Error> for Refusal {
     }
 }
 
-/// A body from bytes at hand.
+/// A body from bytes in memory.
 pub(crate) fn full(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
 }
@@ -76,7 +76,7 @@ pub(crate) fn no_content() -> Answer {
     answer
 }
 
-/// The text of a header, if it is there and is text.
+/// The text of a header, if it exists and is text.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
@@ -92,7 +92,7 @@ pub(crate) async fn read_body(body: Incoming, limit: usize) -> Result<Bytes, Ref
     }
 }
 
-/// A body that is too long is read a little further and dropped, so that the client gets to see the refusal.
+/// Reads a little more of a body that is too long and discards it; otherwise the client would not see the refusal.
 async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     let mut read = BytesMut::new();
     let mut n_dropped = 0usize;
@@ -113,25 +113,25 @@ async fn collect(mut body: Incoming, limit: usize) -> Result<Bytes, Refusal> {
     if n_dropped > 0 { Err(too_large(limit)) } else { Ok(read.freeze()) }
 }
 
-/// Undoes gzip, at most `limit` bytes of content: a gzip bomb ends there.
+/// Decompresses gzip, at most `limit` bytes of content, which stops a gzip bomb.
 ///
 /// # Errors
-/// 413 when the content is longer, 400 when it is no gzip.
+/// 413 when the content is longer, 400 when it is not gzip.
 pub(crate) fn gunzip(packed: &[u8], limit: usize) -> Result<Bytes, Refusal> {
     let bound = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let mut content = Vec::new();
     flate2::read::MultiGzDecoder::new(packed).take(bound).read_to_end(&mut content).map_err(
-        |error| Refusal::new(400, "BODY_GZIP", format!("the body is no whole gzip: {error}")),
+        |error| Refusal::new(400, "BODY_GZIP", format!("the body is not complete gzip: {error}")),
     )?;
     if content.len() > limit { Err(too_large(limit)) } else { Ok(content.into()) }
 }
 
 fn too_large(limit: usize) -> Refusal {
-    let message = format!("the body has more than {limit} bytes, the bound of this VIM");
+    let message = format!("the body exceeds {limit} bytes, the limit of this VIM");
     Refusal::new(413, "BODY_TOO_LARGE", message)
 }
 
-/// Undoes percent-encoding; `None` when it is malformed or is no UTF-8.
+/// Decodes percent-encoding; `None` when it is malformed or not UTF-8.
 pub(crate) fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gzip_bomb_ends_at_the_bound_with_413() {
+    fn a_gzip_bomb_ends_at_the_limit_with_413() {
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
         packer.write_all(&vec![b'0'; 1 << 20]).unwrap();
         let bomb = packer.finish().unwrap();
@@ -175,12 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_gzip_is_refused() {
+    fn a_body_that_is_not_gzip_is_refused() {
         assert_eq!(gunzip(b"{}", 1000).unwrap_err().code, "BODY_GZIP");
     }
 
     #[test]
-    fn percent_encoding_is_undone_and_malformed_ones_are_none() {
+    fn percent_encoding_is_decoded_and_malformed_text_is_none() {
         assert_eq!(percent_decoded("a%3Ab%2fc").as_deref(), Some("a:b/c"));
         for bad in ["%", "%4", "%zz", "%ff", "%+1"] {
             assert_eq!(percent_decoded(bad), None, "{bad}");

@@ -13,7 +13,7 @@ use crate::files::hex;
 /// How many requests are remembered.
 const LIMIT: usize = 5000;
 
-/// The requests that came, oldest first.
+/// The requests received, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Journal(Mutex<Entries>);
 
@@ -28,7 +28,7 @@ impl Journal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes a request as it begins; what is known later is added under the number returned.
+    /// Records a request when it begins; `add` completes the entry of the number returned.
     pub(crate) fn begin(&self, entry: Value) -> u64 {
         let mut log = self.lock();
         log.n_seen += 1;
@@ -40,7 +40,7 @@ impl Journal {
         n
     }
 
-    /// Adds what is known now.
+    /// Adds to the entry of a request.
     pub(crate) fn add(&self, n: u64, more: Value) {
         let mut log = self.lock();
         let entry = log.entries.iter_mut().rev().find(|(number, _)| *number == n);
@@ -82,7 +82,7 @@ pub(crate) fn body(bytes: &[u8]) -> Value {
     json!({"body_bytes": bytes.len(), "body_sha256": hex(&Sha256::digest(bytes))})
 }
 
-/// Writes a line to stderr; a closed stderr is no reason to stop.
+/// Writes a line to stderr and ignores a closed one.
 pub(crate) fn line(text: &str) {
     let line: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     let _ = writeln!(std::io::stderr(), "{line}");

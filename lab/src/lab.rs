@@ -12,20 +12,20 @@ use crate::files::Shelf;
 use crate::journal::Journal;
 use crate::store::Store;
 
-/// Everything that answers depend on.
+/// Everything that the answers depend on.
 #[derive(Debug)]
 pub(crate) struct Lab {
-    /// The API's document.
+    /// The `OpenAPI` document.
     pub(crate) contract: Contract,
-    /// What is kept.
+    /// The database.
     pub(crate) store: Store,
-    /// What goes wrong on purpose.
+    /// The plan of faults.
     pub(crate) faults: Faults,
-    /// What is served besides the API.
+    /// Files that are served besides the API.
     pub(crate) shelf: Shelf,
-    /// The requests that came.
+    /// The requests received.
     pub(crate) journal: Journal,
-    /// The bearer token of /v1; `None` when none is asked for.
+    /// The bearer token of /v1; `None` when none is required.
     pub(crate) token: Option<String>,
     /// Whether /v1 is only for clients with a certificate.
     pub(crate) client_certificate: bool,
@@ -35,7 +35,7 @@ pub(crate) struct Lab {
     pub(crate) max_body_bytes: usize,
     /// Address of this VIM in instructions; `None`: as the Host header says.
     pub(crate) public_url: Option<String>,
-    /// What an installed node is told.
+    /// The answer to an installed node that reports again.
     pub(crate) after_install: AfterInstall,
     /// The CA of HTTPS; `None` without HTTPS.
     pub(crate) ca_pem: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// A lab VIM that has heard of nobody.
+    /// A lab VIM without nodes.
     pub(crate) fn new(
         options: &Options,
         contract: Contract,
@@ -71,12 +71,12 @@ impl Lab {
         }
     }
 
-    /// Tells pages and waiting tests that something is new.
+    /// Notifies pages and waiting tests of a change.
     pub(crate) fn changed(&self) {
         self.changes.send_modify(|n| *n += 1);
     }
 
-    /// Hears of what is new.
+    /// A receiver of these notifications.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }

@@ -1,4 +1,4 @@
-//! The lab VIM: a small real server that speaks VIM API v1, for tests, the demo and people who have no VIM yet.
+//! The lab VIM: a small real server that speaks VIM API v1, for tests, the demo and people who do not have a VIM yet.
 
 mod admin;
 mod api;
@@ -86,10 +86,10 @@ async fn run(options: &Options) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says where the server listens: in the port file, and on the first and only line of stdout.
+/// Prints where the server listens, as the only line of stdout, and writes it to the port file.
 fn announce(line: &str, port_file: Option<&Path>) -> anyhow::Result<()> {
     if let Some(path) = port_file {
-        // Written aside and renamed, so that a reader never sees half a line.
+        // Written to another name and renamed, so that a reader never sees half a line.
         let aside = path.with_extension("part");
         fs::write(&aside, format!("{line}\n"))
             .and_then(|()| fs::rename(&aside, path))
@@ -99,24 +99,24 @@ fn announce(line: &str, port_file: Option<&Path>) -> anyhow::Result<()> {
     writeln!(stdout, "{line}").and_then(|()| stdout.flush()).context("writing to stdout")
 }
 
-/// Reads what the command line names.
+/// Reads the files that the command line names.
 fn prepare(options: &Options, ca_pem: Option<String>) -> anyhow::Result<Lab> {
     let contract = Contract::read(contract::DOCUMENT).context("reading the OpenAPI document")?;
     let store = Store::open(&options.db)?;
     let shelf = Shelf::fill(options)?;
     let token = options.token.as_deref().map(read_token).transpose()?;
     let lab = Lab::new(options, contract, store, shelf, token, ca_pem);
-    let way = json!({
+    let mode = json!({
         "mode": options.answer, "polls": options.polls, "retry_after": options.retry_after,
     });
-    lab.store.set_if_other("default", "answer", &way.to_string())?;
+    lab.store.set_if_other("default", "answer", &mode.to_string())?;
     for (kind, path) in [("instruction", &options.instruction), ("ignition", &options.ignition)] {
         let Some(path) = path else { continue };
         let text = fs::read_to_string(path)
             .with_context(|| format!("reading the {kind} {}", path.display()))?;
         for fault in admin::setting_faults(&lab, kind, &text) {
-            // Tests hand out broken ones on purpose.
-            journal::line(&format!("{}: {fault}; handed out all the same", path.display()));
+            // Tests send broken ones on purpose.
+            journal::line(&format!("{}: {fault}; it is sent anyway", path.display()));
         }
         lab.store.set_if_other("default", kind, &text)?;
     }

@@ -1,4 +1,4 @@
-//! What a node is told: the instruction or Ignition config set for it or for all, in the way set for it or for all.
+//! The answer to a node: the instruction or Ignition config that is set for this node or for all, sent in the mode that is set.
 
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -16,20 +16,20 @@ use crate::store::Node;
 /// Media type of a bare Ignition config.
 pub(crate) const IGNITION_TYPE: &str = "application/vnd.coreos.ignition+json";
 
-/// How the answer is given: the setting `answer`.
+/// When and how a report is answered: the setting `answer`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Way {
+pub(crate) struct AnswerMode {
     /// At once, later, never, or the bare Ignition config.
     #[serde(default = "direct")]
     pub(crate) mode: Mode,
-    /// `later`: how often a node is told to ask again.
+    /// `later`: how often a node must ask again.
     #[serde(default = "one")]
     pub(crate) polls: u32,
     /// Retry-After of a 202: seconds, or `date:SECONDS`.
     #[serde(default = "two_seconds")]
     pub(crate) retry_after: String,
-    /// The name that the node gets; absent: it keeps its own.
+    /// The new name of the node; absent: it keeps its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) node_id: Option<String>,
 }
@@ -87,8 +87,8 @@ pub(crate) fn scope_of(node: &str) -> String {
     format!("node:{node}")
 }
 
-/// The way set for a node, or for all.
-pub(crate) fn way(lab: &Lab, node: &str) -> Result<Way, Refusal> {
+/// The mode that is set for a node, or for all.
+pub(crate) fn answer_mode(lab: &Lab, node: &str) -> Result<AnswerMode, Refusal> {
     let own = lab.store.setting(&scope_of(node), "answer")?;
     let text = match own {
         Some(text) => text,
@@ -97,24 +97,24 @@ pub(crate) fn way(lab: &Lab, node: &str) -> Result<Way, Refusal> {
     serde_json::from_str(&text).map_err(|error| Refusal::new(500, "STORE", error.to_string()))
 }
 
-/// The name under which the VIM knows the node that calls itself `reported`.
+/// The name that the VIM uses for the node that reports itself as `reported`.
 pub(crate) fn known_name(lab: &Lab, reported: &str) -> Result<String, Refusal> {
     let own = lab.store.setting(&scope_of(reported), "answer")?;
-    let way = own.and_then(|text| serde_json::from_str::<Way>(&text).ok());
-    Ok(way.and_then(|way| way.node_id).unwrap_or_else(|| reported.to_owned()))
+    let mode = own.and_then(|text| serde_json::from_str::<AnswerMode>(&text).ok());
+    Ok(mode.and_then(|mode| mode.node_id).unwrap_or_else(|| reported.to_owned()))
 }
 
-/// What a node is told now. `reported` is the name it uses itself, `base` the address it used.
+/// The answer to a node now. `reported` is its own name, `base` the address that it contacted.
 ///
 /// # Errors
 /// 500 when a setting in the database is broken, or an instruction names a file that is not served.
 pub(crate) fn order(lab: &Lab, reported: &str, base: &str) -> Result<Order, Refusal> {
-    let way = way(lab, reported)?;
-    let node = way.node_id.clone().unwrap_or_else(|| reported.to_owned());
-    let Some(source) = source(lab, reported)? else { return Ok(not_yet(&way, &node)) };
-    let is_later = way.mode == Mode::Later && lab.count_poll(&node) <= way.polls;
-    if is_later || way.mode == Mode::Never {
-        return Ok(not_yet(&way, &node));
+    let mode = answer_mode(lab, reported)?;
+    let node = mode.node_id.clone().unwrap_or_else(|| reported.to_owned());
+    let Some(source) = source(lab, reported)? else { return Ok(not_yet(&mode, &node)) };
+    let is_later = mode.mode == Mode::Later && lab.count_poll(&node) <= mode.polls;
+    if is_later || mode.mode == Mode::Never {
+        return Ok(not_yet(&mode, &node));
     }
     if let Some(known) = lab.store.node(&node)?
         && lab.after_install == AfterInstall::Reboot
@@ -122,7 +122,7 @@ pub(crate) fn order(lab: &Lab, reported: &str, base: &str) -> Result<Order, Refu
     {
         return Ok(Order::json(&reboot));
     }
-    if way.mode == Mode::Bare
+    if mode.mode == Mode::Bare
         && let Some(ignition) = source.ignition()
     {
         let content_type = IGNITION_TYPE.to_owned();
@@ -134,7 +134,7 @@ pub(crate) fn order(lab: &Lab, reported: &str, base: &str) -> Result<Order, Refu
     Ok(Order::json(&instruction))
 }
 
-/// What was set: an instruction, or an Ignition config to install.
+/// A setting: an instruction, or an Ignition config to install.
 #[derive(Debug)]
 struct Source {
     scope: String,
@@ -160,7 +160,7 @@ impl Source {
     }
 }
 
-/// The node's own setting, or that for all; an instruction before an Ignition config.
+/// The setting of the node, or that for all; an instruction takes precedence over an Ignition config.
 fn source(lab: &Lab, node: &str) -> Result<Option<Source>, Refusal> {
     for scope in [scope_of(node), "default".to_owned()] {
         for kind in ["instruction", "ignition"] {
@@ -172,18 +172,18 @@ fn source(lab: &Lab, node: &str) -> Result<Option<Source>, Refusal> {
     Ok(None)
 }
 
-fn not_yet(way: &Way, node: &str) -> Order {
-    let seconds = way.retry_after.trim_start_matches("date:").parse::<u64>().unwrap_or(2);
+fn not_yet(mode: &AnswerMode, node: &str) -> Order {
+    let seconds = mode.retry_after.trim_start_matches("date:").parse::<u64>().unwrap_or(2);
     let accepted = json!({"node_id": node, "retry_after_s": seconds});
     Order {
         status: 202,
-        retry_after: Some(retry_after(&way.retry_after)),
+        retry_after: Some(retry_after(&mode.retry_after)),
         location: Some(format!("/v1/nodes/{node}/instruction")),
         ..Order::json(&accepted)
     }
 }
 
-/// For a node that was installed with what it would be told again: reboot, and why.
+/// For a node that has installed what it would be sent again: an instruction to reboot, with the reason.
 fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<Value>, Refusal> {
     let Some(result) = lab.store.last_result(&node.id)? else { return Ok(None) };
     let is_install = source.instruction()["action"] == "install";
@@ -201,7 +201,7 @@ fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<Value>, Refu
     })))
 }
 
-/// `api_version`, `request_id` and a new name, where they are not there.
+/// Adds `api_version`, `request_id` and a new name where they are absent.
 fn complete(lab: &Lab, instruction: &mut Value, node: &str, reported: &str) -> Result<(), Refusal> {
     let counts = lab.store.counts(node)?;
     let Value::Object(object) = instruction else { return Ok(()) };
@@ -219,7 +219,7 @@ fn fill(lab: &Lab, value: &mut Value, base: &str) -> Result<(), Refusal> {
         Value::String(text) if text.contains("{{") => *text = filled(lab, text, base)?,
         Value::Array(values) => values.iter_mut().try_for_each(|value| fill(lab, value, base))?,
         Value::Object(object) => {
-            // The Ignition config is given on byte for byte.
+            // The Ignition config is passed on byte for byte.
             let others = object.iter_mut().filter(|(key, _)| *key != "inline");
             others.map(|(_, value)| value).try_for_each(|value| fill(lab, value, base))?;
         }

@@ -1,4 +1,4 @@
-//! The server: connections in, requests logged, faults applied, paths to their answers.
+//! The server: accepts connections, logs requests, applies faults, routes paths.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use crate::{admin, api, broken, clock, contract, journal, orders, page};
 pub(crate) struct Request {
     /// GET, POST, …
     pub(crate) method: Method,
-    /// The path as it came, percent-encoded.
+    /// The path as received, percent-encoded.
     pub(crate) path: String,
-    /// The query as it came.
+    /// The query as received.
     pub(crate) query: Option<String>,
     /// The headers.
     pub(crate) headers: HeaderMap,
-    /// The body as it came; empty where none is taken.
+    /// The body as received; empty where none is expected.
     pub(crate) body: Bytes,
-    /// Address under which the client reached this VIM, e.g. `http://10.0.2.2:8080`.
+    /// Address at which the client reached this VIM, e.g. `http://10.0.2.2:8080`.
     pub(crate) base: String,
     /// Whether the client is on this machine.
     pub(crate) is_local: bool,
-    /// Whether the client showed a certificate of our CA.
+    /// Whether the client presented a certificate of our CA.
     pub(crate) has_client_certificate: bool,
 }
 
@@ -51,7 +51,7 @@ struct Peer {
     control: Arc<Control>,
 }
 
-/// Takes connections for ever.
+/// Accepts connections for ever.
 pub(crate) async fn serve(lab: Arc<Lab>, listener: TcpListener, tls: Option<TlsAcceptor>) {
     loop {
         match listener.accept().await {
@@ -66,7 +66,7 @@ pub(crate) async fn serve(lab: Arc<Lab>, listener: TcpListener, tls: Option<TlsA
                 tokio::spawn(connection(lab, stream, peer, tls));
             }
             Err(error) => {
-                // Out of file descriptors, say: the next one may go well.
+                // For example, no file descriptors are left; the next one may succeed.
                 journal::line(&format!("{} accepting: {error}", clock::now()));
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             }
@@ -100,7 +100,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         async move { Ok::<_, std::convert::Infallible>(handle(&lab, &peer, request).await) }
     });
     let http = hyper::server::conn::http1::Builder::new();
-    // An error here is the client going away, or a fault that was asked for.
+    // An error here means that the client went away, or that a fault broke the connection.
     let _ = http.serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -148,7 +148,7 @@ async fn handle(lab: &Arc<Lab>, peer: &Peer, incoming: hyper::Request<Incoming>)
     answer
 }
 
-/// The answer, and what was refused if it was.
+/// The answer, and the refusal if there was one.
 async fn answer(
     lab: &Arc<Lab>,
     peer: &Peer,
@@ -182,7 +182,7 @@ async fn answer(
     }
 }
 
-/// Whether the fault strikes before the body is read.
+/// Whether the fault acts before the body is read.
 fn is_rude(fault: &crate::faults::Fault) -> bool {
     matches!(fault.kind, crate::faults::Kind::Reset | crate::faults::Kind::Hang)
 }
@@ -203,7 +203,7 @@ async fn route(lab: &Arc<Lab>, request: &Request) -> Result<Answer, Refusal> {
         return admin::answer(lab, request, rest).await;
     }
     if !matches!(request.method, Method::GET | Method::HEAD) {
-        return Err(Refusal::new(405, "METHOD", "this path takes GET and HEAD"));
+        return Err(Refusal::new(405, "METHOD", "this path accepts GET and HEAD"));
     }
     let text = |content_type, text: String| crate::http::answer(StatusCode::OK, content_type, text);
     match parts.as_slice() {
@@ -221,7 +221,7 @@ async fn route(lab: &Arc<Lab>, request: &Request) -> Result<Answer, Refusal> {
     }
 }
 
-/// Where the client reached us: the Host header if it is one, else the socket's address.
+/// The address that the client used: the Host header if it is valid, otherwise the socket's address.
 fn base(lab: &Lab, peer: &Peer, headers: &HeaderMap) -> String {
     if let Some(url) = &lab.public_url {
         return url.trim_end_matches('/').to_owned();

@@ -1,4 +1,4 @@
-//! The server's sockets: one that takes IPv4 and IPv6, and connections that can be reset on purpose.
+//! The server's sockets: one for both IPv4 and IPv6, and connections that can be reset on purpose.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,10 +12,10 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Opens a listening socket; one on `[::]` takes IPv4 too, whatever the host's default is.
+/// Opens a listening socket; one on `[::]` accepts IPv4 too, regardless of the host's default.
 ///
 /// # Errors
-/// When the address is not this machine's or is in use.
+/// When the address does not belong to this machine or is in use.
 pub(crate) fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     open(address).with_context(|| format!("listening on {address}"))
 }
@@ -37,7 +37,7 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
 pub(crate) struct Control(AtomicBool);
 
 impl Control {
-    /// Has the connection reset: the client gets RST, not FIN.
+    /// Resets the connection: the client gets RST, not FIN.
     pub(crate) fn reset(&self) {
         self.0.store(true, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! What the lab VIM keeps, in `SQLite`: nodes, reports, events, results, answers by key, settings.
+//! The database of the lab VIM, in `SQLite`: nodes, reports, events, results, answers by key, settings.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,30 +31,30 @@ CREATE TABLE IF NOT EXISTS settings (
     PRIMARY KEY (scope, kind)) STRICT;
 ";
 
-/// The database, one user at a time.
+/// The database; a lock serialises its users.
 #[derive(Debug)]
 pub(crate) struct Store(Mutex<Connection>);
 
-/// Answers of the database.
+/// Results of the database.
 pub(crate) type Stored<T> = rusqlite::Result<T>;
 
-/// A report or a result as it came.
+/// A report or a result as received.
 #[derive(Debug, Clone)]
 pub(crate) struct Document {
-    /// When it came, by the VIM's clock: RFC 3339, UTC.
+    /// When it was received, by the VIM's clock: RFC 3339, UTC.
     pub(crate) received_at: String,
     /// Its JSON.
     pub(crate) body: Value,
 }
 
-/// A node in a few words.
+/// Summary of a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Node {
     /// Its id.
     pub(crate) id: String,
-    /// When it was first heard of, by the VIM's clock.
+    /// First contact, by the VIM's clock.
     pub(crate) first_seen: String,
-    /// When it was last heard of, by the VIM's clock.
+    /// Last contact, by the VIM's clock.
     pub(crate) last_seen: String,
     /// Its last report.
     pub(crate) report: Option<Document>,
@@ -64,14 +64,14 @@ pub(crate) struct Node {
     pub(crate) result: Option<Document>,
 }
 
-/// What is kept under an Idempotency-Key.
+/// What the database has for an Idempotency-Key.
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// Nothing: the request is new.
     Nothing,
-    /// The same request was answered before, so.
+    /// The answer that the same request got before.
     Answer(Value),
-    /// The key came before with another body.
+    /// The key was used before with another body.
     OtherBody,
 }
 
@@ -79,7 +79,7 @@ impl Store {
     /// Opens a database file, or one in memory for `:memory:`.
     ///
     /// # Errors
-    /// When the file cannot be opened or is no database of this program.
+    /// When the file cannot be opened or is not a database of this program.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let connection = Connection::open(path)
             .with_context(|| format!("opening the database {}", path.display()))?;
@@ -93,28 +93,28 @@ impl Store {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a node was heard of.
+    /// Records a contact of a node.
     pub(crate) fn touch(&self, node: &str) -> Stored<()> {
         let sql = "INSERT INTO nodes VALUES (?1, ?2, ?2)
                    ON CONFLICT (id) DO UPDATE SET last_seen = ?2";
         self.lock().execute(sql, params![node, now()]).map(drop)
     }
 
-    /// Keeps a report.
+    /// Stores a report.
     pub(crate) fn add_report(&self, node: &str, body: &Value) -> Stored<()> {
         self.touch(node)?;
         let sql = "INSERT INTO reports (node, received_at, body) VALUES (?1, ?2, ?3)";
         self.lock().execute(sql, params![node, now(), body.to_string()]).map(drop)
     }
 
-    /// Keeps a result.
+    /// Stores a result.
     pub(crate) fn add_result(&self, node: &str, body: &Value) -> Stored<()> {
         self.touch(node)?;
         let sql = "INSERT INTO results (node, received_at, body) VALUES (?1, ?2, ?3)";
         self.lock().execute(sql, params![node, now(), body.to_string()]).map(drop)
     }
 
-    /// Keeps events; one with a sequence and a time that are there already was sent again and is ignored.
+    /// Stores events; ignores repeated ones, whose sequence and time are already stored.
     /// Returns how many were new.
     pub(crate) fn add_events(&self, node: &str, events: &[Value]) -> Stored<usize> {
         self.touch(node)?;
@@ -133,7 +133,7 @@ impl Store {
         Ok(n_new)
     }
 
-    /// Every node, the one last heard of first.
+    /// Every node, the most recent contact first.
     pub(crate) fn nodes(&self) -> Stored<Vec<Node>> {
         let ids = {
             let connection = self.lock();
@@ -146,7 +146,7 @@ impl Store {
         nodes.filter_map(Result::transpose).collect()
     }
 
-    /// One node; `None` when it was never heard of.
+    /// One node; `None` when it is unknown.
     pub(crate) fn node(&self, id: &str) -> Stored<Option<Node>> {
         let connection = self.lock();
         let sql = "SELECT first_seen, last_seen FROM nodes WHERE id = ?1";
@@ -162,12 +162,12 @@ impl Store {
         Ok(Some(Node { id: id.to_owned(), first_seen, last_seen, report, event, result }))
     }
 
-    /// A node's last result, whatever came after it.
+    /// A node's last result, even if a report came later.
     pub(crate) fn last_result(&self, node: &str) -> Stored<Option<Document>> {
         last(&self.lock(), "results", node)
     }
 
-    /// A node's events as they came, the last `limit` of them.
+    /// The last `limit` events of a node, in the order received.
     pub(crate) fn events(&self, node: &str, limit: usize) -> Stored<Vec<Document>> {
         let connection = self.lock();
         let sql = "SELECT received_at, body FROM
@@ -189,7 +189,7 @@ impl Store {
         Ok(json!({"n_reports": counts[0], "n_events": counts[1], "n_results": counts[2]}))
     }
 
-    /// What is kept for a key of an operation.
+    /// What is stored for a key of an operation.
     pub(crate) fn kept(&self, operation: &str, key: &str, digest: &str) -> Stored<Kept> {
         let sql = "SELECT digest, answer FROM answers WHERE operation = ?1 AND key = ?2";
         let row = self.lock().query_row(sql, [operation, key], |row| {
@@ -202,7 +202,7 @@ impl Store {
         })
     }
 
-    /// Keeps the answer under its key.
+    /// Stores the answer under its key.
     pub(crate) fn keep(
         &self,
         operation: &str,
@@ -220,7 +220,7 @@ impl Store {
         self.lock().query_row(sql, [scope, kind], |row| row.get(0)).optional()
     }
 
-    /// Whether a setting was changed after the node's last result came.
+    /// Whether a setting was changed after the node's last result.
     pub(crate) fn is_changed_since_result(&self, scope: &str, node: &str) -> Stored<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM settings WHERE scope = ?1 AND changed_at_n >=
                    (SELECT coalesce(max(n), 0) FROM results WHERE node = ?2))";
@@ -239,7 +239,7 @@ impl Store {
         connection.execute(sql, [scope, kind, value]).map(drop)
     }
 
-    /// Changes a setting unless it has that value already.
+    /// Changes a setting if it has another value.
     pub(crate) fn set_if_other(&self, scope: &str, kind: &str, value: &str) -> Stored<()> {
         if self.setting(scope, kind)?.as_deref() == Some(value) {
             return Ok(());
@@ -267,7 +267,7 @@ fn document(row: &Row<'_>) -> Stored<Document> {
     Ok(Document { received_at: row.get(0)?, body: parsed(&body) })
 }
 
-/// What we wrote as JSON is JSON.
+/// Parses JSON that this program wrote.
 fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or(Value::Null)
 }

@@ -1,4 +1,4 @@
-//! Bodies that are made while they are sent: files, live events, and those that break on purpose.
+//! Bodies that are produced while they are sent: files, live events, and those that break on purpose.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use crate::http::Body;
 use crate::socket::Control;
 
-/// The sending end of a body; what is sent as an error breaks the connection.
+/// The sending end of a body; an error that is sent breaks the connection.
 pub(crate) type Pen = mpsc::Sender<io::Result<Bytes>>;
 
 /// The body at the other end of a [`Pen`].
@@ -50,7 +50,7 @@ pub(crate) fn written(n_bytes: Option<u64>) -> (Pen, Body) {
 /// A file as a body, read as it is sent.
 ///
 /// # Errors
-/// When the file cannot be opened or is no regular file.
+/// When the file cannot be opened or is not a regular file.
 pub(crate) async fn file(path: &Path) -> io::Result<(u64, Body)> {
     let file = tokio::fs::File::open(path).await?;
     let metadata = file.metadata().await?;
@@ -64,7 +64,7 @@ pub(crate) async fn file(path: &Path) -> io::Result<(u64, Body)> {
     Ok((n_bytes, body))
 }
 
-/// Reads and sends on a thread of its own, until the end or until nobody reads.
+/// Reads and sends on a thread of its own, until the end or until the receiver is gone.
 fn send(mut file: impl Read, n_bytes: u64, pen: &Pen) {
     let mut left = n_bytes;
     while left > 0 {
@@ -82,24 +82,24 @@ fn send(mut file: impl Read, n_bytes: u64, pen: &Pen) {
     }
 }
 
-/// How a body that is passed on is changed.
+/// How a body is changed as it is forwarded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Change {
-    /// So many bytes, a pause, and so on.
+    /// A number of bytes, a pause, and so on.
     Drip {
         /// Bytes at a time.
         bytes: usize,
         /// Pause after each.
         pause: Duration,
     },
-    /// So many bytes, then the end named.
+    /// A number of bytes, then the given end.
     EndAt {
-        /// Bytes that are passed on.
+        /// Bytes that are forwarded.
         bytes: u64,
-        /// What comes then.
+        /// What follows.
         end: End,
     },
-    /// The bit 0 of the byte at this offset is turned over.
+    /// Flips bit 0 of the byte at this offset.
     Flip {
         /// Offset of the byte.
         offset: u64,
@@ -109,15 +109,15 @@ pub(crate) enum Change {
 /// How a body ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The connection is closed in good order.
+    /// The connection is closed in an orderly way.
     Close,
     /// The connection is reset.
     Reset,
-    /// Nothing comes any more.
+    /// Nothing more is sent.
     Silence,
 }
 
-/// Passes a body on, changed.
+/// Forwards a body with a change.
 pub(crate) fn changed(body: Body, change: Change, control: Arc<Control>) -> Body {
     let n_bytes = hyper::body::Body::size_hint(&body).exact();
     let (pen, changed) = written(n_bytes);
@@ -142,7 +142,7 @@ async fn pass_on(mut body: Body, change: Change, control: Arc<Control>, pen: Pen
             }
             Change::EndAt { bytes, end } if offset + n_bytes >= bytes => {
                 let head = usize::try_from(bytes - offset).unwrap_or(usize::MAX);
-                // Not waited for: the end comes also when nobody reads.
+                // Not awaited: the end must come even if nobody reads.
                 let _ = pen.send(Ok(data.slice(..head.min(data.len())))).await;
                 return end_so(&pen, end, &control).await;
             }
@@ -170,7 +170,7 @@ async fn drip(pen: &Pen, mut data: Bytes, bytes: usize, pause: Duration) -> bool
 }
 
 async fn end_so(pen: &Pen, end: End, control: &Control) {
-    // What was sent leaves the machine first.
+    // Lets the bytes already written leave the machine first.
     tokio::time::sleep(Duration::from_millis(50)).await;
     match end {
         End::Silence => pen.closed().await,

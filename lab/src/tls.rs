@@ -16,23 +16,23 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-/// Names that every server certificate has: this machine, and QEMU's address of it.
+/// Names in every server certificate: this machine, and its address in QEMU's user network.
 const NAMES: [&str; 5] = ["localhost", "127.0.0.1", "::1", "10.0.2.2", "fec0::2"];
 
 /// What HTTPS needs.
 #[derive(Debug)]
 pub(crate) struct Tls {
-    /// The server's side of each connection; asks for a client certificate and takes none too.
+    /// The server's side of each connection; requests a client certificate but does not require one.
     pub(crate) config: Arc<ServerConfig>,
     /// The CA's certificate, for clients.
     pub(crate) ca_pem: String,
 }
 
 /// Makes the certificates, and writes `ca.pem`, `client.pem` and `client-key.pem` to `dir`. The CA's key is
-/// kept there, so that clients that trust an older `ca.pem` trust the new certificates too.
+/// kept there, so that clients with an older `ca.pem` also trust the new certificates.
 ///
 /// # Errors
-/// When the folder cannot be written, or a name is no DNS name or address.
+/// When the folder cannot be written, or a name is neither a DNS name nor an address.
 pub(crate) fn prepare(dir: &Path, names: &[String]) -> anyhow::Result<Tls> {
     fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
     let key = ca_key(&dir.join("ca-key.pem"))?;
@@ -106,7 +106,7 @@ fn named(common_name: &str) -> DistinguishedName {
     name
 }
 
-/// The CA's key: the one kept, or a new one.
+/// The CA's key: the saved one, or a new one.
 fn ca_key(path: &Path) -> anyhow::Result<KeyPair> {
     if path.exists() {
         let pem = fs::read_to_string(path)

@@ -1,4 +1,4 @@
-//! How an install ends that does not come to its end: the installer fails, a server stalls, a signal comes.
+//! Installs that do not finish: the installer fails, a server stalls, a signal arrives.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::machine::Machine;
 use super::mock::{Mock, Reply};
 
 #[test]
-fn each_way_in_which_the_installer_fails_has_its_code() {
+fn each_failure_of_the_installer_has_its_code() {
     for (says, exit_status, code, disk_state) in [
         (
             "Partitions in use on /dev/sda:\nError: checking for exclusive access\nfound busy partitions",
@@ -85,7 +85,7 @@ fn a_disk_that_changes_between_two_tries_is_not_written_again() {
 }
 
 #[test]
-fn a_wish_to_end_stops_the_installer_and_is_told() {
+fn a_signal_stops_the_installer_and_is_reported() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
     machine.installer("0.27.0", "echo 'Read disk (5%)'; touch $ROOT/begun; sleep 600");
@@ -104,7 +104,7 @@ fn a_wish_to_end_stops_the_installer_and_is_told() {
 }
 
 #[test]
-fn a_wish_to_end_stops_the_reading_of_an_image_and_is_told() {
+fn a_signal_stops_the_reading_of_an_image_and_is_reported() {
     let files = Mock::start(|request, _| match request.header("range") {
         Some(_) => Reply::With(
             206,
@@ -119,7 +119,7 @@ fn a_wish_to_end_stops_the_reading_of_an_image_and_is_told() {
     let mut machine = Machine::new(&mock.url);
     let stop = machine.stop.clone();
     std::thread::spawn(move || {
-        // The second request is the one that reads the whole image.
+        // The second request reads the whole image.
         while files.requests("/image.raw").len() < 2 {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -131,7 +131,7 @@ fn a_wish_to_end_stops_the_reading_of_an_image_and_is_told() {
 }
 
 #[test]
-fn an_image_server_that_stalls_is_named_with_the_bytes_that_came() {
+fn a_stalled_image_server_is_named_with_the_number_of_bytes_received() {
     for (pause, says) in [(5000, "stalled: nothing for 0.1 s"), (20, "stalled: ")] {
         let files = Mock::start(move |request, _| match request.header("range") {
             Some(_) => Reply::bytes(b"head"),
@@ -156,7 +156,7 @@ fn an_image_server_that_stalls_is_named_with_the_bytes_that_came() {
 }
 
 #[test]
-fn an_installer_that_does_not_end_is_ended() {
+fn an_installer_that_hangs_is_killed() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
     machine.settings.installer_limit = Duration::from_millis(500);

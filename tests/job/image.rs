@@ -15,10 +15,10 @@ const LINUX: [u8; 16] = [
     0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4,
 ];
 
-/// Where the parts of the image are, in MiB: EFI system partition, boot, root.
+/// Where the partitions of the image begin, in MiB: EFI system partition, boot, root.
 pub(crate) const PARTS: [(usize, usize); 3] = [(1, 8), (9, 16), (25, 4)];
 
-/// An image of 32 MiB whose sectors have 512 bytes; `None` without mkfs.ext4.
+/// An image of 32 MiB with 512-byte sectors; `None` without mkfs.ext4.
 pub(crate) fn coreos(ignition: &str, options: &str) -> Option<Vec<u8>> {
     with_sectors(512, ignition, options)
 }
@@ -144,7 +144,7 @@ fn write_table(image: &mut [u8], sector: usize, parts: &[(&str, [u8; 16])]) {
     image[sector * 2..sector * 2 + entries.len()].copy_from_slice(&entries);
 }
 
-/// CRC-32 bit by bit: these images share no code with what reads them.
+/// CRC-32 bit by bit: these images share no code with the program that reads them.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc: u32, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {

@@ -1,4 +1,4 @@
-//! What is written, and what the VIM hears of it.
+//! Installs that write the disk, and what is reported to the VIM.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use super::mock::{Mock, Reply};
 /// An image of zeros.
 static ZEROS: [u8; 70_000] = [0; 70_000];
 
-/// A VIM that says `install`; it serves the Ignition config and an image of zeros.
+/// A VIM that answers `install` and serves the Ignition config and an image of zeros.
 pub(crate) fn vim(install: Value) -> Mock {
     Mock::start(move |request, _| match request.path.as_str() {
         "/v1/reports" => Reply::json(
@@ -119,7 +119,7 @@ fn a_bare_ignition_config_is_installed_on_the_only_eligible_disk() {
 }
 
 #[test]
-fn a_server_that_takes_no_results_does_not_hold_up_an_installed_node() {
+fn a_server_that_accepts_no_results_does_not_delay_an_installed_node() {
     let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
     let mock = Mock::start(|request, _| match request.path.as_str() {
         "/v1/reports" => Reply::bytes(IGNITION.as_bytes())
@@ -152,7 +152,7 @@ fn a_result_that_the_vim_refuses_is_not_reported() {
 }
 
 #[test]
-fn an_image_that_is_there_signed_and_right_is_written_as_asked() {
+fn a_signed_and_valid_image_is_written_as_instructed() {
     let files = vim(json!({}));
     let mock = vim(json!({
         "ignition": {"url": format!("{}/config.ign", files.url)},
@@ -179,7 +179,7 @@ fn an_image_that_is_there_signed_and_right_is_written_as_asked() {
 }
 
 #[test]
-fn a_dry_run_changes_and_tells_nothing() {
+fn a_dry_run_changes_and_reports_nothing() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
     machine.settings.is_dry_run = true;
@@ -190,7 +190,7 @@ fn a_dry_run_changes_and_tells_nothing() {
 }
 
 #[test]
-fn another_ignition_config_on_the_disk_is_no_proof() {
+fn a_wrong_ignition_config_on_the_disk_fails_the_proof() {
     let other = r#"{"ignition":{"version":"3.2.0"}}"#;
     let Some(image) = image::coreos(other, "ignition.platform.id=metal") else { return };
     let mock = vim(json!({"ignition": inline()}));
@@ -205,7 +205,7 @@ fn another_ignition_config_on_the_disk_is_no_proof() {
 }
 
 #[test]
-fn an_installer_that_wrote_nothing_is_found_out() {
+fn an_installer_that_wrote_nothing_is_detected() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
     assert_eq!(machine.run().exit_status, ExitStatus::Unproven);

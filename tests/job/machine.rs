@@ -16,7 +16,7 @@ use serde_json::json;
 /// An Ignition config that passes every check.
 pub(crate) const IGNITION: &str = r#"{"ignition":{"version":"3.3.0"}}"#;
 
-/// A clock that does not wait but remembers for how long it should have.
+/// A clock that does not wait but records for how long it should have.
 #[derive(Debug)]
 pub(crate) struct TestClock {
     started: Instant,
@@ -117,7 +117,7 @@ impl Machine {
         self.root.join("dev").join(name)
     }
 
-    /// Puts a script in the place of coreos-installer; `$DEVICE`, `$ROOT` and `$ARGS` are set, `$N` is the try.
+    /// Replaces coreos-installer by a script; `$DEVICE`, `$ROOT` and `$ARGS` are set, `$N` is the try.
     pub(crate) fn installer(&mut self, version: &str, body: &str) {
         let script = format!(
             r#"#!/bin/bash
@@ -149,7 +149,7 @@ DEVICE=$(sed -n 's/.*"dest-device": "\(.*\)".*/\1/p' "$CONFIG")
         assert!(status.success());
     }
 
-    /// What the installer was told.
+    /// The arguments of the installer.
     pub(crate) fn seen_config(&self) -> serde_json::Value {
         serde_json::from_str(&self.read("seen.yaml")).unwrap()
     }
@@ -158,7 +158,7 @@ DEVICE=$(sed -n 's/.*"dest-device": "\(.*\)".*/\1/p' "$CONFIG")
         fs::read_to_string(self.root.join(name)).unwrap_or_default()
     }
 
-    /// Whether a disk holds nothing but zeros, as it did at first.
+    /// Whether a disk contains only zeros, as at the start.
     pub(crate) fn is_untouched(&self, name: &str) -> bool {
         let bytes = fs::read(self.disk(name)).unwrap();
         bytes == vec![0; bytes.len()]
@@ -189,19 +189,19 @@ impl Drop for Machine {
     }
 }
 
-/// The beginning of an osmet file of an image without partitions, for disks with sectors of 512 bytes.
+/// The start of an osmet file for an image without partitions and disks with 512-byte sectors.
 pub(crate) fn osmet(size_bytes: u64) -> Vec<u8> {
     let header = [1, 3, b'0', b'.', b'9', 251, 0, 2, 0, 0, 0];
     [b"OSMET\0\0\0", &header[..], &[0; 32], &[253], &size_bytes.to_le_bytes()].concat()
 }
 
-/// A program of the system, e.g. `mkfs.ext4`; `None` if it is not there and that is allowed.
+/// A program of the system, e.g. `mkfs.ext4`; `None` if it is missing and that is allowed.
 pub(crate) fn tool(name: &str) -> Option<PathBuf> {
     let dirs = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
     let found = dirs.iter().map(|dir| Path::new(dir).join(name)).find(|path| path.exists());
     assert!(
         found.is_some() || std::env::var_os("RCI_REQUIRE_TOOLS").is_none(),
-        "{name} is not there, but RCI_REQUIRE_TOOLS is set"
+        "{name} is missing, but RCI_REQUIRE_TOOLS is set"
     );
     found
 }

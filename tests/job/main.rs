@@ -1,7 +1,7 @@
 //! The job against a mock VIM and a fake installer.
 //!
 //! `mock` is the server, `machine` the node: a folder with a file for a disk, a piece of sysfs and a script in
-//! the place of coreos-installer. `image` makes a disk image of `CoreOS` shape where `mkfs.ext4` is there.
+//! place of coreos-installer. `image` makes a disk image in the shape of `CoreOS` if `mkfs.ext4` is installed.
 
 #[cfg(test)]
 mod certificates;

@@ -1,11 +1,11 @@
-//! A small HTTP server that answers what a test says.
+//! A small HTTP server with the answers that a test defines.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) path: String,
@@ -30,7 +30,7 @@ impl Request {
     }
 }
 
-/// What to answer.
+/// An answer.
 pub(crate) enum Reply {
     /// Status, headers, body.
     With(u16, Vec<(String, String)>, Vec<u8>),
@@ -40,7 +40,7 @@ pub(crate) enum Reply {
     Half,
     /// The connection is closed without an answer.
     Close,
-    /// A body without end.
+    /// A body that never ends.
     Flood,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Mock {
 }
 
 impl Mock {
-    /// Answers with `answer`, which gets the request and how many came before it on the same path.
+    /// Answers with `answer`, which gets the request and the number of earlier requests to the same path.
     pub(crate) fn start(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_at("127.0.0.1:0", answer).unwrap()
     }

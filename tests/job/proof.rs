@@ -1,4 +1,4 @@
-//! Reading a disk back: good ones, wrong ones, and ones that are damaged on purpose.
+//! Reads disks back: good ones, wrong ones, and damaged ones.
 
 use std::fs;
 use std::path::PathBuf;
@@ -70,13 +70,13 @@ fn a_good_disk_is_proved_with_either_sector_size() {
 }
 
 #[test]
-fn a_boot_file_system_of_fat_is_read_too() {
+fn a_fat_boot_file_system_is_read_too() {
     let proof = proof_of(&image::with_fat_boot(IGNITION, OPTIONS), 512, &json!({}), vec![]);
     assert_eq!(failed(&proof), [], "{proof:#?}");
 }
 
 #[test]
-fn each_thing_that_is_not_as_asked_for_is_seen() {
+fn each_difference_from_the_instruction_is_detected() {
     let Some(image) = image::coreos(IGNITION, OPTIONS) else { return };
     for (asked, name) in [
         (json!({"append_kargs": ["a=2"]}), CheckName::KernelArguments),
@@ -99,7 +99,7 @@ fn each_thing_that_is_not_as_asked_for_is_seen() {
 }
 
 #[test]
-fn a_second_boot_label_on_another_disk_is_told_but_not_fatal() {
+fn a_second_boot_label_on_another_disk_is_reported_but_not_fatal() {
     let Some(image) = image::coreos(IGNITION, OPTIONS) else { return };
     let other = Disk::new(&image);
     let candidate = Candidate {
@@ -113,12 +113,12 @@ fn a_second_boot_label_on_another_disk_is_told_but_not_fatal() {
     assert!(!check.ok && !check.fatal);
     let found = check.found.as_ref().unwrap();
     assert!(found.contains("partition 2"), "{found}");
-    // A clone: the firmware cannot tell its EFI system partition from this disk's.
+    // A clone: the firmware cannot distinguish its EFI system partition from that of this disk.
     assert!(found.contains("partition 1 has the GUID of this disk's EFI system"), "{found}");
 }
 
 #[test]
-fn a_disk_that_is_not_there_is_a_failed_check() {
+fn a_missing_disk_is_a_failed_check() {
     let proof = prove(Expected {
         device: "/nonexistent/disk".into(),
         sector_bytes: 512,

@@ -1,4 +1,4 @@
-//! What is refused before the disk is touched, and what the VIM hears of it.
+//! Installs that are refused before the disk is touched, and what is reported to the VIM.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::install::{inline, result, vim};
 use super::machine::{IGNITION, Machine, osmet};
 
-/// Runs one install and gives the exit status and the code.
+/// Runs one install and returns the exit status and the code.
 fn refused(install: Value, change: impl FnOnce(&mut Machine)) -> (ExitStatus, String, Value) {
     let mock = vim(install);
     let mut machine = Machine::new(&mock.url);
@@ -69,7 +69,7 @@ fn with(key: &str, value: Value) -> Value {
 }
 
 #[test]
-fn a_disk_that_is_not_clear_or_not_as_expected_is_refused() {
+fn an_ambiguous_or_unexpected_disk_is_refused() {
     let plain = || json!({"ignition": inline()});
     let write = |machine: &mut Machine, path: &str, text: &str| {
         fs::write(machine.root.join(path), text).unwrap();
@@ -102,7 +102,7 @@ fn a_disk_that_is_not_clear_or_not_as_expected_is_refused() {
 }
 
 #[test]
-fn a_machine_that_cannot_do_it_refuses() {
+fn a_machine_without_the_prerequisites_refuses() {
     let plain = || json!({"ignition": inline()});
     let finding = |machine: &mut Machine| {
         let row = probes::findings::row("memory.ecc.uncorrectable").unwrap();
@@ -140,7 +140,7 @@ fn a_machine_that_cannot_do_it_refuses() {
 }
 
 #[test]
-fn a_source_that_does_not_do_is_refused() {
+fn an_unusable_source_is_refused() {
     let files = vim(json!({}));
     let url = files.url.as_str();
     let image = |path: &str, extra: Value| {

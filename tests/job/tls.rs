@@ -97,7 +97,7 @@ fn machine(url: &str, ca: Option<PathBuf>) -> Machine {
 }
 
 #[test]
-fn a_vim_with_a_ca_of_its_own_is_trusted_only_with_that_ca() {
+fn a_vim_with_a_private_ca_is_trusted_only_with_that_ca() {
     let certificates = Certificates::make(Fault::None);
     let port = vim(&certificates, false);
     let ca = certificates.path("ca.pem");
@@ -112,7 +112,7 @@ fn a_vim_with_a_ca_of_its_own_is_trusted_only_with_that_ca() {
 }
 
 #[test]
-fn a_client_certificate_is_shown_to_a_vim_that_asks_for_it() {
+fn a_client_certificate_is_presented_on_request() {
     let certificates = Certificates::make(Fault::None);
     let url = format!("https://127.0.0.1:{}", vim(&certificates, true));
     let ca = Some(certificates.path("ca.pem"));

@@ -1,4 +1,4 @@
-//! How the agent speaks with a VIM that is slow, broken, or not there yet.
+//! The agent with a VIM that is slow, broken, or not reachable yet.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ fn instruction(action: &str) -> Value {
     json!({"api_version": "1", "request_id": "r1", "action": action, "reason": "a test"})
 }
 
-/// A VIM that takes events and results and answers reports with `report`.
+/// A VIM that accepts events and results and answers reports with `report`.
 fn vim(report: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Mock {
     Mock::start(move |request, n| {
         if request.path.ends_with("/events") || request.path.ends_with("/result") {
@@ -81,7 +81,7 @@ fn a_slow_drip_ends() {
 }
 
 #[test]
-fn an_answer_without_end_is_refused_and_the_vim_is_told() {
+fn an_endless_answer_is_refused_and_that_is_reported() {
     let mock = vim(|_, _| Reply::Flood);
     let mut machine = Machine::new(&mock.url);
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
@@ -89,7 +89,7 @@ fn an_answer_without_end_is_refused_and_the_vim_is_told() {
 }
 
 #[test]
-fn answers_that_are_no_instruction_are_refused_and_the_vim_is_told() {
+fn invalid_instructions_are_refused_and_that_is_reported() {
     for (answer, code) in [
         (json!({"api_version": "1", "request_id": "r7", "action": "explode"}), "ACTION_UNKNOWN"),
         (
@@ -125,7 +125,7 @@ fn a_refused_report_slows_down_says_why_and_ends_at_the_deadline() {
 }
 
 #[test]
-fn a_report_that_is_taken_is_followed_to_its_instruction() {
+fn an_accepted_report_leads_to_its_instruction() {
     let mock = vim(|request, n| match (request.path.as_str(), n) {
         ("/v1/reports", _) => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 5}))
             .and("Location", "/v1/nodes/node-7/instruction?turn=1"),
@@ -156,7 +156,7 @@ fn a_report_that_is_taken_is_followed_to_its_instruction() {
 }
 
 #[test]
-fn a_report_that_is_taken_without_a_word_is_not_sent_again() {
+fn a_report_accepted_without_an_answer_is_not_sent_again() {
     let mock = vim(|request, _| match request.path.as_str() {
         "/v1/reports" => Reply::status(204),
         _ => Reply::json(200, &instruction("reboot")),
@@ -186,7 +186,7 @@ fn a_vim_that_forgot_the_node_gets_the_report_again() {
 }
 
 #[test]
-fn a_vim_that_never_knows_the_node_is_told_less_and_less_often() {
+fn a_vim_that_never_knows_the_node_gets_reports_less_and_less_often() {
     let mock = vim(|request, n| match request.path.as_str() {
         "/v1/reports" if n < 6 => {
             Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1}))
@@ -198,7 +198,7 @@ fn a_vim_that_never_knows_the_node_is_told_less_and_less_often() {
     let mut machine = Machine::new(&mock.url);
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(machine.n_collected, 7);
-    // Each 202 asks for 1 s; between them stand the waits before the next report.
+    // Each 202 asks for 1 s; between them are the waits before the next report.
     let waits: Vec<u64> =
         machine.slept().iter().map(Duration::as_secs).filter(|wait| *wait > 1).collect();
     assert_eq!(waits.len(), 6, "{waits:?}");
@@ -208,7 +208,7 @@ fn a_vim_that_never_knows_the_node_is_told_less_and_less_often() {
 }
 
 #[test]
-fn a_vim_that_asks_for_inspections_without_end_waits_longer_and_longer_for_them() {
+fn endless_requests_to_inspect_are_answered_more_and_more_slowly() {
     let mock =
         vim(|_, n| Reply::json(200, &instruction(if n < 8 { "reinspect" } else { "reboot" })));
     let mut machine = Machine::new(&mock.url);
@@ -257,7 +257,7 @@ fn plain_http_is_refused_unless_it_is_allowed_by_name() {
 }
 
 #[test]
-fn the_token_goes_to_the_vim_and_to_nobody_else() {
+fn the_token_is_sent_only_to_the_vim() {
     let elsewhere = Mock::start(|_, _| Reply::bytes(IGNITION.as_bytes()));
     let url = format!("{}/config.ign", elsewhere.url);
     let mock = vim(move |_, _| {
@@ -313,7 +313,7 @@ fn only_the_vim_itself_is_obeyed_but_a_config_may_be_elsewhere() {
 }
 
 #[test]
-fn sigterm_ends_a_wait_and_is_told() {
+fn sigterm_ends_a_wait_and_is_reported() {
     let mock = vim(|_, _| Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1})));
     let mut machine = Machine::new(&mock.url);
     machine.stop = Stop::on_signals().unwrap();
@@ -344,7 +344,7 @@ fn an_ipv6_literal_with_a_zone_is_reached() {
 }
 
 #[test]
-fn a_clock_that_is_off_is_told_to_the_vim() {
+fn a_wrong_clock_is_reported_to_the_vim() {
     let mock = vim(|_, _| {
         Reply::json(200, &json!({"api_version": "1", "request_id": "r", "action": "nonsense"}))
             .and("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
@@ -356,7 +356,7 @@ fn a_clock_that_is_off_is_told_to_the_vim() {
 }
 
 #[test]
-fn events_that_are_not_taken_do_not_delay_the_job() {
+fn events_that_are_refused_do_not_delay_the_job() {
     let mock = Mock::start(|request, n| {
         if request.path.ends_with("/events") {
             if n == 0 { Reply::status(503) } else { Reply::status(204) }

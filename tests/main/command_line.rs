@@ -122,7 +122,7 @@ fn an_archive_of_something_else_is_refused() {
 }
 
 #[test]
-fn check_says_when_not_all_of_the_machine_could_be_read() {
+fn check_reports_when_part_of_the_machine_could_not_be_read() {
     let root = scratch("unread-tree");
     std::fs::create_dir_all(root.join("proc")).unwrap();
     std::fs::write(root.join("proc/meminfo"), "MemTotal: many kB\n").unwrap();
@@ -130,8 +130,11 @@ fn check_says_when_not_all_of_the_machine_could_be_read() {
     let output = run(&format!("check --only memory --root {}", root.display()));
     assert!(stdout(&output).contains("not read (1)") && stderr(&output).is_empty());
     let output = run(&format!("check --format json --only memory --root {}", root.display()));
-    let told = stderr(&output);
-    assert!(told.contains("not all could be read") && told.contains("/proc/meminfo"), "{told}");
+    let printed = stderr(&output);
+    assert!(
+        printed.contains("not all could be read") && printed.contains("/proc/meminfo"),
+        "{printed}"
+    );
     let root = scratch("nothing-to-read");
     identify(&root);
     let output = run(&format!("check --format json --only memory --root {}", root.display()));
@@ -229,7 +232,7 @@ fn only_the_wanted_sections_are_in_the_report() {
 }
 
 #[test]
-fn print_config_tells_where_each_value_came_from() {
+fn print_config_shows_where_each_value_came_from() {
     let file = scratch("config").join("agent.yaml");
     std::fs::write(&file, "vim: https://vim.example\nallow_plain_http: true\n").unwrap();
     let output = agent()
@@ -248,7 +251,7 @@ fn print_config_tells_where_each_value_came_from() {
 }
 
 #[test]
-fn a_vim_that_does_not_answer_is_told_to_who_logs_only_warnings() {
+fn a_vim_that_does_not_answer_is_logged_as_a_warning() {
     let output =
         run("report --only os --vim http://127.0.0.1:1 --allow-plain-http --give-up-after 2 \
          --lldp-wait 0 --log-level warn");
@@ -277,7 +280,7 @@ fn print_config_without_a_command_shows_the_options_of_the_default_command() {
 fn the_readme_shows_the_help_that_the_program_prints() {
     let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
     let help = stdout(&run("-h"));
-    assert!(readme.contains(help.trim_end()), "README.md does not hold this:\n{help}");
+    assert!(readme.contains(help.trim_end()), "README.md does not contain this:\n{help}");
 }
 
 #[test]

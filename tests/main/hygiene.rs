@@ -1,4 +1,4 @@
-//! Rules of the tree that no compiler checks.
+//! Rules of the source tree that no compiler checks.
 
 use std::path::{Path, PathBuf};
 
@@ -21,12 +21,12 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// Whether a file holds tests or what only they use.
+/// Whether a file contains tests or helpers of tests.
 fn is_test(path: &Path) -> bool {
     path.ends_with("tests.rs") || path.ends_with("testing.rs")
 }
 
-/// The part of a file in front of its tests.
+/// The part of a file before its tests.
 fn code(text: &str) -> &str {
     text.split("#[cfg(test)]").next().unwrap_or_default()
 }
@@ -85,8 +85,8 @@ fn no_probe_can_write() {
     for (path, text) in sources("probes/src").into_iter().filter(|(path, _)| !is_test(path)) {
         for word in forbidden {
             let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
-            // The devices of BMC and TPM take requests only when opened for writing; these files send
-            // reading commands alone.
+            // The devices of BMC and TPM accept requests only when opened for writing; these files send
+            // only commands that read.
             let is_asked = path.ends_with("sys/ipmi.rs") || path.ends_with("sys/tpm.rs");
             let is_asked = is_asked && word == ".write(true)";
             // The driver of MegaRAID controllers has a device without a node: one is made, opened and removed.
@@ -122,7 +122,7 @@ fn formats_do_no_io() {
 }
 
 #[test]
-fn every_file_says_what_it_holds() {
+fn every_file_begins_with_its_documentation() {
     for folder in ["agent/src", "formats/src", "probes/src", "ignition/src", "lab", "tests"] {
         for (path, text) in sources(folder) {
             assert!(text.starts_with("//!"), "{} begins without //!", path.display());
@@ -141,7 +141,7 @@ fn no_file_is_too_long_to_read() {
 }
 
 #[test]
-fn the_top_of_the_repository_holds_what_it_should_and_nothing_else() {
+fn the_top_of_the_repository_has_only_known_files() {
     let expected = [
         ".cargo",
         ".ci",
@@ -173,6 +173,6 @@ fn the_top_of_the_repository_holds_what_it_should_and_nothing_else() {
         .output()
         .unwrap();
     for name in String::from_utf8_lossy(&listed.stdout).lines() {
-        assert!(expected.contains(&name), "{name} stands at the top of the repository");
+        assert!(expected.contains(&name), "{name} is at the top of the repository");
     }
 }

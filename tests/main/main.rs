@@ -3,9 +3,9 @@
 //! `report` replays captured machines and compares the result with the expected one. `command_line` runs the program as a
 //! user does, `readme` the commands of the README. `facts` and `schemas` compare documents and code. `second_opinion`
 //! compares the report with another library's. `opens` counts the files that a report opens. `signals` interrupts commands.
-//! `hygiene` and `layers` check the rules of the source tree.
+//! `hygiene`, `layers` and `words` check the rules of the source tree.
 
-#![expect(clippy::unwrap_used, reason = "what a test cannot get ends the test")]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod command_line;
 mod facts;
@@ -18,3 +18,4 @@ mod schemas;
 mod second_opinion;
 mod signals;
 mod util;
+mod words;

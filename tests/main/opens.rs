@@ -1,4 +1,4 @@
-//! What a report costs is held here as a count of opened files: a count is the same on every machine.
+//! Limits the cost of a report by counting opened files, since a count is the same on every machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,12 +23,12 @@ fn cpus_caches_and_topology_of_a_machine_with_smt_cost_at_most_nine_opens_for_ea
     let root = root.to_str().unwrap();
     let words = ["inspect", "--root", root, "--only", "cpu,topology", "--format", "json"];
     let n = opened(&strace, &dir, &words).len() - at_start;
-    assert!(n > N_CPUS, "{n} opens are too few to be all");
+    assert!(n > N_CPUS, "{n} opens are too few");
     assert!(n <= N_CPUS * MOST_OPENS_FOR_A_CPU, "{n} opens for {N_CPUS} CPUs");
 }
 
 #[test]
-fn what_is_slow_to_read_is_not_opened_unless_it_is_asked_for() {
+fn slow_files_are_opened_only_on_request() {
     let Some(strace) = strace() else { return };
     let dir = scratch("opens-slow");
     write_machine(&dir);
@@ -46,7 +46,7 @@ fn what_is_slow_to_read_is_not_opened_unless_it_is_asked_for() {
     assert!(found.iter().any(|line| line.contains("memory1/state")), "{found:?}");
 }
 
-/// The calls that open a file in a run of the program with `words`, failed ones too.
+/// The calls that open a file in a run of the program with `words`, including failed ones.
 fn opened(strace: &Path, dir: &Path, words: &[&str]) -> Vec<String> {
     let traces = dir.join("traces");
     fs::remove_dir_all(&traces).ok();
@@ -70,12 +70,12 @@ fn opened(strace: &Path, dir: &Path, words: &[&str]) -> Vec<String> {
 fn strace() -> Option<PathBuf> {
     let found = ["/usr/bin/strace", "/bin/strace"].iter().map(PathBuf::from).find(|p| p.exists());
     let is_required = std::env::var_os("RCI_REQUIRE_TOOLS").is_some();
-    assert!(found.is_some() || !is_required, "strace is not there, but RCI_REQUIRE_TOOLS is set");
+    assert!(found.is_some() || !is_required, "strace is missing, but RCI_REQUIRE_TOOLS is set");
     found
 }
 
-/// Writes below `dir/root` what the kernel shows of CPUs, caches, nodes and memory, a device with
-/// VPD among it.
+/// Writes to `dir/root` what the kernel shows of CPUs, caches, nodes and memory, and a device with
+/// VPD.
 fn write_machine(dir: &Path) {
     let write = |path: &str, text: &str| {
         let path = dir.join("root").join(path);

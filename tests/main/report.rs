@@ -1,4 +1,4 @@
-//! Captured machines in `fixtures/` against what is expected of them.
+//! Compares the reports of the captured machines in `fixtures/` with the expected ones.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn fixtures() -> Vec<PathBuf> {
     all
 }
 
-/// The report without what differs from run to run: times.
+/// The report without the times, which differ from run to run.
 fn without_times(json: &str) -> String {
     let mut report: serde_json::Value = serde_json::from_str(json).unwrap();
     for key in ["collected_at", "duration_ms", "timings"] {
@@ -29,7 +29,7 @@ fn without_times(json: &str) -> String {
 #[test]
 fn every_captured_machine_gives_the_expected_json_and_text() {
     let fixtures = fixtures();
-    assert!(fixtures.len() >= 2, "fixtures/ holds too few machines: {fixtures:?}");
+    assert!(fixtures.len() >= 2, "fixtures/ has too few machines: {fixtures:?}");
     for fixture in fixtures {
         let root = fixture.join("root.tar.zst");
         let json = run(&format!("inspect --format json --root {}", root.display()));
@@ -41,7 +41,7 @@ fn every_captured_machine_gives_the_expected_json_and_text() {
 }
 
 #[test]
-fn every_captured_machine_says_where_it_comes_from() {
+fn every_captured_machine_documents_its_origin() {
     for fixture in fixtures() {
         let readme = std::fs::read_to_string(fixture.join("README.md")).unwrap_or_default();
         assert!(readme.len() > 100, "{} needs a README.md", fixture.display());
@@ -145,7 +145,7 @@ fn a_capture_of_this_machine_replays_to_the_report_that_was_made_with_it() {
     }
 }
 
-/// Bytes as text in which each is one character, for the library's quick search.
+/// Bytes as text with one character per byte, because the standard library searches text fast.
 fn latin(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
@@ -157,7 +157,7 @@ fn unpacked(archive: &Path) -> String {
     latin(&output.stdout)
 }
 
-/// The values of the report that name the machine, by their keys.
+/// The values of the report that identify the machine, selected by key.
 fn secrets(value: &serde_json::Value, key: &str, found: &mut Vec<String>) {
     const KEYS: [&str; 10] = [
         "serial",
@@ -181,11 +181,11 @@ fn secrets(value: &serde_json::Value, key: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Every text that stands for a value: both cases, without separators, as bytes.
+/// Every spelling of a value: both cases, without separators, as bytes.
 fn spellings(secret: &str) -> Vec<Vec<u8>> {
     let bare: String = secret.chars().filter(|c| !":-".contains(*c)).collect();
     let bare = bare.trim_start_matches("0x").trim_start_matches("naa.").to_owned();
-    // Fewer letters stand somewhere by chance.
+    // Shorter text occurs by chance.
     let bare = if bare.len() < 6 { secret.to_owned() } else { bare };
     let mut all: Vec<Vec<u8>> = [secret.to_owned(), bare.clone()]
         .iter()
@@ -203,8 +203,8 @@ fn spellings(secret: &str) -> Vec<Vec<u8>> {
     all
 }
 
-/// A PCI address, a number that was never set or is known of many machines, or an address of the network
-/// that is the same everywhere.
+/// Whether a value identifies no machine: a PCI address, a number that was never set or that many machines share, or
+/// a network address that is the same everywhere.
 fn names_nothing(secret: &str) -> bool {
     let is_unset = secret.chars().all(|c| "0-: ".contains(c));
     is_unset
@@ -213,7 +213,7 @@ fn names_nothing(secret: &str) -> bool {
             .contains(&secret)
 }
 
-/// `value` with each text reduced to its form: letters, digits and what stands between.
+/// Reduces each text in `value` to its form: letters and digits become `x`, the rest stays.
 fn shape(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::String(text) => {
@@ -229,11 +229,11 @@ fn shape(value: &mut serde_json::Value) {
         }
         serde_json::Value::Array(list) => {
             list.iter_mut().for_each(shape);
-            // Lists are sorted by names that are others now.
+            // Lists are sorted by names, which have changed.
             list.sort_by_cached_key(ToString::to_string);
         }
         serde_json::Value::Object(keys) => {
-            // The raw table is compressed text of changed bytes.
+            // The raw table is base64 of bytes that have changed.
             keys.remove("raw_base64");
             keys.values_mut().for_each(shape);
         }
@@ -242,7 +242,7 @@ fn shape(value: &mut serde_json::Value) {
 }
 
 #[test]
-fn an_anonymised_capture_holds_no_name_of_the_machine_and_gives_a_report_of_the_same_shape() {
+fn an_anonymised_capture_has_no_identifier_of_the_machine_and_gives_a_report_of_the_same_shape() {
     for fixture in fixtures() {
         let root = fixture.join("root.tar.zst");
         let copy = scratch("anonymised").join("copy.tar.zst");
@@ -284,7 +284,7 @@ fn an_anonymised_capture_holds_no_name_of_the_machine_and_gives_a_report_of_the_
     }
 }
 
-/// Machines of others, where they lie beside the repository: networks wider than 256 addresses, volumes, iSCSI,
+/// Foreign machines, if they are next to the repository: networks wider than 256 addresses, volumes, iSCSI,
 /// multipath, partitions of both kinds, and every kind of firmware.
 #[test]
 fn an_anonymised_capture_of_a_foreign_machine_gives_a_report_of_the_same_shape() {
@@ -311,13 +311,13 @@ fn an_anonymised_capture_of_a_foreign_machine_gives_a_report_of_the_same_shape()
         let captured =
             run(&format!("capture --anonymize -o {} --root {}", copy.display(), root.display()));
         assert!(captured.status.success(), "{}", stderr(&captured));
-        let told = stderr(&captured);
-        assert!(!told.contains("another value"), "{}: {told}", root.display());
+        let printed = stderr(&captured);
+        assert!(!printed.contains("another value"), "{}: {printed}", root.display());
     }
 }
 
 #[test]
-fn two_anonymised_captures_of_one_machine_have_nothing_in_common_but_the_machine() {
+fn two_anonymised_captures_of_one_machine_share_no_identifier() {
     let root = fixtures().into_iter().find(|path| path.ends_with("two-socket-server")).unwrap();
     let serial = |name: &str| {
         let copy = scratch(name).join("copy.tar.zst");

@@ -1,4 +1,4 @@
-//! Documents and code are held to each other.
+//! Compares documents and code.
 
 use crate::util::{run, stdout};
 

@@ -17,7 +17,7 @@ fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
 }
 
-/// Starts the program and lets the signal come while it is at its very beginning.
+/// Starts the program and sends the signal right after its start.
 fn interrupted(words: &str, signal: Signal) -> std::process::Output {
     let child = agent()
         .args(words.split_whitespace())
@@ -31,7 +31,7 @@ fn interrupted(words: &str, signal: Signal) -> std::process::Output {
     child.wait_with_output().unwrap()
 }
 
-/// A VIM that is busy and counts who comes.
+/// A busy VIM that counts the requests.
 fn busy_vim() -> (String, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -50,7 +50,7 @@ fn busy_vim() -> (String, Arc<AtomicU32>) {
 }
 
 #[test]
-fn a_command_that_reads_ends_by_the_signal_and_prints_nothing() {
+fn a_reading_command_ends_on_the_signal_and_prints_nothing() {
     for words in ["inspect --format json", "inspect --format yaml", "inspect", "check"] {
         for signal in [Signal::SIGINT, Signal::SIGTERM] {
             let output = interrupted(words, signal);
@@ -84,7 +84,7 @@ fn a_capture_that_is_cut_short_while_it_is_written_leaves_no_file() {
 }
 
 #[test]
-fn a_capture_is_for_its_owner_alone_whatever_the_umask() {
+fn a_capture_is_readable_only_by_its_owner_with_any_umask() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = scratch("umask");
     for umask in ["000", "777"] {

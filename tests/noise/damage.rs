@@ -1,4 +1,4 @@
-//! Ways in which a machine's files can be damaged.
+//! Damages the files of a machine.
 
 use nix::errno::Errno;
 use probes::machine::{Archive, Node};
@@ -33,14 +33,14 @@ const TRAPS: &[&str] = &[
     "a=b=c\n===\nE:\nE:=\n",
 ];
 
-/// What of a machine can be damaged.
+/// The parts of a machine that can be damaged.
 #[derive(Debug)]
 pub(crate) struct Targets {
     /// Files and links.
     paths: Vec<String>,
-    /// Those of them that hold bytes which the kernel or firmware answers, not text.
+    /// Those with binary answers of the kernel or firmware, not text.
     answers: Vec<String>,
-    /// Questions without an answer; a machine may give one that makes no sense.
+    /// Questions without an answer; a machine may give a meaningless one.
     questions: Vec<String>,
     folders: Vec<String>,
 }
@@ -55,10 +55,10 @@ impl Targets {
     }
 }
 
-/// Damages up to a fifth of the files and links of `tree`, and now and then a directory.
+/// Damages up to a fifth of the files and links of `tree`, and sometimes a directory.
 /// Returns a line for each.
 pub(crate) fn damage(tree: &mut Archive, targets: &Targets, random: &mut Random) -> Vec<String> {
-    // Mostly few: much damage at once hides what lies behind the first damage.
+    // Mostly few: with much damage at once, the first hides the effects of the rest.
     let most = *random.pick(&[3, 10, 30, targets.paths.len() / 5]);
     let mut done = Vec::new();
     for _ in 0..=random.below(most) {
@@ -145,7 +145,7 @@ fn damage_one(tree: &mut Archive, path: &str, paths: &[String], random: &mut Ran
     }
 }
 
-/// A file of more or less than the most that is read, made of what it held.
+/// Repeats the content of a file to a size near the limit of a read.
 fn grow(tree: &mut Archive, path: &str, random: &mut Random) -> String {
     let n: usize = *random.pick(&[64 << 10, 100 << 10, 2 << 20, (8 << 20) + 1, (16 << 20) + 1]);
     let mut content = content(tree, path);

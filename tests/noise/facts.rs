@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use crate::replay::report_of;
 
-/// Keys by which an element of a list is known, so that one that goes does not move the others.
+/// Keys that identify an element of a list, so that a missing element does not shift the others.
 const IDS: &[&str] =
     &["name", "locator", "address", "pci_address", "id", "number", "code", "kind", "value"];
 
-/// All facts of a report; problems and findings are counted apart.
+/// All facts of a report, without its problems and findings.
 #[derive(Debug)]
 pub(crate) struct Facts {
     /// The values by path, e.g. `/block/disks/sda/size_bytes`.
     pub(crate) leaves: BTreeMap<String, Value>,
-    /// The sections that are there.
+    /// The sections in the report.
     pub(crate) sections: Vec<String>,
     /// The problems, as `path: found`.
     pub(crate) problems: Vec<String>,
@@ -34,7 +34,7 @@ pub(crate) fn facts_of(tree: Archive) -> Facts {
 }
 
 impl Facts {
-    /// The paths whose values are not the same in `other`.
+    /// The paths whose values differ in `other`.
     pub(crate) fn changed<'a>(&'a self, other: &'a Facts) -> Vec<&'a str> {
         let differs = |(path, value): &(&'a String, &Value)| other.leaves.get(*path) != Some(value);
         let mut changed: Vec<&str> =
@@ -45,7 +45,7 @@ impl Facts {
     }
 }
 
-/// What an element of a list is known by.
+/// The name that identifies an element of a list.
 fn name_of(value: &Value) -> Option<String> {
     if let Some(cpus) = value.get("shared_cpus") {
         return Some(format!("{} {} {cpus}", value["level"], value["kind"]));

@@ -1,4 +1,4 @@
-//! One file that is missing or cannot be read costs its own facts and nothing else.
+//! A file that is missing or unreadable costs its own facts and nothing else.
 
 use nix::errno::Errno;
 use probes::machine::{Archive, Node};
@@ -7,8 +7,8 @@ use crate::facts::{Facts, facts_of};
 use crate::machines::own;
 use crate::memory::alone;
 
-/// Files from which whole lists come: they may cost many facts. A captured CPU's cache stands for
-/// those of the same kind, whose files nobody read.
+/// Files with whole lists: they may cost many facts. The cache of one captured CPU stands for
+/// those of the same kind, whose files are not read.
 const SOURCES: &[&str] = &[
     "sys/firmware/dmi/tables/DMI",
     "sys/devices/system/cpu/online",
@@ -36,18 +36,18 @@ fn one_missing_or_unreadable_file_costs_only_its_own_facts_and_the_unreadable_on
         let lost = whole.changed(&denied);
         wrong.extend(too_costly(&path, &lost, &whole));
         wrong.extend(vanished(&path, &denied, &whole));
-        // The same machine twice is costly, so not for every file.
+        // Two more replays are slow, so not for every file.
         if i % 4 == 0 {
             wrong.extend(differing(&tree, &path, &denied));
         }
         if !lost.is_empty() && !names(&denied, &path) {
-            wrong.push(format!("{path} cannot be read, and no problem says so: {lost:?}"));
+            wrong.push(format!("{path} is unreadable, but no problem reports it: {lost:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A file costs few facts, in few sections.
+/// Checks that a file costs few facts, in few sections.
 fn too_costly(path: &str, lost: &[&str], whole: &Facts) -> Option<String> {
     let is_source = SOURCES.iter().any(|source| path.starts_with(source));
     let mut sections: Vec<_> = lost.iter().map(|fact| fact.split('/').nth(1)).collect();
@@ -56,31 +56,31 @@ fn too_costly(path: &str, lost: &[&str], whole: &Facts) -> Option<String> {
     (is_much && !is_source).then(|| format!("{path} costs {lost:?}"))
 }
 
-/// A file that cannot be read is worth as much as one that is missing.
+/// Checks that an unreadable file costs as much as a missing one.
 fn differing(tree: &Archive, path: &str, denied: &Facts) -> Option<String> {
     let mut changed = tree.clone();
     changed.remove(path);
     let removed = facts_of(changed);
     let facts = removed.changed(denied);
-    // What is kept from us speaks against a disk; what a capture of old never asked for does not.
+    // A denied read makes a disk ineligible; a question that an old capture never asked does not.
     let is_kept = path.starts_with("kernel/disk/") || path == "proc/swaps";
     let of_choice = |fact: &str| fact.ends_with("/eligible") || fact.starts_with("/findings");
-    // Why a disk is not for installing is told in other words.
+    // The reason why a disk is not eligible is worded differently.
     let is_expected =
         |fact: &str| fact.contains("not_eligible_because") || is_kept && of_choice(fact);
     let fact = facts.iter().find(|fact| !is_expected(fact))?;
-    Some(format!("{path} unreadable is another machine than without it: {fact}"))
+    Some(format!("{path} unreadable gives other facts than {path} missing: {fact}"))
 }
 
-/// No section goes but the one that is the file.
+/// Checks that no section disappears except the one that is the file.
 fn vanished(path: &str, removed: &Facts, whole: &Facts) -> Option<String> {
     let is_own = |section: &str| path.ends_with("tables/DMI") && section == "smbios";
     let gone = whole.sections.iter().find(|s| !removed.sections.contains(s) && !is_own(s))?;
     Some(format!("{path} costs the section {gone}"))
 }
 
-/// Whether a problem says that the file at `path` may not be read. Links to its folder may stand in
-/// the problem's path.
+/// Whether a problem reports that the file at `path` is not readable. The path of the problem may contain
+/// links to its folder.
 fn names(facts: &Facts, path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let ending = format!("/{name}: permission denied");

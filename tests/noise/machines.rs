@@ -1,4 +1,4 @@
-//! The machines that are damaged: those of `fixtures/`, and the foreign ones beside the repository.
+//! The machines that are damaged: those of `fixtures/`, and foreign ones next to the repository.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use probes::machine::Archive;
 pub(crate) struct Captured {
     /// The name of its folder.
     pub(crate) name: String,
-    /// Whether it stands in this repository.
+    /// Whether it belongs to this repository.
     pub(crate) is_own: bool,
     file: PathBuf,
 }
@@ -26,11 +26,11 @@ pub(crate) fn own(name: &str) -> Archive {
     all().into_iter().find(|machine| machine.is_own && machine.name == name).unwrap().tree()
 }
 
-/// All machines that are at hand: this repository's, and those beside it where they are there.
+/// All available machines: those of this repository, and foreign ones next to it if there are any.
 /// `RCI_NOISE_TREE` picks one by name.
 pub(crate) fn all() -> Vec<Captured> {
     let mut all = captured("fixtures", true);
-    assert!(all.len() >= 2, "fixtures/ holds too few machines");
+    assert!(all.len() >= 2, "fixtures/ has too few machines");
     all.extend(captured("../shared/fixtures", false));
     if let Ok(only) = std::env::var("RCI_NOISE_TREE") {
         all.retain(|machine| machine.name == only);

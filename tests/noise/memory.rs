@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The system's allocator, which counts what passes through it.
+/// The system's allocator with a counter.
 struct Counting;
 
 #[global_allocator]
@@ -14,7 +14,7 @@ static IN_USE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 #[expect(unsafe_code, reason = "an allocator is unsafe by its trait; it only counts")]
-// SAFETY: every call is passed to the system's allocator as it came, so its promises are kept.
+// SAFETY: every call is passed to the system's allocator unchanged, so its requirements hold.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = IN_USE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -30,8 +30,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `work` and returns with its result how many bytes were in use at its peak, beyond those
-/// that were in use before.
+/// Runs `work` and returns its result and its peak memory: the bytes in use beyond those in use
+/// before.
 pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = IN_USE.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -39,7 +39,7 @@ pub(crate) fn peak_of<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, PEAK.load(Ordering::Relaxed).saturating_sub(before))
 }
 
-/// Waits until no other test of this program runs, so that none is counted with another.
+/// Waits until no other test of this program runs, so that each is counted alone.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

@@ -8,7 +8,7 @@ use crate::memory::alone;
 use crate::random::Random;
 use crate::replay::check;
 
-/// Rounds for a machine of our own; a foreign one gets a fifteenth of it, there are many.
+/// Rounds for a machine of our own; foreign ones get a fifteenth, since there are many.
 const ROUNDS: u64 = 150;
 
 #[test]
@@ -34,7 +34,7 @@ fn no_damage_to_a_machines_files_breaks_the_report() {
     assert!(failures.is_empty(), "{} of {n_trees}:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// What went wrong in one round, with all that is needed to repeat it.
+/// Describes a failure of one round, with everything needed to repeat it.
 fn failure(name: &str, mut tree: Archive, targets: &Targets, round: u64) -> Option<String> {
     let done = damage(&mut tree, targets, &mut Random::new(name, round));
     let wrong = check(tree).err()?;

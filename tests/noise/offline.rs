@@ -1,5 +1,5 @@
-//! A core that is taken offline: the kernel drops its CPUs from every list and takes their
-//! `topology` and `cache` away (`kernel/cpu.c`, `drivers/base/topology.c`, `cacheinfo.c`).
+//! A core that is taken offline: the kernel removes its CPUs from every list, and their
+//! `topology` and `cache` folders (`kernel/cpu.c`, `drivers/base/topology.c`, `cacheinfo.c`).
 
 use probes::cpuset::CpuSet;
 use probes::machine::{Archive, Node, Problem};
@@ -20,7 +20,7 @@ fn a_core_taken_offline_is_one_core_less_and_its_cpus_are_offline() {
         let report = report_of(whole.clone());
         let problems = of_hardware(&report.problems);
         let Some(before) = report.inventory.cpu else { continue };
-        // Machines that contradict themselves show nothing here.
+        // Machines that contradict themselves prove nothing here.
         if before.n_cores.is_none_or(|n| n < 2) || !problems.is_empty() {
             continue;
         }
@@ -55,7 +55,7 @@ fn set(tree: &Archive, path: &str) -> Option<CpuSet> {
     CpuSet::parse(&text(tree, path)?).ok()
 }
 
-/// The CPUs of the core that the last online CPU is of, where the tree says it of every CPU.
+/// The CPUs of the core of the last online CPU, if the tree has this for every CPU.
 fn last_core(tree: &Archive) -> Option<CpuSet> {
     let online = set(tree, &format!("{CPU}/online"))?;
     let siblings = |cpu: u32| set(tree, &format!("{CPU}/cpu{cpu}/topology/thread_siblings_list"));
@@ -86,7 +86,7 @@ fn offline(whole: &Archive, core: &CpuSet) -> Archive {
         })
         .collect();
     for (path, list) in lists {
-        // A folder beside says which form the file has.
+        // A file of the same name in another folder shows the form.
         let parsed = if is_mask(&path) { CpuSet::parse_mask(&list) } else { CpuSet::parse(&list) };
         let Ok(cpus) = parsed else { continue };
         let cpus = cpus.difference(core);
@@ -119,7 +119,7 @@ fn is_mask(path: &str) -> bool {
     masks.iter().any(|ending| path.ends_with(ending))
 }
 
-/// The mask of `cpus`, in as many groups as one of `n_digits` characters has.
+/// The mask of `cpus`, with as many groups as a mask of `n_digits` characters.
 fn mask(cpus: &CpuSet, n_digits: usize) -> String {
     let n_groups = u32::try_from(n_digits.div_ceil(9)).unwrap();
     let group = |group: u32| {
@@ -129,7 +129,7 @@ fn mask(cpus: &CpuSet, n_digits: usize) -> String {
     (0..n_groups).rev().map(group).collect::<Vec<_>>().join(",")
 }
 
-/// Takes the blocks of `core` out of `/proc/cpuinfo`.
+/// Removes the blocks of `core` from `/proc/cpuinfo`.
 fn without_blocks(tree: &mut Archive, core: &CpuSet) {
     let Some(info) = text(tree, "proc/cpuinfo") else { return };
     let is_gone = |block: &&str| {

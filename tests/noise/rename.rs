@@ -1,4 +1,4 @@
-//! The same machine under other names: what the kernel calls a device changes from boot to boot.
+//! The same machine with other device names: the kernel may name devices differently at each boot.
 
 use probes::machine::{Archive, Node};
 
@@ -20,7 +20,7 @@ pub(crate) fn rewritten(tree: &Archive, change: impl Fn(&[u8]) -> Vec<u8>) -> Ar
     copy
 }
 
-/// `bytes` with the names `a` and `b`, which are of the same length, taken for each other.
+/// `bytes` with the names `a` and `b`, which have the same length, exchanged.
 pub(crate) fn swapped(bytes: &[u8], a: &str, b: &str) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric();
@@ -42,7 +42,7 @@ pub(crate) fn swapped(bytes: &[u8], a: &str, b: &str) -> Vec<u8> {
     out
 }
 
-/// `bytes` with every PCI address of the domain 0 in one that no machine has.
+/// `bytes` with every PCI address moved from domain 0 to a domain that no machine has.
 pub(crate) fn in_other_domain(bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let is_address = |window: &[u8]| {

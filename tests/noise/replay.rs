@@ -1,4 +1,4 @@
-//! Makes the report of a machine, and says what is wrong with it as a report.
+//! Makes the report of a machine and checks that the report is valid.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use run_coreos_installer::{output, text};
 
 use crate::memory::peak_of;
 
-/// Far more than any tree needs, also on a busy machine: catches what hangs.
+/// Far more than any tree needs, even on a busy machine: detects hangs.
 const LIMIT_TIME: Duration = Duration::from_secs(20);
-/// A few collectors that each hold a file of the largest size, as bytes and as text.
+/// Room for a few collectors with a file of the largest size each, as bytes and as text.
 const LIMIT_BYTES: usize = 96 << 20;
-/// At most so many problems has a report: 201 for each collector.
+/// The most problems that a report may have: 201 for each collector.
 const LIMIT_PROBLEMS: usize = 201 * probes::collect::COLLECTORS.len();
 
-/// The report of the machine that `tree` is.
+/// The report of the machine in `tree`.
 pub(crate) fn report_of(tree: Archive) -> Report {
     report(&Arc::new(Source::unpacked(tree)), &everything())
 }
 
-/// The paths of all questions that `tree` has no answer to.
+/// The paths of all questions that `tree` does not answer.
 pub(crate) fn unanswered(tree: Archive) -> Vec<String> {
     let source = Arc::new(Source::unpacked(tree).recording());
     let _ = report(&source, &everything());
@@ -36,7 +36,7 @@ fn everything() -> Options {
     Options { budget: LIMIT_TIME, extras, ..Options::default() }
 }
 
-/// Makes the report of `tree` in every form; an error says what was wrong.
+/// Makes the report of `tree` in every form and describes what is wrong, if anything.
 pub(crate) fn check(tree: Archive) -> Result<Report, String> {
     let start = Instant::now();
     let work = || catch_unwind(AssertUnwindSafe(|| rendered(tree)));

@@ -1,4 +1,4 @@
-//! Changes that leave a machine the same machine, or another one that is known.
+//! Changes that do not change the machine, or change it in a known way.
 
 use probes::collect::Inventory;
 use probes::machine::Archive;
@@ -8,7 +8,7 @@ use crate::memory::alone;
 use crate::rename::{in_other_domain, pair, rewritten, swapped};
 use crate::replay::report_of;
 
-/// What does not depend on names: how many of each, and the marks of each disk and port.
+/// Facts that do not depend on names: counts, and identifiers of each disk and port.
 fn counts(inventory: &Inventory) -> Vec<String> {
     let mut counts = Vec::new();
     if let Some(cpu) = &inventory.cpu {
@@ -37,7 +37,7 @@ fn assert_same(name: &str, what: &str, tree: Archive, other: Archive) {
 }
 
 #[test]
-fn disks_and_ports_under_each_others_names_are_the_same_disks_and_ports() {
+fn exchanged_names_leave_disks_and_ports_the_same() {
     let _alone = alone();
     let mut n_swapped = 0;
     for machine in all() {
@@ -58,7 +58,7 @@ fn disks_and_ports_under_each_others_names_are_the_same_disks_and_ports() {
 }
 
 #[test]
-fn another_pci_domain_holds_the_same_devices() {
+fn another_pci_domain_has_the_same_devices() {
     let _alone = alone();
     for machine in all() {
         let tree = machine.tree();

@@ -1,12 +1,8 @@
-//! The static binary as it is shipped: its form, its size, and names without the host's NSS modules.
+//! The static binary as it is shipped: its form, its size, and name resolution without the host's NSS modules.
 //!
 //! `RCI_STATIC_AGENT` names it; `make static` builds it and `make test` sets the variable.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "what a test cannot get ends the test"
-)]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap fails the test")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
@@ -26,7 +22,7 @@ fn the_binary_is_static_and_stripped() {
     let output = Command::new("readelf").args(["-lSd"]).arg(agent()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("LOAD"), "{text}");
-    assert!(!text.contains("INTERP"), "it asks for a dynamic loader");
+    assert!(!text.contains("INTERP"), "it requests a dynamic loader");
     assert!(!text.contains("(NEEDED)"), "it needs shared libraries");
     assert!(!text.contains(".symtab"), "it is not stripped");
 }
@@ -37,7 +33,7 @@ fn the_binary_is_at_most_5_mib_and_2_5_mib_compressed() {
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     gzip.write_all(&bytes).unwrap();
     let packed = gzip.finish().unwrap().len() as u64;
-    // The C library of GNU is much larger than musl; it serves where there is no musl.
+    // The GNU C library is much larger than musl; it is the fallback without musl.
     let is_glibc = bytes.windows(14).any(|text| text == b"GLIBC_TUNABLES");
     let (limit, packed_limit) = if is_glibc { (6 * MIB, 3 * MIB) } else { (5 * MIB, 5 * MIB / 2) };
     assert!(bytes.len() as u64 <= limit, "{} bytes", bytes.len());
@@ -46,7 +42,7 @@ fn the_binary_is_at_most_5_mib_and_2_5_mib_compressed() {
 
 /// The guard of `probes` as the shipped binary has it: compiled without unwinding.
 #[test]
-fn without_unwinding_a_panic_costs_only_the_work_that_is_guarded() {
+fn without_unwinding_a_panic_costs_only_the_guarded_work() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guard");
     std::fs::create_dir_all(&folder).unwrap();
     let guard = Path::new(env!("CARGO_MANIFEST_DIR")).join("../probes/src/guard.rs");
@@ -69,11 +65,11 @@ fn without_unwinding_a_panic_costs_only_the_work_that_is_guarded() {
     let output = Command::new(folder.join("main")).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("Err(\"out of cheese (") && text.ends_with("Ok(7)\n"), "{text}");
-    assert_eq!(output.status.code(), None, "what nobody guards aborts");
+    assert_eq!(output.status.code(), None, "unguarded work aborts");
 }
 
 /// A root directory with the agent, /etc/hosts and an nsswitch.conf as systemd distributions have it.
-/// A module that leaves a trace when it is loaded stands where `resolve` and `myhostname` would.
+/// In place of `resolve` and `myhostname` it has a module that leaves a trace when it is loaded.
 fn chroot(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::remove_dir_all(&root).ok();

@@ -10,7 +10,7 @@ use crate::machine::{Bmc, Machine, Port};
 use crate::smbios;
 
 impl Machine {
-    /// QEMU's arguments for this hardware; makes disks that are not there yet and SMBIOS files in `folder`.
+    /// QEMU's arguments for this hardware; creates missing disks and SMBIOS files in `folder`.
     pub(crate) fn arguments(&self, folder: &Path) -> Result<Vec<String>> {
         let n_cpus = self.n_sockets * self.n_cores * self.n_threads;
         let smp = format!(
@@ -58,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// A CXL type 3 device with volatile memory. QEMU hangs later devices without a bus onto the CXL bus, so this comes last.
+    /// A CXL type 3 device with volatile memory. QEMU attaches later devices without a bus to the CXL bus, so this comes last.
     fn cxl_arguments(&self, args: &mut Vec<String>) {
         let Some(mib) = self.cxl_memory_mib else { return };
         option(args, "-machine", "cxl=on,cxl-fmw.0.targets.0=cxl.1,cxl-fmw.0.size=4G");
@@ -124,7 +124,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Each disk with its backing file (sparse, made here unless there), and controllers where the first needs one.
+    /// Each disk with its backing file (sparse, created here if missing), and controllers where the first needs one.
     fn disk_arguments(&self, args: &mut Vec<String>, folder: &Path) -> Result<()> {
         let mut plugged = Vec::new();
         for disk in &self.disks {
@@ -162,7 +162,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Network ports, straight on the root complex: behind a root port virtio-net has been seen to fail at power-on.
+    /// Network ports, directly on the root complex: behind a root port, virtio-net sometimes failed at power-on.
     fn port_arguments(&self, args: &mut Vec<String>) {
         for (at, port) in self.ports.iter().enumerate() {
             let net = if port.reaches_host {

@@ -1,4 +1,4 @@
-//! The three ways a guest starts: the tiny system, the live system, and whatever lies on a disk.
+//! The three ways to start a guest: the tiny system, the live system, and the system on a disk.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -12,10 +12,10 @@ use crate::cpio::{GuestFile, append};
 use crate::guest::Boot;
 use crate::machine::Machine;
 
-/// Arguments that make a guest's start quick and its end sure; `quiet` keeps the kernel's log off the slow console.
+/// Arguments for a fast start and a certain end; `quiet` keeps the kernel's log off the slow console.
 const COMMON: &str = "console=ttyS0 panic=-1 mitigations=off quiet net.ifnames=0";
 
-/// The tiny system, which runs `script` and powers off; what the script leaves in /results comes back.
+/// The tiny system, which runs `script` and powers off; files in /results are returned.
 pub(crate) fn tiny(
     name: &str,
     folder: &Path,
@@ -27,7 +27,7 @@ pub(crate) fn tiny(
     files.push(GuestFile::new("test", 0o755, script));
     let initrd = folder.join(format!("{name}.initrd"));
     std::fs::write(&initrd, append(read(artifact(Artifact::TinyInitrd)?)?, &files))?;
-    // Once in many starts the kernel waits for ever for an interrupt of the emulated TPM: it asks in turns.
+    // Occasionally the kernel waits for ever for an interrupt of the emulated TPM; without interrupts it polls.
     let (kernel, more) = if machine.has_tpm {
         (Artifact::Vmlinuz, " tpm_tis.interrupts=0")
     } else {
@@ -54,8 +54,8 @@ pub(crate) fn live(name: &str, folder: &Path, ignition: &[u8], more: &str) -> Re
     })
 }
 
-/// What `CoreOS`'s boot loader does with a disk: it takes the last BLS entry of the file system `boot` and, while the stamp is
-/// there, asks for Ignition's first boot. `more` are kernel arguments.
+/// Does what the boot loader of `CoreOS` does: uses the last BLS entry of the file system `boot` and, while the stamp
+/// exists, requests Ignition's first boot. `more` are kernel arguments.
 pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> Result<Boot> {
     let boot = boot_file_system(disk)?;
     let entries = boot
@@ -90,7 +90,7 @@ pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> R
     Ok(Boot { kernel, initrd, command_line, cd: None })
 }
 
-/// A file of a disk's boot file system, or `None` where it is not there.
+/// A file of a disk's boot file system, or `None` if it does not exist.
 pub(crate) fn boot_file(disk: &Path, path: &str) -> Result<Option<Vec<u8>>> {
     let boot = boot_file_system(disk)?;
     if boot.exists(path)? { Ok(Some(boot.read(path)?)) } else { Ok(None) }
@@ -105,7 +105,7 @@ fn boot_file_system(disk: &Path) -> Result<Ext4> {
         .with_context(|| format!("the boot file system of {}", disk.display()))
 }
 
-/// Where the GPT says that the partition of this name starts (UEFI 2.10 §5.3), for 512-byte and 4096-byte sectors.
+/// Start of the partition with this name in the GPT (UEFI 2.10 §5.3), for 512-byte and 4096-byte sectors.
 fn partition_start_bytes(file: &mut File, name: &str) -> Result<u64> {
     for sector_bytes in [512, 4096] {
         let mut signature = [0; 8];

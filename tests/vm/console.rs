@@ -1,4 +1,4 @@
-//! The guest's serial console: written to a log with time stamps as it comes, and waited on with a bound.
+//! The guest's serial console: logged with time stamps, and searched with a time limit.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// Lines longer than this are cut: a guest that has gone mad cannot fill the memory.
+/// Longer lines are cut, so that a broken guest cannot fill the memory.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 
-/// A line and when it came, counted from the guest's start.
+/// A line and its time, counted from the guest's start.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     /// Since the guest was started.
@@ -21,7 +21,7 @@ pub(crate) struct Line {
     pub(crate) text: String,
 }
 
-/// What has come so far, and whether more can come.
+/// The lines so far, and whether more can follow.
 #[derive(Debug, Default)]
 struct Seen {
     lines: Vec<Line>,
@@ -32,7 +32,7 @@ struct Seen {
 #[derive(Debug)]
 pub(crate) struct Console {
     seen: Arc<(Mutex<Seen>, Condvar)>,
-    /// The line up to which a wait has come; the next wait goes on behind it.
+    /// The line at which the last wait ended; the next wait continues after it.
     cursor: usize,
     reader: Option<JoinHandle<()>>,
 }
@@ -63,11 +63,11 @@ impl Console {
         Ok(Self { seen, cursor: 0, reader: Some(reader) })
     }
 
-    /// Waits for a line that contains `marker`, behind the one that the last wait ended at.
+    /// Waits for a line that contains `marker`, after the line of the last wait.
     ///
     /// # Errors
     ///
-    /// When the console ends or the time is over first; the message has the last lines.
+    /// When the console ends or the time is up first; the message has the last lines.
     pub(crate) fn wait_for(&mut self, marker: &str, within: Duration) -> Result<Line> {
         let until = Instant::now() + within;
         let (lock, changed) = &*self.seen;
@@ -81,7 +81,7 @@ impl Console {
             }
             let left = until.saturating_duration_since(Instant::now());
             if seen.ended || left.is_zero() {
-                let how = if seen.ended { "the console ended" } else { "the time was over" };
+                let how = if seen.ended { "the console ended" } else { "the time was up" };
                 bail!(
                     "waiting for \"{marker}\" on the console: {how}; its last lines:\n{}",
                     tail(&seen.lines)
@@ -96,12 +96,12 @@ impl Console {
         self.seen.0.lock().unwrap_or_else(PoisonError::into_inner).lines.clone()
     }
 
-    /// Whether a line with this text has come.
+    /// Whether there is a line with this text.
     pub(crate) fn has(&self, text: &str) -> bool {
         self.lines().iter().any(|line| line.text.contains(text))
     }
 
-    /// Waits until the reader has taken the last byte; for after the guest's end.
+    /// Waits until the reader has read the last byte; to be called after the guest's end.
     pub(crate) fn finish(&mut self) {
         if let Some(reader) = self.reader.take() {
             reader.join().ok();
@@ -128,7 +128,7 @@ fn next_line(output: &mut impl BufRead) -> Option<String> {
     }
 }
 
-/// Takes out terminal escapes (`ESC [ … letter`) and other control characters.
+/// Removes terminal escapes (`ESC [ … letter`) and other control characters.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();

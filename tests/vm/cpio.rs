@@ -9,7 +9,7 @@ pub(crate) struct GuestFile {
     pub(crate) path: String,
     /// Permission bits, as `0o755`.
     pub(crate) mode: u32,
-    /// What the file holds.
+    /// Content of the file.
     pub(crate) content: Vec<u8>,
 }
 
@@ -21,7 +21,7 @@ impl GuestFile {
     }
 }
 
-/// Returns `initramfs` with an archive of `files` and their folders behind it.
+/// Returns `initramfs` followed by an archive of `files` and their folders.
 pub(crate) fn append(mut initramfs: Vec<u8>, files: &[GuestFile]) -> Vec<u8> {
     pad(&mut initramfs, 512);
     let mut folders = BTreeSet::new();
@@ -57,7 +57,7 @@ fn member(archive: &mut Vec<u8>, name: &str, mode: u32, content: &[u8]) {
     pad(archive, 4);
 }
 
-/// Fills up with zeros to a multiple of `to` bytes.
+/// Pads with zeros to a multiple of `to` bytes.
 fn pad(bytes: &mut Vec<u8>, to: usize) {
     bytes.resize(bytes.len().next_multiple_of(to), 0);
 }

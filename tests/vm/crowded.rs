@@ -1,4 +1,4 @@
-//! Machines unlike [`Machine::rich`]: one with every kind of disk and port that it lacks, one with many small NUMA nodes.
+//! Machines that complement [`Machine::rich`]: one with the kinds of disk and port that it lacks, one with many small NUMA nodes.
 
 use crate::disk::{Disk, DiskKind, Namespace};
 use crate::machine::{Bmc, Dimm, Machine, Node, Port, Product, Slot};
@@ -40,7 +40,7 @@ impl Machine {
         }
     }
 
-    /// Eight nodes of one logical CPU each and one of memory only, no two distances alike both ways.
+    /// Eight nodes with one logical CPU each and one with memory only; distances differ by direction.
     pub(crate) fn many_nodes() -> Self {
         const CPUS: [&str; 9] = ["0", "1", "2", "3", "4", "5", "6", "7", ""];
         let n_nodes = CPUS.len();
@@ -61,7 +61,7 @@ impl Machine {
     }
 }
 
-/// Another maker's strings.
+/// Strings of another vendor.
 fn crowded_product() -> Product {
     Product {
         vendor: "Supermicro",
@@ -98,7 +98,7 @@ fn crowded_slots() -> Vec<Slot> {
     ]
 }
 
-/// Two `NVMe` subsystems, of which one has two controllers; SCSI with two paths; and what has no serial number.
+/// Two `NVMe` subsystems, one with two controllers; SCSI with two paths; and disks without a serial number.
 fn crowded_disks() -> Vec<Disk> {
     let disk = |id, size_bytes, sector_bytes, kind| Disk { id, size_bytes, sector_bytes, kind };
     let shared =

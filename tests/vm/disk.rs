@@ -1,4 +1,4 @@
-//! The guests' disks: how each is attached, and the devices that QEMU gets for it.
+//! The guests' disks: how each is attached, and QEMU's devices for it.
 
 /// A disk.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ pub(crate) enum DiskKind {
     },
     /// A SATA disk of the chipset's AHCI controller.
     Sata { serial: &'static str, wwn: u64, model: &'static str, port: u32 },
-    /// A namespace of an `NVMe` subsystem, whose controllers are plugged with its first namespace.
+    /// A namespace of an `NVMe` subsystem, whose controllers are added with its first namespace.
     Nvme(Namespace),
     /// A USB stick behind an xHCI controller.
     Usb { serial: &'static str },
@@ -74,14 +74,14 @@ impl Disk {
 }
 
 impl Disk {
-    /// The devices that it hangs on; disks of one controller name the same.
+    /// The controllers that it is attached to; disks of one controller name the same.
     pub(crate) fn controllers(&self) -> Vec<String> {
         match &self.kind {
             DiskKind::Virtio { .. } | DiskKind::Sata { .. } | DiskKind::Nvdimm => Vec::new(),
             DiskKind::Usb { .. } => vec!["qemu-xhci,id=xhci".to_owned()],
             DiskKind::SdCard => vec!["sdhci-pci,id=sdhci".to_owned()],
-            // In a slot of its own choice: in the next one it would move igb, whose virtual functions take the
-            // slot 16 behind it, which the chipset may have.
+            // In a fixed slot: in the next free one it would move igb, whose virtual functions use the
+            // slot 16 further on, which the chipset may occupy.
             DiskKind::Raid { controller, is_passed_through, .. } => {
                 let (jbod, slot) = if *is_passed_through { ("on", 0x19) } else { ("off", 0x18) };
                 vec![format!(
@@ -157,7 +157,7 @@ impl Disk {
 impl Namespace {
     /// Attached to every controller of its subsystem.
     fn device(&self, drive: &str, blocks: &str) -> String {
-        // Linux takes no EUI-64 and no NGUID of QEMU's controllers, because older ones gave all the same.
+        // No EUI-64 or NGUID: Linux ignores those of QEMU's controllers, because older ones all had the same.
         let Namespace { controller, id, .. } = self;
         format!("nvme-ns,drive={drive},bus={controller},nsid={id},{blocks}")
     }

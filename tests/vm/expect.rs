@@ -1,4 +1,4 @@
-//! What a report must say of a machine: derived from the same description that made QEMU's arguments.
+//! What the report of a machine must contain, derived from the same description as QEMU's arguments.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::disk::{Disk, DiskKind, Namespace};
 use crate::ipmi;
 use crate::machine::{Bmc, Machine, Node, Port, Slot};
 
-/// A place in the report and what must be there.
+/// A path in the report and the value expected there.
 #[derive(Debug)]
 pub(crate) struct Expectation {
     /// As `block.disks[serial=TARGET-0].size_bytes`.
@@ -14,22 +14,22 @@ pub(crate) struct Expectation {
     want: Want,
 }
 
-/// How a value is judged.
+/// How a value is compared.
 #[derive(Debug)]
 enum Want {
     /// Equal.
     Is(Value),
-    /// A text that contains this one, upper and lower case alike.
+    /// A text that contains this one, ignoring case.
     Contains(String),
     /// A whole number within these bounds.
     Within(u64, u64),
     /// Absent, null or empty.
     Nothing,
-    /// So many elements: of the list, or of those that the path's last step picks.
+    /// The number of elements in the list, or of those that the last step of the path selects.
     Times(usize),
 }
 
-/// Every expectation that does not hold, in words; empty for a report that tells the machine as it is.
+/// Every expectation that the report violates, in words; empty for a correct report.
 pub(crate) fn differences(machine: &Machine, report: &Value) -> Vec<String> {
     let mut all = Vec::new();
     cpu(machine, &mut all);
@@ -180,7 +180,7 @@ fn one_disk(disk: &Disk, all: &mut Vec<Expectation>) {
     }
 }
 
-/// The only drive of a RAID controller, and its volume, as the controller's firmware tells them.
+/// The only drive of a RAID controller, and its volume, as the controller's firmware reports them.
 fn behind_controller(disk: &Disk, all: &mut Vec<Expectation>) {
     let DiskKind::Raid { serial, wwn, vendor, product, controller, is_passed_through } = disk.kind
     else {
@@ -190,7 +190,7 @@ fn behind_controller(disk: &Disk, all: &mut Vec<Expectation>) {
     expect(all, at.clone(), Want::Times(1));
     let drive = format!("{at}.drives[serial={serial}]");
     let mut is = |key: &str, want: Value| expect(all, format!("{drive}.{key}"), Want::Is(want));
-    // QEMU forgets the INQUIRY data of a drive and takes it for one that is gone.
+    // QEMU loses the INQUIRY data of a drive and reports the drive as offline.
     is("state", json!("offline"));
     is("slot", json!(0));
     is("interface", json!("sas"));
@@ -233,7 +233,7 @@ fn one_namespace(namespace: &Namespace, at: &str, all: &mut Vec<Expectation>) {
     expect(all, format!("{controllers}.state"), Want::Is(json!("live")));
 }
 
-/// A network port, found by the address that QEMU burnt in, and its virtual functions.
+/// A network port, found by its permanent address, and its virtual functions.
 fn one_port(port: &Port, all: &mut Vec<Expectation>) {
     let at = format!("network.interfaces[permanent_mac={}]", port.mac);
     expect(all, format!("{at}.driver"), Want::Is(json!(port.driver)));
@@ -254,11 +254,11 @@ fn one_port(port: &Port, all: &mut Vec<Expectation>) {
     }
 }
 
-/// What is plugged in besides disks and ports.
+/// Other devices than disks and ports.
 fn devices(machine: &Machine, all: &mut Vec<Expectation>) {
     if let Some(Bmc { guid, manufacturer_id, product_id, firmware }) = &machine.bmc {
         let firmware = format!("{}.{:02}", firmware.0, firmware.1);
-        // QEMU sends the bytes as they are written, IPMI 2.0 §20.8 the first three fields in the other order.
+        // QEMU sends the bytes as they are written, IPMI 2.0 §20.8 the first three fields in reverse order.
         expect(all, "bmc.guid", Want::Is(json!(swapped(guid))));
         expect(all, "bmc.device_id", Want::Is(json!(32)));
         expect(all, "bmc.manufacturer_id", Want::Is(json!(manufacturer_id)));
@@ -288,7 +288,7 @@ fn devices(machine: &Machine, all: &mut Vec<Expectation>) {
     expect(all, "pci.devices[class=0502]", Want::Times(n_cxl));
 }
 
-/// What SMBIOS says of the machine.
+/// The machine as SMBIOS describes it.
 fn product(machine: &Machine, all: &mut Vec<Expectation>) {
     if let Some(p) = &machine.product {
         for (path, want) in [
@@ -316,7 +316,7 @@ fn product(machine: &Machine, all: &mut Vec<Expectation>) {
     }
 }
 
-/// A UUID with the bytes of each of its first three fields in the other order.
+/// A UUID with the bytes of each of its first three fields in reverse order.
 fn swapped(uuid: &str) -> String {
     let turn = |field: &str| -> String {
         (0..field.len()).step_by(2).rev().map(|at| &field[at..at + 2]).collect()
@@ -328,14 +328,14 @@ fn swapped(uuid: &str) -> String {
 }
 
 impl Expectation {
-    /// What the report says instead, or `None` where it says this.
+    /// What the report contains instead, or `None` if the expectation holds.
     fn difference(&self, report: &Value) -> Option<String> {
         let all = find(report, &self.path);
         let found = all.first().copied().filter(|found| !found.is_null());
         let holds = match (&self.want, found) {
             (Want::Times(n_times), Some(Value::Array(list))) => list.len() == *n_times,
             (Want::Times(n_times), _) => all.len() == *n_times,
-            // What several elements have in common is what each of them must have.
+            // Each selected element must have the value.
             (Want::Is(want), Some(_)) => all.iter().all(|found| *found == want),
             (Want::Contains(want), Some(found)) => {
                 found.to_string().to_lowercase().contains(&want.to_lowercase())
@@ -353,8 +353,8 @@ impl Expectation {
     }
 }
 
-/// The values at a path of keys with dots between them. `[key=value,key=value]` picks the elements of a list that have these
-/// values, a number one element.
+/// The values at a path of keys with dots between them. `[key=value,key=value]` selects the elements of a list with these
+/// values, a number selects one element.
 fn find<'a>(report: &'a Value, path: &str) -> Vec<&'a Value> {
     if path.is_empty() {
         return vec![report];

@@ -13,10 +13,10 @@ use crate::console::{Console, Line, tail};
 use crate::machine::Machine;
 use crate::qmp::Qmp;
 
-/// What systemd says when it gives a failed boot to a person.
+/// What systemd prints when a boot fails.
 pub(crate) const EMERGENCY: &str = "You are in emergency mode";
 
-/// What the firmware or boot loader would have chosen.
+/// What the firmware or boot loader would choose.
 #[derive(Debug, Clone)]
 pub(crate) struct Boot {
     /// An ELF kernel (PVH) or a bzImage.
@@ -27,7 +27,7 @@ pub(crate) struct Boot {
     pub(crate) cd: Option<PathBuf>,
 }
 
-/// A guest; it is killed when this is dropped.
+/// A guest; dropping it kills it.
 #[derive(Debug)]
 pub(crate) struct Guest {
     qemu: Child,
@@ -67,7 +67,7 @@ impl Guest {
         }
         std::fs::write(folder.join(format!("{name}.arguments")), args.join("\n"))?;
         let t0 = Instant::now();
-        // A test binary that is killed takes its guest along.
+        // The guest ends with the test binary, even if that is killed.
         let mut qemu = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "qemu-system-x86_64"])
             .args(&args)
@@ -98,7 +98,7 @@ impl Guest {
             .with_context(|| format!("guest {} ({})", self.name, self.folder.display()))
     }
 
-    /// Waits until QEMU has ended: the guest powered off, or rebooted, which QEMU takes for an end here.
+    /// Waits until QEMU has ended: the guest powered off, or rebooted, which ends QEMU here.
     pub(crate) fn wait_for_end(&mut self) -> Result<Duration> {
         loop {
             if let Some(status) = self.qemu.try_wait()? {
@@ -106,7 +106,7 @@ impl Guest {
                 return self.ended(status);
             }
             if self.console.has(EMERGENCY) {
-                // What the failed unit said comes in the same moment.
+                // The message of the failed unit follows at once.
                 std::thread::sleep(Duration::from_secs(2));
                 bail!(
                     "guest {} ended in emergency mode; its last lines:\n{}",
@@ -126,7 +126,7 @@ impl Guest {
         }
     }
 
-    /// Judges QEMU's exit status.
+    /// Checks QEMU's exit status.
     fn ended(&self, status: ExitStatus) -> Result<Duration> {
         if !status.success() {
             let log = std::fs::read_to_string(self.folder.join(format!("{}.qemu", self.name)))
@@ -136,7 +136,7 @@ impl Guest {
         Ok(self.t0.elapsed())
     }
 
-    /// The files that the guest sent through its port «results», unpacked into `folder/NAME.results`; for after its end.
+    /// The files that the guest sent through its port `results`, unpacked into `folder/NAME.results`; to be called after its end.
     pub(crate) fn results(&self) -> Result<PathBuf> {
         let folder = self.folder.join(format!("{}.results", self.name));
         let archive = self.folder.join(format!("{}.tar", self.name));
@@ -144,7 +144,7 @@ impl Guest {
         let status =
             Command::new("tar").arg("-C").arg(&folder).arg("-xf").arg(&archive).status()?;
         if !status.success() {
-            bail!("{} holds no whole tar: {status}", archive.display());
+            bail!("{} is not a complete tar: {status}", archive.display());
         }
         Ok(folder)
     }
@@ -194,7 +194,7 @@ impl Boot {
     }
 }
 
-/// What every guest has. TCG always: a /dev/kvm that is there may be far slower than no KVM.
+/// Arguments of every guest. Always TCG: an existing /dev/kvm may be far slower than no KVM.
 fn fixed_arguments(name: &str, folder: &Path, sockets: &Path) -> Vec<String> {
     let results = folder.join(format!("{name}.tar"));
     let qmp = sockets.join("qmp");
@@ -245,7 +245,7 @@ fn start_tpm(folder: &Path, sockets: &Path) -> Result<Child> {
         .spawn()
         .context("starting swtpm")?;
     for _ in 0..100 {
-        // swtpm serves one connection; to look whether the socket is there is all that may be done.
+        // swtpm accepts a single connection, so a test connection would use it up.
         if socket.exists() {
             return Ok(child);
         }

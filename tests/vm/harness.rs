@@ -1,4 +1,4 @@
-//! The harness itself: a guest starts, does what it was told, is seen, and ends.
+//! The harness itself: a guest starts, runs its script, sends results, and ends.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn a_tiny_guest_runs_its_script_and_sends_its_results() -> Result<()> {
 }
 
 #[test]
-fn a_network_link_can_be_pulled_and_put_back() -> Result<()> {
+fn a_network_link_can_be_unplugged_and_plugged_in() -> Result<()> {
     let folder = test_folder("harness_link")?;
     let machine = Machine::plain(256, Vec::new());
     let script = "carrier() { until [ \"$(cat /sys/class/net/eth0/carrier)\" = $1 ]; do sleep 0.1; done; echo CARRIER-$1; }\ncarrier 1; carrier 0; carrier 1";

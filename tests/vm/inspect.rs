@@ -1,4 +1,4 @@
-//! The report of a machine whose every part is known, compared with what QEMU was told: read there, and replayed here from a capture.
+//! Reports of fully known machines, compared with their descriptions: made in the guest, and replayed here from a capture.
 
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +29,7 @@ run-coreos-installer capture -o capture.tar.zst 2>>log; echo CAPTURE $?
 run-coreos-installer capture --anonymize -o anonymous.tar.zst 2>>log; echo ANONYMOUS $?
 ls -A /dev >nodes";
 
-/// Turns on the virtual functions that the description asks for, as an administrator would.
+/// Enables the virtual functions of the description, as an administrator would.
 fn virtual_functions(machine: &Machine) -> String {
     let ports = machine.ports.iter().filter(|port| port.n_vfs > 0);
     let lines = ports.map(|Port { mac, n_vfs, .. }| {
@@ -53,7 +53,7 @@ fn sd_card(machine: &Machine) -> &'static str {
     }
 }
 
-/// Reads `machine` in the tiny system, replays its capture on this machine, and holds both reports against the description.
+/// Inspects `machine` in the tiny system, replays its capture here, and compares both reports with the description.
 fn inspect(test: &str, machine: &Machine) -> Result<()> {
     let folder = test_folder(test)?;
     let script = virtual_functions(machine) + sd_card(machine) + SCRIPT;
@@ -88,19 +88,19 @@ fn inspect(test: &str, machine: &Machine) -> Result<()> {
     hides(machine, &results.join("anonymous.tar.zst"))
 }
 
-/// Holds an anonymised capture against what QEMU was told: none of it that names this machine may be in there.
+/// Checks that an anonymised capture contains no identifier from the description of the machine.
 fn hides(machine: &Machine, capture: &Path) -> Result<()> {
     let output = Command::new("zstd").arg("-dcq").arg(capture).output()?;
     let tar = output.stdout.to_ascii_lowercase();
-    ensure!(tar.len() > 10_000, "{} is no archive", capture.display());
+    ensure!(tar.len() > 10_000, "{} is not an archive", capture.display());
     for name in names(machine) {
         let is_there = tar.windows(name.len()).any(|window| window == name.as_bytes());
-        ensure!(!is_there, "{} tells {name}", capture.display());
+        ensure!(!is_there, "{} contains {name}", capture.display());
     }
     Ok(())
 }
 
-/// What names this machine, in lower case: MACs with and without colons, serial numbers, WWNs, the UUID.
+/// The identifiers of this machine, in lower case: MACs with and without colons, serial numbers, WWNs, the UUID.
 fn names(machine: &Machine) -> Vec<String> {
     let macs =
         machine.ports.iter().flat_map(|port| [port.mac.to_owned(), port.mac.replace(':', "")]);
@@ -142,16 +142,16 @@ fn file_of(archive: &Path, name: &str) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Holds a report against the machine.
+/// Compares a report with the machine.
 fn check(what: &str, machine: &Machine, report: &[u8]) -> Result<()> {
     let report: Value =
-        serde_json::from_slice(report).with_context(|| format!("{what} is no JSON"))?;
+        serde_json::from_slice(report).with_context(|| format!("{what} is not JSON"))?;
     let differences = differences(machine, &report);
     ensure!(differences.is_empty(), "{what}:\n{}", differences.join("\n"));
     Ok(())
 }
 
-/// The report that the agent makes on this machine of a capture.
+/// The report that the agent makes here from a capture.
 fn replay(capture: &Path) -> Result<Vec<u8>> {
     let output = Command::new(agent_binary()?)
         .args(["inspect", "--format", "json", "--root"])
@@ -168,21 +168,21 @@ fn replay(capture: &Path) -> Result<Vec<u8>> {
 }
 
 #[test]
-fn the_report_of_a_plain_guest_says_what_qemu_was_told() -> Result<()> {
+fn the_report_of_a_plain_guest_matches_its_description() -> Result<()> {
     inspect("inspect_plain", &Machine::plain(512, vec![Machine::target_disk()]))
 }
 
 #[test]
-fn the_report_of_a_two_socket_server_says_what_qemu_was_told() -> Result<()> {
+fn the_report_of_a_two_socket_server_matches_its_description() -> Result<()> {
     inspect("inspect_rich", &Machine::rich())
 }
 
 #[test]
-fn the_report_of_a_crowded_server_says_what_qemu_was_told() -> Result<()> {
+fn the_report_of_a_crowded_server_matches_its_description() -> Result<()> {
     inspect("inspect_crowded", &Machine::crowded())
 }
 
 #[test]
-fn the_report_of_many_small_nodes_says_what_qemu_was_told() -> Result<()> {
+fn the_report_of_many_small_nodes_matches_its_description() -> Result<()> {
     inspect("inspect_nodes", &Machine::many_nodes())
 }

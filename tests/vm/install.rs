@@ -18,12 +18,12 @@ use crate::lab::Lab;
 use crate::machine::Machine;
 use crate::narrator::Narrator;
 
-/// Bound of one boot of the live system with an install; many times what it takes on an idle machine.
+/// Time limit of one boot of the live system with an install; many times what an idle machine needs.
 pub(crate) const LIVE: Duration = Duration::from_mins(8);
-/// Bound of one boot of the installed system.
+/// Time limit of one boot of the installed system.
 const INSTALLED: Duration = Duration::from_mins(5);
 
-/// A word that only this run knows.
+/// A random word, so that the proof cannot come from an earlier run.
 pub(crate) fn nonce() -> Result<String> {
     let mut bytes = [0; 8];
     std::io::Read::read_exact(&mut File::open("/dev/urandom")?, &mut bytes)?;
@@ -63,7 +63,7 @@ fn percent(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-/// What a test tells the lab VIM: an install of the image, with this Ignition and a kernel argument that only this run knows.
+/// The instruction of the lab VIM: install the image, with this Ignition config and a random kernel argument.
 fn instruction(proof: &str) -> Result<Value> {
     let image = artifact(Artifact::Image512)?;
     let name = image.file_name().and_then(|name| name.to_str()).context("the image has no name")?;
@@ -82,7 +82,7 @@ fn instruction(proof: &str) -> Result<Value> {
     }))
 }
 
-/// A test's folder with what the lab VIM serves, and that lab VIM.
+/// A test folder with the files that the lab VIM serves, and the lab VIM.
 pub(crate) fn start_lab(test: &str, proof: &str, more: &[&str]) -> Result<(PathBuf, Lab)> {
     let folder = test_folder(test)?;
     std::fs::write(folder.join("target.ign"), installed_ignition(proof))?;
@@ -98,13 +98,13 @@ pub(crate) fn start_lab(test: &str, proof: &str, more: &[&str]) -> Result<(PathB
     Ok((folder, lab))
 }
 
-/// Starts the live system on `machine` with what `live-config` writes for this lab VIM.
+/// Starts the live system on `machine` with the output of `live-config` for this lab VIM.
 pub(crate) fn start_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<Guest> {
     let agent = agent_binary()?;
     let output = Command::new(agent)
         .args(["live-config", "--vim", &lab.url_ipv4(), "--allow-plain-http", "--binary"])
         .arg(agent)
-        // No switch speaks LLDP here.
+        // No switch sends LLDP here.
         .args(["--agent-option", "lldp-wait=2"])
         .args(["--binary-url", &format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4())])
         .output()
@@ -117,7 +117,7 @@ pub(crate) fn start_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<
     Guest::start("live", folder, machine, &boot, LIVE)
 }
 
-/// Boots what is on the disk and returns the line that Ignition's unit shows.
+/// Boots the installed disk and returns the line that Ignition's unit prints.
 fn boot_installed(name: &str, folder: &Path) -> Result<String> {
     let disk = folder.join("target.raw");
     let boot = boot::installed(name, folder, &disk, "mitigations=off")?;
@@ -128,7 +128,7 @@ fn boot_installed(name: &str, folder: &Path) -> Result<String> {
     Ok(line)
 }
 
-/// What must hold of every install: the result says so, each proof held, and the events tell the stages in their order.
+/// Checks of every install: the result, each proof, and the order of the stages in the events.
 pub(crate) fn check_installed(lab: &Lab) -> Result<()> {
     let result = lab.sent("result", Duration::ZERO)?;
     ensure!(result["outcome"] == "installed", "the result says {result:#}");
@@ -181,7 +181,7 @@ pub(crate) fn whole_job(folder: &str, narrator: &mut Narrator) -> Result<()> {
     let ignition = boot::boot_file(&folder.join("target.raw"), "/ignition/config.ign")?;
     ensure!(
         ignition.as_deref() == Some(installed_ignition(&proof).as_bytes()),
-        "the disk holds another Ignition config"
+        "the disk has another Ignition config"
     );
 
     narrator.say("the installed system boots; the real Ignition applies the VIM's config");

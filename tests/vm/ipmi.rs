@@ -1,5 +1,5 @@
 //! The sensors of the guest's management controller, as records of its repository (IPMI 2.0, 43.1 and 43.2). QEMU's
-//! controller lists them all, and has a reading only for the first sensor of each compact one. And the memories of
+//! controller lists them all, but has a reading only for the first sensor of each compact record. And the memories of
 //! its FRU devices (FRU Information Storage Definition 1.0).
 
 /// Serial numbers of the board and of the power supply.
@@ -50,7 +50,7 @@ fn area(head: &[u8], fields: &[&str]) -> Vec<u8> {
     sealed(bytes)
 }
 
-/// With the byte behind that makes the sum 0.
+/// Appends the byte that makes the sum 0.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.push(bytes.iter().fold(0, |sum, byte| sum.wrapping_sub(*byte)));
     bytes

@@ -1,4 +1,4 @@
-//! The lab VIM (lab) as the guests' server: started on free ports, asked through its admin API, ended on drop.
+//! The lab VIM as the guests' server: started on free ports, queried through its admin API, ended on drop.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -43,7 +43,7 @@ impl Lab {
             child.kill().ok();
             child.wait().ok();
             let log = std::fs::read_to_string(folder.join("lab-vim.log")).unwrap_or_default();
-            bail!("the lab VIM said {line:?}, expected where it listens:\n{log}");
+            bail!("the lab VIM printed {line:?}, expected its addresses:\n{log}");
         };
         Ok(Self { child, ipv4, ipv6 })
     }
@@ -68,12 +68,12 @@ impl Lab {
         format!("http://{}", self.ipv4)
     }
 
-    /// Who can ask it from another thread.
+    /// A client for another thread.
     pub(crate) fn asker(&self) -> Asker {
         Asker { address: self.ipv4 }
     }
 
-    /// GETs a document of the admin API, as `/lab/nodes`; `None` where it is not there (404).
+    /// GETs a document of the admin API, as `/lab/nodes`; `None` if it does not exist (404).
     pub(crate) fn get(&self, path: &str) -> Result<Option<Value>> {
         self.asker().get(path)
     }
@@ -83,7 +83,7 @@ impl Lab {
         Ok(self.asker().answer(path)?.1)
     }
 
-    /// The one node that has reported, waited for.
+    /// Waits for the one node to report.
     pub(crate) fn node_id(&self, within: Duration) -> Result<String> {
         let until = Instant::now() + within;
         loop {
@@ -98,7 +98,7 @@ impl Lab {
         }
     }
 
-    /// What the one node sent: `report`, `events` or `result`, waited for.
+    /// Waits for what the one node sends: `report`, `events` or `result`.
     pub(crate) fn sent(&self, what: &str, within: Duration) -> Result<Value> {
         let until = Instant::now() + within;
         let node = self.node_id(within)?;
@@ -113,7 +113,7 @@ impl Lab {
         }
     }
 
-    /// Keeps what the node sent and the request log in the test's folder, for people.
+    /// Saves what the node sent and the request log in the test's folder.
     pub(crate) fn keep(&self, folder: &Path) -> Result<()> {
         let node = self.node_id(Duration::ZERO)?;
         for what in ["report", "events", "result"] {
@@ -125,20 +125,20 @@ impl Lab {
         Ok(std::fs::write(folder.join("requests.json"), format!("{requests:#}\n"))?)
     }
 
-    /// The requests that came, oldest first.
+    /// The requests received, oldest first.
     pub(crate) fn requests(&self) -> Result<Value> {
         Ok(self.get("/lab/requests")?.unwrap_or_default())
     }
 }
 
-/// Asks a lab VIM.
+/// A client of a lab VIM.
 #[derive(Debug)]
 pub(crate) struct Asker {
     address: SocketAddr,
 }
 
 impl Asker {
-    /// GETs a document; `None` where it is not there (404).
+    /// GETs a document; `None` if it does not exist (404).
     pub(crate) fn get(&self, path: &str) -> Result<Option<Value>> {
         let (head, body) = self.answer(path)?;
         match head.split_whitespace().nth(1) {
@@ -148,7 +148,7 @@ impl Asker {
         }
     }
 
-    /// The events of the one node; nothing before it has reported.
+    /// The events of the one node; null before it has reported.
     pub(crate) fn events(&self) -> Result<Value> {
         let nodes = self.get("/lab/nodes")?.unwrap_or_default();
         match nodes["nodes"][0]["node_id"].as_str() {
@@ -157,11 +157,11 @@ impl Asker {
         }
     }
 
-    /// Head and body of the answer to a GET.
+    /// Headers and body of the answer to a GET.
     fn answer(&self, path: &str) -> Result<(String, String)> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
-        // HTTP/1.0: the answer ends where the connection ends, and comes in one piece.
+        // HTTP/1.0: the answer ends with the connection and is not chunked.
         write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer)?;
@@ -178,7 +178,7 @@ impl Drop for Lab {
     }
 }
 
-/// The lab VIM's program: `RCI_LAB_VIM`, or what `cargo build -p lab-vim` left, built now where there is nothing.
+/// The lab VIM's program: `RCI_LAB_VIM`, or an existing build, or one built now.
 pub(crate) fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("RCI_LAB_VIM") {
         return Ok(PathBuf::from(path));

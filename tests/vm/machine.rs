@@ -1,4 +1,4 @@
-//! The guests' hardware, written down once: QEMU's arguments and what the report must say are both derived from it.
+//! The guests' hardware, described once: both QEMU's arguments and the expected report are derived from it.
 
 use crate::disk::{Disk, DiskKind};
 
@@ -15,13 +15,13 @@ pub(crate) struct Machine {
     pub(crate) n_threads: u32,
     /// Main memory in MiB by NUMA node; one entry means no NUMA.
     pub(crate) nodes: Vec<Node>,
-    /// Distances from a node to another, and back unless the way back is listed too; a node to itself is 10.
+    /// Distances from a node to another, in both directions unless the other direction is listed too; a node to itself is 10.
     pub(crate) distances: Vec<(usize, usize, u64)>,
-    /// What the firmware's tables say about maker and product; QEMU's own where absent.
+    /// Vendor and product in the firmware's tables; QEMU's defaults if absent.
     pub(crate) product: Option<Product>,
-    /// Memory slots; QEMU's own description where empty.
+    /// Memory slots; QEMU's defaults if empty.
     pub(crate) slots: Vec<Slot>,
-    /// Disks, in the order in which they are plugged.
+    /// Disks, in the order in which they are added.
     pub(crate) disks: Vec<Disk>,
     /// Network ports; the first one reaches the host.
     pub(crate) ports: Vec<Port>,
@@ -35,7 +35,7 @@ pub(crate) struct Machine {
     pub(crate) cxl_memory_mib: Option<u64>,
 }
 
-/// What a management controller says of itself (IPMI 2.0 §20.1).
+/// Identity of a management controller (IPMI 2.0 §20.1).
 #[derive(Debug, Clone)]
 pub(crate) struct Bmc {
     pub(crate) guid: &'static str,
@@ -54,7 +54,7 @@ pub(crate) struct Node {
     pub(crate) cpus: &'static str,
 }
 
-/// What SMBIOS types 0, 1, 2 and 3 say.
+/// SMBIOS types 0, 1, 2 and 3.
 #[derive(Debug, Clone)]
 pub(crate) struct Product {
     pub(crate) vendor: &'static str,
@@ -98,9 +98,9 @@ pub(crate) struct Port {
     /// The driver that Linux binds to it.
     pub(crate) driver: &'static str,
     pub(crate) mac: &'static str,
-    /// Whether it reaches the host; the others are on networks with nobody else.
+    /// Whether it reaches the host; the others are on isolated networks.
     pub(crate) reaches_host: bool,
-    /// Virtual functions that the test turns on in the guest; a port with any stands behind a root port, which passes ARI on.
+    /// Virtual functions that the test enables in the guest; a port with any is behind a root port, which forwards ARI.
     pub(crate) n_vfs: u32,
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-/// How long QEMU may take for an answer.
+/// Time limit of an answer.
 const ANSWER: Duration = Duration::from_secs(20);
 
 /// A connection in command mode.
@@ -19,10 +19,10 @@ pub(crate) struct Qmp {
 }
 
 impl Qmp {
-    /// Connects and leaves the negotiation behind.
+    /// Connects and completes the negotiation.
     pub(crate) fn connect(socket: &Path) -> Result<Self> {
         let until = Instant::now() + ANSWER;
-        // QEMU makes the socket a moment after its start.
+        // QEMU creates the socket shortly after its start.
         let stream = loop {
             match UnixStream::connect(socket) {
                 Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(50)),
@@ -54,7 +54,7 @@ impl Qmp {
         }
     }
 
-    /// The next object, be it an answer or an event.
+    /// The next object, an answer or an event.
     fn read(&mut self) -> Result<Value> {
         let mut line = String::new();
         self.replies.read_line(&mut line).context("reading from QMP")?;

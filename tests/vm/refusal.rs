@@ -14,10 +14,10 @@ use crate::guest::Guest;
 use crate::lab::Lab;
 use crate::machine::Machine;
 
-/// Says a version, as the preflight asks, and shows on the console if it is asked to install.
+/// Prints a version for the preflight, and a line on the console if it is called to install.
 const INSTALLER: &str = "#!/bin/sh\n[ \"$1\" = --version ] && echo 'coreos-installer 0.27.0' && exit 0\necho INSTALLER-WAS-RUN >/dev/console\nexit 1\n";
 
-/// Tells a guest with these disks to install `image` and returns the result that it posts.
+/// Instructs a guest with these disks to install `image` and returns the result that it posts.
 fn refused(test: &str, disks: Vec<Disk>, image: &Value) -> Result<Value> {
     let folder = test_folder(test)?;
     let install = json!({

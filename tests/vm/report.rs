@@ -1,4 +1,4 @@
-//! Posting the report from a machine with little more than the agent: over IPv4 and IPv6, with the network late, with no VIM at all.
+//! Posts the report from a minimal system: over IPv4 and IPv6, with a late network, without a VIM.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn start_report(folder: &std::path::Path, machine: &Machine, arguments: &str) ->
     Guest::start("guest", folder, machine, &boot, BOUND)
 }
 
-/// Posts to `url` and holds what arrived against the machine.
+/// Posts to `url` and compares the report with the machine.
 fn report_arrives(test: &str, url: impl Fn(&Lab) -> String) -> Result<()> {
     let folder = test_folder(test)?;
     let lab = Lab::start(&folder, &[])?;
@@ -51,7 +51,7 @@ fn a_report_arrives_over_ipv6() -> Result<()> {
 
 #[test]
 fn a_report_arrives_at_an_address_with_a_zone() -> Result<()> {
-    // QEMU's network takes connections for the host on fec0::/64 only, so the zone is named with that address.
+    // QEMU's network reaches the host only on fec0::/64, so the zone is used with that address.
     report_arrives("report_zone", |lab| format!("http://[fec0::2%eth0]:{}", lab.port_ipv6()))
 }
 
@@ -61,7 +61,7 @@ fn a_report_is_posted_again_until_the_network_is_there() -> Result<()> {
     let lab = Lab::start(&folder, &[])?;
     let machine = Machine::plain(512, vec![Machine::target_disk()]);
     let mut guest = start_report(&folder, &machine, &format!("--vim '{}'", lab.url_ipv4()))?;
-    // The guest needs seconds to come so far as to see its network port.
+    // The guest needs seconds until it detects its network port.
     let mut qmp = guest.qmp()?;
     qmp.execute("set_link", &json!({"name": "port0", "up": false}))?;
     guest.wait_for("REPORT")?;
@@ -82,7 +82,7 @@ fn a_vim_that_is_not_there_ends_in_status_3_within_the_time_given() -> Result<()
     let asked = guest.age();
     guest.wait_for("n_tries=2")?;
     guest.wait_for("STATUS=3")?;
-    // The wait before the next try may be what no longer fits in; it is never more than the time given.
+    // The agent may give up early, when the next wait would exceed the time given.
     let took = guest.age().saturating_sub(asked);
     ensure!(took < Duration::from_secs(20), "gave up after {took:?}");
     Ok(())

@@ -1,4 +1,4 @@
-//! The machine that shows everything QEMU can show of a server: two sockets, a node with memory only, every kind of disk.
+//! A machine with every server feature that QEMU offers: two sockets, a node with memory only, every kind of disk.
 
 use crate::disk::{Disk, DiskKind, Namespace};
 use crate::machine::{Bmc, Dimm, Machine, Node, Port, Product, Slot};
@@ -7,7 +7,7 @@ const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
 
 impl Machine {
-    /// A two-socket server with everything that QEMU can show.
+    /// A two-socket server with every feature that QEMU offers.
     pub(crate) fn rich() -> Self {
         Self {
             cpu: "Nehalem,model-id=Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz",
@@ -59,7 +59,7 @@ impl Machine {
     }
 }
 
-/// A well-known server's strings.
+/// Strings of a well-known server.
 fn rich_product() -> Product {
     Product {
         vendor: "Dell Inc.",
@@ -78,7 +78,7 @@ fn rich_product() -> Product {
     }
 }
 
-/// Eight slots, one empty, one with a DIMM of another maker, size and speed.
+/// Eight slots, one empty, one with a DIMM of another vendor, size and speed.
 fn rich_slots() -> Vec<Slot> {
     let samsung = |serial| Dimm {
         size_mib: 16384,

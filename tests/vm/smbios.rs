@@ -6,10 +6,10 @@ use crate::machine::Slot;
 const ARRAY: u16 = 0x1000;
 /// Handle of the first memory device.
 const FIRST_DEVICE: u16 = 0x1100;
-/// «No error information», for an error handle.
+/// The error handle for "no error information".
 const NO_ERROR_HANDLE: u16 = 0xFFFE;
 
-/// One table a slot, behind one for the array; QEMU wants each in a file of its own. Nothing for no slots.
+/// One table for the array, then one per slot; QEMU reads each from a file of its own. Empty without slots.
 pub(crate) fn memory_tables(slots: &[Slot]) -> Vec<Vec<u8>> {
     if slots.is_empty() {
         return Vec::new();
@@ -59,7 +59,7 @@ fn device(handle: u16, slot: &Slot) -> Vec<u8> {
     table(17, handle, &body, &strings)
 }
 
-/// Header (type, length, handle), body, and the strings with a zero behind each and one behind all.
+/// Header (type, length, handle), body, and the strings, each with a final zero, then one more zero.
 fn table(kind: u8, handle: u16, body: &[u8], strings: &[&str]) -> Vec<u8> {
     let length = u8::try_from(body.len() + 4).unwrap_or(u8::MAX);
     let mut bytes = vec![kind, length];

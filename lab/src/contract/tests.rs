@@ -1,4 +1,4 @@
-//! The document, held against requests.
+//! Requests against the document.
 
 use super::*;
 
@@ -58,7 +58,7 @@ fn a_body_fault_names_its_path_what_was_found_and_what_is_expected() {
 }
 
 #[test]
-fn a_choice_of_forms_is_told_by_the_keys_of_each() {
+fn a_choice_of_forms_is_described_by_the_keys_of_each() {
     let install = json!({"ignition": {"inlined": ""}});
     let instruction = json!({
         "api_version": "1", "request_id": "r", "action": "install", "install": install,

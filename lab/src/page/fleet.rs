@@ -1,4 +1,4 @@
-//! The first page: every node with its stage, progress and findings, and what this VIM hands out.
+//! The first page: every node with its stage, progress and findings, and what this VIM serves.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::store::Node;
 pub(super) fn page(lab: &Lab, base: &str) -> Result<Answer, Refusal> {
     let nodes = lab.store.nodes()?;
     let content = html! {
-        (misbehaviour(lab))
+        (planned_faults(lab))
         (totals(&nodes))
         @if nodes.is_empty() { (empty(base)) } @else {
             ul.nodes { @for node in &nodes { li { (card(node)) } } }
@@ -23,13 +23,13 @@ pub(super) fn page(lab: &Lab, base: &str) -> Result<Answer, Refusal> {
     Ok(shell("Lab VIM", None, &content))
 }
 
-fn misbehaviour(lab: &Lab) -> Markup {
+fn planned_faults(lab: &Lab) -> Markup {
     let faults = lab.faults.left();
     html! {
         @if !faults.is_empty() {
             aside.note.warn {
-                strong { "Misbehaving on purpose" }
-                " — planned for the next answers: "
+                strong { "Failing on purpose" }
+                ": faults planned for the next answers: "
                 @for fault in faults.iter().take(5) {
                     code { (fault.route) ": " (format!("{:?}", fault.kind).to_lowercase()) } " "
                 }
@@ -76,13 +76,13 @@ fn card(node: &Node) -> Markup {
             }
             div.what {
                 (severities(node))
-                span.muted { "last heard " time datetime=(node.last_seen) { (words::clock(&node.last_seen)) } }
+                span.muted { "last contact " time datetime=(node.last_seen) { (words::clock(&node.last_seen)) } }
             }
         }
     }
 }
 
-/// Host name, else the machine's name, else the id.
+/// The host name; without one the machine's name, then the id.
 pub(super) fn name(node: &Node) -> String {
     let report = node.report.as_ref().map(|report| &report.body);
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(words::cut);
@@ -95,7 +95,7 @@ pub(super) fn name(node: &Node) -> String {
         .unwrap_or_else(|| node.id.clone())
 }
 
-/// The machine in a line: maker, product, CPUs, memory, disks.
+/// The machine in a line: vendor, product, CPUs, memory, disks.
 pub(super) fn machine(report: &Value) -> String {
     let text = |value: &Value| value.as_str().map(words::cut);
     let mut parts: Vec<String> = Vec::new();
@@ -139,41 +139,41 @@ fn severities(node: &Node) -> Markup {
 }
 
 fn empty(base: &str) -> Markup {
-    // The agent talks plain HTTP only where it is told so by name.
+    // The agent uses plain HTTP only with this option.
     let is_plain = base.starts_with("http://");
     let (option, argument) =
         if is_plain { (" --allow-plain-http", " rci.allow_plain_http") } else { ("", "") };
     html! {
         section.empty {
             h2 { "No node has reported yet" }
-            p { "Point the agent at this VIM, and the node appears here by itself." }
+            p { "Point the agent at this VIM; the node then appears here." }
             dl {
-                dt { "By hand, on a machine that runs" }
+                dt { "By hand, on a running machine" }
                 dd { code { "run-coreos-installer report --vim " (base) (option) } }
                 dt { "In the live image, by kernel argument" }
                 dd { code { "rci.vim=" (base) (argument) } }
-                dt { "What a node then posts to" }
+                dt { "Where the node then posts" }
                 dd { code { "POST " (base) "/v1/reports" } " (" a href="/openapi.json" { "API" } ")" }
             }
         }
     }
 }
 
-/// What nodes are told and what is served.
+/// The answer to nodes, and the served files.
 fn handed_out(lab: &Lab) -> Result<Markup, Refusal> {
     let instruction = lab.store.setting("default", "instruction")?;
     let ignition = lab.store.setting("default", "ignition")?;
     let order = match (&instruction, &ignition) {
-        (Some(_), _) => "the instruction set for all",
-        (None, Some(_)) => "to install the Ignition config set for all",
-        (None, None) => "to wait, unless a node has an instruction of its own",
+        (Some(_), _) => "follows the instruction set for all nodes",
+        (None, Some(_)) => "installs the Ignition config set for all nodes",
+        (None, None) => "waits",
     };
     let files = lab.shelf.list();
     Ok(html! {
         footer {
             details #handed-out {
-                summary { "What this VIM hands out" }
-                p { "A node without an instruction of its own is told " strong { (order) } "." }
+                summary { "What this VIM serves" }
+                p { "A node without an instruction of its own " strong { (order) } "." }
                 @if let Some(text) = &instruction { pre tabindex="0" { (words::cut(text)) } }
                 @if ignition.is_some() {
                     p { "Ignition config: " a href="/ignition/default" { "/ignition/default" } }

@@ -1,4 +1,4 @@
-//! How a node stands: its stage, its progress, its outcome, in the words and colours of the pages.
+//! State of a node: its stage, its progress and its outcome, in the words and colours of the pages.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -16,23 +16,23 @@ const STAGES: [(&str, u64); 7] = [
     ("result", 3),
 ];
 
-/// How a node stands.
+/// State of a node.
 #[derive(Debug)]
 pub(super) struct Standing {
-    /// In a word or three, e.g. `writing`.
+    /// One to three words, e.g. `writing`.
     pub(super) label: &'static str,
-    /// Class of its colour: good, bad, warn, busy, idle.
+    /// CSS class of its colour: good, bad, warn, busy, idle.
     pub(super) tone: &'static str,
-    /// How far the whole job is, in percent.
+    /// Progress of the whole job in percent.
     pub(super) percent: u64,
-    /// What it says itself.
+    /// The message of the node itself.
     pub(super) message: Option<String>,
     stage: usize,
     has_failed: bool,
     is_over: bool,
 }
 
-/// How the node stands by its last event and its result.
+/// Derives the state from the last event and the result.
 pub(super) fn standing(node: &Node) -> Standing {
     let result = node.result.as_ref().filter(|result| !is_begun_again(node, result));
     let result = result.map(|result| &result.body);
@@ -57,7 +57,7 @@ pub(super) fn standing(node: &Node) -> Standing {
     }
 }
 
-/// The stage's own progress, for a node that says nothing in words.
+/// The stage's own progress, for a node without a message.
 fn detail(stage: &str, event: Option<&Value>) -> Option<String> {
     let percent = event?["percent"].as_u64()?;
     Some(format!("{stage}: {percent} %"))
@@ -75,8 +75,8 @@ fn is_begun_again(node: &Node, result: &Document) -> bool {
         .is_some_and(|event| is_first(event) && event.received_at > result.received_at)
 }
 
-/// Whether an event is of the job that the last report began; one before it is of that job too if it came
-/// shortly before, since collecting comes before reporting.
+/// Whether an event belongs to the job of the last report. Events shortly before the report do, since collecting comes
+/// before reporting.
 fn is_current(node: &Node, event: &Document) -> bool {
     let Some(report) = &node.report else { return true };
     let is_before_report = matches!(event.body["stage"].as_str(), Some("collect" | "report"));
@@ -158,7 +158,7 @@ impl Standing {
     }
 }
 
-/// The findings that count: those of the result, else of the report.
+/// The findings to show: those of the result, or those of the report when there is no result.
 pub(super) fn findings(node: &Node) -> Vec<&Value> {
     let of_result = named(node.result.as_ref());
     let mut findings = if of_result.is_empty() { named(node.report.as_ref()) } else { of_result };

@@ -24,7 +24,7 @@ use crate::stream::written;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
 
-/// Answers a GET that is not of the API, the shelf or the admin API; `None` when there is no such page.
+/// Answers a GET outside the API, the files and the admin API; `None` when there is no such page.
 ///
 /// # Errors
 /// 500 when the database fails.
@@ -45,7 +45,7 @@ pub(crate) fn answer(
     }
 }
 
-/// A page: title, the way back, content.
+/// A page: title, link back, content.
 pub(super) fn shell(title: &str, back: Option<&str>, content: &Markup) -> Answer {
     let page = html! {
         (DOCTYPE)
@@ -95,7 +95,7 @@ pub(super) fn shell(title: &str, back: Option<&str>, content: &Markup) -> Answer
     answer
 }
 
-/// What a node sent, as it came, to be saved.
+/// What a node sent, unchanged, as a download.
 fn download(lab: &Lab, id: &str, what: &str) -> Result<Option<Answer>, Refusal> {
     let Some(node) = lab.store.node(id)? else { return Ok(None) };
     let value = match what {
@@ -117,7 +117,7 @@ fn download(lab: &Lab, id: &str, what: &str) -> Result<Option<Answer>, Refusal> 
     Ok(Some(answer))
 }
 
-/// Server-sent events: one whenever something is new, and a comment now and then to keep the line open.
+/// Server-sent events: one for each change, and a comment now and then to keep the connection open.
 fn live(lab: &Arc<Lab>) -> Answer {
     let (pen, body) = written(None);
     let mut changes = lab.changes();

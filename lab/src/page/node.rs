@@ -1,4 +1,4 @@
-//! A node's page: how it stands, result and proof, findings, timeline, report.
+//! A node's page: state, result and proof, findings, timeline, report.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use crate::http::{Answer, Refusal};
 use crate::lab::Lab;
 use crate::store::{Document, Node};
 
-/// The page; `None` when the node was never heard of.
+/// The page; `None` when the node is unknown.
 pub(super) fn page(lab: &Lab, id: &str) -> Result<Option<Answer>, Refusal> {
     let Some(node) = lab.store.node(id)? else { return Ok(None) };
     let events = lab.store.events(id, 2000)?;
@@ -71,7 +71,7 @@ fn result_panel(result: &Value) -> Markup {
                 @if let Some(code) = text("code") { div { dt { "Code" } dd { code { (code) } } } }
                 (fact("Stage", text("stage")))
                 (fact("Disk", disk(&result["disk"])))
-                (fact("State of the disk", text("disk_state").map(|state| state.replace('_', " "))))
+                (fact("Disk state", text("disk_state").map(|state| state.replace('_', " "))))
                 (fact("Tries", result["attempts"].as_u64().map(|n| n.to_string())))
                 (fact("Instruction", text("request_id")))
                 (fact("Began", text("started_at").map(|time| date(&time))))
@@ -123,7 +123,7 @@ fn proof(checks: &Value) -> Markup {
 fn verdict(check: &Value) -> (&'static str, &'static str, &'static str) {
     match (check["ok"].as_bool(), check["fatal"].as_bool()) {
         (Some(true), _) => ("good", "✓", "holds"),
-        (_, Some(false)) => ("warn", "◆", "does not hold"),
+        (_, Some(false)) => ("warn", "◆", "failed"),
         _ => ("bad", "✗", "broken"),
     }
 }
@@ -177,7 +177,7 @@ fn findings_panel(node: &Node) -> Markup {
     }
 }
 
-/// The events; of each run of progress events only the last is shown. A sequence that begins again is a new boot.
+/// The events; only the last of consecutive progress events is shown. A sequence that starts again means a new boot.
 fn timeline(events: &[Document]) -> Markup {
     let is_progress = |event: &Document| event.body["state"] == "progress";
     let same = |a: &Document, b: &Document| a.body["stage"] == b.body["stage"];

@@ -1,6 +1,6 @@
 //! A report for people: its sections in their order, objects as facts, lists of objects as tables.
 //!
-//! Nothing is trusted: depth, rows and the number of values shown are bounded; what is left out is in the JSON.
+//! Nothing in it is trusted: depth, rows and the number of values are limited; the JSON has the rest.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 6;
 const MAX_ROWS: usize = 300;
 const MAX_VALUES: usize = 30_000;
 
-/// Sections in the order in which they are shown; those that are not named here come after.
+/// Sections in the order in which they are shown; sections that are not listed follow.
 const ORDER: [&str; 18] = [
     "cpu",
     "memory",
@@ -36,10 +36,10 @@ const ORDER: [&str; 18] = [
     "problems",
 ];
 
-/// Keys that are shown elsewhere or say nothing to a person.
+/// Keys that are shown elsewhere or mean nothing to a person.
 const ELSEWHERE: [&str; 5] = ["findings", "schema_version", "node_id", "agent", "collected_at"];
 
-/// Columns of the lists that people look at first; the other keys of a row are behind «more».
+/// Columns of the most important lists; the other keys of a row are shown by "more".
 const COLUMNS: [(&str, &[&str]); 12] = [
     (
         "dimms",
@@ -95,7 +95,7 @@ const COLUMNS: [(&str, &[&str]); 12] = [
     ),
 ];
 
-/// What is left of the values that a page may show.
+/// How many more values the page may show.
 struct View<'a> {
     n_left: &'a Cell<usize>,
     is_decimal: bool,
@@ -143,7 +143,7 @@ fn section(view: &View<'_>, key: &str, value: &Value) -> Markup {
     }
 }
 
-/// A section in a line.
+/// A section in one line.
 fn gist(key: &str, value: &Value) -> String {
     let text = |name: &str| scalar(name, &value[name], key == "block");
     let n = |name: &str| value[name].as_array().map(Vec::len);
@@ -203,7 +203,7 @@ fn one(view: &View<'_>, key: &str, value: &Value) -> String {
     scalar(key, value, view.is_decimal).unwrap_or_default()
 }
 
-/// A list of scalars in a line.
+/// A list of scalars in one line.
 fn words(view: &View<'_>, key: &str, list: &[Value]) -> String {
     let shown = list.iter().take(400).map(|value| match value {
         Value::Array(_) | Value::Object(_) => cut(&value.to_string()),
@@ -216,7 +216,7 @@ fn words(view: &View<'_>, key: &str, list: &[Value]) -> String {
     text
 }
 
-/// An object: its plain values side by side, the others below with a heading each.
+/// An object: plain values next to each other, the others below, each with a heading.
 fn facts(view: &View<'_>, object: &Map<String, Value>, depth: usize) -> Markup {
     let is_plain = |value: &Value| !(value.is_object() || is_table(value) || is_long(value));
     let (plain, nested): (Vec<_>, Vec<_>) =
@@ -311,7 +311,7 @@ fn cell(view: &View<'_>, key: &str, value: &Value, depth: usize) -> Markup {
     }
 }
 
-/// What a row has besides its columns.
+/// The values of a row that have no column.
 fn more(view: &View<'_>, row: &Value, columns: &[String], depth: usize) -> Markup {
     let rest: Map<String, Value> =
         rest(row, columns).map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -330,8 +330,8 @@ fn rest<'a>(
     row.filter(|(key, value)| !columns.contains(key) && !is_empty(value))
 }
 
-/// The columns of a list: those that people look at first, else the first eight plain keys. Columns that no row
-/// fills are left out.
+/// The columns of a list: the most important ones if they are known, otherwise the first eight plain keys. Empty columns
+/// are omitted.
 fn columns(key: &str, list: &[Value]) -> Vec<String> {
     let rows = || list.iter().take(MAX_ROWS).filter_map(Value::as_object);
     let is_filled = |column: &str| rows().any(|row| row.get(column).is_some_and(|v| !is_empty(v)));

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// Longest text that a page shows; the rest is in the JSON.
 const LIMIT: usize = 240;
 
-/// Key endings that name a unit, what a value is divided by, and the unit. The longest stand first.
+/// Key endings that name a unit, the divisor, and the unit. The longest come first.
 const UNITS: [(&str, u64, &str); 9] = [
     ("_gt_s_x10", 10, "GT/s"),
     ("_mt_s", 1, "MT/s"),
@@ -18,7 +18,7 @@ const UNITS: [(&str, u64, &str); 9] = [
     ("_s", 1, "s"),
 ];
 
-/// Words that are no words.
+/// Words that are abbreviations.
 const ACRONYMS: [&str; 37] = [
     "aer", "arp", "bios", "bmc", "cpu", "cpus", "dimm", "dimms", "dns", "efi", "esp", "eui64",
     "fc", "gpu", "hctl", "id", "iommu", "ip", "ipv4", "ipv6", "lldp", "mac", "mtu", "nguid", "nic",
@@ -83,7 +83,7 @@ fn tenths(n: u64) -> String {
     }
 }
 
-/// A text of bearable length.
+/// A text cut to a readable length.
 pub(super) fn cut(text: &str) -> String {
     let n_characters = text.chars().count();
     if n_characters <= LIMIT {
@@ -93,7 +93,7 @@ pub(super) fn cut(text: &str) -> String {
     format!("{head}… ({n_characters} characters)")
 }
 
-/// A key as a heading: `configured_speed_mt_s` is «Configured speed».
+/// A key as a heading: `configured_speed_mt_s` becomes `Configured speed`.
 pub(super) fn heading(key: &str) -> String {
     let mut key = key;
     for ending in ["_bytes", "_mbit_s"].into_iter().chain(UNITS.map(|(ending, ..)| ending)) {
@@ -124,7 +124,7 @@ fn word(word: &str) -> String {
     }
 }
 
-/// The time of day of an RFC 3339 text, to the second; the text itself when it is none.
+/// The time of day of an RFC 3339 text, to the second; the text itself when it is not a time.
 pub(super) fn clock(time: &str) -> String {
     match (time.get(11..19), time.len()) {
         (Some(clock), 20..) => clock.to_owned(),

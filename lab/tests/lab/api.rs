@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::util::{IGNITION, KEY, Vim, event, folder, report, result};
 
 #[test]
-fn a_job_from_report_to_result_is_taken_and_can_be_read_back() {
+fn a_job_from_report_to_result_is_accepted_and_can_be_read_back() {
     let vim = Vim::installing(&[]);
-    let told = vim.post_keyed("/v1/reports", KEY, &report("uuid-1"));
-    assert_eq!((told.status, told.header("content-type")), (200, Some("application/json")));
-    let told = told.json();
-    assert_eq!(told["action"], "install");
-    assert_eq!(told["install"]["ignition"]["inline"], IGNITION);
-    assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").json(), told);
+    let answer = vim.post_keyed("/v1/reports", KEY, &report("uuid-1"));
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    let answer = answer.json();
+    assert_eq!(answer["action"], "install");
+    assert_eq!(answer["install"]["ignition"]["inline"], IGNITION);
+    assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").json(), answer);
     let events = json!({"events": [event(1, "collect", "started"), event(2, "write", "progress")]});
     assert_eq!(vim.post("/v1/nodes/uuid-1/events", &events).status, 204);
     let done = result("uuid-1", "installed");
@@ -32,7 +32,7 @@ fn a_job_from_report_to_result_is_taken_and_can_be_read_back() {
 }
 
 #[test]
-fn what_does_not_fit_the_document_is_refused_with_place_found_and_expected() {
+fn a_body_that_violates_the_schema_is_refused_with_place_found_and_expected() {
     let vim = Vim::installing(&[]);
     let json = ("content-type", "application/json");
     let mut wrong = report("uuid-1");
@@ -40,7 +40,7 @@ fn what_does_not_fit_the_document_is_refused_with_place_found_and_expected() {
     let wrong = wrong.to_string();
     let good = report("uuid-1").to_string();
     for (path, headers, body, status, code, said) in [
-        ("/v1/reports", vec![json], "{", 400, "JSON", "no JSON"),
+        ("/v1/reports", vec![json], "{", 400, "JSON", "not JSON"),
         ("/v1/reports", vec![json], &wrong, 422, "REPORT_INVALID", "at /problems: found \"none\""),
         ("/v1/reports", vec![("content-type", "text/xml")], &good, 415, "CONTENT_TYPE", "text/xml"),
         ("/v1/reports", vec![], &good, 415, "CONTENT_TYPE", "expected application/json"),
@@ -85,7 +85,7 @@ fn the_same_key_and_body_change_nothing_and_another_body_is_refused() {
 }
 
 #[test]
-fn gzip_is_undone_and_bombs_and_long_bodies_are_413() {
+fn gzip_is_decompressed_and_bombs_and_long_bodies_are_413() {
     let vim = Vim::installing(&["--max-body-bytes", "100000"]);
     let packed = |bytes: &[u8]| {
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -105,7 +105,7 @@ fn gzip_is_undone_and_bombs_and_long_bodies_are_413() {
 }
 
 #[test]
-fn a_node_that_is_to_wait_is_told_where_and_when_to_ask() {
+fn an_answer_to_wait_says_where_and_when_to_ask() {
     let vim = Vim::installing(&["--answer", "later", "--polls", "2", "--retry-after", "1"]);
     let first = vim.post("/v1/reports", &report("uuid-1"));
     assert_eq!((first.status, first.header("retry-after")), (202, Some("1")));
@@ -120,7 +120,7 @@ fn a_node_that_is_to_wait_is_told_where_and_when_to_ask() {
 }
 
 #[test]
-fn without_an_order_nodes_wait_and_an_unknown_node_is_404() {
+fn without_an_instruction_nodes_wait_and_an_unknown_node_is_404() {
     let vim = Vim::start(&[]);
     assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").status, 404);
     assert_eq!(vim.post("/v1/reports", &report("uuid-1")).status, 202);
@@ -130,7 +130,7 @@ fn without_an_order_nodes_wait_and_an_unknown_node_is_404() {
 }
 
 #[test]
-fn the_bare_form_is_the_ignition_config_byte_for_byte() {
+fn the_bare_mode_sends_the_ignition_config_byte_for_byte() {
     let vim = Vim::installing(&["--answer", "bare"]);
     let got = vim.post("/v1/reports", &report("uuid-1"));
     assert_eq!(got.header("content-type"), Some("application/vnd.coreos.ignition+json"));
@@ -140,13 +140,13 @@ fn the_bare_form_is_the_ignition_config_byte_for_byte() {
 }
 
 #[test]
-fn a_node_of_its_own_instruction_gets_that_and_may_get_another_name() {
+fn a_node_gets_its_own_instruction_and_can_be_renamed() {
     let vim = Vim::installing(&[]);
     vim.put("/lab/nodes/uuid-1/instruction", &json!({"action": "poweroff", "request_id": "r7"}));
     vim.put("/lab/nodes/uuid-1/answer", &json!({"node_id": "worker-1"}));
-    let told = vim.post("/v1/reports", &report("uuid-1")).json();
-    assert_eq!((&told["action"], &told["node_id"]), (&json!("poweroff"), &json!("worker-1")));
-    assert_eq!(told["request_id"], "r7");
+    let answer = vim.post("/v1/reports", &report("uuid-1")).json();
+    assert_eq!((&answer["action"], &answer["node_id"]), (&json!("poweroff"), &json!("worker-1")));
+    assert_eq!(answer["request_id"], "r7");
     let done = result("worker-1", "installed");
     assert_eq!(vim.post("/v1/nodes/worker-1/result", &done).status, 204);
     let nodes = vim.get("/lab/nodes").json();
@@ -156,7 +156,7 @@ fn a_node_of_its_own_instruction_gets_that_and_may_get_another_name() {
 }
 
 #[test]
-fn an_installed_node_that_reports_again_is_told_to_reboot_until_its_order_changes() {
+fn an_installed_node_that_reports_again_must_reboot_until_its_instruction_changes() {
     let vim = Vim::installing(&[]);
     let action = || vim.post("/v1/reports", &report("uuid-1")).json()["action"].clone();
     assert_eq!(action(), "install");
@@ -171,7 +171,7 @@ fn an_installed_node_that_reports_again_is_told_to_reboot_until_its_order_change
 }
 
 #[test]
-fn a_broken_instruction_is_refused_unless_a_test_wants_it() {
+fn a_broken_instruction_is_refused_unless_unchecked_is_set() {
     let vim = Vim::start(&[]);
     let broken = json!({"action": "explode"});
     let got = vim.put("/lab/default/instruction", &broken);
@@ -189,12 +189,12 @@ fn templates_become_the_address_that_the_node_used_and_the_digest_of_a_served_fi
         "image": {"url": "{{base}}/files/image.raw", "hash": "sha256-{{sha256:/files/image.raw}}"},
     }});
     assert_eq!(vim.put("/lab/default/instruction", &order).status, 204);
-    let told = vim.post("/v1/reports", &report("n")).json();
-    let image = &told["install"]["image"];
+    let answer = vim.post("/v1/reports", &report("n")).json();
+    let image = &answer["install"]["image"];
     assert_eq!(image["url"], vim.url("/files/image.raw"));
     let abc = "sha256-ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(image["hash"], abc);
-    assert_eq!(told["install"]["ignition"]["inline"], "{{base}}");
+    assert_eq!(answer["install"]["ignition"]["inline"], "{{base}}");
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn a_test_can_wait_for_what_a_node_sends() {
 }
 
 #[test]
-fn the_request_log_has_what_tests_ask_and_no_token() {
+fn the_request_log_has_headers_and_status_but_no_token() {
     let vim = Vim::start(&[]);
     let headers = [("content-type", "application/json"), ("authorization", "Bearer secret")];
     vim.post_with("/v1/reports", &headers, report("n").to_string().as_bytes());
@@ -242,7 +242,7 @@ fn a_database_file_outlives_the_server() {
 }
 
 #[test]
-fn sigterm_ends_the_server_with_status_0_and_the_port_file_says_what_stdout_said() {
+fn sigterm_ends_the_server_with_status_0_and_the_port_file_equals_stdout() {
     let mut vim = Vim::start(&["--port-file", "port"]);
     let line = fs::read_to_string(vim.dir.join("port")).unwrap();
     assert_eq!(line, format!("listening http={}\n", vim.http));
@@ -251,7 +251,7 @@ fn sigterm_ends_the_server_with_status_0_and_the_port_file_says_what_stdout_said
 }
 
 #[test]
-fn a_wrong_command_line_is_status_2_and_names_what_is_wrong() {
+fn a_wrong_command_line_is_status_2_and_names_the_option() {
     for (arguments, said) in [
         (&["--instruction", "absent.json"][..], "absent.json"),
         (&["--fault", "reports=explode"], "explode"),
@@ -268,7 +268,7 @@ fn a_wrong_command_line_is_status_2_and_names_what_is_wrong() {
 }
 
 #[test]
-fn the_document_that_requests_are_held_to_is_served() {
+fn the_openapi_document_is_served() {
     let vim = Vim::start(&[]);
     let document: Value = vim.get("/openapi.json").json();
     assert!(document["paths"]["/v1/reports"]["post"].is_object());

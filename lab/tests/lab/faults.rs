@@ -1,4 +1,4 @@
-//! Misbehaviour on purpose, as a client sees it.
+//! Faults as a client sees them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -47,7 +47,7 @@ fn a_request_that_was_carried_out_but_not_answered_is_not_carried_out_twice() {
 }
 
 #[test]
-fn a_reset_before_any_answer_carries_nothing_out() {
+fn a_reset_before_any_answer_means_the_request_was_not_carried_out() {
     let vim = Vim::installing(&["--fault", "reports=reset"]);
     let headers = [("content-type", "application/json")];
     let body = report("n").to_string();
@@ -56,7 +56,7 @@ fn a_reset_before_any_answer_carries_nothing_out() {
 }
 
 #[test]
-fn a_reset_is_a_reset_and_no_orderly_end() {
+fn a_reset_is_not_an_orderly_end() {
     let vim = with_file();
     plan(&vim, &json!([{"route": "files", "kind": "reset", "bytes": 1000}]));
     let mut stream = TcpStream::connect(vim.http).unwrap();
@@ -91,7 +91,7 @@ fn a_corrupt_body_differs_in_one_bit() {
 }
 
 #[test]
-fn a_drip_and_a_delay_take_their_time_and_are_whole() {
+fn a_drip_and_a_delay_are_slow_and_complete() {
     let vim = with_file();
     std::fs::write(vim.dir.join("f"), "0123456789").unwrap();
     for fault in [
@@ -106,7 +106,7 @@ fn a_drip_and_a_delay_take_their_time_and_are_whole() {
 }
 
 #[test]
-fn a_hang_stays_silent_before_or_within_the_answer() {
+fn a_hang_is_silent_before_or_within_the_answer() {
     let vim = with_file();
     for (fault, n_expected) in [
         (json!([{"route": "files", "kind": "hang"}]), 0),
@@ -129,11 +129,11 @@ fn a_hang_stays_silent_before_or_within_the_answer() {
 }
 
 #[test]
-fn a_wrong_hash_is_of_the_right_form() {
+fn a_wrong_hash_has_the_right_form() {
     let vim = Vim::installing(&["--fault", "reports=wrong_hash"]);
     let hash = || {
-        let told = vim.post("/v1/reports", &report("n")).json();
-        told["install"]["ignition"]["hash"].as_str().unwrap().to_owned()
+        let answer = vim.post("/v1/reports", &report("n")).json();
+        answer["install"]["ignition"]["hash"].as_str().unwrap().to_owned()
     };
     let (wrong, right) = (hash(), hash());
     assert_ne!(wrong, right);
@@ -141,7 +141,7 @@ fn a_wrong_hash_is_of_the_right_form() {
 }
 
 #[test]
-fn redirects_lead_back_and_json_breaks_off_and_answers_are_as_given() {
+fn redirects_loop_and_json_is_cut_and_answers_are_as_given() {
     let vim = Vim::installing(&[]);
     plan(
         &vim,
@@ -168,7 +168,7 @@ fn a_huge_body_has_as_many_bytes_as_planned() {
 }
 
 #[test]
-fn a_fault_for_ever_ends_when_the_plan_is_taken_away_and_spares_the_admin_api() {
+fn a_fault_for_ever_ends_with_the_plan_and_spares_the_admin_api() {
     let vim = Vim::installing(&["--fault", "any=status,times=forever"]);
     for _ in 0..3 {
         assert_eq!(vim.get("/").status, 500);
@@ -182,7 +182,7 @@ fn a_fault_for_ever_ends_when_the_plan_is_taken_away_and_spares_the_admin_api() 
 }
 
 #[test]
-fn a_plan_that_is_none_is_refused_with_the_word() {
+fn an_invalid_plan_is_refused_and_the_word_named() {
     let vim = Vim::start(&[]);
     let got = vim.put("/lab/faults", &json!([{"route": "any", "kind": "explode"}]));
     assert_eq!(got.status, 422);

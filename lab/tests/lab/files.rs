@@ -6,7 +6,7 @@ use std::io::Read;
 use crate::util::{Vim, client, folder};
 
 #[test]
-fn nothing_outside_the_folder_is_served_however_it_is_asked_for() {
+fn nothing_outside_the_folder_is_served() {
     let dir = folder();
     fs::create_dir_all(dir.join("root/sub")).unwrap();
     fs::write(dir.join("secret"), "SECRET").unwrap();
@@ -37,7 +37,7 @@ fn nothing_outside_the_folder_is_served_however_it_is_asked_for() {
 }
 
 #[test]
-fn a_file_of_300_mb_comes_whole_with_its_length() {
+fn a_file_of_300_mb_arrives_complete_with_its_length() {
     let vim = Vim::start(&["--files", "."]);
     File::create(vim.dir.join("big")).unwrap().set_len(300_000_000).unwrap();
     let mut answer = client().get(vim.url("/files/big")).call().unwrap();
@@ -56,7 +56,7 @@ fn a_file_of_300_mb_comes_whole_with_its_length() {
 }
 
 #[test]
-fn the_agent_is_served_packed_plain_and_with_its_digest() {
+fn the_agent_is_served_compressed_plain_and_with_its_digest() {
     let dir = folder();
     fs::write(dir.join("agent"), "abc").unwrap();
     let vim = Vim::start_in(&dir, &["--listen", "127.0.0.1:0", "--agent", "agent"]);

@@ -82,7 +82,7 @@ fn unbase64(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn the_first_page_says_how_to_begin_and_then_how_each_node_stands() {
+fn the_first_page_says_how_to_begin_and_then_shows_each_node() {
     let vim = Vim::installing(&[]);
     let empty = vim.get("/").text();
     assert!(empty.contains("No node has reported yet"));
@@ -109,7 +109,7 @@ fn the_first_page_says_how_to_begin_and_then_how_each_node_stands() {
 }
 
 #[test]
-fn what_a_node_sent_can_be_saved() {
+fn what_a_node_sent_can_be_downloaded() {
     let vim = Vim::installing(&[]);
     vim.post("/v1/reports", &report("uuid-1"));
     let got = vim.get("/nodes/uuid-1/report.json");
@@ -122,7 +122,7 @@ fn what_a_node_sent_can_be_saved() {
 }
 
 #[test]
-fn a_page_hears_of_what_is_new() {
+fn a_page_is_notified_of_changes() {
     let vim = Vim::installing(&[]);
     let mut stream = TcpStream::connect(vim.http).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();

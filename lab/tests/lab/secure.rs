@@ -15,7 +15,7 @@ fn certificate(path: &Path) -> Certificate<'static> {
     Certificate::from_pem(&fs::read(path).unwrap()).unwrap()
 }
 
-/// A client that trusts the CA in `dir`, and has its client certificate if asked.
+/// A client that trusts the CA in `dir`, and has its client certificate on request.
 fn client(dir: &Path, with_certificate: bool) -> ureq::Agent {
     let roots = RootCerts::Specific(Arc::new(vec![certificate(&dir.join("tls/ca.pem"))]));
     let own = with_certificate.then(|| {
@@ -37,13 +37,13 @@ fn post(agent: &ureq::Agent, host: &str, port: u16) -> Result<Got, ureq::Error> 
 }
 
 #[test]
-fn https_is_trusted_by_the_ca_file_under_each_name_and_by_no_other_ca() {
+fn https_is_trusted_under_each_name_with_this_ca_and_no_other() {
     let vim = Vim::installing(&HTTPS);
     let port = vim.https.unwrap().port();
     let agent = client(&vim.dir, false);
     for host in ["localhost", "127.0.0.1"] {
-        let told = post(&agent, host, port).unwrap().json();
-        assert_eq!(told["action"], "install");
+        let answer = post(&agent, host, port).unwrap().json();
+        assert_eq!(answer["action"], "install");
     }
     assert_eq!(vim.get("/ca.pem").text(), fs::read_to_string(vim.dir.join("tls/ca.pem")).unwrap());
     let other = Vim::installing(&HTTPS);
@@ -51,7 +51,7 @@ fn https_is_trusted_by_the_ca_file_under_each_name_and_by_no_other_ca() {
 }
 
 #[test]
-fn an_old_ca_file_is_good_for_a_server_started_anew() {
+fn an_old_ca_file_works_with_a_restarted_server() {
     let dir = folder();
     let arguments = [&["--listen", "127.0.0.1:0"], &HTTPS[..]].concat();
     let mut first = Vim::start_in(&dir, &arguments);
@@ -62,7 +62,7 @@ fn an_old_ca_file_is_good_for_a_server_started_anew() {
 }
 
 #[test]
-fn with_client_certificates_asked_for_only_those_that_have_one_are_served() {
+fn a_required_client_certificate_keeps_other_clients_out() {
     let vim = Vim::installing(&[&HTTPS[..], &["--require-client-certificate"]].concat());
     let port = vim.https.unwrap().port();
     assert_eq!(post(&client(&vim.dir, true), "localhost", port).unwrap().status, 200);
@@ -83,7 +83,7 @@ fn the_keys_are_for_their_owner_only() {
 }
 
 #[test]
-fn with_a_token_asked_for_only_that_token_is_served() {
+fn a_required_token_keeps_other_tokens_out() {
     let dir = folder();
     fs::write(dir.join("token"), "s3cret\n").unwrap();
     let vim = Vim::start_in(&dir, &["--listen", "127.0.0.1:0", "--token", "token"]);
@@ -98,7 +98,7 @@ fn with_a_token_asked_for_only_that_token_is_served() {
 }
 
 #[test]
-fn one_socket_takes_ipv6_and_ipv4() {
+fn one_socket_accepts_ipv6_and_ipv4() {
     let vim = Vim::start_in(&folder(), &["--listen", "[::]:0"]);
     for host in ["[::1]", "127.0.0.1"] {
         let address: SocketAddr = format!("{host}:{}", vim.http.port()).parse().unwrap();

@@ -15,7 +15,7 @@ pub(crate) struct Cost {
     pub(crate) cpu_ms: f64,
     /// Peak resident memory in KiB.
     pub(crate) peak_kib: i64,
-    /// `open`, `openat` and `openat2`, failed ones too.
+    /// `open`, `openat` and `openat2`, including failed ones.
     pub(crate) opens: u64,
     /// All system calls.
     pub(crate) calls: u64,
@@ -40,8 +40,8 @@ impl Cost {
     }
 }
 
-/// Medians of `rounds` runs and counts of one more, for each tool. The tools take turns, so that what
-/// else the machine does falls on all of them.
+/// Medians of `rounds` runs and counts of one more, for each tool. The tools take turns, so that other
+/// load on the machine affects all of them.
 pub(crate) fn measure(tools: &[Tool], rounds: usize) -> Result<Vec<Cost>> {
     let mut times = vec![Vec::new(); tools.len()];
     for _ in 0..rounds.max(1) {

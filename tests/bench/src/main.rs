@@ -1,4 +1,4 @@
-//! `make bench`: what a report costs, beside the tools that it replaces and beside a bare reader of the
+//! `make bench`: compares the cost of a report with the tools that it replaces and with a bare reader of the
 //! same files, in one run, as a table in Markdown.
 //!
 //! CPU time is a median of user and system time together; opens and calls are counted by `strace -f -c`.

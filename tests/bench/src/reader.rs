@@ -1,5 +1,5 @@
-//! The bare reader: opens and reads exactly the files from which the agent took its facts, and nothing
-//! else. No program that looks at the same facts can cost less.
+//! The bare reader: opens and reads exactly the files that the agent reads, and does nothing more. No
+//! program that reads the same facts can cost less.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,7 +25,7 @@ pub(crate) fn read(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The command that reads what the agent reads.
+/// The command that reads the same files as the agent.
 pub(crate) fn command(agent: &Path, subject: &Subject) -> Result<Tool> {
     let list = std::env::temp_dir().join(format!("rci-bench-{}.list", std::process::id()));
     let root = subject.root.as_deref().unwrap_or(Path::new("/"));
@@ -42,7 +42,7 @@ pub(crate) fn command(agent: &Path, subject: &Subject) -> Result<Tool> {
 /// Files that a run opens with success, directories and libraries left out; relative to the root.
 ///
 /// Each thread has a trace of its own, so that no call is cut in two; a descriptor is shown with its
-/// path (`strace -y`), which says where a file really lies.
+/// path (`strace -y`), which resolves links.
 fn files_read(tool: &Tool, root: &Path) -> Result<Vec<String>> {
     let traces = std::env::temp_dir().join(format!("rci-bench-{}.opens", std::process::id()));
     std::fs::create_dir_all(&traces)?;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 /// A machine to make reports of.
 #[derive(Debug)]
 pub(crate) struct Subject {
-    /// What the table says above it.
+    /// Its title in the table.
     pub(crate) title: String,
     /// The unpacked tree; absent for the running machine.
     pub(crate) root: Option<PathBuf>,
@@ -27,11 +27,11 @@ impl Subject {
         Subject { title, root: None, smbios_dump: None, n_logical_cpus: n }
     }
 
-    /// A directory that holds `root/`, and `smbios.dump.bin` where there is a table.
+    /// A directory with `root/`, and `smbios.dump.bin` if there is a table.
     pub(crate) fn tree(dir: &Path) -> Result<Subject> {
         let root = dir.join("root");
         let root = if root.is_dir() { root } else { dir.to_owned() };
-        anyhow::ensure!(root.join("sys").is_dir(), "{} holds no tree", dir.display());
+        anyhow::ensure!(root.join("sys").is_dir(), "{} has no tree", dir.display());
         let name = dir.file_name().context("a tree has a name")?.to_string_lossy();
         let n = n_cpus(&root);
         let cpus = n.map(|n| format!(", {n} logical CPUs")).unwrap_or_default();

@@ -65,7 +65,7 @@ pub(crate) fn agent(agent: &Path, subject: &Subject) -> Tool {
     tool
 }
 
-/// Only what `lscpu` and `lstopo --no-io` tell.
+/// Only what `lscpu` and `lstopo --no-io` show.
 pub(crate) fn agent_cpu(path: &Path, subject: &Subject) -> Tool {
     agent(path, subject).with("--only").with("cpu,topology")
 }

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What the recipes share: messages, the cache, the distribution's archive.
+# Shared by the recipes: messages, the cache, the distribution's archive.
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -90,7 +90,7 @@ sources_file() {
     mkdir -p "$CACHE/apt/lists/partial" "$CACHE/apt/archives/partial"
     debian_uris | while read -r suite uri; do
       echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main"
-      # Backports lie on the same server as the release itself.
+      # Backports are on the same server as the release.
       [ "$suite" != "$code" ] || echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $code-backports main"
     done >"$list.new"
     [ -s "$list.new" ] || die "apt names no source of Debian $code main: run apt-get update, or put its apt lines into $list"
@@ -99,14 +99,14 @@ sources_file() {
   echo "$list"
 }
 
-# debian_uris: prints «suite URI» of each Debian source with component main that apt knows.
+# debian_uris: prints suite and URI of each of apt's Debian sources with the component main.
 debian_uris() {
-  # shellcheck disable=SC2016 # these are apt's own place holders
+  # shellcheck disable=SC2016 # these are apt's placeholders
   apt-get indextargets --format '$(SUITE)|$(CODENAME)|$(REPO_URI)|$(COMPONENT)|$(RELEASE)' 'Created-By: Packages' |
     awk -F'|' '$4 == "main" && $5 ~ /^bookworm(-updates|-security)?$/ { print $5, $3 }' | sort -u
 }
 
-# apt_get ARG..., apt_cache ARG...: with that list and with folders of their own, so that the machine's settings stay as they are.
+# apt_get ARG..., apt_cache ARG...: use that list and separate folders, so that the machine's settings do not change.
 apt_get() { with_own_lists apt-get -q -o DPkg::Lock::Timeout=400 -o Acquire::Retries=3 -o Acquire::Languages=none "$@"; }
 apt_cache() { with_own_lists apt-cache "$@"; }
 with_own_lists() {

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# Which kernel modules go where. Modules that are named but not there are left out with a word: kernels move things about.
+# Selects kernel modules. A missing module is skipped with a message, because kernels rename and merge modules.
 
 # shellcheck disable=SC2034 # the recipes use both lists
-# What the guests' hardware needs (machine.rs says what there is), for every kind of system.
+# Drivers of the guests' hardware (see machine.rs), for every kind of system.
 HARDWARE_MODULES="virtio_pci virtio_blk virtio_scsi virtio_net virtio_console virtio_rng ahci ata_piix sd_mod sr_mod cdrom nvme e1000 e1000e igb
   ipmi_si ipmi_devintf ipmi_msghandler tpm_tis tpm_crb dmi-sysfs qemu_fw_cfg i6300esb xhci_pci usb_storage uas usbhid hid_generic
   nfit nd_pmem bochs virtio-gpu sdhci_pci mmc_block edac_core i2c-i801 ext4 vfat nls_cp437 nls_iso8859-1 nls_ascii nls_utf8"
-# What a live or installed system with systemd needs besides.
+# Also needed by a live or installed system with systemd.
 # shellcheck disable=SC2034
 SYSTEM_MODULES="squashfs overlay loop isofs xfs efivarfs autofs4 configfs fuse dm-mod dm-multipath raid1 bonding 8021q msr scsi_debug"
 

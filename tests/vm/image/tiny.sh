@@ -1,13 +1,13 @@
 # shellcheck shell=bash source-path=SCRIPTDIR
-# The tiny system: an initramfs with busybox, the drivers of the guests' hardware, and an /init that does what a test appended to
-# it. It is not compressed: unpacking costs more than reading under TCG.
+# The tiny system: an initramfs with busybox, the drivers of the guests' hardware, and an /init that runs the script that a test
+# appends. It is not compressed: under TCG, unpacking takes longer than reading.
 . ./modules.sh
 root=$(mktemp -d "$CACHE/build.XXXXXX")
 modules=$(mktemp -d "$CACHE/build.XXXXXX")
 trap 'rm -rf --one-file-system "$root" "$modules"' EXIT
 chmod 755 "$root"
 unpack_modules "$modules"
-# Drivers of hardware that only the tests of the report plug in: virtual functions, persistent memory, CXL memory, a RAID controller.
+# Drivers of hardware that only the tests of the report use: virtual functions, persistent memory, CXL memory, a RAID controller.
 REPORT_MODULES="igbvf nd_btt nd_e820 dax_pmem cxl_acpi cxl_pci cxl_mem cxl_port megaraid_sas"
 # shellcheck disable=SC2086 # lists of names
 copy_modules "$modules" "$root" $HARDWARE_MODULES $REPORT_MODULES
