@@ -210,7 +210,7 @@ fn a_missing_and_a_rejected_client_certificate_have_their_own_sentences() {
 }
 
 #[test]
-fn a_server_without_tls_and_one_without_http_are_told_apart() {
+fn a_server_without_tls_and_one_without_http_are_distinguished() {
     let certificates = Certificates::make(Fault::None);
     let ca = ca_of(&certificates);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

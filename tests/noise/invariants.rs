@@ -110,7 +110,7 @@ fn cpus(inventory: &Inventory, wrong: &mut Vec<String>) {
         covered.insert_all(core);
     }
     if online.as_ref().is_some_and(|online| !online.contains_all(&covered)) {
-        wrong.push(format!("cores have the CPUs {covered}, of which some are not online"));
+        wrong.push(format!("cores have the CPUs {covered}, but some are not online"));
     }
     let mut sum = |what: &str, said: Option<usize>, counted: usize| {
         if said.is_some_and(|said| said != counted) {
@@ -215,7 +215,7 @@ fn partitions(disk: &Disk, wrong: &mut Vec<String>) {
     }
 }
 
-/// Numbers and texts of -1, which the kernel writes for what it does not know.
+/// Numbers and texts of -1, the kernel's value for unknown.
 fn minus_ones(path: &str, value: &Value, wrong: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
