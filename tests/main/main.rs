@@ -1,14 +1,16 @@
 //! Tests of the whole program without virtual machines: `cargo test --test main`.
 //!
 //! `report` replays captured machines and compares the result with the expected one. `command_line` runs the program as a
-//! user does, `readme` the commands of the README. `facts` and `schemas` compare documents and code. `second_opinion`
-//! compares the report with another library's. `opens` counts the files that a report opens. `signals` interrupts commands.
-//! `hygiene`, `layers` and `words` check the rules of the source tree.
+//! user does, `readme` the commands of the README. `findings` raises every finding on a small machine. `facts` and
+//! `schemas` compare documents and code. `second_opinion` compares the report with another library's. `opens` counts the
+//! files that a report opens. `signals` interrupts commands. `hygiene`, `layers` and `words` check the rules of the
+//! source tree.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
 mod command_line;
 mod facts;
+mod findings;
 mod hygiene;
 mod layers;
 mod opens;

@@ -8,7 +8,7 @@ fn fixtures() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = std::fs::read_dir(repository().join("fixtures"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| path.is_dir())
+        .filter(|path| path.join("root.tar.zst").exists())
         .collect();
     all.sort();
     all

@@ -12,8 +12,10 @@ const COVERED: &[&str] = &[
     "CONTRIBUTING.md",
     "Makefile",
     "README.md",
+    "docs",
     "fixtures",
     "lab",
+    "probes/src/findings",
     "systemd",
     "tests",
 ];

@@ -30,8 +30,8 @@ pub(super) fn locator(disk: &Disk) -> Option<String> {
 
 /// A machine that neither runs an installed system nor has a disk to install one on.
 pub(super) fn none_eligible(inventory: &Inventory) -> Vec<Finding> {
-    // Without a count the disks were not listed: a tree without /sys/block, or a collector that did
-    // not finish, of which only the RAID controllers are known.
+    // Without a count the disks were not listed: the tree has no /sys/block, or the collector did not
+    // finish and only the RAID controllers are known.
     let Some(block) = inventory.block.as_ref().filter(|block| block.n_disks.is_some()) else {
         return Vec::new();
     };

@@ -126,7 +126,8 @@ pub(super) fn degraded_array(inventory: &Inventory) -> Vec<Finding> {
             [] => String::new(),
             members => format!(" on {}", members.join(", ")),
         };
-        let evidence = format!("the {kind}{members} is missing {n_missing} members");
+        let plural = if n_missing == 1 { "" } else { "s" };
+        let evidence = format!("the {kind}{members} is missing {n_missing} member{plural}");
         Some(DISK_ARRAY_DEGRADED.finding(Some(array.name.clone()), evidence))
     };
     arrays.filter_map(degraded).collect()
@@ -231,6 +232,6 @@ mod tests {
                 ..VirtualDevice::default()
             });
         }
-        assert_eq!(degraded_array(&inventory)[0].evidence, "the raid1 on sdb is missing 1 members");
+        assert_eq!(degraded_array(&inventory)[0].evidence, "the raid1 on sdb is missing 1 member");
     }
 }

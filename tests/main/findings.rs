@@ -1,0 +1,231 @@
+//! The table of findings against small machines: `fixtures/findings/CODE.yaml` has a machine that raises
+//! the code and a similar one on which it stays silent, both read by the collectors like any capture.
+//!
+//! `machine` gives files by path; each case of `raises` and `silent` changes some of them (`null` removes
+//! what is at a path). A content is text, `-> TARGET` (a link), `bytes: …` (see [`bytes`]) or
+//! `smbios: …` (a line per structure, see [`smbios`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use probes::collect::{Options, collect};
+use probes::findings::{Finding, Row, Severity, findings, rows};
+use probes::machine::{Archive, Node, Source};
+use serde::Deserialize;
+use serde_yaml_ng::Value;
+
+use crate::util::{repository, run, scratch, stdout};
+
+/// Contents by path; `None` removes what is there.
+type Files = BTreeMap<String, Option<Value>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Trees {
+    machine: Files,
+    raises: Vec<Case>,
+    silent: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    why: String,
+    /// The expected severity; any of the row if absent.
+    severity: Option<Severity>,
+    /// The expected locator, `null` for none; any if absent.
+    #[serde(default, deserialize_with = "present")]
+    locator: Option<Option<String>>,
+    with: Files,
+}
+
+/// Distinguishes a `null` from an absent key.
+fn present<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(from).map(Some)
+}
+
+fn folder() -> PathBuf {
+    repository().join("fixtures/findings")
+}
+
+fn trees(code: &str) -> Trees {
+    let path = folder().join(format!("{code}.yaml"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| {
+        panic!(
+            "{code} needs {}, with a tree that raises it and one that does not: {error}",
+            path.display()
+        )
+    });
+    let trees: Trees = serde_yaml_ng::from_str(&text)
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(!trees.raises.is_empty(), "{code} has no tree that raises it");
+    assert!(!trees.silent.is_empty(), "{code} has no tree on which it stays silent");
+    trees
+}
+
+/// The machine with the changes of a case.
+fn archive(machine: &Files, with: &Files) -> Archive {
+    let mut archive = Archive::default();
+    for (path, content) in machine.iter().chain(with) {
+        archive.remove(path);
+        if let Some(content) = content {
+            archive.set(path, Some(node(content)));
+        }
+    }
+    archive
+}
+
+fn node(content: &Value) -> Node {
+    let text = match content {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        other => panic!("{other:?} is neither text nor a number"),
+    };
+    if let Some(target) = text.strip_prefix("-> ") {
+        return Node::Link(target.to_owned());
+    }
+    let content = if let Some(tokens) = text.strip_prefix("bytes:") {
+        bytes(Vec::new(), tokens)
+    } else if let Some(lines) = text.strip_prefix("smbios:") {
+        smbios(lines)
+    } else if text.is_empty() || text.ends_with('\n') {
+        text.into_bytes()
+    } else {
+        (text + "\n").into_bytes()
+    };
+    Node::File(content.into())
+}
+
+/// Appends what `tokens` say: `0a1b` bytes in hexadecimal, `00*12` twelve of them, `"text"`, and `@20` or
+/// `@0x14` zeros up to that offset.
+fn bytes(mut bytes: Vec<u8>, tokens: &str) -> Vec<u8> {
+    let mut rest = tokens.trim();
+    while !rest.is_empty() {
+        let (token, behind) = match rest.strip_prefix('"') {
+            Some(quoted) => {
+                let (text, behind) = quoted.split_once('"').unwrap();
+                bytes.extend(text.bytes());
+                ("", behind)
+            }
+            None => rest.split_once(char::is_whitespace).unwrap_or((rest, "")),
+        };
+        rest = behind.trim_start();
+        if let Some(offset) = token.strip_prefix('@') {
+            let offset = match offset.strip_prefix("0x") {
+                Some(digits) => usize::from_str_radix(digits, 16).unwrap(),
+                None => offset.parse().unwrap(),
+            };
+            assert!(offset >= bytes.len(), "{token} is behind byte {}", bytes.len());
+            bytes.resize(offset, 0);
+            continue;
+        }
+        let (digits, times) = token.split_once('*').unwrap_or((token, "1"));
+        let pairs = digits.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+        let one: Vec<u8> = pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect();
+        (0..times.parse().unwrap()).for_each(|_: usize| bytes.extend(&one));
+    }
+    bytes
+}
+
+/// A table with a structure per line, and its end: `TYPE: tokens | "string" "string"`, or `TYPE/HANDLE:`.
+/// The tokens begin at offset 4; offsets are those of the structure.
+fn smbios(lines: &str) -> Vec<u8> {
+    let mut table = Vec::new();
+    for line in lines.lines().filter(|line| !line.trim().is_empty()).chain(["127/0xfefe:"]) {
+        let (head, body) = line.trim().split_once(':').unwrap();
+        let (kind, handle) = head.split_once("/0x").unwrap_or((head, "0"));
+        let handle = u16::from_str_radix(handle, 16).unwrap();
+        let (tokens, strings) = body.split_once('|').unwrap_or((body, ""));
+        let mut header = vec![kind.parse().unwrap(), 0];
+        header.extend(handle.to_le_bytes());
+        let mut structure = bytes(header, tokens);
+        structure[1] = u8::try_from(structure.len()).unwrap();
+        table.extend(structure);
+        let strings: Vec<&str> = strings.split('"').skip(1).step_by(2).collect();
+        strings.iter().for_each(|string| table.extend([string.as_bytes(), b"\0"].concat()));
+        table.extend(if strings.is_empty() { &b"\0\0"[..] } else { b"\0" });
+    }
+    table
+}
+
+/// The findings of `code` on the machine, by the whole path from files to findings.
+fn found(code: &str, archive: Archive) -> Vec<Finding> {
+    let collected = collect(&Arc::new(Source::unpacked(archive)), &Options::default());
+    let all = findings(&collected.inventory);
+    all.into_iter().filter(|finding| finding.code.as_str() == code).collect()
+}
+
+fn check_row(row: &Row) {
+    let code = row.code();
+    let trees = trees(code);
+    let mut severities = BTreeSet::new();
+    for case in &trees.raises {
+        let found = found(code, archive(&trees.machine, &case.with));
+        let [finding] = found.as_slice() else {
+            panic!("{code}: {}: {} findings, expected one", case.why, found.len());
+        };
+        let of_row: Vec<Severity> = row.severities().collect();
+        assert!(of_row.contains(&finding.severity), "{code}: {}: {finding:?}", case.why);
+        assert!(case.severity.is_none_or(|s| s == finding.severity), "{code}: {finding:?}");
+        if let Some(locator) = &case.locator {
+            assert_eq!(&finding.locator, locator, "{code}: {}", case.why);
+        }
+        assert_eq!(finding.component, row.component(), "{code}");
+        assert!(!finding.evidence.is_empty() && !finding.advice.is_empty(), "{finding:?}");
+        severities.insert(finding.severity);
+    }
+    let all: BTreeSet<Severity> = row.severities().collect();
+    assert_eq!(severities, all, "{code}: each severity of the row needs a tree");
+    for case in &trees.silent {
+        let found = found(code, archive(&trees.machine, &case.with));
+        assert!(found.is_empty(), "{code}: {}: expected nothing, found {found:?}", case.why);
+    }
+}
+
+#[test]
+fn every_code_has_a_machine_that_raises_it_and_a_similar_one_that_does_not() {
+    let failed: Vec<String> = rows()
+        .filter_map(|row| {
+            let panic = std::panic::catch_unwind(|| check_row(row)).err()?;
+            let text = panic.downcast_ref::<String>().cloned();
+            Some(text.unwrap_or_else(|| format!("{}: see above", row.code())))
+        })
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn every_tree_of_findings_belongs_to_a_code() {
+    let codes: BTreeSet<String> = rows().map(|row| format!("{}.yaml", row.code())).collect();
+    let files = std::fs::read_dir(folder()).unwrap();
+    for file in files.map(|entry| entry.unwrap().file_name().into_string().unwrap()) {
+        assert!(codes.contains(&file) || file == "README.md", "{file} belongs to no code");
+    }
+}
+
+/// Writes the machine as a directory, as a user would have it.
+fn write(root: &Path, archive: &Archive) {
+    for (path, node) in archive.nodes() {
+        let Node::File(content) = node else { panic!("{path} is no file") };
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+}
+
+#[test]
+fn check_of_an_installed_machine_ends_with_0_and_with_1_once_it_has_a_fault() {
+    let trees = trees("disk.none_eligible");
+    let installed =
+        trees.silent.iter().find(|case| case.why.contains("installed machine")).unwrap();
+    let healthy = archive(&trees.machine, &installed.with);
+    let mut faulty = healthy.clone();
+    faulty.set("proc/sys/kernel/tainted", Some(Node::File((*b"16\n").into())));
+    for (name, archive, status) in [("healthy", healthy, 0), ("faulty", faulty, 1)] {
+        let root = scratch(name);
+        write(&root, &archive);
+        let output = run(&format!("check --root {}", root.display()));
+        assert_eq!(output.status.code(), Some(status), "{}", stdout(&output));
+    }
+}
