@@ -20,19 +20,6 @@ pub fn read_file(path: &Path, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a small text file, e.g. of `/sys`: `None` if it cannot be read or is empty.
-///
-/// Line ends and blanks around the text do not count; bytes that are not UTF-8 become `\xNN`, as in
-/// the report.
-#[must_use]
-pub fn read_text(path: &Path) -> Option<String> {
-    let mut bytes = Vec::new();
-    File::open(path).ok()?.take(64 * 1024).read_to_end(&mut bytes).ok()?;
-    let text = probes::machine::escape_non_utf8(&bytes);
-    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
 /// Random bytes from the kernel; `None` if it gives none.
 #[must_use]
 pub fn random<const N: usize>() -> Option<[u8; N]> {

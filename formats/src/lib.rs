@@ -25,6 +25,7 @@ pub mod octal;
 pub mod smbios;
 pub mod swaps;
 pub mod text;
+pub mod wwn;
 
 pub use field::{Encoding, Field, Kind};
 

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
+use probes::block::Disk;
 use run_coreos_installer::clock::Clock;
-use run_coreos_installer::install::{Candidate, SystemPaths};
+use run_coreos_installer::install::System;
 use run_coreos_installer::job::{Collected, Ended, JobSettings, run_with};
 use run_coreos_installer::signals::Stop;
 use run_coreos_installer::vim::VimSettings;
@@ -58,6 +59,7 @@ impl Machine {
         for dir in ["sys/dev/block", "proc/self", "dev", "run", "keyfiles", "osmet"] {
             fs::create_dir_all(root.join(dir)).unwrap();
         }
+        fs::write(root.join("proc/self/mountinfo"), "1 0 0:1 / / rw - tmpfs none rw\n").unwrap();
         fs::write(root.join("osmet/x86_64.osmet"), osmet(1 << 20)).unwrap();
         let mut vim = VimSettings::new(vim);
         vim.allow_plain_http = true;
@@ -67,7 +69,7 @@ impl Machine {
         settings.run_dir = root.join("run/private");
         settings.network_dir = root.join("keyfiles");
         settings.osmet_dir = root.join("osmet");
-        settings.paths = SystemPaths { sys: root.join("sys"), proc: root.join("proc") };
+        settings.system = System::below(root.clone());
         settings.available_memory_bytes = || Some(1 << 30);
         settings.failure_limit = Duration::from_mins(1);
         settings.poweroff = vec!["true".into()];
@@ -79,7 +81,7 @@ impl Machine {
                     .to_string()
                     .into_bytes(),
                 node_id: "mac-02".into(),
-                candidates: vec![],
+                disks: vec![],
                 findings: vec![],
             },
             stop: Stop::default(),
@@ -95,21 +97,22 @@ impl Machine {
     pub(crate) fn add_disk(&mut self, name: &str, size_bytes: u64) {
         let device = self.root.join("dev").join(name);
         fs::File::create(&device).unwrap().set_len(size_bytes).unwrap();
-        let number = format!("8:{}", self.collected.candidates.len() * 16);
+        let number = format!("8:{}", self.collected.disks.len() * 16);
         let sys = self.root.join("sys/devices").join(name);
         fs::create_dir_all(&sys).unwrap();
         fs::write(sys.join("size"), format!("{}\n", size_bytes / 512)).unwrap();
         fs::write(sys.join("serial"), format!("SERIAL-{name}\n")).unwrap();
-        std::os::unix::fs::symlink(&sys, self.root.join("sys/dev/block").join(&number)).unwrap();
-        self.collected.candidates.push(Candidate {
+        let link = self.root.join("sys/dev/block").join(&number);
+        std::os::unix::fs::symlink(format!("../../devices/{name}"), link).unwrap();
+        self.collected.disks.push(Disk {
             name: name.into(),
             device: device.to_str().unwrap().into(),
             device_number: Some(number),
-            size_bytes,
+            size_bytes: Some(size_bytes),
             logical_block_bytes: Some(512),
             serial: Some(format!("SERIAL-{name}")),
             eligible: true,
-            ..Candidate::default()
+            ..Disk::default()
         });
     }
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use run_coreos_installer::api::{CheckName, Install, Proof};
 use run_coreos_installer::digest;
-use run_coreos_installer::install::Candidate;
 use run_coreos_installer::proof::{Expected, prove};
 use serde_json::{Value, json};
 
@@ -39,7 +38,12 @@ fn install(extra: &Value) -> Install {
     serde_json::from_value(value).unwrap()
 }
 
-fn proof_of(image: &[u8], sector_bytes: u64, asked: &Value, others: Vec<Candidate>) -> Proof {
+fn proof_of(
+    image: &[u8],
+    sector_bytes: u64,
+    asked: &Value,
+    others: Vec<probes::block::Disk>,
+) -> Proof {
     let disk = Disk::new(image);
     prove(Expected {
         device: disk.0.clone(),
@@ -101,14 +105,14 @@ fn each_difference_from_the_instruction_is_detected() {
 #[test]
 fn a_second_boot_label_on_another_disk_is_reported_but_not_fatal() {
     let Some(image) = image::coreos(IGNITION, OPTIONS) else { return };
-    let other = Disk::new(&image);
-    let candidate = Candidate {
-        device: other.0.to_str().unwrap().into(),
-        size_bytes: image.len() as u64,
+    let clone = Disk::new(&image);
+    let other = probes::block::Disk {
+        device: clone.0.to_str().unwrap().into(),
+        size_bytes: Some(image.len() as u64),
         logical_block_bytes: Some(512),
-        ..Candidate::default()
+        ..probes::block::Disk::default()
     };
-    let proof = proof_of(&image, 512, &json!({}), vec![candidate]);
+    let proof = proof_of(&image, 512, &json!({}), vec![other]);
     let check = proof.checks.iter().find(|check| check.name == CheckName::OtherBootLabels).unwrap();
     assert!(!check.ok && !check.fatal);
     let found = check.found.as_ref().unwrap();

@@ -81,7 +81,7 @@ fn an_ambiguous_or_unexpected_disk_is_refused() {
         (with("disk", json!({"hints": {"odd": "X"}})), &|_| {}, "INSTRUCTION_INVALID"),
         (with("disk", json!({"hints": {"size": ">= 0"}})), &|_| {}, "INSTRUCTION_INVALID"),
         (with("expect", json!({"serial": "X"})), &|_| {}, "DISK_CHANGED"),
-        (plain(), &|machine| machine.collected.candidates[0].eligible = false, "DISK_NOT_ELIGIBLE"),
+        (plain(), &|machine| machine.collected.disks[0].eligible = false, "DISK_NOT_ELIGIBLE"),
         (plain(), &|machine| write(machine, "sys/devices/sda/size", "8\n"), "DISK_CHANGED"),
         (plain(), &|machine| write(machine, "sys/devices/sda/serial", "OTHER\n"), "DISK_CHANGED"),
         (

@@ -64,6 +64,37 @@ fn only_the_section_live_is_read_outside_of_the_machine() {
     }
 }
 
+/// Files of the agent that name a file below `/sys` or `/proc` themselves, and what they do with it that the
+/// machine, which only reads, cannot do.
+const KERNEL_FILES: [(&str, &str); 2] = [
+    ("agent/src/links.rs", "writes the flags that bring a port up and down"),
+    ("agent/src/install/mod.rs", "says where efivarfs is mounted, to which install/efi.rs writes"),
+];
+
+#[test]
+fn agent_reads_sys_and_proc_only_through_the_machine() {
+    for (path, text) in sources("agent/src").into_iter().filter(|(path, _)| !is_test(path)) {
+        if KERNEL_FILES.iter().any(|(file, _)| path.ends_with(file)) {
+            continue;
+        }
+        for word in ["\"/sys", "\"/proc", "join(\"sys", "join(\"proc"] {
+            let at = code(&text).lines().find(|l| l.contains(word) && !l.trim().starts_with("//"));
+            assert!(at.is_none(), "{}: {}", path.display(), at.unwrap_or_default());
+        }
+    }
+}
+
+#[test]
+fn install_and_proof_do_not_need_each_other() {
+    for (folder, other) in
+        [("agent/src/install", "crate::proof"), ("agent/src/proof", "crate::install")]
+    {
+        for (path, text) in sources(folder) {
+            assert!(!text.contains(other), "{} needs {other}", path.display());
+        }
+    }
+}
+
 #[test]
 fn no_probe_can_write() {
     let forbidden = [

@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use probes::block::Disk;
 use probes::collect::{Options, collect};
 use probes::machine::{Extras, Source};
 
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
 use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
-use crate::install::Candidate;
 use crate::job;
 use crate::job::{Collected, JobSettings};
 use crate::links::LinksUp;
@@ -131,36 +129,9 @@ fn collected(report: &Report) -> anyhow::Result<Collected> {
     Ok(Collected {
         report: json(report)?,
         node_id: report.node_id.clone(),
-        candidates: disks.map(candidate).collect(),
+        disks: disks.cloned().collect(),
         findings: report.findings.clone(),
     })
-}
-
-fn candidate(disk: &Disk) -> Candidate {
-    Candidate {
-        name: disk.name.clone(),
-        device: disk.device.clone(),
-        device_number: disk.device_number.clone(),
-        size_bytes: disk.size_bytes.unwrap_or_default(),
-        logical_block_bytes: disk.logical_block_bytes.map(u64::from),
-        serial: disk.serial.clone(),
-        wwn: disk.wwn.clone(),
-        eui64: disk.eui64.clone(),
-        nguid: disk.nguid.clone(),
-        model: disk.model.clone(),
-        vendor: disk.vendor.clone(),
-        rotational: disk.rotational,
-        hctl: disk.hctl.clone(),
-        by_path: disk.by_path.clone(),
-        multipath: disk.multipath.clone(),
-        diskseq: disk.diskseq,
-        by_id: disk.by_id.clone(),
-        transport: disk.transport.clone(),
-        is_removable: disk.is_removable.unwrap_or_default(),
-        is_read_only: disk.is_read_only.unwrap_or_default(),
-        eligible: disk.eligible,
-        not_eligible_because: disk.not_eligible_because.clone(),
-    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,11 @@
 //! Anything unclear is refused: no match, several matches without a word on how to choose, a match that is
 //! not eligible, an identity other than the expected one.
 
+use formats::wwn;
+use probes::block::Disk;
+
 use super::hints::Hints;
-use super::identity::same_wwn;
-use super::{Candidate, Failure};
+use super::{Failure, describe};
 use crate::api::{Code, DiskChoice, Expect, IfSeveral};
 
 /// Chooses the disk to write.
@@ -17,11 +19,11 @@ use crate::api::{Code, DiskChoice, Expect, IfSeveral};
 /// `DISK_NONE`, `DISK_AMBIGUOUS`, `DISK_NOT_ELIGIBLE`, `DISK_CHANGED` (not the expected one), or
 /// `INSTRUCTION_INVALID` (hints that cannot be understood).
 pub fn choose<'a>(
-    candidates: &'a [Candidate],
+    candidates: &'a [Disk],
     choice: Option<&DiskChoice>,
     expect: Option<&Expect>,
     resolve: &dyn Fn(&str) -> Option<String>,
-) -> Result<&'a Candidate, Failure> {
+) -> Result<&'a Disk, Failure> {
     let default = DiskChoice::default();
     let choice = choice.unwrap_or(&default);
     let if_several = choice.if_several.unwrap_or_default();
@@ -30,11 +32,10 @@ pub fn choose<'a>(
     } else if let Some(hints) = &choice.hints {
         let hints = Hints::parse(hints)
             .map_err(|message| Failure::new(Code::InstructionInvalid, message))?;
-        let matching: Vec<&Candidate> =
-            candidates.iter().filter(|disk| hints.matches(disk)).collect();
+        let matching: Vec<&Disk> = candidates.iter().filter(|disk| hints.matches(disk)).collect();
         one_of(candidates, &matching, if_several, "match the hints")?
     } else {
-        let all: Vec<&Candidate> = candidates.iter().collect();
+        let all: Vec<&Disk> = candidates.iter().collect();
         one_of(candidates, &all, if_several, "are eligible")?
     };
     if let Some(expect) = expect {
@@ -45,10 +46,10 @@ pub fn choose<'a>(
 
 /// The disk that a path below `/dev` stands for.
 fn by_device<'a>(
-    candidates: &'a [Candidate],
+    candidates: &'a [Disk],
     device: &str,
     resolve: &dyn Fn(&str) -> Option<String>,
-) -> Result<&'a Candidate, Failure> {
+) -> Result<&'a Disk, Failure> {
     let is_safe = device.starts_with("/dev/")
         && !device.split('/').any(|part| part == "..")
         && !device.chars().any(|c| c.is_whitespace() || c.is_control());
@@ -90,13 +91,12 @@ fn by_device<'a>(
 
 /// The one eligible disk among those that match.
 fn one_of<'a>(
-    candidates: &[Candidate],
-    matching: &[&'a Candidate],
+    candidates: &[Disk],
+    matching: &[&'a Disk],
     if_several: IfSeveral,
     claim: &str,
-) -> Result<&'a Candidate, Failure> {
-    let eligible: Vec<&'a Candidate> =
-        matching.iter().copied().filter(|disk| disk.eligible).collect();
+) -> Result<&'a Disk, Failure> {
+    let eligible: Vec<&'a Disk> = matching.iter().copied().filter(|disk| disk.eligible).collect();
     if let [disk] = eligible[..] {
         return Ok(disk);
     }
@@ -111,14 +111,16 @@ fn one_of<'a>(
             not_eligible(matching)
         });
     }
+    // Disks of unknown size cannot be compared.
+    let sizes: Option<Vec<u64>> = eligible.iter().map(|disk| disk.size_bytes).collect();
     let best_size = match if_several {
         IfSeveral::Refuse => None,
         IfSeveral::First => return eligible.first().copied().ok_or_else(no_disk),
-        IfSeveral::Smallest => eligible.iter().map(|disk| disk.size_bytes).min(),
-        IfSeveral::Largest => eligible.iter().map(|disk| disk.size_bytes).max(),
+        IfSeveral::Smallest => sizes.and_then(|sizes| sizes.into_iter().min()),
+        IfSeveral::Largest => sizes.and_then(|sizes| sizes.into_iter().max()),
     };
-    let best: Vec<&'a Candidate> =
-        eligible.iter().copied().filter(|disk| Some(disk.size_bytes) == best_size).collect();
+    let is_best = |disk: &&Disk| best_size.is_some() && disk.size_bytes == best_size;
+    let best: Vec<&'a Disk> = eligible.iter().copied().filter(is_best).collect();
     match best[..] {
         [disk] => Ok(disk),
         [] => Err(ambiguous(&eligible, claim)),
@@ -130,21 +132,21 @@ fn no_disk() -> Failure {
     Failure::new(Code::DiskNone, "the machine has no disk")
 }
 
-fn not_eligible(disks: &[&Candidate]) -> Failure {
+fn not_eligible(disks: &[&Disk]) -> Failure {
     let reasons: Vec<String> = disks
         .iter()
         .take(16)
         .map(|disk| {
             let why = disk.not_eligible_because.join(", ");
-            format!("{}: {}", disk.describe(), if why.is_empty() { "not eligible" } else { &why })
+            format!("{}: {}", describe(disk), if why.is_empty() { "not eligible" } else { &why })
         })
         .collect();
     Failure::new(Code::DiskNotEligible, format!("no disk may be written: {}", reasons.join("; ")))
         .advise("free the disk from what is named, or name another one")
 }
 
-fn ambiguous(disks: &[&Candidate], claim: &str) -> Failure {
-    let names: Vec<String> = disks.iter().take(16).map(|disk| disk.describe()).collect();
+fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {
+    let names: Vec<String> = disks.iter().take(16).map(|disk| describe(disk)).collect();
     Failure::new(
         Code::DiskAmbiguous,
         format!("{} disks {claim}: {}", disks.len(), names.join("; ")),
@@ -153,16 +155,16 @@ fn ambiguous(disks: &[&Candidate], claim: &str) -> Failure {
 }
 
 /// What disks there are, in words.
-fn seen(candidates: &[Candidate]) -> String {
+fn seen(candidates: &[Disk]) -> String {
     if candidates.is_empty() {
         return "the machine has no disk".into();
     }
-    let names: Vec<String> = candidates.iter().take(16).map(Candidate::describe).collect();
+    let names: Vec<String> = candidates.iter().take(16).map(describe).collect();
     format!("the machine has {}", names.join("; "))
 }
 
 /// Whether the chosen disk is what the VIM expects.
-fn check_expected(disk: &Candidate, expect: &Expect) -> Result<(), Failure> {
+fn check_expected(disk: &Disk, expect: &Expect) -> Result<(), Failure> {
     let mut differences = Vec::new();
     if let Some(serial) = &expect.serial
         && disk.serial.as_deref().map(str::trim) != Some(serial.trim())
@@ -172,21 +174,23 @@ fn check_expected(disk: &Candidate, expect: &Expect) -> Result<(), Failure> {
             disk.serial.as_ref().map_or_else(|| "not known".into(), |found| format!("{found:?}"))
         ));
     }
-    if let Some(wwn) = &expect.wwn
+    if let Some(expected) = &expect.wwn
         && ![&disk.wwn, &disk.eui64, &disk.nguid]
             .into_iter()
             .flatten()
-            .any(|found| same_wwn(found, wwn))
+            .any(|found| wwn::is_same(found, expected))
     {
         differences.push(format!(
-            "WWN is {}, expected {wwn:?}",
+            "WWN is {}, expected {expected:?}",
             disk.wwn.as_ref().map_or_else(|| "not known".into(), |found| format!("{found:?}"))
         ));
     }
     if let Some(size_bytes) = expect.size_bytes
-        && size_bytes != disk.size_bytes
+        && disk.size_bytes != Some(size_bytes)
     {
-        differences.push(format!("size is {} bytes, expected {size_bytes}", disk.size_bytes));
+        let found = disk.size_bytes.map(|found| format!("{found} bytes"));
+        let found = found.as_deref().unwrap_or("not known");
+        differences.push(format!("size is {found}, expected {size_bytes}"));
     }
     if differences.is_empty() {
         return Ok(());
@@ -204,24 +208,24 @@ mod tests {
 
     use super::*;
 
-    fn disk(name: &str, size_bytes: u64) -> Candidate {
-        Candidate {
+    fn disk(name: &str, size_bytes: u64) -> Disk {
+        Disk {
             name: name.into(),
             device: format!("/dev/{name}"),
-            size_bytes,
+            size_bytes: Some(size_bytes),
             serial: Some(format!("SERIAL-{name}")),
             by_id: vec![format!("/dev/disk/by-id/ata-{name}")],
             by_path: Some(format!("/dev/disk/by-path/pci-{name}")),
             eligible: true,
-            ..Candidate::default()
+            ..Disk::default()
         }
     }
 
     #[test]
     fn a_name_that_a_lun_shares_with_its_paths_means_the_lun() {
         let name = "/dev/disk/by-id/wwn-0x600a0b80001111550000ee0000000001";
-        let named = |disk: Candidate| Candidate { by_id: vec![name.into()], ..disk };
-        let path = |name: &str| Candidate {
+        let named = |disk: Disk| Disk { by_id: vec![name.into()], ..disk };
+        let path = |name: &str| Disk {
             multipath: Some("dm-0".into()),
             eligible: false,
             ..named(disk(name, 1))
@@ -235,7 +239,7 @@ mod tests {
         serde_json::from_value(value).unwrap()
     }
 
-    fn pick(disks: &[Candidate], value: serde_json::Value) -> Result<String, Code> {
+    fn pick(disks: &[Disk], value: serde_json::Value) -> Result<String, Code> {
         choose(disks, Some(&choice(value)), None, &|_| None)
             .map(|disk| disk.name.clone())
             .map_err(|failure| failure.code)
@@ -259,6 +263,15 @@ mod tests {
         assert_eq!(pick(&disks, json!({"if_several": "first"})), Ok("sda".into()));
         let twins = [disk("sda", 100), disk("sdb", 100)];
         assert_eq!(pick(&twins, json!({"if_several": "largest"})), Err(Code::DiskAmbiguous));
+    }
+
+    #[test]
+    fn disks_of_unknown_size_are_not_compared_by_size() {
+        let disks = [disk("sda", 100), Disk { size_bytes: None, ..disk("sdb", 0) }];
+        for if_several in ["smallest", "largest"] {
+            let found = pick(&disks, json!({"if_several": if_several}));
+            assert_eq!(found, Err(Code::DiskAmbiguous), "{if_several}");
+        }
     }
 
     #[test]

@@ -6,10 +6,9 @@
 //! regard to case and to blanks around them; a size is in GiB (2³⁰ bytes). A plain `model` or `vendor` means
 //! the whole text, but a part of it where the hints are Metal3's (a key in camelCase tells), as it does there.
 
+use formats::wwn::{self, WwnForms};
+use probes::block::Disk;
 use serde_json::{Map, Value};
-
-use super::Candidate;
-use super::identity::wwn_forms;
 
 /// How many hints, and how many alternatives in one, are read.
 const MAX_HINTS: usize = 32;
@@ -100,16 +99,17 @@ impl Hints {
 
     /// Whether a disk fits.
     #[must_use]
-    pub fn matches(&self, disk: &Candidate) -> bool {
+    pub fn matches(&self, disk: &Disk) -> bool {
         self.0.iter().all(|hint| hint.matches(disk))
     }
 }
 
 impl Hint {
-    fn matches(&self, disk: &Candidate) -> bool {
+    fn matches(&self, disk: &Disk) -> bool {
         match self.attribute {
             Attribute::Size => {
-                disk.size_bytes > 0 && self.test.matches_number(u128::from(disk.size_bytes))
+                let known = disk.size_bytes.filter(|size_bytes| *size_bytes > 0);
+                known.is_some_and(|found| self.test.matches_number(u128::from(found)))
             }
             Attribute::Rotational => {
                 disk.rotational.is_some_and(|found| self.test == Test::Is(found))
@@ -119,7 +119,7 @@ impl Hint {
     }
 
     /// What the disk has for a text attribute, in the form that is compared.
-    fn texts(&self, disk: &Candidate) -> Vec<String> {
+    fn texts(&self, disk: &Disk) -> Vec<String> {
         let one = |text: Option<&String>| text.map(|text| folded(text)).into_iter().collect();
         match self.attribute {
             Attribute::Model => one(disk.model.as_ref()),
@@ -133,7 +133,7 @@ impl Hint {
                 .chain(&disk.by_id)
                 .map(|text| folded(text))
                 .collect(),
-            Attribute::Wwn => wwns(disk).flat_map(super::identity::WwnForms::all).collect(),
+            Attribute::Wwn => wwns(disk).flat_map(WwnForms::all).collect(),
             Attribute::WwnWithExtension => wwns(disk).map(|forms| forms.full).collect(),
             Attribute::WwnVendorExtension => {
                 wwns(disk).filter_map(|forms| forms.extension).collect()
@@ -143,8 +143,8 @@ impl Hint {
     }
 }
 
-fn wwns(disk: &Candidate) -> impl Iterator<Item = super::identity::WwnForms> {
-    [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten().filter_map(|text| wwn_forms(text))
+fn wwns(disk: &Disk) -> impl Iterator<Item = WwnForms> {
+    [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten().filter_map(|text| wwn::forms(text))
 }
 
 impl Test {
@@ -241,7 +241,7 @@ fn with_wwn_forms(attribute: Attribute, test: Test) -> Test {
     if !is_wwn {
         return test;
     }
-    let form = |wanted: String| wwn_forms(&wanted).map_or(wanted, |forms| forms.full);
+    let form = |wanted: String| wwn::forms(&wanted).map_or(wanted, |forms| forms.full);
     match test {
         Test::AnyOf(texts) => Test::AnyOf(texts.into_iter().map(form).collect()),
         Test::Text(order, wanted) => Test::Text(order, form(wanted)),

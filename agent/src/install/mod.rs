@@ -16,93 +16,98 @@ pub mod progress;
 pub mod run;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use probes::block::Disk;
+use probes::guard;
+use probes::machine::{Machine, Source};
 
 use crate::api::{Code, DiskIdentity};
 
 pub use choose::choose;
 
-/// A disk of the report, as far as choosing and writing need it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Candidate {
-    /// Kernel name, e.g. `sda`.
-    pub name: String,
-    /// Device file, e.g. `/dev/sda`.
-    pub device: String,
-    /// Kernel device number, e.g. `8:0`.
-    pub device_number: Option<String>,
-    /// Size in bytes.
-    pub size_bytes: u64,
-    /// Logical block size in bytes.
-    pub logical_block_bytes: Option<u64>,
-    /// Serial number.
-    pub serial: Option<String>,
-    /// World wide name.
-    pub wwn: Option<String>,
-    /// EUI-64 of an NVM Express namespace.
-    pub eui64: Option<String>,
-    /// NGUID of an NVM Express namespace.
-    pub nguid: Option<String>,
-    /// Model.
-    pub model: Option<String>,
-    /// Vendor.
-    pub vendor: Option<String>,
-    /// Whether it spins.
-    pub rotational: Option<bool>,
-    /// SCSI host, channel, target, LUN: `0:0:0:0`.
-    pub hctl: Option<String>,
-    /// Path by connection, e.g. `/dev/disk/by-path/pci-0000:00:1f.2-ata-1`.
-    pub by_path: Option<String>,
-    /// The multipath device that this disk is a path of, e.g. `dm-0`.
-    pub multipath: Option<String>,
-    /// Number that the kernel gave the disk when it appeared, since Linux 5.15.
-    pub diskseq: Option<u64>,
-    /// Paths by identity, e.g. `/dev/disk/by-id/wwn-0x5000c500a1b2c3d4`.
-    pub by_id: Vec<String>,
-    /// How it is connected, e.g. `nvme`.
-    pub transport: Option<String>,
-    /// Whether the medium can be taken out.
-    pub is_removable: bool,
-    /// Whether it cannot be written.
-    pub is_read_only: bool,
-    /// Whether it may be written by an install.
-    pub eligible: bool,
-    /// Why not.
-    pub not_eligible_because: Vec<String>,
-}
+/// How long the kernel may take to say what it knows of one disk; it does not ask the disk itself.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// Of the thread that asks.
+const STACK_BYTES: usize = 2 << 20;
 
-impl Candidate {
-    /// The disk as results name it.
-    #[must_use]
-    pub fn identity(&self) -> DiskIdentity {
-        DiskIdentity {
-            device: self.device.clone(),
-            serial: self.serial.clone(),
-            wwn: self.wwn.clone(),
-            size_bytes: (self.size_bytes > 0).then_some(self.size_bytes),
-        }
-    }
-
-    /// The disk in words: `/dev/sda (serial S1, 512110190592 bytes)`.
-    #[must_use]
-    pub fn describe(&self) -> String {
-        let serial = self.serial.as_ref().map(|serial| format!("serial {serial}, "));
-        format!("{} ({}{} bytes)", self.device, serial.unwrap_or_default(), self.size_bytes)
+/// The disk as results name it.
+#[must_use]
+pub fn identity_of(disk: &Disk) -> DiskIdentity {
+    DiskIdentity {
+        device: disk.device.clone(),
+        serial: disk.serial.clone(),
+        wwn: disk.wwn.clone(),
+        size_bytes: disk.size_bytes.filter(|size_bytes| *size_bytes > 0),
     }
 }
 
-/// Where the kernel's file systems are; tests put others in their place.
+/// The disk in words: `/dev/sda (serial S1, 512110190592 bytes)`.
+#[must_use]
+pub fn describe(disk: &Disk) -> String {
+    let serial = disk.serial.as_ref().map(|serial| format!("serial {serial}, "));
+    let size = disk.size_bytes.map(|size_bytes| format!("{size_bytes} bytes"));
+    let size = size.as_deref().unwrap_or("size unknown");
+    format!("{} ({}{size})", disk.device, serial.unwrap_or_default())
+}
+
+/// The system whose disks are written: the running one. Tests put a directory in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SystemPaths {
-    /// sysfs.
-    pub sys: PathBuf,
-    /// procfs.
-    pub proc: PathBuf,
+pub struct System {
+    root: PathBuf,
 }
 
-impl Default for SystemPaths {
+impl Default for System {
     fn default() -> Self {
-        Self { sys: "/sys".into(), proc: "/proc".into() }
+        Self { root: "/".into() }
+    }
+}
+
+impl System {
+    /// A system whose `sys` and `proc` lie below `root`.
+    #[must_use]
+    pub fn below(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Where efivarfs is mounted.
+    #[must_use]
+    pub fn efivars(&self) -> PathBuf {
+        self.root.join("sys/firmware/efi/efivars")
+    }
+
+    /// Whether this machine was booted by UEFI.
+    #[must_use]
+    pub fn is_uefi(&self) -> bool {
+        // Without an answer the disk must have a boot loader for UEFI: the stricter check.
+        self.ask(|machine| machine.is_dir("sys/firmware/efi")).unwrap_or(true)
+    }
+
+    /// Asks the kernel as it is now. Each call has a source and a thread of its own, since a source keeps
+    /// some files, and a thread the directory that it listed last: neither may answer for a disk that is
+    /// gone.
+    ///
+    /// # Errors
+    /// In words: there is no answer in time.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Machine) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let root = self.root.clone();
+        let answer = guard::ask("system", STACK_BYTES, move || {
+            let is_live = root == Path::new("/");
+            let source = if is_live { Ok(Source::live()) } else { Source::captured(&root) };
+            source.map(|source| question(&Machine::new(Arc::new(source), "install")))
+        });
+        let answer = answer.map_err(|error| format!("the kernel gives no thread: {error}"))?;
+        match answer.recv_timeout(ANSWER_LIMIT) {
+            Ok(Ok(Ok(answer))) => Ok(answer),
+            Ok(Ok(Err(error))) => Err(error.to_string()),
+            Ok(Err(panic)) => Err(format!("reading broke down: {panic}")),
+            Err(_) => Err(format!("no answer within {} s", ANSWER_LIMIT.as_secs())),
+        }
     }
 }
 

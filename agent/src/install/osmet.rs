@@ -9,8 +9,10 @@ use std::fs::File;
 use std::io::{BufReader, Error, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use probes::block::Disk;
+
 use super::failure::advice;
-use super::{Candidate, Failure};
+use super::{Failure, describe};
 use crate::api::Code;
 
 const MAGIC: &[u8; 8] = b"OSMET\0\0\0";
@@ -49,7 +51,7 @@ enum Unread {
 ///
 /// # Errors
 /// `MEDIUM_LOST`, `SECTOR_SIZE`, `DISK_TOO_SMALL`.
-pub fn check(dir: &Path, disk: &Candidate) -> Result<Vec<String>, Failure> {
+pub fn check(dir: &Path, disk: &Disk) -> Result<Vec<String>, Failure> {
     let mut warnings = Vec::new();
     let mut sizes = Vec::new();
     let mut sectors = Vec::new();
@@ -57,7 +59,10 @@ pub fn check(dir: &Path, disk: &Candidate) -> Result<Vec<String>, Failure> {
         match open(&file) {
             Ok(facts) => {
                 sectors.push(facts.sector_bytes);
-                if disk.logical_block_bytes.is_none_or(|bytes| bytes == facts.sector_bytes) {
+                if disk
+                    .logical_block_bytes
+                    .is_none_or(|bytes| u64::from(bytes) == facts.sector_bytes)
+                {
                     sizes.push(facts.size_bytes);
                 }
             }
@@ -73,22 +78,23 @@ pub fn check(dir: &Path, disk: &Candidate) -> Result<Vec<String>, Failure> {
         }
     }
     let Some(size_bytes) = sizes.into_iter().max() else {
-        let found = disk.logical_block_bytes.unwrap_or_default();
+        let found = disk.logical_block_bytes.map(|bytes| format!("{bytes} bytes"));
+        let found = found.as_deref().unwrap_or("unknown size");
         return Err(Failure::new(
             Code::SectorSize,
             format!(
-                "{} has sectors of {found} bytes, the live image's own image is for {sectors:?}",
+                "{} has sectors of {found}, the live image's own image is for {sectors:?}",
                 disk.device
             ),
         )
         .advise(advice(Code::SectorSize)));
     };
-    if size_bytes > disk.size_bytes {
+    if disk.size_bytes.is_none_or(|found| size_bytes > found) {
         return Err(Failure::new(
             Code::DiskTooSmall,
             format!(
                 "{} is smaller than the live image's own image of {size_bytes} bytes",
-                disk.describe()
+                describe(disk)
             ),
         )
         .advise(advice(Code::NoSpace)));
@@ -259,13 +265,13 @@ mod tests {
         out
     }
 
-    fn disk(size_bytes: u64, sector_bytes: u64) -> Candidate {
+    fn disk(size_bytes: u64, sector_bytes: u32) -> Disk {
         let logical_block_bytes = Some(sector_bytes);
-        Candidate { size_bytes, logical_block_bytes, ..Candidate::default() }
+        Disk { size_bytes: Some(size_bytes), logical_block_bytes, ..Disk::default() }
     }
 
     /// What `check` says of files in a folder.
-    fn checked(name: &str, files: &[&[u8]], disk: &Candidate) -> Result<Vec<String>, Code> {
+    fn checked(name: &str, files: &[&[u8]], disk: &Disk) -> Result<Vec<String>, Code> {
         let dir = std::env::temp_dir().join(format!("rci-osmet-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         for (at, file) in files.iter().enumerate() {
@@ -293,7 +299,7 @@ mod tests {
         }
         let only_4k = [&osmet(1, 4096, 5 << 30)[..]];
         assert_eq!(checked("4k", &only_4k, &disk(8 << 30, 512)), Err(Code::SectorSize));
-        let unknown = Candidate { logical_block_bytes: None, ..disk(4 << 30, 0) };
+        let unknown = Disk { logical_block_bytes: None, ..disk(4 << 30, 0) };
         assert_eq!(checked("unknown", &files, &unknown), Err(Code::DiskTooSmall));
     }
 

@@ -7,12 +7,13 @@
 use std::path::Path;
 
 use formats::gpt::Header;
+use probes::block::Disk;
 
 use super::busy::check_not_busy;
 use super::failure::advice;
 use super::identity;
 use super::installer::{self, Version};
-use super::{Candidate, Failure, SystemPaths, osmet};
+use super::{Failure, System, describe, osmet};
 use crate::api::{BlockOn, Code, Finding, IgnitionSource, ImageSource, Install, Severity};
 use crate::vim::Client;
 
@@ -41,8 +42,8 @@ pub struct Surroundings<'a> {
     pub network_dir: &'a Path,
     /// Directory with the live image's own installable image.
     pub osmet_dir: &'a Path,
-    /// The kernel's file systems.
-    pub paths: &'a SystemPaths,
+    /// The system whose disk is written.
+    pub system: &'a System,
     /// Memory that programs can get without swapping; `None` if the kernel does not report it.
     pub available_memory_bytes: Option<u64>,
 }
@@ -115,7 +116,7 @@ pub fn ignition(
 /// The first thing that stands in the way, cheapest checks first.
 pub fn check(
     install: &Install,
-    disk: &Candidate,
+    disk: &Disk,
     findings: &[Finding],
     around: &Surroundings<'_>,
 ) -> Result<(Version, Vec<String>), Failure> {
@@ -127,15 +128,14 @@ pub fn check(
     if install.copy_network == Some(true) {
         network(around.network_dir)?;
     }
-    let number = disk.device_number.as_deref().unwrap_or_default();
-    identity::compare(disk, identity::fingerprint(&around.paths.sys, number).as_ref())?;
-    check_not_busy(disk, around.paths)?;
+    identity::check(disk, around.system)?;
+    check_not_busy(disk, around.system)?;
     match &install.image {
         Some(image) => self::image(image, disk, around.client, &mut warnings)?,
         None => warnings.extend(osmet::check(around.osmet_dir, disk)?),
     }
     // To check an image takes minutes, in which somebody may have taken the disk.
-    check_not_busy(disk, around.paths)?;
+    check_not_busy(disk, around.system)?;
     Ok((version, warnings))
 }
 
@@ -275,7 +275,7 @@ fn network(dir: &Path) -> Result<(), Failure> {
 /// Checks that the image is there, signed unless that is not asked for, and fits the disk.
 fn image(
     image: &ImageSource,
-    disk: &Candidate,
+    disk: &Disk,
     client: &Client,
     warnings: &mut Vec<String>,
 ) -> Result<(), Failure> {
@@ -287,11 +287,11 @@ fn image(
     let facts = facts(&head.bytes, head.total_bytes);
     let size_bytes = image.uncompressed_bytes.max(facts.size_bytes);
     if let Some(size_bytes) = size_bytes
-        && size_bytes > disk.size_bytes
+        && disk.size_bytes.is_none_or(|found| size_bytes > found)
     {
         return Err(Failure::new(
             Code::DiskTooSmall,
-            format!("{} is smaller than the image of {size_bytes} bytes", disk.describe()),
+            format!("{} is smaller than the image of {size_bytes} bytes", describe(disk)),
         )
         .advise(advice(Code::NoSpace)));
     }
@@ -305,7 +305,7 @@ fn image(
     for (sector_bytes, who) in
         [(image.sector_bytes, "the instruction"), (facts.sector_bytes, "the image")]
     {
-        if let (Some(wanted), Some(found)) = (sector_bytes, disk.logical_block_bytes)
+        if let (Some(wanted), Some(found)) = (sector_bytes, disk.logical_block_bytes.map(u64::from))
             && wanted != found
         {
             return Err(Failure::new(

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use probes::block::Disk;
 use tracing::warn;
 
 use super::failure::{advice, disk_state, meaning, summary};
 use super::identity;
 use super::installer::{Options, Places, Version};
 use super::progress::{Lines, Tail, percent};
-use super::{Candidate, Failure};
+use super::{Failure, System};
 use crate::api::{Code, DiskState, Install};
 use crate::clock::Clock;
 use crate::signals::Stop;
@@ -42,10 +43,10 @@ pub struct Job<'a> {
     pub run_dir: &'a Path,
     /// Directory with `NetworkManager` profiles.
     pub network_dir: &'a Path,
-    /// sysfs.
-    pub sys: &'a Path,
+    /// The system whose disk is written.
+    pub system: &'a System,
     /// The disk.
-    pub disk: &'a Candidate,
+    pub disk: &'a Disk,
     /// The instruction.
     pub install: &'a Install,
     /// The Ignition config.
@@ -85,7 +86,8 @@ pub fn install(
         Err(failure) => return Written { outcome: Err(failure), ..written },
     };
     while written.attempts < MAX_ATTEMPTS {
-        if let Err(failure) = same_disk(job) {
+        // Asked right before each run.
+        if let Err(failure) = identity::check(job.disk, job.system) {
             written.outcome = Err(failure);
             break;
         }
@@ -106,17 +108,6 @@ pub fn install(
     }
     files.remove();
     written
-}
-
-/// Whether the disk is still the chosen one: asked right before each run.
-fn same_disk(job: &Job<'_>) -> Result<(), Failure> {
-    let Some(number) = &job.disk.device_number else {
-        return Err(Failure::new(
-            Code::DiskChanged,
-            format!("the kernel's number of {} is not known", job.disk.device),
-        ));
-    };
-    identity::compare(job.disk, identity::fingerprint(job.sys, number).as_ref())
 }
 
 /// The files that a run needs.

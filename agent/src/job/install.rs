@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use probes::block::Disk;
 use probes::guard;
 use tracing::{info, warn};
 
@@ -14,7 +15,7 @@ use crate::api::{
 use crate::exit_status::ExitStatus;
 use crate::install::preflight::{self, Ready, Surroundings};
 use crate::install::run::{self, Written};
-use crate::install::{Candidate, Failure, choose, efi};
+use crate::install::{Failure, choose, describe, efi, identity_of};
 use crate::proof::{self, Expected};
 
 /// At which percentages the console is told.
@@ -27,7 +28,7 @@ const STACK_BYTES: usize = 2 << 20;
 
 /// Why nothing is written, and the disk if one was chosen.
 struct Refused {
-    disk: Option<Box<Candidate>>,
+    disk: Option<Box<Disk>>,
     failure: Failure,
 }
 
@@ -42,15 +43,15 @@ impl Job<'_> {
             Err(Refused { disk, failure }) => {
                 let mut result =
                     self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
-                result.disk = disk.map(|disk| disk.identity());
+                result.disk = disk.map(|disk| identity_of(&disk));
                 return self.end_badly(&mut result, &failure, ExitStatus::Untouched);
             }
         };
         self.warnings.extend(ready.warnings.iter().cloned());
-        info!(installer = %ready.version, "preflight passed for {}", disk.describe());
-        self.event(Stage::Preflight, State::Done, Some(&disk.describe()));
+        info!(installer = %ready.version, "preflight passed for {}", describe(&disk));
+        self.event(Stage::Preflight, State::Done, Some(&describe(&disk)));
         if self.settings.is_dry_run {
-            info!("dry run: {} would be written now; nothing was changed", disk.describe());
+            info!("dry run: {} would be written now; nothing was changed", describe(&disk));
             return Ended::with(ExitStatus::Done);
         }
         if self.stop.is_stopped() {
@@ -58,7 +59,7 @@ impl Job<'_> {
         }
         let written = self.write(install, &disk, &ready);
         let mut result = self.result(Outcome::Failed, Stage::Write, written.disk_state);
-        result.disk = Some(disk.identity());
+        result.disk = Some(identity_of(&disk));
         result.attempts = written.attempts;
         result.log_tail = written.log_tail;
         if let Err(failure) = written.outcome {
@@ -74,12 +75,12 @@ impl Job<'_> {
     }
 
     /// Everything before the disk is touched: the disk and what is to be written on it.
-    fn preflight(&self, install: &Install) -> Result<(Candidate, Ready), Refused> {
+    fn preflight(&self, install: &Install) -> Result<(Disk, Ready), Refused> {
         let none = |failure| Refused { disk: None, failure };
         let (ignition, mut warnings) =
             preflight::ignition(&install.ignition, &self.client).map_err(none)?;
         let disk = choose(
-            &self.collected.candidates,
+            &self.collected.disks,
             install.disk.as_ref(),
             install.expect.as_ref(),
             &|path| {
@@ -94,7 +95,7 @@ impl Job<'_> {
             installer: &self.settings.installer,
             network_dir: &self.settings.network_dir,
             osmet_dir: &self.settings.osmet_dir,
-            paths: &self.settings.paths,
+            system: &self.settings.system,
             available_memory_bytes: (self.settings.available_memory_bytes)(),
         };
         match preflight::check(install, &disk, &self.collected.findings, &around) {
@@ -106,15 +107,15 @@ impl Job<'_> {
         }
     }
 
-    fn write(&mut self, install: &Install, disk: &Candidate, ready: &Ready) -> Written {
-        self.event(Stage::Write, State::Started, Some(&disk.describe()));
-        info!("writing {}", disk.describe());
+    fn write(&mut self, install: &Install, disk: &Disk, ready: &Ready) -> Written {
+        self.event(Stage::Write, State::Started, Some(&describe(disk)));
+        info!("writing {}", describe(disk));
         let job = run::Job {
             program: &self.settings.installer,
             version: ready.version,
             run_dir: &self.settings.run_dir,
             network_dir: &self.settings.network_dir,
-            sys: &self.settings.paths.sys,
+            system: &self.settings.system,
             disk,
             install,
             ignition: &ready.ignition,
@@ -146,16 +147,16 @@ impl Job<'_> {
     fn prove(
         &mut self,
         install: &Install,
-        disk: &Candidate,
+        disk: &Disk,
         ready: &Ready,
         mut result: JobResult,
     ) -> Ended {
         self.event(Stage::Proof, State::Started, None);
         info!("reading {} back", disk.device);
-        let is_uefi = self.settings.paths.sys.join("firmware/efi").exists();
+        let is_uefi = self.settings.system.is_uefi();
         let others = self
             .collected
-            .candidates
+            .disks
             .iter()
             // The paths of a LUN show what was written to it.
             .filter(|other| {
@@ -165,7 +166,7 @@ impl Job<'_> {
             .collect();
         let mut proof = proof::prove(Expected {
             device: PathBuf::from(&disk.device),
-            sector_bytes: disk.logical_block_bytes.unwrap_or(512),
+            sector_bytes: disk.logical_block_bytes.map_or(512, u64::from),
             ignition_digest: crate::digest::sha512(&ready.ignition),
             install: install.clone(),
             is_uefi,
@@ -186,7 +187,7 @@ impl Job<'_> {
                 Code::Proof(check.name),
                 format!(
                     "{} was written, but {} is {}, expected {}",
-                    disk.describe(),
+                    describe(disk),
                     check.name.as_str(),
                     check.found.as_deref().unwrap_or("not there"),
                     check.expected.as_deref().unwrap_or("what was asked for"),
@@ -199,14 +200,14 @@ impl Job<'_> {
         self.event(Stage::Proof, State::Done, None);
         result.outcome = Outcome::Installed;
         result.stage = Stage::Result;
-        result.message = format!("{} is installed and proved", disk.describe());
+        result.message = format!("{} is installed and proved", describe(disk));
         self.end_well(result)
     }
 
     /// Makes the firmware boot the disk; a failure is told and not fatal, the disk may boot all the same.
-    fn boot_entry(&self, disk: &Candidate) -> Check {
-        let efivars = self.settings.paths.sys.join("firmware/efi/efivars");
-        let sector_bytes = disk.logical_block_bytes.unwrap_or(512);
+    fn boot_entry(&self, disk: &Disk) -> Check {
+        let efivars = self.settings.system.efivars();
+        let sector_bytes = disk.logical_block_bytes.map_or(512, u64::from);
         let device = PathBuf::from(&disk.device);
         // Firmware that does not come back from a variable must not take the result away.
         let answer = guard::ask("efi", STACK_BYTES, move || {

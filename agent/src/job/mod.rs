@@ -17,12 +17,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use probes::block::Disk;
 use tracing::error;
 
 use crate::api::{Finding, JobResult};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
-use crate::install::{Candidate, SystemPaths};
+use crate::install::System;
 use crate::signals::Stop;
 use crate::vim::{Client, Events, VimSettings};
 
@@ -44,8 +45,8 @@ pub struct JobSettings {
     pub network_dir: PathBuf,
     /// Directory with the live image's own installable image.
     pub osmet_dir: PathBuf,
-    /// The kernel's file systems.
-    pub paths: SystemPaths,
+    /// The system whose disk is written.
+    pub system: System,
     /// Reads how much memory is available; `None` if the kernel does not report it.
     pub available_memory_bytes: fn() -> Option<u64>,
     /// How long one run of coreos-installer may take.
@@ -67,7 +68,7 @@ impl JobSettings {
             run_dir: "/run/run-coreos-installer".into(),
             network_dir: "/etc/NetworkManager/system-connections".into(),
             osmet_dir: "/run/coreos-installer/osmet".into(),
-            paths: SystemPaths::default(),
+            system: System::default(),
             available_memory_bytes: probes::live::available_memory_bytes,
             // coreos-installer itself gives up after four hours.
             installer_limit: Duration::from_mins(255),
@@ -85,7 +86,7 @@ pub struct Collected {
     /// The name that the agent gives the node.
     pub node_id: String,
     /// Every disk, in the order of the report.
-    pub candidates: Vec<Candidate>,
+    pub disks: Vec<Disk>,
     /// What is faulty.
     pub findings: Vec<Finding>,
 }

@@ -17,7 +17,6 @@ use formats::gpt::{ESP_TYPE, Partition};
 use probes::guard;
 
 use crate::api::{Check, CheckName, Install, Proof};
-use crate::install::Candidate;
 
 use boot::BootFiles;
 use disk::Disk;
@@ -43,7 +42,7 @@ pub struct Expected {
     /// Whether this machine was booted by UEFI, so that the disk must have a loader for it.
     pub is_uefi: bool,
     /// All other disks.
-    pub others: Vec<Candidate>,
+    pub others: Vec<probes::block::Disk>,
 }
 
 /// Reads the disk back.
@@ -182,24 +181,29 @@ fn look_at_boot(expected: &Expected, disk: &Disk, table: &[Partition], checks: &
 /// Looks for file systems labelled `boot` on other disks, which the initramfs may take, and for an EFI system
 /// partition with the GUID of this disk's, as a clone has: the firmware may take that. A disk that cannot be
 /// opened is named.
-fn other_boot_labels(others: &[Candidate], own: &[Partition]) -> Result<String, String> {
+fn other_boot_labels(others: &[probes::block::Disk], own: &[Partition]) -> Result<String, String> {
     let is_clone = |part: &Partition| {
         let is_esp = |part: &Partition| part.type_guid == ESP_TYPE;
         is_esp(part) && own.iter().any(|own| is_esp(own) && own.guid == part.guid)
     };
     let mut found = Vec::new();
     let mut unread = Vec::new();
-    for (number, other) in others.iter().filter(|other| other.size_bytes > 0).enumerate() {
-        let opened = (number < MAX_OTHER_DISKS).then(|| Disk::open(Path::new(&other.device)));
-        let Some(Ok(mut disk)) = opened else {
+    // A drive without a medium holds nothing.
+    let others = others.iter().filter(|other| other.size_bytes != Some(0));
+    for (number, other) in others.enumerate() {
+        let opened = other
+            .size_bytes
+            .filter(|_| number < MAX_OTHER_DISKS)
+            .and_then(|size_bytes| Some((Disk::open(Path::new(&other.device)).ok()?, size_bytes)));
+        let Some((mut disk, size_bytes)) = opened else {
             unread.push(other.device.as_str());
             continue;
         };
-        let whole = disk.window(0, other.size_bytes).ok().and_then(label::of);
+        let whole = disk.window(0, size_bytes).ok().and_then(label::of);
         if whole.as_deref() == Some("boot") {
             found.push(other.device.clone());
         }
-        let sector_bytes = other.logical_block_bytes.unwrap_or(512);
+        let sector_bytes = other.logical_block_bytes.map_or(512, u64::from);
         let table = gpt::read(&mut disk, sector_bytes).unwrap_or_default();
         for part in table {
             let label = disk.window(part.start_bytes, part.size_bytes).ok().and_then(label::of);
@@ -230,14 +234,17 @@ mod tests {
 
     #[test]
     fn another_disk_that_cannot_be_opened_is_named_and_no_reason_to_doubt() {
-        let disk = |device: &str, size_bytes| Candidate {
+        let disk = |device: &str, size_bytes| probes::block::Disk {
             device: device.into(),
             size_bytes,
-            ..Candidate::default()
+            ..probes::block::Disk::default()
         };
-        let empty_drive = disk("/dev/rci-empty", 0);
-        let found = other_boot_labels(&[disk("/dev/rci-none", 1 << 30), empty_drive.clone()], &[]);
+        let empty_drive = disk("/dev/rci-empty", Some(0));
+        let found =
+            other_boot_labels(&[disk("/dev/rci-none", Some(1 << 30)), empty_drive.clone()], &[]);
         assert_eq!(found, Ok("none; not looked at: /dev/rci-none".to_owned()));
         assert_eq!(other_boot_labels(&[empty_drive], &[]), Ok("none".to_owned()));
+        let unknown = other_boot_labels(&[disk("/dev/null", None)], &[]);
+        assert_eq!(unknown, Ok("none; not looked at: /dev/null".to_owned()));
     }
 }

@@ -10,6 +10,7 @@ mod bay;
 mod content;
 mod content_reader;
 mod controller;
+mod current;
 mod disk;
 mod disk_reader;
 mod disk_threads;
@@ -41,6 +42,7 @@ mod virtual_media;
 mod vpd;
 
 pub use bay::DiskBay;
+pub use current::{CurrentDisk, CurrentUse, current, current_use};
 pub use disk::{Disk, DiskPath};
 pub use fc::FcHost;
 pub use health::Health;

@@ -120,7 +120,7 @@ pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
 }
 
 /// The mounts, and whether these are all. `None` without a table.
-fn mounts(machine: &Machine) -> Option<(Vec<Mount>, bool)> {
+pub(super) fn mounts(machine: &Machine) -> Option<(Vec<Mount>, bool)> {
     type Parse = fn(&str) -> MountTable;
     let tables: [(&str, Parse); 4] = [
         ("proc/self/mountinfo", mountinfo::parse),
@@ -140,7 +140,7 @@ fn mounts(machine: &Machine) -> Option<(Vec<Mount>, bool)> {
 
 /// The lines of the file that have their end, and whether all have. A last line without one is a
 /// problem: a part of a path would name another place.
-fn whole_lines(machine: &Machine, path: &str) -> Option<(String, bool)> {
+pub(super) fn whole_lines(machine: &Machine, path: &str) -> Option<(String, bool)> {
     let (mut text, is_whole) = machine.text_with_end(path).filter(|(text, _)| !text.is_empty())?;
     if !is_whole {
         let start = text.rfind('\n').map_or(0, |at| at + 1);

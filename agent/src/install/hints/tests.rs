@@ -4,11 +4,11 @@ use serde_json::json;
 
 use super::*;
 
-fn disk() -> Candidate {
-    Candidate {
+fn disk() -> Disk {
+    Disk {
         name: "sda".into(),
         device: "/dev/sda".into(),
-        size_bytes: 500 << 30,
+        size_bytes: Some(500 << 30),
         serial: Some(" S4EVNX0R ".into()),
         wwn: Some("0x600508b1001c4d41aabbccddeeff0011".into()),
         model: Some("SAMSUNG MZ7LH960".into()),
@@ -18,7 +18,7 @@ fn disk() -> Candidate {
         by_path: Some("/dev/disk/by-path/pci-0000:00:1f.2-ata-1".into()),
         transport: Some("sata".into()),
         eligible: true,
-        ..Candidate::default()
+        ..Disk::default()
     }
 }
 
@@ -102,5 +102,5 @@ fn a_disk_without_the_attribute_never_matches() {
     let hints = json!({"serial": "s!= X"});
     let hints = Hints::parse(hints.as_object().unwrap()).unwrap();
     assert!(hints.matches(&disk()));
-    assert!(!hints.matches(&Candidate::default()));
+    assert!(!hints.matches(&Disk::default()));
 }

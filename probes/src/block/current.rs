@@ -1,0 +1,289 @@
+//! What the kernel says of one disk at this moment, for an install that is about to write it: whether
+//! it is still the disk of the report, and whether it is in use.
+//!
+//! Sources: `/sys/dev/block/<major>:<minor>` (`size`, `ro`, `serial`, `wwid`, `nguid`, `eui`, `diskseq`,
+//! `device/{serial,wwid,vpd_pg80}`, `dm/uuid`, `holders`), kernel `Documentation/ABI/stable/sysfs-block`,
+//! `sysfs-block-device`, `testing/sysfs-block-dm`; `/proc/self/mountinfo` and `/proc/swaps`.
+//!
+//! udev's database is not read here: it may still describe the disk that had this number before.
+
+use formats::swaps;
+use formats::wwn;
+
+use crate::machine::{Machine, escape_non_utf8};
+
+use super::mounts;
+
+/// How many partitions of a disk are checked.
+const MAX_PARTITIONS: usize = 512;
+/// How many mounts or holders of a partition are named.
+const MAX_NAMED: usize = 16;
+/// A VPD page begins with 4 bytes of header.
+const VPD_HEADER_BYTES: usize = 4;
+
+/// What the kernel says of a device number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CurrentDisk {
+    /// Kernel name, e.g. `sda`.
+    pub name: String,
+    /// Size in bytes.
+    pub size_bytes: Option<u64>,
+    /// Whether it cannot be written.
+    pub is_read_only: Option<bool>,
+    /// Serial number, as far as sysfs has it.
+    pub serial: Option<String>,
+    /// WWN or other identifiers, as far as sysfs has them.
+    pub wwns: Vec<String>,
+    /// Number that the kernel gives each disk that appears, since Linux 5.15.
+    pub diskseq: Option<u64>,
+}
+
+/// How a disk and its partitions are used.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CurrentUse {
+    /// Each use in words, e.g. `sda1 is mounted at /boot`.
+    pub uses: Vec<String>,
+    /// Partitions of a multipath device: mappings of their own, which hold it (kpartx(8)).
+    pub mapped_partitions: Vec<String>,
+}
+
+/// A disk or partition.
+struct Part {
+    name: String,
+    number: String,
+    path: String,
+    is_mapping: bool,
+}
+
+/// Reads what the kernel says of a disk; `None` if there is no disk of that number.
+#[must_use]
+pub fn current(machine: &Machine, device_number: &str) -> Option<CurrentDisk> {
+    let path = device(machine, device_number)?;
+    let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
+    let trimmed = |text: String| {
+        let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    let serial = ["serial", "device/serial"].iter().find_map(|name| trimmed(text(name)?));
+    let serial = serial.or_else(|| {
+        let page = machine.bytes(&format!("{path}/device/vpd_pg80"))?;
+        trimmed(escape_non_utf8(page.get(VPD_HEADER_BYTES..)?))
+    });
+    let wwns =
+        ["wwid", "device/wwid", "nguid", "eui"].iter().filter_map(|name| trimmed(text(name)?));
+    let wwns = wwns.chain(text("dm/uuid").and_then(|uuid| wwn::of_multipath(&uuid)));
+    let n_sectors: Option<u64> = machine.number(&format!("{path}/size"));
+    Some(CurrentDisk {
+        name: path.rsplit('/').next().unwrap_or_default().to_owned(),
+        size_bytes: n_sectors.and_then(|sectors| sectors.checked_mul(512)),
+        is_read_only: machine.flag(&format!("{path}/ro")),
+        serial: serial.filter(|text| !wwn::is_blank(text)),
+        wwns: wwns.filter(|text| !wwn::is_blank(text)).collect(),
+        diskseq: machine.number(&format!("{path}/diskseq")),
+    })
+}
+
+/// Where the device of a number lies; `None` if there is none.
+fn device(machine: &Machine, number: &str) -> Option<String> {
+    let is_number = !number.is_empty()
+        && number.bytes().all(|b| b.is_ascii_digit() || b == b':')
+        && number.len() < 32;
+    let link = format!("sys/dev/block/{number}");
+    let is_there = is_number && machine.link(&link).is_some();
+    is_there.then(|| machine.device_path(&link))
+}
+
+/// Reads how the disk of this number is used.
+///
+/// # Errors
+/// In words: what could not be read, so that the disk may be in use.
+pub fn current_use(machine: &Machine, device_number: &str) -> Result<CurrentUse, String> {
+    let Some(path) = device(machine, device_number) else {
+        return Err(format!("no device {device_number}"));
+    };
+    let parts = parts(machine, &path, device_number);
+    let Some((mounts, true)) = mounts::mounts(machine) else {
+        return Err(unread(machine, "the list of mounts"));
+    };
+    let swaps = mounts::whole_lines(machine, "proc/swaps");
+    if swaps.as_ref().is_some_and(|(_, is_whole)| !is_whole) || machine.is_refused("proc/swaps") {
+        return Err(unread(machine, "the list of swap areas"));
+    }
+    let areas = swaps.map(|(text, _)| swaps::parse(&text)).unwrap_or_default();
+    let mut found = CurrentUse::default();
+    for part in &parts {
+        // A slash in the name of a device is a `!` in sysfs.
+        let node = format!("/dev/{}", part.name.replace('!', "/"));
+        // A btrfs has a number of its own, and names one of its devices as its source.
+        let of_part = mounts.iter().filter(|mount| {
+            mount.device_number.as_ref() == Some(&part.number)
+                || mount.source.as_ref() == Some(&node)
+        });
+        let at = of_part.map(|mount| format!("{} is mounted at {}", part.name, mount.mount_point));
+        found.uses.extend(at.take(MAX_NAMED));
+        if areas.iter().any(|area| area.path == node) {
+            found.uses.push(format!("{} is swap space", part.name));
+        }
+        found.uses.extend(holders(machine, part, &parts));
+    }
+    if !machine.problems().is_empty() {
+        return Err(unread(machine, "the devices made of the disk"));
+    }
+    let mapped = parts.into_iter().filter(|part| part.is_mapping);
+    found.mapped_partitions = mapped.map(|part| part.name).collect();
+    Ok(found)
+}
+
+/// The last problem that reading met.
+fn unread(machine: &Machine, what: &str) -> String {
+    match machine.problems().pop() {
+        Some(problem) => format!("reading {}: {}", problem.path, problem.found),
+        None => format!("{what} is not there"),
+    }
+}
+
+/// The disk and its partitions as sysfs shows them.
+fn parts(machine: &Machine, path: &str, number: &str) -> Vec<Part> {
+    let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+    let whole = Part { name, number: number.to_owned(), path: path.to_owned(), is_mapping: false };
+    let mut parts = vec![whole];
+    parts.extend(mapped_partitions(machine, path));
+    let entries = machine.list(path).into_iter().filter_map(|name| {
+        let path = format!("{path}/{name}");
+        // A partition is a directory with a number of its own.
+        machine.text(&format!("{path}/partition"))?;
+        let number = machine.text(&format!("{path}/dev"))?;
+        Some(Part { name, number, path, is_mapping: false })
+    });
+    parts.extend(entries.take(MAX_PARTITIONS));
+    parts.sort_by(|a, b| crate::natural::compare(&a.name, &b.name));
+    parts
+}
+
+/// The partitions of a LUN with several paths, each a mapping that holds the LUN and is named after it.
+fn mapped_partitions(machine: &Machine, lun: &str) -> Vec<Part> {
+    let uuid = |path: &str| machine.text(&format!("{path}/dm/uuid"));
+    let Some(whole) = uuid(lun).filter(|uuid| uuid.starts_with("mpath-")) else {
+        return Vec::new();
+    };
+    let part = |name: String| {
+        let path = machine.device_path(&format!("{lun}/holders/{name}"));
+        let uuid = uuid(&path)?;
+        let (part, of) = uuid.split_once('-')?;
+        let is_part = part.strip_prefix("part")?.parse::<u32>().is_ok() && of == whole;
+        let number = machine.text(&format!("{path}/dev")).filter(|_| is_part)?;
+        Some(Part { name, number, path, is_mapping: true })
+    };
+    let holders = machine.list(&format!("{lun}/holders"));
+    holders.into_iter().take(MAX_PARTITIONS).filter_map(part).collect()
+}
+
+/// Who holds a part, except for the mappings that are parts themselves.
+fn holders(machine: &Machine, part: &Part, parts: &[Part]) -> Option<String> {
+    let is_part = |name: &String| parts.iter().any(|part| part.is_mapping && part.name == *name);
+    let names = machine.list(&format!("{}/holders", part.path)).into_iter();
+    let names: Vec<String> = names.filter(|name| !is_part(name)).take(MAX_NAMED).collect();
+    (!names.is_empty()).then(|| format!("{} is held by {}", part.name, names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{tree, tree_of_bytes};
+
+    const MOUNTS: (&str, &str) = ("proc/self/mountinfo", "1 0 0:1 / / rw - tmpfs none rw\n");
+
+    #[test]
+    fn an_identity_is_read_by_the_device_number_and_never_by_a_path() {
+        let machine = tree_of_bytes(&[
+            ("sys/dev/block/8:0", b"-> ../../devices/x/block/sda"),
+            ("sys/devices/x/block/sda/size", b"8\n"),
+            ("sys/devices/x/block/sda/ro", b"0\n"),
+            ("sys/devices/x/block/sda/device/wwid", b"naa.5000c500a1b2c3d4\n"),
+            ("sys/devices/x/block/sda/device/vpd_pg80", b"\0\x80\0\x08  SER-01"),
+        ]);
+        let found = current(&machine, "8:0").unwrap();
+        assert_eq!((found.name.as_str(), found.size_bytes), ("sda", Some(4096)));
+        assert_eq!((found.serial.as_deref(), found.is_read_only), (Some("SER-01"), Some(false)));
+        assert_eq!(found.wwns, ["naa.5000c500a1b2c3d4"]);
+        for number in ["8:1", "", "../../etc", "sda"] {
+            assert_eq!(current(&machine, number), None, "{number}");
+        }
+    }
+
+    fn uses(files: &[(&str, &str)]) -> Result<Vec<String>, String> {
+        let disk = [
+            ("sys/dev/block/8:0", "-> ../../devices/x/block/sda"),
+            ("sys/devices/x/block/sda/dev", "8:0"),
+            ("sys/devices/x/block/sda/sda1/partition", "1"),
+            ("sys/devices/x/block/sda/sda1/dev", "8:1"),
+        ];
+        let files = [&disk[..], files].concat();
+        current_use(&tree(&files), "8:0").map(|found| found.uses)
+    }
+
+    #[test]
+    fn mounts_are_found_by_number_or_source_and_their_places_are_decoded() {
+        let mounts = "22 1 8:1 / /mnt/my\\040disk rw - ext4 /dev/sda1 rw\n\
+                      23 1 8:17 / /mnt rw - xfs /dev/sdb1 rw\n\
+                      24 1 0:40 / /data rw - btrfs /dev/sda rw\n";
+        let found = uses(&[("proc/self/mountinfo", mounts)]).unwrap();
+        assert_eq!(found, ["sda is mounted at /data", "sda1 is mounted at /mnt/my disk"]);
+    }
+
+    #[test]
+    fn swap_space_and_holders_are_uses() {
+        let swaps = "Filename Type Size Used Priority\n/dev/sda1 partition 1 0 -2\n";
+        let found = uses(&[MOUNTS, ("proc/swaps", swaps)]).unwrap();
+        assert_eq!(found, ["sda1 is swap space"]);
+        let holder = ("sys/devices/x/block/sda/sda1/holders/dm-0", "-> ../../../dm-0");
+        assert_eq!(uses(&[MOUNTS, holder]).unwrap(), ["sda1 is held by dm-0"]);
+        assert_eq!(uses(&[MOUNTS]).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_and_no_unused_disk() {
+        assert!(uses(&[]).is_err());
+        for bad in ["22 1 8:1 / /mnt", "odd\n", "22 1 8:17 / /mnt rw - xfs /dev/sdb1 rw\n23 1 8"] {
+            assert!(uses(&[("proc/self/mountinfo", bad)]).is_err(), "{bad}");
+        }
+        let cut = "Filename Type Size Used Priority\n/dev/sd";
+        assert!(uses(&[MOUNTS, ("proc/swaps", cut)]).is_err());
+        for (operation, path) in
+            [("read", "proc/swaps"), ("list", "sys/devices/x/block/sda/sda1/holders")]
+        {
+            let refused = format!("13:{operation} {path}\n");
+            let found = uses(&[MOUNTS, ("kernel/errors", &refused)]);
+            assert!(found.as_ref().is_err_and(|why| why.contains(path)), "{found:?}");
+        }
+        let machine = tree(&[MOUNTS]);
+        assert!(current_use(&machine, "8:0").is_err());
+    }
+
+    #[test]
+    fn mapped_partitions_of_a_lun_are_its_parts_and_every_other_mapping_holds_it() {
+        let lun = "sys/devices/virtual/block/dm-0";
+        let at = |path: &str| format!("{lun}/{path}");
+        let dm = |n: u32, path: &str| format!("sys/devices/virtual/block/dm-{n}/{path}");
+        let link = |n: u32| (at(&format!("holders/dm-{n}")), format!("-> ../../dm-{n}"));
+        let own = |n: u32, uuid: &str| {
+            [(dm(n, "dm/uuid"), uuid.to_owned()), (dm(n, "dev"), format!("253:{n}"))]
+        };
+        let whole = "mpath-3600508b1001c4d41aabbccddeeff0011";
+        let mut files = vec![(
+            "sys/dev/block/253:0".to_owned(),
+            format!("-> ../../devices/virtual/block/dm-0"),
+        )];
+        files.push((MOUNTS.0.to_owned(), MOUNTS.1.to_owned()));
+        files.extend(own(0, whole));
+        files.extend(own(1, &format!("part1-{whole}")));
+        files.extend(own(2, "part1-mpath-3600508b1001c4d41aabbccddeeff0099"));
+        files.extend(own(3, "LVM-abc"));
+        files.extend((1..4).map(link));
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(p, t)| (p.as_str(), t.as_str())).collect();
+        let found = current_use(&tree(&files), "253:0").unwrap();
+        assert_eq!(found.mapped_partitions, ["dm-1"]);
+        assert_eq!(found.uses, ["dm-0 is held by dm-2, dm-3"]);
+    }
+}
