@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _};
+use probes::machine::{Machine, Source};
 
 use crate::cli::Cli;
 
@@ -257,7 +259,7 @@ impl Sources {
             ),
         };
         let file = text.map(|text| parse_file(&text, &file_name)).transpose()?.unwrap_or_default();
-        let kernel = of_kernel(Path::new("/proc/cmdline"));
+        let kernel = of_kernel(&Machine::new(Arc::new(Source::live()), "config"));
         let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let environment = std::env::vars_os()
             .map(|(name, value)| (lossy(name), lossy(value)))
@@ -354,9 +356,8 @@ pub fn kernel_arguments(line: &str) -> Vec<(String, String)> {
 }
 
 /// The agent's arguments on the kernel's command line, whatever bytes stand beside them.
-fn of_kernel(command_line: &Path) -> Vec<(String, String)> {
-    let line = std::fs::read(command_line).unwrap_or_default();
-    kernel_arguments(&String::from_utf8_lossy(&line))
+fn of_kernel(machine: &Machine) -> Vec<(String, String)> {
+    kernel_arguments(&machine.text("proc/cmdline").unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -84,10 +84,12 @@ fn a_flag_that_is_neither_yes_nor_no_is_refused_so_that_no_dry_run_becomes_an_in
 
 #[test]
 fn a_byte_that_is_no_text_on_the_kernels_command_line_takes_no_other_argument_away() {
-    let path = std::env::temp_dir().join(format!("rci-cmdline-{}", std::process::id()));
-    std::fs::write(&path, b"label=\xfc rci.vim=http://[fd02::1]\n").unwrap();
-    let found = of_kernel(&path);
-    std::fs::remove_file(&path).unwrap();
+    let root = std::env::temp_dir().join(format!("rci-cmdline-{}", std::process::id()));
+    std::fs::create_dir_all(root.join("proc")).unwrap();
+    std::fs::write(root.join("proc/cmdline"), b"label=\xfc rci.vim=http://[fd02::1]\n").unwrap();
+    let source = Arc::new(Source::captured(&root).unwrap());
+    let found = of_kernel(&Machine::new(source, "config"));
+    std::fs::remove_dir_all(&root).unwrap();
     assert_eq!(found, [("vim".to_owned(), "http://[fd02::1]".to_owned())]);
 }
 
