@@ -166,6 +166,37 @@ fn the_name_of_a_node_does_not_depend_on_the_sections_that_are_asked_for() {
 }
 
 #[test]
+fn anonymised_capture_does_not_contain_the_boot_id_that_names_the_node() {
+    const BOOT_ID: &str = "0f6a9f4c-2c1d-4b57-9a3e-2f0d8a7b6c5d";
+    let root = scratch("boot-id-tree");
+    std::fs::create_dir_all(root.join("proc/sys/kernel/random")).unwrap();
+    std::fs::write(root.join("proc/sys/kernel/random/boot_id"), format!("{BOOT_ID}\n")).unwrap();
+    let file = root.with_extension("tar.zst");
+    let name = |words: &str| {
+        let output = run(words);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap_or_default();
+        report["node_id"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(
+        name(&format!("inspect --format json --root {}", root.display())),
+        format!("boot-{BOOT_ID}")
+    );
+    name(&format!("capture --anonymize -o {} --root {}", file.display(), root.display()));
+    let replayed = name(&format!("inspect --format json --root {}", file.display()));
+    assert!(replayed.starts_with("boot-") && replayed.len() == 41, "{replayed}");
+    let archive = probes::machine::Archive::open(&file).unwrap();
+    for (path, node) in archive.nodes() {
+        let probes::machine::Node::File(content) = node else { continue };
+        let content = String::from_utf8_lossy(content);
+        assert!(
+            !content.contains(BOOT_ID) && !content.contains(&BOOT_ID.replace('-', "")),
+            "{path}"
+        );
+    }
+}
+
+#[test]
 fn two_reports_of_a_running_machine_differ_in_times_and_live_figures_alone() {
     let read = || -> serde_json::Value {
         let output = run("inspect --format json");
