@@ -1,15 +1,15 @@
-//! Packs the names of the crate `pci-ids` into a small file that the binary carries.
+//! Packs the names of the crate `pci-ids` into a small file that is embedded in the binary.
 //!
-//! Linked as they are, the crate's tables make the binary 3.2 MB larger; packed they take a tenth.
-//! A machine has devices of a few vendors, so the names are packed in blocks and only those are
-//! unpacked that hold a device of the machine.
+//! Linked directly, the crate's tables make the binary 3.2 MB larger; packed they take a tenth of that.
+//! A machine has devices of a few vendors, so the names are packed in blocks, and only blocks that
+//! contain a device of the machine are unpacked.
 //!
-//! The file: the number of blocks (16 bits), for each block the vendor and the device that it starts
-//! with, its length packed (16 bits each) and unpacked (32 bits), then the blocks; numbers are
-//! little-endian, a block is compressed with deflate. The text of a block is like that of pci.ids:
-//! `vendor name`, below it with one tab `device name`, with two tabs `subvendor subdevice name`. Of a
-//! device stands how much its id is above that of the vendor's device before it in the block, of a further
-//! subsystem of the same subvendor `\t\t difference name`: small numbers pack better. A block that starts
+//! The file: the number of blocks (16 bits); for each block its first vendor and device, its packed
+//! length (16 bits each) and its unpacked length (32 bits); then the blocks. Numbers are little-endian,
+//! and each block is compressed with deflate. The text of a block is like that of pci.ids:
+//! `vendor name`, below it with one tab `device name`, with two tabs `subvendor subdevice name`. A
+//! device has the difference of its id to the vendor's previous device in the block, and a further
+//! subsystem of the same subvendor is `\t\t difference name`: small numbers pack better. A block that starts
 //! within a vendor repeats the vendor's line. The last block has the classes: `C class name` and with
 //! one tab `subclass name`.
 
@@ -22,11 +22,11 @@ use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use pci_ids::{Classes, Vendors};
 
-/// A block is closed at the first device behind so many bytes of text. Smaller blocks take more
-/// room in the binary, larger ones more time: 24 KiB cost 8 % more than one block would.
+/// A block ends at the first device after this many bytes of text. Smaller blocks take more space in the
+/// binary, larger ones more time: blocks of 24 KiB take 8 % more space than a single block.
 const BLOCK_BYTES: usize = 24 << 10;
 
-/// The text of a block, and the vendor and device that it starts with.
+/// The text of a block, and its first vendor and device.
 struct Block {
     first: (u16, u16),
     text: String,

@@ -1,4 +1,4 @@
-//! Whether the clocks are right: the kernel's (`adjtimex(2)`) and the battery-backed one
+//! State of the clocks: the kernel's (`adjtimex(2)`) and the battery-backed one
 //! (`/sys/class/rtc/rtcN/since_epoch`, `Documentation/ABI/testing/sysfs-class-rtc`).
 
 use schemars::JsonSchema;
@@ -11,16 +11,16 @@ use crate::sys::clock::Clock as Question;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Clock {
-    /// Whether the kernel's clock is kept right by time servers (`STA_UNSYNC`).
+    /// Whether time servers keep the kernel's clock synchronised (`STA_UNSYNC`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_synchronized: Option<bool>,
-    /// How many seconds the battery-backed clock is ahead of the kernel's; 0 where they differ by no
-    /// more than one. Whole hours may mean that it keeps local time.
+    /// How many seconds the battery-backed clock is ahead of the kernel's; 0 if they differ by at most
+    /// one. Whole hours may mean that it is set to local time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtc_offset_s: Option<i64>,
 }
 
-/// Reads the clocks; `None` where neither says anything.
+/// Reads the clocks; `None` if the kernel's state is unknown.
 #[must_use]
 pub fn clock(machine: &Machine) -> Option<Clock> {
     let answer = machine.ask(&Question)?;
@@ -53,7 +53,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn clocks_a_second_apart_agree_and_others_say_how_far_they_are() {
+    fn clocks_within_a_second_agree_and_others_have_an_offset() {
         let with = |rtc: &str| {
             let rtc = ("sys/class/rtc/rtc0/since_epoch", rtc);
             clock(&tree(&[("kernel/clock", "1795168800 1\n"), rtc])).unwrap()
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_was_not_asked_has_no_clock_and_nonsense_is_a_problem() {
+    fn missing_answer_gives_no_clock_and_nonsense_is_a_problem() {
         assert_eq!(clock(&tree(&[("proc/uptime", "1 1\n")])), None);
         let machine = tree(&[("kernel/clock", "soon\n")]);
         assert_eq!(clock(&machine), None);

@@ -1,4 +1,4 @@
-//! Devices that have no section of their own: serial ports, watchdogs, TPM, sensors, power supplies.
+//! Devices without a section of their own: serial ports, watchdogs, TPM, sensors, power supplies.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ use crate::tpm::{Tpm, tpm};
 use crate::usb::UsbDevice;
 use crate::watchdogs::{Watchdog, watchdogs};
 
-/// Devices that have no section of their own.
+/// Devices without a section of their own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Devices {
     /// USB devices, by name.
     pub usb: Vec<UsbDevice>,
-    /// Serial ports with hardware behind them, by name.
+    /// Serial ports that have hardware, by name.
     pub serial_ports: Vec<SerialPort>,
     /// Watchdogs, by name.
     pub watchdogs: Vec<Watchdog>,
@@ -32,7 +32,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Takes everything but the USB devices, which have their own collector, from `other`.
+    /// Takes everything from `other` except the USB devices, which have their own collector.
     pub fn merge(&mut self, other: Devices) {
         let usb = std::mem::take(&mut self.usb);
         *self = Devices { usb, ..other };

@@ -1,5 +1,5 @@
-//! Graphics cards and accelerators: PCI devices by class and id, so that a card is seen without a
-//! driver, as in a live image; memory and what else a driver says where there is one.
+//! Graphics cards and accelerators: PCI devices by class and id, so that a card without a driver is
+//! found, as in a live image; memory and other facts if a driver reports them.
 
 mod driver;
 
@@ -10,7 +10,7 @@ use crate::kfd::{self, ComputeNode};
 use crate::machine::Machine;
 use crate::pci::{BarKind, Pci, PciDevice};
 
-/// Which ids and classes are what; see the file.
+/// Kinds of cards by ids and classes; see the file.
 const RULES: &str = include_str!("../data/gpus.txt");
 
 /// Graphics cards and accelerators.
@@ -23,15 +23,15 @@ pub struct Gpu {
     pub compute_nodes: Vec<ComputeNode>,
 }
 
-/// What a card is for.
+/// Purpose of a card.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CardKind {
-    /// Graphics or general computing.
+    /// Graphics or general-purpose computing.
     Gpu,
-    /// Computing without graphics: AI accelerators, FPGA cards.
+    /// Computing without graphics, e.g. AI accelerators and FPGA cards.
     Accelerator,
-    /// The display of a management controller, which computes nothing.
+    /// The display of a management controller, without compute units.
     BmcDisplay,
     /// A switch between GPUs, such as NVIDIA's `NVSwitch`.
     Switch,
@@ -42,7 +42,7 @@ pub enum CardKind {
 pub struct Card {
     /// PCI address.
     pub address: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: CardKind,
     /// PCI vendor, four hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,15 +59,15 @@ pub struct Card {
     /// The kernel driver that is bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// NUMA node; `None` where the kernel says -1.
+    /// NUMA node; `None` if the kernel reports -1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
-    /// Memory of the card, as its driver says: amdgpu, Intel's xe (with what the firmware keeps for
-    /// itself) and Intel's own i915; `None` without a driver that does.
+    /// Memory of the card as its driver reports it: amdgpu, Intel's xe (including memory reserved by the
+    /// firmware) and Intel's out-of-tree i915; `None` without such a driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Largest window into the card's memory, in bytes; the memory has at least this size unless
-    /// the card shows registers alone.
+    /// Largest window into the card's memory in bytes; the memory is at least this large unless the card
+    /// exposes only registers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub largest_bar_bytes: Option<u64>,
     /// Names of its devices in `/dev/dri` and `/dev/accel`, e.g. `card0`, `renderD128`, `accel0`.
@@ -80,36 +80,35 @@ pub struct Card {
     /// NVIDIA's UUID of the card, e.g. `GPU-5a1c…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// What the driver says of the state of an accelerator of Habana Labs, e.g. `operational`,
+    /// State of a Habana Labs accelerator as its driver reports it, e.g. `operational`,
     /// `in reset`, `disabled` (`status`, `Documentation/ABI/testing/sysfs-driver-habanalabs`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Number of the place on the baseboard where an accelerator of Habana Labs sits (`module_id`,
-    /// since Linux 6.8).
+    /// Position of a Habana Labs accelerator on the baseboard (`module_id`, since Linux 6.8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub module_number: Option<u32>,
-    /// Serial number as amdgpu says it.
+    /// Serial number as amdgpu reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Version of the video BIOS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub video_bios: Option<String>,
-    /// Firmware that NVIDIA's driver loaded into the card, or that of habanalabs' processor.
+    /// Version of the firmware that NVIDIA's driver loaded, or of the processor of a Habana Labs card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
     /// Types of virtual GPUs that the driver can make (`mdev_supported_types`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mdev_types: Vec<String>,
-    /// How many virtual functions are turned on.
+    /// How many virtual functions are enabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_vfs: Option<u32>,
     /// How many virtual functions the card can have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_vfs: Option<u32>,
-    /// Of a virtual function: the address of the card.
+    /// For a virtual function: the address of the card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub physical_function: Option<String>,
-    /// NVIDIA's Multi-Instance GPUs that someone set up
+    /// Configured Multi-Instance GPUs of an NVIDIA card
     /// (`/proc/driver/nvidia/capabilities/gpuN/mig`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub n_mig_instances: Option<usize>,
@@ -127,7 +126,7 @@ pub fn gpu(machine: &Machine, pci: &Pci) -> Gpu {
     let compute_nodes = kfd::compute_nodes(machine);
     let (rules, drivers) = (rules(), driver::Drivers::read(machine));
     let cards = pci.devices.iter().filter_map(|device| {
-        // A driver that registers an accelerator says what the device is.
+        // A driver that registers an accelerator shows what the device is.
         let by_driver = || drivers.is_accelerator(&device.address).then_some(CardKind::Accelerator);
         let mut card = card(device, kind(&rules, device).or_else(by_driver)?);
         card.memory_bytes = memory_bytes(machine, device, &compute_nodes);
@@ -137,7 +136,7 @@ pub fn gpu(machine: &Machine, pci: &Pci) -> Gpu {
     Gpu { cards: cards.collect(), compute_nodes }
 }
 
-/// What the PCI bus says of a card.
+/// The facts of a card from the PCI bus.
 fn card(device: &PciDevice, kind: CardKind) -> Card {
     let memory = device.bars.iter().filter(|bar| bar.kind != BarKind::Io);
     Card {
@@ -169,7 +168,7 @@ fn card(device: &PciDevice, kind: CardKind) -> Card {
     }
 }
 
-/// One line of the rules; `None` stands for `*`.
+/// One line of the rules; `None` is `*`.
 #[derive(Debug)]
 struct Rule {
     vendor: Option<&'static str>,
@@ -189,7 +188,7 @@ fn rules() -> Vec<Rule> {
     RULES.lines().filter_map(rule).collect()
 }
 
-/// What `device` is by the first rule that fits; `None` if it is neither card nor accelerator.
+/// The kind of `device` by the first matching rule; `None` if it is neither card nor accelerator.
 fn kind(rules: &[Rule], device: &PciDevice) -> Option<CardKind> {
     let class = device.class.as_deref()?;
     let fits = |rule: Option<&str>, id: Option<&str>| rule.is_none() || rule == id;
@@ -212,7 +211,8 @@ fn parse_kind(word: &str) -> Option<CardKind> {
 }
 
 /// `mem_info_vram_total` of amdgpu (`Documentation/gpu/amdgpu/driver-misc.rst`), else the memory
-/// banks of the compute node. BARs are no measure: they may show a window of the memory only.
+/// banks of the compute node. BARs are no measure, because they may
+/// cover only a part of the memory.
 fn memory_bytes(machine: &Machine, device: &PciDevice, nodes: &[ComputeNode]) -> Option<u64> {
     if device.driver.as_deref() != Some("amdgpu") {
         return None;
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_are_told_from_displays_of_management_controllers_and_from_bridges() {
+    fn cards_are_distinguished_from_bmc_displays_and_bridges() {
         let rules = rules();
         let kind = |device: &PciDevice| super::kind(&rules, device);
         assert_eq!(kind(&device("0300", "1a03", "2000")), Some(CardKind::BmcDisplay));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_without_a_driver_is_listed_with_its_windows_and_without_a_memory_size() {
+    fn card_without_a_driver_has_windows_and_no_memory_size() {
         let bar = |index, size_bytes, kind| Bar { index, kind, size_bytes, is_prefetchable: true };
         let bars = vec![
             bar(0, 16 << 20, BarKind::Memory32),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_what_the_driver_says() {
+    fn memory_comes_from_the_driver() {
         let machine =
             tree(&[("sys/bus/pci/devices/0000:81:00.0/mem_info_vram_total", "68702699520\n")]);
         let card =

@@ -1,6 +1,6 @@
-//! By what a machine can be recognised, and which of it looks wrong.
+//! Identifiers of a machine, and which of them look wrong.
 //!
-//! Every identifier is given, each with a reason not to trust it if there is one; who asks decides.
+//! Every identifier is reported, with the reason not to trust it if there is one; the reader decides.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::dmi;
 /// One identifier of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Identifier {
-    /// What it is: `smbios_uuid`, `product_serial`, `baseboard_serial`, `chassis_serial`,
+    /// Its kind: `smbios_uuid`, `product_serial`, `baseboard_serial`, `chassis_serial`,
     /// `permanent_mac`, `bmc_mac`.
     pub kind: String,
     /// The value as found.
@@ -49,7 +49,7 @@ pub fn identity(inventory: &Inventory) -> Vec<Identifier> {
     named.chain(macs(inventory)).chain(bmc).collect()
 }
 
-/// The permanent MACs of physical ports. Virtual functions have none of their own.
+/// The permanent MACs of physical ports. Virtual functions have none.
 fn macs(inventory: &Inventory) -> Vec<Identifier> {
     let interfaces = inventory.network.iter().flat_map(|network| &network.interfaces);
     let ports = interfaces.filter(|nic| nic.kind.as_deref() == Some("physical"));
@@ -67,7 +67,7 @@ fn macs(inventory: &Inventory) -> Vec<Identifier> {
     macs
 }
 
-/// The UUID of a table in which none is set: all zeros, or all ones.
+/// The UUID of a table where the firmware set none: all zeros, or all ones.
 fn unset_uuid(product: &dmi::Product) -> Option<String> {
     let raw = product.uuid_raw_hex.as_ref()?;
     let is_unset = ['0', 'f'].iter().any(|digit| raw.chars().all(|c| c == *digit));
@@ -96,7 +96,7 @@ mod tests {
     use crate::dmi::{Baseboard, Product};
 
     #[test]
-    fn each_identifier_says_why_it_should_not_be_trusted() {
+    fn each_suspicious_identifier_has_a_reason() {
         let product = Product {
             uuid: Some("03000200-0400-0500-0006-000700080009".to_owned()),
             serial: Some("To be filled by O.E.M.".to_owned()),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mac_of_the_management_controller_is_an_identifier() {
+    fn mac_of_the_management_controller_is_an_identifier() {
         let bmc =
             crate::bmc::Bmc { mac: Some("02:00:00:00:00:09".to_owned()), ..Default::default() };
         let found = identity(&Inventory { bmc: Some(bmc), ..Inventory::default() });
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_that_the_firmware_did_not_set_is_given_and_suspicious() {
+    fn uuid_that_the_firmware_did_not_set_is_reported_as_suspicious() {
         let product = Product { uuid_raw_hex: Some("0".repeat(32)), ..Product::default() };
         let inventory = Inventory { product: Some(product), ..Inventory::default() };
         let found = identity(&inventory);

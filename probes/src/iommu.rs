@@ -10,34 +10,33 @@ const CLASS: &str = "sys/class/iommu";
 const GROUPS: &str = "sys/kernel/iommu_groups";
 const TABLES: &str = "sys/firmware/acpi/tables";
 
-/// Whether devices are kept to their own memory, and by what.
+/// Whether and how the memory accesses of devices are restricted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Iommu {
-    /// Whether the kernel uses one; `None` where it does not say.
+    /// Whether the kernel uses one; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_enabled: Option<bool>,
     /// Its units by kernel name, e.g. `dmar0`, `ivhd0`, `smmu3.0x0000000023400000`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub units: Vec<String>,
-    /// How many groups of devices it keeps apart.
+    /// How many groups of devices it isolates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_groups: Option<usize>,
-    /// How the first group's devices reach memory: `DMA`, `DMA-FQ` (translated) or `identity`
-    /// (passed through); the default of all.
+    /// How the devices of the first group access memory: `DMA`, `DMA-FQ` (translated) or `identity`
+    /// (passed through). Groups normally share the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_domain: Option<String>,
-    /// The firmware's table that describes it, e.g. `DMAR`, `IVRS`, `IORT`, `RIMT`: the hardware has
-    /// one and the firmware has it switched on, whatever the kernel does. An `IORT` without an SMMU
-    /// describes none.
+    /// The firmware's table that describes it, e.g. `DMAR`, `IVRS`, `IORT`, `RIMT`: the hardware has one
+    /// and the firmware enabled it, whatever the kernel does. An `IORT` without an SMMU describes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acpi_table: Option<String>,
-    /// What kernel arguments ask of it, e.g. `intel_iommu=on`.
+    /// Kernel arguments that configure it, e.g. `intel_iommu=on`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<String>,
 }
 
-/// Reads the IOMMU's state; `None` where nothing tells of one.
+/// Reads the IOMMU's state; `None` without a sign of one.
 #[must_use]
 pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
     let has_class = machine.names("sys/class").iter().any(|name| name == "iommu");
@@ -60,14 +59,14 @@ pub fn iommu(machine: &Machine, command_line: &str) -> Option<Iommu> {
     (iommu != Iommu::default()).then_some(iommu)
 }
 
-/// Whether the IORT of an Arm machine has an SMMU; other nodes tell how interrupts are routed (Arm
-/// DEN 0049, tables 2 to 4: number of nodes and offset of the first, then type and length of each).
+/// Whether the IORT of an Arm machine has an SMMU; other nodes describe interrupt routing (Arm DEN 0049,
+/// tables 2 to 4: number of nodes and offset of the first, then type and length of each).
 fn has_smmu(machine: &Machine) -> bool {
     let table = machine.bytes(&format!("{TABLES}/IORT")).unwrap_or_default();
     node_types(&table).is_some_and(|types| types.iter().any(|node| matches!(node, 3 | 4)))
 }
 
-/// The types of the nodes, as far as they lie within the table; `None` of a table without them.
+/// The types of the nodes within the table; `None` if the table has no node list.
 fn node_types(table: &[u8]) -> Option<Vec<u8>> {
     const HEADER_BYTES: usize = 36;
     let number = |at: usize| Some(u32::from_le_bytes(*table.get(at..)?.first_chunk::<4>()?));
@@ -78,7 +77,7 @@ fn node_types(table: &[u8]) -> Option<Vec<u8>> {
         let Some(&[kind, low, high]) = rest.first_chunk::<3>() else { break };
         types.push(kind);
         match rest.get(usize::from(u16::from_le_bytes([low, high])).max(3)..) {
-            Some(behind) => rest = behind,
+            Some(after) => rest = after,
             None => break,
         }
     }
@@ -99,7 +98,7 @@ mod tests {
     use crate::testing::{tree, tree_of_bytes};
 
     #[test]
-    fn an_iommu_in_use_has_units_and_groups() {
+    fn iommu_in_use_has_units_and_groups() {
         let machine = tree(&[
             ("sys/class/iommu/dmar1/uevent", ""),
             ("sys/class/iommu/dmar0/uevent", ""),
@@ -124,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_iort_without_an_smmu_is_no_iommu() {
+    fn iort_without_an_smmu_is_no_iommu() {
         let with = |table: &[u8]| {
             let machine = tree_of_bytes(&[("sys/firmware/acpi/tables/IORT", table)]);
             iommu(&machine, "").and_then(|iommu| iommu.acpi_table)
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_iommu_that_the_firmware_offers_and_the_kernel_leaves_is_off_and_not_absent() {
+    fn iommu_that_the_kernel_does_not_use_is_off_and_not_absent() {
         let machine =
             tree(&[("sys/class/iommu/x", "-> y"), ("sys/firmware/acpi/tables/IVRS", "x")]);
         assert_eq!(iommu(&machine, "").unwrap().units, ["x"]);

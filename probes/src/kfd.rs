@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-/// The class link, and where it leads.
+/// The class link and its target.
 const TOPOLOGIES: [&str; 2] =
     ["sys/class/kfd/kfd/topology/nodes", "sys/devices/virtual/kfd/kfd/topology/nodes"];
 /// A node has one bank, or one for each kind of memory.
@@ -18,7 +18,7 @@ const LIMIT_BANKS: usize = 64;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ComputeNode {
-    /// Number of the node; CPUs have nodes too, so the first GPU is seldom 0.
+    /// Number of the node; CPUs also have nodes, so the first GPU is seldom 0.
     pub id: u32,
     /// SIMD units.
     pub n_simd: u32,
@@ -40,7 +40,7 @@ pub struct ComputeNode {
     /// Accelerator dies in the node. Since Linux 6.6.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_xcc: Option<u32>,
-    /// The chip's own number, sixteen hexadecimal digits.
+    /// Unique number of the chip, sixteen hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_id: Option<String>,
     /// Memory of the node.
@@ -64,7 +64,7 @@ pub fn compute_nodes(machine: &Machine) -> Vec<ComputeNode> {
     Vec::new()
 }
 
-/// Reads one node; `None` if it has no SIMD unit, as a CPU.
+/// Reads one node; `None` if it has no SIMD unit, like a CPU.
 fn node(machine: &Machine, path: &str, id: u32) -> Option<ComputeNode> {
     let text = machine.whole_text(&format!("{path}/properties"))?;
     let properties = parse(&text);
@@ -93,14 +93,14 @@ fn node(machine: &Machine, path: &str, id: u32) -> Option<ComputeNode> {
     })
 }
 
-/// Lines `NAME NUMBER`; others are passed over.
+/// Parses lines `NAME NUMBER` and skips others.
 fn parse(text: &str) -> BTreeMap<&str, u64> {
     let pairs = text.lines().filter_map(|line| line.trim().split_once(' '));
     pairs.filter_map(|(name, value)| Some((name, value.trim().parse().ok()?))).collect()
 }
 
-/// `location_id` holds bus, device and function as in configuration requests; the low function bits
-/// of a partition count partitions, and the card itself is function 0.
+/// `location_id` contains bus, device and function as in configuration requests. For a partition, the
+/// low function bits are the number of the partition, and the card itself is function 0.
 fn address(domain: u32, location: u32) -> String {
     let (bus, device) = ((location >> 8) & 0xff, (location >> 3) & 0x1f);
     format!("{domain:04x}:{bus:02x}:{device:02x}.0")
@@ -111,7 +111,7 @@ fn memory_bytes(machine: &Machine, path: &str) -> Option<u64> {
     let banks = machine.list(&format!("{path}/mem_banks"));
     let mut sum = 0_u64;
     for bank in banks.iter().take(LIMIT_BANKS) {
-        // Without one of them the sum is not known.
+        // If one of them is unknown, so is the sum.
         let text = machine.whole_text(&format!("{path}/mem_banks/{bank}/properties"))?;
         let properties = parse(&text);
         if matches!(properties.get("heap_type"), Some(1 | 2)) {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_bank_that_is_cut_the_size_is_not_known_and_the_sum_of_the_others_is_none() {
+    fn truncated_bank_makes_total_unknown() {
         let node = "sys/devices/virtual/kfd/kfd/topology/nodes/1";
         let memory = |second: &str| {
             let machine = tree(&[
@@ -160,6 +160,6 @@ mod tests {
         };
         assert_eq!(memory("heap_type 1\nsize_in_bytes 8192\n"), (Some(12_288), 0));
         assert_eq!(memory("heap_type 1\nsize_in_bytes 81"), (None, 1));
-        assert_eq!(memory("heap_type 1\nflags 0\n"), (None, 0), "a size that is not told is not 0");
+        assert_eq!(memory("heap_type 1\nflags 0\n"), (None, 0), "a missing size is not 0");
     }
 }

@@ -22,7 +22,7 @@ pub struct Os {
     /// Release of the kernel, e.g. `6.17.4-200.fc42.x86_64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// The distribution as it calls itself, e.g. `Fedora CoreOS 42.20251012.3.0`.
+    /// Name of the distribution, e.g. `Fedora CoreOS 42.20251012.3.0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<String>,
     /// `ID` of os-release, e.g. `fedora`.
@@ -37,47 +37,47 @@ pub struct Os {
     /// Version of the image, e.g. `42.20251012.3.0` (`OSTREE_VERSION`, `IMAGE_VERSION`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image_version: Option<String>,
-    /// Kernel arguments as they were given, but for secrets (`/proc/cmdline`). `<redacted>` stands for
-    /// the values of arguments that are named as secrets are (`inst.sshpw=`, `rd.luks.key=`, …) and for
-    /// users, passwords and queries in URLs.
+    /// Kernel arguments without secrets (`/proc/cmdline`). `<redacted>` replaces the values of arguments
+    /// that are named like secrets (`inst.sshpw=`, `rd.luks.key=`, …), and users, passwords and queries
+    /// in URLs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command_line: Option<String>,
-    /// Machine type as `uname -m` gives it, e.g. `x86_64`, `aarch64`.
+    /// Machine type as `uname -m` prints it, e.g. `x86_64`, `aarch64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
-    /// The hypervisor that the machine is a guest of, e.g. `kvm`, `vmware`; `none` on bare metal;
-    /// `vm-other` where there is one of no known name; `None` where there is no evidence either way.
+    /// The hypervisor that runs the machine as a guest, e.g. `kvm`, `vmware`; `none` on bare metal;
+    /// `vm-other` for an unknown hypervisor; `None` without evidence either way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub virtualization: Option<String>,
     /// The container that the system runs in, e.g. `podman`, `lxc`; `None` outside of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// Whether memory of guests is kept secret from their host; `None` where nothing tells.
+    /// Whether the memory of guests is protected from their host; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidential_computing: Option<ConfidentialComputing>,
-    /// The IOMMU; `None` where nothing tells of one.
+    /// The IOMMU; `None` without a sign of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iommu: Option<Iommu>,
-    /// Whether the clocks are right.
+    /// State of the clocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<Clock>,
-    /// What has gone wrong with the kernel or was forced upon it, as the bits of
-    /// `/proc/sys/kernel/tainted` (`Documentation/admin-guide/tainted-kernels.rst`); 0 is nothing.
+    /// Taint of the kernel, as the bits of `/proc/sys/kernel/tainted`
+    /// (`Documentation/admin-guide/tainted-kernels.rst`); 0 means none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_taint: Option<u64>,
-    /// What the kernel keeps even root from: `none`, `integrity` or `confidentiality`
+    /// What the kernel denies even root: `none`, `integrity` or `confidentiality`
     /// (`/sys/kernel/security/lockdown`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lockdown: Option<String>,
     /// Whether only approved cryptography is used (`/proc/sys/crypto/fips_enabled`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_fips_enabled: Option<bool>,
-    /// The live image that was booted; `None` on an installed system.
+    /// The booted live image; `None` on an installed system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_image: Option<LiveImage>,
 }
 
-/// How the live image came here.
+/// How the live image was booted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LiveImage {
@@ -86,13 +86,13 @@ pub struct LiveImage {
     /// Label of the ISO that the live system runs from (`coreos.liveiso=`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iso_label: Option<String>,
-    /// From where the root file system was fetched (`coreos.live.rootfs_url=`); `<redacted>` stands for
-    /// a user, password or query in it.
+    /// Where the root file system was fetched from (`coreos.live.rootfs_url=`); `<redacted>` replaces a
+    /// user, password or query in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rootfs_url: Option<String>,
 }
 
-/// Reads what system runs.
+/// Reads the running system.
 #[must_use]
 pub fn os(machine: &Machine) -> Os {
     let release = ["etc/os-release", "usr/lib/os-release", "etc/initrd-release"]
@@ -101,7 +101,7 @@ pub fn os(machine: &Machine) -> Os {
         .unwrap_or_default();
     let field = |name: &str| os_release_field(&release, name);
     let command_line = machine.text("proc/cmdline");
-    let told = command_line.as_deref().map(without_secrets);
+    let shown = command_line.as_deref().map(without_secrets);
     let hostname =
         machine.text("proc/sys/kernel/hostname").or_else(|| machine.text("etc/hostname"));
     Os {
@@ -112,14 +112,14 @@ pub fn os(machine: &Machine) -> Os {
         distribution_version: field("VERSION_ID"),
         variant_id: field("VARIANT_ID"),
         image_version: field("OSTREE_VERSION").or_else(|| field("IMAGE_VERSION")),
-        live_image: live_image(machine, told.as_deref().unwrap_or_default()),
+        live_image: live_image(machine, shown.as_deref().unwrap_or_default()),
         confidential_computing: confidential_computing(machine),
         iommu: iommu(machine, command_line.as_deref().unwrap_or_default()),
         clock: clock(machine),
         kernel_taint: machine.number("proc/sys/kernel/tainted"),
         lockdown: machine.text("sys/kernel/security/lockdown").and_then(|t| chosen(&t)),
         is_fips_enabled: machine.flag("proc/sys/crypto/fips_enabled"),
-        command_line: told,
+        command_line: shown,
         architecture: architecture(machine),
         virtualization: virtualization::hypervisor(machine),
         container: virtualization::container(machine),
@@ -162,8 +162,8 @@ fn unescape(text: &str) -> String {
         .collect()
 }
 
-/// Machine type as `uname -m` gives it: the kernel's word (Linux 6.1 and later), else what its
-/// release or `/proc/cpuinfo` shows.
+/// Machine type as `uname -m` prints it: from the kernel (Linux 6.1 and later), else from its release
+/// or `/proc/cpuinfo`.
 #[must_use]
 pub fn architecture(machine: &Machine) -> Option<String> {
     let own = machine.text("proc/sys/kernel/arch");
@@ -207,7 +207,7 @@ fn architecture_of_cpuinfo(text: &str) -> Option<String> {
 }
 
 /// `coreos.liveiso=LABEL`, `coreos.live.rootfs_url=URL`; a PXE image with its root file system
-/// appended has neither, but makes `/run/ostree-live`, as the ISO does.
+/// appended has neither, but creates `/run/ostree-live` like the ISO.
 fn live_image(machine: &Machine, command_line: &str) -> Option<LiveImage> {
     let argument = |name: &str| last_value(command_line, name).map(str::to_owned);
     let (iso_label, rootfs_url) = (argument("coreos.liveiso"), argument("coreos.live.rootfs_url"));
@@ -225,7 +225,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn the_live_system_says_what_it_is() {
+    fn live_system_is_recognised() {
         let machine = tree(&[
             ("proc/sys/kernel/hostname", "node-01\n"),
             ("proc/version", "Linux version 6.17.4-200.fc42.x86_64 (x@y) (gcc) #1\n"),
@@ -255,17 +255,17 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_and_the_root_file_systems_url_are_told_without_their_secrets() {
+    fn command_line_and_root_file_system_url_have_no_secrets() {
         let line = "coreos.live.rootfs_url=http://me:geheim@h/r.img?token=geheim inst.sshpw=geheim";
         let os = os(&tree(&[("proc/cmdline", line)]));
         let url = "http://<redacted>@h/r.img?<redacted>";
-        let told = format!("coreos.live.rootfs_url={url} inst.sshpw=<redacted>");
-        assert_eq!(os.command_line, Some(told));
+        let shown = format!("coreos.live.rootfs_url={url} inst.sshpw=<redacted>");
+        assert_eq!(os.command_line, Some(shown));
         assert_eq!(os.live_image.unwrap().rootfs_url.as_deref(), Some(url));
     }
 
     #[test]
-    fn an_installed_system_is_no_live_image_and_an_empty_tree_says_nothing() {
+    fn installed_system_is_no_live_image_and_an_empty_tree_has_no_facts() {
         let machine = tree(&[("proc/cmdline", "root=UUID=1 coreos.liveisox=1\n")]);
         assert_eq!(os(&machine).live_image, None);
         assert_eq!(os(&tree(&[("sys/x", "")])), Os::default());

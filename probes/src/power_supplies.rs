@@ -1,6 +1,6 @@
-//! Batteries, mains adapters and UPSs that the kernel has a driver for: `/sys/class/power_supply`
+//! Batteries, mains adapters and UPSs with a kernel driver: `/sys/class/power_supply`
 //! (`Documentation/ABI/testing/sysfs-class-power`). The power supplies of a server are in
-//! `smbios.power_supplies`, and their health is with the management controller's sensors.
+//! `smbios.power_supplies`, and their health is among the management controller's sensors.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Machine;
 
 const CLASS: &str = "sys/class/power_supply";
-/// A machine has a handful; a bus with many adapters some dozens.
+/// A machine has a handful, and with many adapters on a bus some dozens.
 const LIMIT: usize = 64;
 
 /// A battery, an adapter or a UPS.
@@ -20,19 +20,19 @@ pub struct KernelPowerSupply {
     /// As the kernel spells it: `Mains`, `Battery`, `UPS`, `USB`, `Wireless`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Whether it gives power now; not of batteries.
+    /// Whether it supplies power now; absent for batteries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_online: Option<bool>,
-    /// `Charging`, `Discharging`, `Full` and the like; of batteries.
+    /// `Charging`, `Discharging`, `Full` and the like (batteries only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Charge in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charge_percent: Option<u8>,
-    /// Maker.
+    /// Manufacturer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
-    /// Name of the model.
+    /// Model name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Serial number.
@@ -40,7 +40,7 @@ pub struct KernelPowerSupply {
     pub serial: Option<String>,
 }
 
-/// Reads them, by name.
+/// Reads the power supplies, by name.
 #[must_use]
 pub fn power_supplies(machine: &Machine) -> Vec<KernelPowerSupply> {
     let names = machine.list(CLASS).into_iter().take(LIMIT);
@@ -55,7 +55,7 @@ fn power_supply(machine: &Machine, name: String) -> KernelPowerSupply {
     };
     KernelPowerSupply {
         kind: text("type"),
-        // 2 is a programmable supply that gives power.
+        // 2 means that a programmable supply delivers power.
         is_online: machine.parse(&at("online"), |text| match text {
             "0" => Ok(false),
             "1" | "2" => Ok(true),
@@ -76,7 +76,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn an_adapter_and_a_battery_say_what_they_are_and_unknown_is_absent() {
+    fn adapter_and_battery_have_their_facts_and_unknown_is_absent() {
         let at = |name: &str| format!("{CLASS}/{name}");
         let machine = tree(&[
             (&at("BAT0/type"), "Battery\n"),

@@ -1,6 +1,6 @@
 //! Sensors on the board and in the CPUs: `/sys/class/hwmon/` (`Documentation/hwmon/sysfs-interface`).
-//! Those of the management controller are in its own section. Chips whose reads may be slow are left
-//! out (`data/slow_sensors.txt`).
+//! The sensors of the management controller are in its section. Chips that may be slow to read are
+//! left out (`data/slow_sensors.txt`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,43 +14,43 @@ const SLOW: &str = include_str!("../data/slow_sensors.txt");
 /// A large board has about 200; two sockets of 128 cores with one sensor each have 260.
 const LIMIT_SENSORS: usize = 2000;
 
-/// One sensor. Exactly one of the values is there, in the unit of its name; none of a sensor that the
-/// driver calls faulty. Thresholds have the unit of the value.
+/// One sensor. Exactly one of the values is present, in the unit of its name; a sensor that its driver
+/// calls faulty has none. Thresholds have the unit of the value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Sensor {
     /// Name of the chip, e.g. `coretemp`.
     pub chip: String,
-    /// The device that the chip is, e.g. `coretemp.0` or `0000:00:18.3`; tells two of a kind apart.
+    /// The chip's device, e.g. `coretemp.0` or `0000:00:18.3`; distinguishes chips with the same name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Kernel name on the chip, e.g. `temp1`, `fan2`.
     pub name: String,
-    /// What the driver says it measures, e.g. `Package id 0`.
+    /// What it measures according to the driver, e.g. `Package id 0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Temperature in thousandths of a degree Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_millicelsius: Option<i64>,
-    /// Temperature that the chip's maker calls critical.
+    /// Critical temperature according to the chip's vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub critical_millicelsius: Option<i64>,
-    /// Temperature above which the maker calls it too high.
+    /// Highest normal temperature according to the chip's vendor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_millicelsius: Option<i64>,
-    /// Rotations per minute; 0 is a fan that stands still.
+    /// Rotations per minute; 0 for a stopped fan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fan_rpm: Option<i64>,
-    /// Rotations per minute below which the chip calls the fan too slow.
+    /// Lowest normal rotations per minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_rpm: Option<i64>,
     /// Voltage in mV.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voltage_millivolts: Option<i64>,
-    /// Voltage below which the chip calls it too low.
+    /// Lowest normal voltage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_millivolts: Option<i64>,
-    /// Voltage above which the chip calls it too high.
+    /// Highest normal voltage.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_millivolts: Option<i64>,
     /// Current in mA.
@@ -62,19 +62,19 @@ pub struct Sensor {
     /// Relative humidity in thousandths of a percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub humidity_millipercent: Option<i64>,
-    /// Whether the driver calls the sensor faulty (`*_fault`): an open diode, a fan that is not there.
+    /// Whether the driver calls the sensor faulty (`*_fault`), e.g. an open diode or a missing fan.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_faulty: bool,
-    /// What the chip warns of, in the driver's words: `min`, `max`, `crit`, or `alarm` for a warning of no
-    /// such kind (`*_alarm`). Chips compare with thresholds that nobody may have set.
+    /// Alarms of the chip in the driver's words: `min`, `max`, `crit`, or `alarm` for one without a kind
+    /// (`*_alarm`). Chips also compare with thresholds that nobody has set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alarms: Vec<String>,
-    /// PCI address of the device that the chip is on.
+    /// PCI address of the chip's device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
 }
 
-/// Reads the sensors that answer at once, by chip, device and name.
+/// Reads the sensors that respond quickly, by chip, device and name.
 #[must_use]
 pub fn sensors(machine: &Machine) -> Vec<Sensor> {
     let mut sensors = Vec::new();
@@ -87,7 +87,7 @@ pub fn sensors(machine: &Machine) -> Vec<Sensor> {
             break;
         }
     }
-    // Numbers of hwmon change from boot to boot; chip and device do not.
+    // The numbers of hwmon change from boot to boot, but chip and device do not.
     sensors.sort_by(|a, b| {
         let (a_key, b_key) = ((&a.chip, &a.device), (&b.chip, &b.device));
         a_key.cmp(&b_key).then_with(|| natural::compare(&a.name, &b.name))
@@ -140,12 +140,12 @@ fn sensor(
     sensor.label = has(format!("{name}_label")).and_then(|path| machine.text(&path));
     sensor.is_faulty = read("fault") == Some(1);
     if sensor.is_faulty {
-        // The value beside a fault is none, and what it is compared with says nothing.
+        // The value of a faulty sensor is meaningless, and so are its thresholds and alarms.
         return Some(sensor);
     }
     let input = has(format!("{name}_input")).or_else(|| has(format!("{name}_average")))?;
     let value = machine.number::<i64>(&input)?;
-    // A threshold of 0 is one that nobody set.
+    // A threshold of 0 was never set.
     let threshold = |end: &str| read(end).filter(|limit: &i64| *limit > 0);
     match kind {
         "temp" => {
@@ -160,7 +160,7 @@ fn sensor(
         }
         "curr" => sensor.current_milliamperes = Some(value),
         "humidity" => sensor.humidity_millipercent = Some(value),
-        // The kernel gives µW.
+        // The kernel reports µW.
         _ => sensor.power_milliwatts = Some(value / 1000),
     }
     let is_set = |end: &&&str| read(end) == Some(1);
@@ -168,7 +168,7 @@ fn sensor(
     Some(sensor)
 }
 
-/// The files of alarms behind a sensor's name.
+/// The suffixes of alarm files after a sensor's name.
 const ALARMS: &[&str] = &[
     "alarm",
     "cap_alarm",
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn more_sensors_than_are_kept_are_told() {
+    fn too_many_sensors_are_a_problem() {
         let found = |n_sensors: usize| {
             let path = |n| format!("sys/class/hwmon/hwmon0/in{n}_input");
             let mut files: Vec<_> = (0..n_sensors).map(|n| (path(n), "1\n")).collect();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_faulty_sensor_has_no_value_no_alarm_and_no_threshold() {
+    fn faulty_sensor_has_no_value_no_alarm_and_no_threshold() {
         let machine = tree(&[
             ("sys/class/hwmon/hwmon0/name", "nct6775\n"),
             ("sys/class/hwmon/hwmon0/temp1_input", "-62000\n"),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_and_alarms_stand_beside_the_value_and_unset_ones_are_absent() {
+    fn sensor_has_thresholds_and_alarms_and_unset_ones_are_absent() {
         let at = |name: &str| format!("sys/class/hwmon/hwmon0/{name}");
         let machine = tree(&[
             (&at("name"), "nct6775\n"),

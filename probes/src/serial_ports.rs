@@ -1,5 +1,5 @@
-//! Serial ports: `/sys/class/tty/` (`Documentation/ABI/testing/sysfs-tty`). The kernel makes
-//! more `ttyS` nodes than there are ports; those without a UART have type 0. Needs root.
+//! Serial ports: `/sys/class/tty/` (`Documentation/ABI/testing/sysfs-tty`). The kernel creates more
+//! `ttyS` nodes than there are ports; those without a UART have type 0. Needs root.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ pub struct SerialPort {
     /// The kernel driver, e.g. `serial8250`, `ftdi_sio`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// PCI address of the device that it is on.
+    /// PCI address of its device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
 }
@@ -71,7 +71,7 @@ pub fn serial_ports(machine: &Machine) -> Vec<SerialPort> {
     names.iter().filter(|name| may_be_serial(name)).filter_map(|name| port(machine, name)).collect()
 }
 
-/// Leaves out the virtual consoles `tty`, `tty0` to `tty63` without an open.
+/// Leaves out the virtual consoles `tty`, `tty0` to `tty63` without opening them.
 fn may_be_serial(name: &str) -> bool {
     name.strip_prefix("tty").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
 }
@@ -99,8 +99,8 @@ fn port(machine: &Machine, name: &str) -> Option<SerialPort> {
     })
 }
 
-/// The driver nearest above the port; since Linux 6.5 two layers of the serial core, `port` and
-/// `ctrl`, stand between port and device.
+/// The driver of the nearest parent; since Linux 6.5 two layers of the serial core, `port` and `ctrl`,
+/// lie between port and device.
 fn driver(machine: &Machine, resolved: &str) -> Option<String> {
     let above =
         std::iter::successors(Some(resolved), |path| path.rsplit_once('/').map(|(up, _)| up));
@@ -116,7 +116,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn the_driver_is_that_of_the_device_and_not_of_the_serial_core() {
+    fn driver_is_that_of_the_device_and_not_of_the_serial_core() {
         let pnp = "sys/devices/pnp0/00:04";
         let machine = tree(&[
             ("sys/class/tty/ttyS0", "-> ../../devices/pnp0/00:04/00:04:0/00:04:0.0/tty/ttyS0"),

@@ -1,4 +1,4 @@
-//! Small trees for tests: files and links given as text, read through the same door as any capture.
+//! Small trees for tests: files and links given as text, which a `Machine` reads like any capture.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ pub(crate) mod bytes;
 
 use crate::machine::{Archive, Machine, Node, Source};
 
-/// A machine of the given files by path; a single line has its end, as the kernel writes it. A content that
-/// starts with `-> ` is a symbolic link.
+/// A machine with the given files by path. A single line gets a newline, as the kernel writes it; content
+/// that starts with `-> ` is a symbolic link.
 pub(crate) fn tree(files: &[(&str, &str)]) -> Machine {
     tree_of_bytes(&as_bytes(&ended(files)))
 }
@@ -18,7 +18,7 @@ pub(crate) fn source(files: &[(&str, &str)]) -> Arc<Source> {
     Arc::new(Source::unpacked(archive(&as_bytes(&ended(files)))))
 }
 
-/// As [`tree`], for files that are no text.
+/// As [`tree`], for binary files.
 pub(crate) fn tree_of_bytes(files: &[(&str, &[u8])]) -> Machine {
     Machine::new(Arc::new(Source::unpacked(archive(files))), "test")
 }

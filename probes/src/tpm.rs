@@ -1,6 +1,6 @@
 //! The Trusted Platform Module: `/sys/class/tpm/tpm0/` (`Documentation/ABI/stable/sysfs-class-tpm`).
-//! A table of the firmware tells of one that has no driver. The maker and the version of
-//! a TPM 2.0 come from the one command of `sys/tpm.rs`, which needs root.
+//! A firmware table shows a TPM without a driver. Vendor and version of a TPM 2.0 come from the one
+//! command of `sys/tpm.rs`, which needs root.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ const TABLES: &str = "sys/firmware/acpi/tables";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Tpm {
-    /// Kernel name, e.g. `tpm0`; `None` if no driver drives it and only the firmware tells of it.
+    /// Kernel name, e.g. `tpm0`; `None` if it has no driver and only the firmware describes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// `1.2` or `2.0`.
@@ -24,28 +24,28 @@ pub struct Tpm {
     /// Up to four letters of the TCG vendor list, e.g. `IFX`, `STM`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
-    /// Version of its firmware, e.g. `3.19`; of a TPM 2.0 the two numbers of 32 bits by their
-    /// halves, e.g. `7.85.17.51968`.
+    /// Version of its firmware, e.g. `3.19`; for a TPM 2.0 the 16-bit halves of its two numbers, e.g.
+    /// `7.85.17.51968`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
-    /// What its maker calls it, e.g. `SLB9670`; of a TPM 2.0.
+    /// Vendor's name of the model, e.g. `SLB9670` (TPM 2.0 only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_string: Option<String>,
-    /// Version of the interface by which the firmware is asked to clear it or to switch it on.
+    /// Version of the interface for requests to the firmware to clear or enable it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ppi_version: Option<String>,
     /// The firmware's description, e.g. `TPM 2.0 Device`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The firmware's name of the kind of device, e.g. `MSFT0101`, `STM0125`.
+    /// The firmware's hardware id, e.g. `MSFT0101`, `STM0125`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_id: Option<String>,
     /// The kernel driver, e.g. `tpm_tis`, `tpm_crb`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Hash algorithms of the banks of registers that are allocated, e.g. `sha256`; of a TPM 2.0, since Linux 5.12.
+    /// Hash algorithms of the allocated PCR banks, e.g. `sha256` (TPM 2.0 only, since Linux 5.12).
     pub pcr_banks: Vec<String>,
-    /// The firmware's table that tells of it: `TPM2` or `TCPA`.
+    /// The firmware's table that describes it: `TPM2` or `TCPA`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acpi_table: Option<String>,
 }
@@ -61,7 +61,7 @@ pub fn tpm(machine: &Machine) -> Option<Tpm> {
     };
     let path = format!("{CLASS}/{name}");
     let text = |attribute: &str| machine.text(&format!("{path}/{attribute}"));
-    // Up to Linux 4.0 the attributes of a TPM 1.2 stood at the parent only.
+    // Up to Linux 4.0 only the parent had the attributes of a TPM 1.2.
     let caps = text("caps").or_else(|| text("device/caps"));
     let caps = caps.map(|caps| parse_caps(&caps)).unwrap_or_default();
     let version = version(text("tpm_version_major").as_deref()).or(caps.version);
@@ -94,9 +94,9 @@ fn properties(machine: &Machine) -> Option<Tpm> {
     found
 }
 
-/// Tag, size, response code, «more», the kind of capability, how many, then pairs of a property and
-/// its value, all big-endian (TPM 2.0 Library part 2, sections 6.13 and 10.8). `None` where the
-/// command was refused.
+/// Tag, size, response code, more-data flag, capability, count, then pairs of a property and its value,
+/// all big-endian (TPM 2.0 Library part 2, sections 6.13 and 10.8). `None` if the TPM refused the
+/// command.
 fn parse_properties(answer: &[u8]) -> Option<Tpm> {
     let number = |offset: usize| {
         let bytes = answer.get(offset..)?.first_chunk::<4>()?;
@@ -150,7 +150,7 @@ fn parse_caps(text: &str) -> Tpm {
     }
 }
 
-/// The number is up to four letters, filled up with NUL or blanks.
+/// The number consists of up to four letters, padded with NUL or blanks.
 fn manufacturer(id: &str) -> Option<String> {
     letters(u32::from_str_radix(id.strip_prefix("0x")?, 16).ok()?)
 }
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tpm_without_driver_is_known_from_the_firmware_and_none_is_none() {
+    fn tpm_without_driver_is_known_from_the_firmware() {
         let found = tpm(&tree(&[("sys/firmware/acpi/tables/TPM2", "x")])).unwrap();
         assert_eq!((found.name, found.acpi_table.as_deref()), (None, Some("TPM2")));
         assert_eq!(tpm(&tree(&[("sys/firmware/acpi/tables/DSDT", "x")])), None);

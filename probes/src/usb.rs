@@ -1,5 +1,5 @@
 //! USB devices: `/sys/bus/usb/devices/` (`Documentation/ABI/testing/sysfs-bus-usb`). Root hubs are
-//! devices too. Names come from the device's own strings; nothing here needs root.
+//! also devices. Names come from the device's strings; nothing here needs root.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,15 +13,15 @@ const BUS: &str = "sys/bus/usb/devices";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UsbDevice {
-    /// Kernel name: bus and ports on the way, e.g. `1-1.4`; `usb1` for a root hub.
+    /// Kernel name from bus and ports, e.g. `1-1.4`; `usb1` for a root hub.
     pub name: String,
     /// Number of the bus.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bus: Option<u32>,
-    /// Number on the bus; it changes when the device is plugged in again.
+    /// Number on the bus; it changes when the device is reconnected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_number: Option<u32>,
-    /// Ports on the way from the root hub, e.g. `1.4`; `None` for a root hub.
+    /// Ports from the root hub to the device, e.g. `1.4`; `None` for a root hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_path: Option<String>,
     /// Name of the hub above; `None` for a root hub.
@@ -51,14 +51,14 @@ pub struct UsbDevice {
     /// Speed in kbit/s: 1500, 12000, 480000, 5000000, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_kbit_s: Option<u64>,
-    /// Class, two hexadecimal digits; `00` says that each interface has its own.
+    /// Class, two hexadecimal digits; `00` means that each interface has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// Classes of the interfaces, two hexadecimal digits each, e.g. `08` for storage; sorted.
     pub interface_classes: Vec<String>,
     /// Drivers of the interfaces, e.g. `usb-storage`; sorted.
     pub drivers: Vec<String>,
-    /// Whether it is the hub of a controller and not a device that someone plugged in.
+    /// Whether it is the root hub of a controller.
     pub is_root_hub: bool,
 }
 
@@ -122,7 +122,7 @@ fn device(machine: &Machine, name: &str) -> UsbDevice {
     device
 }
 
-/// `1-1.4` hangs on `1-1`, that on `usb1`.
+/// The parent of `1-1.4` is `1-1`, and that of `1-1` is `usb1`.
 fn parent(name: &str) -> Option<String> {
     let (bus, ports) = name.split_once('-')?;
     Some(match ports.rsplit_once('.') {
@@ -147,7 +147,7 @@ fn add_interface(machine: &Machine, name: &str, device: &mut UsbDevice) {
     device.drivers.extend(driver.or_else(|| machine.link_name(&format!("{path}/driver"))));
 }
 
-/// Lines that end in a newline; the rest of a cut file is not believed.
+/// The lines that end in a newline; a truncated last line is dropped.
 fn complete_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
 }
@@ -203,7 +203,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn a_device_has_its_ids_place_and_the_drivers_of_its_interfaces() {
+    fn device_has_ids_a_port_and_the_drivers_of_its_interfaces() {
         let stick = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4";
         let machine = tree(&[
             ("sys/bus/usb/devices/1-1.4", &format!("-> ../../../../{stick}")),
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_a_usb_bus_has_no_devices_and_no_problem() {
+    fn machine_without_a_usb_bus_has_no_devices_and_no_problem() {
         let machine = tree(&[("proc/version", "x")]);
         assert!(usb(&machine).is_empty() && machine.problems().is_empty());
     }

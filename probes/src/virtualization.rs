@@ -1,12 +1,12 @@
-//! Which hypervisor the machine is a guest of, and which container the system runs in.
+//! The hypervisor that runs the machine as a guest, and the container that the system runs in.
 //!
 //! Evidence, strongest first: `/proc/sysinfo` (s390), device tree and `/proc/ppc64/lparcfg` (POWER),
 //! `/sys/hypervisor/type`, SMBIOS strings (`data/hypervisors.txt`), clock sources of a hypervisor,
-//! names and the `hypervisor` flag in `/proc/cpuinfo`. Without any, the machine is called bare metal
-//! only if something is there that says what it is.
+//! names and the `hypervisor` flag in `/proc/cpuinfo`. Without any, the machine counts as bare metal
+//! only if the firmware identifies it.
 //!
-//! Clouds write the same strings into the machines that they rent as a whole. There the CPU's flag
-//! decides (every guest on x86 has it), else the bit of SMBIOS type 0 that marks a virtual machine.
+//! Clouds write the same strings into their bare metal instances. For those the CPU's flag decides
+//! (every guest on x86 has it), else the bit of SMBIOS type 0 that marks a virtual machine.
 
 use crate::machine::Machine;
 use crate::smbios;
@@ -17,7 +17,7 @@ const DMI_FOLDERS: [&str; 2] = ["sys/class/dmi/id", "sys/devices/virtual/dmi/id"
 const DEVICE_TREES: [&str; 2] = ["sys/firmware/devicetree/base", "proc/device-tree"];
 const CLOCKSOURCES: &str = "sys/devices/system/clocksource/clocksource0/available_clocksource";
 
-/// The hypervisor's name, `none` for bare metal, `vm-other` for one of no known name; `None` without
+/// The hypervisor's name, `none` for bare metal, `vm-other` for an unknown hypervisor; `None` without
 /// evidence.
 #[must_use]
 pub fn hypervisor(machine: &Machine) -> Option<String> {
@@ -37,7 +37,7 @@ pub fn hypervisor(machine: &Machine) -> Option<String> {
     name.map(str::to_owned)
 }
 
-/// z/VM and KVM name themselves as control program; a bare LPAR is a partition of PR/SM.
+/// z/VM and KVM are named as control program; a bare LPAR is a partition of PR/SM.
 fn of_sysinfo(machine: &Machine) -> Option<&'static str> {
     let text = machine.text("proc/sysinfo")?;
     let program = text
@@ -52,7 +52,7 @@ fn of_sysinfo(machine: &Machine) -> Option<&'static str> {
     }
 }
 
-/// Guests of Xen and its first domain, which is one too.
+/// Guests of Xen and its first domain, which is also a guest.
 fn of_xen(machine: &Machine) -> Option<&'static str> {
     let is_named = machine.text("sys/hypervisor/type").is_some_and(|kind| kind == "xen");
     let has_files = || machine.names("proc/xen").iter().any(|name| name == "capabilities");
@@ -79,8 +79,8 @@ fn of_device_tree(machine: &Machine) -> Option<&'static str> {
     text("ibm,partition-name").map(|_| "powervm")
 }
 
-/// A `pSeries` platform is a partition of `PowerVM` unless QEMU says that it made it; `PowerNV` is
-/// bare metal.
+/// A `pSeries` platform is a partition of `PowerVM` unless the device tree names QEMU; `PowerNV` is bare
+/// metal.
 fn of_power(machine: &Machine, cpuinfo: &str) -> Option<&'static str> {
     let value = |key: &str| cpuinfo_value(cpuinfo, key).unwrap_or_default();
     let (platform, model) = (value("platform"), value("model"));
@@ -106,7 +106,7 @@ fn of_dmi(machine: &Machine) -> Option<&'static str> {
     rule(&value)
 }
 
-/// The name of the first rule that fits.
+/// The name of the first matching rule.
 fn rule<'v>(value: &dyn Fn(&str) -> Option<&'v str>) -> Option<&'static str> {
     RULES.lines().find_map(|line| {
         let (name, rest) = next_word(line.split('#').next().unwrap_or_default())?;
@@ -131,7 +131,7 @@ fn is_cloud(name: &str) -> bool {
     matches!(name, "amazon" | "google" | "alibaba")
 }
 
-/// Whether a machine of a cloud says by flag or bit that it is no guest; `false` where it says nothing.
+/// Whether flag or bit show that a cloud's machine is no guest; `false` without either.
 fn is_bare(machine: &Machine, cpuinfo: &str) -> bool {
     let flags = cpuinfo_value(cpuinfo, "flags");
     match flags.filter(|_| cpuinfo_value(cpuinfo, "vendor_id").is_some()) {
@@ -160,8 +160,8 @@ fn of_clocksource(machine: &Machine) -> Option<&'static str> {
     })
 }
 
-/// The channel through which QEMU's guests ask for files (`Documentation/ABI/testing/
-/// sysfs-firmware-qemu_fw_cfg`); it shows QEMU also where SMBIOS shows another maker.
+/// The channel through which QEMU's guests read files (`Documentation/ABI/testing/
+/// sysfs-firmware-qemu_fw_cfg`); it shows QEMU even if SMBIOS names another vendor.
 fn of_firmware(machine: &Machine) -> Option<&'static str> {
     machine.names("sys/firmware").iter().any(|name| name == "qemu_fw_cfg").then_some("qemu")
 }
@@ -185,7 +185,7 @@ fn of_cpuinfo(cpuinfo: &str) -> Option<&'static str> {
     is_guest.then_some("vm-other")
 }
 
-/// The value of a key in the first CPU's block, or in the last block, which on POWER stands for the
+/// The value of a key in the first CPU's block, or in the last block, which on POWER describes the
 /// machine (`show_cpuinfo_summary`, `arch/powerpc/kernel/setup-common.c`).
 fn cpuinfo_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     let text = text.trim_ascii_end();
@@ -196,7 +196,7 @@ fn cpuinfo_value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
     })
 }
 
-/// Whether the firmware says what machine it is, so that a hypervisor would have shown.
+/// Whether the firmware identifies the machine, so that a hypervisor would be visible.
 fn is_described(machine: &Machine) -> bool {
     let mut dmi = DMI_FOLDERS
         .iter()
@@ -205,10 +205,10 @@ fn is_described(machine: &Machine) -> bool {
     dmi.any(|path| machine.text(&path).is_some()) || trees.any(|path| machine.text(&path).is_some())
 }
 
-/// The container that the system runs in, as its manager calls itself; `None` outside of one.
+/// The name of the manager of the container that the system runs in; `None` outside of a container.
 #[must_use]
 pub fn container(machine: &Machine) -> Option<String> {
-    // Written by systemd where it is the container's first process.
+    // systemd writes it if it is the first process of the container.
     let named = machine.text("run/systemd/container");
     if let Some(name) = named.and_then(|name| name.split_whitespace().next().map(str::to_owned)) {
         return Some(name);
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_rule_has_a_name_a_field_a_way_and_a_text() {
+    fn every_rule_has_a_name_a_field_an_operator_and_a_text() {
         let lines = RULES.lines().map(|line| line.split('#').next().unwrap_or_default());
         for line in lines.filter(|line| !line.trim().is_empty()) {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn smbios_strings_tell_guests_from_machines_of_the_same_vendor() {
+    fn smbios_strings_distinguish_guests_from_machines_of_the_same_vendor() {
         let dmi = |vendor: &str, product: &str| {
             found(&[
                 ("sys/class/dmi/id/sys_vendor", vendor),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_a_cloud_rents_as_a_whole_is_no_guest_under_the_cloud_s_name() {
+    fn bare_metal_instance_of_a_cloud_is_no_guest() {
         let of = |name: &str, flags: &str| {
             let cpuinfo = format!("vendor_id : GenuineIntel\nflags : {flags}\n");
             found(&[("sys/class/dmi/id/product_name", name), ("proc/cpuinfo", &cpuinfo)])
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_cpu_has_no_flags_the_bit_of_smbios_tells_a_cloud_s_guest() {
+    fn without_cpu_flags_the_smbios_bit_shows_a_guest_of_a_cloud() {
         use crate::smbios::tests::structure;
         let machine = |extension: u8| {
             let mut fields = vec![0; 0x14 - 4];
@@ -298,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn qemu_with_the_clock_of_kvm_is_kvm() {
+    fn qemu_with_kvm_clock_is_kvm() {
         let machine =
             [("sys/class/dmi/id/sys_vendor", "QEMU\n"), (CLOCKSOURCES, "kvm-clock tsc acpi_pm\n")];
         assert_eq!(found(&machine).as_deref(), Some("kvm"));
     }
 
     #[test]
-    fn other_architectures_name_theirs_in_their_own_files() {
+    fn other_architectures_have_their_own_sources() {
         let sysinfo = "LPAR Number: 47\nVM00 Control Program: z/VM    6.4.0\n";
         assert_eq!(found(&[("proc/sysinfo", sysinfo)]).as_deref(), Some("zvm"));
         assert_eq!(found(&[("proc/sysinfo", "LPAR Number: 47\n")]).as_deref(), Some("lpar"));
@@ -318,12 +318,12 @@ mod tests {
     }
 
     #[test]
-    fn without_evidence_nothing_is_said() {
+    fn without_evidence_the_hypervisor_is_unknown() {
         assert_eq!(found(&[("proc/cpuinfo", "flags : fpu lm\n")]), None);
     }
 
     #[test]
-    fn a_container_is_known_by_what_its_manager_left() {
+    fn container_is_recognised_by_the_files_of_its_manager() {
         let environ: &[u8] = b"PATH=/bin\0container=lxc\0";
         let machine = tree_of_bytes(&[("proc/1/environ", environ)]);
         assert_eq!(container(&machine).as_deref(), Some("lxc"));

@@ -1,5 +1,5 @@
 //! Watchdogs: `/sys/class/watchdog/` (`Documentation/ABI/testing/sysfs-class-watchdog`). The device
-//! itself is never opened: that would start it.
+//! itself is never opened, because that would start it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,22 +17,22 @@ const CARD_RESET: u32 = 0x20;
 pub struct Watchdog {
     /// Kernel name, e.g. `watchdog0`.
     pub name: String,
-    /// What the driver calls it, e.g. `iTCO_wdt`.
+    /// The driver's name for it, e.g. `iTCO_wdt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
-    /// Seconds without a sign of life until it resets the machine.
+    /// Timeout in seconds, after which it resets the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_s: Option<u32>,
     /// Whether it runs now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_active: Option<bool>,
-    /// Whether it cannot be stopped once it runs.
+    /// Whether it cannot be stopped once it is running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_way_out: Option<bool>,
     /// Whether it caused the last reset, as far as the hardware remembers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caused_last_reset: Option<bool>,
-    /// PCI address of the device that it is in.
+    /// PCI address of its device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
 }
@@ -68,7 +68,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn a_watchdog_says_what_it_is_and_whether_it_reset_the_machine() {
+    fn watchdog_has_its_facts_and_whether_it_reset_the_machine() {
         let at = |name: &str| format!("sys/class/watchdog/watchdog0/{name}");
         let machine = tree(&[
             (&at("identity"), "i6300ESB timer\n"),

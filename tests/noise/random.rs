@@ -1,11 +1,11 @@
-//! Random numbers from a seed: the same ones on every machine and in every run.
+//! Random numbers from a seed, the same on every machine and in every run.
 
 /// `SplitMix64`: small, and good enough to choose what to damage.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The numbers of round `round` on the machine called `name`.
+    /// The numbers for round `round` on the machine `name`.
     pub(crate) fn new(name: &str, round: u64) -> Random {
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, fold);

@@ -1,4 +1,4 @@
-//! Captured trees: `tar.zst` as it comes, and tar inside of a good `zst`.
+//! Captured trees: raw `tar.zst`, and tar inside a valid `zst`.
 #![no_main]
 
 use probes::machine::{Archive, Machine, Source};

@@ -1,7 +1,7 @@
-//! Partition tables and superblocks, as the first sectors of a disk have them.
+//! Partition tables and superblocks in the first sectors of a disk.
 #![no_main]
 
-/// Beyond all superblocks that are looked for.
+/// Larger than the offset of any known superblock.
 const N_BYTES: usize = 96 << 10;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
@@ -24,7 +24,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         ("sys/block/sda/sda1/size".to_owned(), b"160"),
     ];
     if form & 4 != 0 {
-        // Without partitions by the kernel the backup of a table is looked for.
+        // Without partitions from the kernel, the agent looks for the backup of the table.
         files.truncate(4);
     }
     let files: Vec<(&str, &[u8])> = files.iter().map(|(p, c)| (p.as_str(), *c)).collect();

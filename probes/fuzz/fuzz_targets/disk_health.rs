@@ -1,4 +1,4 @@
-//! What disks answer of their health and locks: SCSI log pages, ATA SMART, NVMe logs, TCG discovery.
+//! Answers of disks about health and locks: SCSI log pages, ATA SMART, NVMe logs, TCG discovery.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ const SATA: &str = "sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0
 const SAS: &str = "sys/devices/pci0000:00/0000:03:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
 const NVME: &str = "sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n1";
 
-/// VPD page 89h of an ATA disk that can be asked for all that there is: words 48, 82, 84, 85, 217.
+/// VPD page 89h of an ATA disk that supports every question: words 48, 82, 84, 85, 217.
 static IDENTIFY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut page = vec![0; 572];
     page[1] = 0x89;
@@ -17,7 +17,7 @@ static IDENTIFY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     page
 });
 
-/// Identify Controller of an NVMe drive that takes security commands, and its list of protocols.
+/// Identify Controller of an NVMe drive that supports security commands, and its list of protocols.
 static CONTROLLER: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut page = vec![0; 4096];
     page[256] = 1;
@@ -34,7 +34,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let mut files: Vec<(&str, &[u8])> =
         vec![(&entry, link.as_bytes()), (&size, b"1000"), (&page, &IDENTIFY)];
     if form % 4 == 3 {
-        // Straight to the discovery, which is three questions deep.
+        // Directly to the discovery, which needs two questions before it.
         files.extend([
             ("kernel/nvme/nvme0/identify", &CONTROLLER[..]),
             ("kernel/nvme/nvme0/security-protocols", PROTOCOLS),

@@ -1,4 +1,4 @@
-//! What coreos-installer writes: its version, its progress, its last lines.
+//! Output of coreos-installer: version, progress, last lines.
 #![no_main]
 
 use run_coreos_installer::install::installer::parse_version;

@@ -1,4 +1,4 @@
-//! Answers of a management controller: what it is, its LAN, sensors and event log.
+//! Answers of a management controller: its id, LAN, sensors and event log.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

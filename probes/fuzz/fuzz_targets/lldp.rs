@@ -1,4 +1,4 @@
-//! LLDP frames, as a listener kept them and one alone.
+//! LLDP frames: a listener's recording, and a single frame.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,4 +1,4 @@
-//! What a port's driver and module answer: ethtool netlink, module memory, driver, RSS, DCB.
+//! Answers of a port's driver and module: ethtool netlink, module memory, driver, RSS, DCB.
 #![no_main]
 
 /// `RTM_NEWLINK` of `eth0` with index 2 and a MAC.

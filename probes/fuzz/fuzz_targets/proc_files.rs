@@ -20,7 +20,7 @@ const PATHS: [&str; 15] = [
 ];
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    // One text for two neighbours, so that short data reaches all.
+    // Two files share a text, so that short data reaches all of them.
     let contents: [&[u8]; 8] = fuzz::pieces(data);
     let files: Vec<(&str, &[u8])> =
         PATHS.iter().enumerate().map(|(i, path)| (*path, contents[i / 2])).collect();

@@ -1,4 +1,4 @@
-//! What the proof reads of an installed disk: its partition table and labels.
+//! The proof's reads of an installed disk: its partition table and labels.
 #![no_main]
 
 use run_coreos_installer::proof::{gpt, label};

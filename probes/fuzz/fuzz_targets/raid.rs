@@ -1,4 +1,4 @@
-//! What the firmware of a RAID controller answers of drives and volumes.
+//! Answers of a RAID controller's firmware about drives and volumes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,4 +1,4 @@
-//! Vital product data of a SCSI disk, and what udev would make of its identity.
+//! Vital product data of a SCSI disk, and the identity that udev derives from it.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

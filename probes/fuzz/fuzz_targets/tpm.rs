@@ -1,4 +1,4 @@
-//! What a TPM answers of itself.
+//! Answers of a TPM about its properties.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {

@@ -1,4 +1,4 @@
-//! What a VIM answers: an instruction, `Retry-After`, an HTTP date.
+//! Answers of a VIM: an instruction, `Retry-After`, an HTTP date.
 #![no_main]
 
 use run_coreos_installer::api::instruction::parse_instruction;

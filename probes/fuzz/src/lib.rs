@@ -1,18 +1,18 @@
-//! What the fuzz targets share: small machines made of the bytes that the fuzzer chose.
+//! Shared code of the fuzz targets: small machines made from the fuzzer's bytes.
 //!
-//! A target gives its bytes to a collector as the files and answers from which a parser takes them,
-//! so it goes the way that the agent goes, and a parser may move without a change here.
+//! A target passes its bytes to a collector as the files and answers that a parser reads. So it takes the
+//! same path as the agent, and a parser can move without a change here.
 
 use std::sync::Arc;
 
 use probes::machine::{Archive, Extras, Failure, Machine, Node, Source};
 
-/// A machine of these files by path; below `sys/block` a content that starts with `-> ` is a link.
+/// A machine with these files by path; below `sys/block`, content that starts with `-> ` is a link.
 pub fn machine(files: &[(&str, &[u8])]) -> Machine {
     Machine::new(Arc::new(source(files)), "fuzz")
 }
 
-/// As [`machine`], before a collector has its view of it.
+/// As [`machine`], as a source for a collector.
 pub fn source(files: &[(&str, &[u8])]) -> Source {
     let mut archive = Archive::default();
     for (path, content) in files {
@@ -26,9 +26,9 @@ pub fn source(files: &[(&str, &[u8])]) -> Source {
     Source::unpacked(archive)
 }
 
-/// Lets `collect` read a machine of `files`, and answers with the pieces of `data` what no file
-/// answers: ioctl, netlink, commands to a disk or controller. Answers lead to further questions, so
-/// there are a few rounds: a memory of a BMC takes five, from its size to its last area.
+/// Lets `collect` read a machine with `files`, and answers its questions (ioctl, netlink, commands to a
+/// disk or controller) with the pieces of `data`. Answers lead to further questions, so there are a few
+/// rounds: a FRU memory of a BMC takes five, from its size to its last area.
 pub fn answered(files: &[(&str, &[u8])], data: &[u8], collect: impl Fn(&Machine)) {
     let mut answers: Vec<(String, &[u8])> = Vec::new();
     let mut rest = data;
@@ -40,17 +40,17 @@ pub fn answered(files: &[(&str, &[u8])], data: &[u8], collect: impl Fn(&Machine)
         let absent = source.recorded().failures.into_iter();
         let absent = absent.filter(|(_, failure)| *failure == Failure::ABSENT);
         for ((_, path), _) in absent.filter(|((_, path), _)| path.starts_with("kernel/")) {
-            let [piece, behind] = pieces(rest);
+            let [piece, after] = pieces(rest);
             if rest.is_empty() {
                 return;
             }
-            (rest, answers) = (behind, [answers, vec![(path, piece)]].concat());
+            (rest, answers) = (after, [answers, vec![(path, piece)]].concat());
         }
     }
 }
 
-/// Lets `collect` read a machine of `files` whose disk `sda` has these bytes. What is asked for tells
-/// where to read on, so there are a few rounds.
+/// Lets `collect` read a machine with `files` whose disk `sda` has these bytes. The content of one read
+/// decides what is read next, so there are a few rounds.
 pub fn with_disk(files: &[(&str, &[u8])], disk: &[u8], collect: impl Fn(&Machine)) {
     let mut answers: Vec<(String, &[u8])> = Vec::new();
     for _ in 0..4 {
@@ -74,33 +74,33 @@ pub fn with_disk(files: &[(&str, &[u8])], disk: &[u8], collect: impl Fn(&Machine
     }
 }
 
-/// What is read only when it is asked for, but for what waits.
+/// All optional reads, except those that wait.
 pub const EVERYTHING: Extras =
     Extras { memory_blocks: true, vpd: true, lldp_wait: std::time::Duration::ZERO };
 
-/// Cuts `data` into `N` pieces: each is led by its length in two bytes, little endian. The last
-/// one is what is left; a piece that is not there is empty.
+/// Splits `data` into `N` pieces, each preceded by its length in two little-endian bytes. The last piece
+/// is the rest; a missing piece is empty.
 pub fn pieces<const N: usize>(data: &[u8]) -> [&[u8]; N] {
     let mut rest = data;
     let mut pieces: [&[u8]; N] = [&[]; N];
     for (i, piece) in pieces.iter_mut().enumerate() {
         if i + 1 == N {
             *piece = rest;
-        } else if let Some((length, behind)) = rest.split_first_chunk::<2>() {
-            let n = usize::from(u16::from_le_bytes(*length)).min(behind.len());
-            (*piece, rest) = behind.split_at(n);
+        } else if let Some((length, after)) = rest.split_first_chunk::<2>() {
+            let n = usize::from(u16::from_le_bytes(*length)).min(after.len());
+            (*piece, rest) = after.split_at(n);
         }
     }
     pieces
 }
 
-/// The first `n` bytes of a disk: zeros, with the records of `data` written over them. A record is
-/// an offset (three bytes, little endian), a length (one byte), and the bytes.
+/// The first `n` bytes of a disk: zeros, overwritten with the records of `data`. A record consists of an
+/// offset (three bytes, little-endian), a length (one byte) and the bytes.
 pub fn disk(data: &[u8], n: usize) -> Vec<u8> {
     let mut disk = vec![0; n];
     let mut rest = data;
-    while let Some((&[a, b, c, length], behind)) = rest.split_first_chunk::<4>() {
-        let (bytes, next) = behind.split_at(usize::from(length).min(behind.len()));
+    while let Some((&[a, b, c, length], after)) = rest.split_first_chunk::<4>() {
+        let (bytes, next) = after.split_at(usize::from(length).min(after.len()));
         let start = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
         let to = disk.get_mut(start..).unwrap_or_default();
         let n = bytes.len().min(to.len());
@@ -110,8 +110,8 @@ pub fn disk(data: &[u8], n: usize) -> Vec<u8> {
     disk
 }
 
-/// Writes right checksums into a GUID partition table with sectors of `sector` bytes, so that the
-/// fuzzer need not find them. The table may be damaged in every other way.
+/// Writes correct checksums into a GUID partition table with sectors of `sector` bytes, because the
+/// fuzzer would not find them. The table may be damaged in any other way.
 pub fn seal_gpt(disk: &mut [u8], sector: usize) {
     seal_gpt_at(disk, sector, sector);
 }

@@ -23,9 +23,9 @@ pub(super) struct CoreSeen {
     pub(super) ids: Ids,
     /// Its online logical CPUs; never empty.
     pub(super) cpus: CpuSet,
-    /// The online CPUs of its package, where they were read.
+    /// The online CPUs of its package if they were read.
     package_cpus: Option<CpuSet>,
-    /// The dense number of its package, by which cores are grouped; `None` if not known.
+    /// The dense number of its package, by which cores are grouped; `None` if unknown.
     pub(super) package: Option<usize>,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct Ids {
 /// The cores of the online CPUs.
 #[derive(Debug, Default)]
 pub(super) struct Cores {
-    /// By first logical CPU; without CPUs whose core is not known.
+    /// Sorted by first logical CPU. CPUs whose core is unknown are left out.
     pub(super) cores: Vec<CoreSeen>,
-    /// Whether every online CPU's core is known.
+    /// Whether the core of every online CPU is known.
     pub(super) is_complete: bool,
 }
 
@@ -79,7 +79,7 @@ struct Reader<'a> {
     online: &'a CpuSet,
 }
 
-/// What the sets of sibling threads say.
+/// The cores according to the sets of sibling threads.
 #[derive(Debug, Default)]
 struct Siblings {
     /// The online CPUs of each core whose set no other CPU contradicts.
@@ -101,8 +101,8 @@ impl Reader<'_> {
             let Some((path, siblings)) = sets.read(cpu) else { continue };
             let cpus = siblings.intersection(self.online);
             let is_apart = cpus.intersection(&covered).is_empty();
-            // The ids may differ by design. They also differ if the file is damaged, and only the
-            // other CPUs of the set can tell which.
+            // The ids may differ by design, or because the file is damaged. The other CPUs of the
+            // set decide which it is.
             let is_confirmed = !self.cpuinfo_differs(&cpus) || self.all_agree(&cpus, &mut sets);
             if !cpus.contains(cpu) || !is_apart || !is_confirmed {
                 let expected = "sets of sibling threads that agree with each other";
@@ -146,7 +146,7 @@ impl Reader<'_> {
         Siblings { sets, disputed }
     }
 
-    /// What each of `units`, a core or a CPU without one, says of its place.
+    /// The place of each of `units`, which is a core or a CPU without one.
     fn places(&self, units: &[CpuSet]) -> Vec<CoreSeen> {
         let read = |files| groups(self.machine, files, units, self.online);
         let (packages, dies, clusters) = (read(&PACKAGE), read(&DIE), read(&CLUSTER));
@@ -181,7 +181,7 @@ impl Reader<'_> {
         let listed = Some(self.info.cpus()).filter(|cpus| !cpus.is_empty());
         let nodes = crate::topology::cpus_by_node(self.machine);
         for seen in loose {
-            // Nothing says whether the package of a CPU that a truncated text leaves out has SMT.
+            // If a truncated text leaves a CPU out, nothing shows whether its package has SMT.
             let is_left_out =
                 listed.as_ref().is_some_and(|cpus| !seen.cpus.difference(cpus).is_empty());
             if seen.ids.core.is_none() || seen.ids.package.is_none() || is_left_out {
@@ -192,8 +192,8 @@ impl Reader<'_> {
             // each logical CPU is a core of its own.
             let alone = Some(cpu).filter(|cpu| self.is_without_smt(*cpu));
             let ids = Ids { cluster: None, ..seen.ids };
-            // They repeat on each node of an AMD package of two nodes, too. All nodes of a CPU, for
-            // `numa=fake=N` puts it in several.
+            // They also repeat on each node of an AMD package with two nodes. A CPU can be in several
+            // nodes (`numa=fake=N`), so that all of its nodes are compared.
             let is_around = |(_, cpus): &(u32, CpuSet)| cpus.contains(cpu);
             let around = nodes.iter().filter(|node| is_around(node)).map(|(id, _)| *id).collect();
             let same_ids = cores.entry((ids, around, alone)).or_default();
@@ -216,7 +216,7 @@ impl Reader<'_> {
         places.any(|place| Some(place) != first)
     }
 
-    /// Whether `/proc/cpuinfo` says that no two online CPUs of the package share a core.
+    /// Whether no two online CPUs of the package share a core according to `/proc/cpuinfo`.
     fn is_without_smt(&self, cpu: u32) -> bool {
         let siblings = self.info.number(cpu, "siblings");
         siblings.is_some() && siblings == self.info.number(cpu, "cpu cores")
@@ -226,7 +226,7 @@ impl Reader<'_> {
         self.info.number(cpu, "core id").or_else(|| self.info.number(cpu, "core"))
     }
 
-    /// The id of the core, from the first of its CPUs that says one; -1 is not known.
+    /// The id of the core, from the first of its CPUs that reports one; -1 means unknown.
     fn core(&self, cpus: &CpuSet) -> Option<i64> {
         let mut files = cpus.iter().map(|cpu| self.machine.number(&topology(cpu, "core_id")));
         let file = files.find_map(|id: Option<i64>| id.filter(|id| *id >= 0));
@@ -239,8 +239,9 @@ impl Reader<'_> {
         keys.find_map(|key| cpus.iter().find_map(|cpu| self.info.number(cpu, key)))
     }
 
-    /// Numbers the packages: by their id, on IBM Z within book and drawer; where the kernel says -1 or
-    /// nothing, by the set of the package's CPUs, else all that say -1 are one.
+    /// Numbers the packages by their id, on IBM Z within book and drawer. Where the kernel reports -1 or
+    /// nothing, the set of the package's CPUs replaces the id; without a set all CPUs with -1 are one
+    /// package.
     fn number_packages(&self, cores: &mut [CoreSeen]) {
         #[derive(PartialEq, Eq, PartialOrd, Ord)]
         enum Key {

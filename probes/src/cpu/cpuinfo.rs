@@ -1,8 +1,8 @@
 //! `/proc/cpuinfo` of every architecture (`arch/*/kernel/…`, `show_cpuinfo`).
 //!
-//! The procfs-core parser is not used: it takes a block of lines for a CPU and the key `processor`
-//! for granted, while old 32-bit Arm kernels put the common keys behind all CPUs or among the last
-//! one's, and s390 writes `processor 0: version = …` and a second list that begins with `cpu number`.
+//! The procfs-core parser is not used: it requires a block with the key `processor` per CPU. Old 32-bit
+//! Arm kernels print the common keys after all CPUs or in the block of the last one, and s390 prints
+//! `processor 0: version = …` and a second list that starts with `cpu number`.
 
 use std::collections::BTreeMap;
 
@@ -30,12 +30,12 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The parsed text: a block of keys per logical CPU, and the keys that stand for all.
+/// The parsed text: a block of keys per logical CPU, and the keys that apply to all CPUs.
 #[derive(Debug, Default)]
 pub(super) struct CpuInfo<'a> {
     cpus: BTreeMap<u32, Block<'a>>,
     common: Block<'a>,
-    /// The CPU within whose block the text ends.
+    /// The CPU in whose block the text ends.
     last: Option<u32>,
     is_cut: bool,
     /// Every key of a block once, with its value in the first block that has it.
@@ -43,7 +43,7 @@ pub(super) struct CpuInfo<'a> {
 }
 
 impl<'a> CpuInfo<'a> {
-    /// Parses the text; lines that are no `key : value` are passed over.
+    /// Parses the text and skips lines that are not `key : value`.
     pub(super) fn parse(text: &'a str) -> CpuInfo<'a> {
         let mut info = CpuInfo::default();
         let mut current = None;
@@ -71,12 +71,12 @@ impl<'a> CpuInfo<'a> {
         info
     }
 
-    /// Parses the text of `/proc/cpuinfo`. One that is cut within a block is a problem, and its CPUs are not
-    /// all of the machine's; what it says of those before the cut stays.
+    /// Parses the text of `/proc/cpuinfo`. If the text ends within a block, that is a problem, and the
+    /// machine may have more CPUs; the blocks before the end are kept.
     pub(super) fn parse_file(machine: &Machine, text: &'a str, is_whole: bool) -> CpuInfo<'a> {
         let mut info = CpuInfo::parse(text);
         let n_keys = |cpu: Option<&u32>| Some(info.cpus.get(cpu?)?.0.len());
-        // Some captures leave out the last line's end alone: then the last block is as long as the others.
+        // Some captures only lack the newline of the last line. Their last block is as long as the others.
         let is_short = n_keys(info.last.as_ref()) < n_keys(info.cpus.keys().next());
         if let (Some(cpu), true, false) = (info.last, is_short, is_whole) {
             info.is_cut = true;
@@ -87,36 +87,36 @@ impl<'a> CpuInfo<'a> {
         info
     }
 
-    /// Whether there may be more CPUs than the text has.
+    /// Whether the machine may have more CPUs than the text lists.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The CPUs that the text names.
+    /// The CPUs that the text lists.
     pub(super) fn cpus(&self) -> CpuSet {
         self.cpus.keys().copied().collect()
     }
 
-    /// What the block of `cpu` itself says under `key`.
-    pub(super) fn own(&self, cpu: u32, key: &str) -> Option<&'a str> {
+    /// The value of `key` in the block of `cpu` itself.
+    pub(super) fn in_block(&self, cpu: u32, key: &str) -> Option<&'a str> {
         self.cpus.get(&cpu)?.get(key).filter(|value| !value.is_empty())
     }
 
-    /// What the text says of `cpu` under `key`: in its own block, else in the keys that stand for
-    /// all. Where a kernel only names the CPUs and says the rest once, in the block of another.
+    /// The value of `key` for `cpu`: from its own block, else from the keys that apply to all CPUs. Some
+    /// kernels only list the CPUs and print the rest once, in the block of another CPU.
     pub(super) fn value(&self, cpu: u32, key: &str) -> Option<&'a str> {
         let common = || self.common.get(key);
         let is_only_named = || self.cpus.get(&cpu).is_some_and(|block| block.0.is_empty());
         let first = || self.first.get(key).filter(|_| is_only_named());
-        self.own(cpu, key).or_else(common).or_else(first).filter(|value| !value.is_empty())
+        self.in_block(cpu, key).or_else(common).or_else(first).filter(|value| !value.is_empty())
     }
 
     /// A whole number in the block of `cpu`.
     pub(super) fn number(&self, cpu: u32, key: &str) -> Option<i64> {
-        self.own(cpu, key)?.parse().ok()
+        self.in_block(cpu, key)?.parse().ok()
     }
 
-    /// A number in hexadecimal such as `0x41`.
+    /// A hexadecimal number such as `0x41`.
     pub(super) fn hex(&self, cpu: u32, key: &str) -> Option<u32> {
         let text = self.value(cpu, key)?;
         u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
@@ -138,8 +138,8 @@ fn first_of_each<'a: 'b, 'b>(blocks: impl Iterator<Item = &'b Block<'a>>) -> Blo
     first
 }
 
-/// A large machine has tens of thousands of lines. The colon stands near the start of each, where a
-/// search for long texts does not pay.
+/// A large machine has tens of thousands of lines. The colon is near the start of each, where `memchr`
+/// does not pay off.
 fn key_and_value(line: &str) -> Option<(&str, &str)> {
     let colon = line.bytes().position(|byte| byte == b':')?;
     Some((line.get(..colon)?.trim_ascii(), line.get(colon + 1..)?.trim_ascii()))
@@ -155,28 +155,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cpu_has_its_own_block_and_the_trailer_stands_for_all() {
+    fn each_cpu_has_its_own_block_and_the_trailer_applies_to_all() {
         let info = CpuInfo::parse(
             "processor\t: 0\ncpu\t: POWER8\n\nprocessor\t: 1\ncpu\t: POWER8\n\nplatform : pSeries\n",
         );
         assert_eq!(info.cpus().to_string(), "0-1");
-        assert_eq!(info.own(1, "cpu"), Some("POWER8"));
+        assert_eq!(info.in_block(1, "cpu"), Some("POWER8"));
         assert_eq!(info.value(0, "platform"), Some("pSeries"));
-        assert_eq!(info.own(0, "platform"), None);
+        assert_eq!(info.in_block(0, "platform"), None);
     }
 
     #[test]
-    fn a_cpu_of_which_the_text_says_something_or_nothing_at_all_does_not_have_what_another_has() {
+    fn cpu_with_a_block_or_without_an_entry_does_not_inherit_values_of_another() {
         let info = CpuInfo::parse(
             "processor : 0\n\nprocessor : 1\nCPU part : 0xd46\n\nprocessor : 2\nrevision : 1\n",
         );
         assert_eq!(info.hex(0, "CPU part"), Some(0xd46));
         assert_eq!((info.hex(2, "CPU part"), info.hex(3, "CPU part")), (None, None));
-        assert_eq!((info.own(0, "CPU part"), info.value(0, "flags")), (None, None));
+        assert_eq!((info.in_block(0, "CPU part"), info.value(0, "flags")), (None, None));
     }
 
     #[test]
-    fn old_arm_kernels_name_the_cpus_first_and_say_the_rest_once() {
+    fn old_arm_kernels_list_the_cpus_first_and_print_the_rest_once() {
         let info = CpuInfo::parse(
             "Processor : AArch64 rev 0\nprocessor : 0\nprocessor : 1\nCPU part : 0xd07\n\nHardware : X",
         );
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_cut_within_a_block_has_not_all_cpus() {
+    fn text_that_ends_within_a_block_may_lack_cpus() {
         let is_cut = |text: &str, is_whole: bool| {
             let machine = crate::testing::tree(&[]);
             let info = CpuInfo::parse_file(&machine, text, is_whole);

@@ -1,15 +1,15 @@
 //! Packages, dies and clusters: groups of cores that share an id.
 //!
-//! The kernel says for each CPU the id of its group and which CPUs are in the group. Both are read
+//! The kernel reports for each CPU the id of its group and which CPUs are in the group. Both are read
 //! for the first core of a group, and the id again for the last CPU of the group as a check: three
-//! reads a group instead of one a core. Where the sets contradict each other or the ids, the id of
-//! every core is read, and a problem says so.
+//! reads a group instead of one a core. If the sets contradict each other or the ids, the id of every
+//! core is read, and a problem is recorded.
 
 use super::cores::topology;
 use crate::cpuset::CpuSet;
 use crate::machine::{Machine, quote};
 
-/// The files that say one kind of group, newest name first.
+/// The files that describe one kind of group, newest name first.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) id: &'static str,
@@ -35,10 +35,10 @@ const CORE: Files = Files {
     mask: "thread_siblings",
 };
 
-/// After so many CPUs in a row without a file no other CPU is asked for it.
+/// After this many CPUs in a row without a file, it is not read for the others.
 const ENOUGH_MISSES: u8 = 4;
 
-/// What is known of the group of one core.
+/// What is known about the group of one core.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Group {
     /// Its id; -1 for a package that the kernel does not know.
@@ -59,7 +59,7 @@ pub(super) fn groups(
         .unwrap_or_else(|| by_ids(machine, files, cores))
 }
 
-/// `None` where the sets do not help: there are none, a group is one core, or they contradict.
+/// `None` if the sets do not help: there are none, a group is a single core, or they contradict.
 fn by_sets(
     machine: &Machine,
     files: &Files,
@@ -84,7 +84,7 @@ fn by_sets(
         }
         let (path, set) = sets.read(first)?;
         let cpus = set.intersection(online);
-        // With groups of one core nothing is saved.
+        // Groups of one core save no reads.
         if cpus == *core && cores.len() > 1 {
             return None;
         }
@@ -100,17 +100,17 @@ fn by_sets(
         found.push(group.clone());
         groups.push(group);
     }
-    // Dies and clusters may be numbered within their package.
+    // Dies and clusters can be numbered within their package, so that only packages need unique ids.
     (is_optional || is_once(&found)).then_some(groups)
 }
 
-/// Whether the last CPU of the group says the same id as the first; it may say none.
+/// Whether the last CPU of the group reports the same id as the first, or none.
 fn ends_agree(machine: &Machine, files: &Files, cpus: &CpuSet, first: Option<i64>) -> bool {
     let last = cpus.last().filter(|last| Some(*last) != cpus.first());
     last.and_then(|last| id(machine, files, last)).is_none_or(|last| Some(last) == first)
 }
 
-/// Whether each id that the kernel knows is the id of one group.
+/// Whether no two groups have the same known id.
 fn is_once(groups: &[Group]) -> bool {
     let ids: Vec<i64> = groups.iter().filter_map(|group| group.id.filter(|id| *id >= 0)).collect();
     let distinct: std::collections::BTreeSet<i64> = ids.iter().copied().collect();
@@ -132,14 +132,14 @@ fn by_ids(machine: &Machine, files: &Files, cores: &[CpuSet]) -> Vec<Group> {
     cores.iter().map(read).collect()
 }
 
-/// The id that `cpu` says. Not every kernel has each kind of group: there -1 is «not known»
-/// (`drivers/base/topology.c`), and so is 65535 on x86 (`BAD_APICID`). The -1 of a package is kept.
+/// The id that `cpu` reports. Kernels without a kind of group write -1 (`drivers/base/topology.c`), or
+/// 65535 on x86 (`BAD_APICID`), which means unknown. The -1 of a package is kept to group its CPUs.
 fn id(machine: &Machine, files: &Files, cpu: u32) -> Option<i64> {
     let id = machine.number(&topology(cpu, files.id))?;
     (files.id == PACKAGE.id || (0..0xffff).contains(&id)).then_some(id)
 }
 
-/// Reads the set of CPUs around a CPU, first under the name that was there the last time.
+/// Reads the set of CPUs around a CPU. The name that existed last time is tried first.
 pub(super) struct Sets<'a> {
     machine: &'a Machine,
     files: &'a Files,
@@ -161,7 +161,7 @@ impl<'a> Sets<'a> {
         Sets::new(machine, &PACKAGE)
     }
 
-    /// The set around `cpu`, and the path that says it.
+    /// The set around `cpu`, and the path of the file it comes from.
     pub(super) fn read(&mut self, cpu: u32) -> Option<(String, CpuSet)> {
         let others = self.files.lists.iter().chain([&self.files.mask]).copied();
         let last = self.name;

@@ -16,8 +16,8 @@ pub(crate) struct Kinds {
 }
 
 impl Kinds {
-    /// Reads the kinds of the cores whose first CPUs are `firsts`. `looks` says of each what is known
-    /// without a read: cores that look different may have different capacities.
+    /// Reads the kinds of the cores whose first CPUs are `firsts`. `looks` returns what is known about
+    /// each without a read: cores that look different may have different capacities.
     pub(super) fn read<L: PartialEq>(
         machine: &Machine,
         firsts: &[u32],
@@ -47,7 +47,7 @@ impl Kinds {
         Kinds { named, capacities }
     }
 
-    /// The kinds of the cores of `cpus`, for one who has not read more of them.
+    /// The kinds of the cores of `cpus`, for a caller that knows nothing else about them.
     pub(crate) fn of_cpus(machine: &Machine, cpus: &[u32]) -> Kinds {
         Kinds::read(machine, cpus, || {
             let text = machine.text(super::cpuinfo::PATH).unwrap_or_default();
@@ -57,7 +57,7 @@ impl Kinds {
     }
 
     /// The kind of `cpu`: on Arm the most capable cores are `performance`, the least capable
-    /// `efficiency`; what lies between has no kind.
+    /// `efficiency`, and those in between have no kind.
     pub(crate) fn of(&self, cpu: u32) -> Option<&'static str> {
         self.named.iter().find(|(_, cpus)| cpus.contains(cpu)).map(|(kind, _)| *kind)
     }
@@ -70,14 +70,14 @@ impl Kinds {
     }
 }
 
-/// What `/proc/cpuinfo` says of the make of a core on Arm and RISC-V.
+/// What identifies the design of a core in `/proc/cpuinfo` on Arm and RISC-V.
 pub(super) fn part<'a>(info: &CpuInfo<'a>, cpu: u32) -> [Option<&'a str>; 4] {
-    ["CPU implementer", "CPU part", "uarch", "marchid"].map(|key| info.own(cpu, key))
+    ["CPU implementer", "CPU part", "uarch", "marchid"].map(|key| info.in_block(cpu, key))
 }
 
-/// The CPUs of each capacity, lowest first; empty where all are the same. A capacity follows from the
-/// make of the core and its highest frequency (`drivers/base/arch_topology.c`). Nearly all machines have
-/// one kind of core: where all look the same, the first, the middle and the last core say it.
+/// The CPUs of each capacity, lowest first; empty if all are the same. The kernel derives a capacity
+/// from the design of the core and its highest frequency (`drivers/base/arch_topology.c`). Nearly all
+/// machines have one kind of core: if all look the same, reading three cores is enough.
 fn capacities<L: PartialEq>(
     machine: &Machine,
     firsts: &[u32],
@@ -126,17 +126,21 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_core_that_is_neither_first_nor_middle_nor_last_is_found() {
-        // Of the cores 0, 4 and 7, which are asked first, all have the same capacity.
+    fn kind_of_core_that_is_neither_first_nor_middle_nor_last_is_found() {
+        // Cores 0, 4 and 7, which are read first, have the same capacity.
         let files = capacities([400, 400, 1024, 760, 400, 760, 400, 400]);
         assert_eq!(classes(&files, [1, 1, 3, 2, 1, 2, 1, 1]), [1, 1, 3, 2, 1, 2, 1, 1]);
         let same = capacities([1024; 8]);
-        assert_eq!(classes(&same, [1, 2, 1, 1, 1, 1, 1, 1]), [0; 8], "two makes as capable");
+        assert_eq!(
+            classes(&same, [1, 2, 1, 1, 1, 1, 1, 1]),
+            [0; 8],
+            "two designs of the same capacity"
+        );
         assert_eq!(classes(&files[..0], [1, 2, 1, 1, 1, 1, 1, 1]), [0; 8]);
     }
 
     #[test]
-    fn the_make_of_each_core_is_known_without_a_read_for_each() {
+    fn design_of_each_core_is_known_from_a_single_read() {
         let mut files = capacities([400, 400, 1024, 760, 400, 760, 400, 400]);
         let part = |cpu: usize| ["0xd46", "0xd48", "0xd47"][[0, 0, 1, 2, 0, 2, 0, 0][cpu]];
         let block = |cpu| format!("processor : {cpu}\nCPU part : {}\n\n", part(cpu));

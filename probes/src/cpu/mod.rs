@@ -1,9 +1,9 @@
 //! Logical CPUs, cores and packages: `/sys/devices/system/cpu` and `/proc/cpuinfo`
 //! (`Documentation/admin-guide/cputopology.rst`, `Documentation/ABI/testing/sysfs-devices-system-cpu`).
 //!
-//! An id is opaque: 36 and 8442 are package ids of real machines, and -1 is not known. CPUs may be offline, CPU 0
-//! too; cores may differ in kind and number of threads. SMBIOS type 4 and the device tree stand in
-//! for a name that the kernel does not say.
+//! An id is opaque: 36 and 8442 are package ids of real machines, and -1 means unknown. Any CPU may be
+//! offline, including CPU 0; cores may differ in kind and number of threads. SMBIOS type 4 and the
+//! device tree provide the model name if the kernel has none.
 
 mod cores;
 mod cpuinfo;
@@ -35,13 +35,13 @@ const CPU: &str = "sys/devices/system/cpu";
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Cpu {
-    /// Architecture as `uname -m` says it, e.g. `x86_64`.
+    /// Architecture as `uname -m` prints it, e.g. `x86_64`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub architecture: Option<String>,
     /// How many logical CPUs are online.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_logical_cpus_online: Option<usize>,
-    /// How many logical CPUs are plugged in, online or not.
+    /// How many logical CPUs are present, online or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_logical_cpus_present: Option<usize>,
     /// How many logical CPUs the kernel could ever have.
@@ -50,25 +50,25 @@ pub struct Cpu {
     /// The logical CPUs that are online, as a list such as `0-3,8`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub online: Option<String>,
-    /// The logical CPUs that are not online, as the kernel lists them or possible but not online;
-    /// empty if there is none.
+    /// The logical CPUs that are not online: the kernel's list, else those that are possible but not
+    /// online; empty if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline: Option<String>,
-    /// The logical CPUs that are plugged in, online or not.
+    /// The logical CPUs that are present, online or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub present: Option<String>,
     /// The logical CPUs that the kernel could ever have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub possible: Option<String>,
-    /// IBM Z: the logical CPUs in standby (`cpuN/configure` is 0), which the kernel counts as
-    /// present and which the partition was not given; `None` if there is none.
+    /// IBM Z: the logical CPUs in standby (`cpuN/configure` is 0), which the kernel counts as present
+    /// but which are not assigned to the partition; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standby: Option<String>,
-    /// Offline logical CPUs that stopped on their way down or up (`cpuN/hotplug/state` is not 0), as after
-    /// a failed hot-plug; `None` if there is none.
+    /// Offline logical CPUs that stopped halfway down or up (`cpuN/hotplug/state` is not 0), e.g. after a
+    /// failed hot-plug; `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stuck: Option<String>,
-    /// The logical CPUs that the scheduler leaves alone (`isolcpus=`); `None` if there is none.
+    /// The logical CPUs that are isolated from the scheduler (`isolcpus=`); `None` if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub isolated: Option<String>,
     /// How many packages (sockets with a processor) have an online CPU.
@@ -77,14 +77,13 @@ pub struct Cpu {
     /// How many cores have an online CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_cores: Option<usize>,
-    /// How many threads a core has; `None` where cores differ, and where CPUs are offline that may
-    /// be the other threads.
+    /// How many threads a core has; `None` if cores differ, or if offline CPUs may be further threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads_per_core: Option<usize>,
     /// Vendor of the first package as the kernel spells it, e.g. `GenuineIntel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// Model of the first package as the kernel spells it; on Arm the name of the part.
+    /// Model of the first package as the kernel spells it; on Arm the part's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_name: Option<String>,
     /// Family of the first online CPU (x86: CPUID leaf 1, as `/proc/cpuinfo` prints it).
@@ -112,16 +111,16 @@ pub struct Cpu {
     /// Revision of the microcode, e.g. `0x5003604`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub microcode: Option<String>,
-    /// What the kernel says of each hardware vulnerability, by its name.
+    /// The kernel's status of each hardware vulnerability, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub vulnerabilities: BTreeMap<String, String>,
-    /// Whether several threads of a core run.
+    /// Whether more than one thread per core is running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_smt_active: Option<bool>,
-    /// What the kernel allows: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
+    /// SMT control of the kernel: `on`, `off`, `forceoff`, `notsupported`, `notimplemented`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smt_control: Option<String>,
-    /// Whether an x86 CPU says that it runs under a hypervisor; `None` on other architectures.
+    /// Whether an x86 CPU reports that it runs under a hypervisor; `None` on other architectures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_hypervisor_flag: Option<bool>,
     /// Packages by id.
@@ -136,8 +135,8 @@ pub struct Cpu {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Package {
-    /// The kernel's opaque id; may be large, and the same for several packages. `None` where the kernel
-    /// says -1, which is not known.
+    /// The kernel's opaque id; may be large, and the same for several packages. `None` if the kernel
+    /// reports -1 (unknown).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
     /// Vendor of its first CPU.
@@ -154,11 +153,11 @@ pub struct Package {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Core {
-    /// The kernel's id, unique at most within die and package; old kernels on AMD processors number the
-    /// cores of each node from 0. `None` where the kernel says -1, which is not known.
+    /// The kernel's id, unique at most within die and package; old kernels number the cores of each node
+    /// of an AMD package from 0. `None` if the kernel reports -1 (unknown).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<i64>,
-    /// The die within the package; `None` where the kernel does not know it.
+    /// The die within the package; `None` if the kernel does not know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub die_id: Option<i64>,
     /// The book of packages on IBM Z; `None` on other machines.
@@ -167,7 +166,7 @@ pub struct Core {
     /// The drawer of books on IBM Z; `None` on other machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drawer_id: Option<i64>,
-    /// The cluster of cores that share a cache; `None` where the kernel does not know it.
+    /// The cluster of cores that share a cache; `None` if the kernel does not know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<i64>,
     /// `performance`, `efficiency` or `low_power` on a machine with several kinds of cores.
@@ -181,7 +180,7 @@ pub struct Core {
     /// Highest frequency in MHz.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_mhz: Option<u64>,
-    /// Frequency that is guaranteed, in MHz (`intel_pstate` only).
+    /// Guaranteed frequency in MHz (`intel_pstate` only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_mhz: Option<u64>,
 }
@@ -220,7 +219,7 @@ pub fn cpu(machine: &Machine) -> Cpu {
     cpu
 }
 
-/// Fills the counts of cores and packages, as far as every online CPU's place is known.
+/// Fills the counts of cores and packages if the place of every online CPU is known.
 fn count(cpu: &mut Cpu, cores: &Cores, n_offline: usize) {
     let packages: Option<std::collections::BTreeSet<usize>> =
         cores.cores.iter().map(|core| core.package).collect();
@@ -228,7 +227,7 @@ fn count(cpu: &mut Cpu, cores: &Cores, n_offline: usize) {
     if cores.is_complete {
         cpu.n_packages = n_packages;
         cpu.n_cores = Some(cores.cores.len()).filter(|n| *n > 0);
-        // A core may show fewer threads than it has, one less for each CPU that is offline.
+        // Each offline CPU can hide one thread of a core.
         let threads = || cores.cores.iter().map(|core| core.cpus.len());
         let kinds = || cpu.packages.iter().flat_map(|p| &p.cores).any(|core| core.kind.is_some());
         let n_missing = |most: usize| threads().map(|n| most - n).sum::<usize>();
@@ -237,15 +236,15 @@ fn count(cpu: &mut Cpu, cores: &Cores, n_offline: usize) {
             n_missing => n_missing <= n_offline && !kinds(),
         };
         let n_threads = threads().max().filter(are_alike);
-        // «notimplemented» says that the kernel cannot switch SMT, not that there is none.
+        // `notimplemented` means that the kernel cannot switch SMT, not that there is none.
         let is_without_smt = cpu.smt_control.as_deref() == Some("notsupported");
-        // To hide the siblings of all cores takes as many offline CPUs as there are cores.
+        // Only as many offline CPUs as there are cores can hide a sibling of every core.
         let may_hide_siblings = n_offline >= cores.cores.len().max(1) && !is_without_smt;
         cpu.threads_per_core = n_threads.filter(|n| *n > 1 || !may_hide_siblings);
     }
 }
 
-/// Fills what the first CPU says of itself.
+/// Fills in what the first CPU reports about itself.
 fn name(cpu: &mut Cpu, machine: &Machine, info: &CpuInfo, first: Option<u32>) {
     let first = first.unwrap_or_default();
     cpu.architecture = kernels_architecture(machine)

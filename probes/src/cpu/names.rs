@@ -1,11 +1,11 @@
-//! Vendor, model name and flags of a CPU, as each architecture says them in `/proc/cpuinfo`.
+//! Vendor, model name and flags of a CPU: each architecture has its own keys in `/proc/cpuinfo`.
 
 use super::cpuinfo::CpuInfo;
 
 const ARM_MIDR: &str = include_str!("../../data/arm-midr.tsv");
 
-/// The vendor of `cpu` as the kernel spells it (`GenuineIntel`, `IBM/S390`), or by the implementer
-/// of an Arm CPU.
+/// The vendor of `cpu` as the kernel spells it (`GenuineIntel`, `IBM/S390`), or the implementer of an
+/// Arm CPU.
 pub(super) fn vendor(info: &CpuInfo, cpu: u32) -> Option<String> {
     let kernel = ["vendor_id", "vendor"].iter().find_map(|key| info.value(cpu, key));
     let loongson = || info.value(cpu, "CPU Family")?.split_once('-').map(|(vendor, _)| vendor);
@@ -14,10 +14,9 @@ pub(super) fn vendor(info: &CpuInfo, cpu: u32) -> Option<String> {
     kernel.or_else(arm).or_else(loongson).or_else(risc_v).map(str::to_owned)
 }
 
-/// The model name of `cpu` as the kernel spells it; the name of the part of an Arm CPU where the
-/// kernel has none.
+/// The model name of `cpu` as the kernel spells it; for an Arm CPU without one, the part's name.
 pub(super) fn model_name(info: &CpuInfo, cpu: u32) -> Option<String> {
-    // Of x86, old Arm, LoongArch, POWER, RISC-V, and an Itanium without a model name.
+    // In this order: x86, old Arm, LoongArch, POWER, RISC-V. An Itanium without a model name follows.
     let keys = ["model name", "Processor", "Model Name", "cpu", "uarch"];
     let kernel = keys.iter().find_map(|key| info.value(cpu, key)).map(str::to_owned);
     let itanium = || info.value(cpu, "arch").and(info.value(cpu, "family")).map(str::to_owned);
@@ -35,7 +34,7 @@ pub(super) fn part_name(info: &CpuInfo, cpu: u32) -> Option<String> {
     arm_name(info.hex(cpu, "CPU implementer")?, Some(part)).map(str::to_owned)
 }
 
-/// Names of parts as they were last looked up: a machine has hundreds of cores of a few parts.
+/// A cache of part names: a machine has hundreds of cores but only a few parts.
 #[derive(Debug, Default)]
 pub(super) struct PartNames(std::collections::BTreeMap<(u32, u32), Option<String>>);
 
@@ -47,7 +46,7 @@ impl PartNames {
     }
 }
 
-/// `MIDR_EL1` of an Arm CPU, put together from what the kernel prints of it; the architecture field
+/// `MIDR_EL1` of an Arm CPU, assembled from the fields that the kernel prints; the architecture field
 /// is always 0xf.
 pub(super) fn midr(info: &CpuInfo, cpu: u32) -> Option<u32> {
     let (implementer, variant) = (info.hex(cpu, "CPU implementer")?, info.hex(cpu, "CPU variant")?);
@@ -61,15 +60,15 @@ pub(super) fn midr(info: &CpuInfo, cpu: u32) -> Option<u32> {
 pub(super) fn flags(info: &CpuInfo, cpu: u32) -> Vec<String> {
     let keys = ["flags", "Features", "features", "isa", "cpucaps"];
     let Some(text) = keys.iter().find_map(|key| info.value(cpu, key)) else { return Vec::new() };
-    // Itanium's flags hold blanks and stand between commas; RISC-V's extensions between underscores.
-    // SPARC puts commas alone between them.
+    // Itanium separates flags, which can contain blanks, by commas, SPARC by commas without blanks, and
+    // RISC-V separates extensions by underscores.
     let separator = if text.contains(',') { ',' } else { ' ' };
     let separator = if text.starts_with("rv") { '_' } else { separator };
     let parts = text.split(separator).map(str::trim);
     parts.filter(|part| !part.is_empty()).map(str::to_owned).collect()
 }
 
-/// The architecture that the form of the text tells.
+/// The architecture, derived from the form of the text.
 pub(super) fn architecture(info: &CpuInfo, cpu: u32) -> Option<&'static str> {
     let value = |key| info.value(cpu, key);
     if let (Some(flags), Some(_)) = (value("flags"), value("vendor_id")) {
@@ -123,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_arm_cpu_without_a_model_name_is_named_by_its_midr() {
+    fn arm_cpu_without_a_model_name_is_named_by_its_midr() {
         let info = CpuInfo::parse(
             "processor : 0\nCPU implementer : 0x41\nCPU architecture: 8\nCPU part : 0xd0c\n",
         );
@@ -133,13 +132,13 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_not_in_the_table_has_no_name() {
+    fn part_that_is_not_in_the_table_has_no_name() {
         let info = CpuInfo::parse("processor : 0\nCPU implementer : 0xfe\nCPU part : 0x123\n");
         assert_eq!((vendor(&info, 0), model_name(&info, 0)), (None, None));
     }
 
     #[test]
-    fn every_row_of_the_table_has_three_cells_and_is_there_once() {
+    fn every_row_of_the_table_is_unique_and_has_three_cells() {
         let mut seen = std::collections::BTreeSet::new();
         for line in ARM_MIDR.lines().filter(|line| !line.starts_with('#')) {
             let cells: Vec<&str> = line.split('\t').collect();
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn midr_is_put_together_and_what_does_not_fit_is_not_known() {
+    fn midr_is_assembled_unless_a_field_is_too_large() {
         let text = "processor : 0\nCPU implementer : 0x41\nCPU variant : 0x3\nCPU part : 0xd0c\nCPU revision : 1\n";
         assert_eq!(midr(&CpuInfo::parse(text), 0), Some(0x413f_d0c1));
         let wrong = text.replace("0xd0c", "0x1d0c0");
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn sparc_power_loongarch_and_risc_v_are_named_in_their_own_words() {
+    fn sparc_power_and_loongarch_names_come_from_their_own_keys() {
         let sparc = CpuInfo::parse(
             "cpu\t\t: UltraSparc T5 (Niagara5)\ntype\t\t: sun4v\ncpucaps\t\t: flush,stbar,swap\n",
         );
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn other_architectures_say_it_in_their_own_words() {
+    fn s390_itanium_and_risc_v_names_come_from_their_own_keys() {
         let s390 =
             CpuInfo::parse("vendor_id : IBM/S390\nprocessor 0: version = 00, machine = 2817");
         assert_eq!(model_name(&s390, 0).as_deref(), Some("2817"));

@@ -1,4 +1,4 @@
-//! Packages with their cores, and what each core is.
+//! Packages with their cores, and the kind, part and frequency of each core.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
             continue;
         };
         seen.cpus.iter().for_each(|cpu| cpus.insert(cpu));
-        // -1 groups the CPUs whose package the kernel does not know; it is the name of no package.
+        // -1 groups the CPUs whose package is unknown to the kernel, but is no package's id.
         package.id = package.id.or(seen.ids.package.filter(|id| *id >= 0));
         let first = seen.cpus.first().unwrap_or_default();
         let part_name = part_names.of(info, first);
@@ -40,7 +40,7 @@ pub(super) fn packages(machine: &Machine, info: &CpuInfo, cores: &Cores) -> Vec<
         let first = cpus.first().unwrap_or_default();
         package.vendor = names::vendor(info, first);
         package.model_name = names::model_name(info, first);
-        // Stable: cores of one id stay in the order of their first CPU.
+        // The sort is stable, so cores with the same id stay in the order of their first CPU.
         package.cores.sort_by_key(|core| (core.die_id, core.id));
     }
     packages.sort_by_key(|(cpus, package)| (package.id, cpus.first()));
@@ -63,7 +63,7 @@ fn core(part_name: Option<String>, kinds: &Kinds, seen: &CoreSeen) -> Core {
     }
 }
 
-/// Reads frequencies, and stops asking when the first cores have none.
+/// Reads frequencies, and stops when the first cores have none.
 struct Frequencies<'a> {
     machine: &'a Machine,
     max_misses: u8,

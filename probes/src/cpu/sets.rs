@@ -7,7 +7,7 @@ use crate::machine::Machine;
 
 const CPU: &str = "sys/devices/system/cpu";
 
-/// The sets of logical CPUs; each is `None` where nothing says it.
+/// The sets of logical CPUs; a set without a source is `None`.
 #[derive(Debug, Default)]
 pub(crate) struct CpuSets {
     pub(crate) online: Option<CpuSet>,
@@ -17,7 +17,7 @@ pub(crate) struct CpuSets {
 }
 
 impl CpuSets {
-    /// Reads the sets. `cpuinfo` is asked only where sysfs has no CPUs.
+    /// Reads the sets. `cpuinfo` is used only if sysfs lists no CPUs.
     pub(super) fn read(machine: &Machine, cpuinfo: &CpuInfo) -> CpuSets {
         let mut sets = CpuSets::from_sysfs(machine);
         if sets.online.is_none() && !cpuinfo.is_cut() {
@@ -26,14 +26,14 @@ impl CpuSets {
         sets
     }
 
-    /// The CPUs that are plugged in and not online; `None` where that is not known. Kernels list
-    /// numbers as offline that no CPU has, so `offline` alone does not say it.
+    /// The CPUs that are present but not online; `None` if unknown. The kernel's `offline` is no
+    /// substitute, because it also lists numbers that no CPU has.
     pub(super) fn present_offline(&self) -> Option<CpuSet> {
         Some(self.present.as_ref()?.difference(self.online.as_ref()?))
     }
 
-    /// The CPUs in standby on IBM Z, which the machine could be given and does not have now
-    /// (`cpuN/configure`, `arch/s390/kernel/smp.c`). Only CPUs that are offline are asked.
+    /// The CPUs in standby on IBM Z, which could be assigned to the machine but are not
+    /// (`cpuN/configure`, `arch/s390/kernel/smp.c`). Only offline CPUs are checked.
     pub(super) fn standby(&self, machine: &Machine, cpuinfo: &CpuInfo) -> CpuSet {
         if cpuinfo.value(0, "vendor_id") != Some("IBM/S390") {
             return CpuSet::default();
@@ -43,9 +43,9 @@ impl CpuSets {
         self.present_offline().unwrap_or_default().iter().filter(is_standby).collect()
     }
 
-    /// Those of `offline` that did not go down, or come up, all the way: the kernel counts the steps
-    /// (`cpuN/hotplug/state`, `enum cpuhp_state`), and 0 is a CPU that is down. One in the state of those
-    /// that are online came up since the lists were read.
+    /// The CPUs of `offline` that stopped halfway down or up: the kernel counts the steps
+    /// (`cpuN/hotplug/state`, `enum cpuhp_state`), and a CPU that is down has 0. A CPU in the state of the
+    /// online ones came up after the lists were read.
     pub(super) fn stuck(&self, machine: &Machine, offline: &CpuSet) -> CpuSet {
         let state = |cpu: u32| machine.number::<i64>(&format!("{CPU}/cpu{cpu}/hotplug/state"));
         let states = offline.iter().filter_map(|cpu| Some((cpu, state(cpu).filter(|s| *s != 0)?)));
@@ -59,14 +59,14 @@ impl CpuSets {
 
     /// Reads the sets from sysfs alone.
     ///
-    /// Kernels before 2.6.25 have no `online`: there the directories `cpuN` count, without those
-    /// whose own `online` is 0.
+    /// Kernels before 2.6.25 have no `online`. For them the directories `cpuN` are used, except those
+    /// whose `cpuN/online` is 0.
     pub(crate) fn from_sysfs(machine: &Machine) -> CpuSets {
         let possible = set(machine, "possible");
         let mut present = set(machine, "present");
         let mut offline = set(machine, "offline");
         let mut online = set(machine, "online").filter(|cpus| !cpus.is_empty());
-        // Directories come last: a captured tree holds those alone that someone read.
+        // Directories come last, because a captured tree contains only those that were read.
         if let (None, Some(present), Some(offline)) = (&online, &present, &offline) {
             online = Some(present.difference(offline)).filter(|cpus| !cpus.is_empty());
         }
@@ -76,7 +76,7 @@ impl CpuSets {
                 let (on, off) = split(machine, &named, offline.as_ref());
                 (online, offline) = (Some(on), offline.or((!off.is_empty()).then_some(off)));
             }
-            // CPUs without a directory that are online show that the directories are not all there.
+            // An online CPU without a directory shows that the directories are incomplete.
             let is_whole =
                 |named: &CpuSet| online.as_ref().is_some_and(|on| on.difference(named).is_empty());
             present = present.or_else(|| Some(named).filter(is_whole));
@@ -102,7 +102,7 @@ impl CpuSets {
     }
 }
 
-/// Reads a list; the empty list is known, a missing file is not.
+/// Reads a list. An empty list is a fact; a missing file is not.
 fn set(machine: &Machine, name: &str) -> Option<CpuSet> {
     // Some kernels write "(null)" or a blank for the empty set.
     let parse = |text: &str| CpuSet::parse(if text == "(null)" { "" } else { text });

@@ -1,11 +1,11 @@
-//! Sockets for processors: SMBIOS type 4 (DSP0134 3.8, section 7.5).
+//! Processor sockets: SMBIOS type 4 (DSP0134 3.8, section 7.5).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::smbios::{Smbios, Structure};
 
-/// Sockets of servers by their number (7.5.5).
+/// Names of server sockets by their number (7.5.5).
 const KINDS: &[(u8, &str)] = &[
     (0x14, "LGA771"),
     (0x18, "F"),
@@ -41,20 +41,20 @@ const KINDS: &[(u8, &str)] = &[
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Socket {
-    /// Name on the board, e.g. `CPU1`.
+    /// Name that is printed on the board, e.g. `CPU1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locator: Option<String>,
-    /// Whether a processor is in it; `None` where the firmware does not say it.
+    /// Whether it contains a processor; `None` if the firmware does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_populated: Option<bool>,
-    /// What the firmware did with the processor: `enabled`, `disabled by the user`, `disabled by a
+    /// State of the processor as the firmware set it: `enabled`, `disabled by the user`, `disabled by a
     /// self-test error`, `idle` (DSP0134, section 7.5, offset 18h).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Manufacturer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
-    /// Version, which is the model's name.
+    /// Version, which is the model name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Serial number.
@@ -66,32 +66,32 @@ pub struct Socket {
     /// Part number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
-    /// What fits, e.g. `LGA4189`, `SP5` (offset 19h); since SMBIOS 3.8 the firmware's own word for it
-    /// (32h). `None` of soldered processors, and where the number has no name here.
+    /// Type, e.g. `LGA4189`, `SP5` (offset 19h), or the firmware's own name for it (32h, SMBIOS 3.8).
+    /// `None` for soldered processors and for numbers without a name in this program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Voltage that the processor was given, in mV (11h); `None` where several are possible.
+    /// Voltage of the processor in mV (11h); `None` if several are possible.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub voltage_mv: Option<u16>,
-    /// Frequency of the clock that comes from outside, in MHz (12h).
+    /// Frequency of the external clock in MHz (12h).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_clock_mhz: Option<u16>,
-    /// Frequency of the processor when the machine was started, in MHz (16h).
+    /// Frequency of the processor at boot in MHz (16h).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot_mhz: Option<u16>,
     /// Highest frequency that the socket supports, in MHz.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_mhz: Option<u16>,
-    /// Cores that the processor has.
+    /// Number of cores of the processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_cores: Option<u16>,
-    /// Cores that the firmware enabled.
+    /// Number of cores that the firmware enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_cores_enabled: Option<u16>,
-    /// Threads that the processor has.
+    /// Number of threads of the processor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_threads: Option<u16>,
-    /// Threads that the firmware enabled (30h, since SMBIOS 3.6).
+    /// Number of threads that the firmware enabled (30h, since SMBIOS 3.6).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_threads_enabled: Option<u16>,
 }
@@ -99,7 +99,7 @@ pub struct Socket {
 /// Sockets from SMBIOS type 4 (DSP0134, section 7.5).
 pub(super) fn sockets(table: &Smbios) -> Vec<Socket> {
     let sockets = table.of_kind(4).map(|entry| {
-        // 0 is not known, 0xFF means that the word behind holds the number.
+        // 0 means unknown; 0xFF means that the word at the second offset contains the number.
         let count = |byte: usize, word: usize| match entry.byte(byte)? {
             0 => None,
             0xff => entry.word(word).filter(|n| *n != 0 && *n != 0xffff),
@@ -107,7 +107,7 @@ pub(super) fn sockets(table: &Smbios) -> Vec<Socket> {
         };
         let word = |offset: usize| entry.word(offset).filter(|n| !matches!(n, 0 | 0xffff));
         let is_populated = entry.byte(0x18).map(|status| status & 0x40 != 0);
-        // Of an empty socket these say nothing; some firmware fills them with leftovers.
+        // Meaningless for an empty socket, where some firmware leaves stale values.
         let of_processor = |value: Option<u16>| value.filter(|_| is_populated != Some(false));
         Socket {
             locator: entry.string(0x04),
@@ -132,7 +132,7 @@ pub(super) fn sockets(table: &Smbios) -> Vec<Socket> {
     sockets.collect()
 }
 
-/// The state of a processor in its socket; that of an empty socket says nothing.
+/// The state of the processor in a socket; `None` for an empty socket.
 fn socket_status(status: u8) -> Option<&'static str> {
     match (status & 0x40 != 0, status & 0x07) {
         (true, 1) => Some("enabled"),
@@ -143,15 +143,15 @@ fn socket_status(status: u8) -> Option<&'static str> {
     }
 }
 
-/// The socket's own word where the firmware has one, else the name of its number.
+/// The firmware's own name for the socket if there is one, else the name of its number.
 fn socket_kind(entry: &Structure) -> Option<String> {
     let code = entry.byte(0x19)?;
     let known = KINDS.iter().find(|(known, _)| *known == code);
     entry.string(0x32).or_else(|| known.map(|(_, name)| (*name).to_owned()))
 }
 
-/// Tenths of a volt behind bit 7; without it, bits for 5 V, 3.3 V and 2.9 V, of which one alone is the
-/// voltage.
+/// With bit 7 set, tenths of a volt in the other bits; else one bit each for 5 V, 3.3 V and 2.9 V, and
+/// the voltage is known if only one is set.
 fn voltage_mv(code: u8) -> Option<u16> {
     match code {
         0x81..=0xff => Some(u16::from(code & 0x7f) * 100),
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_tells_what_fits_and_how_its_processor_was_started() {
+    fn socket_reports_its_type_and_the_clocks_of_its_processor() {
         let clocks = (0x12, [100, 0].as_slice());
         let changes: [(usize, &[u8]); 6] = [
             (0x04, &[1]),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_above_255_stand_in_the_wide_fields() {
+    fn counts_above_255_come_from_the_wide_fields() {
         let wide: &[u8] = &[0x80, 1, 0x7c, 1, 0, 3, 0xf8, 2];
         let socket = of(&[(0x23, &[0xff, 0xff, 0xff]), (0x2a, wide)]);
         assert_eq!((socket.n_cores, socket.n_cores_enabled), (Some(384), Some(380)));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_specification_calls_unknown_is_absent_and_an_empty_socket_runs_at_nothing() {
+    fn unknown_values_are_absent_and_so_are_clocks_of_an_empty_socket() {
         let unknown = of(&[(0x19, &[2]), (0x30, &[0xff, 0xff])]);
         assert_eq!((unknown.kind, unknown.voltage_mv), (None, None));
         assert_eq!((unknown.external_clock_mhz, unknown.boot_mhz), (None, None));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_that_failed_its_self_test_is_told_from_an_empty_socket() {
+    fn processor_that_failed_its_self_test_is_not_an_empty_socket() {
         assert_eq!(socket_status(0x43), Some("disabled by a self-test error"));
         assert_eq!(socket_status(0x41), Some("enabled"));
         assert_eq!(socket_status(0x03), None, "no processor is in it");

@@ -1,4 +1,4 @@
-//! Processors of odd machines, from small trees.
+//! Processors of unusual machines, from small trees.
 
 use super::*;
 use crate::testing::tree;
@@ -47,7 +47,7 @@ fn cores_and_packages_are_distinct_sets_whatever_their_ids() {
 }
 
 #[test]
-fn packages_that_all_say_minus_1_are_told_by_their_cpus() {
+fn packages_that_all_report_minus_1_are_distinguished_by_their_cpus() {
     let place = |cpu: u32, core: &'static str, package: &'static str| {
         [
             (cpu, "core_cpus_list", core),
@@ -61,7 +61,7 @@ fn packages_that_all_say_minus_1_are_told_by_their_cpus() {
 }
 
 #[test]
-fn threads_per_core_is_not_said_where_cores_differ_by_nature() {
+fn threads_per_core_is_absent_if_cores_differ_in_kind() {
     let sets = [(0, "core_cpus_list", "0-1"), (2, "core_cpus_list", "2")];
     let ids = [(0, "physical_package_id", "0"), (2, "physical_package_id", "0")];
     let cpus = [sets, ids].concat();
@@ -75,7 +75,7 @@ fn threads_per_core_is_not_said_where_cores_differ_by_nature() {
 }
 
 #[test]
-fn siblings_that_are_offline_do_not_make_a_core_of_one_thread() {
+fn offline_siblings_do_not_make_a_core_of_one_thread() {
     let cpus = [(0, "core_cpus_list", "0"), (1, "core_cpus_list", "1")];
     let ids = [(0, "physical_package_id", "0"), (1, "physical_package_id", "0")];
     let cpus = [cpus, ids].concat();
@@ -103,7 +103,7 @@ fn siblings_that_are_offline_do_not_make_a_core_of_one_thread() {
 }
 
 #[test]
-fn cpus_in_standby_on_ibm_z_are_named_and_hide_no_threads() {
+fn cpus_in_standby_on_ibm_z_are_listed_and_hide_no_threads() {
     let cpus = [(0, "core_cpus_list", "0"), (0, "physical_package_id", "0")];
     let set = [
         (ONLINE, "0"),
@@ -120,7 +120,7 @@ fn cpus_in_standby_on_ibm_z_are_named_and_hide_no_threads() {
 }
 
 #[test]
-fn a_socket_whose_entry_is_too_short_is_neither_empty_nor_populated() {
+fn socket_with_a_short_structure_is_neither_empty_nor_populated() {
     use crate::smbios::tests::{smbios, structure};
     let with = |n_bytes: usize| {
         let mut fields = vec![0; n_bytes];
@@ -133,7 +133,7 @@ fn a_socket_whose_entry_is_too_short_is_neither_empty_nor_populated() {
 }
 
 #[test]
-fn on_ibm_z_the_same_socket_number_in_two_books_is_two_packages() {
+fn equal_socket_numbers_in_two_ibm_z_books_are_two_packages() {
     let of = |cpu: u32, list: &'static str, book: &'static str| {
         [
             (cpu, "core_cpus_list", list),
@@ -151,7 +151,7 @@ fn on_ibm_z_the_same_socket_number_in_two_books_is_two_packages() {
 }
 
 #[test]
-fn sets_that_contradict_each_other_give_way_to_the_ids_and_are_a_problem() {
+fn contradictory_sets_are_a_problem_and_the_ids_replace_them() {
     let (cpu, n_problems) = read(
         &[(ONLINE, "0-1")],
         &[
@@ -167,14 +167,14 @@ fn sets_that_contradict_each_other_give_way_to_the_ids_and_are_a_problem() {
 }
 
 #[test]
-fn a_core_that_nothing_tells_makes_the_count_unknown_and_not_wrong() {
+fn cpu_without_a_known_core_makes_the_count_unknown() {
     let (cpu, _) =
         read(&[(ONLINE, "0-1")], &[(0, "core_cpus_list", "0"), (0, "physical_package_id", "0")]);
     assert_eq!((cpu.n_logical_cpus_online, cpu.n_cores, cpu.n_packages), (Some(2), None, None));
 }
 
 #[test]
-fn cpus_that_a_cut_cpuinfo_leaves_out_are_not_taken_for_threads_of_others() {
+fn cpus_missing_from_a_truncated_cpuinfo_are_not_counted_as_threads() {
     let text = |n: u32| -> String {
         let block = |cpu: u32| {
             format!(
@@ -200,11 +200,11 @@ fn cpus_that_a_cut_cpuinfo_leaves_out_are_not_taken_for_threads_of_others() {
     assert_eq!(cores(&text(2)), None);
     let whole = text(4);
     let cut = whole.trim_end().strip_suffix("cpu cores : 4").unwrap();
-    assert_eq!(cores(cut.trim_end()), None, "cut within the last block");
+    assert_eq!(cores(cut.trim_end()), None, "truncated within the last block");
 }
 
 #[test]
-fn without_sysfs_cpuinfo_tells_cpus_cores_and_packages() {
+fn cpuinfo_lists_cpus_cores_and_packages_if_sysfs_is_missing() {
     let block = |cpu: u32, package: u32, core: u32| {
         format!(
             "processor : {cpu}\nvendor_id : GenuineIntel\nmodel name : Xeon\nphysical id : {package}\nsiblings : 2\ncore id : {core}\ncpu cores : 1\nflags : fpu lm hypervisor\nmicrocode : 0x1\n\n"
@@ -219,17 +219,17 @@ fn without_sysfs_cpuinfo_tells_cpus_cores_and_packages() {
         (cpu.architecture.as_deref(), cpu.has_hypervisor_flag),
         (Some("x86_64"), Some(true))
     );
-    assert_eq!(cpu.offline, None, "nothing says which CPUs could be online");
+    assert_eq!(cpu.offline, None, "no source for the possible CPUs");
 }
 
 #[test]
-fn an_empty_machine_has_no_facts_and_no_problems() {
+fn empty_machine_has_no_facts_and_no_problems() {
     let (cpu, n_problems) = read(&[], &[]);
     assert_eq!((cpu, n_problems), (Cpu::default(), 0));
 }
 
 #[test]
-fn the_architecture_stands_at_the_end_of_the_release() {
+fn kernel_release_ends_in_the_architecture() {
     assert_eq!(architecture_of_release("5.14.0-427.el9.x86_64"), Some("x86_64"));
     assert_eq!(architecture_of_release("6.1.0-18-amd64"), Some("x86_64"));
     assert_eq!(architecture_of_release("6.1.0"), None);
@@ -303,11 +303,11 @@ fn sockets_are_distinct_package_ids_whatever_the_siblings_would_give_by_division
     ];
     let (cpu, _) = read(&[(ONLINE, "0-2")], &cpus.concat());
     assert_eq!((cpu.n_packages, cpu.n_cores, cpu.threads_per_core), (Some(1), Some(3), Some(1)));
-    assert_eq!(cpu.packages[0].cores[0].die_id, None, "-1 is not known");
+    assert_eq!(cpu.packages[0].cores[0].die_id, None, "-1 means unknown");
 }
 
 #[test]
-fn a_package_mask_that_holds_cpus_of_another_package_is_a_problem_and_no_wrong_number() {
+fn package_mask_with_cpus_of_another_package_is_a_problem() {
     let cpus = [
         place(0, ["0", "0", "0"], ["0", "0-3"]),
         place(1, ["0", "0", "1"], ["1", "0-1"]),
@@ -320,14 +320,14 @@ fn a_package_mask_that_holds_cpus_of_another_package_is_a_problem_and_no_wrong_n
 }
 
 #[test]
-fn a_package_costs_three_reads_and_not_one_for_each_core() {
+fn package_takes_three_reads_whatever_its_number_of_cores() {
     let mut cpus = Vec::new();
     for cpu in 0..64_u32 {
         cpus.extend([(cpu, "core_id", "1"), (cpu, "package_cpus_list", "0-63")]);
     }
     let lists: Vec<String> = (0..64).map(|cpu| cpu.to_string()).collect();
     cpus.extend(lists.iter().zip(0..64).map(|(list, cpu)| (cpu, "core_cpus_list", list.as_str())));
-    // Only the first and the last CPU say the package: no other is asked.
+    // Only the first and the last CPU have the file, and no other is read.
     cpus.extend([(0, "physical_package_id", "36"), (63, "physical_package_id", "36")]);
     let (cpu, n_problems) = read(&[(ONLINE, "0-63")], &cpus);
     assert_eq!((cpu.n_packages, cpu.n_cores, n_problems), (Some(1), Some(64), 0));
@@ -342,7 +342,7 @@ fn cpus_without_a_topology_directory_leave_the_count_unknown() {
 }
 
 #[test]
-fn the_most_and_the_least_capable_arm_cores_have_a_kind_and_a_part_name_each() {
+fn most_and_least_capable_arm_cores_have_a_kind_and_a_part_name() {
     let file = |cpu: u32, name: &str| format!("sys/devices/system/cpu/cpu{cpu}/{name}");
     let cpuinfo = |cpu: u32, part: &str| {
         format!("processor : {cpu}\nCPU implementer : 0x41\nCPU part : {part}\n\n")
@@ -366,7 +366,7 @@ fn the_most_and_the_least_capable_arm_cores_have_a_kind_and_a_part_name_each() {
 }
 
 #[test]
-fn books_and_drawers_are_read_on_ibm_z_and_no_other_machine() {
+fn books_and_drawers_are_read_on_ibm_z_only() {
     let ids = [(0, "book_id", "2"), (0, "drawer_id", "1")];
     let cpus = [place(0, ["0", "-1", "0"], ["0", "0"]).to_vec(), ids.to_vec()].concat();
     let (z, _) = read(&[(ONLINE, "0"), ("proc/cpuinfo", "vendor_id : IBM/S390\n")], &cpus);
@@ -377,7 +377,7 @@ fn books_and_drawers_are_read_on_ibm_z_and_no_other_machine() {
 }
 
 #[test]
-fn only_flags_stand_in_the_list_and_the_first_five_are_there() {
+fn list_of_flags_starts_with_the_first_flag() {
     let text = "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 85\nstepping : 7\nflags : fpu vme de pse tsc msr pae\n";
     let (cpu, _) = read(&[(ONLINE, "0"), ("proc/cpuinfo", text)], &[]);
     assert_eq!(cpu.flags, ["fpu", "vme", "de", "pse", "tsc", "msr", "pae"]);
@@ -385,7 +385,7 @@ fn only_flags_stand_in_the_list_and_the_first_five_are_there() {
 }
 
 #[test]
-fn a_missing_list_of_online_cpus_is_made_of_those_that_are_present_and_not_offline() {
+fn missing_list_of_online_cpus_is_replaced_by_present_minus_offline() {
     let (cpu, _) = read(
         &[("sys/devices/system/cpu/present", "0-7"), ("sys/devices/system/cpu/offline", "6-7")],
         &[(0, "core_cpus_list", "0-1"), (2, "core_cpus_list", "2-3")],
@@ -394,7 +394,7 @@ fn a_missing_list_of_online_cpus_is_made_of_those_that_are_present_and_not_offli
 }
 
 #[test]
-fn packages_and_cores_come_by_number_and_not_by_text_or_chance() {
+fn packages_and_cores_are_sorted_numerically() {
     let place = |cpu: u32, package: &'static str, core: &'static str, set: &'static str| {
         place(cpu, [package, "-1", core], [set, set])
     };
@@ -407,7 +407,7 @@ fn packages_and_cores_come_by_number_and_not_by_text_or_chance() {
 }
 
 #[test]
-fn an_offline_cpu_that_stopped_half_way_is_told_apart_from_one_that_is_down() {
+fn offline_cpu_that_stopped_halfway_is_distinguished_from_one_that_is_down() {
     let at = |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/hotplug/state");
     let machine = tree(&[
         ("sys/devices/system/cpu/present", "0-3"),

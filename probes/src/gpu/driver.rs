@@ -1,4 +1,4 @@
-//! What drivers say of cards: `/sys/class/accel` (`Documentation/accel/introduction.rst`), the `drm`
+//! Facts of cards from their drivers: `/sys/class/accel` (`Documentation/accel/introduction.rst`), the `drm`
 //! and `mdev_supported_types` directories of the device, `/proc/driver/nvidia`, and the attributes of
 //! amdgpu (`Documentation/gpu/amdgpu/driver-misc.rst`), habanalabs
 //! (`Documentation/ABI/testing/sysfs-driver-habanalabs`), xe and i915.
@@ -11,7 +11,7 @@ use crate::machine::Machine;
 
 const NVIDIA: &str = "proc/driver/nvidia";
 
-/// What is read once for all cards.
+/// Data that is read once for all cards.
 #[derive(Debug, Default)]
 pub(super) struct Drivers {
     /// Names in `/sys/class/accel` by PCI address.
@@ -36,7 +36,7 @@ impl Drivers {
         self.accelerators.contains_key(address)
     }
 
-    /// Fills in what the driver of `card` says.
+    /// Fills in the facts that the driver of `card` reports.
     pub(super) fn fill(&self, machine: &Machine, card: &mut Card) {
         if card.driver.is_none() {
             return;
@@ -55,7 +55,7 @@ impl Drivers {
             Some("i915") => card.memory_bytes = i915_memory_bytes(machine, &path, card),
             _ => {}
         }
-        // Few drivers make virtual GPUs, and displays of management controllers have none.
+        // Few drivers offer virtual GPUs; displays of management controllers have none.
         if matches!(card.driver.as_deref(), Some("nvidia" | "i915" | "xe" | "nvidia-vgpu-vfio")) {
             card.mdev_types = machine.list(&format!("{path}/mdev_supported_types"));
         }
@@ -68,7 +68,7 @@ impl Drivers {
         let value = |key: &str| {
             let mut pairs = text.lines().filter_map(|line| line.split_once(':'));
             let value = pairs.find(|(name, _)| name.trim() == key)?.1.trim();
-            // The driver writes question marks until the card was used for the first time.
+            // The driver writes question marks until the card has been used once.
             (!value.is_empty() && !value.contains('?') && value != "N/A").then(|| value.to_owned())
         };
         card.model = value("Model");
@@ -101,8 +101,8 @@ fn habanalabs(machine: &Machine, path: &str, card: &mut Card) {
     card.module_number = machine.number(&format!("{path}/module_id"));
 }
 
-/// The memory of all tiles (`drivers/gpu/drm/xe/xe_tile_sysfs.c`); none of a processor's own graphics.
-/// `None` if a tile does not say it, for half of the memory is not the card's.
+/// The memory of all tiles (`drivers/gpu/drm/xe/xe_tile_sysfs.c`); integrated graphics have
+/// none. `None` if one tile lacks the file, because a partial sum would be wrong.
 fn xe_memory_bytes(machine: &Machine, path: &str) -> Option<u64> {
     const LIMIT_TILES: usize = 16;
     let number = |name: &String| name.strip_prefix("tile")?.parse::<u32>().ok();
@@ -112,7 +112,7 @@ fn xe_memory_bytes(machine: &Machine, path: &str) -> Option<u64> {
     sizes?.into_iter().try_fold(0, u64::checked_add).filter(|bytes| *bytes > 0)
 }
 
-/// Only the i915 that Intel gives out itself says it, on the device in `/dev/dri`.
+/// Only Intel's out-of-tree i915 reports it, on the device in `/dev/dri`.
 fn i915_memory_bytes(machine: &Machine, path: &str, card: &Card) -> Option<u64> {
     let name = card.device_nodes.iter().find(|name| name.starts_with("card"))?;
     machine.number(&format!("{path}/drm/{name}/lmem_total_bytes")).filter(|bytes| *bytes > 0)
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn nvidias_driver_names_model_and_uuid_and_question_marks_are_not_known() {
+    fn nvidias_driver_reports_model_and_uuid_and_question_marks_are_absent() {
         let gpus = "proc/driver/nvidia/gpus";
         let machine = tree(&[
             (
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_an_intel_card_is_that_of_all_its_tiles_or_is_not_known() {
+    fn memory_of_an_intel_card_is_the_sum_of_all_tiles_or_unknown() {
         let tile = |number: u32| {
             format!("sys/bus/pci/devices/0000:03:00.0/tile{number}/physical_vram_size_bytes")
         };
@@ -169,15 +169,15 @@ mod tests {
         let both = [(first.as_str(), "68719476736\n"), (second.as_str(), "68719476736\n")];
         assert_eq!(card(&both, "xe").memory_bytes, Some(128 << 30));
         let gt = "sys/bus/pci/devices/0000:03:00.0/tile1/gt1/freq0/max_freq";
-        assert_eq!(card(&[both[0], (gt, "1")], "xe").memory_bytes, None, "half of it");
+        assert_eq!(card(&[both[0], (gt, "1")], "xe").memory_bytes, None, "one tile is missing");
         let drm = "sys/bus/pci/devices/0000:03:00.0/drm/card1/lmem_total_bytes";
         assert_eq!(card(&[(drm, "17179869184\n")], "i915").memory_bytes, Some(16 << 30));
-        assert_eq!(card(&[(drm, "0\n")], "i915").memory_bytes, None, "graphics of the processor");
+        assert_eq!(card(&[(drm, "0\n")], "i915").memory_bytes, None, "integrated graphics");
         assert_eq!(card(&[("proc/version", "x")], "xe").memory_bytes, None);
     }
 
     #[test]
-    fn an_accelerator_of_habana_labs_says_model_firmware_state_and_place() {
+    fn habana_labs_accelerator_has_model_firmware_state_and_position() {
         let at = |name: &str| format!("sys/bus/pci/devices/0000:03:00.0/{name}");
         let files = [
             (at("device_type"), "GAUDI2\n"),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_registers_as_an_accelerator_is_one_whatever_its_class() {
+    fn device_that_registers_as_an_accelerator_is_one_whatever_its_class() {
         let accel = "sys/devices/pci0000:00/0000:00:0b.0/accel/accel0";
         let machine = tree(&[
             ("sys/class/accel/accel0", "-> ../../devices/pci0000:00/0000:00:0b.0/accel/accel0"),

@@ -1,7 +1,7 @@
 //! Memory blocks: `/sys/devices/system/memory` (`Documentation/ABI/testing/sysfs-devices-memory`).
 //!
-//! Kernels and architectures without memory hot-plug have no blocks; some Arm kernels have blocks
-//! and no size. A terabyte has some 8000 blocks, so they are read only on request.
+//! Kernels and architectures without memory hot-plug have no blocks; some Arm kernels have blocks but
+//! report no size. A terabyte has about 8000 blocks, so they are read only on request.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Blocks {
     pub(super) bytes_by_zone: BTreeMap<String, u64>,
 }
 
-/// Reads the blocks; `None` where there are none or their size is not known.
+/// Reads the blocks; `None` if there are none or their size is unknown.
 pub(super) fn blocks(machine: &Machine) -> Option<Blocks> {
     let block_bytes = machine.parse(&format!("{DIR}/block_size_bytes"), |text| {
         let size = u64::from_str_radix(text.trim_start_matches("0x"), 16).ok();
@@ -39,7 +39,7 @@ pub(super) fn blocks(machine: &Machine) -> Option<Blocks> {
                 }
             }
             Some(false) => n_offline += 1,
-            // A block of which nothing is known makes both sums unknown.
+            // A block in an unknown state makes both sums unknown.
             None => return None,
         }
     }
@@ -57,12 +57,12 @@ pub(super) fn blocks(machine: &Machine) -> Option<Blocks> {
 fn zone(machine: &Machine, name: &str) -> Option<String> {
     let text = machine.text(&format!("{DIR}/{name}/valid_zones"))?;
     let zone = text.split_whitespace().next().filter(|zone| *zone != "none")?;
-    // A kernel has some five; a name is a word of letters and digits.
+    // A kernel has about five zones; a name consists of letters and digits.
     let is_name = zone.len() <= 16 && zone.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_name.then(|| zone.to_owned())
 }
 
-/// Whether the block is online; one that is going offline still is.
+/// Whether the block is online; a block that is going offline still counts as online.
 fn parse_state(text: &str) -> Result<bool, &'static str> {
     match text {
         "online" | "going-offline" => Ok(true),
@@ -90,20 +90,20 @@ mod tests {
     ];
 
     #[test]
-    fn online_and_offline_blocks_are_told_apart_and_read_only_on_request() {
+    fn online_and_offline_blocks_are_distinguished_and_read_only_on_request() {
         let machine = tree(&FILES);
         assert_eq!(memory(&machine).online_blocks_bytes, None);
         let machine = machine.with_extras(Extras { memory_blocks: true, ..Extras::default() });
         let memory = memory(&machine);
         assert_eq!(memory.online_blocks_bytes, Some(256 << 20));
         assert_eq!(memory.offline_blocks_bytes, Some(128 << 20));
-        // One block spans several zones, and one is offline and could come into either.
+        // One block spans several zones, and an offline one could go into either.
         let zones = BTreeMap::from([("Movable".to_owned(), 128 << 20)]);
         assert_eq!(memory.online_blocks_bytes_by_zone, zones);
     }
 
     #[test]
-    fn blocks_without_a_size_and_states_that_are_none_make_no_number() {
+    fn blocks_without_a_size_or_with_an_invalid_state_give_no_sum() {
         assert_eq!(blocks(&tree(&FILES[1..])), None);
         let machine = tree(&[FILES[0], ("sys/devices/system/memory/memory0/state", "asleep")]);
         assert_eq!(blocks(&machine), None);

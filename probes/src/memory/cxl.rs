@@ -18,10 +18,10 @@ pub struct CxlMemory {
     /// Address of its PCI function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
-    /// Memory that forgets without power, in bytes (`ram/size`).
+    /// Volatile memory in bytes (`ram/size`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volatile_bytes: Option<u64>,
-    /// Memory that keeps its content, in bytes (`pmem/size`).
+    /// Persistent memory in bytes (`pmem/size`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_bytes: Option<u64>,
     /// Serial number, as the kernel writes it, e.g. `0x1234`.
@@ -34,7 +34,7 @@ pub struct CxlMemory {
     /// (`security/state`, since Linux 6.5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<String>,
-    /// NUMA node of the processor that it hangs on; `None` where the kernel says -1.
+    /// NUMA node of the processor it is attached to; `None` if the kernel reports -1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
 }
@@ -68,7 +68,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn a_cxl_device_is_listed_with_its_sizes_and_a_node_of_minus_one_stays_absent() {
+    fn cxl_device_has_its_sizes_and_a_node_of_minus_one_is_absent() {
         let mem = "sys/devices/pci0000:6b/0000:6b:00.0/0000:6c:00.0/mem0";
         let at = |name: &str| format!("{mem}/{name}");
         let machine = tree(&[

@@ -1,5 +1,5 @@
-//! DAX devices: memory that the kernel handles as a device before, or instead of, memory that anyone
-//! may allocate: `/sys/bus/dax/devices/daxX.Y` (`Documentation/ABI/testing/sysfs-bus-dax`).
+//! DAX devices: memory that the kernel handles as a device before it becomes ordinary memory, or
+//! instead of that: `/sys/bus/dax/devices/daxX.Y` (`Documentation/ABI/testing/sysfs-bus-dax`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,33 +8,33 @@ use crate::machine::Machine;
 
 const DIR: &str = "sys/bus/dax/devices";
 
-/// A DAX device. One of size 0, the seed of further ones, is left out.
+/// A DAX device. A device of size 0, from which others are made, is left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DaxDevice {
     /// Kernel name, e.g. `dax0.0`.
     pub name: String,
-    /// Where the memory comes from: `pmem` (NVDIMMs), `cxl`, or `hmem`: set apart by the firmware for
+    /// Where the memory comes from: `pmem` (NVDIMMs), `cxl`, or `hmem`: reserved by the firmware for
     /// a special purpose, as HBM and CXL memory often are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
-    /// `kmem`: its memory is in the node `target_node` for all to use; `device_dax`: programs map it as
-    /// `/dev/daxX.Y`; `None` where no driver is bound.
+    /// `kmem`: its memory is ordinary memory of the node `target_node`; `device_dax`: programs map it as
+    /// `/dev/daxX.Y`; `None` if no driver is bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
     /// Its size (`size`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Page size that mappings keep (`align`).
+    /// Page size of its mappings (`align`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub align_bytes: Option<u64>,
-    /// Where it begins in the machine's address space (`resource`, since Linux 5.3; needs root).
+    /// Its start in the machine's address space (`resource`, since Linux 5.3; needs root).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<u64>,
-    /// The NUMA node that its memory is or would be in (`target_node`); `None` where the kernel says -1.
+    /// The NUMA node that its memory is or would be in (`target_node`); `None` if the kernel reports -1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_node: Option<u32>,
-    /// The NUMA node of the CPUs next to it (`numa_node`); `None` where the kernel says -1.
+    /// The NUMA node of the CPUs next to it (`numa_node`); `None` if the kernel reports -1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
 }
@@ -62,8 +62,8 @@ fn device(machine: &Machine, name: String) -> DaxDevice {
     }
 }
 
-/// What the device at `path` hangs on: the bus of NVDIMMs, the root of CXL (its ACPI device, or a port
-/// of the CXL bus), or the platform device of the firmware's soft-reserved memory.
+/// The parent of the device at `path`: the NVDIMM bus, the CXL root (its ACPI device, or a port of the
+/// CXL bus), or the platform device of the firmware's soft-reserved memory.
 pub(crate) fn origin(path: &str) -> Option<&'static str> {
     let is_below = |prefix: &str| path.split('/').any(|name| name.starts_with(prefix));
     match () {
@@ -80,7 +80,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn more_devices_than_a_machine_has_are_cut_and_that_is_a_problem() {
+    fn too_many_devices_are_a_problem_and_only_the_first_are_read() {
         let paths: Vec<String> = (0..5000).map(|n| format!("{DIR}/dax{n}.0/size")).collect();
         let files: Vec<(&str, &str)> = paths.iter().map(|path| (path.as_str(), "1")).collect();
         let machine = tree(&files);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dax_device_has_its_size_and_says_whose_memory_it_is_and_who_has_it() {
+    fn dax_device_has_a_size_an_origin_and_a_driver() {
         let hmem = "sys/devices/platform/hmem_platform.0/hmem.0/dax0.0";
         let cxl = "sys/devices/platform/ACPI0017:00/root0/decoder0.0/region0/dax_region0/dax1.0";
         let file = |dir: &str, name: &str| format!("{dir}/{name}");
@@ -108,11 +108,15 @@ mod tests {
         let devices = devices(&machine);
         let kinds: Vec<_> =
             devices.iter().map(|d| (d.name.as_str(), d.origin.as_deref())).collect();
-        assert_eq!(kinds, [("dax0.0", Some("hmem")), ("dax1.1", Some("cxl"))], "0 is the seed");
+        assert_eq!(
+            kinds,
+            [("dax0.0", Some("hmem")), ("dax1.1", Some("cxl"))],
+            "size 0 is left out"
+        );
         let first = &devices[0];
         assert_eq!((first.size_bytes, first.align_bytes), (Some(64 << 30), Some(2 << 20)));
         assert_eq!((first.driver.as_deref(), first.address), (Some("kmem"), Some(0x20_8000_0000)));
-        assert_eq!((first.target_node, first.numa_node), (Some(2), None), "-1 is no node");
+        assert_eq!((first.target_node, first.numa_node), (Some(2), None), "-1 means no node");
         assert_eq!((&devices[1].driver, devices[1].size_bytes), (&None, None));
         assert!(machine.problems().is_empty());
     }

@@ -1,16 +1,16 @@
 //! Names of SMBIOS's numbers for memory modules and their arrays (DSP0134, sections 7.17 to 7.19).
 
-/// The name of `code`, of which the first name is that of 1; an empty name says nothing.
+/// The name of `code`; the first name belongs to code 1, and an empty name means unknown.
 pub(super) fn name(names: &[&str], code: u8) -> Option<String> {
     let name = names.get(usize::from(code).checked_sub(1)?)?;
     (!name.is_empty()).then(|| (*name).to_owned())
 }
 
-// «Other» and «Unknown» say nothing and are left empty.
+// `Other` and `Unknown` are no facts and are left empty.
 pub(super) const ERROR_CORRECTIONS: &[&str] =
     &["", "", "None", "Parity", "Single-bit ECC", "Multi-bit ECC", "CRC"];
 
-/// Types of errors (DSP0134, section 7.19.1); the third says that all is well.
+/// Types of errors (DSP0134, section 7.19.1); the third means that there was no error.
 pub(super) const ERRORS: &[&str] = &[
     "",
     "",

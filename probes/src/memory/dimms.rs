@@ -7,7 +7,7 @@ use super::{Dimm, Memory};
 use crate::smbios::{Smbios, Structure};
 use formats::hex::hex;
 
-/// Far more slots than a machine has; of a table with more nothing is counted.
+/// Far more slots than any machine has; a table with more is not counted.
 const LIMIT_SLOTS: usize = 4096;
 
 /// Fills slots, modules and the arrays' facts from the table; of a table that is cut, no sums.
@@ -64,20 +64,20 @@ impl Others<'_> {
         Others { by_handle, mapped }
     }
 
-    /// Whether a slot belongs to system memory; one whose array is missing does.
+    /// Whether a slot belongs to system memory, which is assumed if its array is missing.
     fn in_system(&self, slot: &Structure) -> bool {
         let array = slot.word(0x04).and_then(|handle| self.by_handle.get(&handle));
         array.filter(|array| array.kind() == 16).is_none_or(|array| is_system(array))
     }
 
-    /// Adds what other structures say of the module: type 20 where it is mapped, 18 or 33 its error.
+    /// Adds facts of other structures: the mapped range from type 20, an error from type 18 or 33.
     fn placed(&self, slot: &Structure, mut dimm: Dimm) -> Dimm {
         if dimm.is_populated == Some(false) {
             return dimm;
         }
         let mapped = self.mapped.get(&slot.handle());
         (dimm.mapped_from, dimm.mapped_to) = mapped.copied().unzip();
-        // FFFEh says that the firmware keeps no errors, FFFFh that there was none.
+        // FFFEh means that the firmware records no errors, FFFFh that there was none.
         let error = slot.word(0x06).filter(|handle| *handle < 0xfffe);
         let error = error.and_then(|handle| self.by_handle.get(&handle));
         let error = error.filter(|error| matches!(error.kind(), 18 | 33));
@@ -102,7 +102,7 @@ fn dimm(slot: &Structure) -> Dimm {
             dimm.size_bytes = Some(bytes);
         }
     }
-    // Of an empty slot the other fields say nothing; some firmware fills them with leftovers.
+    // The other fields of an empty slot are meaningless; some firmware leaves stale values there.
     if dimm.is_populated == Some(false) {
         return dimm;
     }
@@ -128,7 +128,7 @@ fn dimm(slot: &Structure) -> Dimm {
         technology: slot.byte(0x28).and_then(|code| name(TECHNOLOGIES, code)),
         firmware: slot.string(0x2b),
         manufacturer_id: maker.map(hex),
-        // Of plain DRAM the whole size stands here again.
+        // For plain DRAM this repeats the whole size.
         volatile_bytes: bytes(0x3c).filter(|_| non_volatile_bytes.is_some()),
         non_volatile_bytes,
         ..dimm
@@ -144,8 +144,8 @@ fn mapped_bytes(table: &Smbios) -> Option<u64> {
     sum
 }
 
-/// First and last byte of a mapped address: in KiB, or in bytes at `extended` where both words that
-/// count KiB are full (SMBIOS 2.7).
+/// First and last byte of a mapped range: in KiB, or in bytes at `extended` if both KiB fields are
+/// FFFFFFFFh (SMBIOS 2.7).
 fn range(map: &Structure, extended: usize) -> Option<(u64, u64)> {
     let (from, to) = match (map.dword(0x04)?, map.dword(0x08)?) {
         (u32::MAX, _) => (map.qword(extended)?, map.qword(extended + 8)?),
@@ -161,8 +161,8 @@ enum Size {
     Bytes(u64),
 }
 
-/// The size: 0 is an empty slot, 0xFFFF not known, 0x7FFF stands in the extended field in MiB, and
-/// bit 15 makes the unit KiB.
+/// The size: 0 means an empty slot, 0xFFFF unknown, 0x7FFF that the extended field has the size in MiB;
+/// bit 15 selects KiB as the unit.
 fn size(slot: &Structure) -> Size {
     match slot.word(0x0c) {
         None | Some(0xffff) => Size::NotKnown,
@@ -179,7 +179,7 @@ fn size(slot: &Structure) -> Size {
     }
 }
 
-/// A speed in MT/s: 0 is not known, 0xFFFF stands in the extended field.
+/// A speed in MT/s: 0 means unknown, 0xFFFF that the extended field has it.
 fn speed(slot: &Structure, offset: usize, extended: usize) -> Option<u32> {
     match slot.word(offset)? {
         0 => None,
@@ -199,7 +199,7 @@ fn error_correction(array: &Structure) -> Option<String> {
     array.byte(0x06).and_then(|code| name(ERROR_CORRECTIONS, code))
 }
 
-/// The sum; `None` if one is not known, or if it is larger than any memory.
+/// The sum; `None` if a value is unknown or the sum exceeds 64 bits.
 fn sum(mut values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     values.try_fold(0_u64, |sum, value| sum.checked_add(value?))
 }
@@ -216,7 +216,7 @@ mod tests {
     use crate::smbios::tests::{smbios, structure};
 
     #[test]
-    fn capacities_whose_sum_is_larger_than_any_number_are_no_capacity_and_no_panic() {
+    fn sum_of_capacities_that_overflows_is_unknown() {
         let array = |handle: u8| {
             let mut fields = vec![3, 3, 6, 0, 0, 0, 0x80, 0xfe, 0xff, 1, 0];
             fields.extend([0xff; 8]);
@@ -230,7 +230,7 @@ mod tests {
         fill(&mut memory, &smbios(&[array(1)]));
         assert_eq!(memory.max_capacity_bytes, Some(u64::MAX));
         fill(&mut memory, &Smbios { is_complete: false, ..smbios(&[array(1)]) });
-        assert_eq!(memory.max_capacity_bytes, None, "behind the cut there may be another array");
+        assert_eq!(memory.max_capacity_bytes, None, "the truncated part may have another array");
     }
 
     /// A memory device of the given size field, 0x5c bytes long.
@@ -268,11 +268,11 @@ mod tests {
         assert_eq!(memory.dimms[0].kind.as_deref(), Some("DDR4"));
         assert_eq!(memory.dimms[0].speed_mt_s, Some(3200));
         assert_eq!(memory.dimms[0].configured_speed_mt_s, Some(70_000));
-        assert_eq!(memory.dimms[3].kind, None, "an empty slot has no module's facts");
+        assert_eq!(memory.dimms[3].kind, None, "an empty slot has no facts of a module");
     }
 
     #[test]
-    fn a_module_that_keeps_its_content_tells_its_parts_its_firmware_and_its_maker() {
+    fn non_volatile_module_reports_its_parts_firmware_and_maker() {
         let with = |non_volatile: u64, volatile: u64, maker: [u8; 2]| {
             let mut fields = vec![0; 0x58];
             fields[0x0c - 4] = 1;
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_dram_is_no_technology_of_its_own() {
+    fn plain_dram_has_no_technology() {
         let technologies = [2, 3, 4, 6, 7].map(|code| {
             let mut fields = vec![0; 0x58];
             (fields[0x0c - 4], fields[0x28 - 4]) = (1, code);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_of_unknown_size_makes_the_total_unknown() {
+    fn module_of_unknown_size_makes_the_total_unknown() {
         let memory = memory(&[device(0x4000, 0), device(0xffff, 0)]);
         assert_eq!(memory.installed_bytes, None);
         assert_eq!(memory.n_slots, Some(2));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_more_slots_than_a_machine_can_have_is_not_counted() {
+    fn table_with_too_many_slots_is_not_counted() {
         let slots = |n: usize| memory(&vec![structure(17, &[0; 0x11], &[]); n]);
         assert_eq!(slots(LIMIT_SLOTS).n_slots, Some(LIMIT_SLOTS));
         let many = slots(LIMIT_SLOTS + 1);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_of_an_array_for_flash_is_no_slot_of_system_memory() {
+    fn slot_of_a_flash_array_is_not_system_memory() {
         let array = structure(16, &[3, 4, 3, 0, 0, 0, 1, 0, 0, 1, 0], &[]);
         let mut slot = device(16, 0);
         slot[4..6].copy_from_slice(&7_u16.to_le_bytes());
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn mapped_addresses_are_kib_or_bytes_in_the_extended_fields_and_belong_to_their_module() {
+    fn mapped_addresses_in_kib_or_bytes_belong_to_their_module() {
         let array = structure(19, &fields(&[(0, 4), (0x3f_ffff, 4), (7, 2), (1, 1)]), &[]);
         let high = fields(&[
             (u64::from(u32::MAX), 4),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_the_firmware_recorded_is_named_and_no_error_is_not() {
+    fn recorded_error_is_named_and_no_error_is_absent() {
         let with = |kind: u8, code: u8| {
             let mut slot = device(0x4000, 0);
             slot[6..8].copy_from_slice(&9_u16.to_le_bytes());
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_that_is_cut_short_has_no_size_and_makes_no_panic() {
+    fn truncated_structure_has_no_size() {
         for length in 0..0x58 {
             let short = structure(17, &vec![1; length], &[]);
             let memory = memory(&[short]);

@@ -5,8 +5,8 @@ use crate::machine::Machine;
 
 const MC: &str = "sys/devices/system/edac/mc";
 
-/// The counts of every DIMM or rank, and of errors that the controller puts in none of them; of the
-/// whole controller where its driver counts no DIMMs.
+/// The counts of every DIMM or rank, and of errors that the controller assigns to none of them; the
+/// counts of the whole controller if its driver has no DIMMs.
 pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
     let mut counts = Vec::new();
     for controller in numbered(machine, MC, &["mc"]) {
@@ -17,7 +17,7 @@ pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
         for dimm in numbered(machine, &dir, &["dimm", "rank"]) {
             let path = |name: &str| format!("{dir}/{dimm}/{name}");
             let size_mib: Option<u64> = machine.number(&path("size"));
-            // One mode for all modules of a controller; the first of them is asked.
+            // All modules of a controller have the same mode, so that of the first is read.
             mode = mode.or_else(|| machine.text(&path("dimm_edac_mode")));
             counts.push(EccCount {
                 location: machine.text(&path("dimm_location")).map(|text| text.trim().to_owned()),
@@ -31,7 +31,7 @@ pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
             });
         }
         let count = |name: &str| machine.number::<u64>(&format!("{dir}/{name}"));
-        // Errors whose place the hardware did not say are in no DIMM's count
+        // Errors without a location are in no DIMM's count
         // (`edac_inc_ue_error`, `drivers/edac/edac_mc.c`).
         let has_dimms = counts.len() > before;
         let names = if has_dimms {
@@ -54,7 +54,7 @@ pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
     counts
 }
 
-/// Names in `dir` that are one of `prefixes` and a number.
+/// Names in `dir` that consist of one of `prefixes` and a number.
 fn numbered(machine: &Machine, dir: &str, prefixes: &[&str]) -> Vec<String> {
     let is_numbered = |name: &String| {
         let mut rests = prefixes.iter().filter_map(|prefix| name.strip_prefix(prefix));
@@ -91,7 +91,7 @@ pub(crate) fn slot_of(count: &EccCount, dimms: &[Dimm]) -> Option<usize> {
     (dimm.is_populated != Some(false) && fits).then_some(index)
 }
 
-/// Adds the ranks of a DIMM up.
+/// Adds up the ranks of a DIMM.
 fn add(sum: Option<u64>, more: Option<u64>) -> Option<u64> {
     match (sum, more) {
         (Some(sum), Some(more)) => sum.checked_add(more),
@@ -105,7 +105,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn counts_go_to_the_slot_that_the_label_names_and_to_no_other() {
+    fn counts_go_only_to_the_slot_that_the_label_names() {
         let machine = tree(&[
             ("sys/devices/system/edac/mc/mc0/dimm0/dimm_label", "A1"),
             ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ce_count", "12"),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_at_no_known_dimm_are_a_row_of_the_controller_and_none_is_no_row() {
+    fn errors_without_a_location_are_a_row_of_the_controller() {
         let with = |n_uncorrectable: &str| {
             counts(&tree(&[
                 ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ue_count", "0"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn two_slots_of_one_name_get_no_counts_rather_than_wrong_ones() {
+    fn two_slots_with_the_same_name_get_no_counts() {
         let dimm = Dimm { locator: Some("DIMM_A".to_owned()), ..Dimm::default() };
         let label = Some("DIMM_A".to_owned());
         let count = EccCount { label, correctable: Some(5), ..EccCount::default() };

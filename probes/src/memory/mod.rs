@@ -1,4 +1,4 @@
-//! Memory: four totals that need not agree, the DIMMs with their ECC counts, and huge pages.
+//! Memory: four totals that may differ, the DIMMs with their ECC counts, and huge pages.
 //!
 //! - installed: the sum of SMBIOS type 17;
 //! - firmware map: `System RAM` in `/sys/firmware/memmap` (`Documentation/ABI/testing/sysfs-firmware-memmap`);
@@ -6,7 +6,7 @@
 //! - usable: `MemTotal` of `/proc/meminfo`.
 //!
 //! The memory blocks of `/sys/devices/system/memory` are read only on request: there are thousands,
-//! and a block that is half filled counts whole.
+//! and a partly filled block counts in full.
 
 mod blocks;
 mod cxl;
@@ -34,14 +34,14 @@ use crate::smbios;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Memory {
-    /// Sum of the DIMMs' sizes that the firmware lists; `None` without SMBIOS type 17.
+    /// Sum of the sizes of the DIMMs that the firmware lists; `None` without SMBIOS type 17.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub installed_bytes: Option<u64>,
-    /// System RAM in the map that the firmware gave to the kernel; `None` on machines without one.
+    /// System RAM in the firmware's memory map; `None` on machines without a map.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware_map_bytes: Option<u64>,
-    /// Pages that the kernel has, times their size; `None` where nothing says the size of a page, as in
-    /// a capture of an Arm or POWER machine by another program.
+    /// Pages that the kernel has, times their size; `None` if the page size is unknown, as in a capture
+    /// of an Arm or POWER machine by another program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_present_bytes: Option<u64>,
     /// The same by NUMA node (`present` of the zones in `/proc/zoneinfo`).
@@ -51,39 +51,39 @@ pub struct Memory {
     )]
     pub kernel_present_bytes_by_node: BTreeMap<u32, u64>,
     /// Online memory blocks times the size of a block (`/sys/devices/system/memory/memoryN/state`);
-    /// only with `--memory-blocks`. A block that is filled in part counts whole.
+    /// only with `--memory-blocks`. A partly filled block counts in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub online_blocks_bytes: Option<u64>,
     /// The same by zone, e.g. `Normal`, `Movable` (`memoryN/valid_zones`); a block that spans several
     /// is in none of them. Only with `--memory-blocks`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub online_blocks_bytes_by_zone: BTreeMap<String, u64>,
-    /// Memory blocks that are plugged in and offline, times the size of a block; only with
+    /// Memory blocks that are present but offline, times the size of a block; only with
     /// `--memory-blocks`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_blocks_bytes: Option<u64>,
     /// Memory that the firmware's arrays map to addresses (SMBIOS type 19, DSP0134 section 7.20).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mapped_bytes: Option<u64>,
-    /// What the kernel can hand out (`MemTotal`).
+    /// Memory that the kernel can allocate (`MemTotal`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usable_bytes: Option<u64>,
     /// How many slots the firmware lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_slots: Option<usize>,
-    /// In how many of them it found a module; `None` if that is not known of one of them.
+    /// How many of them contain a module; `None` if that is unknown for one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_slots_populated: Option<usize>,
-    /// How the arrays correct errors, e.g. `Multi-bit ECC`; `None` if they differ or do not say it.
+    /// How the arrays correct errors, e.g. `Multi-bit ECC`; `None` if they differ or do not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_correction: Option<String>,
-    /// Most that the arrays can hold.
+    /// Largest capacity of the arrays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_capacity_bytes: Option<u64>,
     /// Slots of system memory in table order, populated or not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dimms: Vec<Dimm>,
-    /// Counts of corrected and uncorrected errors as the memory controllers' drivers keep them.
+    /// Counts of corrected and uncorrected errors from the memory controllers' drivers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ecc: Vec<EccCount>,
     /// Huge pages by size.
@@ -92,28 +92,28 @@ pub struct Memory {
     /// CXL memory devices, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cxl: Vec<CxlMemory>,
-    /// Memory that is, or was at first, a device of its own (DAX), by name.
+    /// Memory that is or was a separate device (DAX), by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dax: Vec<DaxDevice>,
-    /// NVDIMMs and what they are put together to.
+    /// NVDIMMs, and the regions and namespaces on them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent: Option<PersistentMemory>,
 }
 
-/// At most so many devices of one bus are read.
+/// At most this many devices of one bus are read.
 const LIMIT_DEVICES: usize = 4096;
 
 /// A slot for a memory module, and the module in it (SMBIOS type 17).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Dimm {
-    /// Name of the slot on the board, e.g. `A1`; not always unique.
+    /// Name of the slot that is printed on the board, e.g. `A1`; not always unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locator: Option<String>,
     /// Name of the bank.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bank_locator: Option<String>,
-    /// Whether a module is in it; `None` where the firmware does not know its size.
+    /// Whether it contains a module; `None` if the firmware does not know the size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_populated: Option<bool>,
     /// Size of the module; `None` for an empty slot.
@@ -125,13 +125,13 @@ pub struct Dimm {
     /// Form factor, e.g. `DIMM`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form_factor: Option<String>,
-    /// What the module is made for, in MT/s.
+    /// Rated speed in MT/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_mt_s: Option<u32>,
-    /// What it runs at, in MT/s.
+    /// Configured speed in MT/s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configured_speed_mt_s: Option<u32>,
-    /// Maker.
+    /// Manufacturer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Serial number.
@@ -146,74 +146,74 @@ pub struct Dimm {
     /// Number of ranks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u8>,
-    /// Bits for data.
+    /// Width of the data in bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_width_bits: Option<u16>,
-    /// Bits for data and error correction.
+    /// Width of data and error correction in bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_width_bits: Option<u16>,
-    /// Voltage that it runs at, in millivolts.
+    /// Configured voltage in mV.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configured_voltage_mv: Option<u16>,
-    /// Lowest voltage that it works at, in millivolts.
+    /// Lowest operating voltage in mV.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_voltage_mv: Option<u16>,
-    /// Highest voltage that it works at, in millivolts.
+    /// Highest operating voltage in mV.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_voltage_mv: Option<u16>,
-    /// Technology where it is not plain DRAM, e.g. `NVDIMM-P`.
+    /// Technology if it is not plain DRAM, e.g. `NVDIMM-P`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub technology: Option<String>,
-    /// Version of the module's firmware (offset 2Bh); of modules that have one, as NVDIMMs.
+    /// Version of the module's firmware (offset 2Bh), for modules that have one, such as NVDIMMs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
-    /// The maker's two bytes at JEDEC (JEP-106: bank, then number, each with parity) as they stand in
-    /// the module's SPD, e.g. `802c` (2Ch).
+    /// The manufacturer's two-byte JEDEC id (JEP-106: bank, then number, each with parity) as in the
+    /// module's SPD, e.g. `802c` (2Ch).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer_id: Option<String>,
-    /// What keeps its content without power (34h); of modules that have such a part.
+    /// Size of the non-volatile part (34h), for modules that have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub non_volatile_bytes: Option<u64>,
-    /// What loses its content without power (3Ch); of modules that have a part that does not.
+    /// Size of the volatile part (3Ch), for modules that also have a non-volatile one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volatile_bytes: Option<u64>,
-    /// First address that the module serves (SMBIOS type 20, DSP0134 section 7.21); interleaved
+    /// First address that is mapped to the module (SMBIOS type 20, DSP0134 section 7.21); interleaved
     /// modules share a range.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mapped_from: Option<u64>,
-    /// Last address that the module serves.
+    /// Last address that is mapped to the module.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mapped_to: Option<u64>,
     /// Error that the firmware recorded for the module (SMBIOS types 18 and 33, sections 7.19 and
-    /// 7.34), e.g. `Multi-bit error`; `None` where it recorded none.
+    /// 7.34), e.g. `Multi-bit error`; `None` if it recorded none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware_error: Option<String>,
-    /// Corrected errors since boot; `None` where no driver's label names this slot.
+    /// Corrected errors since boot; `None` if no driver's label names this slot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc_correctable: Option<u64>,
-    /// Uncorrected errors since boot; `None` where no driver's label names this slot.
+    /// Uncorrected errors since boot; `None` if no driver's label names this slot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecc_uncorrectable: Option<u64>,
 }
 
-/// Error counts of a DIMM or rank as the driver of its memory controller keeps them.
+/// Error counts of a DIMM or rank from the driver of its memory controller.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EccCount {
-    /// The driver's name for it, e.g. `mc0/dimm1`; `mc0` for all errors where the driver counts no
-    /// DIMMs, else for those at no known DIMM (`ce_noinfo_count`, `ue_noinfo_count`).
+    /// The driver's name for it, e.g. `mc0/dimm1`. `mc0` counts all errors if the driver has no DIMMs,
+    /// else those without a known DIMM (`ce_noinfo_count`, `ue_noinfo_count`).
     pub name: String,
     /// The label that the driver or the administrator gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Where it sits as the controller counts, e.g. `channel 0 slot 1`
+    /// Its location in the controller's numbering, e.g. `channel 0 slot 1`
     /// (`dimm_location`, `Documentation/ABI/testing/sysfs-devices-edac`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub location: Option<String>,
     /// The controller as its driver names it, e.g. `Skylake Socket#0 IMC#0` (`mc_name`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<String>,
-    /// How errors are found, e.g. `S4ECD4ED` (`dimm_edac_mode`).
+    /// How errors are detected, e.g. `S4ECD4ED` (`dimm_edac_mode`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// Its size.
@@ -266,7 +266,8 @@ pub fn memory(machine: &Machine) -> Memory {
         let found = crate::machine::quote(meminfo.lines().next().unwrap_or_default());
         machine.problem("proc/meminfo", found, "a line such as MemTotal: 16384 kB");
     }
-    // The kernel hands out no page that is not present: then the files are of two machines.
+    // The kernel cannot allocate pages that are not present, so the two files do not belong together
+    // (one test machine of procfs mixes the files of two).
     if memory.usable_bytes > memory.kernel_present_bytes
         && let Some(present) = memory.kernel_present_bytes.take()
     {
@@ -281,7 +282,7 @@ pub fn memory(machine: &Machine) -> Memory {
     memory
 }
 
-/// The names in `dir` for which `is_wanted`, as far as they are read.
+/// The names in `dir` for which `is_wanted` holds, up to the limit.
 fn devices(machine: &Machine, dir: &str, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let mut names = machine.list(dir);
     names.retain(|name| is_wanted(name));
@@ -293,12 +294,12 @@ fn devices(machine: &Machine, dir: &str, is_wanted: impl Fn(&str) -> bool) -> Ve
     names
 }
 
-/// The number of a NUMA node in the file at `path`; -1 is none.
+/// The number of a NUMA node in the file at `path`; -1 means none.
 fn node(machine: &Machine, path: &str) -> Option<u32> {
     machine.number::<i64>(path).and_then(|node| u32::try_from(node).ok())
 }
 
-/// A whole number, in hexadecimal behind `0x`.
+/// A whole number, hexadecimal with the prefix `0x`.
 fn parse_size(text: &str) -> Result<u64, &'static str> {
     let size = match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16),

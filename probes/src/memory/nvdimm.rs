@@ -1,4 +1,4 @@
-//! NVDIMMs and what they are put together to: `/sys/bus/nd/devices`
+//! NVDIMMs, and the regions and namespaces on them: `/sys/bus/nd/devices`
 //! (`Documentation/ABI/testing/sysfs-bus-nvdimm` and `sysfs-bus-nfit`, `Documentation/driver-api/nvdimm`).
 
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use crate::machine::Machine;
 
 const DIR: &str = "sys/bus/nd/devices";
 
-/// Persistent memory; absent on a machine without it.
+/// Persistent memory; absent on machines without it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PersistentMemory {
@@ -18,7 +18,7 @@ pub struct PersistentMemory {
     /// Ranges of addresses, each over one or more modules, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub regions: Vec<PersistentRegion>,
-    /// Parts of the regions that are in use, by name.
+    /// Used parts of the regions, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<PersistentNamespace>,
 }
@@ -29,15 +29,15 @@ pub struct PersistentMemory {
 pub struct Nvdimm {
     /// Kernel name, e.g. `nmem0`.
     pub name: String,
-    /// Handle of its SMBIOS type 17 structure (`nfit/phys_id`), with which the DIMM can be found.
+    /// Handle of its SMBIOS type 17 structure (`nfit/phys_id`), which identifies the DIMM.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smbios_handle: Option<u32>,
-    /// Serial number as the firmware's table has it, e.g. `0xb6001234` (`nfit/serial`).
+    /// Serial number in the firmware's table, e.g. `0xb6001234` (`nfit/serial`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// Its state as the firmware found it (`nfit/flags`): `save_fail`, `restore_fail`, `flush_fail`,
-    /// `not_armed` and `map_fail` are faults; `smart_event` says that there were events of its health, and
-    /// `smart_notify` only that the firmware tells of such.
+    /// `not_armed` and `map_fail` are faults; `smart_event` means that there were health events, and
+    /// `smart_notify` only that the firmware reports such events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// `disabled` (no password), `locked`, `unlocked`, `frozen` or `overwrite` (`security`).
@@ -54,22 +54,22 @@ pub struct PersistentRegion {
     /// Its size (`size`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// How many modules it is interleaved over; `None` where the kernel knows none of them.
+    /// How many modules it is interleaved over; `None` if the kernel knows none of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_modules: Option<u32>,
-    /// Whether the kernel lets nobody write, as after a module that could not save (`read_only`).
+    /// Whether the kernel refuses writes, e.g. after a module failed to save (`read_only`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_read_only: Option<bool>,
-    /// What of the machine a loss of power spares: `cpu_cache`, `memory_controller`
+    /// Which parts keep their data on a loss of power: `cpu_cache`, `memory_controller`
     /// (`persistence_domain`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistence_domain: Option<String>,
-    /// The NUMA node of the CPUs next to it; `None` where the kernel says -1.
+    /// The NUMA node of the CPUs next to it; `None` if the kernel reports -1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
 }
 
-/// A part of a region that is in use.
+/// A used part of a region.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct PersistentNamespace {
@@ -86,7 +86,7 @@ pub struct PersistentNamespace {
     pub label: Option<String>,
 }
 
-/// Reads modules, regions and namespaces; `None` where there are none.
+/// Reads modules, regions and namespaces; `None` if there are none.
 pub(super) fn persistent(machine: &Machine) -> Option<PersistentMemory> {
     let mut memory = PersistentMemory::default();
     for name in super::devices(machine, DIR, |_| true) {
@@ -99,7 +99,7 @@ pub(super) fn persistent(machine: &Machine) -> Option<PersistentMemory> {
         } else if number("region") {
             memory.regions.push(region(machine, name));
         } else if number("namespace") {
-            // Each region has a namespace of size 0, from which the next one is made.
+            // Each region has a namespace of size 0, from which the kernel makes the next one.
             let namespace = namespace(machine, name);
             memory.namespaces.extend(Some(namespace).filter(|n| n.size_bytes != Some(0)));
         }
@@ -149,7 +149,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn modules_regions_and_namespaces_are_told_with_what_is_wrong_and_the_seed_is_none() {
+    fn modules_regions_and_namespaces_have_their_faults_and_size_0_is_left_out() {
         let machine = tree(&[
             ("sys/bus/nd/devices/nmem0/nfit/flags", "not_armed smart_event \n"),
             ("sys/bus/nd/devices/nmem0/nfit/serial", "0xb6001234\n"),
@@ -175,7 +175,7 @@ mod tests {
         assert!(memory.modules[1].flags.is_empty() && memory.modules.len() == 2);
         let region = &memory.regions[0];
         assert_eq!((region.n_modules, region.is_read_only), (Some(2), Some(true)));
-        assert_eq!(region.numa_node, None, "-1 is no node");
+        assert_eq!(region.numa_node, None, "-1 means no node");
         let names: Vec<_> = memory.namespaces.iter().map(|n| n.name.as_str()).collect();
         assert_eq!(names, ["namespace0.0"]);
         assert_eq!(memory.namespaces[0].label, None);

@@ -1,8 +1,8 @@
 //! Totals and huge pages from `/proc/meminfo`, `/proc/zoneinfo`, `/sys/firmware/memmap` and
 //! `/sys/kernel/mm/hugepages`.
 //!
-//! procfs-core's `Meminfo` is not used: it fails as a whole when one of the keys it takes for
-//! granted is missing, which old, small and cut-down kernels leave out; four lines are all we need.
+//! procfs-core's `Meminfo` is not used: it fails as a whole if a mandatory key is missing, and old or
+//! small kernels leave some out; only four lines are needed here.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) fn meminfo_bytes(text: &str, key: &str) -> Option<u64> {
     (words.next() == Some("kB")).then(|| number.checked_mul(1024)).flatten()
 }
 
-/// What stands behind `key:`; in a node's file the key follows on `Node N`.
+/// The text after `key:`; in a node's file `Node N` precedes the key.
 fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -39,7 +39,7 @@ pub(super) fn firmware_map_bytes(machine: &Machine) -> Option<u64> {
         let (start, end) = (address("start")?, address("end")?);
         let size = end.checked_sub(start).and_then(|size| size.checked_add(1));
         if size.is_none() {
-            machine.problem(&path("end"), quote(&format!("{end:#x}")), "an address behind start");
+            machine.problem(&path("end"), quote(&format!("{end:#x}")), "an address after start");
         }
         total = Some(total.unwrap_or_default().checked_add(size?)?);
     }
@@ -91,7 +91,7 @@ pub(super) fn hugepages(machine: &Machine, meminfo: &str) -> Vec<HugePages> {
     pages
 }
 
-/// Huge pages by size, of the machine or of a node, as the directory `dir` says them.
+/// Huge pages by size from the directory `dir` of the machine or of a node.
 pub(crate) fn hugepages_in(machine: &Machine, dir: &str) -> Vec<HugePages> {
     let mut pages: Vec<HugePages> = Vec::new();
     for name in machine.list(dir) {
@@ -111,13 +111,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kilobyte_of_the_kernel_has_1024_bytes() {
+    fn kernels_kilobyte_has_1024_bytes() {
         assert_eq!(meminfo_bytes("MemFree: 1 kB\nMemTotal:  16 kB\n", "MemTotal"), Some(16_384));
         assert_eq!(meminfo_bytes("Node 0 MemTotal:  16 kB\n", "MemTotal"), Some(16_384));
     }
 
     #[test]
-    fn a_value_that_is_no_number_is_not_known() {
+    fn value_that_is_no_number_is_unknown() {
         for text in ["", "MemTotal:", "MemTotal: x kB", "MemTotal: -5 kB", "MemTotal: 5 MB"] {
             assert_eq!(meminfo_bytes(text, "MemTotal"), None, "{text}");
         }
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_24_gib_is_not_taken_for_48_or_96_whatever_meminfo_says() {
+    fn present_memory_is_24_gib_whatever_the_usable_memory_is() {
         let zones = "Node 0, zone Normal\n        present  6291456\n        managed  6291456\n";
         for total_kib in [9 << 20, 13 << 20, 17 << 20, 24 << 20] {
             let meminfo = format!("MemTotal: {total_kib} kB\n");
@@ -152,12 +152,12 @@ mod tests {
             assert_eq!(memory.kernel_present_bytes, Some(24 << 30));
             let arm = [&files[..], &[("proc/sys/kernel/arch", "aarch64")]].concat();
             let memory = crate::memory::memory(&crate::testing::tree(&arm));
-            assert_eq!(memory.kernel_present_bytes, None, "the page size is not known");
+            assert_eq!(memory.kernel_present_bytes, None, "the page size is unknown");
         }
     }
 
     #[test]
-    fn less_memory_present_than_usable_is_a_problem_and_no_fact() {
+    fn less_present_than_usable_memory_is_a_problem_and_no_fact() {
         let machine = crate::testing::tree(&[
             ("proc/zoneinfo", NODES),
             ("proc/meminfo", "MemTotal: 7000 kB\n"),

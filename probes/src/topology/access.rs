@@ -1,4 +1,4 @@
-//! How memory is reached, as the firmware's HMAT says it: `nodeN/access{0,1}` and
+//! Access to memory according to the firmware's HMAT: `nodeN/access{0,1}` and
 //! `nodeN/memory_side_cache` (`Documentation/ABI/stable/sysfs-devices-node`,
 //! `Documentation/admin-guide/mm/numaperf.rst`).
 
@@ -17,16 +17,16 @@ pub struct Access {
     pub class: u32,
     /// The nodes, by id.
     pub initiators: Vec<u32>,
-    /// Bandwidth of reads, in MB/s as the kernel counts them.
+    /// Read bandwidth in MB/s, as the kernel reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_bandwidth_mb_s: Option<u64>,
-    /// Bandwidth of writes, in MB/s as the kernel counts them.
+    /// Write bandwidth in MB/s, as the kernel reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bandwidth_mb_s: Option<u64>,
-    /// Latency of reads, in ns.
+    /// Read latency in ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_latency_ns: Option<u64>,
-    /// Latency of writes, in ns.
+    /// Write latency in ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_latency_ns: Option<u64>,
 }
@@ -40,7 +40,7 @@ pub struct SideCache {
     /// Size.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Bytes of a line.
+    /// Size of a line in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_bytes: Option<u64>,
     /// `direct-mapped` or `complex`.
@@ -51,7 +51,7 @@ pub struct SideCache {
     pub write_policy: Option<String>,
 }
 
-/// Reads the access classes of the node whose directory `dir` holds `names`.
+/// Reads the access classes of the node whose directory `dir` contains `names`.
 pub(super) fn access(machine: &Machine, dir: &str, names: &[String]) -> Vec<Access> {
     let classes = names.iter().filter_map(|name| name.strip_prefix("access")?.parse().ok());
     let classes: BTreeSet<u32> = classes.collect();

@@ -1,10 +1,9 @@
 //! Caches of the online CPUs.
 //!
-//! A cache that an earlier CPU's files cover is not read again; level, kind, line and ways are taken
-//! from the first cache of the same kind of core, index and size, and what one lacks from the next. So
-//! a core costs a listing and two reads for each cache of its own. An earlier CPU covers another only
-//! if both have the same indexes: the third cache of a small core can be what is the fourth of a large
-//! one.
+//! A cache that the files of an earlier CPU cover is not read again. Level, kind, line and ways come
+//! from the first cache of the same kind of core, index and size; the next one supplies what is missing.
+//! So a core costs a listing and two reads for each of its caches. An earlier CPU covers another only if
+//! both have the same indexes: the third cache of a small core can be the fourth of a large one.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +12,10 @@ use crate::cpu::Kinds;
 use crate::cpuset::CpuSet;
 use crate::machine::{Machine, quote};
 
-/// No CPU has so many; a directory without end must not hold us.
+/// No CPU has this many; an endless directory must not block the report.
 const LIMIT: u32 = 32;
 
-/// Of how many caches of one kind the files are read in search of what the first did not say.
+/// How many caches of one kind are read to find what the first one lacks.
 const LIMIT_READ: u32 = 3;
 
 /// The caches by level, kind and first CPU.
@@ -47,7 +46,7 @@ pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
     seen.into_iter().filter_map(cache).collect()
 }
 
-/// Indexes of the caches of a CPU, a bit each.
+/// Indexes of the caches of a CPU, one bit each.
 type Indexes = u32;
 
 struct Walk<'a> {
@@ -59,9 +58,9 @@ struct Walk<'a> {
     at: BTreeMap<(u32, u32), usize>,
     /// Which CPUs have a cache of each level and kind.
     covered: BTreeMap<(Option<u32>, Option<&'static str>), CpuSet>,
-    /// What is known of the shape of each kind of cache, and of how many it was read.
+    /// The known shape of each kind of cache, and how many caches were read for it.
     shapes: BTreeMap<Kind, (Shape, u32)>,
-    /// By index: how many lists of a single CPU its mask has confirmed.
+    /// By index: how many lists that name a single CPU were confirmed by the mask.
     checked: BTreeMap<u32, u32>,
 }
 
@@ -72,7 +71,7 @@ struct Seen {
     cpu: u32,
     index: u32,
     cpus: CpuSet,
-    /// With which caches it shares its shape; `None` where the size is not known.
+    /// The caches with which it shares its shape; `None` if the size is unknown.
     of: Option<Kind>,
     size_bytes: Option<u64>,
     shape: Shape,
@@ -95,7 +94,7 @@ impl Shape {
         self.level.is_some() && self.kind.is_some() && has_numbers
     }
 
-    /// Takes from `other` what is missing here.
+    /// Fills what is missing from `other`.
     fn or(self, other: Shape) -> Shape {
         Shape {
             level: self.level.or(other.level),
@@ -108,9 +107,9 @@ impl Shape {
 }
 
 impl Walk<'_> {
-    /// Reads the caches of `cpu` that no earlier CPU's files cover. A thread whose first cache is
-    /// covered has the indexes of the other threads of its core; of other CPUs the directory is
-    /// listed, since indexes may be missing.
+    /// Reads the caches of `cpu` that the files of earlier CPUs do not cover. A thread whose first cache
+    /// is covered has the same indexes as the other threads of its core. The directory of any other CPU
+    /// is listed, because indexes may be missing.
     fn visit(&mut self, cpu: u32) {
         let first = self.at.get(&(0, cpu)).and_then(|number| self.seen.get(*number));
         let indexes = first.map_or_else(|| self.indexes(cpu), |seen| seen.indexes);
@@ -119,7 +118,7 @@ impl Walk<'_> {
                 continue;
             }
             let cpus = self.cpus(cpu, index);
-            // Without a set that says who shares it, a cache cannot be counted.
+            // Without the set of CPUs that share it, a cache cannot be counted.
             if cpus.is_empty() {
                 continue;
             }
@@ -141,8 +140,8 @@ impl Walk<'_> {
         seen.is_some_and(|seen| seen.indexes == indexes)
     }
 
-    /// Adds a cache, unless it was seen at another index; one that shares only a part of its CPUs
-    /// with another of its level and kind is inconsistent.
+    /// Adds a cache unless it was seen at another index. A cache that shares only some of its CPUs with
+    /// another of its level and kind is inconsistent.
     fn add(&mut self, seen: Seen) {
         let (cpu, index) = (seen.cpu, seen.index);
         let number = match self.overlapping(&seen) {
@@ -150,7 +149,7 @@ impl Walk<'_> {
             other => {
                 if let Some((_, other)) = other {
                     let path = path(cpu, index, "shared_cpu_list");
-                    let expected = format!("a set apart from {}, or the same", other.cpus);
+                    let expected = format!("a set equal to {} or disjoint from it", other.cpus);
                     self.machine.problem(&path, quote(&seen.cpus.to_string()), expected);
                 }
                 self.seen.len()
@@ -164,7 +163,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A cache of the same level and kind that has some of the same CPUs.
+    /// A cache of the same level and kind with some of the same CPUs.
     fn overlapping(&self, seen: &Seen) -> Option<(usize, &Seen)> {
         let key = |seen: &Seen| (seen.shape.level, seen.shape.kind);
         let covered = self.covered.get(&key(seen))?;
@@ -177,8 +176,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Reads size and shape of the cache at `index` of `cpu`, which `cpus` share: where a file of
-    /// one CPU is missing, another's says the same.
+    /// Reads size and shape of the cache at `index` of `cpu`, which `cpus` share. If a file of one CPU is
+    /// missing, that of another has the same value.
     fn read(&mut self, cpu: u32, index: u32, cpus: &CpuSet, indexes: Indexes) -> Seen {
         let others = || cpus.iter().filter(move |other| *other != cpu).take(2);
         let all = || std::iter::once(cpu).chain(others());
@@ -197,7 +196,7 @@ impl Walk<'_> {
         Seen { cpu, index, of, size_bytes, shape, indexes, cpus: cpus.clone() }
     }
 
-    /// Reads what is missing of a shape.
+    /// Reads the missing parts of a shape.
     fn complete(&self, shape: Shape, cpu: u32, index: u32) -> Shape {
         let machine = self.machine;
         let file = |name: &str| path(cpu, index, name);
@@ -211,7 +210,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The caches, each with what later ones of its kind said. One without a level is a problem.
+    /// The caches, completed with values from later ones of their kind. A missing level is a problem.
     fn whole(mut self) -> Vec<Seen> {
         for seen in &mut self.seen {
             let known = seen.of.and_then(|of| self.shapes.get(&of));
@@ -226,7 +225,7 @@ impl Walk<'_> {
         self.seen
     }
 
-    /// The online CPUs that share the cache; empty where nothing says it.
+    /// The online CPUs that share the cache; empty if unknown.
     fn cpus(&mut self, cpu: u32, index: u32) -> CpuSet {
         let list = path(cpu, index, "shared_cpu_list");
         let set = self.machine.parse(&list, CpuSet::parse);
@@ -244,8 +243,8 @@ impl Walk<'_> {
         CpuSet::default()
     }
 
-    /// `alone`, a list that names only `cpu`, or what the mask says if it names more CPUs. Private
-    /// caches are the most common kind, so that after a few confirmed lists the mask is not read.
+    /// `alone`, which is a list of only `cpu`, or the mask if that has more CPUs. Most caches are private
+    /// to a core, so the mask is no longer read after it has confirmed a few lists.
     fn checked(&mut self, cpu: u32, index: u32, alone: CpuSet) -> CpuSet {
         let n_confirmed = self.checked.entry(index).or_default();
         if *n_confirmed >= LIMIT_READ {
@@ -336,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_is_listed_once_over_the_online_cpus_whatever_node_they_are_in() {
+    fn cache_is_listed_once_whatever_the_nodes_of_its_cpus() {
         let (caches, n_problems) = read(
             &[
                 cache(0, 0, 1, "Data", "48K", "0,4"),
@@ -358,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_cache_of_a_small_core_can_be_the_fourth_of_a_large_one() {
+    fn third_cache_of_a_small_core_can_be_the_fourth_of_a_large_one() {
         let (caches, n_problems) = read(
             &[
                 cache(0, 0, 1, "Data", "32K", "0"),
@@ -376,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_of_a_package_that_spans_nodes_is_one_cache_with_all_its_cpus() {
+    fn cache_that_spans_nodes_is_one_cache_with_all_its_cpus() {
         // Sub-NUMA clustering: nodes 0 and 1 have CPUs 0-1 and 2-3 of one package.
         let l1 = |cpu: u32| cache(cpu, 0, 1, "Data", "48K", &cpu.to_string());
         let l3 = |cpu: u32| cache(cpu, 3, 3, "Unified", "60M", "0-3");
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_the_data_cache_is_not_that_of_the_instruction_cache() {
+    fn data_and_instruction_cache_have_separate_sizes() {
         let (caches, _) = read(
             &[cache(0, 0, 1, "Data", "48K", "0"), cache(0, 1, 1, "Instruction", "32K", "0")],
             "0",
@@ -398,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_core_of_another_kind_the_shape_is_read_again() {
+    fn shape_is_read_again_for_another_kind_of_core() {
         let mut small = cache(1, 0, 1, "Data", "64K", "1");
         small.retain(|(path, _)| !path.ends_with("coherency_line_size"));
         let kind =
@@ -418,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_cpus_files_leave_out_another_ones_say() {
+    fn missing_file_of_one_cpu_is_read_from_another() {
         let mut first = cache(0, 0, 3, "Unified", "4M", "0-1");
         first.retain(|(path, _)| path.ends_with("shared_cpu_list"));
         let (caches, _) = read(&[first, cache(1, 0, 3, "Unified", "4M", "0-1")], "0-1");
@@ -426,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_one_of_many_equal_caches_lacks_takes_nothing_from_any_of_them() {
+    fn missing_file_of_one_cache_is_supplied_by_equal_caches() {
         let of = |cpu: u32, missing: &str| {
             let mut files = cache(cpu, 0, 2, "Unified", "512K", &cpu.to_string());
             files.push((path(cpu, 0, "number_of_sets"), "1024".to_owned()));
@@ -444,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_that_contradict_each_other_are_a_problem() {
+    fn contradictory_sets_are_a_problem() {
         let (_, n_problems) = read(
             &[
                 cache(0, 0, 2, "Unified", "1M", "0-1"),
@@ -471,11 +470,15 @@ mod tests {
         let (caches, n_problems) = read(&private, "0-3");
         assert_eq!((caches.len(), n_problems), (4, 0));
         let (caches, n_problems) = read(&[l3(0, "0-1", "0000000f")], "0-3");
-        assert_eq!((caches[0].2.as_str(), n_problems), ("0-1", 0), "a list of several is believed");
+        assert_eq!(
+            (caches[0].2.as_str(), n_problems),
+            ("0-1", 0),
+            "a list of several CPUs is not checked"
+        );
     }
 
     #[test]
-    fn a_size_may_be_missing_and_nonsense_is_a_problem() {
+    fn missing_size_is_absent_and_nonsense_is_a_problem() {
         assert_eq!(parse_size("32K"), Ok(32 << 10));
         assert!(parse_size("").is_err() && parse_size("-1K").is_err());
         assert!(parse_size("18446744073709551615K").is_err());

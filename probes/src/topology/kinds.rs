@@ -1,4 +1,5 @@
-//! What kind of memory a node has: DAX devices, CXL regions, NVIDIA's driver, memory tiers and figures.
+//! The kind of memory of a node, from DAX devices, CXL regions, NVIDIA's driver, memory tiers and HMAT
+//! figures.
 
 use std::collections::BTreeMap;
 
@@ -23,20 +24,20 @@ pub(super) fn fill(machine: &Machine, nodes: &mut [Node], blocks: &Blocks) {
             node.memory_tier = Some(tier);
         }
     }
-    // The tier of plain memory is that of the nodes that have CPUs and memory.
+    // Nodes with CPUs and memory define the tier of plain memory.
     let is_plain = |node: &&Node| node.has_cpu == Some(true) && has_memory(node);
     let plain_tier = nodes.iter().filter(is_plain).filter_map(|node| node.memory_tier).max();
     let plain_bandwidth = nodes.iter().filter(is_plain).filter_map(bandwidth).max();
     let plain_latency = nodes.iter().filter(is_plain).filter_map(latency).max();
     for node in nodes.iter_mut().filter(|node| has_memory(node)) {
         let is_as_plain = || {
-            // Memory behind CXL answers in twice the time of DRAM, HBM has several times its bandwidth.
+            // CXL memory has twice the latency of DRAM; HBM has several times its bandwidth.
             let is_as_fast = latency(node)? <= plain_latency?.saturating_mul(5) / 4
                 && bandwidth(node)? >= plain_bandwidth?.saturating_mul(3) / 4;
             Some(is_as_fast)
         };
         let by_tier = || match by_tier(node, plain_tier?) {
-            // The kernel puts what it knows nothing of into the tier of DRAM.
+            // The kernel puts memory that it knows nothing about into the tier of DRAM.
             Some("dram") if node.has_cpu != Some(true) => is_as_plain()?.then_some("dram"),
             kind => kind,
         };
@@ -44,7 +45,7 @@ pub(super) fn fill(machine: &Machine, nodes: &mut [Node], blocks: &Blocks) {
             let is_fast = bandwidth(node)? >= plain_bandwidth?.saturating_mul(2);
             (node.has_cpu == Some(false) && is_fast).then_some("hbm")
         };
-        // Persistent or CXL memory may be brought into a node that has plain memory as well.
+        // Persistent or CXL memory may be added to a node that also has plain memory.
         let named = named.get(&node.id).copied();
         let named = named.filter(|kind| *kind == GPU || node.has_cpu == Some(false));
         let kind = named.or_else(by_bandwidth).or_else(by_tier);
@@ -64,7 +65,7 @@ fn latency(node: &Node) -> Option<u64> {
     node.access.iter().find_map(|access| access.read_latency_ns)
 }
 
-/// A slower tier than that of plain memory may be CXL or persistent, and stays without a kind.
+/// A tier slower than that of plain memory may be CXL or persistent, so it has no kind.
 fn by_tier(node: &Node, plain: u32) -> Option<&'static str> {
     match node.memory_tier?.cmp(&plain) {
         std::cmp::Ordering::Less if node.has_cpu == Some(false) => Some("hbm"),
@@ -83,18 +84,18 @@ fn tiers(machine: &Machine) -> Vec<(u32, CpuSet)> {
     machine.list(dir).into_iter().filter_map(tier).collect()
 }
 
-/// The kinds that someone names: by the DAX device that brought the memory into the node
-/// (`Documentation/ABI/testing/sysfs-bus-dax`), or by NVIDIA's driver for a GPU's own memory. What
-/// the firmware set apart without saying what it is (`hmem`) may be HBM or CXL, and has none here.
+/// The kinds with an explicit source: the DAX device that added the memory to the node
+/// (`Documentation/ABI/testing/sysfs-bus-dax`), or NVIDIA's driver for the memory of a GPU. Memory that
+/// the firmware reserved without a description (`hmem`) may be HBM or CXL and is left out.
 fn named(machine: &Machine) -> BTreeMap<u32, &'static str> {
     let dir = "sys/bus/dax/devices";
     let mut kinds = BTreeMap::new();
     for name in machine.list(dir) {
         let device = machine.device_path(&format!("{dir}/{name}"));
-        // -1 is no node.
+        // -1 means no node.
         let node = machine.number::<i64>(&format!("{device}/target_node"));
         let Some(node) = node.and_then(|node| u32::try_from(node).ok()) else { continue };
-        // Bound to `device_dax`, the memory is a device of its own and in no node.
+        // A device bound to `device_dax` keeps its memory out of every node.
         if machine.link_name(&format!("{device}/driver")).as_deref() == Some("device_dax") {
             continue;
         }
@@ -113,8 +114,8 @@ fn named(machine: &Machine) -> BTreeMap<u32, &'static str> {
     kinds
 }
 
-/// The nodes whose memory lies in CXL regions (`Documentation/ABI/testing/sysfs-bus-cxl`). Firmware may
-/// put CXL memory into its map as ordinary memory; then no DAX device shows where it came from.
+/// The nodes whose memory lies in CXL regions (`Documentation/ABI/testing/sysfs-bus-cxl`). If the
+/// firmware maps CXL memory as ordinary memory, no DAX device shows its origin.
 fn in_cxl_regions(machine: &Machine, blocks: &Blocks) -> Vec<u32> {
     let dir = "sys/bus/cxl/devices";
     let names = if blocks.is_empty() { Vec::new() } else { machine.list(dir) };
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_behind_dax_devices_and_on_gpus_is_not_taken_for_dram() {
+    fn memory_of_dax_devices_and_gpus_is_not_dram() {
         let devices = "sys/devices/platform";
         let pmem = format!("{devices}/ACPI0012:00/ndbus0/region0/dax0.0");
         let cxl = format!("{devices}/ACPI0017:00/root0/decoder0.0/region1/dax_region1/dax1.0");
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_faster_tier_or_twice_the_bandwidth_without_cpus_is_hbm_and_a_slower_tier_has_no_kind() {
+    fn faster_tier_or_twice_the_bandwidth_is_hbm_and_a_slower_tier_has_no_kind() {
         let dir = "sys/devices/virtual/memory_tiering";
         let files = [
             (format!("{dir}/memory_tier2/nodelist"), "1"),
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_without_cpus_in_the_tier_of_dram_is_dram_only_if_its_figures_are_those_of_dram() {
+    fn node_without_cpus_in_the_dram_tier_is_dram_only_with_dram_figures() {
         let files = [("sys/devices/virtual/memory_tiering/memory_tier4/nodelist", "0-3")];
         let with = |id: u32, bandwidth: u64, latency: u64| {
             let mut node = node(id, id == 0, Some(bandwidth));
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_the_firmware_mapped_is_cxl_if_all_of_it_lies_in_a_cxl_region() {
+    fn mapped_memory_is_cxl_if_all_of_it_lies_in_a_cxl_region() {
         let machine = tree(&[
             ("sys/bus/cxl/devices/region0/resource", "0x1000000000"),
             ("sys/bus/cxl/devices/region0/size", "0x400000000"),
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dax_device_that_no_node_got_says_nothing_of_the_node() {
+    fn dax_device_outside_of_a_node_does_not_affect_the_node() {
         let dax = "sys/devices/platform/ndbus0/dax0.0";
         let files = [
             ("sys/bus/dax/devices/dax0.0", "-> /sys/devices/platform/ndbus0/dax0.0"),
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_with_cpus_that_is_the_target_of_a_dax_device_is_not_persistent() {
+    fn node_with_cpus_that_is_the_target_of_a_dax_device_is_not_persistent() {
         let files = [
             ("sys/bus/dax/devices/dax0.0", "-> /sys/devices/platform/ndbus0/dax0.0"),
             ("sys/devices/platform/ndbus0/dax0.0/target_node", "0"),
@@ -261,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_node_of_minus_one_is_no_node() {
+    fn target_node_of_minus_one_is_no_node() {
         let files = [
             ("sys/bus/dax/devices/dax0.0", "-> /sys/devices/platform/ndbus0/dax0.0"),
             ("sys/devices/platform/ndbus0/dax0.0/target_node", "-1"),

@@ -2,8 +2,8 @@
 //! and `/sys/devices/system/cpu/cpuN/cache` (`Documentation/ABI/testing/sysfs-devices-system-cpu`).
 //!
 //! A node may have no CPU or no memory, ids may be sparse, and the columns of `distance` follow the
-//! online nodes. A cache is an object of the machine: it may span nodes (SNC) or a part of a package
-//! (CCX), so it is told by the set of CPUs that share it.
+//! online nodes. A cache belongs to the machine: it may span nodes (SNC) or cover a part of a package
+//! (CCX), so the set of CPUs that share it identifies it.
 
 mod access;
 mod caches;
@@ -28,10 +28,10 @@ pub struct Topology {
     /// `smp` with one node, `numa` with more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Nodes by id; `None` where nothing says them.
+    /// Nodes by id; `None` without a source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<Node>>,
-    /// Caches over the online CPUs, by level, kind and first CPU; `None` where the kernel says none.
+    /// Caches of the online CPUs, by level, kind and first CPU; `None` if the kernel reports none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caches: Option<Vec<Cache>>,
 }
@@ -42,30 +42,30 @@ pub struct Topology {
 pub struct Node {
     /// Its id; ids may be sparse.
     pub id: u32,
-    /// Its online CPUs; empty for a node of memory alone, `None` where nothing says them.
+    /// Its online CPUs; empty for a node of memory only, `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<String>,
     /// Whether it has CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_cpu: Option<bool>,
-    /// Whether it has memory (`/sys/devices/system/node/has_memory`); `None` where the kernel does
-    /// not say it.
+    /// Whether it has memory (`/sys/devices/system/node/has_memory`); `None` if the kernel does
+    /// not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_memory: Option<bool>,
-    /// Whether it has memory that the kernel may use for itself (`has_normal_memory`); `false` beside
-    /// `has_memory` for memory that can be taken away again, as CXL memory often is.
+    /// Whether it has memory that the kernel may use for itself (`has_normal_memory`); `false` together
+    /// with `has_memory` for removable memory, as CXL memory often is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_normal_memory: Option<bool>,
-    /// Memory that the kernel can hand out there (`MemTotal`); 0 for a node of CPUs alone.
+    /// Memory that the kernel can allocate there (`MemTotal`); 0 for a node of CPUs only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// `pmem` or `cxl` where a DAX device says so, `cxl` where all of it lies in CXL regions, `gpu`
-    /// where NVIDIA's driver says so, `dram` in the memory tier of the nodes with CPUs (without CPUs
-    /// only if the firmware gives it the figures of DRAM), `hbm` in a faster tier or where the
-    /// firmware gives the node at least twice the bandwidth; `None` where nothing tells the kind.
+    /// `pmem` or `cxl` if a DAX device reports it, `cxl` if all of it lies in CXL regions, `gpu` if
+    /// NVIDIA's driver reports it, `dram` in the memory tier of the nodes with CPUs (without CPUs only
+    /// if the firmware gives it the figures of DRAM), `hbm` in a faster tier or if the firmware gives
+    /// the node at least twice the bandwidth; `None` if nothing shows the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_kind: Option<String>,
-    /// Number of the memory tier: the lower, the faster
+    /// Number of the memory tier, lower is faster
     /// (`Documentation/ABI/testing/sysfs-kernel-mm-memory-tiers`), since Linux 6.1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_tier: Option<u32>,
@@ -100,10 +100,10 @@ pub struct Cache {
     pub size_bytes: Option<u64>,
     /// The online CPUs that share it.
     pub shared_cpus: String,
-    /// Bytes of a line.
+    /// Size of a line in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_bytes: Option<u32>,
-    /// Ways of associativity; `None` for a fully associative cache as well.
+    /// Ways of associativity; also `None` for a fully associative cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<u32>,
     /// Number of sets (`number_of_sets`).

@@ -24,8 +24,8 @@ pub(super) fn nodes(machine: &Machine, online: Option<&CpuSet>) -> Option<Vec<No
             ..Node::default()
         }]);
     }
-    // The columns of `distance` stand for the online nodes; a node without memory and CPUs can have
-    // a directory and not be online.
+    // The columns of `distance` are the online nodes. A node without memory and CPUs can have a
+    // directory without being online.
     let columns = machine.parse(&format!("{NODE}/online"), CpuSet::parse);
     let columns = columns.unwrap_or_else(|| ids.clone());
     let with_memory = machine.parse(&format!("{NODE}/has_memory"), CpuSet::parse);
@@ -65,7 +65,7 @@ impl Reader<'_> {
         let dir = format!("{NODE}/node{id}");
         let cpus = self.cpus(id, &dir, n_nodes);
         let memory = self.machine.text(&format!("{dir}/meminfo"));
-        // In no order: the node of a large machine has thousands of memory blocks.
+        // Unsorted, because a node of a large machine has thousands of memory blocks.
         let names = self.machine.names(&dir);
         if cpus.as_ref().is_some_and(CpuSet::is_empty) {
             let blocks =
@@ -91,14 +91,14 @@ impl Reader<'_> {
         }
     }
 
-    /// The online CPUs of the node: by list, by mask, else by the links to the CPUs.
+    /// The online CPUs of the node, from the list, else the mask, else the links to the CPUs.
     fn cpus(&mut self, id: u32, dir: &str, n_nodes: usize) -> Option<CpuSet> {
         let (path, cpus) = self.list(dir).or_else(|| self.mask(dir)).or_else(|| self.links(dir))?;
         let cpus = self.online.map(|online| cpus.intersection(online)).unwrap_or(cpus);
         let other = cpus.iter().find(|cpu| self.taken.contains_key(cpu));
         if let (Some(cpu), true) = (other, n_nodes > 1) {
             let node = self.taken.get(&cpu).copied().unwrap_or_default();
-            let found = format!("CPU {cpu}, which node {node} has as well");
+            let found = format!("CPU {cpu}, which is also in node {node}");
             self.machine.problem(&path, found, "CPUs that belong to one node each");
         }
         for cpu in cpus.iter() {
@@ -109,7 +109,7 @@ impl Reader<'_> {
 
     fn list(&self, dir: &str) -> Option<(String, CpuSet)> {
         let path = format!("{dir}/cpulist");
-        // A node without CPUs has an empty list, which is not the same as no list.
+        // A node without CPUs has an empty list; a missing list means unknown.
         self.machine.parse_or_empty(&path, CpuSet::parse).map(|set| (path, set))
     }
 
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_are_told_by_id_and_nodes_may_be_sparse_or_have_no_cpu() {
+    fn distances_are_keyed_by_id_and_nodes_may_be_sparse_or_have_no_cpu() {
         let machine = tree(&[
             ("sys/devices/system/node/online", "0,8"),
             ("sys/devices/system/node/node0/cpulist", "0-3"),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn one_missing_file_costs_its_own_fact_and_not_the_section() {
+    fn missing_file_costs_its_own_fact_and_not_the_section() {
         let machine = tree(&[
             ("sys/devices/system/node/node0/cpulist", "0-1"),
             ("sys/devices/system/node/node1/distance", "21 10"),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_of_cpus_without_memory_and_a_cpu_without_a_node_are_both_possible() {
+    fn node_without_memory_and_cpu_without_a_node_are_both_possible() {
         let machine = tree(&[
             ("sys/devices/system/node/has_memory", "0"),
             ("sys/devices/system/node/node0/cpulist", "0-1"),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_that_do_not_match_the_nodes_are_a_problem_and_not_wrong_numbers() {
+    fn distances_that_do_not_match_the_nodes_are_a_problem() {
         let machine = tree(&[
             ("sys/devices/system/node/online", "0-1"),
             ("sys/devices/system/node/node0/cpumap", "00000003"),
@@ -208,11 +208,11 @@ mod tests {
         let nodes = nodes(&machine, Some(&online("0-1"))).unwrap();
         assert!(nodes[0].distances.is_empty());
         let found: Vec<_> = machine.problems().into_iter().map(|p| p.found).collect();
-        assert_eq!(found, ["\"10 20 20\"", "CPU 1, which node 0 has as well"]);
+        assert_eq!(found, ["\"10 20 20\"", "CPU 1, which is also in node 0"]);
     }
 
     #[test]
-    fn a_kernel_without_numa_is_one_node_and_no_cpus_are_no_node() {
+    fn kernel_without_numa_has_one_node() {
         let machine = tree(&[("proc/meminfo", "MemTotal: 8 kB")]);
         let one = nodes(&machine, Some(&online("0-3"))).unwrap();
         assert_eq!((one.len(), one[0].memory_bytes), (1, Some(8192)));
@@ -248,12 +248,12 @@ mod tests {
         let nodes = nodes(&machine, Some(&online("0-3"))).unwrap();
         let far = &nodes[1];
         assert_eq!((nodes[0].has_memory, far.has_memory), (Some(false), Some(true)));
-        assert_eq!(far.has_normal_memory, Some(false), "all of it can be taken away");
+        assert_eq!(far.has_normal_memory, Some(false), "all of it is removable");
         assert_eq!(far.hugepages[0].n_total, Some(512));
         assert_eq!(far.memory_kind.as_deref(), Some("cxl"));
         assert_eq!((far.access[0].class, far.access[0].initiators.as_slice()), (0, &[0][..]));
         assert_eq!(far.access[0].read_bandwidth_mb_s, Some(250_000));
-        assert_eq!(far.access[0].read_latency_ns, None, "0 is not known");
+        assert_eq!(far.access[0].read_latency_ns, None, "0 means unknown");
         let cache = &far.side_caches[0];
         assert_eq!((cache.level, cache.size_bytes), (1, Some(16 << 30)));
         assert_eq!(cache.write_policy.as_deref(), Some("write-back"));

@@ -4,7 +4,7 @@ use super::*;
 
 /// A package of AMD family 15h with two nodes of two compute units each: one set of sibling threads for
 /// a unit, a core id for each thread, ids that start again on the second node
-/// (`fixtures` of hwloc call it `64amd64-4p2n4ca2co`).
+/// (hwloc's test machine `64amd64-4p2n4ca2co` is one).
 fn compute_units(sets: [&'static str; 8]) -> (Vec<(u32, &'static str, &'static str)>, String) {
     let ids = ["0", "1", "2", "3", "0", "1", "2", "3"];
     let cpus = (0..8_u32).zip(ids).zip(sets);
@@ -31,7 +31,7 @@ fn logical_cpus(cpu: &Cpu) -> Vec<&str> {
 }
 
 #[test]
-fn compute_units_are_cores_though_their_threads_have_core_ids_of_their_own() {
+fn compute_units_are_cores_although_their_threads_have_separate_core_ids() {
     let (cpus, cpuinfo) = compute_units(["0-1", "0-1", "2-3", "2-3", "4-5", "4-5", "6-7", "6-7"]);
     let set = [(ONLINE, "0-7"), ("proc/cpuinfo", &cpuinfo), NODES[0], NODES[1]];
     let (cpu, n_problems) = read(&set, &cpus);
@@ -47,12 +47,12 @@ fn cpus_of_two_nodes_are_never_one_core_whatever_their_ids() {
     let (cpu, _) = read(&set, &cpus);
     assert_eq!(logical_cpus(&cpu), ["0", "1", "2", "3", "4", "5", "6", "7"]);
     let (cpu, _) = read(&[(ONLINE, "0-7"), ("proc/cpuinfo", &cpuinfo)], &cpus);
-    assert_eq!(cpu.n_cores, Some(4), "without nodes the ids are all there is");
+    assert_eq!(cpu.n_cores, Some(4), "without nodes there are only the ids");
 }
 
 #[test]
-fn one_damaged_set_costs_its_own_cores_and_no_other() {
-    // CPU 0 claims to be alone, CPU 1 says otherwise: the ids decide for these two.
+fn damaged_set_affects_only_its_own_cores() {
+    // CPU 0 reports that it is alone and CPU 1 contradicts it: the ids decide for these two.
     let (cpus, cpuinfo) = compute_units(["0", "0-1", "2-3", "2-3", "4-5", "4-5", "6-7", "6-7"]);
     let set = [(ONLINE, "0-7"), ("proc/cpuinfo", &cpuinfo), NODES[0], NODES[1]];
     let (cpu, n_problems) = read(&set, &cpus);
@@ -61,7 +61,7 @@ fn one_damaged_set_costs_its_own_cores_and_no_other() {
 }
 
 #[test]
-fn cpus_of_two_sibling_sets_are_never_one_core_though_their_ids_are_equal() {
+fn cpus_of_two_sibling_sets_are_never_one_core_even_with_equal_ids() {
     let (cpus, cpuinfo) = compute_units(["0,2", "1", "2", "3", "4,6", "5", "6", "7"]);
     let (cpu, n_problems) = read(&[(ONLINE, "0-7"), ("proc/cpuinfo", &cpuinfo)], &cpus);
     assert_eq!(logical_cpus(&cpu), ["0", "1", "2", "3", "4", "5", "6", "7"]);
