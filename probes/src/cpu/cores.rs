@@ -179,7 +179,7 @@ impl Reader<'_> {
             return Vec::new();
         }
         let listed = Some(self.info.cpus()).filter(|cpus| !cpus.is_empty());
-        let nodes = crate::topology::cpus_by_node(self.machine);
+        let nodes = cpus_by_node(self.machine);
         for seen in loose {
             // If a truncated text leaves a CPU out, nothing shows whether its package has SMT.
             let is_left_out =
@@ -289,6 +289,18 @@ fn are_apart(sets: &BTreeMap<u32, CpuSet>, one: u32, other: u32) -> bool {
 fn id_within(cores: &[CoreSeen], set: &CpuSet) -> Option<i64> {
     let inside = cores.iter().filter(|core| set.contains_all(&core.cpus));
     inside.filter_map(|core| core.ids.package).find(|id| *id >= 0)
+}
+
+/// The CPUs of each NUMA node by its id.
+fn cpus_by_node(machine: &Machine) -> Vec<(u32, CpuSet)> {
+    const NODE: &str = "sys/devices/system/node";
+    let cpus = |name: String| {
+        let id = name.strip_prefix("node")?.parse().ok()?;
+        let list = machine.parse_or_empty(&format!("{NODE}/{name}/cpulist"), CpuSet::parse);
+        let mask = || machine.parse(&format!("{NODE}/{name}/cpumap"), CpuSet::parse_mask);
+        Some((id, list.or_else(mask)?))
+    };
+    machine.list(NODE).into_iter().filter_map(cpus).collect()
 }
 
 pub(super) fn topology(cpu: u32, name: &str) -> String {

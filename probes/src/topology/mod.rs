@@ -13,7 +13,6 @@ mod nodes;
 use std::collections::BTreeMap;
 
 pub use access::{Access, SideCache};
-pub(crate) use nodes::cpus_by_node;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

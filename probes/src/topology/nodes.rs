@@ -37,18 +37,6 @@ pub(super) fn nodes(machine: &Machine, online: Option<&CpuSet>) -> Option<Vec<No
     Some(nodes)
 }
 
-/// The CPUs of each node by its id, for the grouping of CPUs into cores.
-pub(crate) fn cpus_by_node(machine: &Machine) -> Vec<(u32, CpuSet)> {
-    let cpus = |name: String| {
-        let number = id(&name, "node")?;
-        let dir = format!("{NODE}/{name}");
-        let list = machine.parse_or_empty(&format!("{dir}/cpulist"), CpuSet::parse);
-        let mask = || machine.parse(&format!("{dir}/cpumap"), CpuSet::parse_mask);
-        Some((number, list.or_else(mask)?))
-    };
-    machine.list(NODE).into_iter().filter_map(cpus).collect()
-}
-
 struct Reader<'a> {
     machine: &'a Machine,
     online: Option<&'a CpuSet>,
