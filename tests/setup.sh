@@ -59,6 +59,7 @@ group_build() {
   need mkfs.vfat dosfstools dosfstools
   need mcopy mtools mtools
   need strace strace strace
+  need curl curl curl
   need ignition-validate ignition ignition-validate
 }
 
