@@ -23,7 +23,7 @@ build() {
 step_planned compiler 5
 step_planned agent 120
 if [ "${1:-}" != report ]; then
-  step_planned lab-vim 100
+  step_planned lab-vim 80
   tests/vm/setup --plan installer kernel live disk
 fi
 
