@@ -1,9 +1,9 @@
-//! Facts of a device that stand at one of the devices above it: PCI address and NUMA node.
+//! Facts of a device that one of the devices above it has: PCI address and NUMA node.
 
 use crate::machine::Machine;
 
 /// The NUMA node of the device at `device_path` (resolved, below `sys/devices`): the `numa_node` of
-/// the first device at or above it that has one. `None` where the kernel says -1 or nothing
+/// the first device at or above it that has one. `None` if the kernel reports -1 or nothing
 /// (`Documentation/ABI/testing/sysfs-bus-pci`).
 #[must_use]
 pub fn numa_node(machine: &Machine, device_path: &str) -> Option<u32> {
@@ -13,7 +13,7 @@ pub fn numa_node(machine: &Machine, device_path: &str) -> Option<u32> {
 }
 
 /// The PCI address nearest above the device at `device_path`, e.g. `0000:3b:00.0`; `None` for a
-/// device that hangs on no PCI device.
+/// device that is attached to no PCI device.
 #[must_use]
 pub fn pci_address(device_path: &str) -> Option<String> {
     device_path.rsplit('/').find(|part| is_pci_address(part)).map(str::to_owned)
@@ -35,7 +35,7 @@ pub fn is_pci_address(text: &str) -> bool {
     hex(domain, 4..=8) && hex(bus, 2..=2) && hex(device, 2..=2) && hex(function, 1..=1)
 }
 
-/// The path itself and every path above it, up to but without `sys/devices`.
+/// The path itself and every path above it, up to but excluding `sys/devices`.
 fn above(device_path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(device_path), |path| path.rsplit_once('/').map(|(up, _)| up))
         .take_while(|path| path.starts_with("sys/devices/"))
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_pci_address_is_taken_and_long_domains_are_known() {
+    fn nearest_pci_address_counts_and_long_domains_are_accepted() {
         let path = "sys/devices/pci0000:00/0000:00:1d.0/0000:3b:00.0/nvme/nvme0/nvme0n1";
         assert_eq!(pci_address(path).as_deref(), Some("0000:3b:00.0"));
         assert!(is_pci_address("10000:01:00.0"));

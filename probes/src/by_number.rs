@@ -1,5 +1,5 @@
-//! Reads maps whose keys are numbers. JSON writes such a key as text, and where a struct is flattened
-//! into another, serde does not make a number of it again.
+//! Deserialises maps whose keys are numbers. JSON writes such a key as text, and serde does not convert it
+//! back where a struct is flattened into another.
 
 use std::collections::BTreeMap;
 

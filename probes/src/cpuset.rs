@@ -72,13 +72,13 @@ impl CpuSet {
         })
     }
 
-    /// How many numbers the set holds.
+    /// Number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether the set holds nothing.
+    /// Whether the set has no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
@@ -146,13 +146,13 @@ impl CpuSet {
         }
     }
 
-    /// The numbers that are in both sets.
+    /// The numbers in both sets.
     #[must_use]
     pub fn intersection(&self, other: &CpuSet) -> CpuSet {
         CpuSet::of_words(self.words.iter().zip(&other.words).map(|(a, b)| a & b).collect())
     }
 
-    /// The numbers that are in this set and not in `other`.
+    /// The numbers in this set but not in `other`.
     #[must_use]
     pub fn difference(&self, other: &CpuSet) -> CpuSet {
         let others = other.words.iter().chain(std::iter::repeat(&0));
@@ -165,7 +165,7 @@ fn bit(number: u32) -> u64 {
     1 << (number % 64)
 }
 
-/// Sets are ordered as lists of their numbers.
+/// Sets compare as lists of their numbers.
 impl Ord for CpuSet {
     fn cmp(&self, other: &CpuSet) -> Ordering {
         self.iter().cmp(other.iter())
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_over_several_words_are_joined_cut_and_ordered_as_lists() {
+    fn sets_of_several_words_union_intersect_and_sort_as_lists() {
         let set = |text| CpuSet::parse(text).unwrap();
         let (low, high) = (set("0-3,63"), set("63-64,200"));
         assert_eq!(low.intersection(&high).to_string(), "63");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_that_begin_and_end_anywhere_in_a_word_hold_just_their_numbers() {
+    fn ranges_at_any_offset_contain_exactly_their_numbers() {
         for (first, last) in [(0, 0), (63, 63), (63, 64), (5, 9), (0, 127), (60, 200), (64, 16_383)]
         {
             let set = CpuSet::parse(&format!("{first}-{last}")).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_is_named_again_and_again_is_read_at_once() {
+    fn repeated_ranges_parse_quickly() {
         let text = "0-16383,".repeat(100_000);
         let began = std::time::Instant::now();
         assert_eq!(CpuSet::parse(&text).unwrap().len(), 16_384);
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_and_does_not_use_memory_without_end() {
+    fn malformed_sets_are_refused_in_bounded_memory() {
         for text in ["x", "3-1", "0-4294967295", "1-2-3", "-1", "16384", "99999999999"] {
             assert!(CpuSet::parse(text).is_err(), "{text}");
         }

@@ -1,8 +1,8 @@
-//! Work on a thread of its own whose panic costs only that work.
+//! Runs work on a thread of its own, so that a panic costs only that work.
 //!
-//! The shipped binary has no unwinding: the tables and the code for it were a fifth of its size. So a
-//! panic is told to whoever waits for the work, and its thread then sleeps for the rest of the run. Where
-//! panics do unwind, in tests, the thread ends. A thread that nobody guards ends the process.
+//! The shipped binary does not unwind: the tables and code for it were a fifth of its size. So a panic is
+//! reported to the caller that waits for the work, and its thread sleeps for the rest of the run. Where
+//! panics unwind, in tests, the thread ends. A panic on any other thread ends the process.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,11 +17,11 @@ pub type Panic = String;
 type OnPanic = Box<dyn FnOnce(Panic)>;
 
 thread_local! {
-    /// Whom to tell of a panic of this thread.
+    /// Called when this thread panics.
     static ON_PANIC: RefCell<Option<OnPanic>> = const { RefCell::new(None) };
 }
 
-/// Runs `work` on a thread; a panic in it goes to `on_panic`, on the same thread.
+/// Runs `work` on a thread; if it panics, `on_panic` gets the message, on the same thread.
 ///
 /// # Errors
 /// If the kernel gives no thread.
@@ -40,7 +40,7 @@ pub fn spawn(
     thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes).spawn(guarded).map(drop)
 }
 
-/// Runs `work` on a thread. Its result, or the message of its panic, comes through the channel.
+/// Runs `work` on a thread. Its result, or the message of its panic, arrives on the channel.
 ///
 /// # Errors
 /// If the kernel gives no thread.
@@ -56,7 +56,7 @@ pub fn ask<T: Send + 'static>(
     Ok(answer)
 }
 
-/// Puts the guard before the panic hook that is there; whoever has a hook of his own sets it earlier.
+/// Installs the guard in front of the current panic hook; set any other hook before the first call.
 fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -65,8 +65,8 @@ fn install() {
             let on_panic = ON_PANIC.try_with(|slot| slot.try_borrow_mut().ok()?.take());
             let Ok(Some(on_panic)) = on_panic else { return unguarded(panic) };
             on_panic(message(panic));
-            // A hook that does not return holds the lock of the hooks, so nobody could set another one:
-            // only where the alternative is the end of the process.
+            // A hook that never returns holds the lock of the hooks, so no other can be set after it:
+            // acceptable only where the alternative is the end of the process.
             while cfg!(panic = "abort") {
                 thread::park();
             }
@@ -74,7 +74,7 @@ fn install() {
     });
 }
 
-/// What a panic says, and where.
+/// The message and location of a panic.
 fn message(panic: &PanicHookInfo<'_>) -> Panic {
     let payload = panic.payload();
     let text = payload.downcast_ref::<String>().map(String::as_str);
@@ -92,7 +92,7 @@ mod tests {
     const STACK_BYTES: usize = 256 << 10;
 
     #[test]
-    fn a_panic_is_told_to_the_one_who_waits_and_the_next_work_is_done() {
+    fn panic_reaches_the_caller_and_later_work_still_runs() {
         let broken = ask("broken", STACK_BYTES, || -> u32 { panic!("out of cheese") }).unwrap();
         let text = broken.recv().unwrap().unwrap_err();
         assert!(text.starts_with("out of cheese (") && text.contains("guard.rs:"), "{text}");

@@ -1,4 +1,4 @@
-//! Reads what hardware a machine has: sysfs, procfs, SMBIOS, netlink and ioctl, never another program.
+//! Reads which hardware a machine has, from sysfs, procfs, SMBIOS, netlink and ioctl; runs no other program.
 //!
 //! ```text
 //! kernel → Machine (all I/O) → parse_… (pure) → a domain's types → Inventory → findings
@@ -6,8 +6,8 @@
 //!
 //! One domain is one file or folder: its types, one public function, its readers and parsers, its
 //! tests. [`collect::COLLECTORS`] lists them; each has its own deadline and panic guard. A probe never
-//! fails: what is absent is `None`, what cannot be read is a [`machine::Problem`]. `FACTS.md` beside
-//! this crate's manifest lists every fact with its source and its file.
+//! fails: what is absent is `None`, what cannot be read is a [`machine::Problem`]. `FACTS.md` next
+//! to this crate's manifest lists every fact with its source and its file.
 
 pub mod collect;
 pub mod guard;

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
-/// Compares two kernel names in natural order: runs of digits by value, runs of lower-case letters
-/// behind a common prefix first by length (so that `sdz` comes before `sdaa`), the rest by byte.
+/// Compares two kernel names in natural order: runs of digits by value, runs of lower-case letters after
+/// a common prefix first by length (so that `sdz` comes before `sdaa`), the rest by byte.
 #[must_use]
 pub fn compare(a: &str, b: &str) -> Ordering {
-    let (mut a_rest, mut b_rest) = behind_equal_runs(a, b);
+    let (mut a_rest, mut b_rest) = from_first_difference(a, b);
     while let (Some(a_first), Some(b_first)) =
         (a_rest.as_bytes().first(), b_rest.as_bytes().first())
     {
@@ -25,8 +25,8 @@ pub fn compare(a: &str, b: &str) -> Ordering {
     a_rest.len().cmp(&b_rest.len()).then_with(|| a.cmp(b))
 }
 
-/// Both names from the start of the run in which they first differ: the runs before are equal.
-fn behind_equal_runs<'a, 'b>(a: &'a str, b: &'b str) -> (&'a str, &'b str) {
+/// Both names from the start of the first run that differs.
+fn from_first_difference<'a, 'b>(a: &'a str, b: &'b str) -> (&'a str, &'b str) {
     let n_equal = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     let equal = a.as_bytes().get(..n_equal).unwrap_or_default();
     let n_last_run = equal.last().map_or(0, |last| {
@@ -61,7 +61,7 @@ fn compare_runs(a: &str, b: &str) -> Ordering {
     a.cmp(b)
 }
 
-/// Disks of these drivers are counted in letters (`sd_format_disk_name`, `drivers/scsi/sd.c`).
+/// The disks of these drivers are counted in letters (`sd_format_disk_name`, `drivers/scsi/sd.c`).
 fn disk_prefix(run: &str) -> Option<&'static str> {
     ["sd", "vd", "hd", "xvd"].into_iter().find(|prefix| run.starts_with(prefix))
 }
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_in_the_order_in_which_the_kernel_counts() {
+    fn names_sort_in_the_kernels_counting_order() {
         let mut names = vec![
             "sdaa", "sdb", "sda", "sda10", "sda2", "cpu10", "cpu2", "nvme1n1", "nvme0n1", "bond0",
         ];
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_compared_as_a_whole_though_the_names_differ_in_its_middle() {
+    fn numbers_compare_by_value_even_if_names_differ_within_them() {
         let mut names =
             vec!["nvme0n10p1", "nvme0n1p10", "nvme0n1p9", "nvme0n9", "nvme0n12", "nvme0n1"];
         names.sort_by(|a, b| compare(a, b));
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_total_so_that_sorting_hostile_names_cannot_panic() {
+    fn order_is_total_so_that_sorting_hostile_names_cannot_panic() {
         let names = [
             "sdb", "sdaa", "sdab-x", "sda-x", "sd", "s", "-", "--", "-a", "A", "é", "1", "01", "1a",
         ];

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_also_ends_jobs_that_never_started() {
+    fn budget_also_ends_jobs_that_never_started() {
         let long = Duration::from_hours(1);
         let jobs = vec![hangs(long), hangs(long), hangs(long), good()];
         let settled = run(jobs, Instant::now(), Duration::ZERO);

@@ -1,11 +1,11 @@
 //! udev's database: `/run/udev/data/<id>`, lines such as `E:ID_MODEL=…` and `S:disk/by-id/…`
-//! (systemd `src/libsystemd/sd-device`, format version 1). It may be absent or late.
+//! (systemd `src/libsystemd/sd-device`, format version 1). It may be absent or outdated.
 
 use std::collections::BTreeMap;
 
 use crate::machine::Machine;
 
-/// What udev knows of one device.
+/// What udev knows about one device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UdevEntry {
     /// Properties such as `ID_SERIAL`, by name.
@@ -22,7 +22,7 @@ impl UdevEntry {
     }
 }
 
-/// Reads what udev knows of the device with the id `id`: `b8:0` for a block device, `c…` for a
+/// Reads udev's entry for the device with the id `id`: `b8:0` for a block device, `c…` for a
 /// character device, `n2` for a network interface by its index, `+pci:0000:00:1f.2` for others.
 #[must_use]
 pub fn entry(machine: &Machine, id: &str) -> Option<UdevEntry> {
@@ -42,7 +42,7 @@ fn parse(text: &str) -> UdevEntry {
     entry
 }
 
-/// Undoes `\x20` and the like, as udev and the kernel arguments write blanks.
+/// Decodes escapes such as `\x20`, which udev and kernel arguments use for blanks.
 pub(crate) fn unescape_hex(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn properties_and_links_are_read_and_other_lines_passed_over() {
+    fn properties_and_links_are_read_and_other_lines_skipped() {
         let entry = parse(
             "S:disk/by-path/b\nS:disk/by-id/a\nI:123\nE:ID_MODEL=X=Y\nE:EMPTY=\nE:broken\nV:1",
         );

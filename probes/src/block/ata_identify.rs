@@ -1,14 +1,14 @@
-//! What an ATA disk says of itself: IDENTIFY DEVICE (ACS-4 §7.13), which the kernel keeps in VPD page
-//! 89h (`device/vpd_pg89`, SAT-4 §12.4.2, since Linux 5.5). No command is sent for it.
+//! What an ATA disk reports about itself: IDENTIFY DEVICE (ACS-4 §7.13), which the kernel keeps in VPD page
+//! 89h (`device/vpd_pg89`, SAT-4 §12.4.2, since Linux 5.5). No command is sent to the disk.
 //!
-//! It has model, serial number and firmware in full, where the kernel's own attributes cut them.
+//! It contains model, serial number and firmware in full; the kernel's own attributes truncate them.
 
 use formats::bytes::le16;
 use formats::hex::hex;
 
 use crate::machine::escape_non_utf8;
 
-/// Where the 512 bytes lie in the page.
+/// Offset of the 512 bytes in the page.
 const OFFSET: usize = 60;
 
 /// The words of IDENTIFY DEVICE.
@@ -16,7 +16,7 @@ const OFFSET: usize = 60;
 pub(super) struct Identify<'a>(&'a [u8]);
 
 impl<'a> Identify<'a> {
-    /// Takes the words out of VPD page 89h.
+    /// Extracts the words from VPD page 89h.
     pub(super) fn of_page(page: &'a [u8]) -> Option<Identify<'a>> {
         let words = page.get(OFFSET..OFFSET + 512)?;
         let is_ata = page[1] == 0x89 && le16(words, 0) >> 15 == 0;
@@ -28,30 +28,30 @@ impl<'a> Identify<'a> {
         le16(self.0, 2 * index)
     }
 
-    /// Words that a disk does not fill are all zeros or all ones.
+    /// The word `index`, unless it is unused: all zeros or all ones.
     pub(super) fn known_word(self, index: usize) -> Option<u16> {
         Some(self.word(index)).filter(|word| !matches!(*word, 0 | u16::MAX))
     }
 
-    /// Whether SMART is there and on: bit 0 of words 82 and 85.
+    /// Whether SMART is supported and on: bit 0 of words 82 and 85.
     pub(super) fn has_smart(self) -> bool {
         let is_on = |index: usize| self.known_word(index).is_some_and(|word| word & 1 == 1);
         is_on(82) && is_on(85)
     }
 
-    /// Whether it is a solid state drive that keeps logs: word 217, and bit 5 of word 84, of which
-    /// bits 15:14 say that it is valid.
+    /// Whether it is a solid state drive that keeps logs: word 217, and bit 5 of word 84, whose
+    /// bits 15:14 mark it as valid.
     pub(super) fn has_wear_log(self) -> bool {
         self.word(217) == 1 && self.word(84) & 0xc020 == 0x4020
     }
 
-    /// Bit 0 of word 48, of which bits 15:14 say that it is valid.
+    /// Bit 0 of word 48, whose bits 15:14 mark it as valid.
     pub(super) fn has_trusted_commands(self) -> Option<bool> {
         self.known_word(48).filter(|word| word >> 14 == 0b01).map(|word| word & 1 == 1)
     }
 
-    /// Whether it is attached in series: the transport in bits 15:12 of word 222, else capabilities
-    /// in word 76 that only such a disk has; `None` where it says neither.
+    /// Whether it is a serial ATA disk: the transport in bits 15:12 of word 222, otherwise capabilities
+    /// in word 76 that only such a disk has; `None` if it reports neither.
     pub(super) fn is_serial_ata(self) -> Option<bool> {
         match self.known_word(222).map(|word| word >> 12) {
             Some(0) => Some(false),
@@ -72,14 +72,14 @@ impl<'a> Identify<'a> {
         self.text(27, 47)
     }
 
-    /// Words 108 to 111, if word 87 says that they are there.
+    /// Words 108 to 111, if word 87 marks them as present.
     pub(super) fn wwn(self) -> Option<String> {
         let has_wwn = self.word(87) & 0xc100 == 0x4100;
         let bytes: Vec<u8> = (108..112).flat_map(|index| self.word(index).to_be_bytes()).collect();
         has_wwn.then(|| format!("0x{}", hex(&bytes)))
     }
 
-    /// Text has the first of two letters in the upper byte of a word.
+    /// Text has the first of two characters in the upper byte of a word.
     fn text(self, from: usize, to: usize) -> Option<String> {
         let bytes: Vec<u8> = (from..to).flat_map(|index| self.word(index).to_be_bytes()).collect();
         let text = escape_non_utf8(&bytes);
@@ -121,7 +121,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_cut_blank_or_of_a_packet_device_is_not_believed() {
+    fn truncated_blank_and_packet_device_data_are_ignored() {
         let whole = page(&[(0, 0x40)], &[]);
         assert!(Identify::of_page(&whole).is_some());
         assert!(Identify::of_page(&whole[..571]).is_none());

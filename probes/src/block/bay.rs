@@ -1,7 +1,7 @@
-//! Where a disk sticks: the slots of enclosures that speak SES
+//! The bay that a disk is in: the slots of SES enclosures
 //! (`/sys/class/enclosure/<enclosure>/<slot>/device`, `drivers/misc/enclosure.c`), else the bay that
-//! a SAS expander names. NPEM, by which ports of `PCIe` drive the lights of NVMe bays, makes no enclosure:
-//! its lights are LEDs of the port (`drivers/pci/npem.c`) and name no slot, so they are not read.
+//! a SAS expander names. NPEM, by which `PCIe` ports drive the lights of NVMe bays, has no enclosure: its
+//! lights are LEDs of the port (`drivers/pci/npem.c`) and name no slot, so they are not read.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::machine::Machine;
 use super::sysfs_path::hctl;
 use super::target;
 
-/// Entries of an enclosure's directory that are no slots.
+/// Entries of an enclosure's directory that are not slots.
 const NO_SLOTS: [&str; 6] = ["components", "device", "id", "power", "subsystem", "uevent"];
-/// Most slots that are looked at.
+/// Most slots that are read.
 const MAX_SLOTS: usize = 1024;
 
 /// The bay of a disk. `/sys/class/enclosure/<enclosure>/<label>/locate` turns on its light.
@@ -25,24 +25,24 @@ pub struct DiskBay {
     /// The enclosure's SCSI address, e.g. `0:0:8:0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<String>,
-    /// The slot as the enclosure calls it, e.g. `Slot 03`.
+    /// The enclosure's name of the slot, e.g. `Slot 03`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Number of the slot; some enclosures count from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<u32>,
-    /// What the enclosure says of the slot: `OK`, `critical`, `not installed`, … (SES-3 table 71).
+    /// Status that the enclosure reports for the slot: `OK`, `critical`, `not installed`, … (SES-3 table 71).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Whether the light that finds it is on.
+    /// Whether its locate light is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locate_on: Option<bool>,
-    /// Whether the light that calls it faulty is on.
+    /// Whether its fault light is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_fault_on: Option<bool>,
 }
 
-/// All occupied slots, by the SCSI address of what is in them.
+/// All occupied slots, by the SCSI address of the device in them.
 pub(super) fn bays(machine: &Machine) -> BTreeMap<String, DiskBay> {
     let mut bays = BTreeMap::new();
     for enclosure in machine.list("sys/class/enclosure") {
@@ -80,12 +80,12 @@ pub(super) fn bay_of(
     })
 }
 
-/// Asks the enclosure for state and lights of the bay. Each of these attributes is a command to the
-/// enclosure, so this belongs on a thread with a deadline.
+/// Asks the enclosure for status and lights of the bay. Each of these attributes is a command to the
+/// enclosure, so call this on a thread with a deadline.
 pub(super) fn ask(machine: &Machine, bay: &DiskBay) -> Option<DiskBay> {
     let (enclosure, label) = (bay.enclosure.as_ref()?, bay.label.as_ref()?);
     let at = |attribute: &str| format!("sys/class/enclosure/{enclosure}/{label}/{attribute}");
-    // Off is 0; on has more than one number (`ses_get_fault`, `drivers/scsi/ses.c`).
+    // 0 is off; several numbers mean on (`ses_get_fault`, `drivers/scsi/ses.c`).
     let light = |attribute: &str| machine.number::<u8>(&at(attribute)).map(|number| number != 0);
     Some(DiskBay {
         status: machine
@@ -102,7 +102,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn a_disk_is_found_in_the_slot_of_its_enclosure() {
+    fn disk_is_found_in_the_slot_of_its_enclosure() {
         let sda = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:3/0:0:3:0";
         let ses = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:8/0:0:8:0/enclosure/0:0:8:0";
         let at = |rest: &str| format!("{ses}/{rest}");

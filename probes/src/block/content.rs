@@ -16,22 +16,22 @@ pub(super) struct Content {
     pub is_read: bool,
     /// Its partition table.
     pub table: Option<Table>,
-    /// What stands on the whole disk.
+    /// Content of the whole disk, outside partitions.
     pub filesystem: Option<Filesystem>,
-    /// What stands on the partitions, by their names.
+    /// Content of the partitions, by their names.
     pub partitions: BTreeMap<String, Filesystem>,
-    /// What stands on partitions that the table has and the kernel does not, by their numbers.
+    /// Content of partitions that are in the table but not in the kernel, by their numbers.
     pub lost_partitions: BTreeMap<u32, Filesystem>,
-    /// What of it was not looked at, and why, in words: it is not known to be empty.
+    /// Parts that were not read, and why, in words: they are not known to be empty.
     pub unread: Vec<String>,
-    /// Why its first bytes could not be read; `None` where they were, or where the source has none.
+    /// Why its first bytes could not be read; `None` if they were read, or if the source has none.
     pub failure: Option<String>,
-    /// What it says of its own health.
+    /// The health that it reports.
     pub health: Option<Health>,
-    /// How it can be erased, as far as its controller was asked.
+    /// How it can be erased, if its controller was asked.
     pub security: Option<DiskSecurity>,
-    /// Which TCG standards it follows, and whether it is locked by them.
+    /// Which TCG standards it supports, and whether it is locked by them.
     pub tcg: Option<DiskTcg>,
-    /// Where it sticks.
+    /// The bay that it is in.
     pub bay: Option<DiskBay>,
 }

@@ -1,7 +1,7 @@
-//! Reads what stands on one disk: its partition table, and the first and last few KiB of the disk and of
-//! its partitions. Of each at most 44 KiB are read, beside the table itself.
+//! Reads the content of one disk: its partition table, and the first and last few KiB of the disk and of
+//! each partition: at most 44 KiB of each, in addition to the table itself.
 //!
-//! What cannot be read is said: a part that nobody has looked at is not an empty one.
+//! Unreadable parts are reported: a part that was not read is not an empty one.
 
 use crate::machine::Machine;
 use crate::sys::disk::{DiskBytes, DiskHandle};
@@ -14,7 +14,7 @@ use super::signature::{self, Filesystem};
 
 /// Most partitions of a disk that are read.
 const MAX_PARTITIONS: usize = 32;
-/// What is shorter cannot hold what is looked for.
+/// Anything shorter cannot contain a signature.
 const MIN_BYTES: u64 = 4096;
 
 /// Reads `device` through `disk`.
@@ -33,11 +33,11 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
         found = partition_table::backup_alone(&mut place(device, &mut |at, n| whole.read(at, n)));
     }
     if let Some(problem) = &found.problem {
-        machine.problem(&format!("dev/{}", device.node()), problem, "a sound partition table");
+        machine.problem(&format!("dev/{}", device.node()), problem, "a valid partition table");
     }
-    content.unread.extend(whole.failure.map(|failure| failure.told_of(&device.name)));
+    content.unread.extend(whole.failure.map(|failure| failure.describe(&device.name)));
     if found.is_lost() && device.partitions.is_empty() {
-        let why = "its partition table is damaged, so what its partitions hold is not known";
+        let why = "its partition table is damaged, so the content of its partitions is unknown";
         content.unread.push(why.to_owned());
     }
     content.table = found.table;
@@ -58,8 +58,8 @@ fn table(device: &BlockDevice, first: &[u8], whole: &mut Volume<'_>) -> Found {
     partition_table::table(first, &mut place(device, &mut |at, n| whole.read(at, n)))
 }
 
-/// Whether the disk seems to have no content, or udev says that it has a GPT that was not found: only
-/// then the last block is looked at, which may still hold the backup of one.
+/// Whether the disk seems empty, or udev reports a GPT that was not found. Only then is the last block
+/// read, which may still contain the backup of a GPT.
 fn is_blank(device: &BlockDevice, found: &Found, filesystem: Option<&Filesystem>) -> bool {
     let is_claimed = device.udev.property("ID_PART_TABLE_TYPE") == Some("gpt");
     let is_empty = filesystem.is_none() && device.partitions.is_empty();
@@ -71,33 +71,35 @@ fn partitions(machine: &Machine, device: &BlockDevice, disk: &DiskHandle, conten
     let n_partitions = device.partitions.len();
     if n_partitions > MAX_PARTITIONS {
         let found = format!("{n_partitions} partitions");
-        let expected = format!("at most {MAX_PARTITIONS}, of which the content is looked at");
+        let expected = format!("at most {MAX_PARTITIONS}; the content of others is not read");
         machine.problem(&device.path, found.clone(), expected);
-        content.unread.push(format!("only {MAX_PARTITIONS} of its {found} were looked at"));
+        content.unread.push(format!("only {MAX_PARTITIONS} of its {found} were read"));
     }
     for node in device.partitions.iter().take(MAX_PARTITIONS) {
         let entry = content.table.as_ref().and_then(|table| entry_of(table, node));
-        // It holds only others. The kernel shows its first one or two blocks, on a disk with blocks of
-        // 4096 bytes as much as a file system's first (`parse_extended`, `block/partitions/msdos.c`).
+        // An extended partition only contains others. The kernel exposes its first one or two blocks,
+        // which at 4096 bytes a block is enough to resemble the start of a file system
+        // (`parse_extended`, `block/partitions/msdos.c`).
         if entry.is_some_and(|entry| entry.is_extended) {
             continue;
         }
-        // The kernel does not say where a partition of a multipath device begins; the table does.
+        // The kernel does not report the start of a partition of a multipath device; the table does.
         let start = node.start_bytes.or_else(|| entry.map(|entry| entry.start_bytes));
         let (Some(start_bytes), Some(size_bytes)) = (start, node.size_bytes) else {
-            content.unread.push(format!("where {} lies is not known", node.name));
+            content.unread.push(format!("the location of {} is unknown", node.name));
             continue;
         };
         let mut volume = Volume::new(machine, device, disk, start_bytes);
         if let Some(found) = volume.detect(size_bytes) {
             content.partitions.insert(node.name.clone(), found);
         }
-        content.unread.extend(volume.failure.map(|failure| failure.told_of(&node.name)));
+        content.unread.extend(volume.failure.map(|failure| failure.describe(&node.name)));
     }
 }
 
-/// Reads the partitions that the table has and the kernel does not: that of a backup, which the kernel
-/// does not look for; that without the boot record that a GPT needs; that which was written since.
+/// Reads the partitions that are in the table but not in the kernel: those of a backup table, which the
+/// kernel does not look for; those of a GPT without its boot record; those of a table that was
+/// written after the kernel read it.
 fn lost_partitions(
     machine: &Machine,
     device: &BlockDevice,
@@ -111,7 +113,7 @@ fn lost_partitions(
     let n_lost = lost.len();
     if n_lost > MAX_PARTITIONS {
         let first = format!("only {MAX_PARTITIONS} of the {n_lost} partitions");
-        content.unread.push(format!("{first} that its table alone has were looked at"));
+        content.unread.push(format!("{first} that only its table lists were read"));
     }
     for entry in lost.into_iter().take(MAX_PARTITIONS) {
         let Entry { number, start_bytes, size_bytes, .. } = entry;
@@ -119,7 +121,8 @@ fn lost_partitions(
         if let Some(found) = volume.detect(size_bytes) {
             content.lost_partitions.insert(number, found);
         }
-        let failure = volume.failure.map(|failure| failure.told_of(&format!("partition {number}")));
+        let failure =
+            volume.failure.map(|failure| failure.describe(&format!("partition {number}")));
         content.unread.extend(failure);
     }
 }
@@ -128,10 +131,10 @@ fn lost_partitions(
 struct Volume<'a> {
     machine: &'a Machine,
     disk: &'a DiskHandle,
-    /// Where the disk ends; behind it nothing stands.
+    /// Where the disk ends.
     end_bytes: Option<u64>,
     start_bytes: u64,
-    /// The first read that came to nothing.
+    /// The first read that failed.
     failure: Option<Failure>,
 }
 
@@ -141,7 +144,7 @@ struct Failure {
 }
 
 impl Failure {
-    fn told_of(&self, name: &str) -> String {
+    fn describe(&self, name: &str) -> String {
         format!("{name} cannot be read at byte {}: {}", self.offset_bytes, self.why)
     }
 }
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_disk_is_eligible_and_has_no_problem() {
+    fn blank_disk_is_eligible_without_problems() {
         let machine = machine(&vec![0; 1 << 20], &[], "");
         let disk = disk(&machine);
         assert!(disk.eligible && disk.partition_table.is_none(), "{disk:?}");
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_with_a_backup_table_alone_is_not_empty_and_its_members_are_found() {
+    fn disk_with_a_backup_table_alone_is_not_empty_and_its_members_are_found() {
         let machine = machine(&with_backup(), &[], "");
         let disk = disk(&machine);
         assert_eq!(disk.partition_table.as_deref(), Some("gpt"));
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_without_members_leaves_the_disk_to_be_installed() {
+    fn backup_without_members_leaves_the_disk_eligible() {
         let mut bytes = with_backup();
         bytes[65 * 512..66 * 512].fill(0);
         let disk = disk(&machine(&bytes, &[], ""));
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_table_without_backup_is_not_an_empty_disk() {
+    fn damaged_table_without_backup_is_not_an_empty_disk() {
         let mut bytes = vec![0; 1 << 20];
         (bytes[510], bytes[511], bytes[446 + 4]) = (0x55, 0xaa, 0xee);
         let machine = machine(&bytes, &[], "");
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_or_an_end_that_cannot_be_read_is_not_taken_for_empty() {
+    fn unreadable_partition_or_end_does_not_count_as_empty() {
         let files = partition(1, 64, 64);
         let reasons = |errors: &str| {
             let machine = machine(&vec![0; 1 << 20], &borrowed(&files), errors);
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_ends_before_the_disk_does_is_not_taken_for_empty() {
+    fn short_read_within_the_disk_does_not_count_as_empty() {
         let whole = machine(&vec![0; 1 << 20], &[], "");
         assert!(disk(&whole).eligible);
         let size: &[u8] = b"2048\n";
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_on_a_partition_that_the_kernel_does_not_have_is_found() {
+    fn member_on_a_partition_unknown_to_the_kernel_is_found() {
         let disk = disk(&machine(&with_member(0x8e), &[], ""));
         assert_eq!(
             disk.not_eligible_because,
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_looked_at_though_the_table_has_an_extended_one_of_its_number_elsewhere() {
+    fn partition_is_read_even_if_an_extended_one_elsewhere_has_its_number() {
         let mut bytes = with_member(5);
         bytes[446 + 8] = 128;
         let disk = disk(&machine(&bytes, &borrowed(&partition(1, 64, 64)), ""));
@@ -351,17 +354,17 @@ mod tests {
     }
 
     #[test]
-    fn more_partitions_than_are_read_are_said_and_the_disk_is_not_taken() {
+    fn more_partitions_than_the_limit_make_the_disk_ineligible() {
         let files: Vec<_> =
             (1..=40).flat_map(|number| partition(number, 32 * number, 16)).collect();
         let machine = machine(&vec![0; 1 << 20], &borrowed(&files), "");
         let disk = disk(&machine);
-        assert_eq!(disk.not_eligible_because, ["only 32 of its 40 partitions were looked at"]);
+        assert_eq!(disk.not_eligible_because, ["only 32 of its 40 partitions were read"]);
         assert_eq!(machine.problems()[0].found, "40 partitions");
     }
 
     #[test]
-    fn the_first_block_of_an_extended_partition_on_a_4kn_disk_is_not_taken_for_a_file_system() {
+    fn first_block_of_an_extended_partition_on_a_4kn_disk_is_not_a_file_system() {
         let mut bytes = vec![0; 1 << 20];
         (bytes[510], bytes[511]) = (0x55, 0xaa);
         for (at, value) in [(446 + 4, 5), (446 + 8, 16), (446 + 12, 8)] {

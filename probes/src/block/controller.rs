@@ -1,5 +1,5 @@
-//! The controller that a disk hangs on: its driver, and whether it shows a volume of its own making
-//! in place of a disk.
+//! The controller that a disk is attached to: its driver, and whether it presents a volume instead of a
+//! disk.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,22 +10,22 @@ use crate::machine::Machine;
 use super::listing::BlockDevice;
 use super::sysfs_path::{hctl, pci_path};
 
-/// Which of its SCSI channels hold volumes, by driver (`MEGASAS_MAX_PD_CHANNELS`,
+/// SCSI channels that hold volumes, by driver (`MEGASAS_MAX_PD_CHANNELS`,
 /// `drivers/scsi/megaraid/megaraid_sas.h`; `RAID_CHANNEL`, `drivers/scsi/mpt3sas/mpt3sas_base.h`;
 /// `CONTAINER_CHANNEL`, `drivers/scsi/aacraid/aacraid.h`).
 const CHANNELS: [(&str, std::ops::RangeInclusive<u32>); 4] =
     [("megaraid_sas", 2..=u32::MAX), ("mpt3sas", 1..=1), ("mpt2sas", 1..=1), ("aacraid", 0..=0)];
 
-/// Drivers of controllers that show nothing but volumes.
+/// Drivers of controllers that present only volumes.
 const ONLY_VOLUMES: [&str; 10] =
     ["3w-9xxx", "3w-sas", "3w-xxxx", "arcmsr", "cciss", "hptiop", "ips", "myrb", "myrs", "stex"];
 
-/// Beginnings of the models of volumes that small boot controllers show as one plain disk.
+/// Model prefixes of volumes that small boot controllers present as one plain disk.
 const MODELS: [&str; 5] =
     ["DELLBOSS", "Dell BOSS", "HPE NS204i", "MARVELL Raid VD", "ThinkSystem M.2 VD"];
 
-/// Marvell: some of its chips are AHCI or NVMe to the kernel and make volumes by themselves, so a disk
-/// of theirs may be one unless its model tells.
+/// Marvell: some of its chips look like AHCI or NVMe to the kernel but make volumes themselves, so any
+/// disk on them may be a volume unless its model says so.
 const MARVELL: u32 = 0x1b4b;
 
 /// What is known of a disk's controller.
@@ -38,7 +38,7 @@ pub(super) struct Controller {
     pub raid_level: Option<String>,
 }
 
-/// The drivers that were read already, by the path of the PCI device: many disks share one.
+/// The drivers read so far, by the path of the PCI device: many disks share one.
 #[derive(Debug, Default)]
 pub(super) struct Drivers(RefCell<BTreeMap<String, Option<Driver>>>);
 
@@ -88,7 +88,7 @@ pub(super) fn is_volume_model(model: &str) -> bool {
     MODELS.iter().any(|start| model.starts_with(start))
 }
 
-/// `None` for drivers of which it is not known.
+/// `None` for drivers where this is unknown.
 fn is_volume(driver: &str, path: &str, level: Option<&str>) -> Option<bool> {
     if ONLY_VOLUMES.contains(&driver) {
         return Some(true);
@@ -99,13 +99,13 @@ fn is_volume(driver: &str, path: &str, level: Option<&str>) -> Option<bool> {
     }
     match driver {
         "hpsa" | "smartpqi" => level.map(|level| level != "N/A"),
-        // What the firmware of a chipset calls RAID is made by the operating system, of disks.
+        // The firmware RAID of a chipset is assembled by the operating system, from disks.
         "ahci" | "nvme" | "ata_piix" | "virtio-pci" => Some(false),
         _ => None,
     }
 }
 
-/// Whether the PCI device at `path` is of a maker whose chips show volumes as plain disks.
+/// Whether the PCI device at `path` is from a maker whose chips present volumes as plain disks.
 fn may_show_volumes(machine: &Machine, path: &str, driver: &str) -> bool {
     let is_maker = |text: &str| {
         let digits = text.strip_prefix("0x").ok_or("a hexadecimal number with 0x")?;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raid_volume_is_told_from_a_disk_that_the_same_controller_passes_through() {
+    fn raid_volume_and_passed_through_disk_are_distinguished() {
         let volume = of("megaraid_sas", 2, None, None);
         assert_eq!(volume.driver.as_deref(), Some("megaraid_sas"));
         assert_eq!(volume.is_raid_volume, Some(true));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_of_firmware_raid_is_a_disk_and_a_disk_of_a_chip_that_hides_its_own_is_unclear() {
+    fn firmware_raid_member_is_a_disk_and_a_disk_on_a_volume_chip_is_unclear() {
         let of = |vendor: &str, model: Option<&str>| {
             let path = format!("{HBA}/ata1/host0/target0:0:0/0:0:0:0/block/sda");
             let (driver, maker) = (format!("{HBA}/driver"), format!("{HBA}/vendor"));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_behind_a_volume_management_device_names_it_and_its_own_long_domain() {
+    fn drive_on_a_volume_management_device_names_it_and_its_long_domain() {
         let path = "sys/devices/pci0000:e2/0000:e2:05.5/pci10000:e0/10000:e0:01.0/10000:e1:00.0/nvme/nvme0/nvme0n1";
         assert_eq!(vmd_address(path).as_deref(), Some("0000:e2:05.5"));
         assert_eq!(crate::ancestors::pci_address(path).as_deref(), Some("10000:e1:00.0"));

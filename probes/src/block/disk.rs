@@ -25,13 +25,13 @@ pub struct Disk {
     /// Major and minor number, e.g. `8:0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_number: Option<String>,
-    /// Number that the kernel never gives twice while it runs (since Linux 5.15).
+    /// Number that the kernel never reuses while it runs (since Linux 5.15).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub diskseq: Option<u64>,
     /// Size in bytes; 0 for a drive without a medium.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Whether the kernel takes it for a disk that turns; virtual machines often say so of any disk.
+    /// Whether the kernel considers it rotating; virtual machines often claim this for any disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
     /// `sata`, `ata` (parallel, or of unknown kind), `sas`, `raid` (a RAID controller's volume,
@@ -39,16 +39,16 @@ pub struct Disk {
     /// `iscsi`, `xen`, `nvdimm`, `ccw`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
-    /// Vendor as the disk says it; `ATA` for SATA disks.
+    /// Vendor as the disk reports it; `ATA` for SATA disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// Model as the disk says it.
+    /// Model as the disk reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Serial number of the unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
-    /// Other serial numbers that some source gives for it.
+    /// Other serial numbers that some source reports for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_serials: Vec<String>,
     /// Firmware revision.
@@ -77,24 +77,24 @@ pub struct Disk {
     pub by_path: Option<String>,
     /// Paths by identity, e.g. `/dev/disk/by-id/wwn-0x5000c500a1b2c3d4`.
     pub by_id: Vec<String>,
-    /// PCI address of the controller; `None` where paths lead over several.
+    /// PCI address of the controller; `None` if its paths use several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
-    /// NUMA node of the controller; `None` where the kernel does not know it.
+    /// NUMA node of the controller; `None` if the kernel does not know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
-    /// Logical block size in bytes: 4096 needs an image made for it.
+    /// Logical block size in bytes: 4096 needs a special image.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logical_block_bytes: Option<u32>,
     /// Physical block size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_block_bytes: Option<u32>,
-    /// Which CoreOS disk image fits: `metal` for logical blocks of 512 bytes, whatever the physical
-    /// ones are, `metal4k` for logical blocks of 4096 bytes; `None` where none does.
+    /// Which CoreOS disk image fits: `metal` for logical blocks of 512 bytes, whatever the size
+    /// of the physical ones, `metal4k` for logical blocks of 4096 bytes; `None` if no image fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub coreos_image: Option<String>,
-    /// Turns per minute; `None` for disks that do not turn or do not say it (VPD page B1h, word 217
-    /// of IDENTIFY DEVICE).
+    /// Rotation rate in rpm; `None` for disks that do not rotate or do not report it (VPD page B1h, word
+    /// 217 of IDENTIFY DEVICE).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotation_rpm: Option<u32>,
     /// Nominal form factor, e.g. `2.5 inch` (VPD page B1h, word 168 of IDENTIFY DEVICE).
@@ -103,27 +103,27 @@ pub struct Disk {
     /// Number of an NVMe namespace within its subsystem (`nsid`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_id: Option<u32>,
-    /// Driver of the PCI device that the disk hangs on, e.g. `ahci` or `megaraid_sas`.
+    /// Driver of the PCI device that the disk is attached to, e.g. `ahci` or `megaraid_sas`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller_driver: Option<String>,
-    /// PCI address of the Intel Volume Management Device (VMD) that the drive is behind.
+    /// PCI address of the Intel Volume Management Device (VMD) that the drive is attached through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vmd_address: Option<String>,
-    /// Whether a RAID controller made it of disks that cannot be seen; `None` for controllers of
-    /// which that is not known. The RAID of a chipset's firmware (Intel, AMD) is none of these: the
-    /// operating system makes it, and its members are disks, with `false`.
+    /// Whether it is the volume of a RAID controller, whose drives are hidden; `None` for controllers
+    /// where this is unknown. The firmware RAID of a chipset (Intel, AMD) does not count: the operating
+    /// system assembles it, and its members are disks, with `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_raid_volume: Option<bool>,
     /// RAID level of such a volume, as the driver writes it, e.g. `RAID 1(1+0)`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raid_level: Option<String>,
-    /// What the path to a SAS disk, Fibre Channel or iSCSI LUN ends at.
+    /// The target end of the path to a SAS disk, Fibre Channel or iSCSI LUN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<DiskTarget>,
-    /// Speed of a SATA link in Mbit/s, as agreed (`ata_link/*/sata_spd`).
+    /// Negotiated speed of a SATA link in Mbit/s (`ata_link/*/sata_spd`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_mbit_s: Option<u32>,
-    /// Where it sticks; `None` without an enclosure that says it.
+    /// The bay that it is in; `None` without an enclosure that reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bay: Option<DiskBay>,
     /// Format of protection information that the kernel keeps with each block, e.g.
@@ -140,15 +140,15 @@ pub struct Disk {
     /// How it can be erased and locked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security: Option<DiskSecurity>,
-    /// Which TCG standards (Opal and others) it follows, and whether it is locked by them. `None` where
-    /// it was not asked: it does not take the commands, it is no SAS, SATA or NVMe disk of its own, or
-    /// the kernel keeps the commands back (of SATA unless `libata.allow_tpm=1`).
+    /// Which TCG standards (Opal and others) it supports, and whether it is locked by them. `None` if it
+    /// was not asked: it does not support the commands, it is not a SAS, SATA or NVMe disk of its own, or
+    /// the kernel blocks the commands (for SATA unless `libata.allow_tpm=1`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcg: Option<DiskTcg>,
-    /// What it says of its own health.
+    /// The health that it reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<Health>,
-    /// Whether the medium can be taken out.
+    /// Whether the medium is removable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_removable: Option<bool>,
     /// Whether it refuses writes.
@@ -163,16 +163,16 @@ pub struct Disk {
     /// `host-managed` or `host-aware` for zoned disks; `None` for all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zoned: Option<String>,
-    /// Whether an install may take it, as far as the disk itself is concerned.
+    /// Whether an install may use it, as far as the disk itself is concerned.
     pub eligible: bool,
-    /// Why it may not; empty if it may.
+    /// Why an install may not use it; empty if it may.
     pub not_eligible_because: Vec<String>,
-    /// Whether the running system was started from it.
+    /// Whether the running system was booted from it.
     pub is_live_medium: bool,
-    /// The disk that this boot area of an eMMC is a part of.
+    /// The disk that this boot area of an eMMC belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part_of: Option<String>,
-    /// Boot areas and the like of an eMMC; each is listed as a disk of its own that is not eligible.
+    /// Boot and other special areas of an eMMC; each is listed as a separate disk that is not eligible.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub areas: Vec<String>,
     /// The multipath device that this path belongs to, e.g. `dm-0`.
@@ -181,20 +181,20 @@ pub struct Disk {
     /// `gpt` or `dos`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition_table: Option<String>,
-    /// What stands on the whole disk, outside partitions.
+    /// Content of the whole disk, outside partitions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<Filesystem>,
     /// Where the whole disk is mounted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounted_at: Vec<String>,
-    /// Whether the whole disk is swap in use; `None` where the list of swap (`/proc/swaps`) is not known.
+    /// Whether the whole disk is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_swap: Option<bool>,
-    /// Devices that the kernel has made of the whole disk, e.g. `dm-0`.
+    /// Devices that the kernel has built on the whole disk, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<String>,
-    /// Systems that seem to stand on it, told by types and labels of its partitions: what an install
-    /// would destroy.
+    /// Systems that seem to be installed on it, judged by types and labels of its partitions: an install
+    /// would destroy them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub existing_os: Vec<String>,
     /// Partitions, by number.
@@ -215,7 +215,7 @@ pub struct DiskPath {
     /// SCSI Host:Channel:Target:LUN of a path of a multipath device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hctl: Option<String>,
-    /// What a path of a multipath device ends at.
+    /// The target end of a path of a multipath device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<DiskTarget>,
     /// State of the NVMe controller, e.g. `live`, or of the SCSI path, e.g. `running`.
@@ -234,7 +234,7 @@ pub struct DiskPath {
 }
 
 impl Disk {
-    /// Whether it is a disk or LUN of its own, not a drive for media that come and go.
+    /// Whether it is a disk or LUN, not a drive for removable media.
     pub(super) fn is_storage(&self) -> bool {
         let is_drive = is_optical(&self.name) || is_floppy(&self.name);
         !is_drive && emmc_parent(&self.name).is_none() && !self.is_bmc_medium()
@@ -247,7 +247,7 @@ impl Disk {
     }
 }
 
-/// The value that all paths have; `None` where they differ.
+/// The value that all paths share; `None` if they differ.
 pub(super) fn shared_by_all<T: PartialEq>(
     paths: &[DiskPath],
     value: impl Fn(&DiskPath) -> Option<T>,

@@ -24,7 +24,7 @@ pub(super) struct Shared<'a> {
     pub drivers: &'a Drivers,
 }
 
-/// Reads the disk; eligibility is judged when all are read.
+/// Reads the disk; eligibility is judged after all disks have been read.
 pub(super) fn read(
     machine: &Machine,
     device: &BlockDevice,
@@ -60,7 +60,7 @@ pub(super) fn read(
     with_attributes(machine, device, with_place(machine, device, known))
 }
 
-/// A volume has not the transport of the disks that a controller made it of.
+/// A volume does not have the transport of the drives in it.
 fn of_volume(transport: Option<String>, is_raid_volume: Option<bool>) -> Option<String> {
     match transport.as_deref() {
         Some("sas" | "scsi") if is_raid_volume == Some(true) => Some("raid".to_owned()),
@@ -68,7 +68,7 @@ fn of_volume(transport: Option<String>, is_raid_volume: Option<bool>) -> Option<
     }
 }
 
-/// Adds what stands on the disk, how it is used, and what it says of itself.
+/// Adds the content of the disk, how it is used, and what it reports about itself.
 fn with_contents(
     machine: &Machine,
     device: &BlockDevice,
@@ -137,7 +137,7 @@ fn with_attributes(machine: &Machine, device: &BlockDevice, disk: Disk) -> Disk 
     }
 }
 
-/// In trees whose entries are no links, the disk's `device` link still names the place.
+/// In trees whose entries are not links, the disk's `device` link still contains the address.
 fn linked_hctl(machine: &Machine, device: &BlockDevice) -> Option<String> {
     if device.path.starts_with("sys/devices/") {
         return None;

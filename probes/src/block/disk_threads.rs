@@ -1,5 +1,8 @@
-//! Reads what stands on the disks and then asks for their health, each disk on its own thread and with
-//! its own deadline, so that one that hangs costs no other.
+//! Reads the content and then the health of all disks, each on its own thread with its own deadline, so
+//! that a hanging disk delays no other.
+//!
+//! Not on the threads of `pool`: a disk may take 15 s to start its motor, so every disk needs its thread
+//! at once, and each answers in parts of which the first counts even if the next never comes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -12,75 +15,75 @@ use crate::sys::disk::DiskHandle;
 use super::bay::{self, DiskBay};
 use super::content::Content;
 use super::content_reader;
-use super::health::{self, Asked};
+use super::health::{self, Answers};
 use super::listing::{BlockDevice, Listing};
 
-/// How long is waited. A healthy disk takes milliseconds, one that has to start its motor up to 15 s;
-/// all together end before the deadline of the collector does.
+/// A healthy disk answers within milliseconds, one that has to start its motor within 15 s. All disks
+/// together end before the deadline of the collector.
 const PATIENCE: Patience =
     Patience { answer: Duration::from_secs(20), all: Duration::from_secs(25) };
-/// Most disks that are read at once; more are left to udev.
+/// Most disks that are read at once; for the others only udev's facts are known.
 const MAX_DISKS: usize = 512;
-/// Enough for the buffers of one read, which lie on the heap.
+/// Enough, since the buffers are on the heap.
 const STACK_BYTES: usize = 256 << 10;
 
-/// How long is waited for disks that are asked side by side.
+/// How long to wait for disks that are read at the same time.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
-    /// For each answer of each disk, from its start or its last answer on.
+    /// For each answer of each disk, from its start or its previous answer.
     answer: Duration,
     /// For all disks together.
     all: Duration,
 }
 
-/// How one disk is asked for more than its content.
+/// What else one disk is asked for, and how.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asking {
-    /// For its health.
-    pub way: health::Way,
-    /// The bay whose lights the enclosure is asked for.
+pub(super) struct Request {
+    /// How its health is read.
+    pub method: health::HealthMethod,
+    /// The bay whose lights the enclosure reports.
     pub bay: Option<DiskBay>,
 }
 
-/// What one disk's thread sends: first its content, then its health, so that a disk that hangs when
-/// it is asked for the second has lost only that.
+/// What one disk's thread sends: first its content, then its health, so that a disk that hangs on the
+/// second question loses only its health.
 enum Part {
     Content(Box<Content>),
-    Asked(Box<(Asked, Option<DiskBay>)>),
+    Answers(Box<(Answers, Option<DiskBay>)>),
     Ended,
     Broken(guard::Panic),
 }
 
 type Send<'a> = &'a dyn Fn(Part);
 
-/// Reads the disks that can hold something, by name. `asking` says how each is asked for more.
+/// Reads the disks that can have content, by name. `requests` has what else each is asked for.
 pub(super) fn read_all(
     machine: &Machine,
     listing: &Listing,
-    asking: &BTreeMap<String, Asking>,
+    requests: &BTreeMap<String, Request>,
 ) -> BTreeMap<String, Content> {
-    read_with(machine, listing, asking, PATIENCE, read_both)
+    read_with(machine, listing, requests, PATIENCE, read_both)
 }
 
-fn read_both(machine: &Machine, device: &BlockDevice, asking: &Asking, send: Send<'_>) {
+fn read_both(machine: &Machine, device: &BlockDevice, request: &Request, send: Send<'_>) {
     let disk = DiskHandle::new(&device.node());
     let content = content_reader::read(machine, device, &disk);
-    // A disk that cannot even be read is not asked for its health.
+    // A disk that fails to return its first bytes may hang on further commands, so its health is not read.
     let ask = if content.failure.is_some() { health::read_locks } else { health::read };
     send(Part::Content(Box::new(content)));
-    let asked = ask(machine, &disk, &asking.way);
-    let bay = asking.bay.as_ref().and_then(|bay| bay::ask(machine, bay));
-    send(Part::Asked(Box::new((asked, bay))));
+    let asked = ask(machine, &disk, &request.method);
+    let bay = request.bay.as_ref().and_then(|bay| bay::ask(machine, bay));
+    send(Part::Answers(Box::new((asked, bay))));
 }
 
-/// Reads each disk with `read` on a thread of its own. One that does not answer in time is left
-/// behind with its thread; the kernel ends the read when it gives up on the disk.
+/// Reads each disk with `read` on a thread of its own. A disk that does not answer in time keeps its
+/// thread; the kernel ends the read when it gives up on the disk.
 fn read_with(
     machine: &Machine,
     listing: &Listing,
-    asking: &BTreeMap<String, Asking>,
+    requests: &BTreeMap<String, Request>,
     patience: Patience,
-    read: fn(&Machine, &BlockDevice, &Asking, Send<'_>),
+    read: fn(&Machine, &BlockDevice, &Request, Send<'_>),
 ) -> BTreeMap<String, Content> {
     let (sender, answers) = mpsc::channel();
     let mut waiting: Vec<&BlockDevice> = Vec::new();
@@ -88,11 +91,11 @@ fn read_with(
     let readable = listing.all().filter(|device| is_readable(device, listing));
     for device in readable.take(MAX_DISKS) {
         let (view, own, sender) = (machine.clone(), device.clone(), sender.clone());
-        let asking = asking.get(&device.name).cloned().unwrap_or_default();
+        let request = requests.get(&device.name).cloned().unwrap_or_default();
         let (failed, name) = (sender.clone(), device.name.clone());
         let work = move || {
             let send = |part| drop(sender.send((own.name.clone(), part)));
-            read(&view, &own, &asking, &send);
+            read(&view, &own, &request, &send);
             send(Part::Ended);
         };
         let on_panic = move |panic| drop(failed.send((name, Part::Broken(panic))));
@@ -120,7 +123,7 @@ fn read_with(
                 waits.renew(&name);
                 contents.insert(name, *content);
             }
-            Part::Asked(answer) => {
+            Part::Answers(answer) => {
                 let (found, bay) = *answer;
                 let content = contents.entry(name.clone()).or_default();
                 (content.health, content.security) = (found.health, found.security);
@@ -134,25 +137,25 @@ fn read_with(
         if !contents.contains_key(&device.name) {
             fail(machine, device, failure, &mut contents);
         } else if !answered.contains(&device.name) {
-            machine.problem(&format!("dev/{}", device.node()), failure, "its state of health");
+            machine.problem(&format!("dev/{}", device.node()), failure, "its health");
         }
     }
-    with_bays(asking, &mut contents);
+    with_bays(requests, &mut contents);
     contents
 }
 
-/// The name of the bay is known without the enclosure's answer.
-fn with_bays(asking: &BTreeMap<String, Asking>, contents: &mut BTreeMap<String, Content>) {
-    for (name, asking) in asking.iter().filter(|(_, asking)| asking.bay.is_some()) {
+/// The name of the bay is known even if the enclosure does not answer.
+fn with_bays(requests: &BTreeMap<String, Request>, contents: &mut BTreeMap<String, Content>) {
+    for (name, request) in requests.iter().filter(|(_, request)| request.bay.is_some()) {
         let content = contents.entry(name.clone()).or_default();
-        content.bay = content.bay.take().or_else(|| asking.bay.clone());
+        content.bay = content.bay.take().or_else(|| request.bay.clone());
     }
 }
 
-/// Until when each disk that has not ended is waited for.
+/// How long to wait for each disk that has not finished.
 struct Waits {
     until: BTreeMap<String, Instant>,
-    /// Those that were given up because the time of all disks was over, not their own.
+    /// Disks that were given up at the end of the time for all, not of their own.
     cut_off: BTreeSet<String>,
     patience: Patience,
     end: Instant,
@@ -167,7 +170,7 @@ impl Waits {
         Waits { until, cut_off: BTreeSet::new(), patience, end }
     }
 
-    /// How long to wait for the next answer; gives up disks that are late. `None` if none is left.
+    /// How long to wait for the next answer; gives up late disks. `None` if no disk is left.
     fn rest(&mut self) -> Option<Duration> {
         let now = Instant::now();
         let late = self.until.extract_if(.., |_, until| *until <= now);
@@ -180,7 +183,7 @@ impl Waits {
     fn why(&self, name: &str) -> String {
         let Patience { answer, all } = self.patience;
         if self.cut_off.contains(name) {
-            format!("no answer when the {} ms for all disks were over", all.as_millis())
+            format!("no answer within the {} ms for all disks", all.as_millis())
         } else {
             format!("no answer within {} ms", answer.as_millis())
         }
@@ -209,8 +212,8 @@ fn fail(
     contents.insert(device.name.clone(), content);
 }
 
-/// Drives that may have no medium, boot areas of an eMMC and empty disks are not read; paths of a
-/// multipath device neither, because it is read itself and a passive path answers with errors.
+/// Drives for removable media, boot areas of an eMMC and empty disks are not read. Neither are the paths
+/// of a multipath device: the device itself is read, and a passive path returns errors.
 fn is_readable(device: &BlockDevice, listing: &Listing) -> bool {
     let is_drive = ["sr", "fd", "scd"].iter().any(|prefix| device.name.starts_with(prefix));
     !is_drive
@@ -225,7 +228,7 @@ mod tests {
     use crate::testing::{tree, tree_of_bytes};
 
     #[test]
-    fn a_captured_disk_is_read_with_its_partitions() {
+    fn captured_disk_is_read_with_its_partitions() {
         let mut first = vec![0; 4096];
         (first[510], first[511], first[446 + 4]) = (0x55, 0xaa, 0x83);
         (first[446 + 8], first[446 + 12]) = (8, 1);
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_could_not_be_read_when_it_was_captured_says_so() {
+    fn disk_that_could_not_be_read_when_it_was_captured_says_so() {
         let machine = tree_of_bytes(&[
             ("sys/block/sda/size", b"2048\n"),
             ("kernel/errors", b"5 kernel/disk/sda/0-4096\n"),
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_hangs_costs_no_other_disk_and_one_that_hangs_when_asked_only_its_health() {
+    fn hanging_disk_costs_no_other_disk_and_a_hang_on_health_costs_only_health() {
         let machine = tree(&[
             ("sys/block/sda/size", "2048\n"),
             ("sys/block/sdb/size", "2048\n"),
@@ -268,9 +271,9 @@ mod tests {
         ]);
         let listing = super::super::listing::list(&machine);
         let started = Instant::now();
-        let asking = BTreeMap::new();
+        let requests = BTreeMap::new();
         let patience = Patience { answer: Duration::from_millis(200), all: Duration::from_mins(1) };
-        let contents = read_with(&machine, &listing, &asking, patience, |_, device, _, send| {
+        let contents = read_with(&machine, &listing, &requests, patience, |_, device, _, send| {
             match device.name.as_str() {
                 "sda" => std::thread::sleep(Duration::from_mins(10)),
                 "sdb" => panic!("out of cheese"),
@@ -280,7 +283,7 @@ mod tests {
             if device.name == "sdd" {
                 std::thread::sleep(Duration::from_mins(10));
             }
-            send(Part::Asked(Box::new((Asked::default(), None))));
+            send(Part::Answers(Box::new((Answers::default(), None))));
         });
         assert!(started.elapsed() < Duration::from_secs(30));
         assert!(contents["sdc"].is_read && contents["sdd"].is_read);
@@ -291,10 +294,10 @@ mod tests {
         let problems = machine.problems();
         let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
         assert_eq!(paths, ["/dev/sda", "/dev/sdb", "/dev/sdd"]);
-        assert_eq!(problems[2].expected, "its state of health");
+        assert_eq!(problems[2].expected, "its health");
     }
 
-    /// Two disks that answer after 0.8 s, and after 0.8 s again; what is found, and the problems.
+    /// Reads two disks that take 0.8 s for each of two answers; returns their contents and the problems.
     fn slow(patience: Patience) -> (BTreeMap<String, Content>, Vec<String>) {
         let machine = tree(&[("sys/block/sda/size", "2048\n"), ("sys/block/sdb/size", "2048\n")]);
         let listing = super::super::listing::list(&machine);
@@ -303,7 +306,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(800));
                 send(Part::Content(Box::new(Content { is_read: true, ..Content::default() })));
                 std::thread::sleep(Duration::from_millis(800));
-                send(Part::Asked(Box::new((Asked::default(), None))));
+                send(Part::Answers(Box::new((Answers::default(), None))));
             });
         (contents, machine.problems().into_iter().map(|problem| problem.found).collect())
     }
@@ -317,11 +320,11 @@ mod tests {
     }
 
     #[test]
-    fn all_disks_together_are_not_waited_for_longer_than_the_bound() {
+    fn wait_for_all_disks_together_is_bounded() {
         let (answer, all) = (Duration::from_mins(1), Duration::from_millis(1200));
         let (contents, problems) = slow(Patience { answer, all });
         assert!(contents["sda"].is_read && contents["sdb"].is_read);
         // Their second answers came too late.
-        assert_eq!(problems, ["no answer when the 1200 ms for all disks were over"; 2]);
+        assert_eq!(problems, ["no answer within the 1200 ms for all disks"; 2]);
     }
 }

@@ -1,9 +1,9 @@
-//! Whether an install may take a disk, judged by the disk alone: each reason against it in words.
-//! What an instruction decides (too small, not the named one) is judged later. What is unclear is a
-//! reason.
+//! Whether an install may use a disk, judged by the disk alone; each reason against it is a sentence.
+//! What depends on an instruction (too small, not the named disk) is judged later. If something is
+//! unclear, that is a reason too.
 //!
-//! Trees that others captured may lack the mount table and hold no bytes of disks. There, and only
-//! there, the lack of these is no reason: on the running machine and in our captures it is.
+//! Trees captured by other programs may lack the mount table and the bytes of disks. Only there is
+//! their absence no reason; on the running machine and in our own captures it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ use super::mounts::{Usage, is_live_mount};
 use super::signature::Filesystem;
 use super::tcg::DiskTcg;
 
-/// Beginnings of the labels of CoreOS live media.
+/// Label prefixes of CoreOS live media.
 const LIVE_LABELS: [&str; 4] = ["fedora-coreos-", "rhcos-", "scos-", "coreos-"];
 
 /// Judges all disks.
@@ -37,8 +37,8 @@ pub(super) fn judge(
         parents.filter(|(_, parent)| names.contains(parent)).collect();
     for disk in disks.iter_mut() {
         disk.part_of = emmc_parent(&disk.name).filter(|parent| names.contains(parent));
-        let own = parents.iter().filter(|(_, parent)| *parent == disk.name);
-        disk.areas = own.map(|(area, _)| area.clone()).collect();
+        let areas = parents.iter().filter(|(_, parent)| *parent == disk.name);
+        disk.areas = areas.map(|(area, _)| area.clone()).collect();
         let uses = uses(disk, &above, usage);
         disk.is_live_medium = is_live_medium(disk, &uses, usage);
         let content = contents.get(&disk.name);
@@ -50,10 +50,10 @@ pub(super) fn judge(
         let mut reasons = reasons_of_kind(disk);
         reasons.extend(reasons_of_state(disk, failure));
         if usage.is_incomplete || is_complete && !usage.is_known {
-            reasons.push("it is not known what is mounted".to_owned());
+            reasons.push("the mounted file systems are unknown".to_owned());
         }
         if usage.is_swap_incomplete {
-            reasons.push("it is not known what is swap".to_owned());
+            reasons.push("the swap areas in use are unknown".to_owned());
         }
         reasons.extend(reasons_of_use(disk, uses));
         reasons.extend(reasons_of_content(disk));
@@ -63,7 +63,7 @@ pub(super) fn judge(
     }
 }
 
-/// What kind of device it is.
+/// Reasons from the kind of device.
 fn reasons_of_kind(disk: &Disk) -> Vec<String> {
     let mut reasons = Vec::new();
     if is_optical(&disk.name) {
@@ -73,27 +73,27 @@ fn reasons_of_kind(disk: &Disk) -> Vec<String> {
         reasons.push("a floppy drive".to_owned());
     }
     if emmc_parent(&disk.name).is_some() {
-        reasons.push("a boot area or the like of an eMMC".to_owned());
+        reasons.push("a boot or other special area of an eMMC".to_owned());
     }
     if disk.is_bmc_medium() {
         reasons.push("virtual media of a management controller".to_owned());
     }
     if disk.transport.as_deref() == Some("nvdimm") {
-        reasons.push("persistent memory, from which firmware does not start a system".to_owned());
+        reasons.push("persistent memory, which firmware cannot boot from".to_owned());
     }
     if let Some(map) = &disk.multipath {
-        reasons.push(format!("a path of the multipath device {map}, which can be taken instead"));
+        reasons.push(format!("a path of the multipath device {map}; use that instead"));
     } else {
         let shared = disk.identity_issues.iter().filter(|issue| issue.starts_with("the same"));
         reasons.extend(shared.map(|issue| {
-            format!("{issue}: another path to one LUN without a multipath device, or a duplicate")
+            format!("{issue}: a second path to the same LUN without multipath, or a duplicate")
         }));
     }
     if disk.hidden == Some(true) {
         reasons.push("hidden by the kernel".to_owned());
     }
     if let Some(bytes) = disk.logical_block_bytes.filter(|_| disk.coreos_image.is_none()) {
-        reasons.push(format!("blocks of {bytes} bytes, for which there is no image"));
+        reasons.push(format!("blocks of {bytes} bytes, which no CoreOS image supports"));
     }
     if disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true)) {
         reasons.push("locked by an ATA password".to_owned());
@@ -105,7 +105,7 @@ fn reasons_of_kind(disk: &Disk) -> Vec<String> {
     reasons
 }
 
-/// What the kernel says of its state.
+/// Reasons from the state that the kernel reports.
 fn reasons_of_state(disk: &Disk, failure: Option<&str>) -> Vec<String> {
     let mut reasons = Vec::new();
     if disk.is_removable == Some(true) {
@@ -115,14 +115,14 @@ fn reasons_of_state(disk: &Disk, failure: Option<&str>) -> Vec<String> {
         reasons.push("read-only".to_owned());
     }
     match disk.size_bytes {
-        Some(0) => reasons.push("of size zero: no medium, or not ready".to_owned()),
-        None => reasons.push("of unknown size".to_owned()),
+        Some(0) => reasons.push("size zero: no medium, or not ready".to_owned()),
+        None => reasons.push("size unknown".to_owned()),
         Some(_) => {}
     }
     if let Some(state) = &disk.state
         && !["running", "live"].contains(&state.as_str())
     {
-        reasons.push(format!("in the state {}", quote(state)));
+        reasons.push(format!("its state is {}", quote(state)));
     }
     if let Some(failure) = failure {
         reasons.push(format!("its first bytes cannot be read: {failure}"));
@@ -130,18 +130,18 @@ fn reasons_of_state(disk: &Disk, failure: Option<&str>) -> Vec<String> {
     reasons
 }
 
-/// How the running system uses it.
+/// Reasons from how the running system uses it.
 fn reasons_of_use(disk: &Disk, uses: Vec<Use>) -> Vec<String> {
     let live = disk.is_live_medium.then(|| "the medium of the running live system".to_owned());
     let uses = uses.into_iter().map(|found| match found {
         Use::Mount(name, place) => format!("in use: {name} is mounted at {place}"),
-        Use::Swap(name) => format!("in use: {name} is swap"),
+        Use::Swap(name) => format!("in use: {name} is a swap area"),
         Use::Holder(name, holder) => format!("in use: {name} is held by {holder}"),
     });
     live.into_iter().chain(uses).collect()
 }
 
-/// What stands on it.
+/// Reasons from its content.
 fn reasons_of_content(disk: &Disk) -> Vec<String> {
     let mut reasons = Vec::new();
     for (name, filesystem) in contents(disk) {
@@ -149,7 +149,7 @@ fn reasons_of_content(disk: &Disk) -> Vec<String> {
         let is_live = |label: &str| LIVE_LABELS.iter().any(|start| label.starts_with(start));
         if filesystem.kind == "iso9660" && filesystem.label.as_deref().is_some_and(is_live) {
             let label = filesystem.label.as_deref().unwrap_or_default();
-            reasons.push(format!("{name} holds the live image {}", quote(label)));
+            reasons.push(format!("{name} contains the live image {}", quote(label)));
         }
     }
     reasons
@@ -162,7 +162,7 @@ fn membership(name: &str, filesystem: &Filesystem) -> Option<String> {
     is_member.then(|| format!("{name} is a member of an array or pool: {kind}{label}"))
 }
 
-/// What could not be looked at, and what stands on partitions that the kernel does not know.
+/// Reasons from what could not be read, and from partitions that the kernel does not know.
 fn reasons_of_reading(content: &Content) -> Vec<String> {
     let is_backup = content.table.as_ref().is_some_and(|table| table.is_backup);
     let why = if is_backup { "only the backup table has" } else { "the kernel does not have" };
@@ -187,7 +187,7 @@ fn is_live_medium(disk: &Disk, uses: &[Use], usage: &Usage) -> bool {
     uses.iter().any(is_live) || contents(disk).any(is_named)
 }
 
-/// One use of a disk, of a partition of it, or of what is made of these.
+/// One use of a disk, of one of its partitions, or of a device built on these.
 enum Use {
     Mount(String, String),
     Swap(String),
@@ -206,9 +206,9 @@ fn uses(disk: &Disk, above: &Above, usage: &Usage) -> Vec<Use> {
         if usage.is_swap(&name) == Some(true) {
             uses.push(Use::Swap(name.clone()));
         }
-        // The partitions of a multipath device are mappings, and hold it.
-        let is_own = |holder: &&String| disk.partitions.iter().any(|p| p.name == **holder);
-        for holder in above.holders.get(&name).into_iter().flatten().filter(|h| !is_own(h)) {
+        // The partitions of a multipath device are mappings, so they appear as its holders.
+        let is_partition = |holder: &&String| disk.partitions.iter().any(|p| p.name == **holder);
+        for holder in above.holders.get(&name).into_iter().flatten().filter(|h| !is_partition(h)) {
             uses.push(Use::Holder(name.clone(), holder.clone()));
         }
         let next = above.holders.get(&name).into_iter().chain(above.partitions.get(&name));
@@ -217,7 +217,7 @@ fn uses(disk: &Disk, above: &Above, usage: &Usage) -> Vec<Use> {
     uses
 }
 
-/// What is made of each device: holders and, for those, partitions.
+/// What is built on each device: holders and the partitions of holders.
 struct Above {
     holders: BTreeMap<String, BTreeSet<String>>,
     partitions: BTreeMap<String, BTreeSet<String>>,
@@ -262,22 +262,22 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_disk_is_eligible_and_each_flaw_is_a_reason() {
+    fn plain_disk_is_eligible_and_each_flaw_is_a_reason() {
         let size = ("sys/block/sda/size", "2048\n");
         assert!(reasons(&[size]).is_empty());
         assert_eq!(reasons(&[("sys/block/sda/ro", "1"), size]), ["read-only"]);
         assert_eq!(reasons(&[("sys/block/sda/removable", "1"), size]), ["removable"]);
-        assert_eq!(reasons(&[("sys/block/sda/ro", "0")]), ["of unknown size"]);
+        assert_eq!(reasons(&[("sys/block/sda/ro", "0")]), ["size unknown"]);
         assert_eq!(
             reasons(&[("sys/block/sda/device/state", "offline"), size]),
-            ["in the state \"offline\""]
+            ["its state is \"offline\""]
         );
         assert!(reasons(&[("sys/block/sr0/size", "2048")])[0].contains("optical"));
         assert!(reasons(&[("sys/block/mmcblk0boot0/size", "8")])[0].contains("eMMC"));
     }
 
     #[test]
-    fn what_is_mounted_above_a_disk_keeps_it_from_being_taken() {
+    fn mount_on_a_device_above_a_disk_makes_it_ineligible() {
         let found = reasons(&[
             ("sys/block/sda/size", "2048\n"),
             ("sys/block/sda/sda1/partition", "1\n"),
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_swap_that_cannot_be_read_is_no_lack_of_swap() {
+    fn unreadable_swap_list_does_not_mean_no_swap() {
         let size = ("sys/block/sda/size", "2048\n");
         let of = |swaps: (&str, &str)| {
             let machine = tree(&[size, swaps]);
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn the_live_medium_is_known_by_its_mount_and_by_its_label() {
+    fn live_medium_is_known_by_its_mount_and_by_its_label() {
         let disk = [("sys/block/sda/size", "2048\n"), ("sys/block/sda/dev", "8:0\n")];
         let mount = ("proc/self/mountinfo", "1 0 8:0 / /run/media/iso ro - iso9660 /dev/sda ro\n");
         assert!(reasons(&[disk[0], disk[1], mount])[0].contains("live system"));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_foreign_arrays_are_not_taken() {
+    fn members_of_foreign_arrays_are_not_eligible() {
         let found = reasons(&[
             ("sys/block/sda/size", "2048\n"),
             ("sys/block/sda/sda3/partition", "3\n"),
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn areas_of_an_emmc_are_parts_of_it_and_do_not_count() {
+    fn areas_of_an_emmc_belong_to_it_and_do_not_count() {
         let block = super::super::block(&tree(&[
             ("sys/block/mmcblk0/size", "2048\n"),
             ("sys/block/mmcblk0boot0/size", "8\n"),

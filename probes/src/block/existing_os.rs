@@ -1,5 +1,5 @@
-//! Which systems seem to stand on a disk, by the types and labels of its partitions and file systems
-//! alone; nothing is mounted or read for it. A hint for people: what an install would destroy.
+//! Which systems seem to be installed on a disk, by the types and labels of its partitions and file systems
+//! alone; nothing is mounted. A hint for people: an install would destroy them.
 
 use super::disk::Disk;
 
@@ -16,7 +16,7 @@ const TYPES: [(&str, &str); 9] = [
     ("5dfbf5f4-2848-4bac-aa5e-0d9a20b745a6", "Flatcar Container Linux"),
 ];
 
-/// Labels of partitions that must all be there.
+/// Labels of partitions that must all be present.
 const LABELS: [(&[&str], &str); 4] = [
     (&["boot", "root", "EFI-SYSTEM"], "Fedora or RHEL CoreOS"),
     (&["boot", "root", "PowerPC-PReP-boot"], "Fedora or RHEL CoreOS"),
@@ -24,7 +24,7 @@ const LABELS: [(&[&str], &str); 4] = [
     (&["STATE", "EPHEMERAL", "META"], "Talos Linux"),
 ];
 
-/// File systems that a system of that kind runs from.
+/// File systems that Linux runs from.
 const LINUX: [&str; 6] = ["ext4", "ext3", "xfs", "btrfs", "LVM2_member", "crypto_LUKS"];
 
 /// The systems that seem to be there, most certain first, each once.
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn systems_are_told_by_their_partitions() {
+    fn systems_are_recognised_by_their_partitions() {
         let coreos = [("EFI-SYSTEM", "", "vfat"), ("boot", "", "ext4"), ("root", "", "xfs")];
         assert_eq!(existing_os(&disk(&coreos)), ["Fedora or RHEL CoreOS"]);
         assert_eq!(existing_os(&disk(&coreos[..2])), ["Linux"]);

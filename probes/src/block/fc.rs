@@ -20,13 +20,13 @@ pub struct FcHost {
     /// World-wide name of the adapter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// World-wide name of the fabric; `None` where none was found.
+    /// World-wide name of the fabric; `None` without a fabric.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fabric_name: Option<String>,
     /// Link speed as the driver writes it, e.g. `16 Gbit`; `None` while there is no link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed: Option<String>,
-    /// Speeds that the port can do, as the driver writes them.
+    /// Speeds that the port supports, as the driver writes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub supported_speeds: Option<String>,
     /// `Online`, `Linkdown`, …
@@ -81,7 +81,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn what_a_port_does_not_know_is_absent() {
+    fn unknown_attributes_of_a_port_are_absent() {
         let machine = tree(&[
             ("sys/class/fc_host/host1/port_name", "0x1000e0071bce95f2\n"),
             ("sys/class/fc_host/host1/fabric_name", "0xffffffffffffffff\n"),

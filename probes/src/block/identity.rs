@@ -1,7 +1,7 @@
-//! What tells one disk from all others: vendor, model, serial number, firmware, WWN, EUI-64, NGUID.
+//! What identifies a disk: vendor, model, serial number, firmware, WWN, EUI-64, NGUID.
 //!
-//! The kernel's own attributes come first, because udev replaces blanks; udev fills what they lack.
-//! An identifier of zeros is none.
+//! The kernel's own attributes take precedence, because udev replaces blanks; udev fills the gaps.
+//! An identifier of zeros does not count.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ pub(super) fn identity(
 ) -> Identity {
     let at = Place::new(machine, device);
     let ata = at.ata();
-    let wwid = at.own(&["wwid", "device/wwid"]);
+    let wwid = at.attribute(&["wwid", "device/wwid"]);
     let mut issues = Vec::new();
     let mut serials = serials(&at, transport, wwid.as_deref());
     reject_blank(machine, device, "serial number", &mut serials, &mut issues);
@@ -50,11 +50,11 @@ pub(super) fn identity(
     let mut distinct = BTreeSet::new();
     serials.retain(|serial| distinct.insert(squash(serial)));
     let mut serials = serials.into_iter();
-    let own = |attributes: &[&str]| if at.is_pci { None } else { at.own(attributes) };
-    let model = own(&["device/model", "device/name"]);
-    let firmware = own(&["device/rev", "device/firmware_rev", "device/fwrev"]);
+    let attribute = |attributes: &[&str]| if at.is_pci { None } else { at.attribute(attributes) };
+    let model = attribute(&["device/model", "device/name"]);
+    let firmware = attribute(&["device/rev", "device/firmware_rev", "device/fwrev"]);
     Identity {
-        vendor: own(&["device/vendor"])
+        vendor: attribute(&["device/vendor"])
             .filter(|vendor| !is_number(vendor))
             .or_else(|| at.udev(&["ID_VENDOR_ENC", "ID_VENDOR"]))
             .filter(|vendor| !is_number(vendor)),
@@ -69,8 +69,8 @@ pub(super) fn identity(
             at.udev(&["ID_REVISION"]),
         ),
         wwn: wwns.into_iter().next(),
-        eui64: at.own(&["eui"]).and_then(|text| id_of_bytes(&text, 8)),
-        nguid: at.own(&["nguid"]).and_then(|text| id_of_bytes(&text, 16)),
+        eui64: at.attribute(&["eui"]).and_then(|text| id_of_bytes(&text, 8)),
+        nguid: at.attribute(&["nguid"]).and_then(|text| id_of_bytes(&text, 16)),
         wwid: wwid.filter(|id| !is_blank(id)),
         rotation_rpm: vpd::rotation_rpm(&at.pages.kind)
             .or_else(|| ata?.known_word(217).and_then(vpd::rpm)),
@@ -82,23 +82,23 @@ pub(super) fn identity(
     }
 }
 
-/// The vendor of a virtio device is an id, e.g. `0x1af4`, and no name.
+/// Whether the vendor is an id such as `0x1af4`, as of a virtio device, and not a name.
 fn is_number(vendor: &str) -> bool {
     let digits = vendor.strip_prefix("0x").unwrap_or_default();
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// One disk, as source of its attributes.
+/// Where the attributes of one disk come from.
 struct Place<'a> {
     machine: &'a Machine,
     device: &'a BlockDevice,
     pages: Pages,
-    /// Whether its `device` is a PCI function, as of old RAID drivers: that function's vendor is not
-    /// the vendor of a disk.
+    /// Whether its `device` is a PCI function, as with old RAID drivers: the vendor of that function is
+    /// not the vendor of the disk.
     is_pci: bool,
 }
 
-/// The VPD pages that the kernel keeps of a SCSI disk; empty where it keeps none.
+/// The VPD pages that the kernel keeps of a SCSI disk; empty if it keeps none.
 #[derive(Default)]
 struct Pages {
     /// 80h, the serial number.
@@ -130,8 +130,8 @@ impl<'a> Place<'a> {
 }
 
 impl Place<'_> {
-    /// The first of the kernel's attributes that has a text.
-    fn own(&self, attributes: &[&str]) -> Option<String> {
+    /// The first of the kernel's attributes that is not empty.
+    fn attribute(&self, attributes: &[&str]) -> Option<String> {
         let read = |attribute: &&str| {
             let text = self.device.text(self.machine, attribute)?;
             let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
@@ -140,7 +140,7 @@ impl Place<'_> {
         attributes.iter().find_map(read)
     }
 
-    /// The first of udev's properties that is there.
+    /// The first of udev's properties that is not empty.
     fn udev(&self, names: &[&str]) -> Option<String> {
         let read = |name: &&str| {
             let value = self.device.udev.property(name)?;
@@ -152,11 +152,11 @@ impl Place<'_> {
     }
 }
 
-/// Every serial number that some source gives, the best first.
+/// Every serial number from any source, the best first.
 fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<String> {
     let is_usb = transport == Some("usb");
     let of_kernel = [
-        at.own(&["serial", "device/serial", "device/uid"]),
+        at.attribute(&["serial", "device/serial", "device/uid"]),
         vpd::unit_serial(&at.pages.serial),
         at.ata().and_then(Identify::serial),
         if is_usb { usb_serial(at) } else { None },
@@ -175,7 +175,7 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
     serials
 }
 
-/// The serial number of the USB device that the disk hangs on.
+/// The serial number of the USB device above the disk.
 fn usb_serial(at: &Place) -> Option<String> {
     let mut path = at.device.path.as_str();
     while let Some((above, _)) = path.rsplit_once('/') {
@@ -194,7 +194,7 @@ fn ata_serial(wwid: &str) -> Option<String> {
     (!serial.is_empty()).then(|| serial.to_owned())
 }
 
-/// Every WWN that some source gives, the best first.
+/// Every WWN from any source, the best first.
 fn wwns(at: &Place, wwid: Option<&str>) -> Vec<String> {
     let page = &at.pages.ids;
     [
@@ -210,8 +210,8 @@ fn wwns(at: &Place, wwid: Option<&str>) -> Vec<String> {
     .collect()
 }
 
-/// The world-wide name in a `wwid`, written as udev writes it: `naa.5000…` is `0x5000…`; those of
-/// NVMe stay as they are. The kernel's `t10.…` is no world-wide name.
+/// The world-wide name in a `wwid`, in udev's form: `naa.5000…` becomes `0x5000…`; those of NVMe stay as
+/// they are. The kernel's `t10.…` is not a world-wide name.
 fn wwn_of_wwid(wwid: &str) -> Option<String> {
     if let Some(naa) = wwid.strip_prefix("naa.") {
         return Some(format!("0x{}", naa.to_ascii_lowercase()));
@@ -219,7 +219,7 @@ fn wwn_of_wwid(wwid: &str) -> Option<String> {
     ["eui.", "nvme.", "uuid."].iter().any(|kind| wwid.starts_with(kind)).then(|| wwid.to_owned())
 }
 
-/// Takes out identifiers that are only zeros or only ones, and says so.
+/// Removes identifiers of only zeros or only ones, and reports them.
 fn reject_blank(
     machine: &Machine,
     device: &BlockDevice,
@@ -238,17 +238,17 @@ fn reject_blank(
     issues.dedup();
 }
 
-/// The longer of two forms of one text: the kernel shows 16 characters of an ATA model and 4 of its
-/// firmware, udev shows all of them.
-fn fuller(own: Option<String>, udev: Option<String>) -> Option<String> {
-    match (own, udev) {
-        (Some(own), Some(udev)) => {
-            let (short, long) = (squash(&own), squash(&udev));
+/// The longer of two forms of one text: the kernel exposes 16 characters of an ATA model and 4 of its
+/// firmware, udev all of them.
+fn fuller(kernel: Option<String>, udev: Option<String>) -> Option<String> {
+    match (kernel, udev) {
+        (Some(kernel), Some(udev)) => {
+            let (short, long) = (squash(&kernel), squash(&udev));
             let is_fuller = !short.is_empty() && long.len() > short.len();
             let is_same = long.starts_with(&short) || long.ends_with(&short);
-            Some(if is_fuller && is_same { udev } else { own })
+            Some(if is_fuller && is_same { udev } else { kernel })
         }
-        (own, udev) => own.or(udev),
+        (kernel, udev) => kernel.or(udev),
     }
 }
 
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_attributes_come_before_udev_and_both_serials_are_kept() {
+    fn kernel_attributes_win_over_udev_and_both_serials_are_kept() {
         let machine = tree_of_bytes(&[
             ("sys/block/sda/device/vpd_pg80", b"\x00\x80\x00\x04Z1Z0"),
             ("sys/block/sda/device/wwid", b"naa.5000C500A1B2C3D4\n"),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_full_model_and_firmware_of_an_ata_disk_come_from_udev() {
+    fn full_model_and_firmware_of_an_ata_disk_come_from_udev() {
         let machine = tree(&[
             ("sys/block/sda/device/model", "Samsung SSD 860 \n"),
             ("sys/block/sda/device/rev", "2B6Q\n"),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_a_virtio_vendor_is_no_name() {
+    fn id_of_a_virtio_vendor_is_not_a_name() {
         let vendor = |text: &str| {
             let machine =
                 tree(&[("sys/block/vda/size", "8\n"), ("sys/block/vda/device/vendor", text)]);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_identifiers_are_absent_and_named() {
+    fn identifiers_of_zeros_are_absent_and_reported() {
         let machine = tree(&[
             ("sys/block/sda/wwid", "naa.0000000000000000\n"),
             ("sys/block/sda/eui", "00 00 00 00 00 00 00 00\n"),

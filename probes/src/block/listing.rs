@@ -1,4 +1,4 @@
-//! Which block devices there are, and of which sort: the entries of `/sys/block`.
+//! Lists the block devices and sorts them by kind: the entries of `/sys/block`.
 
 use crate::machine::Machine;
 use crate::udev::{self, UdevEntry};
@@ -12,30 +12,29 @@ const VIRTUAL_PREFIXES: [&str; 14] = [
     "zloop", "vdpa",
 ];
 
-/// What the kernel says of an optical drive without a medium (`get_sectorsize`, `drivers/scsi/sr.c`);
-/// no medium has that size, for it is no multiple of 2048 bytes.
+/// Size that the kernel reports for an optical drive without a medium (`get_sectorsize`,
+/// `drivers/scsi/sr.c`). No medium has that size, since it is not a multiple of 2048 bytes.
 const NO_MEDIUM_BYTES: u64 = 0x1f_ffff * 512;
 
-/// Views of raw flash chips, which hold firmware and are no disks.
+/// Views of raw flash chips, which contain firmware and are not disks.
 const NO_DISKS: [&str; 2] = ["mtdblock", "ubiblock"];
 
-/// All block devices that are no partitions.
+/// All block devices that are not partitions.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     /// Whether the source lists block devices at all.
     pub is_known: bool,
     /// Physical disks, drives and LUNs, also boot areas of an eMMC.
     pub disks: Vec<BlockDevice>,
-    /// Devices made of others or of memory.
+    /// Devices built on others or on memory.
     pub virtuals: Vec<BlockDevice>,
-    /// Paths of NVMe namespaces behind a multipath head, which the kernel hides.
+    /// Paths of NVMe namespaces with a multipath head, which the kernel hides.
     pub hidden_paths: Vec<BlockDevice>,
-    /// LUNs as device-mapper's multipath joins them, with their partitions; these are also among
-    /// `virtuals`.
+    /// Multipath devices of device-mapper, with their partitions; these are also in `virtuals`.
     pub heads: Vec<Head>,
 }
 
-/// A LUN behind several paths.
+/// A LUN with several paths.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Head {
     /// The multipath device, e.g. `dm-0`.
@@ -45,12 +44,12 @@ pub(super) struct Head {
 }
 
 impl Listing {
-    /// Physical disks, and LUNs as multipath joins them.
+    /// Physical disks and multipath devices.
     pub(super) fn all(&self) -> impl Iterator<Item = &BlockDevice> {
         self.disks.iter().chain(self.heads.iter().map(|head| &head.device))
     }
 
-    /// The multipath device that has `name` as a path.
+    /// The multipath device with the path `name`.
     pub(super) fn head_of(&self, name: &str) -> Option<&Head> {
         self.heads.iter().find(|head| head.paths.iter().any(|path| path == name))
     }
@@ -59,11 +58,11 @@ impl Listing {
 /// One block device as the kernel lists it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BlockDevice {
-    /// Kernel name, e.g. `sda`; `!` stands for `/`.
+    /// Kernel name, e.g. `sda`, with `!` for `/`.
     pub name: String,
     /// Its directory, links resolved, e.g. `sys/devices/…/block/sda`.
     pub path: String,
-    /// The names in that directory, which spare looking for what is not there.
+    /// The names in that directory, so that absent attributes are not opened.
     pub children: Vec<String>,
     /// `8:0`; hidden devices have none.
     pub device_number: Option<String>,
@@ -73,19 +72,19 @@ pub(super) struct BlockDevice {
     pub size_bytes: Option<u64>,
     /// Logical block size in bytes.
     pub logical_block_bytes: Option<u32>,
-    /// VPD page 89h of a SCSI disk: what an ATA disk says of itself; empty where the kernel has none.
+    /// VPD page 89h of a SCSI disk: what an ATA disk reports about itself; empty if the kernel has none.
     pub ata_page: Vec<u8>,
-    /// Names in `slaves`: what a device is made of.
+    /// Names in `slaves`: the devices that it is built on.
     pub slaves: Vec<String>,
     /// UUID of a device-mapper device.
     pub mapping_uuid: Option<String>,
-    /// What udev knows of it; empty where udev does not run.
+    /// What udev knows about it; empty if udev does not run.
     pub udev: UdevEntry,
     /// Its partitions.
     pub partitions: Vec<PartitionDevice>,
 }
 
-/// A partition as the kernel has it.
+/// A partition as the kernel lists it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PartitionDevice {
     /// Kernel name, e.g. `sda1`; `dm-1` for a partition of a multipath device.
@@ -96,7 +95,7 @@ pub(super) struct PartitionDevice {
     pub device_number: Option<String>,
     /// Number in the table.
     pub number: Option<u32>,
-    /// Where it begins, in bytes; the kernel does not say it of partitions that are mappings.
+    /// Its start, in bytes; the kernel does not report it for partitions that are mappings.
     pub start_bytes: Option<u64>,
     /// In bytes.
     pub size_bytes: Option<u64>,
@@ -108,12 +107,12 @@ impl BlockDevice {
         self.name.replace('!', "/")
     }
 
-    /// Whether its directory holds `child`; a directory that was not listed may hold anything.
+    /// Whether its directory contains `child`; a directory that was not listed may contain anything.
     pub(super) fn has(&self, child: &str) -> bool {
         self.children.is_empty() || self.children.iter().any(|name| name == child)
     }
 
-    /// The path of `attribute`, e.g. `queue/zoned`, if what it begins with is there.
+    /// The path of `attribute`, e.g. `queue/zoned`, if its first part is present.
     pub(super) fn at(&self, attribute: &str) -> Option<String> {
         let first = attribute.split('/').next()?;
         self.has(first).then(|| format!("{}/{attribute}", self.path))
@@ -138,7 +137,7 @@ impl BlockDevice {
         machine.number(&self.at(attribute)?)
     }
 
-    /// The block size in `attribute`: a power of two, anything else is a driver's slip.
+    /// The block size in `attribute`: a power of two; anything else is a driver's mistake.
     pub(super) fn block_bytes(&self, machine: &Machine, attribute: &str) -> Option<u32> {
         machine.parse(&self.at(attribute)?, |text| match text.parse::<u32>() {
             Ok(bytes) if bytes.is_power_of_two() && bytes >= 512 => Ok(bytes),
@@ -146,10 +145,10 @@ impl BlockDevice {
         })
     }
 
-    /// The UUID of a device-mapper device, from the kernel or from udev; else nothing.
+    /// The UUID of a device-mapper device, from the kernel or from udev; otherwise empty.
     pub(super) fn mapping_uuid(&self) -> &str {
-        let own = self.mapping_uuid.as_deref().or_else(|| self.udev.property("DM_UUID"));
-        own.unwrap_or_default()
+        let uuid = self.mapping_uuid.as_deref().or_else(|| self.udev.property("DM_UUID"));
+        uuid.unwrap_or_default()
     }
 
     /// The names in the directory `child`.
@@ -180,8 +179,7 @@ pub(super) fn list(machine: &Machine) -> Listing {
     listing
 }
 
-/// The multipath devices among `virtuals`; their partitions are mappings of their own
-/// (`part1-mpath-…`).
+/// The multipath devices among `virtuals`; their partitions are separate mappings (`part1-mpath-…`).
 fn heads(virtuals: &[BlockDevice]) -> Vec<Head> {
     let is_head = |device: &&BlockDevice| device.mapping_uuid().starts_with("mpath-");
     let head = |device: &BlockDevice| {
@@ -209,7 +207,7 @@ fn is_listed(listing: &Listing, name: &str) -> bool {
     listing.disks.iter().chain(&listing.virtuals).any(|device| device.name == name)
 }
 
-/// Whether the device at `path` is a partition: either attribute is one of partitions alone
+/// Whether the device at `path` is a partition: only partitions have either attribute
 /// (`part_attrs`, `block/partitions/core.c`).
 fn is_partition(machine: &Machine, path: &str) -> bool {
     ["partition", "start"].iter().any(|name| machine.text(&format!("{path}/{name}")).is_some())
@@ -238,8 +236,8 @@ fn add(machine: &Machine, listing: &mut Listing, name: String, path: String) {
     }
 }
 
-/// Whether the device has no hardware of its own. The head of an NVMe multipath namespace lies below
-/// `devices/virtual` too, and is a disk.
+/// Whether the device has no hardware of its own. The head of an NVMe multipath namespace is below
+/// `devices/virtual` too, but is a disk.
 fn is_virtual(name: &str, path: &str) -> bool {
     match path.strip_prefix("sys/devices/") {
         Some(rest) if rest.starts_with("virtual/") => !rest.starts_with("virtual/nvme-"),
@@ -252,7 +250,7 @@ fn is_virtual(name: &str, path: &str) -> bool {
     }
 }
 
-/// Kernels make loop, ram, nbd and zram devices in advance; those without content are no facts.
+/// Kernels create loop, ram, nbd and zram devices in advance; those without content are not listed.
 fn has_content(machine: &Machine, name: &str, path: &str) -> bool {
     let made_in_advance = ["loop", "ram", "nbd", "zram", "drbd"];
     if !made_in_advance.iter().any(|prefix| name.starts_with(prefix)) {
@@ -286,8 +284,8 @@ fn read(machine: &Machine, name: String, path: String) -> BlockDevice {
     device
 }
 
-/// The partition `name` of `disk` at `path`, if it is one. One whose number cannot be read is one all the
-/// same: it may be in use.
+/// The partition `name` of `disk` at `path`, if it is one. A partition whose number cannot be read still
+/// counts: it may be in use.
 fn node(machine: &Machine, disk: &str, name: &str, path: &str) -> Option<PartitionDevice> {
     let number = machine.number(&format!("{path}/partition"));
     let start_bytes = sectors(machine, &format!("{path}/start"));
@@ -312,8 +310,8 @@ fn number_in_name(disk: &str, name: &str) -> Option<u32> {
     digits.parse().ok()
 }
 
-/// The size of the disk or partition at `path`. The kernel counts in 512 bytes, whatever the block
-/// size is.
+/// The size of the disk or partition at `path`. The kernel counts in units of 512 bytes, whatever the
+/// block size.
 pub(super) fn size_bytes(machine: &Machine, path: &str) -> Option<u64> {
     sectors(machine, &format!("{path}/size"))
 }
@@ -329,7 +327,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn disks_virtual_devices_and_hidden_paths_are_told_apart() {
+    fn disks_virtual_devices_and_hidden_paths_are_distinguished() {
         let machine = tree(&[
             ("sys/block/sda", "-> ../devices/pci0000:00/0000:00:1f.2/ata1/block/sda"),
             ("sys/devices/pci0000:00/0000:00:1f.2/ata1/block/sda/size", "8\n"),
@@ -354,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_whose_number_cannot_be_read_is_one_all_the_same() {
+    fn partition_with_unreadable_number_still_counts() {
         let machine = tree(&[
             ("sys/class/block/sda/size", "8\n"),
             ("sys/class/block/sda/sda2/start", "4\n"),
@@ -372,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_overflows_is_not_known() {
+    fn size_that_overflows_is_not_known() {
         let machine = tree(&[("sys/block/sda/size", "18446744073709551615\n")]);
         assert_eq!(list(&machine).disks[0].size_bytes, None);
     }

@@ -1,9 +1,13 @@
-//! Disks, what stands on them, and whether an install may take them: `/sys/block`
+//! Disks, their content, and whether an install may use them: `/sys/block`
 //! (`Documentation/ABI/stable/sysfs-block`), udev's database, `/proc/self/mountinfo`, `/proc/swaps`
 //! and the first and last few KiB of each disk (that part needs root).
 //!
-//! Every disk is listed with the reasons why an install may not take it; what is unclear is such a
-//! reason. Devices that the kernel makes of others (dm, md, loop, …) are in `virtual`.
+//! Every disk is listed with the reasons why an install may not use it; uncertainty is such a reason.
+//! Devices that the kernel builds on others (dm, md, loop, …) are in `virtual`.
+//!
+//! The modules form layers (`tests/main/layers.rs`): plain data and helpers at the bottom (`kernel_name`,
+//! `sysfs_path`, `identifier`, `vpd`, `tcg`), readers of one topic above them, then `disk` and
+//! `content`, then what compares disks (`multipath`, `eligibility`), and this file on top.
 
 mod ata_identify;
 mod bay;
@@ -63,27 +67,27 @@ use std::collections::BTreeMap;
 
 use crate::machine::Machine;
 
-use disk_threads::Asking;
-use health::Way;
+use disk_threads::Request;
+use health::HealthMethod;
 use listing::{BlockDevice, Listing};
 
-/// Disks, the devices made of them, and the controllers that report themselves.
+/// Disks, the devices built on them, and the controllers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Block {
-    /// Number of physical disks or LUNs. A LUN that is seen over several paths counts once; optical
-    /// and floppy drives, boot areas of an eMMC, virtual media of a BMC, and removable drives
-    /// without a medium do not count. `None` where the source says nothing about block devices.
+    /// Number of physical disks or LUNs. A LUN with several paths counts once; optical and floppy
+    /// drives, boot areas of an eMMC, virtual media of a BMC, and removable drives without a medium
+    /// do not count. `None` if the source does not list block devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_disks: Option<usize>,
-    /// Their sizes added up, in bytes; `None` if the size of one is not known.
+    /// Sum of their sizes, in bytes; `None` if one size is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_bytes: Option<u64>,
-    /// Every disk and drive, by name in natural order. A LUN that multipath joins is there as the
-    /// multipath device, and so is each of its paths, which no install may take.
+    /// Every disk and drive, by name in natural order. A LUN under multipath is listed as the multipath
+    /// device; each of its paths is listed too, and no install may use those.
     pub disks: Vec<Disk>,
-    /// Devices made of others or of memory, by name in natural order. Those without content (loop
-    /// devices that are not set up and the like) are left out.
+    /// Devices built on others or on memory, by name in natural order. Those without content (such as
+    /// unused loop devices) are omitted.
     pub r#virtual: Vec<VirtualDevice>,
     /// NVMe controllers, by name in natural order.
     pub nvme_controllers: Vec<NvmeController>,
@@ -92,8 +96,8 @@ pub struct Block {
     pub nvme_subsystems: Vec<NvmeSubsystem>,
     /// Fibre Channel host ports, by name in natural order.
     pub fc_hosts: Vec<FcHost>,
-    /// RAID controllers and the drives that they hide, by PCI address: of `megaraid_sas`, and as far as
-    /// the kernel knows them of `hpsa`, `aacraid` and `mpt3sas`.
+    /// RAID controllers and the drives that they hide, by PCI address: those of `megaraid_sas`, and those of
+    /// `hpsa`, `aacraid` and `mpt3sas` as far as the kernel knows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub raid_controllers: Vec<RaidController>,
 }
@@ -103,8 +107,8 @@ pub struct Block {
 pub fn block(machine: &Machine) -> Block {
     let listing = listing::list(machine);
     let controllers = nvme::controllers(machine);
-    let asking = asking(machine, &listing, &controllers);
-    let contents = disk_threads::read_all(machine, &listing, &asking);
+    let requests = requests(machine, &listing, &controllers);
+    let contents = disk_threads::read_all(machine, &listing, &requests);
     let usage = mounts::usage(machine, &listing);
     let (hosts, drivers) = (transport::Hosts::new(machine), controller::Drivers::default());
     let shared = disk_reader::Shared { usage: &usage, hosts: &hosts, drivers: &drivers };
@@ -133,39 +137,39 @@ pub fn block(machine: &Machine) -> Block {
         nvme_controllers: controllers,
         nvme_subsystems: nvme::subsystems(machine),
         fc_hosts: fc::hosts(machine),
-        // They have a collector of their own.
+        // A separate collector reads them: a hanging controller must not cost the disks.
         raid_controllers: Vec::new(),
     }
 }
 
-/// Puts the controllers into the section, and joins their volumes with the disks that they are.
+/// Adds the controllers to the section, and links their volumes to the disks they appear as.
 pub(crate) fn attach_raid(block: &mut Block, mut controllers: Vec<RaidController>) {
     raid::join(&mut block.disks, &mut controllers);
     block.raid_controllers = controllers;
 }
 
-/// How each disk is asked for its health, and the bay that it sticks in.
-fn asking(
+/// How the health of each disk is read, and the bay that it is in.
+fn requests(
     machine: &Machine,
     listing: &Listing,
     controllers: &[NvmeController],
-) -> BTreeMap<String, Asking> {
+) -> BTreeMap<String, Request> {
     let bays = bay::bays(machine);
-    let of_disk = |device: &BlockDevice| Asking {
-        way: health::way(device, nvme::controller_of(machine, device, listing, controllers)),
+    let of_disk = |device: &BlockDevice| Request {
+        method: health::method(device, nvme::controller_of(machine, device, listing, controllers)),
         bay: bay::bay_of(machine, &device.path, &bays),
     };
-    let mut asking: BTreeMap<String, Asking> =
+    let mut requests: BTreeMap<String, Request> =
         listing.disks.iter().map(|device| (device.name.clone(), of_disk(device))).collect();
     for head in &listing.heads {
-        // Paths are not read, so the LUN is asked over the first of them.
+        // The paths themselves are not read, so the LUN's health is read through the first of them.
         let path = head.paths.first();
-        if let Some((path, Asking { way: Way::Sas(None), bay })) =
-            path.and_then(|path| Some((path, asking.get(path)?.clone())))
+        if let Some((path, Request { method: HealthMethod::Sas(None), bay })) =
+            path.and_then(|path| Some((path, requests.get(path)?.clone())))
         {
-            let own = Asking { way: Way::Sas(Some(path.clone())), bay };
-            asking.insert(head.device.name.clone(), own);
+            let request = Request { method: HealthMethod::Sas(Some(path.clone())), bay };
+            requests.insert(head.device.name.clone(), request);
         }
     }
-    asking
+    requests
 }

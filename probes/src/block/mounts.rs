@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_table_keeps_its_whole_lines_and_says_that_there_may_be_more() {
+    fn cut_table_keeps_its_whole_lines_and_says_that_there_may_be_more() {
         let machine = tree(&[
             ("sys/block/sda/dev", "8:0\n"),
             ("sys/block/sda/sda1/partition", "1\n"),

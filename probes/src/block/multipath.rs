@@ -1,4 +1,4 @@
-//! Which disks are paths to one LUN: those that a multipath device holds, and those that share an
+//! Which disks are paths to the same LUN: those below a multipath device, and those that share an
 //! identity.
 
 use std::collections::BTreeMap;
@@ -9,8 +9,8 @@ use super::disk::{Disk, DiskPath, shared_by_all};
 use super::identifier::squash;
 use super::listing::Listing;
 
-/// Marks the paths of multipath devices, gives the LUN behind them what its paths know of it, and
-/// marks identities that several disks share.
+/// Marks the paths of multipath devices, completes the LUN with the facts of its paths, and marks
+/// identities that several disks share.
 pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
     for head in &listing.heads {
         let is_path = |disk: &&mut Disk| head.paths.contains(&disk.name);
@@ -26,8 +26,8 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
     }
     let mut sharing: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (index, disk) in disks.iter().enumerate() {
-        // What multipath has joined is one LUN, which the multipath device stands for: a path that it
-        // did not take is another way to the same bytes.
+        // The multipath device represents its paths. A disk of the same identity that is not one of them
+        // is another path to the same bytes.
         if let Some(id) = unit_id(disk).filter(|_| disk.multipath.is_none()) {
             sharing.entry(id).or_default().push(index);
         }
@@ -39,7 +39,7 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
         machine.problem(
             &format!("sys/block/{}", names[0]),
             format!("the identity {} on {}", quote(id), names.join(", ")),
-            "an identity of its own, or a multipath device over the paths of one LUN",
+            "a unique identity, or a multipath device over the paths of one LUN",
         );
         for index in indices {
             let disk = &mut disks[index];
@@ -53,13 +53,13 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
     }
 }
 
-/// Whether the disk is a LUN that device-mapper has joined of its paths.
+/// Whether the disk is a multipath device of device-mapper.
 fn is_joined(disk: &Disk) -> bool {
     disk.name.starts_with("dm-")
 }
 
-/// Gives the LUN what its paths know of it: identity from the first of them that has one, the place
-/// only where all have the same.
+/// Completes the LUN with the facts of its paths: identity from the first path that has one, the place
+/// only if all paths share it.
 fn join(machine: &Machine, lun: &mut Disk, paths: &[Disk], listing: &Listing) {
     let first =
         |value: fn(&Disk) -> &Option<String>| paths.iter().find_map(|path| value(path).clone());
@@ -97,8 +97,8 @@ fn path_of(machine: &Machine, path: &Disk, listing: &Listing) -> DiskPath {
     }
 }
 
-/// What names the unit of storage, whatever path leads to it: the world-wide name, else vendor,
-/// model, serial number and size together. `None` where the disk has neither.
+/// What identifies the unit of storage on every path: the world-wide name, otherwise vendor, model,
+/// serial number and size together. `None` if the disk has neither.
 fn unit_id(disk: &Disk) -> Option<String> {
     if !disk.is_storage() {
         return None;
@@ -106,8 +106,8 @@ fn unit_id(disk: &Disk) -> Option<String> {
     if let Some(id) = disk.wwn.as_ref().or(disk.nguid.as_ref()).or(disk.eui64.as_ref()) {
         return Some(id.clone());
     }
-    // The namespaces of one NVMe drive share its serial number; without a name of their own they
-    // cannot be compared.
+    // The namespaces of one NVMe drive share its serial number; without identifiers of their own they
+    // cannot be distinguished.
     let serial = disk.serial.as_ref().filter(|_| disk.transport.as_deref() != Some("nvme"))?;
     let text = |text: &Option<String>| squash(text.as_deref().unwrap_or_default());
     let size_bytes = disk.size_bytes.unwrap_or_default();
@@ -146,7 +146,7 @@ mod tests {
     use crate::testing::{tree, tree_of_bytes};
 
     #[test]
-    fn a_path_that_multipath_did_not_take_is_another_way_to_a_lun_and_not_a_free_disk() {
+    fn path_left_out_by_multipath_is_not_a_free_disk() {
         let disk = |name: &str, multipath: Option<&str>| Disk {
             name: name.to_owned(),
             wwn: Some("0x600a0b80001111550000ee0000000001".to_owned()),
@@ -199,7 +199,7 @@ mod tests {
         assert!(block.disks[1].not_eligible_because.iter().any(|r| r.contains("dm-0")));
     }
 
-    /// A LUN with a partition behind two ports, of which one is standby.
+    /// A LUN with a partition, reached through two ports, one of them in standby.
     fn lun() -> Block {
         let mut first = vec![0; 4096];
         (first[510], first[511], first[446 + 4]) = (0x55, 0xaa, 0x83);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lun_behind_multipath_is_the_install_target_and_its_paths_are_not() {
+    fn multipath_device_is_the_install_target_and_its_paths_are_not() {
         let block = lun();
         let names: Vec<&str> = block.disks.iter().map(|disk| disk.name.as_str()).collect();
         assert_eq!(names, ["dm-0", "sda", "sdb"]);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lun_has_the_identity_of_its_paths_and_the_place_of_none() {
+    fn lun_has_the_identity_of_its_paths_but_no_place() {
         let head = &lun().disks[0];
         assert_eq!(head.wwn.as_deref(), Some("0x600a0b80001111550000ee0000000001"));
         assert_eq!(head.model.as_deref(), Some("INF-01-00"));

@@ -1,9 +1,9 @@
 //! NVMe controllers and the paths of their namespaces: `/sys/class/nvme`
 //! (`drivers/nvme/host/sysfs.c`, `multipath.c`).
 //!
-//! With native multipath a namespace has a head `nvme0n1`, which hangs on its subsystem, and a hidden
-//! path `nvme0c3n1` per controller; the first number is the subsystem's, so the controller is found
-//! by the link `device` and not by the name.
+//! With native multipath a namespace has a head `nvme0n1`, which belongs to its subsystem, and a hidden
+//! path `nvme0c3n1` per controller. The first number is the subsystem's, so the controller is found
+//! through the link `device`, not through the name.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub struct NvmeController {
     /// `pcie`, `tcp`, `rdma`, `fc`, `loop`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
-    /// PCI address, or the address of the target for a transport over a network.
+    /// PCI address, or the address of the target for a network transport.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// NVMe qualified name of the subsystem.
@@ -45,7 +45,7 @@ pub struct NvmeController {
     /// `live`, `connecting`, `dead`, …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// NUMA node; `None` where the kernel does not know it.
+    /// NUMA node; `None` if the kernel does not know it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// Namespaces that are reached through it, by the names of their disks.
@@ -89,7 +89,7 @@ fn controller(machine: &Machine, name: String) -> NvmeController {
     }
 }
 
-/// One NVMe subsystem: what its controllers and namespaces belong to.
+/// One NVMe subsystem, which groups controllers and namespaces.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NvmeSubsystem {
@@ -124,9 +124,9 @@ pub(super) fn subsystems(machine: &Machine) -> Vec<NvmeSubsystem> {
     machine.list(class).into_iter().map(subsystem).collect()
 }
 
-/// The controller that a namespace without a multipath head hangs on: the device above it, whatever
-/// the numbers in its name are.
-fn own_controller(machine: &Machine, device: &BlockDevice) -> Option<String> {
+/// The controller of a namespace without a multipath head: the device above it, whatever the numbers in
+/// its name.
+fn parent_controller(machine: &Machine, device: &BlockDevice) -> Option<String> {
     let above = device.path.rsplit('/').nth(1).filter(|name| is_nvme_controller(name));
     above.map(str::to_owned).or_else(|| machine.link_name(&device.at("device")?))
 }
@@ -146,7 +146,7 @@ fn paths_of<'a>(
     listing.hidden_paths.iter().filter(is_path).collect()
 }
 
-/// The controller that `device` can be asked through: a live one if there is one.
+/// The controller that answers questions about `device`: one that is not dead.
 pub(super) fn controller_of(
     machine: &Machine,
     device: &BlockDevice,
@@ -158,9 +158,9 @@ pub(super) fn controller_of(
     }
     let paths = paths_of(machine, device, listing);
     let names: Vec<String> = if paths.is_empty() {
-        own_controller(machine, device).into_iter().collect()
+        parent_controller(machine, device).into_iter().collect()
     } else {
-        paths.iter().filter_map(|path| own_controller(machine, path)).collect()
+        paths.iter().filter_map(|path| parent_controller(machine, path)).collect()
     };
     let is_dead = |name: &String| {
         let known = controllers.iter().find(|controller| controller.name == *name);
@@ -169,7 +169,7 @@ pub(super) fn controller_of(
     names.into_iter().filter(|name| is_nvme_controller(name)).find(|name| !is_dead(name))
 }
 
-/// Gives a namespace its paths, and the places of the controllers behind them.
+/// Adds the paths of a namespace, and the places of their controllers.
 pub(super) fn join(
     machine: &Machine,
     disk: &mut Disk,
@@ -186,7 +186,7 @@ pub(super) fn join(
         return;
     }
     if disk.paths.is_empty() {
-        let own = own_controller(machine, device);
+        let own = parent_controller(machine, device);
         let own = controllers.iter().find(|controller| Some(&controller.name) == own.as_ref());
         disk.state = own.and_then(|controller| controller.state.clone());
         return;
@@ -195,7 +195,7 @@ pub(super) fn join(
     disk.state = live.or(disk.paths.first()).and_then(|path| path.state.clone());
     disk.pci_address = shared_by_all(&disk.paths, |path| path.pci_address.clone());
     disk.numa_node = shared_by_all(&disk.paths, |path| path.numa_node);
-    // udev names such a namespace by the path that it saw last.
+    // udev names such a namespace after the path that it saw last.
     let is_far = |path: &DiskPath| {
         let found = controllers.iter().find(|c| Some(&c.name) == path.controller.as_ref());
         found.and_then(|c| c.transport.as_deref()).is_some_and(|transport| transport != "pcie")
@@ -206,7 +206,7 @@ pub(super) fn join(
 }
 
 fn path(machine: &Machine, hidden: &BlockDevice, controllers: &[NvmeController]) -> DiskPath {
-    let controller = own_controller(machine, hidden);
+    let controller = parent_controller(machine, hidden);
     let found = controllers.iter().find(|c| Some(&c.name) == controller.as_ref());
     DiskPath {
         name: hidden.name.clone(),
@@ -227,7 +227,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn a_namespace_behind_two_controllers_has_two_paths_and_no_single_place() {
+    fn namespace_of_two_controllers_has_two_paths_and_no_place() {
         let machine = tree(&[
             ("sys/class/nvme/nvme0", "-> ../../devices/pci0000:00/0000:01:00.0/nvme/nvme0"),
             ("sys/class/nvme/nvme1", "-> ../../devices/pci0000:00/0000:02:00.0/nvme/nvme1"),

@@ -24,7 +24,7 @@ pub struct Partition {
     /// Number in the table.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
-    /// Where it begins, in bytes from the disk's first.
+    /// Its start, in bytes from the start of the disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_bytes: Option<u64>,
     /// Size in bytes.
@@ -39,15 +39,15 @@ pub struct Partition {
     /// Type as UUID; of a DOS table as number, e.g. `0x83`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub type_uuid: Option<String>,
-    /// What stands on it.
+    /// Its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<Filesystem>,
     /// Where it is mounted.
     pub mounted_at: Vec<String>,
-    /// Whether it is swap in use; `None` where the list of swap (`/proc/swaps`) is not known.
+    /// Whether it is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_swap: Option<bool>,
-    /// Devices that the kernel has made of it, e.g. `dm-0`.
+    /// Devices that the kernel has built on it, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub holders: Vec<String>,
 }
@@ -61,7 +61,7 @@ pub(super) fn partitions(
 ) -> Vec<Partition> {
     let mut partitions: Vec<Partition> =
         device.partitions.iter().map(|node| partition(machine, node, content, usage)).collect();
-    // Of a table that only its backup tells the kernel has no partitions.
+    // The kernel does not read backup tables, so it has no partitions to compare with one.
     let table = content.and_then(|content| content.table.as_ref());
     if let Some(table) = table.filter(|table| !table.is_backup) {
         compare(machine, device, table);
@@ -99,31 +99,30 @@ fn partition(
     }
 }
 
-/// The table's entry for the partition, unless the kernel has it elsewhere.
+/// The table's entry for the partition, unless the kernel places it elsewhere.
 pub(super) fn entry_of<'a>(table: &'a Table, node: &PartitionDevice) -> Option<&'a Entry> {
     table.entries.iter().find(|entry| is_entry_of(entry, node))
 }
 
-/// Whether the kernel made the partition of this entry: the number is the same, and the place if it
-/// tells that.
+/// Whether the kernel's partition belongs to this entry: same number, and same start if it is known.
 pub(super) fn is_entry_of(entry: &Entry, node: &PartitionDevice) -> bool {
     node.number == Some(entry.number)
         && node.start_bytes.is_none_or(|start_bytes| start_bytes == entry.start_bytes)
 }
 
-/// Compares the table on the disk with what the kernel made of it: that they differ is a problem, for
-/// one who installs by the first destroys the second.
+/// Compares the table on the disk with the kernel's partitions. A difference is a problem: an install that
+/// trusts one of them may destroy the other.
 fn compare(machine: &Machine, device: &BlockDevice, table: &Table) {
     let problem = |found: String| {
-        machine.problem(&device.path, found, "the same partitions by the kernel as in the table");
+        machine.problem(&device.path, found, "the same partitions in the kernel as in the table");
     };
     for entry in &table.entries {
         let Some(node) = device.partitions.iter().find(|node| node.number == Some(entry.number))
         else {
-            problem(format!("no partition {} by the kernel, and one in the table", entry.number));
+            problem(format!("partition {} is in the table but not in the kernel", entry.number));
             continue;
         };
-        // The kernel makes of an extended partition one that only hides others.
+        // The kernel exposes only the first blocks of an extended partition, so its size differs.
         let size_bytes = node.size_bytes.filter(|_| !entry.is_extended);
         for (what, by_kernel, in_table) in
             [("start", node.start_bytes, entry.start_bytes), ("size", size_bytes, entry.size_bytes)]
@@ -131,7 +130,7 @@ fn compare(machine: &Machine, device: &BlockDevice, table: &Table) {
             if let Some(by_kernel) = by_kernel.filter(|by_kernel| *by_kernel != in_table) {
                 let number = entry.number;
                 problem(format!(
-                    "partition {number} with {what} {by_kernel} by the kernel and {in_table} in the table"
+                    "partition {number}: {what} {by_kernel} in the kernel, {in_table} in the table"
                 ));
             }
         }
@@ -139,7 +138,7 @@ fn compare(machine: &Machine, device: &BlockDevice, table: &Table) {
     let is_in_table = |number: u32| table.entries.iter().any(|entry| entry.number == number);
     for number in device.partitions.iter().filter_map(|node| node.number) {
         if !is_in_table(number) {
-            problem(format!("a partition {number} by the kernel, and none in the table"));
+            problem(format!("partition {number} is in the kernel but not in the table"));
         }
     }
 }
@@ -160,7 +159,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn a_partition_without_readable_table_is_described_by_udev() {
+    fn partition_without_readable_table_is_described_by_udev() {
         let machine = tree(&[
             ("sys/block/sda/size", "2048\n"),
             ("sys/block/sda/sda1/partition", "1\n"),

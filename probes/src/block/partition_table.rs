@@ -1,4 +1,4 @@
-//! Partition tables as they stand on the disk: GPT (UEFI 2.10 §5.3) and DOS (the classic master boot
+//! Partition tables on the disk: GPT (UEFI 2.10 §5.3) and DOS (the classic master boot
 //! record, whose logical partitions are in `logical`). Where the first GPT is damaged, its backup in the
 //! last block is read (`gpt`).
 
@@ -44,7 +44,7 @@ pub(super) struct Place<'a> {
     pub block_bytes: u32,
     /// Size of the disk in bytes.
     pub size_bytes: Option<u64>,
-    /// Reads bytes at an offset; `None` where they cannot be read.
+    /// Reads bytes at an offset; `None` if they cannot be read.
     pub read: &'a mut dyn FnMut(u64, usize) -> Option<Vec<u8>>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Entry {
     pub type_uuid: Option<String>,
 }
 
-/// Reads the table, of which the first 4 KiB are `first`.
+/// Reads the table; `first` are the first 4 KiB of the disk.
 pub(super) fn table(first: &[u8], place: &mut Place<'_>) -> Found {
     let at = usize::try_from(place.block_bytes).ok();
     let header = match at.and_then(|at| first.get(at..at.checked_add(format::BLOCK_BYTES)?)) {
@@ -78,7 +78,7 @@ pub(super) fn table(first: &[u8], place: &mut Place<'_>) -> Found {
             Err(damage) => gpt::backup_of(&damage.to_string(), place),
         },
         None if mbr::is_protective(first) => {
-            gpt::backup_of("no GPT header behind the protective boot record", place)
+            gpt::backup_of("no GPT header after the protective boot record", place)
         }
         None => dos(first, place),
     }
@@ -136,7 +136,7 @@ fn dos_entry(
     }
 }
 
-/// Text up to the first NUL, without blanks around it.
+/// Text up to the first NUL, without surrounding blanks.
 pub(super) fn text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let text = escape_non_utf8(&bytes[..end]).trim().to_owned();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_or_lost_gpt_is_found_by_its_backup_and_both_places_are_named() {
+    fn damaged_or_lost_gpt_is_found_by_its_backup_and_both_places_are_named() {
         for (block_bytes, damaged) in [(512, 512 + 20), (512, 512), (512, 1024 + 40), (4096, 4096)]
         {
             let mut disk = gpt_disk(block_bytes);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_with_a_wrong_checksum_or_of_another_place_is_not_believed() {
+    fn backup_with_wrong_checksum_or_location_is_ignored() {
         for at in [16, 20, 24, 40, 72] {
             let mut disk = gpt_disk(512);
             let backup = back_up(&mut disk, 512);
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_whose_first_blocks_were_wiped_is_found_by_its_backup_alone() {
+    fn table_with_wiped_first_blocks_is_found_by_its_backup() {
         let mut disk = gpt_disk(512);
         back_up(&mut disk, 512);
         disk[..17_408].fill(0);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_healthy_table_and_a_boot_record_cost_no_read_of_the_last_block() {
+    fn valid_table_or_boot_record_costs_no_read_of_the_last_block() {
         let disk = gpt_disk(512);
         let mut places = Vec::new();
         let mut read = |at: u64, n: usize| {
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpt_is_read_for_both_block_sizes() {
+    fn gpt_is_read_for_both_block_sizes() {
         for block_bytes in [512_u32, 4096] {
             let table = of(&gpt_disk(block_bytes as usize), block_bytes).table.unwrap();
             assert_eq!((table.kind, table.entries.len()), ("gpt", 1));
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_gpt_is_named_and_not_used() {
+    fn damaged_gpt_is_named_and_not_used() {
         for at in [512 + 20, 512 + 80, 1024 + 40, 512] {
             let mut disk = gpt_disk(512);
             disk[at] ^= 0x55;
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boot_record_is_a_table_and_a_fat_volume_is_none() {
+    fn boot_record_is_a_table_but_fat_volume_is_not() {
         let mut disk = vec![0; 4096];
         (disk[510], disk[511]) = (0x55, 0xaa);
         assert_eq!(of(&disk, 512), Found::default());

@@ -18,24 +18,23 @@ pub struct DiskQueue {
     /// Requests that the kernel queues (`queue/nr_requests`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_requests: Option<u32>,
-    /// Commands that a SCSI disk takes at once (`device/queue_depth`).
+    /// Commands that a SCSI disk accepts at once (`device/queue_depth`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
-    /// Largest request that the kernel makes, in bytes (`queue/max_sectors_kb`).
+    /// Largest request that the kernel sends, in bytes (`queue/max_sectors_kb`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_io_bytes: Option<u64>,
-    /// Largest request that the controller takes, in bytes (`queue/max_hw_sectors_kb`).
+    /// Largest request that the controller accepts, in bytes (`queue/max_hw_sectors_kb`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_hardware_io_bytes: Option<u64>,
-    /// Size of request that suits the disk best, in bytes: the stripe of an array and the like
-    /// (`queue/optimal_io_size`); absent where the disk names none.
+    /// Best size of a request, in bytes, such as the stripe of an array (`queue/optimal_io_size`); absent
+    /// if the disk reports none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub optimal_io_bytes: Option<u64>,
-    /// Most bytes that one discard can drop (`queue/discard_max_bytes`); absent where the disk knows
-    /// no discard.
+    /// Largest discard, in bytes (`queue/discard_max_bytes`); absent if the disk does not support discard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_discard_bytes: Option<u64>,
-    /// `write back` or `write through`, as the kernel takes it (`queue/write_cache`).
+    /// `write back` or `write through`, as the kernel treats it (`queue/write_cache`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<String>,
     /// Whether files can be mapped to it without the page cache (`queue/dax`).
@@ -43,7 +42,7 @@ pub struct DiskQueue {
     pub is_dax: Option<bool>,
 }
 
-/// Reads the queue; `None` where nothing is known of it.
+/// Reads the queue; `None` if nothing is known about it.
 pub(super) fn read(machine: &Machine, device: &BlockDevice) -> Option<DiskQueue> {
     if !device.has("queue") {
         return None;
@@ -80,7 +79,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn a_queue_is_read_and_a_zero_says_that_the_disk_lacks_it() {
+    fn queue_is_read_and_a_zero_says_that_the_disk_lacks_it() {
         let machine = tree(&[
             ("sys/block/sda/size", "8\n"),
             ("sys/block/sda/queue/scheduler", "none [mq-deadline] kyber\n"),
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_is_the_chosen_one_or_the_only_one() {
+    fn scheduler_is_the_chosen_one_or_the_only_one() {
         assert_eq!(scheduler("[none] kyber").as_deref(), Some("none"));
         assert_eq!(scheduler("none").as_deref(), Some("none"));
         assert_eq!(scheduler("a b"), None);

@@ -11,15 +11,15 @@ use super::ata_identify::Identify;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskSecurity {
-    /// Ways in which it can sanitize itself: `crypto erase`, `block erase`, `overwrite`. Empty where it
-    /// says that it has none; `None` where it does not fill the word that tells.
+    /// Methods by which it can sanitize itself: `crypto erase`, `block erase`, `overwrite`. Empty if it
+    /// reports none; `None` if it does not fill the word that reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sanitize: Option<Vec<String>>,
-    /// Whether it takes the commands that TCG storage (Opal, Pyrite, Enterprise) is driven by; what it
-    /// answers to them is in the disk's `tcg`.
+    /// Whether it supports the commands of TCG storage (Opal, Pyrite, Enterprise); its answers to them
+    /// are in the disk's `tcg`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_trusted_commands: Option<bool>,
-    /// Whether an ATA password keeps it from being read and written, as when the kernel found it.
+    /// Whether an ATA password blocked reads and writes when the kernel detected the disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locked: Option<bool>,
     /// Whether an ATA password is set.
@@ -30,9 +30,9 @@ pub struct DiskSecurity {
     pub is_frozen: Option<bool>,
 }
 
-/// What an ATA disk says.
+/// From the words of an ATA disk.
 pub(super) fn of_ata(identify: Identify<'_>) -> DiskSecurity {
-    // Bit 12 says that there is any; zeros are what disks have that are older than the word's use.
+    // Bit 12 says that there is any method. Disks older than this use of the word have zeros there.
     let sanitize = Some(identify.word(59)).filter(|word| *word != u16::MAX);
     let sanitize = sanitize.map(|word| if word & 1 << 12 == 0 { 0 } else { word });
     let password = identify.known_word(128).filter(|word| word & 1 != 0);
@@ -52,7 +52,7 @@ pub(super) fn of_ata(identify: Identify<'_>) -> DiskSecurity {
     }
 }
 
-/// What an NVMe controller says in its 4096 bytes.
+/// From the 4096 bytes of an NVMe controller.
 pub(super) fn of_nvme(page: &[u8]) -> Option<DiskSecurity> {
     let page = page.get(..4096)?;
     let capabilities = le32(page, 328);
@@ -67,8 +67,8 @@ pub(super) fn of_nvme(page: &[u8]) -> Option<DiskSecurity> {
     })
 }
 
-fn names(ways: &[(&str, bool)]) -> Vec<String> {
-    ways.iter().filter(|(_, has)| *has).map(|(name, _)| (*name).to_owned()).collect()
+fn names(methods: &[(&str, bool)]) -> Vec<String> {
+    methods.iter().filter(|(_, has)| *has).map(|(name, _)| (*name).to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod tests {
     use crate::block::ata_identify::tests::page;
 
     #[test]
-    fn a_locked_ata_disk_and_its_ways_to_be_erased_are_read() {
+    fn lock_and_erase_methods_of_an_ata_disk_are_read() {
         let page = page(&[(48, 0x4001), (59, 0xb000), (128, 0x000f)], &[]);
         let security = of_ata(Identify::of_page(&page).unwrap());
         assert_eq!(security.sanitize.unwrap(), ["crypto erase", "block erase"]);
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_not_valid_say_nothing() {
+    fn words_marked_invalid_are_ignored() {
         let words = page(&[(48, 0x0001), (59, 0xffff), (128, 0x0004)], &[]);
         let security = of_ata(Identify::of_page(&words).unwrap());
         assert_eq!(security, DiskSecurity::default());

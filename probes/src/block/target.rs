@@ -1,5 +1,5 @@
-//! What a disk or LUN is reached at: the SAS address, the port of a Fibre Channel array, the iSCSI
-//! target (`drivers/scsi/scsi_transport_{sas,fc,iscsi}.c`). It names the device, not the path.
+//! The target that a disk or LUN is reached at: the SAS address, the port of a Fibre Channel array, the
+//! iSCSI target (`drivers/scsi/scsi_transport_{sas,fc,iscsi}.c`). It identifies the device, not the path.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn sas_fibre_channel_and_iscsi_luns_name_their_far_end() {
+    fn sas_fibre_channel_and_iscsi_luns_have_a_target() {
         let machine = tree(&[
             ("sys/class/sas_device/end_device-0:0/sas_address", "0x5000c500a1b2c3d5\n"),
             ("sys/class/sas_device/end_device-0:0/bay_identifier", "4\n"),

@@ -1,11 +1,11 @@
-//! What a self-encrypting disk says of its locks: Level 0 Discovery (TCG Storage Architecture Core
+//! The locks that a self-encrypting disk reports: Level 0 Discovery (TCG Storage Architecture Core
 //! Specification 2.01 §3.3.6, and the SSC of each standard). It is one answer to one read (IF-RECV,
-//! protocol 01h, `ComID` 0001h); no session is opened for it and nothing on the disk changes.
+//! protocol 01h, `ComID` 0001h); no session is opened, and nothing on the disk changes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Which TCG storage standards a disk follows, and whether it is locked by them.
+/// Which TCG storage standards a disk supports, and whether it is locked by them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiskTcg {
@@ -15,26 +15,25 @@ pub struct DiskTcg {
     /// Whether it can lock ranges at all (feature 0002h, `LockingSupported`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locking_supported: Option<bool>,
-    /// Whether somebody has taken its locks into use (`LockingEnabled`).
+    /// Whether its locks are in use (`LockingEnabled`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locking_enabled: Option<bool>,
-    /// Whether at least one range refuses reads or writes now (`Locked`).
+    /// Whether at least one range currently refuses reads or writes (`Locked`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_locked: Option<bool>,
-    /// Whether it encrypts what it stores (`MediaEncryption`).
+    /// Whether it encrypts its data (`MediaEncryption`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_encrypting: Option<bool>,
-    /// Whether a small shadow of its own stands in place of its first blocks after power on
-    /// (`MBREnabled`).
+    /// Whether a small shadow MBR replaces its first blocks after power-on (`MBREnabled`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_shadow_mbr_enabled: Option<bool>,
-    /// Whether that shadow is out of the way for now (`MBRDone`).
+    /// Whether that shadow is currently disabled (`MBRDone`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_shadow_mbr_done: Option<bool>,
 }
 
 impl DiskTcg {
-    /// What keeps the disk from being written, in words.
+    /// What prevents writing to the disk, in words.
     #[must_use]
     pub fn obstacle(&self) -> Option<String> {
         let by = match self.standards.join(", ") {
@@ -46,7 +45,7 @@ impl DiskTcg {
         }
         let is_hidden =
             self.is_shadow_mbr_enabled == Some(true) && self.is_shadow_mbr_done == Some(false);
-        is_hidden.then(|| format!("hidden by {by}: a shadow stands in place of its first blocks"))
+        is_hidden.then(|| format!("hidden by {by}: the shadow MBR replaces its first blocks"))
     }
 }
 
@@ -61,7 +60,7 @@ pub(super) fn is_listed(protocols: &[u8]) -> bool {
     list.is_some_and(|list| list.contains(&0x01))
 }
 
-/// Reads the answer to Level 0 Discovery. `Err` says what is wrong with it.
+/// Parses the answer to Level 0 Discovery. `Err` says what is wrong with it.
 pub(super) fn level_0(answer: &[u8]) -> Result<DiskTcg, String> {
     let (header, rest) =
         answer.split_at_checked(HEADER_BYTES).ok_or_else(|| format!("{} bytes", answer.len()))?;
@@ -71,12 +70,12 @@ pub(super) fn level_0(answer: &[u8]) -> Result<DiskTcg, String> {
     let Some(n_features) = n_bytes.checked_sub(HEADER_BYTES - 4).filter(|n| *n > 0) else {
         return Err(format!("a length of {n_bytes} bytes"));
     };
-    // What does not fit into our buffer was cut off by the disk, and is not known.
+    // The disk truncates what does not fit into our buffer; that part is unknown.
     let mut rest = &rest[..n_features.min(rest.len())];
     let mut tcg = DiskTcg::default();
     let mut n_found = 0;
-    while let Some(([high, low, _, length], behind)) = rest.split_first_chunk::<4>() {
-        let Some((data, next)) = behind.split_at_checked(usize::from(*length)) else { break };
+    while let Some(([high, low, _, length], body)) = rest.split_first_chunk::<4>() {
+        let Some((data, next)) = body.split_at_checked(usize::from(*length)) else { break };
         let code = u16::from_be_bytes([*high, *low]);
         n_found += usize::from(code != 0);
         feature(&mut tcg, code, data);
@@ -165,7 +164,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_locked_range_and_a_shadow_that_is_not_done_are_obstacles() {
+    fn locked_range_and_active_shadow_mbr_are_obstacles() {
         let obstacle = |flags: u8| level_0(&opal(flags)).unwrap().obstacle().unwrap_or_default();
         assert!(obstacle(0b00_0111).starts_with("locked by TCG Opal 2"));
         assert!(obstacle(0b01_0011).starts_with("hidden by TCG Opal 2"));
@@ -174,7 +173,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn damaged_answers_are_named_and_a_cut_one_gives_what_it_has() {
+    fn damaged_answers_are_described_and_a_truncated_one_gives_its_features() {
         assert!(level_0(&[]).is_err() && level_0(&[0xff; 47]).is_err());
         assert!(level_0(&[0; 512]).is_err(), "zeros are no answer");
         let mut long = opal(0b111);
@@ -185,11 +184,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_protocol_is_looked_for_in_the_list_and_not_behind_it() {
+    fn protocol_is_searched_within_the_list_only() {
         assert!(is_listed(&protocols(&[0x00, 0x01, 0xef])));
         assert!(!is_listed(&protocols(&[0x00, 0xef])));
-        let mut behind = protocols(&[0x00]);
-        behind[9] = 0x01;
-        assert!(!is_listed(&behind) && !is_listed(&[]) && !is_listed(&[1; 8]));
+        let mut beyond_list = protocols(&[0x00]);
+        beyond_list[9] = 0x01;
+        assert!(!is_listed(&beyond_list) && !is_listed(&[]) && !is_listed(&[1; 8]));
     }
 }

@@ -36,12 +36,12 @@ fn sata(node_of_controller: &str, node_of_bridge: &str) -> Disk {
 }
 
 #[test]
-fn the_numa_node_of_a_disk_is_that_of_the_nearest_device_above_it_that_names_one() {
+fn numa_node_comes_from_the_nearest_device_above_the_disk() {
     assert_eq!(sata("1\n", "0\n").numa_node, Some(1));
 }
 
 #[test]
-fn a_numa_node_of_minus_one_stays_absent_and_is_not_node_zero() {
+fn numa_node_of_minus_one_is_absent_not_node_zero() {
     assert_eq!(sata("-1\n", "-1\n").numa_node, None);
     assert_eq!(of(&[("sys/block/sda/size", "8\n")]).disks[0].numa_node, None);
 }
@@ -70,7 +70,7 @@ fn mappings_arrays_zram_and_empty_drives_are_not_counted_as_disks() {
 }
 
 #[test]
-fn an_empty_optical_drive_has_the_size_zero_and_not_one_gibibyte() {
+fn empty_optical_drive_has_size_zero_not_one_gibibyte() {
     let sizes = |sectors: &str| of(&[("sys/block/sr0/size", sectors)]).disks[0].size_bytes;
     assert_eq!(sizes("2097151\n"), Some(0));
     assert_eq!(sizes("2097148\n"), Some(2_097_148 * 512));
@@ -85,7 +85,7 @@ fn transport_controller_and_bus_are_three_facts() {
     assert_eq!(disk.hctl.as_deref(), Some("0:0:0:0"));
 }
 
-/// A namespace behind two controllers, with what the kernel has had since 6.15 if `links` is true.
+/// A namespace with two controllers; `links` adds the links that the kernel has had since 6.15.
 /// The numbers in the names of the controllers are the wrong way round.
 fn namespace(links: bool) -> Block {
     let (one, two) = (
@@ -141,7 +141,7 @@ fn hidden_paths_without_device_number_are_paths_of_one_namespace_and_cost_nothin
 }
 
 #[test]
-fn the_controller_of_a_path_is_the_device_above_it_and_not_the_number_in_its_name() {
+fn controller_of_a_path_is_the_device_above_it_and_not_the_number_in_its_name() {
     let block = namespace(true);
     let of = |index: usize| {
         let path = &block.disks[0].paths[index];
@@ -152,7 +152,7 @@ fn the_controller_of_a_path_is_the_device_above_it_and_not_the_number_in_its_nam
 }
 
 #[test]
-fn a_namespace_behind_several_controllers_has_no_one_place_and_no_by_path() {
+fn namespace_of_several_controllers_has_no_place_and_no_by_path() {
     let block = namespace(false);
     let disk = &block.disks[0];
     assert_eq!((&disk.by_path, &disk.pci_address, disk.numa_node), (&None, &None, None));
@@ -160,7 +160,7 @@ fn a_namespace_behind_several_controllers_has_no_one_place_and_no_by_path() {
 }
 
 #[test]
-fn a_subsystem_lists_its_controllers_and_namespaces() {
+fn subsystem_lists_its_controllers_and_namespaces() {
     let block = namespace(false);
     let subsystem = &block.nvme_subsystems[0];
     assert_eq!(subsystem.controllers, ["nvme0", "nvme1"]);
@@ -169,7 +169,7 @@ fn a_subsystem_lists_its_controllers_and_namespaces() {
 }
 
 #[test]
-fn a_bcache_device_is_virtual_and_holds_the_disks_that_it_is_made_of() {
+fn bcache_device_is_virtual_and_holds_its_disks() {
     let block = of(&[
         ("sys/block/sda/size", "2048\n"),
         ("sys/block/nvme0n1/size", "1024\n"),
@@ -187,7 +187,7 @@ fn a_bcache_device_is_virtual_and_holds_the_disks_that_it_is_made_of() {
 }
 
 #[test]
-fn a_wwid_is_found_at_either_place_and_its_lack_is_no_problem() {
+fn wwid_is_found_in_either_place_and_its_absence_is_no_problem() {
     for place in ["wwid", "device/wwid"] {
         let machine = tree(&[
             ("sys/block/sda/size", "8\n"),
@@ -202,7 +202,7 @@ fn a_wwid_is_found_at_either_place_and_its_lack_is_no_problem() {
 }
 
 #[test]
-fn disks_with_a_wwn_of_zeros_are_not_taken_for_one() {
+fn disks_with_a_wwn_of_zeros_are_not_the_same_disk() {
     let block = of(&[
         ("sys/block/sda/size", "2048\n"),
         ("sys/block/sda/device/wwid", "naa.0000000000000000\n"),
@@ -219,7 +219,7 @@ fn disks_with_a_wwn_of_zeros_are_not_taken_for_one() {
 }
 
 #[test]
-fn a_duplicate_wwn_is_marked_and_kept() {
+fn duplicate_wwn_is_marked_and_kept() {
     let block = of(&[
         ("sys/block/sda/size", "2048\n"),
         ("sys/block/sda/device/wwid", "naa.5000c500a1b2c3d4\n"),
@@ -270,7 +270,7 @@ fn without_udev_the_identity_of_an_ata_disk_is_whole() {
 }
 
 #[test]
-fn a_4kn_disk_needs_the_4k_image_and_a_512e_disk_does_not() {
+fn disk_with_4096_byte_blocks_needs_the_4k_image_and_a_512e_disk_does_not() {
     let image = |logical: &str| {
         let block = of(&[
             ("sys/block/sda/size", "2048\n"),
@@ -288,7 +288,7 @@ fn a_4kn_disk_needs_the_4k_image_and_a_512e_disk_does_not() {
 }
 
 #[test]
-fn sdaa1_is_no_partition_of_sda_on_a_machine_with_more_than_26_disks() {
+fn sdaa1_is_not_a_partition_of_sda() {
     let block = of(&[
         ("sys/class/block/sda/size", "2048\n"),
         ("sys/class/block/sda/sda1/partition", "1\n"),
@@ -306,7 +306,7 @@ fn sdaa1_is_no_partition_of_sda_on_a_machine_with_more_than_26_disks() {
 }
 
 #[test]
-fn virtual_media_of_a_bmc_are_no_storage_and_no_install_target() {
+fn virtual_media_of_a_bmc_are_neither_storage_nor_install_target() {
     let path =
         "devices/pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0/block/sda";
     let block = of(&[
@@ -341,7 +341,7 @@ fn partitioned(by_kernel: &[(&str, &str)], udev: &str) -> Machine {
 }
 
 #[test]
-fn a_kernel_that_has_other_partitions_than_the_table_is_a_problem() {
+fn difference_between_kernel_and_table_is_a_problem() {
     let same = [("sda1/partition", "1\n"), ("sda1/start", "8\n"), ("sda1/size", "64\n")];
     assert_eq!(problems_of(&partitioned(&same, "")), []);
     let found = |files: &[(&str, &str)]| {
@@ -350,16 +350,16 @@ fn a_kernel_that_has_other_partitions_than_the_table_is_a_problem() {
         problems[0].found.clone()
     };
     let moved = [same[0], ("sda1/start", "16\n"), same[2]];
-    assert!(found(&moved).contains("partition 1 with start 8192 by the kernel and 4096"));
+    assert!(found(&moved).contains("partition 1: start 8192 in the kernel, 4096 in the table"));
     let shrunk = [same[0], same[1], ("sda1/size", "32\n")];
-    assert!(found(&shrunk).contains("size 16384 by the kernel and 32768"));
-    assert!(found(&[]).starts_with("no partition 1 by the kernel"));
+    assert!(found(&shrunk).contains("size 16384 in the kernel, 32768 in the table"));
+    assert!(found(&[]).starts_with("partition 1 is in the table but not in the kernel"));
     let more = [same[0], same[1], same[2], ("sda2/partition", "2\n")];
-    assert!(found(&more).starts_with("a partition 2 by the kernel"));
+    assert!(found(&more).starts_with("partition 2 is in the kernel but not in the table"));
 }
 
 #[test]
-fn a_signature_that_udev_reads_otherwise_is_a_problem_and_the_disk_is_believed() {
+fn difference_to_udevs_signature_is_a_problem_and_the_disk_wins() {
     let same = [
         ("sda1/partition", "1\n"),
         ("sda1/dev", "8:1"),
@@ -370,7 +370,7 @@ fn a_signature_that_udev_reads_otherwise_is_a_problem_and_the_disk_is_believed()
     let machine = partitioned(&same, "E:ID_FS_TYPE=xfs\n");
     let disk = &block(&machine).disks[0];
     assert_eq!(disk.partitions[0].filesystem.as_ref().unwrap().kind, "ext4");
-    assert_eq!(machine.problems()[0].found, "ext4 on the disk and xfs by udev");
+    assert_eq!(machine.problems()[0].found, "ext4 on the disk, xfs according to udev");
 }
 
 #[test]
@@ -394,7 +394,7 @@ fn protection_information_and_zones_are_read_and_their_absence_is_absent() {
 }
 
 #[test]
-fn a_sata_link_has_its_agreed_speed_and_one_that_is_down_has_none() {
+fn sata_link_has_its_negotiated_speed_unless_it_is_down() {
     let speed = |text: &str| {
         let link = format!("-> ../{}/{SDA}", AHCI.trim_start_matches("sys/"));
         let block = of(&[
@@ -409,7 +409,7 @@ fn a_sata_link_has_its_agreed_speed_and_one_that_is_down_has_none() {
 }
 
 #[test]
-fn a_volume_behind_a_sas_raid_controller_is_no_sas_disk() {
+fn volume_of_a_sas_raid_controller_is_not_a_sas_disk() {
     let hba = "sys/devices/pci0000:00/0000:00:02.0/0000:03:00.0";
     let of = |address: &str, level: &str| {
         let path = format!("{hba}/host0/target0/{address}");

@@ -9,7 +9,7 @@ use super::ata_identify::Identify;
 use super::listing::BlockDevice;
 use super::sysfs_path::{hctl, is_numbered, pci_path};
 
-/// What was read of the SCSI hosts so far; many disks share one.
+/// The facts of SCSI hosts read so far; many disks share one.
 #[derive(Debug)]
 pub(super) struct Hosts<'a> {
     machine: &'a Machine,
@@ -22,13 +22,13 @@ impl Hosts<'_> {
         Hosts { machine, drivers: RefCell::default(), classes: RefCell::default() }
     }
 
-    /// The driver that made the host (`/sys/class/scsi_host/hostN/proc_name`).
+    /// The driver of the host (`/sys/class/scsi_host/hostN/proc_name`).
     fn driver(&self, host: &str) -> Option<String> {
         let read = || self.machine.text(&format!("sys/class/scsi_host/{host}/proc_name"));
         self.drivers.borrow_mut().entry(host.to_owned()).or_insert_with(read).clone()
     }
 
-    /// The transport whose class the host is in.
+    /// The transport whose class contains the host.
     fn class(&self, host: &str) -> Option<&'static str> {
         let classes = [
             ("fc_host", "fc"),
@@ -44,7 +44,7 @@ impl Hosts<'_> {
     }
 }
 
-/// The transport of the disk, e.g. `sata`, `sas`, `nvme`; `None` where nothing says it.
+/// The transport of the disk, e.g. `sata`, `sas`, `nvme`; `None` if unknown.
 pub(super) fn transport(device: &BlockDevice, hosts: &Hosts<'_>) -> Option<String> {
     let known = by_name(&device.name).or_else(|| by_path(&device.path));
     let known = known.or_else(|| by_host(hosts, &device.path));
@@ -75,10 +75,10 @@ fn by_name(name: &str) -> Option<&'static str> {
     drivers.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, transport)| *transport)
 }
 
-/// Tells SATA from parallel ATA: by the disk itself, by udev, or by the driver of the host. What none
-/// of them says is ATA and no more.
+/// Distinguishes SATA from parallel ATA: by the disk itself, by udev, or by the driver of the host. If
+/// none of them says, it is `ata`.
 fn ata(device: &BlockDevice, hosts: &Hosts<'_>) -> &'static str {
-    let said = Identify::of_page(&device.ata_page).and_then(Identify::is_serial_ata);
+    let reported = Identify::of_page(&device.ata_page).and_then(Identify::is_serial_ata);
     let by_udev = || device.udev.property("ID_ATA_SATA").map(|_| true);
     let by_driver = || {
         let of_pci = || hosts.machine.link_name(&format!("{}/driver", pci_path(&device.path)?));
@@ -86,11 +86,11 @@ fn ata(device: &BlockDevice, hosts: &Hosts<'_>) -> &'static str {
         let driver = hosts.driver(&format!("host{host}")).or_else(of_pci)?;
         Some(driver.contains("ahci") || driver.starts_with("sata_"))
     };
-    if said.or_else(by_udev).or_else(by_driver) == Some(true) { "sata" } else { "ata" }
+    if reported.or_else(by_udev).or_else(by_driver) == Some(true) { "sata" } else { "ata" }
 }
 
-/// The nearest device above that is an end of a transport. A USB bridge hides a SATA disk, so
-/// what is nearest to the machine counts less than what the kernel talks to.
+/// The nearest device above the disk that ends a transport. A USB bridge hides a SATA disk, so the device
+/// that the kernel talks to counts, not what is further away.
 fn by_path(path: &str) -> Option<&'static str> {
     path.rsplit('/').find_map(|part| match part {
         _ if is_numbered(part, "end_device-") => Some("sas"),
@@ -103,7 +103,7 @@ fn by_path(path: &str) -> Option<&'static str> {
     })
 }
 
-/// The class of the SCSI host, or the driver that made it.
+/// The class of the SCSI host, or its driver.
 fn by_host(hosts: &Hosts<'_>, path: &str) -> Option<&'static str> {
     let host = format!("host{}", hctl(path)?.split(':').next()?);
     if let Some(transport) = hosts.class(&host) {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ata_disk_is_called_sata_only_if_something_says_so() {
+    fn ata_disk_is_sata_only_on_evidence() {
         let path = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sda";
         let of = |words: &[(usize, u16)], driver: &str| {
             let ata_page = crate::block::ata_identify::tests::page(words, &[(27, "X")]);
@@ -147,13 +147,13 @@ mod tests {
         assert_eq!(of(&[], "xgene-ahci"), "sata");
         assert_eq!(of(&[], "sata_nv"), "sata");
         assert_eq!(of(&[(222, 0x10ff)], "ata_piix"), "sata");
-        assert_eq!(of(&[(222, 0x003f), (76, 6)], "sata_sil"), "ata", "behind a bridge");
+        assert_eq!(of(&[(222, 0x003f), (76, 6)], "sata_sil"), "ata", "through a bridge");
         assert_eq!(of(&[(76, 6)], ""), "sata");
         assert_eq!(of(&[(76, 0xffff), (222, 0xffff)], ""), "ata");
     }
 
     #[test]
-    fn the_devices_above_a_disk_say_how_it_is_attached() {
+    fn devices_above_a_disk_say_how_it_is_attached() {
         let sas = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
         let usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7/1-7:1.0/host6/target6:0:0/6:0:0:0/block/sda";
         let sata = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sdb";

@@ -1,4 +1,4 @@
-//! Devices that the kernel makes of others or of memory: device-mapper, md, loop, zram, bcache, …
+//! Devices that the kernel builds on others or on memory: device-mapper, md, loop, zram, bcache, …
 //! (`/sys/block/*/{dm,md,loop,bcache,slaves}`).
 
 use schemars::JsonSchema;
@@ -25,30 +25,30 @@ pub struct VirtualDevice {
     /// Size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Name that device-mapper gives it, e.g. `mpatha` or `vg-root`.
+    /// Its device-mapper name, e.g. `mpatha` or `vg-root`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mapper_name: Option<String>,
-    /// UUID that device-mapper or md knows it by; for multipath it ends in the WWID of the LUN.
+    /// UUID in device-mapper or md; for multipath it ends in the WWID of the LUN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
-    /// World-wide name of the LUN behind a multipath device.
+    /// World-wide name of the LUN of a multipath device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wwn: Option<String>,
-    /// State of an array, e.g. `clean`, or `suspended` for a mapping that is.
+    /// State of an array, e.g. `clean`, or `suspended` for a suspended mapping.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// How the members of an array are marked, e.g. `1.2` or `external:imsm` (`md/metadata_version`).
+    /// Metadata format of an array, e.g. `1.2` or `external:imsm` (`md/metadata_version`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
     /// How many members an array lacks (`md/degraded`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_missing_members: Option<u32>,
-    /// The devices that it is made of.
+    /// The devices that it is built on.
     pub members: Vec<String>,
-    /// The file behind a loop device.
+    /// The backing file of a loop device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backing_file: Option<String>,
-    /// What stands on it, as far as udev knows.
+    /// Its content, as far as udev knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filesystem: Option<Filesystem>,
     /// Names of its partitions.
@@ -57,7 +57,7 @@ pub struct VirtualDevice {
     /// Where it or a partition of it is mounted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounted_at: Vec<String>,
-    /// Whether it or a partition of it is swap in use; `None` where the list of swap (`/proc/swaps`) is not known.
+    /// Whether it or a partition of it is swap in use; `None` if the list of swap areas (`/proc/swaps`) is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_swap: Option<bool>,
 }
@@ -98,7 +98,7 @@ fn virtual_device(machine: &Machine, device: &BlockDevice, usage: &Usage) -> Vir
     }
 }
 
-/// The members: the links in `slaves`, or, where a tree has none, the array's own list
+/// The members: the links in `slaves`, or, if a tree has none, the array's own list
 /// (`md/dev-sda1`).
 fn members(machine: &Machine, device: &BlockDevice) -> Vec<String> {
     if !device.slaves.is_empty() {
@@ -122,7 +122,7 @@ fn kind(machine: &Machine, device: &BlockDevice, uuid: Option<&str>) -> Option<S
     (end > 0).then(|| name[..end].to_owned())
 }
 
-/// The part of a mapping's UUID before the first `-` says who made it: `LVM-…`, `CRYPT-LUKS2-…`,
+/// The part of a mapping's UUID before the first `-` names its creator: `LVM-…`, `CRYPT-LUKS2-…`,
 /// `mpath-…`, `part1-mpath-…`.
 fn mapping_kind(uuid: &str) -> String {
     let maker = uuid.split('-').next().unwrap_or_default().to_ascii_lowercase();

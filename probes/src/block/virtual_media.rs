@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn media_of_management_controllers_are_told_from_usb_sticks() {
+    fn media_of_management_controllers_and_usb_sticks_are_distinguished() {
         let is = |vendor, model| is_virtual_media(Some("usb"), Some(vendor), Some(model));
         assert!(is("AMI", "Virtual Floppy0"));
         assert!(is("iDRAC", "LCDRIVE"));

@@ -6,7 +6,7 @@ use formats::hex::hex;
 
 use crate::machine::escape_non_utf8;
 
-/// The serial number of page 80h, without blanks and NULs around it.
+/// The serial number of page 80h, without surrounding blanks and NULs.
 pub(super) fn unit_serial(page: &[u8]) -> Option<String> {
     text(body(page, 0x80)?)
 }
@@ -23,26 +23,26 @@ pub(super) fn eui(page: &[u8]) -> Option<String> {
     descriptors(page).find(|d| d.is_of_unit && is_eui(d)).map(|d| format!("eui.{}", hex(d.bytes)))
 }
 
-/// The vendor's own name of the logical unit in page 83h, if it is text: what udev takes for the
-/// serial number of a unit without page 80h.
+/// The vendor's own name of the logical unit in page 83h, if it is text: udev uses it as the serial
+/// number of a unit without page 80h.
 pub(super) fn vendor_name(page: &[u8]) -> Option<String> {
     let is_ascii = |d: &Descriptor| d.kind == 0 && d.code_set == 2;
     descriptors(page).find(|d| d.is_of_unit && is_ascii(d)).and_then(|d| text(d.bytes))
 }
 
-/// Turns per minute in page B1h.
+/// Rotation rate in rpm, from page B1h.
 pub(super) fn rotation_rpm(page: &[u8]) -> Option<u32> {
     let rate = body(page, 0xb1)?.first_chunk()?;
     rpm(u16::from_be_bytes(*rate))
 }
 
-/// Whether the medium turns, in page B1h: 1 is one that does not.
+/// Whether the medium rotates, from page B1h: 1 means that it does not.
 pub(super) fn is_rotational(page: &[u8]) -> Option<bool> {
     let rate = u16::from_be_bytes(*body(page, 0xb1)?.first_chunk()?);
     if rate == 1 { Some(false) } else { rpm(rate).map(|_| true) }
 }
 
-/// 0 is not known, 1 is a medium that does not turn; rates begin at 401h (SBC-4 table 232).
+/// 0 means unknown, 1 a medium that does not rotate; rates begin at 401h (SBC-4 table 232).
 pub(super) fn rpm(rate: u16) -> Option<u32> {
     (0x401..=0xfffe).contains(&rate).then(|| u32::from(rate))
 }
@@ -70,7 +70,7 @@ struct Descriptor<'a> {
     code_set: u8,
     /// Designator type: 0 vendor's own, 1 T10, 2 EUI-64, 3 NAA, 8 SCSI name.
     kind: u8,
-    /// Whether it names the logical unit and not a port or the target.
+    /// Whether it identifies the logical unit and not a port or the target.
     is_of_unit: bool,
     bytes: &'a [u8],
 }
@@ -111,14 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_serial_number_is_read_without_its_padding() {
+    fn serial_number_is_read_without_its_padding() {
         assert_eq!(unit_serial(b"\x00\x80\x00\x08  Z1Z0  ").as_deref(), Some("Z1Z0"));
         assert_eq!(unit_serial(b"\x00\x80\x00\x04\x00\x00\x00\x00"), None);
         assert_eq!(unit_serial(b"\x00\x80\xff\xffab").as_deref(), Some("ab"));
     }
 
     #[test]
-    fn the_naa_of_the_unit_is_taken_and_not_that_of_its_port() {
+    fn naa_of_the_unit_is_used_not_that_of_its_port() {
         let mut page = vec![0, 0x83, 0, 30];
         page.extend(b"\x02\x00\x00\x02AB");
         page.extend([0x61, 0x93, 0, 8, 1, 1, 1, 1, 1, 1, 1, 1]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_turns_says_how_fast_and_one_that_does_not_says_no_rate() {
+    fn rotating_disk_has_a_rate_and_solid_state_disk_has_none() {
         let page = |rate: [u8; 2]| [&[0, 0xb1, 0, 0x3c][..], &rate, &[0, 3], &[0; 56]].concat();
         assert_eq!(rotation_rpm(&page([0x1c, 0x20])), Some(7200));
         assert_eq!(rotation_rpm(&page([0, 1])), None);

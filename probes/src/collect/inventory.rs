@@ -17,7 +17,7 @@ use crate::pci::Pci;
 use crate::smbios::SmbiosTable;
 use crate::topology::Topology;
 
-/// Everything that is known of a machine. A section that was not collected is absent.
+/// Everything that is known about a machine. A section that was not collected is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Inventory {
@@ -30,7 +30,7 @@ pub struct Inventory {
     /// NUMA nodes and caches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
-    /// Disks, their controllers and what stands on them.
+    /// Disks, their controllers and their content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block: Option<Block>,
     /// Network interfaces and InfiniBand devices.
@@ -54,7 +54,7 @@ pub struct Inventory {
     /// The main board.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseboard: Option<Baseboard>,
-    /// The machine as sold.
+    /// The machine as a product.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<Product>,
     /// The firmware's vendor, version and date.

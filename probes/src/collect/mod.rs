@@ -1,4 +1,4 @@
-//! The collectors, and what they fill: each has a deadline and a panic guard.
+//! The collectors, each with a deadline and a panic guard.
 
 mod inventory;
 
@@ -12,7 +12,7 @@ use crate::machine::{Extras, Machine, Problem, Source};
 use crate::pool::{self, Failure, Job};
 use crate::usb::UsbDevice;
 
-/// Puts what a collector found into the inventory.
+/// Adds the facts of a collector to the inventory.
 pub type Fill = Box<dyn FnOnce(&mut Inventory) + Send>;
 
 /// One collector: what it fills, how long it may take, and the function.
@@ -22,16 +22,16 @@ pub struct Collector {
     pub name: &'static str,
     /// The sections of the report that it fills; `--only` selects by them.
     pub sections: &'static [&'static str],
-    /// So long after its start its sections are given up.
+    /// How long after its start its sections are given up.
     pub deadline: Duration,
     /// Reads the facts; never fails.
     pub run: fn(&Machine) -> Fill,
 }
 
 const QUICK: Duration = Duration::from_secs(15);
-/// For a collector that waits for as long as it is told, and ends by itself.
+/// For a collector that waits for a given time and ends by itself.
 const WAITING: Duration = Duration::from_hours(2);
-/// Time that is left of the budget when a wait ends.
+/// Part of the budget that remains when a wait ends.
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// The collectors that read what identifies a machine. They always run: the name of a node must not
@@ -155,10 +155,10 @@ pub const COLLECTORS: &[Collector] = &[
         },
     },
     Collector {
-        // Apart from `bmc`, whose addresses a slow controller shall not cost.
+        // Separate from `bmc`, so that a slow controller does not cost the addresses in it.
         name: "bmc_telemetry",
         sections: &["bmc"],
-        // Sensors, event log and parts have 14 s together, and a time-out at the end of each.
+        // Sensors, event log and parts take up to 14 s together, and each may end in a timeout.
         deadline: Duration::from_secs(25),
         run: |machine| {
             let telemetry = crate::bmc::telemetry(machine);
@@ -183,7 +183,7 @@ pub const COLLECTORS: &[Collector] = &[
             Box::new(|inventory| inventory.os = Some(os))
         },
     },
-    // Behind `block`, whose section it completes: a controller that hangs costs no disk.
+    // After `block`, whose section it completes: a controller that hangs costs no disk.
     Collector {
         name: "raid",
         sections: &["block"],
@@ -197,7 +197,7 @@ pub const COLLECTORS: &[Collector] = &[
             })
         },
     },
-    // Behind `network`, whose section it completes.
+    // After `network`, whose section it completes.
     Collector {
         name: "module",
         sections: &["network"],
@@ -212,7 +212,7 @@ pub const COLLECTORS: &[Collector] = &[
             })
         },
     },
-    // The last, and behind `network`, whose section it completes: the others are not kept waiting.
+    // Last, and after `network`, whose section it completes.
     Collector {
         name: "lldp",
         sections: &["network"],
@@ -246,9 +246,9 @@ pub fn sections() -> Vec<&'static str> {
 pub struct Options {
     /// Sections to collect; all if empty. What identifies the machine is read in any case.
     pub only: Vec<String>,
-    /// After this no collector is waited for any more.
+    /// After this no collector is waited for.
     pub budget: Duration,
-    /// What is done only when it is asked for.
+    /// What is read only on request.
     pub extras: Extras,
 }
 
@@ -265,14 +265,14 @@ pub struct Collected {
     /// The facts: the wanted sections and those that identify the machine. `Inventory::keep_only` drops
     /// the latter once they have been used.
     pub inventory: Inventory,
-    /// What was not read, and why; by collector in the order of the report.
+    /// What could not be read, and why; by collector in the order of the report.
     pub problems: Vec<Problem>,
     /// How long each collector took, in ms, by its name.
     pub durations_ms: BTreeMap<String, u64>,
 }
 
-/// Runs the collectors that fill the wanted sections, side by side, and waits for each no longer
-/// than its deadline and the budget allow.
+/// Runs the collectors of the wanted sections, and waits for each no longer than its deadline and the
+/// budget allow.
 #[must_use]
 pub fn collect(source: &Arc<Source>, options: &Options) -> Collected {
     collect_with(COLLECTORS, source, options)
@@ -290,7 +290,7 @@ fn collect_with(
             || collector.sections.iter().any(|section| options.only.iter().any(|o| o == section))
     };
     let extras = Extras {
-        // Whoever listens to the end of the budget is given up with what he heard.
+        // Listening until the end of the budget would get the collector given up, with all its frames.
         lldp_wait: options.extras.lldp_wait.min(options.budget.saturating_sub(MARGIN)),
         ..options.extras
     };
@@ -421,7 +421,7 @@ mod tests {
     };
 
     #[test]
-    fn a_hanging_and_a_panicking_collector_cost_their_own_sections() {
+    fn hanging_and_a_panicking_collector_cost_their_own_sections() {
         const LIST: &[Collector] = &[SLOW, NOISY, GOOD];
         let collected = collect_with(LIST, &Arc::new(Source::live()), &Options::default());
         assert!(collected.inventory.os.is_some());

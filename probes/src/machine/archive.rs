@@ -1,4 +1,4 @@
-//! Reads of a captured tree in a `tar` or `tar.zst` file, unpacked in memory.
+//! A captured tree in a `tar` or `tar.zst` file, unpacked in memory.
 //!
 //! No error text of the libraries leaves this file: what they find is that the archive is cut short or damaged.
 
@@ -14,11 +14,11 @@ use nix::errno::Errno;
 const LIMIT_BYTES: u64 = 512 << 20;
 /// Largest number of files, directories and links.
 const LIMIT_ENTRIES: usize = 1_000_000;
-/// Folders in folders; the deepest of sysfs are some thirty.
+/// Nesting of folders; sysfs has at most about thirty levels.
 const LIMIT_DEPTH: usize = 200;
-/// Longest path and longest target of a link, as the kernel takes them (`PATH_MAX`).
+/// Longest path and longest target of a link, as in the kernel (`PATH_MAX`).
 const LIMIT_PATH_BYTES: usize = 4096;
-/// As many symbolic links are followed in one path as the kernel follows (`MAXSYMLINKS`).
+/// Most symbolic links that are followed in one path, as in the kernel (`MAXSYMLINKS`).
 const LIMIT_LINKS: usize = 40;
 
 /// A tar archive is a sequence of blocks and ends with two blocks of zeros (POSIX.1-2001, `pax`).
@@ -30,7 +30,7 @@ const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
 /// A captured tree in memory.
 ///
-/// It can be changed before it is replayed: so tests make thousands of damaged machines of one.
+/// It can be changed before a replay: tests turn one machine into thousands of damaged ones.
 #[derive(Debug, Clone, Default)]
 pub struct Archive {
     top: Folder,
@@ -38,21 +38,21 @@ pub struct Archive {
 
 type Folder = BTreeMap<Box<str>, Entry>;
 
-/// A file or link, or a folder where there is no node.
+/// A file or link, or a folder if there is no node.
 #[derive(Debug, Clone, Default)]
 struct Entry {
     node: Option<Node>,
     inner: Folder,
 }
 
-/// What stands at a path of an archive, other than a directory.
+/// The entry at a path of an archive, other than a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Node {
     /// A file and its content.
     File(Arc<[u8]>),
     /// A symbolic link and its target.
     Link(String),
-    /// What cannot be read, listed or followed, with the `errno` that says why.
+    /// An entry that cannot be read, listed or followed, with its `errno`.
     Error(i32),
 }
 
@@ -100,7 +100,7 @@ impl Archive {
         nodes.filter_map(|(path, entry)| Some((path, entry.node.as_ref()?)))
     }
 
-    /// The paths of all directories below the root, each before those that lie in it.
+    /// The paths of all directories below the root, each before the directories in it.
     pub fn directories(&self) -> impl Iterator<Item = String> {
         let folders = self.entries().into_iter();
         folders.filter_map(|(path, entry)| entry.node.is_none().then_some(path))
@@ -115,14 +115,13 @@ impl Archive {
         folder?.get(name)?.node.as_ref()
     }
 
-    /// Puts a node at `path`, or an empty directory where there is `None`, in place of what stood
-    /// there with all below it.
+    /// Replaces what is at `path`, with everything below it, by `node`, or by an empty directory for `None`.
     pub fn set(&mut self, path: &str, node: Option<Node>) {
         self.remove(path);
         self.add(&clean(path), node);
     }
 
-    /// Removes what stands at `path`, with all below it.
+    /// Removes what is at `path`, with everything below it.
     pub fn remove(&mut self, path: &str) {
         let path = clean(path);
         let (folders, name) = path.rsplit_once('/').unwrap_or(("", &path));
@@ -134,7 +133,7 @@ impl Archive {
         folder.remove(name);
     }
 
-    /// All entries with their paths, a folder before what lies in it.
+    /// All entries with their paths, each folder before its content.
     fn entries(&self) -> Vec<(String, &Entry)> {
         fn walk<'a>(folder: &'a Folder, path: &str, all: &mut Vec<(String, &'a Entry)>) {
             for (name, entry) in folder {
@@ -197,8 +196,8 @@ impl Archive {
         Ok(())
     }
 
-    /// Adds a file, a link or (without `node`) a directory, and the directories above it. A file in the
-    /// place of one of those gives way.
+    /// Adds a file, a link or (without `node`) a directory, and the directories above it, which replace
+    /// files of the same path.
     fn add(&mut self, name: &str, node: Option<Node>) {
         let (folders, name) = name.rsplit_once('/').unwrap_or(("", name));
         let mut folder = &mut self.top;
@@ -251,7 +250,7 @@ impl Archive {
         }
     }
 
-    /// Follows `path` and the links in it, all inside the tree; with `last` also that of the last part.
+    /// Follows `path` and the links in it, all inside the tree; with `last` also a link in the last part.
     fn find<'a>(&'a self, path: &'a str, last: bool) -> io::Result<Found<'a>> {
         let mut todo: Vec<&str> = path.split('/').rev().collect();
         let mut above = Vec::new();
@@ -323,13 +322,13 @@ impl<R: Read> Read for EndReader<'_, R> {
     }
 }
 
-/// Where a path leads.
+/// What a path resolves to.
 enum Found<'a> {
     Folder(&'a Folder),
     Node(&'a Node),
 }
 
-/// The folder `name` in `folder`, made if there is none.
+/// The folder `name` in `folder`, created if there is none.
 fn folder_in<'a>(folder: &'a mut Folder, name: &str) -> &'a mut Folder {
     let entry = folder.entry(name.into()).or_default();
     entry.node = None;
@@ -380,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_packed_in_one_folder_is_read_from_inside_it() {
+    fn tree_packed_in_one_folder_is_read_from_inside_it() {
         let mut tree = archive(&[], &[("root/sys/a", "1"), ("root/proc/b", "2")]);
         tree.strip_single_folder();
         assert_eq!(tree.read("sys/a", 10).unwrap(), b"1");
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_tree_reads_as_the_changed_machine_would() {
+    fn changed_tree_reads_like_the_changed_machine() {
         let files = [("sys/a/x", "1"), ("sys/a/y", "2"), ("sys/ab", "3"), ("sys/c/z", "4")];
         let mut tree = archive(&[("sys/l", "a")], &files);
         let whole = tree.clone();
@@ -405,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_links_that_no_kernel_has_are_refused() {
+    fn paths_and_links_beyond_the_kernels_limits_are_refused() {
         let unpacked = |path: &str, target: &str| {
             let mut tar = tar::Builder::new(Vec::new());
             let mut header = tar::Header::new_gnu();

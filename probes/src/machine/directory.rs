@@ -1,8 +1,8 @@
-//! Reads of a captured tree in a directory.
+//! A captured tree in a directory.
 //!
 //! Paths are resolved by the kernel with `RESOLVE_IN_ROOT` (`openat2(2)`, Linux 5.6): an absolute
 //! symbolic link starts at the tree's root, `..` cannot leave it, a loop ends in `ELOOP`. So a
-//! replay never reads the host, whatever links the tree holds.
+//! replay never reads the host, whatever links the tree contains.
 
 use std::fs::File;
 use std::io;
@@ -41,8 +41,8 @@ impl Directory {
     pub(super) fn read(&self, path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
         let file = File::from(self.open_at(path, OFlag::O_NONBLOCK | OFlag::O_NOCTTY)?);
         let content = read_bounded(&file, limit_bytes, true)?;
-        // Nearly all files are short texts, and of those the type is not asked: a directory refuses
-        // to be read, a pipe without a writer is empty, a device can be endless.
+        // Nearly all files are short texts, whose type needs no check: reading a directory fails, a pipe
+        // without a writer is empty, and an endless device is not short.
         let is_short_text = !content.is_empty() && content.len() < SYSFS_PAGE_BYTES;
         if !is_short_text && !file.metadata()?.is_file() {
             return Err(io::Error::other("not a regular file"));
@@ -62,7 +62,7 @@ impl Directory {
         });
         let whole = || {
             let link = self.open_at(path, OFlag::O_PATH | OFlag::O_NOFOLLOW)?;
-            // An empty path names the link itself; ENOENT says that it is none.
+            // An empty path names the link itself; ENOENT means that it is not a link.
             readlinkat(link.as_fd(), "").map_err(|error| match error {
                 Errno::ENOENT => Errno::EINVAL,
                 error => error,
@@ -72,21 +72,21 @@ impl Directory {
         Ok(super::escape_non_utf8(target?.as_encoded_bytes()))
     }
 
-    /// Opens from the directory that was listed last, if `path` lies below it and no link on the way
-    /// says otherwise, else from the root.
+    /// Opens from the directory that was listed last, if `path` is below it and the rest contains no link;
+    /// otherwise from the root.
     fn open_at(&self, path: &str, flags: OFlag) -> nix::Result<OwnedFd> {
         let how = OpenHow::new().flags(flags | OFlag::O_CLOEXEC);
         let beneath = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
         let near = folder::below(self.owner, path, |folder, rest| {
             if is_name(rest) {
-                // Cheaper, and a single name that is no link cannot lead anywhere else.
+                // Cheaper, and a single name that is not a link cannot lead anywhere else.
                 let flags = flags | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
                 return openat(folder, rest, flags, Mode::empty());
             }
             openat2(folder, rest, how.resolve(beneath))
         });
         match near {
-            // ENOTDIR is what a link says to whoever wants a directory.
+            // A link fails with ENOTDIR if a directory is required.
             None | Some(Err(Errno::ELOOP | Errno::EXDEV | Errno::ENOTDIR)) => {
                 let in_root = ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS;
                 openat2(&self.root, path, how.resolve(in_root))
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn below_a_listed_directory_links_lead_where_they_lead_from_the_root() {
+    fn links_resolve_the_same_below_a_listed_directory_and_from_the_root() {
         let (dir, tree) = tree("listed");
         fs::create_dir_all(dir.join("sys/b/deep")).unwrap();
         fs::write(dir.join("sys/b/deep/value"), "deep\n").unwrap();
@@ -163,7 +163,7 @@ mod tests {
             tree.list("sys/a").unwrap();
             assert_eq!(tree.list(path).unwrap(), ["value"], "{path}");
         }
-        // Another tree's directory of the same path is not taken for this one's.
+        // A directory of the same path in another tree is not used for this one.
         let (other_dir, other) = self::tree("listed-other");
         tree.list("sys/a").unwrap();
         assert_eq!(other.read("sys/a/file", 100).unwrap_err().kind(), io::ErrorKind::NotFound);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_or_a_directory_in_place_of_a_file_does_not_hang() {
+    fn fifo_or_a_directory_in_place_of_a_file_does_not_hang() {
         let (dir, tree) = tree("fifo");
         nix::unistd::mkfifo(&dir.join("sys/fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(tree.read("sys/fifo", 100).is_err());

@@ -10,7 +10,7 @@ use nix::sys::stat::Mode;
 
 use super::folder::{self, LIVE};
 
-/// A sysfs text attribute is at most one page and comes whole in one read (`fs/sysfs/file.c`).
+/// A sysfs text attribute has at most one page and is returned by one read (`fs/sysfs/file.c`).
 pub(super) const SYSFS_PAGE_BYTES: usize = 4096;
 
 pub(super) fn read(path: &str, limit_bytes: usize) -> io::Result<Vec<u8>> {
@@ -35,19 +35,19 @@ pub(super) fn link(path: &str) -> io::Result<String> {
 fn open(path: &str, flags: OFlag) -> nix::Result<OwnedFd> {
     let flags = flags | OFlag::O_CLOEXEC;
     let near = folder::below(LIVE, path, |folder, rest| openat(folder, rest, flags, Mode::empty()));
-    // Not `open`: musl's sets the flag for closing a second time, with a call of its own.
+    // Not `open`: musl's sets the close-on-exec flag again, with a system call of its own.
     near.unwrap_or_else(|| openat(AT_FDCWD, format!("/{path}").as_str(), flags, Mode::empty()))
 }
 
-/// Long files come in pieces of this size.
+/// Long files are read in pieces of this size.
 const BUFFER_BYTES: usize = 64 << 10;
 
 thread_local! {
-    /// One for all files that a thread reads, so that each content has its own size and no more.
+    /// One for all files that a thread reads, so that each content is allocated at its exact size.
     static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; BUFFER_BYTES].into());
 }
 
-/// Reads at most `limit_bytes`; more is an error, not a silent cut.
+/// Reads at most `limit_bytes`; a longer file is an error and never silently truncated.
 pub(super) fn read_bounded(
     mut file: &File,
     limit_bytes: usize,
@@ -64,7 +64,7 @@ pub(super) fn read_bounded(
             if content.len() > limit_bytes {
                 return Err(super::too_large(limit_bytes));
             }
-            // A page may be all that a call gives, whatever the buffer could hold.
+            // One call may return only a page, even into a larger buffer.
             if n_read == 0 || (short_read_is_end && n_read < SYSFS_PAGE_BYTES) {
                 return Ok(content);
             }

@@ -1,13 +1,12 @@
-//! `Machine`: the one door to what the kernel says, live or from a captured tree.
+//! `Machine`: the only access to the kernel's facts, live or from a captured tree.
 //!
-//! Every probe reads through a [`Machine`]. It stands before the running kernel, a directory
-//! (`--root DIR`) or an archive (`--root FILE.tar.zst`), and all three answer through the same calls,
-//! so a replay takes exactly the path that a live run takes. Nothing here can write: the only calls
-//! are reading a file, listing a directory, reading a symbolic link and asking the kernel one of the
-//! read-only questions of [`crate::sys`].
+//! Every probe reads through a [`Machine`]. Its source is the running kernel, a directory (`--root DIR`)
+//! or an archive (`--root FILE.tar.zst`). All three answer the same calls, so a replay takes exactly the
+//! path of a live run. Nothing here can write: the only calls read a file, list a directory, read a
+//! symbolic link, or ask the kernel one of the read-only questions of [`crate::sys`].
 //!
-//! What is absent is `None`. What is there and cannot be read or understood is `None` too, and a
-//! [`Problem`] says what was found and what was expected.
+//! Absent facts are `None`. What is present but cannot be read or parsed is `None` too, and a [`Problem`]
+//! says what was found and what was expected.
 
 mod archive;
 mod directory;
@@ -33,22 +32,22 @@ use crate::sys::Question;
 /// Largest text file that a probe reads; `/proc/cpuinfo` of 2048 logical CPUs has about 3 MiB.
 pub const TEXT_LIMIT_BYTES: usize = 8 << 20;
 
-/// What is expected of a text that ends within a line.
-pub(crate) const CUT: &str = "a line with its end: the file is cut";
+/// What is expected instead of a text that ends within a line.
+pub(crate) const CUT: &str = "a complete last line: the file is truncated";
 
-/// Largest text file of sysfs that a probe reads. An attribute has at most a page, but for the CPU
-/// lists of large machines, which have some 40 KiB at worst.
+/// Largest text file of sysfs that a probe reads. An attribute has at most one page, except the CPU lists
+/// of large machines, which have up to 40 KiB.
 const SYSFS_TEXT_LIMIT_BYTES: usize = 64 << 10;
 
 /// Largest binary file that a probe reads; an SMBIOS table has at most 64 KiB (2.x) in practice.
 pub const BINARY_LIMIT_BYTES: usize = 16 << 20;
 
-/// What is done only when it is asked for, since it takes long.
+/// What is read only on request, since it is slow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extras {
     /// The state of every memory block: thousands of files.
     pub memory_blocks: bool,
-    /// The Vital Product Data of PCI devices: some devices take seconds to answer.
+    /// The Vital Product Data of PCI devices: some devices take seconds to respond.
     pub vpd: bool,
     /// How long to listen for LLDP frames; zero for not at all.
     pub lldp_wait: Duration,
@@ -71,31 +70,31 @@ impl Machine {
         Machine { source, problems, extras: Extras::default(), last: Arc::default() }
     }
 
-    /// The same view, with what else is wanted.
+    /// The same view, with extras.
     #[must_use]
     pub fn with_extras(self, extras: Extras) -> Machine {
         Machine { extras, ..self }
     }
 
-    /// What is wanted beyond the quick facts.
+    /// What is requested beyond the quick facts.
     #[must_use]
     pub fn extras(&self) -> Extras {
         self.extras
     }
 
-    /// Whether this is the running machine, not a captured one.
+    /// Whether this is the running machine, not a capture.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.source.is_live()
     }
 
-    /// The problems met so far, in the order in which they were met.
+    /// The problems so far, in the order in which they occurred.
     #[must_use]
     pub fn problems(&self) -> Vec<Problem> {
         self.problems.all()
     }
 
-    /// The path that was asked for last; tells where a collector hangs.
+    /// The last path that was requested; shows where a collector hangs.
     #[must_use]
     pub fn last_path(&self) -> String {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -107,23 +106,23 @@ impl Machine {
     }
 
     /// Reads the file at `path` (relative to the root, as `sys/class/net/eno1/speed`) as bytes.
-    /// `None` if it is absent, or could not be read, which is a problem.
+    /// `None` if it is absent, or if it could not be read, which is a problem.
     #[must_use]
     pub fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         self.read(path, BINARY_LIMIT_BYTES)
     }
 
-    /// Reads the file at `path` as text, without blanks, newlines and NULs at its end.
+    /// Reads the file at `path` as text, without trailing blanks, newlines and NULs.
     ///
-    /// Bytes that are not UTF-8 become `\xNN`, so that nothing is lost and any output stays valid.
+    /// Bytes that are not UTF-8 become `\xNN`, so that nothing is lost and all output stays valid.
     /// `None` if the file is absent or empty.
     #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         self.text_with_end(path).map(|(text, _)| text).filter(|text| !text.is_empty())
     }
 
-    /// As [`Machine::text`], where a part would mislead: a text that does not end with a line is cut, which
-    /// is a problem, and not returned. The kernel ends every line of `/proc` and of the tables in sysfs.
+    /// As [`Machine::text`], if a part would mislead: a text without the end of its last line is truncated,
+    /// which is a problem, and is not returned. The kernel ends every line in `/proc` and in sysfs tables.
     #[must_use]
     pub fn whole_text(&self, path: &str) -> Option<String> {
         let (text, is_whole) = self.text_with_end(path)?;
@@ -135,14 +134,14 @@ impl Machine {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// As [`Machine::text`], and whether the last line has its end; of an empty file the text is empty.
+    /// As [`Machine::text`], and whether the last line is complete; the text of an empty file is empty.
     #[must_use]
     pub fn text_with_end(&self, path: &str) -> Option<(String, bool)> {
         let is_sysfs = path.starts_with("sys/");
         let limit_bytes = if is_sysfs { SYSFS_TEXT_LIMIT_BYTES } else { TEXT_LIMIT_BYTES };
         let bytes = self.read(path, limit_bytes)?;
         let is_whole = matches!(bytes.last(), Some(b'\n' | b'\0'));
-        // Without a copy where it is good: `/proc/cpuinfo` has megabytes.
+        // No copy of valid text: `/proc/cpuinfo` can have megabytes.
         let mut text =
             String::from_utf8(bytes).unwrap_or_else(|bad| escape_non_utf8(bad.as_bytes()));
         text.truncate(text.trim_end_matches([' ', '\t', '\r', '\n', '\0']).len());
@@ -150,8 +149,8 @@ impl Machine {
     }
 
     /// Reads the text at `path` and parses it; text that `parse` refuses is a problem with the
-    /// expectation that `parse` returns. So is a number without the end of its line, which the kernel
-    /// writes behind every one: it is the beginning of another number.
+    /// expectation that `parse` returns. So is a number without the end of its line: the kernel always
+    /// writes one, so the number is the start of a longer one.
     pub fn parse<T>(
         &self,
         path: &str,
@@ -161,8 +160,8 @@ impl Machine {
         self.parsed(path, text, parse)
     }
 
-    /// As [`Machine::parse`], where a line without anything says something, as the empty list of CPUs
-    /// does; a file without even that line is a problem.
+    /// As [`Machine::parse`], for files in which an empty line has a meaning, such as an empty list of CPUs;
+    /// a file without even that line is a problem.
     pub fn parse_or_empty<T>(
         &self,
         path: &str,
@@ -197,7 +196,7 @@ impl Machine {
     /// Reads a flag at `path`, which the kernel writes as `0` or `1` (`N` or `Y` for parameters).
     #[must_use]
     pub fn flag(&self, path: &str) -> Option<bool> {
-        // One letter is a whole flag, with the end of its line or without.
+        // One letter is a complete flag, with or without the end of its line.
         let text = self.text(path)?;
         match text.trim() {
             "0" | "N" => Some(false),
@@ -218,21 +217,21 @@ impl Machine {
         names
     }
 
-    /// The names in the directory at `path`, in no order: for a caller that only looks for some.
+    /// The names in the directory at `path`, in no order: for a caller that only searches them.
     #[must_use]
     pub fn names(&self, path: &str) -> Vec<String> {
         self.note(path);
         self.settle(path, self.source.list(path)).unwrap_or_default()
     }
 
-    /// Whether `path` is there as a directory.
+    /// Whether `path` is a directory.
     #[must_use]
     pub fn is_dir(&self, path: &str) -> bool {
         self.note(path);
         self.settle(path, self.source.list(path)).is_some()
     }
 
-    /// The target of the symbolic link at `path`, as it is written; `None` if there is none.
+    /// The target of the symbolic link at `path`, unresolved; `None` if there is none.
     #[must_use]
     pub fn link(&self, path: &str) -> Option<String> {
         self.note(path);
@@ -248,9 +247,9 @@ impl Machine {
         (!name.is_empty() && name != "." && name != "..").then(|| name.to_owned())
     }
 
-    /// Where the class or bus link at `path` leads, as a path relative to the root:
-    /// `sys/class/net/eno1` gives `sys/devices/pci0000:00/…/net/eno1`. A path that is no link is
-    /// returned as it is.
+    /// The target of the class or bus link at `path`, as a path relative to the root:
+    /// `sys/class/net/eno1` gives `sys/devices/pci0000:00/…/net/eno1`. A path that is not a link is
+    /// returned unchanged.
     #[must_use]
     pub fn device_path(&self, path: &str) -> String {
         match self.link(path) {
@@ -267,11 +266,11 @@ impl Machine {
         self.settle(&name, self.source.ask(question))
     }
 
-    /// As [`ask`](Self::ask). `Err` says why there is no answer; within it `None` that nothing is known
-    /// of the question: a capture of old does not have it.
+    /// As [`ask`](Self::ask). `Err` says why there is no answer; `Err(None)` means that the source does not
+    /// know the question, as with an old capture.
     ///
     /// # Errors
-    /// What the kernel answered in place of the bytes.
+    /// The kernel's error.
     pub fn ask_or_why(&self, question: &dyn Question) -> Result<Vec<u8>, Option<String>> {
         let name = question.name();
         self.note(&name);
@@ -280,7 +279,7 @@ impl Machine {
         self.settle(&name, result).ok_or_else(|| why.flatten())
     }
 
-    /// Whether the file at `path` is there and keeps its content from us.
+    /// Whether the file at `path` exists but cannot be read.
     #[must_use]
     pub fn is_refused(&self, path: &str) -> bool {
         self.note(path);
@@ -310,12 +309,12 @@ impl Machine {
     }
 }
 
-/// Says that a file is larger than its reader takes; it is never cut in silence.
+/// The error for a file that exceeds the reader's limit; it is never silently truncated.
 fn too_large(limit_bytes: usize) -> io::Error {
     io::Error::other(format!("more than {limit_bytes} bytes"))
 }
 
-/// Joins the link at `path` with its `target`, by name alone: `..` never climbs above the root.
+/// Joins the link at `path` with its `target`, by name only: `..` never climbs above the root.
 fn join_link(path: &str, target: &str) -> String {
     let mut parts: Vec<&str> =
         if target.starts_with('/') { Vec::new() } else { path.split('/').collect() };
@@ -335,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_without_the_end_of_its_line_is_a_problem_and_not_a_smaller_number() {
+    fn number_without_line_end_is_a_problem_not_a_smaller_number() {
         let read = |path: &str, content: &[u8]| {
             let machine = crate::testing::tree_of_bytes(&[(path, content)]);
             (machine.number::<u64>(path), machine.problems().len())
@@ -351,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_line_says_something_and_an_empty_file_does_not() {
+    fn empty_line_is_a_value_and_empty_file_is_a_problem() {
         let read = |content: &[u8]| {
             let machine = crate::testing::tree_of_bytes(&[("sys/x", content)]);
             let text = machine.parse_or_empty("sys/x", |text| Ok(text.to_owned()));
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_climbs_above_the_root_stays_below_it() {
+    fn link_that_climbs_above_the_root_stays_below_it() {
         assert_eq!(join_link("sys/block/sda", "../devices/x/sda"), "sys/devices/x/sda");
         assert_eq!(join_link("sys/a", "../../../../etc/passwd"), "etc/passwd");
         assert_eq!(join_link("sys/a", "/etc/passwd"), "etc/passwd");

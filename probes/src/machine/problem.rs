@@ -1,4 +1,4 @@
-//! What could not be read or understood, and why.
+//! What could not be read or parsed, and why.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,16 +7,16 @@ use nix::errno::Errno;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// At most so many problems are kept per collector; the rest is counted in one more.
+/// Most problems that are kept per collector; one more says that there were others.
 const LIMIT: usize = 200;
 
-/// Something that was there and could not be read or understood.
+/// Something that was present but could not be read or parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ReadProblem")]
 pub struct Problem {
-    /// The collector that met it, e.g. `network`.
+    /// The collector that found it, e.g. `network`.
     pub collector: String,
-    /// The path or question, as on the machine, e.g. `/sys/class/net/eno1/speed`.
+    /// The path or question on the machine, e.g. `/sys/class/net/eno1/speed`.
     pub path: String,
     /// What was found: the text in quotes, or the system's error.
     pub found: String,
@@ -52,7 +52,7 @@ impl Problems {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds one. The same problem of the same path is kept once.
+    /// Adds a problem. The same problem with the same path is kept once.
     pub fn add(&self, path: &str, found: String, expected: String) {
         let problem = Problem::new(self.collector, path, found, expected);
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +70,7 @@ impl Problems {
         }
     }
 
-    /// Adds the problem that `error` is, unless it only says that there is nothing to read.
+    /// Adds `error` as a problem, unless it only means that there is nothing to read.
     pub fn add_error(&self, path: &str, error: &io::Error) {
         if !is_absence(error) {
             self.add(path, found(error), expected(error).to_owned());
@@ -101,7 +101,7 @@ fn is_absence(error: &io::Error) -> bool {
     )
 }
 
-/// What stood in the way of a read; `None` where there was nothing to read.
+/// Why a read failed; `None` if there was nothing to read.
 pub(super) fn why(error: &io::Error) -> Option<String> {
     (error.kind() != io::ErrorKind::NotFound).then(|| found(error))
 }
@@ -115,10 +115,10 @@ fn found(error: &io::Error) -> String {
 
 fn expected(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EACCES | Errno::EPERM) => "to be allowed to read it; run as root",
+        Some(Errno::EACCES | Errno::EPERM) => "permission to read it; run as root",
         Some(Errno::EISDIR) => "a file, not a directory",
         Some(Errno::ELOOP) => "a path without a loop of symbolic links",
-        _ => "readable content",
+        _ => "a readable file",
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_file_is_no_problem_and_a_denied_one_is() {
+    fn missing_file_is_no_problem_but_denied_file_is() {
         let problems = Problems::new("cpu");
         problems.add_error("sys/a", &io::Error::from_raw_os_error(Errno::ENOENT as i32));
         assert!(problems.all().is_empty());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_without_end_are_bounded() {
+    fn number_of_problems_is_bounded() {
         let problems = Problems::new("cpu");
         for i in 0..10_000 {
             problems.add(&format!("sys/{i}"), "x".to_owned(), "y".to_owned());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_that_is_met_again_is_none_too_many() {
+    fn repeated_problem_does_not_count_against_the_limit() {
         let problems = Problems::new("cpu");
         for i in (0..LIMIT).chain(0..LIMIT) {
             problems.add(&format!("sys/{i}"), "x".to_owned(), "y".to_owned());

@@ -1,8 +1,8 @@
-//! What was read from a source: the content of a capture.
+//! Records what was read from a source: the content of a capture.
 //!
-//! A recording answers the same read with the same answer for as long as it lasts, also through
-//! another path to the same file. So a report and the capture that was made with it tell of the same
-//! moment, and a replay gives that report again, whatever the machine's sensors and counters do.
+//! A recording always answers the same read with the same content, even through another path to the same
+//! file. So a report and its capture describe the same moment, and a replay gives the same report, however
+//! the machine's sensors and counters change.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 
-/// What was asked of a path.
+/// The kind of read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
     /// The content of a file, or the answer to a question.
@@ -52,7 +52,7 @@ impl Failure {
         }
     }
 
-    /// The error as it was met.
+    /// The original error.
     #[must_use]
     pub fn error(&self) -> io::Error {
         match self {
@@ -62,7 +62,7 @@ impl Failure {
     }
 }
 
-/// Failed reads by what was asked and of which path.
+/// Failed reads by operation and path.
 pub type Failures = BTreeMap<(Operation, String), Failure>;
 
 /// All answers of a source, by path relative to the root.
@@ -74,17 +74,17 @@ pub struct Recorded {
     pub files: BTreeMap<String, Vec<u8>>,
     /// Names in directories.
     pub directories: BTreeMap<String, Vec<String>>,
-    /// Targets of symbolic links, as they are written.
+    /// Targets of symbolic links, unresolved.
     pub links: BTreeMap<String, String>,
     /// Reads that failed.
     pub failures: Failures,
-    /// The path through which a file was read first, by where the file really lies.
+    /// The path through which a file was first read, by its real path.
     pub first_paths: BTreeMap<PathBuf, String>,
 }
 
 impl Recorded {
-    /// Keeps what a read of `path` gave, unless an earlier read gave something: then that is
-    /// returned. `real` is where the file really lies, if that is known.
+    /// Keeps the result of a read of `path`, unless there was an earlier one: then that is returned. `real` is
+    /// the file's real path, if it is known.
     pub(super) fn read(
         &mut self,
         path: &str,
@@ -146,7 +146,7 @@ fn keep<T: Clone>(
 }
 
 /// The text of `kernel/errors`: a line per failed read, `ERRNO:OPERATION path`, or `:OPERATION path`
-/// with a tab and the error's text behind it. A backslash, tab or line end in a path stands escaped.
+/// followed by a tab and the error's text. Backslashes, tabs and line ends in a path are escaped.
 #[must_use]
 pub fn format_failures(failures: &Failures) -> String {
     let line = |((operation, path), failure): (&(Operation, String), &Failure)| {
@@ -159,7 +159,7 @@ pub fn format_failures(failures: &Failures) -> String {
     failures.iter().map(line).collect()
 }
 
-/// Parses `kernel/errors`. The older form `ERRNO path` says that nothing could be done with the path.
+/// Parses `kernel/errors`. The older form `ERRNO path` means that every operation on the path failed.
 pub(super) fn parse_failures(text: &[u8]) -> Failures {
     let text = String::from_utf8_lossy(text);
     let lines = text.lines().filter_map(|line| line.split_once(' '));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_read_back_as_they_were_met() {
+    fn failures_survive_a_round_trip() {
         let failures: Failures = [
             ((Operation::Read, "sys/a b".to_owned()), Failure::Code(13)),
             ((Operation::List, "sys/odd\\x2d\n\tname".to_owned()), Failure::Code(5)),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_older_form_is_read_and_damaged_lines_are_passed_over() {
+    fn older_form_is_read_and_damaged_lines_are_skipped() {
         let failures =
             parse_failures(b"13 sys/a b\nx sys/c\n\n5:jump sys/d\n:read sys/e\n6:read sys/f\n");
         assert_eq!(failures[&(Operation::Read, "sys/a b".to_owned())], Failure::Code(13));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_changes_while_it_is_recorded_is_told_as_it_was_first() {
+    fn value_that_changes_during_a_recording_keeps_its_first_content() {
         let mut recorded = Recorded::default();
         let real = || Some(PathBuf::from("/sys/devices/temp"));
         assert_eq!(recorded.read("sys/a/temp", real(), 9, Ok(b"41".to_vec())).unwrap(), b"41");

@@ -12,15 +12,15 @@ use super::live;
 use super::record::{Failures, Operation, Recorded};
 use crate::sys::Question;
 
-/// Folder of a captured tree that holds the answers to questions that no file answers.
+/// Folder of a captured tree with the answers to questions that no file answers.
 const KERNEL: &str = "kernel";
-/// File of a captured tree that says which reads failed, and how.
+/// File of a captured tree that lists the failed reads.
 const ERRORS: &str = "kernel/errors";
 
 /// A tree with any of these at its top is a machine; a capture of few sections may have only the last two.
 const TOP: [&str; 4] = ["sys", "proc", "kernel", "report.json"];
 
-/// Files that several collectors read, and that do not change: long ones, and the sets of CPUs.
+/// Files that several collectors read and that do not change: long ones, and the sets of CPUs.
 const SHARED: [&str; 8] = [
     "proc/cmdline",
     "proc/cpuinfo",
@@ -32,19 +32,19 @@ const SHARED: [&str; 8] = [
     "sys/firmware/dmi/tables/DMI",
 ];
 
-/// Whether a file is read once for all: one of [`SHARED`], or the state of one CPU.
+/// Whether a file is read once for all collectors: one of [`SHARED`], or the state of one CPU.
 fn is_shared(path: &str) -> bool {
     let one_cpu = path.strip_prefix("sys/devices/system/cpu/cpu");
     one_cpu.is_some_and(|rest| rest.ends_with("/online")) || SHARED.contains(&path)
 }
 
-/// A source of facts, with all that was read from it if it is recorded.
+/// A source of facts, with everything that was read from it if it is recorded.
 #[derive(Debug)]
 pub struct Source {
     from: From,
     failures: Failures,
     recorded: Option<Mutex<Recorded>>,
-    /// What was read of the shared files, by path; `None` for one that is not there.
+    /// Content of the shared files, by path; `None` for an absent one.
     shared: Mutex<BTreeMap<String, Option<Vec<u8>>>>,
 }
 
@@ -77,7 +77,7 @@ impl Source {
         Ok(Source::unpacked(archive))
     }
 
-    /// A captured tree that is in memory already.
+    /// A captured tree that is already in memory.
     #[must_use]
     pub fn unpacked(archive: Archive) -> Source {
         Source::replay(From::Archive(archive))
@@ -96,7 +96,7 @@ impl Source {
         source
     }
 
-    /// The same source, which remembers everything that is read from it from now on.
+    /// The same source, which records everything that is read from now on.
     #[must_use]
     pub fn recording(mut self) -> Source {
         self.recorded = Some(Mutex::default());
@@ -119,7 +119,7 @@ impl Source {
         if !is_shared(path) {
             return self.read_itself(path, limit_bytes);
         }
-        // Not held while reading: a read that hangs would keep the others waiting.
+        // Not held while reading: a read that hangs would block the others.
         let known = self.shared().get(path).cloned();
         if let Some(content) = known {
             return content.ok_or_else(|| io::ErrorKind::NotFound.into());
@@ -153,8 +153,8 @@ impl Source {
         }
     }
 
-    /// A capture keeps a name that was listed and never read as an empty directory. A later version
-    /// that reads it finds nothing there, and no directory in place of a file.
+    /// A capture keeps a name that was listed but never read as an empty directory. A later version that
+    /// reads it must find nothing there, not a directory in place of a file.
     fn unread(&self, path: &str, error: io::Error) -> io::Error {
         let names = match &self.from {
             From::Archive(archive) if is_directory(&error) => archive.list(path),
@@ -186,7 +186,7 @@ impl Source {
             From::Archive(archive) => archive.link(path),
         });
         match result {
-            // A path that is there and is no link has no target; that is no error.
+            // A path that exists but is not a link has no target, which is not an error.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 Err(io::ErrorKind::NotFound.into())
             }
@@ -211,7 +211,7 @@ impl Source {
         }
     }
 
-    /// A read that failed on the captured machine fails in the same way in the replay.
+    /// A read that failed on the captured machine fails in the same way in a replay.
     fn known(&self, operation: Operation, path: &str) -> io::Result<()> {
         if self.failures.is_empty() {
             return Ok(());
@@ -227,7 +227,7 @@ impl Source {
         Some(recorded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Where a file of the running machine really lies; only a recording needs to know.
+    /// The real path of a file of the running machine; only a recording needs it.
     fn real_path(&self, path: &str) -> Option<PathBuf> {
         let is_asked = self.is_live() && self.recorded.is_some();
         is_asked.then(|| fs::canonicalize(format!("/{path}")).ok()).flatten()
@@ -259,7 +259,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn a_name_that_a_capture_only_listed_is_absent_and_a_directory_with_content_is_a_problem() {
+    fn name_that_was_only_listed_is_absent_but_directory_with_content_is_a_problem() {
         let machine = tree(&[("sys/a/value/x", "1")]);
         assert_eq!(machine.text("sys/a/value"), None);
         assert_eq!(machine.problems().len(), 1);

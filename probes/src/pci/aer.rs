@@ -13,7 +13,7 @@ use crate::machine::Machine;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Aer {
-    /// Errors that the link put right.
+    /// Errors that the link corrected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_correctable: Option<u64>,
     /// Errors that lost a transaction.
@@ -22,12 +22,12 @@ pub struct Aer {
     /// Errors that lost the link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_fatal: Option<u64>,
-    /// The kinds of errors that occurred, by the kernel's name, e.g. `BadTLP`; those at 0 left out.
+    /// The kinds of errors that occurred, by the kernel's name, e.g. `BadTLP`; kinds with count 0 are omitted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<String, u64>,
 }
 
-/// Reads the counters of a device; `None` where the kernel counts none.
+/// Reads the counters of a device; `None` if the kernel has none.
 pub(super) fn read(machine: &Machine, attributes: &Attributes) -> Option<Aer> {
     let mut kinds = BTreeMap::new();
     let mut total =
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_total_and_the_kinds_that_occurred_are_read() {
+    fn total_and_the_kinds_that_occurred_are_read() {
         let mut kinds = BTreeMap::new();
         let text = "RxErr 0\nBadTLP 2\nBadDLLP 1\nTOTAL_ERR_COR 3\n";
         assert_eq!(parse(text, &mut kinds), Some(3));

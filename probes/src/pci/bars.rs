@@ -12,11 +12,11 @@ use crate::machine::{Machine, quote};
 pub struct Bar {
     /// Number of the register, 0 to 5.
     pub index: u8,
-    /// What is behind it.
+    /// Its address space.
     pub kind: BarKind,
     /// Size of the window, in bytes.
     pub size_bytes: u64,
-    /// Whether reads have no side effects, as of memory.
+    /// Whether reads have no side effects, as with memory.
     pub is_prefetchable: bool,
 }
 
@@ -32,7 +32,7 @@ pub enum BarKind {
     Memory64,
 }
 
-/// Line of the expansion ROM, behind the six registers (`PCI_ROM_RESOURCE`).
+/// Line of the expansion ROM, after the six registers (`PCI_ROM_RESOURCE`).
 const ROM: usize = 6;
 // Flags of `include/linux/ioport.h`.
 const IO: u64 = 0x100;
@@ -40,7 +40,7 @@ const MEMORY: u64 = 0x200;
 const PREFETCH: u64 = 0x2000;
 const MEMORY_64: u64 = 0x10_0000;
 
-/// Reads the registers in use of a device, and the size of its ROM's window.
+/// Reads the registers that a device uses, and the size of its ROM's window.
 pub(super) fn read(machine: &Machine, attributes: &Attributes) -> (Vec<Bar>, Option<u64>) {
     let Some(path) = attributes.at("resource") else { return (Vec::new(), None) };
     let text = machine.text(&path).unwrap_or_default();
@@ -72,7 +72,7 @@ fn kind(flags: u64) -> Option<BarKind> {
     }
 }
 
-/// Size and flags of a line; a window that is not in use has the size 0.
+/// Size and flags of a line; an unused window has the size 0.
 fn parse(line: &str) -> Option<(u64, u64)> {
     let mut words =
         line.split(' ').map(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok());
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_or_nonsense_gives_no_sizes_and_a_problem() {
+    fn truncated_or_malformed_file_is_a_problem_and_gives_no_sizes() {
         for text in ["0x00 0x", "x", "0x10 0x0f 0x200", "0x0 0xffffffffffffffff 0x200", "1 2 3 4"] {
             let machine = tree(&[("sys/x/resource", text)]);
             assert_eq!(read(&machine, &attributes()), (Vec::new(), None), "{text}");

@@ -1,4 +1,4 @@
-//! Finds the PCI devices: the bus directory, else the device tree, else `/proc/bus/pci`.
+//! Finds the PCI devices: in the bus directory, otherwise in the device tree, otherwise in `/proc/bus/pci`.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use crate::pci_address::Address;
 
 const BUS: &str = "sys/bus/pci/devices";
 const PROC: &str = "proc/bus/pci";
-/// A machine of today has at most a few thousand functions.
+/// Current machines have at most a few thousand functions.
 const LIMIT_DEVICES: usize = 65_536;
-/// Bridges nest at most 256 deep, as there are 256 buses in a domain; in practice 20.
+/// Bridges nest at most 256 levels deep, since a domain has 256 buses; in practice 20.
 const LIMIT_DEPTH: usize = 64;
-/// Directories that are looked at for devices: links that lead up make more ways than a tree has.
+/// Most directories that are searched for devices: links that lead up create more paths than a tree has.
 const LIMIT_DIRECTORIES: usize = 20_000;
 
-/// Where one device is read.
+/// Where one device was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) address: Address,
@@ -24,11 +24,11 @@ pub(super) struct Place {
     pub(super) line: Option<String>,
 }
 
-/// All devices by address; `None` where the source says nothing about PCI.
+/// All devices by address; `None` if the source has no information on PCI.
 pub(super) fn places(machine: &Machine) -> Option<Vec<Place>> {
     let (mut found, mut n_left) = (BTreeMap::new(), LIMIT_DIRECTORIES);
     for name in machine.names(BUS) {
-        // Where the link leads, so that nothing below it goes through the link again.
+        // Resolved, so that paths below the device do not follow the link again.
         add(&mut found, &name, machine.device_path(&format!("{BUS}/{name}")));
     }
     if found.is_empty() {
@@ -51,7 +51,7 @@ fn add(found: &mut BTreeMap<Address, Place>, name: &str, path: String) {
 }
 
 /// Walks down root buses (`pci0000:00`) and devices; a VMD controller has a root bus below itself.
-/// `n_left` directories are still looked at.
+/// At most `n_left` more directories are searched.
 fn walk(
     machine: &Machine,
     path: &str,
@@ -63,7 +63,7 @@ fn walk(
         return;
     }
     *n_left -= 1;
-    // No device lies below itself, unless a link leads up.
+    // A device is below itself only if a link leads up.
     let is_above_itself = |name: &String| path.split('/').any(|part| part == name);
     for name in machine.list(path).into_iter().filter(|name| !is_above_itself(name)) {
         let below = format!("{path}/{name}");
@@ -71,7 +71,7 @@ fn walk(
         if is_device {
             add(found, &name, below.clone());
         }
-        // Root buses of device-tree machines stand below `platform/soc/….pcie/`.
+        // Root buses of device-tree machines are below `platform/soc/….pcie/`.
         let is_above =
             name == "platform" || (path.starts_with("sys/devices/platform") && depth < 4);
         if is_device || is_root_bus(&name) || is_above {
@@ -85,7 +85,7 @@ fn is_root_bus(name: &str) -> bool {
 }
 
 /// `/proc/bus/pci/[DDDD:]BB/DD.F` and the lines of `/proc/bus/pci/devices`
-/// (`drivers/pci/proc.c`). The lines name no domain: theirs is 0 unless a directory says more.
+/// (`drivers/pci/proc.c`). The lines contain no domain: it is 0 unless a directory names another.
 fn from_proc(machine: &Machine, found: &mut BTreeMap<Address, Place>) {
     for bus in machine.list(PROC).iter().filter(|name| *name != "devices") {
         let full = if bus.contains(':') { bus.clone() } else { format!("0000:{bus}") };
@@ -94,7 +94,7 @@ fn from_proc(machine: &Machine, found: &mut BTreeMap<Address, Place>) {
             add(found, &format!("{full}:{function}"), path);
         }
     }
-    // The devices of each place without a line so far, that of the lowest domain last.
+    // For each address, the devices that have no line yet; the lowest domain is last.
     let mut without_line = BTreeMap::<_, Vec<Address>>::new();
     for address in found.keys().rev() {
         let place = (address.bus, address.device, address.function);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_lead_up_again_and_again_do_not_make_the_search_endless() {
+    fn links_that_lead_up_do_not_make_the_search_endless() {
         let bus = "sys/devices/pci0000:00";
         let names: Vec<String> = (0..24).map(|n| format!("{bus}/0000:00:{n:02x}.0")).collect();
         let mut files: Vec<(&str, &str)> =
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_of_more_directories_than_a_machine_has_ends_with_a_problem() {
+    fn endless_search_ends_with_a_problem() {
         let bus = "sys/devices/pci0000:00";
         let names: Vec<String> = (0..8).map(|n| format!("{bus}/0000:00:{n:02x}.0")).collect();
         let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "-> .")).collect();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn as_many_lines_of_proc_as_there_can_be_devices_are_read_at_once() {
+    fn largest_possible_proc_file_is_read_quickly() {
         let lines: Vec<String> = (0..0x1_0000).map(|n| format!("{n:04x}\t80861234\n")).collect();
         let machine = tree(&[("proc/bus/pci/devices", &lines.concat().repeat(4))]);
         let began = std::time::Instant::now();
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn without_sysfs_the_proc_files_give_addresses_and_broken_lines_are_passed_over() {
+    fn without_sysfs_proc_gives_addresses_and_broken_lines_are_skipped() {
         let devices = "0000\t80861237\t0\n00fb\t80862930\t10\t0\nxyz\n\n";
         let machine =
             tree(&[("proc/bus/pci/devices", devices), ("proc/bus/pci/0001:01/00.0", "x")]);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_bus_is_no_devices_and_no_bus_is_not_known() {
+    fn empty_bus_means_no_devices_and_missing_bus_means_unknown() {
         assert_eq!(places(&tree(&[("sys/bus/pci/devices/readme", "x")])), Some(Vec::new()));
         assert_eq!(places(&tree(&[("sys/bus/usb/x", "x")])), None);
     }

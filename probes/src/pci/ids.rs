@@ -4,7 +4,7 @@ use super::find::Place;
 use super::{Attributes, PciDevice};
 use crate::machine::Machine;
 
-/// What a device says it is.
+/// The identity of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Ids {
     /// Class, subclass and programming interface, 24 bits.
@@ -17,7 +17,7 @@ pub(super) struct Ids {
 }
 
 impl Ids {
-    /// Takes from `other` what is missing here.
+    /// Fills gaps from `other`.
     fn or(self, other: Ids) -> Ids {
         Ids {
             class: self.class.or(other.class),
@@ -48,7 +48,7 @@ impl Ids {
     }
 }
 
-/// Reads the ids of the device at `place`, and its driver where the same file names it.
+/// Reads the ids of the device at `place`, and its driver if the same file names it.
 pub(super) fn read(
     machine: &Machine,
     place: &Place,
@@ -78,7 +78,7 @@ pub(super) fn read(
     (ids, driver)
 }
 
-/// Reads the attribute files of what `known` lacks.
+/// Reads the attribute files for the ids that `known` lacks.
 fn from_attributes(machine: &Machine, known: &Ids, at: &dyn Fn(&str) -> Option<String>) -> Ids {
     let hex = |name: &str, digits: usize, is_known: bool| -> Option<u32> {
         let path = at(name).filter(|_| !is_known)?;
@@ -98,7 +98,7 @@ fn from_attributes(machine: &Machine, known: &Ids, at: &dyn Fn(&str) -> Option<S
     }
 }
 
-/// A number that the kernel writes as `0x` and a fixed count of digits; fewer means a cut file.
+/// A number that the kernel writes as `0x` and a fixed number of digits; fewer mean a truncated file.
 fn parse_hex(text: &str, digits: usize) -> Result<u32, &'static str> {
     let expected = match digits {
         2 => "0x and 2 hexadecimal digits",
@@ -110,7 +110,7 @@ fn parse_hex(text: &str, digits: usize) -> Result<u32, &'static str> {
 }
 
 /// `PCI_CLASS=20000`, `PCI_ID=8086:10FB`, … (`pci_uevent`, `drivers/pci/pci-driver.c`). A line
-/// without its newline is cut off and not believed.
+/// without its newline is truncated and ignored.
 fn parse_uevent(text: &str) -> (Ids, Option<String>) {
     let (mut ids, mut driver) = (Ids::default(), None);
     for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_source_gives_no_wrong_ids() {
+    fn truncated_source_gives_no_wrong_ids() {
         let cut = "PCI_CLASS=20000\nPCI_ID=8086:10FB\nPCI_SUBSYS_ID=8086:0";
         assert_eq!(parse_uevent(cut).0.subvendor, None);
         assert_eq!(parse_uevent("PCI_CLASS=200").0, Ids::default());
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_proc_has_ids_and_perhaps_a_driver() {
+    fn line_of_proc_has_ids_and_perhaps_a_driver() {
         let zeros = "\t0".repeat(14);
         let (ids, driver) = parse_proc_line(&format!("0009\t80867010\t0{zeros}\tata_piix"));
         assert_eq!((ids.vendor, ids.device), (Some(0x8086), Some(0x7010)));

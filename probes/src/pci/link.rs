@@ -1,4 +1,4 @@
-//! PCI Express links: speed and width now, at most, and at most with what is at the other end.
+//! PCI Express links: current speed and width, the maximum of the device, and the maximum of both ends.
 
 use std::collections::BTreeMap;
 
@@ -24,15 +24,15 @@ pub struct Link {
     /// Most lanes of the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_width: Option<u32>,
-    /// Highest speed that both ends can; `None` where the other end is not known.
+    /// Highest speed that both ends support; `None` if the other end is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub possible_gt_s_x10: Option<u32>,
-    /// Most lanes that both ends have; `None` where the other end is not known.
+    /// Most lanes that both ends have; `None` if the other end is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub possible_width: Option<u32>,
 }
 
-/// Reads the link of a device; `None` for a device that has none.
+/// Reads the link of a device; `None` for a device without one.
 pub(super) fn read(machine: &Machine, attributes: &Attributes) -> Option<Link> {
     let at = |name: &str| attributes.at(name);
     let speed = |name: &str| at(name).and_then(|path| machine.parse(&path, parse_speed)).flatten();
@@ -47,7 +47,7 @@ pub(super) fn read(machine: &Machine, attributes: &Attributes) -> Option<Link> {
     (link != Link::default()).then_some(link)
 }
 
-/// `8.0 GT/s PCIe`, `8 GT/s`, or `Unknown` where there is no link.
+/// `8.0 GT/s PCIe`, `8 GT/s`, or `Unknown` without a link.
 fn parse_speed(text: &str) -> Result<Option<u32>, &'static str> {
     if text.to_ascii_lowercase().starts_with("unknown") {
         return Ok(None);
@@ -62,7 +62,7 @@ fn parse_speed(text: &str) -> Result<Option<u32>, &'static str> {
     Ok(Some(speed).filter(|speed| *speed > 0))
 }
 
-/// A number of lanes; 0 stands for no link, 255 and 63 for not known (`enum pcie_link_width`).
+/// A number of lanes; 0 means no link, 255 and 63 mean unknown (`enum pcie_link_width`).
 fn parse_width(text: &str) -> Result<Option<u32>, &'static str> {
     match text.parse() {
         Ok(width @ (1 | 2 | 4 | 8 | 12 | 16 | 32)) => Ok(Some(width)),
@@ -71,7 +71,7 @@ fn parse_width(text: &str) -> Result<Option<u32>, &'static str> {
     }
 }
 
-/// Fills in what is possible at each link: the lower of both ends.
+/// Fills in the possible speed and width of each link: the lower of both ends.
 pub(super) fn set_possible(devices: &mut [PciDevice]) {
     let mut ends: BTreeMap<&str, &PciDevice> = BTreeMap::new();
     let mut below: BTreeMap<&str, &PciDevice> = BTreeMap::new();
@@ -104,8 +104,8 @@ pub(super) fn set_possible(devices: &mut [PciDevice]) {
     }
 }
 
-/// The devices that are the lower end of a link: a card, a disk, the upper side of a switch. Each link
-/// is told once so, though both its ends say it.
+/// The devices at the lower end of a link: a card, a disk, the upstream port of a switch. This reports each
+/// link once, although both its ends do.
 pub(crate) fn lower_ends(devices: &[PciDevice]) -> Vec<&PciDevice> {
     let linked = || devices.iter().filter(|device| device.link.is_some());
     let ends = linked().map(|device| (device.address.as_str(), device)).collect();
@@ -116,14 +116,14 @@ fn lower(a: Option<u32>, b: Option<u32>) -> Option<u32> {
     Some(a?.min(b?))
 }
 
-/// Whether the link of a device is the one below it: so for root ports and for the downstream ports
-/// of a switch. On the way up from a device, ports that face down and ports that face up alternate.
+/// Whether the link of a device is the one below it, as for root ports and the downstream ports of a
+/// switch. Upwards from a device, downstream and upstream ports alternate.
 fn faces_down(device: &PciDevice, ends: &BTreeMap<&str, &PciDevice>) -> bool {
     let is_bridge = device.class.as_deref() == Some("0604");
     let up = |device: &&PciDevice| -> Option<&PciDevice> {
         device.parent.as_deref().and_then(|parent| ends.get(parent).copied())
     };
-    // The bound ends a walk through parents that form a ring in a damaged tree.
+    // Bounded, since parents can form a cycle in a damaged tree.
     let n_above = std::iter::successors(Some(device), up).take(256).count();
     is_bridge && n_above % 2 == 1
 }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_possible_is_the_lower_of_both_ends_also_behind_a_switch() {
+    fn possible_link_is_the_lower_of_both_ends_even_below_a_switch() {
         let mut devices = [
             device("root", "0604", None, (160, 16)),
             device("up", "0604", Some("root"), (80, 16)),

@@ -1,9 +1,9 @@
-//! PCI devices: `/sys/bus/pci/devices/` (`Documentation/ABI/testing/sysfs-bus-pci`), or, where a
+//! PCI devices: `/sys/bus/pci/devices/` (`Documentation/ABI/testing/sysfs-bus-pci`), or, if a
 //! tree lacks it, `/sys/devices/pci*` or `/proc/bus/pci`.
 //!
-//! A device is read with few opens: a listing says which attributes it has, `uevent` gives class,
-//! ids and driver in one read and without touching the device. `config` would give the same ids, but
-//! reading it wakes a sleeping device and shows `ffff` for a virtual function, so it comes last.
+//! Each device needs few opens: a listing shows which attributes exist, and `uevent` has class, ids and
+//! driver in one read, without touching the device. `config` has the same ids, but reading it wakes a
+//! sleeping device and returns `ffff` for a virtual function, so it comes last.
 //! Nothing here needs root.
 
 mod aer;
@@ -35,7 +35,7 @@ use crate::machine::Machine;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Pci {
-    /// How many there are; `None` where the source says nothing about PCI.
+    /// Number of devices; `None` if the source has no information on PCI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_devices: Option<usize>,
     /// The devices, by address.
@@ -60,7 +60,7 @@ pub struct PciDevice {
     /// Four hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
-    /// Four hexadecimal digits; `None` where the device has no subsystem, as most bridges.
+    /// Four hexadecimal digits; `None` if the device has no subsystem, like most bridges.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subsystem_vendor_id: Option<String>,
     /// Four hexadecimal digits; `None` as for the subsystem's vendor.
@@ -84,13 +84,13 @@ pub struct PciDevice {
     /// The kernel driver that is bound, e.g. `ixgbe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// NUMA node; `None` where the kernel says -1.
+    /// NUMA node; `None` if the kernel says -1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// Number of the IOMMU group; `None` without an IOMMU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iommu_group: Option<u32>,
-    /// Name of the physical slot, as the firmware or the hot-plug driver calls it.
+    /// Name of the physical slot, from the firmware or the hot-plug driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
     /// The firmware's name of an on-board device, e.g. `Onboard LAN 1`.
@@ -102,10 +102,10 @@ pub struct PciDevice {
     /// Of a virtual function: the address of its physical function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_function: Option<String>,
-    /// Of a physical function: how many virtual functions are turned on.
+    /// Of a physical function: number of enabled virtual functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_vfs: Option<u32>,
-    /// Of a physical function: how many virtual functions it can have.
+    /// Of a physical function: most virtual functions that it supports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_vfs: Option<u32>,
     /// PCI Express link; `None` for conventional PCI.
@@ -123,7 +123,7 @@ pub struct PciDevice {
     /// Power state, e.g. `D0`, `D3hot`. Since Linux 5.8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_state: Option<String>,
-    /// Advanced Error Reporting counters since boot; `None` where the kernel counts none.
+    /// Advanced Error Reporting counters since boot; `None` if the kernel has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub aer: Option<Aer>,
 }
@@ -151,12 +151,12 @@ pub fn pci(machine: &Machine) -> Pci {
 struct Attributes<'p> {
     /// The device's directory.
     path: &'p str,
-    /// What it holds; where the listing failed, any attribute may be there.
+    /// The names in it; if the listing failed, any attribute may exist.
     names: Vec<String>,
 }
 
 impl Attributes<'_> {
-    /// Where the attribute `name` lies; `None` if the device has none of that name.
+    /// The path of the attribute `name`; `None` if the device does not have it.
     fn at(&self, name: &str) -> Option<String> {
         let may_have = self.names.is_empty() || self.names.iter().any(|known| known == name);
         may_have.then(|| [self.path, "/", name].concat())
@@ -189,7 +189,7 @@ fn device(
     device
 }
 
-/// Fills in what ties the device to others: parent, IOMMU group, NUMA node, virtual functions.
+/// Fills in the relations to other devices: parent, IOMMU group, NUMA node, virtual functions.
 fn set_relations(machine: &Machine, attributes: &Attributes, device: &mut PciDevice) {
     let at = |name: &str| attributes.at(name);
     device.parent = attributes.path.rsplit_once('/').and_then(|(up, _)| ancestors::pci_address(up));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subsystem_that_only_the_module_alias_names_is_told() {
+    fn subsystem_known_only_from_the_module_alias_is_reported() {
         let at = |name: &str| format!("sys/devices/pci0000:3a/0000:3a:00.0/{name}");
         let machine = tree(&[
             ("sys/bus/pci/devices/0000:3a:00.0", "-> ../../../devices/pci0000:3a/0000:3a:00.0"),
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_has_its_ids_place_and_link_and_the_order_is_by_address() {
+    fn device_has_its_ids_place_and_link_and_the_order_is_by_address() {
         let pci = pci(&machine());
         let addresses: Vec<&str> = pci.devices.iter().map(|d| d.address.as_str()).collect();
         assert_eq!(addresses, ["0000:3a:00.0", "0000:3b:00.0", "10000:e1:00.0"]);
@@ -302,14 +302,14 @@ mod tests {
     }
 
     #[test]
-    fn a_device_of_which_nothing_can_be_read_stays_in_the_list() {
+    fn unreadable_device_stays_in_the_list() {
         let pci = pci(&machine());
         assert_eq!(pci.devices[2].address, "10000:e1:00.0");
         assert_eq!(pci.devices[2].vendor_id, None);
     }
 
     #[test]
-    fn a_source_without_pci_says_nothing_about_it() {
+    fn source_without_pci_leaves_the_count_unknown() {
         assert_eq!(pci(&tree(&[("proc/cpuinfo", "x\n")])), Pci::default());
     }
 }

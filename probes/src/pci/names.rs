@@ -8,32 +8,32 @@ use flate2::{Decompress, FlushDecompress};
 use super::PciDevice;
 use super::ids::Ids;
 
-/// The names, packed; `build.rs` tells the form.
+/// The names, packed; `build.rs` describes the form.
 const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pci.ids.packed"));
-/// What the packed bytes say of a block before the first one begins.
+/// Size of the entry for each block, before the first block.
 const HEAD_BYTES: usize = 10;
 
-/// The names; a block of them is unpacked when a device in it is first asked for.
+/// The names; a block is unpacked when a device in it is first requested.
 #[derive(Debug)]
 pub(super) struct Names {
-    /// Where each block lies, by the vendor and the device that it starts with.
+    /// The location of each block, by the vendor and the device that it starts with.
     places: BTreeMap<(u16, u16), Place>,
     blocks: BTreeMap<(u16, u16), Block>,
-    /// One for all blocks: to make one costs as much as to unpack a block.
+    /// One for all blocks: creating one costs as much as unpacking a block.
     inflate: Decompress,
-    /// Names of the classes that were asked for, by class and subclass.
+    /// Names of the classes requested so far, by class and subclass.
     classes: BTreeMap<(u8, u8), Option<String>>,
 }
 
-/// Where a packed block lies, and how much text it has.
+/// The location of a packed block, and the length of its text.
 #[derive(Debug, Clone)]
 struct Place {
     packed: Range<usize>,
     n_bytes: usize,
 }
 
-/// A block: its text, and where in it the line of each vendor and the lines of each device are, both in
-/// the order of the ids.
+/// A block: its text, and the positions of each vendor's line and each device's lines in it, both in the
+/// order of the ids.
 #[derive(Debug, Default)]
 struct Block {
     text: String,
@@ -41,7 +41,7 @@ struct Block {
     devices: Vec<((u16, u16), Range<usize>)>,
 }
 
-/// The text at the place of `key`.
+/// The text at the position of `key`.
 fn at<'a, K: Ord>(text: &'a str, places: &[(K, Range<usize>)], key: &K) -> Option<&'a str> {
     let index = places.binary_search_by(|(known, _)| known.cmp(key)).ok()?;
     text.get(places.get(index)?.1.clone())
@@ -64,7 +64,7 @@ impl Names {
             self.classes.get(&(base, sub)).cloned().flatten()
         });
         let Some(vendor) = ids.vendor else { return };
-        // A device behind the vendor's last one lies in the block of that one.
+        // A device after the vendor's last one belongs to the block of that one.
         let Some(block) = self.block((vendor, ids.device.unwrap_or_default())) else { return };
         device.vendor_name = at(&block.text, &block.vendors, &vendor).map(name);
         let lines = ids.device.and_then(|id| at(&block.text, &block.devices, &(vendor, id)));
@@ -85,7 +85,7 @@ impl Names {
         Some(below.find_map(|line| line.strip_prefix(&start)).unwrap_or(name).to_owned())
     }
 
-    /// The block that holds `key`.
+    /// The block that contains `key`.
     fn block(&mut self, key: (u16, u16)) -> Option<&Block> {
         let (first, place) = self.places.range(..=key).next_back()?;
         let inflate = &mut self.inflate;
@@ -93,7 +93,7 @@ impl Names {
     }
 }
 
-/// Where each block lies in the packed bytes. `None` cannot be: the bytes are our own.
+/// The location of each block in the packed bytes. `None` is impossible: the bytes are our own.
 fn places() -> Option<BTreeMap<(u16, u16), Place>> {
     let number = |at: usize| Some(u16::from_le_bytes(PACKED.get(at..at + 2)?.try_into().ok()?));
     let long = |at: usize| Some(u32::from_le_bytes(PACKED.get(at..at + 4)?.try_into().ok()?));
@@ -116,7 +116,7 @@ fn unpack(inflate: &mut Decompress, place: &Place) -> Block {
         let end = at + line.len();
         match line.strip_prefix('\t') {
             None => {
-                // Not a class, which begins with a letter and a blank.
+                // Not a class, whose line begins with a letter and a blank.
                 (vendor, last_id) =
                     (line.get(..4).and_then(|id| u16::from_str_radix(id, 16).ok()), 0);
                 block.vendors.extend(vendor.map(|vendor| (vendor, at..end)));
@@ -134,7 +134,7 @@ fn unpack(inflate: &mut Decompress, place: &Place) -> Block {
     block
 }
 
-/// The text of a block. The bytes are our own and cannot be damaged but together with the program.
+/// The text of a block. The bytes are our own and can be damaged only together with the program.
 fn inflated(inflate: &mut Decompress, place: &Place) -> String {
     let packed = PACKED.get(place.packed.clone()).unwrap_or_default();
     let mut text = Vec::with_capacity(place.n_bytes);
@@ -158,12 +158,12 @@ fn subsystem(lines: &str, ids: (u16, u16)) -> Option<String> {
     })
 }
 
-/// The hexadecimal number that a line begins with.
+/// The hexadecimal number at the start of a line.
 fn number(line: &str) -> Option<u16> {
     u16::from_str_radix(line.split(' ').next()?, 16).ok()
 }
 
-/// What stands behind the number in the first of `lines`.
+/// The text after the number in the first of `lines`.
 fn name(lines: &str) -> String {
     let line = lines.lines().next().and_then(|line| line.split_once(' '));
     line.map(|(_, name)| name).unwrap_or_default().to_owned()
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packed_list_is_whole_and_every_name_is_found_where_it_is_looked_for() {
+    fn packed_list_is_whole_and_every_name_is_found_where_it_is_looked_for() {
         let mut names = Names::new();
         let mut inflate = Decompress::new(false);
         let blocks: Vec<Block> =

@@ -1,5 +1,5 @@
 //! Physical slots: `/sys/bus/pci/slots` (`Documentation/ABI/testing/sysfs-bus-pci`), and the names
-//! that the firmware prints in SMBIOS type 9 where the kernel knows no slots.
+//! from SMBIOS type 9 if the kernel knows no slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use super::{Address, Pci};
 use crate::machine::Machine;
 use crate::smbios;
 
-/// Names of the kernel's slots by the address of what is in them, without function.
+/// Names of the kernel's slots by the address of the device in them, without function.
 pub(super) fn by_address(machine: &Machine) -> BTreeMap<String, String> {
     let mut slots = BTreeMap::new();
     for name in machine.list("sys/bus/pci/slots") {
@@ -25,20 +25,20 @@ pub(super) fn firmware_names(machine: &Machine) -> Vec<(String, String)> {
     slots.unwrap_or_default().into_iter().filter_map(named).collect()
 }
 
-/// An empty slot's address is that of no device, or of whatever came by its number.
+/// The address of an empty slot belongs to no device, or by chance to an unrelated one.
 fn named(slot: smbios::Slot) -> Option<(String, String)> {
     let is_empty = matches!(slot.usage.as_deref(), Some("available" | "unavailable"));
     Some((slot.pci_address.filter(|_| !is_empty)?, slot.designation?))
 }
 
-/// Gives devices that are in no slot of the kernel the name that the firmware gives the slot:
-/// `names` are pairs of a PCI address and a designation. Makers write the address of the card, or
-/// that of the port above it; an address that several slots claim names none of them.
+/// Names the slots of devices that are in no slot of the kernel after the firmware's table:
+/// `names` are pairs of a PCI address and a designation. Vendors write the address of the card or
+/// of the port above it; an address that several slots claim is ignored.
 pub fn name_slots(pci: &mut Pci, names: &[(String, String)]) {
     let bridges = pci.devices.iter().filter(|port| port.class.as_deref() == Some("0604"));
     let ports: BTreeSet<Address> =
         bridges.filter_map(|port| Address::parse(&port.address)).collect();
-    // The functions of a card share its slot; those of a root complex are ports of their own.
+    // The functions of a card share its slot; those of a root complex are separate ports.
     let place = |address: Address| {
         let function = if ports.contains(&address) { address.function } else { 0 };
         (ports.contains(&address), Address { function, ..address })
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_firmware_names_a_slot_by_its_card_or_by_the_port_above_it() {
+    fn firmware_names_a_slot_by_its_card_or_the_port_above() {
         let mut pci = Pci {
             n_devices: Some(4),
             devices: vec![
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_port_has_its_own_slot_and_not_that_of_the_port_beside_it() {
+    fn root_port_has_its_own_slot_not_its_neighbours() {
         let mut pci = Pci {
             n_devices: Some(5),
             devices: vec![
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_slot_names_no_device() {
+    fn empty_slot_names_no_device() {
         let slot = |usage: Option<&str>| smbios::Slot {
             designation: Some("PCIe 1".to_owned()),
             pci_address: Some("0000:3b:00.0".to_owned()),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_two_slots_claim_names_neither() {
+    fn address_claimed_by_two_slots_names_neither() {
         let mut pci =
             Pci { n_devices: Some(1), devices: vec![device("0000:00:00.0", "0600", None)] };
         name_slots(

@@ -1,9 +1,9 @@
 //! Vital Product Data: part and serial number of a card (PCI Local Bus Specification 3.0, appendix I;
 //! `vpd` in `Documentation/ABI/testing/sysfs-bus-pci`).
 //!
-//! The kernel reads it word by word through a register and waits for the device each time; some
-//! devices take seconds or never answer. So it is read only on request, each device on a thread of
-//! its own, and what does not answer in time is given up.
+//! The kernel reads it word by word through a register and waits for the device each time; some devices take
+//! seconds or never answer. So it is read only on request, each device on a thread of its own, and a
+//! device that does not answer in time is given up.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// How long all devices may take; below the deadline of the collector.
 const BUDGET: Duration = Duration::from_secs(10);
 
-/// What a card says of itself.
+/// What a card reports about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Vpd {
@@ -35,7 +35,7 @@ pub struct Vpd {
     /// Engineering change level (`EC`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engineering_change: Option<String>,
-    /// Number of the maker (`MN`).
+    /// Manufacturer ID (`MN`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer_id: Option<String>,
 }
@@ -48,7 +48,7 @@ pub(super) fn fill(machine: &Machine, devices: &mut [PciDevice]) {
         let rest = BUDGET.saturating_sub(start.elapsed());
         if rest.is_zero() {
             let expected = format!("the data of all devices within {} s", BUDGET.as_secs());
-            machine.problem(&path, "not read, the time was up", expected);
+            machine.problem(&path, "not read, time ran out", expected);
             return;
         }
         match within(DEADLINE.min(rest), machine, &path) {
@@ -64,7 +64,7 @@ pub(super) fn fill(machine: &Machine, devices: &mut [PciDevice]) {
 #[derive(Debug)]
 struct TooLate;
 
-/// Reads the file at `path`, and waits for it no longer than `limit`.
+/// Reads the file at `path`, waiting no longer than `limit`.
 fn within(limit: Duration, machine: &Machine, path: &str) -> Result<Option<Vec<u8>>, TooLate> {
     let (inner, name) = (machine.clone(), path.to_owned());
     let answer = guard::ask("vpd", 256 << 10, move || inner.bytes(&name)).map_err(|_| TooLate)?;
@@ -72,13 +72,13 @@ fn within(limit: Duration, machine: &Machine, path: &str) -> Result<Option<Vec<u
 }
 
 /// Large resources follow each other: 82h the name, 90h fields to read, 91h fields to write. A
-/// resource that does not fit ends the data.
+/// resource that exceeds the data ends it.
 fn parse(bytes: &[u8]) -> Option<Vpd> {
     let mut vpd = Vpd::default();
     let mut rest = bytes;
-    while let [tag @ (0x82 | 0x90 | 0x91), low, high, behind @ ..] = rest {
+    while let [tag @ (0x82 | 0x90 | 0x91), low, high, tail @ ..] = rest {
         let len = usize::from(u16::from_le_bytes([*low, *high]));
-        let Some((body, next)) = behind.split_at_checked(len) else { break };
+        let Some((body, next)) = tail.split_at_checked(len) else { break };
         match tag {
             0x82 => vpd.name = text(body),
             0x90 => fields(body, &mut vpd),
@@ -89,10 +89,10 @@ fn parse(bytes: &[u8]) -> Option<Vpd> {
     (vpd != Vpd::default()).then_some(vpd)
 }
 
-/// Fields of two letters, a length and so many bytes.
+/// Fields of two letters, a length and that number of bytes.
 fn fields(mut rest: &[u8], vpd: &mut Vpd) {
-    while let [first, second, len, behind @ ..] = rest {
-        let Some((value, next)) = behind.split_at_checked(usize::from(*len)) else { return };
+    while let [first, second, len, tail @ ..] = rest {
+        let Some((value, next)) = tail.split_at_checked(usize::from(*len)) else { return };
         match [*first, *second] {
             [b'P', b'N'] => vpd.part_number = text(value),
             [b'S', b'N'] => vpd.serial = text(value),
@@ -104,7 +104,7 @@ fn fields(mut rest: &[u8], vpd: &mut Vpd) {
     }
 }
 
-/// Text without blanks and NULs around it; `None` if nothing is left.
+/// Text without surrounding blanks and NULs; `None` if nothing is left.
 fn text(bytes: &[u8]) -> Option<String> {
     let text = escape_non_utf8(bytes);
     let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
@@ -120,7 +120,7 @@ mod tests {
     const GOOD: &[u8] = b"\x82\x05\0Card \x90\x0f\0PN\x04P123SN\x05\0A\xff7 \x78";
 
     #[test]
-    fn name_part_and_serial_are_read_and_bytes_that_are_no_text_are_escaped() {
+    fn name_part_and_serial_are_read_and_other_bytes_escaped() {
         let vpd = parse(GOOD).unwrap();
         assert_eq!(vpd.name.as_deref(), Some("Card"));
         assert_eq!(vpd.part_number.as_deref(), Some("P123"));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_is_cut_or_empty_gives_no_wrong_fields_and_no_panic() {
+    fn truncated_or_empty_data_gives_no_wrong_fields() {
         for length in 0..GOOD.len() {
             let vpd = parse(&GOOD[..length]);
             assert!(vpd.is_none_or(|vpd| vpd.serial.is_none_or(|s| s == "A\\xff7")), "{length}");

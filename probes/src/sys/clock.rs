@@ -1,5 +1,5 @@
-//! The kernel's clock, and whether something keeps it right: `adjtimex(2)` with nothing to adjust
-//! (`uapi/linux/timex.h`). Needs no right.
+//! The kernel's clock, and whether it is synchronised: `adjtimex(2)` with nothing to adjust
+//! (`uapi/linux/timex.h`). Needs no privilege.
 
 use std::io;
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_running_kernel_answers_with_two_numbers() {
+    fn running_kernel_answers_with_two_numbers() {
         let answer = Clock.ask_live().unwrap();
         let text = String::from_utf8(answer).unwrap();
         let numbers: Vec<i64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();

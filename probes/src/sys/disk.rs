@@ -1,7 +1,7 @@
-//! Reads of a few bytes of a block device, e.g. its partition table or a superblock.
+//! Reads a few bytes of a block device, e.g. its partition table or a superblock.
 //!
 //! The device is opened `O_RDONLY | O_NONBLOCK | O_CLOEXEC`: without waiting for a medium, without
-//! claiming it (`O_EXCL`) and without the `close` after a write that would make udev look again.
+//! claiming it (`O_EXCL`), and without the `close` after a write that would make udev probe it again.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -16,8 +16,8 @@ use super::Question;
 /// Most bytes that one question may ask for.
 pub const LIMIT_BYTES: usize = 64 << 10;
 
-/// A block device below `/dev`, opened at the first question and kept open for the next ones: an
-/// open can make the driver ask the disk whether it is there.
+/// A block device below `/dev`, opened at the first question and kept open for the next ones: each open
+/// can make the driver check whether the disk is present.
 #[derive(Debug)]
 pub struct DiskHandle {
     /// Path below `/dev`, e.g. `sda` or `cciss/c0d0`.
@@ -68,7 +68,7 @@ pub struct DiskBytes<'a> {
     pub disk: &'a DiskHandle,
     /// Where to begin, in bytes.
     pub offset_bytes: u64,
-    /// How many bytes; fewer are answered at the end of the device.
+    /// How many bytes; fewer are returned at the end of the device.
     pub n_bytes: usize,
 }
 
@@ -90,7 +90,7 @@ impl Question for DiskBytes<'_> {
                 Ok(0) => break,
                 Ok(n) => n_read += n,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(of_read(error)),
+                Err(error) => return Err(read_error(error)),
             }
         }
         bytes.truncate(n_read);
@@ -98,10 +98,10 @@ impl Question for DiskBytes<'_> {
     }
 }
 
-/// The kernel calls a sector that cannot be read `ENODATA` (`BLK_STS_MEDIUM`, `block/blk-core.c`), and
-/// some drivers refuse a read with `EINVAL` or `EOPNOTSUPP`. Of a file in sysfs these mean that there is
-/// nothing to read; of a disk that what is there cannot be read.
-fn of_read(error: io::Error) -> io::Error {
+/// An unreadable sector gives `ENODATA` (`BLK_STS_MEDIUM`, `block/blk-core.c`), and some drivers refuse a
+/// read with `EINVAL` or `EOPNOTSUPP`. For a file in sysfs these mean that there is nothing to read; for a
+/// disk, that its content cannot be read.
+fn read_error(error: io::Error) -> io::Error {
     match error.raw_os_error().map(Errno::from_raw) {
         Some(Errno::ENODATA | Errno::EINVAL | Errno::EOPNOTSUPP) => Errno::EIO.into(),
         _ => error,
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sector_that_cannot_be_read_is_an_error_and_not_a_lack() {
-        let of = |errno: Errno| of_read(errno.into()).raw_os_error();
+    fn unreadable_sector_is_an_error_not_an_absence() {
+        let of = |errno: Errno| read_error(errno.into()).raw_os_error();
         assert_eq!(of(Errno::ENODATA), Some(Errno::EIO as i32));
         assert_eq!(of(Errno::ENXIO), Some(Errno::ENXIO as i32));
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn only_block_devices_below_dev_are_read_and_never_much() {
+    fn only_block_devices_below_dev_are_read_and_within_the_limit() {
         for (device, n_bytes) in
             [("null", 16), ("../etc/passwd", 16), ("", 16), ("null", LIMIT_BYTES + 1)]
         {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_is_one_file_per_device_and_place() {
+    fn name_is_one_file_per_device_and_place() {
         let disk = DiskHandle::new("cciss/c0d0");
         let question = DiskBytes { disk: &disk, offset_bytes: 4096, n_bytes: 512 };
         assert_eq!(question.name(), "disk/cciss!c0d0/4096-512");

@@ -1,5 +1,5 @@
-//! What only `ioctl(SIOCETHTOOL)` tells (`uapi/linux/ethtool.h`): driver and firmware of a network
-//! interface, for which netlink has no message; modules and the spread over queues in older kernels.
+//! What only `ioctl(SIOCETHTOOL)` reports (`uapi/linux/ethtool.h`): driver and firmware of a network
+//! interface, for which netlink has no message; modules and the distribution over queues in older kernels.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,17 +14,17 @@ const SIOCETHTOOL: libc::Ioctl = 0x8946;
 const ETHTOOL_GDRVINFO: u32 = 3;
 /// Length of `struct ethtool_drvinfo`.
 const DRVINFO_BYTES: usize = 196;
-/// Length of `struct ethtool_eeprom` in front of its data, and the most data that is asked for.
+/// Length of `struct ethtool_eeprom` before its data, and the most data that is requested.
 const EEPROM_HEADER_BYTES: usize = 16;
 const EEPROM_BYTES: u32 = 128;
-/// Length of `struct ethtool_rxfh` in front of table and key.
+/// Length of `struct ethtool_rxfh` before table and key.
 const RXFH_BYTES: usize = 24;
 /// Room for the largest of these answers.
 const BUFFER_BYTES: usize = 256;
 /// `IFNAMSIZ`, with the closing NUL.
 const NAME_BYTES: usize = 16;
 
-/// Asks which driver serves an interface; the answer is a `struct ethtool_drvinfo`.
+/// Asks for the driver of an interface; the answer is a `struct ethtool_drvinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriverInfo {
     /// The interface's name.
@@ -43,7 +43,7 @@ impl Question for DriverInfo {
     }
 }
 
-/// Asks how a port spreads packets over queues, in kernels that do not list it over netlink (before
+/// Asks how a port distributes packets over queues, in kernels that do not list this over netlink (before
 /// Linux 6.12); the answer is the head of a `struct ethtool_rxfh`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RssHead {
@@ -58,7 +58,7 @@ impl Question for RssHead {
 
     fn ask_live(&self) -> io::Result<Vec<u8>> {
         const ETHTOOL_GRSSH: u32 = 0x46;
-        // With sizes of 0 it tells how large table and key are, and copies neither.
+        // With sizes of 0 the kernel returns the sizes of table and key and copies neither.
         let mut answer = ethtool(&self.interface, &[ETHTOOL_GRSSH])?;
         answer.truncate(RXFH_BYTES);
         Ok(answer)
@@ -107,7 +107,7 @@ fn ioctl(socket: &OwnedFd, interface: &str, buffer: &mut [u8; BUFFER_BYTES]) -> 
     };
     // SAFETY: `request` is a whole `struct ifreq` with a NUL-terminated name, alive during the
     // call. Its data pointer leads to `buffer`, 256 bytes that are borrowed mutably here. The kernel
-    // writes as much as the command in its first four bytes says and nothing behind it
+    // writes as much as the command in its first four bytes says and nothing beyond it
     // (`net/ethtool/ioctl.c`): the 196 bytes of `struct ethtool_drvinfo`, the 44 of
     // `struct ethtool_modinfo`, the 24 of `struct ethtool_rxfh` with sizes of 0, or the 16 of
     // `struct ethtool_eeprom` and its `len`, which the only caller of that command keeps to 128.
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_that_is_not_there_is_an_error_and_no_panic() {
+    fn missing_interface_is_an_error() {
         for name in ["rci-none0", "", "a-name-that-is-too-long-for-the-kernel"] {
             assert!(DriverInfo { interface: name.to_owned() }.ask_live().is_err(), "{name}");
             assert!(module_eeprom(name, 0, 128).is_err(), "{name}");

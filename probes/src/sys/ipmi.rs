@@ -1,8 +1,8 @@
-//! Questions to the management controller through `/dev/ipmi0`, and through it to others on its bus
+//! Questions to the management controller through `/dev/ipmi0`, and through it to other controllers on its bus
 //! (`uapi/linux/ipmi.h`, `Documentation/driver-api/ipmi.rst`; IPMI 2.0 chapters 20, 22, 23, 31, 33 to 35).
 //!
 //! Only the commands named here can be sent; all of them read. Needs root, and the kernel's
-//! `ipmi_devintf`, which the live image loads or not; nothing is loaded here.
+//! `ipmi_devintf`, which the live image may have loaded; nothing is loaded here.
 
 mod command;
 mod fru;
@@ -22,9 +22,9 @@ pub use command::{IpmiCommand, Target};
 pub use fru::{FruArea, FruPart};
 
 /// The kernel waits 5 s for a byte of an answer and asks again (`OBF_RETRY_TIMEOUT` and
-/// `MAX_ERROR_RETRIES`, `drivers/char/ipmi/ipmi_kcs_sm.c`): it is not waited for.
+/// `MAX_ERROR_RETRIES`, `drivers/char/ipmi/ipmi_kcs_sm.c`): no caller waits for that.
 const TIMEOUT: Duration = Duration::from_secs(3);
-/// Another controller on the bus answers in some ms, or not at all; the kernel would ask four times.
+/// Another controller on the bus answers within milliseconds or never; the kernel would ask four times.
 const TIMEOUT_SATELLITE: Duration = Duration::from_millis(1500);
 /// Longest message of the system interface (`IPMI_MAX_MSG_LENGTH`).
 const MESSAGE_BYTES: usize = 272;
@@ -65,7 +65,7 @@ fn exchange(command: IpmiCommand) -> io::Result<Vec<u8>> {
     }
 }
 
-/// `struct ipmi_system_interface_addr`, of which only the first of `rest` is the logical unit, or
+/// `struct ipmi_system_interface_addr`, where the first of `rest` is the logical unit, or
 /// `struct ipmi_ipmb_addr`: the address, then the logical unit.
 #[repr(C)]
 struct Address {
@@ -160,7 +160,7 @@ fn receive(device: &File) -> io::Result<Vec<u8>> {
     let result = unsafe { libc::ioctl(device.as_raw_fd(), code, &raw mut reply) };
     if result < 0 {
         match Errno::last() {
-            // The message was longer than the buffer and was cut; no command here answers so.
+            // The message exceeded the buffer and was truncated; no command here has such an answer.
             Errno::EMSGSIZE => {}
             error => return Err(error.into()),
         }
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structures_have_the_sizes_that_the_kernel_expects() {
+    fn structures_have_the_sizes_that_the_kernel_expects() {
         if cfg!(target_pointer_width = "64") {
             assert_eq!(size_of::<Request>(), 40);
             assert_eq!(size_of::<Reply>(), 48);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_satellite_is_addressed_by_its_channel_and_its_place_on_the_bus() {
+    fn satellite_is_addressed_by_channel_and_bus_address() {
         let own = Address::of(Target::Bmc, 1);
         assert_eq!((own.kind, own.channel, own.rest), (0x0c, 0x0f, [1, 0]));
         let other = Address::of(Target::Satellite { channel: 6, address: 0x2c }, 2);

@@ -1,7 +1,7 @@
 //! LLDP frames as they arrive at the ports: `AF_PACKET` sockets bound to the ethertype 0x88cc that
 //! join the three groups of IEEE 802.1AB-2016, table 7-1 (`packet(7)`, `uapi/linux/if_packet.h`).
 //!
-//! Nothing is sent. Needs `CAP_NET_RAW`. A port that cannot be listened on costs only itself.
+//! Nothing is sent. Needs `CAP_NET_RAW`. A port that fails costs only itself.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,21 +15,21 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, recv, socket
 use super::Question;
 use formats::lldp::{self, ETHERTYPE, Record, push};
 
-/// Nearest bridge, nearest bridge that is no two-port relay, nearest customer bridge.
+/// Nearest bridge, nearest bridge that is not a two-port relay, nearest customer bridge.
 const GROUPS: [[u8; 6]; 3] = [
     [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e],
     [0x01, 0x80, 0xc2, 0x00, 0x00, 0x03],
     [0x01, 0x80, 0xc2, 0x00, 0x00, 0x00],
 ];
-/// At most so many ports are listened on; each takes a socket.
+/// Most ports to listen on; each needs a socket.
 const LIMIT_PORTS: usize = 512;
-/// At most so many different frames are kept of one port; after that it is not listened on.
+/// Most different frames that are kept per port; after that the port is ignored.
 const LIMIT_FRAMES: usize = 32;
 /// A frame has at most 1500 bytes and its header (IEEE 802.1AB-2016, 8.2).
 const FRAME_BYTES: usize = 2048;
-/// For so long a port without a link may still be negotiating one.
+/// How long a port without a link may still be negotiating one.
 const LINK_GRACE: Duration = Duration::from_secs(5);
-/// How often it is looked whether a link has come up or gone down.
+/// How often the links are checked.
 const CARRIER_POLL: Duration = Duration::from_millis(500);
 
 /// A port to listen on.
@@ -39,11 +39,11 @@ pub struct ListenPort {
     pub name: String,
     /// The kernel's number of the interface.
     pub index: u32,
-    /// Whether listening goes on until a frame came in, if the port has a link.
+    /// Whether to keep listening until a frame arrives, if the port has a link.
     pub is_awaited: bool,
 }
 
-/// Listens on all ports at once, until every awaited port with a link has heard something.
+/// Listens on all ports at once, until every awaited port with a link has received a frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LldpFrames {
     /// Where to listen.
@@ -61,30 +61,33 @@ impl Question for LldpFrames {
         let start = Instant::now();
         let end = start + self.wait;
         let mut answer = Vec::new();
-        let mut ears = Vec::new();
+        let mut listeners = Vec::new();
         for port in within_limit(&self.ports, &mut answer) {
-            match Ear::open(port) {
-                Ok(ear) => ears.push(ear),
+            match Listener::open(port) {
+                Ok(listener) => listeners.push(listener),
                 Err(error @ (Errno::EPERM | Errno::EACCES)) => return Err(error.into()),
                 Err(error) => push(&mut answer, Record::Failed(&port.name, error as i32)),
             }
         }
-        while !ears.iter().all(|ear| ear.is_done(start.elapsed())) {
+        while !listeners.iter().all(|listener| listener.is_done(start.elapsed())) {
             let rest = end.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 break;
             }
-            listen(&mut ears, rest.min(CARRIER_POLL))?;
+            listen(&mut listeners, rest.min(CARRIER_POLL))?;
         }
-        for ear in &ears {
-            push(&mut answer, Record::Listened(&ear.port.name));
-            ear.frames.iter().for_each(|f| push(&mut answer, Record::Frame(&ear.port.name, f)));
+        for listener in &listeners {
+            push(&mut answer, Record::Listened(&listener.port.name));
+            listener
+                .frames
+                .iter()
+                .for_each(|f| push(&mut answer, Record::Frame(&listener.port.name, f)));
         }
         Ok(answer)
     }
 }
 
-/// The first ports; of those behind them `answer` says that there is no socket for them.
+/// The first ports; for the others `answer` says that no socket is left.
 fn within_limit<'a>(ports: &'a [ListenPort], answer: &mut Vec<u8>) -> &'a [ListenPort] {
     let (first, rest) = ports.split_at(ports.len().min(LIMIT_PORTS));
     for port in rest {
@@ -93,12 +96,14 @@ fn within_limit<'a>(ports: &'a [ListenPort], answer: &mut Vec<u8>) -> &'a [Liste
     first
 }
 
-/// Waits for a frame on any port and takes what is there.
-fn listen(ears: &mut [Ear], wait: Duration) -> io::Result<()> {
-    let mut open: Vec<&mut Ear> =
-        ears.iter_mut().filter(|ear| ear.frames.len() < LIMIT_FRAMES).collect();
-    let mut fds: Vec<PollFd> =
-        open.iter().map(|ear| PollFd::new(ear.socket.as_fd(), PollFlags::POLLIN)).collect();
+/// Waits for a frame on any port and reads all that arrived.
+fn listen(listeners: &mut [Listener], wait: Duration) -> io::Result<()> {
+    let mut open: Vec<&mut Listener> =
+        listeners.iter_mut().filter(|listener| listener.frames.len() < LIMIT_FRAMES).collect();
+    let mut fds: Vec<PollFd> = open
+        .iter()
+        .map(|listener| PollFd::new(listener.socket.as_fd(), PollFlags::POLLIN))
+        .collect();
     match poll(&mut fds, PollTimeout::try_from(wait).unwrap_or(PollTimeout::ZERO)) {
         Ok(_) | Err(Errno::EINTR) => {}
         Err(error) => return Err(error.into()),
@@ -106,52 +111,52 @@ fn listen(ears: &mut [Ear], wait: Duration) -> io::Result<()> {
     let ready: Vec<bool> =
         fds.iter().map(|fd| fd.revents().is_some_and(|events| !events.is_empty())).collect();
     drop(fds);
-    for (ear, _) in open.iter_mut().zip(ready).filter(|(_, is_ready)| *is_ready) {
-        ear.take();
+    for (listener, _) in open.iter_mut().zip(ready).filter(|(_, is_ready)| *is_ready) {
+        listener.take();
     }
     Ok(())
 }
 
-/// A port that is listened on.
-struct Ear<'a> {
+/// A port with its socket.
+struct Listener<'a> {
     port: &'a ListenPort,
     socket: OwnedFd,
     frames: Vec<Vec<u8>>,
 }
 
-impl<'a> Ear<'a> {
-    fn open(port: &'a ListenPort) -> Result<Ear<'a>, Errno> {
+impl<'a> Listener<'a> {
+    fn open(port: &'a ListenPort) -> Result<Listener<'a>, Errno> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        // Without a protocol it receives nothing until it is bound to one port.
+        // Without a protocol the socket receives nothing until it is bound to one port.
         let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
         for group in GROUPS {
             join(&socket, port.index, group)?;
         }
         bind(&socket, port.index)?;
-        Ok(Ear { port, socket, frames: Vec::new() })
+        Ok(Listener { port, socket, frames: Vec::new() })
     }
 
-    /// Whether nothing is to be waited for here any more, so long after the start.
+    /// Whether waiting on this port has ended, `elapsed` after the start.
     fn is_done(&self, elapsed: Duration) -> bool {
         !self.port.is_awaited
             || self.frames.iter().any(|frame| !is_shutdown(frame))
             || (elapsed >= LINK_GRACE && !is_running(&self.socket, self.port))
     }
 
-    /// Takes the frames that are there; each different one is kept once.
+    /// Reads the frames that arrived; each different one is kept once.
     fn take(&mut self) {
         let mut buffer = [0; FRAME_BYTES];
-        // A bound, so that a port that is flooded cannot keep the others from being heard.
+        // Bounded, so that a flooded port cannot starve the others.
         for _ in 0..LIMIT_FRAMES {
             match recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::MSG_TRUNC) {
-                // A frame that does not fit is no LLDP frame.
+                // A frame that does not fit is not an LLDP frame.
                 Ok(length) => {
                     let frame =
                         buffer.get(..length).filter(|f| !self.frames.iter().any(|o| o == f));
                     self.frames.extend(frame.map(<[u8]>::to_vec));
                 }
                 Err(Errno::EINTR) => {}
-                // Nothing left, or the port went down, which the next look at its link sees.
+                // Nothing left, or the port went down, which the next check of its link shows.
                 Err(_) => return,
             }
             if self.frames.len() >= LIMIT_FRAMES {
@@ -161,8 +166,8 @@ impl<'a> Ear<'a> {
     }
 }
 
-/// Whether a frame only says that its sender goes away: its TTL, the third part, is 0 (IEEE
-/// 802.1AB-2016, 8.5.4 and 9.2.5). The sender that comes after it is still to be heard.
+/// Whether a frame only announces that its sender leaves: its TTL, the third TLV, is 0 (IEEE
+/// 802.1AB-2016, 8.5.4 and 9.2.5). The next sender's frame is still awaited.
 fn is_shutdown(frame: &[u8]) -> bool {
     let Some(frame) = lldp::frame(frame) else { return false };
     let ttl = lldp::tlvs(frame.lldpdu).find(|part| part.kind == lldp::TTL);
@@ -212,7 +217,7 @@ fn bind(socket: &OwnedFd, index: u32) -> Result<(), Errno> {
     Errno::result(code).map(drop)
 }
 
-/// Whether the port has a link: `IFF_RUNNING`. What cannot be asked has none.
+/// Whether the port has a link: `IFF_RUNNING`; `false` on an error.
 #[expect(unsafe_code, reason = "this ioctl has no safe wrapper")]
 fn is_running(socket: &OwnedFd, port: &ListenPort) -> bool {
     // SAFETY: `struct ifreq` is plain data, for which all zeros is a value.
@@ -233,9 +238,9 @@ fn is_running(socket: &OwnedFd, port: &ListenPort) -> bool {
     code == 0 && i32::from(flags) & libc::IFF_RUNNING != 0
 }
 
-impl std::fmt::Debug for Ear<'_> {
+impl std::fmt::Debug for Listener<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Ear").field("port", self.port).finish_non_exhaustive()
+        formatter.debug_struct("Listener").field("port", self.port).finish_non_exhaustive()
     }
 }
 
@@ -271,7 +276,7 @@ mod tests {
     use crate::testing::bytes::survives_any_bytes;
 
     #[test]
-    fn a_frame_that_says_goodbye_does_not_end_the_wait() {
+    fn frame_with_ttl_zero_does_not_end_the_wait() {
         let frame = |ttl: &[u8]| {
             let parts = [&[2, 3, 7, b'a', b'b'][..], &[4, 2, 7, b'1'], &[6, 2], ttl, &[0, 0]];
             [&[0; 12][..], &ETHERTYPE.to_be_bytes(), &parts.concat()].concat()
@@ -281,29 +286,29 @@ mod tests {
         assert!(!is_shutdown(&[]));
         let port = ListenPort { name: "rci-none0".into(), index: 1, is_awaited: true };
         let socket = std::os::unix::net::UnixDatagram::unbound().unwrap().into();
-        let mut ear = Ear { port: &port, socket, frames: vec![frame(&[0, 0])] };
-        assert!(!ear.is_done(Duration::ZERO));
-        ear.frames.push(frame(&[0, 120]));
-        assert!(ear.is_done(Duration::ZERO));
+        let mut listener = Listener { port: &port, socket, frames: vec![frame(&[0, 0])] };
+        assert!(!listener.is_done(Duration::ZERO));
+        listener.frames.push(frame(&[0, 120]));
+        assert!(listener.is_done(Duration::ZERO));
         survives_any_bytes(&frame(&[0, 0]), |bytes| {
             is_shutdown(bytes);
         });
     }
 
     #[test]
-    fn ports_beyond_those_that_are_listened_on_are_told() {
+    fn ports_beyond_the_limit_are_reported() {
         let port = |index| ListenPort { name: format!("eno{index}"), index, is_awaited: true };
         let ports: Vec<ListenPort> = (0..513).map(port).collect();
         let mut answer = Vec::new();
         assert_eq!(within_limit(&ports[..512], &mut answer), &ports[..512]);
         assert!(answer.is_empty());
         assert_eq!(within_limit(&ports, &mut answer), &ports[..512]);
-        let told: Vec<Record> = lldp::records(&answer).collect();
-        assert_eq!(told, [Record::Failed("eno512", Errno::EMFILE as i32)]);
+        let reported: Vec<Record> = lldp::records(&answer).collect();
+        assert_eq!(reported, [Record::Failed("eno512", Errno::EMFILE as i32)]);
     }
 
     #[test]
-    fn a_port_that_is_not_there_fails_alone() {
+    fn missing_port_fails_alone() {
         let none = ListenPort { name: "rci-none0".into(), index: 0x7fff_fff0, is_awaited: true };
         let question = LldpFrames { ports: vec![none], wait: Duration::from_secs(5) };
         let start = Instant::now();

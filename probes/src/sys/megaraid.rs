@@ -3,9 +3,9 @@
 //! `struct megasas_dcmd_frame`, `struct megasas_pthru_frame`). Needs root.
 //!
 //! Only the commands named here can be sent: they carry data from the controller to the host, and none
-//! changes anything on it. The driver registers a character device and makes no node for it; the
-//! maker's tools make `/dev/megaraid_sas_ioctl_node`. Where it is not there, a node with a name of
-//! its own is made, opened and removed at once. It is the only thing that discovery ever makes.
+//! changes anything on it. The driver registers a character device but creates no node for it; the
+//! vendor's tools create `/dev/megaraid_sas_ioctl_node`. If that is missing, a node with a different name
+//! is created, opened and removed at once. It is the only thing that discovery ever creates.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,7 +20,7 @@ use nix::sys::stat::{Mode, SFlag, major, makedev, mknod};
 
 use super::Question;
 
-/// The node that the maker's tools make.
+/// The node that the vendor's tools create.
 const KNOWN_NODE: &str = "/dev/megaraid_sas_ioctl_node";
 /// Name of the character device in `/proc/devices`.
 const DEVICE: &str = "megaraid_sas_ioctl";
@@ -28,7 +28,7 @@ const DEVICE: &str = "megaraid_sas_ioctl";
 const N_PIECES: usize = 16;
 /// `sizeof(frame.raw)` of the packet: two frames.
 const FRAME_BYTES: usize = 128;
-/// Where the list of buffers stands in the frame of a direct command, and of a SCSI command.
+/// Offset of the list of buffers in the frame of a direct command, and of a SCSI command.
 const DIRECT_LIST: u32 = 0x28;
 const SCSI_LIST: u32 = 0x30;
 
@@ -46,10 +46,10 @@ impl MegaraidNode {
     }
 }
 
-/// What a drive is asked for by INQUIRY (SPC-5 §6.7 and §7.7, SBC-4 §6.6.2).
+/// Data that INQUIRY requests from a drive (SPC-5 §6.7 and §7.7, SBC-4 §6.6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrivePage {
-    /// No page of vital product data but the standard data.
+    /// The standard data, not a page of vital product data.
     Standard,
     /// 80h, unit serial number.
     UnitSerial,
@@ -74,8 +74,8 @@ pub enum MegaraidCommand {
     Volumes,
     /// `MR_DCMD_LD_GET_INFO`: the volume with this target id.
     Volume(u8),
-    /// `MR_DCMD_CFG_READ`: arrays and their members. The firmware cuts its answer to what there is
-    /// room for.
+    /// `MR_DCMD_CFG_READ`: arrays and their members. The firmware truncates its answer to the
+    /// buffer.
     Configuration(ConfigurationRoom),
 }
 
@@ -115,7 +115,7 @@ impl MegaraidCommand {
         }
     }
 
-    /// Length of the answer; some firmware refuses any other.
+    /// Length of the answer; some firmware refuses any other length.
     fn n_bytes(self) -> usize {
         match self {
             MegaraidCommand::Controller => 2048,
@@ -131,8 +131,8 @@ impl MegaraidCommand {
         }
     }
 
-    /// The frame, little endian as the firmware wants it, and where its list of buffers stands; the
-    /// driver fills the list in.
+    /// The frame, little endian as the firmware requires, and the offset of its list of buffers; the driver
+    /// fills in the list.
     fn frame(self) -> ([u8; FRAME_BYTES], u32) {
         const DIRECT: u8 = 5;
         let (opcode, id) = match self {
@@ -153,7 +153,7 @@ impl MegaraidCommand {
     fn scsi_frame(self, id: u8, page: DrivePage) -> [u8; FRAME_BYTES] {
         const DRIVE_SCSI: u8 = 4;
         const INQUIRY: u8 = 0x12;
-        /// A drive that works answers within milliseconds.
+        /// A working drive answers within milliseconds.
         const TIMEOUT_SECONDS: u8 = 3;
         let mut frame = self.header(DRIVE_SCSI);
         frame[0x04] = id;
@@ -171,7 +171,7 @@ impl MegaraidCommand {
         frame
     }
 
-    /// What all frames begin with: one buffer, data from the controller to the host.
+    /// The start of every frame: one buffer, data from the controller to the host.
     fn header(self, command: u8) -> [u8; FRAME_BYTES] {
         /// What `cmd_status` holds until the firmware has answered.
         const NO_STATUS: u8 = 0xff;
@@ -213,12 +213,14 @@ impl Question for MegaraidQuestion<'_> {
             0x01..=0x03 | 0x2d => Err(Errno::EOPNOTSUPP.into()),
             // Device not found, no hardware, not found.
             0x0c | 0x22 | 0x23 => Err(Errno::ENODEV.into()),
-            status => Err(io::Error::other(format!("the controller answers status {status:#04x}"))),
+            status => {
+                Err(io::Error::other(format!("the controller returned status {status:#04x}")))
+            }
         }
     }
 }
 
-/// Opens the node that is there, or one made for this moment.
+/// Opens the existing node, or one that is created for this moment.
 fn open() -> io::Result<File> {
     let number = device_number(&fs::read_to_string("/proc/devices")?)
         .ok_or(io::Error::from(Errno::ENODEV))?;
@@ -238,7 +240,7 @@ fn open() -> io::Result<File> {
 fn open_node(path: &str, number: u64) -> io::Result<File> {
     let is_it =
         |file: &fs::Metadata| file.file_type().is_char_device() && major(file.rdev()) == number;
-    // To open another device could do something to it.
+    // Opening another device could have side effects.
     if !is_it(&fs::symlink_metadata(path)?) {
         return Err(Errno::ENODEV.into());
     }
@@ -250,7 +252,7 @@ fn open_node(path: &str, number: u64) -> io::Result<File> {
     Ok(file)
 }
 
-/// The major number of the driver's character device; block devices come behind.
+/// The major number of the driver's character device; block devices follow in the file.
 fn device_number(devices: &str) -> Option<u64> {
     let characters = devices.split("Block devices:").next()?;
     let mut lines = characters.lines().filter_map(|line| line.trim().split_once(' '));
@@ -270,7 +272,7 @@ struct Packet {
     pieces: [libc::iovec; N_PIECES],
 }
 
-/// Sends a frame; what the controller answers is written to `data`, its status is returned.
+/// Sends a frame; the answer is written to `data`, the status is returned.
 #[expect(unsafe_code, reason = "the driver's ioctl has no safe wrapper")]
 fn send(
     file: &impl AsRawFd,
@@ -286,7 +288,7 @@ fn send(
         Packet { host, pad: 0, list, n_pieces: 1, sense: 0, sense_len: 0, frame, pieces };
     let code = nix::request_code_readwrite!(b'M', 1, size_of::<Packet>());
     // SAFETY: `packet` is a whole `struct megasas_iocpacket`, alive and writable during the call. Its
-    // one piece leads to `data`, alive and writable too, of which the driver reads and writes exactly
+    // one piece leads to `data`, alive and writable too, where the driver reads and writes exactly
     // `iov_len` bytes; there is no sense buffer. It writes one byte of the packet, the status, and
     // returns when the command has ended (`megasas_mgmt_fw_ioctl`,
     // `drivers/scsi/megaraid/megaraid_sas_base.c`), so nothing is written later.
@@ -350,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn the_packet_and_the_request_are_those_of_the_kernel() {
+    fn packet_and_the_request_are_those_of_the_kernel() {
         if cfg!(target_pointer_width = "64") {
             assert_eq!(size_of::<Packet>(), 404);
             let code = nix::request_code_readwrite!(b'M', 1, size_of::<Packet>());
@@ -359,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_is_that_of_the_character_device() {
+    fn number_is_that_of_the_character_device() {
         let text =
             "Character devices:\n  1 mem\n240 megaraid_sas_ioctl\n\nBlock devices:\n  8 sd\n";
         assert_eq!(device_number(text), Some(240));

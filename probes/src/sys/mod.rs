@@ -1,7 +1,7 @@
 //! Questions to the kernel that no file answers: netlink, ioctl, reads of a disk's first sectors.
 //!
-//! This folder is the only place with `unsafe` code. Every question is read-only, and its answer is
-//! kept by a capture under `kernel/<name>`, from where a replay takes it.
+//! This folder is the only place with `unsafe` code. Every question is read-only. A capture keeps its answer
+//! in `kernel/<name>`, where a replay finds it.
 
 pub mod clock;
 pub mod disk;

@@ -2,11 +2,11 @@
 //!
 //! A static glibc program that calls `getaddrinfo` reads `/etc/nsswitch.conf` and loads the modules
 //! that it names, e.g. `libnss_resolve.so.2`, built against another glibc. `files` and `dns` are inside
-//! glibc since 2.34, so the lookup is held to these two. musl reads no nsswitch.conf at all.
+//! glibc since 2.34, so the lookup is limited to these two. musl reads no nsswitch.conf at all.
 
-/// Holds lookups of host names to `/etc/hosts` and DNS. Call it once, before the first thread starts.
+/// Limits lookups of host names to `/etc/hosts` and DNS. Call it once, before the first thread starts.
 ///
-/// Returns whether the C library took it; musl needs nothing and always answers `true`.
+/// Returns whether the C library accepted it; musl needs nothing, so the result is always `true`.
 #[must_use]
 pub fn use_files_and_dns_only() -> bool {
     imp::configure()
@@ -44,7 +44,7 @@ mod imp {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_c_library_takes_the_lookup() {
+    fn c_library_accepts_the_lookup() {
         assert!(super::use_files_and_dns_only());
     }
 }

@@ -1,9 +1,9 @@
-//! Pages that an NVMe controller keeps of itself, by `ioctl(NVME_IOCTL_ADMIN_CMD)` on its character
+//! Pages of an NVMe controller about itself, by `ioctl(NVME_IOCTL_ADMIN_CMD)` on its character
 //! device (`uapi/linux/nvme_ioctl.h`; NVM Express Base Specification 2.0, Get Log Page, Identify and Security
 //! Receive).
 //!
-//! Only the commands named here can be sent. Bits 1:0 of an opcode say which way data goes; those of
-//! both are 10b, from the controller to the host. Needs root.
+//! Only the commands named here can be sent. Bits 1:0 of an opcode give the direction of data; in
+//! all of these they are 10b, from the controller to the host. Needs root.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -23,7 +23,7 @@ pub enum NvmePage {
     Health,
     /// Identify Controller (CNS 01h): 4096 bytes.
     Identify,
-    /// The security protocols that it takes (Security Receive, protocol 00h): 512 bytes.
+    /// The security protocols that it supports (Security Receive, protocol 00h): 512 bytes.
     SecurityProtocols,
     /// Level 0 Discovery of TCG (Security Receive, protocol 01h, `ComID` 0001h): 2048 bytes.
     TcgLevel0,
@@ -38,7 +38,7 @@ pub struct NvmeQuestion {
     pub page: NvmePage,
 }
 
-/// `struct nvme_admin_cmd`; what is not named stays zero.
+/// `struct nvme_admin_cmd`; all other fields stay zero.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 struct AdminCommand {
@@ -65,8 +65,8 @@ struct AdminCommand {
 impl NvmePage {
     fn command(self) -> AdminCommand {
         let plain = AdminCommand::default();
-        // The protocol in the upper byte, what it means by it in the two below (`nvme_sec_submit`,
-        // `drivers/nvme/host/core.c`); then how many bytes are wanted.
+        // The protocol in the upper byte, its specific value in the two below (`nvme_sec_submit`,
+        // `drivers/nvme/host/core.c`); then the number of bytes.
         let security = |protocol: u32, specific: u32, n_bytes: u32| AdminCommand {
             opcode: 0x82,
             data_len: n_bytes,
@@ -75,7 +75,7 @@ impl NvmePage {
             ..plain
         };
         match self {
-            // Number of dwords less one in the upper half, the page in the lower.
+            // Number of dwords minus one in the upper half, the page in the lower.
             NvmePage::Health => AdminCommand {
                 opcode: 0x02,
                 nsid: u32::MAX,
@@ -121,15 +121,15 @@ impl Question for NvmeQuestion {
     }
 }
 
-/// Sends `command`; its answer is written to `data`, as long as the command says.
+/// Sends `command`; the answer is written to `data`, with the length in the command.
 #[expect(unsafe_code, reason = "the NVMe driver's ioctl has no safe wrapper")]
 fn send(file: &impl AsRawFd, command: &mut AdminCommand, data: &mut [u8]) -> io::Result<()> {
     command.data_len = u32::try_from(data.len()).map_err(io::Error::other)?;
     command.address = data.as_mut_ptr() as u64;
     let code = nix::request_code_readwrite!(b'N', 0x41, size_of::<AdminCommand>());
     // SAFETY: `command` is a whole `struct nvme_admin_cmd`, alive and writable during the call. Its
-    // `address` leads to `data`, alive and writable too, of which the driver maps exactly `data_len`
-    // bytes (`nvme_map_user_request`, `drivers/nvme/host/ioctl.c`); there is no metadata. The call
+    // `address` leads to `data`, alive and writable too; the driver maps exactly `data_len` bytes of
+    // it (`nvme_map_user_request`, `drivers/nvme/host/ioctl.c`); there is no metadata. The call
     // returns when the command has ended, so nothing is written later.
     let status = unsafe { libc::ioctl(file.as_raw_fd(), code, &raw mut *command) };
     match status {
@@ -163,17 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn the_only_security_commands_are_a_list_and_a_discovery_that_need_no_session() {
+    fn only_security_commands_are_a_list_and_a_discovery_that_need_no_session() {
         let of = |page: NvmePage| (page.command().opcode, page.command().cdw10);
         assert_eq!(of(NvmePage::SecurityProtocols), (0x82, 0x0000_0000));
-        // Protocol 01h, ComID 0001h; sessions have the ComIDs that the disk gives, from 07FEh on.
+        // Protocol 01h, ComID 0001h; sessions use ComIDs from 07FEh on, which the disk assigns.
         assert_eq!(of(NvmePage::TcgLevel0), (0x82, 0x0100_0100));
         let command = NvmePage::TcgLevel0.command();
         assert_eq!(command.cdw11, command.data_len);
     }
 
     #[test]
-    fn the_structure_and_the_request_are_those_of_the_kernel() {
+    fn structure_and_the_request_are_those_of_the_kernel() {
         assert_eq!(size_of::<AdminCommand>(), 72);
         let code = nix::request_code_readwrite!(b'N', 0x41, size_of::<AdminCommand>());
         assert_eq!(code & 0xffff_ffff, 0xc048_4e41);

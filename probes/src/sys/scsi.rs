@@ -1,4 +1,4 @@
-//! What a SCSI or ATA disk says of its own health and locks, by `ioctl(SG_IO)` (`scsi/sg.h`; SPC-5,
+//! The health and locks that a SCSI or ATA disk reports, by `ioctl(SG_IO)` (`scsi/sg.h`; SPC-5,
 //! LOG SENSE and SECURITY PROTOCOL IN; SAT-4 §12.2 ATA PASS-THROUGH (16), ACS-4 §7).
 //!
 //! Only the commands named here can be sent: they carry no data, or data from the disk to the host,
@@ -17,7 +17,7 @@ use super::disk::DiskHandle;
 const SG_IO: libc::Ioctl = 0x2285;
 const SG_DXFER_NONE: c_int = -1;
 const SG_DXFER_FROM_DEV: c_int = -3;
-/// When a command ends late the kernel resets the link; so it may last longer than anyone waits.
+/// On a timeout the kernel resets the link, so the limit is longer than any caller waits.
 const TIMEOUT_MS: c_uint = 60_000;
 /// Room for the sense data.
 const SENSE_BYTES: usize = 64;
@@ -47,13 +47,13 @@ pub enum ScsiCommand {
         /// Number of the page.
         page: u8,
     },
-    /// The security protocols that a SCSI disk takes (SECURITY PROTOCOL IN, protocol 00h): 512 bytes
+    /// The security protocols that a SCSI disk supports (SECURITY PROTOCOL IN, protocol 00h): 512 bytes
     /// or fewer.
     SecurityProtocols,
     /// Level 0 Discovery of TCG from a SCSI disk (protocol 01h, `ComID` 0001h): 512 bytes or fewer.
     TcgLevel0,
     /// As [`SecurityProtocols`](Self::SecurityProtocols) from an ATA disk (TRUSTED RECEIVE). The
-    /// kernel sends it only with `libata.allow_tpm=1`, and refuses it else.
+    /// kernel sends it only with `libata.allow_tpm=1` and refuses it otherwise.
     AtaSecurityProtocols,
     /// As [`TcgLevel0`](Self::TcgLevel0) from an ATA disk (TRUSTED RECEIVE), with the same limit.
     AtaTcgLevel0,
@@ -214,8 +214,8 @@ fn has_registers(sense: &[u8]) -> bool {
     }
 }
 
-/// A disk that does not know a command says ILLEGAL REQUEST (5); an ATA disk ABORTED COMMAND (Bh) and no
-/// more, while with an additional sense code that is a failure, as of the cable
+/// A disk that does not know a command reports ILLEGAL REQUEST (5); an ATA disk reports a bare ABORTED
+/// COMMAND (Bh), which with an additional sense code means a failure, such as of the cable
 /// (`ata_to_sense_error`, `drivers/ata/libata-scsi.c`).
 fn error_of(sense: &[u8]) -> io::Error {
     let (key, additional) = match sense.first().map(|code| code & 0x7f) {
@@ -255,7 +255,7 @@ struct Header {
     info: c_uint,
 }
 
-/// Sends `block`; what the disk answers is written to `data`.
+/// Sends `block`; the answer is written to `data`.
 #[expect(unsafe_code, reason = "SG_IO has no safe wrapper")]
 fn send(file: &impl AsRawFd, block: &mut [u8], data: &mut [u8]) -> io::Result<Done> {
     let mut sense = [0_u8; SENSE_BYTES];
@@ -322,7 +322,7 @@ mod tests {
             let (protocol, is_from_disk) = (block[1] >> 1, block[2] & 0x08 != 0);
             assert!(protocol == 3 || (protocol == 4 && is_from_disk), "{command:?}");
             assert!([0xe5, 0xb0, 0x2f, 0x5c].contains(&block[14]), "{command:?}");
-            // Of the SMART functions only READ DATA and RETURN STATUS.
+            // The only SMART functions are READ DATA and RETURN STATUS.
             assert!(block[14] != 0xb0 || [0xd0, 0xda].contains(&block[4]), "{command:?}");
         }
         for page in 0..=255 {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_security_commands_are_a_list_and_a_discovery_that_need_no_session() {
+    fn only_security_commands_are_a_list_and_a_discovery_that_need_no_session() {
         let block = |command: ScsiCommand| command.block();
         let scsi = |protocol, com_id| vec![0xa2, protocol, 0, com_id, 0, 0, 0, 0, 2, 0, 0, 0];
         assert_eq!(block(ScsiCommand::SecurityProtocols), scsi(0, 0));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn sense_data_say_whether_the_disk_lacks_the_command_or_failed() {
+    fn sense_data_distinguish_unsupported_from_failed_commands() {
         let kind = |sense: &[u8]| error_of(sense).raw_os_error();
         assert_eq!(kind(&[0x70, 0, 5]), Some(Errno::EOPNOTSUPP as i32));
         assert_eq!(kind(&[0x72, 0x0b]), Some(Errno::EOPNOTSUPP as i32));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_has_the_size_that_the_kernel_expects() {
+    fn header_has_the_size_that_the_kernel_expects() {
         if cfg!(target_pointer_width = "64") {
             assert_eq!(size_of::<Header>(), 88);
         }

@@ -1,5 +1,5 @@
-//! The one command that is sent to a TPM 2.0: `TPM2_GetCapability` for what its maker fixed (TPM 2.0
-//! Library part 3, section 30.2), through the kernel's resource manager, which keeps users apart.
+//! The one command that is sent to a TPM 2.0: `TPM2_GetCapability` for its fixed properties (TPM 2.0
+//! Library part 3, section 30.2), through the kernel's resource manager, which separates users.
 //! It changes nothing. Needs root or the group of the device.
 
 use std::fs::OpenOptions;
@@ -15,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::Question;
 use crate::guard;
 
-/// A slow chip takes some 50 ms; a driver that waits for one that is gone takes minutes.
+/// A slow chip takes about 50 ms; a driver that waits for a missing one takes minutes.
 const TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES: usize = 4096;
 const STACK_BYTES: usize = 64 << 10;
@@ -37,8 +37,8 @@ impl Question for TpmProperties {
     }
 }
 
-/// Does `work` on a thread of its own, for which nobody waits longer than `limit`: closing a TPM
-/// waits for the command under way (`tpm_common_release`, `drivers/char/tpm/tpm-dev-common.c`).
+/// Runs `work` on a thread of its own and waits no longer than `limit`: closing a TPM waits for the
+/// current command (`tpm_common_release`, `drivers/char/tpm/tpm-dev-common.c`).
 fn within(
     limit: Duration,
     work: impl FnOnce() -> io::Result<Vec<u8>> + Send + 'static,
@@ -53,7 +53,7 @@ fn within(
 }
 
 fn exchange() -> io::Result<Vec<u8>> {
-    // Without waiting, the kernel talks to the chip by itself (since Linux 5.0).
+    // Non-blocking: the kernel then talks to the chip on its own (since Linux 5.0).
     let flags = libc::O_NONBLOCK | libc::O_CLOEXEC;
     let mut options = OpenOptions::new();
     let mut device = options.read(true).write(true).custom_flags(flags).open("/dev/tpmrm0")?;
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_that_cannot_be_closed_costs_no_more_than_the_limit() {
+    fn device_that_cannot_be_closed_costs_no_more_than_the_limit() {
         struct SlowToClose;
         impl Drop for SlowToClose {
             fn drop(&mut self) {

@@ -1,5 +1,5 @@
 //! ATA: SMART status and attributes (SFF-8035i, ACS-4 §7.48), and the wear of a solid state drive
-//! (ACS-4 §9.5.10). A disk that stands still is not asked further, because that would start it.
+//! (ACS-4 §9.5.10). A disk in standby is not asked further, since that would start its motor.
 
 use formats::bytes::le16;
 
@@ -7,45 +7,49 @@ use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 
-use super::{Asked, AtaCan, Health, locks};
+use super::{Answers, AtaSupport, Health, locks};
 use crate::block::tcg::DiskTcg;
 
-/// What CHECK POWER MODE says of a disk that stands still: two kinds of standby, and writes held by
+/// What CHECK POWER MODE reports for a disk in standby: two kinds of standby, and writes held by
 /// its non-volatile cache (ACS-4 table 206).
 const STANDBY: [u8; 3] = [0x00, 0x01, 0x40];
 /// Bits of the status register: the command was refused, the device is broken (ACS-4 §6.2).
 const FAILED: u8 = 0x21;
 
-pub(super) fn read(machine: &Machine, disk: &DiskHandle, can: AtaCan) -> Asked {
-    if can == AtaCan::default() || !is_up(machine, disk) {
-        return Asked::default();
+pub(super) fn read(machine: &Machine, disk: &DiskHandle, support: AtaSupport) -> Answers {
+    if support == AtaSupport::default() || !is_up(machine, disk) {
+        return Answers::default();
     }
-    let tcg = if can.trusted { locks::of_ata(machine, disk) } else { None };
-    Asked { health: health(machine, disk, can), tcg, ..Asked::default() }
+    let tcg = if support.trusted { locks::of_ata(machine, disk) } else { None };
+    Answers { health: health(machine, disk, support), tcg, ..Answers::default() }
 }
 
 /// Asks for the locks alone.
-pub(super) fn read_locks(machine: &Machine, disk: &DiskHandle, can: AtaCan) -> Option<DiskTcg> {
-    if can.trusted && is_up(machine, disk) { locks::of_ata(machine, disk) } else { None }
+pub(super) fn read_locks(
+    machine: &Machine,
+    disk: &DiskHandle,
+    support: AtaSupport,
+) -> Option<DiskTcg> {
+    if support.trusted && is_up(machine, disk) { locks::of_ata(machine, disk) } else { None }
 }
 
-/// Whether the disk says that it does not stand still.
+/// Whether the disk reports that it is not in standby.
 fn is_up(machine: &Machine, disk: &DiskHandle) -> bool {
     let answer = machine.ask(&ScsiQuestion { disk, command: ScsiCommand::AtaPowerMode });
     let power = answer.as_deref().and_then(Registers::parse);
     power.is_some_and(|power| !STANDBY.contains(&power.count))
 }
 
-fn health(machine: &Machine, disk: &DiskHandle, can: AtaCan) -> Option<Health> {
+fn health(machine: &Machine, disk: &DiskHandle, support: AtaSupport) -> Option<Health> {
     let ask = |command: ScsiCommand| machine.ask(&ScsiQuestion { disk, command });
     let mut health = Health::default();
-    if can.smart {
+    if support.smart {
         let data = ask(ScsiCommand::AtaSmartData).filter(|data| is_summed(data));
         health = data.as_deref().map(attributes).unwrap_or_default();
         let status = ask(ScsiCommand::AtaSmartStatus).as_deref().and_then(Registers::parse);
         health.is_passed = status.and_then(|registers| registers.verdict());
     }
-    if can.wear_log {
+    if support.wear_log {
         health.used_percent = wear(&ask);
     }
     (health != Health::default()).then_some(health)
@@ -158,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_read_without_what_makers_keep_in_their_upper_bytes() {
+    fn vendor_bytes_of_attributes_are_ignored() {
         let health = attributes(&page(&[
             (5, [8, 0, 0xff, 0, 0, 0]),
             (9, [0x10, 0x27, 0, 0x55, 0, 0]),
@@ -173,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_page_is_not_believed() {
+    fn damaged_page_is_ignored() {
         let mut damaged = page(&[(5, [8; 6])]);
         damaged[100] ^= 1;
         assert!(!is_summed(&damaged) && !is_summed(&[]) && !is_summed(&[0; 100]));
@@ -196,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wear_is_taken_only_if_the_drive_calls_it_valid() {
+    fn wear_counts_only_if_the_drive_marks_it_valid() {
         let mut page = vec![0; 512];
         (page[0], page[2], page[8], page[15]) = (1, 7, 42, 0xc0);
         assert_eq!(used_percent(&page), Some(42));
@@ -233,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_will_fail_says_so_and_one_that_stands_still_is_not_started() {
+    fn failing_disk_is_reported_and_disk_in_standby_is_not_started() {
         let failing = health(&SMART, &answers(0xff)).unwrap();
         assert_eq!((failing.is_passed, failing.reallocated_sectors), (Some(false), Some(1)));
         assert_eq!(health(&SMART, &answers(0)), None);
     }
 
     #[test]
-    fn a_disk_is_not_asked_for_what_it_does_not_claim_to_have() {
+    fn disk_is_not_asked_for_what_it_does_not_claim_to_have() {
         assert_eq!(health(&[], &answers(0xff)), None);
         assert_eq!(health(&[(82, 1)], &answers(0xff)), None);
         let (mut directory, mut list, mut wear) = (vec![0; 512], vec![0; 512], vec![0; 512]);

@@ -1,5 +1,5 @@
-//! Level 0 Discovery of TCG, which says whether a self-encrypting disk is locked. Only a disk that lists
-//! the protocol is asked for it, because a refusal ends up in the disk's log of errors.
+//! Level 0 Discovery of TCG, which reports whether a self-encrypting disk is locked. Only a disk that
+//! lists the protocol is asked, because a refusal ends up in the disk's error log.
 
 use crate::block::tcg::{self, DiskTcg};
 use crate::machine::Machine;
@@ -8,7 +8,7 @@ use crate::sys::disk::DiskHandle;
 use crate::sys::nvme::{NvmePage, NvmeQuestion};
 use crate::sys::scsi::{ScsiCommand, ScsiQuestion};
 
-/// From a disk that is asked in SCSI.
+/// From a disk that takes SCSI commands.
 pub(super) fn of_scsi(machine: &Machine, disk: &DiskHandle) -> Option<DiskTcg> {
     let question = |command: ScsiCommand| ScsiQuestion { disk, command };
     let (list, level_0) = (ScsiCommand::SecurityProtocols, ScsiCommand::TcgLevel0);
@@ -35,7 +35,7 @@ fn discover(machine: &Machine, list: &dyn Question, level_0: &dyn Question) -> O
         Ok(tcg) => Some(tcg),
         Err(found) => {
             let path = format!("kernel/{}", level_0.name());
-            machine.problem(&path, found, "a header of 48 bytes and TCG features behind it");
+            machine.problem(&path, found, "a header of 48 bytes, followed by TCG features");
             None
         }
     }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_disk_is_not_eligible_and_says_why_on_nvme_sata_and_sas() {
+    fn locked_disk_is_not_eligible_and_says_why_on_nvme_sata_and_sas() {
         locked(1, |answers| {
             for (path, words) in [(NVME, &[][..]), (SATA, &[(48, 0x4001)]), (SAS, &[])] {
                 let disk = disk(path, words, answers);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_does_not_claim_security_commands_is_not_asked() {
+    fn disk_that_does_not_claim_security_commands_is_not_asked() {
         locked(0, |answers| {
             assert_eq!(disk(NVME, &[], answers).tcg, None);
             // The same bit in a word that is not valid, and a valid word without it.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_disk_whose_bytes_cannot_be_read_is_still_asked_for_its_locks() {
+    fn locked_disk_whose_bytes_cannot_be_read_is_still_asked_for_its_locks() {
         locked(1, |answers| {
             let failed =
                 ("errors", &b"5 kernel/disk/sda/0-4096\n5 kernel/disk/nvme0n1/0-4096\n"[..]);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_answer_is_a_problem_that_names_the_question() {
+    fn damaged_answer_is_a_problem_naming_the_question() {
         let (mut identify, list) = (vec![0; 4096], protocols(&[0, 1]));
         identify[256] = 1;
         let machine = machine(

@@ -1,10 +1,9 @@
-//! What a disk says of its own health and locks: the SMART log of NVMe, SMART of ATA, log pages of SAS,
-//! the wear of an eMMC, the kernel's own count of commands that came to nothing, and the Level 0
-//! Discovery of TCG.
+//! The health and locks that a disk reports: the SMART log of NVMe, SMART of ATA, log pages of SAS, the
+//! wear of an eMMC, the kernel's own count of commands that timed out, and the Level 0 Discovery of TCG.
 //!
-//! Only disks that the kernel talks to itself are asked: never a RAID volume, a USB bridge or virtual
-//! media, of which some hang or log errors when they are asked. Each disk is asked on its own thread
-//! behind the reads of its content, so one that hangs costs its own health alone. Needs root.
+//! Only disks that the kernel talks to directly are asked: never a RAID volume, a USB bridge or virtual
+//! media, since some of these hang or log errors on such a command. Each disk is asked on its own thread
+//! after its content was read, so one that hangs costs its own health alone. Needs root.
 
 mod ata;
 mod locks;
@@ -24,13 +23,13 @@ use super::security::DiskSecurity;
 use super::sysfs_path::numbered_part;
 use super::tcg::DiskTcg;
 
-/// What a disk says of its own health. What it does not say is absent.
+/// The health that a disk reports. What it does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Health {
-    /// Whether the disk itself says that it will go on working: SMART RETURN STATUS (ACS-4 §7.48.8),
+    /// Whether the disk itself expects to keep working: SMART RETURN STATUS (ACS-4 §7.48.8),
     /// the log page Informational Exceptions (SPC-5 §7.3.9), no critical warning of an NVMe
-    /// controller but that of its temperature, no urgent state of an eMMC.
+    /// controller except temperature, no urgent state of an eMMC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_passed: Option<bool>,
     /// Critical warnings of an NVMe controller (Base Specification 2.0, figure 207): `spare low`,
@@ -41,20 +40,20 @@ pub struct Health {
     /// Temperature in degrees Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<i32>,
-    /// From this on the disk calls itself too warm (NVMe WCTEMP, SCSI reference temperature).
+    /// Above this the disk considers itself too warm (NVMe WCTEMP, SCSI reference temperature).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warning_temperature_celsius: Option<i32>,
-    /// From this on the disk may stop (NVMe CCTEMP).
+    /// Above this the disk may stop (NVMe CCTEMP).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub critical_temperature_celsius: Option<i32>,
-    /// Spare blocks left, in percent of those that it had.
+    /// Spare blocks left, in percent of the initial number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub available_spare_percent: Option<u8>,
-    /// Below this the spare blocks are too few.
+    /// Below this too few spare blocks are left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spare_threshold_percent: Option<u8>,
-    /// How much of the life that the maker foresaw is used, in percent; may exceed 100. Of an eMMC
-    /// in steps of ten, rounded up.
+    /// Share of the rated life that is used, in percent; may exceed 100. For an eMMC in steps of ten,
+    /// rounded up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used_percent: Option<u8>,
     /// Bytes that the host has read, as the controller counts them (in 512,000 bytes).
@@ -66,16 +65,16 @@ pub struct Health {
     /// Hours with power.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_on_hours: Option<u64>,
-    /// How often it was switched on.
+    /// How often it was powered on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_cycles: Option<u64>,
-    /// How often power went away without notice.
+    /// How often it lost power without notice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unsafe_shutdowns: Option<u64>,
-    /// Data that it could not read or write: media errors of NVMe, uncorrected errors of SCSI.
+    /// Failures to read or write data: media errors of NVMe, uncorrected errors of SCSI.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_errors: Option<u64>,
-    /// Sectors that were replaced by spare ones (ATA attribute 5).
+    /// Sectors replaced by spare ones (ATA attribute 5).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reallocated_sectors: Option<u64>,
     /// Sectors that cannot be read and wait to be written (ATA attribute 197).
@@ -84,7 +83,7 @@ pub struct Health {
     /// Sectors that cannot be corrected (ATA attribute 198).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncorrectable_sectors: Option<u64>,
-    /// Transfers over the cable that were damaged (ATA attribute 199).
+    /// Transfers that were damaged on the cable (ATA attribute 199).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface_crc_errors: Option<u64>,
     /// Commands that the disk did not answer in time, or that the ATA driver had to abort
@@ -93,95 +92,95 @@ pub struct Health {
     pub late_commands: Option<u64>,
 }
 
-/// How a disk can be asked; decided before, because it needs what else is known of the disk.
+/// How the health of a disk is read; decided in advance, since it depends on other facts of the disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) enum Way {
-    /// By the NVMe controller of this name.
+pub(super) enum HealthMethod {
+    /// From the NVMe controller of this name.
     Nvme(String),
-    /// As an ATA disk of the kernel's own ATA driver, for what it says that it can be asked.
-    Ata(AtaCan),
-    /// As a SAS disk, of which a multipath device is asked over the path of this name.
+    /// With ATA commands, as far as the disk supports them; only through the kernel's own ATA driver.
+    Ata(AtaSupport),
+    /// With SCSI commands to a SAS disk; to the path of this name for a multipath device.
     Sas(Option<String>),
     /// Not at all.
     #[default]
     None,
 }
 
-/// What an ATA disk says that it can be asked. A command that it lacks would be an error to the
-/// kernel, which then reads its error log and repeats what else was on its way.
+/// What an ATA disk claims to support. An unsupported command would make the kernel read the disk's error
+/// log and repeat the other commands in flight.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct AtaCan {
+pub(super) struct AtaSupport {
     pub smart: bool,
     pub wear_log: bool,
-    /// Whether it takes trusted commands.
+    /// Whether it supports trusted commands.
     pub trusted: bool,
 }
 
-/// How the disk can be asked, told by the devices above it. `controller` is the one that an NVMe
-/// namespace is reached through.
-pub(super) fn way(device: &BlockDevice, controller: Option<String>) -> Way {
+/// How the health of the disk can be read, judged by the devices above it. `controller` is the one that an
+/// NVMe namespace is reached through.
+pub(super) fn method(device: &BlockDevice, controller: Option<String>) -> HealthMethod {
     if let Some(controller) = controller {
-        return Way::Nvme(controller);
+        return HealthMethod::Nvme(controller);
     }
     let is_below = |prefix: &str| numbered_part(&device.path, prefix).is_some();
     match () {
-        () if is_below("usb") || !device.name.starts_with("sd") => Way::None,
-        // The kernel's own ATA driver; what other controllers make of ATA disks is not asked in ATA.
+        () if is_below("usb") || !device.name.starts_with("sd") => HealthMethod::None,
+        // Only the kernel's own ATA driver: other controllers translate or emulate ATA commands.
         () if is_below("ata") => {
-            let said = Identify::of_page(&device.ata_page);
-            // Some boot controllers show a volume as a SATA disk.
-            let said =
-                said.filter(|said| !said.model().is_some_and(|model| is_volume_model(&model)));
-            said.map_or(Way::None, |said| {
-                Way::Ata(AtaCan {
-                    smart: said.has_smart(),
-                    wear_log: said.has_wear_log(),
-                    trusted: said.has_trusted_commands() == Some(true),
+            let identify = Identify::of_page(&device.ata_page);
+            // Some boot controllers present a volume as a SATA disk.
+            let identify = identify
+                .filter(|identify| !identify.model().is_some_and(|model| is_volume_model(&model)));
+            identify.map_or(HealthMethod::None, |identify| {
+                HealthMethod::Ata(AtaSupport {
+                    smart: identify.has_smart(),
+                    wear_log: identify.has_wear_log(),
+                    trusted: identify.has_trusted_commands() == Some(true),
                 })
             })
         }
-        () if is_below("end_device-") => Way::Sas(None),
-        () => Way::None,
+        () if is_below("end_device-") => HealthMethod::Sas(None),
+        () => HealthMethod::None,
     }
 }
 
 /// What a disk answered.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct Answers {
     pub health: Option<Health>,
     pub security: Option<DiskSecurity>,
     pub tcg: Option<DiskTcg>,
 }
 
-/// Asks the disk; nothing where it cannot be asked or says nothing.
-pub(super) fn read(machine: &Machine, disk: &DiskHandle, way: &Way) -> Asked {
-    let of_sas = |disk: &DiskHandle| Asked {
+/// Asks the disk; empty if it cannot be asked or reports nothing.
+pub(super) fn read(machine: &Machine, disk: &DiskHandle, method: &HealthMethod) -> Answers {
+    let of_sas = |disk: &DiskHandle| Answers {
         health: scsi::read(machine, disk),
         tcg: locks::of_scsi(machine, disk),
-        ..Asked::default()
+        ..Answers::default()
     };
-    match way {
-        Way::Nvme(controller) => nvme::read(machine, controller),
-        Way::Ata(can) => ata::read(machine, disk, *can),
-        Way::Sas(None) => of_sas(disk),
-        Way::Sas(Some(path)) => of_sas(&DiskHandle::new(path)),
-        Way::None => Asked::default(),
+    match method {
+        HealthMethod::Nvme(controller) => nvme::read(machine, controller),
+        HealthMethod::Ata(support) => ata::read(machine, disk, *support),
+        HealthMethod::Sas(None) => of_sas(disk),
+        HealthMethod::Sas(Some(path)) => of_sas(&DiskHandle::new(path)),
+        HealthMethod::None => Answers::default(),
     }
 }
 
-/// Asks a disk that gives no bytes only whether it is locked: that may be why.
-pub(super) fn read_locks(machine: &Machine, disk: &DiskHandle, way: &Way) -> Asked {
-    let tcg = match way {
-        Way::Nvme(controller) => return nvme::read_locks(machine, controller),
-        Way::Ata(can) => ata::read_locks(machine, disk, *can),
-        Way::Sas(None) => locks::of_scsi(machine, disk),
-        Way::Sas(Some(path)) => locks::of_scsi(machine, &DiskHandle::new(path)),
-        Way::None => None,
+/// Asks an unreadable disk only whether it is locked: that may be the reason.
+pub(super) fn read_locks(machine: &Machine, disk: &DiskHandle, method: &HealthMethod) -> Answers {
+    let tcg = match method {
+        HealthMethod::Nvme(controller) => return nvme::read_locks(machine, controller),
+        HealthMethod::Ata(support) => ata::read_locks(machine, disk, *support),
+        HealthMethod::Sas(None) => locks::of_scsi(machine, disk),
+        HealthMethod::Sas(Some(path)) => locks::of_scsi(machine, &DiskHandle::new(path)),
+        HealthMethod::None => None,
     };
-    Asked { tcg, ..Asked::default() }
+    Answers { tcg, ..Answers::default() }
 }
 
-/// What files say, without asking the disk: counts of the kernel, and the wear of an eMMC (JESD84-B51
+/// Reads what files contain, without asking the disk: counts of the kernel, and the wear of an eMMC (JESD84-B51
 /// §7.4.41 and 7.4.42: `device/life_time` in tenths, `device/pre_eol_info`).
 pub(super) fn of_files(
     machine: &Machine,
@@ -191,7 +190,7 @@ pub(super) fn of_files(
     let mut health = health.unwrap_or_default();
     let at = |attribute: &str| format!("{}/device/{attribute}", device.path);
     if device.name.starts_with("sd") {
-        // Not `ioerr_cnt`: it counts every answer with sense data, those to our own questions too.
+        // Not `ioerr_cnt`: it counts every answer with sense data, including those to our own commands.
         health.late_commands = machine.parse(&at("iotmo_cnt"), count);
     }
     if device.name.starts_with("mmcblk") {
@@ -234,38 +233,38 @@ mod tests {
     use super::*;
     use crate::testing::tree;
 
-    fn way_of(path: &str) -> Way {
+    fn method_of(path: &str) -> HealthMethod {
         let name = path.rsplit('/').next().unwrap().to_owned();
-        way(&BlockDevice { name, path: path.to_owned(), ..BlockDevice::default() }, None)
+        method(&BlockDevice { name, path: path.to_owned(), ..BlockDevice::default() }, None)
     }
 
     #[test]
     fn usb_and_virtual_media_are_never_sent_a_scsi_command() {
         let usb =
             "sys/devices/pci0000:00/0000:00:14.0/usb1/1-7/host6/target6:0:0/6:0:0:0/block/sda";
-        assert_eq!(way_of(usb), Way::None);
+        assert_eq!(method_of(usb), HealthMethod::None);
         let virtio = "sys/devices/pci0000:00/0000:00:04.0/virtio1/block/vda";
-        assert_eq!(way_of(virtio), Way::None);
+        assert_eq!(method_of(virtio), HealthMethod::None);
         let optical =
             "sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sr0";
-        assert_eq!(way_of(optical), Way::None);
-        assert_eq!(way_of("sys/block/sda"), Way::None);
+        assert_eq!(method_of(optical), HealthMethod::None);
+        assert_eq!(method_of("sys/block/sda"), HealthMethod::None);
     }
 
     #[test]
-    fn a_volume_of_a_raid_controller_is_never_sent_an_ata_command() {
+    fn volume_of_a_raid_controller_is_never_sent_an_ata_command() {
         let raid = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:2:0/0:2:0:0/block/sda";
-        assert_eq!(way_of(raid), Way::None);
+        assert_eq!(method_of(raid), HealthMethod::None);
         let sas = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
-        // Behind a SAS controller its firmware translates, so even a SATA disk is asked in SCSI.
-        assert_eq!(way_of(sas), Way::Sas(None));
+        // The firmware of a SAS controller translates, so even a SATA disk there is asked in SCSI.
+        assert_eq!(method_of(sas), HealthMethod::Sas(None));
         let sata = "sys/devices/pci0000:00/0000:00:1f.2/ata5/host4/target4:0:0/4:0:0:0/block/sdb";
-        // What does not say that it can be asked is not asked.
-        assert_eq!(way_of(sata), Way::None);
+        // A disk that claims no support is not asked.
+        assert_eq!(method_of(sata), HealthMethod::None);
     }
 
     #[test]
-    fn the_wear_of_an_emmc_is_read_from_files() {
+    fn wear_of_an_emmc_is_read_from_files() {
         let machine = tree(&[
             ("sys/block/mmcblk0/size", "8\n"),
             ("sys/block/mmcblk0/device/life_time", "0x02 0x0b\n"),

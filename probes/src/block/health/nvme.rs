@@ -9,7 +9,7 @@ use crate::block::security;
 use crate::machine::Machine;
 use crate::sys::nvme::{NvmePage, NvmeQuestion};
 
-use super::{Asked, Health, locks};
+use super::{Answers, Health, locks};
 
 /// Meaning of the bits of the first byte.
 const WARNINGS: [&str; 6] = [
@@ -25,7 +25,7 @@ const FAILING: u8 = 0b0011_1101;
 /// A data unit is a thousand times 512 bytes.
 const DATA_UNIT_BYTES: u64 = 512_000;
 
-pub(super) fn read(machine: &Machine, controller: &str) -> Asked {
+pub(super) fn read(machine: &Machine, controller: &str) -> Answers {
     let question = |page: NvmePage| NvmeQuestion { controller: controller.to_owned(), page };
     let log = machine.ask(&question(NvmePage::Health));
     let mut health = log.and_then(|log| match parse(&log) {
@@ -41,24 +41,24 @@ pub(super) fn read(machine: &Machine, controller: &str) -> Asked {
         health.warning_temperature_celsius = celsius(le16(&identify, 266));
         health.critical_temperature_celsius = celsius(le16(&identify, 268));
     }
-    Asked { health, ..with_locks(machine, controller, &identify) }
+    Answers { health, ..with_locks(machine, controller, &identify) }
 }
 
 /// Asks for the locks alone.
-pub(super) fn read_locks(machine: &Machine, controller: &str) -> Asked {
+pub(super) fn read_locks(machine: &Machine, controller: &str) -> Answers {
     let page = NvmePage::Identify;
     let identify = machine.ask(&NvmeQuestion { controller: controller.to_owned(), page });
     with_locks(machine, controller, &identify.unwrap_or_default())
 }
 
-fn with_locks(machine: &Machine, controller: &str, identify: &[u8]) -> Asked {
+fn with_locks(machine: &Machine, controller: &str, identify: &[u8]) -> Answers {
     let security = security::of_nvme(identify);
     let has = security.as_ref().is_some_and(|known| known.has_trusted_commands == Some(true));
-    // Some controllers make a volume of the drives behind them.
+    // Some controllers present their drives as a volume.
     let model = identify.get(24..64).and_then(text).unwrap_or_default();
     let is_asked = has && !is_volume_model(&model);
     let tcg = if is_asked { locks::of_nvme(machine, controller) } else { None };
-    Asked { health: None, security, tcg }
+    Answers { health: None, security, tcg }
 }
 
 /// `Err` says why the log is none. Drives of clouds answer with zeros, which are no facts.
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_of_a_sound_drive_is_read() {
+    fn log_of_a_healthy_drive_is_read() {
         let health = parse(&log()).unwrap();
         assert_eq!((health.is_passed, health.critical_warnings.len()), (Some(true), 0));
         assert_eq!(health.temperature_celsius, Some(37));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_of_zeros_as_clouds_give_it_is_a_problem_and_no_fact() {
+    fn log_of_zeros_as_in_clouds_is_a_problem_and_no_fact() {
         let mut of_cloud = vec![0; 512];
         assert!(parse(&of_cloud).is_err());
         of_cloud[1..3].copy_from_slice(&310_u16.to_le_bytes());
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_has_the_health_of_its_controller() {
+    fn namespace_has_the_health_of_its_controller() {
         let mut identify = vec![0; 4096];
         identify[266..268].copy_from_slice(&343_u16.to_le_bytes());
         let machine = tree_of_bytes(&[

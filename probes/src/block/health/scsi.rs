@@ -1,5 +1,5 @@
-//! SAS: the log pages that a disk says it has (SPC-5 §7.3, SBC-4 §6.4). A page that it lacks is not
-//! asked for, because the kernel counts the refusal as a failed command.
+//! SAS: the log pages that a disk claims to have (SPC-5 §7.3, SBC-4 §6.4). Others are not requested,
+//! because the kernel counts a refusal as a failed command.
 
 use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
@@ -56,8 +56,8 @@ fn body(page: &[u8], code: u8) -> Option<&[u8]> {
 fn parameter(page: &[u8], code: u8, number: u16) -> Option<&[u8]> {
     let mut rest = body(page, code)?;
     loop {
-        let (header, behind) = rest.split_at_checked(4)?;
-        let (value, next) = behind.split_at_checked(usize::from(header[3]))?;
+        let (header, rest_of_page) = rest.split_at_checked(4)?;
+        let (value, next) = rest_of_page.split_at_checked(usize::from(header[3]))?;
         if u16::from_be_bytes([header[0], header[1]]) == number {
             return Some(value);
         }
@@ -65,26 +65,25 @@ fn parameter(page: &[u8], code: u8, number: u16) -> Option<&[u8]> {
     }
 }
 
-/// The value of all ones is not known.
+/// A value of all ones means unknown.
 fn celsius(page: &[u8], number: u16) -> Option<i32> {
     let value = *parameter(page, TEMPERATURE, number)?.get(1)?;
     (value != 0xff).then(|| i32::from(value))
 }
 
-/// Additional sense code 5Dh: the failure of the disk is predicted; with the qualifier 255 it is only
-/// a test of the prediction.
+/// Additional sense code 5Dh: the disk predicts its failure; with the qualifier 255 this is only a test.
 fn is_passed(page: &[u8]) -> Option<bool> {
     let parameter = parameter(page, EXCEPTIONS, 0)?;
     Some(*parameter.first()? != 0x5d || parameter.get(1) == Some(&0xff))
 }
 
-/// Parameter 6: total of the errors that could not be corrected.
+/// Parameter 6: total of the uncorrected errors.
 fn uncorrected(page: &[u8], code: u8) -> Option<u64> {
     let value = parameter(page, code, 6).filter(|value| (1..=8).contains(&value.len()))?;
     Some(value.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte)))
 }
 
-/// Parameter 0 begins with the minutes with power.
+/// Parameter 0 begins with the minutes of power-on time.
 fn power_on_hours(page: &[u8]) -> Option<u64> {
     let minutes = parameter(page, BACKGROUND_SCAN, 0)?.first_chunk()?;
     Some(u64::from(u32::from_be_bytes(*minutes)) / 60)
@@ -110,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sas_disk_is_asked_only_for_the_pages_that_it_has() {
+    fn sas_disk_is_asked_only_for_the_pages_that_it_has() {
         let path = "sys/devices/pci0000:3a/0000:3b:00.0/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda";
         let supported = [&[0, 0, 0, 5, 0x00, 0x03, 0x0d, 0x15, 0x2f][..], &[0; 400]].concat();
         let machine = tree_of_bytes(&[

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn more_logical_partitions_than_are_read_are_a_problem() {
+    fn more_logical_partitions_than_the_limit_are_a_problem() {
         let mut disk = vec![0; 2 * MAX_RECORDS * 512];
         for index in 0..u32::try_from(MAX_RECORDS).unwrap() {
             let at = 8 + usize::try_from(index).unwrap();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_type_zero_is_no_partition_and_keeps_its_number() {
+    fn entry_of_type_zero_is_not_a_partition_but_uses_a_number() {
         let mut disk = vec![0; 64 * 512];
         record(&mut disk, 8, (1, 3), Some((16, 8)));
         record(&mut disk, 24, (2, 4), None);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_that_leads_round_in_a_circle_or_out_of_the_disk_ends() {
+    fn cyclic_or_overlong_chain_of_logical_partitions_ends() {
         let mut disk = vec![0; 64 * 512];
         record(&mut disk, 8, (1, 3), Some((0, 8)));
         assert_eq!(of(&disk).len(), MAX_RECORDS);

@@ -21,10 +21,10 @@ pub(super) fn n_bytes(answer: &[u8]) -> Option<usize> {
     usize::try_from(u32_at(answer, 0)?).ok()
 }
 
-/// The members of each array by its number; `None` where the answer is not what was expected.
+/// The members of each array by its number; `None` if the answer does not have the expected form.
 pub(super) fn arrays(answer: &[u8]) -> Option<BTreeMap<u16, Members>> {
     let n_arrays = usize::from(u16_at(answer, 4)?);
-    // QEMU gives the length of all arrays, controllers that of one. Another length would be another
+    // QEMU reports the length of all arrays, controllers that of one. Any other length means another
     // structure.
     let stated = usize::from(u16_at(answer, 6)?);
     if n_arrays > 0 && stated != ARRAY_BYTES && stated != n_arrays * ARRAY_BYTES {
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_names_its_drives_and_the_places_of_those_that_are_missing() {
+    fn array_lists_its_drives_and_missing_members() {
         for stated in [288, 576] {
             let answer = configuration(stated, &[(0, &[8, 9]), (3, &[10, 0xffff])]);
             let arrays = arrays(&answer).unwrap();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_of_another_length_or_beyond_the_end_are_not_guessed() {
+    fn arrays_of_unexpected_length_are_not_guessed() {
         assert_eq!(arrays(&configuration(544, &[(0, &[8])])), None);
         let mut answer = configuration(288, &[(0, &[8])]);
         answer[4] = 2;

@@ -15,8 +15,8 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Printable text of `n` bytes at most at `at`, up to the first NUL and without blanks around it; other
-/// bytes are no text.
+/// Printable text of at most `n` bytes at `at`, up to the first NUL and without surrounding blanks; `None`
+/// if there are other bytes.
 pub(super) fn text_at(bytes: &[u8], at: usize, n: usize) -> Option<String> {
     let field = bytes.get(at..at.checked_add(n)?)?;
     let field = field.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_beyond_the_end_is_absent() {
+    fn field_beyond_the_end_is_absent() {
         let bytes = [1, 0, 0, 0, 0, 0, 0, 0];
         assert_eq!((u16_at(&bytes, 0), u32_at(&bytes, 4)), (Some(1), Some(0)));
         assert_eq!((u16_at(&bytes, 7), u32_at(&bytes, 5), u64_at(&bytes, 1)), (None, None, None));
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn text_ends_at_a_nul_and_what_is_no_text_is_absent() {
+    fn text_ends_at_a_nul_and_other_bytes_give_none() {
         assert_eq!(text_at(b" 7PKX \0\xff\xff", 0, 9).as_deref(), Some("7PKX"));
         assert_eq!(text_at(b"ab\x01\xffcd", 0, 6), None);
         assert_eq!(text_at(b"    ", 0, 4), None);

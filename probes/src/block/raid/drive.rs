@@ -1,4 +1,4 @@
-//! A drive in the words of the firmware: `struct MR_PD_INFO`, 512 bytes, and an entry of
+//! A drive as the firmware describes it: `struct MR_PD_INFO`, 512 bytes, and an entry of
 //! `struct MR_PD_LIST` (`drivers/scsi/megaraid/megaraid_sas.h`). Sizes are in blocks of the drive.
 
 use crate::machine::Machine;
@@ -26,11 +26,11 @@ const PROGRESS: usize = 260;
 const TEMPERATURE: usize = 402;
 const BLOCK_BYTES: usize = 404;
 
-/// Numbers that stand for no device and no slot.
+/// Numbers that mean no device and no slot.
 const NO_DEVICE: u16 = 0xffff;
 const NO_SLOT: u8 = 0xff;
 
-/// What an entry of the list says of a drive, 24 bytes.
+/// The entry of a drive in the list, 24 bytes.
 pub(super) fn of_list(entry: &[u8]) -> RaidDrive {
     RaidDrive {
         device_id: u16_at(entry, 0),
@@ -40,7 +40,7 @@ pub(super) fn of_list(entry: &[u8]) -> RaidDrive {
     }
 }
 
-/// The drive that `info` describes; `None` for what is no disk (enclosures), or for another drive.
+/// The drive that `info` describes; `None` for enclosures and other devices, or for a different drive.
 pub(super) fn parse(
     machine: &Machine,
     path: &str,
@@ -49,7 +49,7 @@ pub(super) fn parse(
 ) -> Option<RaidDrive> {
     if u16_at(info, 0) != Some(device_id) {
         let found = format!("drive {:?}", u16_at(info, 0));
-        machine.problem(path, found, format!("what was asked for, drive {device_id}"));
+        machine.problem(path, found, format!("the requested drive {device_id}"));
         return None;
     }
     if *info.get(SCSI_KIND)? != 0 {
@@ -83,7 +83,7 @@ pub(super) fn parse(
 
 /// Vendor, model, revision and serial number in standard INQUIRY data.
 pub(super) fn of_inquiry(data: &[u8]) -> RaidDrive {
-    // 7Fh: there is no such unit, and no data of it.
+    // 7Fh: there is no such unit, so there are no data.
     if data.first().is_none_or(|kind| kind & 0x1f != 0) {
         return RaidDrive::default();
     }
@@ -109,7 +109,7 @@ fn state(machine: &Machine, path: &str, code: u16) -> Option<String> {
         0x20 => "copyback",
         0x40 => "jbod",
         _ => {
-            machine.problem(path, format!("drive state {code:#04x}"), "a state that is known");
+            machine.problem(path, format!("drive state {code:#04x}"), "a known state");
             return None;
         }
     };
@@ -134,7 +134,7 @@ fn sas_address(info: &[u8]) -> Option<String> {
     Some(format!("{address:#018x}"))
 }
 
-/// Bit 0 of what is going on is the rebuild; all ones are all of it.
+/// Bit 0 of the operations in progress is the rebuild; all ones mean 100 %.
 fn rebuild_percent(info: &[u8]) -> Option<u8> {
     let is_active = u32_at(info, PROGRESS)? & 1 != 0;
     let progress = u32::from(u16_at(info, PROGRESS + 4)?);

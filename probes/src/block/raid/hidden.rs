@@ -1,9 +1,9 @@
-//! Drives that the kernel knows and shows no disk of, since they belong to a RAID volume: those of
-//! `hpsa` (HPE Smart Array), `aacraid` (Adaptec) and, where it has volumes, `mpt3sas` (Broadcom's
+//! Drives that the kernel knows but does not expose as disks, since they belong to a RAID volume: those of
+//! `hpsa` (HPE Smart Array), `aacraid` (Adaptec) and, if it has volumes, `mpt3sas` (Broadcom's
 //! Integrated RAID) are SCSI devices without a block device (`no_uld_attach`,
 //! `drivers/scsi/{hpsa.c,aacraid/linit.c,mpt3sas/mpt3sas_scsih.c}`; `/sys/bus/scsi/devices`).
 //!
-//! What the controller knows of their health is told only through ioctls of each maker's own.
+//! The controller reports their health only through ioctls specific to each vendor.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::machine::Machine;
 use super::{RaidController, RaidDrive, RaidVolume, host, naa};
 
 const DRIVERS: [&str; 4] = ["aacraid", "hpsa", "mpt2sas", "mpt3sas"];
-/// Most SCSI devices of a host that are looked at.
+/// Most SCSI devices of a host that are read.
 const LIMIT_DEVICES: usize = 1024;
 
 /// Reads the controllers.
@@ -30,7 +30,7 @@ pub(super) fn controllers(machine: &Machine) -> Vec<RaidController> {
     controllers
 }
 
-/// `None` for a host bus adapter without volumes, whose drives are disks like any other.
+/// `None` for a host bus adapter without volumes, whose drives are ordinary disks.
 fn controller(machine: &Machine, name: &str, pci_address: String) -> Option<RaidController> {
     let host = host(machine, &pci_address)?;
     let is_mpt = name.starts_with("mpt");
@@ -38,7 +38,7 @@ fn controller(machine: &Machine, name: &str, pci_address: String) -> Option<Raid
     if volumes.as_ref().is_some_and(Vec::is_empty) {
         return None;
     }
-    // Without the driver of disks there is no block device of any.
+    // Without the disk driver no drive has a block device.
     let drives = machine.is_dir("sys/bus/scsi/drivers/sd").then(|| drives(machine, host));
     Some(RaidController {
         pci_address,
@@ -86,7 +86,7 @@ fn drives(machine: &Machine, host: u16) -> Vec<RaidDrive> {
     names.retain(|name| is_of(name, host));
     if names.len() > LIMIT_DEVICES {
         let found = format!("{} devices of host{host}", names.len());
-        machine.problem(DIR, found, format!("at most {LIMIT_DEVICES}, which are looked at"));
+        machine.problem(DIR, found, format!("at most {LIMIT_DEVICES}; the others are not read"));
     }
     names.iter().take(LIMIT_DEVICES).filter_map(|name| drive(machine, name)).collect()
 }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_of_a_smart_array_is_known_though_it_is_no_disk() {
+    fn drive_of_a_smart_array_is_listed_without_a_disk() {
         let drive = drive_files();
         let drive: Vec<(&str, &[u8])> = drive.iter().map(|(p, c)| (p.as_str(), *c)).collect();
         let machine = files("hpsa", &drive);
@@ -180,14 +180,14 @@ mod tests {
         assert_eq!(drives[0].model.as_deref(), Some("EG1200FCVBQ"));
         assert_eq!(drives[0].serial.as_deref(), Some("S4012345"));
         assert_eq!(drives[0].wwn.as_deref(), Some("0x5000c500a1b2c3d4"));
-        // Its health is the controller's secret.
+        // Only the controller knows its health.
         assert_eq!((&drives[0].state, drives[0].media_errors), (&None, None));
         assert_eq!(found[0].volumes, None);
     }
 
     #[test]
-    fn a_degraded_volume_of_integrated_raid_is_told_and_an_adapter_without_volumes_is_no_controller()
-     {
+    fn degraded_volume_of_integrated_raid_is_told_and_an_adapter_without_volumes_is_no_controller()
+    {
         assert_eq!(controllers(&files("mpt3sas", &[])), []);
         let machine = files(
             "mpt3sas",
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn more_devices_than_are_looked_at_are_a_problem() {
+    fn more_devices_than_the_limit_are_a_problem() {
         let paths: Vec<String> = (0..=LIMIT_DEVICES)
             .map(|n| format!("sys/bus/scsi/devices/1:0:{}:{}/type", n / 8, n % 8))
             .collect();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_driver_of_disks_no_drive_is_called_hidden() {
+    fn without_the_disk_driver_no_drive_is_hidden() {
         let machine = tree_of_bytes(&[
             ("sys/bus/pci/drivers/hpsa/0000:03:00.0", b"-> x"),
             ("sys/bus/pci/devices/0000:03:00.0/host1/uevent", b""),

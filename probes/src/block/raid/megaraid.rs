@@ -1,5 +1,5 @@
-//! Controllers of the driver `megaraid_sas`: which there are (`/sys/bus/pci/drivers/megaraid_sas`), and
-//! what their firmware answers.
+//! Controllers of the driver `megaraid_sas`: the list (`/sys/bus/pci/drivers/megaraid_sas`), and
+//! the answers of their firmware.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use super::bytes::{text_at, u16_at, u32_at};
 use super::{RaidController, RaidDrive, RaidVolume, drive, host, naa, volume};
 
 pub(super) const DRIVER: &str = "megaraid_sas";
-/// After this the drives are not asked themselves any more: the collector has 20 s.
+/// After this no drive is asked directly: the collector has 20 s.
 pub(super) const PAGES_LIMIT: Duration = Duration::from_secs(8);
 /// Drives and enclosures in a list.
 const LIMIT_DRIVES: usize = 256;
@@ -35,7 +35,7 @@ const CORRECTABLE_ERRORS: usize = 1492;
 const UNCORRECTABLE_ERRORS: usize = 1494;
 const PACKAGE: usize = 1600;
 
-/// Reads the controllers, by PCI address. For `pages_limit` their drives are asked themselves.
+/// Reads the controllers, by PCI address. Their drives are asked directly for at most `pages_limit`.
 pub(super) fn controllers(machine: &Machine, pages_limit: Duration) -> Vec<RaidController> {
     let bound = machine.list(&format!("sys/bus/pci/drivers/{DRIVER}"));
     let (node, pages_end) = (MegaraidNode::default(), Instant::now() + pages_limit);
@@ -43,23 +43,23 @@ pub(super) fn controllers(machine: &Machine, pages_limit: Duration) -> Vec<RaidC
     addresses.map(|address| controller(machine, &node, address, pages_end)).collect()
 }
 
-/// A controller that can be asked.
-struct Asked<'a> {
+/// A controller whose firmware answers.
+struct Firmware<'a> {
     machine: &'a Machine,
     node: &'a MegaraidNode,
     host: u16,
-    /// Until when drives are asked themselves.
+    /// Until when drives are asked directly.
     pages_end: Instant,
-    /// Whether one was not asked because it was too late.
+    /// Whether a drive was not asked because time ran out.
     is_late: Cell<bool>,
 }
 
-impl Asked<'_> {
+impl Firmware<'_> {
     fn ask(&self, command: MegaraidCommand) -> Option<Vec<u8>> {
         self.machine.ask(&MegaraidQuestion { node: self.node, host: self.host, command })
     }
 
-    /// Asks for a structure of `n_bytes` bytes; a shorter one is a problem and no answer.
+    /// Asks for a structure of `n_bytes` bytes; a shorter one is a problem and gives `None`.
     fn structure(&self, command: MegaraidCommand, what: &str, n_bytes: usize) -> Option<Vec<u8>> {
         let answer = self.ask(command)?;
         if answer.len() < n_bytes {
@@ -70,7 +70,7 @@ impl Asked<'_> {
         Some(answer)
     }
 
-    /// Asks the drive itself, which may take until the command's own time is over.
+    /// Asks the drive itself, which may take as long as the timeout of the command.
     fn page(&self, target: u8, page: DrivePage) -> Option<Vec<u8>> {
         if Instant::now() >= self.pages_end {
             self.is_late.set(true);
@@ -79,7 +79,7 @@ impl Asked<'_> {
         self.ask(MegaraidCommand::DrivePage(target, page))
     }
 
-    /// Where a problem with the answer to `what` is told to be.
+    /// The path of a problem with the answer to `what`.
     fn path(&self, what: &str) -> String {
         format!("kernel/megaraid/host{}/{what}", self.host)
     }
@@ -95,13 +95,13 @@ fn controller(
     let known =
         RaidController { pci_address: address, driver: DRIVER.to_owned(), ..Default::default() };
     let Some(host) = host else { return known };
-    let asked = Asked { machine, node, host, pages_end, is_late: Cell::new(false) };
-    // Of a controller that does not answer this, nothing else is asked.
-    let Some(info) = asked.ask(MegaraidCommand::Controller) else { return known };
-    let drives = drives(&asked);
-    let volumes = volumes(&asked, drives.as_deref().unwrap_or_default());
+    let firmware = Firmware { machine, node, host, pages_end, is_late: Cell::new(false) };
+    // A controller that does not answer this is asked nothing else.
+    let Some(info) = firmware.ask(MegaraidCommand::Controller) else { return known };
+    let drives = drives(&firmware);
+    let volumes = volumes(&firmware, drives.as_deref().unwrap_or_default());
     let memory_mib = u16_at(&info, MEMORY_MIB).filter(|mib| *mib > 0);
-    // A controller without a cache has no errors of one.
+    // A controller without a cache has no cache errors.
     let errors = |at| memory_mib.and_then(|_| u16_at(&info, at));
     RaidController {
         model: text_at(&info, MODEL, 80),
@@ -116,7 +116,7 @@ fn controller(
     }
 }
 
-/// While the host recovers, the driver keeps every question waiting.
+/// While the host recovers, the driver delays every question.
 fn is_running(machine: &Machine, host: u16) -> bool {
     let path = format!("sys/class/scsi_host/host{host}/state");
     match machine.text(&path) {
@@ -129,23 +129,23 @@ fn is_running(machine: &Machine, host: u16) -> bool {
     }
 }
 
-fn drives(asked: &Asked) -> Option<Vec<RaidDrive>> {
-    let answer = asked.ask(MegaraidCommand::Drives)?;
+fn drives(firmware: &Firmware) -> Option<Vec<RaidDrive>> {
+    let answer = firmware.ask(MegaraidCommand::Drives)?;
     let Some(listed) = listed_drives(&answer) else {
         let n_bytes = answer.len();
         let found = format!("{n_bytes} bytes that end before the drives that they announce");
-        asked.machine.problem(&asked.path("drives"), found, "a list of at most 256 drives");
+        firmware.machine.problem(&firmware.path("drives"), found, "a list of at most 256 drives");
         return None;
     };
-    let described = listed.into_iter().filter_map(|(id, drive)| one_drive(asked, id, drive));
+    let described = listed.into_iter().filter_map(|(id, drive)| one_drive(firmware, id, drive));
     let mut drives: Vec<RaidDrive> = described.collect();
     drives.sort_by_key(|drive| (drive.enclosure, drive.slot, drive.device_id));
-    if asked.is_late.get() {
-        let found = "drives that were not asked themselves, because the time for that was over";
-        asked.machine.problem(
-            &asked.path("drives"),
+    if firmware.is_late.get() {
+        let found = "drives that were not asked directly, because time ran out";
+        firmware.machine.problem(
+            &firmware.path("drives"),
             found,
-            "an answer of each within milliseconds",
+            "an answer from each within milliseconds",
         );
     }
     Some(drives)
@@ -160,25 +160,25 @@ fn listed_drives(answer: &[u8]) -> Option<BTreeMap<u16, RaidDrive>> {
     Some(disks.filter_map(|entry| Some((u16_at(entry, 0)?, drive::of_list(entry)))).collect())
 }
 
-/// The drive that the list announces as `listed`; `None` for what is none.
-fn one_drive(asked: &Asked, id: u16, listed: RaidDrive) -> Option<RaidDrive> {
+/// The drive that the list has as `listed`; `None` if it is not a drive.
+fn one_drive(firmware: &Firmware, id: u16, listed: RaidDrive) -> Option<RaidDrive> {
     let what = format!("drive-{id}");
-    let Some(info) = asked.structure(MegaraidCommand::Drive(id), &what, drive::N_BYTES) else {
+    let Some(info) = firmware.structure(MegaraidCommand::Drive(id), &what, drive::N_BYTES) else {
         return Some(listed);
     };
-    let drive = drive::parse(asked.machine, &asked.path(&what), id, &info)?;
-    // A drive that failed may keep the controller waiting, and the number of a drive in a SCSI command
-    // has one byte.
+    let drive = drive::parse(firmware.machine, &firmware.path(&what), id, &info)?;
+    // A failed drive may block the controller, and the number of a drive in a SCSI command has one
+    // byte.
     let is_lost = ["failed", "unconfigured bad"].iter().any(|s| drive.state.as_deref() == Some(s));
     match u8::try_from(id) {
-        Ok(target) if !is_lost => Some(with_pages(asked, target, drive)),
+        Ok(target) if !is_lost => Some(with_pages(firmware, target, drive)),
         _ => Some(drive),
     }
 }
 
-/// Adds what the drive itself says. What the controller keeps of it is not asked again.
-fn with_pages(asked: &Asked, target: u8, drive: RaidDrive) -> RaidDrive {
-    let page = |page| asked.page(target, page);
+/// Adds what the drive itself reports, unless the controller already has it.
+fn with_pages(firmware: &Firmware, target: u8, drive: RaidDrive) -> RaidDrive {
+    let page = |page| firmware.page(target, page);
     let mut drive = drive;
     if drive.model.is_none()
         && let Some(data) = page(DrivePage::Standard)
@@ -198,12 +198,12 @@ fn with_pages(asked: &Asked, target: u8, drive: RaidDrive) -> RaidDrive {
     drive
 }
 
-fn volumes(asked: &Asked, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>> {
-    let answer = asked.ask(MegaraidCommand::Volumes)?;
+fn volumes(firmware: &Firmware, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>> {
+    let answer = firmware.ask(MegaraidCommand::Volumes)?;
     let Some(listed) = volume::list(&answer) else {
         let found =
             format!("{} bytes that end before the volumes that they announce", answer.len());
-        asked.machine.problem(&asked.path("volumes"), found, "a list of at most 64 volumes");
+        firmware.machine.problem(&firmware.path("volumes"), found, "a list of at most 64 volumes");
         return None;
     };
     if listed.is_empty() {
@@ -212,28 +212,32 @@ fn volumes(asked: &Asked, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>> {
     let n_volumes = u32_at(&answer, 0).unwrap_or_default();
     if usize::try_from(n_volumes) != Ok(listed.len()) {
         let found = format!("{n_volumes} volumes");
-        asked.machine.problem(&asked.path("volumes"), found, "at most 64, of which all are read");
+        firmware.machine.problem(
+            &firmware.path("volumes"),
+            found,
+            "at most 64; the others are not read",
+        );
     }
-    let arrays = arrays(asked);
+    let arrays = arrays(firmware);
     let mut volumes: Vec<RaidVolume> =
-        listed.into_iter().map(|listed| one_volume(asked, listed, &arrays, drives)).collect();
+        listed.into_iter().map(|listed| one_volume(firmware, listed, &arrays, drives)).collect();
     volumes.sort_by_key(|volume| volume.id);
     volumes.dedup_by_key(|volume| volume.id);
     Some(volumes)
 }
 
 fn one_volume(
-    asked: &Asked,
+    firmware: &Firmware,
     listed: volume::Listed,
     arrays: &BTreeMap<u16, Members>,
     drives: &[RaidDrive],
 ) -> RaidVolume {
     let what = format!("volume-{}", listed.id);
-    let path = asked.path(&what);
-    let info = asked.structure(MegaraidCommand::Volume(listed.id), &what, volume::N_BYTES);
-    let parsed = info.and_then(|info| volume::parse(asked.machine, &path, listed, &info));
+    let path = firmware.path(&what);
+    let info = firmware.structure(MegaraidCommand::Volume(listed.id), &what, volume::N_BYTES);
+    let parsed = info.and_then(|info| volume::parse(firmware.machine, &path, listed, &info));
     let Some((mut volume, spans)) = parsed else {
-        return volume::of_list(asked.machine, &path, listed);
+        return volume::of_list(firmware.machine, &path, listed);
     };
     let spans: Option<Vec<&Members>> = spans.iter().map(|number| arrays.get(number)).collect();
     if let Some(spans) = spans {
@@ -245,7 +249,7 @@ fn one_volume(
     volume
 }
 
-/// A volume has the blocks of its drives.
+/// A volume has the block size of its drives.
 fn size_bytes(n_blocks: u64, members: &[u16], drives: &[RaidDrive]) -> Option<u64> {
     let known = members.iter().map(|id| drives.iter().find(|drive| drive.device_id == Some(*id)));
     let sizes: Option<BTreeSet<u16>> =
@@ -255,8 +259,8 @@ fn size_bytes(n_blocks: u64, members: &[u16], drives: &[RaidDrive]) -> Option<u6
 }
 
 /// The members of all arrays by number.
-fn arrays(asked: &Asked) -> BTreeMap<u16, Members> {
-    let ask = |room| asked.ask(MegaraidCommand::Configuration(room));
+fn arrays(firmware: &Firmware) -> BTreeMap<u16, Members> {
+    let ask = |room| firmware.ask(MegaraidCommand::Configuration(room));
     let Some(mut answer) = ask(ConfigurationRoom::Small) else { return BTreeMap::new() };
     if arrays::n_bytes(&answer).is_some_and(|n| n > answer.len())
         && let Some(larger) = ask(ConfigurationRoom::Large)
@@ -265,9 +269,9 @@ fn arrays(asked: &Asked) -> BTreeMap<u16, Members> {
     }
     arrays::arrays(&answer).unwrap_or_else(|| {
         let header = formats::hex::hex(answer.iter().take(16));
-        let expected = "arrays of 288 bytes behind a header of 32";
-        asked.machine.problem(
-            &asked.path("configuration"),
+        let expected = "a header of 32 bytes and arrays of 288 bytes";
+        firmware.machine.problem(
+            &firmware.path("configuration"),
             format!("a header of {header}"),
             expected,
         );

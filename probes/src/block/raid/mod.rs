@@ -1,10 +1,10 @@
-//! RAID controllers and what they hide: the drives behind them and the volumes made of these, as the
-//! controller's firmware tells them. Only `megaraid_sas` (Broadcom MegaRAID, Dell PERC, Lenovo
-//! `ThinkSystem` RAID, Fujitsu PRAID, …) is asked; see [`crate::sys::megaraid`]. Needs root. Of some
-//! others the kernel itself knows the drives (`hidden`).
+//! RAID controllers, the drives that they hide and the volumes on these, as the controller's firmware reports
+//! them. Only `megaraid_sas` (Broadcom MegaRAID, Dell PERC, Lenovo `ThinkSystem` RAID, Fujitsu PRAID, …) is
+//! asked; see [`crate::sys::megaraid`]. Needs root. For some other controllers the kernel itself knows the
+//! drives (`hidden`).
 //!
-//! A volume looks healthy to the kernel as long as it can be read. That a drive behind it has failed is
-//! known to the controller alone.
+//! A volume looks healthy to the kernel as long as it can be read. Only the controller knows that one of its
+//! drives has failed.
 
 mod arrays;
 mod bytes;
@@ -22,13 +22,13 @@ use super::disk::Disk;
 use super::identifier::is_blank;
 use super::vpd;
 
-/// A RAID controller. What its firmware does not say is absent.
+/// A RAID controller. What its firmware does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RaidController {
     /// PCI address, e.g. `0000:18:00.0`.
     pub pci_address: String,
-    /// Driver: `megaraid_sas`; of `hpsa`, `aacraid` and `mpt3sas` no more is known than their drives.
+    /// Driver: `megaraid_sas`; for `hpsa`, `aacraid` and `mpt3sas` only the drives are known.
     pub driver: String,
     /// Product as the firmware names it, e.g. `PERC H740P Mini` (`product_name` of
     /// `struct megasas_ctrl_info`).
@@ -43,32 +43,32 @@ pub struct RaidController {
     /// Cache memory in MiB (`memory_size`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u16>,
-    /// Errors of the cache memory that were corrected (`mem_correctable_error_count`).
+    /// Corrected errors of the cache memory (`mem_correctable_error_count`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_correctable_errors: Option<u16>,
-    /// Errors of the cache memory that could not be corrected (`mem_uncorrectable_error_count`).
+    /// Uncorrectable errors of the cache memory (`mem_uncorrectable_error_count`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_uncorrectable_errors: Option<u16>,
-    /// Drives, by enclosure, slot and device id; `None` where the firmware was not asked or did not say.
+    /// Drives, by enclosure, slot and device id; `None` if the firmware was not asked or did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drives: Option<Vec<RaidDrive>>,
-    /// Volumes by id, at most 64; `None` where the firmware was not asked or did not say.
+    /// Volumes by id, at most 64; `None` if the firmware was not asked or did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Vec<RaidVolume>>,
 }
 
-/// A drive behind a RAID controller (`MR_DCMD_PD_GET_INFO`, or a SCSI device without a disk).
+/// A drive of a RAID controller (`MR_DCMD_PD_GET_INFO`, or a SCSI device without a disk).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RaidDrive {
-    /// Number that the controller gives the drive; the maker's tools call it DID.
+    /// The controller's number for the drive; the vendor's tools call it DID.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<u16>,
-    /// SCSI address of the drive, for one that the kernel knows and shows no disk of, e.g. `1:0:4:0`.
+    /// SCSI address of a drive that the kernel knows but does not expose as a disk, e.g. `1:0:4:0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hctl: Option<String>,
-    /// Device id of the enclosure, which the maker's tools call EID; absent for a drive that is cabled
-    /// to the controller.
+    /// Device id of the enclosure, which the vendor's tools call EID; absent for a drive that is cabled
+    /// directly to the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<u16>,
     /// Number of the slot in the enclosure.
@@ -78,68 +78,68 @@ pub struct RaidDrive {
     /// `unconfigured bad`, or `jbod` for a drive that is passed through (`enum MR_PD_STATE`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
-    /// How far the rebuild onto the drive is, in percent.
+    /// Progress of the rebuild onto the drive, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebuild_percent: Option<u8>,
     /// `scsi`, `sas`, `sata`, `fc` or `nvme` (`enum MR_PD_TYPE`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
-    /// Size in bytes, of which the controller may use a little less.
+    /// Size in bytes; the controller may use slightly less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// Bytes of a logical block; absent where older firmware does not say, which knows 512 only.
+    /// Bytes of a logical block; absent with older firmware, which supports only 512.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logical_block_bytes: Option<u16>,
-    /// Whether it turns (VPD page B1h of the drive, SBC-4 §6.6.2).
+    /// Whether it rotates (VPD page B1h of the drive, SBC-4 §6.6.2).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotational: Option<bool>,
-    /// Turns per minute (VPD page B1h).
+    /// Rotation rate in rpm (VPD page B1h).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotation_rpm: Option<u32>,
-    /// Vendor as its INQUIRY data say (SPC-5 §6.7.2); `ATA` for SATA drives.
+    /// Vendor according to its INQUIRY data (SPC-5 §6.7.2); `ATA` for SATA drives.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// Model as its INQUIRY data say: at most 16 characters, so that of a SATA drive may be cut.
+    /// Model according to its INQUIRY data: at most 16 characters, so a SATA drive's may be truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Firmware revision as its INQUIRY data say, at most 4 characters.
+    /// Firmware revision according to its INQUIRY data, at most 4 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
-    /// Serial number: VPD page 80h of the drive; where it does not answer, what its maker wrote behind
-    /// the standard INQUIRY data that the controller keeps (bytes 36 to 55).
+    /// Serial number: VPD page 80h of the drive; if it does not answer, the vendor's bytes after the
+    /// standard INQUIRY data that the controller keeps (bytes 36 to 55).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serial: Option<String>,
     /// NAA name in VPD page 83h that the controller keeps, e.g. `0x5000c500a1b2c3d4`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wwn: Option<String>,
-    /// SAS address of its first port, or that which the controller made up for a SATA drive.
+    /// SAS address of its first port, or the one that the controller made up for a SATA drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sas_address: Option<String>,
     /// Temperature in degrees Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<u8>,
-    /// Errors of the medium that the controller counted.
+    /// Medium errors counted by the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_errors: Option<u32>,
-    /// Other errors that the controller counted: of cable, backplane, and commands that came too late.
+    /// Other errors counted by the controller: cable, backplane, and timeouts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_errors: Option<u32>,
-    /// How often the drive said that it is about to fail (SMART).
+    /// How often the drive predicted its failure (SMART).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predictive_failures: Option<u32>,
-    /// Whether it holds the volumes of another controller, which were not imported.
+    /// Whether it contains volumes of another controller that were not imported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_foreign: Option<bool>,
-    /// Kernel name of the disk that it is, for a drive that is passed through.
+    /// Kernel name of its disk, for a drive that is passed through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
 }
 
-/// A volume that a RAID controller makes of drives (`MR_DCMD_LD_GET_INFO`, `/sys/class/raid_devices`).
+/// A volume that a RAID controller builds on drives (`MR_DCMD_LD_GET_INFO`, `/sys/class/raid_devices`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RaidVolume {
-    /// Number that the controller gives the volume; the maker's tools call it VD. Its SCSI target.
+    /// The controller's number for the volume, its SCSI target; the vendor's tools call it VD.
     pub id: u8,
     /// Name that an administrator gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,16 +154,16 @@ pub struct RaidVolume {
     /// Size in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// NAA name that the volume shows, e.g. `0x600508b400105e210000900000490000`.
+    /// NAA name of the volume, e.g. `0x600508b400105e210000900000490000`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wwn: Option<String>,
-    /// Kernel name of the disk that it is, e.g. `sda`.
+    /// Kernel name of its disk, e.g. `sda`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
     /// Device ids of its drives, in the order of the arrays.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub drives: Vec<u16>,
-    /// Members that the controller does not find.
+    /// Number of members that the controller does not find.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_missing_drives: Option<usize>,
 }
@@ -195,7 +195,7 @@ fn host(machine: &Machine, address: &str) -> Option<u16> {
     names.iter().find_map(|name| name.strip_prefix("host")?.parse().ok())
 }
 
-/// Joins the volumes and drives of the controllers with the disks that they are.
+/// Links the volumes and drives of the controllers to the disks they appear as.
 pub(super) fn join(disks: &mut [Disk], controllers: &mut [RaidController]) {
     for controller in controllers.iter_mut().filter(|one| one.driver == megaraid::DRIVER) {
         let address = controller.pci_address.as_str();
@@ -222,8 +222,8 @@ pub(super) fn join(disks: &mut [Disk], controllers: &mut [RaidController]) {
     }
 }
 
-/// Whether both NAA names are known and differ: newer firmware may give a drive that it passes through
-/// a target other than its device id (`support_pd_map_target_id`).
+/// Whether both NAA names are known and differ: newer firmware may pass a drive through with a target
+/// other than its device id (`support_pd_map_target_id`).
 fn is_other(drive: &RaidDrive, disk: &Disk) -> bool {
     let of_disk = disk.wwn.as_ref().filter(|wwn| wwn.starts_with("0x"));
     drive.wwn.is_some() && of_disk.is_some() && drive.wwn.as_ref() != of_disk

@@ -1,4 +1,4 @@
-//! Controllers as a machine with several shows them: answers of the firmware, byte by byte.
+//! Machines with several controllers: answers of the firmware, byte by byte.
 
 use super::*;
 use crate::block::{attach_raid, block};
@@ -41,7 +41,7 @@ fn controller_info() -> Vec<u8> {
     info
 }
 
-/// A list of drives, and an enclosure, which is none.
+/// A list of drives and one enclosure.
 fn drive_list(ids: &[u16]) -> Vec<u8> {
     let mut list = vec![0; 8 + 256 * 24];
     put(&mut list, 4, &u32::try_from(ids.len() + 1).unwrap().to_le_bytes());
@@ -106,7 +106,7 @@ fn configuration(arrays: &[(u16, [u16; 2])]) -> Vec<u8> {
     all
 }
 
-/// Volume 0 of drives 8 and 9, the second of which has failed.
+/// Volume 0 of drives 8 and 9; drive 9 has failed.
 fn mirror() -> Files {
     let mut files = Files::default();
     let devices = "sys/devices/pci0000:17/0000:17:00.0/0000:18:00.0";
@@ -136,7 +136,7 @@ fn of(files: &Files) -> RaidController {
 }
 
 #[test]
-fn a_failed_drive_is_found_behind_its_volume() {
+fn failed_drive_is_found_in_its_volume() {
     let controller = of(&mirror());
     assert_eq!(controller.model.as_deref(), Some("PERC H740P Mini"));
     assert_eq!(controller.firmware.as_deref(), Some("51.16.0-5150"));
@@ -167,11 +167,11 @@ fn a_failed_drive_is_found_behind_its_volume() {
 }
 
 #[test]
-fn a_rebuild_predicted_failures_and_errors_of_the_cache_are_read_where_the_firmware_has_them() {
+fn rebuild_predicted_failures_and_cache_errors_are_read_if_present() {
     let mut files = mirror();
     let mut info = drive_info(8, 1, 0x14);
     put(&mut info, 176, &[3]);
-    // The drive is foreign, of SATA; half of the rebuild and three quarters of a patrol are done.
+    // A foreign SATA drive; half of the rebuild and three quarters of a patrol read are done.
     put(&mut info, 188, &(3_u16 << 12 | 0x10).to_le_bytes());
     put(&mut info, 260, &[0b11, 0, 0, 0, 0xff, 0x7f, 0, 0, 0xff, 0xbf]);
     let mut patrolled = drive_info(9, 2, 0x18);
@@ -190,7 +190,7 @@ fn a_rebuild_predicted_failures_and_errors_of_the_cache_are_read_where_the_firmw
 }
 
 #[test]
-fn a_volume_is_joined_with_the_disk_that_it_is() {
+fn volume_is_linked_to_its_disk() {
     let machine = mirror().machine();
     let mut block = block(&machine);
     attach_raid(&mut block, controllers(&machine));
@@ -201,7 +201,7 @@ fn a_volume_is_joined_with_the_disk_that_it_is() {
 }
 
 #[test]
-fn a_drive_of_4096_byte_blocks_is_counted_in_these() {
+fn drive_of_4096_byte_blocks_is_counted_in_them() {
     let mut files = mirror();
     for id in [8, 9] {
         let mut info = drive_info(id, 1, 0x18);
@@ -214,7 +214,7 @@ fn a_drive_of_4096_byte_blocks_is_counted_in_these() {
 }
 
 #[test]
-fn a_drive_of_520_byte_blocks_is_not_counted_as_if_it_had_512() {
+fn drive_of_520_byte_blocks_is_not_counted_in_512() {
     let mut files = mirror();
     let mut info = drive_info(8, 1, 0x01);
     put(&mut info, 404, &520_u16.to_le_bytes());
@@ -225,7 +225,7 @@ fn a_drive_of_520_byte_blocks_is_not_counted_as_if_it_had_512() {
 }
 
 #[test]
-fn a_drive_that_the_controller_lists_and_does_not_describe_is_still_a_drive() {
+fn listed_drive_without_description_is_still_a_drive() {
     let mut files = mirror();
     let mut list = drive_list(&[9, 8]);
     put(&mut list, 8 + 24 + 2, &[32, 0, 1, 7]);
@@ -238,7 +238,7 @@ fn a_drive_that_the_controller_lists_and_does_not_describe_is_still_a_drive() {
 }
 
 #[test]
-fn a_description_that_is_cut_is_a_problem_and_leaves_what_the_list_says() {
+fn truncated_description_is_a_problem_and_leaves_the_listed_facts() {
     let mut files = mirror();
     files.answer("drive-8", &drive_info(8, 1, 0x18)[..160]).answer("volume-0", [0; 30]);
     let machine = files.machine();
@@ -263,7 +263,7 @@ fn more_volumes_than_the_list_has_room_for_are_a_problem() {
 }
 
 #[test]
-fn a_blank_name_of_a_drive_is_none_and_the_drive_is_asked_for_it() {
+fn blank_name_of_a_drive_is_ignored_and_requested_from_the_drive() {
     let mut files = mirror();
     let mut info = drive_info(8, 1, 0x18);
     put(&mut info, 108, &[0; 8]);
@@ -276,7 +276,7 @@ fn a_blank_name_of_a_drive_is_none_and_the_drive_is_asked_for_it() {
 }
 
 #[test]
-fn a_missing_member_is_counted_and_a_drive_without_an_enclosure_has_none() {
+fn missing_member_is_counted_and_a_drive_without_an_enclosure_has_none() {
     let mut files = mirror();
     let mut info = drive_info(8, 1, 0x18);
     put(&mut info, 256, &[0xff, 0xff, 0, 3]);
@@ -292,7 +292,7 @@ fn a_missing_member_is_counted_and_a_drive_without_an_enclosure_has_none() {
 }
 
 #[test]
-fn what_the_firmware_leaves_zero_stays_absent() {
+fn fields_that_firmware_leaves_zero_are_absent() {
     let mut files = mirror();
     let mut info = vec![0; 512];
     put(&mut info, 0, &[8, 0]);
@@ -305,12 +305,12 @@ fn what_the_firmware_leaves_zero_stays_absent() {
     assert_eq!((&drive.vendor, &drive.serial, &drive.wwn), (&None, &None, &None));
     assert_eq!((drive.size_bytes, drive.temperature_celsius), (None, None));
     assert_eq!((&drive.interface, &drive.sas_address), (&None, &None));
-    // Zero errors are an answer.
+    // A count of zero is a value.
     assert_eq!((drive.media_errors, drive.state.as_deref()), (Some(0), Some("unconfigured good")));
 }
 
 #[test]
-fn the_serial_number_that_the_drive_tells_itself_goes_before_the_makers_own_bytes() {
+fn serial_number_from_the_drive_wins_over_vendor_bytes() {
     let mut files = mirror();
     let rate = [&[0, 0xb1, 0, 0x3c, 0x29, 0x04][..], &[0; 58]].concat();
     files
@@ -321,12 +321,12 @@ fn the_serial_number_that_the_drive_tells_itself_goes_before_the_makers_own_byte
     let drives: Vec<_> = controller.drives().collect();
     assert_eq!(drives[0].serial.as_deref(), Some("WFK0A1B20000E123456"));
     assert_eq!((drives[0].rotational, drives[0].rotation_rpm), (Some(true), Some(10_500)));
-    // One that failed could keep the controller waiting.
+    // A failed drive could block the controller.
     assert_eq!(drives[1].serial.as_deref(), Some("WFK0A1B2"));
 }
 
 #[test]
-fn drives_that_there_was_no_time_to_ask_are_said_and_keep_what_the_controller_knows() {
+fn drives_without_time_are_reported_and_keep_the_controllers_facts() {
     let mut files = mirror();
     files.answer("drive-8-page-80", b"\0\x80\0\x04LATE");
     let machine = files.machine();
@@ -336,11 +336,11 @@ fn drives_that_there_was_no_time_to_ask_are_said_and_keep_what_the_controller_kn
     let problems = machine.problems();
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert_eq!(problems[0].path, "/kernel/megaraid/host0/drives");
-    assert!(problems[0].found.starts_with("drives that were not asked themselves"));
+    assert!(problems[0].found.starts_with("drives that were not asked directly"));
 }
 
 #[test]
-fn the_pages_of_a_drive_stand_in_for_what_the_controller_does_not_keep() {
+fn pages_of_a_drive_replace_what_the_controller_lacks() {
     let mut files = mirror();
     let mut info = drive_info(8, 1, 0x18);
     info[4..164].fill(0x7f);
@@ -359,8 +359,8 @@ fn the_pages_of_a_drive_stand_in_for_what_the_controller_does_not_keep() {
     assert_eq!((drive.slot, drive.state.as_deref()), (Some(1), Some("online")));
 }
 
-/// The name of the disk that the drive 130 is, whose NAA name ends in 82h, where the disk at its place
-/// has `page` as VPD page 83h.
+/// The disk that is linked to drive 130, whose NAA name ends in 82h, if the disk at its address has `page`
+/// as VPD page 83h.
 fn passed_through(page: &[u8]) -> Option<String> {
     let mut files = mirror();
     let devices = "sys/devices/pci0000:17/0000:17:00.0/0000:18:00.0";
@@ -380,7 +380,7 @@ fn passed_through(page: &[u8]) -> Option<String> {
 }
 
 #[test]
-fn a_drive_that_is_passed_through_is_joined_with_its_disk_and_not_with_another_at_its_place() {
+fn passed_through_drive_is_linked_to_its_disk_and_no_other_at_its_address() {
     let page = |last: u8| [0, 0x83, 0, 12, 1, 3, 0, 8, 0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, last];
     assert_eq!(passed_through(&[]).as_deref(), Some("sdb"));
     assert_eq!(passed_through(&page(0x82)).as_deref(), Some("sdb"));
@@ -388,7 +388,7 @@ fn a_drive_that_is_passed_through_is_joined_with_its_disk_and_not_with_another_a
 }
 
 #[test]
-fn a_controller_that_does_not_answer_is_listed_with_no_more_than_its_address() {
+fn silent_controller_is_listed_with_its_address_only() {
     let mut files = mirror();
     files.0.retain(|(path, _)| !path.starts_with("kernel/"));
     let controller = of(&files);
@@ -401,7 +401,7 @@ fn a_controller_that_does_not_answer_is_listed_with_no_more_than_its_address() {
 }
 
 #[test]
-fn a_controller_that_recovers_is_not_asked_and_that_is_a_problem() {
+fn recovering_controller_is_not_asked_and_reported_as_a_problem() {
     let mut files = mirror();
     files.put("sys/class/scsi_host/host0/state", "recovery\n");
     let machine = files.machine();
@@ -410,7 +410,7 @@ fn a_controller_that_recovers_is_not_asked_and_that_is_a_problem() {
 }
 
 #[test]
-fn states_that_are_not_known_and_answers_for_another_drive_are_problems() {
+fn unknown_states_and_answers_for_another_drive_are_problems() {
     let mut files = mirror();
     files.answer("drive-8", drive_info(8, 1, 0x77)).answer("drive-9", drive_info(7, 1, 0x18));
     let machine = files.machine();
@@ -422,7 +422,7 @@ fn states_that_are_not_known_and_answers_for_another_drive_are_problems() {
 }
 
 #[test]
-fn cut_and_odd_answers_cost_their_own_facts_and_nothing_panics() {
+fn truncated_and_odd_answers_cost_only_their_own_facts() {
     let whole = mirror();
     let answers: Vec<(String, Vec<u8>)> =
         whole.0.iter().filter(|(path, _)| path.starts_with("kernel/")).cloned().collect();

@@ -58,7 +58,7 @@ pub(super) fn parse(
 ) -> Option<(RaidVolume, Vec<u16>)> {
     let target = *info.get(TARGET)?;
     if target != listed.id {
-        let expected = format!("what was asked for, volume {}", listed.id);
+        let expected = format!("the requested volume {}", listed.id);
         machine.problem(path, format!("volume {target}"), expected);
         return None;
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mirror_of_several_spans_is_raid_10_though_the_firmware_says_raid_1() {
+    fn mirror_of_several_spans_is_raid_10_even_if_firmware_says_raid_1() {
         let level = |primary, secondary, n_spans| level(primary, secondary, n_spans).unwrap();
         assert_eq!(level(1, 0, 1), "RAID 1");
         assert_eq!(level(1, 0, 2), "RAID 10");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_promises_more_than_it_holds_is_no_list() {
+    fn list_shorter_than_its_count_is_refused() {
         let mut answer = vec![0; 8 + 2 * 16];
         (answer[0], answer[24], answer[28]) = (2, 5, 3);
         let both = list(&answer).unwrap();

@@ -14,7 +14,7 @@ const EXT3_READ_ONLY: u32 = 0x7;
 const EXT_HAS_JOURNAL: u32 = 0x4;
 const EXT_IS_JOURNAL: u32 = 0x8;
 
-/// What is told by the first 4 KiB.
+/// Detects what has its signature in the first 4 KiB.
 pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
     let found =
         xfs(first).or_else(|| squashfs(first)).or_else(|| ext(first)).or_else(|| f2fs(first));
@@ -22,7 +22,7 @@ pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
     found.or_else(|| swap(first, first.get(4086..4096)?))
 }
 
-/// What is told by 4 KiB at 32 KiB: ISO 9660 and JFS.
+/// Detects what has its signature in 4 KiB at 32 KiB: ISO 9660 and JFS.
 pub(super) fn at_32_kib(bytes: &[u8]) -> Option<Filesystem> {
     if bytes.get(1..6)? == b"CD001" {
         // Its UUID is when it was last changed, else when it was made (ECMA-119 §8.4.26 and 8.4.27).
@@ -33,7 +33,7 @@ pub(super) fn at_32_kib(bytes: &[u8]) -> Option<Filesystem> {
     is_jfs.then(|| Filesystem::new("jfs", None, bytes.get(136..152).map(uuid)))
 }
 
-/// What is told by 8 KiB at 60 KiB: Btrfs, GFS2, `reiserfs`, swap of machines with pages of 64 KiB.
+/// Detects what has its signature in 8 KiB at 60 KiB: Btrfs, GFS2, `reiserfs`, swap of machines with pages of 64 KiB.
 pub(super) fn at_60_kib(first: &[u8], bytes: &[u8]) -> Option<Filesystem> {
     let at_64 = bytes.get(4096..)?;
     if at_64.get(64..72)? == b"_BHRfS_M" {

@@ -16,12 +16,12 @@ const BCACHEFS_MAGIC: [u8; 16] = [
     0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d, 0xf7, 0xef,
 ];
 
-/// What is told by the first 4 KiB.
+/// Detects what has its signature in the first 4 KiB.
 pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
     luks(first).or_else(|| ceph(first)).or_else(|| lvm(first)).or_else(|| md_1(first))
 }
 
-/// What is told by the second 4 KiB.
+/// Detects what has its signature in the second 4 KiB.
 pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
     let magic = second.get(24..40)?;
     let id = || Some(uuid(&second[40..56]));
@@ -36,7 +36,7 @@ pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
     }
 }
 
-/// What is told by the last 128 KiB: md 0.90 and 1.0, DDF, IMSM.
+/// Detects what has its signature in the last 128 KiB: md 0.90 and 1.0, DDF, IMSM.
 pub(super) fn at_end(size_bytes: u64, read: &mut Read<'_>) -> Option<Filesystem> {
     let n_tail = 12 << 10;
     let tail_at = (size_bytes & !4095).checked_sub(n_tail)?;

@@ -1,7 +1,7 @@
-//! What stands on a disk or partition, by the signatures that file systems, swap and members of
-//! arrays leave at fixed places. Kinds are named as udev names them (`ID_FS_TYPE`).
+//! The content of a disk or partition, by the signatures that file systems, swap and members of arrays have
+//! at fixed offsets. Kinds are named as in udev (`ID_FS_TYPE`).
 //!
-//! A volume that is encrypted is read no further than its first 4 KiB: key slots may follow.
+//! An encrypted volume is read no further than its first 4 KiB: key slots may follow.
 
 mod filesystems;
 mod members;
@@ -21,7 +21,7 @@ pub struct Filesystem {
     /// Its label, or the array's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Its UUID in the form that it is usually written.
+    /// Its UUID in its usual form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
 }
@@ -45,27 +45,28 @@ impl Filesystem {
         })
     }
 
-    /// What was read from the volume at `path`, else what udev found there. That the two differ is a
-    /// problem: one of them is late, or the volume has the marks of two.
+    /// What was read from the volume at `path`, otherwise what udev found there. A difference is a problem:
+    /// one of them is outdated, or the volume has two signatures.
     pub(super) fn compared(
         machine: &Machine,
         path: &str,
-        own: Option<Filesystem>,
+        found: Option<Filesystem>,
         udev: &UdevEntry,
     ) -> Option<Filesystem> {
         let of_udev = Filesystem::of_udev(udev);
-        match (own, of_udev) {
-            (Some(own), Some(of_udev)) if own.kind != of_udev.kind => {
-                let found = format!("{} on the disk and {} by udev", own.kind, of_udev.kind);
-                machine.problem(path, found, "one and the same content by both");
-                // What others may need counts: a file system lies at the front of many a member.
-                Some(if of_udev.is_member() && !own.is_member() { of_udev } else { own })
+        match (found, of_udev) {
+            (Some(found), Some(of_udev)) if found.kind != of_udev.kind => {
+                let both =
+                    format!("{} on the disk, {} according to udev", found.kind, of_udev.kind);
+                machine.problem(path, both, "the same content from both");
+                // A member counts, since others may need it: many have a file system at their front.
+                Some(if of_udev.is_member() && !found.is_member() { of_udev } else { found })
             }
-            (own, of_udev) => own.or(of_udev),
+            (found, of_udev) => found.or(of_udev),
         }
     }
 
-    /// Whether this is one of several parts that other disks or another system may need.
+    /// Whether this is a member of something that other disks or another system may need.
     pub(super) fn is_member(&self) -> bool {
         let kind = self.kind.as_str();
         kind.ends_with("_member")
@@ -74,11 +75,10 @@ impl Filesystem {
     }
 }
 
-/// Reads bytes at an offset from the start of the volume; `None` where they cannot be read.
+/// Reads bytes at an offset from the start of the volume; `None` if they cannot be read.
 pub(super) type Read<'a> = dyn FnMut(u64, usize) -> Option<Vec<u8>> + 'a;
 
-/// Looks for a signature. `first` are the volume's first 4 KiB; without the size its end is not
-/// looked at.
+/// Looks for a signature. `first` are the volume's first 4 KiB; without the size its end is not read.
 pub(super) fn detect(
     first: &[u8],
     size_bytes: Option<u64>,
@@ -97,7 +97,7 @@ pub(super) fn detect(
     let second = read(4096, 4096).unwrap_or_default();
     members::in_second(&second)
         .or_else(|| members::at_end(size_bytes?, &mut read))
-        // Making a pool leaves the first bytes of an older file system in place.
+        // Creating a pool leaves the first bytes of an older file system in place.
         .or_else(|| members::zfs(&read(16 << 10, 4096)?))
         .or_else(|| filesystems::in_first(first))
         .or_else(|| filesystems::at_32_kib(&read(32 << 10, 4096)?))
@@ -127,7 +127,7 @@ mod tests {
     const MD: &[u8] = &0xa92b_4efc_u32.to_le_bytes();
 
     #[test]
-    fn file_systems_are_told_by_their_magic() {
+    fn file_systems_are_detected_by_their_magic() {
         let ext = (1024 + 56, &[0x53, 0xef][..]);
         assert_eq!(kind(&[ext]), "ext2");
         assert_eq!(kind(&[ext, (1024 + 0x5c, &[4])]), "ext3");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_arrays_are_told_at_every_place_where_they_hide() {
+    fn members_of_arrays_are_detected_at_every_offset() {
         assert_eq!(kind(&[(512, b"LABELONE"), (536, b"LVM2 001")]), "LVM2_member");
         assert_eq!(kind(&[(0, MD), (4, &[1])]), "linux_raid_member");
         assert_eq!(kind(&[(4096, MD), (4100, &[1])]), "linux_raid_member");
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_of_firmware_raid_is_told_on_a_disk_of_4096_byte_blocks() {
+    fn firmware_raid_member_is_detected_on_4096_byte_blocks() {
         let end = 1 << 20;
         assert_eq!(kind(&[(end - 4096, &[0xde, 0x11, 0xde, 0x11])]), "ddf_raid_member");
         assert_eq!(kind(&[(end - 8192, b"Intel Raid ISM Cfg Sig. 1.3")]), "isw_raid_member");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_member_is_not_taken_for_the_file_system_inside_it() {
+    fn array_member_wins_over_the_file_system_inside_it() {
         assert_eq!(
             kind(&[((1 << 20) - 8192, MD), ((1 << 20) - 8188, &[1]), (0, b"XFSB")]),
             "linux_raid_member"
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_udev_alone_knows_counts_and_not_the_file_system_at_its_front() {
+    fn member_known_only_to_udev_wins_over_the_file_system_at_its_front() {
         let machine = crate::testing::tree(&[
             ("run/udev/data/b8:1", "E:ID_FS_TYPE=drbd\n"),
             ("run/udev/data/b8:2", "E:ID_FS_TYPE=mpath_member\n"),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_behind_the_head_of_an_encrypted_volume_is_read() {
+    fn nothing_after_the_header_of_an_encrypted_volume_is_read() {
         let mut first = vec![0; 4096];
         first[..8].copy_from_slice(b"LUKS\xba\xbe\x00\x02");
         first[24..28].copy_from_slice(b"data");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tiny_or_unreadable_volume_has_no_signature_and_does_no_harm() {
+    fn tiny_or_unreadable_volume_has_no_signature() {
         for n_bytes in [0, 1, 600, 4096] {
             assert_eq!(detect(&vec![0xff; n_bytes], Some(n_bytes as u64), &mut |_, _| None), None);
             assert_eq!(detect(&vec![0; n_bytes], None, &mut |_, n| Some(vec![0xa9; n / 2])), None);

@@ -1,11 +1,11 @@
 //! The commands that may be sent, with their numbers and names (IPMI 2.0, appendix G).
 
-/// Who is asked.
+/// The controller that is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// The management controller itself.
     Bmc,
-    /// Another controller, to which it hands the command on over a bus (IPMB).
+    /// Another controller, to which it forwards the command over a bus (IPMB).
     Satellite {
         /// The bus, 0 to 11.
         channel: u8,
@@ -15,7 +15,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Where its sensors stand in a capture.
+    /// Where a capture keeps its sensors.
     #[must_use]
     pub fn name(self) -> String {
         match self {
@@ -34,7 +34,7 @@ pub enum IpmiCommand {
     DeviceId,
     /// Get Device GUID (20.8): that of the controller.
     DeviceGuid,
-    /// Get System GUID (22.14): that of the machine, as the controller has it.
+    /// Get System GUID (22.14): that of the machine, according to the controller.
     SystemGuid,
     /// Get Channel Info (22.24).
     ChannelInfo {
@@ -52,18 +52,18 @@ pub enum IpmiCommand {
     },
     /// Get SDR Repository Info (33.9).
     SensorRecordsInfo,
-    /// Reserve SDR Repository (33.11): a number without which no part of a record is given. It
-    /// changes nothing but that another reader of parts has to begin again.
+    /// Reserve SDR Repository (33.11): a number that is required to read part of a record. Its
+    /// only effect is that another reader of parts has to start again.
     ReserveSensorRecords,
     /// Get SDR (33.12).
     SensorRecord {
         /// The record's number, 0 for the first.
         id: u16,
-        /// From which byte on; other than 0 needs a reservation.
+        /// Offset of the first byte; other than 0 needs a reservation.
         offset: u8,
-        /// How many bytes; 255 for all.
+        /// Number of bytes; 255 for all.
         n_bytes: u8,
-        /// What [`IpmiCommand::ReserveSensorRecords`] gave; 0 without.
+        /// The number from [`IpmiCommand::ReserveSensorRecords`]; 0 without a reservation.
         reservation: u16,
     },
     /// Get Sensor Reading (35.14).
@@ -91,15 +91,15 @@ pub enum IpmiCommand {
     FruData {
         /// The device's number.
         device: u8,
-        /// From which byte, or word, on.
+        /// Offset of the first byte or word.
         offset: u16,
-        /// How many bytes, or words.
+        /// Number of bytes or words.
         count: u8,
     },
 }
 
 impl IpmiCommand {
-    /// Whom the command is for.
+    /// The controller that the command is for.
     pub(super) fn target(self) -> Target {
         match self {
             IpmiCommand::SensorReading { target, .. } => target,
@@ -150,8 +150,7 @@ impl IpmiCommand {
         }
     }
 
-    /// The name under which a capture keeps the answer. The reservation is no part of it: it is
-    /// another one each time.
+    /// The name under which a capture keeps the answer, without the reservation, which differs each time.
     pub(super) fn name(self) -> String {
         match self {
             IpmiCommand::DeviceId => "ipmi/device_id".to_owned(),

@@ -1,5 +1,5 @@
-//! A part of an FRU device's memory as one question: it is read in as many commands as it takes, and
-//! a capture has it whole (IPMI 2.0, 34.2; FRU Information Storage Definition 1.0, chapters 7 to 16).
+//! A part of an FRU device's memory as one question: it is read in several commands if necessary, and
+//! a capture has it in full (IPMI 2.0, 34.2; FRU Information Storage Definition 1.0, chapters 7 to 16).
 
 use std::io;
 use std::thread;
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 use super::{IpmiCommand, exchange};
 use crate::sys::Question;
 
-/// So many bytes are asked for at once, and half as many each time that the controller refuses.
+/// Bytes that are requested at once; half as many after each refusal of the controller.
 const PART_BYTES: u16 = 32;
 const LEAST_BYTES: u16 = 4;
-/// The device is busy: the controller itself reads it (34.2, which asks for a wait of 30 ms).
+/// The device is busy: the controller itself reads it (34.2, which requires a wait of 30 ms).
 const BUSY: u8 = 0x81;
 const BUSY_WAIT: Duration = Duration::from_millis(30);
 const LIMIT_BUSY: u32 = 5;
-/// What stands for an answer that did not come, as for one that the controller did not get.
+/// Completion code for a missing answer, the same that a controller gives for one.
 const TIMED_OUT: u8 = 0xc3;
-/// Records of further kinds are followed so far.
+/// Multirecords are followed up to this offset.
 const LIMIT_RECORD_BYTES: usize = 512;
 
-/// Which part of the memory.
+/// A part of the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FruPart {
     /// The common header, at the beginning.
@@ -31,7 +31,7 @@ pub enum FruPart {
     Board,
     /// The area of the product.
     Product,
-    /// The records of further kinds, up to the first of a power supply.
+    /// The multirecords, up to the first of a power supply.
     Records,
 }
 
@@ -48,12 +48,12 @@ impl FruPart {
         }
     }
 
-    /// How many bytes the part has, as far as those tell that were read.
+    /// Length of the part, as far as the bytes read so far show it.
     #[must_use]
     pub fn wanted(self, bytes: &[u8]) -> usize {
         match self {
             FruPart::Header => 8,
-            // An area tells its length in its second byte, in units of 8.
+            // The second byte of an area is its length, in units of 8.
             FruPart::Chassis | FruPart::Board | FruPart::Product => {
                 bytes.get(1).map_or(8, |length| 8 * usize::from(*length)).max(8)
             }
@@ -62,8 +62,8 @@ impl FruPart {
     }
 }
 
-/// Headers of five bytes, each with the length of what follows; the last one says so, and none is
-/// wanted behind that of a power supply.
+/// Headers of five bytes, each with the length of its data. The last one is marked; records after that of
+/// a power supply are not needed.
 fn wanted_records(bytes: &[u8]) -> usize {
     const POWER_SUPPLY: u8 = 0x00;
     let mut end = 0;
@@ -78,15 +78,15 @@ fn wanted_records(bytes: &[u8]) -> usize {
     end + 5
 }
 
-/// A part of the memory of an FRU device. The answer is a completion code, 0 if all was read, and
-/// the bytes that were read.
+/// A part of the memory of an FRU device. The answer is a completion code, 0 if everything was read,
+/// and the bytes that were read.
 #[derive(Debug, Clone, Copy)]
 pub struct FruArea {
     /// The device's number.
     pub device: u8,
     /// Which part.
     pub part: FruPart,
-    /// Where it begins, in bytes.
+    /// Its offset, in bytes.
     pub start: u16,
     /// Size of the whole memory, in bytes.
     pub size: u16,
@@ -121,7 +121,7 @@ impl FruArea {
             if Instant::now() > self.end {
                 return Ok(finished(TIMED_OUT, bytes));
             }
-            // The length is not known before the first bytes are; what is too much is cut.
+            // The length is known only after the first bytes; any excess is cut off.
             let rest = if bytes.is_empty() { room } else { wanted - bytes.len() };
             let count = part.min(u16::try_from(rest).unwrap_or(part)).div_ceil(unit);
             let command = IpmiCommand::FruData {
@@ -155,7 +155,7 @@ impl FruArea {
     }
 }
 
-/// How many units came, then they; never more than were asked for.
+/// The number of units and then the units; never more than were requested.
 fn read_data(data: &[u8], unit: u16, count: u16) -> &[u8] {
     let Some((n_units, data)) = data.split_first() else { return &[] };
     let n_units =
@@ -177,7 +177,7 @@ mod tests {
         FruArea { device: 3, part, start, size, is_by_word: false, end }
     }
 
-    /// A memory that gives at most so many bytes at once, in units of so many bytes.
+    /// A memory that returns at most a given number of bytes at once, in units of a given size.
     fn memory(
         bytes: &[u8],
         most: u8,
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_area_is_read_in_as_large_parts_as_the_controller_gives() {
+    fn area_is_read_in_the_largest_parts_that_the_controller_allows() {
         let bytes = board();
         for (most, unit) in [(255, 1), (16, 1), (9, 1), (255, 2), (16, 2)] {
             let mut n_asked = 0;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_the_controller_fell_silent_or_refused_stays() {
+    fn bytes_read_before_a_failure_are_kept() {
         let bytes = board();
         let cut = |failure: io::Result<Vec<u8>>| {
             let (mut give, mut failure) = (memory(&bytes, 255, 1), Some(failure));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_asked_for_than_the_memory_has() {
+    fn requests_stay_within_the_memory() {
         let bytes = board();
         let read = area(FruPart::Board, 8, 40).read(&mut memory(&bytes, 255, 1)).unwrap();
         assert_eq!(read.len(), 1 + 32, "the area says that it is longer than the memory");
@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn of_an_area_without_length_the_head_is_read() {
+    fn only_the_head_of_an_area_without_length_is_read() {
         let bytes = [1, 0, 17, 0xc0, 0xc0, 0xc1, 0, 0, 9, 9];
         let read = area(FruPart::Chassis, 0, 10).read(&mut memory(&bytes, 255, 1)).unwrap();
         assert_eq!(read, [&[0], &bytes[..8]].concat());
     }
 
     #[test]
-    fn records_are_read_up_to_that_of_the_power_supply_or_the_last() {
+    fn records_are_read_up_to_the_power_supply_or_the_last() {
         assert_eq!(FruPart::Records.wanted(&[]), 5);
         assert_eq!(FruPart::Records.wanted(&[0, 2, 24, 0, 0]), 29);
         assert_eq!(FruPart::Records.wanted(&[1, 2, 1, 0, 0, 9]), 11);

@@ -1,4 +1,4 @@
-//! Who speaks DCBX, and with it LLDP, on a port: `RTM_GETDCB` with `DCB_CMD_GDCBX`
+//! Which agent runs DCBX, and with it LLDP, on a port: `RTM_GETDCB` with `DCB_CMD_GDCBX`
 //! (`uapi/linux/dcbnl.h`).
 
 use std::io;
@@ -8,7 +8,7 @@ use nix::sys::socket::SockProtocol;
 use super::super::Question;
 use super::{attribute, request};
 
-/// Asks who speaks DCBX on a port; the answer is one message with `DCB_ATTR_DCBX`.
+/// Asks which agent runs DCBX on a port; the answer is one message with `DCB_ATTR_DCBX`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DcbxMode {
     /// The interface's name.

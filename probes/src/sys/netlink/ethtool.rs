@@ -1,5 +1,5 @@
-//! What ethtool knows of the ports (`uapi/linux/ethtool_netlink.h`,
-//! `Documentation/networking/ethtool-netlink.rst`), of all at once where that can be.
+//! What ethtool knows about the ports (`uapi/linux/ethtool_netlink.h`,
+//! `Documentation/networking/ethtool-netlink.rst`), for all ports at once where possible.
 
 use std::io;
 use std::sync::OnceLock;
@@ -23,13 +23,13 @@ const HEADER_NAME: u16 = 2;
 const HEADER_FLAGS: u16 = 3;
 /// `ETHTOOL_FLAG_COMPACT_BITSETS`.
 const COMPACT: u32 = 1;
-/// So long the ports that a dump left out are asked one by one, and at most so many.
+/// How long, and for how many ports at most, a dump that ended early is completed port by port.
 const ONE_BY_ONE_LIMIT: Duration = Duration::from_secs(3);
 const LIMIT_PORTS: usize = 512;
 /// `IFNAMSIZ`.
 const NAME_BYTES: usize = 16;
 
-/// What ethtool lists of all ports at once.
+/// What ethtool lists for all ports at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EthtoolDump {
     /// `ETHTOOL_MSG_LINKINFO_GET`: the connector.
@@ -40,9 +40,9 @@ pub enum EthtoolDump {
     LinkState,
     /// `ETHTOOL_MSG_WOL_GET`: what wakes the machine.
     WakeOnLan,
-    /// `ETHTOOL_MSG_FEATURES_GET`: offloads, Linux 5.7 as those below.
+    /// `ETHTOOL_MSG_FEATURES_GET`: offloads; this and those below since Linux 5.7.
     Features,
-    /// `ETHTOOL_MSG_PRIVFLAGS_GET`: switches that a driver has of its own.
+    /// `ETHTOOL_MSG_PRIVFLAGS_GET`: switches specific to a driver.
     PrivateFlags,
     /// `ETHTOOL_MSG_RINGS_GET`: descriptors.
     Rings,
@@ -54,7 +54,7 @@ pub enum EthtoolDump {
     Timestamping,
     /// `ETHTOOL_MSG_FEC_GET`: forward error correction, Linux 5.13.
     Fec,
-    /// `ETHTOOL_MSG_RSS_GET`: how packets are spread over queues; as a dump since Linux 6.12.
+    /// `ETHTOOL_MSG_RSS_GET`: how packets are distributed over queues; as a dump since Linux 6.12.
     Rss,
 }
 
@@ -92,7 +92,7 @@ impl Question for EthtoolDump {
 }
 
 impl EthtoolDump {
-    /// Completes a dump that ended early, and takes out what is nobody's business.
+    /// Completes a dump that ended early, and removes passwords.
     fn finish(
         self,
         gathered: Gathered,
@@ -104,7 +104,7 @@ impl EthtoolDump {
             complete(&mut answer, gathered.errno, &names(), ask)?;
         }
         if self == EthtoolDump::WakeOnLan {
-            // A capture is passed on; a password is not.
+            // A capture is shared with others; a password must not be.
             const SOPASS: u16 = 3;
             blank(&mut answer, SOPASS);
         }
@@ -113,7 +113,7 @@ impl EthtoolDump {
 
     /// The request for one port, or for all.
     fn payload(self, interface: Option<&str>) -> Vec<u8> {
-        // Private flags have names of their own on each port; a compact set would hold only bits.
+        // Each port has its own names of private flags; a compact set would contain only bits.
         let flags = if self == EthtoolDump::PrivateFlags { 0 } else { COMPACT };
         let name = interface.map(|name| attribute(HEADER_NAME, &[name.as_bytes(), &[0]].concat()));
         let mut header = name.unwrap_or_default();
@@ -131,13 +131,13 @@ fn blank(answer: &mut [u8], kind: u16) {
     }
 }
 
-/// Asks one by one for the ports that a dump left out since one before them failed, and closes the
-/// answer with what says so: an `NLMSG_ERROR` with number and name for each port that fails by
-/// itself, and the `NLMSG_DONE` of the dump.
+/// Asks one by one for the ports that a dump omitted because one before them failed. Ends the answer with an
+/// `NLMSG_ERROR` with number and name for each port that fails by itself, and the `NLMSG_DONE` of the
+/// dump.
 ///
-/// A port whose answer does not fit beside nothing else ends a dump with `EMSGSIZE`, such as the
-/// table of 2048 entries of [`EthtoolDump::Rss`]; the kernel takes back what it had begun
-/// (`genlmsg_cancel`). Asked for alone it gets the room that it needs, and then nothing is missing.
+/// A port whose answer does not fit into an empty buffer ends a dump with `EMSGSIZE`, such as the table of
+/// 2048 entries of [`EthtoolDump::Rss`]; the kernel removes the partial message (`genlmsg_cancel`). A
+/// request for that port alone gets the space it needs, and then nothing is missing.
 fn complete(
     answer: &mut Vec<u8>,
     errno: i32,
@@ -145,9 +145,9 @@ fn complete(
     ask: impl Fn(&str) -> io::Result<Vec<u8>>,
 ) -> io::Result<()> {
     let end = Instant::now() + ONE_BY_ONE_LIMIT;
-    let told: Vec<String> = wire::messages(answer).filter_map(port_name).collect();
+    let listed: Vec<String> = wire::messages(answer).filter_map(port_name).collect();
     let mut is_whole = errno == Errno::EMSGSIZE as i32 && (1..=LIMIT_PORTS).contains(&names.len());
-    for name in names.iter().filter(|name| !told.contains(name)).take(LIMIT_PORTS) {
+    for name in names.iter().filter(|name| !listed.contains(name)).take(LIMIT_PORTS) {
         if Instant::now() > end {
             is_whole = false;
             break;
@@ -163,7 +163,7 @@ fn complete(
                     )?;
                 }
                 Some(_) => {}
-                // No answer in time, and so from none behind it.
+                // After one timeout the ports after it would time out too.
                 None => {
                     is_whole = false;
                     break;
@@ -178,8 +178,8 @@ fn complete(
     push(answer, wire::Message { kind: wire::DONE, flags: 0, payload: &code, at: 0 })
 }
 
-/// What kept the answer to an [`EthtoolDump`] from being whole: the error that ended the dump, and
-/// the error of each port that failed by itself.
+/// Why the answer to an [`EthtoolDump`] is incomplete: the error that ended the dump, and the error of each
+/// port that failed by itself.
 #[must_use]
 pub fn failures(answer: &[u8]) -> Vec<(Option<String>, io::Error)> {
     let failure = |message: wire::Message| {
@@ -205,7 +205,7 @@ pub fn port_name(message: wire::Message) -> Option<String> {
     wire::attributes(header.value).find(|a| a.kind == HEADER_NAME)?.text()
 }
 
-/// The names of all links; none where they cannot be had.
+/// The names of all links; empty on an error.
 fn link_names() -> Vec<String> {
     const LINK_HEADER_BYTES: usize = 16;
     const IFLA_IFNAME: u16 = 3;
@@ -247,7 +247,7 @@ pub struct ModuleEeprom {
     pub interface: String,
     /// Address on the bus: 0x50, or 0x51 for the diagnostics of an SFP.
     pub address: u8,
-    /// Page that the upper half shows.
+    /// Page in the upper half.
     pub page: u8,
     /// First byte, 0 to 255.
     pub offset: u8,
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_behind_a_faulty_one_are_asked_one_by_one_and_the_faulty_one_is_named() {
+    fn ports_after_a_faulty_one_are_asked_one_by_one_and_the_faulty_one_is_named() {
         let mut answer = port("eno1");
         let names = ["lo", "eno1", "eno2", "eno3"].map(str::to_owned);
         let ask = |name: &str| match name {
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_does_not_answer_ends_the_asking_and_the_dump_stays_told_as_cut() {
+    fn port_without_answer_ends_the_requests_and_the_dump_stays_marked_as_incomplete() {
         let mut answer = port("eno1");
         let names = ["eno2", "eno3"].map(str::to_owned);
         let n_asked = std::cell::Cell::new(0);
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_too_large_for_a_dump_is_asked_for_alone_and_then_nothing_is_missing() {
+    fn table_too_large_for_a_dump_is_requested_alone() {
         let names = ["lo", "eno1", "eno2"].map(str::to_owned);
         let ask = |name: &str| match name {
             "lo" => Err(Errno::EOPNOTSUPP.into()),
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn the_password_of_wake_on_lan_is_not_kept() {
+    fn password_of_wake_on_lan_is_not_kept() {
         let header = crate::testing::bytes::attribute(HEADER, &[]);
         let modes = crate::testing::bytes::attribute(NESTED | 2, &[1, 2, 3]);
         let body = |password: &[u8]| {
@@ -420,8 +420,8 @@ mod tests {
     }
 
     #[test]
-    fn the_running_kernel_answers_for_one_port_as_it_does_in_the_list() {
-        // Where a sandbox has no ethtool over netlink there is nothing to see.
+    fn running_kernel_answers_for_one_port_as_it_does_in_the_list() {
+        // A sandbox may have no ethtool over netlink.
         let (Ok(all), Ok(family)) = (EthtoolDump::Features.ask_live(), family()) else { return };
         for message in wire::messages(&all).filter(|message| message.kind == family) {
             let name = port_name(message).unwrap();

@@ -1,8 +1,8 @@
 //! Dumps over netlink: links, addresses and routes (`rtnetlink(7)`), and what ethtool knows of all
 //! ports (`Documentation/networking/ethtool-netlink.rst`, Linux 5.6).
 //!
-//! A dump's answer is its messages as the kernel sent them, without the closing `NLMSG_DONE`. Only
-//! one that ended early keeps it, since it says why.
+//! The answer to a dump is its messages as the kernel sent them, without the closing `NLMSG_DONE`. Only a
+//! dump that ended early keeps it, since it contains the reason.
 
 pub mod dcb;
 pub mod ethtool;
@@ -28,11 +28,11 @@ use super::Question;
 const LIMIT_BYTES: usize = 16 << 20;
 /// The kernel fills at most 32 KiB a datagram unless the reader offers more (`netlink_dump`).
 const DATAGRAM_BYTES: usize = 64 << 10;
-/// The kernel answers at once; this is how long one datagram of it is waited for.
+/// How long to wait for one datagram; the kernel answers at once.
 const RECEIVE_SECONDS: i64 = 3;
-/// After so long no further datagram of one request is waited for.
+/// How long to wait for all datagrams of one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(6);
-/// A dump during which the list changed is asked for again, so many times in all.
+/// Number of tries for a dump during which the list changed.
 const TRIES: usize = 3;
 
 /// `NLM_F_REQUEST`.
@@ -77,7 +77,7 @@ impl Question for RouteDump {
         let (kind, header_bytes) = self.request();
         let gathered = dump(SockProtocol::NetlinkRoute, kind, &vec![0; header_bytes])?;
         match gathered.errno {
-            // Half a list of links or addresses would be taken for the whole one.
+            // Half a list of links or addresses would look like a complete one.
             code if code != 0 => Err(io::Error::from_raw_os_error(code)),
             _ => Ok(gathered.answer),
         }
@@ -98,7 +98,7 @@ fn dump(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Gathere
     }
 }
 
-/// Sends a request that is no dump and gathers what is answered.
+/// Sends a request that is not a dump and gathers the answer.
 fn request(protocol: SockProtocol, kind: u16, payload: &[u8]) -> io::Result<Vec<u8>> {
     let connection = Connection::open(protocol)?;
     connection.send(kind, REQUEST | ACK, payload)?;
@@ -133,7 +133,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Receives one datagram; one that does not fit is an error, not a silent cut.
+    /// Receives one datagram; one that does not fit is an error and never silently truncated.
     fn receive<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
         if Instant::now() > self.end {
             return Err(too_slow());
@@ -148,7 +148,7 @@ impl Connection {
         }
     }
 
-    /// Gathers what is answered up to its end.
+    /// Gathers the answer up to its end.
     fn gather(&self) -> io::Result<Gathered> {
         let mut gathered = Gathered::default();
         let mut buffer = vec![0; DATAGRAM_BYTES];
@@ -168,8 +168,8 @@ struct Gathered {
 }
 
 impl Gathered {
-    /// Takes a datagram; returns whether it was the last one. A refused request is an error. A dump
-    /// that ends with one has told what came before it (`ethnl_default_dumpit`, `netlink_dump`).
+    /// Adds a datagram; returns whether it was the last one. A refused request is an error. A dump that ends
+    /// with an error has listed everything before it (`ethnl_default_dumpit`, `netlink_dump`).
     fn take(&mut self, datagram: &[u8]) -> io::Result<bool> {
         for message in wire::messages(datagram) {
             self.is_interrupted |= message.flags & wire::DUMP_INTERRUPTED != 0;
@@ -177,7 +177,7 @@ impl Gathered {
             match message.kind {
                 wire::ERROR if code != 0 => return Err(io::Error::from_raw_os_error(code)),
                 wire::ERROR => return Ok(true),
-                // Some kernels end so if the last port of all cannot say; that is no failure.
+                // Some kernels end like this if the very last port does not support the request.
                 wire::DONE if code == Errno::EOPNOTSUPP as i32 => {
                     let is_empty = self.answer.is_empty();
                     return if is_empty { Err(Errno::EOPNOTSUPP.into()) } else { Ok(true) };
@@ -193,7 +193,7 @@ impl Gathered {
     }
 }
 
-/// Appends a message as it came, header and padding included.
+/// Appends a message unchanged, including header and padding.
 fn push(answer: &mut Vec<u8>, message: wire::Message) -> io::Result<()> {
     let length = message.payload.len() + 16;
     if answer.len() + length > LIMIT_BYTES {
@@ -202,7 +202,7 @@ fn push(answer: &mut Vec<u8>, message: wire::Message) -> io::Result<()> {
     answer.extend(u32::try_from(length).map_err(io::Error::other)?.to_ne_bytes());
     answer.extend(message.kind.to_ne_bytes());
     answer.extend(message.flags.to_ne_bytes());
-    // Sequence and port are this socket's own; left out, the same machine gives the same bytes.
+    // Sequence and port belong to this socket; cleared, so that the same machine gives the same bytes.
     answer.extend([0; 8]);
     answer.extend(message.payload);
     answer.resize(answer.len().next_multiple_of(4), 0);
@@ -233,11 +233,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_running_kernel_lists_at_least_the_loopback_link() {
+    fn running_kernel_lists_at_least_the_loopback_link() {
         let answer = match RouteDump::Links.ask_live() {
             Ok(answer) => answer,
             Err(error) => {
-                // Where a sandbox forbids netlink there is nothing to see.
+                // A sandbox may forbid netlink.
                 let forbidden =
                     [Errno::EPERM, Errno::EACCES, Errno::EAFNOSUPPORT, Errno::EPROTONOSUPPORT];
                 let code = error.raw_os_error().map(Errno::from_raw);
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_is_kept_as_it_came_and_bounded() {
+    fn dump_is_kept_unchanged_and_bounded() {
         let bytes = crate::testing::bytes::message(16, b"abc");
         let mut answer = Vec::new();
         for message in wire::messages(&bytes) {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_that_one_port_ends_early_keeps_what_came_before_and_its_error() {
+    fn dump_that_ends_early_keeps_earlier_messages_and_the_error() {
         let port = crate::testing::bytes::message(20, b"abcd");
         let end = |code: i32| crate::testing::bytes::message(wire::DONE, &(-code).to_ne_bytes());
         let mut cut = Gathered::default();
