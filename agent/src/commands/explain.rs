@@ -47,7 +47,7 @@ fn line(row: &Row) -> String {
 fn text(row: &Row) -> String {
     let mut text = format!("{} ({}, {})\n", row.code(), row.component(), severities(row));
     for (heading, paragraph) in row.paragraphs() {
-        text.push_str(&format!("\n{heading}\n{}", wrapped(paragraph)));
+        text.push_str(&["\n", heading, "\n", &wrapped(paragraph)].concat());
     }
     text
 }
@@ -66,7 +66,7 @@ fn wrapped(paragraph: &str) -> String {
     let (mut text, mut line) = (String::new(), String::new());
     for word in paragraph.split(' ') {
         if !line.is_empty() && 2 + line.chars().count() + 1 + word.chars().count() > WIDTH {
-            text.push_str(&format!("  {line}\n"));
+            text.push_str(&["  ", &line, "\n"].concat());
             line.clear();
         }
         if !line.is_empty() {

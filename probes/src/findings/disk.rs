@@ -16,16 +16,16 @@ pub(super) fn disks(inventory: &Inventory) -> &[Disk] {
 }
 
 /// Kernel name, serial number and bay: what is printed on the label, and where the disk is.
-pub(super) fn locator(disk: &Disk) -> Option<String> {
+pub(super) fn locator(disk: &Disk) -> String {
     let serial = disk.serial.as_ref().map(|serial| format!("serial {serial}"));
     let bay = disk.bay.as_ref().and_then(|bay| {
         let slot = bay.slot.map(|slot| slot.to_string());
         bay.label.clone().or(slot).map(|bay| format!("bay {bay}"))
     });
-    Some(match [serial, bay].into_iter().flatten().collect::<Vec<_>>().join(", ") {
+    match [serial, bay].into_iter().flatten().collect::<Vec<_>>().join(", ") {
         known if known.is_empty() => disk.name.clone(),
         known => format!("{} ({known})", disk.name),
-    })
+    }
 }
 
 /// A machine that neither runs an installed system nor has a disk to install one on.
@@ -97,7 +97,7 @@ pub(super) fn zero_size(inventory: &Inventory) -> Vec<Finding> {
     let is_dead = |disk: &&Disk| disk.size_bytes == Some(0) && disk.is_removable != Some(true);
     let evidence = "the disk responds but reports zero capacity";
     let dead = disks(inventory).iter().filter(is_dead);
-    dead.map(|disk| DISK_ZERO_SIZE.finding(locator(disk), evidence)).collect()
+    dead.map(|disk| DISK_ZERO_SIZE.finding(Some(locator(disk)), evidence)).collect()
 }
 
 /// Disks that share a WWN without being paths of one multipath device.

@@ -28,7 +28,7 @@ pub(super) fn failing(inventory: &Inventory) -> Vec<Finding> {
             _ => format!("the drive reports critical warnings: {}", warnings.join(", ")),
         };
         let is_failing = health.is_passed == Some(false);
-        is_failing.then(|| DISK_HEALTH_FAILING.finding(locator(disk), evidence))
+        is_failing.then(|| DISK_HEALTH_FAILING.finding(Some(locator(disk)), evidence))
     })
 }
 
@@ -37,7 +37,7 @@ pub(super) fn worn(inventory: &Inventory) -> Vec<Finding> {
     of_health(inventory, |disk, health| {
         let used = health.used_percent.filter(|used| *used >= 100)?;
         let evidence = format!("{used} % of the rated endurance is used");
-        Some(DISK_HEALTH_WORN.finding(locator(disk), evidence))
+        Some(DISK_HEALTH_WORN.finding(Some(locator(disk)), evidence))
     })
 }
 
@@ -52,7 +52,7 @@ pub(super) fn bad_sectors(inventory: &Inventory) -> Vec<Finding> {
         let known = counts.iter().filter_map(|(what, n)| Some((what, (*n).filter(|n| *n > 0)?)));
         let evidence: Vec<String> = known.map(|(what, n)| format!("{n} {what}")).collect();
         (!evidence.is_empty())
-            .then(|| DISK_HEALTH_BAD_SECTORS.finding(locator(disk), evidence.join(", ")))
+            .then(|| DISK_HEALTH_BAD_SECTORS.finding(Some(locator(disk)), evidence.join(", ")))
     })
 }
 
@@ -67,7 +67,7 @@ pub(super) fn hot(inventory: &Inventory) -> Vec<Finding> {
             (Some(celsius), None) => format!("{celsius} °C; the disk warns that this is too hot"),
             (None, _) => "the disk warns that it is too hot".to_owned(),
         };
-        (is_over || is_warned).then(|| DISK_HEALTH_HOT.finding(locator(disk), evidence))
+        (is_over || is_warned).then(|| DISK_HEALTH_HOT.finding(Some(locator(disk)), evidence))
     })
 }
 
@@ -76,7 +76,7 @@ pub(super) fn late(inventory: &Inventory) -> Vec<Finding> {
     of_health(inventory, |disk, health| {
         let n = health.late_commands.filter(|n| *n > 0)?;
         let evidence = format!("{n} commands timed out or were aborted");
-        Some(DISK_LATE_COMMANDS.finding(locator(disk), evidence))
+        Some(DISK_LATE_COMMANDS.finding(Some(locator(disk)), evidence))
     })
 }
 
@@ -93,7 +93,7 @@ pub(super) fn locked(inventory: &Inventory) -> Vec<Finding> {
                 "Unlock it, or revert it with the PSID printed on its label, which erases it.";
             (disk.tcg.as_ref()?.obstacle()?, advice)
         };
-        let finding = DISK_LOCKED.finding(locator(disk), evidence);
+        let finding = DISK_LOCKED.finding(Some(locator(disk)), evidence);
         Some(Finding { advice: advice.to_owned(), ..finding })
     };
     disks(inventory).iter().filter_map(locked).collect()
@@ -111,7 +111,7 @@ pub(super) fn path_lost(inventory: &Inventory) -> Vec<Finding> {
         let lost: Vec<String> = disk.paths.iter().filter_map(describe).collect();
         let (n, n_lost) = (disk.paths.len(), lost.len());
         let evidence = format!("{n_lost} of {n} paths lost: {}", lost.join(", "));
-        (n_lost > 0).then(|| DISK_PATH_LOST.finding(locator(disk), evidence))
+        (n_lost > 0).then(|| DISK_PATH_LOST.finding(Some(locator(disk)), evidence))
     };
     disks(inventory).iter().filter_map(finding).collect()
 }

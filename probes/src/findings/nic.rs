@@ -11,17 +11,18 @@ fn physical(inventory: &Inventory) -> impl Iterator<Item = &Interface> {
         .filter(|nic| !nic.is_bmc_usb && !nic.is_representor)
 }
 
-fn locator(nic: &Interface) -> Option<String> {
-    Some(match &nic.pci_address {
+fn locator(nic: &Interface) -> String {
+    match &nic.pci_address {
         Some(address) => format!("{} ({address})", nic.name),
         None => nic.name.clone(),
-    })
+    }
 }
 
 /// Ports that are up without a link.
 pub(super) fn no_carrier(inventory: &Inventory) -> Vec<Finding> {
     let down = physical(inventory).filter(|nic| nic.has_carrier == Some(false));
-    down.map(|nic| NIC_NO_CARRIER.finding(locator(nic), "the port is up but has no link")).collect()
+    down.map(|nic| NIC_NO_CARRIER.finding(Some(locator(nic)), "the port is up but has no link"))
+        .collect()
 }
 
 /// Links that run below the highest speed of the port.
@@ -29,7 +30,7 @@ pub(super) fn slow(inventory: &Inventory) -> Vec<Finding> {
     let slow = |nic: &Interface| {
         let (speed, max) = (nic.speed_mbit_s?, nic.max_speed_mbit_s?);
         let evidence = format!("the link runs at {speed} Mbit/s; the port supports {max} Mbit/s");
-        (speed > 0 && speed < max).then(|| NIC_SPEED.finding(locator(nic), evidence))
+        (speed > 0 && speed < max).then(|| NIC_SPEED.finding(Some(locator(nic)), evidence))
     };
     physical(inventory).filter_map(slow).collect()
 }
@@ -50,7 +51,7 @@ fn hidden_lldp(nic: &Interface) -> Finding {
     } else {
         "the card's firmware handles LLDP"
     };
-    let finding = NIC_FIRMWARE_LLDP.finding(locator(nic), evidence);
+    let finding = NIC_FIRMWARE_LLDP.finding(Some(locator(nic)), evidence);
     let flag = match nic.driver.as_deref() {
         Some("i40e") => Some("disable-fw-lldp on"),
         Some("ice") => Some("fw-lldp-agent off"),

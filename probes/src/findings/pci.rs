@@ -11,11 +11,11 @@ fn devices(inventory: &Inventory) -> &[PciDevice] {
 }
 
 /// The slot if it is known, otherwise the address.
-fn locator(device: &PciDevice) -> Option<String> {
-    Some(match &device.slot {
+fn locator(device: &PciDevice) -> String {
+    match &device.slot {
         Some(slot) => format!("slot {slot} ({})", device.address),
         None => device.address.clone(),
-    })
+    }
 }
 
 fn name(device: &PciDevice) -> &str {
@@ -34,7 +34,7 @@ pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
         let possible = wired.map_or(possible, |wired| possible.min(u32::from(wired)));
         let evidence = format!("{} runs at x{current}; x{possible} is possible", name(device));
         let is_narrow = current > 0 && current < possible;
-        is_narrow.then(|| PCI_LINK_WIDTH.finding(locator(device), evidence))
+        is_narrow.then(|| PCI_LINK_WIDTH.finding(Some(locator(device)), evidence))
     };
     // The functions of a card share its link.
     let mut ends = pci::lower_ends(devices(inventory));
@@ -68,7 +68,7 @@ pub(super) fn aer(inventory: &Inventory) -> Vec<Finding> {
             _ => return None,
         };
         let evidence = format!("{} counted {n} {what} PCIe errors since boot", name(device));
-        Some(row.finding(locator(device), evidence))
+        Some(row.finding(Some(locator(device)), evidence))
     };
     devices(inventory).iter().filter_map(counted).collect()
 }

@@ -21,7 +21,7 @@ fn drives(inventory: &Inventory) -> impl Iterator<Item = (&RaidController, &Raid
 }
 
 /// Slot and enclosure as they are printed, then serial number and controller.
-fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> Option<String> {
+fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> String {
     let place = match (drive.enclosure, drive.slot) {
         (Some(enclosure), Some(slot)) => format!("slot {slot} of enclosure {enclosure}"),
         (None, Some(slot)) => format!("slot {slot}"),
@@ -32,7 +32,7 @@ fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> Option<Strin
     };
     let serial = drive.serial.as_ref().map(|serial| format!("serial {serial}, "));
     let address = &controller.pci_address;
-    Some(format!("{place} ({}RAID controller {address})", serial.unwrap_or_default()))
+    format!("{place} ({}RAID controller {address})", serial.unwrap_or_default())
 }
 
 /// Drives that the controller has taken out of service.
@@ -54,7 +54,8 @@ pub(super) fn failed_drive(inventory: &Inventory) -> Vec<Finding> {
             format!(", a member of {}", of.join(" and "))
         };
         let evidence = format!("the RAID controller reports the drive as {state}{member}");
-        let finding = DISK_RAID_DRIVE_FAILED.finding(drive_locator(controller, drive), evidence);
+        let finding =
+            DISK_RAID_DRIVE_FAILED.finding(Some(drive_locator(controller, drive)), evidence);
         Some(Finding { severity, ..finding })
     };
     drives(inventory).filter_map(failed).collect()
@@ -65,7 +66,7 @@ pub(super) fn failing_drive(inventory: &Inventory) -> Vec<Finding> {
     let failing = |(controller, drive): (&RaidController, &RaidDrive)| {
         let n = drive.predictive_failures.filter(|n| *n > 0)?;
         let evidence = format!("the drive predicted its failure {n} times");
-        Some(DISK_RAID_DRIVE_FAILING.finding(drive_locator(controller, drive), evidence))
+        Some(DISK_RAID_DRIVE_FAILING.finding(Some(drive_locator(controller, drive)), evidence))
     };
     drives(inventory).filter_map(failing).collect()
 }
@@ -75,7 +76,7 @@ pub(super) fn drive_errors(inventory: &Inventory) -> Vec<Finding> {
     let bad = |(controller, drive): (&RaidController, &RaidDrive)| {
         let n = drive.media_errors.filter(|n| *n > 0)?;
         let evidence = format!("the RAID controller counted {n} media errors");
-        Some(DISK_RAID_DRIVE_ERRORS.finding(drive_locator(controller, drive), evidence))
+        Some(DISK_RAID_DRIVE_ERRORS.finding(Some(drive_locator(controller, drive)), evidence))
     };
     drives(inventory).filter_map(bad).collect()
 }
@@ -84,7 +85,7 @@ pub(super) fn drive_errors(inventory: &Inventory) -> Vec<Finding> {
 pub(super) fn foreign_drive(inventory: &Inventory) -> Vec<Finding> {
     let foreign = |(controller, drive): (&RaidController, &RaidDrive)| {
         let evidence = "the drive contains the configuration of another RAID controller";
-        DISK_RAID_DRIVE_FOREIGN.finding(drive_locator(controller, drive), evidence)
+        DISK_RAID_DRIVE_FOREIGN.finding(Some(drive_locator(controller, drive)), evidence)
     };
     let all = drives(inventory).filter(|(_, drive)| drive.is_foreign == Some(true));
     all.map(foreign).collect()

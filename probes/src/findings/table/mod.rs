@@ -180,6 +180,8 @@ impl JsonSchema for FindingCode {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     #[test]
@@ -215,14 +217,15 @@ mod tests {
         for row in rows() {
             let anchor = row.code.replace('.', "");
             let (code, component) = (row.code, row.component);
-            text += &format!("| [`{code}`](#{anchor}) | {} | {component} |\n", severities(row));
+            writeln!(text, "| [`{code}`](#{anchor}) | {} | {component} |", severities(row))
+                .unwrap();
         }
         for row in rows() {
-            text += &format!("\n## {}\n\nSeverity: {}\n", row.code, severities(row));
+            write!(text, "\n## {}\n\nSeverity: {}\n", row.code, severities(row)).unwrap();
             for (heading, paragraph) in row.paragraphs() {
                 // `*` and `_` in paths would be emphasis.
                 let paragraph = paragraph.replace('*', "\\*").replace('_', "\\_");
-                text += &format!("\n**{heading}:** {paragraph}\n");
+                write!(text, "\n**{heading}:** {paragraph}\n").unwrap();
             }
         }
         text
