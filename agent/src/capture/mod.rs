@@ -6,20 +6,22 @@
 mod anonymize;
 mod difference;
 mod draft;
+mod leaks;
 mod tree;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use probes::collect::Options;
-use probes::machine::{Recorded, Source};
+use probes::machine::{Archive, Recorded, Source};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use crate::output;
 use crate::report::{Report, report};
 use crate::signals::Stop;
 use draft::Draft;
+use leaks::{Identifiers, Leak};
 
 /// Name of the report in the archive. No replay reads it.
 const REPORT: &str = "report.json";
@@ -43,10 +45,12 @@ pub fn write(
 }
 
 /// As [`write()`], without what names this machine, its disks, its network and its owner. The report in
-/// the file is that of the replay; returned is where it tells of another machine, apart from names.
+/// the file is that of the replay and nothing else; returned is where it describes another machine, apart
+/// from names.
 ///
 /// # Errors
-/// As [`write()`], or if there are no random numbers.
+/// As [`write()`], if there are no random numbers, or if an identifier of the original report is left
+/// anywhere: then nothing is written.
 pub fn write_anonymized(
     recorded: &Recorded,
     report: &Report,
@@ -54,15 +58,35 @@ pub fn write_anonymized(
     file: &Path,
     stop: &Stop,
 ) -> anyhow::Result<Vec<String>> {
-    let mut draft = Draft::new(file)?;
     let report = output::json(report)?;
-    let recorded = anonymize::anonymize(recorded, &output::tree(&report)?)?;
-    pack(&recorded, &[], &mut draft)?;
-    let anonymous = replay(draft.path(), options)?;
+    let original = output::tree(&report)?;
+    let identifiers = Identifiers::of(&original, recorded);
+    let recorded = anonymize::anonymize(recorded, &original)?;
+    let packed = packed(&recorded, &[])?;
+    let archive = Archive::unpack(packed.as_slice()).context("unpacking the capture")?;
+    let anonymous = replay(Source::unpacked(archive), options)?;
+    refuse_leaks(&identifiers.left_in(&recorded, &anonymous))?;
+    let mut draft = Draft::new(file)?;
     let mut differing = put(&mut draft, &recorded, &anonymous, options)?;
     differing.extend(difference::other_shapes(&report, &anonymous)?);
     keep(draft, stop)?;
     Ok(differing)
+}
+
+/// Names the kind and the place of what is left, and never its value: the message may be passed on.
+fn refuse_leaks(leaks: &[Leak]) -> anyhow::Result<()> {
+    const LISTED: usize = 5;
+    if leaks.is_empty() {
+        return Ok(());
+    }
+    let list = |leak: &Leak| format!("{} in {}", leak.key, leak.path);
+    let mut text = leaks.iter().take(LISTED).map(list).collect::<Vec<String>>().join(", ");
+    if let Some(n_more) = leaks.len().checked_sub(LISTED).filter(|n| *n > 0) {
+        text = format!("{text} and {n_more} more");
+    }
+    bail!(
+        "the anonymized capture still contains identifiers ({text}); nothing was written; please report this bug"
+    )
 }
 
 /// Writes all of it into `draft` and replays that.
@@ -73,7 +97,10 @@ fn put(
     options: &Options,
 ) -> anyhow::Result<Vec<String>> {
     pack(recorded, &[(REPORT, report.as_bytes())], draft)?;
-    difference::differences(report, &replay(draft.path(), options)?)
+    let path = draft.path();
+    let source =
+        Source::captured(path).with_context(|| format!("reading back {}", path.display()))?;
+    difference::differences(report, &replay(source, options)?)
 }
 
 fn keep(draft: Draft, stop: &Stop) -> anyhow::Result<()> {
@@ -82,13 +109,58 @@ fn keep(draft: Draft, stop: &Stop) -> anyhow::Result<()> {
 }
 
 fn pack(recorded: &Recorded, more: &[(&str, &[u8])], draft: &mut Draft) -> anyhow::Result<()> {
+    draft.write(&packed(recorded, more)?)
+}
+
+fn packed(recorded: &Recorded, more: &[(&str, &[u8])]) -> anyhow::Result<Vec<u8>> {
     let tar = tree::pack(recorded, more).context("packing the capture")?;
-    draft.write(&compress_to_vec(tar.as_slice(), CompressionLevel::Fastest))
+    Ok(compress_to_vec(tar.as_slice(), CompressionLevel::Fastest))
 }
 
 /// The report of a captured machine as JSON.
-fn replay(file: &Path, options: &Options) -> anyhow::Result<String> {
-    let source =
-        Source::captured(file).with_context(|| format!("reading back {}", file.display()))?;
+fn replay(source: Source, options: &Options) -> anyhow::Result<String> {
     output::json(&report(&Arc::new(source), options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_capture_with_an_identifier_left_is_refused_by_kind_and_file_without_the_value() {
+        assert!(refuse_leaks(&[]).is_ok());
+        let leak = |n: usize| Leak { key: "serial".to_owned(), path: format!("sys/{n}") };
+        let all: Vec<Leak> = (0..7).map(leak).collect();
+        let error = refuse_leaks(&all).unwrap_err().to_string();
+        assert!(error.contains("serial in sys/0, ") && error.contains(" and 2 more"), "{error}");
+        assert!(error.contains("nothing was written"), "{error}");
+    }
+
+    #[test]
+    fn what_the_anonymizer_cannot_replace_is_found_and_no_file_is_written() {
+        // A serial number in letters of both cases, in a file whose form nothing here knows.
+        let tree = [
+            ("sys/class/dmi/id/product_serial", "AbCdEf-12345x\n"),
+            ("sys/class/dmi/id/product_name", "Server\n"),
+            ("etc/os-release", "NAME=aBcDeF-12345X\n"),
+        ];
+        let mut archive = Archive::default();
+        for (path, content) in tree {
+            archive.set(path, Some(probes::machine::Node::File(content.as_bytes().into())));
+        }
+        let source = Arc::new(Source::unpacked(archive).recording());
+        let options = Options::default();
+        let original = report(&source, &options);
+        let recorded = source.recorded();
+        assert!(recorded.files.contains_key("etc/os-release"));
+        let name = format!("rci-leak-{}.tar.zst", std::process::id());
+        let file = std::env::temp_dir().join(&name);
+        let error = write_anonymized(&recorded, &original, &options, &file, &Stop::default());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("serial in etc/os-release"), "{error}");
+        assert!(!error.to_lowercase().contains("abcdef"), "{error}");
+        let left = std::fs::read_dir(std::env::temp_dir()).unwrap().flatten();
+        let left = left.filter(|entry| entry.file_name().to_string_lossy().contains(&name));
+        assert_eq!(left.count(), 0, "neither the file nor a part of it");
+    }
 }

@@ -46,6 +46,8 @@ const ADDRESS_FILES: [&str; 5] =
 pub(super) struct Secrets {
     /// Serial numbers, asset tags, passwords.
     pub(super) texts: BTreeSet<String>,
+    /// Serial numbers that are one of `digits` or `uuids`.
+    pub(super) numeric_texts: BTreeSet<String>,
     /// Names of hosts and domains.
     pub(super) hosts: BTreeSet<String>,
     /// MACs, WWNs, EUI-64s, NGUIDs, numbers of volumes: lower-case hexadecimal digits.
@@ -99,7 +101,10 @@ impl Secrets {
         // A serial number that is a MAC or UUID is replaced as that, so that they stay the same.
         let numbers = [&secrets.digits, &secrets.uuids];
         let is_number = |text: &str| numbers.iter().any(|all| all.contains(&text.to_lowercase()));
-        secrets.texts.retain(|text| !is_number(&text.replace('-', "")));
+        let (numbers, texts) = std::mem::take(&mut secrets.texts)
+            .into_iter()
+            .partition(|text| is_number(&text.replace('-', "")));
+        (secrets.numeric_texts, secrets.texts) = (numbers, texts);
         secrets
     }
 
@@ -266,9 +271,11 @@ impl Secrets {
     fn identity(&mut self, value: &str, is_uuid: bool) {
         let value = value.trim();
         let plain: String = value.chars().filter(|c| !":-._".contains(*c)).collect();
-        let bare = ["0x", "naa", "eui", "uuid", "mpath3", "mpath"]
-            .iter()
-            .find_map(|prefix| plain.strip_prefix(prefix));
+        if value.contains("mpath-") {
+            return self.made_name(value);
+        }
+        let bare =
+            ["0x", "naa", "eui", "uuid"].iter().find_map(|prefix| plain.strip_prefix(prefix));
         let bare = bare.unwrap_or(&plain);
         let is_hex = bare.bytes().all(|byte| byte.is_ascii_hexdigit());
         if let Some((number, partition)) = value.split_once('-') {
@@ -295,9 +302,8 @@ impl Secrets {
         if let Some(rest) = value.strip_prefix("nvme.") {
             let serial = rest.split('-').nth(1).map(unhex).unwrap_or_default();
             self.text(&serial);
-        } else if let Some((_, rest)) = value.split_once("mpath-1") {
-            // A T10 designator: maker, model and serial number.
-            self.text(rest.split([' ', '_']).next_back().unwrap_or_default());
+        } else if let Some((_, id)) = value.split_once("mpath-") {
+            self.multipath(id);
         } else if let Some(rest) = value.strip_prefix("t10.") {
             self.text(rest.split_whitespace().last().unwrap_or_default());
         } else if let Some(rest) = value.strip_prefix("LVM-") {
@@ -315,9 +321,32 @@ impl Secrets {
         }
     }
 
+    /// The identifier of a multipath device: a digit for its kind as `scsi_id` writes it, then the
+    /// number; or the wwid of an NVMe namespace.
+    fn multipath(&mut self, id: &str) {
+        let is_hex = |id: &str| id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        match (id.get(..1), id.get(1..)) {
+            // A T10 designator, or names that the vendor chose: maker, model and serial number.
+            (Some("1" | "S"), Some(rest)) => {
+                self.text(rest.split([' ', '_']).next_back().unwrap_or_default());
+            }
+            // EUI-64 and NAA names; the digit is no part of them.
+            (Some("2" | "3"), Some(rest)) if matches!(rest.len(), 16 | 32) && is_hex(rest) => {
+                self.digits(rest);
+            }
+            (Some("8"), Some(rest)) if rest.starts_with("iqn.") => self.iscsi(rest),
+            _ if id.contains('.') && !id.starts_with("mpath-") => self.identity(id, false),
+            _ => self.text(id),
+        }
+    }
+
     /// Whether `text` is replaced as a number or address, and not as a text.
     pub(super) fn is_number(&self, text: &str) -> bool {
         let digits = text.to_lowercase().replace([':', '-'], "");
+        // In letters of both cases it is found nowhere else.
+        if text != text.to_lowercase() && text != text.to_uppercase() {
+            return false;
+        }
         let is_address = text.parse().is_ok_and(|address| self.addresses.contains(&address));
         is_address || self.digits.contains(&digits) || self.uuids.contains(&digits)
     }

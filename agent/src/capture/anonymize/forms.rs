@@ -5,8 +5,11 @@ use std::net::IpAddr;
 use super::fields::to_bytes;
 use super::replace::{Edge, Pair, Scope};
 
-/// Separators between two digits of a MAC or WWN, as drivers, udev and people write them.
-const SEPARATORS: [&str; 4] = ["", ":", "-", "_"];
+/// Separators between two digits of a MAC or WWN, as drivers, udev and people write them; the kernel
+/// writes an NVMe's `eui` with blanks.
+const SEPARATORS: [&str; 5] = ["", ":", "-", "_", " "];
+/// A shorter text as hexadecimal digits could be any number.
+const MIN_HEX_TEXT: usize = 6;
 /// Fewer bytes that are not zero stand by chance in binary data.
 const MIN_TELLING_BYTES: usize = 3;
 
@@ -22,14 +25,15 @@ pub(super) fn text(from: &str, to: &str, edge: Edge) -> Vec<Pair> {
     ];
     let mut pairs: Vec<Pair> =
         forms.iter().map(|form| Pair::new(form(from), form(to), edge)).collect();
-    if edge == Edge::Field {
-        return pairs;
+    // A word is no word any more once it is written as digits.
+    let hex = |text: &str| crate::digest::hex(text.as_bytes()).into_bytes();
+    if edge != Edge::Field || from.len() >= MIN_HEX_TEXT {
+        pairs.push(Pair::new(hex(from), hex(to), Edge::Any));
     }
-    let other: [fn(&str) -> Vec<u8>; 2] = [
-        |text| crate::digest::hex(text.as_bytes()).into(),
-        |text| text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
-    ];
-    pairs.extend(other.iter().map(|form| Pair::new(form(from), form(to), Edge::Any)));
+    if edge != Edge::Field {
+        let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        pairs.push(Pair::new(utf16(from), utf16(to), Edge::Any));
+    }
     pairs
 }
 
@@ -38,6 +42,23 @@ fn in_turned_pairs(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.resize(bytes.len().next_multiple_of(2), b' ');
     bytes.chunks(2).flat_map(|pair| pair.iter().rev().copied()).collect()
+}
+
+/// The digits of `to` in the letters' case and with the signs of `like`.
+pub(super) fn in_style_of(like: &str, to: &str) -> String {
+    let mut digits = to.chars();
+    let styled = like.chars().map(|c| match c {
+        _ if !c.is_ascii_hexdigit() => c,
+        _ if c.is_ascii_uppercase() => digits.next().unwrap_or(c).to_ascii_uppercase(),
+        // A digit may become a letter, in the case of the letters that are there.
+        _ if like.bytes().any(|b| b.is_ascii_uppercase())
+            && !like.bytes().any(|b| b.is_ascii_lowercase()) =>
+        {
+            digits.next().unwrap_or(c).to_ascii_uppercase()
+        }
+        _ => digits.next().unwrap_or(c),
+    });
+    styled.collect()
 }
 
 /// Hexadecimal digits: with every separator, in both cases, and as bytes in both orders.

@@ -151,6 +151,12 @@ impl Table {
         for uuid in &secrets.uuids {
             pairs.extend(forms::uuid(uuid, &names.uuid(uuid)));
         }
+        for text in &secrets.numeric_texts {
+            let digits = text.to_lowercase().replace('-', "");
+            let is_uuid = secrets.uuids.contains(&digits);
+            let put = if is_uuid { names.uuid(&digits) } else { names.digits(&digits) };
+            pairs.extend(forms::text(text, &forms::in_style_of(text, &put), Edge::Any));
+        }
         for address in &secrets.addresses {
             pairs.extend(forms::address(*address, names.address(*address)));
         }
