@@ -104,16 +104,13 @@ fn complaints(text: &str) -> Vec<String> {
     let words = words(text);
     let word = |at: usize| words.get(at).map_or("", |(_, word)| word.as_str());
     let mut found = Vec::new();
-    for at in 0..words.len() {
+    for (at, (line, _)) in words.iter().enumerate() {
         for phrase in PHRASES {
             let parts: Vec<&str> = phrase.words.split(' ').collect();
             let is_here = parts.iter().enumerate().all(|(n, part)| word(at + n) == *part);
             let is_allowed = phrase.allowed_before.contains(&word(at + parts.len()));
             if is_here && !is_allowed {
-                found.push(format!(
-                    "{}: \"{}\", write {}",
-                    words[at].0, phrase.words, phrase.instead
-                ));
+                found.push(format!("{line}: \"{}\", write {}", phrase.words, phrase.instead));
             }
         }
     }
