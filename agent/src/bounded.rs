@@ -1,4 +1,4 @@
-//! Reads whose size is bounded, so that no input can use up the memory.
+//! Reads with a size limit, so that no input can exhaust memory.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
-/// Reads a whole file that must not be larger than `max_bytes`.
+/// Reads a whole file of at most `max_bytes`.
 ///
 /// # Errors
 /// The file cannot be opened or read, or is larger.
@@ -20,7 +20,7 @@ pub fn read_file(path: &Path, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Random bytes from the kernel; `None` if it gives none.
+/// Random bytes from the kernel; `None` if `/dev/urandom` cannot be read.
 #[must_use]
 pub fn random<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];

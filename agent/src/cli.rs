@@ -1,8 +1,7 @@
 //! The command line: names, types and help of every option, and nothing else.
 //!
-//! The first line of a doc comment is the short help, the paragraph behind it the long help with
-//! unit and default. Options are listed in the order in which they are declared. Help fits 80
-//! columns; a test holds it to that.
+//! The first line of a doc comment is the short help, the paragraph after it is the long help with unit
+//! and default. Options are listed in the order of their declaration. A test checks that the help fits 80 columns.
 
 mod live_config;
 
@@ -14,13 +13,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit_status::ExitStatus;
 
-/// Finds out what hardware a machine has, says whether it is fit, reports to a
-/// VIM, and has coreos-installer write the right disk.
+/// Reads what hardware a machine has, checks its health, reports to a VIM, and
+/// runs coreos-installer on the right disk.
 ///
-/// Without a command it does the whole job if a VIM is configured and standard
-/// input is no terminal, as in the live image; else it prints this help.
+/// Without a command it runs `install` if a VIM is configured and standard input
+/// is not a terminal, as in the live image. Otherwise it prints this help.
 ///
-/// Every option can also be set, weakest first, by a key of the configuration
+/// Every option can be set in four places, the weakest first: the configuration
 /// file (`vim: …`), a kernel argument (`rci.vim=…`), the environment
 /// (`RCI_VIM=…`) and the command line (`--vim …`). `--print-config` shows where
 /// each value came from.
@@ -42,7 +41,7 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
-/// Heading of the options of every command, which come last.
+/// Heading of the options that every command has; they come last.
 const GENERAL: &str = "General options";
 
 /// Options of every command.
@@ -50,15 +49,15 @@ const GENERAL: &str = "General options";
 pub struct Common {
     /// Configuration file [default: /etc/run-coreos-installer.yaml]
     ///
-    /// YAML, one key per option, named as the option without the dashes in
-    /// front (`allow-plain-http: true`; `_` serves as well as `-`). Only the
-    /// default file may be absent.
+    /// YAML with one key per option, without the leading dashes:
+    /// `allow-plain-http: true`. `_` is the same as `-`. A file that is named
+    /// must exist; the default file need not.
     #[arg(long, global = true, help_heading = GENERAL, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Show every option, its value and where it came from, then stop
+    /// Print every option with its value and source, then exit
     #[arg(long, global = true, help_heading = GENERAL)]
     pub print_config: bool,
-    /// How much is logged to standard error
+    /// What is logged to standard error
     #[arg(long, global = true, help_heading = GENERAL, value_enum, default_value_t = LogLevel::Info)]
     pub log_level: LogLevel,
 }
@@ -66,21 +65,21 @@ pub struct Common {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Report, receive an Ignition config, install, prove: the whole job
+    /// Report to the VIM, install what it asks for, verify the disk
     Install(InstallOptions),
-    /// Print what hardware this machine has
+    /// Print the hardware of this machine
     Inspect(InspectOptions),
-    /// Print only what is wrong; ends with 1 if that calls for attention
+    /// Print only what is wrong; exit status 1 if it needs attention
     Check(CheckOptions),
     /// Explain the code of a finding, or list all codes
     Explain(ExplainOptions),
-    /// Post the report to the VIM and stop; nothing is installed
+    /// Post the report to the VIM; install nothing
     Report(ReportOptions),
-    /// Save what was read, to replay it elsewhere with --root
+    /// Save everything that is read, for replay with --root
     Capture(CaptureOptions),
     /// Print the JSON Schema of a document, or the VIM API
     Schema(SchemaOptions),
-    /// Make the live image's Ignition, Butane, kernel arguments or iPXE script
+    /// Make the Ignition config, kernel arguments or iPXE script of a live image
     LiveConfig(Box<LiveConfigOptions>),
 }
 
@@ -89,8 +88,8 @@ pub enum Command {
 pub struct SourceOptions {
     /// Read a captured machine instead of this one
     ///
-    /// A directory that holds `sys`, `proc` and so on, or a tar.zst file as
-    /// `capture` writes it. Nothing of this machine is read then.
+    /// A directory that contains sys/ or proc/, or a tar or tar.zst archive made
+    /// by `capture`. Nothing is read from this machine then.
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
     /// Collect only these sections, e.g. `cpu,block`
@@ -99,25 +98,27 @@ pub struct SourceOptions {
     /// devices, chassis, baseboard, product, bios, firmware, bmc, smbios, os.
     #[arg(long, value_name = "SECTION", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Seconds after which collection ends with what is known
+    /// Time limit for reading the hardware, in seconds
+    ///
+    /// What was not read by then is listed under problems.
     #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = seconds::<1, 3600>)]
     pub budget: u64,
-    /// Read the state of every memory block as well: thousands of files
+    /// Also read the state of every memory block: thousands of files
     #[arg(long)]
     pub memory_blocks: bool,
-    /// Read the Vital Product Data of PCI devices as well; some are slow
+    /// Also read the Vital Product Data of PCI devices; some are slow
     #[arg(long)]
     pub vpd: bool,
-    /// Seconds to listen for LLDP [default: 31 for report, else 0]
+    /// Seconds to listen for LLDP [default: 31 for report, 0 otherwise]
     ///
-    /// Switches send about every 30 s. Listening runs beside everything else
-    /// and ends when every port with a link has heard its switch. Needs root.
+    /// Switches send about every 30 s. Listening runs in parallel with all other
+    /// reads and ends once every port with a link has a neighbour. Needs root.
     #[arg(long, value_name = "SECONDS", value_parser = seconds::<0, 3600>)]
     pub lldp_wait: Option<u64>,
-    /// Bring ports up that are down, and put them back afterwards
+    /// Bring up ports that are down, and restore them afterwards
     ///
-    /// A port that is down shows neither link nor speed nor neighbour. This is
-    /// the only option with which reading changes the machine. Needs root.
+    /// A port that is down shows no link, speed or neighbour. This is the only
+    /// option that changes the machine while it is read. Needs root.
     #[arg(long)]
     pub bring_links_up: bool,
 }
@@ -128,10 +129,10 @@ pub struct InspectOptions {
     /// Which machine is read.
     #[command(flatten)]
     pub source: SourceOptions,
-    /// Form of the report
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// When the text is coloured
+    /// When to colour the text
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
 }
@@ -142,10 +143,10 @@ pub struct CheckOptions {
     /// Which machine is read.
     #[command(flatten)]
     pub source: SourceOptions,
-    /// Form of the findings
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// When the text is coloured
+    /// When to colour the text
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
 }
@@ -156,7 +157,7 @@ pub struct ExplainOptions {
     /// Code of the finding, e.g. `memory.ecc.uncorrectable`
     #[arg(value_name = "CODE")]
     pub code: Option<String>,
-    /// Form of the explanation
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
 }
@@ -169,23 +170,23 @@ pub struct VimOptions {
     pub vim: Option<String>,
     /// Allow a VIM address, image or Ignition over plain HTTP
     ///
-    /// Whoever can change packets on the way can then install what they like
-    /// on this machine. Meant for closed networks.
+    /// Anyone who can alter packets on the way can then install anything on this
+    /// machine. For closed networks only.
     #[arg(long)]
     pub allow_plain_http: bool,
-    /// Certificates (PEM) to trust beside the system's
+    /// CA certificates (PEM) to trust in addition to the system's
     #[arg(long, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-    /// File with the bearer token to send
+    /// File that contains the bearer token
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// Client certificate (PEM) to present
+    /// Client certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "client_key_file")]
     pub client_cert_file: Option<PathBuf>,
-    /// Key (PEM) of the client certificate
+    /// Private key (PEM) of the client certificate
     #[arg(long, value_name = "FILE", requires = "client_cert_file")]
     pub client_key_file: Option<PathBuf>,
-    /// Seconds to go on trying while the VIM does not answer [default: no end]
+    /// Seconds to keep trying while the VIM does not respond [default: forever]
     #[arg(long, value_name = "SECONDS", value_parser = seconds::<0, { u64::MAX }>)]
     pub give_up_after: Option<u64>,
 }
@@ -209,25 +210,27 @@ pub struct InstallOptions {
     pub vim: VimOptions,
     /// Do everything up to the write, then stop; nothing is changed
     ///
-    /// Given on the command line it ends with status 0. From any other source it
-    /// ends with 4 (not installed, disk untouched): that is how the live image's
-    /// service would get it, which reboots after 0, and would begin again.
+    /// On the command line the exit status is 0. From any other source it is 4
+    /// (no disk was touched): the service of the live image reboots after 0, and
+    /// would dry-run forever.
     #[arg(long)]
     pub dry_run: bool,
-    /// Seconds after which collection ends with what is known
+    /// Time limit for reading the hardware, in seconds
+    ///
+    /// What was not read by then is listed under problems.
     #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = seconds::<1, 3600>)]
     pub budget: u64,
-    /// Seconds to listen for LLDP, beside everything else
+    /// Seconds to listen for LLDP, in parallel with all other reads
     ///
-    /// Ends when every port with a link has heard its switch.
+    /// Ends early once every port with a link has a neighbour.
     #[arg(long, value_name = "SECONDS", default_value_t = 31, value_parser = seconds::<0, 3600>)]
     pub lldp_wait: u64,
-    /// Bring ports up that are down while collecting, and put them back
+    /// Bring up ports that are down while reading, and restore them
     #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1,
           require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set,
           value_parser = yes_or_no)]
     pub bring_links_up: bool,
-    /// Seconds to wait for a disk that could be installed on to appear
+    /// Seconds to wait for the first eligible disk to appear
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = seconds::<0, 3600>)]
     pub wait_for_disk: u64,
     /// The installer to run
@@ -240,21 +243,21 @@ pub struct InstallOptions {
 pub struct CaptureOptions {
     /// File to write, a tar.zst archive
     ///
-    /// It holds every file, link and answer of the kernel that was read, which
-    /// reads failed and how, and the report that was made of them, report.json.
+    /// It contains every file, link and kernel reply that was read, which reads
+    /// failed and why, and the resulting report as report.json.
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// Replace what names this machine, its disks, its network and its owner
+    /// Replace what identifies this machine, its disks, its network, its owner
     ///
-    /// Replaced, everywhere the same and by something of the same form: serial
-    /// numbers, asset tags, UUIDs, MACs, WWNs and GUIDs (the maker's part
-    /// stays), IP addresses (by reserved ones and those for documentation),
-    /// names of hosts, domains, LVM volumes and iSCSI targets, texts of LLDP
-    /// neighbours, and in the kernel's command line passwords, tokens, users
-    /// and queries of URLs. The replacements are drawn with a random key that
-    /// is forgotten. What stays: makers, models, versions, sizes, slots,
-    /// labels of partitions and file systems, paths of URLs, values of fewer
-    /// than four characters, and fields that only their maker understands.
+    /// Each value is replaced by one of the same form, the same everywhere:
+    /// serial numbers, asset tags, UUIDs, MACs, WWNs and GUIDs (the vendor part
+    /// stays), IP addresses (by reserved and documentation addresses), names of
+    /// hosts, domains, LVM volumes and iSCSI targets, texts of LLDP neighbours,
+    /// and in the kernel command line passwords, tokens, and users and queries
+    /// of URLs. The random key of the replacement is discarded. Kept: vendors,
+    /// models, versions, sizes, slots, labels of partitions and file systems,
+    /// paths of URLs, values of fewer than four characters, and vendor-specific
+    /// fields.
     #[arg(long)]
     pub anonymize: bool,
     /// Which machine is read.
@@ -265,7 +268,7 @@ pub struct CaptureOptions {
 /// Options of `schema`.
 #[derive(Debug, Clone, Args)]
 pub struct SchemaOptions {
-    /// The document
+    /// The document to print
     #[arg(value_enum, default_value_t = Document::Report)]
     pub document: Document,
 }
@@ -275,9 +278,9 @@ pub struct SchemaOptions {
 pub enum Format {
     /// For people
     Text,
-    /// For programs; the form that is posted
+    /// For programs; what `report` posts
     Json,
-    /// The same content as JSON
+    /// The same as JSON, easier to read
     Yaml,
 }
 
@@ -295,13 +298,13 @@ pub enum Color {
 /// How much is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// Only what ended the run
+    /// What made the run fail
     Error,
-    /// Also what was not read, and why
+    /// And what could not be read, and why
     Warn,
-    /// Also a line per stage
+    /// And one line per stage
     Info,
-    /// Also every step
+    /// And every step
     Debug,
 }
 
@@ -310,17 +313,17 @@ pub enum LogLevel {
 pub enum Document {
     /// What `inspect --format json` prints and `report` posts
     Report,
-    /// What the VIM answers
+    /// What the VIM responds
     Instruction,
     /// What is posted during the job
     Event,
-    /// What is posted at its end
+    /// What is posted when the job ends
     Result,
     /// The whole VIM API v1, as OpenAPI 3.1
     Openapi,
 }
 
-/// A number of seconds, refused with what is expected.
+/// Parses a number of seconds; the error says what is expected.
 fn seconds<const LEAST: u64, const MOST: u64>(text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| (LEAST..=MOST).contains(number));
     number.ok_or_else(|| match MOST {
@@ -329,7 +332,7 @@ fn seconds<const LEAST: u64, const MOST: u64>(text: &str) -> Result<u64, String>
     })
 }
 
-/// A flag that is on unless it is switched off; its words are those of every other flag.
+/// Parses a flag that is on by default. It accepts the same words as every other flag.
 fn yes_or_no(text: &str) -> Result<bool, &'static str> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" | "on" => Ok(true),
@@ -344,12 +347,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn every_help_page_fits_80_columns() {
+    fn help_pages_fit_80_columns() {
         let mut command = Cli::command();
         command.build();
         let mut pages = vec![command.clone()];

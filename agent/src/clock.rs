@@ -5,18 +5,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::signals::Stop;
 
-/// How long a wait sleeps before it looks whether the agent is to end.
+/// How long a wait sleeps before it checks for a signal.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// Where the client takes time and chance from.
+/// Source of time and random numbers.
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// A time that only goes forward.
+    /// Monotonic time.
     fn now(&self) -> Instant;
     /// The time of day.
     fn time_of_day(&self) -> SystemTime;
-    /// Waits, but not longer than until `stop` is set.
+    /// Waits, but returns early once `stop` is set.
     fn sleep(&self, duration: Duration, stop: &Stop);
-    /// A number from 0 to 2³²-1, each as likely.
+    /// A uniformly distributed number from 0 to 2³²-1.
     fn random(&self) -> u32;
 }
 
@@ -44,7 +44,7 @@ impl Clock for RealClock {
     }
 
     fn random(&self) -> u32 {
-        // Without random numbers the nanoseconds of the clock still differ from node to node.
+        // Without random numbers from the kernel the nanoseconds of the clock still differ from node to node.
         crate::bounded::random::<4>().map_or_else(
             || {
                 SystemTime::now()

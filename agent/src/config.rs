@@ -1,7 +1,7 @@
 //! Where options come from: configuration file, kernel arguments, environment, command line.
 //!
-//! The weaker sources are turned into command-line words and parsed by the same parser, so that
-//! every option has one meaning and one check wherever it is written.
+//! The weaker sources are turned into command-line words and parsed by the same parser, so an option means the same
+//! and is checked in the same way wherever it is set.
 
 mod file;
 
@@ -21,26 +21,26 @@ use probes::machine::{Machine, Source};
 
 use crate::cli::Cli;
 
-/// The configuration file that is read if none is named.
+/// The configuration file that is read unless another one is named.
 pub const DEFAULT_FILE: &str = "/etc/run-coreos-installer.yaml";
 
-/// The sources beside the command line, read before it is understood.
+/// All sources except the command line; they are read before it is parsed.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
-    /// Content of the configuration file by option name, and the file's name.
+    /// Content of the configuration file by option name.
     pub file: BTreeMap<String, Vec<String>>,
     /// The name of the configuration file, for messages.
     pub file_name: String,
-    /// The words `rci.NAME=VALUE` of the kernel's command line.
+    /// The arguments `rci.NAME=VALUE` on the kernel command line.
     pub kernel: Vec<(String, String)>,
-    /// Environment variables that begin with `RCI_`.
+    /// Environment variables whose names start with `RCI_`.
     pub environment: BTreeMap<String, String>,
 }
 
-/// Where the value of an option came from, strongest last.
+/// Where the value of an option came from, the weakest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// No source set it.
     Default,
     /// This configuration file.
     File(String),
@@ -67,9 +67,9 @@ impl fmt::Display for Origin {
 /// One option with its value and where it came from, for `--print-config`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// The option's name without dashes in front.
+    /// The option's name without the leading dashes.
     pub name: String,
-    /// Its value, or values where the option may stand several times; empty if it is not set.
+    /// Its value, or values if the option may be repeated; empty if it is not set.
     pub values: Vec<String>,
     /// Where the value came from.
     pub origin: Origin,
@@ -82,7 +82,7 @@ pub struct Configuration {
     pub cli: Cli,
     /// Every option of the command with its origin.
     pub settings: Vec<Setting>,
-    /// What was set and means nothing, e.g. a misspelt kernel argument.
+    /// Settings that no option has, e.g. a misspelt kernel argument.
     pub warnings: Vec<String>,
 }
 
@@ -91,17 +91,17 @@ pub struct Configuration {
 pub enum Failure {
     /// clap's own message: help, version or a usage error.
     Usage(clap::Error),
-    /// A source is damaged or names what there is not.
+    /// A source is malformed, or holds an unknown option or a wrong value.
     Source(anyhow::Error),
 }
 
 /// Applies all sources to the words of the command line.
 ///
-/// Without a command, `install` is taken if a VIM is configured and `may_install` (standard input
-/// is no terminal), and for `--print-config`, which runs nothing.
+/// Without a command, `install` is the default if a VIM is configured and `may_install` (standard input is not a
+/// terminal), and for `--print-config`, which runs nothing.
 ///
 /// # Errors
-/// [`Failure::Usage`] with clap's message, [`Failure::Source`] for the configuration file.
+/// [`Failure::Usage`] for the command line, [`Failure::Source`] for every other source.
 pub fn configure(
     words: &[OsString],
     sources: &Sources,
@@ -123,7 +123,7 @@ pub fn configure(
     let settings: Vec<Setting> = known.iter().map(|o| sources.setting(o, inner)).collect();
     let mut warnings = Vec::new();
     if !sources.is_empty() {
-        // Only now are the options of the other commands asked for.
+        // clap adds the options of the other commands only when they are built.
         command.build();
         let all: Vec<String> =
             command.get_subcommands().flat_map(options).map(|o| o.name).collect();
@@ -143,7 +143,7 @@ fn parse(command: &mut clap::Command, words: &[OsString]) -> Result<ArgMatches, 
     command.try_get_matches_from_mut(words).map_err(Failure::Usage)
 }
 
-/// Says which source holds the value that the parser refused: the user never typed the word that clap names.
+/// Names the source of a value that clap rejected: clap only sees a word that the user never typed.
 fn blame(failure: Failure, settings: &[Setting]) -> Failure {
     let Failure::Usage(error) = failure else { return failure };
     let text = |kind| match error.get(kind) {
@@ -151,7 +151,7 @@ fn blame(failure: Failure, settings: &[Setting]) -> Failure {
         Some(ContextValue::Strings(texts)) => Some(texts.join(", ")),
         _ => None,
     };
-    // clap names the option as in its help, e.g. `--budget <SECONDS>`.
+    // clap names the option as its help does, e.g. `--budget <SECONDS>` or `--flag[=<true|false>]`.
     let named = text(ContextKind::InvalidArg).unwrap_or_default();
     let name = named.split([' ', '=', '[']).next().unwrap_or_default().trim_start_matches('-');
     let setting = settings.iter().find(|setting| setting.name == name && setting.is_elsewhere());
@@ -205,7 +205,7 @@ impl Setting {
         !matches!(self.origin, Origin::CommandLine | Origin::Default)
     }
 
-    /// Refuses what is neither yes nor no: a dry run that is misspelt would be none.
+    /// Refuses a value that is neither yes nor no: a misspelt dry run would become an install.
     fn check_flag(&self) -> anyhow::Result<()> {
         match self.values.iter().find(|value| !is_true(value) && !is_false(value)) {
             Some(odd) if self.is_elsewhere() => bail!(
@@ -218,7 +218,7 @@ impl Setting {
         }
     }
 
-    /// The words that give a weaker source's values to the parser.
+    /// The command-line words that set the values of a weaker source.
     fn words(&self, option: &OptionName) -> Vec<OsString> {
         if !self.is_elsewhere() {
             return Vec::new();
@@ -245,10 +245,10 @@ fn is_false(value: &str) -> bool {
 }
 
 impl Sources {
-    /// Reads all sources of this machine; `file` is the configuration file that the user names.
+    /// Reads all sources of this machine; `file` is the configuration file that the user named.
     ///
     /// # Errors
-    /// If a named configuration file cannot be read, or any is damaged.
+    /// If a configuration file that was named cannot be read, or any is malformed.
     pub fn read(file: Option<&Path>) -> anyhow::Result<Sources> {
         let path = file.unwrap_or(Path::new(DEFAULT_FILE));
         let file_name = path.display().to_string();
@@ -291,7 +291,7 @@ impl Sources {
         Setting { name, values, origin }
     }
 
-    /// The values of `name` in the strongest source beside the command line.
+    /// The values of `name` in the strongest source other than the command line.
     fn find(&self, name: &str) -> Option<(Vec<String>, Origin)> {
         let variable = format!("RCI_{}", name.replace('-', "_").to_ascii_uppercase());
         if let Some(value) = self.environment.get(&variable) {
@@ -305,7 +305,7 @@ impl Sources {
         Some((values.clone(), Origin::File(self.file_name.clone())))
     }
 
-    /// What the kernel's command line and the environment name and no command knows.
+    /// Warnings for kernel arguments and environment variables that name no option of any command.
     fn unknown(&self, known: &[String]) -> Vec<String> {
         let is_unknown = |name: &str| !known.iter().any(|k| k == name);
         // The environment may name the configuration file; a kernel argument cannot.
@@ -320,7 +320,7 @@ impl Sources {
         });
         kernel
             .chain(environment.cloned())
-            .map(|name| format!("{name} names no option and is passed over; see --help"))
+            .map(|name| format!("{name} is not an option and is ignored; see --help"))
             .collect()
     }
 
@@ -355,7 +355,7 @@ pub fn kernel_arguments(line: &str) -> Vec<(String, String)> {
     ours.map(|(name, value)| (name.to_owned(), value.unwrap_or("true").to_owned())).collect()
 }
 
-/// The agent's arguments on the kernel's command line, whatever bytes stand beside them.
+/// The agent's arguments on the kernel command line; other arguments may hold any bytes.
 fn of_kernel(machine: &Machine) -> Vec<(String, String)> {
     kernel_arguments(&machine.text("proc/cmdline").unwrap_or_default())
 }

@@ -14,7 +14,7 @@ pub enum ExitStatus {
     Findings = 1,
     /// An option, the configuration or a file that it names is wrong; nothing was done.
     Usage = 2,
-    /// The VIM did not receive the report, or not the result of a finished install.
+    /// The VIM did not receive the report, or the result of a finished install.
     NotReported = 3,
     /// Nothing was installed and no disk was touched.
     Untouched = 4,
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_exit_status_has_its_own_number_and_meaning_in_the_help() {
+    fn help_lists_every_exit_status_once() {
         let help = ExitStatus::help();
         let mut codes: Vec<u8> = ExitStatus::ALL.iter().map(|status| status.code()).collect();
         for status in ExitStatus::ALL {
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unit_names_the_exit_statuses_that_the_job_ends_with() {
+    fn unit_documents_the_exit_statuses_of_the_job() {
         let unit = include_str!("../../systemd/run-coreos-installer.service");
         let line = |words: &str| unit.lines().find(|line| line.contains(words)).unwrap();
         let exit = |status: ExitStatus| format!("exit {}", status.code());

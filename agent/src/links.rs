@@ -1,9 +1,9 @@
-//! Brings ports up, so that their link can be seen and their neighbour heard, and puts them back.
+//! Brings network ports up, so that link and LLDP neighbour can be read, and restores them.
 //!
-//! The only code that changes the network, and only when asked to. It stands apart from the probes,
-//! which cannot write: it writes `/sys/class/net/<port>/flags` (`Documentation/ABI/testing/sysfs-class-net`),
-//! which is what `ip link set up` does. A driver may hang in that, and holds the kernel's one lock for
-//! the network meanwhile, so all of it runs on a thread that is waited for only so long.
+//! This is the only code that changes the network, and only on request. It is not a probe, since probes cannot write:
+//! it writes `/sys/class/net/<port>/flags` (`Documentation/ABI/testing/sysfs-class-net`), as `ip link set up` does. A
+//! driver may hang there, and holds the kernel's global network lock (`rtnl_lock`) meanwhile, so the work runs on a
+//! thread with a time limit.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,17 +19,17 @@ use crate::signals::Stop;
 
 /// The kernel's `IFF_UP`.
 const FLAG_UP: u32 = 1;
-/// Fibre ports above 10 Gbit/s train for some seconds; a port without a cable is waited for as long.
+/// Fibre ports above 10 Gbit/s take seconds to train. A port without a cable costs the whole wait.
 const CARRIER_WAIT: Duration = Duration::from_secs(8);
 const CARRIER_POLL: Duration = Duration::from_millis(200);
-/// A driver that has not brought its port up or down by then hangs; a slow one takes 2 s a port.
+/// A driver that takes longer hangs; slow ones take 2 s per port.
 const DRIVER_LIMIT: Duration = Duration::from_secs(30);
 const STACK_BYTES: usize = 256 << 10;
 
-/// Every port that is up because of this program, as class folder and name.
+/// Every port that this program brought up, as class folder and name.
 static BROUGHT_UP: Mutex<Vec<(PathBuf, String)>> = Mutex::new(Vec::new());
 
-/// Ports that were down and are up now. They go down again when this is dropped.
+/// Ports that were down and are up now. They are set down again when this is dropped.
 #[derive(Debug)]
 pub struct LinksUp {
     class: PathBuf,
@@ -37,8 +37,8 @@ pub struct LinksUp {
 }
 
 impl LinksUp {
-    /// Brings up every physical port of this machine that is down, and waits for their links, unless it is to
-    /// end. Where a driver hangs, it goes on without.
+    /// Brings up every physical port of this machine that is down and waits for their links; a signal ends the wait.
+    /// If a driver hangs, the agent continues without its port.
     #[must_use]
     pub fn bring_up(stop: &Stop) -> LinksUp {
         let class = Path::new("/sys/class/net");
@@ -46,7 +46,7 @@ impl LinksUp {
         LinksUp::guarded(class, ports, CARRIER_WAIT, DRIVER_LIMIT, stop)
     }
 
-    /// Brings up those of `ports` that are down, but waits no longer than `limit` for their drivers.
+    /// Brings up those of `ports` that are down, with the time `limit` for their drivers.
     fn guarded(
         class: &Path,
         ports: impl FnOnce() -> Vec<PhysicalPort> + Send + 'static,
@@ -55,9 +55,9 @@ impl LinksUp {
         stop: &Stop,
     ) -> LinksUp {
         let (inner, stop) = (class.to_owned(), stop.clone());
-        // Whoever comes late finds nobody who takes his links, and so puts them down again.
+        // After the limit nobody receives the links, so the thread drops them, which sets the ports down again.
         let work = move |watch: &Watch| LinksUp::of(&inner, &ports(), wait, watch, &stop);
-        let links = within(limit + wait, "bringing ports up", work);
+        let links = with_limit(limit + wait, "bringing ports up", work);
         links.unwrap_or_else(|| LinksUp { class: class.to_owned(), names: Vec::new() })
     }
 
@@ -70,16 +70,16 @@ impl LinksUp {
         stop: &Stop,
     ) -> LinksUp {
         let mut links = LinksUp { class: class.to_owned(), names: Vec::new() };
-        // A port of the management controller is no port of the machine.
+        // USB ports belong to the management controller, not to the machine's network.
         for port in ports.iter().filter(|port| !port.is_up && !port.is_usb) {
-            if !watch.goes_on_with(&port.name) || stop.is_stopped() {
+            if !watch.begin(&port.name) || stop.is_stopped() {
                 return links;
             }
             match set_up(class, &port.name, true) {
-                // From here on it is put back, whatever happens to the next one.
+                // Recorded at once, so that it is restored even if the next port fails.
                 Ok(()) => {
                     links.names.push(port.name.clone());
-                    brought_up(|all| all.push((class.to_owned(), port.name.clone())));
+                    with_brought_up(|all| all.push((class.to_owned(), port.name.clone())));
                 }
                 Err(error) => warn!(port = port.name, %error, "the port could not be brought up"),
             }
@@ -107,37 +107,38 @@ impl LinksUp {
 impl Drop for LinksUp {
     fn drop(&mut self) {
         let names = std::mem::take(&mut self.names);
-        put_all_down(names.into_iter().map(|name| (self.class.clone(), name)).collect());
+        set_all_down(names.into_iter().map(|name| (self.class.clone(), name)).collect());
     }
 }
 
-/// Puts down every port that is still up because of this program: after a panic nothing is dropped.
-pub fn put_back() {
-    put_all_down(brought_up(|all| all.clone()));
+/// Sets down every port that this program brought up. For use after a panic: the release build does not unwind, so
+/// nothing is dropped.
+pub fn restore_all() {
+    set_all_down(with_brought_up(|all| all.clone()));
 }
 
-fn put_all_down(ports: Vec<(PathBuf, String)>) {
+fn set_all_down(ports: Vec<(PathBuf, String)>) {
     if !ports.is_empty() {
-        within(DRIVER_LIMIT, "putting ports down", move |watch| {
+        with_limit(DRIVER_LIMIT, "setting ports down", move |watch| {
             for (class, name) in ports {
-                watch.goes_on_with(&name);
-                put_down(&class, &name);
+                watch.begin(&name);
+                restore(&class, &name);
             }
         });
     }
 }
 
-/// What the thread that works on ports and the one that waits for it tell each other.
+/// Shared by the thread that works on the ports and the one that waits for it.
 #[derive(Debug, Default)]
 struct Watch {
-    /// The port at work.
+    /// The port that is being changed.
     port: Mutex<String>,
     is_given_up: AtomicBool,
 }
 
 impl Watch {
-    /// Begins with a port, unless nobody waits for it any more.
-    fn goes_on_with(&self, port: &str) -> bool {
+    /// Records the port to be changed next; false if the other thread no longer waits.
+    fn begin(&self, port: &str) -> bool {
         port.clone_into(&mut self.port.lock().unwrap_or_else(PoisonError::into_inner));
         !self.is_given_up.load(Ordering::SeqCst)
     }
@@ -147,8 +148,8 @@ impl Watch {
     }
 }
 
-/// Does `work` on a thread; `None` where it is not done within `limit`, which is told.
-fn within<T: Send + 'static>(
+/// Runs `work` on a thread; `None`, after a warning, if it is not done within `limit`.
+fn with_limit<T: Send + 'static>(
     limit: Duration,
     doing: &str,
     work: impl FnOnce(&Watch) -> T + Send + 'static,
@@ -158,7 +159,7 @@ fn within<T: Send + 'static>(
     let answer = match guard::ask("links", STACK_BYTES, move || work(&inner)) {
         Ok(answer) => answer,
         Err(error) => {
-            warn!(%error, "no thread for {doing}");
+            warn!(%error, "{doing} failed: no thread could be started");
             return None;
         }
     };
@@ -171,23 +172,26 @@ fn within<T: Send + 'static>(
         Err(_) => {
             watch.is_given_up.store(true, Ordering::SeqCst);
             let limit_s = limit.as_secs();
-            warn!(port = watch.port(), limit_s, "the driver does not answer; given up {doing}");
+            warn!(
+                port = watch.port(),
+                limit_s, "{doing}: the driver does not respond; continuing without it"
+            );
             None
         }
     }
 }
 
-fn put_down(class: &Path, name: &str) {
-    brought_up(|all| all.retain(|port| port.0 != class || port.1 != name));
-    // Whoever took the port into use meanwhile needs it: the way to the VIM may be there.
+fn restore(class: &Path, name: &str) {
+    with_brought_up(|all| all.retain(|port| port.0 != class || port.1 != name));
+    // Somebody configured the port meanwhile; it may be the route to the VIM.
     if is_in_use(&machine(), name) {
-        info!(port = name, "the port is in use by now and stays up");
+        info!(port = name, "the port is in use now and stays up");
     } else if let Err(error) = set_up(class, name, false) {
-        warn!(port = name, %error, "the port could not be put down again");
+        warn!(port = name, %error, "the port could not be set down again");
     }
 }
 
-fn brought_up<T>(change: impl FnOnce(&mut Vec<(PathBuf, String)>) -> T) -> T {
+fn with_brought_up<T>(change: impl FnOnce(&mut Vec<(PathBuf, String)>) -> T) -> T {
     change(&mut BROUGHT_UP.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -211,7 +215,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// Putting back concerns the ports of all tests.
+    /// `restore_all` affects the ports of all tests, so they run one at a time.
     fn alone() -> std::sync::MutexGuard<'static, ()> {
         static ALONE: Mutex<()> = Mutex::new(());
         ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -232,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn told_to_end_it_brings_up_no_further_port_and_waits_for_no_link() {
+    fn signal_ends_the_wait_and_brings_up_no_further_port() {
         let _alone = alone();
         let class = class("stop", &[("rci-a", "0x1002\n"), ("rci-b", "0x1002\n")]);
         let ports = [port("rci-a", false), port("rci-b", false)];
@@ -254,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ports_that_were_down_are_brought_up_and_put_back_even_if_one_fails() {
+    fn only_ports_that_were_down_are_brought_up_and_restored() {
         let _alone = alone();
         let class = class("some", &[("rci-a", "0x1002\n"), ("rci-b", "0x1043\n")]);
         let flags = |port: &str| {
@@ -270,9 +274,9 @@ mod tests {
         std::fs::remove_dir_all(class).unwrap();
     }
 
-    /// Where panics do not unwind, as in the shipped binary, nothing is dropped after one.
+    /// The shipped binary does not unwind, so nothing is dropped after a panic.
     #[test]
-    fn ports_are_put_back_after_a_panic_that_drops_nothing() {
+    fn ports_are_restored_after_a_panic_that_drops_nothing() {
         let _alone = alone();
         let class = class("panic", &[("rci-a", "0x1002\n")]);
         let inner = class.clone();
@@ -290,15 +294,15 @@ mod tests {
         assert!(answer.unwrap().recv().unwrap().is_err());
         let flags = || std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
         assert_eq!(flags().trim(), "0x1003");
-        put_back();
+        restore_all();
         assert_eq!(flags().trim(), "0x1002");
-        assert!(brought_up(|all| all.iter().all(|port| port.0 != class)));
+        assert!(with_brought_up(|all| all.iter().all(|port| port.0 != class)));
         std::fs::remove_dir_all(class).unwrap();
     }
 
-    /// A pipe that nobody writes to hangs as a driver does.
+    /// A pipe without a writer blocks like a driver that hangs.
     #[test]
-    fn a_driver_that_hangs_is_given_up_and_its_late_port_is_put_down_again() {
+    fn hanging_driver_is_abandoned_and_its_port_set_down_later() {
         let _alone = alone();
         let class = class("hang", &[("rci-a", "0x1002\n"), ("rci-b", "")]);
         let pipe = class.join("rci-b/flags");
@@ -317,7 +321,7 @@ mod tests {
         assert!(links.names.is_empty());
         let flags = || std::fs::read_to_string(class.join("rci-a/flags")).unwrap();
         assert_eq!(flags().trim(), "0x1003");
-        // The driver wakes; its thread puts down what it had brought up.
+        // The driver responds; its thread sets down what it had brought up.
         std::fs::write(&pipe, "no flags").unwrap();
         while flags().trim() != "0x1002" && start.elapsed() < Duration::from_secs(30) {
             std::thread::sleep(Duration::from_millis(20));
@@ -331,10 +335,10 @@ mod tests {
         eprintln!("skipped: no network namespace is permitted here");
     }
 
-    /// What runs in a network namespace of its own: a cable between `rci0` and `rci1`.
+    /// Runs in a network namespace of its own, with a cable between `rci0` and `rci1`.
     #[test]
-    fn a_real_port_is_brought_up_gets_its_link_and_goes_down_again_unless_it_is_used() {
-        const NAME: &str = "links::tests::a_real_port_is_brought_up_gets_its_link_and_goes_down_again_unless_it_is_used";
+    fn real_port_is_brought_up_and_restored_unless_in_use() {
+        const NAME: &str = "links::tests::real_port_is_brought_up_and_restored_unless_in_use";
         if std::env::var_os("RCI_IN_NAMESPACE").is_none() {
             let script = format!(
                 "mount -t sysfs sysfs /sys && ip link add rci0 type veth peer name rci1 && \

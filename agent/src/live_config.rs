@@ -1,10 +1,10 @@
-//! `live-config`: the options as settings of a live image, and the form that is asked for.
+//! `live-config`: turns the options into settings of a live image and prints the chosen format.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use ignition::live::{
     AgentBinary, Boot, Secret, Settings, butane_yaml, gzip, ignition_json, ipxe_script,
     kernel_arguments,
@@ -16,7 +16,7 @@ use crate::config::{Failure, Sources, configure};
 /// What `live-config` prints.
 ///
 /// # Errors
-/// If a file cannot be read or written, or a setting cannot work.
+/// If a file cannot be read or written, or a setting is invalid.
 pub fn live_config(options: &LiveConfigOptions) -> anyhow::Result<String> {
     let settings = settings(options)?;
     let text = match options.format {
@@ -30,7 +30,7 @@ pub fn live_config(options: &LiveConfigOptions) -> anyhow::Result<String> {
 
 fn settings(options: &LiveConfigOptions) -> anyhow::Result<Settings> {
     let Some(vim) = options.vim.vim.clone() else {
-        bail!("no VIM is named; give its address with --vim, e.g. --vim https://vim.example");
+        bail!("no VIM is configured; give its address with --vim, e.g. --vim https://vim.example");
     };
     let agent_options: BTreeMap<String, String> =
         options.agent_option.iter().map(|o| pair(o)).collect::<Result<_, _>>()?;
@@ -65,13 +65,14 @@ fn settings(options: &LiveConfigOptions) -> anyhow::Result<Settings> {
     })
 }
 
-/// Where the live image has the agent from; writes the compressed file if that is asked for.
+/// Where the live image gets the agent from. Writes the compressed agent if asked to.
 fn agent(options: &LiveConfigOptions) -> anyhow::Result<AgentBinary> {
     let Some(file) = &options.binary else { return Ok(AgentBinary::InImage) };
     let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
     if !bytes.starts_with(b"\x7fELF") {
-        let found = if bytes.starts_with(b"\x1f\x8b") { "a gzip file" } else { "another file" };
-        bail!("{} is {found}, expected the program itself, not compressed", file.display());
+        let found =
+            if bytes.starts_with(b"\x1f\x8b") { "a gzip file" } else { "not an ELF program" };
+        bail!("{} is {found}, expected the uncompressed program (ELF)", file.display());
     }
     if let Some(packed) = &options.binary_gz {
         fs::write(packed, gzip(&bytes)).with_context(|| format!("writing {}", packed.display()))?;
@@ -83,18 +84,20 @@ fn agent(options: &LiveConfigOptions) -> anyhow::Result<AgentBinary> {
 }
 
 fn text(file: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))
+    let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    String::from_utf8(bytes)
+        .map_err(|_| anyhow!("{} contains bytes that are not UTF-8, expected text", file.display()))
 }
 
 fn pair(option: &str) -> anyhow::Result<(String, String)> {
     match option.split_once('=') {
         Some((name, value)) => Ok((name.replace('-', "_"), value.to_owned())),
-        None => bail!("--agent-option holds \"{}\", expected NAME=VALUE", option.escape_debug()),
+        None => bail!("--agent-option is \"{}\", expected NAME=VALUE", option.escape_debug()),
     }
 }
 
-/// Reads the options as the agent of the live image will: what it would refuse there, on a node that
-/// can tell nobody, is refused here.
+/// Parses the options as the agent in the live image will. What it would refuse there, on a node that cannot report
+/// it, is refused here.
 fn check_agent_options(options: &BTreeMap<String, String>) -> anyhow::Result<()> {
     let file =
         options.iter().map(|(name, value)| (name.replace('_', "-"), vec![value.clone()])).collect();
@@ -112,7 +115,7 @@ fn check_agent_options(options: &BTreeMap<String, String>) -> anyhow::Result<()>
     }
 }
 
-/// A live image with a dry run would install nothing on any node and leave each at an emergency shell.
+/// Refuses a dry run: such a live image would leave every node at an emergency shell with nothing installed.
 fn refuse_dry_run(options: &LiveConfigOptions) -> anyhow::Result<()> {
     let is_dry_run = |name: &str| name.replace('_', "-") == "dry-run";
     let name_of = |text: &str| text.split('=').next().unwrap_or_default().to_owned();
@@ -124,7 +127,7 @@ fn refuse_dry_run(options: &LiveConfigOptions) -> anyhow::Result<()> {
         .filter_map(|argument| argument.name.strip_prefix("rci.").map(name_of));
     if pairs.chain(arguments).any(|name| is_dry_run(&name)) {
         bail!(
-            "dry-run is no option for a live image, which runs unattended; try it on a running \
+            "dry-run cannot be used in a live image, which runs unattended; try it on a running \
              machine with: run-coreos-installer install --dry-run"
         );
     }
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_the_agent_would_refuse_is_refused_here() {
+    fn option_that_the_agent_would_refuse_is_refused() {
         for (option, words) in [
             ("log_levle=debug", "holds the key \"log-levle\", expected one of "),
             ("budget=many", "holds \"many\" for budget, expected a whole number of seconds"),
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_live_image_cannot_be_told_to_make_a_dry_run() {
+    fn dry_run_in_a_live_image_is_refused() {
         for options in [
             ["--agent-option", "dry-run=true"],
             ["--agent-option", "dry_run=true"],
@@ -168,7 +171,7 @@ mod tests {
             ["--append-karg", "quiet rci.dry_run"],
         ] {
             let error = made(&options).unwrap_err();
-            assert!(error.starts_with("dry-run is no option for a live image"), "{error}");
+            assert!(error.starts_with("dry-run cannot be used in a live image"), "{error}");
         }
     }
 }

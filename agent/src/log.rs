@@ -1,6 +1,6 @@
-//! The log: tracing to standard error, a line per event, fit for a journal, kmsg and a console.
+//! The log: tracing to standard error, one line per event, for the journal, kmsg and a console.
 //!
-//! No time and no target: the journal has both. Colour only on a terminal.
+//! Without time and target, which the journal adds. Coloured only on a terminal.
 
 use std::io::{self, IsTerminal as _};
 
@@ -25,6 +25,6 @@ pub fn start(level: LogLevel) {
         .without_time()
         .try_init()
         .ok();
-    // A panic of guarded work does not come here: it is a problem in the report, or a failed check.
+    // Panics of guarded work do not reach this hook: they become a problem in the report or a failed check.
     std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a bug ended the run")));
 }

@@ -1,4 +1,4 @@
-//! `run-coreos-installer`: reads the options, runs the command, ends with its exit status.
+//! `run-coreos-installer`: reads the options, runs the command, exits with its status.
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -10,18 +10,18 @@ use run_coreos_installer::config::{Configuration, Failure, Sources, configure};
 use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::{commands, log};
 
-/// musl's own has one lock for all threads, and the collectors run on several.
+/// musl's allocator has one lock for all threads, and the collectors run on several.
 #[cfg(target_env = "musl")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Of the thread that runs the command; as much as a first thread has.
+/// Stack of the thread that runs the command: as large as that of a main thread.
 const STACK_BYTES: usize = 8 << 20;
 
 fn main() -> ExitCode {
-    // Before any thread: a static glibc must not load the host's NSS modules.
+    // Before the first thread starts: a static glibc must not load the host's NSS modules.
     let is_lookup_safe = probes::sys::nss::use_files_and_dns_only();
-    debug_assert!(is_lookup_safe, "the C library refused the lookup of host names");
+    debug_assert!(is_lookup_safe, "the C library refused to limit name lookup to files and DNS");
     let words: Vec<OsString> = std::env::args_os().collect();
     let may_install = !std::io::stdin().is_terminal();
     let sources = match Sources::read(named_config(&words).as_deref()) {
@@ -51,13 +51,13 @@ fn run(configuration: Configuration) -> ExitCode {
         }
         Err(panic) => {
             tracing::error!(panic, "a bug ended the run; please report it");
-            run_coreos_installer::links::put_back();
+            run_coreos_installer::links::restore_all();
             ExitStatus::Bug.into()
         }
     }
 }
 
-/// Runs the command on a thread of its own: a panic there leaves time to put the machine's ports back.
+/// Runs the command on a thread of its own, so that the main thread can restore the network ports after a panic.
 fn guarded(configuration: Configuration) -> Result<anyhow::Result<ExitStatus>, guard::Panic> {
     let run = move || commands::run(&configuration);
     let answer = guard::ask("run", STACK_BYTES, run).map_err(|error| error.to_string())?;

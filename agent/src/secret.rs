@@ -1,14 +1,14 @@
-//! Values that must not be seen: tokens, keys, addresses with a password in them.
+//! Values that must not be shown: tokens, keys, passwords in addresses.
 
 use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
-/// The largest file that holds a token, in bytes.
+/// Largest token file, in bytes.
 const MAX_TOKEN_FILE_BYTES: u64 = 16 * 1024;
 
-/// A text that cannot be printed: neither `Display` nor `Debug` shows it.
+/// Text that cannot be printed: it has no `Display`, and `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -19,26 +19,26 @@ impl Secret {
         Self(text.into())
     }
 
-    /// Reads a token from a file; blanks and line ends around it do not count.
+    /// Reads a token from a file and removes surrounding whitespace.
     ///
     /// # Errors
-    /// The file cannot be read, is larger than 16 KiB, is empty, or holds a control character.
+    /// The file cannot be read, is larger than 16 KiB, is empty, or contains a control character.
     pub fn from_file(path: &Path) -> anyhow::Result<Self> {
         let bytes = crate::bounded::read_file(path, MAX_TOKEN_FILE_BYTES)?;
-        let text = String::from_utf8(bytes)
-            .ok()
-            .with_context(|| format!("{} holds bytes that are not UTF-8", path.display()))?;
+        let text = String::from_utf8(bytes).ok().with_context(|| {
+            format!("{} contains bytes that are not UTF-8, expected a token", path.display())
+        })?;
         let text = text.trim();
         ensure!(!text.is_empty(), "{} is empty, expected a token", path.display());
         ensure!(
             !text.chars().any(char::is_control),
-            "{} holds more than one line, expected a token",
+            "{} contains more than one line, expected a token",
             path.display()
         );
         Ok(Self(text.into()))
     }
 
-    /// The text itself, for the one place that sends it.
+    /// The text itself, for the code that sends it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -51,7 +51,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A line without what addresses in it may give away: user, password and query are cut out.
+/// Removes user, password and query from every address in a line.
 #[must_use]
 pub fn redact(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
@@ -83,14 +83,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_not_shown() {
+    fn debug_hides_a_secret() {
         let secret = Secret::new("hunter2");
         assert!(!format!("{secret:?}").contains("hunter2"));
         assert_eq!(secret.expose(), "hunter2");
     }
 
     #[test]
-    fn user_password_and_query_are_cut_out_of_addresses() {
+    fn redact_removes_user_password_and_query() {
         for (line, expected) in [
             ("plain text", "plain text"),
             (

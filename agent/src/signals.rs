@@ -3,28 +3,28 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The signals by which people and systemd tell a program to end.
+/// The signals with which people and systemd ask a program to end.
 const SIGNALS: [i32; 2] = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
 
-/// Whether the agent is to end: SIGTERM or SIGINT has come.
+/// Whether the agent should end: SIGTERM or SIGINT was received.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
-    /// The number of the signal; 0 before one has come.
+    /// The number of the signal; 0 before one is received.
     signal: Arc<AtomicUsize>,
-    /// Whether a signal ends the program at once, as it does where nobody listens.
+    /// Whether a signal ends the program at once, as it does without a handler.
     is_released: Arc<AtomicBool>,
 }
 
 impl Stop {
-    /// Listens to SIGTERM and SIGINT from now on, also after what was told so before is released.
+    /// Catches SIGTERM and SIGINT from now on, even after an earlier [`Stop`] was released.
     ///
     /// # Errors
-    /// The kernel takes no signal handler.
+    /// The kernel refuses a signal handler.
     pub fn on_signals() -> std::io::Result<Self> {
-        // A handler stays for ever: a second one beside one that is released would never get a turn.
-        static LISTENING: Mutex<Option<Stop>> = Mutex::new(None);
-        let mut listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(stop) = &*listening {
+        // A handler cannot be removed, and a released one ends the program before a second one could run.
+        static CAUGHT: Mutex<Option<Stop>> = Mutex::new(None);
+        let mut caught = CAUGHT.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(stop) = &*caught {
             stop.is_released.store(false, Ordering::SeqCst);
             return Ok(stop.clone());
         }
@@ -34,12 +34,12 @@ impl Stop {
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.is_released))?;
             signal_hook::flag::register_usize(signal, Arc::clone(&stop.signal), number)?;
         }
-        *listening = Some(stop.clone());
+        *caught = Some(stop.clone());
         Ok(stop)
     }
 
-    /// Nothing is left to put right: the next signal ends the program at once, and one that has come does so
-    /// now. Its shell sees that, as status 130 for SIGINT and 143 for SIGTERM.
+    /// Nothing is left to restore: the next signal ends the program at once, and one that was already received does so
+    /// now. The shell sees status 130 for SIGINT and 143 for SIGTERM.
     pub fn release(&self) {
         self.is_released.store(true, Ordering::SeqCst);
         let number = self.signal.load(Ordering::SeqCst);
@@ -50,13 +50,13 @@ impl Stop {
         }
     }
 
-    /// Tells the agent to end.
+    /// Asks the agent to end.
     pub fn stop(&self) {
         let number = usize::try_from(signal_hook::consts::SIGTERM).unwrap_or(1);
         self.signal.store(number, Ordering::SeqCst);
     }
 
-    /// Whether the agent is to end.
+    /// Whether the agent should end.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.signal.load(Ordering::SeqCst) != 0
@@ -71,11 +71,10 @@ mod tests {
 
     use super::*;
 
-    /// The process of the test ends by the signal, so that each case has one of its own.
+    /// The signal ends the process of the test, so each case runs in a process of its own.
     #[test]
-    fn a_signal_is_waited_for_until_the_program_is_released_and_then_ends_it() {
-        const NAME: &str =
-            "signals::tests::a_signal_is_waited_for_until_the_program_is_released_and_then_ends_it";
+    fn signal_is_held_until_release_and_then_ends_the_program() {
+        const NAME: &str = "signals::tests::signal_is_held_until_release_and_then_ends_the_program";
         if let Some(case) = std::env::var_os("RCI_SIGNAL_CASE") {
             let stop = Stop::on_signals().unwrap();
             if case == "before" {
@@ -87,7 +86,7 @@ mod tests {
                 let stop = Stop::on_signals().unwrap();
                 raise(Signal::SIGTERM).unwrap();
                 assert!(stop.is_stopped());
-                // Told apart from the end by the signal that was to be waited for.
+                // Another signal than the one raised, so that the parent can distinguish the two ways to end.
                 let other = usize::try_from(signal_hook::consts::SIGINT).unwrap();
                 stop.signal.store(other, Ordering::SeqCst);
                 stop.release();
@@ -96,7 +95,7 @@ mod tests {
                 assert!(!stop.is_stopped());
                 raise(Signal::SIGTERM).unwrap();
             }
-            unreachable!("it goes on after the signal");
+            unreachable!("the program continues after the signal");
         }
         for (case, signal) in
             [("before", Signal::SIGINT), ("after", Signal::SIGTERM), ("again", Signal::SIGINT)]

@@ -1,8 +1,8 @@
 //! Digests in the form Ignition and coreos-installer write them: `sha512-<128 hex>`, `sha256-<64 hex>`.
 //!
-//! Two different things carry such a string and must not be mixed up. `coreos-installer install
-//! --ignition-hash` and the VIM's instruction mean the bytes of the config **as given**; Ignition's
-//! own `verification.hash` means the content **after** decompression (Ignition `docs/configuration-v3_3.md`).
+//! Such a string has two meanings that must not be confused. `coreos-installer install --ignition-hash` and the VIM's
+//! instruction mean the bytes of the config **as given**. Ignition's own `verification.hash` means the content
+//! **after** decompression (Ignition `docs/configuration-v3_3.md`).
 
 use std::fmt::Write as _;
 
@@ -26,8 +26,8 @@ pub fn sha256(bytes: &[u8]) -> String {
 /// Compares the digest of `bytes`, exactly as given, with `expected`.
 ///
 /// # Errors
-/// A [`Refusal`] with [`Code::Hash`] when `expected` has not the form of a hash, or when the digest
-/// is another one; the latter says both digests and the number of bytes.
+/// A [`Refusal`] with [`Code::Hash`] if `expected` is not a hash, or if the digest differs; the latter contains both
+/// digests and the number of bytes.
 pub fn verify_hash(bytes: &[u8], expected: &str) -> Result<(), Refusal> {
     let refuse = |found: String, wanted: String| Err(Refusal::new(Code::Hash, "", found, wanted));
     if let Err(form) = check_form(expected, true) {
@@ -40,7 +40,7 @@ pub fn verify_hash(bytes: &[u8], expected: &str) -> Result<(), Refusal> {
     refuse(format!("{found} over {} bytes", bytes.len()), expected.to_ascii_lowercase())
 }
 
-/// Says whether `text` has the form of a hash; the error is the expected form in words.
+/// Checks that `text` has the form of a hash; the error is the expected form in words.
 pub(crate) fn check_form(text: &str, sha256_allowed: bool) -> Result<(), &'static str> {
     let (n_digits, digits) = match text.split_once('-') {
         Some(("sha512", digits)) => (128, digits),
@@ -75,7 +75,7 @@ mod tests {
                            2192992a274fc1a836ba3c23a3feebbd454d4423643ce80e2a9ac94fa54ca49f";
 
     #[test]
-    fn the_digest_of_the_bytes_as_given_is_accepted_in_either_case_of_letters() {
+    fn digest_is_accepted_in_upper_and_lower_case() {
         assert_eq!(verify_hash(b"abc", ABC_256), Ok(()));
         assert_eq!(verify_hash(b"abc", ABC_512), Ok(()));
         let upper = format!("sha256-{}", ABC_256[7..].to_uppercase());
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn another_digest_is_refused_with_both_digests() {
+    fn wrong_digest_is_refused_with_both_digests() {
         let refusal = verify_hash(b"abd", ABC_256).unwrap_err();
         assert_eq!(refusal.code.as_str(), "IGNITION_HASH");
         assert!(refusal.to_string().contains("over 3 bytes"), "{refusal}");
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_hash_is_refused_by_its_form() {
+    fn malformed_hash_is_refused_with_the_expected_form() {
         for text in ["", "sha512-", "sha256-zz", "md5-00", "sha512", &ABC_512[..100], &ABC_512[7..]]
         {
             let refusal = verify_hash(b"abc", text).unwrap_err();

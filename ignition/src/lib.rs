@@ -1,12 +1,12 @@
-//! Ignition on both sides of the agent: checks a config that a VIM returned, and makes the one that
-//! carries the agent into a live image.
+//! Ignition, before and after the agent: checks a config that a VIM returned, and makes the one that adds the agent to
+//! a live image.
 //!
-//! [`check()`] and [`verify_hash`] stand before the disk is touched. [`live`] turns one set of
+//! [`check()`] and [`verify_hash`] run before the disk is touched. [`live`] turns one set of
 //! [`live::Settings`] into Ignition JSON, Butane YAML, kernel arguments and an iPXE script.
 //!
 //! Sources: the Ignition specifications 3.0 to 3.6 (`docs/configuration-v3_*.md` of coreos/ignition) and
 //! the rules in its `config/v3_*/types`; the Butane specification `config-fcos-v1_4.md` of
-//! coreos/butane; `ignition.*` kernel arguments as Ignition's `docs/operator-notes.md` has them.
+//! coreos/butane; `ignition.*` kernel arguments in Ignition's `docs/operator-notes.md`.
 
 pub mod check;
 mod digest;

@@ -1,4 +1,4 @@
-//! Real programs that tests ask; `RCI_REQUIRE_TOOLS=1` makes their absence a failure.
+//! Real programs that tests compare with; `RCI_REQUIRE_TOOLS=1` makes their absence a failure.
 
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
@@ -13,13 +13,13 @@ pub(crate) fn run(program: &str, args: &[&str], input: &[u8]) -> Option<Output> 
             let is_required = std::env::var_os("RCI_REQUIRE_TOOLS").is_some_and(|v| v == "1");
             assert!(
                 !is_required,
-                "{program} is not installed, and RCI_REQUIRE_TOOLS=1 asks for it"
+                "{program} is not installed, but RCI_REQUIRE_TOOLS=1 requires it"
             );
             return None;
         }
         Err(err) => panic!("{program}: {err}"),
     };
-    // A program that refuses its input early closes the pipe; its exit status tells.
+    // A program that rejects its input early closes the pipe; its exit status matters, not this error.
     let _ = child.stdin.take().unwrap().write_all(input);
     Some(child.wait_with_output().unwrap())
 }

@@ -132,7 +132,7 @@ fn a_signal_stops_the_reading_of_an_image_and_is_reported() {
 
 #[test]
 fn a_stalled_image_server_is_named_with_the_number_of_bytes_received() {
-    for (pause, says) in [(5000, "stalled: nothing for 0.1 s"), (20, "stalled: ")] {
+    for (pause, says) in [(5000, "stalled: nothing received for 0.1 s"), (20, "stalled: ")] {
         let files = Mock::start(move |request, _| match request.header("range") {
             Some(_) => Reply::bytes(b"head"),
             None => Reply::Drip(Duration::from_millis(pause)),

@@ -1,61 +1,61 @@
-//! Stable codes of what went wrong, as results carry them.
+//! Stable error codes, as in the results that are posted.
 
 use std::fmt;
 
 use super::CheckName;
 
-/// Why a node is not installed; programs may rely on the spelling.
+/// Why a node was not installed. Programs may rely on the spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// The agent's own configuration does not do.
+    /// The agent's own configuration is wrong.
     Config,
     /// No report could be posted.
     NoReport,
     /// The instruction is malformed.
     InstructionInvalid,
-    /// The instruction's action is not one of the API.
+    /// The API has no such action.
     ActionUnknown,
-    /// The instruction's action is one of the API, but this agent cannot carry it out.
+    /// The API has the action, but this agent does not support it.
     ActionUnsupported,
     /// The Ignition config could not be fetched.
     IgnitionFetch,
-    /// The Ignition config has another digest than the instruction says.
+    /// The digest of the Ignition config differs from the instruction's.
     IgnitionHash,
-    /// The Ignition config's version is not one that the installed system knows.
+    /// The installed system does not support the Ignition config's version.
     IgnitionVersion,
-    /// The Ignition config breaks the specification.
+    /// The Ignition config violates the specification.
     IgnitionInvalid,
-    /// No eligible disk, or none that matches.
+    /// No disk is eligible, or none matches.
     DiskNone,
-    /// Several disks match and the instruction does not say how to choose.
+    /// Several disks match, and the instruction does not say which one to choose.
     DiskAmbiguous,
-    /// The disk that was asked for may not be written.
+    /// The requested disk is not eligible.
     DiskNotEligible,
-    /// The disk is not the one that was expected.
+    /// The disk is not the expected one.
     DiskChanged,
     /// The disk is in use.
     DiskBusy,
     /// The disk is smaller than the image.
     DiskTooSmall,
-    /// The image is made for another sector size.
+    /// The image is for another sector size.
     SectorSize,
     /// The image could not be fetched.
     ImageFetch,
-    /// The image has another digest than the instruction says.
+    /// The digest of the image differs from the instruction's.
     ImageHash,
-    /// Findings of a severity that stops an install.
+    /// There are findings of a severity that prevents an install.
     Findings,
     /// Less memory is available than the install needs.
     MemoryLow,
-    /// coreos-installer is not there.
+    /// coreos-installer was not found.
     InstallerMissing,
     /// coreos-installer is older than 0.10.1.
     InstallerTooOld,
     /// The image's signature is missing or bad.
     Signature,
-    /// A server answered the installer with this HTTP status.
+    /// A server sent coreos-installer this HTTP status.
     Http(u16),
-    /// The live medium cannot be read any more.
+    /// The live medium can no longer be read.
     MediumLost,
     /// The image does not fit on the disk.
     NoSpace,
@@ -63,11 +63,11 @@ pub enum Code {
     TargetIo,
     /// Kernel arguments, platform or console could not be set.
     Kargs,
-    /// The network profiles to copy are not there.
+    /// There are no network profiles to copy.
     Network,
     /// coreos-installer failed for another reason.
     InstallerFailed,
-    /// The agent was told to end.
+    /// A signal interrupted the agent.
     Interrupted,
     /// A check of the written disk failed.
     Proof(CheckName),
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_that_carry_something_spell_it_out() {
+    fn codes_include_their_parameters() {
         assert_eq!(Code::Http(404).to_string(), "HTTP_404");
         assert_eq!(Code::Proof(CheckName::IgnitionDigest).to_string(), "PROOF_IGNITION_DIGEST");
     }

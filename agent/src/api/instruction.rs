@@ -1,4 +1,4 @@
-//! What the VIM tells a node to do: `Instruction` of VIM API v1, and how its JSON is read.
+//! `Instruction` of VIM API v1: what a node is to do, and how its JSON is parsed.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,22 +6,22 @@ use serde_json::{Map, Value};
 
 use super::{API_VERSION, Code, is_node_id};
 
-/// What the VIM tells a node to do.
+/// What the VIM orders a node to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Instruction {
     /// Version of the API: `1`.
     #[schemars(extend("const" = "1"))]
     pub api_version: String,
-    /// Name of this instruction; events and the result carry it back.
+    /// Id of this instruction; events and the result repeat it.
     #[schemars(length(min = 1, max = 128))]
     pub request_id: String,
-    /// The name under which the VIM knows the node, where it is not the one that the report gave.
+    /// The VIM's id for the node, if it differs from the one in the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[A-Za-z0-9._:-]{1,128}$"))]
     pub node_id: Option<String>,
     /// What to do.
     pub action: Action,
-    /// Why, for a person; shown on the node's console.
+    /// Why, for people; shown on the node's console.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// `wait`, `reinspect`: seconds until the node asks or reports again.
@@ -32,23 +32,23 @@ pub struct Instruction {
     pub install: Option<Install>,
 }
 
-/// What a node can be told to do.
+/// What a node can be ordered to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// Write the disk, prove the result, reboot.
+    /// Write the disk, verify it, reboot.
     Install,
     /// Ask again after `retry_after_s`.
     Wait,
-    /// Read the hardware again, post a new report.
+    /// Read the hardware again and post a new report.
     Reinspect,
     /// Reboot without touching a disk.
     Reboot,
-    /// Switch the machine off without touching a disk.
+    /// Power the machine off without touching a disk.
     Poweroff,
-    /// Do nothing more and stay up, so that a person can look.
+    /// Do nothing and stay up, so that a person can investigate.
     Stop,
-    /// Give the installed system a new Ignition config, to be applied at its next boot.
+    /// Give the installed system a new Ignition config for its next boot.
     Reignite,
 }
 
@@ -84,31 +84,31 @@ impl Action {
 pub struct Install {
     /// The Ignition config that the installed system applies at its first boot.
     pub ignition: IgnitionSource,
-    /// The operating system image; absent: the live image's own.
+    /// The operating system image; absent for the one in the live image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageSource>,
-    /// Which disk to write; absent: the only eligible one.
+    /// Which disk to write; absent for the only eligible one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskChoice>,
-    /// What the chosen disk must be; anything else stops the install.
+    /// What the chosen disk must be; otherwise nothing is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expect: Option<Expect>,
-    /// Kernel arguments added to the installed system.
+    /// Kernel arguments to add to the installed system.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub append_kargs: Vec<String>,
-    /// Kernel arguments removed from the installed system.
+    /// Kernel arguments to remove from the installed system.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delete_kargs: Vec<String>,
-    /// Ignition platform id of the installed system, e.g. `metal`; absent: the image's own.
+    /// Ignition platform id of the installed system, e.g. `metal`; absent for the image's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
     /// Consoles of the installed system, e.g. `ttyS0,115200n8`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub console: Vec<String>,
-    /// Whether the live system's network profiles are copied to the installed system.
+    /// Whether to copy the live system's network profiles to the installed system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy_network: Option<bool>,
-    /// Kernel arguments of the first boot only; absent: what coreos-installer chooses.
+    /// Kernel arguments for the first boot only; absent for coreos-installer's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firstboot_args: Option<String>,
     /// Partitions to keep, by label (shell pattern).
@@ -117,7 +117,7 @@ pub struct Install {
     /// Partitions to keep, by number or range: `5`, `5-7`, `5-`, `-7`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub save_partindex: Vec<String>,
-    /// Findings of which severity stop the install; absent: `critical`.
+    /// The least severity of findings that prevents the install; absent for `critical`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_on: Option<BlockOn>,
 }
@@ -132,7 +132,7 @@ pub struct IgnitionSource {
     /// The config itself, as exact JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<String>,
-    /// `sha512-` and 128 or `sha256-` and 64 hexadecimal digits: digest of the bytes as given.
+    /// Digest of the config's bytes: `sha512-` and 128, or `sha256-` and 64 hexadecimal digits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^(sha512-[0-9A-Fa-f]{128}|sha256-[0-9A-Fa-f]{64})$"))]
     pub hash: Option<String>,
@@ -143,34 +143,34 @@ pub struct IgnitionSource {
 pub struct ImageSource {
     /// `http` or `https` address of a raw disk image; xz, gzip and zstd are recognised.
     pub url: String,
-    /// Whether no signature is asked for; absent: `URL.sig` must be there and good.
+    /// Whether to install without a signature; absent if `URL.sig` must exist and be valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub insecure: Option<bool>,
     /// Digest of the image as downloaded, as in `ignition.hash`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^(sha512-[0-9A-Fa-f]{128}|sha256-[0-9A-Fa-f]{64})$"))]
     pub hash: Option<String>,
-    /// Size on disk in bytes; a smaller disk is refused.
+    /// Size of the uncompressed image in bytes; a smaller disk is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncompressed_bytes: Option<u64>,
-    /// Sector size that the image is made for in bytes, 512 or 4096; another disk is refused.
+    /// Sector size that the image requires in bytes, 512 or 4096; other disks are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = [512, 4096, null]))]
     pub sector_bytes: Option<u64>,
 }
 
-/// Which disk to write: at most one of `device` and `hints`; neither: the only eligible one.
+/// Which disk to write: at most one of `device` and `hints`; without both, the only eligible one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("not" = {"required": ["device", "hints"]}))]
 pub struct DiskChoice {
-    /// A path below `/dev`: a kernel name, or better `/dev/disk/by-id/…`, `/dev/disk/by-path/…`.
+    /// A path below `/dev`: preferably `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, or a kernel name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Root device hints with the keys of Ironic (`size`, `wwn`, `by_path`, …, operators allowed)
     /// or of Metal3 (`deviceName`, `minSizeGigabytes`, …); all must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hints: Option<Map<String, Value>>,
-    /// What to do when several eligible disks match; absent: `refuse`.
+    /// What to do if several eligible disks match; absent for `refuse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_several: Option<IfSeveral>,
 }
@@ -204,38 +204,38 @@ pub struct Expect {
     pub size_bytes: Option<u64>,
 }
 
-/// Findings of which severity stop an install.
+/// The least severity of findings that prevents an install.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockOn {
-    /// Critical ones.
+    /// Critical findings.
     #[default]
     Critical,
-    /// Warnings and critical ones.
+    /// Warnings and critical findings.
     Warning,
-    /// None.
+    /// No findings.
     Never,
 }
 
-/// An answer that is not obeyed, and why.
+/// Why an instruction is not obeyed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Stable code.
     pub code: Code,
     /// What was found and what was expected.
     pub message: String,
-    /// The instruction's name, if that much could be read.
+    /// The instruction's id, if it could be parsed.
     pub request_id: Option<String>,
 }
 
-/// How many keys of one object are tried to find the one at fault.
+/// How many keys of an object are tried to find the one at fault.
 const MAX_KEYS_TRIED: usize = 64;
 
-/// Reads an instruction; keys that nothing reads come back as warnings.
+/// Parses an instruction; unknown keys are returned as warnings.
 ///
 /// # Errors
-/// - `INSTRUCTION_INVALID`: not JSON, a key of the wrong type, a version other than 1, or a key
-///   that the action needs is not there.
+/// - `INSTRUCTION_INVALID`: not JSON, a value of the wrong type, a version other than 1, or a missing key that the
+///   action needs.
 /// - `ACTION_UNKNOWN`: the action is none of [`Action::ALL`].
 pub fn parse_instruction(bytes: &[u8]) -> Result<(Instruction, Vec<String>), Refusal> {
     let invalid = |message: String, request_id: Option<String>| Refusal {
@@ -279,9 +279,9 @@ fn not_json(error: &serde_json::Error) -> String {
     format!("the instruction is not JSON: {end}line {line}, column {column}")
 }
 
-/// Says where an instruction does not fit the API: serde names what it found, but not where.
+/// Names the key that does not conform to the API: serde says what it found, but not where.
 ///
-/// A key is at fault if the complaint changes when the key is left out.
+/// A key is at fault if the error changes when the key is removed.
 fn misfit(value: &Value, complaint: &str) -> String {
     let mut path = Vec::new();
     let mut rest = value.clone();
@@ -302,12 +302,12 @@ fn misfit(value: &Value, complaint: &str) -> String {
             }
         }
     };
-    format!("the instruction does not fit VIM API v1: {says}")
+    format!("the instruction does not conform to VIM API v1: {says}")
 }
 
 /// The key of `object`, which lies at `path` in `whole`, that the complaint is about.
 fn faulty_key(whole: &Value, path: &[String], object: &Value, complaint: &str) -> Option<String> {
-    // Each try parses the whole instruction, so an object with more keys than the API has is not searched to its end.
+    // Each attempt parses the whole instruction, so an object with more keys than the API defines is not searched fully.
     object
         .as_object()?
         .keys()
@@ -320,14 +320,14 @@ fn faulty_key(whole: &Value, path: &[String], object: &Value, complaint: &str) -
             }
             let Err(error) = serde_json::from_value::<Instruction>(other) else { return true };
             let error = error.to_string();
-            // Without a required key there is a complaint too, but about that key.
+            // Removing a required key always causes an error, but about that key.
             let is_its_own = error == format!("missing field `{key}`");
             error != complaint && !(is_its_own && complaint.starts_with("missing field"))
         })
         .cloned()
 }
 
-/// Checks what the types alone do not say.
+/// Checks what the types do not express.
 fn check(instruction: &Instruction) -> Result<(), String> {
     if instruction.api_version != API_VERSION {
         return Err(format!(
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_install_instruction_is_read() {
+    fn smallest_install_instruction_is_parsed() {
         let (instruction, warnings) = parse_instruction(install("").as_bytes()).unwrap();
         assert_eq!(instruction.action, Action::Install);
         assert_eq!(instruction.install.unwrap().ignition.inline.as_deref(), Some("{}"));
@@ -387,13 +387,13 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_a_warning_with_its_path() {
+    fn unknown_key_is_a_warning_with_its_path() {
         let (_, warnings) = parse_instruction(install(r#","disc":{}"#).as_bytes()).unwrap();
         assert_eq!(warnings, ["unknown key install.?.disc in the instruction"]);
     }
 
     #[test]
-    fn an_unknown_action_is_refused_by_name() {
+    fn unknown_action_is_refused_by_name() {
         let refusal =
             parse_instruction(br#"{"api_version":"1","request_id":"r9","action":"explode"}"#)
                 .unwrap_err();
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misfit_is_located_and_said_in_words() {
+    fn key_at_fault_is_named_with_what_it_holds() {
         for (text, expected) in [
             (
                 install(r#","disk":{"if_several":"any"}"#),

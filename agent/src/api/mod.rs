@@ -1,7 +1,7 @@
-//! VIM API v1: the types that go over the wire, as `agent/vim-api-v1.openapi.json` describes them.
+//! VIM API v1: the types of requests and responses, as in `agent/vim-api-v1.openapi.json`.
 //!
-//! The document's `components.schemas` are generated from these types and a test holds
-//! both to each other. Keys that a reader does not know are never an error: they become warnings.
+//! The document's `components.schemas` are generated from these types, and a test compares both. Unknown keys are never
+//! an error; they become warnings.
 
 pub mod code;
 pub mod instruction;
@@ -23,35 +23,35 @@ pub use probes::findings::{Finding, Severity};
 /// The version of the API that this crate speaks, as `api_version` carries it.
 pub const API_VERSION: &str = "1";
 
-/// Media type of a bare Ignition config as an answer to a report.
+/// Media type of a bare Ignition config as the response to a report.
 pub const IGNITION_MEDIA_TYPE: &str = "application/vnd.coreos.ignition+json";
 
-/// What a node name looks like; the agent uses no other one in a path.
+/// The form of a node id; the agent uses no other in a path.
 pub const NODE_ID_PATTERN: &str = "^[A-Za-z0-9._:-]{1,128}$";
 
-/// Whether `id` may stand as a node id in a path: see [`NODE_ID_PATTERN`].
+/// Whether `id` is a valid node id: see [`NODE_ID_PATTERN`].
 #[must_use]
 pub fn is_node_id(id: &str) -> bool {
     (1..=128).contains(&id.len())
         && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._:-".contains(&b))
 }
 
-/// The body of an error answer (4xx, 5xx).
+/// The body of an error response (4xx, 5xx).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Problem {
     /// Stable code of what is wrong, e.g. `REPORT_INVALID`.
     pub code: String,
-    /// What is wrong, for a person.
+    /// What is wrong, for people.
     pub message: String,
 }
 
-/// The body of a 202 answer: the report is taken, the instruction is not ready.
+/// The body of a 202 response: the report is accepted, the instruction is not ready.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
-    /// The name under which the VIM knows the node; the agent uses it from now on.
+    /// The VIM's id for the node; the agent uses it from now on.
     #[schemars(regex(pattern = "^[A-Za-z0-9._:-]{1,128}$"))]
     pub node_id: String,
-    /// Seconds after which to ask again; the `Retry-After` header says the same.
+    /// Seconds after which to ask again, as in the `Retry-After` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u64>,
 }
@@ -59,36 +59,36 @@ pub struct Accepted {
 /// A batch of events: the body of `POST /v1/nodes/{id}/events`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventBatch {
-    /// Events in ascending order of their sequence; those seen before are ignored.
+    /// Events in ascending order of `sequence`; the VIM ignores those it has already received.
     pub events: Vec<Event>,
 }
 
 /// One step of the job as it happens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Number of the event, ascending from 1 within one boot of one node.
+    /// Number of the event, counted from 1 in each boot of the node.
     #[schemars(range(min = 1))]
     pub sequence: u64,
     /// When it happened, by the node's clock: RFC 3339, UTC.
     #[schemars(extend("format" = "date-time"))]
     pub time: String,
-    /// The instruction that is carried out; absent before one has arrived.
+    /// The instruction that is carried out; absent before one was received.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// The stage that the event belongs to.
     pub stage: Stage,
-    /// Whether the stage begins, goes on, or ends.
+    /// Whether the stage starts, continues or ends.
     pub state: State,
-    /// How far the stage is, in percent; absent where that is not known.
+    /// Progress of the stage in percent; absent if it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 100))]
     pub percent: Option<u8>,
-    /// What happens, for a person.
+    /// What is happening, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// A stage of the job, in the order in which they run.
+/// A stage of the job. Stages run in this order.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -98,7 +98,7 @@ pub enum Stage {
     Collect,
     /// The report is posted.
     Report,
-    /// The instruction is asked for and read.
+    /// The instruction is requested and parsed.
     Instruction,
     /// Everything that can be checked before the disk is touched.
     Preflight,
@@ -108,7 +108,7 @@ pub enum Stage {
     Proof,
     /// The outcome is posted.
     Result,
-    /// The VIM has asked the node to wait.
+    /// The node waits, as the VIM asked.
     Wait,
 }
 
@@ -133,13 +133,13 @@ impl Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The stage begins.
+    /// The stage starts.
     Started,
-    /// The stage goes on.
+    /// The stage continues.
     Progress,
-    /// The stage ended well.
+    /// The stage succeeded.
     Done,
-    /// The stage ended badly; the message says why.
+    /// The stage failed; the message says why.
     Failed,
 }
 
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_id_is_short_and_safe_in_a_path() {
+    fn node_id_is_short_and_safe_in_a_path() {
         assert!(is_node_id("uuid-4c4c4544-0031-3510-8043-b4c04f4e3232"));
         assert!(is_node_id("mac-0200000000a1"));
         for bad in ["", "a/b", "a b", "..%2f", "ä", &"x".repeat(129)] {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_leaves_out_what_it_does_not_know() {
+    fn event_omits_unknown_values() {
         let event = Event {
             sequence: 1,
             time: "2026-11-20T10:00:00Z".into(),

@@ -1,29 +1,33 @@
 //! The `OpenAPI` document of VIM API v1, and the JSON Schemas in it.
 //!
-//! The schemas are generated from the types by this file's test, which holds document and types to each
-//! other; the program carries the document alone, not the generator.
+//! A test in this file generates the schemas from the types and compares them with the document, so the program contains
+//! the document but not the generator.
 
 use std::collections::BTreeSet;
 
 use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 
-/// The `OpenAPI` 3.1 document of VIM API v1, as it stands in the repository.
+/// The `OpenAPI` 3.1 document of VIM API v1, as in the repository.
 pub const DOCUMENT: &str = include_str!("../../vim-api-v1.openapi.json");
 
-/// Where the document refers to a schema, and where a JSON Schema of its own does.
+/// The prefix of references to schemas in the document, and in a JSON Schema of its own.
 const IN_DOCUMENT: &str = "#/components/schemas/";
 const IN_SCHEMA: &str = "#/$defs/";
 
-/// The JSON Schema called `name` (`Report`, `Instruction`, `EventBatch`, `Result`), with every schema that
-/// it refers to.
+/// The JSON Schema called `name` (`Report`, `Instruction`, `EventBatch`, `Result`), with every schema
+/// that it refers to.
 ///
 /// # Errors
 /// If the document has no such schema.
 pub fn schema(name: &str) -> anyhow::Result<Value> {
     let document: Value = serde_json::from_str(DOCUMENT).context("reading the OpenAPI document")?;
-    let all = document["components"]["schemas"].as_object().context("it holds no schemas")?;
-    let root = all.get(name).with_context(|| format!("it holds no schema called {name}"))?;
+    let all = document["components"]["schemas"]
+        .as_object()
+        .context("the OpenAPI document contains no schemas")?;
+    let root = all
+        .get(name)
+        .with_context(|| format!("the OpenAPI document contains no schema called {name}"))?;
     let mut needed = BTreeSet::new();
     references(root, all, &mut needed);
     let definitions: Map<String, Value> = all
@@ -41,7 +45,7 @@ pub fn schema(name: &str) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Adds the names of all schemas that `value` refers to, directly or not.
+/// Adds the names of all schemas that `value` refers to, directly or indirectly.
 fn references(value: &Value, all: &Map<String, Value>, names: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
@@ -85,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_document_holds_the_schemas_of_the_types() {
+    fn document_contains_the_schemas_of_the_types() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/vim-api-v1.openapi.json");
         let text = std::fs::read_to_string(path).unwrap();
         let mut document: Value = serde_json::from_str(&text).unwrap();
@@ -97,7 +101,7 @@ mod tests {
         } else {
             assert!(
                 text == expected,
-                "{path} is not what the types say; UPDATE_EXPECTED=1 rewrites it"
+                "{path} does not match the types; UPDATE_EXPECTED=1 rewrites it"
             );
         }
     }
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_in_the_document_leads_somewhere() {
+    fn every_reference_in_the_document_resolves() {
         fn walk(value: &Value, document: &Value) {
             match value {
                 Value::Object(map) => {

@@ -14,7 +14,7 @@ pub struct JobResult {
     /// Version of the API: `1`.
     #[schemars(extend("const" = "1"))]
     pub api_version: String,
-    /// The instruction that was carried out or refused; absent if none could be read.
+    /// The instruction that was carried out or refused; absent if none could be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     /// The node.
@@ -24,38 +24,38 @@ pub struct JobResult {
     pub outcome: Outcome,
     /// The stage in which it ended.
     pub stage: Stage,
-    /// Stable code of what went wrong, e.g. `IGNITION_HASH`; absent if nothing did.
+    /// Stable error code, e.g. `IGNITION_HASH`; absent on success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[A-Z][A-Z0-9_]{1,63}$"))]
     pub code: Option<String>,
-    /// What happened, for a person.
+    /// What happened, for people.
     pub message: String,
-    /// What to do about it, for a person; absent if nothing is to be done.
+    /// What to do about it, for people; absent if nothing needs to be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<String>,
     /// The disk that was chosen; absent if none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskIdentity>,
-    /// What has become of the disk.
+    /// The state of the disk.
     pub disk_state: DiskState,
-    /// How often coreos-installer was run.
+    /// How many times coreos-installer ran.
     pub attempts: u32,
     /// What was read back from the disk; absent if nothing was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<Proof>,
-    /// What is faulty on this machine.
+    /// What is wrong with this machine.
     #[serde(default)]
     pub findings: Vec<Finding>,
-    /// What does no harm now but should be known, e.g. keys that nothing reads.
+    /// What is harmless but worth knowing, e.g. unknown keys.
     #[serde(default)]
     pub warnings: Vec<String>,
-    /// The last lines that coreos-installer wrote.
+    /// The last lines of coreos-installer's output.
     #[serde(default)]
     pub log_tail: Vec<String>,
     /// Uptime, load and memory of the node when the job ended, and what the agent has used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Live>,
-    /// When the job began, by the node's clock: RFC 3339, UTC.
+    /// When the job started, by the node's clock: RFC 3339, UTC.
     #[schemars(extend("format" = "date-time"))]
     pub started_at: String,
     /// When the job ended, by the node's clock: RFC 3339, UTC.
@@ -67,25 +67,25 @@ pub struct JobResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Written and proved.
+    /// The disk was written and verified.
     Installed,
-    /// Not begun, for a reason that stands in the code.
+    /// Nothing was written; `code` says why.
     Refused,
-    /// Begun and not finished.
+    /// Writing started and failed.
     Failed,
-    /// Written, but a check of what was written failed.
+    /// The disk was written, but its verification failed.
     Unproven,
 }
 
-/// What has become of the disk.
+/// The state of the disk after the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DiskState {
     /// Nothing was written to it.
     Untouched,
-    /// It may hold part of the image; it does not boot.
+    /// It may contain part of the image; it does not boot.
     HalfWritten,
-    /// It holds the whole image.
+    /// It contains the whole image.
     Installed,
 }
 
@@ -108,40 +108,40 @@ pub struct DiskIdentity {
 /// What was read back from the disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Proof {
-    /// Every check that was made, in the order in which it was made.
+    /// Every check, in the order in which they were made.
     pub checks: Vec<Check>,
 }
 
-/// One thing that was read back.
+/// One check of what was read back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Check {
-    /// What was looked at.
+    /// What was checked.
     pub name: CheckName,
-    /// Whether it is as asked for.
+    /// Whether it matches the instruction.
     pub ok: bool,
-    /// Whether the node must not be rebooted if it is not.
+    /// Whether a failure forbids a reboot.
     pub fatal: bool,
-    /// What was asked for.
+    /// What was expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<String>,
-    /// What is there.
+    /// What was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
 }
 
-/// What a check looks at.
+/// What a check verifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckName {
-    /// The partition table is whole and has partitions.
+    /// The partition table is intact and has partitions.
     PartitionTable,
-    /// There is a file system labelled `boot` on the disk and it can be read.
+    /// The disk has a file system labelled `boot` that can be read.
     BootFilesystem,
-    /// `/ignition/config.ign` holds exactly the bytes that were returned.
+    /// `/ignition/config.ign` contains exactly the bytes that the VIM sent.
     IgnitionDigest,
-    /// The boot loader entries hold the kernel arguments that were asked for.
+    /// The boot loader entries contain the requested kernel arguments.
     KernelArguments,
-    /// The boot loader entries hold the Ignition platform that was asked for.
+    /// The boot loader entries contain the requested Ignition platform.
     Platform,
     /// The EFI system partition has a boot loader.
     EspLoader,

@@ -29,35 +29,35 @@ pub struct LiveConfigOptions {
     /// How the VIM is reached.
     #[command(flatten)]
     pub vim: VimOptions,
-    /// Address of the VIM for the live image's /etc/hosts
+    /// IP address of the VIM, for the live image's /etc/hosts
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = ip_address)]
     pub vim_address: Vec<IpAddr>,
-    /// Name that goes with the address [default: the host of the VIM's URL]
+    /// Host name for that address [default: the host in the VIM's URL]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub vim_name: Vec<String>,
-    /// The agent to carry, not compressed; its SHA-512 is computed
+    /// The agent for the live image, not compressed
     ///
-    /// Without --binary-url it is put into the config itself, which is too
-    /// large for an ISO and right for a config that is fetched by URL. Without
-    /// --binary the image is taken to hold the agent already.
+    /// Without --binary-url the config contains the agent itself; that is too
+    /// large for an ISO, but works for a config that is fetched by URL. Without
+    /// --binary the image must already contain the agent.
     #[arg(long, value_name = "FILE")]
     pub binary: Option<PathBuf>,
-    /// Where the live image fetches the agent, compressed with gzip
+    /// URL of the agent, compressed with gzip
     #[arg(long, value_name = "URL", requires = "binary")]
     pub binary_url: Option<String>,
-    /// Also write the agent compressed with gzip, to be served at that URL
+    /// Also write the compressed agent here, to be served at that URL
     #[arg(long, value_name = "FILE", requires = "binary")]
     pub binary_gz: Option<PathBuf>,
-    /// Option of the agent in the live image, e.g. `log-level=debug`
+    /// Option for the agent in the live image, e.g. `log-level=debug`
     #[arg(long, value_name = "NAME=VALUE")]
     pub agent_option: Vec<String>,
-    /// Public SSH key that may log in as core on the live image
+    /// Public SSH key that may log in as core
     #[arg(long, value_name = "KEY")]
     pub ssh_key: Vec<String>,
-    /// File with the crypt(5) hash of the console password of core and root
+    /// File with the crypt(5) hash of core's and root's console password
     #[arg(long, value_name = "FILE")]
     pub password_hash_file: Option<PathBuf>,
-    /// Log core in on every console without a password; for labs
+    /// Log in core on every console without a password; for labs
     #[arg(long)]
     pub autologin: bool,
     /// Host name of the live system
@@ -66,16 +66,16 @@ pub struct LiveConfigOptions {
     /// Kernel argument to add, e.g. `console=ttyS0,115200n8`
     #[arg(long, value_name = "ARGUMENT")]
     pub append_karg: Vec<String>,
-    /// Where the live image fetches the Ignition that is written here
+    /// URL at which this Ignition config will be served
     #[arg(long, value_name = "URL")]
     pub config_url: Option<String>,
-    /// Where iPXE finds the live image's kernel
+    /// URL of the live image's kernel, for iPXE
     #[arg(long, value_name = "URL", requires = "initramfs_url")]
     pub kernel_url: Option<String>,
-    /// Where iPXE finds the live image's initramfs
+    /// URL of the live image's initramfs, for iPXE
     #[arg(long, value_name = "URL", requires = "kernel_url")]
     pub initramfs_url: Option<String>,
-    /// Where the initramfs finds the live image's root file system
+    /// URL of the live image's root file system
     #[arg(long, value_name = "URL", requires = "kernel_url")]
     pub rootfs_url: Option<String>,
 }

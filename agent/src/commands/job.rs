@@ -1,4 +1,4 @@
-//! `install` and `report`: what the VIM gets of a machine, and how a run ends.
+//! `install` and `report`: what is posted to the VIM, and how a run ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,13 +17,13 @@ use crate::report::{Report, report};
 use crate::signals::Stop;
 use crate::vim::{Client, VimSettings};
 
-/// Time between two looks for a disk that has not appeared yet.
+/// How often to look for a disk that has not appeared yet.
 const DISK_POLL: Duration = Duration::from_secs(2);
 
 /// Switches send LLDP every 30 s.
 const LLDP_WAIT: Duration = Duration::from_secs(31);
 
-/// Does the whole job. `is_typed` tells whether a dry run was asked for on the command line.
+/// Does the whole job. `is_typed` says whether `--dry-run` was given on the command line.
 pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Result<ExitStatus> {
     let mut settings = JobSettings::new(vim_settings(&options.vim)?);
     settings.is_dry_run = options.dry_run;
@@ -38,7 +38,7 @@ pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Resul
     let stop = job::stop_on_signals();
     let mut collect = || {
         wait_for_disk(std::mem::take(&mut wait), &stop);
-        // Told to end, it still reports, but waits for nothing more.
+        // After a signal it still reports, but waits for nothing more.
         let mut collect_options = collect_options.clone();
         if stop.is_stopped() {
             collect_options.extras.lldp_wait = Duration::ZERO;
@@ -50,13 +50,13 @@ pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Resul
     Ok(exit_status(ended.exit_status, options.dry_run && !is_typed))
 }
 
-/// A dry run that nobody typed is one of the live image's unit, which reboots after exit status 0: it
-/// would boot the same image and begin again, for ever. Not installed, disk untouched is what is true.
+/// A dry run that nobody typed comes from the live image's configuration. Its unit reboots after exit status 0 into the
+/// same image and the same dry run, forever. So such a run ends with [`ExitStatus::Untouched`], which is true as well.
 fn exit_status(of_job: ExitStatus, is_unattended_dry_run: bool) -> ExitStatus {
     match of_job {
         ExitStatus::Done if is_unattended_dry_run => {
             tracing::warn!(
-                "dry run by configuration: ending with status {}, after which systemd does not reboot",
+                "dry run by configuration: exiting with status {}, so that systemd does not reboot",
                 ExitStatus::Untouched.code()
             );
             ExitStatus::Untouched
@@ -67,7 +67,7 @@ fn exit_status(of_job: ExitStatus, is_unattended_dry_run: bool) -> ExitStatus {
 
 pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus> {
     let settings = vim_settings(&options.vim)?;
-    // A signal ends the program at once: nothing is posted after it, and nothing waits to be put right.
+    // No handler: a signal ends the program at once, since there is nothing to restore.
     let client = Client::new(&settings, Arc::new(RealClock), Stop::default())?;
     let report = super::read(&super::source(&options.source)?, &options.source, LLDP_WAIT)?;
     match client.post_report(&json(&report)?) {
@@ -97,14 +97,14 @@ fn vim_settings(options: &VimOptions) -> anyhow::Result<VimSettings> {
     })
 }
 
-/// Waits for as long as `wait` while no disk is there that could be installed on, since drivers may
-/// still be finding disks when systemd starts the agent. Told to end, it waits no longer.
+/// Waits up to `wait` for an eligible disk: drivers may still be probing when systemd starts the agent. A signal ends
+/// the wait.
 fn wait_for_disk(wait: Duration, stop: &Stop) {
     let start = Instant::now();
     let options = Options { only: vec!["block".to_owned()], ..Options::default() };
     loop {
         if stop.is_stopped() {
-            tracing::warn!("told to end; not waiting for a disk any longer");
+            tracing::warn!("interrupted by a signal; no longer waiting for a disk");
             return;
         }
         let found = collect(&Arc::new(Source::live()), &options);
@@ -114,12 +114,12 @@ fn wait_for_disk(wait: Duration, stop: &Stop) {
             return;
         }
         let rest_s = wait.saturating_sub(start.elapsed()).as_secs();
-        tracing::info!(rest_s, "no disk to install on yet; waiting for one");
+        tracing::info!(rest_s, "no eligible disk yet; waiting for one");
         RealClock.sleep(DISK_POLL, stop);
     }
 }
 
-/// The report in the form in which it is posted.
+/// The report as it is posted.
 fn json(report: &Report) -> anyhow::Result<Vec<u8>> {
     Ok(crate::output::json(report).context("writing the report as JSON")?.into_bytes())
 }
@@ -139,14 +139,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dry_run_that_nobody_typed_never_ends_with_the_status_after_which_systemd_reboots() {
+    fn unattended_dry_run_never_exits_with_the_status_that_reboots() {
         assert_eq!(exit_status(ExitStatus::Done, true), ExitStatus::Untouched);
         assert_eq!(exit_status(ExitStatus::Done, false), ExitStatus::Done);
         assert_eq!(exit_status(ExitStatus::NotReported, true), ExitStatus::NotReported);
     }
 
     #[test]
-    fn only_the_command_line_can_type_a_dry_run() {
+    fn dry_run_counts_as_typed_only_on_the_command_line() {
         use crate::commands::is_typed;
         use crate::config::{Sources, configure};
         let pair = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn told_to_end_it_does_not_wait_for_a_disk() {
+    fn signal_ends_the_wait_for_a_disk() {
         let stop = Stop::default();
         stop.stop();
         let start = Instant::now();

@@ -28,18 +28,18 @@ use crate::report::{Report, report};
 use crate::signals::Stop;
 use crate::{api, capture, output, text};
 
-/// For commands that a person waits for: nothing slow unless it is asked for.
+/// `inspect` and its like have a person waiting: no LLDP unless asked for.
 const NO_WAIT: Duration = Duration::ZERO;
 
-/// How often it is looked whether a signal has come while the machine is read.
+/// How often the main thread checks for a signal while another one reads the machine.
 const SIGNAL_POLL: Duration = Duration::from_millis(50);
-/// Of the thread that reads the machine then.
+/// Stack of that other thread.
 const STACK_BYTES: usize = 2 << 20;
 
 /// Runs the command that the configuration names and returns its exit status.
 ///
 /// # Errors
-/// If the options cannot be carried out; the caller ends with status 2.
+/// If the options are wrong or contradict the machine; the caller exits with status 2.
 pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
     let cli = &configuration.cli;
     let Some(command) = &cli.command else {
@@ -84,19 +84,19 @@ fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
         Format::Json => output::json(&report.findings)?,
         Format::Yaml => output::yaml(&report.findings)?,
     })?;
-    // A machine of which half could not be read is not called healthy without a word; the text lists it.
+    // JSON and YAML contain only findings: without this warning an unreadable machine would look healthy.
     if let Some(first) = report.problems.first()
         && !matches!(options.format, Format::Text)
     {
         tracing::warn!(
             n_problems = report.problems.len(),
-            "not all could be read, so that faults there are not found; `inspect` lists what, e.g. {}: {}",
+            "some data was unreadable, so faults there may be missed; `inspect` lists it, e.g. {}: {}",
             first.path,
             first.found
         );
     }
-    let calls_for_attention = report.findings.iter().any(|f| f.severity >= Severity::Warning);
-    Ok(if calls_for_attention { ExitStatus::Findings } else { ExitStatus::Done })
+    let needs_attention = report.findings.iter().any(|f| f.severity >= Severity::Warning);
+    Ok(if needs_attention { ExitStatus::Findings } else { ExitStatus::Done })
 }
 
 fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
@@ -104,13 +104,13 @@ fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
     let collection = collection(&options.source, NO_WAIT)?;
     let report = read(&source, &options.source, NO_WAIT)?;
     let write = if options.anonymize { capture::write_anonymized } else { capture::write };
-    // A half file is taken away before a signal ends the program.
-    let stop = Stop::on_signals()?;
+    // From here on a signal waits until the unfinished file is removed.
+    let stop = Stop::on_signals().context("catching SIGTERM and SIGINT")?;
     let written = write(&source.recorded(), &report, &collection, &options.output, &stop);
     stop.release();
     let differing = written?;
     for key in differing {
-        tracing::warn!(key, "a replay of the capture gives another value");
+        tracing::warn!(key, "a replay of the capture gives a different value");
     }
     tracing::info!(
         file = %options.output.display(),
@@ -135,10 +135,10 @@ fn schema(options: &SchemaOptions) -> anyhow::Result<ExitStatus> {
     Ok(ExitStatus::Done)
 }
 
-/// Reads the machine; `lldp_wait` is how long to listen where the options do not say.
+/// Reads the machine. `lldp_wait` is how long to listen if the options do not say.
 ///
-/// SIGINT and SIGTERM end the program at once, as they end any other: nothing is printed or posted after one.
-/// Where ports were brought up they are put back before that.
+/// SIGINT and SIGTERM end the program at once, so nothing is printed or posted after one. Ports that were brought up
+/// are restored first.
 fn read(
     source: &Arc<Source>,
     options: &SourceOptions,
@@ -148,7 +148,7 @@ fn read(
     if !options.bring_links_up || !source.is_live() {
         return Ok(report(source, &collection));
     }
-    let stop = Stop::on_signals()?;
+    let stop = Stop::on_signals().context("catching SIGTERM and SIGINT")?;
     let links = LinksUp::bring_up(&stop);
     let source = Arc::clone(source);
     let found = unless_stopped(&stop, move || report(&source, &collection));
@@ -157,7 +157,7 @@ fn read(
     found
 }
 
-/// What `work` gives, which is not waited for once the program is to end.
+/// Runs `work` on another thread and returns its result, or an error as soon as a signal arrives.
 fn unless_stopped<T: Send + 'static>(
     stop: &Stop,
     work: impl FnOnce() -> T + Send + 'static,
@@ -167,11 +167,15 @@ fn unless_stopped<T: Send + 'static>(
         match answer.recv_timeout(SIGNAL_POLL) {
             Err(RecvTimeoutError::Timeout) => {}
             Ok(Ok(found)) => return Ok(found),
-            Ok(Err(panic)) => bail!("a bug ended the collecting; please report it: {panic}"),
-            Err(RecvTimeoutError::Disconnected) => bail!("the collecting ended without a result"),
+            Ok(Err(panic)) => {
+                bail!("a bug ended the reading of the hardware; please report it: {panic}")
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                bail!("reading the hardware ended without a result")
+            }
         }
     }
-    bail!("told to end")
+    bail!("interrupted by a signal")
 }
 
 fn collection(options: &SourceOptions, lldp_wait: Duration) -> anyhow::Result<Options> {
@@ -214,7 +218,7 @@ fn captured(root: &Path) -> anyhow::Result<Source> {
     })
 }
 
-/// Whether the option is on the command line, not in a weaker source.
+/// Whether the option was given on the command line, not by a weaker source.
 fn is_typed(settings: &[Setting], name: &str) -> bool {
     settings.iter().any(|s| s.name == name && s.origin == Origin::CommandLine)
 }
@@ -238,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn told_to_end_it_waits_for_nothing_that_is_read() {
+    fn signal_ends_a_read_at_once() {
         let stop = Stop::default();
         assert_eq!(unless_stopped(&stop, || 7).unwrap(), 7);
         let late = stop.clone();
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_of_only_names_every_section_and_no_section_is_named_twice() {
+    fn help_of_only_lists_every_section_once() {
         let mut command = Cli::command();
         command.build();
         let inspect = command.find_subcommand("inspect").unwrap();

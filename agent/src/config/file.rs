@@ -65,12 +65,12 @@ pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, Vec
     Ok(options)
 }
 
-/// Text that is not YAML: where, what is there, and what was expected.
+/// The error for text that is not YAML: the line, what it holds and what was expected.
 fn yaml_error(error: &serde_yaml_ng::Error, text: &str, name: &str) -> anyhow::Error {
     if error.to_string().contains("duplicate entry") {
         return anyhow!("the configuration file {name} sets an option twice, expected once");
     }
-    // What is not closed is noticed on the empty line after the last one.
+    // The parser reports an unclosed bracket on the empty line after the last one.
     let at = error.location().map_or(usize::MAX, |location| location.line());
     let lines = text.lines().zip(1..).take(at).filter(|(line, _)| !line.trim().is_empty());
     let Some((found, line)) = lines.last() else {

@@ -25,7 +25,7 @@ fn vim_of(line: &str, sources: &Sources) -> (Option<String>, Origin) {
 }
 
 #[test]
-fn an_environment_variable_of_another_name_is_passed_over_without_panic() {
+fn environment_variable_that_is_not_ascii_is_ignored() {
     let environment = [("é".to_owned(), "1".to_owned())].into();
     let sources = Sources { environment, ..Sources::default() };
     let words = ["agent".into(), "inspect".into()];
@@ -33,7 +33,7 @@ fn an_environment_variable_of_another_name_is_passed_over_without_panic() {
 }
 
 #[test]
-fn a_stronger_source_wins_over_a_weaker_one() {
+fn stronger_source_overrides_weaker_one() {
     let all = sources("vim: file", "quiet rci.vim=kernel", &[("RCI_VIM", "environment")]);
     let (value, origin) = vim_of("report --vim line", &all);
     assert_eq!((value.as_deref(), origin), (Some("line"), Origin::CommandLine));
@@ -49,7 +49,7 @@ fn a_stronger_source_wins_over_a_weaker_one() {
 }
 
 #[test]
-fn a_flag_can_be_switched_by_any_source() {
+fn every_source_can_set_a_flag() {
     for (kernel, expected) in
         [("rci.allow_plain_http", true), ("rci.allow-plain-http=0", false), ("", false)]
     {
@@ -61,7 +61,7 @@ fn a_flag_can_be_switched_by_any_source() {
 }
 
 #[test]
-fn a_flag_that_is_neither_yes_nor_no_is_refused_so_that_no_dry_run_becomes_an_install() {
+fn misspelt_flag_is_refused_so_that_no_dry_run_becomes_an_install() {
     for (file, kernel, environment, says) in [
         ("", "rci.dry-run=ture", "", "kernel argument rci.dry-run"),
         ("dry_run: ture", "", "", "test.yaml"),
@@ -83,7 +83,7 @@ fn a_flag_that_is_neither_yes_nor_no_is_refused_so_that_no_dry_run_becomes_an_in
 }
 
 #[test]
-fn a_byte_that_is_no_text_on_the_kernels_command_line_takes_no_other_argument_away() {
+fn non_utf8_kernel_argument_does_not_hide_the_others() {
     let root = std::env::temp_dir().join(format!("rci-cmdline-{}", std::process::id()));
     std::fs::create_dir_all(root.join("proc")).unwrap();
     std::fs::write(root.join("proc/cmdline"), b"label=\xfc rci.vim=http://[fd02::1]\n").unwrap();
@@ -94,7 +94,7 @@ fn a_byte_that_is_no_text_on_the_kernels_command_line_takes_no_other_argument_aw
 }
 
 #[test]
-fn without_a_command_the_job_runs_only_with_a_vim_and_without_a_terminal() {
+fn default_command_needs_a_vim_and_no_terminal() {
     let with_vim = sources("", "rci.vim=http://[fd02::1]", &[]);
     let command = |sources: &Sources, may_install| {
         configure(&words(""), sources, may_install).unwrap().cli.command
@@ -105,16 +105,16 @@ fn without_a_command_the_job_runs_only_with_a_vim_and_without_a_terminal() {
 }
 
 #[test]
-fn a_misspelt_kernel_argument_is_a_warning_and_a_misspelt_key_an_error() {
+fn misspelt_kernel_argument_is_a_warning_and_misspelt_key_an_error() {
     let configuration = configure(&words("report"), &sources("", "rci.vmi=x", &[]), true).unwrap();
     assert_eq!(configuration.warnings.len(), 1);
-    assert!(configuration.warnings[0].starts_with("rci.vmi names no option"));
+    assert!(configuration.warnings[0].starts_with("rci.vmi is not an option"));
     let failure = configure(&words("report"), &sources("vmi: x", "", &[]), true).unwrap_err();
     let Failure::Source(error) = failure else { panic!() };
     assert!(error.to_string().contains("holds the key \"vmi\", expected one of "), "{error}");
 }
 
-/// What is said of a value that a source other than the command line holds.
+/// The error for a value from a source other than the command line.
 fn refused(line: &str, file: &str, kernel: &str) -> String {
     let failure = configure(&words(line), &sources(file, kernel, &[]), true).unwrap_err();
     let Failure::Source(error) = failure else { panic!("{failure:?}") };
@@ -122,7 +122,7 @@ fn refused(line: &str, file: &str, kernel: &str) -> String {
 }
 
 #[test]
-fn a_bad_value_is_refused_with_the_source_that_holds_it_and_what_is_expected() {
+fn wrong_value_is_refused_with_its_source_and_what_is_expected() {
     for (file, kernel, expected) in [
         (
             "budget: many",
@@ -152,7 +152,7 @@ fn a_bad_value_is_refused_with_the_source_that_holds_it_and_what_is_expected() {
 }
 
 #[test]
-fn each_item_of_a_list_in_the_file_is_a_value_of_its_own() {
+fn list_in_the_file_sets_several_values() {
     let file = "append-karg: [console=tty0, \"console=ttyS0,115200n8\"]\nvim-name: [a, b]";
     let configuration = configure(&words("live-config"), &sources(file, "", &[]), true).unwrap();
     let Some(Command::LiveConfig(options)) = configuration.cli.command else { panic!() };
@@ -161,7 +161,7 @@ fn each_item_of_a_list_in_the_file_is_a_value_of_its_own() {
 }
 
 #[test]
-fn print_config_without_a_command_is_about_the_default_command() {
+fn print_config_without_a_command_shows_the_default_command() {
     let configuration = configure(&words("--print-config"), &Sources::default(), false);
     let configuration = configuration.unwrap();
     assert!(matches!(configuration.cli.command, Some(Command::Install(_))));
@@ -169,13 +169,13 @@ fn print_config_without_a_command_is_about_the_default_command() {
 }
 
 #[test]
-fn quotes_hold_a_kernel_argument_together() {
+fn quoted_kernel_argument_may_contain_spaces() {
     let found = kernel_arguments("a rci.x=\"1 2\" rci.y");
     assert_eq!(found, [("x".to_owned(), "1 2".to_owned()), ("y".to_owned(), "true".to_owned())]);
 }
 
 #[test]
-fn a_damaged_file_is_refused_with_what_is_there_and_what_is_expected() {
+fn malformed_file_is_refused_with_what_it_holds_and_what_is_expected() {
     let name = "the configuration file test.yaml";
     for (text, expected) in [
         (

@@ -1,4 +1,4 @@
-//! The end of the job: told on the console, to the VIM, and by the exit status.
+//! The end of the job: what is logged, posted and returned as exit status.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::vim::client::GaveUp;
 
-/// How many warnings a result carries.
+/// Most warnings in a result.
 const MAX_WARNINGS: usize = 100;
 /// The longest message of a result, in characters.
 const MAX_MESSAGE_CHARS: usize = 4000;
@@ -22,7 +22,7 @@ const MAX_MESSAGE_CHARS: usize = 4000;
 const POWEROFF_LIMIT: Duration = Duration::from_mins(5);
 
 impl Job<'_> {
-    /// Ends the job with a failure: says it, posts it, gives the exit status.
+    /// Ends the job with a failure: logs it, posts it, returns the exit status.
     pub(super) fn end_badly(
         &mut self,
         result: &mut JobResult,
@@ -54,8 +54,8 @@ impl Job<'_> {
 
     /// Ends the job with an installed disk.
     ///
-    /// The result is posted for as long as the report was: a VIM that does not hear of the install would
-    /// have it done again. A server that only hands out an Ignition config need not take results.
+    /// The result is retried as long as the report: a VIM that does not know of the install would order it again. A
+    /// server that only serves an Ignition config need not accept results.
     pub(super) fn end_well(&mut self, mut result: JobResult) -> Ended {
         self.complete(&mut result);
         self.event(Stage::Result, State::Started, None);
@@ -67,18 +67,18 @@ impl Job<'_> {
                 Ended { exit_status: ExitStatus::Done, result: Some(Box::new(result)) }
             }
             Err(GaveUp::Refused(failed)) if self.is_bare && failed.status.is_some() => {
-                warn!("{}; this VIM takes no results: {}", result.message, failed.message);
+                warn!("{}; this VIM does not accept results: {}", result.message, failed.message);
                 Ended { exit_status: ExitStatus::Done, result: Some(Box::new(result)) }
             }
             Err(gave_up) => {
-                error!("{}, but the VIM does not know: {gave_up}", result.message);
+                error!("{}, but the result could not be posted: {gave_up}", result.message);
                 error!("what to do: make the VIM reachable, or reboot by hand; the disk is good");
                 Ended { exit_status: ExitStatus::NotReported, result: Some(Box::new(result)) }
             }
         }
     }
 
-    /// Puts in what every result has at its end.
+    /// Adds what every result contains in the end.
     fn complete(&mut self, result: &mut JobResult) {
         result.warnings = std::mem::take(&mut self.warnings);
         result.warnings.extend(self.client.clock_skew());
@@ -89,8 +89,8 @@ impl Job<'_> {
 
     /// Asks systemd to power off and waits for it to end this program.
     pub(super) fn power_off(&mut self) -> Ended {
-        info!("switching off as the VIM says; no disk was touched");
-        self.event(Stage::Result, State::Done, Some("switching off as told"));
+        info!("powering off as the VIM asks; no disk was touched");
+        self.event(Stage::Result, State::Done, Some("powering off as the VIM asks"));
         if self.settings.is_dry_run {
             return Ended::with(ExitStatus::Done);
         }
@@ -108,13 +108,13 @@ impl Job<'_> {
             }
             Some(Ok(status)) => error!("{}: {status}", command.join(" ")),
             Some(Err(error)) => error!("running {}: {error}", command.join(" ")),
-            None => error!("no command to switch the machine off"),
+            None => error!("no command to power the machine off"),
         }
-        error!("what to do: switch the machine off by hand; no disk was touched");
+        error!("what to do: power the machine off by hand; no disk was touched");
         Ended::with(ExitStatus::Untouched)
     }
 
-    /// A result with what is known at any time.
+    /// A result with what is known at every stage.
     pub(super) fn result(
         &self,
         outcome: Outcome,

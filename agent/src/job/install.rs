@@ -18,12 +18,12 @@ use crate::install::run::{self, Written};
 use crate::install::{Failure, choose, describe, efi, identity_of};
 use crate::proof::{self, Expected};
 
-/// At which percentages the console is told.
-const TOLD_PERCENT: [u8; 4] = [25, 50, 75, 100];
+/// Percentages that are logged.
+const LOGGED_PERCENT: [u8; 4] = [25, 50, 75, 100];
 
-/// How long making a boot entry may take.
+/// Time limit for making a boot entry.
 const BOOT_ENTRY_LIMIT: Duration = Duration::from_mins(1);
-/// Of the thread that makes it.
+/// Stack of the thread that makes it.
 const STACK_BYTES: usize = 2 << 20;
 
 /// Why nothing is written, and the disk if one was chosen.
@@ -38,7 +38,7 @@ impl Job<'_> {
         self.event(Stage::Preflight, State::Started, None);
         let (disk, ready) = match self.preflight(install) {
             Ok(passed) => passed,
-            // What preflight says then is only that it did not get to its end.
+            // After a signal preflight fails only because it was interrupted.
             Err(_) if self.stop.is_stopped() => return self.interrupted(),
             Err(Refused { disk, failure }) => {
                 let mut result =
@@ -74,7 +74,7 @@ impl Job<'_> {
         self.prove(install, &disk, &ready, result)
     }
 
-    /// Everything before the disk is touched: the disk and what is to be written on it.
+    /// Every check before the disk is touched; returns the disk and what to write to it.
     fn preflight(&self, install: &Install) -> Result<(Disk, Ready), Refused> {
         let none = |failure| Refused { disk: None, failure };
         let (ignition, mut warnings) =
@@ -122,7 +122,7 @@ impl Job<'_> {
             limit: self.settings.installer_limit,
         };
         let events = &self.events;
-        let mut told = 0;
+        let mut n_logged = 0;
         let mut last = None;
         run::install(&job, self.clock.as_ref(), &self.stop, &mut |percent, line| {
             let Some(percent) = percent else {
@@ -133,11 +133,11 @@ impl Job<'_> {
                 last = Some(percent);
                 events.push(Stage::Write, State::Progress, last, None);
             }
-            while let Some(step) = TOLD_PERCENT.get(told)
+            while let Some(step) = LOGGED_PERCENT.get(n_logged)
                 && percent >= *step
             {
-                told += 1;
-                if TOLD_PERCENT.get(told).is_none_or(|next| percent < *next) {
+                n_logged += 1;
+                if LOGGED_PERCENT.get(n_logged).is_none_or(|next| percent < *next) {
                     info!(percent, "writing");
                 }
             }
@@ -158,7 +158,7 @@ impl Job<'_> {
             .collected
             .disks
             .iter()
-            // The paths of a LUN show what was written to it.
+            // The paths of a multipath LUN show the data that was just written.
             .filter(|other| {
                 other.device != disk.device && other.multipath.as_ref() != Some(&disk.name)
             })
@@ -174,7 +174,7 @@ impl Job<'_> {
         });
         result.stage = Stage::Proof;
         let failed = proof::fatal(&proof).cloned();
-        // A disk that is not proved gets no entry: the firmware would boot it.
+        // A disk that failed the proof gets no entry, because the firmware would boot it.
         if is_uefi && failed.is_none() {
             proof.checks.push(self.boot_entry(disk));
         }
@@ -189,14 +189,14 @@ impl Job<'_> {
                     "{} was written, but {} is {}, expected {}",
                     describe(disk),
                     check.name.as_str(),
-                    check.found.as_deref().unwrap_or("not there"),
-                    check.expected.as_deref().unwrap_or("what was asked for"),
+                    check.found.as_deref().unwrap_or("absent"),
+                    check.expected.as_deref().unwrap_or("the requested value"),
                 ),
             )
-            .advise("do not boot this disk; install again, on another disk if it happens again");
+            .advise("do not boot this disk; install again, and use another disk if it fails again");
             return self.end_badly(&mut result, &failure, ExitStatus::Unproven);
         }
-        info!(n_checks, "proved: the disk holds what was asked for");
+        info!(n_checks, "proved: the disk contains what the instruction asked for");
         self.event(Stage::Proof, State::Done, None);
         result.outcome = Outcome::Installed;
         result.stage = Stage::Result;
@@ -204,30 +204,30 @@ impl Job<'_> {
         self.end_well(result)
     }
 
-    /// Makes the firmware boot the disk; a failure is told and not fatal, the disk may boot all the same.
+    /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
     fn boot_entry(&self, disk: &Disk) -> Check {
         let efivars = self.settings.system.efivars();
         let sector_bytes = disk.logical_block_bytes.map_or(512, u64::from);
         let device = PathBuf::from(&disk.device);
-        // Firmware that does not come back from a variable must not take the result away.
+        // Firmware that hangs in a variable service must not prevent the result.
         let answer = guard::ask("efi", STACK_BYTES, move || {
             proof::esp::read(&device, sector_bytes)
                 .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders))
         });
         let outcome = match answer.map(|answer| answer.recv_timeout(BOOT_ENTRY_LIMIT)) {
             Ok(Ok(Ok(outcome))) => outcome,
-            Ok(Ok(Err(panic))) => Err(format!("making it broke down: {panic}")),
+            Ok(Ok(Err(panic))) => Err(format!("a bug ended the making of it: {panic}")),
             Ok(Err(_)) => {
-                Err(format!("the firmware did not answer within {} s", BOOT_ENTRY_LIMIT.as_secs()))
+                Err(format!("the firmware did not respond within {} s", BOOT_ENTRY_LIMIT.as_secs()))
             }
-            Err(error) => Err(format!("the kernel gives no thread: {error}")),
+            Err(error) => Err(format!("no thread could be started: {error}")),
         };
         let expected = "a boot entry for the disk's EFI system partition";
         Check { fatal: false, ..proof::check(CheckName::EfiEntry, expected, outcome) }
     }
 }
 
-/// Checks that failed without forbidding the reboot.
+/// Failed checks that do not prevent the reboot.
 fn doubts(proof: &Proof) -> Vec<String> {
     let doubts: Vec<String> = proof
         .checks
@@ -237,8 +237,8 @@ fn doubts(proof: &Proof) -> Vec<String> {
             format!(
                 "{}: {}, expected {}",
                 check.name.as_str(),
-                check.found.as_deref().unwrap_or("not there"),
-                check.expected.as_deref().unwrap_or("what was asked for")
+                check.found.as_deref().unwrap_or("absent"),
+                check.expected.as_deref().unwrap_or("the requested value")
             )
         })
         .collect();

@@ -1,13 +1,13 @@
-//! The job: collect, report, take the instruction, check, write, prove, tell the result.
+//! The job: read the hardware, report, obey the instruction, check, write, prove, post the result.
 //!
 //! ```text
 //! collect → report → instruction → preflight → write → proof → result → exit 0
 //!              ↑ wait, retry ↓        └ any failure: result with code and advice; exit status not 0
 //! ```
-//! How each end is told to systemd: exit status 0 means that the unit's `ExecStartPost=` reboots (installed,
-//! or the VIM said `reboot`). `poweroff` asks systemd to power off and waits for SIGTERM. `stop` and every
-//! failure exit with 3 to 6, and the unit's `OnFailure=` gives the console to a person. A dry run that was not
-//! typed on the command line but configured ends with 4 as well: after 0 the unit would reboot into it again.
+//! systemd acts on the exit status: after 0 the unit's `ExecStartPost=` reboots (installed, or the VIM said `reboot`).
+//! `poweroff` asks systemd to power off and waits for SIGTERM. `stop` and every failure exit with 3 to 6, and the unit's
+//! `OnFailure=` opens a shell on the console. A dry run from the configuration exits with 4 too: after 0 the unit would
+//! reboot into the same dry run.
 
 mod ending;
 mod install;
@@ -27,33 +27,33 @@ use crate::install::System;
 use crate::signals::Stop;
 use crate::vim::{Client, Events, VimSettings};
 
-/// How long the events that are left are posted at the end.
+/// Time limit for posting the remaining events at the end.
 const EVENTS_LIMIT: Duration = Duration::from_secs(10);
 
-/// How the job is done.
+/// Settings of the job.
 #[derive(Debug, Clone)]
 pub struct JobSettings {
     /// How the VIM is reached.
     pub vim: VimSettings,
-    /// Whether to stop before anything is changed; no event and no result is posted then.
+    /// Whether to stop before anything is changed; then no events and no result are posted.
     pub is_dry_run: bool,
-    /// The program that writes.
+    /// The program that writes the disk.
     pub installer: PathBuf,
-    /// Directory for files that only root reads.
+    /// Directory for files that only root may read.
     pub run_dir: PathBuf,
     /// Directory with `NetworkManager` profiles.
     pub network_dir: PathBuf,
-    /// Directory with the live image's own installable image.
+    /// Directory with the image that the live image itself can install.
     pub osmet_dir: PathBuf,
     /// The system whose disk is written.
     pub system: System,
     /// Reads how much memory is available; `None` if the kernel does not report it.
     pub available_memory_bytes: fn() -> Option<u64>,
-    /// How long one run of coreos-installer may take.
+    /// Time limit of one run of coreos-installer.
     pub installer_limit: Duration,
-    /// How long a failure is tried to be told to the VIM.
+    /// How long to try to post the result of a failed job.
     pub failure_limit: Duration,
-    /// Program and arguments that switch the machine off.
+    /// Program and arguments that power the machine off.
     pub poweroff: Vec<String>,
 }
 
@@ -78,16 +78,16 @@ impl JobSettings {
     }
 }
 
-/// What was collected, as far as the job needs it.
+/// What the job needs of the collected hardware.
 #[derive(Debug, Clone, Default)]
 pub struct Collected {
     /// The whole report as JSON; these bytes are posted.
     pub report: Vec<u8>,
-    /// The name that the agent gives the node.
+    /// The node id in the report.
     pub node_id: String,
     /// Every disk, in the order of the report.
     pub disks: Vec<Disk>,
-    /// What is faulty.
+    /// What is wrong with the machine.
     pub findings: Vec<Finding>,
 }
 
@@ -96,7 +96,7 @@ pub struct Collected {
 pub struct Ended {
     /// Exit status of the program.
     pub exit_status: ExitStatus,
-    /// The result, if there was an instruction to carry out.
+    /// The result, if there was an instruction.
     pub result: Option<Box<JobResult>>,
 }
 
@@ -106,18 +106,18 @@ impl Ended {
     }
 }
 
-/// The wish to end that SIGTERM and SIGINT express, for a job that ends in a clear state.
+/// Catches SIGTERM and SIGINT, so that the job can end in a clear state.
 #[must_use]
 pub fn stop_on_signals() -> Stop {
     Stop::on_signals().unwrap_or_else(|error| {
-        error!(%error, "SIGTERM will end the agent at once: no signal handler");
+        error!(%error, "no signal handler could be set: SIGTERM will end the agent at once");
         Stop::default()
     })
 }
 
-/// Does the job until it is done or `stop` is set.
+/// Runs the job until it is done or `stop` is set.
 ///
-/// `collect` reads the hardware; it is called again when the VIM asks for it.
+/// `collect` reads the hardware, and is called again if the VIM asks for another report.
 pub fn run_with(
     settings: &JobSettings,
     collect: &mut dyn FnMut() -> anyhow::Result<Collected>,

@@ -1,4 +1,4 @@
-//! From the report to the instruction, and what each action leads to.
+//! From the report to the instruction, and what each action does.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -19,11 +19,11 @@ use crate::vim::client::GaveUp;
 use crate::vim::retry::{Backoff, Failed, MAX_RETRY_AFTER, Why};
 use crate::vim::{Answer, Client, Events};
 
-/// How long to wait where the VIM says nothing about it.
+/// How long to wait if the VIM does not say.
 const DEFAULT_WAIT: Duration = Duration::from_secs(30);
-/// The shortest wait between two questions.
+/// The shortest wait between two requests.
 const MIN_WAIT: Duration = Duration::from_secs(1);
-/// A VIM that has no instruction for so long is worth a warning.
+/// Without an instruction for this long, a warning is logged.
 const LONG_WAIT: Duration = Duration::from_mins(5);
 
 /// One run of the job.
@@ -38,22 +38,22 @@ pub(super) struct Job<'a> {
     pub(super) request_id: Option<String>,
     pub(super) collected: Collected,
     pub(super) warnings: Vec<String>,
-    /// How long the VIM had no instruction, since that was last told as unusual.
+    /// How long the VIM has had no instruction since the last warning about it.
     waited: Duration,
-    /// Counts the reports in a row that led to no instruction but to report again.
+    /// Counts consecutive reports that only led to a request for another one.
     again: Backoff,
-    /// Whether the VIM answered with nothing but an Ignition config.
+    /// Whether the VIM responded with a bare Ignition config.
     pub(super) is_bare: bool,
 }
 
-/// What to do after an answer.
+/// What to do after a response.
 enum Next {
     Ask(Answer),
     Inspect,
     End(Ended),
 }
 
-/// What to do when the VIM was not asked to the end.
+/// Advice for a request that was given up.
 fn advice(gave_up: &GaveUp) -> &'static str {
     match gave_up {
         GaveUp::Stopped => "start the service again",
@@ -120,7 +120,7 @@ impl<'a> Job<'a> {
         collect: &mut dyn FnMut() -> anyhow::Result<Collected>,
     ) -> Result<(), Ended> {
         self.event(Stage::Collect, State::Started, None);
-        info!("collecting the machine's hardware");
+        info!("reading the machine's hardware");
         self.collected = collect().map_err(|error| {
             error!(code = %Code::NoReport, "{error:#}; nothing was reported, nothing was installed");
             Ended::with(ExitStatus::NotReported)
@@ -129,7 +129,7 @@ impl<'a> Job<'a> {
             self.node_id.clone_from(&self.collected.node_id);
         }
         if !is_node_id(&self.node_id) {
-            warn!(node_id = %self.node_id, "the node's name does not fit into a path");
+            warn!(node_id = %self.node_id, "the node id cannot be used in a URL path; using a random one");
             self.node_id = format!("boot-{}", uuid::random());
         }
         self.event(Stage::Collect, State::Done, None);
@@ -156,7 +156,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Does what an answer says.
+    /// Acts on a response.
     fn follow(&mut self, answer: Answer) -> Next {
         match answer {
             Answer::NotYet { node_id, wait, location } => {
@@ -164,16 +164,17 @@ impl<'a> Job<'a> {
                     self.rename(&node_id);
                 }
                 self.open_events();
-                self.tell_of_waiting(wait);
+                self.log_waiting(wait);
                 self.wait_and_ask(wait, location.as_ref())
             }
             Answer::NotKnown(failed) => {
-                // It took the report: one that forgets every node would have all of them report for ever.
+                // The VIM just accepted the report. If it forgets every node, backing off keeps them from
+                // reporting in a loop.
                 let wait = self.again.wait(&failed, self.clock.as_ref());
                 warn!(
                     n_times = self.again.n_failed(),
                     report_again_s = wait.as_secs(),
-                    "the VIM does not know this node any more: {}",
+                    "the VIM no longer knows this node: {}",
                     failed.message
                 );
                 self.wait(wait).map_or_else(Next::End, |()| Next::Inspect)
@@ -190,7 +191,7 @@ impl<'a> Job<'a> {
                 Err(refusal) => {
                     self.request_id = refusal.request_id;
                     let failure = Failure::new(refusal.code, refusal.message)
-                        .advise("put the VIM's answer right; it has to fit VIM API v1");
+                        .advise("correct the VIM's response; it must conform to VIM API v1");
                     Next::End(self.refuse(&failure))
                 }
             },
@@ -200,7 +201,7 @@ impl<'a> Job<'a> {
     fn bare_ignition(&mut self, bytes: Vec<u8>) -> Ended {
         self.open_events();
         self.is_bare = true;
-        info!("instruction: a bare Ignition config, installed on the only eligible disk");
+        info!("instruction: a bare Ignition config, to be installed on the only eligible disk");
         match String::from_utf8(bytes) {
             Ok(text) => self.install(&Install {
                 ignition: IgnitionSource { url: None, inline: Some(text), hash: None },
@@ -219,7 +220,7 @@ impl<'a> Job<'a> {
             }),
             Err(_) => self.refuse(&Failure::new(
                 Code::IgnitionInvalid,
-                "the Ignition config holds bytes that are not UTF-8",
+                "the Ignition config contains bytes that are not UTF-8",
             )),
         }
     }
@@ -253,16 +254,16 @@ impl<'a> Job<'a> {
                 self.wait(wait).map_or_else(Next::End, |()| Next::Inspect)
             }
             (Action::Reboot, _) => {
-                info!("rebooting as the VIM says; no disk was touched");
-                self.event(Stage::Result, State::Done, Some("rebooting as told"));
+                info!("rebooting as the VIM asks; no disk was touched");
+                self.event(Stage::Result, State::Done, Some("rebooting as the VIM asks"));
                 Next::End(Ended::with(ExitStatus::Done))
             }
             (Action::Poweroff, _) => Next::End(self.power_off()),
             (Action::Stop, _) => {
                 warn!(
-                    "stopping as the VIM says: {reason}; nothing was installed, no disk was touched"
+                    "stopping as the VIM asks: {reason}; nothing was installed, no disk was touched"
                 );
-                self.event(Stage::Result, State::Done, Some("stopped as told"));
+                self.event(Stage::Result, State::Done, Some("stopped as the VIM asks"));
                 Next::End(Ended::with(ExitStatus::Untouched))
             }
             (Action::Reignite, _) => Next::End(
@@ -271,10 +272,10 @@ impl<'a> Job<'a> {
                         Code::ActionUnsupported,
                         "this version of the agent cannot carry out reignite",
                     )
-                    .advise("answer install instead, with save_partlabel for what has to stay"),
+                    .advise("use install instead, with save_partlabel for partitions to keep"),
                 ),
             ),
-            // parse_instruction lets no install pass that says nothing about it.
+            // parse_instruction refuses this; the type allows it.
             (Action::Install, None) => Next::End(self.refuse(&Failure::new(
                 Code::InstructionInvalid,
                 "the instruction's action is install, but it has no install",
@@ -282,25 +283,25 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Once it is inspected again at once; whoever asks for it again and again waits longer and longer.
+    /// The first re-inspection starts at once; each further one in a row waits longer.
     fn wait_before_inspecting(&mut self, asked: Option<Duration>) -> Duration {
         let is_first = self.again.n_failed() == 0;
-        let failed = Failed::unavailable("the VIM asks for one more inspection".into());
+        let failed = Failed::unavailable("the VIM asks for another inspection".into());
         let wait = self.again.wait(&Failed { retry_after: asked, ..failed }, self.clock.as_ref());
         if is_first { asked.unwrap_or(MIN_WAIT) } else { wait }
     }
 
-    /// Takes the name under which the VIM knows the node.
+    /// Adopts the node id that the VIM uses.
     fn rename(&mut self, node_id: &str) {
         if is_node_id(node_id) && node_id != self.node_id {
-            info!(node_id, "the VIM knows this node by another name");
+            info!(node_id, "the VIM uses another id for this node");
             self.node_id = node_id.into();
         }
     }
 
-    /// Tells that the VIM has no instruction yet: now and then so that it is also seen by who logs only
-    /// what is unusual, since a node that waits for hours must not look as if it hung.
-    fn tell_of_waiting(&mut self, wait: Duration) {
+    /// Logs that the VIM has no instruction yet. Every few minutes it is a warning, so that a node that waits for hours
+    /// does not look hung with `--log-level warn`.
+    fn log_waiting(&mut self, wait: Duration) {
         self.waited = self.waited.saturating_add(wait);
         if self.waited < LONG_WAIT {
             info!(ask_again_s = wait.as_secs(), "the VIM has no instruction yet");
@@ -310,7 +311,7 @@ impl<'a> Job<'a> {
         warn!(ask_again_s = wait.as_secs(), "the VIM still has no instruction");
     }
 
-    /// Lets events go out: the VIM has the report, and its name for the node is known.
+    /// Starts posting events: the VIM has the report, and its id for the node is known.
     fn open_events(&self) {
         if !self.settings.is_dry_run {
             self.events.open(&self.node_id);
@@ -323,7 +324,7 @@ impl<'a> Job<'a> {
         }
         match self.client.instruction(&self.node_id, location) {
             Ok(answer) => {
-                // It knows the node: what comes next is another matter.
+                // The VIM knows the node, so later requests to report again are unrelated.
                 if matches!(answer, Answer::NotYet { .. }) {
                     self.again.reset();
                 }
@@ -355,7 +356,7 @@ impl<'a> Job<'a> {
         self.refuse(
             &Failure::new(
                 Code::Interrupted,
-                "the agent was told to end before the disk was touched",
+                "the agent was interrupted by a signal before the disk was touched",
             )
             .advise("start the service again"),
         )

@@ -1,4 +1,4 @@
-//! The requests of VIM API v1, each tried until it succeeds, the deadline passes or the agent is to end.
+//! The requests of VIM API v1. Each is repeated until it succeeds, its deadline passes or a signal ends the agent.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use flate2::write::GzEncoder;
 use serde::Serialize;
 use tracing::warn;
 
-use super::exchange::{Ask, Body, Reply, refused, taken};
+use super::exchange::{Ask, Body, Reply, check_accepted, refusal};
 use super::retry::{Backoff, Failed, MAX_RETRY_AFTER, Why};
 use super::transport::{self, Timeouts, VimSettings};
 use super::url::{Url, Zones};
@@ -20,57 +20,59 @@ use crate::secret::Secret;
 use crate::signals::Stop;
 use crate::uuid;
 
-/// The largest instruction, or other answer of the API, in bytes.
+/// Largest instruction or other response of the API, in bytes.
 pub(super) const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
-/// How often a result is posted that the VIM refuses.
+/// How often to post a result that the VIM refuses.
 const MAX_REFUSED_RESULTS: u32 = 8;
-/// The largest Ignition config in bytes.
+/// Largest Ignition config, in bytes.
 pub const MAX_IGNITION_BYTES: u64 = 32 * 1024 * 1024;
 
-/// What the VIM answered to a report or when asked for an instruction.
+/// The VIM's response to a report or to a request for the instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// An instruction, not yet read.
+    /// An instruction, not yet parsed.
     Instruction(Vec<u8>),
     /// A bare Ignition config: install it on the only eligible disk.
     Ignition(Vec<u8>),
-    /// Nothing yet.
+    /// No instruction yet.
     NotYet {
-        /// The name under which the VIM knows the node, if it gave one.
+        /// The VIM's id for the node, if it sent one.
         node_id: Option<String>,
         /// How long to wait.
         wait: Duration,
-        /// Where to ask, if it said so.
+        /// Where to ask next, if it said so.
         location: Option<Url>,
     },
-    /// The VIM does not know the node: 404; what it said, and how long it asks to wait.
+    /// 404: the VIM does not know the node.
     NotKnown(Failed),
-    /// An answer that cannot be obeyed, e.g. one that is too large.
+    /// A response that cannot be obeyed, e.g. one that is too large.
     Unreadable(String),
 }
 
-/// The request could not be brought to success.
+/// Why a request was given up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GaveUp {
-    /// The deadline has passed; the last failure.
+    /// The deadline passed; the last failure.
     Deadline(Failed),
-    /// The VIM does not take it, also not when asked again; what it said.
+    /// The VIM refused it repeatedly; the last failure.
     Refused(Failed),
-    /// The agent is to end.
+    /// A signal ended the agent.
     Stopped,
 }
 
 impl std::fmt::Display for GaveUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Deadline(failed) => write!(f, "{}; the time for it is over", failed.message),
+            Self::Deadline(failed) => {
+                write!(f, "{}; giving up after the time limit", failed.message)
+            }
             Self::Refused(failed) => f.write_str(&failed.message),
-            Self::Stopped => f.write_str("told to end"),
+            Self::Stopped => f.write_str("interrupted by a signal"),
         }
     }
 }
 
-/// Speaks with one VIM.
+/// A client of one VIM.
 #[derive(Debug)]
 pub struct Client {
     pub(super) base: Url,
@@ -85,17 +87,17 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes a client; nothing is sent yet.
+    /// Makes a client without sending anything.
     ///
     /// # Errors
-    /// The address is none, plain HTTP is not allowed, or a file cannot be read.
+    /// The address is malformed, plain HTTP is not allowed, or a file cannot be read.
     pub fn new(settings: &VimSettings, clock: Arc<dyn Clock>, stop: Stop) -> anyhow::Result<Self> {
         let zones = Zones::default();
         let base = Url::parse(&settings.url, &zones)?;
         ensure!(
             base.is_https() || settings.allow_plain_http,
-            "the VIM's address is {}, but plain HTTP is not allowed; use https, or allow it by \
-             name with allow_plain_http",
+            "the VIM's address is {}, but plain HTTP is not allowed; use https://, or allow it with \
+             --allow-plain-http",
             base.shown()
         );
         let (agent, token) = transport::agent(settings, &zones)?;
@@ -112,16 +114,16 @@ impl Client {
         })
     }
 
-    /// Posts the report, which is JSON, and returns what the VIM says to it.
+    /// Posts the report, which is JSON, and returns the response.
     ///
     /// # Errors
-    /// [`GaveUp`]; the report is not with the VIM.
+    /// [`GaveUp`]; the VIM does not have the report.
     pub fn post_report(&self, report: &[u8]) -> Result<Answer, GaveUp> {
         let url = self.base.join("/v1/reports");
-        // Packing into memory cannot fail; if it ever does, the report goes out as it is.
-        let packed = gzip(report).ok();
-        let encoding = packed.is_some().then_some("gzip");
-        let bytes = packed.as_deref().unwrap_or(report);
+        // Compressing into memory cannot fail; if it ever does, the report is posted uncompressed.
+        let compressed = gzip(report).ok();
+        let encoding = compressed.is_some().then_some("gzip");
+        let bytes = compressed.as_deref().unwrap_or(report);
         let key = uuid::random();
         let body = Body { bytes, encoding, key: Some(&key) };
         self.until_success("posting the report", self.deadline, || {
@@ -129,7 +131,7 @@ impl Client {
         })
     }
 
-    /// Asks for the instruction at `location`, or where the API says.
+    /// Requests the instruction at `location`, or at the path that the API defines.
     ///
     /// # Errors
     /// [`GaveUp`].
@@ -140,13 +142,13 @@ impl Client {
         self.until_success("asking for the instruction", self.deadline, || {
             let reply = self.send(&url, Ask::Api, MAX_IGNITION_BYTES)?;
             match reply.status {
-                404 => Ok(Answer::NotKnown(refused(&reply, &url))),
+                404 => Ok(Answer::NotKnown(refusal(&reply, &url))),
                 _ => self.answer(reply, &url),
             }
         })
     }
 
-    /// Posts the result, trying for `limit` at most.
+    /// Posts the result, retrying for at most `limit`.
     ///
     /// # Errors
     /// [`GaveUp`]; the VIM does not know how the job ended.
@@ -163,10 +165,10 @@ impl Client {
         let mut n_refused = 0;
         self.until_success("posting the result", limit, || {
             let reply = self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?;
-            match taken(&reply, &url) {
+            match check_accepted(&reply, &url) {
                 Err(failed) if failed.why == Why::Refused => {
                     n_refused += 1;
-                    // A server without this path will not get it; anything else may be put right.
+                    // A server without this path will not gain it; other refusals may be corrected meanwhile.
                     let has_no_path = matches!(failed.status, Some(404 | 405 | 410 | 501));
                     let most = if has_no_path { 2 } else { MAX_REFUSED_RESULTS };
                     if n_refused >= most { Ok(Err(GaveUp::Refused(failed))) } else { Err(failed) }
@@ -176,24 +178,24 @@ impl Client {
         })?
     }
 
-    /// Posts events, once.
+    /// Posts events, without retrying.
     ///
     /// # Errors
-    /// The VIM did not take them.
+    /// The VIM did not accept them.
     pub fn post_events(&self, node_id: &str, events: &EventBatch) -> Result<(), Failed> {
         let url = self.base.join(&format!("/v1/nodes/{node_id}/events"));
         let bytes = json(events, "the events")?;
         let body = Body { bytes: &bytes, encoding: None, key: None };
-        taken(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
+        check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
     }
 
-    /// How far this machine's clock is from the VIM's, in words; `None`: not notably.
+    /// How far this machine's clock differs from the VIM's, in words; `None` if the difference is small.
     #[must_use]
     pub fn clock_skew(&self) -> Option<String> {
         self.skew.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Tries until it succeeds; says on the console what failed and when the next try is.
+    /// Repeats `attempt` until it succeeds; logs each failure and the wait before the next attempt.
     pub(super) fn until_success<T>(
         &self,
         what: &str,
@@ -203,7 +205,7 @@ impl Client {
         let started = self.clock.now();
         let mut backoff = Backoff::default();
         loop {
-            // A last try is made even if the agent is to end: the VIM shall hear of it.
+            // After a signal one attempt is still made, so that the VIM learns how the job ended.
             let failed = match attempt() {
                 Ok(value) => return Ok(value),
                 Err(failed) => failed,
@@ -233,25 +235,25 @@ impl Client {
         let url = Url::parse(text, &self.zones)?;
         ensure!(
             url.is_https() || !self.agent.config().https_only(),
-            "{} is plain HTTP, which the configuration does not allow",
+            "{} is plain HTTP, which is not allowed; use https://, or allow it with --allow-plain-http",
             url.shown()
         );
         Ok(url)
     }
 
-    /// Reads the answer to a report or to the question for an instruction.
+    /// Parses the response to a report or to a request for the instruction.
     fn answer(&self, reply: Reply, url: &Url) -> Result<Answer, Failed> {
         let media_type = reply.content_type.split(';').next().unwrap_or_default().trim();
         match reply.status {
             200 | 201 if reply.is_cut => {
-                Ok(Answer::Unreadable(format!("the answer of {} is too large", url.shown())))
+                Ok(Answer::Unreadable(format!("the response of {} is too large", url.shown())))
             }
             200 | 201 if media_type == IGNITION_MEDIA_TYPE => Ok(Answer::Ignition(reply.body)),
             200 | 201 if reply.body.len() as u64 > MAX_ANSWER_BYTES => Ok(Answer::Unreadable(
                 format!("the instruction is larger than {MAX_ANSWER_BYTES} bytes"),
             )),
             200 | 201 => Ok(Answer::Instruction(reply.body)),
-            // 204: taken, and nothing to say yet; the same as 202 without a body.
+            // 204 is accepted like a 202 without a body: the report is accepted, no instruction yet.
             202 | 204 => {
                 let accepted: Option<Accepted> = serde_json::from_slice(&reply.body).ok();
                 let asked = accepted
@@ -270,12 +272,12 @@ impl Client {
                         .and_then(|location| self.base.at_location(&location, &self.zones)),
                 })
             }
-            _ => Err(refused(&reply, url)),
+            _ => Err(refusal(&reply, url)),
         }
     }
 }
 
-/// `value` as JSON. A value without a JSON form is a failure, never an empty body.
+/// `value` as JSON. A value that cannot be serialised is a failure, never an empty body.
 fn json(value: &impl Serialize, what: &str) -> Result<Vec<u8>, Failed> {
     serde_json::to_vec(value).map_err(|error| Failed {
         why: Why::Refused,

@@ -1,7 +1,7 @@
-//! Stage and progress events: numbered, queued, posted on a thread of their own.
+//! Stage and progress events: numbered, queued, and posted by a thread of their own.
 //!
-//! Posting is best effort and never delays the job: the queue is bounded and drops its oldest event when
-//! full; what could not be posted is sent again; at the end the queue is emptied for a limited time.
+//! Posting is best effort and never delays the job. A full queue drops its oldest event, failed posts are repeated, and
+//! at the end the queue is flushed for a limited time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,11 +16,11 @@ use crate::api::time::rfc3339;
 use crate::api::{Event, EventBatch, Stage, State};
 use crate::clock::Clock;
 
-/// Of the thread that posts; TLS takes some.
+/// Stack of the posting thread; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
-/// How many events wait at most.
+/// Most events in the queue.
 const MAX_QUEUED: usize = 256;
-/// How many events go into one request.
+/// Most events in one request.
 const MAX_BATCH: usize = 64;
 /// The longest message of an event, in characters.
 const MAX_MESSAGE_CHARS: usize = 400;
@@ -48,7 +48,7 @@ impl Shared {
     }
 }
 
-/// Takes events and posts them.
+/// The queue of events and the thread that posts them.
 #[derive(Debug)]
 pub struct Events {
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Begins; nothing is posted before [`Events::open`].
+    /// Starts the thread; nothing is posted before [`Events::open`].
     #[must_use]
     pub fn start(client: Arc<Client>, clock: Arc<dyn Clock>) -> Self {
         let shared = Arc::new(Shared::default());
@@ -68,18 +68,18 @@ impl Events {
         Self { shared, clock, is_posting }
     }
 
-    /// The VIM knows the node by this name: events are posted from now on.
+    /// Posts events from now on, under the id that the VIM has for the node.
     pub fn open(&self, node_id: &str) {
         self.shared.lock().node_id = Some(node_id.into());
         self.shared.changed.notify_all();
     }
 
-    /// Events belong to this instruction from now on.
+    /// Sets the instruction that later events belong to.
     pub fn set_request(&self, request_id: Option<&str>) {
         self.shared.lock().request_id = request_id.map(str::to_owned);
     }
 
-    /// Adds an event.
+    /// Queues an event.
     pub fn push(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>) {
         let mut queue = self.shared.lock();
         queue.sequence += 1;
@@ -101,7 +101,7 @@ impl Events {
         self.shared.changed.notify_all();
     }
 
-    /// Waits until every event is posted, but not longer than `limit`, and ends.
+    /// Waits until every event is posted, for at most `limit`, and stops posting.
     pub fn finish(self, limit: Duration) {
         let end = Instant::now() + limit;
         let mut queue = self.shared.lock();
@@ -125,14 +125,14 @@ impl Events {
         if queue.n_dropped > 0 || !queue.events.is_empty() {
             debug!(n_dropped = queue.n_dropped, n_left = queue.events.len(), "events not posted");
         }
-        // The thread sees an empty queue and ends by itself; it is not waited for.
+        // The thread finds an empty queue and ends by itself; nobody joins it.
         queue.events.clear();
         drop(queue);
         self.shared.changed.notify_all();
     }
 }
 
-/// The thread: posts what is queued until it is told to end and nothing is left.
+/// The posting thread: posts what is queued until the queue is closed and empty.
 fn post_all(shared: &Shared, client: &Client, clock: &dyn Clock) {
     let mut backoff = Backoff::default();
     loop {
@@ -145,7 +145,7 @@ fn post_all(shared: &Shared, client: &Client, clock: &dyn Clock) {
                 backoff.reset();
                 Duration::ZERO
             }
-            // What the VIM does not take now it will not take later: these events are lost.
+            // The VIM will not accept later what it refuses now, so these events are dropped.
             Err(failed) if failed.why == Why::Refused && failed.status.is_some() => {
                 if backoff.n_failed() == 0 {
                     warn!("posting events: {}", failed.message);
@@ -192,7 +192,7 @@ fn next_batch(shared: &Shared) -> Option<(String, Vec<Event>)> {
     }
 }
 
-/// Puts events that were not taken in front again; the oldest give way if there are too many.
+/// Returns events that were not posted to the front of the queue; if it is full, the oldest are dropped.
 fn put_back(queue: &mut Queue, batch: Vec<Event>) {
     for event in batch.into_iter().rev() {
         if queue.events.len() >= MAX_QUEUED {

@@ -1,4 +1,4 @@
-//! One request and its answer: sizes bounded, failures put into words that help.
+//! One request and its response, with limited sizes; failures are described with what to do next.
 
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
@@ -12,16 +12,17 @@ use super::{transport, unreachable};
 use crate::api::time::{parse_http_date, rfc3339};
 use crate::api::{IGNITION_MEDIA_TYPE, Problem};
 
-/// From which difference on the clocks are said to differ.
+/// The smallest difference between the clocks that is worth a warning.
 const NOTABLE_SKEW: Duration = Duration::from_mins(1);
 
-/// A whole answer.
+/// A whole response.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) content_type: String,
     pub(super) location: Option<String>,
     pub(super) retry_after: Option<Duration>,
     pub(super) body: Vec<u8>,
+    /// Whether the body was longer than the limit.
     pub(super) is_cut: bool,
 }
 
@@ -31,19 +32,19 @@ pub(super) struct Body<'a> {
     pub(super) encoding: Option<&'static str>,
     pub(super) key: Option<&'a str>,
 }
-/// What is asked of a server.
+/// The kind of a request.
 #[derive(Clone, Copy)]
 pub(super) enum Ask<'a> {
-    /// An answer of the API; redirects are not followed, since only the VIM itself is obeyed.
+    /// GET of the API. Redirects are not followed, since only the VIM itself is obeyed.
     Api,
-    /// A file that an instruction names; redirects are followed, without the token.
+    /// GET of a file that an instruction names. Redirects are followed, without the token.
     Source,
-    /// That it takes this body; redirects are not followed.
+    /// POST of this body. Redirects are not followed.
     Post(&'a Body<'a>),
 }
 
 impl Client {
-    /// Sends one request and reads at most `max_bytes` of the answer.
+    /// Sends one request and reads at most `max_bytes` of the response.
     pub(super) fn send(&self, url: &Url, ask: Ask<'_>, max_bytes: u64) -> Result<Reply, Failed> {
         let sent_at = self.clock.time_of_day();
         let answer = match ask {
@@ -79,11 +80,11 @@ impl Client {
                 self.authorized(request, url).send(body.bytes)
             }
         };
-        let response = answer.map_err(|error| self.broken(url, &error))?;
+        let response = answer.map_err(|error| self.no_response(url, &error))?;
         self.read(url, response, max_bytes, sent_at)
     }
 
-    /// Begins a download: status, size of the whole, and the body to read from.
+    /// Starts a download; returns the status, the total size and the body.
     pub(super) fn open_stream(
         &self,
         url: &Url,
@@ -101,11 +102,11 @@ impl Client {
             request = request.header("Range", range);
         }
         let response =
-            self.authorized(request, url).call().map_err(|error| self.broken(url, &error))?;
+            self.authorized(request, url).call().map_err(|error| self.no_response(url, &error))?;
         let status = response.status().as_u16();
         if status != 200 && status != 206 {
             let reply = self.read(url, response, 64 * 1024, self.clock.time_of_day())?;
-            return Err(refused(&reply, url));
+            return Err(refusal(&reply, url));
         }
         let header =
             |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -118,7 +119,7 @@ impl Client {
         Ok((status, total_bytes, response.into_body().into_reader()))
     }
 
-    /// Adds the token, but only for the VIM itself.
+    /// Adds the token, but only to requests to the VIM itself.
     fn authorized<T>(
         &self,
         request: ureq::RequestBuilder<T>,
@@ -163,7 +164,7 @@ impl Client {
         })
     }
 
-    /// Remembers, and says once, that the clocks differ.
+    /// Records, and logs once, that the clocks differ.
     fn note_skew(&self, theirs: SystemTime, ours: SystemTime) {
         let difference = theirs.duration_since(ours).unwrap_or_else(|error| error.duration());
         if difference < NOTABLE_SKEW {
@@ -172,7 +173,7 @@ impl Client {
         let mut skew = self.skew.lock().unwrap_or_else(PoisonError::into_inner);
         if skew.is_none() {
             let text = format!(
-                "this machine's clock says {}, the VIM's {}: {} s apart",
+                "this machine's clock shows {}, the VIM's {}: they differ by {} s",
                 rfc3339(ours),
                 rfc3339(theirs),
                 difference.as_secs()
@@ -182,13 +183,13 @@ impl Client {
         }
     }
 
-    /// A request without an answer, explained.
-    fn broken(&self, url: &Url, error: &ureq::Error) -> Failed {
+    /// The failure of a request that got no response.
+    fn no_response(&self, url: &Url, error: &ureq::Error) -> Failed {
         let (why, text) = unreachable::explain(error, self.request(url));
         Failed { why, ..Failed::network(format!("cannot reach {}: {text}", url.shown())) }
     }
 
-    /// An answer that broke off while it was read, explained.
+    /// The failure of a response that ended while it was read.
     pub(super) fn broken_off(&self, url: &Url, error: &std::io::Error) -> Failed {
         let (why, text) = unreachable::explain_read(error, self.request(url));
         Failed { why, ..Failed::network(format!("reading {}: {text}", url.shown())) }
@@ -203,23 +204,23 @@ impl Client {
     }
 }
 
-/// Whether a body was taken.
-pub(super) fn taken(reply: &Reply, url: &Url) -> Result<(), Failed> {
+/// Checks that the server accepted a body.
+pub(super) fn check_accepted(reply: &Reply, url: &Url) -> Result<(), Failed> {
     match reply.status {
         200..=299 => Ok(()),
-        _ => Err(refused(reply, url)),
+        _ => Err(refusal(reply, url)),
     }
 }
 
-/// An answer that is not a success, in words that help.
-pub(super) fn refused(reply: &Reply, url: &Url) -> Failed {
+/// The failure of a request with an error status, and what to do about it.
+pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
     let status = reply.status;
     let why = match status {
         501 | 505 => Why::Refused,
         408 | 425 | 429 | 500..=599 => Why::Unavailable,
         _ => Why::Refused,
     };
-    let mut message = format!("{} answered {status}", url.shown());
+    let mut message = format!("{} responded {status}", url.shown());
     if let Ok(problem) = serde_json::from_slice::<Problem>(&reply.body) {
         let text: String = problem.message.chars().filter(|c| !c.is_control()).take(200).collect();
         let code: String = problem.code.chars().filter(|c| !c.is_control()).take(64).collect();
@@ -227,9 +228,11 @@ pub(super) fn refused(reply: &Reply, url: &Url) -> Failed {
     }
     let advice = match status {
         300..=399 => "; configure the address that it redirects to",
-        401 | 403 => "; give the agent a token or client certificate that the VIM takes",
-        404 | 405 => "; is this the address of a VIM that speaks API v1?",
-        400..=499 if why == Why::Refused => "; the VIM or the agent has to be put right",
+        401 | 403 => {
+            "; give the agent a token (--token-file) or client certificate that the VIM accepts"
+        }
+        404 | 405 => "; check that this is the address of a VIM with API v1",
+        400..=499 if why == Why::Refused => "; the VIM or the agent needs to be corrected",
         _ => "",
     };
     message.push_str(advice);

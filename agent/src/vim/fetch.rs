@@ -1,4 +1,4 @@
-//! Fetches what an instruction points at: the Ignition config, and as much of the image as preflight needs.
+//! Fetches what an instruction refers to: the Ignition config, and as much of the image as preflight needs.
 
 use std::io::Read as _;
 use std::time::{Duration, Instant};
@@ -6,30 +6,30 @@ use std::time::{Duration, Instant};
 use tracing::info;
 
 use super::client::{Client, GaveUp, MAX_IGNITION_BYTES};
-use super::exchange::{Ask, refused};
+use super::exchange::{Ask, refusal};
 use super::retry::{Failed, Why};
 use super::unreachable;
 use super::url::Url;
 use crate::digest::Hasher;
 
-/// How much of an image is looked at before the disk is touched, in bytes.
+/// How much of an image is read before the disk is touched, in bytes.
 pub const IMAGE_HEAD_BYTES: u64 = 256 * 1024;
-/// How long a source that fails is tried again.
+/// How long to retry a source that fails.
 const FETCH_LIMIT: Duration = Duration::from_mins(5);
-/// How often a source that is refused (404 and the like) is tried.
+/// How often to try a source that the server refuses (404 and the like).
 const MAX_REFUSED: u32 = 2;
-/// How often the console hears how far the reading of an image has come.
-const TOLD_EVERY: Duration = Duration::from_secs(30);
-/// So many bytes must come within each time of [`Timeouts::stall`](super::transport::Timeouts::stall): a server
-/// that lets a byte through now and then has stalled too.
+/// How often the progress of reading an image is logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
+/// The least that must arrive within each [`Timeouts::stall`](super::transport::Timeouts::stall): a server that sends
+/// a byte now and then has stalled too.
 const LEAST_BYTES: u64 = 64 * 1024;
 
-/// The beginning of an image.
+/// The start of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageHead {
     /// At most [`IMAGE_HEAD_BYTES`].
     pub bytes: Vec<u8>,
-    /// Size of the whole download in bytes, if the server says so.
+    /// Size of the whole download in bytes, if the server sends it.
     pub total_bytes: Option<u64>,
 }
 
@@ -37,12 +37,12 @@ impl Client {
     /// Fetches an Ignition config.
     ///
     /// # Errors
-    /// In words: the address does not do, the server does not answer, or the config is too large.
+    /// In words: the address is wrong, the server does not respond, or the config is too large.
     pub fn fetch_ignition(&self, address: &str) -> Result<Vec<u8>, String> {
         let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
-        let reply = self.patiently("fetching the Ignition config", || {
+        let reply = self.with_retries("fetching the Ignition config", || {
             let reply = self.send(&url, Ask::Source, MAX_IGNITION_BYTES)?;
-            if reply.status == 200 { Ok(reply) } else { Err(refused(&reply, &url)) }
+            if reply.status == 200 { Ok(reply) } else { Err(refusal(&reply, &url)) }
         })?;
         if reply.is_cut {
             return Err(format!("{} is larger than {MAX_IGNITION_BYTES} bytes", url.shown()));
@@ -50,44 +50,44 @@ impl Client {
         Ok(reply.body)
     }
 
-    /// Fetches the beginning of an image.
+    /// Fetches the start of an image.
     ///
     /// # Errors
-    /// In words: the address does not do or the server does not answer.
+    /// In words: the address is wrong or the server does not respond.
     pub fn fetch_image_head(&self, address: &str) -> Result<ImageHead, String> {
         let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
-        self.patiently("looking at the image", || self.image_head(&url))
+        self.with_retries("reading the start of the image", || self.image_head(&url))
     }
 
-    /// Whether there is something at `address`.
+    /// Whether a file exists at `address`.
     ///
     /// # Errors
-    /// In words: the address does not do or the server does not answer.
+    /// In words: the address is wrong or the server does not respond.
     pub fn exists(&self, address: &str) -> Result<bool, String> {
         let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
-        self.patiently("looking for the signature", || {
+        self.with_retries("looking for the signature", || {
             let reply = self.send(&url, Ask::Source, 64 * 1024)?;
             match reply.status {
                 200 => Ok(!reply.body.is_empty()),
                 404 | 410 => Ok(false),
-                _ => Err(refused(&reply, &url)),
+                _ => Err(refusal(&reply, &url)),
             }
         })
     }
 
-    /// Reads a whole image and returns its digest in the kind that `expected` names.
+    /// Reads a whole image and returns its digest, of the same kind as `expected`.
     ///
     /// # Errors
-    /// In words.
+    /// In words, as [`Client::fetch_image_head`].
     pub fn digest_of(&self, address: &str, expected: &str) -> Result<String, String> {
         let url = self.parse_url(address).map_err(|error| format!("{error:#}"))?;
         let hasher = Hasher::for_digest(expected)
-            .ok_or_else(|| format!("{expected:?} is no digest, expected sha256-… or sha512-…"))?;
-        self.patiently("reading the image for its digest", || self.digest(&url, hasher.clone()))
+            .ok_or_else(|| format!("the digest is {expected:?}, expected sha256-… or sha512-…"))?;
+        self.with_retries("reading the image for its digest", || self.digest(&url, hasher.clone()))
     }
 
-    /// Tries for some minutes; what the server refuses is tried only twice.
-    fn patiently<T>(
+    /// Retries for some minutes; what the server refuses is tried only twice.
+    fn with_retries<T>(
         &self,
         what: &str,
         mut attempt: impl FnMut() -> Result<T, Failed>,
@@ -107,7 +107,7 @@ impl Client {
         match outcome {
             Ok(inner) => inner,
             Err(GaveUp::Deadline(failed) | GaveUp::Refused(failed)) => Err(failed.message),
-            Err(GaveUp::Stopped) => Err("told to end".into()),
+            Err(GaveUp::Stopped) => Err("interrupted by a signal".into()),
         }
     }
 
@@ -123,13 +123,13 @@ impl Client {
         Ok(ImageHead { bytes, total_bytes })
     }
 
-    /// In words why the bytes of an image have ended.
+    /// Why the body of an image ended early.
     fn stalled_or(&self, url: &Url, error: &std::io::Error) -> String {
         if !is_timeout(error) {
             return unreachable::explain_read(error, self.request(url)).1;
         }
         let idle_s = self.timeouts.idle.as_secs_f32();
-        format!("the server has stalled: nothing for {idle_s} s")
+        format!("the server has stalled: nothing received for {idle_s} s")
     }
 
     fn digest(&self, url: &Url, mut hasher: Hasher) -> Result<String, Failed> {
@@ -138,10 +138,10 @@ impl Client {
         let mut pace = Pace::new(self.timeouts.stall);
         loop {
             if self.stop.is_stopped() {
-                return Err(Failed::network("told to end".into()));
+                return Err(Failed::network("interrupted by a signal".into()));
             }
             let read = reader.read(&mut buffer).map_err(|error| self.stalled_or(url, &error));
-            let n = match read.and_then(|n| pace.has_come(n).map(|()| n)) {
+            let n = match read.and_then(|n| pace.count(n).map(|()| n)) {
                 Ok(0) => return Ok(hasher.finish()),
                 Ok(n) => n,
                 Err(error) => {
@@ -154,39 +154,39 @@ impl Client {
                 }
             };
             hasher.update(&buffer[..n]);
-            if pace.is_to_be_told() {
+            if pace.is_log_due() {
                 info!(bytes = pace.n_bytes, of = total_bytes, "reading the image for its digest");
             }
         }
     }
 }
 
-/// Whether it is the client's own time limit that has passed.
+/// Whether a time limit of the client has passed.
 fn is_timeout(error: &std::io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<ureq::Error>());
     matches!(cause, Some(ureq::Error::Timeout(_))) || error.kind() == std::io::ErrorKind::TimedOut
 }
 
-/// How fast a download comes.
+/// The pace of a download.
 struct Pace {
     n_bytes: u64,
     stall: Duration,
-    /// Since when so many bytes are counted for the next look.
+    /// Start of the current interval, and the bytes received before it.
     since: (Instant, u64),
-    told: Instant,
+    logged: Instant,
 }
 
 impl Pace {
     fn new(stall: Duration) -> Self {
         let now = Instant::now();
-        Self { n_bytes: 0, stall, since: (now, 0), told: now }
+        Self { n_bytes: 0, stall, since: (now, 0), logged: now }
     }
 
     /// Counts `n` more bytes.
     ///
     /// # Errors
-    /// In words, if too few have come.
-    fn has_come(&mut self, n: usize) -> Result<(), String> {
+    /// In words, if too few arrived in the current interval.
+    fn count(&mut self, n: usize) -> Result<(), String> {
         self.n_bytes += n as u64;
         let (since, before) = self.since;
         if n == 0 || since.elapsed() < self.stall {
@@ -201,10 +201,10 @@ impl Pace {
         Ok(())
     }
 
-    fn is_to_be_told(&mut self) -> bool {
-        let is_time = self.told.elapsed() >= TOLD_EVERY;
+    fn is_log_due(&mut self) -> bool {
+        let is_time = self.logged.elapsed() >= LOG_INTERVAL;
         if is_time {
-            self.told = Instant::now();
+            self.logged = Instant::now();
         }
         is_time
     }

@@ -1,7 +1,7 @@
 //! The client of VIM API v1: posts the report, asks for the instruction, posts events and the result.
 //!
-//! No answer, however large, slow or malformed, can make it panic, hang or use unbounded memory:
-//! sizes and times are bounded, see [`transport`]; waits between tries are in [`retry`].
+//! No response, however large, slow or malformed, can make it panic, hang or use unbounded memory: sizes and times are
+//! limited, see [`transport`]. Waits between attempts are in [`retry`].
 
 pub mod client;
 pub mod events;

@@ -1,23 +1,23 @@
-//! How long to wait before the next try: full-jitter exponential back-off, `Retry-After` honoured.
+//! How long to wait before the next attempt: exponential back-off with full jitter, or `Retry-After`.
 
 use std::time::{Duration, SystemTime};
 
 use crate::api::time::parse_http_date;
 use crate::clock::Clock;
 
-/// The longest wait that a server can ask for.
+/// The longest wait that a server may ask for.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
-/// The shortest wait, so that a failing server is never asked without pause.
+/// The shortest wait, so that a failing server is not flooded.
 const MIN_WAIT: Duration = Duration::from_millis(250);
 
-/// Why a try failed, as far as it decides about the next one.
+/// Why an attempt failed, as far as the next one depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// The server could not be reached, or the connection broke.
     Network,
-    /// The server cannot answer now: 5xx, 408, 429.
+    /// The server cannot respond now: 5xx, 408, 429.
     Unavailable,
-    /// The server does not take the request: other 4xx, and redirects. A person has to act.
+    /// The server refuses the request (other 4xx, redirects) or TLS failed. A person must act.
     Refused,
 }
 
@@ -32,21 +32,21 @@ impl Why {
     }
 }
 
-/// A try that failed.
+/// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
     /// What kind of failure.
     pub why: Why,
-    /// What happened and, if a person has to act, what to do: one line.
+    /// What happened and, if a person must act, what to do: one line.
     pub message: String,
     /// How long the server asks to wait.
     pub retry_after: Option<Duration>,
-    /// The HTTP status, if there was an answer.
+    /// The HTTP status, if there was a response.
     pub status: Option<u16>,
 }
 
 impl Failed {
-    /// A server that asks to be asked again.
+    /// A server that wants to be asked again later.
     #[must_use]
     pub fn unavailable(message: String) -> Self {
         Self { why: Why::Unavailable, ..Self::network(message) }
@@ -59,17 +59,16 @@ impl Failed {
     }
 }
 
-/// Counts the tries in a row that failed.
+/// Counts consecutive failures.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Backoff {
     n_failed: u32,
 }
 
 impl Backoff {
-    /// How long to wait now that another try has failed.
+    /// How long to wait after another failure.
     ///
-    /// At least what the server asked for, plus up to a tenth of it, so that a fleet does not come
-    /// back at the same moment.
+    /// At least as long as the server asked for, plus up to a tenth of that, so that a fleet does not return all at once.
     pub fn wait(&mut self, failed: &Failed, clock: &dyn Clock) -> Duration {
         let (base, cap) = failed.why.bounds();
         let ceiling = base.saturating_mul(1 << self.n_failed.min(16)).min(cap);
@@ -79,36 +78,36 @@ impl Backoff {
                 let asked = asked.min(MAX_RETRY_AFTER);
                 asked + part(asked / 10, clock.random()).max(MIN_WAIT)
             }
-            // A refused request is not tried sooner than in half the time: a person has to act first.
+            // A person must act before a refused request can succeed, so half of the wait is fixed.
             None if failed.why == Why::Refused => ceiling / 2 + part(ceiling / 2, clock.random()),
             None => part(ceiling, clock.random()).max(MIN_WAIT),
         }
     }
 
-    /// How many tries in a row have failed.
+    /// The number of consecutive failures.
     #[must_use]
     pub fn n_failed(&self) -> u32 {
         self.n_failed
     }
 
-    /// Begins again after a success.
+    /// Starts again after a success.
     pub fn reset(&mut self) {
         self.n_failed = 0;
     }
 }
 
-/// The part `random / 2³²` of a duration.
+/// `duration` times `random / 2³²`.
 fn part(duration: Duration, random: u32) -> Duration {
     let nanos = duration.as_nanos().saturating_mul(u128::from(random)) >> 32;
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Reads `Retry-After`: seconds or an HTTP date; at most an hour, `None` if it is neither.
+/// Parses `Retry-After`: seconds or an HTTP date; at most an hour, `None` if it is neither.
 #[must_use]
 pub fn parse_retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        // More digits than fit mean: longer than any wait that is granted.
+        // A number that overflows is longer than any wait that is granted.
         let seconds = text.parse().unwrap_or(u64::MAX);
         return Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER));
     }
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_the_least_wait_and_at_most_an_hour() {
+    fn retry_after_is_the_shortest_wait_and_capped_at_an_hour() {
         let mut backoff = Backoff::default();
         for random in [0, u32::MAX] {
             let wait = backoff.wait(&failed(Why::Unavailable, Some(120)), &Fixed(random));
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_read_in_both_forms() {
+    fn retry_after_is_parsed_in_both_forms() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
         for (text, expected) in [
             ("0", Some(0)),

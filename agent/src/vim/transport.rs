@@ -1,7 +1,7 @@
-//! How requests go out: TLS, certificates, name resolution, time limits.
+//! How requests are sent: TLS, certificates, name resolution, time limits.
 //!
-//! Trusted are the certificates of the live system's own bundle and those of the configured file. Plain
-//! HTTP is refused unless the configuration allows it by name.
+//! The CAs of the live system's bundle and of the configured file are trusted. Plain HTTP is refused unless the
+//! configuration allows it explicitly.
 
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::path::{Path, PathBuf};
@@ -21,16 +21,16 @@ use super::url::Zones;
 use crate::bounded;
 use crate::secret::Secret;
 
-/// Where systems keep the certificates that they trust; the first that exists is read.
+/// Where distributions keep the CAs that they trust; the first file that exists is read.
 const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/ssl/cert.pem",
 ];
-/// The largest bundle that is read, in bytes.
+/// Largest PEM file, in bytes.
 const MAX_PEM_BYTES: u64 = 8 * 1024 * 1024;
-/// How often a GET may be sent on to another address.
+/// Most redirects of a GET.
 pub(super) const MAX_REDIRECTS: u32 = 5;
 
 /// How the VIM is reached.
@@ -38,24 +38,24 @@ pub(super) const MAX_REDIRECTS: u32 = 5;
 pub struct VimSettings {
     /// Address of the VIM, e.g. `https://vim.example` or `http://[fd02::1%eth0]:8080`.
     pub url: String,
-    /// Whether `http` addresses may be used.
+    /// Whether `http` addresses are allowed.
     pub allow_plain_http: bool,
     /// File with the bearer token.
     pub token_file: Option<PathBuf>,
-    /// PEM file with certificates that are trusted beside the system's.
+    /// PEM file with CA certificates that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
     /// PEM file with the client certificate and its chain.
     pub client_cert_file: Option<PathBuf>,
-    /// PEM file with the client certificate's key; absent: it is in the same file.
+    /// PEM file with the client certificate's private key; absent if the certificate file contains it.
     pub client_key_file: Option<PathBuf>,
-    /// How long the VIM may be asked in vain before the agent gives up; `None`: for ever.
+    /// How long to retry while the VIM does not respond; `None` for no limit.
     pub deadline: Option<Duration>,
     /// Time limits of one request.
     pub timeouts: Timeouts,
 }
 
 impl VimSettings {
-    /// Settings with nothing but an address.
+    /// Settings with only an address.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -80,13 +80,13 @@ pub struct Timeouts {
     pub connect: Duration,
     /// To send the request.
     pub send: Duration,
-    /// From the request to the end of the answer's headers.
+    /// From the request to the end of the response's headers.
     pub headers: Duration,
-    /// Between two pieces of the answer.
+    /// Between two pieces of the response.
     pub idle: Duration,
     /// For the next 64 KiB of an image that is read for its digest.
     pub stall: Duration,
-    /// For the whole body of an API answer.
+    /// For the whole body of an API response.
     pub body: Duration,
     /// For the whole body of an Ignition config.
     pub ignition: Duration,
@@ -119,7 +119,7 @@ pub(super) fn agent(
     let roots = roots(settings.ca_file.as_deref())?;
     ensure!(
         !roots.is_empty() || settings.allow_plain_http,
-        "no trusted certificates: none of {} exists and no own CA is configured",
+        "no CA is trusted: none of {} exists, and no --ca-file is configured",
         SYSTEM_BUNDLES.join(", ")
     );
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -158,17 +158,17 @@ pub(super) fn agent(
     Ok((ureq::Agent::with_parts(config, DefaultConnector::default(), resolver), token))
 }
 
-/// The certificates that are trusted: the system's and those of the configured file.
+/// The trusted CAs: the system's and those of the configured file.
 fn roots(ca_file: Option<&Path>) -> anyhow::Result<Vec<Certificate<'static>>> {
     let mut roots = Vec::new();
     if let Some(bundle) = SYSTEM_BUNDLES.iter().find(|path| Path::new(path).exists()) {
-        // A broken bundle of the system costs only the system's certificates.
+        // A malformed system bundle costs only the system's CAs.
         roots = certificates(Path::new(bundle)).unwrap_or_default();
     }
     if let Some(path) = ca_file {
-        let own = certificates(path)?;
-        ensure!(!own.is_empty(), "{} holds no PEM certificate", path.display());
-        roots.extend(own);
+        let configured = certificates(path)?;
+        ensure!(!configured.is_empty(), "{} contains no PEM certificate", path.display());
+        roots.extend(configured);
     }
     Ok(roots)
 }
@@ -186,7 +186,7 @@ fn damaged_pem(path: &Path, expected: &str) -> anyhow::Error {
     anyhow!("{} is not valid PEM, expected {expected} between BEGIN and END lines", path.display())
 }
 
-/// The client certificate, tried out so that a wrong one is an error here and not a panic later.
+/// Reads the client certificate. It is tried out here, because ureq panics later if certificate and key do not match.
 fn client_cert(
     cert: &Path,
     key: &Path,
@@ -198,7 +198,7 @@ fn client_cert(
         .collect::<Result<_, _>>()
         .map_err(|_| damaged_pem(cert, "a certificate"))?;
     if chain.is_empty() {
-        bail!("{} holds no PEM certificate", cert.display());
+        bail!("{} contains no PEM certificate", cert.display());
     }
     let key_der = PrivateKeyDer::from_pem_slice(&key_bytes)
         .map_err(|_| damaged_pem(key, "a private key that is not encrypted"))?;
@@ -227,7 +227,7 @@ fn client_cert(
     Ok(ClientCert::new_with_certs(&chain, key))
 }
 
-/// Looks up names as usual and gives IPv6 literals the zone that was named with them.
+/// Resolves names as usual, and gives IPv6 literals the zone that their address named.
 #[derive(Debug)]
 struct ZoneResolver {
     zones: Zones,
@@ -253,7 +253,7 @@ impl Resolver for ZoneResolver {
             let scope_id = scope_id(&zone).ok_or_else(|| {
                 ureq::Error::Io(std::io::Error::new(
                     std::io::ErrorKind::AddrNotAvailable,
-                    format!("there is no network interface {zone:?}"),
+                    format!("this machine has no network interface {zone:?}"),
                 ))
             })?;
             let mut found = self.empty();
@@ -264,7 +264,7 @@ impl Resolver for ZoneResolver {
     }
 }
 
-/// The kernel's number of an interface that is given by name or number.
+/// The kernel's index of an interface given by name or index.
 fn scope_id(zone: &str) -> Option<u32> {
     zone.parse().ok().or_else(|| nix::net::if_::if_nametoindex(zone).ok())
 }
@@ -274,20 +274,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zone_is_an_interface_name_or_number() {
+    fn zone_is_an_interface_name_or_index() {
         assert_eq!(scope_id("7"), Some(7));
         assert_eq!(scope_id("no-such-interface"), None);
         assert_eq!(scope_id("lo"), nix::net::if_::if_nametoindex("lo").ok());
     }
 
     #[test]
-    fn a_file_without_a_certificate_is_an_error_that_names_it() {
+    fn file_without_a_certificate_is_an_error_that_names_it() {
         let path = std::env::temp_dir().join(format!("rci-empty-{}.pem", std::process::id()));
         std::fs::write(&path, "nothing\n").unwrap();
         let mut settings = VimSettings::new("https://vim.example");
         settings.ca_file = Some(path.clone());
         let error = agent(&settings, &Zones::default()).unwrap_err();
         std::fs::remove_file(&path).unwrap();
-        assert!(format!("{error:#}").contains("holds no PEM certificate"), "{error:#}");
+        assert!(format!("{error:#}").contains("contains no PEM certificate"), "{error:#}");
     }
 }

@@ -1,4 +1,4 @@
-//! Why a server could not be reached, in a sentence that says what to do next.
+//! Why a server could not be reached, in one sentence with what to do next.
 //!
 //! ureq returns a failed TLS handshake as `Error::Io` around an `io::Error` around a `rustls::Error`, and an error of
 //! its own that passed through `Read` as `io::Error` around `ureq::Error`. [`explain`] looks through all of these. No
@@ -27,7 +27,7 @@ pub(super) struct Request<'a> {
 /// What went wrong and what to do about it, and whether trying again soon can help.
 pub(super) type Explanation = (Why, String);
 
-/// Explains a request that got no answer.
+/// Explains a request that got no response.
 pub(super) fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation {
     debug!(%error, host = request.host, "the request failed");
     if let Some(error) = tls_error(error) {
@@ -41,13 +41,13 @@ pub(super) fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation 
             "the server redirects too often; give the final address".to_owned()
         }
         ureq::Error::Protocol(_) | ureq::Error::Http(_) if request.is_https => {
-            "the server's answer is not HTTP; check the address and the port".to_owned()
+            "the server's response is not HTTP; check the address and the port".to_owned()
         }
         ureq::Error::Protocol(_) | ureq::Error::Http(_) => {
-            "the server's answer is not HTTP; if this port speaks TLS, use https://".to_owned()
+            "the server's response is not HTTP; if this port speaks TLS, use https://".to_owned()
         }
         ureq::Error::LargeResponseHeader(..) => {
-            "the server's answer has too large a header; is this the address of a VIM?".to_owned()
+            "the header of the server's response is too large; check that this is the address of a VIM".to_owned()
         }
         ureq::Error::Tls(_) => {
             format!("\"{}\" is not a host name that a certificate can name", request.host)
@@ -58,7 +58,7 @@ pub(super) fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation 
     (Why::Network, text)
 }
 
-/// Explains an answer that broke off while it was read.
+/// Explains a response that ended while it was read.
 pub(super) fn explain_read(error: &io::Error, request: Request<'_>) -> Explanation {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>()) {
         Some(error) => explain(error, request),
@@ -67,7 +67,7 @@ pub(super) fn explain_read(error: &io::Error, request: Request<'_>) -> Explanati
 }
 
 fn explain_io(error: &io::Error, request: Request<'_>) -> Explanation {
-    debug!(%error, host = request.host, "the answer broke off");
+    debug!(%error, host = request.host, "the response ended early");
     match tls_in_io(error) {
         Some(error) => tls(error, request),
         None => io_error(error, request),
@@ -107,8 +107,8 @@ fn timed_out(timeout: ureq::Timeout) -> &'static str {
         T::Resolve => "looking up the name took too long; check this machine's DNS",
         T::Connect => "no connection in time; check the address, the port and firewalls on the way",
         T::SendRequest | T::SendBody | T::PerWrite => "the server accepts the request too slowly",
-        T::RecvBody | T::PerRead => "the server sends its answer too slowly",
-        _ => "the server did not answer in time",
+        T::RecvBody | T::PerRead => "the server sends its response too slowly",
+        _ => "the server did not respond in time",
     }
 }
 
@@ -121,7 +121,7 @@ fn io_error(error: &io::Error, request: Request<'_>) -> Explanation {
         K::NetworkUnreachable | K::HostUnreachable | K::NetworkDown => {
             "no route to the server; check this machine's network".to_owned()
         }
-        K::TimedOut | K::WouldBlock => "the server did not answer in time".to_owned(),
+        K::TimedOut | K::WouldBlock => "the server did not respond in time".to_owned(),
         K::AddrNotAvailable => match error.get_ref() {
             // Our own resolver: the zone of an IPv6 address names no interface.
             Some(ours) => ours.to_string(),
@@ -138,7 +138,7 @@ fn io_error(error: &io::Error, request: Request<'_>) -> Explanation {
                      certificate (--client-cert-file)"
                 }
             };
-            format!("the server closed the connection before it answered{hint}")
+            format!("the server closed the connection before it responded{hint}")
         }
         _ => match error.raw_os_error() {
             Some(code) => nix::errno::Errno::from_raw(code).desc().to_lowercase(),

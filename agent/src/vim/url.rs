@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 
-/// The longest address that is looked at, in bytes.
+/// Longest address, in bytes.
 const MAX_URL_BYTES: usize = 8 * 1024;
 
-/// Zones of IPv6 literals that were seen in addresses.
+/// Zones of the IPv6 literals in all addresses parsed so far.
 #[derive(Debug, Clone, Default)]
 pub struct Zones(Arc<Mutex<BTreeMap<Ipv6Addr, String>>>);
 
 impl Zones {
-    /// The zone that was named with an address.
+    /// The zone that an address was given with.
     #[must_use]
     pub fn zone_of(&self, address: &Ipv6Addr) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned()
@@ -28,7 +28,7 @@ impl Zones {
     }
 }
 
-/// An `http` or `https` address as it goes into a request.
+/// An `http` or `https` address as a request uses it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
     /// `http` or `https`.
@@ -40,18 +40,18 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads an address; its zone, if it has one, is kept in `zones`.
+    /// Parses an address and stores its zone, if it has one, in `zones`.
     ///
     /// # Errors
-    /// Not `http` or `https`, no host, a user or password in it, a blank or control character, or
-    /// an IPv6 literal that is none.
+    /// Not `http` or `https`, no host, a user or password, whitespace or a control character, or a malformed IPv6
+    /// literal.
     pub fn parse(text: &str, zones: &Zones) -> anyhow::Result<Self> {
         let shown = crate::secret::redact(text);
         let shown: String = shown.chars().take(200).collect();
         ensure!(text.len() <= MAX_URL_BYTES, "the address {shown:?} is too long");
         ensure!(
             !text.chars().any(|c| c.is_whitespace() || c.is_control()),
-            "the address {shown:?} holds a blank or control character"
+            "the address {shown:?} contains a space or control character"
         );
         let (scheme, rest) = text
             .split_once("://")
@@ -63,7 +63,7 @@ impl Url {
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
         let path = path.split('#').next().unwrap_or_default();
-        ensure!(!authority.contains('@'), "the address {shown:?} holds a user, expected none");
+        ensure!(!authority.contains('@'), "the address {shown:?} contains a user, expected none");
         ensure!(!authority.is_empty(), "the address {shown:?} has no host");
         let authority = without_zone(authority, zones)
             .map_err(|error| anyhow!("the address {shown:?} has {error}"))?;
@@ -91,14 +91,14 @@ impl Url {
         }
     }
 
-    /// This address with `path` put behind its own.
+    /// This address with `path` appended.
     #[must_use]
     pub fn join(&self, path: &str) -> Self {
         let base = self.path.split('?').next().unwrap_or_default().trim_end_matches('/');
         Self { path: format!("{base}{path}"), ..self.clone() }
     }
 
-    /// The address that a `Location` header names, if it is on the same server.
+    /// The address in a `Location` header, if it is on the same server.
     #[must_use]
     pub fn at_location(&self, location: &str, zones: &Zones) -> Option<Self> {
         if location.starts_with('/') && !location.starts_with("//") {
@@ -116,7 +116,7 @@ impl Url {
         self.scheme == other.scheme && self.authority.eq_ignore_ascii_case(&other.authority)
     }
 
-    /// The address without query, fit for a message.
+    /// The address without user and query, for messages.
     #[must_use]
     pub fn shown(&self) -> String {
         crate::secret::redact(&self.to_string())
@@ -135,7 +135,7 @@ impl std::fmt::Debug for Url {
     }
 }
 
-/// Cuts the zone out of an IPv6 literal; other hosts stay as they are.
+/// Removes the zone from an IPv6 literal; other hosts are unchanged.
 ///
 /// # Errors
 /// In words that follow "the address has".
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_spellings_of_a_zone_are_cut_out_and_kept() {
+    fn both_spellings_of_a_zone_are_removed_and_stored() {
         for text in ["http://[fd02:9a04::1%eth0]:8080/x", "http://[fd02:9a04::1%25eth0]:8080/x"] {
             let zones = Zones::default();
             let url = Url::parse(text, &zones).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_put_behind_the_configured_one() {
+    fn paths_are_appended_to_the_configured_one() {
         let zones = Zones::default();
         for (base, expected) in [
             ("https://vim.example", "https://vim.example/v1/reports"),
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_on_another_server_is_not_followed() {
+    fn location_on_another_server_is_not_followed() {
         let zones = Zones::default();
         let base = Url::parse("https://vim.example/x", &zones).unwrap();
         let there = base.at_location("/v1/nodes/a/instruction", &zones).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn malformed_addresses_are_refused() {
         for text in [
             "",
             "vim.example",

@@ -1,12 +1,12 @@
 //! Data URLs: `data:[type/subtype][;attribute=value]*[;base64],data`.
 //!
-//! Source: RFC 2397, and RFC 2045 for the parameters, as narrow as Ignition's decoder
-//! (vincent-petithory/dataurl) has them; the cases of `cases.txt` were put to the real program.
+//! Source: RFC 2397, and RFC 2045 for the parameters, as strict as Ignition's decoder
+//! (vincent-petithory/dataurl); the cases in `cases.txt` were verified with the real program.
 
 use super::source::percent_ok;
 use crate::text::shown;
 
-/// Types that the decoder knows beside those that begin with `x-`.
+/// Types that the decoder knows in addition to those that start with `x-`.
 const TYPES: [&str; 7] = ["application", "audio", "image", "message", "multipart", "text", "video"];
 
 /// Says why a data URL cannot be decoded.
@@ -35,7 +35,7 @@ pub(super) fn data_url(url: &str) -> Result<(), String> {
     if is_base64 { base64_form(data) } else { percent_form(data) }
 }
 
-/// Splits at the first `mark` that stands in no quoted string.
+/// Splits at the first `mark` outside a quoted string.
 fn split_unquoted(text: &str, mark: u8) -> Option<(&str, &str)> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for (i, byte) in text.bytes().enumerate() {
@@ -67,7 +67,7 @@ fn is_parameter(text: &str) -> bool {
     is_token(name) && is_value
 }
 
-/// The inside of a quoted string: printable ASCII in which a quote has a backslash before it.
+/// Whether this is the inside of a quoted string: printable ASCII in which quotes are escaped with a backslash.
 fn is_quoted_text(text: &str) -> bool {
     let mut is_escaped = false;
     for byte in text.bytes() {

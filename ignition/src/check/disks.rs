@@ -9,7 +9,7 @@ use super::findings::Findings;
 use super::{source, storage};
 use crate::text::shown;
 
-/// Characters that sgdisk, and so Ignition, takes in a partition label (GPT: 36 UTF-16 units).
+/// Longest partition label that sgdisk, and so Ignition, accepts (GPT: 36 UTF-16 units).
 const MAX_LABEL_BYTES: usize = 36;
 /// `LUKS2_LABEL_L` without the final NUL (cryptsetup `lib/luks2/luks2.h`).
 const MAX_LUKS_LABEL_BYTES: usize = 47;
@@ -41,7 +41,7 @@ fn disk(disk: &At<'_>, findings: &mut Findings) {
     let has_unnumbered = disk.items("partitions").any(|at| at.int("number").unwrap_or(0) == 0);
     let has_unwanted = disk.items("partitions").any(|at| at.bool("shouldExist") == Some(false));
     if has_unnumbered && has_unwanted {
-        let found = "partitions to remove beside partitions without a number";
+        let found = "partitions to remove and partitions without a number";
         findings.problem(&format!("{}.partitions", disk.path), found, "a number for each");
     }
 }
@@ -53,10 +53,10 @@ fn partition(at: &At<'_>, findings: &mut Findings) {
         || at.int("startMiB").is_some()
         || at.int("sizeMiB").is_some();
     if at.bool("shouldExist") == Some(false) && has_layout {
-        findings.problem(&at.path, "to be removed, and given a layout", "one of them");
+        findings.problem(&at.path, "both removal and a layout", "only one of them");
     }
     if at.int("number").unwrap_or(0) == 0 && at.get("label").is_none() {
-        findings.problem(&at.path, "without number and label", "a number from 1, or a label");
+        findings.problem(&at.path, "without a number and a label", "a number from 1, or a label");
     }
     if let Some(at) = at.get("label") {
         let label = at.text().unwrap_or_default();
@@ -82,16 +82,16 @@ fn is_guid(text: &str) -> bool {
 fn refuse_same_numbers(disk: &At<'_>, findings: &mut Findings) {
     let mut seen = HashSet::new();
     for at in disk.items("partitions") {
-        // 0 is «the next free number», which several may ask for.
+        // 0 means the next free number, so several partitions may have it.
         let number = at.int("number").unwrap_or(0);
         if number != 0 && !seen.insert(number) {
-            let found = format!("{number} for the second time");
+            let found = format!("{number} a second time");
             findings.problem(&format!("{}.number", at.path), found, "each number once");
         }
     }
 }
 
-/// Refuses partitions that share space; those without an explicit start and size are left out.
+/// Refuses partitions that overlap; those without an explicit start and size are skipped.
 fn refuse_overlap(disk: &At<'_>, findings: &mut Findings) {
     let mut placed: Vec<(i64, i64, At<'_>)> = disk
         .items("partitions")
@@ -105,7 +105,7 @@ fn refuse_overlap(disk: &At<'_>, findings: &mut Findings) {
         if let Some((taken, other)) = &furthest
             && start < *taken
         {
-            let found = format!("from {start} MiB on, where {other} still reaches to {taken} MiB");
+            let found = format!("a start at {start} MiB, while {other} ends at {taken} MiB");
             findings.problem(&at.path, found, "partitions that do not overlap");
         }
         if furthest.as_ref().is_none_or(|(taken, _)| end > *taken) {
@@ -163,7 +163,11 @@ fn clevis(at: &At<'_>, findings: &mut Findings) {
         || at.int("threshold").is_some_and(|n| n != 0);
     let (pin, config) = (custom.filled("pin"), custom.filled("config"));
     if pin.is_some() && has_others {
-        findings.problem(&at.path, "a custom config beside tpm2, tang or threshold", "one of them");
+        findings.problem(
+            &at.path,
+            "a custom config and tpm2, tang or threshold",
+            "only one of them",
+        );
     }
     if pin.is_none() && config.is_none() && custom.bool("needsNetwork") != Some(true) {
         return;
@@ -206,7 +210,7 @@ fn filesystem(at: &At<'_>, findings: &mut Findings) {
                 || at.has_items("options")
                 || at.has_items("mountOptions");
         if needs_format {
-            findings.problem(&format_path, "missing", "a format beside what is asked of it");
+            findings.problem(&format_path, "missing", "a format, which the other keys require");
         }
         return;
     };

@@ -1,4 +1,4 @@
-//! What the rules found, kept in the order of the document and bounded in number.
+//! What the rules found, in the order of the document and limited in number.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use crate::text::shown;
 /// How many warnings are kept.
 const MAX_WARNINGS: usize = 50;
 
-/// One thing in a config that Ignition would refuse.
+/// Something in a config that Ignition would refuse.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Problem {
     /// Where in the JSON, e.g. `$.storage.files.0.mode`; empty for a digest.
     pub path: String,
-    /// What is there, quoted and cut short, e.g. `"0644"`.
+    /// What was found, quoted and shortened, e.g. `"0644"`.
     pub found: String,
-    /// What should be there, in words.
+    /// What was expected, in words.
     pub expected: String,
 }
 
@@ -44,7 +44,7 @@ impl Findings {
         Self { minor, problems: Vec::new(), n_more: 0, warnings }
     }
 
-    /// Records that `path` holds `found` where `expected` must be.
+    /// Records that `path` holds `found` instead of `expected`.
     pub(super) fn problem(&mut self, path: &str, found: impl Into<String>, expected: &str) {
         if self.problems.len() == Refusal::MAX_PROBLEMS {
             self.n_more += 1;
@@ -54,12 +54,12 @@ impl Findings {
         self.problems.push(Problem { path: path.to_owned(), found, expected });
     }
 
-    /// Records a problem of the string at `at`, which is quoted.
+    /// Records a problem with the string at `at`, which is quoted.
     pub(super) fn bad_text(&mut self, at: &At<'_>, expected: &str) {
         self.problem(&at.path, shown(at.text().unwrap_or_default()), expected);
     }
 
-    /// Records what Ignition accepts but is probably not meant.
+    /// Records what Ignition accepts but the author probably did not mean.
     pub(super) fn warning(&mut self, path: &str, message: impl Into<String>) {
         if self.warnings.len() < MAX_WARNINGS {
             self.warnings.push(Warning { path: path.to_owned(), message: message.into() });

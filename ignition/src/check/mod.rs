@@ -1,19 +1,17 @@
 //! Checks an Ignition config that a VIM returned, before any disk is touched.
 //!
-//! `coreos-installer` looks at a config late and only asks whether it is JSON (coreos-installer
-//! `src/install.rs`), and the Ignition on the installed system looks at it after the reboot. A config
-//! that it refuses leaves a node in its emergency shell with its old disk gone. So everything that
-//! Ignition would refuse is refused here.
+//! `coreos-installer` only checks late that a config is JSON (coreos-installer `src/install.rs`), and Ignition on the
+//! installed system parses it after the reboot. A config that Ignition refuses leaves the node in its emergency shell,
+//! with the old disk overwritten. So everything that Ignition would refuse is refused here.
 //!
-//! The types and the exact versions come from `ignition-config`, which says what is of the wrong type
-//! and which keys nothing reads. The rules that Ignition applies beyond the types (`Validate` functions
+//! The types and the exact versions come from `ignition-config`, which detects wrong types and unknown keys. The rules that Ignition applies beyond the types (`Validate` functions
 //! of `config/v3_*/types/*.go`, specification `docs/configuration-v3_*.md`) are in the modules below,
-//! and a test compares them, case by case, with the answers of the real `ignition-validate`.
-//! Stricter than Ignition, because such a config can only fail later or does not mean what it says: a
-//! hash must be hexadecimal, a path has at most 4095 bytes (`PATH_MAX`), nothing lies below a file, no
-//! file stands where a unit is written, users and groups have names, links have
-//! targets and merged configs have sources in every version, a key stands once in an object and
-//! is spelled in its own case, a list has no null in it.
+//! and a test compares them, case by case, with the output of the real `ignition-validate`.
+//!
+//! Some rules are stricter than Ignition's, because such a config would fail later or not do what it says: a hash must be
+//! hexadecimal, a path has at most 4095 bytes (`PATH_MAX`), nothing is below a file, no file has the path of a unit,
+//! users and groups have names, links have targets and merged configs have sources in every version, a key occurs once
+//! in an object and in its exact case, and a list contains no null.
 
 mod at;
 mod data_url;
@@ -33,21 +31,21 @@ use findings::Findings;
 pub use findings::Problem;
 pub(crate) use source::url_form;
 
-/// Largest config that is looked at, in bytes.
+/// Largest config, in bytes.
 pub const MAX_CONFIG_BYTES: usize = 8 * 1024 * 1024;
 
-/// What a config that can be applied says about itself.
+/// A config that Ignition can apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
-    /// Spec version, e.g. `3.4.0`. The Ignition of the installed system must know it.
+    /// Spec version, e.g. `3.4.0`. Ignition on the installed system must support it.
     pub version: String,
     /// SHA-512 of the bytes as given, e.g. for `coreos-installer install --ignition-hash`.
     pub sha512: String,
-    /// What Ignition would accept but is probably not meant: keys that nothing reads first.
+    /// What Ignition would accept but the author probably did not mean; unknown keys first.
     pub warnings: Vec<Warning>,
 }
 
-/// Something in an accepted config that is probably not what its author meant.
+/// Something in an accepted config that the author probably did not mean.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Warning {
     /// Where, e.g. `$.systemd.units.0.enable`.
@@ -67,14 +65,14 @@ impl fmt::Display for Warning {
 pub enum Code {
     /// The spec version is missing, unknown, experimental or of Ignition 2.x.
     Version,
-    /// The bytes are no Ignition config, or one that Ignition would refuse.
+    /// The bytes are not an Ignition config, or one that Ignition would refuse.
     Invalid,
-    /// The digest of the bytes is not the expected one, or the expected one has no known form.
+    /// The digest of the bytes differs from the expected one, or the expected one is malformed.
     Hash,
 }
 
 impl Code {
-    /// The code as it stands in events and results, e.g. `IGNITION_VERSION`.
+    /// The code as in events and results, e.g. `IGNITION_VERSION`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -92,12 +90,12 @@ pub struct Refusal {
     pub code: Code,
     /// What is wrong, in the order of the document; at most [`Refusal::MAX_PROBLEMS`].
     pub problems: Vec<Problem>,
-    /// How many further problems were found and not kept.
+    /// How many more problems were found.
     pub n_more: usize,
 }
 
 impl Refusal {
-    /// How many problems are kept; more would only bury the first.
+    /// Most problems that are kept; more would only hide the first.
     pub const MAX_PROBLEMS: usize = 20;
 
     pub(crate) fn new(
@@ -114,7 +112,7 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let subject = match self.code {
-            Code::Hash => "the digest of the Ignition config is not as expected",
+            Code::Hash => "the digest of the Ignition config is wrong",
             Code::Version | Code::Invalid => "the Ignition config is refused",
         };
         f.write_str(subject)?;
@@ -132,11 +130,11 @@ impl std::error::Error for Refusal {}
 
 /// Checks that `bytes` is an Ignition config of spec 3.0.0 to 3.6.0 that Ignition would apply.
 ///
-/// Nothing is fetched: sources are checked by their form only.
+/// Nothing is fetched: only the form of sources is checked.
 ///
 /// # Errors
-/// A [`Refusal`] with [`Code::Version`] when the spec version is not one of those, and with
-/// [`Code::Invalid`] for everything else; all problems found are in it, not only the first.
+/// A [`Refusal`] with [`Code::Version`] if the spec version is not one of those, and with [`Code::Invalid`] for
+/// everything else; it contains all problems, not only the first.
 pub fn check(bytes: &[u8]) -> Result<Checked, Refusal> {
     if bytes.len() > MAX_CONFIG_BYTES {
         let expected = format!("at most {MAX_CONFIG_BYTES} bytes");

@@ -1,7 +1,7 @@
-//! Our answers beside those of the real `ignition-validate` 2.14, case by case.
+//! Compares the check with the real `ignition-validate` 2.14, case by case.
 //!
-//! `cases.txt` has a case on each line: the answer of `ignition-validate` (`ok`, `no`), or `strict`
-//! where it accepts what we refuse on purpose and `loose` the other way round; a name; the config.
+//! `cases.txt` has one case per line: the verdict of `ignition-validate` (`ok`, `no`), or `strict` if it accepts what we
+//! refuse on purpose, or `loose` for the opposite; a name; the config.
 
 use super::check;
 use crate::tools;
@@ -16,7 +16,7 @@ fn cases() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
 }
 
 #[test]
-fn our_answers_are_those_of_ignition_but_where_a_case_says_otherwise() {
+fn check_agrees_with_ignition_unless_a_case_says_otherwise() {
     let mut differences = Vec::new();
     for (verdict, name, config) in cases() {
         let answer = check(config.as_bytes());
@@ -28,7 +28,7 @@ fn our_answers_are_those_of_ignition_but_where_a_case_says_otherwise() {
 }
 
 #[test]
-fn the_real_ignition_validate_answers_as_recorded() {
+fn ignition_validate_agrees_with_the_recorded_verdicts() {
     for (verdict, name, config) in cases() {
         let Some(answer) = tools::ignition_validate(config) else { return };
         assert_eq!(

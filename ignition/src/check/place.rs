@@ -1,10 +1,10 @@
-//! The JSON path of a place in a text that is given by line and column, as `serde_json` gives it.
+//! Finds the JSON path of a position given by line and column, as in errors of `serde_json`.
 //!
-//! A deserializer that tracks paths costs 1.3 MB of code for the seven versions of the spec, since
-//! it makes each type anew. Reading the text once more, up to the place of an error, costs nothing.
+//! A deserializer that tracks paths would enlarge the program by 1.3 MB, since it instantiates every type of the seven
+//! versions of the spec again. Scanning the text once more, up to the error, costs nothing.
 
-/// The path, e.g. `$.storage.files.0.mode`, of the value that ends, or in which one stands, at
-/// `line` and `column` (counted from 1, columns in bytes) of the JSON text `bytes`.
+/// The path, e.g. `$.storage.files.0.mode`, of the value that ends at or encloses `line` and `column` (counted from 1,
+/// columns in bytes) of the JSON text `bytes`.
 pub(super) fn path_at(bytes: &[u8], line: usize, column: usize) -> String {
     let before: usize =
         bytes.split_inclusive(|b| *b == b'\n').take(line.saturating_sub(1)).map(<[u8]>::len).sum();
@@ -15,7 +15,7 @@ pub(super) fn path_at(bytes: &[u8], line: usize, column: usize) -> String {
     std::iter::once("$".to_owned()).chain(parts).collect::<Vec<_>>().join(".")
 }
 
-/// An object or a list that is open at the place reached so far.
+/// An object or list that is open at the current position.
 enum Level {
     Object { key: Option<String>, is_key_next: bool },
     List { index: usize },
@@ -37,7 +37,7 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Reads one token; false at the end of the text.
+    /// Skips one token; false at the end of the text.
     fn step(&mut self) -> bool {
         let Some(byte) = self.bytes.get(self.at) else { return false };
         self.at += 1;
@@ -56,7 +56,7 @@ impl Scan<'_> {
         true
     }
 
-    /// Reads to the end of a string; a key is remembered.
+    /// Skips to the end of a string and records it if it is a key.
     fn string(&mut self) {
         let start = self.at;
         while let Some(byte) = self.bytes.get(self.at) {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_path_of_a_value_is_found_by_its_end() {
+    fn path_of_a_value_is_found_by_its_end() {
         let text = br#"{"a": {"b": [1, {"c": "x,{"}, 3]}, "d": 4}"#;
         let at = |what: &str| {
             let end = String::from_utf8_lossy(text).find(what).unwrap() + what.len();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_counted_and_no_place_is_outside() {
+    fn lines_are_counted_and_any_position_has_a_path() {
         assert_eq!(path_at(b"{\n\"a\":\n5", 3, 1), "$.a");
         assert_eq!(path_at(b"{\"a\\", 1, 1000), "$.a\\");
         assert_eq!(path_at(b"", 7, usize::MAX), "$");

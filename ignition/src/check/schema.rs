@@ -1,24 +1,25 @@
-//! From bytes to a typed config of a known version, with a path for every value of a wrong type.
+//! Parses bytes as a typed config of a known version, with a path for every value of a wrong type.
 //!
-//! The types are those of `ignition-config`. Their errors carry a line and a column, from which
-//! [`path_at`] finds the path. What a config has and its typed form has not is an unknown key.
+//! The types are those of `ignition-config`. Their errors carry a line and a column, from which [`path_at`] finds the
+//! path. A key that the config has and its typed form lacks is unknown.
 
 use ignition_config::v3_6;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use serde_json::error::Category;
 
 use super::later::take_out;
 use super::place::path_at;
 use super::{Code, Refusal, Warning};
 use crate::text::shown;
 
-/// Newest minor version of spec 3 that is known here.
+/// Newest minor version of spec 3 that this program knows.
 const MAX_MINOR: u64 = 6;
 const EXPECTED_VERSION: &str = "one of 3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0, 3.6.0";
 const EXPECTED_CONFIG: &str = "an Ignition config, a JSON object with $.ignition.version";
 
-/// A config of a known version; unknown keys are gone from it.
+/// A config of a known version, without its unknown keys.
 #[derive(Debug)]
 pub(super) struct Parsed {
     pub(super) version: String,
@@ -27,7 +28,7 @@ pub(super) struct Parsed {
     pub(super) warnings: Vec<Warning>,
 }
 
-/// The keys that tell what a document is.
+/// The keys that identify the kind of a document.
 #[derive(Deserialize)]
 struct Head {
     ignition: Option<HeadIgnition>,
@@ -40,7 +41,7 @@ struct HeadIgnition {
     version: Option<String>,
 }
 
-/// At most so many unknown keys are named.
+/// Most unknown keys that are listed.
 const MAX_WARNINGS: usize = 50;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
@@ -61,7 +62,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
     Ok(Parsed { version, minor, config, warnings })
 }
 
-/// The config through the types of the newest version, which read all that earlier ones have.
+/// Parses the config with the types of the newest version, which include those of all earlier ones.
 fn typed(bytes: &[u8]) -> Result<Value, Refusal> {
     let config: v3_6::Config = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
     serde_json::to_value(&config).map_err(|err| at_path(bytes, &err))
@@ -71,7 +72,7 @@ fn unknown(path: &str) -> Warning {
     Warning { path: cut(path), message: "unknown key".to_owned() }
 }
 
-/// Lists the keys that no type of the version reads; a key with the value null means nothing.
+/// Lists the keys that the version does not know; a key with the value null has no meaning.
 fn unknown_keys(raw: &Value, typed: &Value, path: &str, warnings: &mut Vec<Warning>) {
     let below = |key: &str| format!("{path}.{key}");
     match (raw, typed) {
@@ -97,7 +98,7 @@ fn invalid(path: &str, found: impl Into<String>) -> Refusal {
     Refusal::new(Code::Invalid, path, found, EXPECTED_CONFIG)
 }
 
-/// Names what is often sent in place of a config.
+/// Names what is often sent instead of a config.
 fn refuse_other_formats(bytes: &[u8]) -> Result<(), Refusal> {
     let text = bytes.trim_ascii_start();
     let found = match text {
@@ -105,14 +106,14 @@ fn refuse_other_formats(bytes: &[u8]) -> Result<(), Refusal> {
         [b'{', ..] => return Ok(()),
         [0x1f, 0x8b, ..] => "compressed with gzip",
         [0xef, 0xbb, 0xbf, ..] => "text with a byte order mark",
-        [b'<', ..] => "a document of HTML or XML",
+        [b'<', ..] => "an HTML or XML document",
         _ if text.starts_with(b"#cloud-config") => "a cloud-init config",
         _ if text.starts_with(b"variant:") => "a Butane config, which butane must translate first",
         [b'[', ..] => "a list",
-        [b'"', ..] => "a text",
+        [b'"', ..] => "a string",
         [b'-' | b'0'..=b'9', ..] => "a number",
-        // Not quoted: whatever it is, it may hold a secret.
-        _ => "no JSON object",
+        // Not quoted: it may contain a secret.
+        _ => "not a JSON object",
     };
     Err(invalid("$", found))
 }
@@ -146,12 +147,12 @@ fn minor(version: &str) -> Result<u64, Refusal> {
             refuse(", an experimental spec that stable systems refuse")
         }
         Some([3, minor @ 0..=MAX_MINOR, 0]) if format!("3.{minor}.0") == version => Ok(*minor),
-        Some([3, minor, _]) if *minor > MAX_MINOR => refuse(", newer than any known here"),
+        Some([3, minor, _]) if *minor > MAX_MINOR => refuse(", newer than this program supports"),
         _ => refuse(""),
     }
 }
 
-/// Refuses a list where an object belongs: serde reads one as the values of the fields in their order.
+/// Refuses a list in place of an object: serde accepts one as the values of the fields in their order.
 fn refuse_lists_for_objects(raw: &Value, typed: &Value, path: &str) -> Result<(), Refusal> {
     match (raw, typed) {
         (Value::Object(raw), Value::Object(typed)) => {
@@ -172,7 +173,7 @@ fn refuse_lists_for_objects(raw: &Value, typed: &Value, path: &str) -> Result<()
     }
 }
 
-/// Turns serde's «invalid type: string "x", expected i64 at line 1 column 7» into found and expected.
+/// Turns serde's `invalid type: string "x", expected i64 at line 1 column 7` into found and expected.
 fn at_path(bytes: &[u8], err: &serde_json::Error) -> Refusal {
     let path = path_at(bytes, err.line(), err.column());
     let whole = err.to_string();
@@ -195,20 +196,25 @@ fn at_path(bytes: &[u8], err: &serde_json::Error) -> Refusal {
     if let Some(field) = text.strip_prefix("duplicate field `").and_then(field) {
         let path =
             if path.ends_with(&format!(".{field}")) { path } else { format!("{path}.{field}") };
-        return Refusal::new(Code::Invalid, &cut(&path), "there for the second time", "it once");
+        return Refusal::new(Code::Invalid, &cut(&path), "repeated", "it once");
     }
-    // What serde says of broken JSON holds nothing of it; what a type says of a value may.
-    let why = if err.is_data() { "a value that does not fit".to_owned() } else { cut(text) };
-    let found = format!("broken{place}: {why}");
+    // serde's own text is left out: for a value of the wrong form it may quote a secret.
+    let why = match err.classify() {
+        Category::Eof => "an early end",
+        Category::Data => "a value of the wrong form",
+        _ if text.starts_with("trailing characters") => "text after its end",
+        Category::Syntax | Category::Io => "a syntax error",
+    };
+    let found = format!("malformed{place}: {why}");
     Refusal::new(Code::Invalid, &cut(&path), found, "JSON")
 }
 
-/// The kind of what serde found. Never the value that it quotes: this is logged and posted, and a
-/// value of the wrong kind may be a password all the same.
+/// The kind of what serde found. Never the value that it quotes: this is logged and posted, and a value of the wrong
+/// kind may still be a password.
 fn kind_in_words(found: &str) -> &'static str {
     const KINDS: &[(&str, &str)] = &[
-        ("string", "a text"),
-        ("character", "a text"),
+        ("string", "text"),
+        ("character", "text"),
         ("integer", "a number"),
         ("floating point", "a number with a fraction"),
         ("boolean", "true or false"),
@@ -221,7 +227,7 @@ fn kind_in_words(found: &str) -> &'static str {
         .or_else(|| found.strip_prefix("invalid value: "))
         .unwrap_or_default();
     let kind = KINDS.iter().find(|(word, _)| found.starts_with(word));
-    kind.map_or("a value that does not fit", |(_, words)| words)
+    kind.map_or("a value of the wrong form", |(_, words)| words)
 }
 
 fn rust_type_in_words(expected: &str) -> String {
@@ -233,7 +239,7 @@ fn rust_type_in_words(expected: &str) -> String {
     }
 }
 
-/// Cuts text that came from the document to a length fit for a message.
+/// Shortens text from the document for a message.
 fn cut(text: &str) -> String {
     match text.char_indices().nth(160) {
         None => text.to_owned(),

@@ -1,7 +1,7 @@
 //! Resources: what Ignition fetches, with its compression, digest and HTTP headers.
 //!
-//! Sources: Ignition `config/v3_*/types/{url,resource,verification,headers}.go`; the grammar of URLs is
-//! that of Go's `net/url`.
+//! Sources: Ignition `config/v3_*/types/{url,resource,verification,headers}.go`; URLs follow the
+//! grammar of Go's `net/url`.
 
 use super::at::{At, refuse_duplicates};
 use super::data_url::data_url;
@@ -9,7 +9,7 @@ use super::findings::Findings;
 use crate::digest;
 use crate::text::shown_url;
 
-/// Checks a resource whose source may be left out.
+/// Checks a resource whose source is optional.
 pub(super) fn resource(at: &At<'_>, findings: &mut Findings) {
     let source = at.str("source");
     if let Some(at) = at.get("source").filter(|_| source != Some("")) {
@@ -26,7 +26,7 @@ pub(super) fn resource(at: &At<'_>, findings: &mut Findings) {
     headers(at, source, findings);
 }
 
-/// Checks a resource that is nothing without a source.
+/// Checks a resource that requires a source.
 pub(super) fn required_resource(at: &At<'_>, findings: &mut Findings) {
     resource(at, findings);
     if at.filled("source").is_none() {
@@ -34,7 +34,7 @@ pub(super) fn required_resource(at: &At<'_>, findings: &mut Findings) {
     }
 }
 
-/// Checks a list of resources in which no source may stand twice.
+/// Checks a list of resources without repeated sources.
 pub(super) fn required_resources(at: &At<'_>, key: &str, findings: &mut Findings) {
     at.items(key).for_each(|at| required_resource(&at, findings));
     refuse_duplicates(at.items(key), findings, |at| at.filled("source"));
@@ -42,7 +42,7 @@ pub(super) fn required_resources(at: &At<'_>, key: &str, findings: &mut Findings
 
 fn hash(at: &At<'_>, source: Option<&str>, findings: &mut Findings) {
     if source.is_none() {
-        findings.problem(&at.path, "a hash without a source", "a source beside it");
+        findings.problem(&at.path, "a hash without a source", "a source as well");
     }
     if let Err(expected) = digest::check_form(at.text().unwrap_or_default(), findings.minor >= 1) {
         findings.bad_text(at, expected);
@@ -69,7 +69,7 @@ fn headers(at: &At<'_>, source: Option<&str>, findings: &mut Findings) {
     refuse_duplicates(at.items("httpHeaders"), findings, |at| at.str("name"));
 }
 
-/// Checks the form of a source URL, as far as the spec version allows the scheme.
+/// Checks the form of a source URL, and that the spec version allows its scheme.
 pub(super) fn source(at: &At<'_>, findings: &mut Findings) {
     let url = at.text().unwrap_or_default();
     if let Err(expected) = source_form(url, findings.minor) {
@@ -180,7 +180,7 @@ fn authority_form(authority: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The zone of an IPv6 address stands behind `%25`, RFC 6874.
+/// The zone of an IPv6 address follows `%25`, RFC 6874.
 fn zone_form(host: &str) -> Result<(), String> {
     match host.find('%') {
         Some(at) if !host[at..].starts_with("%25") => {
@@ -190,7 +190,7 @@ fn zone_form(host: &str) -> Result<(), String> {
     }
 }
 
-/// True when every `%` is followed by two hex digits.
+/// Whether every `%` is followed by two hex digits.
 pub(super) fn percent_ok(text: &str) -> bool {
     text.split('%')
         .skip(1)

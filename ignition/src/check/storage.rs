@@ -9,7 +9,7 @@ use super::findings::Findings;
 use super::source;
 use crate::text::shown;
 
-/// Longest path the kernel takes, in bytes, without the final NUL (`PATH_MAX`, `uapi/linux/limits.h`).
+/// Longest path that the kernel accepts, in bytes, without the final NUL (`PATH_MAX`, `uapi/linux/limits.h`).
 const MAX_PATH_BYTES: usize = 4095;
 const KINDS: [&str; 3] = ["directories", "files", "links"];
 
@@ -38,12 +38,12 @@ fn node(at: &At<'_>, findings: &mut Findings) {
     for owner in ["user", "group"] {
         let Some(at) = at.get(owner) else { continue };
         if at.int("id").is_some() && at.filled("name").is_some() {
-            findings.problem(&at.path, "an id and a name", "one of them");
+            findings.problem(&at.path, "an id and a name", "only one of them");
         }
     }
 }
 
-/// Checks that a path is absolute and has no empty, `.` or `..` part and no slash at its end.
+/// Checks that a path is absolute and has no empty, `.` or `..` part and no trailing slash.
 pub(super) fn path(at: &At<'_>, findings: &mut Findings) {
     let path = at.text().unwrap_or_default();
     if let Some(expected) = path_form(path) {
@@ -59,7 +59,7 @@ fn path_form(path: &str) -> Option<&'static str> {
         return Some("a path of at most 4095 bytes without NUL");
     }
     let is_clean = path == "/" || path[1..].split('/').all(|part| !["", ".", ".."].contains(&part));
-    (!is_clean).then_some("a path without empty, . and .. parts and without a slash at its end")
+    (!is_clean).then_some("a path without empty, . and .. parts and without a trailing slash")
 }
 
 fn mode(at: &At<'_>, findings: &mut Findings) {
@@ -90,7 +90,7 @@ fn links(storage: &At<'_>, findings: &mut Findings) {
     let directories: HashSet<&str> = paths(storage, "directories").collect();
     for at in storage.items("links") {
         let Some(target) = at.filled("target") else {
-            findings.problem(&format!("{}.target", at.path), "missing", "where the link points to");
+            findings.problem(&format!("{}.target", at.path), "missing", "the target of the link");
             continue;
         };
         if at.bool("hard") == Some(true) && directories.contains(target) {
@@ -104,7 +104,7 @@ fn paths<'a>(storage: &At<'a>, kind: &str) -> impl Iterator<Item = &'a str> {
     storage.items(kind).filter_map(|at| at.str("path"))
 }
 
-/// Refuses a node below a link, where Ignition would leave the target's tree, or below a file.
+/// Refuses a node below a link, which could leave the installed system's tree, or below a file.
 fn refuse_below(storage: &At<'_>, findings: &mut Findings) {
     let links = paths(storage, "links").map(|path| (path, "a link"));
     let files = paths(storage, "files").map(|path| (path, "a file"));
@@ -115,13 +115,13 @@ fn refuse_below(storage: &At<'_>, findings: &mut Findings) {
         if let Some(parent) = parents.find(|parent| no_parents.contains_key(parent)) {
             let found = format!("{} below {}", shown(path), shown(parent));
             let expected =
-                format!("a path elsewhere: that is {} of this config", no_parents[parent]);
+                format!("another path, since that is {} of this config", no_parents[parent]);
             findings.problem(&format!("{}.path", at.path), found, &expected);
         }
     }
 }
 
-/// Refuses a file, directory or link in the place where a unit or drop-in of this config is written.
+/// Refuses a file, directory or link with the path of a unit or drop-in of this config.
 pub(super) fn refuse_unit_files(root: &At<'_>, findings: &mut Findings) {
     let (Some(storage), Some(systemd)) = (root.get("storage"), root.get("systemd")) else { return };
     let mut unit_files = HashSet::new();
@@ -138,7 +138,7 @@ pub(super) fn refuse_unit_files(root: &At<'_>, findings: &mut Findings) {
     for at in nodes(&storage) {
         let path = at.str("path").unwrap_or_default();
         if unit_files.contains(path) {
-            let expected = "a path that no unit of this config is written to";
+            let expected = "a path that no unit of this config has";
             findings.problem(&format!("{}.path", at.path), shown(path), expected);
         }
     }

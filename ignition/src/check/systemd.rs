@@ -1,15 +1,15 @@
 //! Rules of systemd units and their drop-ins.
 //!
-//! Sources: Ignition `config/v3_*/types/unit.go`, `config/shared/parse/unit.go`; the grammar is the one
-//! of go-systemd's `unit` package, which is narrower than systemd's own.
+//! Sources: Ignition `config/v3_*/types/unit.go`, `config/shared/parse/unit.go`; the grammar is
+//! that of go-systemd's `unit` package, which is stricter than systemd's own.
 
 use super::at::{At, refuse_duplicates};
 use super::findings::Findings;
 use crate::text::shown;
 
-/// Longest line that go-systemd reads, in bytes (`SYSTEMD_LINE_MAX`, `unit/deserialize.go`).
+/// Longest line that go-systemd accepts, in bytes (`SYSTEMD_LINE_MAX`, `unit/deserialize.go`).
 const MAX_LINE_BYTES: usize = 2048;
-/// Suffixes of a unit's name. `snapshot` is gone from systemd, but Ignition still takes it.
+/// Suffixes of unit names. systemd removed `snapshot`, but Ignition still accepts it.
 const SUFFIXES: [&str; 12] = [
     "service",
     "socket",
@@ -54,7 +54,7 @@ fn unit(at: &At<'_>, findings: &mut Findings) {
     let text = at.filled("contents").unwrap_or_default();
     let has_install = text.lines().any(|line| line.trim() == "[Install]");
     if at.bool("enabled") == Some(true) && !text.is_empty() && !has_install {
-        let message = "enabled, but without an [Install] section, so enabling does nothing";
+        let message = "enabled, but without an [Install] section, so enabling has no effect";
         findings.warning(&at.path, message);
     }
 }
@@ -67,7 +67,7 @@ fn contents(at: &At<'_>, findings: &mut Findings) {
     }
 }
 
-/// Checks a unit file line by line; the error is the number of the line and what is wrong in it.
+/// Checks a unit file line by line; the error is the line number and what is wrong there.
 fn unit_syntax(text: &str) -> Result<(), (usize, &'static str)> {
     let mut is_in_section = false;
     let mut is_continued = false;
@@ -78,7 +78,7 @@ fn unit_syntax(text: &str) -> Result<(), (usize, &'static str)> {
         }
         let bare = line.trim();
         let is_comment = bare.starts_with(['#', ';']);
-        // go-systemd lets a comment continue as well.
+        // In go-systemd a trailing backslash continues a comment as well.
         if std::mem::replace(&mut is_continued, line.ends_with('\\')) {
             continue;
         }
@@ -88,11 +88,11 @@ fn unit_syntax(text: &str) -> Result<(), (usize, &'static str)> {
         if let Some(header) = bare.strip_prefix('[') {
             match header.split_once(']') {
                 Some((_, "")) => is_in_section = true,
-                Some(_) => return Err((n, "something behind the name of a section")),
-                None => return Err((n, "the name of a section without ]")),
+                Some(_) => return Err((n, "text after the name of a section")),
+                None => return Err((n, "a section name without ]")),
             }
         } else if is_in_section && !bare.contains('=') {
-            return Err((n, "an option without =, or a line that continues none"));
+            return Err((n, "an option without =, or a continuation of nothing"));
         }
     }
     Ok(())

@@ -9,7 +9,7 @@ use super::findings::Findings;
 use super::{disks, source, storage, systemd};
 use crate::text::{shown, shown_url};
 
-/// Applies every rule to a config whose types are right.
+/// Applies every rule to a config with valid types.
 pub(super) fn rules(config: &Value, findings: &mut Findings) {
     let root = At { value: config, path: "$".to_owned() };
     if let Some(at) = root.get("ignition") {
@@ -61,7 +61,7 @@ fn proxy(at: &At<'_>, findings: &mut Findings) {
     refuse_duplicates(at.items("noProxy"), findings, At::text);
 }
 
-/// An argument may be wanted or unwanted, once.
+/// A kernel argument may occur once, in one of the two lists.
 fn kernel_arguments(at: &At<'_>, findings: &mut Findings) {
     let both = at.items("shouldExist").chain(at.items("shouldNotExist"));
     refuse_duplicates(both, findings, At::text);
@@ -84,12 +84,12 @@ fn passwd(at: &At<'_>, findings: &mut Findings) {
     }
 }
 
-/// Ignition writes the hash as it is, so a plain password locks the user out.
+/// Ignition writes the hash unchanged, so a plain password locks the user out.
 fn password(at: &At<'_>, findings: &mut Findings) {
     let is_hash = |hash: &str| hash.starts_with(['$', '!', '*', '_']) || hash.len() == 13;
     if at.filled("passwordHash").is_some_and(|hash| !is_hash(hash)) {
         let name = shown(at.str("name").unwrap_or_default());
-        let message = format!("of {name} has not the form of a crypt(5) hash");
+        let message = format!("of {name} is not a crypt(5) hash");
         findings.warning(&format!("{}.passwordHash", at.path), message);
     }
 }

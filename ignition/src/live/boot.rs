@@ -1,21 +1,21 @@
-//! Kernel arguments of the live image and the iPXE script that gives them.
+//! Kernel arguments of the live image, and the iPXE script that passes them.
 //!
 //! Sources: kernel `Documentation/admin-guide/kernel-parameters.rst` (double quotes keep spaces);
 //! Ignition `docs/operator-notes.md`; dracut module 35coreos-live for `coreos.live.rootfs_url`; iPXE
 //! `src/core/exec.c`: words are split at white space, nothing can be quoted or escaped, `${…}` is
-//! expanded, `||`, `&&` and `;` end a command, a word that begins with `#` begins a comment.
+//! expanded, `||`, `&&` and `;` end a command, and a word that starts with `#` starts a comment.
 
 use super::settings::{fetch_url, is_one_word, refuse};
 use super::{LiveError, Settings};
 use crate::text::shown;
 
-/// Longest command line that x86 takes, in bytes, without the final NUL (`COMMAND_LINE_SIZE`).
+/// Longest kernel command line on x86 in bytes, without the final NUL (`COMMAND_LINE_SIZE`).
 const MAX_COMMAND_LINE_BYTES: usize = 2047;
 
 /// Makes the kernel arguments of the live image, on one line.
 ///
 /// # Errors
-/// [`LiveError`] when a setting cannot work, an argument cannot be written, or the line is too long.
+/// [`LiveError`] if a setting is invalid, an argument cannot be expressed, or the line is too long.
 pub fn kernel_arguments(settings: &Settings) -> Result<String, LiveError> {
     settings.check()?;
     let mut words: Vec<String> =
@@ -29,7 +29,7 @@ pub fn kernel_arguments(settings: &Settings) -> Result<String, LiveError> {
         words.push(format!("coreos.live.rootfs_url={url}"));
     }
     words.push(format!("rci.vim={}", settings.vim));
-    // The agent refuses an http VIM without it, and may have no configuration file.
+    // The agent refuses an http VIM without this, and may have no configuration file.
     if settings.allow_plain_http {
         words.push("rci.allow_plain_http=true".to_owned());
     }
@@ -44,7 +44,7 @@ pub fn kernel_arguments(settings: &Settings) -> Result<String, LiveError> {
     Ok(line)
 }
 
-/// One kernel argument; a value with spaces is put in double quotes.
+/// One kernel argument; a value with spaces is quoted.
 fn word(argument: &str) -> Result<String, LiveError> {
     let expected = "one argument of printable ASCII characters without double quotes";
     let is_text = argument.bytes().all(|b| (b.is_ascii_graphic() || b == b' ') && b != b'"');
@@ -61,8 +61,8 @@ fn word(argument: &str) -> Result<String, LiveError> {
 /// Makes the iPXE script that boots the live image with [`kernel_arguments`].
 ///
 /// # Errors
-/// [`LiveError`] as [`kernel_arguments`], when [`Settings::boot`] is not set, and for what iPXE's
-/// language cannot say: `${`, two spaces in a row, a word `||`, `&&`, `;` or one that begins with `#`.
+/// [`LiveError`] as for [`kernel_arguments`], if [`Settings::boot`] is not set, and for what iPXE's language cannot
+/// express: `${`, two consecutive spaces, the words `||`, `&&` and `;`, or a word that starts with `#`.
 pub fn ipxe_script(settings: &Settings) -> Result<String, LiveError> {
     let Some(boot) = &settings.boot else {
         return refuse("boot", "missing", "the URLs of kernel and initramfs");
@@ -75,10 +75,11 @@ pub fn ipxe_script(settings: &Settings) -> Result<String, LiveError> {
         || arguments.contains("  ")
         || arguments.split(' ').any(ends_command)
     {
-        let expected = "nothing that iPXE would read itself: ${, ||, &&, ;, #, two spaces in a row";
+        let expected =
+            "nothing that iPXE would interpret: ${, ||, &&, ;, #, two consecutive spaces";
         return refuse("kernel_arguments", shown(&arguments), expected);
     }
-    // In a URL the brace can be percent-encoded, so that iPXE does not expand it.
+    // A percent-encoded brace in a URL keeps iPXE from expanding it.
     let (kernel, initramfs) =
         (boot.kernel_url.replace("${", "$%7B"), boot.initramfs_url.replace("${", "$%7B"));
     Ok(format!(

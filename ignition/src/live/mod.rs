@@ -1,13 +1,13 @@
-//! Makes what carries the agent into a live image: Ignition JSON, Butane YAML, kernel arguments, iPXE.
+//! Makes the configuration that adds the agent to a live image: Ignition JSON, Butane YAML, kernel arguments, iPXE.
 //!
-//! All come from one [`Settings`] and from one template, `templates/live.yaml`. The template is parsed
-//! first and the settings are put into the parsed tree, so quotes, newlines or braces in a setting stay
-//! text in every output. The result has the checks of [`crate::check()`] behind it.
+//! All outputs come from one [`Settings`] and one template, `templates/live.yaml`. The template is parsed first and the
+//! settings are inserted into the parsed tree, so quotes, newlines or braces in a setting stay text in every output. The
+//! result is checked with [`crate::check()`].
 //!
-//! It does what section 1.4.2 of the VIM document does: the enabled unit (exactly
-//! `systemd/run-coreos-installer.service`), the VIM in `/etc/hosts`, the agent fetched as gzip with the
-//! SHA-512 of the uncompressed file. Its further programs (ethtool, dmidecode) are not needed by the
-//! agent and can be added as [`Settings::downloads`]. Spec 3.3.0 is the newest that Ignition 2.14 reads.
+//! It covers section 1.4.2 of the VIM document: the enabled unit (exactly `systemd/run-coreos-installer.service`), the
+//! VIM in `/etc/hosts`, and the agent fetched as gzip with the SHA-512 of the uncompressed file. The agent does not need
+//! the further programs of that section (ethtool, dmidecode); [`Settings::downloads`] can add them. Spec 3.3.0 is the
+//! newest that Ignition 2.14 supports.
 //!
 //! Sources: Butane `docs/config-fcos-v1_4.md`; Ignition `docs/configuration-v3_3.md`; `ignition.*`
 //! kernel arguments in Ignition's `docs/operator-notes.md`; coreos-installer `docs/customizing-install.md`.
@@ -26,24 +26,24 @@ pub use settings::{AgentBinary, Boot, Download, Secret, Settings};
 
 use crate::check::Refusal;
 
-/// The unit that starts the agent, exactly as it stands in the repository.
+/// The unit that starts the agent, exactly as in the repository.
 pub const UNIT: &str = include_str!("../../../systemd/run-coreos-installer.service");
 
 /// Why no live configuration was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LiveError {
-    /// A setting has no form that could work.
+    /// A setting is invalid.
     Setting {
         /// Name of the setting, as in [`Settings`].
         setting: &'static str,
-        /// What it holds, quoted; never a secret.
+        /// What it contains, quoted; never a secret.
         found: String,
-        /// What it should hold, in words.
+        /// What is expected, in words.
         expected: String,
     },
-    /// The settings are each right but Ignition would refuse the whole, e.g. two files in one place.
+    /// Each setting is valid, but Ignition would refuse the result, e.g. two files with one path.
     Refused(Refusal),
-    /// The template in this program is broken, which its tests rule out.
+    /// The template in this program is malformed, which the tests rule out.
     Template(String),
 }
 
@@ -54,7 +54,9 @@ impl fmt::Display for LiveError {
                 write!(f, "{setting} is {found}, expected {expected}")
             }
             Self::Refused(refusal) => refusal.fmt(f),
-            Self::Template(what) => write!(f, "the template of the live image is broken: {what}"),
+            Self::Template(what) => {
+                write!(f, "the template of the live image is malformed: {what}")
+            }
         }
     }
 }
@@ -64,7 +66,7 @@ impl std::error::Error for LiveError {}
 /// Makes the live image's Ignition config, spec 3.3.0, as indented JSON.
 ///
 /// # Errors
-/// [`LiveError`] when a setting cannot work, or Ignition would refuse the result.
+/// [`LiveError`] if a setting is invalid, or Ignition would refuse the result.
 pub fn ignition_json(settings: &Settings) -> Result<String, LiveError> {
     let butane = template::expand(settings)?;
     let config = translate::to_ignition(&butane);
@@ -88,7 +90,7 @@ pub fn butane_yaml(settings: &Settings) -> Result<String, LiveError> {
     Ok(format!("{head}{}", yaml::document(&template::expand(settings)?)))
 }
 
-/// Compresses `bytes` with gzip, the form in which the VIM serves the agent; same bytes in, same out.
+/// Compresses `bytes` with gzip, as the VIM serves the agent. The same input always gives the same output.
 #[must_use]
 pub fn gzip(bytes: &[u8]) -> Vec<u8> {
     let encoder = flate2::GzBuilder::new().mtime(0);

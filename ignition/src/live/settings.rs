@@ -1,4 +1,4 @@
-//! The settings of a live image, and the checks that each of them passes on its own.
+//! The settings of a live image, and the checks of each setting.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,12 +9,12 @@ use crate::check::url_form;
 use crate::digest;
 use crate::text::{shown, shown_url};
 
-/// Text that is never printed by `Debug` and has no `Display`.
+/// Text that has no `Display` and that `Debug` hides.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes the text in.
+    /// Wraps a text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -31,21 +31,21 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where the live image has the agent from.
+/// Where the live image gets the agent from.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum AgentBinary {
-    /// It is in the image already; nothing is written.
+    /// The image already contains it; nothing is written.
     #[default]
     InImage,
     /// Ignition fetches it, compressed with gzip.
     Fetched {
-        /// Where the compressed file is, e.g. `http://[fd02:9a04::1]/run-coreos-installer.gz`.
+        /// URL of the compressed file, e.g. `http://[fd02:9a04::1]/run-coreos-installer.gz`.
         url: String,
         /// Digest of the file before compression, `sha512-` and 128 hex digits.
         hash: String,
     },
-    /// It is inside the config, as a data URL. Too large for the 256 KiB that an ISO has for Ignition;
-    /// for configs that are fetched by `ignition.config.url`.
+    /// The config contains it as a data URL. That exceeds the 256 KiB that an ISO reserves for Ignition, so it is for
+    /// configs that are fetched with `ignition.config.url`.
     Embedded(Vec<u8>),
 }
 
@@ -62,52 +62,52 @@ impl AgentBinary {
 pub struct Download {
     /// Absolute path in the live image, e.g. `/usr/local/bin/ethtool`.
     pub path: String,
-    /// Where the file is.
+    /// URL of the file.
     pub url: String,
     /// Digest of the uncompressed file, `sha512-` and 128 hex digits, or `sha256-` and 64.
     pub hash: String,
-    /// True when the served file is compressed with gzip.
+    /// Whether the served file is compressed with gzip.
     pub is_gzip: bool,
     /// Permission bits, e.g. `0o555`.
     pub mode: u32,
 }
 
-/// Where iPXE finds the parts of the live image.
+/// The parts of the live image, for iPXE.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Boot {
     /// URL of the kernel.
     pub kernel_url: String,
     /// URL of the initramfs.
     pub initramfs_url: String,
-    /// URL of the root file system, for `coreos.live.rootfs_url`; `None` when it is in the initramfs.
+    /// URL of the root file system, for `coreos.live.rootfs_url`; `None` if it is in the initramfs.
     pub rootfs_url: Option<String>,
 }
 
-/// Everything that distinguishes one live image from another.
+/// Everything in which live images differ.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
     /// URL of the VIM, e.g. `https://vim.example:8443` or `http://[fd02:9a04::1%eth0]:8080`.
     pub vim: String,
     /// Addresses of the VIM, written to `/etc/hosts` with [`Settings::vim_names`].
     pub vim_addresses: Vec<IpAddr>,
-    /// Host names of the VIM; when empty, the host of [`Settings::vim`] if that is a name.
+    /// Host names of the VIM; if empty, the host of [`Settings::vim`] unless that is an address.
     pub vim_names: Vec<String>,
-    /// Where the image has the agent from.
+    /// Where the image gets the agent from.
     pub agent: AgentBinary,
-    /// CA certificates that the agent and Ignition trust beside the system's, PEM.
+    /// CA certificates that the agent and Ignition trust in addition to the system's, PEM.
     pub ca: Option<String>,
     /// Bearer token of the agent.
     pub token: Option<Secret>,
-    /// Client certificate of the agent, PEM; goes with [`Settings::client_key`].
+    /// Client certificate of the agent, PEM; requires [`Settings::client_key`].
     pub client_cert: Option<String>,
     /// Private key of the client certificate, PEM.
     pub client_key: Option<Secret>,
-    /// Ed25519 public key; with it only answers signed by that key are obeyed.
+    /// Ed25519 public key; if set, only responses signed with that key are obeyed.
     pub vim_key: Option<String>,
     /// Allows a VIM without TLS.
     pub allow_plain_http: bool,
-    /// Further keys of the agent's configuration file, e.g. `give_up_after` = `86400`; the agent
-    /// refuses a file with a key that it does not know.
+    /// Further keys of the agent's configuration file, e.g. `give_up_after` = `86400`; the agent refuses a file with
+    /// unknown keys.
     pub agent_options: BTreeMap<String, String>,
     /// Public SSH keys of user core, one line each.
     pub ssh_keys: Vec<String>,
@@ -119,11 +119,11 @@ pub struct Settings {
     pub hostname: Option<String>,
     /// Further files that Ignition fetches.
     pub downloads: Vec<Download>,
-    /// URL of the Ignition config for `ignition.config.url`; `None` when it is embedded.
+    /// URL of the Ignition config for `ignition.config.url`; `None` if it is embedded.
     pub config_url: Option<String>,
     /// Further kernel arguments, one argument each, e.g. `console=ttyS0,115200n8`.
     pub kernel_arguments: Vec<String>,
-    /// Where iPXE finds the live image; needed by [`super::ipxe_script`] alone.
+    /// The parts of the live image for iPXE; only [`super::ipxe_script`] needs them.
     pub boot: Option<Boot>,
 }
 
@@ -181,7 +181,7 @@ impl Settings {
             Some(("https", rest)) => rest,
             Some(("http", rest)) if self.allow_plain_http => rest,
             Some(("http", _)) => {
-                let expected = "https, or plain HTTP allowed by name (allow_plain_http)";
+                let expected = "https, or plain HTTP with allow_plain_http";
                 return refuse("vim", shown_url(&self.vim), expected);
             }
             _ => return refuse("vim", shown_url(&self.vim), "a URL with https:// or http://"),
@@ -202,7 +202,7 @@ impl Settings {
     }
 
     fn check_credentials(&self) -> Result<(), LiveError> {
-        let pem = "PEM, which has -----BEGIN";
+        let pem = "PEM, which contains -----BEGIN";
         if let Some(ca) = &self.ca
             && !ca.contains("-----BEGIN CERTIFICATE-----")
         {
@@ -212,16 +212,18 @@ impl Settings {
             (None, None) => {}
             (Some(cert), Some(key)) => {
                 if !cert.contains("-----BEGIN ") || !key.reveal().contains("-----BEGIN ") {
-                    return refuse("client_cert or client_key", "text that is no PEM", pem);
+                    return refuse("client_cert or client_key", "text that is not PEM", pem);
                 }
             }
-            _ => return refuse("client_cert and client_key", "one of them", "both or none"),
+            _ => {
+                return refuse("client_cert and client_key", "only one of them", "both or neither");
+            }
         }
         if let Some(token) = &self.token
             && !is_one_word(token.reveal())
         {
             let expected = "one word of printable ASCII characters";
-            return refuse("token", "a text of another form", expected);
+            return refuse("token", "text of another form", expected);
         }
         match &self.vim_key {
             Some(key) if key.trim().is_empty() || key.contains('\0') => {
@@ -244,7 +246,7 @@ impl Settings {
         let is_hash = hash.starts_with('$') && hash.matches('$').count() >= 3;
         if !is_hash || !is_one_word(hash) || hash.contains(':') {
             let expected = "a crypt(5) hash such as $6$…, as made by mkpasswd; never a password";
-            return refuse("password_hash", "a text of another form", expected);
+            return refuse("password_hash", "text of another form", expected);
         }
         Ok(())
     }

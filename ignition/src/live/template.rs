@@ -1,4 +1,4 @@
-//! Puts the settings into the template: the tree of a Butane config with comments still in it.
+//! Fills the template with the settings: the result is the tree of a Butane config that still contains the comments.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 use super::{AgentBinary, LiveError, Settings, UNIT, gzip, yaml};
 use crate::digest;
 
-/// The one template; its head says what `when`, `each`, `why` and `{{…}}` mean.
+/// The template; its head explains `when`, `each`, `why` and `{{…}}`.
 const TEMPLATE: &str = include_str!("../../templates/live.yaml");
 const CONFIG_DIR: &str = "/etc/run-coreos-installer";
 
-/// The settings by the names that the template has for them; what is not there is not in it.
+/// The settings by their names in the template; absent settings are left out.
 type Values = BTreeMap<String, Value>;
 
 /// Makes the Butane tree of `settings`; `why` keys are still in it.
@@ -58,7 +58,7 @@ fn ended(text: &str) -> Value {
     format!("{}\n", text.trim_end_matches('\n')).into()
 }
 
-/// What follows the lines of localhost: an empty line and a line for each address of the VIM.
+/// What follows the localhost lines: an empty line and one line per address of the VIM.
 fn hosts(settings: &Settings) -> String {
     let names = settings.all_vim_names().join(" ");
     let line = |address: &std::net::IpAddr| format!("{address} {names}");
@@ -114,7 +114,7 @@ fn agent_config(settings: &Settings) -> Value {
     config.into()
 }
 
-/// Fills one node of the template; `None` when the setting that it consists of is not there.
+/// Fills one node of the template; `None` if it consists of a setting that is absent.
 fn fill(node: &Value, values: &Values) -> Result<Option<Value>, LiveError> {
     match node {
         Value::String(text) => fill_text(text, values),
@@ -140,7 +140,7 @@ fn fill(node: &Value, values: &Values) -> Result<Option<Value>, LiveError> {
     }
 }
 
-/// Adds a list's member: not at all, once, or once for every member of a setting.
+/// Adds a list member: not at all, once, or once for every member of a setting.
 fn fill_member(node: &Value, values: &Values, list: &mut Vec<Value>) -> Result<(), LiveError> {
     if let Some(name) = node.get("when").and_then(Value::as_str)
         && !values.contains_key(name)
@@ -158,7 +158,7 @@ fn fill_member(node: &Value, values: &Values, list: &mut Vec<Value>) -> Result<(
     Ok(())
 }
 
-/// Replaces every `{{name}}` of the template's text once; what a setting holds is not looked at again.
+/// Replaces every `{{name}}` in the template's text once; the inserted text is not scanned again.
 fn fill_text(text: &str, values: &Values) -> Result<Option<Value>, LiveError> {
     let whole = text.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}"));
     if let Some(name) = whole {

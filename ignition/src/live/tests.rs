@@ -1,4 +1,4 @@
-//! Settings of live images, and the Ignition, Butane, kernel arguments and iPXE script that they give.
+//! Settings of live images, and the resulting Ignition, Butane, kernel arguments and iPXE script.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ fn everything() -> Settings {
     }
 }
 
-/// Text that means something to JSON, YAML, the template or a shell, wherever any text is allowed.
+/// Text with a special meaning in JSON, YAML, the template or a shell, wherever free text is allowed.
 fn hostile() -> Settings {
     let hostile =
         "\"'`{{token}}${x} $(id) \\ %s\n- a: b # é\u{85}\u{2028}\t\r\n---\n...\n \u{7f}\0";
@@ -100,7 +100,7 @@ fn all() -> [(&'static str, Settings); 4] {
     ]
 }
 
-/// Compares with the file beside the template; `UPDATE_EXPECTED=1` writes it.
+/// Compares with the file in `templates/expected`; `UPDATE_EXPECTED=1` writes it.
 fn assert_expected(name: &str, actual: &str) {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("templates/expected");
     let path = dir.join(name);
@@ -113,7 +113,7 @@ fn assert_expected(name: &str, actual: &str) {
 }
 
 #[test]
-fn the_outputs_are_as_expected_byte_by_byte() {
+fn outputs_match_the_expected_files() {
     for (name, settings) in all() {
         assert_expected(&format!("{name}.ign"), &ignition_json(&settings).unwrap());
         assert_expected(&format!("{name}.bu"), &butane_yaml(&settings).unwrap());
@@ -125,7 +125,7 @@ fn the_outputs_are_as_expected_byte_by_byte() {
 }
 
 #[test]
-fn the_real_ignition_validate_accepts_every_output_without_a_word() {
+fn ignition_validate_accepts_every_output_silently() {
     for (name, settings) in all() {
         let json = ignition_json(&settings).unwrap();
         if let Some(answer) = tools::ignition_validate(&json) {
@@ -135,14 +135,14 @@ fn the_real_ignition_validate_accepts_every_output_without_a_word() {
 }
 
 #[test]
-fn our_own_check_accepts_every_output_without_a_warning() {
+fn check_accepts_every_output_without_a_warning() {
     for (name, settings) in all() {
         let checked = crate::check(ignition_json(&settings).unwrap().as_bytes()).unwrap();
         assert_eq!((checked.version.as_str(), checked.warnings), ("3.3.0", vec![]), "{name}");
     }
 }
 
-/// The Ignition config with data URLs replaced by what is in them, so that it can be compared.
+/// The Ignition config with data URLs decoded, for comparison.
 fn decoded(value: &Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -173,7 +173,7 @@ fn percent_decoded(data: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// What Butane makes of its YAML, as far as the template uses it; data URLs stay decoded.
+/// Translates Butane to Ignition, as far as the template uses it; data URLs stay decoded.
 fn butane_to_ignition(key: &str, value: &Value) -> Value {
     match (key, value) {
         (_, Value::Object(fields)) => fields
@@ -195,7 +195,7 @@ fn butane_to_ignition(key: &str, value: &Value) -> Value {
         (_, Value::Array(members)) => {
             members.iter().map(|member| butane_to_ignition("", member)).collect()
         }
-        // serde_yaml_ng has YAML 1.2, where the leading zero means nothing; Butane reads it as octal.
+        // serde_yaml_ng parses YAML 1.2, where a leading zero has no meaning; Butane parses it as octal.
         ("mode", mode) => {
             let digits = mode.as_str().map_or_else(|| mode.to_string(), str::to_owned);
             u32::from_str_radix(&digits, 8).unwrap().into()
@@ -205,7 +205,7 @@ fn butane_to_ignition(key: &str, value: &Value) -> Value {
 }
 
 #[test]
-fn the_butane_yaml_says_the_same_as_the_ignition_json() {
+fn butane_yaml_is_equivalent_to_ignition_json() {
     for (name, settings) in all() {
         let butane: Value = serde_yaml_ng::from_str(&butane_yaml(&settings).unwrap()).unwrap();
         assert_eq!((&butane["variant"], &butane["version"]), (&"fcos".into(), &"1.4.0".into()));
@@ -220,7 +220,7 @@ fn the_butane_yaml_says_the_same_as_the_ignition_json() {
     }
 }
 
-/// The decoded file at `path` of the made config.
+/// The decoded file at `path` in the generated config.
 fn file(settings: &Settings, path: &str) -> Option<(u64, String)> {
     let json: Value = serde_json::from_str(&ignition_json(settings).unwrap()).unwrap();
     let files = json["storage"]["files"].as_array().unwrap();
@@ -231,7 +231,7 @@ fn file(settings: &Settings, path: &str) -> Option<(u64, String)> {
 }
 
 #[test]
-fn what_a_setting_holds_arrives_unchanged_in_its_file() {
+fn settings_reach_their_files_unchanged() {
     let settings = hostile();
     let ca = settings.ca.clone().unwrap();
     let (mode, text) = file(&settings, "/etc/run-coreos-installer/ca.pem").unwrap();
@@ -241,7 +241,7 @@ fn what_a_setting_holds_arrives_unchanged_in_its_file() {
 }
 
 #[test]
-fn the_agents_configuration_file_gives_back_every_option() {
+fn agent_configuration_file_contains_every_option() {
     let settings = hostile();
     let (mode, text) = file(&settings, "/etc/run-coreos-installer.yaml").unwrap();
     assert_eq!(mode, 0o600);
@@ -255,7 +255,7 @@ fn the_agents_configuration_file_gives_back_every_option() {
 }
 
 #[test]
-fn the_hosts_file_has_localhost_and_the_vim() {
+fn hosts_file_contains_localhost_and_the_vim() {
     let (_, text) = file(&vim_document(), "/etc/hosts").unwrap();
     assert!(text.starts_with("127.0.0.1   localhost "), "{text}");
     assert!(text.contains("\n::1         localhost "), "{text}");
@@ -265,7 +265,7 @@ fn the_hosts_file_has_localhost_and_the_vim() {
 }
 
 #[test]
-fn the_agent_is_fetched_as_gzip_with_the_hash_of_the_uncompressed_file() {
+fn agent_is_fetched_as_gzip_with_the_hash_of_the_uncompressed_file() {
     let json: Value = serde_json::from_str(&ignition_json(&vim_document()).unwrap()).unwrap();
     let files = json["storage"]["files"].as_array().unwrap();
     let agent = files.iter().find(|f| f["path"] == "/usr/local/bin/run-coreos-installer").unwrap();
@@ -275,7 +275,7 @@ fn the_agent_is_fetched_as_gzip_with_the_hash_of_the_uncompressed_file() {
 }
 
 #[test]
-fn the_unit_is_embedded_exactly_as_it_stands_in_the_repository() {
+fn unit_is_embedded_unchanged() {
     let json: Value = serde_json::from_str(&ignition_json(&vim_document()).unwrap()).unwrap();
     let unit = &json["systemd"]["units"][0];
     assert_eq!(unit["name"], "run-coreos-installer.service");
@@ -283,7 +283,7 @@ fn the_unit_is_embedded_exactly_as_it_stands_in_the_repository() {
 }
 
 #[test]
-fn gzip_gives_the_same_bytes_each_time_and_back() {
+fn gzip_is_deterministic_and_lossless() {
     let text = b"agent ".repeat(1000);
     assert_eq!(gzip(&text), gzip(&text));
     let mut back = Vec::new();
@@ -292,7 +292,7 @@ fn gzip_gives_the_same_bytes_each_time_and_back() {
 }
 
 #[test]
-fn no_debug_output_shows_a_secret() {
+fn debug_output_hides_secrets() {
     let text = format!("{:?}", everything());
     for secret in ["0123456789abcdef", "PRIVATE KEY", "$6$salt"] {
         assert!(!text.contains(secret), "{text}");
@@ -300,7 +300,7 @@ fn no_debug_output_shows_a_secret() {
 }
 
 #[test]
-fn a_setting_that_cannot_work_is_refused_by_its_name() {
+fn invalid_setting_is_refused_by_name() {
     type Change = fn(&mut Settings);
     let cases: [(&str, Change); 17] = [
         ("vim", |s| s.vim = "vim.example".to_owned()),
@@ -342,7 +342,7 @@ fn a_setting_that_cannot_work_is_refused_by_its_name() {
 }
 
 #[test]
-fn two_files_in_one_place_are_refused_with_the_place() {
+fn two_files_with_one_path_are_refused_with_the_path() {
     let mut settings = everything();
     settings.downloads[0].path = "/etc/hosts".to_owned();
     let refusal = ignition_json(&settings).unwrap_err();
@@ -352,7 +352,7 @@ fn two_files_in_one_place_are_refused_with_the_place() {
 }
 
 #[test]
-fn a_kernel_argument_keeps_its_spaces_and_breaks_out_of_nothing() {
+fn kernel_argument_keeps_its_spaces_and_cannot_escape_its_quotes() {
     let with =
         |argument: &str| Settings { kernel_arguments: vec![argument.to_owned()], ..vim_document() };
     let line = kernel_arguments(&with("rci.note=two words")).unwrap();
@@ -366,7 +366,7 @@ fn a_kernel_argument_keeps_its_spaces_and_breaks_out_of_nothing() {
 }
 
 #[test]
-fn what_ipxe_would_read_itself_is_refused_there_and_allowed_elsewhere() {
+fn ipxe_syntax_is_refused_in_the_script_and_allowed_elsewhere() {
     for argument in
         ["a=${net0/mac}", "a=x || shell", "a=x && shell", "a=x ; shell", "#a", "a=b  c", "a=x #y"]
     {
@@ -384,8 +384,8 @@ fn what_ipxe_would_read_itself_is_refused_there_and_allowed_elsewhere() {
 }
 
 #[test]
-fn systemd_analyze_has_nothing_to_say_about_the_unit() {
-    // The program is not on the machine that tests, so another one stands in for it.
+fn systemd_analyze_accepts_the_unit_silently() {
+    // The program is not installed on the test machine, so another one replaces it.
     let unit = UNIT.replace("/usr/local/bin/run-coreos-installer\n", "/bin/true\n");
     assert_ne!(unit, UNIT);
     let dir = std::env::temp_dir().join(format!("rci-unit-{}", std::process::id()));
@@ -401,7 +401,7 @@ fn systemd_analyze_has_nothing_to_say_about_the_unit() {
 }
 
 #[test]
-fn the_unit_has_the_lines_that_the_vim_document_has() {
+fn unit_contains_the_lines_of_the_vim_document() {
     let lines: Vec<&str> = UNIT.lines().collect();
     for line in [
         "After=network-online.target",

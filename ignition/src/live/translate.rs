@@ -1,12 +1,12 @@
-//! From the Butane tree to the Ignition config, as far as the template uses Butane.
+//! Translates the Butane tree to an Ignition config, as far as the template uses Butane.
 //!
-//! Source: Butane `docs/config-fcos-v1_4.md`, of which 1.4.0 is Ignition spec 3.3.0.
+//! Source: Butane `docs/config-fcos-v1_4.md`; fcos 1.4.0 is Ignition spec 3.3.0.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-/// Ignition spec version that Butane's fcos 1.4.0 stands for.
+/// The Ignition spec version of Butane's fcos 1.4.0.
 const SPEC_VERSION: &str = "3.3.0";
 
 /// Translates a filled template.
@@ -60,7 +60,7 @@ fn camel_case(key: &str) -> String {
     name
 }
 
-/// A data URL of text, percent-encoded but for letters, digits and `-._~/:`.
+/// A data URL of text; all but letters, digits and `-._~/:` is percent-encoded.
 fn data_url(text: &str) -> String {
     text.bytes().fold("data:,".to_owned(), |mut url, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte) {

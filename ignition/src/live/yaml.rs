@@ -1,7 +1,7 @@
-//! Writes YAML for people: literal blocks for texts of several lines, comments where the template has
-//! a `why`, quotes wherever a plain word could be read as something else.
+//! Writes YAML for people: literal blocks for text with several lines, comments from the template's `why`, and quotes
+//! wherever a plain word could be parsed as something other than text.
 //!
-//! What is written is read alike by YAML 1.1 (go-yaml, which Butane uses) and YAML 1.2.
+//! YAML 1.1 (go-yaml, which Butane uses) and YAML 1.2 parse the output alike.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ pub(super) fn document(value: &Value) -> String {
     out
 }
 
-/// Writes the fields of a map; the first one stands behind the dash when `is_first_inline`.
+/// Writes the fields of a map; if `is_first_inline`, the first one follows the dash.
 fn write_fields(
     fields: &Map<String, Value>,
     indent: usize,
@@ -115,7 +115,7 @@ fn write_scalar(value: &Value, indent: usize, out: &mut String) {
     }
 }
 
-/// True when a literal block gives back exactly `text`.
+/// Whether a literal block preserves `text` exactly.
 fn is_block(text: &str) -> bool {
     let is_safe = |c: char| c == '\n' || is_printable(c);
     text.trim_end_matches('\n').contains('\n')
@@ -128,7 +128,7 @@ fn is_block(text: &str) -> bool {
         && text.chars().all(is_safe)
 }
 
-/// True for words that no YAML version reads as anything but a string.
+/// Whether every YAML version parses the word as a string.
 fn is_plain(text: &str) -> bool {
     let is_word = |b: u8| b.is_ascii_alphanumeric() || b"/._@-".contains(&b);
     let starts_well = text.starts_with('/') || text.contains(['/', '@', '-']);
@@ -142,7 +142,7 @@ fn is_plain(text: &str) -> bool {
             || (starts_well && !text.starts_with(|c: char| c.is_ascii_digit())))
 }
 
-/// Printable in YAML 1.1 and 1.2 and no line break in either.
+/// Whether the character is printable in YAML 1.1 and 1.2 and a line break in neither.
 fn is_printable(c: char) -> bool {
     !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
