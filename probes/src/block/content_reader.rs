@@ -298,7 +298,7 @@ mod tests {
             disk.not_eligible_because.join("; ")
         };
         let found = reasons("5 kernel/disk/sda/32768-4096\n");
-        // The same bytes are looked at as a part of the whole disk.
+        // The same bytes are also read as part of the whole disk.
         assert!(found.contains("sda1 cannot be read at byte 0: "), "{found}");
         let found = reasons("5 kernel/disk/sda/1036288-12288\n");
         assert!(found.starts_with("sda cannot be read at byte 1036288: "), "{found}");

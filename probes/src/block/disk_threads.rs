@@ -2,7 +2,7 @@
 //! that a hanging disk delays no other.
 //!
 //! Not on the threads of `pool`: a disk may take 15 s to start its motor, so every disk needs its thread
-//! at once, and each answers in parts of which the first counts even if the next never comes.
+//! at once, and each answers in parts; the first counts even if the next never comes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{self, RecvTimeoutError};

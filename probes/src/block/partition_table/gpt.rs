@@ -1,12 +1,12 @@
 //! The GUID partition table (UEFI 2.10 §5.3): a header in block 1 with its entries, and a backup of both
-//! whose header is in the last block. The kernel uses the backup only if it is told to (`gpt` on its
+//! whose header is in the last block. The kernel uses the backup only on request (`gpt` on its
 //! command line), but what it describes is still on the disk.
 
 use formats::gpt::{self as format, Damage, Header, Partition};
 
 use super::{Entry, Found, Place, Table};
 
-/// What the backup tells of a table whose first part is `damage`. Both places are named.
+/// Reads the backup of a table whose primary header has the defect `damage`. The problem names both places.
 pub(super) fn backup_of(damage: &str, place: &mut Place<'_>) -> Found {
     let block_bytes = u64::from(place.block_bytes);
     let blocks = place.size_bytes.and_then(|size_bytes| size_bytes.checked_div(block_bytes));

@@ -100,7 +100,7 @@ mod tests {
             let at = 8 + usize::try_from(index).unwrap();
             record(&mut disk, at, (1, 1), Some((index + 1, 1)));
         }
-        // `of` holds that the chain is told to be too long.
+        // `of` asserts that the chain is reported as too long.
         assert_eq!(of(&disk).len(), MAX_RECORDS);
     }
 

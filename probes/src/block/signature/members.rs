@@ -27,7 +27,7 @@ pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
     let id = || Some(uuid(&second[40..56]));
     match magic {
         _ if magic == BCACHE_MAGIC => Some(Filesystem::new("bcache", None, id())),
-        // Its own UUID is internal; behind it are the one for users and the label (`struct bch_sb`).
+        // Its own UUID is internal; the one for users and the label follow (`struct bch_sb`).
         _ if magic == BCACHEFS_MAGIC => {
             let label = second.get(72..104).and_then(text);
             Some(Filesystem::new("bcachefs", label, second.get(56..72).map(uuid)))
@@ -71,7 +71,7 @@ pub(super) fn zfs(label: &[u8]) -> Option<Filesystem> {
     is_label.then(|| Filesystem::new("zfs_member", pool_name(label), None))
 }
 
-/// The string of the pair `name`: its length, padded to four bytes, stands behind the type and count.
+/// The string of the pair `name`: its length, padded to four bytes, follows the type and count.
 fn pool_name(label: &[u8]) -> Option<String> {
     let key = b"\x00\x00\x00\x04name\x00\x00\x00\x09\x00\x00\x00\x01";
     let at = label.windows(key.len()).position(|window| window == key)? + key.len();
