@@ -1,4 +1,4 @@
-//! The report: everything that is known of a machine, in the form that is posted and printed.
+//! The report: everything that is known about a machine, in the form that is posted and printed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::node_id::node_id;
 
-/// The version of the report's keys. A new key raises the second number, a changed one the first.
+/// The version of the report's keys. A new key raises the second number, a changed key the first.
 pub const SCHEMA_VERSION: &str = "1.0";
 
-/// What is known of a machine: VIM API v1's `Report`, and what `inspect` prints.
+/// Everything that is known about a machine: `Report` of VIM API v1, and the output of `inspect`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// The version of these keys, e.g. `1.0`.
@@ -33,14 +33,14 @@ pub struct Report {
     pub collected_at: String,
     /// How long collecting took, in ms.
     pub duration_ms: u64,
-    /// By what the machine can be recognised.
+    /// The identifiers of the machine.
     pub identity: Vec<Identifier>,
-    /// The facts, a section each.
+    /// The facts, by section.
     #[serde(flatten)]
     pub inventory: Inventory,
     /// What is wrong with the machine, worst first.
     pub findings: Vec<Finding>,
-    /// What was not read, and why.
+    /// What could not be read or understood, and why.
     pub problems: Vec<Problem>,
     /// How long each collector took.
     pub timings: Timings,
@@ -60,14 +60,14 @@ pub struct Agent {
     pub capabilities: Vec<String>,
 }
 
-/// How long collecting took. These figures differ from run to run, and nothing else does.
+/// How long collecting took. These figures differ from run to run, like the section `live`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Timings {
     /// Wall time of each collector in ms, by its name.
     pub collectors_ms: BTreeMap<String, u64>,
 }
 
-/// Reads the machine behind `source` and makes its report.
+/// Reads the machine of `source` and makes its report.
 #[must_use]
 pub fn report(source: &Arc<Source>, options: &Options) -> Report {
     let start = Instant::now();

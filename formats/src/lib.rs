@@ -18,6 +18,7 @@ pub mod guid;
 pub mod hex;
 pub mod lldp;
 pub mod lvm;
+pub mod major_numbers;
 pub mod mbr;
 pub mod mountinfo;
 pub mod netlink;

@@ -1,4 +1,4 @@
-//! What goes to standard output, and when it is coloured.
+//! Standard output: text, JSON, YAML, and when it is coloured.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -10,7 +10,7 @@ use crate::cli::Color;
 /// Writes `text` to standard output.
 ///
 /// # Errors
-/// If it cannot be written. A closed pipe (`inspect | head`) is no error.
+/// If it cannot be written. A closed pipe (`inspect | head`) is not an error.
 pub fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -44,7 +44,7 @@ pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_yaml_ng::to_string(&tree(&json(value)?)?)?)
 }
 
-/// Whether standard output is coloured: as asked for, else on a terminal without `NO_COLOR`.
+/// Whether standard output is coloured: as requested, by default on a terminal without `NO_COLOR`.
 #[must_use]
 pub fn is_colored(color: Color) -> bool {
     match color {

@@ -1,4 +1,4 @@
-//! `block storage (…)`: physical disks with their partitions; below them what is made of them.
+//! `block storage (…)`: physical disks with their partitions, RAID controllers, virtual devices.
 
 use probes::block::{Block, Disk, Filesystem, Health, Partition, VirtualDevice};
 
@@ -24,7 +24,7 @@ pub(super) fn block(page: &mut Page, block: &Block) {
 
 fn disk(page: &mut Page, disk: &Disk) {
     let kind = match disk.rotational {
-        // What turns in it is no disk of its own.
+        // `rotational` of an optical drive describes its medium.
         _ if disk.name.starts_with("sr") => " optical",
         Some(true) => " HDD",
         Some(false) => " SSD",
@@ -52,7 +52,7 @@ fn disk(page: &mut Page, disk: &Disk) {
     }
     if !disk.eligible {
         let reasons = disk.not_eligible_because.join("; ");
-        page.toned(Tone::Quiet, 3, &format!("not for installing: {reasons}"));
+        page.toned(Tone::Quiet, 3, &format!("not eligible: {reasons}"));
     }
     if let Some(filesystem) = &disk.filesystem {
         page.line(2, &format!("whole disk{}", content(Some(filesystem), &disk.mounted_at)));
@@ -76,7 +76,7 @@ fn disk(page: &mut Page, disk: &Disk) {
     }
 }
 
-/// What a technician looks for, where it is known: place, making, what stands on it.
+/// What a technician looks for: location, construction, content.
 fn details(disk: &Disk) -> Vec<String> {
     let bay = disk.bay.as_ref().and_then(|bay| {
         let slot = bay.slot.map(|slot| slot.to_string());
@@ -90,26 +90,27 @@ fn details(disk: &Disk) -> Vec<String> {
         let driver = pair("driver", disk.controller_driver.as_deref());
         format!("volume of a RAID controller{level}{driver}")
     });
-    let vmd = disk.vmd_address.as_ref().map(|address| format!("behind the VMD at {address}"));
+    let vmd =
+        disk.vmd_address.as_ref().map(|address| format!("attached through the VMD at {address}"));
     let target = disk.target.as_ref().map(|target| {
         let portal = target.portal.as_ref().map(|portal| format!(" at {portal}"));
         format!("target {}{}", target.name, portal.unwrap_or_default())
     });
-    let blocks = (disk.logical_block_bytes == Some(4096)).then(|| "blocks of 4096 bytes".into());
-    let holds = (!disk.existing_os.is_empty())
-        .then(|| format!("seems to hold {}", disk.existing_os.join(" and ")));
-    let known = [bay, volume, vmd, target, blocks, locks(disk), holds].into_iter().flatten();
-    let is_told = |issue: &&String| disk.not_eligible_because.iter().any(|b| b.contains(*issue));
-    let issues = disk.identity_issues.iter().filter(|issue| !is_told(issue));
+    let blocks = (disk.logical_block_bytes == Some(4096)).then(|| "4096-byte blocks".into());
+    let system = (!disk.existing_os.is_empty())
+        .then(|| format!("appears to contain {}", disk.existing_os.join(" and ")));
+    let known = [bay, volume, vmd, target, blocks, locks(disk), system].into_iter().flatten();
+    let is_listed = |issue: &&String| disk.not_eligible_because.iter().any(|b| b.contains(*issue));
+    let issues = disk.identity_issues.iter().filter(|issue| !is_listed(issue));
     known.chain(issues.map(|issue| format!("identity: {issue}"))).collect()
 }
 
-/// Locks of a self-encrypting disk, once somebody has taken them into use.
+/// Locks of a self-encrypting disk, once they have been enabled.
 fn locks(disk: &Disk) -> Option<String> {
     let tcg = disk.tcg.as_ref()?;
     let state = tcg.obstacle().or_else(|| {
         let is_on = tcg.is_locking_enabled == Some(true);
-        is_on.then(|| format!("locking is on, {}", tcg.standards.join(", ")))
+        is_on.then(|| format!("locking enabled, {}", tcg.standards.join(", ")))
     })?;
     Some(format!("self-encrypting: {state}"))
 }
@@ -121,7 +122,7 @@ fn health_line(page: &mut Page, health: &Health) {
     add((!health.critical_warnings.is_empty()).then(|| health.critical_warnings.join(" and ")));
     add(health.temperature_celsius.map(|celsius| format!("{celsius} °C")));
     add(health.used_percent.map(|used| format!("{used} % used")));
-    let limit = health.spare_threshold_percent.map(|limit| format!(" (at least {limit} %)"));
+    let limit = health.spare_threshold_percent.map(|limit| format!(" (minimum {limit} %)"));
     let limit = limit.unwrap_or_default();
     add(health.available_spare_percent.map(|spare| format!("{spare} % spare{limit}")));
     add(health.power_on_hours.map(|hours| format!("{hours} h")));
@@ -141,7 +142,7 @@ fn health_line(page: &mut Page, health: &Health) {
     }
 }
 
-/// ` [@path (node #0)]` with what is known of both.
+/// ` [@path (node #0)]`, or the part of it that is known.
 fn place(disk: &Disk) -> String {
     let node = disk.numa_node.map(|node| format!("(node #{node})"));
     let path = disk.by_path.as_deref().or(disk.pci_address.as_deref());
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn locks_are_told_once_they_are_in_use() {
+    fn locks_are_shown_once_they_are_enabled() {
         let of = |is_locking_enabled: bool, is_locked: bool| {
             let tcg = DiskTcg {
                 standards: vec!["Opal 2".to_owned()],
@@ -207,7 +208,7 @@ mod tests {
             details(&Disk { tcg: Some(tcg), ..Disk::default() }).join("; ")
         };
         assert_eq!(of(false, false), "");
-        assert_eq!(of(true, false), "self-encrypting: locking is on, Opal 2");
+        assert_eq!(of(true, false), "self-encrypting: locking enabled, Opal 2");
         assert!(of(true, true).starts_with("self-encrypting: locked by TCG Opal 2"));
     }
 }

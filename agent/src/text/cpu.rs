@@ -35,7 +35,7 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     if let Some(isolated) = cpu.isolated.as_ref().filter(|isolated| !isolated.is_empty()) {
         page.toned(Tone::Quiet, 1, &format!("isolated logical processors: {isolated}"));
     }
-    // `KVM: Vulnerable` is what concerns the host of virtual machines alone (itlb_multihit).
+    // `KVM: Vulnerable` affects only hosts of virtual machines (itlb_multihit).
     let is_open = |state: &str| state.trim_start_matches("KVM: ").starts_with("Vulnerable");
     let open = cpu.vulnerabilities.iter().filter(|(_, state)| is_open(state));
     let open: Vec<&str> = open.map(|(name, _)| name.as_str()).collect();
@@ -45,11 +45,11 @@ pub(super) fn cpu(page: &mut Page, cpu: &Cpu) {
     page.words(2, "capabilities", &cpu.flags);
 }
 
-/// What a technician compares between machines: microcode, frequencies, whether SMT is on.
+/// What a technician compares between machines: microcode, frequencies, SMT.
 fn figures(page: &mut Page, cpu: &Cpu) {
     let cores = || cpu.packages.iter().flat_map(|package| &package.cores);
     let mhz = |mhz: Option<u64>| mhz.map(|mhz| format!("{mhz}MHz"));
-    // A processor without SMT has it turned off as well.
+    // `notsupported` and `notimplemented`: there is nothing to compare.
     let smt = cpu.smt_control.as_deref().filter(|control| !control.starts_with("not"));
     let line = [
         pair("microcode", cpu.microcode.as_deref()),
@@ -71,7 +71,7 @@ fn package(page: &mut Page, package: &Package) {
     let n_threads: usize = package.cores.iter().map(|core| logical_cpus(core).len()).sum();
     let id = package.id.map(|id| format!(" #{id}")).unwrap_or_default();
     let counts = [(package.cores.len(), "core"), (n_threads, "hardware thread")];
-    // A package without a core that is known has not been counted.
+    // 0 would mean that the cores of this package were counted; they are unknown.
     let counts = counts.into_iter().filter(|(n, _)| *n > 0).map(|(n, one)| counted(n, one));
     page.line(1, &heading(&format!("physical package{id}"), counts));
     for entry in &package.cores {

@@ -78,7 +78,7 @@ fn usb(page: &mut Page, usb: &UsbDevice) {
     page.line(1, &line);
 }
 
-/// One line a sensor; of a sensor that measures nothing nothing is said.
+/// One line for each sensor that has a reading.
 fn sensor(page: &mut Page, sensor: &Sensor) {
     let milli = |value: Option<i64>, unit: &str| value.map(|v| unit::measured(v, unit));
     let value = milli(sensor.temperature_millicelsius, "°C")

@@ -6,7 +6,7 @@ use probes::smbios::{PowerSupply, Slot, SmbiosTable};
 use super::page::{Page, Tone, pair};
 use super::unit;
 
-/// So many of the last events are printed; the report's JSON has all that were read.
+/// How many of the last events are printed; the JSON report contains all that were read.
 const N_EVENTS: usize = 10;
 
 pub(super) fn bmc(page: &mut Page, bmc: &Bmc) {
@@ -43,7 +43,7 @@ fn below(page: &mut Page, bmc: &Bmc) {
     events(page, bmc);
 }
 
-/// A line for each area that holds a number; the numbers are what is ordered and replaced.
+/// A line for each area with a part or serial number, by which parts are ordered and replaced.
 fn fru(page: &mut Page, fru: &Fru) {
     let name = fru.name.clone().unwrap_or_else(|| fru.id.to_string());
     let power = fru.power_supply.as_ref().and_then(|supply| supply.capacity_watts);
@@ -97,7 +97,7 @@ fn channel(page: &mut Page, channel: &LanChannel) {
     page.line(1, &line);
 }
 
-/// Of a sensor that measures nothing and is in no bad state nothing is said.
+/// A line for each sensor that has a reading or needs attention.
 fn sensor(page: &mut Page, sensor: &BmcSensor) {
     let is_bad = matches!(sensor.status.as_deref(), Some("critical" | "non-recoverable"));
     let tone = if is_bad || sensor.calls_for_attention { Tone::Warning } else { Tone::Quiet };
@@ -117,7 +117,7 @@ fn events(page: &mut Page, bmc: &Bmc) {
     let Some(info) = &bmc.event_log_info else { return };
     let n_entries = usize::from(info.n_entries);
     let count = if n_entries == 1 { "1 entry".to_owned() } else { format!("{n_entries} entries") };
-    let lost = if info.has_overflowed { ", some were lost" } else { "" };
+    let lost = if info.has_overflowed { ", overflowed" } else { "" };
     page.line(1, &format!("event log ({count}{lost})"));
     for entry in bmc.event_log.iter().rev().take(N_EVENTS).rev() {
         event(page, entry);
@@ -134,7 +134,7 @@ fn event(page: &mut Page, event: &BmcEvent) {
     };
     let kind = event.kind.as_deref().map(|kind| format!(" {kind}")).unwrap_or_default();
     let sensor = event.sensor.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
-    let end = if event.is_asserted == Some(false) { " (over)" } else { "" };
+    let end = if event.is_asserted == Some(false) { " (deasserted)" } else { "" };
     let tone = if event.calls_for_attention { Tone::Warning } else { Tone::Plain };
     page.toned(tone, 2, &format!("{time}{sensor}{kind}: {what}{end}"));
 }

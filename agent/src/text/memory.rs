@@ -8,7 +8,7 @@ use super::unit;
 pub(super) fn memory(page: &mut Page, memory: &Memory) {
     let totals = [
         (memory.installed_bytes, "installed"),
-        (memory.firmware_map_bytes, "in the firmware's map"),
+        (memory.firmware_map_bytes, "in firmware map"),
         (memory.kernel_present_bytes, "physical"),
         (memory.online_blocks_bytes, "in online blocks"),
         (memory.usable_bytes, "usable"),
@@ -35,7 +35,7 @@ pub(super) fn memory(page: &mut Page, memory: &Memory) {
     }
 }
 
-/// Parts of a size that are there, as ` (256GiB, 128GiB persistent)`.
+/// The parts of a size that are not 0, as ` (256GiB, 128GiB persistent)`.
 fn sizes(parts: &[(Option<u64>, &str)]) -> String {
     let known = parts.iter().filter_map(|(bytes, what)| Some(((*bytes).filter(|b| *b > 0)?, what)));
     heading("", known.map(|(bytes, what)| format!("{}{what}", unit::memory(bytes))))
@@ -77,7 +77,7 @@ fn persistent(page: &mut Page, memory: &PersistentMemory) {
             pair("security", module.security.as_deref()),
             pair("flags", flags.as_deref()),
         );
-        // That the firmware tells of changes is no fault (`ACPI_NFIT_MEM_HEALTH_ENABLED`, drivers/acpi/nfit).
+        // `smart_notify` means that the firmware can send health events (`ACPI_NFIT_MEM_HEALTH_ENABLED`).
         let is_bad = module.flags.iter().any(|flag| flag != "smart_notify");
         page.toned(if is_bad { Tone::Warning } else { Tone::Plain }, 1, &line);
     }
@@ -140,7 +140,7 @@ mod tests {
     use probes::memory::Nvdimm;
 
     #[test]
-    fn an_nvdimm_whose_firmware_only_tells_of_changes_does_not_call_for_attention() {
+    fn an_nvdimm_that_can_send_health_events_needs_no_attention() {
         let is_plain = |flags: &[&str]| {
             let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
             let module = Nvdimm { name: "nmem0".to_owned(), flags, ..Nvdimm::default() };

@@ -1,5 +1,5 @@
-//! The report for people, in the shape of the VIM document's example: a rule and a heading per
-//! section, a line per part, indented by what belongs to what.
+//! The report for people, in the shape of the VIM document's example: a rule and a heading for each
+//! section, a line for each part, indented below what contains it.
 
 mod block;
 mod cpu;
@@ -16,9 +16,10 @@ mod unit;
 
 use probes::cpuset::CpuSet;
 use probes::findings::{Finding, Severity};
+use probes::live::Live;
 
 use crate::report::Report;
-use page::{Page, Tone, counted};
+use page::{Page, Tone, counted, pair};
 
 /// The whole report as text.
 #[must_use]
@@ -38,11 +39,12 @@ pub fn text(report: &Report, is_colored: bool) -> String {
     inventory.devices.iter().for_each(|devices| devices::devices(&mut page, devices));
     platform::platform(&mut page, inventory);
     identity(&mut page, report);
+    report.live.iter().for_each(|live| moment(&mut page, live));
     write_findings(&mut page, report);
     page.into_text()
 }
 
-/// Only what is wrong, and what could not be read.
+/// Only findings and problems.
 #[must_use]
 pub fn findings(report: &Report, is_colored: bool) -> String {
     let mut page = Page::new(is_colored);
@@ -50,7 +52,7 @@ pub fn findings(report: &Report, is_colored: bool) -> String {
     page.into_text()
 }
 
-/// How many cores have a logical CPU in `cpus`; `None` where no core is known at all.
+/// How many cores have a logical CPU in `cpus`; `None` if no core is known.
 fn n_cores(report: &Report, cpus: &CpuSet) -> Option<usize> {
     let packages = report.inventory.cpu.iter().flat_map(|cpu| &cpu.packages);
     let cores = packages.flat_map(|package| &package.cores);
@@ -74,6 +76,20 @@ fn identity(page: &mut Page, report: &Report) {
     }
 }
 
+fn moment(page: &mut Page, live: &Live) {
+    let load = live.load.map(|load| {
+        format!("{:.2},{:.2},{:.2}", load.one_minute, load.five_minutes, load.fifteen_minutes)
+    });
+    let facts = [
+        pair("uptime", live.uptime_s.map(|seconds| format!("{seconds}s")).as_deref()),
+        pair("load", load.as_deref()),
+        pair("available-memory", live.available_memory_bytes.map(unit::memory).as_deref()),
+        pair("agent-peak-memory", live.agent_peak_memory_bytes.map(unit::memory).as_deref()),
+        pair("agent-cpu-time", live.agent_cpu_time_ms.map(|ms| format!("{ms}ms")).as_deref()),
+    ];
+    page.facts("live", &facts, |_| {});
+}
+
 fn write_findings(page: &mut Page, report: &Report) {
     let count = |severity| report.findings.iter().filter(|f| f.severity == severity).count();
     page.section(&format!(
@@ -91,7 +107,7 @@ fn write_findings(page: &mut Page, report: &Report) {
     page.section(&format!("not read ({})", report.problems.len()));
     for problem in &report.problems {
         let line = format!(
-            "{}: {} holds {}, expected {}",
+            "{}: {}: found {}, expected {}",
             problem.collector, problem.path, problem.found, problem.expected
         );
         page.toned(Tone::Quiet, 1, &line);
@@ -115,9 +131,24 @@ mod tests {
     use super::*;
     use probes::cpu::{Cpu, Package};
     use probes::gpu::Gpu;
+    use probes::live::Load;
     use probes::memory::Memory;
     use probes::pci::Pci;
     use probes::topology::{Node, Topology};
+
+    #[test]
+    fn the_section_live_shows_only_what_is_known() {
+        let text = |live: &Live| {
+            let mut page = Page::new(false);
+            moment(&mut page, live);
+            page.into_text()
+        };
+        assert_eq!(text(&Live::default()), "");
+        let load = Some(Load { one_minute: 0.5, five_minutes: 1.0, fifteen_minutes: 2.25 });
+        let live = Live { uptime_s: Some(61), load, agent_cpu_time_ms: Some(7), ..Live::default() };
+        let expected = "#\nlive uptime=61s load=0.50,1.00,2.25 agent-cpu-time=7ms\n";
+        assert!(text(&live).ends_with(expected), "{}", text(&live));
+    }
 
     #[test]
     fn a_heading_counts_only_what_is_known() {

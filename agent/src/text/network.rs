@@ -7,7 +7,7 @@ use probes::network::{
 use super::page::{Page, Tone, counted, heading, pair};
 
 pub(super) fn network(page: &mut Page, network: &Network) {
-    // Functions of a port are no NICs of their own: they are counted below their port.
+    // Virtual functions and representors are counted below their port.
     let is_shown = |interface: &&Interface| interface.vf_of.is_none() && !interface.is_representor;
     let shown: Vec<&Interface> = network.interfaces.iter().filter(is_shown).collect();
     let count = (!network.interfaces.is_empty()).then(|| counted(shown.len(), "NIC"));
@@ -27,7 +27,7 @@ fn interface(page: &mut Page, interface: &Interface) {
     let carrier = match interface.has_carrier {
         Some(true) => " link=up",
         Some(false) => " link=down",
-        // Nobody has brought it up: whether there is a cable is not known.
+        // The kernel reports no carrier for a port that is down, with a cable or without.
         None if interface.is_up == Some(false) => " link=off",
         None => "",
     };
@@ -59,9 +59,9 @@ fn interface(page: &mut Page, interface: &Interface) {
         lldp(page, neighbour);
     }
     if interface.lldp.as_ref().is_some_and(Vec::is_empty) {
-        let is_taken = interface.has_firmware_lldp_agent == Some(true);
-        let why = if is_taken { ": the card's firmware takes LLDP for itself" } else { "" };
-        page.toned(Tone::Quiet, 2, &format!("no switch heard{why}"));
+        let is_consumed = interface.has_firmware_lldp_agent == Some(true);
+        let why = if is_consumed { ": the card's firmware consumes LLDP frames" } else { "" };
+        page.toned(Tone::Quiet, 2, &format!("no LLDP neighbour{why}"));
     }
     if let Some(module) = &interface.module {
         self::module(page, module);
@@ -97,7 +97,7 @@ fn lldp(page: &mut Page, neighbour: &LldpNeighbour) {
     );
 }
 
-/// What a technician orders, and reads on the label.
+/// What a technician orders a replacement by: the text of the label.
 fn module(page: &mut Page, module: &Module) {
     let reach = module.reach_m.iter().map(|(cable, metres)| format!("{cable}:{metres}m"));
     let reach = reach.collect::<Vec<_>>().join(",");
@@ -139,7 +139,7 @@ pub(super) fn local_addresses(page: &mut Page, local: &LocalAddresses) {
             None => String::new(),
             Some(server) => pair("dhcp", Some(server.unwrap_or("true"))),
         };
-        // What keeps an address from being used.
+        // These flags mean that the kernel does not use the address, or not for long.
         let bad = |flag: &&String| {
             matches!(flag.as_str(), "tentative" | "dadfailed" | "deprecated" | "temporary")
         };
@@ -172,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_is_switched_off_and_one_that_heard_no_switch_say_so() {
+    fn a_port_that_is_off_differs_from_one_without_link_or_without_neighbour() {
         let eno1 = || Interface { name: "eno1".to_owned(), ..Interface::default() };
         let off = line_of(Interface { is_up: Some(false), ..eno1() });
         assert!(off.contains(" eno1 link=off\n"), "{off}");
         let down = Interface { is_up: Some(true), has_carrier: Some(false), ..eno1() };
         assert!(line_of(down).contains(" eno1 link=down\n"));
-        let heard_none = line_of(Interface { lldp: Some(Vec::new()), ..eno1() });
-        assert!(heard_none.ends_with(" eno1\n  no switch heard\n"), "{heard_none}");
+        let no_neighbour = line_of(Interface { lldp: Some(Vec::new()), ..eno1() });
+        assert!(no_neighbour.ends_with(" eno1\n  no LLDP neighbour\n"), "{no_neighbour}");
         assert!(line_of(eno1()).ends_with(" eno1\n"));
     }
 }

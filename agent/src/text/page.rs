@@ -1,4 +1,4 @@
-//! The page that the text report is written on: headings, indented lines, colour, no control characters.
+//! The page of the text report: headings, indented lines, colour, no control characters.
 
 /// Width of the rule above each section, as in the VIM document's report.
 const RULE: usize = 73;
@@ -9,14 +9,14 @@ const RED: &str = "\x1b[31m";
 const YELLOW: &str = "\x1b[33m";
 const PLAIN: &str = "\x1b[0m";
 
-/// How a line stands out.
+/// How a line is highlighted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// As the rest.
+    /// Not at all.
     Plain,
     /// Less important than the rest.
     Quiet,
-    /// Calls for attention.
+    /// Needs attention.
     Warning,
     /// Is broken.
     Critical,
@@ -44,8 +44,8 @@ impl Page {
         self.styled(BOLD, heading);
     }
 
-    /// A section whose facts stand in its heading; `below` writes the rest of it. Where nothing of it is known,
-    /// nothing stands there.
+    /// A section with its facts in the heading; `below` writes the rest. A section without any fact is
+    /// left out.
     pub(super) fn facts(&mut self, name: &str, pairs: &[String], below: impl FnOnce(&mut Page)) {
         let facts = pairs.concat();
         let start = self.text.len();
@@ -62,7 +62,7 @@ impl Page {
         self.toned(Tone::Plain, indent, text);
     }
 
-    /// A line that stands out.
+    /// A highlighted line.
     pub(super) fn toned(&mut self, tone: Tone, indent: usize, text: &str) {
         let text = format!("{:indent$}{text}", "");
         match tone {
@@ -73,7 +73,7 @@ impl Page {
         }
     }
 
-    /// Words in rows of six, as the VIM document lists CPU capabilities.
+    /// Words in rows of six, like the CPU capabilities in the VIM document.
     pub(super) fn words(&mut self, indent: usize, name: &str, words: &[String]) {
         let next = " ".repeat(name.len() + 3);
         for (index, row) in words.chunks(6).enumerate() {
@@ -83,7 +83,7 @@ impl Page {
         }
     }
 
-    /// Adds a line; what would steer a terminal is written as an escape.
+    /// Adds a line. Control characters are escaped: a device's name must not control the terminal.
     fn styled(&mut self, style: &str, text: &str) {
         let is_styled = self.is_colored && !style.is_empty();
         if is_styled {
@@ -108,7 +108,7 @@ pub(super) fn pair(name: &str, value: Option<&str>) -> String {
     value.map(|value| format!(" {name}={value}")).unwrap_or_default()
 }
 
-/// `name (part, part)`, or the name alone where no part is known.
+/// `name (part, part)`, or the name alone without a known part.
 pub(super) fn heading(name: &str, parts: impl IntoIterator<Item = String>) -> String {
     let parts: Vec<String> = parts.into_iter().collect();
     if parts.is_empty() { name.to_owned() } else { format!("{name} ({})", parts.join(", ")) }
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_cannot_steer_the_terminal() {
+    fn a_value_cannot_control_the_terminal() {
         let mut page = Page::new(true);
         page.line(1, "serial=\x1b[2Jx\r\ny");
         assert_eq!(page.into_text(), " serial=\\u{1b}[2Jx\\r\\ny\n");

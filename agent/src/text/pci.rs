@@ -44,7 +44,7 @@ fn device(page: &mut Page, device: &PciDevice) {
     }
 }
 
-/// The errors that were counted, if there were any: corrected ones too, for many of them slow a link.
+/// The counted errors, if any. Corrected ones too: many of them slow a link down.
 fn errors(aer: &Aer) -> Option<String> {
     let counts =
         [(aer.n_correctable, "corrected"), (aer.n_nonfatal, "nonfatal"), (aer.n_fatal, "fatal")];
@@ -53,7 +53,7 @@ fn errors(aer: &Aer) -> Option<String> {
     (!counts.is_empty()).then(|| format!("PCIe errors since boot: {}", counts.join(", ")))
 }
 
-/// `link 8 GT/s x4 of 16 GT/s x4`, where both sides are known.
+/// `link 8 GT/s x4 of 16 GT/s x4`; without the second part if the link runs at its best.
 fn link(link: &Link) -> Option<String> {
     let speed = |tenths: u32| {
         if tenths.is_multiple_of(10) {
@@ -74,7 +74,7 @@ fn link(link: &Link) -> Option<String> {
     }
 }
 
-/// Cards; that there is none is known only where devices were found to look among.
+/// Cards. No card is a fact only if PCI devices could be listed.
 pub(super) fn gpu(page: &mut Page, gpu: &Gpu, pci: Option<&Pci>) {
     let is_known = !gpu.cards.is_empty() || pci.is_some_and(|pci| !pci.devices.is_empty());
     let count = is_known.then(|| counted(gpu.cards.len(), "graphics card"));
@@ -94,7 +94,7 @@ fn card(page: &mut Page, index: usize, card: &Card) {
     let kind = match card.kind {
         CardKind::Gpu => "gpu",
         CardKind::Accelerator => "accelerator",
-        CardKind::BmcDisplay => "display of the BMC",
+        CardKind::BmcDisplay => "BMC display",
         CardKind::Switch => "switch",
     };
     let line = format!(

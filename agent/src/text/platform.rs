@@ -136,7 +136,7 @@ mod tests {
     use probes::firmware::BootEntry;
 
     #[test]
-    fn the_order_of_starting_and_entries_that_are_turned_off_are_shown() {
+    fn the_boot_order_and_inactive_entries_are_shown() {
         let entry = |id: &str, is_active| BootEntry {
             id: id.to_owned(),
             description: Some("Fedora".to_owned()),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_part_of_which_nothing_is_known_no_heading_stands_there() {
+    fn a_part_without_a_known_fact_has_no_heading() {
         let mut inventory = Inventory {
             chassis: Some(Chassis::default()),
             baseboard: Some(Baseboard::default()),
@@ -178,12 +178,12 @@ mod tests {
         };
         assert_eq!(text(&inventory), "");
         inventory.os = Some(Os { command_line: Some("quiet".to_owned()), ..Os::default() });
-        let told = text(&inventory);
-        assert!(told.contains("os\x1b[0m\n") && told.contains("command line: quiet"), "{told}");
+        let shown = text(&inventory);
+        assert!(shown.contains("os\x1b[0m\n") && shown.contains("command line: quiet"), "{shown}");
     }
 
     #[test]
-    fn the_taint_of_the_kernel_has_the_letters_that_its_log_has() {
+    fn taint_letters_are_those_of_the_kernel_log() {
         assert_eq!((taint_letters(0), taint_letters(1 << 13 | 1)), (String::new(), "PE".into()));
         assert_eq!(taint_letters(1 << 40), "");
     }

@@ -1,4 +1,4 @@
-//! RAID controllers with the volumes that they show and the drives that they hide.
+//! RAID controllers with their volumes and the drives that the kernel does not see.
 
 use probes::block::{RaidController, RaidDrive, RaidVolume};
 
@@ -12,7 +12,7 @@ pub(super) fn controller(page: &mut Page, controller: &RaidController) {
     let line = format!(
         "RAID controller {model} [@{}]{}{}{}",
         controller.pci_address,
-        n_drives.unwrap_or_else(|| " whose drives are not known".to_owned()),
+        n_drives.unwrap_or_else(|| ", drives unknown".to_owned()),
         pair("serial", controller.serial.as_deref()),
         pair("firmware", controller.firmware.as_deref()),
     );
@@ -35,7 +35,7 @@ fn volume(page: &mut Page, controller: &RaidController, volume: &RaidVolume) {
         volume.raid_level.as_ref().map(|level| format!(" {level}")).unwrap_or_default(),
         unit::disk_size(volume.size_bytes),
         volume.state.as_ref().map(|state| format!(" {state}")).unwrap_or_default(),
-        members.map(|members| format!(", of {members}")).unwrap_or_default(),
+        members.map(|members| format!(", on {members}")).unwrap_or_default(),
         missing.map(|n| format!(", {n} missing")).unwrap_or_default(),
         pair("disk", volume.disk.as_deref()),
         pair("name", volume.name.as_deref()),
@@ -88,7 +88,7 @@ fn drive(page: &mut Page, drive: &RaidDrive) {
     page.toned(tone, 3, &text);
 }
 
-/// `slot 32:4`, with the enclosure in front as the maker's tools write it.
+/// `slot 32:4`: enclosure and slot, as the vendor's tools print them.
 fn place(drive: &RaidDrive) -> String {
     match (drive.enclosure, drive.slot) {
         (Some(enclosure), Some(slot)) => format!("slot {enclosure}:{slot}"),
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_drive_behind_a_volume_is_told_by_enclosure_and_slot() {
+    fn a_failed_drive_of_a_volume_is_named_by_enclosure_and_slot() {
         let one = |id, slot, state: &str| RaidDrive {
             device_id: Some(id),
             enclosure: Some(32),
@@ -131,7 +131,7 @@ mod tests {
         controller(&mut page, &known);
         let text = page.into_text();
         assert!(
-            text.contains("volume 0 RAID 1 degraded, of slot 32:3, slot 32:4 disk=sda\n"),
+            text.contains("volume 0 RAID 1 degraded, on slot 32:3, slot 32:4 disk=sda\n"),
             "{text}"
         );
         assert!(text.contains("slot 32:4 failed, 7 media errors\n"), "{text}");

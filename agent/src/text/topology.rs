@@ -1,4 +1,4 @@
-//! `topology (…)`: nodes with their memory and distances, and every cache under the node of its CPUs.
+//! `topology (…)`: nodes with memory and distances, each cache under the node of its CPUs.
 
 use probes::cpuset::CpuSet;
 use probes::topology::{Cache, Node, Topology};

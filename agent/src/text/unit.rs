@@ -1,4 +1,4 @@
-//! Sizes as people say them: memory in binary units, disks in decimal ones, at most one decimal.
+//! Sizes for people: memory in binary units, disks in decimal ones, at most one decimal.
 
 /// A memory size in binary units: `48GiB`, `1.5TiB`, `640KiB`.
 #[must_use]
@@ -6,7 +6,7 @@ pub(super) fn memory(bytes: u64) -> String {
     scaled(bytes, 1024, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
 }
 
-/// A disk size in decimal units, as it is printed on the disk: `960GB`, `1.9TB`.
+/// A disk size in decimal units, as on the disk's label: `960GB`, `1.9TB`.
 #[must_use]
 pub(super) fn disk(bytes: u64) -> String {
     scaled(bytes, 1000, ["B", "KB", "MB", "GB", "TB", "PB"])
@@ -18,14 +18,14 @@ pub(super) fn disk_size(bytes: Option<u64>) -> String {
     bytes.map(|bytes| format!(" ({})", disk(bytes))).unwrap_or_default()
 }
 
-/// A cache size in KiB: `32 KB` in the VIM document's spelling would be a wrong unit.
+/// A cache size in KiB. The VIM document prints `32 KB`, which is a different unit.
 #[must_use]
 pub(super) fn cache(bytes: u64) -> String {
     format!("{} KiB", bytes / 1024)
 }
 
-/// A measured value, given in thousandths of `unit`, rounded: volts and amperes are told apart in
-/// thousandths (a 1.2 V rail fails at 1.14 V), the rest in tenths.
+/// A measured value, given in thousandths of `unit`: volts and amperes keep three decimals, since a
+/// 1.2 V rail fails at 1.14 V; the rest is rounded to one.
 #[must_use]
 pub(super) fn measured(thousandths: i64, unit: &str) -> String {
     let (n_decimals, step) = if matches!(unit, "V" | "A") { (3, 1) } else { (1, 100) };
@@ -36,7 +36,7 @@ pub(super) fn measured(thousandths: i64, unit: &str) -> String {
     text.trim_end().to_owned()
 }
 
-/// A USB speed as the standard names it: `1.5Mbit/s`, `480Mbit/s`, `5000Mbit/s`.
+/// A USB speed in the standard's unit: `1.5Mbit/s`, `480Mbit/s`, `5000Mbit/s`.
 #[must_use]
 pub(super) fn usb_speed(kbit_s: u64) -> String {
     match (kbit_s / 1000, kbit_s % 1000) {
@@ -52,7 +52,7 @@ fn scaled(bytes: u64, base: u64, units: [&str; 6]) -> String {
         index += 1;
     }
     let tenths = (u128::from(bytes) * 10 + u128::from(divisor) / 2) / u128::from(divisor);
-    // A hundred and more have no decimal.
+    // From 100 on a decimal adds nothing.
     let tenths = if tenths < 1000 { tenths } else { (tenths + 5) / 10 * 10 };
     match (tenths / 10, tenths % 10) {
         (whole, _) if whole >= u128::from(base) && index + 1 < units.len() => {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_has_the_size_that_is_printed_on_it() {
+    fn a_disk_has_the_size_of_its_label() {
         assert_eq!(disk(1_000_204_886_016), "1TB");
         assert_eq!(disk(960_197_124_096), "960GB");
         assert_eq!(disk(1_920_383_410_176), "1.9TB");
@@ -102,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn a_usb_speed_is_that_of_the_standard() {
+    fn a_usb_speed_is_printed_as_in_the_standard() {
         let speeds = [1500, 12_000, 480_000, 5_000_000].map(usb_speed);
         assert_eq!(speeds, ["1.5Mbit/s", "12Mbit/s", "480Mbit/s", "5000Mbit/s"]);
     }
 
     #[test]
-    fn rounding_up_to_the_next_unit_takes_that_unit() {
+    fn a_size_that_rounds_up_to_the_next_unit_is_printed_in_it() {
         assert_eq!(disk(999_960_000_000), "1TB");
         assert_eq!(disk(999_600_000_000), "1TB");
         assert_eq!((disk(999_400_000_000), disk(99_960_000)), ("999GB".into(), "100MB".into()));

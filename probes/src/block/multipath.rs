@@ -110,8 +110,9 @@ fn unit_id(disk: &Disk) -> Option<String> {
     // cannot be distinguished.
     let serial = disk.serial.as_ref().filter(|_| disk.transport.as_deref() != Some("nvme"))?;
     let text = |text: &Option<String>| squash(text.as_deref().unwrap_or_default());
-    let size_bytes = disk.size_bytes.unwrap_or_default();
-    Some(format!("{} {} {} {size_bytes}", text(&disk.vendor), text(&disk.model), squash(serial)))
+    let (vendor, model) = (text(&disk.vendor), text(&disk.model));
+    let size = disk.size_bytes.map(|bytes| bytes.to_string()).unwrap_or_default();
+    Some(format!("{vendor} {model} {} {size}", squash(serial)))
 }
 
 /// The sizes of the units that count as physical storage, each once.

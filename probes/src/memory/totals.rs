@@ -1,8 +1,7 @@
 //! Totals and huge pages from `/proc/meminfo`, `/proc/zoneinfo`, `/sys/firmware/memmap` and
 //! `/sys/kernel/mm/hugepages`.
 //!
-//! procfs-core's `Meminfo` is not used: it fails as a whole if a mandatory key is missing, and old or
-//! small kernels leave some out; only four lines are needed here.
+//! procfs-core's `Meminfo` is not used: see the table in ARCHITECTURE.md.
 
 use std::collections::BTreeMap;
 

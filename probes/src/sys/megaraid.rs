@@ -13,6 +13,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::sync::OnceLock;
 
+use formats::major_numbers::of_character_devices;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
@@ -222,7 +223,8 @@ impl Question for MegaraidQuestion<'_> {
 
 /// Opens the existing node, or one that is created for this moment.
 fn open() -> io::Result<File> {
-    let number = device_number(&fs::read_to_string("/proc/devices")?)
+    let number = of_character_devices(&fs::read_to_string("/proc/devices")?, DEVICE)
+        .map(u64::from)
         .ok_or(io::Error::from(Errno::ENODEV))?;
     match open_node(KNOWN_NODE, number) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {}
@@ -250,13 +252,6 @@ fn open_node(path: &str, number: u64) -> io::Result<File> {
         return Err(Errno::ENODEV.into());
     }
     Ok(file)
-}
-
-/// The major number of the driver's character device; block devices follow in the file.
-fn device_number(devices: &str) -> Option<u64> {
-    let characters = devices.split("Block devices:").next()?;
-    let mut lines = characters.lines().filter_map(|line| line.trim().split_once(' '));
-    lines.find(|(_, name)| name.trim() == DEVICE)?.0.parse().ok()
 }
 
 /// `struct megasas_iocpacket`.
@@ -358,16 +353,6 @@ mod tests {
             let code = nix::request_code_readwrite!(b'M', 1, size_of::<Packet>());
             assert_eq!(code & 0xffff_ffff, 0xc194_4d01);
         }
-    }
-
-    #[test]
-    fn number_is_that_of_the_character_device() {
-        let text =
-            "Character devices:\n  1 mem\n240 megaraid_sas_ioctl\n\nBlock devices:\n  8 sd\n";
-        assert_eq!(device_number(text), Some(240));
-        assert_eq!(device_number(&text.replace("megaraid_sas_ioctl", "megaraid_sas_ioctl2")), None);
-        assert_eq!(device_number("Block devices:\n240 megaraid_sas_ioctl\n"), None);
-        assert_eq!(device_number(""), None);
     }
 
     #[test]
