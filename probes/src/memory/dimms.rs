@@ -144,8 +144,8 @@ fn mapped_bytes(table: &Smbios) -> Option<u64> {
     sum
 }
 
-/// First and last byte of a mapped range: in KiB, or in bytes at `extended` if both KiB fields are
-/// FFFFFFFFh (SMBIOS 2.7).
+/// First and last byte of a mapped range: in KiB, or in bytes at `extended` if the first KiB field has
+/// all bits set (SMBIOS 2.7).
 fn range(map: &Structure, extended: usize) -> Option<(u64, u64)> {
     let (from, to) = match (map.dword(0x04)?, map.dword(0x08)?) {
         (u32::MAX, _) => (map.qword(extended)?, map.qword(extended + 8)?),

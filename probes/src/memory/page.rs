@@ -5,7 +5,7 @@ use crate::sys::page_size::PageSize;
 
 /// Architectures with a single base page size: all releases so far define it as a constant
 /// (`select HAVE_PAGE_SIZE_4KB` alone in `arch/{x86,s390}/Kconfig`, Linux 6.9; `PAGE_SHIFT` in
-/// `arch/*/include/asm/page*.h` before). Arm, POWER, LoongArch and Itanium let the kernel's
+/// `arch/*/include/asm/page*.h` before). Arm, POWER, `LoongArch` and Itanium let the kernel's
 /// configuration choose, so nothing but the kernel itself can answer there.
 const FIXED: &[(&str, u64)] = &[
     ("x86_64", 4096),
