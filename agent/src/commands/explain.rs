@@ -41,7 +41,7 @@ fn line(row: &Row) -> String {
     let meaning = row.meaning();
     let end = meaning.find(". ").map_or(meaning.len(), |end| end + 1);
     let first = meaning.get(..end).unwrap_or(meaning);
-    format!("{:25} {:14} {first}\n", row.code(), severities(row))
+    format!("{:25} {:16} {first}\n", row.code(), severities(row))
 }
 
 fn text(row: &Row) -> String {
