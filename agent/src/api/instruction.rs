@@ -291,16 +291,13 @@ fn misfit(value: &Value, complaint: &str) -> String {
     }
     let place = if path.is_empty() { "it".to_owned() } else { path.join(".") };
     let says = complaint.replace('`', "\"");
-    let says = match says.strip_prefix("missing field ") {
-        Some(key) => format!("{place} has no {key}"),
-        None => {
-            let found =
-                says.strip_prefix("invalid type: ").or(says.strip_prefix("invalid value: "));
-            match found.or(says.strip_prefix("unknown variant ")) {
-                Some(found) => format!("{place} holds {found}"),
-                None => format!("{place} does not have the form that the API describes"),
-            }
-        }
+    let missing = says.strip_prefix("missing field ");
+    let found = ["invalid type: ", "invalid value: ", "unknown variant "];
+    let found = found.iter().find_map(|prefix| says.strip_prefix(prefix));
+    let says = match (missing, found) {
+        (Some(key), _) => format!("{place} has no {key}"),
+        (None, Some(found)) => format!("{place} holds {found}"),
+        (None, None) => format!("{place} does not have the form that the API describes"),
     };
     format!("the instruction does not conform to VIM API v1: {says}")
 }

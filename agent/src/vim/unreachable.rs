@@ -256,7 +256,6 @@ fn alert_received(alert: AlertDescription, request: Request<'_>) -> String {
         )
     };
     match alert {
-        A::CertificateRequired | A::NoCertificate => WANTS_CLIENT_CERT.to_owned(),
         A::CertificateExpired if request.has_client_cert => rejected(" as expired"),
         A::CertificateRevoked if request.has_client_cert => rejected(" as revoked"),
         A::UnknownCA if request.has_client_cert => rejected(", whose CA it does not trust"),
@@ -270,7 +269,11 @@ fn alert_received(alert: AlertDescription, request: Request<'_>) -> String {
             rejected("")
         }
         // TLS 1.2 has no alert of its own for a missing client certificate.
-        A::BadCertificate | A::CertificateUnknown | A::AccessDenied => WANTS_CLIENT_CERT.to_owned(),
+        A::CertificateRequired
+        | A::NoCertificate
+        | A::BadCertificate
+        | A::CertificateUnknown
+        | A::AccessDenied => WANTS_CLIENT_CERT.to_owned(),
         A::HandshakeFailure | A::InsufficientSecurity if !request.has_client_cert => {
             "the server ended the TLS handshake: it shares no cipher with this program, or it requires \
              a client certificate (--client-cert-file)"
