@@ -25,7 +25,7 @@ const MAX_KARGS_BYTES: usize = 2048;
 ///
 /// coreos-installer streams the image and decompresses it: zstd accepts windows of up to 128 MiB unless asked
 /// otherwise (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`), xz -9 needs 65 MiB (xz(1)). As much again is for coreos-installer
-/// itself, GnuPG and the pages on their way to the disk. A live image that boots has more: Fedora CoreOS asks
+/// itself, gpg and the pages on their way to the disk. A live image that boots has more: Fedora CoreOS asks
 /// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
 const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
 /// The sector sizes that disks have, in bytes.
