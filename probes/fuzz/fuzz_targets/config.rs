@@ -4,6 +4,8 @@
 use run_coreos_installer::config::{Sources, configure, kernel_arguments, parse_file};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let line = String::from_utf8_lossy(data);
+    let _ = (formats::command_line::fields(&line), formats::command_line::without_secrets(&line));
     let [kernel, environment, file] = fuzz::pieces(data).map(String::from_utf8_lossy);
     let sources = Sources {
         file: parse_file(&file, "agent.yaml").unwrap_or_default(),

@@ -2,6 +2,7 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = formats::lldp::fields(data);
     let Some((form, data)) = data.split_first() else { return };
     let answer = if form % 2 == 0 {
         data.to_vec()

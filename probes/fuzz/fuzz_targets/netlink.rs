@@ -2,6 +2,9 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    for list in [formats::netlink::List::Addresses, formats::netlink::List::Routes] {
+        let _ = (formats::netlink::fields(list, data), formats::netlink::networks(list, data));
+    }
     let [links, addresses, routes] = fuzz::pieces(data);
     let machine = fuzz::machine(&[
         ("sys/class/net/eth0/ifindex", b"2"),

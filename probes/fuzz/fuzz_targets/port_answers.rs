@@ -10,6 +10,8 @@ const LINK: &[u8] = &[
 ];
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let text = String::from_utf8_lossy(data);
+    let _ = (formats::dhcp::fields(&text), formats::dhcp::dhclient6(&text));
     let files: &[(&str, &[u8])] = &[
         ("sys/class/net/eth0/ifindex", b"2"),
         ("sys/class/net/eth0/type", b"1"),

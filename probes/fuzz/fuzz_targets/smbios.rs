@@ -2,6 +2,7 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    let _ = (formats::smbios::fields(data), formats::smbios::parse(None, data));
     let [entry, table] = fuzz::pieces(data);
     let machine = fuzz::machine(&[
         ("sys/firmware/dmi/tables/smbios_entry_point", entry),
