@@ -23,7 +23,6 @@ pub mod proof;
 
 pub mod bounded;
 pub mod clock;
-pub mod digest;
 pub mod exit_status;
 pub mod secret;
 pub mod signals;

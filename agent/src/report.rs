@@ -80,7 +80,7 @@ pub fn report(source: &Arc<Source>, options: &Options) -> Report {
         schema_version: SCHEMA_VERSION.to_owned(),
         agent: agent(),
         node_id,
-        collected_at: crate::api::time::rfc3339(SystemTime::now()),
+        collected_at: formats::time::rfc3339(SystemTime::now()),
         duration_ms: milliseconds(start.elapsed()),
         findings: findings(&collected.inventory),
         identity,

@@ -10,6 +10,7 @@ pub mod command_line;
 pub mod crc;
 pub mod device_path;
 pub mod dhcp;
+pub mod digest;
 pub mod efi;
 pub mod field;
 pub mod fru;
@@ -26,6 +27,7 @@ pub mod octal;
 pub mod smbios;
 pub mod swaps;
 pub mod text;
+pub mod time;
 pub mod wwn;
 
 pub use field::{Encoding, Field, Kind};

@@ -8,7 +8,9 @@ use crate::{Field, Kind};
 const LABEL_SECTORS: usize = 4;
 const SECTOR_BYTES: usize = 512;
 /// Identifiers have 32 letters and digits.
-pub const ID_BYTES: usize = 32;
+const ID_BYTES: usize = 32;
+/// What the device mapper's UUID of a logical volume begins with.
+const UUID_PREFIX: &str = "LVM-";
 /// Where an identifier's groups begin and end when it is written with hyphens.
 const GROUPS: [usize; 8] = [0, 6, 10, 14, 18, 22, 26, 32];
 
@@ -45,9 +47,83 @@ fn grouped(id: &str) -> String {
     groups.map_or_else(|| id.to_owned(), |groups| groups.join("-"))
 }
 
+/// The names of one volume: of its group, of itself, and of a layer of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Volume {
+    /// The volume group.
+    pub group: String,
+    /// The logical volume.
+    pub name: String,
+    /// A part that the device mapper adds, e.g. `tpool`.
+    pub layer: Option<String>,
+}
+
+impl Volume {
+    /// Parses the name of a mapping, `<group>-<volume>` with each hyphen of a name doubled, and `-<layer>`
+    /// for parts of one.
+    #[must_use]
+    pub fn parse(mapping: &str) -> Option<Volume> {
+        // No name of LVM's contains a space, so one can stand for a doubled hyphen.
+        let single = mapping.replace("--", " ");
+        let mut parts = single.split('-').map(|part| part.replace(' ', "-"));
+        let is_name = |name: &String| !name.is_empty();
+        let (group, name) = (parts.next().filter(is_name)?, parts.next().filter(is_name)?);
+        let layer = parts.next();
+        parts.next().is_none().then_some(Volume { group, name, layer })
+    }
+
+    /// The name of its mapping.
+    #[must_use]
+    pub fn mapping(&self) -> String {
+        let double = |name: &str| name.replace('-', "--");
+        let layer = self.layer.as_ref().map(|layer| format!("-{layer}")).unwrap_or_default();
+        format!("{}-{}{layer}", double(&self.group), double(&self.name))
+    }
+}
+
+/// Whether the device mapper's UUID is that of a logical volume.
+#[must_use]
+pub fn is_volume(mapping_uuid: &[u8]) -> bool {
+    mapping_uuid.starts_with(UUID_PREFIX.as_bytes())
+}
+
+/// The identifiers of group and volume in the device mapper's UUID of a logical volume; `None` if it is not
+/// one.
+#[must_use]
+pub fn ids(mapping_uuid: &str) -> Option<Vec<&str>> {
+    let rest = mapping_uuid.strip_prefix(UUID_PREFIX)?;
+    let ids = [rest.get(..ID_BYTES), rest.get(ID_BYTES..2 * ID_BYTES)];
+    Some(ids.into_iter().flatten().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_a_mapping_is_split_and_joined_again() {
+        for (name, group, volume) in [
+            ("rhel-root", "rhel", "root"),
+            ("vg--acme-data--1", "vg-acme", "data-1"),
+            ("vg-pool00-tpool", "vg", "pool00"),
+        ] {
+            let parsed = Volume::parse(name).unwrap();
+            assert_eq!((parsed.group.as_str(), parsed.name.as_str()), (group, volume));
+            assert_eq!(parsed.mapping(), name);
+        }
+        for name in ["", "-", "vg", "vg--root", "a-b-c-d", "-x"] {
+            assert_eq!(Volume::parse(name), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_uuid_of_a_mapping_has_the_identifiers_of_group_and_volume() {
+        let (group, volume) = ("a".repeat(32), "b".repeat(32));
+        let uuid = format!("LVM-{group}{volume}-tpool");
+        assert_eq!(ids(&uuid), Some(vec![group.as_str(), volume.as_str()]));
+        assert_eq!(ids("LVM-short"), Some(vec![]));
+        assert_eq!(ids("mpath-3"), None);
+    }
 
     fn volume(sector: usize, id: &[u8]) -> Vec<u8> {
         let mut first = vec![0; 4096];

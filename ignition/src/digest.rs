@@ -4,24 +4,11 @@
 //! instruction mean the bytes of the config **as given**. Ignition's own `verification.hash` means the content
 //! **after** decompression (Ignition `docs/configuration-v3_3.md`).
 
-use std::fmt::Write as _;
-
-use sha2::{Digest as _, Sha256, Sha512};
+use formats::digest::Algorithm;
+pub use formats::digest::{sha256, sha512};
 
 use crate::check::{Code, Refusal};
 use crate::text::shown;
-
-/// SHA-512 of `bytes` as `sha512-` and 128 lower-case hex digits.
-#[must_use]
-pub fn sha512(bytes: &[u8]) -> String {
-    format!("sha512-{}", hex(&Sha512::digest(bytes)))
-}
-
-/// SHA-256 of `bytes` as `sha256-` and 64 lower-case hex digits.
-#[must_use]
-pub fn sha256(bytes: &[u8]) -> String {
-    format!("sha256-{}", hex(&Sha256::digest(bytes)))
-}
 
 /// Compares the digest of `bytes`, exactly as given, with `expected`.
 ///
@@ -42,26 +29,15 @@ pub fn verify_hash(bytes: &[u8], expected: &str) -> Result<(), Refusal> {
 
 /// Checks that `text` has the form of a hash; the error is the expected form in words.
 pub(crate) fn check_form(text: &str, sha256_allowed: bool) -> Result<(), &'static str> {
-    let (n_digits, digits) = match text.split_once('-') {
-        Some(("sha512", digits)) => (128, digits),
-        Some(("sha256", digits)) if sha256_allowed => (64, digits),
-        _ => (0, ""),
-    };
-    if n_digits > 0 && digits.len() == n_digits && digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Ok(());
+    match Algorithm::of(text) {
+        Some(Algorithm::Sha512) => return Ok(()),
+        Some(Algorithm::Sha256) if sha256_allowed => return Ok(()),
+        _ => {}
     }
     Err(if sha256_allowed {
         "sha512- and 128 hex digits, or sha256- and 64 hex digits"
     } else {
         "sha512- and 128 hex digits (sha256 needs spec 3.1.0)"
-    })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use run_coreos_installer::digest;
+use formats::digest;
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::json;
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use formats::digest;
 use run_coreos_installer::api::{CheckName, Install, Proof};
-use run_coreos_installer::digest;
 use run_coreos_installer::proof::{Expected, prove};
 use serde_json::{Value, json};
 

@@ -7,7 +7,6 @@ pub mod code;
 pub mod instruction;
 pub mod openapi;
 pub mod outcome;
-pub mod time;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -126,7 +126,7 @@ impl Files {
             ignition_file: &ignition,
             network_dir: job.network_dir,
         };
-        let digest = crate::digest::sha512(job.ignition);
+        let digest = formats::digest::sha512(job.ignition);
         let options = Options::new(job.install, &digest, places);
         let args = if options.fit_a_file(job.version) {
             options.beside_file(&config)

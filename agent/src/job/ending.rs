@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tracing::{error, info, warn};
 
+use formats::time::rfc3339;
+
 use super::Ended;
 use super::sequence::Job;
-use crate::api::time::rfc3339;
 use crate::api::{API_VERSION, DiskState, JobResult, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;

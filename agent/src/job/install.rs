@@ -167,7 +167,7 @@ impl Job<'_> {
         let mut proof = proof::prove(Expected {
             device: PathBuf::from(&disk.device),
             sector_bytes: disk.logical_block_bytes.map_or(512, u64::from),
-            ignition_digest: crate::digest::sha512(&ready.ignition),
+            ignition_digest: formats::digest::sha512(&ready.ignition),
             install: install.clone(),
             is_uefi,
             others,

@@ -163,7 +163,7 @@ fn look_at_boot(expected: &Expected, disk: &Disk, table: &[Partition], checks: &
         Ok(format!("partition {}, {}", part.number, files.kind())),
     ));
     let digest = files.read("/ignition/config.ign", crate::vim::client::MAX_IGNITION_BYTES);
-    let digest = digest.map(|bytes| crate::digest::sha512(&bytes));
+    let digest = digest.map(|bytes| formats::digest::sha512(&bytes));
     checks.push(check(
         CheckName::IgnitionDigest,
         &expected.ignition_digest,

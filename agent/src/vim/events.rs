@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use probes::guard;
 use tracing::{debug, warn};
 
+use formats::time::rfc3339;
+
 use super::client::Client;
 use super::retry::{Backoff, Why};
-use crate::api::time::rfc3339;
 use crate::api::{Event, EventBatch, Stage, State};
 use crate::clock::Clock;
 

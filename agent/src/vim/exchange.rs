@@ -5,11 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use tracing::warn;
 
+use formats::time::{parse_http_date, rfc3339};
+
 use super::client::{Client, MAX_ANSWER_BYTES};
 use super::retry::{Failed, Why, parse_retry_after};
 use super::url::Url;
 use super::{transport, unreachable};
-use crate::api::time::{parse_http_date, rfc3339};
 use crate::api::{IGNITION_MEDIA_TYPE, Problem};
 
 /// The smallest difference between the clocks that is worth a warning.

@@ -10,7 +10,7 @@ use super::exchange::{Ask, refusal};
 use super::retry::{Failed, Why};
 use super::unreachable;
 use super::url::Url;
-use crate::digest::Hasher;
+use formats::digest::Hasher;
 
 /// How much of an image is read before the disk is touched, in bytes.
 pub const IMAGE_HEAD_BYTES: u64 = 256 * 1024;

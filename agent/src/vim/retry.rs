@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use crate::api::time::parse_http_date;
+use formats::time::parse_http_date;
+
 use crate::clock::Clock;
 
 /// The longest wait that a server may ask for.

@@ -11,8 +11,9 @@ use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError};
 use tracing::debug;
 
+use formats::time::rfc3339;
+
 use super::retry::Why;
-use crate::api::time::rfc3339;
 
 /// What the explanation needs to know of the request.
 #[derive(Debug, Clone, Copy)]

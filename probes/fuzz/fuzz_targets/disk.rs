@@ -4,9 +4,30 @@
 /// Larger than the offset of any known superblock.
 const N_BYTES: usize = 96 << 10;
 
+/// The parsers of tables and labels, on the bytes as they come.
+fn formats(data: &[u8], block_bytes: u64) {
+    if let Ok(header) = formats::gpt::Header::parse(data) {
+        if let Ok((_, n_bytes)) = header.entries_place(block_bytes) {
+            let entries = data.get(..n_bytes).unwrap_or_default();
+            let _ = header.partitions(entries, block_bytes);
+        }
+        header.seal(&mut data.to_vec(), Some(0));
+    }
+    let _ = formats::mbr::entries(data);
+    let fields = formats::mbr::fields(data);
+    let label = formats::lvm::label(data).map(|label| label.fields).unwrap_or_default();
+    for field in fields.iter().chain(&label) {
+        assert!(data.get(field.span.clone()).is_some(), "a span outside the disk");
+    }
+    let text = String::from_utf8_lossy(data);
+    let _ = (formats::lvm::Volume::parse(&text), formats::lvm::ids(&text));
+    let _ = (formats::wwn::forms(&text), formats::digest::Algorithm::of(&text));
+}
+
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((form, data)) = data.split_first() else { return };
     let (sector, text) = if form & 1 == 0 { (512, "512") } else { (4096, "4096") };
+    formats(data, sector as u64);
     let mut disk = fuzz::disk(data, N_BYTES);
     if form & 2 != 0 {
         fuzz::seal_gpt(&mut disk, sector);

@@ -1,10 +1,27 @@
 //! EFI variables: boot entries with their device paths, order and flags.
 #![no_main]
 
+use formats::efi::GLOBAL;
+
 const FOLDER: &str = "sys/firmware/efi/efivars";
-const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
+
+/// Every part lies in the variable, and replacing each by itself changes nothing.
+fn parts(data: &[u8]) {
+    let name = format!("Boot0001-{GLOBAL}");
+    let parts = formats::efi::parts(&name, data);
+    let same = |part: &formats::efi::Part| {
+        let bytes = data.get(part.field.span.clone()).expect("a span outside the variable");
+        (part.field.span.clone(), bytes.to_vec())
+    };
+    let edits: Vec<_> = parts.iter().map(same).collect();
+    if !parts.is_empty() {
+        assert_eq!(formats::efi::splice(&name, data, &edits).as_deref(), Some(data));
+    }
+    let _ = formats::device_path::text(data);
+}
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    parts(data);
     let names = ["BootOrder", "BootCurrent", "SecureBoot", "SetupMode", "Timeout", "Boot0001"];
     let contents: [&[u8]; 6] = fuzz::pieces(data);
     let paths = names.map(|name| format!("{FOLDER}/{name}-{GLOBAL}"));

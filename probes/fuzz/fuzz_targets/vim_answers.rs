@@ -2,7 +2,7 @@
 #![no_main]
 
 use run_coreos_installer::api::instruction::parse_instruction;
-use run_coreos_installer::api::time::parse_http_date;
+use formats::time::parse_http_date;
 use run_coreos_installer::vim::retry::parse_retry_after;
 use std::time::SystemTime;
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use formats::hex::hex;
+use formats::time::date_time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ask::{Controller, tell};
-use super::date::date_time;
 use super::log::{Log, NEWEST};
 use super::names;
 use super::record::{Record, THRESHOLD};
@@ -166,7 +166,7 @@ fn parse_entry(entry: &Entry, records: &[Record]) -> BmcEvent {
 
 /// Seconds since 1970 as `YYYY-MM-DDThh:mm:ss`; `None` where all ones say that there is no time.
 fn time(seconds: u32) -> Option<String> {
-    (seconds != u32::MAX).then(|| date_time(seconds))
+    (seconds != u32::MAX).then(|| date_time(u64::from(seconds)))
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 //! root. No module is loaded for it.
 
 mod ask;
-mod date;
 mod event_log;
 mod fru;
 mod ipmi;

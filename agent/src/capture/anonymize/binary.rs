@@ -23,7 +23,7 @@ fn in_designators(page: &[u8], secrets: &mut Secrets) {
     while let [codes, kind, _, length, ..] = rest {
         let Some(designator) = rest.get(4..4 + usize::from(*length)) else { return };
         match (codes & 0x0f, kind & 0x0f) {
-            (1, 2 | 3) => secrets.digits(&crate::digest::hex(designator)),
+            (1, 2 | 3) => secrets.digits(&formats::hex::hex(designator)),
             // Behind the maker's eight characters; the model may come first.
             (2, 1) => {
                 let text = latin(designator.get(8..).unwrap_or_default());

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use formats::command_line::is_password_name;
+use formats::lvm::Volume;
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
 
-use super::lvm::Volume;
 use super::{binary, efi, fields, lvm};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
@@ -306,8 +306,8 @@ impl Secrets {
             self.multipath(id);
         } else if let Some(rest) = value.strip_prefix("t10.") {
             self.text(rest.split_whitespace().last().unwrap_or_default());
-        } else if let Some(rest) = value.strip_prefix("LVM-") {
-            [rest.get(..32), rest.get(32..64)].into_iter().flatten().for_each(|id| self.text(id));
+        } else if let Some(ids) = formats::lvm::ids(value) {
+            ids.into_iter().for_each(|id| self.text(id));
         } else if value.starts_with("iqn.") {
             self.iscsi(value);
         } else if value.starts_with("nqn.") {

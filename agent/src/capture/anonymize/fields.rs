@@ -120,7 +120,7 @@ fn collect_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) {
     match (field.kind, field.encoding) {
         (Kind::Serial | Kind::Secret, Encoding::Text) => secrets.text(&latin(bytes)),
         (Kind::Serial, Encoding::Guid) => secrets.named("uuid", &guid(bytes)),
-        (Kind::Serial | Kind::Mac, Encoding::Bytes) => secrets.digits(&crate::digest::hex(bytes)),
+        (Kind::Serial | Kind::Mac, Encoding::Bytes) => secrets.digits(&formats::hex::hex(bytes)),
         (Kind::Serial | Kind::Mac, Encoding::Hex) => {
             let digits: String = latin(bytes).chars().filter(char::is_ascii_hexdigit).collect();
             secrets.digits(&digits);
@@ -221,7 +221,7 @@ pub(super) fn to_bytes(address: IpAddr) -> Vec<u8> {
 fn guid(bytes: &[u8]) -> String {
     let order = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
     let turned: Vec<u8> = order.iter().filter_map(|at: &usize| bytes.get(*at).copied()).collect();
-    crate::digest::hex(&turned)
+    formats::hex::hex(&turned)
 }
 
 /// Bytes as characters of Latin-1, without what fills a field.

@@ -26,7 +26,7 @@ pub(super) fn text(from: &str, to: &str, edge: Edge) -> Vec<Pair> {
     let mut pairs: Vec<Pair> =
         forms.iter().map(|form| Pair::new(form(from), form(to), edge)).collect();
     // A word is no word any more once it is written as digits.
-    let hex = |text: &str| crate::digest::hex(text.as_bytes()).into_bytes();
+    let hex = |text: &str| formats::hex::hex(text.as_bytes()).into_bytes();
     if edge != Edge::Field || from.len() >= MIN_HEX_TEXT {
         pairs.push(Pair::new(hex(from), hex(to), Edge::Any));
     }
@@ -96,7 +96,7 @@ pub(super) fn uuid(from: &str, to: &str) -> Vec<Pair> {
         let (from, to) = (in_order(&from), in_order(&to));
         let forms =
             [dashed, |digits: &str| digits.to_owned(), |digits: &str| grouped(digits, 8, ":")];
-        let hex = crate::digest::hex;
+        let hex = formats::hex::hex;
         pairs.extend(in_both_cases(
             forms.iter().map(|form| (form(&hex(&from)), form(&hex(&to)))).collect(),
         ));
@@ -108,7 +108,7 @@ pub(super) fn uuid(from: &str, to: &str) -> Vec<Pair> {
 /// An address as text, and as bytes where no other four bytes can be meant.
 pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
     let text = |ip: IpAddr| ip.to_string().into_bytes();
-    let long = |ip: IpAddr| crate::digest::hex(&to_bytes(ip)).into_bytes();
+    let long = |ip: IpAddr| formats::hex::hex(&to_bytes(ip)).into_bytes();
     let mut pairs =
         vec![Pair { scope: Scope::Text, ..Pair::new(text(from), text(to), Edge::Address) }];
     let (bytes_from, bytes_to) = (to_bytes(from), to_bytes(to));
@@ -119,7 +119,7 @@ pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
         // As /proc/net/route writes them: the number in the machine's byte order.
         let number = |bytes: &[u8]| -> Vec<u8> {
             let turned: Vec<u8> = bytes.iter().rev().copied().collect();
-            crate::digest::hex(&turned).to_uppercase().into()
+            formats::hex::hex(&turned).to_uppercase().into()
         };
         pairs.push(Pair {
             scope: Scope::Text,

@@ -140,7 +140,7 @@ impl Table {
             }
         }
         for volume in &secrets.volumes {
-            pairs.extend(volume.pairs(names));
+            pairs.extend(super::lvm::pairs(volume, names));
         }
         for name in &secrets.iscsi {
             pairs.extend(forms::text(name, &names.iscsi(name), Edge::Any));

@@ -44,7 +44,7 @@ fn a_mac_stays_a_mac_of_its_maker_in_every_form() {
         text(&files, "proc/cmdline"),
         format!("BOOTIF=01-{} quiet\n", colons.replace(':', "-"))
     );
-    assert_eq!(crate::digest::hex(&files["kernel/rtnetlink/link"][20..]), digits);
+    assert_eq!(formats::hex::hex(&files["kernel/rtnetlink/link"][20..]), digits);
     assert_eq!(
         text(&files, "run/udev/data/n2"),
         format!("E:ID_NET_NAME_MAC=enx{}\n", digits.to_uppercase())
@@ -73,8 +73,8 @@ fn a_uuid_is_replaced_in_the_orders_of_smbios_and_of_text_and_a_type_is_not() {
     );
     let raw = &files["sys/firmware/dmi/tables/DMI"];
     let first: Vec<u8> = raw[..4].iter().rev().copied().collect();
-    assert_eq!(crate::digest::hex(&first), uuid[..8]);
-    assert_eq!(crate::digest::hex(&raw[10..]), uuid.trim()[24..]);
+    assert_eq!(formats::hex::hex(&first), uuid[..8]);
+    assert_eq!(formats::hex::hex(&raw[10..]), uuid.trim()[24..]);
     let cmdline = text(&files, "proc/cmdline");
     assert!(cmdline.ends_with(linux) && !cmdline.contains("11112222"), "{cmdline}");
 }

@@ -5,8 +5,8 @@ use formats::fru::text as field;
 use formats::fru::{self, Area, Entry, FORMAT, POWER_SUPPLY};
 
 use super::{FruBoard, FruChassis, FruPowerSupply, FruProduct};
-use crate::bmc::date::date_time;
 use crate::dmi;
+use formats::time::date_time;
 
 /// 1996-01-01, from which the minutes of a board's date count.
 const EPOCH_S: u32 = 820_454_400;
@@ -137,7 +137,9 @@ pub(super) fn board(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruBoard> {
 fn mfg_date([a, b, c]: [u8; 3]) -> Option<String> {
     let minutes = u32::from_le_bytes([a, b, c, 0]);
     let is_known = !matches!(minutes, 0 | 0xff_ffff);
-    is_known.then(|| date_time(EPOCH_S + 60 * minutes).split('T').next().map(str::to_owned))?
+    is_known.then(|| {
+        date_time(u64::from(EPOCH_S + 60 * minutes)).split('T').next().map(str::to_owned)
+    })?
 }
 
 /// The product (chapter 12): maker, name, part number, version, serial number, asset tag.

@@ -39,7 +39,7 @@ fn the_addresses_and_names_in_a_boot_entry_are_hidden_and_it_stays_one() {
     let files = anonymous(&files, &json!({}));
     let found = &files[path];
     let address = text(&files, "sys/class/net/eno1/address").trim().replace(':', "");
-    let hex = crate::digest::hex(found);
+    let hex = formats::hex::hex(found);
     let secrets: [&[u8]; 10] = [
         &[0x0c, 0x42, 0xa1, 0xde, 0xad, 0xbe],
         &[10, 66, 5],
@@ -53,7 +53,7 @@ fn the_addresses_and_names_in_a_boot_entry_are_hidden_and_it_stays_one() {
         b"http://boot/",
     ];
     for secret in secrets {
-        assert!(!hex.contains(&crate::digest::hex(secret)), "{}", latin(secret));
+        assert!(!hex.contains(&formats::hex::hex(secret)), "{}", latin(secret));
     }
     let units = found[10..].chunks(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
     let description = String::from_utf16(&units.take(29).collect::<Vec<u16>>()).unwrap();
@@ -386,7 +386,7 @@ fn an_eui_64_that_the_kernel_writes_with_blanks_is_hidden_and_stays_the_same_eve
 fn a_serial_number_within_a_wwid_is_hidden_even_if_it_is_a_number_or_looks_like_a_word() {
     // A number like a MAC; a number of digits alone; both as text, as digits, and in swapped pairs.
     for serial in ["20472B8DA5C0", "20472b8da5c0", "48151623", "SATASER"] {
-        let hex = crate::digest::hex(serial.as_bytes());
+        let hex = formats::hex::hex(serial.as_bytes());
         let wwid = format!("nvme.1344-{hex}-4d4f44454c-00000001\n");
         let ata = format!("t10.ATA     MODEL                                   {serial:<20}\n");
         let swapped: Vec<u8> =
@@ -403,7 +403,7 @@ fn a_serial_number_within_a_wwid_is_hidden_even_if_it_is_a_number_or_looks_like_
         assert_ne!(put, serial);
         let found = text(&files, "sys/block/nvme0n1/wwid");
         assert!(!found.contains(&hex), "{found}");
-        let hex = crate::digest::hex(put.as_bytes());
+        let hex = formats::hex::hex(put.as_bytes());
         assert!(found.starts_with(&format!("nvme.1344-{hex}-")), "{serial}: {found}");
         let found = text(&files, "sys/block/sda/device/wwid");
         assert!(found.contains(&put) && !found.contains(serial), "{found}");

@@ -38,7 +38,7 @@ fn whole(archive: &Archive, failures: &Recorded) -> Recorded {
 
 /// A line for everything in `recorded`, in order.
 fn lines(recorded: &Recorded) -> Vec<String> {
-    let sum = |bytes: &[u8]| crate::digest::hex(&Sha256::digest(bytes));
+    let sum = |bytes: &[u8]| formats::hex::hex(&Sha256::digest(bytes));
     let files = recorded.files.iter().map(|(path, bytes)| format!("F {path} {}", sum(bytes)));
     let folders = recorded.directories.iter().map(|(path, names)| format!("D {path} {names:?}"));
     let links = recorded.links.iter().map(|(path, target)| format!("L {path} {target:?}"));
@@ -75,7 +75,7 @@ fn an_anonymized_fixture_is_the_same_bytes_as_recorded() {
     let digest = |name: &String| {
         let lines = anonymized_lines(&fixtures().join(name).join("root.tar.zst"));
         assert!(lines.len() > 100, "{name} is nearly empty");
-        format!("{}  {name}\n", crate::digest::hex(&Sha256::digest(lines.join("\n"))))
+        format!("{}  {name}\n", formats::hex::hex(&Sha256::digest(lines.join("\n"))))
     };
     let found: String = names.iter().map(digest).collect();
     let file = fixtures().join("anonymized.sha256");

@@ -1,20 +1,35 @@
-//! SHA-256 and SHA-512 digests in the spelling of Ignition: `sha512-` and hexadecimal digits.
-
-use std::fmt::Write as _;
+//! SHA-256 and SHA-512 digests as Ignition and coreos-installer write them: `sha512-` and 128 hexadecimal
+//! digits, `sha256-` and 64.
 
 use sha2::{Digest as _, Sha256, Sha512};
 
-/// Bytes as lower-case hexadecimal digits.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        write!(text, "{byte:02x}").ok();
-    }
-    text
+use crate::hex::hex;
+
+/// A digest function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// SHA-256.
+    Sha256,
+    /// SHA-512.
+    Sha512,
 }
 
-/// A digest that is being taken.
+impl Algorithm {
+    /// The function of a digest; `None` if `text` is not `sha256-…` or `sha512-…` with all its digits.
+    #[must_use]
+    pub fn of(text: &str) -> Option<Self> {
+        let (name, digits) = text.split_once('-')?;
+        let (algorithm, n_digits) = match name {
+            "sha256" => (Self::Sha256, 64),
+            "sha512" => (Self::Sha512, 128),
+            _ => return None,
+        };
+        let is_hex = digits.len() == n_digits && digits.bytes().all(|b| b.is_ascii_hexdigit());
+        is_hex.then_some(algorithm)
+    }
+}
+
+/// A digest that is being computed.
 #[derive(Debug, Clone)]
 pub enum Hasher {
     /// SHA-256.
@@ -24,20 +39,16 @@ pub enum Hasher {
 }
 
 impl Hasher {
-    /// A digest of the kind that `expected` names; `None` if it is not `sha256-…` or `sha512-…`.
+    /// Starts a digest of the kind of `expected`; `None` if that is no digest.
     #[must_use]
     pub fn for_digest(expected: &str) -> Option<Self> {
-        let (kind, digits) = expected.split_once('-')?;
-        let (hasher, n_digits) = match kind {
-            "sha256" => (Self::Sha256(Sha256::new()), 64),
-            "sha512" => (Self::Sha512(Sha512::new()), 128),
-            _ => return None,
-        };
-        let is_hex = digits.len() == n_digits && digits.bytes().all(|b| b.is_ascii_hexdigit());
-        is_hex.then_some(hasher)
+        Some(match Algorithm::of(expected)? {
+            Algorithm::Sha256 => Self::Sha256(Sha256::new()),
+            Algorithm::Sha512 => Self::Sha512(Sha512::new()),
+        })
     }
 
-    /// Takes more bytes in.
+    /// Adds more bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Sha256(hasher) => hasher.update(bytes),
@@ -49,16 +60,22 @@ impl Hasher {
     #[must_use]
     pub fn finish(self) -> String {
         match self {
-            Self::Sha256(hasher) => format!("sha256-{}", hex(&hasher.finalize())),
-            Self::Sha512(hasher) => format!("sha512-{}", hex(&hasher.finalize())),
+            Self::Sha256(hasher) => format!("sha256-{}", hex(hasher.finalize().as_slice())),
+            Self::Sha512(hasher) => format!("sha512-{}", hex(hasher.finalize().as_slice())),
         }
     }
+}
+
+/// The SHA-256 digest of `bytes`.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> String {
+    format!("sha256-{}", hex(Sha256::digest(bytes).as_slice()))
 }
 
 /// The SHA-512 digest of `bytes`.
 #[must_use]
 pub fn sha512(bytes: &[u8]) -> String {
-    format!("sha512-{}", hex(&Sha512::digest(bytes)))
+    format!("sha512-{}", hex(Sha512::digest(bytes).as_slice()))
 }
 
 /// The digest of `bytes` in the kind that `expected` names; `None` if it names none.
