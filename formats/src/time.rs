@@ -28,7 +28,8 @@ pub fn date_time(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")
 }
 
-/// Parses an HTTP date, e.g. `Sun, 06 Nov 1994 08:49:37 GMT`; `None` if it is anything else.
+/// Parses an HTTP date, e.g. `Sun, 06 Nov 1994 08:49:37 GMT`; `None` if it is anything else, or if the
+/// weekday is not that of the date.
 #[must_use]
 pub fn parse_http_date(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text.trim()).ok()
@@ -100,6 +101,7 @@ mod tests {
             "120",
             "Sun, 06 Nov 1994",
             "Sun, 06 Nov 1994 08:49:37 CET",
+            "Mon, 06 Nov 1994 08:49:37 GMT",
             "Sun, 99 Nov 1994 08:49:37 GMT",
             "Sun, 06 Nov 99999999999999999999 08:49:37 GMT",
             "Sun, 06 Nov 1900 08:49:37 GMT",

@@ -33,7 +33,7 @@ pub fn check_not_busy(disk: &Disk, system: &System) -> Result<(), Failure> {
     let whole = found.mapped_partitions.is_empty().then(|| disk.device.clone());
     for device in whole.into_iter().chain(mappings) {
         if is_held(&device)? {
-            uses.push(format!("{device} is held by the kernel"));
+            uses.push(format!("{device} is in use by the kernel"));
         }
     }
     if uses.is_empty() {
@@ -45,7 +45,7 @@ pub fn check_not_busy(disk: &Disk, system: &System) -> Result<(), Failure> {
         ))
 }
 
-/// Whether a device cannot be opened by one alone.
+/// Whether the kernel refuses to open a device exclusively.
 fn is_held(device: &str) -> Result<bool, Failure> {
     let opened = OpenOptions::new()
         .read(true)
@@ -55,7 +55,7 @@ fn is_held(device: &str) -> Result<bool, Failure> {
         Ok(_) => Ok(false),
         Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => Ok(true),
         Err(error) => Err(Failure::new(Code::TargetIo, format!("opening {device}: {error}"))
-            .advise("the disk cannot even be read; look at the kernel log")),
+            .advise("the disk cannot even be opened for reading; check the kernel log")),
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_the_kernel_does_not_list_is_not_taken_for_unused() {
+    fn a_disk_that_the_kernel_does_not_list_is_refused() {
         let disk = Disk { device: "/dev/null".into(), ..Disk::default() };
         let system = System::below(std::env::temp_dir().join("rci-nowhere"));
         assert_eq!(check_not_busy(&disk, &system).unwrap_err().code, Code::DiskBusy);

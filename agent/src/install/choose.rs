@@ -1,6 +1,6 @@
 //! Which disk is written: the one that is named, the one that the hints match, or the only eligible one.
 //!
-//! Anything unclear is refused: no match, several matches without a word on how to choose, a match that is
+//! Anything unclear is refused: no match, several matches without a rule for choosing one, a match that is
 //! not eligible, an identity other than the expected one.
 
 use formats::wwn;
@@ -12,8 +12,7 @@ use crate::api::{Code, DiskChoice, Expect, IfSeveral};
 
 /// Chooses the disk to write.
 ///
-/// `resolve` follows a path below `/dev` to the device file that it stands for, where the report does not
-/// know the path.
+/// `resolve` follows a path below `/dev` to its device file, if the report does not contain the path.
 ///
 /// # Errors
 /// `DISK_NONE`, `DISK_AMBIGUOUS`, `DISK_NOT_ELIGIBLE`, `DISK_CHANGED` (not the expected one), or
@@ -44,7 +43,7 @@ pub fn choose<'a>(
     Ok(chosen)
 }
 
-/// The disk that a path below `/dev` stands for.
+/// The disk that a path below `/dev` names.
 fn by_device<'a>(
     candidates: &'a [Disk],
     device: &str,
@@ -106,7 +105,7 @@ fn one_of<'a>(
                 Code::DiskNone,
                 format!("no disk matches what the instruction asks for; {}", seen(candidates)),
             )
-            .advise("put the hints right, or the missing disk in; `run-coreos-installer inspect` lists the disks")
+            .advise("correct the hints or insert the missing disk; `run-coreos-installer inspect` lists the disks")
         } else {
             not_eligible(matching)
         });
@@ -141,8 +140,11 @@ fn not_eligible(disks: &[&Disk]) -> Failure {
             format!("{}: {}", describe(disk), if why.is_empty() { "not eligible" } else { &why })
         })
         .collect();
-    Failure::new(Code::DiskNotEligible, format!("no disk may be written: {}", reasons.join("; ")))
-        .advise("free the disk from what is named, or name another one")
+    Failure::new(
+        Code::DiskNotEligible,
+        format!("no disk can be installed on: {}", reasons.join("; ")),
+    )
+    .advise("remove the reasons, or choose another disk")
 }
 
 fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {
@@ -151,10 +153,10 @@ fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {
         Code::DiskAmbiguous,
         format!("{} disks {claim}: {}", disks.len(), names.join("; ")),
     )
-    .advise("name one by serial, WWN or /dev/disk/by-id, or say if_several")
+    .advise("identify one by serial, WWN or /dev/disk/by-id, or set if_several")
 }
 
-/// What disks there are, in words.
+/// The disks of the machine, in words.
 fn seen(candidates: &[Disk]) -> String {
     if candidates.is_empty() {
         return "the machine has no disk".into();
@@ -199,7 +201,7 @@ fn check_expected(disk: &Disk, expect: &Expect) -> Result<(), Failure> {
         Code::DiskChanged,
         format!("{} is not the expected disk: {}", disk.device, differences.join("; ")),
     )
-    .advise("the disk was swapped or the VIM's record is old; inspect the node again"))
+    .advise("the disk was swapped or the VIM's record is out of date; inspect the node again"))
 }
 
 #[cfg(test)]
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn the_only_eligible_disk_is_taken_without_a_word() {
+    fn the_only_eligible_disk_is_chosen_without_hints() {
         let mut stick = disk("sdb", 8);
         stick.eligible = false;
         stick.not_eligible_because = vec!["live medium".into()];
@@ -255,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn two_eligible_disks_are_refused_unless_it_is_said_how_to_choose() {
+    fn two_eligible_disks_are_refused_without_a_rule_for_choosing_one() {
         let disks = [disk("sda", 100), disk("sdb", 50), disk("sdc", 200)];
         assert_eq!(pick(&disks, json!({})), Err(Code::DiskAmbiguous));
         assert_eq!(pick(&disks, json!({"if_several": "smallest"})), Ok("sdb".into()));
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_there_or_not_eligible_is_refused() {
+    fn a_missing_or_ineligible_disk_is_refused() {
         let mut busy = disk("sda", 100);
         busy.eligible = false;
         let disks = [busy, disk("sdb", 50)];
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_that_match_only_what_is_not_eligible_never_fall_back_to_another_disk() {
+    fn hints_that_match_only_ineligible_disks_never_fall_back_to_another_disk() {
         let mut busy = disk("sda", 100);
         busy.eligible = false;
         let disks = [busy, disk("sdb", 50)];

@@ -7,8 +7,8 @@
 //! a loader of the disk's EFI system partition is left as it is.
 //!
 //! Disks that were written from one image have partitions with one GUID. So an entry counts only if number,
-//! place and size of the partition are this disk's too, and if it does not name another way to the disk before:
-//! such an entry may be that of the disk in the next bay.
+//! place and size of the partition are this disk's too, and if its device path does not begin with a controller:
+//! such an entry may belong to the disk in the next bay.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -24,22 +24,22 @@ use crate::bounded;
 const ATTRIBUTES: [u8; 4] = [7, 0, 0, 0];
 /// The largest variable that is read, in bytes.
 const MAX_VARIABLE_BYTES: u64 = 64 * 1024;
-/// How the entry is called in the firmware's menu.
+/// The entry's name in the firmware's menu.
 const DESCRIPTION: &str = "CoreOS";
 
-/// Makes sure that a boot entry leads to the EFI system partition `esp`; says which one does.
+/// Ensures that a boot entry leads to the EFI system partition `esp`; returns which one does.
 ///
 /// # Errors
 /// In words: the variables cannot be read or written, or what was written does not read back.
 pub fn ensure_entry(efivars: &Path, esp: &Partition, loaders: &[String]) -> Result<String, String> {
-    let loader = best_loader(loaders).ok_or("no loader to point at")?;
+    let loader = best_loader(loaders).ok_or("no boot loader to start")?;
     let order = boot_order(efivars)?;
     for number in &order {
         let is_there = read(efivars, &name(*number)).is_some_and(|option| {
             LoadOption::parse(&option).is_active() && leads_to(&option, esp, loaders)
         });
         if is_there {
-            return Ok(format!("{} was there", name(*number)));
+            return Ok(format!("{} already exists", name(*number)));
         }
     }
     let number = (0..=u16::MAX)
@@ -50,7 +50,7 @@ pub fn ensure_entry(efivars: &Path, esp: &Partition, loaders: &[String]) -> Resu
     let mut new_order = number.to_le_bytes().to_vec();
     new_order.extend(order.iter().filter(|other| **other != number).flat_map(|n| n.to_le_bytes()));
     write(efivars, "BootOrder", &new_order)?;
-    Ok(format!("{} made for {loader}", name(number)))
+    Ok(format!("{} created for {loader}", name(number)))
 }
 
 fn name(number: u16) -> String {
@@ -81,7 +81,7 @@ fn write(efivars: &Path, name: &str, value: &[u8]) -> Result<(), String> {
         .map_err(|error| format!("writing {}: {error}", path.display()))?;
     match read(efivars, name) {
         Some(found) if found == value => Ok(()),
-        _ => Err(format!("{} does not hold what was written", path.display())),
+        _ => Err(format!("{} does not contain what was written", path.display())),
     }
 }
 
@@ -92,7 +92,7 @@ fn boot_order(efivars: &Path) -> Result<Vec<u16>, String> {
     let order = match read(efivars, "BootOrder") {
         Some(order) => order,
         None if std::fs::symlink_metadata(&path).is_ok() => {
-            return Err(format!("{} cannot be read; no boot entry is made", path.display()));
+            return Err(format!("{} cannot be read; no boot entry was created", path.display()));
         }
         None => Vec::new(),
     };
@@ -217,12 +217,12 @@ mod tests {
         std::fs::write(variable(&vars.0, "Boot0000"), old).unwrap();
         write(&vars.0, "BootOrder", &[0, 0]).unwrap();
         let made = ensure_entry(&vars.0, &esp(), &loaders()).unwrap();
-        assert!(made.starts_with("Boot0001 made"), "{made}");
+        assert!(made.starts_with("Boot0001 created"), "{made}");
         assert_eq!(boot_order(&vars.0).unwrap(), [1, 0]);
         let again = ensure_entry(&vars.0, &esp(), &loaders()).unwrap();
-        assert_eq!(again, "Boot0001 was there");
+        assert_eq!(again, "Boot0001 already exists");
         let other = Partition { guid: formats::guid::Guid([0xcd; 16]), ..esp() };
-        assert!(ensure_entry(&vars.0, &other, &loaders()).unwrap().starts_with("Boot0002 made"));
+        assert!(ensure_entry(&vars.0, &other, &loaders()).unwrap().starts_with("Boot0002 created"));
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
         option[0] = 0;
         write(&vars.0, "Boot0000", &option).unwrap();
         write(&vars.0, "BootOrder", &[0, 0]).unwrap();
-        assert!(ensure_entry(&vars.0, &esp(), &loaders()).unwrap().contains("made"));
+        assert!(ensure_entry(&vars.0, &esp(), &loaders()).unwrap().contains("created"));
     }
 
     #[test]
@@ -267,7 +267,7 @@ mod tests {
             option[at + 40..at + 42].copy_from_slice(&[format, kind]);
             assert!(!here(&option), "{format} {kind}");
         }
-        // With the way to a controller in front it may be the same partition of a clone.
+        // With a controller in front it may be the same partition of a clone.
         let pci = [1, 1, 6, 0, 0, 4];
         let mut long = [&good[..at], &pci, &good[at..]].concat();
         let n_bytes = u16::from_le_bytes([good[4], good[5]]) + 6;

@@ -13,7 +13,7 @@ pub struct Meaning {
     pub is_transient: bool,
 }
 
-/// Texts, in lower case, that tell what failed; the first row of which all texts occur decides.
+/// Texts, in lower case, that identify a failure. The first row whose texts all occur applies.
 const KNOWN: &[(&[&str], Code, bool)] = &[
     (&["found busy partitions"], Code::DiskBusy, false),
     (&["partitions in use on"], Code::DiskBusy, false),
@@ -61,7 +61,7 @@ const KNOWN: &[(&[&str], Code, bool)] = &[
     (&["corrupt"], Code::ImageFetch, true),
 ];
 
-/// Says what the last lines of a failed run mean.
+/// Determines what the last lines of a failed run mean.
 #[must_use]
 pub fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     let text = error_text(lines);
@@ -101,16 +101,18 @@ pub fn advice(code: Code) -> &'static str {
         Code::DiskBusy => {
             "unmount it, stop the array or volume group, or boot without device auto-activation"
         }
-        Code::Signature => "put the image's .sig beside it, or say insecure in the instruction",
-        Code::SectorSize => "give an image that is made for the disk's sector size",
+        Code::Signature => {
+            "publish the image's .sig next to it, or set insecure in the instruction"
+        }
+        Code::SectorSize => "use an image made for the disk's sector size",
         Code::NoSpace => "choose a larger disk or a smaller image",
         Code::MediumLost => {
-            "leave the live medium in until the install is done, or boot with coreos.liveiso.fromram"
+            "keep the live medium inserted until the install is done, or boot with coreos.liveiso.fromram"
         }
-        Code::IgnitionHash => "the config on the way to the disk was changed; start again",
-        Code::TargetIo => "the disk cannot be written; look at the kernel log and replace it",
-        Code::Kargs => "put append_kargs, delete_kargs, platform and console right",
-        Code::Network => "put NetworkManager profiles in place or leave copy_network out",
+        Code::IgnitionHash => "the config was changed before it reached the disk; start again",
+        Code::TargetIo => "the disk cannot be written; check the kernel log and replace it",
+        Code::Kargs => "correct append_kargs, delete_kargs, platform and console",
+        Code::Network => "provide NetworkManager profiles or remove copy_network",
         Code::ImageFetch | Code::Http(_) => "make the image reachable from the node",
         Code::Interrupted => "start the job again; the disk does not boot",
         _ => "read the log of coreos-installer that comes with this result",
@@ -122,7 +124,7 @@ fn error_text(lines: &[String]) -> String {
     let first = lines
         .iter()
         .position(|line| line.trim_start().to_ascii_lowercase().starts_with("error"))
-        // Uses of a busy disk are listed before the error.
+        // coreos-installer lists the uses of a busy disk before the error.
         .map_or_else(
             || lines.len().saturating_sub(5),
             |at| at.saturating_sub(usize::from(at > 0 && is_busy_list(&lines[at - 1]))),
@@ -139,7 +141,7 @@ fn is_busy_list(line: &str) -> bool {
 pub fn summary(lines: &[String]) -> String {
     let is_error = |line: &str| line.to_ascii_lowercase().starts_with("error");
     let Some(first) = lines.iter().position(|line| is_error(line)) else {
-        return lines.last().map_or_else(|| "it said nothing".into(), |line| shorten(line));
+        return lines.last().map_or_else(|| "it printed nothing".into(), |line| shorten(line));
     };
     let ends_chain = |line: &str| {
         is_error(line) || line.starts_with("Resetting") || line.starts_with("Stack backtrace")
@@ -280,7 +282,7 @@ mod tests {
             ),
             ("Error: install failed", "install failed"),
             ("killed", "killed"),
-            ("", "it said nothing"),
+            ("", "it printed nothing"),
         ] {
             let lines: Vec<String> = text.lines().map(str::to_owned).collect();
             assert_eq!(summary(&lines), expected);

@@ -4,7 +4,7 @@
 //! `specs_matcher`) and the plain keys of Metal3 (`BareMetalHost.spec.rootDeviceHints`) are read with one
 //! meaning. All hints must match; a disk that lacks the attribute never does; texts are compared without
 //! regard to case and to blanks around them; a size is in GiB (2³⁰ bytes). A plain `model` or `vendor` means
-//! the whole text, but a part of it where the hints are Metal3's (a key in camelCase tells), as it does there.
+//! the whole text, but a part of it where the hints are Metal3's (which have keys in camelCase), as it does there.
 
 use formats::wwn::{self, WwnForms};
 use probes::block::Disk;
@@ -43,8 +43,8 @@ enum Attribute {
 enum Test {
     /// Text equal to one of these.
     AnyOf(Vec<String>),
-    /// Text that holds all of these.
-    Holds(Vec<String>),
+    /// Text that contains all of these.
+    Contains(Vec<String>),
     /// Text in byte order against this one.
     Text(Order, String),
     /// Bytes against this number.
@@ -68,7 +68,7 @@ enum Order {
 }
 
 impl Order {
-    fn holds<T: Ord + ?Sized>(self, found: &T, wanted: &T) -> bool {
+    fn is_met<T: Ord + ?Sized>(self, found: &T, wanted: &T) -> bool {
         match self {
             Self::Equal => found == wanted,
             Self::NotEqual => found != wanted,
@@ -84,7 +84,7 @@ impl Hints {
     /// Reads hints.
     ///
     /// # Errors
-    /// In words: no hint at all, an unknown key, an unknown operator, or a value that does not do.
+    /// In words: no hints, an unknown key, an unknown operator, or an invalid value.
     pub fn parse(hints: &Map<String, Value>) -> Result<Self, String> {
         if hints.is_empty() || hints.len() > MAX_HINTS {
             return Err(format!("install.disk.hints has {} keys, expected 1 to 32", hints.len()));
@@ -148,7 +148,7 @@ fn wwns(disk: &Disk) -> impl Iterator<Item = WwnForms> {
 }
 
 impl Test {
-    /// Whether one of the texts passes; «not equal» must hold for all of them.
+    /// Whether one of the texts passes; "not equal" must be true for all of them.
     fn matches_any(&self, texts: &[String]) -> bool {
         if texts.is_empty() {
             return false;
@@ -162,15 +162,15 @@ impl Test {
     fn matches_text(&self, text: &str) -> bool {
         match self {
             Self::AnyOf(wanted) => wanted.iter().any(|wanted| wanted == text),
-            Self::Holds(parts) => parts.iter().all(|part| text.contains(part.as_str())),
-            Self::Text(order, wanted) => order.holds(text, wanted.as_str()),
+            Self::Contains(parts) => parts.iter().all(|part| text.contains(part.as_str())),
+            Self::Text(order, wanted) => order.is_met(text, wanted.as_str()),
             _ => false,
         }
     }
 
     fn matches_number(&self, found: u128) -> bool {
         match self {
-            Self::Number(order, wanted) => order.holds(&found, wanted),
+            Self::Number(order, wanted) => order.is_met(&found, wanted),
             Self::NumberAnyOf(wanted) => wanted.contains(&found),
             Self::Within { low, low_counts, high, high_counts } => {
                 (found > *low || *low_counts && found == *low)
@@ -198,7 +198,7 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
         "rotational" => Attribute::Rotational,
         _ => {
             let shown: String = key.chars().take(64).collect();
-            return Err(format!("the hint {shown:?} is not known"));
+            return Err(format!("the hint {shown:?} is unknown"));
         }
     };
     let given = match value {
@@ -254,13 +254,13 @@ fn text_test(text: &str, plain_is_part: bool) -> Option<Test> {
     let (operator, rest) = split_operator(text);
     let rest_text = || (!rest.is_empty()).then(|| folded(rest));
     match operator {
-        "" if plain_is_part => Some(Test::Holds(vec![folded(text)])),
+        "" if plain_is_part => Some(Test::Contains(vec![folded(text)])),
         "" => Some(Test::AnyOf(vec![folded(text)])),
         "<or>" => alternatives(text).map(Test::AnyOf),
-        "<in>" => rest_text().map(|part| Test::Holds(vec![part])),
+        "<in>" => rest_text().map(|part| Test::Contains(vec![part])),
         "<all-in>" => {
             let parts: Vec<String> = rest.split_whitespace().map(folded).collect();
-            (!parts.is_empty()).then_some(Test::Holds(parts))
+            (!parts.is_empty()).then_some(Test::Contains(parts))
         }
         _ => {
             let order = text_order(operator)?;
@@ -323,7 +323,7 @@ fn text_order(operator: &str) -> Option<Order> {
     })
 }
 
-/// Orders of numbers; a single `=` means «at least», as Ironic has it from old.
+/// Orders of numbers; a single `=` means "at least", as it always has in Ironic.
 fn number_order(operator: &str) -> Option<Order> {
     Some(match operator {
         "==" => Order::Equal,

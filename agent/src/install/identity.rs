@@ -14,13 +14,13 @@ use crate::api::Code;
 /// not respond.
 pub fn check(disk: &Disk, system: &System) -> Result<(), Failure> {
     let Some(number) = disk.device_number.clone() else {
-        let what = format!("the kernel's number of {} is not known", disk.device);
+        let what = format!("the device number of {} is unknown", disk.device);
         return Err(Failure::new(Code::DiskChanged, what));
     };
     match system.ask(move |machine| current(machine, &number)) {
         Ok(now) => compare(disk, now.as_ref()),
         Err(why) => {
-            let what = format!("reading what {} is now: {why}", disk.device);
+            let what = format!("reading the current state of {}: {why}", disk.device);
             Err(Failure::new(Code::DiskChanged, what))
         }
     }
@@ -33,10 +33,10 @@ pub fn check(disk: &Disk, system: &System) -> Result<(), Failure> {
 fn compare(disk: &Disk, now: Option<&CurrentDisk>) -> Result<(), Failure> {
     let changed = |what: String| {
         Failure::new(Code::DiskChanged, what)
-            .advise("the disk was swapped, lost or renamed while the job ran; start again")
+            .advise("the disk was swapped, removed or renamed while the job ran; start again")
     };
     let Some(now) = now else {
-        return Err(changed(format!("{} is not there any more", describe(disk))));
+        return Err(changed(format!("{} no longer exists", describe(disk))));
     };
     let mut differences = Vec::new();
     if now.name != disk.name {
@@ -44,7 +44,7 @@ fn compare(disk: &Disk, now: Option<&CurrentDisk>) -> Result<(), Failure> {
     }
     // An unknown size is never the same as another unknown one.
     if now.size_bytes.is_none() || now.size_bytes != disk.size_bytes {
-        let size = now.size_bytes.map_or_else(|| "not known".into(), |size| size.to_string());
+        let size = now.size_bytes.map_or_else(|| "unknown".into(), |size| size.to_string());
         differences.push(format!("its size is {size}"));
     }
     if now.is_read_only == Some(true) && disk.is_read_only != Some(true) {
@@ -58,7 +58,7 @@ fn compare(disk: &Disk, now: Option<&CurrentDisk>) -> Result<(), Failure> {
     if let (Some(then), Some(now)) = (disk.diskseq, now.diskseq)
         && then != now
     {
-        differences.push(format!("it appeared as disk {now} of this boot, not as {then}"));
+        differences.push(format!("it is disk number {now} of this boot, not {then}"));
     }
     if let Some(wwn) = other_wwn(disk, &now.wwns) {
         differences.push(format!("its WWN is {wwn:?}"));
@@ -69,9 +69,9 @@ fn compare(disk: &Disk, now: Option<&CurrentDisk>) -> Result<(), Failure> {
     Err(changed(format!("{} has changed: {}", describe(disk), differences.join("; "))))
 }
 
-/// An identifier that the disk has now and that none of the identifiers of the report is.
+/// An identifier that the disk has now and that is not among those of the report.
 ///
-/// Only what can be compared counts: hexadecimal with hexadecimal, `nvme.…` with `nvme.…`.
+/// Only identifiers of one kind are compared: hexadecimal with hexadecimal, `nvme.…` with `nvme.…`.
 fn other_wwn<'a>(disk: &Disk, now: &'a [String]) -> Option<&'a String> {
     let then: Vec<&String> = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten().collect();
     let kind = |text: &str| match wwn::forms(text) {
@@ -85,7 +85,7 @@ fn other_wwn<'a>(disk: &Disk, now: &'a [String]) -> Option<&'a String> {
     (!is_same).then_some(first)
 }
 
-/// Whether one text is the other, blanks and case aside, or holds it.
+/// Whether one text equals or contains the other, ignoring blanks and case.
 ///
 /// sysfs, udev and SCSI pages pad and prefix serial numbers differently.
 fn same_text(one: &str, other: &str) -> bool {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_disk_passes_also_where_sysfs_says_less() {
+    fn the_same_disk_passes_even_if_sysfs_reports_less() {
         let (disk, mut now) = disk();
         assert_eq!(compare(&disk, Some(&now)), Ok(()));
         now.serial = None;
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_change_is_seen() {
+    fn every_kind_of_change_is_detected() {
         let (disk, now) = disk();
         let check = |change: fn(&mut CurrentDisk)| {
             let mut now = now.clone();

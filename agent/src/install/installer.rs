@@ -1,4 +1,4 @@
-//! coreos-installer: whether it is there and new enough, and its options as a config file or as arguments.
+//! coreos-installer: whether it exists and is new enough, and its options as a config file or as arguments.
 //!
 //! Options are the keys of `coreos-installer install --config-file`, which 0.12 brought; older ones, and those
 //! before 0.26 where first-boot arguments are asked for (a config file made them lose these), get the same
@@ -16,17 +16,17 @@ use super::Failure;
 use super::run::{end, read_on};
 use crate::api::{Code, Install};
 
-/// The oldest version whose signature check cannot be got around (CVE-2021-20319).
+/// The oldest version whose signature check cannot be bypassed (CVE-2021-20319).
 const OLDEST: Version = Version(0, 10, 1);
 /// The first version with `--config-file`.
 const CONFIG_FILE_SINCE: Version = Version(0, 12, 0);
-/// The first version that keeps `--firstboot-args` beside a config file.
+/// The first version that honours `--firstboot-args` together with a config file.
 const FIRSTBOOT_ARGS_SINCE: Version = Version(0, 26, 0);
 /// How long `--version` may take.
 const VERSION_LIMIT: Duration = Duration::from_secs(30);
 /// How long its output is waited for once it has ended.
 const LEFT_OPEN_LIMIT: Duration = Duration::from_secs(1);
-/// No more of what it prints is read.
+/// The most output that is read.
 const MAX_VERSION_BYTES: usize = 4096;
 
 /// Version of coreos-installer.
@@ -58,12 +58,12 @@ pub fn version(program: &Path) -> Result<Version, Failure> {
             Code::InstallerMissing,
             format!("running {} --version: {what}", program.display()),
         )
-        .advise("use a live image that has coreos-installer")
+        .advise("use a live image that contains coreos-installer")
     };
     let bytes = output_of_version(program).map_err(missing)?;
     let text = String::from_utf8_lossy(&bytes);
     let version = parse_version(&text)
-        .ok_or_else(|| missing(format!("it says {:?}, expected a version", text.trim())))?;
+        .ok_or_else(|| missing(format!("it printed {:?}, expected a version", text.trim())))?;
     if version < OLDEST {
         return Err(Failure::new(
             Code::InstallerTooOld,
@@ -75,7 +75,7 @@ pub fn version(program: &Path) -> Result<Version, Failure> {
 }
 
 /// What `--version` prints first. The program may hang, print without end, or leave something running that
-/// keeps its output open: none of that holds up the agent.
+/// keeps its output open; none of these blocks the agent.
 fn output_of_version(program: &Path) -> Result<Vec<u8>, String> {
     let (pipe, stdout) = std::io::pipe().map_err(|error| error.to_string())?;
     let output = read_on(pipe).map_err(|error| error.to_string())?;
@@ -107,7 +107,7 @@ fn output_of_version(program: &Path) -> Result<Vec<u8>, String> {
         }
         if started.elapsed() > VERSION_LIMIT {
             end(&mut child);
-            return Err("it does not end".into());
+            return Err("it did not finish".into());
         }
     }
     end(&mut child);
@@ -118,7 +118,7 @@ fn output_of_version(program: &Path) -> Result<Vec<u8>, String> {
 /// One option of `coreos-installer install`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Setting {
-    Is,
+    Flag,
     One(String),
     Many(Vec<String>),
 }
@@ -155,16 +155,16 @@ impl Options {
                 settings.push(("image-url", Setting::One(image.url.clone())));
                 settings.push(("fetch-retries", Setting::One("5".into())));
                 if image.insecure == Some(true) {
-                    settings.push(("insecure", Setting::Is));
+                    settings.push(("insecure", Setting::Flag));
                 }
             }
-            None => settings.push(("offline", Setting::Is)),
+            None => settings.push(("offline", Setting::Flag)),
         }
         if let Some(platform) = &install.platform {
             settings.push(("platform", Setting::One(platform.clone())));
         }
         if install.copy_network == Some(true) {
-            settings.push(("copy-network", Setting::Is));
+            settings.push(("copy-network", Setting::Flag));
             settings.push(("network-dir", Setting::One(places.network_dir.display().to_string())));
         }
         for (key, values) in [
@@ -196,7 +196,7 @@ impl Options {
             .iter()
             .map(|(key, setting)| {
                 let value = match setting {
-                    Setting::Is => json!(true),
+                    Setting::Flag => json!(true),
                     Setting::One(value) => json!(value),
                     Setting::Many(values) => json!(values),
                 };
@@ -206,9 +206,9 @@ impl Options {
         format!("{:#}\n", Value::Object(map))
     }
 
-    /// The arguments beside a config file.
+    /// The arguments in addition to a config file.
     #[must_use]
-    pub fn beside_file(&self, file: &Path) -> Vec<String> {
+    pub fn with_file(&self, file: &Path) -> Vec<String> {
         let mut args = vec!["install".into(), "--config-file".into(), file.display().to_string()];
         args.extend(self.firstboot_arg());
         args
@@ -223,7 +223,7 @@ impl Options {
         for (key, setting) in &self.settings {
             match setting {
                 Setting::One(value) if *key == "dest-device" => device = Some(value.clone()),
-                Setting::Is => args.push(format!("--{key}")),
+                Setting::Flag => args.push(format!("--{key}")),
                 Setting::One(value) => args.push(format!("--{key}={value}")),
                 Setting::Many(values) => {
                     args.extend(values.iter().map(|value| format!("--{key}={value}")));
@@ -335,9 +335,7 @@ mod tests {
         assert!(options.fit_a_file(Version(0, 26, 0)));
         assert!(options.to_args().contains(&"--firstboot-args=ip=dhcp a=b".to_owned()));
         assert!(
-            options
-                .beside_file(Path::new("/f"))
-                .contains(&"--firstboot-args=ip=dhcp a=b".to_owned())
+            options.with_file(Path::new("/f")).contains(&"--firstboot-args=ip=dhcp a=b".to_owned())
         );
         assert_eq!(options.to_args().last().map(String::as_str), Some("/dev/vda"));
     }

@@ -1,4 +1,4 @@
-//! The live image's own installable image: an osmet file, which holds what the live system's tree does not.
+//! The live image's own installable image: an osmet file, which contains what the live system's tree does not.
 //!
 //! The format is that of coreos-installer's `docs/osmet.md` and `src/osmet/`, version 1: a header, a list of
 //! partitions with their extents, the digest and the size of the whole image. Numbers are bincode 1's: one byte
@@ -17,18 +17,18 @@ use crate::api::Code;
 
 const MAGIC: &[u8; 8] = b"OSMET\0\0\0";
 const VERSION: u64 = 1;
-/// More bytes of a file are not looked at; the list of a real one takes some megabytes.
+/// At most this much of a file is read; the list of a real one has a few megabytes.
 const MAX_BYTES: u64 = 64 << 20;
 /// The longest text of a header.
 const MAX_TEXT_BYTES: u64 = 4096;
 const DIGEST_BYTES: u64 = 32;
 /// More files than these do not lie in a live image.
 const MAX_FILES: usize = 16;
-/// What a disk must have where an osmet file of another version does not tell its size: what Fedora `CoreOS`
-/// asks of the root file system alone.
+/// The size that a disk must have if the osmet file is of another version, so that its size is unknown: what
+/// Fedora `CoreOS` requires for the root file system alone.
 const LEAST_DISK_BYTES: u64 = 8 << 30;
 
-/// What an osmet file tells of its image.
+/// What an osmet file says about its image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Facts {
     /// Logical block size of the disks that it is for.
@@ -37,12 +37,12 @@ struct Facts {
     size_bytes: u64,
 }
 
-/// Why a file tells nothing.
+/// Why a file could not be used.
 #[derive(Debug, PartialEq, Eq)]
 enum Unread {
-    /// It is one, and of a form that is not known here: `coreos-installer` itself may know better.
+    /// It is one, in a form that this agent does not know; `coreos-installer` itself may know it.
     Form(String),
-    /// It is none, or the medium does not give it.
+    /// It is not one, or the medium failed.
     Broken(String),
 }
 
@@ -69,8 +69,8 @@ pub fn check(dir: &Path, disk: &Disk) -> Result<Vec<String>, Failure> {
             Err(Unread::Form(form)) => {
                 sizes.push(LEAST_DISK_BYTES);
                 warnings.push(format!(
-                    "{} is {form}, which does not tell this agent the size of the image; \
-                     the disk was held against {LEAST_DISK_BYTES} bytes",
+                    "{} is {form}, so the size of the image is unknown; \
+                     the disk was compared with {LEAST_DISK_BYTES} bytes instead",
                     file.display()
                 ));
             }
@@ -83,7 +83,7 @@ pub fn check(dir: &Path, disk: &Disk) -> Result<Vec<String>, Failure> {
         return Err(Failure::new(
             Code::SectorSize,
             format!(
-                "{} has sectors of {found}, the live image's own image is for {sectors:?}",
+                "{} has sectors of {found}, the live image contains images for {sectors:?} only",
                 disk.device
             ),
         )
@@ -104,7 +104,7 @@ pub fn check(dir: &Path, disk: &Disk) -> Result<Vec<String>, Failure> {
 
 fn lost(what: String) -> Failure {
     Failure::new(Code::MediumLost, what)
-        .advise("give an image in the instruction, or leave the live medium in")
+        .advise("name an image in the instruction, or keep the live medium inserted")
 }
 
 /// The live image's osmet files.
@@ -120,7 +120,10 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
         entries.flatten().map(|entry| entry.path()).filter(is_osmet).take(MAX_FILES).collect();
     files.sort();
     if files.is_empty() {
-        return Err(lost(format!("the instruction has no image and {} holds none", dir.display())));
+        return Err(lost(format!(
+            "the instruction has no image and {} contains none",
+            dir.display()
+        )));
     }
     Ok(files)
 }
@@ -139,7 +142,7 @@ fn read(source: impl Read) -> Result<Facts, Unread> {
         Err(error) => return Err(unread(error)),
     };
     if !is_osmet {
-        return Err(Unread::Broken("no osmet file by its first bytes".into()));
+        return Err(Unread::Broken("not an osmet file (wrong first bytes)".into()));
     }
     let version = source.number().map_err(unread)?;
     if version != VERSION {
@@ -150,12 +153,12 @@ fn read(source: impl Read) -> Result<Facts, Unread> {
     if is_whole { Ok(facts) } else { Err(Unread::Form(format!("of an unknown form ({facts:?})"))) }
 }
 
-/// What an error says: of the bytes that have come, or else of the medium.
+/// What a read error means: the data is malformed, or the medium failed.
 #[expect(clippy::needless_pass_by_value, reason = "map_err gives it away")]
 fn unread(error: Error) -> Unread {
     match error.kind() {
         ErrorKind::UnexpectedEof | ErrorKind::InvalidData => {
-            Unread::Form(format!("cut or of an unknown form ({error})"))
+            Unread::Form(format!("truncated or of an unknown form ({error})"))
         }
         _ => Unread::Broken(format!("reading it: {error}")),
     }
@@ -270,7 +273,7 @@ mod tests {
         Disk { size_bytes: Some(size_bytes), logical_block_bytes, ..Disk::default() }
     }
 
-    /// What `check` says of files in a folder.
+    /// What `check` returns for files in a directory.
     fn checked(name: &str, files: &[&[u8]], disk: &Disk) -> Result<Vec<String>, Code> {
         let dir = std::env::temp_dir().join(format!("rci-osmet-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_of_another_version_or_form_is_held_against_a_stated_least_size_and_that_is_told() {
+    fn image_of_an_unknown_version_needs_a_minimum_size_and_gives_a_warning() {
         let newer = osmet(2, 512, 1);
         let found = checked("newer", &[&newer], &disk(LEAST_DISK_BYTES, 512)).unwrap();
         assert!(found[0].contains("version 2") && found[0].contains("8589934592"), "{found:?}");
@@ -314,7 +317,7 @@ mod tests {
         assert_eq!(checked("newer-small", &[&newer], &small), Err(Code::DiskTooSmall));
     }
 
-    /// A medium that fails behind these bytes, as a CD drive does.
+    /// A medium that fails after these bytes, as a CD drive does.
     struct Failing<'a>(&'a [u8]);
 
     impl Read for Failing<'_> {
@@ -327,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_medium_that_fails_while_the_list_is_read_is_lost_and_no_unknown_form() {
+    fn medium_that_fails_during_the_read_is_lost_and_not_an_unknown_form() {
         let good = osmet(1, 512, 4 << 30);
         for length in [0, 4, 9, 20, 60] {
             let found = read(Failing(&good[..length]));
@@ -337,13 +340,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_none_is_a_lost_medium_and_a_cut_one_never_a_panic() {
+    fn a_file_of_another_format_is_a_lost_medium_and_a_truncated_one_never_panics() {
         let good = osmet(1, 512, 4 << 30);
-        let n_told = good.len() - b"\xfd7zXZ and so on".len();
-        for length in 0..n_told {
+        let n_read = good.len() - b"\xfd7zXZ and so on".len();
+        for length in 0..n_read {
             assert!(read(&good[..length]).is_err(), "{length}");
         }
-        assert!(read(&good[..n_told]).is_ok());
+        assert!(read(&good[..n_read]).is_ok());
         for at in 0..good.len() {
             let mut damaged = good.clone();
             damaged[at] ^= 0xff;

@@ -1,8 +1,8 @@
 //! Everything that can be checked before the disk is touched.
 //!
-//! coreos-installer checks late: the Ignition's digest, the network profiles and the kernel arguments only
-//! after the whole image is written, the size of the disk never. So all of it is checked here; each refusal has
-//! a code, and the disk is as it was.
+//! coreos-installer checks late: the Ignition config's digest, the network profiles and the kernel arguments
+//! only after the whole image is written, the size of the disk never. So everything is checked here. Each
+//! refusal has a code, and leaves the disk unchanged.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
 /// The sector sizes that disks have, in bytes.
 const SECTOR_SIZES: [u64; 2] = [512, 4096];
 
-/// What preflight looks at beside the instruction.
+/// What preflight checks in addition to the instruction.
 #[derive(Debug)]
 pub struct Surroundings<'a> {
     /// The client that fetches.
@@ -48,14 +48,14 @@ pub struct Surroundings<'a> {
     pub available_memory_bytes: Option<u64>,
 }
 
-/// What preflight has found good.
+/// The outcome of a preflight that passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
     /// The Ignition config, exactly as given.
     pub ignition: Vec<u8>,
     /// Version of coreos-installer.
     pub version: Version,
-    /// What does no harm now but should be known.
+    /// Warnings for the result.
     pub warnings: Vec<String>,
 }
 
@@ -85,11 +85,11 @@ pub fn ignition(
         let (code, advice) = match refusal.code {
             Why::Hash => (
                 Code::IgnitionHash,
-                "the config was changed on its way, or the VIM's hash is of another config",
+                "the config was changed in transit, or the VIM's hash belongs to another config",
             ),
             Why::Version => (Code::IgnitionVersion, "give a config of spec 3.0.0 to 3.6.0"),
             Why::Invalid => {
-                (Code::IgnitionInvalid, "put the config right; ignition-validate tells more")
+                (Code::IgnitionInvalid, "correct the config; ignition-validate gives details")
             }
         };
         Failure::new(code, refusal.to_string()).advise(advice)
@@ -113,7 +113,7 @@ pub fn ignition(
 /// Checks everything else; the disk has been chosen.
 ///
 /// # Errors
-/// The first thing that stands in the way, cheapest checks first.
+/// The first check that fails; the cheapest come first.
 pub fn check(
     install: &Install,
     disk: &Disk,
@@ -134,7 +134,7 @@ pub fn check(
         Some(image) => self::image(image, disk, around.client, &mut warnings)?,
         None => warnings.extend(osmet::check(around.osmet_dir, disk)?),
     }
-    // To check an image takes minutes, in which somebody may have taken the disk.
+    // Checking an image takes minutes, during which another program may have started to use the disk.
     check_not_busy(disk, around.system)?;
     Ok((version, warnings))
 }
@@ -159,10 +159,10 @@ fn blocking_findings(findings: &[Finding], block_on: BlockOn) -> Result<(), Fail
         return Ok(());
     }
     Err(Failure::new(Code::Findings, format!("the machine is faulty: {}", blocking.join("; ")))
-        .advise("replace the named part, or say block_on never in the instruction"))
+        .advise("replace the part, or set block_on to never in the instruction"))
 }
 
-/// Checks that the install does not end half way for lack of memory; returns a warning if that is unknown.
+/// Checks that there is enough memory for the whole install; returns a warning if that is unknown.
 fn memory(available_bytes: Option<u64>) -> Result<Option<String>, Failure> {
     let mib = |bytes: u64| bytes >> 20;
     match available_bytes {
@@ -193,7 +193,7 @@ fn arguments(install: &Install) -> Result<(), Failure> {
         for value in values {
             if !is_argument(value) {
                 return refuse(format!(
-                    "{key} holds {value:.100?}, expected one argument without blanks and control characters"
+                    "{key} contains {value:.100?}, expected one argument without blanks or control characters"
                 ));
             }
         }
@@ -217,7 +217,7 @@ fn arguments(install: &Install) -> Result<(), Failure> {
             || args.chars().any(|c| c.is_control() || matches!(c, '\'' | '"' | '\\' | '$')))
     {
         return refuse(format!(
-            "firstboot_args is {args:.100?}, expected arguments without quotes and control characters"
+            "firstboot_args is {args:.100?}, expected arguments without quotes or control characters"
         ));
     }
     for (key, values) in
@@ -226,14 +226,17 @@ fn arguments(install: &Install) -> Result<(), Failure> {
         if let Some(bad) = values.iter().find(|value| {
             value.is_empty() || value.len() > 256 || value.chars().any(char::is_control)
         }) {
-            return Err(Failure::new(Code::InstructionInvalid, format!("{key} holds {bad:.100?}")));
+            return Err(Failure::new(
+                Code::InstructionInvalid,
+                format!("{key} contains {bad:.100?}"),
+            ));
         }
     }
     if let Some(bad) = install.save_partindex.iter().find(|value| !is_index(value)) {
         return Err(Failure::new(
             Code::InstructionInvalid,
             format!(
-                "save_partindex holds {bad:.100?}, expected numbers and ranges such as 5 or 5-7"
+                "save_partindex contains {bad:.100?}, expected numbers and ranges such as 5 or 5-7"
             ),
         ));
     }
@@ -267,12 +270,12 @@ fn network(dir: &Path) -> Result<(), Failure> {
         .filter(|entry| entry.path().is_file())
         .count();
     if n_profiles == 0 {
-        return Err(refuse(format!("{} holds no profile", dir.display())));
+        return Err(refuse(format!("{} contains no profile", dir.display())));
     }
     Ok(())
 }
 
-/// Checks that the image is there, signed unless that is not asked for, and fits the disk.
+/// Checks that the image exists, is signed (unless `insecure`), and fits the disk.
 fn image(
     image: &ImageSource,
     disk: &Disk,
@@ -280,7 +283,7 @@ fn image(
     warnings: &mut Vec<String>,
 ) -> Result<(), Failure> {
     let unreachable = |message: String| {
-        Failure::new(Code::ImageFetch, format!("looking at the image: {message}"))
+        Failure::new(Code::ImageFetch, format!("checking the image: {message}"))
             .advise(advice(Code::ImageFetch))
     };
     let head = client.fetch_image_head(&image.url).map_err(unreachable)?;
@@ -297,7 +300,7 @@ fn image(
     }
     if size_bytes.is_none() {
         warnings.push(
-            "the size of the image is not known, so the disk was not held against it; give \
+            "the size of the image is unknown, so it was not compared with the disk; give \
              uncompressed_bytes"
                 .into(),
         );
@@ -335,13 +338,13 @@ fn image(
                 Code::ImageHash,
                 format!("the image's digest is {found}, expected {expected}"),
             )
-            .advise("the image was changed, or the VIM's hash is of another one"));
+            .advise("the image was changed, or the VIM's hash belongs to another image"));
         }
     }
     Ok(())
 }
 
-/// What the beginning of an image tells.
+/// What the beginning of an image says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct ImageFacts {
     size_bytes: Option<u64>,
@@ -358,7 +361,7 @@ fn facts(head: &[u8], total_bytes: Option<u64>) -> ImageFacts {
     let head = if is_gzip {
         use std::io::Read as _;
         let decoder = flate2::read::GzDecoder::new(head);
-        // The head is cut off, so the decoder ends in an error after what can be had.
+        // Only the head was fetched, so the decoder fails after what it could unpack.
         decoder.take(256 * 1024).read_to_end(&mut unpacked).ok();
         &unpacked[..]
     } else {

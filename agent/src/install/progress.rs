@@ -1,7 +1,7 @@
 //! What coreos-installer writes while it works: lines that end in `\n` or `\r`, some with a percentage.
 //!
 //! `Read disk 164.5 MiB/230.4 MiB (71%)`, one a second; the form has changed between versions, so only
-//! `(…%)` is looked for.
+//! `(…%)` is recognised.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Takes bytes in and gives the lines that they complete; empty lines are left out.
+    /// Adds bytes and returns the lines that they complete, without empty ones.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<String> {
         let mut lines = Vec::new();
         for &byte in bytes {
@@ -52,7 +52,7 @@ pub fn percent(line: &str) -> Option<u8> {
     line[start..end].trim().parse().ok().filter(|percent| *percent <= 100)
 }
 
-/// The last lines of a run, without the many that only show progress.
+/// The last lines of a run, with only the latest progress line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tail {
     lines: VecDeque<String>,
@@ -62,7 +62,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// Takes a line in; a progress line replaces the one before it.
+    /// Adds a line; a progress line replaces the one before it.
     pub fn push(&mut self, line: String) {
         let is_progress = percent(&line).is_some() || line.contains("Read disk");
         let lower = line.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! The run of coreos-installer: up to three tries, progress told, ended on SIGTERM.
+//! Runs coreos-installer: up to three attempts, with progress; SIGTERM ends it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{PipeReader, Read as _, Write as _};
@@ -29,7 +29,7 @@ const MAX_ATTEMPTS: u32 = 3;
 const GRACE: Duration = Duration::from_secs(15);
 /// Of a thread that reads a pipe.
 const STACK_BYTES: usize = 64 << 10;
-/// How often the run is looked after when it says nothing.
+/// How often the run is checked while it prints nothing.
 const TICK: Duration = Duration::from_millis(100);
 
 /// What is to be written, and with what.
@@ -129,7 +129,7 @@ impl Files {
         let digest = formats::digest::sha512(job.ignition);
         let options = Options::new(job.install, &digest, places);
         let args = if options.fit_a_file(job.version) {
-            options.beside_file(&config)
+            options.with_file(&config)
         } else {
             options.to_args()
         };
@@ -144,7 +144,7 @@ impl Files {
                     Code::NoSpace,
                     format!("writing to {}: {error}", job.run_dir.display()),
                 )
-                .advise("the live system has no room or its /run cannot be written")
+                .advise("the live system has no space left, or its /run is not writable")
             })?;
         Ok(Self { ignition, config, args })
     }
@@ -165,7 +165,7 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     file.write_all(bytes)
 }
 
-/// One run: why it failed, and whether another one can help.
+/// One attempt: why it failed, and whether another one can help.
 fn attempt(
     job: &Job<'_>,
     files: &Files,
@@ -187,7 +187,7 @@ fn attempt(
     let (status, cut_short) = match ended {
         Ok(ended) => ended,
         Err(error) => {
-            // It was started, and nobody knows how far it has come.
+            // It was started, and how much it has written is unknown.
             end(&mut child);
             written.disk_state = DiskState::HalfWritten;
             return failed(Code::InstallerFailed, error);
@@ -200,14 +200,14 @@ fn attempt(
     let lines = tail.lines();
     let found = meaning(&lines, status.code());
     let state = disk_state(found.code, tail.has_written, status.code());
-    // A disk that an earlier try has half written stays so.
+    // A disk that an earlier attempt left half written stays so.
     if state == DiskState::HalfWritten {
         written.disk_state = DiskState::HalfWritten;
     }
     match cut_short {
         Some(Cut::Stopped) => (Some(interrupted()), false),
         Some(Cut::TooLong) => {
-            let what = format!("coreos-installer did not end within {} s", job.limit.as_secs());
+            let what = format!("coreos-installer did not finish within {} s", job.limit.as_secs());
             (Some(Failure::new(Code::InstallerFailed, what)), false)
         }
         None => {
@@ -220,8 +220,11 @@ fn attempt(
 }
 
 fn interrupted() -> Failure {
-    Failure::new(Code::Interrupted, "the agent was told to end while the disk was written")
-        .advise(advice(Code::Interrupted))
+    Failure::new(
+        Code::Interrupted,
+        "the agent received a signal to stop while the disk was being written",
+    )
+    .advise(advice(Code::Interrupted))
 }
 
 fn words(status: ExitStatus) -> String {
@@ -313,7 +316,7 @@ fn follow(
         if ended.is_none() {
             ended = child.try_wait()?.map(|status| (status, Instant::now()));
         }
-        // A process that the installer left behind may hold the pipe; it is not waited for.
+        // A process that outlives the installer may keep the pipe open; do not wait for it.
         if ended.is_some_and(|(_, at)| at.elapsed() > Duration::from_secs(2)) {
             break;
         }

@@ -1,6 +1,6 @@
 //! The file system labelled `boot`: the Ignition config and the boot loader entries in it.
 //!
-//! Entries are of the Boot Loader Specification, `/loader/entries/*.conf`; coreos-installer changes the
+//! Entries follow the Boot Loader Specification, `/loader/entries/*.conf`; coreos-installer changes the
 //! `options` line of the last one in the order of names.
 
 use formats::command_line::{arguments, last_value};
@@ -11,7 +11,7 @@ use crate::api::{Check, CheckName, Install};
 
 /// The largest boot loader entry in bytes.
 const MAX_ENTRY_BYTES: u64 = 64 * 1024;
-/// How many names of a directory are looked at.
+/// The most names of a directory that are read.
 const MAX_NAMES: usize = 4096;
 
 /// A file system that is read without being mounted.
@@ -111,7 +111,7 @@ fn options_line(entry: &str) -> Option<String> {
     })
 }
 
-/// Whether the kernel arguments are as asked for.
+/// Checks that the kernel arguments are those of the instruction.
 pub(super) fn kernel_arguments(
     install: &Install,
     options: Option<&str>,
@@ -146,7 +146,7 @@ fn compare_arguments(install: &Install, options: Option<&str>, firstboot: Option
     }
     for argument in &install.delete_kargs {
         if words.contains(&argument.as_str()) && !asked.contains(&argument.as_str()) {
-            wrong.push(format!("{argument} is still there"));
+            wrong.push(format!("{argument} is still present"));
         }
     }
     if let (Some(args), Some(firstboot)) = (&install.firstboot_args, firstboot)
@@ -175,7 +175,7 @@ fn compare_arguments(install: &Install, options: Option<&str>, firstboot: Option
     }
 }
 
-/// Whether the Ignition platform is as asked for.
+/// Checks that the Ignition platform is that of the instruction.
 pub(super) fn platform(install: &Install, options: Option<&str>) -> Check {
     let found = last_value(options.unwrap_or_default(), "ignition.platform.id");
     let found = found.map(str::to_owned);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_and_left_over_arguments_are_seen() {
+    fn missing_and_remaining_arguments_are_detected() {
         let asked = install(r#","append_kargs":["a=1","c"],"delete_kargs":["quiet"]"#);
         let ok = |options: &str| compare_arguments(&asked, Some(options), None).ok;
         assert!(ok("x a=1 c"));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_first_boot_arguments_are_seen() {
+    fn missing_first_boot_arguments_are_detected() {
         let asked = install(r#","firstboot_args":"ip=dhcp a""#);
         let with = |firstboot| compare_arguments(&asked, Some("x"), Some(firstboot)).ok;
         assert!(with("set ignition_network_kcmdline='ip=dhcp a'\n"));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_platform_must_be_there_even_if_none_was_asked_for() {
+    fn a_platform_is_required_even_if_none_was_asked_for() {
         assert!(platform(&install(""), Some("ignition.platform.id=metal")).ok);
         assert!(!platform(&install(""), Some("quiet")).ok);
         assert!(

@@ -1,4 +1,4 @@
-//! Reads of a disk within bounds: a window never leaves its partition, and a budget ends what does not end.
+//! Bounded reads of a disk: a window never leaves its partition, and a budget stops endless reads.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,7 +11,7 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 /// How many bytes may be read from one disk.
 const BUDGET_BYTES: u64 = 2 << 30;
-/// How many reads may be made on one disk; small ones in a circle end here.
+/// How many reads may be made on one disk; structures that refer to each other in a circle end here.
 const BUDGET_READS: u64 = 2_000_000;
 
 /// A source of bytes at offsets.
@@ -19,7 +19,7 @@ pub trait ReadAt {
     /// Fills `buffer` from `offset` on.
     ///
     /// # Errors
-    /// The source ends before, or cannot be read.
+    /// The source is too short, or cannot be read.
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), String>;
 }
 
@@ -44,14 +44,14 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Opens a disk; what the kernel still holds of it in memory is dropped, so that the medium is read.
+    /// Opens a disk and drops its pages from the page cache, so that reads come from the medium.
     ///
     /// # Errors
     /// In words: it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, String> {
         let file =
             File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
-        // Without these the pages that coreos-installer wrote might be read, and not the disk.
+        // Otherwise the page cache that coreos-installer filled could be read instead of the disk.
         file.sync_all().ok();
         posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
         Ok(Self {
@@ -78,7 +78,9 @@ impl Disk {
             left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(n))
         };
         if spend(&self.bytes_left, n).is_err() || spend(&self.reads_left, 1).is_err() {
-            return Err(io::Error::other("too much was read, the disk's structures go in circles"));
+            return Err(io::Error::other(
+                "read limit exceeded: the disk's structures refer to each other in a circle",
+            ));
         }
         self.file.read_exact_at(buffer, offset)
     }
@@ -152,7 +154,7 @@ impl Seek for Window {
 /// The reader of FAT asks for a writer; nothing is ever written.
 impl Write for Window {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-        Err(io::Error::other("the disk is only read"))
+        Err(io::Error::other("the disk is opened read-only"))
     }
 
     fn flush(&mut self) -> io::Result<()> {

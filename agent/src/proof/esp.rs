@@ -1,10 +1,10 @@
-//! The EFI system partition: whether it holds a boot loader (UEFI Specification 2.10, §13.3.1.3).
+//! The EFI system partition: whether it contains a boot loader (UEFI Specification 2.10, §13.3.1.3).
 
 use formats::gpt::{ESP_TYPE, Partition};
 
 use super::disk::{Disk, Window};
 
-/// How many directories and files are looked at.
+/// The most directories and files that are read.
 const MAX_NAMES: usize = 1024;
 
 /// The EFI system partition of a disk and the boot loaders in it.

@@ -1,8 +1,8 @@
-//! What was written is read back from the disk, without mounting anything.
+//! Reads back what was written to the disk, without mounting anything.
 //!
 //! The partition table, the file system labelled `boot` with the Ignition config and the boot loader entries,
-//! the EFI system partition, and the labels of all other disks. A corrupt disk cannot hang or crash it:
-//! reads are bounded by a budget, and the work runs on a thread of its own with a deadline.
+//! the EFI system partition, and the labels of all other disks. A corrupt disk can neither hang nor crash
+//! the agent: reads have a budget, and the work runs on a thread of its own with a deadline.
 
 pub mod boot;
 pub mod disk;
@@ -23,12 +23,12 @@ use disk::Disk;
 
 /// How long the whole proof may take.
 const LIMIT: Duration = Duration::from_mins(2);
-/// Of the thread that reads it; as much as Rust's threads have.
+/// Stack of the thread that reads the disk: the default of Rust's threads.
 const STACK_BYTES: usize = 2 << 20;
-/// How many other disks are looked at.
+/// The most other disks that are read.
 const MAX_OTHER_DISKS: usize = 256;
 
-/// What the disk must hold.
+/// What the disk must contain.
 #[derive(Debug, Clone)]
 pub struct Expected {
     /// The disk that was written.
@@ -47,10 +47,10 @@ pub struct Expected {
 
 /// Reads the disk back.
 ///
-/// A proof that does not end, or breaks down, is a failed check and not a failed program.
+/// A proof that does not finish, or panics, is a failed check and does not end the program.
 #[must_use]
 pub fn prove(expected: Expected) -> Proof {
-    // A bug in a reader of a corrupt file system must not take the result away.
+    // A bug in the reader of a corrupt file system must not prevent the result from being reported.
     let answer = guard::ask("proof", STACK_BYTES, move || {
         let mut checks = Vec::new();
         look_at(&expected, &mut checks);
@@ -65,21 +65,21 @@ pub fn prove(expected: Expected) -> Proof {
             found: Some(found.into()),
         }],
     };
-    let Ok(answer) = answer else { return broken("no thread to read it") };
+    let Ok(answer) = answer else { return broken("the kernel gave no thread to read it") };
     match answer.recv_timeout(LIMIT) {
         Ok(Ok(checks)) => Proof { checks },
-        Ok(Err(panic)) => broken(&format!("reading it broke down: {panic}")),
-        Err(_) => broken("reading it does not end"),
+        Ok(Err(panic)) => broken(&format!("reading it failed: {panic}")),
+        Err(_) => broken("reading it did not finish"),
     }
 }
 
-/// The first check that failed and forbids the reboot.
+/// The first failed check that prevents the reboot.
 #[must_use]
 pub fn fatal(proof: &Proof) -> Option<&Check> {
     proof.checks.iter().find(|check| !check.ok && check.fatal)
 }
 
-/// A check of what stands as `expected`; the outcome is what was found.
+/// A check for `expected`; the outcome is what was found.
 #[must_use]
 pub fn check(name: CheckName, expected: &str, outcome: Result<String, String>) -> Check {
     let ok = outcome.is_ok();
@@ -178,9 +178,9 @@ fn look_at_boot(expected: &Expected, disk: &Disk, table: &[Partition], checks: &
     checks.push(boot::platform(&expected.install, options.as_deref()));
 }
 
-/// Looks for file systems labelled `boot` on other disks, which the initramfs may take, and for an EFI system
-/// partition with the GUID of this disk's, as a clone has: the firmware may take that. A disk that cannot be
-/// opened is named.
+/// Looks for file systems labelled `boot` on other disks, which the initramfs may use instead, and for an EFI
+/// system partition with the same GUID as this disk's, as a clone has, which the firmware may start instead.
+/// Names the disks that cannot be read.
 fn other_boot_labels(others: &[probes::block::Disk], own: &[Partition]) -> Result<String, String> {
     let is_clone = |part: &Partition| {
         let is_esp = |part: &Partition| part.type_guid == ESP_TYPE;
@@ -188,7 +188,7 @@ fn other_boot_labels(others: &[probes::block::Disk], own: &[Partition]) -> Resul
     };
     let mut found = Vec::new();
     let mut unread = Vec::new();
-    // A drive without a medium holds nothing.
+    // A drive without a medium contains nothing.
     let others = others.iter().filter(|other| other.size_bytes != Some(0));
     for (number, other) in others.enumerate() {
         let opened = other
@@ -221,7 +221,7 @@ fn other_boot_labels(others: &[probes::block::Disk], own: &[Partition]) -> Resul
     if found.is_empty() {
         unread.truncate(16);
         let unread = unread.join(", ");
-        Ok(if unread.is_empty() { "none".into() } else { format!("none; not looked at: {unread}") })
+        Ok(if unread.is_empty() { "none".into() } else { format!("none; not checked: {unread}") })
     } else {
         found.truncate(16);
         Err(found.join(", "))
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_disk_that_cannot_be_opened_is_named_and_no_reason_to_doubt() {
+    fn an_unreadable_other_disk_is_named_and_does_not_fail_the_check() {
         let disk = |device: &str, size_bytes| probes::block::Disk {
             device: device.into(),
             size_bytes,
@@ -242,9 +242,9 @@ mod tests {
         let empty_drive = disk("/dev/rci-empty", Some(0));
         let found =
             other_boot_labels(&[disk("/dev/rci-none", Some(1 << 30)), empty_drive.clone()], &[]);
-        assert_eq!(found, Ok("none; not looked at: /dev/rci-none".to_owned()));
+        assert_eq!(found, Ok("none; not checked: /dev/rci-none".to_owned()));
         assert_eq!(other_boot_labels(&[empty_drive], &[]), Ok("none".to_owned()));
         let unknown = other_boot_labels(&[disk("/dev/null", None)], &[]);
-        assert_eq!(unknown, Ok("none; not looked at: /dev/null".to_owned()));
+        assert_eq!(unknown, Ok("none; not checked: /dev/null".to_owned()));
     }
 }
