@@ -128,7 +128,7 @@ pub fn client_duid(text: &str) -> Option<&str> {
 }
 
 /// `DUID-LLT:00012b…`: systemd names the kind and leaves its two bytes out of the digits. Older versions
-/// write two bytes of nothing behind them, which those whose length is known do not have.
+/// append two zero bytes, which are removed from kinds of known length.
 #[must_use]
 pub fn duid(text: &str) -> Option<String> {
     /// Name, the two bytes of the kind, and how those of known length begin and how many digits they have:
@@ -145,7 +145,7 @@ pub fn duid(text: &str) -> Option<String> {
     let is_too_long = digits.starts_with(start) && digits.len() == n_digits + 4;
     let digits = digits.strip_suffix("0000").filter(|_| is_too_long).unwrap_or(&digits);
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    // At least one byte and 128 at most behind the kind.
+    // After the kind, 1 to 128 bytes.
     let is_duid = is_hex && digits.len().is_multiple_of(2) && (2..=256).contains(&digits.len());
     is_duid.then(|| format!("{kind}{digits}"))
 }

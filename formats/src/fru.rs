@@ -99,7 +99,7 @@ pub fn records(list: &[u8]) -> impl Iterator<Item = Record<'_>> {
     })
 }
 
-/// The fields of an area that tell one part from another of its model.
+/// The fields of an area that distinguish one part from another of its model.
 #[must_use]
 pub fn fields(area: Area, bytes: &[u8]) -> Vec<Field> {
     let telling = entries(bytes, area.first()).enumerate().filter(|(number, entry)| {
@@ -113,13 +113,13 @@ pub fn fields(area: Area, bytes: &[u8]) -> Vec<Field> {
             2 => Encoding::SixBit,
             _ => Encoding::Text,
         };
-        // Maker's own fields follow the standard's.
+        // Vendor-defined fields follow the standard ones.
         Field { span: entry.at..entry.at + entry.bytes.len(), kind: Kind::FreeText, encoding }
     };
     telling.map(field).collect()
 }
 
-/// The bodies of the records that hold what the maker likes: all but a power supply's.
+/// The bodies of the records with vendor-defined content: all but a power supply's.
 #[must_use]
 pub fn record_fields(list: &[u8]) -> Vec<Field> {
     let of_maker = records(list).filter(|record| record.header[0] != POWER_SUPPLY);

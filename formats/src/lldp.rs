@@ -161,7 +161,7 @@ impl<'a> Iterator for Tlvs<'a> {
         let Some((head, behind)) = self.rest.split_first_chunk::<2>() else {
             // The end part may be left out where the frame is full (8.5.1).
             if !std::mem::take(&mut self.rest).is_empty() {
-                self.complaint = Some("a byte behind the last part");
+                self.complaint = Some("a byte after the last part");
             }
             return None;
         };
@@ -279,7 +279,9 @@ mod tests {
             Record::Listened("eno2"),
         ];
         let mut bytes = Vec::new();
-        all.iter().for_each(|record| push(&mut bytes, *record));
+        for record in all {
+            push(&mut bytes, record);
+        }
         assert_eq!(records(&bytes).collect::<Vec<_>>(), all);
         survives_any_bytes(&bytes, |bytes| records(bytes).for_each(drop));
     }
@@ -293,7 +295,7 @@ mod tests {
         let mut parts = tlvs(found.lldpdu);
         assert_eq!(parts.next(), Some(Tlv { kind: 4, value: b"abc", at: 2 }));
         assert_eq!((parts.next(), parts.complaint), (None, None));
-        for (bad, complaint) in [(&lldpdu[..4], "a part that"), (&[9][..], "a byte behind")] {
+        for (bad, complaint) in [(&lldpdu[..4], "a part that"), (&[9][..], "a byte after")] {
             let mut parts = tlvs(bad);
             assert_eq!(parts.by_ref().count(), 0);
             assert!(parts.complaint.unwrap().starts_with(complaint));

@@ -2,7 +2,7 @@
 //! whether it is such a guest. From the parameters of KVM's modules
 //! (`Documentation/admin-guide/kernel-parameters.txt`), the devices in `/sys/class/misc`, and
 //! `/sys/firmware/uv` of s390 (`Documentation/ABI/testing/sysfs-firmware-uv`). What the CPU could do
-//! stands among `cpu.flags` (`sme`, `sev`, `sev_es`, `sev_snp`, `tdx_host_platform`, `sgx`).
+//! is listed in `cpu.flags` (`sme`, `sev`, `sev_es`, `sev_snp`, `tdx_host_platform`, `sgx`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! A file that appears under its name only when it is whole: it is written beside it under another name and
+//! A file that appears under its name only when it is whole: it is written next to it under another name and
 //! put in its place by `rename(2)`. Only its owner reads it, for what it holds may be secret.
 
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail};
 /// Read and written by its owner alone.
 const MODE: u32 = 0o600;
 
-/// The file before it has its name. Dropped, it leaves nothing behind.
+/// The file before it has its name. Dropped, it is deleted.
 #[derive(Debug)]
 pub(super) struct Draft {
     path: PathBuf,
@@ -38,9 +38,9 @@ impl Draft {
             }
             _ => {}
         }
-        let mut own = name.file_name().context("the output has no name")?.to_owned();
-        own.push(format!(".{}.partial", crate::uuid::random()));
-        let path = name.with_file_name(own);
+        let mut partial = name.file_name().context("the output has no name")?.to_owned();
+        partial.push(format!(".{}.partial", crate::uuid::random()));
+        let path = name.with_file_name(partial);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -76,7 +76,7 @@ impl Draft {
     /// Gives the file its name.
     ///
     /// # Errors
-    /// If the disk does not take it.
+    /// If it cannot be written to the disk.
     pub(super) fn keep(self) -> anyhow::Result<()> {
         self.file
             .sync_all()
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_that_is_not_kept_leaves_nothing_behind() {
+    fn a_draft_that_is_not_kept_is_deleted() {
         let dir = folder("dropped");
         let mut draft = Draft::new(&dir.join("x")).unwrap();
         draft.write(b"half").unwrap();

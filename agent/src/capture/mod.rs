@@ -27,7 +27,7 @@ use leaks::{Identifiers, Leak};
 const REPORT: &str = "report.json";
 
 /// Writes `recorded` and the `report` that was made of it to `file`, and replays the file: returns
-/// where the two reports differ, times apart. Told to end, it leaves no file.
+/// where the two reports differ, times apart. If a signal arrives, no file is left.
 ///
 /// # Errors
 /// If the file cannot be written, or cannot be read back.
@@ -104,7 +104,7 @@ fn put(
 }
 
 fn keep(draft: Draft, stop: &Stop) -> anyhow::Result<()> {
-    ensure!(!stop.is_stopped(), "told to end; no capture was written");
+    ensure!(!stop.is_stopped(), "ended by a signal; no capture was written");
     draft.keep()
 }
 

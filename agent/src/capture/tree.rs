@@ -9,7 +9,7 @@ const KERNEL: &str = "kernel";
 /// Where a capture keeps which reads failed, and how; see `probes::machine::Source`.
 const ERRORS: &str = "kernel/errors";
 
-/// The capture as a tar, with `more` files beside what was read. Links are first resolved to where
+/// The capture as a tar, with `more` files in addition to what was read. Links are first resolved to where
 /// they lead, so that every file lies where the kernel has it.
 ///
 /// # Errors
@@ -46,7 +46,7 @@ struct Tree {
 
 impl Tree {
     /// A directory's names are kept as they were listed: what was not read becomes an empty
-    /// directory, which tells a replay its name and nothing else.
+    /// directory, which gives a replay its name and nothing more.
     fn add_directory(&mut self, path: &str, names: &[String], links: &BTreeMap<String, String>) {
         let place = place_through(path, links);
         for name in names {
@@ -55,8 +55,8 @@ impl Tree {
         self.directories.insert(place);
     }
 
-    /// What a replay must be told of failed reads: nothing where it finds nothing either. A name
-    /// that was listed and then was gone, or leads nowhere, would else be an empty directory.
+    /// The failed reads that a replay must know of: nothing where it finds nothing either. A name
+    /// that was listed and then was gone, or leads nowhere, would otherwise be an empty directory.
     fn failures_to_keep(&self, recorded: &Recorded) -> Failures {
         let is_known = |path: &str| {
             [place(path, &recorded.links), place_through(path, &recorded.links)]

@@ -2,19 +2,19 @@
 //!
 //! The report travels, perhaps over plain HTTP, while the command line carries what installers are
 //! given: `inst.sshpw=`, `rd.iscsi.password=`, `rd.luks.key=` (`dracut.cmdline(7)`), URLs with a user
-//! or a token in them. Better one harmless value too many is taken out than one password too few.
+//! or a token in them. One harmless value too many is removed rather than one password too few.
 
 use std::ops::Range;
 
 use super::end_of_word;
 
-/// Stands where something was taken out.
+/// Replaces what was removed.
 const REDACTED: &str = "<redacted>";
 /// A kernel's whole line is shorter (`COMMAND_LINE_SIZE`: 2048 bytes on x86 and Arm, 4096 on s390). A longer word
-/// is taken out unread: to look for URLs in it would take a time that grows with its square.
+/// is removed unread, since the search for URLs is quadratic in its length.
 const LIMIT_WORD_BYTES: usize = 8 << 10;
 
-/// Takes values of secret names, users of URLs and their queries out; the rest stays as it was given.
+/// Removes values of secret names, users of URLs and their queries; the rest stays as given.
 #[must_use]
 pub fn without_secrets(line: &str) -> String {
     let mut text = String::new();
@@ -68,7 +68,7 @@ pub fn is_secret_name(name: &str) -> bool {
     const ENDS: [&str; 7] = ["key", "pass", "psk", "pw", "pwd", "pin", "cookie"];
     // `usbcore.authorized_default=` is no secret but says why a device is missing.
     let name = name.to_ascii_lowercase().replace("authorize", "");
-    // Of the last part alone, since a word in the middle may mean something else: `pwm-fan`, `keymap`.
+    // Only the last part counts: a word in the middle may mean something different: `pwm-fan`, `keymap`.
     let end = name.rsplit(['.', '_', '-']).next().unwrap_or_default();
     is_password_name(&name)
         || PARTS.iter().any(|part| name.contains(part))
@@ -137,7 +137,7 @@ fn is_public_number(name: &str) -> bool {
     PARTS.iter().any(|part| name.contains(part)) || name.starts_with("rd.")
 }
 
-/// Takes user and password of every URL out, and the query or fragment that follows one.
+/// Removes user and password of every URL, and its query or fragment.
 fn url_without_secrets(word: &str) -> String {
     let mut text = String::new();
     let mut rest = word;
@@ -162,7 +162,7 @@ fn url_without_secrets(word: &str) -> String {
     text
 }
 
-/// Takes `user:password` out of `name=user:password@host`.
+/// Removes `user:password` from `name=user:password@host`.
 fn without_user(text: &str) -> String {
     match user(text) {
         Some(at) => format!("{}{REDACTED}{}", &text[..at.start], &text[at.end..]),
@@ -170,7 +170,7 @@ fn without_user(text: &str) -> String {
     }
 }
 
-/// Where `user:password` stands in `user:password@host`, as proxies are given. Of memory,
+/// Where `user:password` is in `user:password@host`, as proxies are given. Of memory,
 /// `<range>:<size>@<start>` is written too: what follows it there begins with a digit and is no address.
 pub(super) fn user(text: &str) -> Option<Range<usize>> {
     let (before, after) = text.rsplit_once('@')?;
@@ -193,7 +193,7 @@ fn has_slash_in_password(text: &str) -> bool {
     !name.contains(['/', '[']) && !port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Splits behind what a user may stand: `scheme://`, and dracut's `netroot=iscsi:user:password@…`.
+/// Splits after a prefix that a user may follow: `scheme://`, and dracut's `netroot=iscsi:user:password@…`.
 fn split_at_authority(text: &str) -> Option<(&str, &str)> {
     let url = text.find("://").map(|at| at + "://".len());
     let iscsi = text.find("=iscsi:").map(|at| at + "=iscsi:".len());
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_of_secret_names_are_taken_out() {
+    fn values_of_secret_names_are_removed() {
         for (given, expected) in [
             ("a inst.sshpw=geheim b", "a inst.sshpw=<redacted> b"),
             ("rd.iscsi.password=geheim", "rd.iscsi.password=<redacted>"),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_queries_of_urls_are_taken_out() {
+    fn users_and_queries_of_urls_are_removed() {
         for (given, expected) in [
             ("u=https://me:geheim@h:1/a/b c", "u=https://<redacted>@h:1/a/b c"),
             ("u=http://h/a?sig=geheim&b=1#c d", "u=http://h/a?<redacted> d"),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_longer_than_any_command_line_is_taken_out_unread() {
+    fn a_word_longer_than_any_command_line_is_removed_unread() {
         for part in ["=iscsi:", "a://b", "://@", "a:@"] {
             let line = format!("{} quiet", part.repeat(1 << 18));
             assert_eq!(without_secrets(&line), "<redacted> quiet");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_under_a_harmless_name_is_taken_out() {
+    fn a_secret_under_a_harmless_name_is_removed() {
         const JWT: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w";
         const HEX: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c";
         for (given, expected) in [

@@ -147,7 +147,7 @@ fn mac_at_end(line: &str, value: Range<usize>) -> Option<Field> {
     })
 }
 
-/// An address as it stands in URLs and arguments, IPv6 in brackets or not.
+/// An address as URLs and arguments contain it, IPv6 in brackets or not.
 fn is_address(text: &str) -> bool {
     text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok()
 }
@@ -181,7 +181,7 @@ fn in_source(line: &str, key: &str, value: Range<usize>, fields: &mut Vec<Field>
         if is_protocol(&part) {
             continue;
         }
-        // The first behind the protocol is the server, even where its name has no dot.
+        // The first after the protocol is the server, even where its name has no dot.
         let is_server = is_first && !text.contains('/') && !text.contains('=') && !is_address(text);
         is_first = false;
         if is_host(text) || (is_server && !text.starts_with("iqn.")) {

@@ -1,5 +1,5 @@
-//! What in a lease names the machine, its network or its domains. A name may be any word, so that the
-//! option tells; addresses are found by their form.
+//! What in a lease names the machine, its network or its domains. A name may be any word, so the
+//! option decides; addresses are found by their form.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use crate::{Encoding, Field, Kind};
 /// Words in the names of options whose values are names of hosts and domains.
 const NAMES: [&str; 8] =
     ["hostname", "domain", "servername", "fqdn", "rootpath", "nextserver", "tftp", "nisdomain"];
-/// Options with the identifier that the client gives of itself, made of the machine's.
+/// Options with the identifier that the client sends, derived from the machine's.
 const CLIENT_IDS: [&str; 3] = ["CLIENTID", "dhcp-client-identifier", "client-id"];
 /// Identifiers of `DHCPv6` in dhclient's own spellings: with numbers that have one digit where that is
 /// enough, or in quotes as octal numbers and letters.

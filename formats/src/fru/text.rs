@@ -1,4 +1,4 @@
-//! Texts behind a byte of type and length, as in FRU areas (FRU Information Storage Definition 1.0,
+//! Texts after a byte of type and length, as in FRU areas (FRU Information Storage Definition 1.0,
 //! chapter 13) and in the names of sensor records (IPMI 2.0, 43.15).
 
 use crate::hex::hex;
@@ -30,8 +30,8 @@ pub fn is_text(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok() || is_latin_1(bytes)
 }
 
-/// Whether these are characters of Latin-1 and no UTF-8. Not with a byte of all ones, of which a memory is
-/// full that nobody wrote to.
+/// Whether these are characters of Latin-1 and no UTF-8. A byte of all ones is
+/// not a character: unwritten memory is full of them.
 fn is_latin_1(bytes: &[u8]) -> bool {
     let is_character = |byte: &u8| matches!(byte, 0 | 0x20..=0x7e | 0xa0..=0xfe);
     bytes.iter().all(is_character) && std::str::from_utf8(bytes).is_err()

@@ -1,5 +1,5 @@
 //! What in an SMBIOS table names one machine or its owner: serial numbers and asset tags, the way to
-//! the management controller, and the maker's own strings.
+//! the management controller, and vendor-defined strings.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,9 +1,9 @@
 //! Chassis, baseboard, product and BIOS: `/sys/class/dmi/id/*`
-//! (`Documentation/ABI/testing/sysfs-class-dmi`), else SMBIOS types 0 to 3 (DSP0134, sections 7.1 to
-//! 7.4), else the device tree. Serial numbers and the UUID need root.
+//! (`Documentation/ABI/testing/sysfs-class-dmi`), then SMBIOS types 0 to 3 (DSP0134, sections 7.1 to
+//! 7.4), then the device tree. Serial numbers and the UUID need root.
 //!
 //! Strings stay as the firmware gives them, placeholders too, so that nothing is lost;
-//! [`is_placeholder`] tells which they are.
+//! [`is_placeholder`] recognises them.
 
 mod names;
 mod placeholder;
@@ -104,7 +104,7 @@ pub struct Product {
     /// know the machine by this one (SMBIOS 2.6 changed the order).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid_swapped: Option<String>,
-    /// The 16 bytes of the UUID as they stand in the table, in hexadecimal; a BMC may read them in
+    /// The 16 bytes of the UUID as the table contains them, in hexadecimal; a BMC may read them in
     /// the other order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid_raw_hex: Option<String>,
@@ -170,7 +170,7 @@ pub fn dmi(machine: &Machine) -> Dmi {
     dmi
 }
 
-/// The two sources of a field: a file of sysfs, else a structure of the table.
+/// The two sources of a field: a file of sysfs, then a structure of the table.
 #[derive(Clone, Copy)]
 struct Sources<'a> {
     machine: &'a Machine,
@@ -189,7 +189,7 @@ impl Sources<'_> {
         text.or_else(|| self.entry?.string(offset))
     }
 
-    /// A number of the table, of which 0 is not known.
+    /// A number in the table; 0 means unknown.
     fn number(&self, offset: usize) -> Option<u8> {
         self.entry?.byte(offset).filter(|number| !matches!(number, 0 | 0xff))
     }

@@ -25,7 +25,7 @@ pub fn is_placeholder(text: &str) -> bool {
         })
 }
 
-/// Whether `text` is a UUID or serial number that is known to stand in many machines.
+/// Whether `text` is a UUID or serial number that many machines are known to share.
 #[must_use]
 pub fn is_known_duplicate(text: &str) -> bool {
     listed(DUPLICATES).any(|line| line.eq_ignore_ascii_case(text.trim()))

@@ -2,7 +2,7 @@
 
 use formats::hex::hex;
 
-/// Takes the text of a UUID, in lower case.
+/// Parses the text of a UUID into lower case.
 pub(super) fn parse(text: &str) -> Result<String, &'static str> {
     let is_uuid = text.len() == 36
         && text.bytes().enumerate().all(|(index, byte)| match index {

@@ -22,7 +22,7 @@ pub struct FirmwareResource {
     /// Version of its firmware, as the maker counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u32>,
-    /// The oldest version that it takes.
+    /// The oldest version that it accepts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lowest_version: Option<u32>,
     /// How the last update ended; 0 is well, other numbers are those of the specification.

@@ -25,10 +25,10 @@ use crate::pci_address::Address;
 
 const TABLES: &str = "sys/firmware/dmi/tables";
 
-/// Largest table that is taken apart; that of a machine with 64 DIMMs has about 20 KiB.
+/// Largest table that is parsed; a machine with 64 DIMMs has about 20 KiB.
 const LIMIT_BYTES: usize = 1 << 20;
 
-/// The raw table, for those who know more of it, and what no other section tells of it.
+/// The facts of the table that no other section reports, and the raw table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SmbiosTable {
@@ -44,7 +44,7 @@ pub struct SmbiosTable {
     /// Power supplies (type 39), in table order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub power_supplies: Vec<PowerSupply>,
-    /// Devices on the board (type 41, else 10), in table order.
+    /// Devices on the board (type 41, otherwise 10), in table order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub onboard_devices: Vec<OnboardDevice>,
     /// Firmware of the machine's parts (type 45), in table order.
@@ -53,7 +53,7 @@ pub struct SmbiosTable {
     /// The TPM (type 43).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tpm: Option<SmbiosTpm>,
-    /// The maker's own strings (type 11).
+    /// Vendor-defined strings (type 11).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub oem_strings: Vec<String>,
     /// How the last start went, e.g. `no errors detected` (type 32).
@@ -103,7 +103,7 @@ pub fn table(machine: &Machine) -> Option<SmbiosTable> {
     })
 }
 
-/// Reads the table and takes it apart. `None` if the machine has none or it cannot be read. That a
+/// Reads and parses the table. `None` if the machine has none or it cannot be read. That a
 /// table is damaged is a problem of [`table`] alone, so that it is said once.
 #[must_use]
 pub fn read(machine: &Machine) -> Option<Smbios> {

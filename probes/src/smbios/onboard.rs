@@ -13,7 +13,7 @@ const LIMIT_STRINGS: usize = 256;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OnboardDevice {
-    /// What is printed beside it, e.g. `Integrated NIC 1`.
+    /// The label printed next to it, e.g. `Integrated NIC 1`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub designation: Option<String>,
     /// What it is, e.g. `ethernet`, `sata`, `video`; `None` where other or unknown.
@@ -22,7 +22,7 @@ pub struct OnboardDevice {
     /// Whether the firmware has it switched on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_enabled: Option<bool>,
-    /// Tells devices of a kind apart, from 1; of type 41 only.
+    /// Distinguishes devices of one kind, from 1; type 41 only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<u8>,
     /// PCI address; of type 41 only, `None` where the device is on another bus.
@@ -83,7 +83,7 @@ fn kind(code: u8) -> Option<&'static str> {
     Some(name)
 }
 
-/// The maker's own strings of type 11, in table order, placeholders too.
+/// Vendor-defined strings of type 11, in table order, placeholders too.
 pub(super) fn oem_strings(table: &Smbios) -> Vec<String> {
     table.of_kind(11).flat_map(Structure::strings).take(LIMIT_STRINGS).collect()
 }

@@ -118,7 +118,7 @@ pub(super) fn tpm(table: &Smbios) -> Option<SmbiosTpm> {
     (tpm != SmbiosTpm::default()).then_some(tpm)
 }
 
-/// For a TPM 1.2 the third and fourth byte of `TPM_VERSION`, for a TPM 2.0 both halves as it tells them.
+/// For a TPM 1.2 the third and fourth byte of `TPM_VERSION`, for a TPM 2.0 both halves as reported.
 fn firmware(entry: &Structure, major: u8) -> Option<String> {
     let (high, low) = (entry.dword(0x0a)?, entry.dword(0x0e)?);
     match (major, high.to_le_bytes()) {

@@ -9,7 +9,7 @@ use super::{Smbios, Structure, pci_address};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Slot {
-    /// What is printed beside it, e.g. `PCIe Slot 3` (offset 04h).
+    /// The label printed next to it, e.g. `PCIe Slot 3` (offset 04h).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub designation: Option<String>,
     /// What fits, e.g. `PCI Express 4 x16`, `M.2 Socket 3`, `OCP NIC 3.0` (05h); `None` where the
@@ -58,7 +58,7 @@ pub fn slots(table: &Smbios) -> Vec<Slot> {
 
 fn slot(entry: &Structure) -> Slot {
     let code = entry.byte(0x05);
-    // Behind the peer groups of five bytes each, of which the byte at 12h tells how many.
+    // After the peer groups: five bytes each, their number in the byte at 12h.
     let n_peers = entry.byte(0x12).map(usize::from);
     let behind = |offset: usize| n_peers.map(|n| offset + 5 * n);
     let physical = behind(0x14).and_then(|at| entry.byte(at));

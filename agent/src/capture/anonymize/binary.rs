@@ -24,7 +24,7 @@ fn in_designators(page: &[u8], secrets: &mut Secrets) {
         let Some(designator) = rest.get(4..4 + usize::from(*length)) else { return };
         match (codes & 0x0f, kind & 0x0f) {
             (1, 2 | 3) => secrets.digits(&formats::hex::hex(designator)),
-            // Behind the maker's eight characters; the model may come first.
+            // After the vendor's eight characters; the model may come first.
             (2, 1) => {
                 let text = latin(designator.get(8..).unwrap_or_default());
                 secrets.text(text.split_whitespace().last().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What is known by its form wherever it stands: MACs, WWNs, UUIDs, addresses, names of iSCSI.
+//! Values recognised by their form in any file: MACs, WWNs, UUIDs, addresses, names of iSCSI.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,7 +6,7 @@ use super::collect::{Secrets, split_iscsi, uuid_digits};
 
 impl Secrets {
     /// iSCSI's names in any text: `iqn.`, a month, whose domain it is, and what that one calls it (RFC 7143
-    /// §4.2.7.3). udev puts the number of the unit behind.
+    /// §4.2.7.3). udev appends the number of the unit.
     pub(super) fn iscsi(&mut self, text: &str) {
         for (at, _) in text.match_indices("iqn.") {
             let rest = text.get(at..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What must not be told: the values of the report whose keys say so, and what looks like one of
+//! What must be replaced: the values of the report whose keys say so, and what looks like one of
 //! them anywhere in a capture.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id
 /// Words in names whose values are the name of a host.
 const HOST_NAMES: [&str; 6] =
     ["hostname", "nodename", "host_name", "system_name", "search_domain", "domainname"];
-/// Words in names whose values hold a number of the world: a UUID, WWN, GUID, or a name made of one.
+/// Words in names whose values hold a worldwide identifier: a UUID, WWN, GUID, or a name made of one.
 const IDENTITY_NAMES: [&str; 17] = [
     "uuid",
     "wwn",
@@ -37,7 +37,7 @@ const IDENTITY_NAMES: [&str; 17] = [
     "switch_id",
     "port_id",
 ];
-/// Files in which addresses stand as text.
+/// Files that contain addresses as text.
 const ADDRESS_FILES: [&str; 5] =
     ["proc/cmdline", "etc/resolv.conf", "etc/hosts", "proc/self/mountinfo", "proc/mounts"];
 
@@ -61,7 +61,7 @@ pub(super) struct Secrets {
     pub(super) addresses: BTreeSet<IpAddr>,
     /// Where networks begin, as the machine's addresses and routes say, and with how many bits.
     pub(super) networks: BTreeSet<(Ipv4Addr, u8)>,
-    /// Those of `digits` that stand somewhere as a decimal number.
+    /// Those of `digits` that occur as a decimal number too.
     pub(super) decimals: BTreeSet<String>,
     /// Addresses in another spelling than the usual one.
     pub(super) spellings: BTreeMap<String, IpAddr>,
@@ -108,7 +108,7 @@ impl Secrets {
         secrets
     }
 
-    /// The name of an EFI variable, behind which stands who defines it: the same on every machine.
+    /// The name of an EFI variable ends with the GUID of its definer, the same on every machine.
     fn variable(&mut self, name: &str) {
         let definer = name.len().checked_sub(36).and_then(|at| name.get(at..));
         self.public.extend(definer.and_then(uuid_digits));
@@ -156,7 +156,7 @@ impl Secrets {
         let lines = text.lines().filter(|_| is_list);
         for (key, value) in lines.filter_map(|line| line.split_once('=')) {
             let key = key.trim_start_matches("E:");
-            // The long form is made of maker, model and the short one.
+            // The long form joins vendor, model and the short form.
             if !(has_short && key.ends_with("_SERIAL")) {
                 self.named(key, value.trim_matches('"'));
             }
@@ -267,7 +267,7 @@ impl Secrets {
         }
     }
 
-    /// A number of the world in one of its forms, as `naa.5000…`, or a name that is made of one.
+    /// A worldwide identifier in one of its forms, as `naa.5000…`, or a name that is made of one.
     fn identity(&mut self, value: &str, is_uuid: bool) {
         let value = value.trim();
         let plain: String = value.chars().filter(|c| !":-._".contains(*c)).collect();
@@ -343,7 +343,7 @@ impl Secrets {
     /// Whether `text` is replaced as a number or address, and not as a text.
     pub(super) fn is_number(&self, text: &str) -> bool {
         let digits = text.to_lowercase().replace([':', '-'], "");
-        // In letters of both cases it is found nowhere else.
+        // The table of replacements has no mixed case.
         if text != text.to_lowercase() && text != text.to_uppercase() {
             return false;
         }
@@ -361,7 +361,7 @@ pub(super) fn split_iscsi(name: &str) -> Option<(&str, &str)> {
     (is_month && month.len() == 2 && !rest.is_empty()).then_some((start, rest))
 }
 
-/// The digits of a UUID with its dashes, or of 32 digits; `None` for anything else.
+/// The digits of a UUID with its dashes, or of 32 digits; otherwise `None`.
 pub(super) fn uuid_digits(text: &str) -> Option<String> {
     let dashes = [8, 13, 18, 23];
     let is_dashed =

@@ -13,7 +13,7 @@ use super::{fields, line};
 
 const VARIABLES: &str = "sys/firmware/efi/efivars/";
 
-/// The variable at `path` without secrets; `None` for anything else.
+/// The variable at `path` without secrets; `None` for any other file.
 pub(super) fn rewrite(
     path: &str,
     content: &[u8],

@@ -1,4 +1,4 @@
-//! The forms in which a value stands in files, names and binary answers.
+//! The forms in which a value occurs in files, names and binary answers.
 
 use std::net::IpAddr;
 
@@ -10,11 +10,11 @@ use super::replace::{Edge, Pair, Scope};
 const SEPARATORS: [&str; 5] = ["", ":", "-", "_", " "];
 /// A shorter text as hexadecimal digits could be any number.
 const MIN_HEX_TEXT: usize = 6;
-/// Fewer bytes that are not zero stand by chance in binary data.
+/// Fewer non-zero bytes occur by chance in binary data.
 const MIN_TELLING_BYTES: usize = 3;
 
 /// A text: as it is, in the other case, with blanks as udev writes them, as hexadecimal digits (in an
-/// NVMe's wwid), with 16 bits a character, and with bytes in pairs turned round (ATA).
+/// NVMe's wwid), with 16 bits a character, and with bytes swapped in pairs (ATA).
 pub(super) fn text(from: &str, to: &str, edge: Edge) -> Vec<Pair> {
     let forms: [fn(&str) -> Vec<u8>; 5] = [
         |text| text.into(),
@@ -105,7 +105,7 @@ pub(super) fn uuid(from: &str, to: &str) -> Vec<Pair> {
     pairs
 }
 
-/// An address as text, and as bytes where no other four bytes can be meant.
+/// An address as text, and as bytes where four bytes cannot mean anything other than an address.
 pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
     let text = |ip: IpAddr| ip.to_string().into_bytes();
     let long = |ip: IpAddr| formats::hex::hex(&to_bytes(ip)).into_bytes();
@@ -136,7 +136,7 @@ pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
     pairs
 }
 
-/// The name of a host as it stands before a remote path, where no word is meant.
+/// The name of a host before a remote path, where it cannot be an ordinary word.
 pub(super) fn remote(from: &str, to: &str) -> Pair {
     let form = |host: &str| format!("{host}:/").into_bytes();
     Pair { scope: Scope::Text, ..Pair::new(form(from), form(to), Edge::Any) }

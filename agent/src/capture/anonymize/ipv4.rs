@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-/// What everybody takes for a network where nobody says its size.
+/// The usual size of a network whose size is unknown.
 const USUAL_BITS: u32 = 24;
 const FIRST_BITS: u32 = 8;
 
@@ -90,7 +90,7 @@ fn mask(n_bits: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// A byte that hangs on every character of the name.
+    /// A byte that depends on every character of the name.
     fn random(name: &str) -> u8 {
         let hash = name.bytes().fold(7_u32, |hash, byte| {
             (hash ^ u32::from(byte)).wrapping_mul(16_777_619).rotate_left(5)

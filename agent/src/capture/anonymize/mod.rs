@@ -3,11 +3,11 @@
 //! First everything secret is collected: the values of the report whose keys say what they are, and
 //! what has the form of a MAC, a UUID, a WWN or an address anywhere in the capture. Each secret gets
 //! one replacement of the same shape, drawn with a random key that is then forgotten. Then every form
-//! in which the secret can stand (upper and lower case, with and without separators, as bytes in
+//! in which the secret can occur (upper and lower case, with and without separators, as bytes in
 //! either order, as text of 16 bits) is replaced everywhere, in contents as in names.
 //!
 //! What may look like anything, as a password or four bytes of an address, is replaced at the places
-//! where it stands: on the command line, in EFI variables, LLDP frames, SMBIOS, FRU memories and lists of
+//! where it is: on the command line, in EFI variables, LLDP frames, SMBIOS, FRU memories and lists of
 //! routes.
 
 mod binary;
@@ -37,7 +37,7 @@ use replace::{Place, Table};
 /// Where the kernel's random numbers come from.
 const RANDOM: &str = "/dev/urandom";
 
-/// A copy of `recorded` without what names the machine of which `report` was made.
+/// A copy of `recorded` without what identifies the machine that `report` describes.
 ///
 /// # Errors
 /// If there are no random numbers.

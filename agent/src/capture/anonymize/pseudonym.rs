@@ -53,7 +53,7 @@ impl Pseudonyms {
         put
     }
 
-    /// Hexadecimal digits of which those stay that tell the maker.
+    /// Hexadecimal digits; those that name the vendor stay.
     pub(super) fn digits(&mut self, digits: &str) -> String {
         let first = digits.bytes().next().unwrap_or_default();
         let stays = |at: usize| match (digits.len(), first) {
@@ -76,7 +76,7 @@ impl Pseudonyms {
         self.stream(&name, 0).take(bytes.len()).collect()
     }
 
-    /// The 32 digits of a UUID, of which those for version and variant stay.
+    /// The 32 digits of a UUID; version and variant stay.
     pub(super) fn uuid(&mut self, digits: &str) -> String {
         self.replacement(digits, |at, byte, random| match at {
             12 | 16 => byte,
@@ -123,7 +123,7 @@ impl Pseudonyms {
         Ipv6Addr::from_bits(u128::from_str_radix(&(prefix + &host), 16).unwrap_or_default())
     }
 
-    /// `n_digits` hexadecimal digits that stand for `value`, and for no other value of this kind.
+    /// `n_digits` hexadecimal digits that replace `value`, and no other value of this kind.
     fn low(&mut self, kind: &str, value: &str, n_digits: usize) -> String {
         let name = format!("{kind} {value}");
         if let Some(known) = self.known.get(&name) {
@@ -161,7 +161,7 @@ impl Pseudonyms {
         self.stream(&format!("{kind} {value}"), 0).next().unwrap_or_default()
     }
 
-    /// Bytes that nobody without the key can tell from random ones.
+    /// Bytes that look random to anyone without the key.
     fn stream(&self, value: &str, round: u32) -> impl Iterator<Item = u8> + use<> {
         let start = Sha256::new()
             .chain_update(self.key)

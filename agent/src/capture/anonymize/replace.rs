@@ -1,4 +1,4 @@
-//! Replaces many values at once: at each place the longest that stands there.
+//! Replaces many values at once; at each position the longest match wins.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use super::fields;
 use super::forms;
 use super::pseudonym::Pseudonyms;
 
-/// All values are at least so long; shorter ones stand everywhere by chance.
+/// All values have at least this many bytes; shorter ones occur everywhere by chance.
 const KEY_BYTES: usize = 4;
 
-/// What may stand beside a value for it to be meant.
+/// What may be next to a value for it to match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Edge {
     /// Anything.
@@ -57,7 +57,7 @@ impl Pair {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     kind: Kind,
-    /// Whether what stands in it are identities, not words and sizes.
+    /// Whether it contains identities rather than words and sizes.
     is_identity: bool,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Table {
     pairs: Vec<Pair>,
     /// Indices into `pairs` by the first bytes of a value, the longest first.
     index: HashMap<[u8; KEY_BYTES], Vec<usize>>,
-    /// Which first two bytes there are: nearly every place is passed over by this alone.
+    /// Which first two bytes there are: this alone rules out nearly every position.
     first: Vec<bool>,
 }
 

@@ -187,7 +187,7 @@ fn a_good_partition_table_stays_good_and_a_damaged_one_damaged() {
         let files = anonymous(&recorded(&parts), &report);
         let (first, table) = (&files[parts[0].0], &files[parts[1].0]);
         assert_ne!(table[16..32], disk[1040..1056]);
-        assert_eq!(first[1024..4096], table[..3072], "both reads tell the same");
+        assert_eq!(first[1024..4096], table[..3072], "both reads agree");
         let mut header = first[512..604].to_vec();
         let sum = header.splice(16..20, [0; 4]).collect::<Vec<u8>>();
         assert_eq!(sum, crc32(&header).to_le_bytes());

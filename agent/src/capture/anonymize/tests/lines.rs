@@ -1,4 +1,4 @@
-//! What is replaced on the command line, by the place where it stands.
+//! What is replaced on the command line because of where it is.
 
 use super::*;
 
@@ -66,8 +66,8 @@ fn what_the_report_leaves_out_of_the_command_line_an_anonymised_capture_hides_to
             "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b",
         ),
     ] {
-        let told = formats::command_line::without_secrets(line);
-        assert!(!told.contains(secret), "the report: {told}");
+        let reported = formats::command_line::without_secrets(line);
+        assert!(!reported.contains(secret), "the report: {reported}");
         command_line(line, &[secret]);
     }
 }

@@ -1,4 +1,4 @@
-//! What is replaced by the place where it stands: EFI variables, leases, LLDP, SMBIOS.
+//! What is replaced because of where it is: EFI variables, leases, LLDP, SMBIOS.
 
 use super::*;
 
@@ -146,7 +146,7 @@ fn lldp_part(kind: u8, value: &[u8]) -> Vec<u8> {
     [&[kind << 1, u8::try_from(value.len()).unwrap()][..], value].concat()
 }
 
-/// The kernel's answer with one frame of these parts, heard on `eno1`, as an anonymised capture has it.
+/// The kernel's answer with one frame of these parts, received on `eno1`, as an anonymised capture has it.
 fn anonymous_frame(parts: &[Vec<u8>]) -> String {
     const PATH: &str = "kernel/lldp/frames";
     let parts = parts.concat();
