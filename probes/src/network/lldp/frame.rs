@@ -84,7 +84,7 @@ fn take(kind: u8, value: &[u8], neighbour: &mut LldpNeighbour) {
             neighbour.enabled_capabilities = u16_at(value, 2).map(capabilities).unwrap_or_default();
         }
         lldp::MANAGEMENT_ADDRESS => {
-            push(&mut neighbour.management_addresses, management_address(value))
+            push(&mut neighbour.management_addresses, management_address(value));
         }
         lldp::CHASSIS_ID..=lldp::TTL => {}
         lldp::ORGANIZATION if organization::take(value, neighbour) => {}
