@@ -101,7 +101,9 @@ impl Identifiers {
         }
         for (path, names) in &recorded.directories {
             search.add_to(&mut leaks, path, path.as_bytes());
-            names.iter().for_each(|name| search.add_to(&mut leaks, path, name.as_bytes()));
+            for name in names {
+                search.add_to(&mut leaks, path, name.as_bytes());
+            }
         }
         for (path, target) in &recorded.links {
             search.add_to(&mut leaks, path, path.as_bytes());

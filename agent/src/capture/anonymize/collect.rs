@@ -307,7 +307,9 @@ impl Secrets {
         } else if let Some(rest) = value.strip_prefix("t10.") {
             self.text(rest.split_whitespace().last().unwrap_or_default());
         } else if let Some(ids) = formats::lvm::ids(value) {
-            ids.into_iter().for_each(|id| self.text(id));
+            for id in ids {
+                self.text(id);
+            }
         } else if value.starts_with("iqn.") {
             self.iscsi(value);
         } else if value.starts_with("nqn.") {

@@ -85,7 +85,9 @@ fn collect_part(part: &Part, bytes: &[u8], secrets: &mut Secrets) {
         Content::DiskNumber => secrets.digits(&turned(bytes)),
         Content::Guid => {
             let guid = formats::bytes::array(bytes, 0).map(Guid);
-            guid.into_iter().for_each(|guid| secrets.uuid(&guid.to_string()));
+            if let Some(guid) = guid {
+                secrets.uuid(&guid.to_string());
+            }
         }
         Content::Number if part.field.encoding == Encoding::LittleEndian => {
             number(&turned(bytes), &hex(bytes), secrets);
