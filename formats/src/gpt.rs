@@ -87,7 +87,7 @@ impl fmt::Display for Damage {
 /// A header whose checksum was verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    header_bytes: usize,
+    length: usize,
     /// The block in which this header lies.
     pub own_lba: u64,
     /// The block of the other header.
@@ -119,7 +119,7 @@ impl Header {
             return Err(Damage::HeaderChecksum { found, stated });
         }
         Ok(Header {
-            header_bytes: header.len(),
+            length: header.len(),
             own_lba: le64(header, 24),
             alternate_lba: le64(header, 32),
             last_usable_lba: le64(header, 48),
@@ -182,7 +182,7 @@ impl Header {
     /// Writes the checksum of the entries, if it is known, and then the header's own into the header
     /// at the start of `block`, from which this one was read.
     pub fn seal(&self, block: &mut [u8], entries_crc32: Option<u32>) {
-        let Some(header) = block.get_mut(..self.header_bytes) else { return };
+        let Some(header) = block.get_mut(..self.length) else { return };
         if let Some(sum) = entries_crc32 {
             header[88..92].copy_from_slice(&sum.to_le_bytes());
         }
