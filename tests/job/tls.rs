@@ -217,7 +217,8 @@ fn a_server_without_tls_and_one_without_http_are_distinguished() {
     let plain = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            stream.read(&mut [0; 1024]).ok();
+            let n_read = stream.read(&mut [0; 1024]);
+            assert!(n_read.is_ok(), "the client sends a handshake before it reads: {n_read:?}");
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n").ok();
         }
     });

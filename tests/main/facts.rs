@@ -26,7 +26,7 @@ fn paths(schema: &Value) -> Vec<Vec<String>> {
         }
         let n_found = found.len();
         for (key, value) in value["properties"].as_object().into_iter().flatten() {
-            walk(value, schema, &[path, &[key.clone()]].concat(), refs, found);
+            walk(value, schema, &[path, std::slice::from_ref(key)].concat(), refs, found);
         }
         for inner in ["items", "additionalProperties"] {
             if value[inner].is_object() {

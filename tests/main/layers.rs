@@ -163,7 +163,9 @@ fn layers(graph: &Graph) -> Result<Vec<BTreeSet<String>>, Graph> {
                 rest.remove(&outside);
             }
             let names: BTreeSet<String> = rest.keys().cloned().collect();
-            rest.values_mut().for_each(|used| used.retain(|name| names.contains(name)));
+            for used in rest.values_mut() {
+                used.retain(|name| names.contains(name));
+            }
             return Err(rest);
         }
         rest.retain(|name, _| !layer.contains(name));

@@ -272,7 +272,7 @@ mod tests {
         let whole = "mpath-3600508b1001c4d41aabbccddeeff0011";
         let mut files = vec![(
             "sys/dev/block/253:0".to_owned(),
-            format!("-> ../../devices/virtual/block/dm-0"),
+            "-> ../../devices/virtual/block/dm-0".to_owned(),
         )];
         files.push((MOUNTS.0.to_owned(), MOUNTS.1.to_owned()));
         files.extend(own(0, whole));
