@@ -216,6 +216,17 @@ mod tests {
     use crate::smbios::tests::{smbios, structure};
 
     #[test]
+    fn a_table_without_its_end_gives_its_whole_dimms_and_no_sums() {
+        let dimm = structure(17, &[0, 0, 0, 0, 64, 0, 64, 0, 0, 0x20, 9, 0, 1], &[b"DIMM A1"]);
+        let table = [dimm.as_slice(), &dimm[..12]].concat();
+        let mut memory = Memory::default();
+        fill(&mut memory, &formats::smbios::parse(None, &table));
+        assert_eq!(memory.dimms.len(), 1);
+        assert_eq!(memory.dimms[0].locator.as_deref(), Some("DIMM A1"));
+        assert_eq!((memory.n_slots, memory.installed_bytes), (None, None));
+    }
+
+    #[test]
     fn sum_of_capacities_that_overflows_is_unknown() {
         let array = |handle: u8| {
             let mut fields = vec![3, 3, 6, 0, 0, 0, 0x80, 0xfe, 0xff, 1, 0];

@@ -151,19 +151,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_table_without_its_end_gives_its_whole_structures_and_no_counts() {
-        let mut dimm = vec![0; 24];
-        dimm[4..6].copy_from_slice(&64_u16.to_le_bytes());
-        dimm[4..10].copy_from_slice(&[64, 0, 64, 0, 0x00, 0x20]);
-        dimm[12] = 1;
-        let slot = [1, 0xb6, 0x0d, 4, 3, 1, 0];
-        let table = [
-            structure(16, &[0; 11], &[]),
-            structure(17, &dimm, &[b"DIMM A1"]),
-            structure(9, &slot, &[b"PCIe Slot 1"]),
-        ]
-        .concat();
-        let cut = [table.as_slice(), &structure(17, &dimm, &[b"DIMM A2"])[..20]].concat();
+    fn a_table_without_its_end_gives_its_whole_structures_and_no_count() {
+        let slot = structure(9, &[1, 0xb6, 0x0d, 4, 3, 1, 0], &[b"PCIe Slot 1"]);
+        let cut = [slot.as_slice(), &slot[..9]].concat();
         let machine =
             crate::testing::tree_of_bytes(&[("sys/firmware/dmi/tables/DMI", cut.as_slice())]);
         let found = super::table(&machine).unwrap();
@@ -172,13 +162,9 @@ pub(crate) mod tests {
         assert_eq!(found.n_structures, None);
         let problems = machine.problems();
         assert!(
-            problems.iter().any(|p| p.found == "3 whole structures and no end"),
+            problems.iter().any(|p| p.found == "1 whole structures and no end"),
             "{problems:?}"
         );
-        let memory = crate::memory::memory(&machine);
-        assert_eq!(memory.dimms.len(), 1);
-        assert_eq!(memory.dimms[0].locator.as_deref(), Some("DIMM A1"));
-        assert_eq!((memory.n_slots, memory.installed_bytes), (None, None));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 
+mod identifiers;
 mod lines;
 mod places;
 mod unchanged;
