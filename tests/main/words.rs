@@ -25,6 +25,7 @@ const COVERED: &[&str] = &[
     "probes/src/collect",
     "probes/src/devices.rs",
     "probes/src/findings",
+    "probes/src/network",
     "probes/src/gpu",
     "probes/src/gpu.rs",
     "probes/src/guard.rs",

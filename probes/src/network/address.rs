@@ -16,7 +16,7 @@ const RTM_NEWADDR: u16 = 20;
 /// Length of `struct ifaddrmsg`.
 const HEADER_BYTES: usize = 8;
 const SCOPE_HOST: u8 = 254;
-/// `IFA_PROTO`: who made the address; absent where nobody said it.
+/// `IFA_PROTO`: what created the address; absent if its creator did not say.
 const PROTOCOL: u16 = 11;
 
 /// Flags by bit, `IFA_F_…`.
@@ -44,8 +44,8 @@ pub struct Address {
     /// `global`, `site` or `link`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// What else the kernel says of it: `dynamic` (given for a time, as by DHCP), `temporary`,
-    /// `secondary`, `deprecated`, `tentative`, `dadfailed`, …, in this order.
+    /// Further properties: `dynamic` (with a lifetime, as from DHCP), `temporary`, `secondary`,
+    /// `deprecated`, `tentative`, `dadfailed`, …, in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
 }
@@ -70,26 +70,26 @@ impl Ord for Address {
     }
 }
 
-/// The value of `address/length`, for sorting; text that is none comes first.
+/// The value of `address/length`, for sorting; invalid text sorts first.
 pub(super) fn prefix_key(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = text.split_once('/')?;
     let (address, length) = (address.parse().ok()?, length.parse().ok()?);
     is_prefix(address, length).then_some((address, length))
 }
 
-/// Whether an address of this family can have a prefix of so many bits.
+/// Whether an address of this family can have a prefix of `length` bits.
 pub(super) fn is_prefix(address: IpAddr, length: u8) -> bool {
     length <= if address.is_ipv4() { 32 } else { 128 }
 }
 
-/// The name of the interface with the number `index`. A number without a name stands for itself, as
-/// in the kernel's own messages; 0 is the number of none.
+/// The name of the interface with the number `index`. If its name is unknown, it is called `if7` as
+/// in the kernel's own messages. No interface has the number 0.
 pub(super) fn interface_name(index: u32, names: &BTreeMap<u32, String>) -> Option<String> {
     let name = names.get(&index).cloned();
     name.or_else(|| (index != 0).then(|| format!("if{index}")))
 }
 
-/// Makes an address of the bytes of its family.
+/// Converts 4 or 16 bytes to an address.
 pub(super) fn ip(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
     v4.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
@@ -100,12 +100,12 @@ pub(super) fn family(address: IpAddr) -> String {
     if address.is_ipv4() { "ipv4" } else { "ipv6" }.to_owned()
 }
 
-/// Reads the addresses of a dump; those that only the machine itself can reach are left out.
+/// Reads the addresses of a dump, except those that only the machine itself can reach.
 pub(super) fn parse(dump: &[u8], names: &BTreeMap<u32, String>) -> Vec<Address> {
     with_origin(dump, names).map(|(address, _)| address).collect()
 }
 
-/// As [`parse`], and of each address whether the kernel made it by itself of a router's prefix.
+/// Like [`parse`], and says for each address whether the kernel derived it from a router's prefix.
 pub(super) fn with_origin(
     dump: &[u8],
     names: &BTreeMap<u32, String>,
@@ -115,15 +115,15 @@ pub(super) fn with_origin(
         wire::attributes(message.payload.get(HEADER_BYTES..).unwrap_or_default())
             .any(|attribute| attribute.kind == PROTOCOL)
     };
-    // On kernels that know it the address of the loopback has it.
-    let tells_origin = messages().any(attributes);
-    messages().filter_map(move |message| parse_address(message.payload, names, tells_origin))
+    // A kernel that supports IFA_PROTO sets it at least on the loopback address.
+    let reports_origin = messages().any(attributes);
+    messages().filter_map(move |message| parse_address(message.payload, names, reports_origin))
 }
 
 fn parse_address(
     payload: &[u8],
     names: &BTreeMap<u32, String>,
-    tells_origin: bool,
+    reports_origin: bool,
 ) -> Option<(Address, bool)> {
     let &[_, length, flags, scope] = payload.first_chunk::<4>()?;
     let index = u32::from_ne_bytes(*payload.get(4..)?.first_chunk::<4>()?);
@@ -140,7 +140,7 @@ fn parse_address(
     }
     let address = local.or(peer)?;
     let interface = interface_name(index, names)?;
-    let is_of_router = address.is_ipv6() && is_of_router(all_flags, protocol, tells_origin);
+    let is_of_router = address.is_ipv6() && is_of_router(all_flags, protocol, reports_origin);
     let seen = || Address {
         interface,
         address: format!("{address}/{length}"),
@@ -151,10 +151,11 @@ fn parse_address(
     (scope != SCOPE_HOST && is_prefix(address, length)).then(|| (seen(), is_of_router))
 }
 
-/// Whether an IPv6 address is the kernel's own work: it says so since Linux 5.18 (`IFAPROT_KERNEL_RA`),
-/// and then an address of which it does not is of a program. Before, such an address is there for a time,
-/// and the kernel keeps the route to its prefix itself, which few programs let it do.
-fn is_of_router(flags: u32, protocol: Option<u8>, tells_origin: bool) -> bool {
+/// Whether the kernel derived an IPv6 address from a router's advertisement. Linux 5.18 and later
+/// mark such addresses (`IFAPROT_KERNEL_RA`), so an unmarked one was set by a program. On older
+/// kernels they are recognised by a limited lifetime and by the route to their prefix, which the
+/// kernel adds; few programs let it.
+fn is_of_router(flags: u32, protocol: Option<u8>, reports_origin: bool) -> bool {
     const KERNEL_RA: u8 = 2;
     const TEMPORARY: u32 = 0x01;
     const PERMANENT: u32 = 0x80;
@@ -163,7 +164,7 @@ fn is_of_router(flags: u32, protocol: Option<u8>, tells_origin: bool) -> bool {
         Some(protocol) if protocol != 0 => protocol == KERNEL_RA,
         _ => {
             let seems_so = flags & (PERMANENT | NO_PREFIX_ROUTE) == 0;
-            flags & TEMPORARY != 0 || (seems_so && !tells_origin)
+            flags & TEMPORARY != 0 || (seems_so && !reports_origin)
         }
     }
 }
@@ -192,8 +193,8 @@ fn flag_names(flags: u32, is_ipv6: bool) -> Vec<String> {
     names.into_iter().map(str::to_owned).collect()
 }
 
-/// Reads the addresses from `/proc/net`. It has no lengths of IPv4 prefixes; they are those of the
-/// routes to the networks that the interfaces are in.
+/// Reads the addresses from `/proc/net`. It does not list IPv4 prefix lengths; they come from the
+/// routes to the attached networks.
 pub(super) fn from_proc(machine: &Machine, routes: &[Route]) -> Vec<Address> {
     let text = machine.text("proc/net/if_inet6").unwrap_or_default();
     let ipv6 = text.lines().filter_map(parse_if_inet6);
@@ -249,7 +250,7 @@ fn ipv4(address: Ipv4Addr, routes: &[Route]) -> Option<Address> {
     });
     let networks: Vec<(u8, &Route)> = networks.collect();
     let &(length, route) = networks.iter().max_by_key(|(length, _)| *length)?;
-    // Two ports in one network: nothing says which of them has the address.
+    // With two ports in one network it is unknown which of them has the address.
     let mut nearest = networks.iter().filter(|(other, _)| *other == length);
     if nearest.any(|(_, other)| other.interface != route.interface) {
         return None;
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn own_addresses_are_read_and_those_of_loopback_left_out() {
+    fn loopback_addresses_are_skipped() {
         let names = BTreeMap::from([(2, "eno1".to_owned())]);
         let all = parse(&dump(), &names);
         assert_eq!(all.len(), 2);
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_if_inet6_is_read_and_a_damaged_one_passed_over() {
+    fn damaged_lines_of_if_inet6_are_skipped() {
         let line = "fe80000000000000005054fffe000001 02 40 20 80    eth0";
         let address = parse_if_inet6(line).unwrap();
         assert_eq!(address.address, "fe80::50:54ff:fe00:1/64");
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_address_takes_its_length_from_the_network_it_is_in() {
+    fn ipv4_prefix_length_comes_from_the_route() {
         let text =
             "Local:\n  |-- 192.0.2.10\n     /32 host LOCAL\n  |-- 127.0.0.1\n     /32 host LOCAL";
         let local = parse_fib_trie(text);
@@ -336,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_longer_than_its_address_is_none() {
+    fn prefix_longer_than_its_address_is_rejected() {
         assert_eq!(prefix_key("192.0.2.0/33"), None);
         assert_eq!(prefix_key("fd00::/129"), None);
         assert!(prefix_key("192.0.2.1/32").is_some() && prefix_key("fd00::1/128").is_some());
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interface_number_0_names_no_interface() {
+    fn interface_number_0_names_no_interface() {
         let v4 = [vec![2, 24, 0, 0, 0, 0, 0, 0], attribute(2, &[192, 0, 2, 10])].concat();
         assert!(parse(&message(RTM_NEWADDR, &v4), &BTreeMap::new()).is_empty());
         assert_eq!(interface_name(7, &BTreeMap::new()).as_deref(), Some("if7"));

@@ -1,6 +1,6 @@
-//! Through which port the machine was booted, as three sources say it: `BOOTIF=` that a boot loader
-//! adds to the command line, the iBFT of an iSCSI boot (`/sys/firmware/ibft`), and the device path of
-//! the UEFI boot entry in use (UEFI 2.10, 3.1.3 and 10.3.5.11).
+//! The port that the machine booted from. There are three sources: `BOOTIF=`, which a boot loader
+//! adds to the command line; the iBFT of an iSCSI boot (`/sys/firmware/ibft`); and the device path of
+//! the current UEFI boot entry (UEFI 2.10, 3.1.3 and 10.3.5.11).
 
 use formats::bytes::array;
 use formats::command_line::{Argument, arguments};
@@ -13,8 +13,8 @@ use crate::machine::Machine;
 
 const EFI_VARIABLES: &str = "sys/firmware/efi/efivars";
 
-/// Marks the port that has one of the MACs that the boot used; where nothing tells how the machine
-/// was booted, nothing is marked, and neither is a port whose MAC is not known.
+/// Marks the port whose MAC the boot used. Nothing is marked if no source names a MAC, and a port
+/// with an unknown MAC is never marked.
 pub(super) fn mark(machine: &Machine, interfaces: &mut [Interface]) {
     let macs = boot_macs(machine);
     if macs.is_empty() {
@@ -46,7 +46,7 @@ fn parse_bootif(argument: &Argument) -> Option<String> {
     mac::parse(mac).ok().flatten()
 }
 
-/// The NICs that the iBFT has; where their flags say so, only that which was booted from (bit 1).
+/// The NICs in the iBFT; if they have flags, only the one that the machine booted from (bit 1).
 fn ibft(machine: &Machine) -> Vec<String> {
     const DIR: &str = "sys/firmware/ibft";
     let names = machine.list(DIR);
@@ -66,7 +66,7 @@ fn efi(machine: &Machine) -> Vec<String> {
     entry.and_then(|entry| boot_entry_mac(entry.get(ATTRIBUTES_BYTES..)?)).into_iter().collect()
 }
 
-/// The first MAC in the device path of an `EFI_LOAD_OPTION`, if it is that of an Ethernet port.
+/// The first MAC in the device path of an `EFI_LOAD_OPTION`, if it belongs to an Ethernet port.
 fn boot_entry_mac(option: &[u8]) -> Option<String> {
     let path = LoadOption::parse(option).path?;
     let mut ports = device_path::nodes(path).filter(|node| node.kind() == device_path::MAC);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_boot_entry_in_use_names_its_port() {
+    fn current_boot_entry_names_its_port() {
         assert_eq!(boot_entry_mac(&boot_entry()).as_deref(), Some("02:00:00:00:00:05"));
         survives_any_bytes(&boot_entry(), |bytes| drop(boot_entry_mac(bytes)));
     }

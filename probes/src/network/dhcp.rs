@@ -1,6 +1,6 @@
-//! What DHCP gave the machine, as the clients keep it: systemd-networkd in `/run/systemd/netif/leases`,
-//! `NetworkManager` in `/var/lib/NetworkManager` and `/run/NetworkManager/devices`, dhclient in the
-//! folders of the distributions (`dhclient.leases(5)`). There is no interface of the kernel for it.
+//! DHCP leases as the clients store them: systemd-networkd in `/run/systemd/netif/leases`,
+//! `NetworkManager` in `/var/lib/NetworkManager` and `/run/NetworkManager/devices`, dhclient in
+//! folders that depend on the distribution (`dhclient.leases(5)`). The kernel knows nothing of leases.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ const NETWORKD: &str = "run/systemd/netif/leases";
 const NETWORK_MANAGER: &str = "var/lib/NetworkManager";
 const NETWORK_MANAGER_DEVICES: &str = "run/NetworkManager/devices";
 const DHCLIENT: [&str; 2] = ["var/lib/dhclient", "var/lib/dhcp"];
-/// At most so many files of one folder are read.
+/// The largest number of files that are read from one folder.
 pub(super) const LIMIT_FILES: usize = 256;
 
 /// A lease of an address.
@@ -26,28 +26,28 @@ pub(super) const LIMIT_FILES: usize = 256;
 pub struct DhcpLease {
     /// Name of the interface.
     pub interface: String,
-    /// The address that was leased; of `DHCPv6` one that dhclient keeps, the only client that does.
+    /// The leased address. `DHCPv6` addresses come only from dhclient, the only client that stores them.
     pub address: String,
-    /// The server that leased it (option 54); `NetworkManager` keeps it only in older versions.
+    /// The server that leased it (option 54); only older versions of `NetworkManager` store it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// The server for the next step of a network boot (`siaddr`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_server: Option<String>,
-    /// The routers that it named (option 3).
+    /// The routers that the server named (option 3).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<String>,
-    /// For how long it was leased, in s (option 51; the valid lifetime of `DHCPv6`).
+    /// Duration of the lease in s (option 51; the valid lifetime in `DHCPv6`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_s: Option<u32>,
     /// `systemd-networkd`, `NetworkManager` or `dhclient`.
     pub client: String,
-    /// The file that says so.
+    /// The file that contains the lease.
     pub source: String,
 }
 
-/// The leases of addresses that the machine has now, by interface. A file that outlived its lease is
-/// passed over.
+/// The leases of addresses that the machine has now, by interface. A file left over from an expired
+/// lease is skipped.
 pub(super) fn leases(
     machine: &Machine,
     names: &BTreeMap<u32, String>,
@@ -56,11 +56,11 @@ pub(super) fn leases(
     let mut all = networkd(machine, names);
     all.extend(network_manager(machine, names));
     all.extend(DHCLIENT.iter().flat_map(|dir| dhclient_folder(machine, dir)));
-    let own: BTreeSet<(&str, &str)> = addresses
+    let current: BTreeSet<(&str, &str)> = addresses
         .iter()
-        .filter_map(|own| Some((own.interface.as_str(), own.address.split('/').next()?)))
+        .filter_map(|known| Some((known.interface.as_str(), known.address.split('/').next()?)))
         .collect();
-    all.retain(|lease| own.contains(&(lease.interface.as_str(), lease.address.as_str())));
+    all.retain(|lease| current.contains(&(lease.interface.as_str(), lease.address.as_str())));
     all.sort_by(|a, b| crate::natural::compare(&a.interface, &b.interface).then_with(|| a.cmp(b)));
     all.dedup_by(|b, a| a.interface == b.interface && a.address == b.address);
     all
@@ -80,12 +80,13 @@ fn networkd(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<DhcpLease> 
     files(machine, NETWORKD).filter_map(lease).collect()
 }
 
-/// `internal-<uuid>-<interface>.lease` of its own client, `dhclient-…` and `dhclient6-…` of the other one.
+/// `internal-<uuid>-<interface>.lease` from its internal client, `dhclient-…` and `dhclient6-…` from
+/// dhclient.
 fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<DhcpLease> {
     let mut all = Vec::new();
     for (path, name) in files(machine, NETWORK_MANAGER) {
         let Some(name) = name.strip_suffix(".lease") else { continue };
-        if let Some(interface) = name.strip_prefix("internal-").and_then(behind_uuid) {
+        if let Some(interface) = name.strip_prefix("internal-").and_then(after_uuid) {
             let lease = machine.text(&path).and_then(|text| dhcp::key_values(&text));
             let next_server = next_server(machine, interface, names);
             all.extend(lease.map(|lease| {
@@ -100,14 +101,14 @@ fn network_manager(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<Dhcp
     all
 }
 
-/// The interface's name behind a UUID of 36 characters and a dash.
-fn behind_uuid(name: &str) -> Option<&str> {
+/// The interface's name, which follows a UUID of 36 characters and a dash.
+fn after_uuid(name: &str) -> Option<&str> {
     let (uuid, rest) = name.split_at_checked(36)?;
     let is_uuid = uuid.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     rest.strip_prefix('-').filter(|name| is_uuid && !name.is_empty())
 }
 
-/// `next-server` in the state that `NetworkManager` keeps of a device.
+/// `next-server` in the state file that `NetworkManager` keeps for a device.
 fn next_server(
     machine: &Machine,
     interface: &str,
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_of_every_client_are_found_with_server_and_time() {
+    fn every_clients_leases_are_read() {
         let networkd = "# This is private data. Do not parse.\nADDRESS=192.0.2.10\n\
                         ROUTER=192.0.2.1 192.0.2.2\nSERVER_ADDRESS=192.0.2.3\nLIFETIME=86400\n";
         let dhclient = "lease {\n  interface \"eno2\";\n  fixed-address 192.0.2.7;\n}\nlease {\n  \
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_file_that_outlived_its_lease_is_passed_over() {
+    fn lease_file_of_another_address_is_skipped() {
         let file = format!("var/lib/NetworkManager/internal-{UUID}-eno1.lease");
         let machine = tree(&[(&file, "ADDRESS=192.0.2.10\n"), ("proc/version", "Linux")]);
         assert_eq!(leases(&machine, &names(), &[address("eno1", "192.0.2.99/24")]), []);
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn network_manager_tells_the_boot_server_apart_from_the_lease() {
+    fn network_manager_keeps_next_server_in_the_device_state() {
         let file = format!("var/lib/NetworkManager/internal-{UUID}-eno1.lease");
         let state = "[device]\nmanaged=true\nnext-server=192.0.2.5\n";
         let machine =
@@ -222,9 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_name_without_a_uuid_names_no_interface() {
+    fn file_name_without_uuid_names_no_interface() {
         for name in ["", "é", UUID, "9ca56c00-391a-4117-9d80-0aaf6a4ae64é-x"] {
-            assert_eq!(behind_uuid(name), None, "{name}");
+            assert_eq!(after_uuid(name), None, "{name}");
         }
     }
 }

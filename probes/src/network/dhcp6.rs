@@ -1,5 +1,5 @@
-//! What `DHCPv6` gave the machine, as far as a client keeps it where others can read it: dhclient in blocks
-//! `lease6` of its files, systemd-networkd only the number by which the server knows the machine.
+//! `DHCPv6` clients, as far as their state is readable: dhclient stores `lease6` blocks in its files,
+//! systemd-networkd only the identifier by which the server knows the machine.
 
 use std::collections::BTreeMap;
 
@@ -11,22 +11,23 @@ use super::dhcp::LIMIT_FILES;
 use crate::machine::{Machine, quote};
 
 const LINKS: &str = "run/systemd/netif/links";
+
 /// How a `DHCPv6` server knows an interface of this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Dhcp6Client {
     /// Name of the interface.
     pub interface: String,
-    /// The DHCP Unique Identifier of the client in hexadecimal digits (RFC 8415, section 11), which
-    /// reservations on the server name.
+    /// The client's DHCP Unique Identifier in hexadecimal digits (RFC 8415, section 11). A reservation
+    /// on the server refers to it.
     pub duid: String,
     /// `systemd-networkd`.
     pub client: String,
-    /// The file that says so.
+    /// The file that contains it.
     pub source: String,
 }
 
-/// The clients of systemd-networkd, by interface (`DHCP6_CLIENT_DUID` in its state of each link).
+/// The clients of systemd-networkd, by interface (`DHCP6_CLIENT_DUID` in its state file of each link).
 pub(super) fn clients(machine: &Machine, names: &BTreeMap<u32, String>) -> Vec<Dhcp6Client> {
     let client = |index: String| {
         let interface = names.get(&index.parse().ok()?)?.clone();
@@ -52,7 +53,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn networkd_says_by_which_number_the_server_knows_the_machine() {
+    fn networkd_state_contains_the_duid() {
         let machine = tree(&[
             (
                 "run/systemd/netif/links/2",
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_duid_of_an_unknown_form_is_a_problem() {
+    fn malformed_duid_is_a_problem() {
         let machine = tree(&[("run/systemd/netif/links/2", "DHCP6_CLIENT_DUID=0500:00ab\n")]);
         assert!(clients(&machine, &BTreeMap::from([(2, "eno1".to_owned())])).is_empty());
         assert_eq!(machine.problems().len(), 1);

@@ -1,5 +1,5 @@
-//! Name servers: `resolv.conf(5)` of the C library, and those of systemd-resolved and
-//! `NetworkManager` where the former only names a stub on the machine itself.
+//! Name servers: the C library's `resolv.conf(5)`, or the files of systemd-resolved and
+//! `NetworkManager` if the former only names a stub on the machine itself.
 
 use std::net::IpAddr;
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-/// The resolver's own file, and those that hold the real servers behind a stub.
-const OWN_FILE: &str = "etc/resolv.conf";
-const FILES_BEHIND: [&str; 3] = [
+/// The C library's file, and the files that contain the real servers if it names a stub.
+const RESOLV_CONF: &str = "etc/resolv.conf";
+const UPSTREAM_FILES: [&str; 3] = [
     "run/systemd/resolve/resolv.conf",
     "run/NetworkManager/no-stub-resolv.conf",
     "run/NetworkManager/resolv.conf",
@@ -26,16 +26,16 @@ pub struct NameServer {
     pub source: String,
 }
 
-/// The name servers in the order in which they are asked, and the search domains.
+/// The name servers in query order, and the search domains.
 pub(super) fn resolver(machine: &Machine) -> (Vec<NameServer>, Vec<String>) {
-    let (mut servers, mut domains) = file(machine, OWN_FILE);
+    let (mut servers, mut domains) = file(machine, RESOLV_CONF);
     let is_stub = |server: &NameServer| {
         server.address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
     };
     if servers.iter().all(is_stub) {
-        let behind = FILES_BEHIND.iter().map(|path| file(machine, path));
-        let behind = behind.into_iter().find(|(servers, _)| !servers.iter().all(is_stub));
-        if let Some((real, real_domains)) = behind {
+        let files = UPSTREAM_FILES.iter().map(|path| file(machine, path));
+        let upstream = files.into_iter().find(|(servers, _)| !servers.iter().all(is_stub));
+        if let Some((real, real_domains)) = upstream {
             servers = real;
             if domains.is_empty() {
                 domains = real_domains;
@@ -52,7 +52,7 @@ fn file(machine: &Machine, path: &str) -> (Vec<NameServer>, Vec<String>) {
     (addresses.into_iter().map(server).collect(), domains)
 }
 
-/// `nameserver ADDRESS` lines that hold an address, and the last `search` or `domain` line.
+/// The `nameserver ADDRESS` lines with a valid address, and the last `search` or `domain` line.
 fn parse(text: &str) -> (Vec<String>, Vec<String>) {
     let (mut addresses, mut domains) = (Vec::new(), Vec::new());
     for line in text.lines() {
@@ -83,7 +83,7 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn servers_keep_their_order_and_comments_and_nonsense_are_passed_over() {
+    fn servers_keep_their_order_and_invalid_lines_are_skipped() {
         let text = "# made by hand\nsearch example.org . # end\nnameserver 192.0.2.53\nnameserver\n\
                     nameserver fe80::1%eno1\nnameserver x\noptions edns0\n;nameserver 192.0.2.1";
         let (addresses, domains) = parse(text);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_behind_a_stub_are_reported_in_its_place() {
+    fn upstream_servers_replace_a_stub() {
         let machine = tree(&[
             ("etc/resolv.conf", "-> ../run/systemd/resolve/stub-resolv.conf"),
             ("run/systemd/resolve/stub-resolv.conf", "nameserver 127.0.0.53\nsearch lab.example\n"),

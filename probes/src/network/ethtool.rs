@@ -1,4 +1,4 @@
-//! What drivers say of their ports: connector, modes, speed and firmware
+//! What drivers report about their ports: connector, modes, speed and firmware
 //! (`Documentation/networking/ethtool-netlink.rst`, `uapi/linux/ethtool.h`).
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::sys::ethtool::DriverInfo;
 use crate::sys::netlink::{self, DcbxMode, EthtoolDump};
 use formats::netlink as wire;
 
-/// What ethtool knows of one port; absent where the driver says nothing.
+/// What ethtool reports about one port; absent if the driver does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct EthtoolPort {
     pub(super) connector: Option<&'static str>,
@@ -33,7 +33,7 @@ pub(super) struct EthtoolPort {
     pub(super) has_firmware_lldp_agent: Option<bool>,
 }
 
-/// Asks for all ports at once; by the interface's name.
+/// Queries all ports at once. The key is the interface's name.
 pub(super) fn ports(machine: &Machine) -> BTreeMap<String, EthtoolPort> {
     let mut ports = BTreeMap::new();
     for (dump, apply) in [
@@ -58,7 +58,7 @@ pub(super) fn ports(machine: &Machine) -> BTreeMap<String, EthtoolPort> {
     ports
 }
 
-/// Says which ports failed, and that with it the dump ended early.
+/// Records a problem for every port that failed, and for a dump that ended early as a result.
 fn note_failures(machine: &Machine, dump: EthtoolDump, answer: &[u8]) {
     for (port, error) in netlink::ethtool::failures(answer) {
         let found = match port {
@@ -71,8 +71,8 @@ fn note_failures(machine: &Machine, dump: EthtoolDump, answer: &[u8]) {
 
 type Apply = fn(&mut EthtoolPort, wire::Attribute);
 
-/// Reads a dump: every message is a generic header, `ETHTOOL_A_…_HEADER` and the attributes that
-/// `apply` takes.
+/// Reads a dump: every message consists of a generic header, `ETHTOOL_A_…_HEADER` and the attributes
+/// that `apply` understands.
 fn parse(dump: &[u8], apply: Apply, ports: &mut BTreeMap<String, EthtoolPort>) {
     for message in wire::messages(dump).filter(|message| message.kind >= 16) {
         let Some(body) = message.payload.get(4..) else { continue };
@@ -102,7 +102,7 @@ fn apply_link_modes(port: &mut EthtoolPort, attribute: wire::Attribute) {
     match attribute.kind {
         2 => port.is_autonegotiating = attribute.u8().map(|autoneg| autoneg != 0),
         3 => {
-            // The mask holds the supported modes, the value the advertised ones.
+            // The mask contains the supported modes, the value the advertised ones.
             let supported = wire::attributes(attribute.value).find(|a| a.kind == 5);
             port.max_speed_mbit_s =
                 supported.and_then(|supported| link_modes::fastest_mbit_s(supported.value));
@@ -144,9 +144,9 @@ fn apply_link_state(port: &mut EthtoolPort, attribute: wire::Attribute) {
     }
 }
 
-/// Whether somebody below the host speaks DCBX, and so LLDP, on the port; `None` where the driver does
-/// not say. The kernel's `DCB_CAP_DCBX_HOST` and `…_LLD_MANAGED`.
-pub(super) fn has_dcbx_below(machine: &Machine, interface: &str) -> Option<bool> {
+/// Whether the card's firmware handles DCBX, and therefore LLDP, on the port (`DCB_CAP_DCBX_HOST` and
+/// `…_LLD_MANAGED`). `None` if the driver does not report it.
+pub(super) fn is_dcbx_in_firmware(machine: &Machine, interface: &str) -> Option<bool> {
     const DCB_ATTR_DCBX: u16 = 14;
     let answer = machine.ask(&DcbxMode { interface: interface.to_owned() })?;
     let body = wire::messages(&answer).next()?.payload.get(4..)?;
@@ -158,12 +158,13 @@ pub(super) fn has_dcbx_below(machine: &Machine, interface: &str) -> Option<bool>
     }
 }
 
-/// Whether a speed says something: -1 is unknown, as 16 or 32 bits in kernels that wrote it so.
+/// Whether a speed is known. The kernel uses -1 for an unknown speed; some versions report it as an
+/// unsigned number of 16 or 32 bits.
 pub(super) fn is_known_speed(mbit_s: i64) -> bool {
     mbit_s > 0 && mbit_s != i64::from(u16::MAX) && mbit_s < i64::from(i32::MAX)
 }
 
-/// What `ETHTOOL_GDRVINFO` answers.
+/// The answer to `ETHTOOL_GDRVINFO`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Driver {
     pub(super) name: Option<String>,
@@ -171,7 +172,7 @@ pub(super) struct Driver {
     pub(super) firmware: Option<String>,
 }
 
-/// Asks which driver serves `interface`, in which version, with which firmware.
+/// Reads the driver of `interface`, its version and its firmware version.
 pub(super) fn driver(machine: &Machine, interface: &str) -> Driver {
     let question = DriverInfo { interface: interface.to_owned() };
     machine.ask(&question).map(|answer| parse_driver(&answer)).unwrap_or_default()
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_supported_mode_counts_and_an_unknown_speed_is_absent() {
+    fn max_speed_is_the_fastest_mode_and_unknown_speed_is_absent() {
         let mut ports = BTreeMap::new();
         parse(&modes(), apply_link_modes, &mut ports);
         let port = &ports["eno1"];
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_that_a_faulty_port_ended_keeps_the_other_ports_and_is_a_problem() {
+    fn dump_cut_by_a_faulty_port_keeps_the_other_ports() {
         let error = [&(-19_i32).to_ne_bytes()[..], b"eno2"].concat();
         let answer = [modes(), message(2, &error), message(3, &(-19_i32).to_ne_bytes())].concat();
         let file = "kernel/genetlink/ethtool/linkmodes";
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn firmware_that_is_not_known_is_absent() {
+    fn unknown_firmware_is_absent() {
         let mut answer = vec![3, 0, 0, 0];
         for text in ["ixgbe", "6.1.0", "N/A"] {
             let mut field = text.as_bytes().to_vec();
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_that_mean_unknown_are_known_for_it() {
+    fn every_form_of_unknown_speed_is_recognised() {
         for unknown in [-1, 0, 65_535, 4_294_967_295] {
             assert!(!is_known_speed(unknown), "{unknown}");
         }

@@ -45,13 +45,13 @@ pub(super) fn fill_state(
         .or(port.duplex.map(str::to_owned));
 }
 
-/// How a port is set up.
+/// The settings of a port.
 pub(super) fn fill_settings(machine: &Machine, overview: &Overview, interface: &mut Interface) {
     let Some(port) = overview.ports.get(&interface.name).cloned() else { return };
     interface.queues = port.queues.filter(|queues| *queues != Queues::default());
     interface.rings = port.rings.filter(|rings| *rings != Rings::default());
     interface.fec = port.fec.filter(|fec| *fec != Fec::default());
-    // A driver without a table spreads nothing, whatever hash it names.
+    // A driver without an indirection table distributes nothing, even if it reports a hash.
     interface.rss = port.rss.filter(|rss| rss.n_table_entries.is_some());
     if !overview.is_rss_listed {
         let head = machine.ask(&RssHead { interface: interface.name.clone() });
@@ -63,8 +63,9 @@ pub(super) fn fill_settings(machine: &Machine, overview: &Overview, interface: &
     let name_of = |bit: &usize| overview.feature_names.get(*bit).cloned().flatten();
     interface.offloads = port.offloads.iter().filter_map(name_of).collect();
     interface.offloads.sort();
-    interface.has_firmware_lldp_agent =
-        port.has_firmware_lldp_agent.or_else(|| ethtool::has_dcbx_below(machine, &interface.name));
+    interface.has_firmware_lldp_agent = port
+        .has_firmware_lldp_agent
+        .or_else(|| ethtool::is_dcbx_in_firmware(machine, &interface.name));
 }
 
 /// The interfaces above and below, and the VLAN.
@@ -82,7 +83,7 @@ pub(super) fn fill_relations(
         .link_name(&format!("{dir}/master"))
         .or_else(|| link.and_then(|link| link.master_index).and_then(name_of))
         .or_else(|| overview.bond_members.get(&interface.name).cloned());
-    // What a veth stands on is its other end.
+    // The lower link of a veth is its other end.
     let lower = link.filter(|link| link.kind.as_deref() != Some("veth"));
     interface.lower = lower.and_then(|link| link.lower_index).and_then(name_of);
     interface.vlan_id = link.and_then(|link| link.vlan_id);
@@ -130,7 +131,7 @@ pub(super) fn port(machine: &Machine, dir: &str, overview: &Overview, name: &str
     (port != Port::default()).then_some(port)
 }
 
-/// Driver, firmware, place and functions of the device behind the interface.
+/// Driver, firmware, location and functions of the interface's device.
 pub(super) fn fill_device(
     machine: &Machine,
     dir: &str,
@@ -148,20 +149,20 @@ pub(super) fn fill_device(
         interface.n_vfs = machine.number(&format!("{pci_path}/sriov_numvfs"));
     }
     let udev = udev_entry(machine, dir);
-    let told = |name: &str| udev.as_ref().and_then(|entry| entry.property(name));
+    let property = |name: &str| udev.as_ref().and_then(|entry| entry.property(name));
     interface.driver =
-        parent.driver.or_else(|| told("ID_NET_DRIVER").map(str::to_owned)).or(answer.name);
+        parent.driver.or_else(|| property("ID_NET_DRIVER").map(str::to_owned)).or(answer.name);
     let module = interface.driver.as_deref().unwrap_or_default();
     interface.driver_version = answer.version.or_else(|| match module {
         "" => None,
         module => machine.text(&format!("sys/module/{module}/version")),
     });
     interface.firmware = answer.firmware.filter(|text| match parent.bus.as_deref() {
-        // usbnet has no version there but the description of its driver.
+        // usbnet puts the description of its driver where others put the version.
         Some("usb") => !["Ethernet", "Device", "USB", "Network"].iter().any(|w| text.contains(w)),
         _ => is_device,
     });
-    let id = |name: &str| told(name).and_then(|text| parent::parse_id(text).ok());
+    let id = |name: &str| property(name).and_then(|text| parent::parse_id(text).ok());
     interface.vendor_id = parent.vendor_id.or_else(|| id("ID_VENDOR_ID"));
     interface.device_id = parent.device_id.or_else(|| id("ID_MODEL_ID"));
     interface.bus = parent.bus;
@@ -174,8 +175,9 @@ fn udev_entry(machine: &Machine, dir: &str) -> Option<udev::UdevEntry> {
     udev::entry(machine, &format!("n{index}"))
 }
 
-/// The MAC that is burnt in: as netlink says (Linux 5.6), as a bond kept it, as udev named the port
-/// after it, or the current one where that was never changed (`addr_assign_type` 0).
+/// The burnt-in MAC, from the first source that has it: netlink (Linux 5.6), the bond that the port
+/// is a member of, the name that udev derives from it, or the current MAC if it was never changed
+/// (`addr_assign_type` 0).
 pub(super) fn permanent_mac(
     machine: &Machine,
     dir: &str,
@@ -183,16 +185,16 @@ pub(super) fn permanent_mac(
     interface: &Interface,
 ) -> Option<String> {
     const NET_ADDR_PERM: u32 = 0;
-    let told = link.and_then(|link| link.permanent_mac.clone()).or_else(|| {
+    let reported = link.and_then(|link| link.permanent_mac.clone()).or_else(|| {
         machine.parse(&format!("{dir}/bonding_slave/perm_hwaddr"), mac::parse).flatten()
     });
-    let told = told.or_else(|| {
+    let reported = reported.or_else(|| {
         let bond = interface.master.as_deref()?;
         let text = machine.text(&format!("proc/net/bonding/{bond}"))?;
         parse_bond_member(&text, &interface.name)
     });
-    if told.is_some() || !matches!(interface.kind.as_deref(), Some("physical" | "wireless")) {
-        return told;
+    if reported.is_some() || !matches!(interface.kind.as_deref(), Some("physical" | "wireless")) {
+        return reported;
     }
     let udev = udev_entry(machine, dir);
     let named = udev.and_then(|entry| parse_udev_mac(entry.property("ID_NET_NAME_MAC")?));
@@ -202,14 +204,14 @@ pub(super) fn permanent_mac(
     })
 }
 
-/// `enx` and the like before 12 digits: udev names a port so by its permanent MAC only.
+/// `enx` or a similar prefix and 12 digits: udev uses such a name only for the permanent MAC.
 fn parse_udev_mac(name: &str) -> Option<String> {
     let digits = name.get(3..).filter(|digits| digits.len() == 12 && digits.is_ascii())?;
     let pairs: Vec<&str> = (0..6).filter_map(|i| digits.get(2 * i..2 * i + 2)).collect();
     mac::parse(&pairs.join(":")).ok().flatten()
 }
 
-/// `Permanent HW addr` behind `Slave Interface: <name>` in `/proc/net/bonding/<bond>`.
+/// `Permanent HW addr` after `Slave Interface: <name>` in `/proc/net/bonding/<bond>`.
 fn parse_bond_member(text: &str, name: &str) -> Option<String> {
     let pairs = text.lines().filter_map(|line| line.split_once(": "));
     let mut own = pairs
@@ -240,8 +242,8 @@ fn parse_hex(text: &str) -> Result<u32, &'static str> {
     u32::from_str_radix(digits, 16).map_err(|_| "a hexadecimal number of 32 bits")
 }
 
-/// Whether a port's name is that of the function behind it, not of a port: `pf0`, `pf0vf3`, `pf0sf1`,
-/// `c1pf0vf2` (`devlink_port_attrs`, `net/devlink/port.c`).
+/// Whether a port's name denotes the function it represents, not a physical port: `pf0`, `pf0vf3`,
+/// `pf0sf1`, `c1pf0vf2` (`devlink_port_attrs`, `net/devlink/port.c`).
 pub(super) fn is_representor(port: Option<&Port>) -> bool {
     let Some(name) = port.and_then(|port| port.name.as_deref()) else { return false };
     let name = name
@@ -255,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bond_file_names_the_permanent_mac_of_the_member_that_is_asked_for() {
+    fn bond_file_contains_each_members_permanent_mac() {
         let text = "Bonding Mode: 802.3ad\n\nSlave Interface: eno1\nMII Status: up\n\
                     Permanent HW addr: 02:00:00:00:00:01\n\nSlave Interface: eno2\n\
                     Permanent HW addr: 02:00:00:00:00:02\n";
@@ -265,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn udev_names_and_vlan_files_are_read_and_damaged_ones_passed_over() {
+    fn damaged_udev_names_and_vlan_files_are_skipped() {
         assert_eq!(parse_udev_mac("enx02000000000a").as_deref(), Some("02:00:00:00:00:0a"));
         for bad in ["", "enx", "enxéé0000000000", "enx02000000000g", "enx020000000001aa"] {
             assert_eq!(parse_udev_mac(bad), None, "{bad}");
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_of_a_switch_are_told_from_the_functions_behind_it() {
+    fn representors_differ_from_switch_ports_by_name() {
         let named = |name: &str| Port { name: Some(name.to_owned()), ..Port::default() };
         for function in ["pf0", "pf0vf3", "c1pf0sf2"] {
             assert!(is_representor(Some(&named(function))), "{function}");

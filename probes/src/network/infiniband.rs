@@ -15,13 +15,13 @@ pub struct InfinibandDevice {
     /// Firmware version, e.g. `20.31.1014`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
-    /// The maker's name for the board, e.g. `MT_0000000223`.
+    /// The manufacturer's name for the board, e.g. `MT_0000000223`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub board_id: Option<String>,
     /// The chip, e.g. `MT4123`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hca_type: Option<String>,
-    /// The maker's number for the hardware revision.
+    /// The manufacturer's number for the hardware revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware_revision: Option<String>,
     /// GUID of the node as the kernel writes it, `0a7f:bc12:45ef:d23b`; `None` where all zeros.
@@ -33,13 +33,13 @@ pub struct InfinibandDevice {
     /// The node's own description, often the host name and the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_description: Option<String>,
-    /// Driver of the device behind it.
+    /// Driver of the underlying device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// PCI address of the device behind it.
+    /// PCI address of the underlying device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
-    /// NUMA node of the device behind it; `None` where the firmware does not say.
+    /// NUMA node of the underlying device; `None` if the firmware does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
     /// Network interfaces of the same device, in natural order.
@@ -120,7 +120,7 @@ fn port(machine: &Machine, dir: &str, number: u32) -> InfinibandPort {
     }
 }
 
-/// Whether a GUID or GID is more than zeros; a GID's prefix `fe80` alone names nothing either.
+/// Whether a GUID or GID identifies something: it is not all zeros, nor only the prefix `fe80` of a GID.
 fn is_known(id: &str) -> bool {
     id.strip_prefix("fe80").unwrap_or(id).bytes().any(|byte| !matches!(byte, b'0' | b':'))
 }

@@ -31,8 +31,8 @@ pub struct Interface {
     /// Further names that the kernel answers to, sorted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub altnames: Vec<String>,
-    /// `physical` and `wireless` for ports, else the kernel's word: `bond`, `vlan`, `bridge`, `veth`,
-    /// `tun`, `dummy`, `macvlan`, …; `virtual` where only that is known.
+    /// `physical` or `wireless` for ports, otherwise the kernel's word: `bond`, `vlan`, `bridge`,
+    /// `veth`, `tun`, `dummy`, `macvlan`, …; `virtual` if only that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// MAC address in use now; a bond rewrites it. 20 bytes on InfiniBand.
@@ -44,16 +44,16 @@ pub struct Interface {
     /// Kernel driver, e.g. `ixgbe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// Version of the driver; that of the kernel for most drivers since Linux 5.7.
+    /// Version of the driver; most drivers report the kernel's version since Linux 5.7.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver_version: Option<String>,
     /// Version of the firmware, as the driver writes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
-    /// Bus of the device behind it: `pci`, `usb`, `virtio`, `platform`, ….
+    /// Bus of the underlying device: `pci`, `usb`, `virtio`, `platform`, ….
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bus: Option<String>,
-    /// PCI address of the device behind it; `None` on USB, whose controller it would be.
+    /// PCI address of the underlying device; `None` on USB, as it would be the USB controller's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pci_address: Option<String>,
     /// PCI or USB vendor id, e.g. `8086`.
@@ -62,10 +62,10 @@ pub struct Interface {
     /// PCI or USB device id, e.g. `1572`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<String>,
-    /// NUMA node of the device behind it; `None` where the firmware does not say.
+    /// NUMA node of the underlying device; `None` if the firmware does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
-    /// Negotiated speed in Mbit/s; `None` while the link is down or the driver is silent.
+    /// Negotiated speed in Mbit/s; `None` while the link is down or if the driver does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speed_mbit_s: Option<u32>,
     /// Speed of the fastest mode that the port supports, in Mbit/s; Linux 5.6.
@@ -77,13 +77,13 @@ pub struct Interface {
     /// Whether speed and duplex are negotiated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_autonegotiating: Option<bool>,
-    /// Whether somebody brought it up (`IFF_UP`).
+    /// Whether it is administratively up (`IFF_UP`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_up: Option<bool>,
     /// Whether there is a link; `None` while the interface is not up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_carrier: Option<bool>,
-    /// Why there is no link, e.g. `no cable`; few drivers say, Linux 5.8.
+    /// Why there is no link, e.g. `no cable`; few drivers report it, Linux 5.8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_down_reason: Option<String>,
     /// State by RFC 2863: `up`, `down`, `lowerlayerdown`, `dormant`, ….
@@ -92,38 +92,38 @@ pub struct Interface {
     /// Largest packet in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// Largest value that the driver takes for `mtu`, in bytes.
+    /// Largest value that the driver accepts for `mtu`, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_mtu: Option<u32>,
     /// Which port of the card it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<Port>,
-    /// SR-IOV virtual functions that are turned on; `None` where the port can have none.
+    /// Number of enabled SR-IOV virtual functions; `None` if the port does not support them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_vfs: Option<u32>,
-    /// SR-IOV virtual functions that could be turned on.
+    /// Largest number of SR-IOV virtual functions that can be enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_vfs: Option<u32>,
-    /// The virtual functions that are turned on, by number.
+    /// The enabled virtual functions, by number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub vfs: Vec<VirtualFunction>,
     /// PCI address of the physical function, if this is a virtual one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vf_of: Option<String>,
-    /// Whether it only stands for a function of a card in switch mode (`pf0vf1`).
+    /// Whether it only represents a function of a card in switch mode (`pf0vf1`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_representor: bool,
     /// Bond, bridge or other interface that this one is a member of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub master: Option<String>,
-    /// Interface that this one stands on, as a VLAN on its port.
+    /// Interface below this one, e.g. the port that carries a VLAN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lower: Option<String>,
-    /// Number of the VLAN, of a `vlan`.
+    /// VLAN number of a `vlan`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vlan_id: Option<u16>,
-    /// Whether the machine was booted through it; `None` where nothing says how it was booted, and
-    /// where the MAC of this port is not known.
+    /// Whether the machine booted from it; `None` if no source names the boot interface or the MAC of
+    /// this port is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_boot_interface: Option<bool>,
     /// Whether it is the USB link to the management controller, not a port. Its MAC may be the same on
@@ -133,13 +133,13 @@ pub struct Interface {
     /// How the bond chooses among its members, in the bonding driver's words, e.g. `802.3ad`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bond_mode: Option<String>,
-    /// Queues, of a port (`ETHTOOL_MSG_CHANNELS_GET`, Linux 5.7).
+    /// Queues of a port (`ETHTOOL_MSG_CHANNELS_GET`, Linux 5.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<Queues>,
-    /// Descriptors, of a port (`ETHTOOL_MSG_RINGS_GET`, Linux 5.7).
+    /// Ring descriptors of a port (`ETHTOOL_MSG_RINGS_GET`, Linux 5.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rings: Option<Rings>,
-    /// Features that are on, of a port, by the kernel's names, e.g. `tx-tcp-segmentation`
+    /// Enabled features of a port, by the kernel's names, e.g. `tx-tcp-segmentation`
     /// (`ETHTOOL_MSG_FEATURES_GET`, Linux 5.7).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub offloads: Vec<String>,
@@ -149,25 +149,25 @@ pub struct Interface {
     /// Energy Efficient Ethernet; `None` where the port has none (`ETHTOOL_MSG_EEE_GET`, Linux 5.7).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eee: Option<Eee>,
-    /// Forward error correction; `None` where the driver does not say (`ETHTOOL_MSG_FEC_GET`, Linux 5.13).
+    /// Forward error correction; `None` if the driver does not report it (`ETHTOOL_MSG_FEC_GET`, Linux 5.13).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fec: Option<Fec>,
-    /// How packets are spread over queues (`ETHTOOL_MSG_RSS_GET`, Linux 6.12;
+    /// How packets are distributed over queues (`ETHTOOL_MSG_RSS_GET`, Linux 6.12;
     /// `ETHTOOL_GRSSH` before).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss: Option<Rss>,
     /// Number of the port's clock, `/dev/ptpN`; `None` where it has none (`ETHTOOL_MSG_TSINFO_GET`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ptp_clock_index: Option<u32>,
-    /// Whether the card's firmware speaks LLDP by itself: it then takes the switch's frames, so that this
-    /// machine sees no neighbour (a private flag of i40e and ice, else `DCB_CMD_GDCBX`).
+    /// Whether the card's firmware runs its own LLDP agent. It then consumes the switch's frames, so
+    /// this machine sees no neighbour (a private flag of i40e and ice, otherwise `DCB_CMD_GDCBX`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub has_firmware_lldp_agent: Option<bool>,
     /// The pluggable module or cable in the port; needs root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub module: Option<Module>,
-    /// Neighbours that LLDP told of, by chassis and port. Empty where the port was listened on and heard
-    /// none; absent where it was not listened on.
+    /// LLDP neighbours, by chassis and port. Empty if no frame arrived on the port; absent if the
+    /// program did not listen on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lldp: Option<Vec<LldpNeighbour>>,
 }
@@ -193,20 +193,20 @@ pub struct Port {
     pub connector: Option<String>,
 }
 
-/// What is known of all interfaces together.
+/// The answers that cover all interfaces.
 #[derive(Debug, Default)]
 pub(super) struct Overview {
     pub(super) links: BTreeMap<String, Link>,
     pub(super) ports: BTreeMap<String, EthtoolPort>,
-    /// Names of features by number; empty where nobody has any.
+    /// Names of features by number; empty if no port has any.
     pub(super) feature_names: Vec<Option<String>>,
-    /// Whether the kernel lists how every port spreads packets.
+    /// Whether the kernel lists the receive side scaling of every port.
     pub(super) is_rss_listed: bool,
-    /// Members of bonds by what the bonds list.
+    /// The bond of each member, as the bonds list them.
     pub(super) bond_members: BTreeMap<String, String>,
 }
 
-/// Lists every interface but loopback, by name in natural order.
+/// Lists every interface except loopback, by name in natural order.
 pub(super) fn interfaces(machine: &Machine) -> Vec<Interface> {
     let answer = machine.ask(&RouteDump::Links).unwrap_or_default();
     let links = link::parse(&answer).into_iter().map(|link| (link.name.clone(), link)).collect();
@@ -226,7 +226,7 @@ pub(super) fn interfaces(machine: &Machine) -> Vec<Interface> {
     interfaces
 }
 
-/// The names in sysfs and those that netlink lists; `/proc/net/dev` where neither has any.
+/// The names in sysfs and netlink; those in `/proc/net/dev` if neither has any.
 fn names(machine: &Machine, overview: &Overview) -> Vec<String> {
     const CLASS: &str = "sys/class/net";
     let listed = machine.list(CLASS).into_iter().filter(|name| {
@@ -258,7 +258,8 @@ fn is_loopback(machine: &Machine, name: &str, overview: &Overview) -> bool {
     })
 }
 
-/// Members by bond, from `bonding/slaves`; older kernels and cut trees have no `master` link.
+/// The bond of each member, from `bonding/slaves`; older kernels and reduced captures have no
+/// `master` link.
 fn bond_members(machine: &Machine, names: &[String]) -> BTreeMap<String, String> {
     let mut members = BTreeMap::new();
     for bond in names {

@@ -1,29 +1,30 @@
-//! What sort of interface it is: a port of the machine, or made in software.
+//! The kind of an interface: a port of the machine, or a link made in software
+//! (`/sys/class/net/<interface>/`, `IFLA_INFO_KIND`).
 
 use super::link::Link;
 use crate::machine::Machine;
 
-/// What is known of an interface before its kind is.
+/// The facts from which the kind of an interface is derived.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
     pub(super) name: &'a str,
-    /// Where its class link leads.
+    /// Target of its link in `/sys/class/net`.
     pub(super) path: &'a str,
     /// Whether it belongs to a device.
     pub(super) has_device: bool,
     pub(super) link: Option<&'a Link>,
 }
 
-/// The kind: `physical` and `wireless` for ports, else the kernel's word (`bond`, `vlan`, `bridge`,
-/// `veth`, `tun`, `dummy`, …), or `virtual` where only that is known. `None` where not even that is.
+/// The kind: `physical` or `wireless` for ports, otherwise the kernel's word (`bond`, `vlan`,
+/// `bridge`, `veth`, `tun`, `dummy`, …), or `virtual` if only that is known. `None` if it is unknown.
 pub(super) fn kind(machine: &Machine, evidence: &Evidence) -> Option<String> {
     let dir = format!("sys/class/net/{}", evidence.name);
     let device_type = machine.text(&format!("{dir}/uevent")).and_then(|text| {
         text.lines().find_map(|line| line.strip_prefix("DEVTYPE=")).map(str::to_owned)
     });
-    let told = evidence.link.and_then(|link| link.kind.clone());
+    let reported = evidence.link.and_then(|link| link.kind.clone());
     if evidence.has_device {
-        return Some(match (device_type.as_deref(), told.as_deref()) {
+        return Some(match (device_type.as_deref(), reported.as_deref()) {
             (Some("wlan"), _) => "wireless".to_owned(),
             (Some("wwan"), _) => "wwan".to_owned(),
             // A partition of an InfiniBand port (P_Key) is a link on a link of the same device.
@@ -34,12 +35,13 @@ pub(super) fn kind(machine: &Machine, evidence: &Evidence) -> Option<String> {
             _ => "physical".to_owned(),
         });
     }
-    told.or_else(|| match device_type?.as_str() {
-        "wlan" => Some("wireless".to_owned()),
-        other => Some(other.to_owned()),
-    })
-    .or_else(|| from_files(machine, &dir, evidence.name))
-    .or_else(|| evidence.path.starts_with("sys/devices/virtual/").then(|| "virtual".to_owned()))
+    reported
+        .or_else(|| match device_type?.as_str() {
+            "wlan" => Some("wireless".to_owned()),
+            other => Some(other.to_owned()),
+        })
+        .or_else(|| from_files(machine, &dir, evidence.name))
+        .or_else(|| evidence.path.starts_with("sys/devices/virtual/").then(|| "virtual".to_owned()))
 }
 
 /// The files that drivers of software links add.

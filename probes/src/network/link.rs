@@ -1,5 +1,4 @@
-//! Links as the kernel's routing side lists them: `RTM_NEWLINK`
-//! (`rtnetlink(7)`, `uapi/linux/if_link.h`).
+//! Links as rtnetlink lists them: `RTM_NEWLINK` (`rtnetlink(7)`, `uapi/linux/if_link.h`).
 
 use super::mac;
 use formats::netlink as wire;
@@ -11,7 +10,7 @@ const HEADER_BYTES: usize = 16;
 pub(super) const FLAG_UP: u32 = 1;
 pub(super) const FLAG_LOOPBACK: u32 = 8;
 
-/// One link, with what its message said; absent where it said nothing.
+/// One link. A field is absent if the message does not contain it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) index: u32,
@@ -22,13 +21,13 @@ pub(super) struct Link {
     pub(super) mtu: Option<u32>,
     pub(super) max_mtu: Option<u32>,
     pub(super) mac: Option<String>,
-    /// Of the device, or that which a bond keeps of its member.
+    /// The device's permanent MAC, or the one that a bond remembers for its member.
     pub(super) permanent_mac: Option<String>,
     pub(super) alternative_names: Vec<String>,
     /// `IFLA_INFO_KIND`: `bond`, `vlan`, `bridge`, …; a physical port has none.
     pub(super) kind: Option<String>,
     pub(super) master_index: Option<u32>,
-    /// The link it stands on, if that is in the same network namespace.
+    /// The link below it, if that is in the same network namespace.
     pub(super) lower_index: Option<u32>,
     pub(super) vlan_id: Option<u16>,
     pub(super) has_carrier: Option<bool>,
@@ -36,13 +35,13 @@ pub(super) struct Link {
     pub(super) phys_port_name: Option<String>,
     pub(super) phys_port_id: Option<String>,
     pub(super) phys_switch_id: Option<String>,
-    /// Bus of the device behind it, Linux 5.14.
+    /// Bus of the underlying device, Linux 5.14.
     pub(super) parent_bus: Option<String>,
     /// Mode of a bond, by number.
     pub(super) bond_mode: Option<u8>,
 }
 
-/// Reads the links of a dump; what is damaged is passed over.
+/// Reads the links of a dump and skips damaged messages.
 pub(super) fn parse(dump: &[u8]) -> Vec<Link> {
     wire::messages(dump)
         .filter(|message| message.kind == RTM_NEWLINK)
@@ -85,7 +84,7 @@ fn parse_link(payload: &[u8]) -> Option<Link> {
     (!link.name.is_empty()).then_some(link)
 }
 
-/// `IFLA_LINKINFO`: the kind, a VLAN's number, and the address that a bond keeps of a member.
+/// `IFLA_LINKINFO`: the kind, a VLAN's number, and the MAC that a bond remembers for a member.
 fn parse_info(info: &[u8], link: &mut Link) {
     let (mut data, mut member_kind, mut member_data) = (None, None, None);
     for attribute in wire::attributes(info) {
@@ -169,7 +168,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_bond_member_keeps_its_own_mac_as_the_permanent_one() {
+    fn bond_member_has_its_permanent_mac() {
         let links = parse(&bond_member());
         assert_eq!(links[0].mac.as_deref(), Some("02:00:00:00:00:09"));
         assert_eq!(links[0].permanent_mac.as_deref(), Some("02:00:00:00:00:01"));
@@ -179,7 +178,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_vlan_has_its_number_and_the_link_below_unless_that_is_in_another_namespace() {
+    fn vlan_omits_a_lower_link_in_another_namespace() {
         let info = [attribute(1, b"vlan\0"), attribute(2, &attribute(1, &100_u16.to_ne_bytes()))];
         let own = [attribute(3, b"v100\0"), attribute(5, &2_u32.to_ne_bytes())];
         let mut all = [own.to_vec(), vec![attribute(18, &info.concat())]].concat();
@@ -191,7 +190,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_permanent_mac_of_zeros_is_absent_and_a_link_without_name_is_no_link() {
+    fn zero_mac_is_absent_and_unnamed_link_is_skipped() {
         let bytes = link_message(1, 0, &[attribute(3, b"x\0"), attribute(54, &[0; 6])]);
         assert_eq!(parse(&bytes)[0].permanent_mac, None);
         assert!(parse(&link_message(1, 0, &[])).is_empty());

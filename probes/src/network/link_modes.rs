@@ -1,6 +1,6 @@
 //! Ethernet link modes by bit, each with its speed (`enum ethtool_link_mode_bit_indices`,
-//! `uapi/linux/ethtool.h`, as of Linux 6.18). Bits that are no speed (autonegotiation, pause, port
-//! kinds, FEC) are left out.
+//! `uapi/linux/ethtool.h`, as of Linux 6.18). Bits without a speed (autonegotiation, pause, port
+//! kinds, FEC) are omitted.
 
 /// First bit, last bit, speed in Mbit/s.
 const SPEEDS: &[(usize, usize, u32)] = &[
@@ -42,7 +42,7 @@ const SPEEDS: &[(usize, usize, u32)] = &[
 ];
 
 /// The speed of the fastest mode in a bit set as netlink carries it: words of 32 bits in the
-/// machine's byte order. `None` where no bit is a mode with a speed.
+/// machine's byte order. `None` if no bit is a mode with a speed.
 pub(super) fn fastest_mbit_s(bits: &[u8]) -> Option<u32> {
     let (words, _) = bits.as_chunks::<4>();
     let is_set = |bit: usize| {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_of_the_supported_modes_is_taken_from_any_word() {
+    fn fastest_mode_is_found_in_any_word() {
         assert_eq!(fastest_mbit_s(&bits(&[5, 6, 13, 36])), Some(100_000));
         assert_eq!(fastest_mbit_s(&bits(&[47, 48, 42])), Some(10_000));
         assert_eq!(fastest_mbit_s(&bits(&[6, 7, 49, 74])), None);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_in_order_and_no_bit_is_in_it_twice() {
+    fn table_is_sorted_without_overlaps() {
         assert!(SPEEDS.windows(2).all(|pair| pair[0].1 < pair[1].0));
     }
 }

@@ -1,4 +1,4 @@
-//! Where the machine is in the network: its addresses, routes and name servers.
+//! The machine's addresses, routes and name servers (`rtnetlink(7)`, `/proc/net`, `resolv.conf(5)`).
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use crate::sys::netlink::RouteDump;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LocalAddresses {
-    /// Every address but those that only the machine itself can reach, by interface in natural order,
-    /// then IPv4 before IPv6, then by value.
+    /// Every address except those that only the machine itself can reach, by interface in natural
+    /// order, then IPv4 before IPv6, then by value.
     pub addresses: Vec<Address>,
-    /// The unicast routes of the main table, by interface in natural order, then as addresses.
+    /// The unicast routes of the main table, by interface in natural order, then by destination.
     pub routes: Vec<Route>,
-    /// Name servers in the order in which they are asked.
+    /// Name servers in query order.
     pub dns: Vec<NameServer>,
     /// Addresses that a DHCP server leased, by interface in natural order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -32,12 +32,12 @@ pub struct LocalAddresses {
     /// How `DHCPv6` servers know this machine, by interface.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dhcp6_clients: Vec<Dhcp6Client>,
-    /// Domains that a name without dots is looked up in.
+    /// Domains that the resolver appends to a name without dots.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub search_domains: Vec<String>,
 }
 
-/// Reads addresses and routes over netlink, or from `/proc/net` where that has no answer, and the
+/// Reads addresses and routes over netlink, or from `/proc/net` if netlink gives no answer, and the
 /// name servers from the resolver's files.
 #[must_use]
 pub fn local_addresses(machine: &Machine) -> LocalAddresses {

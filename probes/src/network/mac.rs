@@ -1,10 +1,10 @@
 //! Link-layer addresses: 6 bytes on Ethernet, 8 on IEEE 1394 and Fibre Channel, 20 on InfiniBand.
 
-/// Lengths of addresses that name a port. Tunnels have 4 or 16: their IP address.
+/// Lengths of addresses that identify a port. The 4 or 16 bytes of a tunnel are its IP address.
 const LENGTHS: [usize; 3] = [6, 8, 20];
 
-/// Parses an address as sysfs writes it, `aa:bb:…` in hexadecimal. `Ok(None)` where it names no
-/// port: all zeros, all ones, or a tunnel's IP address.
+/// Parses an address as sysfs writes it, `aa:bb:…` in hexadecimal. `Ok(None)` if it identifies
+/// no port: all zeros, all ones, or a tunnel's IP address.
 pub(crate) fn parse(text: &str) -> Result<Option<String>, &'static str> {
     let byte = |part: &str| match part.len() {
         1 | 2 => u8::from_str_radix(part, 16).ok().filter(|_| !part.starts_with('+')),
@@ -14,7 +14,7 @@ pub(crate) fn parse(text: &str) -> Result<Option<String>, &'static str> {
     bytes.map(|bytes| of_bytes(&bytes)).ok_or("a MAC address: bytes in hexadecimal between colons")
 }
 
-/// Writes an address; `None` where it names no port.
+/// Formats an address; `None` if it identifies no port.
 pub(crate) fn of_bytes(bytes: &[u8]) -> Option<String> {
     let is_known = LENGTHS.contains(&bytes.len())
         && bytes.iter().any(|byte| *byte != 0)
@@ -28,14 +28,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_lower_case_and_whole_at_any_length() {
+    fn addresses_of_any_length_are_lower_case() {
         assert_eq!(parse("02:00:00:AA:bb:0C"), Ok(Some("02:00:00:aa:bb:0c".to_owned())));
         let infiniband = "80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:a1:b2:c3";
         assert_eq!(parse(infiniband), Ok(Some(infiniband.to_owned())));
     }
 
     #[test]
-    fn addresses_that_name_no_port_are_absent_and_nonsense_is_refused() {
+    fn address_of_no_port_is_absent_and_malformed_is_an_error() {
         for none in ["00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "00:00:00:00", "0a:00:02:0f"] {
             assert_eq!(parse(none), Ok(None), "{none}");
         }

@@ -1,9 +1,9 @@
 //! Network interfaces, InfiniBand devices, and the machine's addresses, routes and name servers.
 //!
 //! From `/sys/class/net` and `/sys/class/infiniband` (`Documentation/ABI/testing/sysfs-class-net`),
-//! completed by what the kernel says over netlink and ethtool. A captured tree without these
-//! answers gives the same report with fewer facts. Firmware versions need no root; the boot
-//! interface of UEFI machines does.
+//! completed by the kernel's netlink and ethtool answers. A captured tree without these answers
+//! gives the same report with fewer facts. Only the boot interface of UEFI machines needs root;
+//! firmware versions do not.
 
 mod boot_interface;
 mod ethtool;
@@ -56,7 +56,7 @@ use crate::machine::Machine;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Network {
-    /// Every interface but loopback, by name in natural order.
+    /// Every interface except loopback, by name in natural order.
     pub interfaces: Vec<Interface>,
     /// Every RDMA device, InfiniBand or not, by name in natural order.
     pub infiniband: Vec<InfinibandDevice>,

@@ -1,14 +1,14 @@
-//! The device that a network interface belongs to: its bus, ids, driver and place.
+//! The device that a network interface belongs to: its bus, ids, driver and location in `/sys/devices`.
 
 use crate::ancestors;
 use crate::machine::Machine;
 
-/// Drivers of USB links between a host and the management controller beside it.
+/// Drivers of USB links between a host and its management controller.
 const USB_LINK_DRIVERS: [&str; 6] =
     ["cdc_ether", "cdc_ncm", "cdc_eem", "cdc_subset", "rndis_host", "cdc_mbim"];
 
-/// USB devices that management controllers show to their host, vendor and product.
-/// A product of `None` stands for every product of that vendor.
+/// Vendor and product of the USB devices that management controllers present to their host.
+/// `None` matches every product of that vendor.
 const BMC_USB_DEVICES: &[(&str, Option<&str>)] = &[
     // American Megatrends: "Virtual Ethernet", many boards.
     ("046b", None),
@@ -23,13 +23,13 @@ const BMC_USB_DEVICES: &[(&str, Option<&str>)] = &[
     ("03f0", Some("2927")),
 ];
 
-/// Words by which management controllers on ids shared by all Linux gadgets name themselves.
+/// Words that identify management controllers whose ids are shared by all Linux USB gadgets.
 const BMC_USB_NAMES: [&str; 6] = ["openbmc", "bmc", "idrac", "ilo", "xclarity", "host interface"];
 
-/// The device behind an interface.
+/// The device that an interface belongs to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Parent {
-    /// Where it stands, below `sys/devices`.
+    /// Its folder below `sys/devices`.
     pub(super) path: String,
     pub(super) bus: Option<String>,
     pub(super) driver: Option<String>,
@@ -37,12 +37,12 @@ pub(super) struct Parent {
     pub(super) vendor_id: Option<String>,
     pub(super) device_id: Option<String>,
     pub(super) numa_node: Option<u32>,
-    /// Manufacturer and product of a USB device, in its own words.
+    /// Manufacturer and product strings of a USB device.
     pub(super) usb_name: String,
 }
 
 impl Parent {
-    /// The folder of the PCI device at or above it.
+    /// The folder of the device itself or of its nearest PCI ancestor.
     pub(super) fn pci_path(&self) -> Option<&str> {
         let address = self.pci_address.as_deref()?;
         let start = self.path.rfind(&format!("/{address}"))?;
@@ -62,7 +62,7 @@ impl Parent {
     }
 }
 
-/// Finds the device behind the interface whose class link leads to `interface_path`.
+/// Finds the device of the interface whose class link leads to `interface_path`.
 pub(super) fn parent(machine: &Machine, interface_path: &str) -> Option<Parent> {
     let path = device_path(machine, interface_path)?;
     let uevent = machine.text(&format!("{path}/uevent")).unwrap_or_default();
@@ -73,7 +73,7 @@ pub(super) fn parent(machine: &Machine, interface_path: &str) -> Option<Parent> 
     let is_usb = bus.as_deref() == Some("usb");
     let mut parent = Parent {
         numa_node: ancestors::numa_node(machine, &path),
-        // A USB port hangs on a PCI device too, but that is the USB controller.
+        // A USB port has a PCI ancestor too, but that is the USB controller.
         pci_address: ancestors::pci_address(&path).filter(|_| !is_usb),
         bus,
         driver,
@@ -88,7 +88,7 @@ pub(super) fn parent(machine: &Machine, interface_path: &str) -> Option<Parent> 
     Some(parent)
 }
 
-/// The `device` link, or the folder above `net/<name>` where a capture left the link out.
+/// The `device` link, or the folder above `net/<name>` if a capture lacks the link.
 fn device_path(machine: &Machine, interface_path: &str) -> Option<String> {
     let link = format!("{interface_path}/device");
     let path = machine.device_path(&link);
@@ -128,9 +128,9 @@ fn pci_ids(machine: &Machine, parent: &Parent) -> Option<Ids> {
         return Some((vendor, device));
     }
     let uevent = machine.text(&format!("{path}/uevent")).unwrap_or_default();
-    let told = value(&uevent, "PCI_ID").and_then(|ids| ids.split_once(':'));
-    let (told_vendor, told_device) = told.unwrap_or_default();
-    Some((vendor.or(parse_id(told_vendor).ok()), device.or(parse_id(told_device).ok())))
+    let ids = value(&uevent, "PCI_ID").and_then(|ids| ids.split_once(':'));
+    let (uevent_vendor, uevent_device) = ids.unwrap_or_default();
+    Some((vendor.or(parse_id(uevent_vendor).ok()), device.or(parse_id(uevent_device).ok())))
 }
 
 /// Ids and names of the USB device that the interface belongs to.
@@ -148,7 +148,7 @@ fn fill_usb(machine: &Machine, parent: &mut Parent) {
     parent.usb_name = names.into_iter().flatten().collect::<Vec<_>>().join(" ");
 }
 
-/// Whether `word` stands in `text` as a word of its own, so that `ilo` is not found in `kilo`.
+/// Whether `text` contains `word` as a whole word, so that `ilo` does not match `kilo`.
 fn is_word_of(word: &str, text: &str) -> bool {
     let is_end = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
     text.match_indices(word).any(|(at, _)| {

@@ -1,5 +1,5 @@
-//! The physical ports that a cable goes into, by one list of links: no VLANs, no bonds, no virtual
-//! functions, no representors.
+//! The physical ports that accept a cable, from one `RTM_GETLINK` dump: no VLANs, no bonds, no
+//! virtual functions, no representors.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ pub struct PhysicalPort {
     pub name: String,
     /// The kernel's number of the interface.
     pub index: u32,
-    /// Whether somebody brought it up.
+    /// Whether it is administratively up.
     pub is_up: bool,
-    /// Whether there is a link; `None` where the kernel does not say.
+    /// Whether there is a link; `None` if the kernel does not report it.
     pub has_carrier: Option<bool>,
-    /// Whether it hangs on USB, as the link to a management controller does.
+    /// Whether it is attached by USB, as the link to a management controller is.
     pub is_usb: bool,
 }
 
@@ -49,22 +49,22 @@ fn is_port(machine: &Machine, link: &Link) -> bool {
         && link.device_type == ARPHRD_ETHER
         && link.flags & link::FLAG_LOOPBACK == 0
         && !facts::is_representor(Some(&port))
-        // The parent is named since Linux 5.14.
+        // Linux 5.14 and later name the parent's bus.
         && (link.parent_bus.is_some() || machine.link(&format!("{dir}/device")).is_some())
         && machine.link(&format!("{dir}/device/physfn")).is_none()
         && machine.link(&format!("{dir}/phy80211")).is_none()
 }
 
-/// The parent is named since Linux 5.14; before, the device behind the port says its bus.
+/// Linux 5.14 and later name the parent's bus; before that, sysfs does.
 fn is_usb(machine: &Machine, link: &Link) -> bool {
     let by_device = || machine.link_name(&format!("sys/class/net/{}/device/subsystem", link.name));
     link.parent_bus.clone().or_else(by_device).as_deref() == Some("usb")
 }
 
-/// Whether somebody uses the interface called `name`: it is a member of a bond or bridge, or has an
-/// address other than those that every port gives itself when it is up, the link-local one and those
-/// of the prefixes that a router advertises. Where the kernel does not say,
-/// somebody may: who would shut the port must keep his hands off it.
+/// Whether the interface called `name` is in use: it is a member of a bond or bridge, or has an
+/// address other than those that the kernel assigns to every port that is up (the link-local one and
+/// those from a router's prefix). If the kernel does not answer, the port counts as in use, so that
+/// the caller does not shut it down.
 #[must_use]
 pub fn is_in_use(machine: &Machine, name: &str) -> bool {
     let (Some(links), Some(answer)) =
@@ -80,7 +80,7 @@ pub fn is_in_use(machine: &Machine, name: &str) -> bool {
             && (address.family == "ipv4" || address.scope.as_deref() != Some("link"))
             && !is_of_router
     });
-    // The link below a veth is only its other end.
+    // The lower link of a veth is only its other end.
     let is_above = |link: &Link| {
         let lower = link.lower_index.and_then(|index| names.get(&index));
         link.kind.as_deref() != Some("veth") && lower.is_some_and(|lower| lower == name)
@@ -100,7 +100,7 @@ mod tests {
     const ADDRESSES: &str = "kernel/rtnetlink/address";
 
     #[test]
-    fn a_port_counts_as_in_use_where_the_kernel_does_not_list_links_or_addresses() {
+    fn port_counts_as_in_use_without_a_list_of_links_and_addresses() {
         let links = link_message(2, 1, &[attribute(3, b"eno1\0")]);
         assert!(is_in_use(&tree_of_bytes(&[]), "eno1"));
         assert!(is_in_use(&tree_of_bytes(&[(LINKS, &links)]), "eno1"));
@@ -119,25 +119,25 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_the_kernel_made_of_a_router_s_prefix_is_no_use_of_the_port() {
+    fn address_from_a_router_does_not_make_the_port_in_use() {
         let links = link_message(2, 1, &[attribute(3, b"eno1\0")]);
         let in_use = |address: Vec<u8>| {
             is_in_use(&tree_of_bytes(&[(LINKS, &links), (ADDRESSES, &address)]), "eno1")
         };
         let (managed, temporary) = (0x100, 0x01);
-        assert!(!in_use(ipv6(managed, Some(2))), "Linux 5.18 says that it is of a router");
+        assert!(!in_use(ipv6(managed, Some(2))), "marked as from a router, Linux 5.18");
         assert!(!in_use(ipv6(managed, None)) && !in_use(ipv6(temporary, None)));
         let (permanent, no_prefix_route) = (0x80, 0x200);
         assert!(in_use(ipv6(permanent, None)), "set by hand");
         assert!(in_use(ipv6(no_prefix_route, None)), "set by NetworkManager");
-        assert!(in_use(ipv6(0, Some(77))), "set by a program that says which one it is");
+        assert!(in_use(ipv6(0, Some(77))), "set by a program that names itself");
         let of_router = ipv6(managed, Some(2));
         assert!(!in_use([of_router.clone(), ipv6(temporary, None)].concat()));
         assert!(in_use([of_router, ipv6(0, None)].concat()), "set by dhclient on Linux 5.18");
     }
 
     #[test]
-    fn before_linux_5_14_the_device_behind_a_port_says_that_it_hangs_on_usb() {
+    fn usb_is_detected_by_sysfs_before_linux_5_14() {
         let is_usb = |name: &[u8], bus: &[u8], files: &[(&str, &[u8])]| {
             let attributes = [attribute(3, name), bus.to_vec()];
             let link = link::parse(&link_message(2, 1, &attributes)).remove(0);

@@ -24,21 +24,21 @@ const CLONED: u32 = 0x200;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Route {
-    /// Network that it leads to, e.g. `192.0.2.0/24`; `0.0.0.0/0` or `::/0` for the rest.
+    /// Destination network, e.g. `192.0.2.0/24`; `0.0.0.0/0` or `::/0` for the default route.
     pub destination: String,
-    /// Next router; `None` where the network is directly at hand.
+    /// Next router; `None` if the network is directly attached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<String>,
     /// Name of the interface.
     pub interface: String,
-    /// The lower, the better.
+    /// Priority; the route with the lowest metric is used.
     pub metric: u32,
     /// `ipv4` or `ipv6`.
     pub family: String,
-    /// Own address that packets are sent from, if the route says.
+    /// Preferred source address, if the route names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Who made it: `kernel`, `boot`, `static`, `ra`, `dhcp`, or the number.
+    /// What created it: `kernel`, `boot`, `static`, `ra`, `dhcp`, or the number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
 }
@@ -61,7 +61,7 @@ impl Ord for Route {
     }
 }
 
-/// Reads the unicast routes of the main table; one of several next hops becomes several routes.
+/// Reads the unicast routes of the main table. A route with several next hops becomes several routes.
 pub(super) fn parse(dump: &[u8], names: &BTreeMap<u32, String>) -> Vec<Route> {
     wire::messages(dump)
         .filter(|message| message.kind == RTM_NEWROUTE)
@@ -109,7 +109,7 @@ fn parse_route(payload: &[u8], names: &BTreeMap<u32, String>) -> Option<Vec<Rout
     Some(hops.into_iter().filter_map(route).collect())
 }
 
-/// Through which interface, to which router.
+/// A next hop: the interface and the router.
 #[derive(Debug, Clone, Copy, Default)]
 struct Hop {
     index: u32,
@@ -121,7 +121,7 @@ impl Hop {
         match attribute.kind {
             4 => self.index = attribute.u32().unwrap_or(self.index),
             5 => self.gateway = ip(attribute.value),
-            // RTA_VIA: a router of the other family, behind the number of its family.
+            // RTA_VIA: the number of the other address family, then the router's address.
             wire::RTA_VIA => self.gateway = attribute.value.get(2..).and_then(ip),
             _ => {}
         }
@@ -158,8 +158,8 @@ pub(super) fn from_proc(machine: &Machine) -> Vec<Route> {
     ipv4.lines().filter_map(parse_ipv4).chain(ipv6.lines().filter_map(parse_ipv6)).collect()
 }
 
-/// `eth0 00000000 0100000A 0003 0 0 100 00000000 …`; addresses in the byte order of the machine,
-/// which is taken to be little-endian, as all that we install are.
+/// `eth0 00000000 0100000A 0003 0 0 100 00000000 …`; addresses in the byte order of the machine.
+/// Little-endian is assumed, as every supported architecture is.
 fn parse_ipv4(line: &str) -> Option<Route> {
     const UP: u32 = 1;
     const REJECT: u32 = 0x200;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_with_too_long_a_prefix_or_without_an_interface_is_passed_over() {
+    fn route_with_invalid_prefix_or_without_interface_is_skipped() {
         let names = BTreeMap::from([(2, "eno1".to_owned())]);
         let oif = attribute(4, &2_u32.to_ne_bytes());
         let to = attribute(1, &[192, 0, 2, 0]);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_route_is_read_and_those_of_other_tables_left_out() {
+    fn routes_of_other_tables_are_skipped() {
         let names = BTreeMap::from([(2, "eno1".to_owned())]);
         let dump = [default_route(), route(32, 255, &[attribute(1, &[192, 0, 2, 9])])].concat();
         let routes = parse(&dump, &names);
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_with_two_next_hops_is_two_routes() {
+    fn route_with_two_next_hops_becomes_two_routes() {
         let hop = |index: u8, last: u8| {
             let gateway = attribute(5, &[192, 0, 2, last]);
             [vec![16, 0, 0, 0, index, 0, 0, 0], gateway].concat()
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_proc_are_read_and_heads_and_damaged_ones_passed_over() {
+    fn header_and_damaged_lines_of_proc_are_skipped() {
         let line = "eth0\t0002000C\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0";
         assert_eq!(parse_ipv4(line).unwrap().destination, "12.0.2.0/24");
         let head =

@@ -1,5 +1,5 @@
-//! How a port is set up: queues, descriptors, offloads, what wakes the machine, energy saving, error
-//! correction, the spread of packets over queues (`Documentation/networking/ethtool-netlink.rst`).
+//! Settings of a port: queues, descriptors, offloads, Wake on LAN, energy saving, error correction,
+//! receive side scaling (`Documentation/networking/ethtool-netlink.rst`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ethtool::EthtoolPort;
 use formats::netlink as wire;
 
-/// Queues of a port, as they are and as they could be. What the port does not have is absent.
+/// Current and maximum numbers of queues of a port. A kind that the port does not have is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Queues {
@@ -20,18 +20,18 @@ pub struct Queues {
     /// Queues that do both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_combined: Option<u32>,
-    /// Most queues that only receive.
+    /// Maximum number of queues that only receive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rx: Option<u32>,
-    /// Most queues that only send.
+    /// Maximum number of queues that only send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tx: Option<u32>,
-    /// Most queues that do both.
+    /// Maximum number of queues that do both.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_combined: Option<u32>,
 }
 
-/// Descriptors in each ring of a port, as they are and as they could be.
+/// Current and maximum numbers of descriptors in each ring of a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Rings {
@@ -41,10 +41,10 @@ pub struct Rings {
     /// Descriptors for sending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_tx_descriptors: Option<u32>,
-    /// Most descriptors for receiving.
+    /// Maximum number of descriptors for receiving.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_rx_descriptors: Option<u32>,
-    /// Most descriptors for sending.
+    /// Maximum number of descriptors for sending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tx_descriptors: Option<u32>,
 }
@@ -53,10 +53,10 @@ pub struct Rings {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WakeOnLan {
-    /// What could wake the machine: `phy`, `unicast`, `multicast`, `broadcast`, `arp`, `magic`,
+    /// Events that the port supports for waking the machine: `phy`, `unicast`, `multicast`, `broadcast`, `arp`, `magic`,
     /// `secure_on`, `filter`.
     pub supported: Vec<String>,
-    /// What wakes it. Empty where nothing does.
+    /// Events that wake it now; empty if none does.
     pub enabled: Vec<String>,
 }
 
@@ -76,33 +76,33 @@ pub struct Eee {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Fec {
-    /// What may be used: `none`, `rs`, `base_r`, `ll_rs`.
+    /// Permitted encodings: `none`, `rs`, `base_r`, `ll_rs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub configured: Vec<String>,
-    /// Whether port and module choose by themselves.
+    /// Whether the port chooses the encoding automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_automatic: Option<bool>,
-    /// What is used; `None` while the link is down.
+    /// Encoding in use; `None` while the link is down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub active: Option<String>,
 }
 
-/// Receive side scaling: how packets are spread over queues.
+/// Receive side scaling: how packets are distributed over queues.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Rss {
     /// `toeplitz`, `xor` or `crc32`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hash_function: Option<String>,
-    /// Entries of the table from hash to queue.
+    /// Number of entries in the table that maps a hash to a queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_table_entries: Option<u32>,
-    /// Different queues in that table; Linux 6.12.
+    /// Number of distinct queues in that table; Linux 6.12.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_queues: Option<u32>,
 }
 
-/// `ETHTOOL_A_CHANNELS_…`. The kernel leaves out those that a port cannot have.
+/// `ETHTOOL_A_CHANNELS_…`. The kernel omits those that a port does not support.
 pub(super) fn apply_channels(port: &mut EthtoolPort, attribute: wire::Attribute) {
     let queues = port.queues.get_or_insert_default();
     match attribute.kind {
@@ -128,7 +128,7 @@ pub(super) fn apply_rings(port: &mut EthtoolPort, attribute: wire::Attribute) {
     }
 }
 
-/// `ETHTOOL_A_WOL_MODES`: the mask holds what is supported, the value what is on.
+/// `ETHTOOL_A_WOL_MODES`: the mask contains the supported modes, the value the enabled ones.
 pub(super) fn apply_wake_on_lan(port: &mut EthtoolPort, attribute: wire::Attribute) {
     const MODES: [&str; 8] =
         ["phy", "unicast", "multicast", "broadcast", "arp", "magic", "secure_on", "filter"];
@@ -158,7 +158,7 @@ pub(super) fn apply_eee(port: &mut EthtoolPort, attribute: wire::Attribute) {
 
 /// `ETHTOOL_A_TSINFO_PHC_INDEX`.
 pub(super) fn apply_timestamping(port: &mut EthtoolPort, attribute: wire::Attribute) {
-    // The port's own clock comes before those of its PHY, which newer kernels list too.
+    // The port's own clock comes first; newer kernels also list the clocks of its PHY.
     if attribute.kind == 5 && port.ptp_clock_index.is_none() {
         // -1 means that there is no clock.
         port.ptp_clock_index = attribute.u32().filter(|index| i32::try_from(*index).is_ok());
@@ -192,7 +192,7 @@ fn fec_name(link_mode: usize) -> Option<&'static str> {
     }
 }
 
-/// `ETHTOOL_A_RSS_HFUNC` and `…_INDIR`. A port's own table comes before those of its contexts.
+/// `ETHTOOL_A_RSS_HFUNC` and `…_INDIR`. A port's own table precedes those of its contexts.
 pub(super) fn apply_rss(port: &mut EthtoolPort, attribute: wire::Attribute) {
     let rss = port.rss.get_or_insert_default();
     match attribute.kind {
@@ -231,8 +231,8 @@ pub(super) fn rss_of_head(answer: &[u8]) -> Option<Rss> {
     })
 }
 
-/// `ETHTOOL_A_PRIVFLAGS_FLAGS`, bit by bit with names. Two drivers say in them whether the firmware of
-/// the card speaks LLDP: i40e and older ice by `disable-fw-lldp`, newer ice by `fw-lldp-agent`.
+/// `ETHTOOL_A_PRIVFLAGS_FLAGS`, bit by bit with names. Two drivers use one of them for the firmware's
+/// LLDP agent: i40e and older ice `disable-fw-lldp`, newer ice `fw-lldp-agent`.
 pub(super) fn apply_private_flags(port: &mut EthtoolPort, attribute: wire::Attribute) {
     const BITS: u16 = 3;
     if attribute.kind != 2 {
@@ -254,10 +254,10 @@ pub(super) fn apply_private_flags(port: &mut EthtoolPort, attribute: wire::Attri
 const VALUE: u16 = 4;
 const MASK: u16 = 5;
 
-/// A kernel has some hundred link modes and less than a hundred features.
+/// A kernel has about a hundred link modes and fewer than a hundred features.
 const LIMIT_BITS: usize = 1024;
 
-/// The numbers of the bits that are set in a part of a compact bit set: words of 32 bits.
+/// The numbers of the set bits in one part of a compact bit set, which consists of 32-bit words.
 fn bits_of(bitset: wire::Attribute, part: u16) -> Vec<usize> {
     let part = wire::attributes(bitset.value).find(|a| a.kind == part);
     let (words, _) = part.map_or(&[][..], |part| part.value).as_chunks::<4>();
@@ -274,7 +274,7 @@ fn named(names: &[&str], bits: &[usize]) -> Vec<String> {
     bits.iter().filter_map(|bit| names.get(*bit)).map(|name| (*name).to_owned()).collect()
 }
 
-/// Names of the bits of features, by number, as the kernel answers `ETHTOOL_MSG_STRSET_GET`.
+/// Names of the feature bits, by number, from the answer to `ETHTOOL_MSG_STRSET_GET`.
 pub(super) fn feature_names(answer: &[u8]) -> Vec<Option<String>> {
     let nested = |bytes, kind| wire::attributes(bytes).find(|a| a.kind == kind).map(|a| a.value);
     let body = wire::messages(answer).next().and_then(|message| message.payload.get(4..));
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
     use crate::testing::bytes::{attribute, message, survives_any_bytes};
 
-    /// What `apply` makes of these attributes.
+    /// The port that results from applying these attributes.
     fn port(apply: fn(&mut EthtoolPort, wire::Attribute), attributes: &[Vec<u8>]) -> EthtoolPort {
         let mut port = EthtoolPort::default();
         wire::attributes(&attributes.concat()).for_each(|a| apply(&mut port, a));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_that_a_port_cannot_have_are_absent_and_those_turned_off_are_zero() {
+    fn unsupported_queues_are_absent_and_disabled_ones_are_zero() {
         let queues =
             port(apply_channels, &[u32s(2, &[8]), u32s(5, &[63]), u32s(6, &[0]), u32s(9, &[40])])
                 .queues
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_wakes_the_machine_is_told_from_what_could() {
+    fn enabled_wake_modes_differ_from_supported_ones() {
         let set =
             |value: u32, mask: u32| attribute(2, &[u32s(4, &[value]), u32s(5, &[mask])].concat());
         let wake = port(apply_wake_on_lan, &[set(0x20, 0x2f)]).wake_on_lan.unwrap();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn error_correction_is_read_from_link_modes_of_any_word() {
+    fn error_correction_is_found_in_any_word() {
         let configured = attribute(2, &u32s(4, &[0, 1 << 18, 1 << 10]));
         let fec = port(apply_fec, &[configured, attribute(3, &[1]), u32s(4, &[51])]).fec.unwrap();
         assert_eq!(fec.configured, ["rs", "ll_rs"]);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_of_minus_one_and_a_hash_that_is_not_known_are_absent() {
+    fn clock_of_minus_one_and_unknown_hash_are_absent() {
         let clock = |index| port(apply_timestamping, &[u32s(5, &[index])]).ptp_clock_index;
         assert_eq!((clock(2), clock(u32::MAX)), (Some(2), None));
         let rss = port(apply_rss, &[u32s(3, &[64]), u32s(4, &[0, 1, 0, 1])]).rss.unwrap();
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_several_clocks_is_that_of_the_port() {
+    fn first_of_several_clocks_is_the_ports_own() {
         let index = |clocks: &[u32]| {
             let clocks: Vec<Vec<u8>> = clocks.iter().map(|clock| u32s(5, &[*clock])).collect();
             port(apply_timestamping, &clocks).ptp_clock_index
@@ -366,13 +366,13 @@ mod tests {
     }
 
     #[test]
-    fn a_bit_set_without_end_is_bounded() {
+    fn huge_bit_set_is_truncated() {
         let set = attribute(4, &attribute(VALUE, &vec![0xff; 60_000]));
         assert_eq!(port(apply_features, &[set]).offloads.len(), LIMIT_BITS);
     }
 
     #[test]
-    fn a_kernel_without_the_list_tells_the_size_of_the_table_by_ioctl() {
+    fn table_size_comes_from_the_ioctl_on_older_kernels() {
         let mut head = vec![0; 24];
         head[8..12].copy_from_slice(&128_u32.to_ne_bytes());
         head[16] = 1;
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_firmware_that_eats_lldp_is_known_by_the_flags_of_two_drivers() {
+    fn private_flags_of_two_drivers_reveal_a_firmware_lldp_agent() {
         let agent = |named| port(apply_private_flags, &[flags(named)]).has_firmware_lldp_agent;
         assert_eq!(agent(&[("MFP", true), ("disable-fw-lldp", false)]), Some(true));
         assert_eq!(agent(&[("disable-fw-lldp", true)]), Some(false));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn features_have_the_names_that_this_kernel_gives_them() {
+    fn features_have_this_kernels_names() {
         let string = |index: u32, name: &[u8]| {
             attribute(1, &[u32s(1, &[index]), attribute(2, name)].concat())
         };

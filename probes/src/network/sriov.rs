@@ -14,7 +14,7 @@ use crate::natural;
 pub struct VirtualFunction {
     /// Its PCI address.
     pub pci_address: String,
-    /// The interfaces that the host has on it; empty where it has none or a guest has it.
+    /// The host's interfaces on it; empty if there are none or a guest uses it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<String>,
 }
@@ -30,12 +30,12 @@ pub(super) fn functions(machine: &Machine, pci_path: &str) -> Vec<VirtualFunctio
         .collect()
 }
 
-/// The PCI address of the physical function whose virtual one stands at `pci_path`.
+/// The PCI address of the physical function of the virtual function at `pci_path`.
 pub(super) fn physical_function(machine: &Machine, pci_path: &str) -> Option<String> {
     machine.link_name(&format!("{pci_path}/physfn")).filter(|name| is_pci_address(name))
 }
 
-/// Names, with each virtual function, the interfaces that stand on it.
+/// Adds to each virtual function the names of its interfaces.
 pub(super) fn join(interfaces: &mut [Interface]) {
     let owners: Vec<(String, String)> = interfaces
         .iter()

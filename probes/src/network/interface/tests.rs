@@ -7,7 +7,7 @@ use crate::testing::{tree, tree_of_bytes};
 
 const PF: &str = "sys/devices/pci0000:00/0000:3b:00.0";
 
-/// The files of an interface on a PCI device, besides `extra` in its own folder.
+/// The files of an interface on a PCI device, plus `extra` in the interface's own folder.
 fn pci_port(name: &str, device: &str, extra: &[(&str, &str)]) -> Vec<(String, String)> {
     let up = device.matches('/').count() + 3;
     let mut files = vec![
@@ -34,7 +34,7 @@ fn read(files: &[(String, String)]) -> (Vec<Interface>, Machine) {
 }
 
 #[test]
-fn a_port_without_carrier_has_no_speed_and_that_is_no_problem() {
+fn port_without_carrier_has_no_speed_and_no_problem() {
     let mac = ("address", "02:00:00:00:00:01\n");
     let up = [mac, ("speed", "10000\n"), ("carrier", "1\n"), ("duplex", "full\n")];
     let down = [mac, ("speed", "-1\n"), ("carrier", "0\n"), ("duplex", "unknown\n")];
@@ -53,7 +53,7 @@ fn a_port_without_carrier_has_no_speed_and_that_is_no_problem() {
 const PHYSICAL_IXGBE: (Option<&str>, Option<&str>) = (Some("physical"), Some("ixgbe"));
 
 #[test]
-fn loopback_and_the_file_of_the_bonding_driver_are_left_out() {
+fn loopback_and_bonding_masters_are_not_listed() {
     let (ports, _) = read(&[
         ("sys/class/net/bonding_masters".to_owned(), "bond0\n".to_owned()),
         ("sys/class/net/lo/type".to_owned(), "772\n".to_owned()),
@@ -64,7 +64,7 @@ fn loopback_and_the_file_of_the_bonding_driver_are_left_out() {
 }
 
 #[test]
-fn a_bond_member_keeps_its_permanent_mac_and_names_its_bond() {
+fn bond_member_keeps_its_permanent_mac_and_names_its_bond() {
     let own = [("address", "02:00:00:00:00:99\n"), ("addr_assign_type", "3\n")];
     let mut files = pci_port("eno1", PF, &own);
     let kept = ("bonding_slave/perm_hwaddr", "02:00:00:00:00:01\n");
@@ -78,7 +78,7 @@ fn a_bond_member_keeps_its_permanent_mac_and_names_its_bond() {
 }
 
 #[test]
-fn virtual_functions_are_folded_under_their_port_and_listed_once() {
+fn virtual_functions_are_listed_under_their_port() {
     let vf = "sys/devices/pci0000:00/0000:3b:10.0";
     let mut files = pci_port("eno1", PF, &[]);
     files.extend(pci_port("eno1v0", vf, &[]));
@@ -99,7 +99,7 @@ fn virtual_functions_are_folded_under_their_port_and_listed_once() {
 }
 
 #[test]
-fn the_usb_link_to_a_bmc_is_marked_and_has_no_pci_address() {
+fn usb_link_to_a_bmc_is_marked_and_has_no_pci_address() {
     let usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1";
     let dir = format!("{usb}/1-1:1.0");
     let (ports, _) = read(&[
@@ -116,7 +116,7 @@ fn the_usb_link_to_a_bmc_is_marked_and_has_no_pci_address() {
 }
 
 #[test]
-fn netlink_adds_what_sysfs_lacks_and_links_of_its_own() {
+fn netlink_adds_missing_facts_and_links() {
     let dump = [
         link_message(2, 1, &[attribute(3, b"eno1\0"), attribute(54, &[2, 0, 0, 0, 0, 1])]),
         link_message(3, 0, &[attribute(3, b"veth1\0"), attribute(18, &attribute(1, b"veth\0"))]),
@@ -134,7 +134,7 @@ fn netlink_adds_what_sysfs_lacks_and_links_of_its_own() {
 }
 
 #[test]
-fn damaged_files_cost_only_their_own_facts_and_are_problems() {
+fn damaged_files_are_problems_and_lose_only_their_own_facts() {
     let bad = [("speed", "25G\n"), ("mtu", "\u{0}"), ("address", "nonsense\n"), ("carrier", "x")];
     let (ports, machine) = read(&pci_port("eno1", PF, &bad));
     assert_eq!((ports[0].speed_mbit_s, ports[0].mtu, &ports[0].current_mac), (None, None, &None));
@@ -144,7 +144,7 @@ fn damaged_files_cost_only_their_own_facts_and_are_problems() {
     assert!(problems.iter().any(|problem| problem.found == "\"25G\""));
 }
 
-/// A dump of one answer, with `header` and `body` as ethtool's messages have them.
+/// A dump of one answer in ethtool's format: a header with the port's name, then `body`.
 fn ethtool_message(name: &str, body: &[Vec<u8>]) -> Vec<u8> {
     let header = attribute(0x8001, &attribute(2, &[name.as_bytes(), &[0]].concat()));
     message(20, &[vec![4, 1, 0, 0], header, body.concat()].concat())
@@ -159,7 +159,7 @@ fn read_bytes(files: &[(String, String)], kernel: &[(&str, &[u8])]) -> (Vec<Inte
 }
 
 #[test]
-fn several_interfaces_on_one_pci_function_keep_their_own_names_ports_and_macs() {
+fn interfaces_on_one_pci_function_keep_their_own_facts() {
     let first =
         [("dev_port", "0\n"), ("address", "02:00:00:00:00:01\n"), ("addr_assign_type", "0\n")];
     let second =
@@ -182,7 +182,7 @@ fn several_interfaces_on_one_pci_function_keep_their_own_names_ports_and_macs() 
 }
 
 #[test]
-fn an_ethtool_that_refuses_and_a_device_that_is_a_directory_cost_only_their_own_facts() {
+fn failing_ethtool_and_unreadable_device_id_lose_only_their_own_facts() {
     let mut files = pci_port("wwan0", PF, &[("mtu", "1500\n")]);
     files.retain(|(path, _)| path != &format!("{PF}/device"));
     files.push((format!("{PF}/device/inner"), "x".to_owned()));
@@ -197,7 +197,7 @@ fn an_ethtool_that_refuses_and_a_device_that_is_a_directory_cost_only_their_own_
 }
 
 #[test]
-fn a_port_that_is_down_has_no_speed_but_keeps_the_fastest_mode_it_supports() {
+fn port_that_is_down_keeps_its_max_speed() {
     // 100000baseSR4/Full is bit 37, which the 32 bits of the old ioctl do not have.
     let supported = attribute(0x8003, &attribute(5, &[0, 0, 0, 0, 1 << 5, 0, 0, 0]));
     let unknown = attribute(5, &u32::MAX.to_ne_bytes());
@@ -211,7 +211,7 @@ fn a_port_that_is_down_has_no_speed_but_keeps_the_fastest_mode_it_supports() {
 }
 
 #[test]
-fn an_infiniband_port_has_its_mac_of_20_bytes_whole() {
+fn infiniband_mac_keeps_all_20_bytes() {
     const MAC: &str = "80:00:02:08:fe:80:00:00:00:00:00:00:00:02:c9:03:00:a1:b2:c3";
     let bytes: Vec<u8> = MAC.split(':').map(|b| u8::from_str_radix(b, 16).unwrap()).collect();
     let dump =
@@ -225,7 +225,7 @@ fn an_infiniband_port_has_its_mac_of_20_bytes_whole() {
 }
 
 #[test]
-fn representors_and_virtual_functions_are_marked_and_a_switch_port_is_not() {
+fn representors_and_virtual_functions_are_marked() {
     let vf = "sys/devices/pci0000:00/0000:3b:10.0";
     let mut files =
         pci_port("enp59s0np0", PF, &[("phys_port_name", "p0\n"), ("phys_switch_id", "0a0b\n")]);
@@ -249,7 +249,7 @@ fn representors_and_virtual_functions_are_marked_and_a_switch_port_is_not() {
 }
 
 #[test]
-fn a_port_in_a_pci_domain_of_32_bits_keeps_its_address() {
+fn pci_domain_of_32_bits_is_kept() {
     let device = "sys/devices/pci10000:00/10000:01:00.0";
     let (ports, _) = read(&pci_port("eno1", device, &[]));
     assert_eq!(ports[0].pci_address.as_deref(), Some("10000:01:00.0"));
@@ -257,7 +257,7 @@ fn a_port_in_a_pci_domain_of_32_bits_keeps_its_address() {
 }
 
 #[test]
-fn a_numa_node_of_minus_one_stays_absent() {
+fn numa_node_of_minus_one_is_absent() {
     let mut files = pci_port("eno1", PF, &[]);
     files.push((format!("{PF}/numa_node"), "-1\n".to_owned()));
     let (ports, machine) = read(&files);
@@ -266,7 +266,7 @@ fn a_numa_node_of_minus_one_stays_absent() {
 }
 
 #[test]
-fn a_bond_says_how_it_chooses_by_netlink_or_by_its_file() {
+fn bond_mode_comes_from_netlink_or_sysfs() {
     let info = [attribute(1, b"bond\0"), attribute(2, &attribute(1, &[4]))].concat();
     let dump = link_message(7, 1, &[attribute(3, b"bond0\0"), attribute(18, &info)]);
     let (bonds, _) = read_bytes(&[], &[("kernel/rtnetlink/link", &dump)]);
@@ -276,7 +276,7 @@ fn a_bond_says_how_it_chooses_by_netlink_or_by_its_file() {
 }
 
 #[test]
-fn settings_belong_to_ports_and_not_to_links_made_in_software() {
+fn software_links_have_no_port_settings() {
     let rings = |name: &str| ethtool_message(name, &[attribute(6, &512_u32.to_ne_bytes())]);
     let dump = [rings("eno1"), rings("br0")].concat();
     let mut files = pci_port("eno1", PF, &[]);

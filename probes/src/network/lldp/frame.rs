@@ -1,4 +1,4 @@
-//! What an LLDP frame says of its sender (IEEE 802.1AB-2016, clause 8).
+//! Parses an LLDP frame (IEEE 802.1AB-2016, clause 8).
 
 use formats::lldp::{self, tlvs};
 
@@ -7,7 +7,7 @@ use formats::hex::hex;
 use super::{LldpManagementAddress, LldpNeighbour, LldpTlv, id, organization};
 use crate::network::mac;
 
-/// At most so many entries are kept of each list of a neighbour.
+/// The largest number of entries kept in each list of a neighbour.
 pub(super) const LIMIT_ENTRIES: usize = 128;
 
 /// Capabilities by bit (table 8-4).
@@ -25,15 +25,15 @@ const CAPABILITIES: [&str; 11] = [
     "two_port_mac_relay",
 ];
 
-/// What a frame says, and what is wrong with it.
+/// The neighbour that a frame describes, and what is wrong with the frame.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Parsed {
-    /// `None` where the frame does not name its sender.
+    /// `None` if the frame does not identify its sender.
     pub(super) neighbour: Option<LldpNeighbour>,
     pub(super) complaint: Option<&'static str>,
 }
 
-/// Reads a frame. What follows a damaged part is lost; what came before it is kept.
+/// Reads a frame. The parts before a damaged one are kept, those after it are lost.
 pub(super) fn parse(frame: &[u8]) -> Parsed {
     let Some(lldp::Frame { source, lldpdu, .. }) = lldp::frame(frame) else {
         return Parsed { neighbour: None, complaint: Some("an Ethernet frame of another type") };
@@ -53,18 +53,18 @@ pub(super) fn parse(frame: &[u8]) -> Parsed {
     Parsed { neighbour: Some(neighbour), complaint }
 }
 
-/// Takes the parts up to the end; says what is wrong with them.
+/// Applies all parts and returns what is wrong with them.
 fn fill(lldpdu: &[u8], neighbour: &mut LldpNeighbour) -> Option<&'static str> {
     let mut parts = tlvs(lldpdu);
     for part in parts.by_ref() {
-        take(part.kind, part.value, neighbour);
+        apply(part.kind, part.value, neighbour);
     }
     parts.complaint
 }
 
-fn take(kind: u8, value: &[u8], neighbour: &mut LldpNeighbour) {
+fn apply(kind: u8, value: &[u8], neighbour: &mut LldpNeighbour) {
     match kind {
-        // The first counts where a frame has several (9.2.7.7.1 would drop the whole frame).
+        // If a frame has several, the first one counts (9.2.7.7.1 would drop the whole frame).
         lldp::CHASSIS_ID if neighbour.chassis_id_kind.is_empty() => {
             if let Some((id, kind)) = id::parse(value, &id::CHASSIS_KINDS) {
                 (neighbour.chassis_id, neighbour.chassis_id_kind) = (id, kind);
@@ -87,7 +87,7 @@ fn take(kind: u8, value: &[u8], neighbour: &mut LldpNeighbour) {
             push(&mut neighbour.management_addresses, management_address(value));
         }
         lldp::CHASSIS_ID..=lldp::TTL => {}
-        lldp::ORGANIZATION if organization::take(value, neighbour) => {}
+        lldp::ORGANIZATION if organization::apply(value, neighbour) => {}
         kind => push(&mut neighbour.other_tlvs, Some(other(kind, value))),
     }
 }
@@ -104,7 +104,7 @@ fn capabilities(bits: u16) -> Vec<String> {
     names.map(|(_, name)| (*name).to_owned()).collect()
 }
 
-/// Length, family and address, then how interfaces are numbered, and the number (8.5.9).
+/// Length, family and address, then the interface numbering scheme and the number (8.5.9).
 fn management_address(value: &[u8]) -> Option<LldpManagementAddress> {
     const NUMBERING_UNKNOWN: u8 = 1;
     let (length, behind) = value.split_first()?;
@@ -130,7 +130,7 @@ fn other(kind: u8, value: &[u8]) -> LldpTlv {
     }
 }
 
-/// The `u16` at `offset`, as it goes over the wire.
+/// The big-endian `u16` at `offset`.
 pub(super) fn u16_at(bytes: &[u8], offset: usize) -> Option<u16> {
     bytes.get(offset..)?.first_chunk::<2>().map(|bytes| u16::from_be_bytes(*bytes))
 }

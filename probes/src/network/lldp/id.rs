@@ -1,4 +1,4 @@
-//! Names of chassis and ports, and addresses: a kind and bytes (IEEE 802.1AB-2016, 8.5.2 and 8.5.3).
+//! Ids of chassis and ports, and addresses: a kind followed by bytes (IEEE 802.1AB-2016, 8.5.2 and 8.5.3).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -28,7 +28,7 @@ pub(super) const PORT_KINDS: [&str; 7] = [
     "local",
 ];
 
-/// The id and its kind; `None` where there is no id.
+/// The id and its kind; `None` if there is no id.
 pub(super) fn parse(value: &[u8], kinds: &[&str; 7]) -> Option<(String, String)> {
     let (kind, id) = value.split_first()?;
     if id.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn parse(value: &[u8], kinds: &[&str; 7]) -> Option<(String, String)>
     Some((text, name.map_or_else(|| kind.to_string(), str::to_owned)))
 }
 
-/// An address with its family before it (IANA's address family numbers): the family and the text.
+/// The family and text of an address, which follows its IANA address family number.
 pub(super) fn address(value: &[u8]) -> Option<(String, String)> {
     const IPV4: u8 = 1;
     const IPV6: u8 = 2;
@@ -66,7 +66,7 @@ pub(super) fn address(value: &[u8]) -> Option<(String, String)> {
     Some((family, text))
 }
 
-/// Text without blanks and NULs around it, which some switches send; `None` if nothing is left.
+/// Text without the surrounding blanks and NULs that some switches send; `None` if nothing is left.
 pub(super) fn text(bytes: &[u8]) -> Option<String> {
     let text = escape_non_utf8(bytes);
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');

@@ -1,8 +1,8 @@
-//! What the switches say of themselves: LLDP neighbours of every physical port (IEEE 802.1AB-2016).
+//! LLDP neighbours of every physical port (IEEE 802.1AB-2016).
 //!
-//! Frames come about every 30 s, so this is done only when asked for (`--lldp-wait`), beside
-//! everything else; it ends as soon as every port with a link has heard its neighbour, and a port without one has
-//! had the time to get it.
+//! Switches send a frame about every 30 s, so the program listens only on request (`--lldp-wait`)
+//! and in parallel with everything else. It stops as soon as every port with a link has received a
+//! frame and every other port has had time to get a link.
 
 mod frame;
 mod id;
@@ -22,47 +22,47 @@ use crate::machine::Machine;
 use crate::sys::lldp::{ListenPort, LldpFrames};
 use formats::lldp::{Record, records};
 
-/// At most so many neighbours of one port are reported; a hub could bring any number.
+/// The largest number of neighbours reported for one port; a hub could connect any number.
 const LIMIT_NEIGHBOURS: usize = 16;
-/// At most so many ports are reported, as many as are listened on.
+/// The largest number of ports reported, which is also the largest number listened on.
 const LIMIT_PORTS: usize = 512;
 
-/// A neighbour of a port, as it describes itself. What it does not say is absent.
+/// A neighbour of a port, as it describes itself. What it does not send is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LldpNeighbour {
-    /// Which device it is, in the form that `chassis_id_kind` names; a MAC or address as text, other
-    /// kinds as the neighbour writes them (TLV 1, 8.5.2).
+    /// Identifies the device, in the form that `chassis_id_kind` names: a MAC or address as text, other
+    /// kinds as the neighbour sends them (TLV 1, 8.5.2).
     pub chassis_id: String,
     /// `mac`, `network_address`, `interface_name`, `interface_alias`, `chassis_component`,
     /// `port_component` or `local`; the number of a kind that the standard reserves.
     pub chassis_id_kind: String,
     /// Which port of the device this machine is plugged into (TLV 2, 8.5.3).
     pub port_id: String,
-    /// As `chassis_id_kind`; also `agent_circuit_id`.
+    /// Like `chassis_id_kind`; also `agent_circuit_id`.
     pub port_id_kind: String,
-    /// For how long this holds, in s (TLV 3, 8.5.4).
+    /// How long the information is valid, in s (TLV 3, 8.5.4).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_s: Option<u16>,
-    /// The port in the words of the switch, e.g. what an operator wrote there (TLV 4).
+    /// The switch's description of the port, often set by an operator (TLV 4).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_description: Option<String>,
-    /// Host name of the switch (TLV 5). It is no key.
+    /// Host name of the switch (TLV 5). It is not unique.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_name: Option<String>,
-    /// Maker, model and software version of the switch in its own words (TLV 6).
+    /// Manufacturer, model and software version of the switch as free text (TLV 6).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_description: Option<String>,
-    /// What it could be: `bridge`, `router`, `station_only`, … (TLV 7, table 8-4).
+    /// Functions that the device supports: `bridge`, `router`, `station_only`, … (TLV 7, table 8-4).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
-    /// What of that is turned on.
+    /// The enabled ones of these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub enabled_capabilities: Vec<String>,
-    /// Where the switch is managed (TLV 8, 8.5.9).
+    /// Management addresses of the switch (TLV 8, 8.5.9).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub management_addresses: Vec<LldpManagementAddress>,
-    /// The VLAN of frames without tag; `None` where the switch says 0, that is none or not known
+    /// The VLAN of untagged frames; `None` if the switch sends 0, which means none or unknown
     /// (IEEE 802.1Q-2022, D.2.1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_vlan_id: Option<u16>,
@@ -75,24 +75,24 @@ pub struct LldpNeighbour {
     /// The VLAN in which the switch is managed (D.2.6).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub management_vlan_id: Option<u16>,
-    /// Whether the port is part of a bundle on the switch's side (IEEE 802.1AX-2020, F.1; in older
-    /// switches IEEE 802.3-2012, 79.3.3).
+    /// Whether the port is part of a bundle on the switch (IEEE 802.1AX-2020, F.1; on older switches
+    /// IEEE 802.3-2012, 79.3.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link_aggregation: Option<LldpLinkAggregation>,
-    /// Largest frame that the switch takes, in bytes, with header and check sum (IEEE 802.3-2022,
-    /// 79.3.4). A switch with MTU 9000 says 9018 or more.
+    /// Largest frame that the switch accepts, in bytes, including header and checksum (IEEE 802.3-2022,
+    /// 79.3.4). A switch with MTU 9000 reports 9018 or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_frame_bytes: Option<u16>,
     /// How the switch's port negotiates (IEEE 802.3-2022, 79.3.1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac_phy: Option<LldpMacPhy>,
-    /// What else it says, in the order of the frame.
+    /// All other parts, in the order of the frame.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_tlvs: Vec<LldpTlv>,
-    /// MAC that the frame came from, that of the switch's port.
+    /// Source MAC of the frame, which is that of the switch's port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source_mac: Option<String>,
-    /// The whole of what it sent behind the Ethernet header, in hexadecimal.
+    /// The whole frame after the Ethernet header, in hexadecimal.
     pub lldpdu_hex: String,
 }
 
@@ -100,11 +100,11 @@ pub struct LldpNeighbour {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LldpManagementAddress {
-    /// The address as text; in hexadecimal where its family is neither IP nor MAC.
+    /// The address as text; in hexadecimal if its family is neither IP nor MAC.
     pub address: String,
     /// `ipv4`, `ipv6`, `mac`, or the number that IANA gave the family.
     pub family: String,
-    /// Number of the interface that has it; `None` where the neighbour gives none.
+    /// Number of the interface that has it; `None` if the neighbour sends none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface_number: Option<u32>,
 }
@@ -130,7 +130,7 @@ pub struct LldpLinkAggregation {
     pub is_capable: bool,
     /// Whether it is part of one now.
     pub is_enabled: bool,
-    /// Number of the bundle; `None` where it is in none.
+    /// Number of the bundle; `None` if the port is in none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port_number: Option<u32>,
 }
@@ -143,9 +143,9 @@ pub struct LldpMacPhy {
     pub is_autonegotiation_supported: bool,
     /// Whether it does.
     pub is_autonegotiation_enabled: bool,
-    /// What it offers: bits of `ifMauAutoNegCapAdvertisedBits` (RFC 4836), in hexadecimal.
+    /// Advertised modes: bits of `ifMauAutoNegCapAdvertisedBits` (RFC 4836), in hexadecimal.
     pub advertised_hex: String,
-    /// What it runs: number of `dot3MauType` (RFC 4836), e.g. 30 for 1000BASE-T full duplex.
+    /// Operating mode: number of `dot3MauType` (RFC 4836), e.g. 30 for 1000BASE-T full duplex.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mau_type: Option<u16>,
 }
@@ -156,21 +156,20 @@ pub struct LldpMacPhy {
 pub struct LldpTlv {
     /// Type, 9 to 127.
     pub kind: u8,
-    /// Whose extension it is (of type 127), e.g. `0012bb` for LLDP-MED.
+    /// Owner of the extension (type 127), e.g. `0012bb` for LLDP-MED.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oui: Option<String>,
-    /// Which of that owner's extensions.
+    /// Number of the extension within its owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subtype: Option<u8>,
-    /// The value behind these, in hexadecimal.
+    /// The rest of the value, in hexadecimal.
     pub hex: String,
 }
 
-/// The neighbours by port; a port that was listened on and heard none has an empty list.
+/// The neighbours by port. The list is empty if no frame arrived during the wait.
 pub type Neighbours = BTreeMap<String, Vec<LldpNeighbour>>;
 
-/// Listens on every physical port for as long as the options say. In a replay the frames are those
-/// of the capture.
+/// Listens on every physical port for the configured time. A replay uses the frames of the capture.
 #[must_use]
 pub fn neighbours(machine: &Machine) -> Neighbours {
     let wait = machine.extras().lldp_wait;
@@ -208,13 +207,13 @@ fn from_answer(machine: &Machine, answer: &[u8]) -> Neighbours {
             machine.problem("lldp/frames", found, "fewer; only the first are listed");
             continue;
         }
-        let heard = all.entry(port.to_owned()).or_default();
+        let received = all.entry(port.to_owned()).or_default();
         if let Some(bytes) = frame {
-            add(machine, &format!("lldp/{port}"), heard, bytes);
+            add(machine, &format!("lldp/{port}"), received, bytes);
         }
     }
-    for heard in all.values_mut() {
-        heard.sort_by(|a, b| (&a.chassis_id, &a.port_id).cmp(&(&b.chassis_id, &b.port_id)));
+    for received in all.values_mut() {
+        received.sort_by(|a, b| (&a.chassis_id, &a.port_id).cmp(&(&b.chassis_id, &b.port_id)));
     }
     all
 }
@@ -226,9 +225,9 @@ fn failed(machine: &Machine, port: &str, code: i32) {
     }
 }
 
-/// Adds what a frame says; a later frame of the same neighbour port takes the place of an earlier
-/// one, and one with a TTL of 0 says that the neighbour goes away (9.1.2).
-fn add(machine: &Machine, path: &str, heard: &mut Vec<LldpNeighbour>, bytes: &[u8]) {
+/// Adds the neighbour that a frame describes. A later frame from the same port replaces an earlier
+/// one, and a TTL of 0 announces that the neighbour is shutting down (9.1.2).
+fn add(machine: &Machine, path: &str, received: &mut Vec<LldpNeighbour>, bytes: &[u8]) {
     let parsed = frame::parse(bytes);
     if let Some(complaint) = parsed.complaint {
         machine.problem(path, complaint, "an LLDP frame as in IEEE 802.1AB-2016, clause 8");
@@ -238,29 +237,29 @@ fn add(machine: &Machine, path: &str, heard: &mut Vec<LldpNeighbour>, bytes: &[u
         let ids = [&n.chassis_id_kind, &n.chassis_id, &n.port_id_kind, &n.port_id];
         ids.map(String::clone)
     };
-    let own = key(&neighbour);
-    heard.retain(|other| key(other) != own);
+    let new = key(&neighbour);
+    received.retain(|other| key(other) != new);
     if neighbour.ttl_s == Some(0) {
         return;
     }
-    if heard.len() < LIMIT_NEIGHBOURS {
-        heard.push(neighbour);
+    if received.len() < LIMIT_NEIGHBOURS {
+        received.push(neighbour);
     } else {
         let found = format!("more than {LIMIT_NEIGHBOURS} neighbours");
         machine.problem(path, found, "fewer; only the first are listed");
     }
 }
 
-/// Gives each interface its neighbours. One that the interfaces' own collector did not list, since it
-/// was given up, is listed with no more than that.
+/// Adds the neighbours to the interfaces. An interface is created if its own collector timed out and
+/// did not list it.
 pub(crate) fn attach(network: &mut Network, neighbours: Neighbours) {
-    for (name, heard) in neighbours {
-        network.interface_mut(&name).lldp = Some(heard);
+    for (name, received) in neighbours {
+        network.interface_mut(&name).lldp = Some(received);
     }
 }
 
 impl Network {
-    /// The interface called `name`, which is made if it is not listed yet.
+    /// The interface called `name`; it is created if it is not listed yet.
     pub(crate) fn interface_mut(&mut self, name: &str) -> &mut Interface {
         let by_name = |interface: &Interface| crate::natural::compare(&interface.name, name);
         let at = match self.interfaces.binary_search_by(by_name) {

@@ -8,18 +8,18 @@ use formats::lldp::{IEEE_802_1, IEEE_802_3};
 use super::frame::{push, u16_at};
 use super::{LldpLinkAggregation, LldpMacPhy, LldpNeighbour, LldpVlan, id};
 
-/// Numbers that name a VLAN; 0 stands for none, 4095 is reserved.
+/// Valid VLAN numbers; 0 means none, 4095 is reserved.
 const VLAN_IDS: std::ops::RangeInclusive<u16> = 1..=4094;
 
-/// Takes the value of a part of type 127; whether it was understood.
-pub(super) fn take(value: &[u8], neighbour: &mut LldpNeighbour) -> bool {
+/// Applies the value of a part of type 127. Returns whether it was understood.
+pub(super) fn apply(value: &[u8], neighbour: &mut LldpNeighbour) -> bool {
     let Some(([a, b, c, subtype], content)) = value.split_first_chunk::<4>() else { return false };
-    let taken = match [*a, *b, *c] {
+    let applied = match [*a, *b, *c] {
         IEEE_802_1 => ieee_802_1(*subtype, content, neighbour),
         IEEE_802_3 => ieee_802_3(*subtype, content, neighbour),
         _ => None,
     };
-    taken.is_some()
+    applied.is_some()
 }
 
 fn ieee_802_1(subtype: u8, content: &[u8], neighbour: &mut LldpNeighbour) -> Option<()> {
@@ -43,7 +43,7 @@ fn ieee_802_1(subtype: u8, content: &[u8], neighbour: &mut LldpNeighbour) -> Opt
 fn ieee_802_3(subtype: u8, content: &[u8], neighbour: &mut LldpNeighbour) -> Option<()> {
     match subtype {
         1 => neighbour.mac_phy = Some(mac_phy(content)?),
-        // That of 802.1AX took its place; where both are there, that one counts.
+        // Replaced by the TLV of 802.1AX, which takes precedence if a frame has both.
         3 => {
             let old = link_aggregation(content)?;
             neighbour.link_aggregation.get_or_insert(old);
@@ -55,8 +55,8 @@ fn ieee_802_3(subtype: u8, content: &[u8], neighbour: &mut LldpNeighbour) -> Opt
 }
 
 fn link_aggregation(content: &[u8]) -> Option<LldpLinkAggregation> {
-    let (status, behind) = content.split_first()?;
-    let number = u32::from_be_bytes(*behind.first_chunk::<4>()?);
+    let (status, rest) = content.split_first()?;
+    let number = u32::from_be_bytes(*rest.first_chunk::<4>()?);
     Some(LldpLinkAggregation {
         is_capable: status & 1 != 0,
         is_enabled: status & 2 != 0,

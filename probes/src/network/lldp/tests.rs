@@ -1,4 +1,4 @@
-//! LLDP: frames of real switches in form, hostile ones, and real ports in a network namespace.
+//! LLDP: frames like those of real switches, hostile frames, and real ports in a network namespace.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ fn parsed(frame: &[u8]) -> LldpNeighbour {
 }
 
 #[test]
-fn everything_that_names_switch_port_and_vlan_is_read() {
+fn switch_port_and_vlan_are_read() {
     let found = parsed(&switch());
     assert_eq!(
         (found.chassis_id.as_str(), found.chassis_id_kind.as_str()),
@@ -103,7 +103,7 @@ fn everything_that_names_switch_port_and_vlan_is_read() {
 }
 
 #[test]
-fn link_aggregation_of_802_1_counts_before_the_old_one_of_802_3_in_any_order() {
+fn link_aggregation_of_802_1_takes_precedence_over_802_3() {
     let new = organization(DOT1, 7, &[3, 0, 0, 0, 5]);
     let old = organization(DOT3, 3, &[1, 0, 0, 0, 0]);
     for order in [[new.clone(), old.clone()], [old.clone(), new]] {
@@ -117,7 +117,7 @@ fn link_aggregation_of_802_1_counts_before_the_old_one_of_802_3_in_any_order() {
 }
 
 #[test]
-fn what_has_no_key_is_kept_in_hexadecimal() {
+fn unknown_parts_are_kept_in_hexadecimal() {
     let other = parsed(&switch()).other_tlvs;
     assert_eq!(
         (other[0].oui.as_deref(), other[0].subtype, other[0].hex.as_str()),
@@ -128,7 +128,7 @@ fn what_has_no_key_is_kept_in_hexadecimal() {
 }
 
 #[test]
-fn an_interface_number_of_zero_is_absent() {
+fn interface_number_of_zero_is_absent() {
     let number = |number: u8| {
         let mut parts = mandatory("1");
         parts.push(tlv(8, &[5, 1, 192, 0, 2, 1, 2, 0, 0, 0, number, 0]));
@@ -138,7 +138,7 @@ fn an_interface_number_of_zero_is_absent() {
 }
 
 #[test]
-fn an_answer_with_millions_of_ports_is_bounded_and_a_problem() {
+fn answer_with_too_many_ports_is_truncated_and_a_problem() {
     let names: Vec<String> = (0..10_000).map(|n| format!("eno{n}")).collect();
     let records: Vec<formats::lldp::Record> =
         names.iter().map(|n| formats::lldp::Record::Listened(n)).collect();
@@ -151,7 +151,7 @@ fn an_answer_with_millions_of_ports_is_bounded_and_a_problem() {
 }
 
 #[test]
-fn an_untagged_vlan_of_zero_is_absent() {
+fn invalid_untagged_vlan_is_absent() {
     for id in [0_u16, 4095] {
         let vlan = organization(DOT1, 1, &id.to_be_bytes());
         assert_eq!(parsed(&ethernet(&[mandatory("1"), vec![vlan]].concat())).port_vlan_id, None);
@@ -159,7 +159,7 @@ fn an_untagged_vlan_of_zero_is_absent() {
 }
 
 #[test]
-fn ids_are_written_by_their_kind() {
+fn ids_are_formatted_by_their_kind() {
     let id = |value: &[u8]| id::parse(value, &id::PORT_KINDS);
     let known = |text: &str, kind: &str| Some((text.to_owned(), kind.to_owned()));
     assert_eq!(id(&[3, 2, 0, 0, 0, 0, 1]), known("02:00:00:00:00:01", "mac"));
@@ -174,7 +174,7 @@ fn ids_are_written_by_their_kind() {
 }
 
 #[test]
-fn a_damaged_frame_keeps_what_came_before_the_damage_and_is_a_problem() {
+fn damaged_frame_keeps_the_parts_before_the_damage() {
     let whole = ethernet(&mandatory("1"));
     let mut cut = [&mandatory("1").concat()[..], &[10 << 1 | 1, 0xff, b'x']].concat();
     cut.splice(..0, whole[..14].to_vec());
@@ -188,7 +188,7 @@ fn a_damaged_frame_keeps_what_came_before_the_damage_and_is_a_problem() {
 }
 
 #[test]
-fn a_tag_of_a_vlan_or_a_priority_does_not_hide_a_frame() {
+fn vlan_tag_does_not_hide_a_frame() {
     let mut frame = switch();
     frame.splice(12..12, [0x81, 0, 0xe0, 0]);
     assert_eq!(parsed(&frame), parsed(&switch()));
@@ -201,31 +201,31 @@ fn hostile_frames_are_bounded_and_never_panic() {
     let found = parsed(&ethernet(&[mandatory("1"), many].concat()));
     assert_eq!(found.other_tlvs.len(), frame::LIMIT_ENTRIES);
     let machine = tree(&[]);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for n in 0..100 {
-        add(&machine, "lldp/eno1", &mut heard, &ethernet(&mandatory(&n.to_string())));
+        add(&machine, "lldp/eno1", &mut received, &ethernet(&mandatory(&n.to_string())));
     }
-    assert_eq!(heard.len(), LIMIT_NEIGHBOURS);
+    assert_eq!(received.len(), LIMIT_NEIGHBOURS);
     assert_eq!(machine.problems().len(), 1);
 }
 
 #[test]
-fn a_neighbour_counts_once_and_one_that_says_good_bye_not_at_all() {
+fn neighbour_is_listed_once_and_removed_when_it_shuts_down() {
     let machine = tree(&[]);
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let named = |name: &str| ethernet(&[mandatory("1"), vec![tlv(5, name.as_bytes())]].concat());
-    add(&machine, "lldp/eno1", &mut heard, &named("old"));
-    add(&machine, "lldp/eno1", &mut heard, &named("new"));
-    assert_eq!(heard.len(), 1);
-    assert_eq!(heard[0].system_name.as_deref(), Some("new"));
+    add(&machine, "lldp/eno1", &mut received, &named("old"));
+    add(&machine, "lldp/eno1", &mut received, &named("new"));
+    assert_eq!(received.len(), 1);
+    assert_eq!(received[0].system_name.as_deref(), Some("new"));
     let mut bye = mandatory("1");
     bye[2] = tlv(3, &[0, 0]);
-    add(&machine, "lldp/eno1", &mut heard, &ethernet(&bye));
-    assert!(heard.is_empty() && machine.problems().is_empty());
+    add(&machine, "lldp/eno1", &mut received, &ethernet(&bye));
+    assert!(received.is_empty() && machine.problems().is_empty());
 }
 
 #[test]
-fn a_replay_gives_the_frames_of_the_capture_and_tells_silence_from_not_listened() {
+fn replay_distinguishes_silence_from_not_listened() {
     let frame = switch();
     let answer = lldp::answer(&[
         Record::Failed("eno9", 1),
@@ -237,18 +237,18 @@ fn a_replay_gives_the_frames_of_the_capture_and_tells_silence_from_not_listened(
     let mut network = Network::default();
     network.interface_mut("eno3");
     attach(&mut network, neighbours(&machine));
-    let heard: Vec<(&str, Option<usize>)> = network
+    let received: Vec<(&str, Option<usize>)> = network
         .interfaces
         .iter()
         .map(|i| (i.name.as_str(), i.lldp.as_ref().map(Vec::len)))
         .collect();
-    assert_eq!(heard, [("eno1", Some(1)), ("eno2", Some(0)), ("eno3", None)]);
+    assert_eq!(received, [("eno1", Some(1)), ("eno2", Some(0)), ("eno3", None)]);
     assert_eq!(machine.problems()[0].path, "/lldp/eno9");
 }
 
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-/// Runs the test called `name` again in a network namespace of its own, after `script`. `false` where
-/// that is not permitted.
+/// Runs the test called `name` again in a network namespace of its own, after `script`. Returns
+/// `false` if that is not permitted.
 fn in_namespace(name: &str, script: &str) -> bool {
     let may = Command::new("unshare").args(["-n", "true"]).status();
     if !may.is_ok_and(|status| status.success()) {
@@ -266,8 +266,8 @@ fn in_namespace(name: &str, script: &str) -> bool {
 }
 
 #[test]
-fn frames_on_real_ports_are_heard_and_the_wait_ends_when_every_port_with_a_link_answered() {
-    const NAME: &str = "network::lldp::tests::frames_on_real_ports_are_heard_and_the_wait_ends_when_every_port_with_a_link_answered";
+fn wait_on_real_ports_ends_when_every_port_with_a_link_received_a_frame() {
+    const NAME: &str = "network::lldp::tests::wait_on_real_ports_ends_when_every_port_with_a_link_received_a_frame";
     if std::env::var_os("RCI_IN_NAMESPACE").is_none() {
         in_namespace(
             NAME,
@@ -280,7 +280,7 @@ fn frames_on_real_ports_are_heard_and_the_wait_ends_when_every_port_with_a_link_
     let index = |name: &str| nix::net::if_::if_nametoindex(name).unwrap();
     let port =
         |name: &str| ListenPort { name: name.to_owned(), index: index(name), is_awaited: true };
-    // The third port has no link, so that it is waited for only as long as one could come up.
+    // The third port has no link, so the wait for it lasts only as long as one needs to come up.
     let ports = vec![port("rci0"), port("rci1"), port("rci2")];
     let question = LldpFrames { ports, wait: Duration::from_mins(1) };
     let (first, second) = (lldp::speaker(index("sw0")), lldp::speaker(index("sw1")));
@@ -298,13 +298,13 @@ fn frames_on_real_ports_are_heard_and_the_wait_ends_when_every_port_with_a_link_
     let took = start.elapsed();
     assert!(took > Duration::from_millis(900) && took < Duration::from_secs(20), "{took:?}");
     let machine = tree(&[]);
-    let heard = from_answer(&machine, &answer);
-    let ports: Vec<&str> = heard["rci0"].iter().map(|n| n.port_id.as_str()).collect();
+    let received = from_answer(&machine, &answer);
+    let ports: Vec<&str> = received["rci0"].iter().map(|n| n.port_id.as_str()).collect();
     assert_eq!(ports, ["Ethernet1/7", "second switch on the same wire"]);
-    assert_eq!(heard["rci1"][0].port_id, "swp7");
-    assert!(heard["rci2"].is_empty() && machine.problems().is_empty());
+    assert_eq!(received["rci1"][0].port_id, "swp7");
+    assert!(received["rci2"].is_empty() && machine.problems().is_empty());
     let quiet = LldpFrames { wait: Duration::from_millis(600), ..question };
     let start = Instant::now();
-    let heard = from_answer(&machine, &quiet.ask_live().unwrap());
-    assert!(heard.values().all(Vec::is_empty) && start.elapsed() < Duration::from_secs(5));
+    let received = from_answer(&machine, &quiet.ask_live().unwrap());
+    assert!(received.values().all(Vec::is_empty) && start.elapsed() < Duration::from_secs(5));
 }

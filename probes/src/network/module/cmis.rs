@@ -4,14 +4,15 @@
 use super::memory::{Memory, byte, date, number, oui, temperature, text};
 use super::{Module, names};
 
-/// Byte 2, bit 7: the module has no pages beyond 0, as copper cables.
+/// Byte 2, bit 7: the module has no pages beyond 0, like copper cables.
 const IS_FLAT: u8 = 0x80;
+
 pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     let temperature_celsius = temperature(lower, 14);
     let Some(page) = memory.upper(0) else {
         return Module { temperature_celsius, ..Module::default() };
     };
-    // Offsets below are those of the specification less 128.
+    // The offsets below are those of the specification minus 128.
     memory.check(page.get(..94).unwrap_or_default(), byte(&page, 94));
     let mut module = Module {
         connector: byte(&page, 75).and_then(names::connector),
@@ -35,7 +36,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     module
 }
 
-/// Whether a media interface technology (byte 212) is one of lasers; those between are copper.
+/// Whether a media interface technology (byte 212) is a laser; the values in between are copper.
 fn is_optical(technology: u8) -> bool {
     const TUNABLE_LASERS: [u8; 2] = [0x10, 0x11];
     technology <= 0x09 || TUNABLE_LASERS.contains(&technology)
@@ -45,7 +46,7 @@ fn optics(memory: &Memory, module: &mut Module) {
     let Some(page) = memory.upper(1) else { return };
     // In 1/20 nm.
     module.wavelength_nm = number(&page, 10).filter(|n| *n != 0xffff).map(|n| (n + 10) / 20);
-    // Other than in SFF-8636, 255 is a length here, 510 m; all of them at once are an empty memory.
+    // Unlike in SFF-8636, 255 is a valid length here, 510 m. If all lengths are 255, the memory is empty.
     if page.get(4..9).is_none_or(|lengths| lengths.iter().all(|length| *length == 0xff)) {
         return;
     }
@@ -67,8 +68,8 @@ fn optics(memory: &Memory, module: &mut Module) {
     module.reach_m.extend(all.into_iter().filter(|(_, m)| *m > 0).map(|(k, m)| (k.to_owned(), m)));
 }
 
-/// A value of 6 bits and its factor: 0.1, 1, 10 or 100 m; a part of a metre counts as a whole one.
-/// All bits are for a cable that is longer than can be said, 0 for none.
+/// A value of 6 bits and its factor: 0.1, 1, 10 or 100 m, rounded up to whole metres. All ones mean
+/// that the cable is longer than the field can express, 0 that there is none.
 fn cable_m(byte: u8) -> Option<u32> {
     if byte == 0xff {
         return None;
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cable_length_of_0xff_is_no_length_and_each_factor_is_its_own() {
+    fn cable_length_uses_its_factor_and_0xff_is_absent() {
         assert_eq!((cable_m(0xff), cable_m(0)), (None, None));
         let lengths = [0x0f, 0x43, 0x82, 0xfe].map(cable_m);
         assert_eq!(lengths, [Some(2), Some(3), Some(20), Some(6200)]);

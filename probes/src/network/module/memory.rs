@@ -1,5 +1,5 @@
-//! The memory of a module: a lower half of 128 bytes that is always there, and an upper half that
-//! shows one page of many.
+//! The memory of a module (SFF-8472, SFF-8636, CMIS 5.2): a lower half of 128 bytes that is always
+//! visible, and an upper half that shows one of many pages.
 
 use formats::hex::hex;
 
@@ -27,24 +27,24 @@ impl<'a> Memory<'a> {
         self.read(ADDRESS, 0, 0, HALF_BYTES)
     }
 
-    /// The upper half, showing `page`. Its first byte is number 128 of the specifications.
+    /// The upper half with `page` selected. Its first byte is byte 128 in the specifications.
     pub(super) fn upper(&self, page: u8) -> Option<Vec<u8>> {
         self.read(ADDRESS, page, HALF_BYTES, HALF_BYTES)
     }
 
-    /// The temperature of an SFP, which has its diagnostics at an address of their own.
+    /// The temperature of an SFP, whose diagnostics have an address of their own.
     pub(super) fn sfp_temperature(&self) -> Option<i16> {
         temperature(&self.read(ADDRESS_DIAGNOSTICS, 0, 96, 2)?, 0)
     }
 
-    /// Notes that the sum over `bytes` is not what byte `sum` says.
+    /// Records a problem if the checksum over `bytes` differs from `sum`.
     pub(super) fn check(&self, bytes: &[u8], sum: Option<u8>) {
         let found = bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
         if let Some(expected) = sum.filter(|sum| *sum != found) {
             self.machine.problem(
                 &format!("ethtool/{}/module", self.port),
-                format!("a check sum of {found:#04x}"),
-                format!("{expected:#04x}, as the module says; its facts may be wrong"),
+                format!("a checksum of {found:#04x}"),
+                format!("{expected:#04x}, as stored in the module; its data may be wrong"),
             );
         }
     }
@@ -61,12 +61,12 @@ pub(super) fn byte(bytes: &[u8], at: usize) -> Option<u8> {
     bytes.get(at).copied()
 }
 
-/// A length in units of so many m; `None` for 0, and for the 255 of one that is longer than 254 units.
+/// A length in units of `unit_m` metres; `None` for 0, and for 255, which means more than 254 units.
 pub(super) fn length(bytes: &[u8], at: usize, unit_m: u32) -> Option<u32> {
     byte(bytes, at).filter(|n| !matches!(n, 0 | 0xff)).map(|n| u32::from(n) * unit_m)
 }
 
-/// Text in a field that is filled up with blanks; `None` if nothing else is in it.
+/// Text in a field padded with blanks; `None` if the field is empty.
 pub(super) fn text(bytes: &[u8], at: usize, length: usize) -> Option<String> {
     let field = bytes.get(at..)?.get(..length)?;
     if field.iter().all(|byte| *byte == 0xff) {
@@ -77,7 +77,7 @@ pub(super) fn text(bytes: &[u8], at: usize, length: usize) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The maker's number.
+/// The manufacturer's IEEE number.
 pub(super) fn oui(bytes: &[u8], at: usize) -> Option<String> {
     let field = bytes.get(at..)?.first_chunk::<3>()?;
     let is_known = *field != [0; 3] && *field != [0xff; 3];
@@ -95,13 +95,14 @@ pub(super) fn date(bytes: &[u8], at: usize) -> Option<String> {
     is_date.then(|| format!("20{year}-{month}-{day}"))
 }
 
-/// A big-endian number of 16 bits, unless it is 0.
+/// A big-endian 16-bit number; `None` if it is 0.
 pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
     let field = bytes.get(at..)?.first_chunk::<2>()?;
     Some(u32::from(u16::from_be_bytes(*field))).filter(|number| *number != 0)
 }
 
-/// A temperature in 1/256 °C, rounded; `None` for the 0 and the extremes of a module without a sensor.
+/// A temperature in 1/256 °C, rounded; `None` for 0 and implausible values, which modules without a
+/// sensor report.
 pub(super) fn temperature(bytes: &[u8], at: usize) -> Option<i16> {
     let field = i16::from_be_bytes(*bytes.get(at..)?.first_chunk::<2>()?);
     let celsius = (i32::from(field) + 128).div_euclid(256);

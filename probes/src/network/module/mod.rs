@@ -1,8 +1,8 @@
 //! The pluggable module or cable in a port: SFP (SFF-8472), QSFP (SFF-8636), QSFP-DD and OSFP (CMIS 5.2),
 //! read page by page through the driver. Needs root.
 //!
-//! The module's bus is slow and a broken module can hang it, so every port is read on a thread of its
-//! own, and one that does not answer costs only itself.
+//! The module's bus is slow and a broken module can block it. Each port is therefore read on its own
+//! thread, so that a port that does not respond affects no other.
 
 mod cmis;
 mod memory;
@@ -22,18 +22,18 @@ use crate::guard;
 use crate::machine::Machine;
 use memory::Memory;
 
-/// A port that has not told its module by then is given up. A page takes some milliseconds.
+/// Time limit for one port. Reading a page takes a few milliseconds.
 const PORT_LIMIT: Duration = Duration::from_secs(3);
-/// So long all ports together may take: what was read by then is told before the collector's deadline.
+/// Time limit for all ports together, short enough to report the result before the collector's deadline.
 const LIMIT: Duration = Duration::from_secs(25);
-/// At most so many ports are read.
+/// The largest number of ports that are read.
 const LIMIT_PORTS: usize = 512;
 
-/// A pluggable module, or a cable with its plugs. What it does not say is absent.
+/// A pluggable module, or a cable with its plugs. What it does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Module {
-    /// `sfp`, `qsfp`, `qsfp+`, `qsfp28`, `qsfp-dd`, `osfp`, …; absent where this program has no name
+    /// `sfp`, `qsfp`, `qsfp+`, `qsfp28`, `qsfp-dd`, `osfp`, …; absent if this program has no name
     /// for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
@@ -43,10 +43,10 @@ pub struct Module {
     /// (SFF-8024, table 4-3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connector: Option<String>,
-    /// Maker, as written in the module.
+    /// Manufacturer, as written in the module.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor: Option<String>,
-    /// The maker's IEEE number, e.g. `00:1b:21`.
+    /// The manufacturer's IEEE number, e.g. `00:1b:21`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vendor_oui: Option<String>,
     /// Part number.
@@ -58,17 +58,17 @@ pub struct Module {
     /// Revision of the part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// When it was made, e.g. `2021-05-07`.
+    /// Date of manufacture, e.g. `2021-05-07`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// Rate of signals on one lane, in `MBd`, that it is made for.
+    /// Nominal signalling rate of one lane, in `MBd`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nominal_rate_mbd: Option<u32>,
     /// Wavelength in nm, rounded; `None` for copper.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wavelength_nm: Option<u32>,
-    /// How far it reaches, in m, by the cable: `smf`, `om1` to `om5`, `copper` for twisted pairs; `cable`
-    /// is the length of the cable that belongs to it. Absent where it is longer than the module can say.
+    /// Reach in m by type of cable: `smf`, `om1` to `om5`, `copper` for twisted pairs; `cable` is the
+    /// length of an attached cable. Absent if it is longer than the module can express.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub reach_m: BTreeMap<String, u32>,
     /// Temperature at the time of reading, in °C, rounded.
@@ -86,7 +86,7 @@ pub fn modules(machine: &Machine) -> Modules {
     let names: Vec<String> = ports.map(|port| port.name).collect();
     if names.len() > LIMIT_PORTS {
         let found = format!("{} ports", names.len());
-        let expected = format!("at most {LIMIT_PORTS}; of the others no module is read");
+        let expected = format!("at most {LIMIT_PORTS}; the modules of the others are not read");
         machine.problem("ethtool", found, expected);
     }
     read_all(machine, names.into_iter().take(LIMIT_PORTS), module, Instant::now() + LIMIT)
@@ -94,7 +94,7 @@ pub fn modules(machine: &Machine) -> Modules {
 
 type Read = fn(&Machine, &str) -> Option<Module>;
 
-/// Reads the ports one after the other, as far as the time goes.
+/// Reads the ports one after the other until time runs out.
 fn read_all(
     machine: &Machine,
     names: impl Iterator<Item = String>,
@@ -117,7 +117,7 @@ fn read_all(
     found
 }
 
-/// Runs `read` on a thread of its own for no longer than `limit`.
+/// Runs `read` on its own thread and waits no longer than `limit`.
 fn within_limit(machine: &Machine, port: &str, limit: Duration, read: Read) -> Option<Module> {
     let (inner, name) = (machine.clone(), port.to_owned());
     let path = format!("ethtool/{port}/module");
@@ -157,8 +157,8 @@ fn module(machine: &Machine, port: &str) -> Option<Module> {
     Some(module)
 }
 
-/// Gives each interface its module. One that the interfaces' own collector did not list, since it was
-/// given up, is listed with no more than that.
+/// Adds the modules to the interfaces. An interface is created if its own collector timed out and did
+/// not list it.
 pub(crate) fn attach(network: &mut Network, modules: Modules) {
     for (name, module) in modules {
         network.interface_mut(&name).module = Some(module);

@@ -1,6 +1,6 @@
 //! Names of modules and connectors by number (SFF-8024, tables 4-1 and 4-3).
 
-/// How the memory of a module is laid out.
+/// The memory layout of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layout {
     /// SFF-8472.
@@ -11,8 +11,8 @@ pub(super) enum Layout {
     Cmis,
 }
 
-/// The layout that goes with an identifier; `None` where there is none that is known here, as for an
-/// empty cage that reads as zeros or ones.
+/// The layout for an identifier; `None` if it is unknown, as for an empty cage that reads as zeros or
+/// ones.
 pub(super) fn layout(identifier: u8) -> Option<Layout> {
     match identifier {
         0x02 | 0x03 | 0x0b => Some(Layout::Sfp),
@@ -39,7 +39,7 @@ pub(super) fn kind(identifier: u8) -> Option<&'static str> {
     })
 }
 
-/// The plug and its cable are one.
+/// The cable is permanently attached to its plug.
 pub(super) const NO_SEPARABLE_CONNECTOR: u8 = 0x23;
 
 /// The connector.

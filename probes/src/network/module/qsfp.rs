@@ -3,7 +3,7 @@
 use super::memory::{Memory, byte, date, length, number, oui, temperature, text};
 use super::{Module, names};
 
-/// Transmitters from this on, in the upper bits of byte 147, are copper.
+/// First transmitter technology, in the upper bits of byte 147, that is copper.
 const FIRST_COPPER: u8 = 0x0a;
 
 pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
@@ -11,7 +11,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     let Some(page) = memory.upper(0) else {
         return Module { temperature_celsius, ..Module::default() };
     };
-    // Offsets below are those of the specification less 128.
+    // The offsets below are those of the specification minus 128.
     memory.check(page.get(..63).unwrap_or_default(), byte(&page, 63));
     memory.check(page.get(64..95).unwrap_or_default(), byte(&page, 95));
     let is_copper = byte(&page, 19).is_some_and(|technology| technology >> 4 >= FIRST_COPPER);
@@ -24,7 +24,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
         serial: text(&page, 68, 16),
         date: date(&page, 84),
         nominal_rate_mbd: rate(&page),
-        // In 1/20 nm; a copper cable says there how much it dampens.
+        // In 1/20 nm; a copper cable stores its attenuation there.
         wavelength_nm: number(&page, 58).filter(|_| !is_copper).map(|n| (n + 10) / 20),
         temperature_celsius,
         ..Module::default()
@@ -34,7 +34,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     module
 }
 
-/// In 100 `MBd`; faster ones are told by byte 222, in 250 `MBd`.
+/// In units of 100 `MBd`; byte 222 holds faster rates in units of 250 `MBd`.
 fn rate(page: &[u8]) -> Option<u32> {
     match byte(page, 12)? {
         0 => None,
@@ -44,7 +44,7 @@ fn rate(page: &[u8]) -> Option<u32> {
 }
 
 fn reach(page: &[u8], is_cable: bool, module: &mut Module) {
-    // Cables, of copper or with optics in their plugs, in 1 m.
+    // The length of a cable, whether copper or active optical, is in units of 1 m.
     let byte_146 =
         if is_cable { ("cable", length(page, 18, 1)) } else { ("om4", length(page, 18, 2)) };
     let all = [

@@ -1,9 +1,9 @@
-//! SFP, SFP+, SFP28 (SFF-8472): everything stands in the lower half.
+//! SFP, SFP+, SFP28 (SFF-8472): everything is in the lower half.
 
 use super::memory::{Memory, byte, date, length, number, oui, text};
 use super::{Module, names};
 
-/// Byte 8: the cable is copper without or with electronics in its plugs.
+/// Byte 8: the cable is copper, passive or active.
 const IS_COPPER_CABLE: u8 = 0x0c;
 /// Byte 2: a plug for twisted pairs.
 const RJ45: u8 = 0x22;
@@ -14,7 +14,7 @@ const BASE_T: [u8; 4] = [0x16, 0x1c, 0x1d, 0x1e];
 
 pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     memory.check(lower.get(..63).unwrap_or_default(), byte(lower, 63));
-    // Serial and date stand at 68 to 91, and are summed up apart.
+    // A second checksum covers bytes 64 to 94, which include the serial number and the date.
     memory.check(lower.get(64..95).unwrap_or_default(), byte(lower, 95));
     let is_copper_cable = byte(lower, 8).is_some_and(|codes| codes & IS_COPPER_CABLE != 0);
     let is_base_t = is_base_t(lower);
@@ -27,7 +27,7 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
         serial: text(lower, 68, 16),
         date: date(lower, 84),
         nominal_rate_mbd: rate(lower),
-        // A copper cable says there which standard it keeps.
+        // A copper cable stores there which standard it complies with.
         wavelength_nm: number(lower, 60).filter(|_| !is_copper_cable && !is_base_t),
         temperature_celsius: has_thermometer(lower).then(|| memory.sfp_temperature()).flatten(),
         ..Module::default()
@@ -43,7 +43,7 @@ fn is_base_t(lower: &[u8]) -> bool {
         || byte(lower, 36).is_some_and(|code| BASE_T.contains(&code))
 }
 
-/// In 100 `MBd`; faster ones are told by byte 66, in 250 `MBd`.
+/// In units of 100 `MBd`; byte 66 holds faster rates in units of 250 `MBd`.
 fn rate(lower: &[u8]) -> Option<u32> {
     match byte(lower, 12)? {
         0 => None,
@@ -57,7 +57,7 @@ fn reach(lower: &[u8], is_cable: bool, is_base_t: bool, module: &mut Module) {
         None | Some(0) => length(lower, 15, 100),
         Some(_) => length(lower, 14, 1000),
     };
-    // Fibre in 10 m, copper and cables of either kind in 1 m.
+    // Fibre is in units of 10 m, copper and attached cables in units of 1 m.
     let byte_18 = match (is_cable, is_base_t) {
         (true, _) => ("cable", length(lower, 18, 1)),
         (_, true) => ("copper", length(lower, 18, 1)),
@@ -73,7 +73,7 @@ fn reach(lower: &[u8], is_cable: bool, is_base_t: bool, module: &mut Module) {
     module.reach_m = all.into_iter().filter_map(|(k, m)| Some((k.to_owned(), m?))).collect();
 }
 
-/// Byte 92: it has diagnostics, in °C, at the second address without a switch-over.
+/// Byte 92: the module has calibrated diagnostics at the second address and needs no address change.
 fn has_thermometer(lower: &[u8]) -> bool {
     byte(lower, 92).is_some_and(|kind| kind & 0x64 == 0x60)
 }

@@ -1,4 +1,4 @@
-//! Modules as their specifications lay them out, and ports that hang.
+//! Module memories as the specifications define them, and ports that hang.
 
 use super::*;
 use crate::network::link::tests::link_message;
@@ -89,7 +89,7 @@ fn machine(pieces: &[(&str, &str, &[u8])]) -> Machine {
     tree_of_bytes(&files)
 }
 
-/// The same links, as Ethernet: `ifi_type` stands 2 bytes behind each message's header.
+/// The same links as Ethernet: `ifi_type` is at offset 2 of each message's payload.
 fn ethernet(links: &[u8]) -> Vec<u8> {
     let (mut links, mut at) = (links.to_vec(), 0);
     while at < links.len() {
@@ -101,7 +101,7 @@ fn ethernet(links: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_sfp_says_maker_part_serial_reach_and_temperature() {
+fn sfp_reports_part_serial_reach_and_temperature() {
     let sfp = sfp();
     let machine = machine(&[("eno1", "50-00-00-80", &sfp), ("eno1", "51-00-60-02", &[0x1f, 0x90])]);
     let module = &modules(&machine)["eno1"];
@@ -123,7 +123,7 @@ fn an_sfp_says_maker_part_serial_reach_and_temperature() {
 }
 
 #[test]
-fn a_copper_cable_has_a_length_and_no_wavelength() {
+fn copper_cable_has_a_length_and_no_wavelength() {
     let (lower, page) = copper();
     let machine = machine(&[("eno1", "50-00-00-80", &lower), ("eno1", "50-00-80-80", &page)]);
     let module = &modules(&machine)["eno1"];
@@ -139,7 +139,7 @@ fn a_copper_cable_has_a_length_and_no_wavelength() {
 }
 
 #[test]
-fn a_module_with_cmis_says_its_reach_in_page_1() {
+fn cmis_module_has_its_reach_in_page_1() {
     let (lower, page, first) = optics();
     let machine = machine(&[
         ("eno1", "50-00-00-80", &lower),
@@ -162,7 +162,7 @@ fn a_module_with_cmis_says_its_reach_in_page_1() {
 }
 
 #[test]
-fn a_module_for_twisted_pairs_says_metres_of_copper_and_no_wavelength() {
+fn twisted_pair_module_has_a_copper_reach_and_no_wavelength() {
     for (at, value) in [(2, 0x22), (6, 0x08), (36, 0x1c)] {
         let mut sfp = sfp();
         put(&mut sfp, 18, &[100, 0]);
@@ -176,7 +176,7 @@ fn a_module_for_twisted_pairs_says_metres_of_copper_and_no_wavelength() {
 }
 
 #[test]
-fn a_cable_with_optics_in_its_plugs_has_a_length_in_metres_and_a_wavelength() {
+fn active_optical_cable_has_a_length_and_a_wavelength() {
     let mut sfp = sfp();
     sfp[2] = 0x23;
     put(&mut sfp, 18, &[15, 0]);
@@ -198,7 +198,7 @@ fn a_cable_with_optics_in_its_plugs_has_a_length_in_metres_and_a_wavelength() {
 }
 
 #[test]
-fn a_length_of_255_is_longer_than_the_module_can_say_and_stays_absent() {
+fn length_of_255_is_absent() {
     let mut sfp = sfp();
     put(&mut sfp, 14, &[255, 255, 255, 254, 255, 7]);
     seal(&mut sfp, 0, 63);
@@ -208,7 +208,7 @@ fn a_length_of_255_is_longer_than_the_module_can_say_and_stays_absent() {
 }
 
 #[test]
-fn a_tunable_laser_is_no_copper_and_a_reserved_factor_gives_no_reach() {
+fn tunable_laser_is_optical_and_reserved_factor_gives_no_reach() {
     let reach = |technology: u8, smf: u8| {
         let (lower, mut page, mut first) = optics();
         page[84] = technology;
@@ -231,7 +231,7 @@ fn a_tunable_laser_is_no_copper_and_a_reserved_factor_gives_no_reach() {
 }
 
 #[test]
-fn ports_that_hang_leave_what_was_read_before_them_and_say_which_ports_were_not_read() {
+fn hanging_ports_keep_earlier_modules_and_name_the_unread_ports() {
     let machine = machine(&[("eno1", "50-00-00-80", &[])]);
     let read = |_: &Machine, port: &str| {
         if port != "eno1" {
@@ -252,7 +252,7 @@ fn ports_that_hang_leave_what_was_read_before_them_and_say_which_ports_were_not_
 }
 
 #[test]
-fn more_ports_than_are_read_are_a_problem() {
+fn too_many_ports_are_a_problem() {
     let n_problems = |n_ports: usize| {
         let names: Vec<String> = (0..n_ports).map(|n| format!("eno{n}")).collect();
         let pieces: Vec<(&str, &str, &[u8])> =
@@ -265,7 +265,7 @@ fn more_ports_than_are_read_are_a_problem() {
 }
 
 #[test]
-fn a_wrong_check_sum_is_a_problem_and_costs_no_facts() {
+fn wrong_checksum_is_a_problem_and_loses_no_facts() {
     let mut sfp = sfp();
     sfp[63] ^= 1;
     let machine = machine(&[("eno1", "50-00-00-80", &sfp)]);
@@ -274,7 +274,7 @@ fn a_wrong_check_sum_is_a_problem_and_costs_no_facts() {
 }
 
 #[test]
-fn an_empty_cage_and_a_port_without_one_have_no_module() {
+fn empty_cage_has_no_module() {
     let (zeros, ones) = ([0; 128], [0xff; 128]);
     let machine = machine(&[
         ("eno1", "50-00-00-80", &zeros),
@@ -286,7 +286,7 @@ fn an_empty_cage_and_a_port_without_one_have_no_module() {
 }
 
 #[test]
-fn one_port_that_panics_or_hangs_costs_only_its_own_module() {
+fn panicking_or_hanging_port_loses_only_its_own_module() {
     let machine = machine(&[("eno1", "50-00-00-80", &[])]);
     let limit = Duration::from_secs(1);
     let quick = |_: &Machine, _: &str| Some(Module::default());
