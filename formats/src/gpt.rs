@@ -107,6 +107,20 @@ impl Header {
     /// # Errors
     /// The [`Damage`]: no signature, an odd length or a wrong checksum.
     pub fn parse(block: &[u8]) -> Result<Header, Damage> {
+        let header = Header::unverified(block)?;
+        let bytes = block.get(..header.length).unwrap_or_default();
+        let (found, stated) = (header_crc32(bytes), le32(bytes, 16));
+        if found != stated {
+            return Err(Damage::HeaderChecksum { found, stated });
+        }
+        Ok(header)
+    }
+
+    /// Reads the header at the start of `block` without its checksum: a damaged header reveals as much.
+    ///
+    /// # Errors
+    /// The [`Damage`]: no signature or an odd length.
+    pub fn unverified(block: &[u8]) -> Result<Header, Damage> {
         if !has_signature(block) {
             return Err(Damage::NoSignature);
         }
@@ -114,10 +128,6 @@ impl Header {
         let length = usize::try_from(n_bytes).ok().filter(|_| HEADER_BYTES.contains(&n_bytes));
         let header = length.and_then(|length| block.get(..length));
         let header = header.ok_or(Damage::HeaderLength(n_bytes))?;
-        let (found, stated) = (header_crc32(header), le32(header, 16));
-        if found != stated {
-            return Err(Damage::HeaderChecksum { found, stated });
-        }
         Ok(Header {
             length: header.len(),
             own_lba: le64(header, 24),
@@ -167,9 +177,8 @@ impl Header {
             return Err(Damage::EntriesChecksum { found, stated });
         }
         let entry_bytes = usize::try_from(self.entry_bytes).unwrap_or(usize::MAX);
-        let entries = (1..).zip(bytes.chunks_exact(entry_bytes).enumerate());
-        let partition =
-            |(number, (at, entry))| Partition::parse(number, entry, at * entry_bytes, block_bytes);
+        let entries = (1..).zip(bytes.chunks_exact(entry_bytes));
+        let partition = |(number, entry)| Partition::parse(number, entry, block_bytes);
         Ok(entries.filter_map(partition).collect())
     }
 
@@ -177,6 +186,28 @@ impl Header {
     #[must_use]
     pub fn fields(&self) -> Vec<Field> {
         vec![Field { span: 56..72, kind: Kind::Serial, encoding: Encoding::Guid }]
+    }
+
+    /// What the entries reveal, as places in `entries`, which may be damaged or end too early. The type
+    /// says only what a partition is for, and its name is as plain as the label of a file system: both
+    /// say where CoreOS is installed.
+    #[must_use]
+    pub fn entry_fields(&self, entries: &[u8]) -> Vec<Field> {
+        let Some(entry_bytes) = usize::try_from(self.entry_bytes).ok().filter(|n| *n >= 128) else {
+            return Vec::new();
+        };
+        let field = |span, kind, encoding| Field { span, kind, encoding };
+        let of_entry = |(index, entry): (usize, &[u8])| {
+            let is_used = array(entry, 0).map(Guid).is_some_and(|kind| !kind.is_nil());
+            let fields = [
+                field(0..16, Kind::Plain, Encoding::Guid),
+                field(16..32, Kind::Serial, Encoding::Guid),
+                field(56..128, Kind::Plain, Encoding::Utf16),
+            ];
+            let fields = if is_used && entry.len() >= 128 { fields.to_vec() } else { Vec::new() };
+            fields.into_iter().map(move |field| field.moved(index * entry_bytes))
+        };
+        entries.chunks(entry_bytes).enumerate().flat_map(of_entry).collect()
     }
 
     /// Writes the checksum of the entries, if it is known, and then the header's own into the header
@@ -223,13 +254,11 @@ pub struct Partition {
     pub start_bytes: u64,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Where the entry begins in the array, in bytes.
-    pub entry_at: usize,
 }
 
 impl Partition {
     /// One entry; `None` if it is unused or its bounds make no sense.
-    fn parse(number: u32, entry: &[u8], entry_at: usize, block_bytes: u64) -> Option<Partition> {
+    fn parse(number: u32, entry: &[u8], block_bytes: u64) -> Option<Partition> {
         let type_guid = Guid(array(entry, 0)?);
         if type_guid.is_nil() {
             return None;
@@ -250,19 +279,7 @@ impl Partition {
             n_blocks,
             start_bytes: first_block.checked_mul(block_bytes)?,
             size_bytes: n_blocks.checked_mul(block_bytes)?,
-            entry_at,
         })
-    }
-
-    /// What the entry reveals, as places in the array of entries. The type says only what it is for.
-    #[must_use]
-    pub fn fields(&self) -> [Field; 3] {
-        let field = |span, kind, encoding| Field { span, kind, encoding }.moved(self.entry_at);
-        [
-            field(0..16, Kind::Plain, Encoding::Guid),
-            field(16..32, Kind::Serial, Encoding::Guid),
-            field(56..128, Kind::FreeText, Encoding::Utf16),
-        ]
     }
 }
 

@@ -4,6 +4,10 @@
 use crate::bytes::le32;
 use crate::{Field, Kind};
 
+mod metadata;
+
+pub use metadata::fields as metadata_fields;
+
 /// The label lies in one of the first four sectors of 512 bytes.
 const LABEL_SECTORS: usize = 4;
 const SECTOR_BYTES: usize = 512;
@@ -40,8 +44,19 @@ pub fn label(first: &[u8]) -> Option<Label> {
     })
 }
 
+/// Whether a text is an identifier, in groups or without. Digits that are all hexadecimal are a UUID.
+#[must_use]
+pub fn is_id(text: &str) -> bool {
+    let bare = text.replace('-', "");
+    bare.len() == ID_BYTES
+        && bare.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && !bare.bytes().all(|byte| byte.is_ascii_hexdigit())
+        && (text == bare || text == grouped(&bare))
+}
+
 /// An identifier as LVM's tools print it; of another length, as it is.
-fn grouped(id: &str) -> String {
+#[must_use]
+pub fn grouped(id: &str) -> String {
     let groups: Option<Vec<&str>> =
         GROUPS.windows(2).map(|group| id.get(group[0]..group[1])).collect();
     groups.map_or_else(|| id.to_owned(), |groups| groups.join("-"))

@@ -89,9 +89,11 @@ pub fn fields(text: &str) -> Vec<Field> {
     let mut start = 0;
     for line in text.split('\n') {
         let mut at = start;
+        // A `name` of another file system is that of a control group.
+        let has_clients = line.split(' ').any(|word| word == "ceph");
         for word in line.split(' ') {
-            fields.extend(server(word, at));
-            options(word, at, &mut fields);
+            servers(word, at, &mut fields);
+            options(word, at, has_clients, &mut fields);
             at += word.len() + 1;
         }
         start += line.len() + 1;
@@ -99,19 +101,35 @@ pub fn fields(text: &str) -> Vec<Field> {
     fields
 }
 
-/// The server in a source, which begins at `start`.
-fn server(source: &str, start: usize) -> Option<Field> {
-    let (skipped, host) = match source.strip_prefix("//") {
-        Some(share) => (2, share.split('/').next()?),
-        None => (0, source.split_once(":/")?.0),
+/// The servers in a source, which begins at `start`; several are separated by commas.
+fn servers(source: &str, start: usize, fields: &mut Vec<Field>) {
+    let (mut at, hosts) = match source.strip_prefix("//") {
+        Some(share) => (start + 2, share.split('/').next().unwrap_or_default()),
+        None => (start, source.split_once(":/").map_or("", |(hosts, _)| hosts)),
     };
     // A path or an option may contain `:/` too.
-    if host.is_empty() || host.contains(['/', '=', ',']) {
+    if hosts.contains(['/', '=']) {
+        return;
+    }
+    for host in hosts.split(',') {
+        fields.extend(server(host, at));
+        at += host.len() + 1;
+    }
+}
+
+/// One server, with or without a port, which begins at `start`.
+fn server(host: &str, start: usize) -> Option<Field> {
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+    let host = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) && !name.contains(':') => name,
+        _ => host,
+    };
+    if host.is_empty() {
         return None;
     }
     let (skipped, host) = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-        Some(address) => (skipped + 1, address),
-        None => (skipped, host),
+        Some(address) => (1, address),
+        None => (0, host),
     };
     let is_address = host.parse::<core::net::IpAddr>().is_ok();
     let kind = if is_address { Kind::Address } else { Kind::HostName };
@@ -120,13 +138,14 @@ fn server(source: &str, start: usize) -> Option<Field> {
 }
 
 /// Addresses and names in the options of a mount, which begin at `start`.
-fn options(word: &str, start: usize, fields: &mut Vec<Field>) {
+fn options(word: &str, start: usize, has_clients: bool, fields: &mut Vec<Field>) {
     let mut at = start;
     for option in word.split(',') {
         if let Some((name, value)) = option.split_once('=') {
             let kind = match name {
                 "addr" | "clientaddr" | "mountaddr" | "srcaddr" | "ip" => Some(Kind::Address),
-                "username" | "user" | "name" => Some(Kind::FreeText),
+                "username" | "user" => Some(Kind::FreeText),
+                "name" if has_clients => Some(Kind::FreeText),
                 "domain" => Some(Kind::HostName),
                 _ => None,
             };
@@ -189,7 +208,9 @@ mod tests {
         let text = "36 35 0:45 / /filer rw - nfs filer.example:/x rw,addr=192.0.2.1\n\
                     37 35 0:46 / /v6 rw - nfs4 [2001:db8::1]:/x rw,clientaddr=2001:db8::2\n\
                     38 35 0:47 / /a:/b rw - cifs //store/share rw,username=bob,domain=corp\n\
-                    39 35 0:48 / /o rw - overlay overlay rw,lowerdir=a:/b\n";
+                    39 35 0:48 / /o rw - overlay overlay rw,lowerdir=a:/b\n\
+                    40 35 0:49 / /c rw - ceph mon1:6789,mon2:/ rw,name=admin\n\
+                    41 35 0:50 / /g rw - cgroup cgroup rw,name=systemd\n";
         let found: Vec<(Kind, String)> = fields(text)
             .iter()
             .map(|f| (f.kind, String::from_utf8(f.bytes(text.as_bytes()).to_vec()).unwrap()))
@@ -202,6 +223,9 @@ mod tests {
             (Kind::HostName, "store"),
             (Kind::FreeText, "bob"),
             (Kind::HostName, "corp"),
+            (Kind::HostName, "mon1"),
+            (Kind::HostName, "mon2"),
+            (Kind::FreeText, "admin"),
         ];
         assert_eq!(found, expected.map(|(kind, text)| (kind, text.to_owned())));
     }

@@ -1,7 +1,8 @@
 //! Swap areas: `/proc/swaps` (`swap_show` in `mm/swapfile.c`). procfs-core has no parser of it.
+//!
+//! It has no secret fields: the path of a swap file says which mount it is in.
 
 use crate::octal;
-use crate::{Field, Kind};
 
 /// A swap area in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,24 +29,6 @@ pub fn parse(text: &str) -> Vec<SwapArea> {
     text.lines().skip(1).filter_map(area).collect()
 }
 
-/// What the file reveals: names of files that a person chose.
-#[must_use]
-pub fn fields(text: &str) -> Vec<Field> {
-    let mut fields = Vec::new();
-    let mut start = 0;
-    for (index, line) in text.split('\n').enumerate() {
-        let path = line.split_ascii_whitespace().next().unwrap_or_default();
-        if index > 0 && !path.is_empty() {
-            let at = start + line.len() - line.trim_ascii_start().len();
-            let is_device = path.starts_with("/dev/");
-            let kind = if is_device { Kind::Plain } else { Kind::FreeText };
-            fields.push(Field::text(at..at + path.len(), kind));
-        }
-        start += line.len() + 1;
-    }
-    fields
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,14 +44,5 @@ mod tests {
         assert_eq!((areas[0].path.as_str(), areas[0].is_partition), ("/dev/sda2", Some(true)));
         assert_eq!(areas[1].path, "/var/my swap");
         assert!(parse("Filename Type\n").is_empty() && parse("").is_empty());
-    }
-
-    #[test]
-    fn a_swap_file_is_free_text_and_a_device_is_plain() {
-        let found: Vec<(Kind, &[u8])> =
-            fields(TEXT).iter().map(|f| (f.kind, f.bytes(TEXT.as_bytes()))).collect::<Vec<_>>();
-        let expected: [(Kind, &[u8]); 2] =
-            [(Kind::Plain, b"/dev/sda2"), (Kind::FreeText, b"/var/my\\040swap")];
-        assert_eq!(found, expected);
     }
 }

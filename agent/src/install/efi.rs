@@ -167,7 +167,6 @@ mod tests {
             n_blocks: 260_096,
             start_bytes: 4096 * 512,
             size_bytes: 260_096 * 512,
-            entry_at: 128,
         }
     }
 

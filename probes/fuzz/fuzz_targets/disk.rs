@@ -14,9 +14,13 @@ fn formats(data: &[u8], block_bytes: u64) {
         header.seal(&mut data.to_vec(), Some(0));
     }
     let _ = formats::mbr::entries(data);
-    let fields = formats::mbr::fields(data);
-    let label = formats::lvm::label(data).map(|label| label.fields).unwrap_or_default();
-    for field in fields.iter().chain(&label) {
+    let mut fields = formats::mbr::fields(data);
+    fields.extend(formats::lvm::label(data).map(|label| label.fields).unwrap_or_default());
+    fields.extend(formats::lvm::metadata_fields(data));
+    if let Ok(header) = formats::gpt::Header::unverified(data) {
+        fields.extend(header.fields().into_iter().chain(header.entry_fields(data)));
+    }
+    for field in &fields {
         assert!(data.get(field.span.clone()).is_some(), "a span outside the disk");
     }
     let text = String::from_utf8_lossy(data);

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use formats::command_line::is_password_name;
-use formats::lvm::Volume;
+use formats::lvm::{Volume, is_id};
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
 
-use super::{binary, efi, fields, lvm};
+use super::{binary, disks, efi, fields, lvm};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -54,6 +54,8 @@ pub(super) struct Secrets {
     pub(super) digits: BTreeSet<String>,
     /// UUIDs: 32 lower-case hexadecimal digits.
     pub(super) uuids: BTreeSet<String>,
+    /// LVM's identifiers, which are texts too, without the hyphens between their groups.
+    pub(super) lvm_ids: BTreeSet<String>,
     /// LVM's volumes.
     pub(super) volumes: BTreeSet<Volume>,
     /// Names of iSCSI's initiators and targets.
@@ -91,6 +93,7 @@ impl Secrets {
             secrets.in_file(path, content);
         }
         lvm::collect(&recorded.files, &mut secrets);
+        disks::collect(&recorded.files, &mut secrets);
         let public = std::mem::take(&mut secrets.public);
         secrets.uuids.retain(|uuid| !public.contains(uuid));
         // The serial number of a USB root hub is the name of its controller, a place in the tree.
@@ -170,13 +173,6 @@ impl Secrets {
             "address" if text.contains("traddr=") => self.in_addresses(text),
             // Of an iSCSI connection.
             "persistent_address" => self.host(text),
-            "mounts" | "mountinfo" => {
-                let remote = text.split_whitespace().filter_map(|word| word.split_once(":/"));
-                let is_name = |host: &&str| host.len() > 1 && !host.contains(['/', '=', '[']);
-                for host in remote.map(|(host, _)| host).filter(is_name) {
-                    self.host(host);
-                }
-            }
             // Of AMD's compute nodes, in decimal digits; elsewhere they are hexadecimal.
             "properties" => {
                 let ids = text.lines().filter_map(|line| line.trim().strip_prefix("unique_id "));
@@ -289,9 +285,12 @@ impl Secrets {
             40 if is_hex => self.digits(&bare[24..]),
             8 | 12 | 16 | 32 if is_hex => self.digits(bare),
             32 if bare.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
-                // LVM's, in groups or without.
-                self.text(value);
                 self.text(bare);
+                if is_id(value) {
+                    self.lvm_ids.insert(bare.to_owned());
+                } else {
+                    self.text(value);
+                }
             }
             _ => self.made_name(value),
         }

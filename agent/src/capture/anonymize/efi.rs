@@ -1,5 +1,11 @@
 //! EFI variables (UEFI 2.10 §3.1.3, §10.3): boot entries hold descriptions with 16 bits a character
 //! and device paths, in which addresses are bytes that elsewhere could mean anything.
+//!
+//! These fields have a loop of their own, apart from `fields`, for two reasons. A replacement may be longer
+//! or shorter than the original, and the lengths in the variable and in each node of its path follow it
+//! (`formats::efi::splice`); the other formats are rewritten in place. And a text here is replaced as a
+//! whole line is, with kernel arguments parsed again, so that the kind of a field does not suffice:
+//! `formats::efi::Content` says which.
 
 use formats::Encoding;
 use formats::efi::{Content, Part, parts, splice};
@@ -7,6 +13,7 @@ use formats::guid::Guid;
 use formats::hex::hex;
 
 use super::collect::Secrets;
+use super::fields::turned;
 use super::pseudonym::Pseudonyms;
 use super::replace::Table;
 use super::{fields, line};
@@ -47,13 +54,7 @@ fn replacement(
             let put = fields::to_bytes(names.address(fields::ip(bytes)?));
             (put.len() == bytes.len()).then_some(put)
         }
-        // Four bytes may be anything, so that they are replaced here, and as the disk's where its table is read.
-        Content::DiskNumber => {
-            let digits = turned(bytes);
-            let known = secrets.digits.contains(&digits).then(|| names.digits(&digits))?;
-            let number = u32::from_str_radix(&known, 16).ok()?;
-            Some(number.to_le_bytes().to_vec())
-        }
+        Content::DiskNumber => fields::disk_number(bytes, secrets, names),
         Content::Number | Content::Guid => None,
     }
 }
@@ -119,11 +120,6 @@ fn encoded(part: &Part, text: &str) -> Vec<u8> {
         Encoding::Utf16 => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
         _ => text.as_bytes().to_vec(),
     }
-}
-
-/// The digits of a number whose lowest byte comes first.
-fn turned(bytes: &[u8]) -> String {
-    hex(bytes.iter().rev())
 }
 
 /// `UEFI PXEv4 (MAC:0C42A1DEADBE)`, as firmware names a boot entry.

@@ -5,11 +5,12 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use formats::command_line::is_secret_name;
 use formats::fru::text::{digits, pack_digits, pack_six_bits, six_bits};
-use formats::{Encoding, Field, Kind, command_line, dhcp, fru, lldp, netlink, smbios};
+use formats::{Encoding, Field, Kind, command_line, dhcp, fru, lldp, mountinfo, netlink, smbios};
 use probes::dmi::is_placeholder;
 
 use super::collect::Secrets;
 use super::pseudonym::Pseudonyms;
+use super::{disks, lvm};
 
 /// Folders of the DHCP clients.
 const LEASES: [&str; 5] = [
@@ -30,6 +31,8 @@ pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
         "kernel/lldp/frames" => lldp::fields(content),
         "proc/cmdline" => command_line::fields(text()),
         _ if is_lease(path) => dhcp::fields(text()),
+        _ if is_mount_table(path) => mountinfo::fields(text()),
+        _ if disks::is_disk(path) => disks::fields(path, content),
         _ if fru_part(path).is_some() => fru_fields(path, content),
         _ => list(path).map(|list| netlink::fields(list, content)).unwrap_or_default(),
     }
@@ -38,6 +41,11 @@ pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
 /// Whether the file at `path` is a lease.
 pub(super) fn is_lease(path: &str) -> bool {
     LEASES.iter().any(|folder| path.starts_with(folder))
+}
+
+/// Whether the file at `path` is a list of mounts, of one process or of all.
+fn is_mount_table(path: &str) -> bool {
+    path.starts_with("proc/") && matches!(path.rsplit('/').next(), Some("mounts" | "mountinfo"))
 }
 
 /// The part of a replaceable unit's memory that the answer at `path` is: `board`, `records`, …
@@ -116,11 +124,15 @@ pub(super) fn collect_line(line: &str, secrets: &mut Secrets) {
     }
 }
 
-fn collect_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) {
+pub(super) fn collect_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) {
     match (field.kind, field.encoding) {
+        (Kind::Serial, Encoding::Text) if formats::lvm::is_id(&latin(bytes)) => {
+            secrets.named("uuid", &latin(bytes));
+        }
         (Kind::Serial | Kind::Secret, Encoding::Text) => secrets.text(&latin(bytes)),
         (Kind::Serial, Encoding::Guid) => secrets.named("uuid", &guid(bytes)),
         (Kind::Serial | Kind::Mac, Encoding::Bytes) => secrets.digits(&formats::hex::hex(bytes)),
+        (Kind::Serial, Encoding::LittleEndian) => secrets.digits(&turned(bytes)),
         (Kind::Serial | Kind::Mac, Encoding::Hex) => {
             let digits: String = latin(bytes).chars().filter(char::is_ascii_hexdigit).collect();
             secrets.digits(&digits);
@@ -134,8 +146,15 @@ fn collect_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) {
 
 /// Replaces in place what could be anything elsewhere: addresses as bytes, and free text.
 pub(super) fn rewrite(path: &str, content: &mut [u8], secrets: &Secrets, names: &mut Pseudonyms) {
+    // Here a host's name may be any word, which is not replaced elsewhere.
+    let has_names = is_mount_table(path) || disks::is_disk(path);
     for field in fields(path, content) {
-        put(&field, content, |bytes| replacement(&field, bytes, secrets, names));
+        put(&field, content, |bytes| match field.kind {
+            Kind::HostName if has_names => {
+                secrets.hosts.contains(&latin(bytes)).then(|| text(bytes, secrets, names))
+            }
+            _ => replacement(&field, bytes, secrets, names),
+        });
     }
 }
 
@@ -168,8 +187,13 @@ fn replacement(
     if field.kind == Kind::Address && field.encoding == Encoding::Bytes {
         return Some(to_bytes(names.address(ip(bytes)?)));
     }
-    if field.kind != Kind::FreeText {
-        return None;
+    match (field.kind, field.encoding) {
+        (Kind::FreeText, _) => {}
+        (Kind::Serial, Encoding::LittleEndian) => return disk_number(bytes, secrets, names),
+        (Kind::Serial, Encoding::Text) if formats::lvm::is_id(&latin(bytes)) => {
+            return Some(lvm::id(&latin(bytes), names).into_bytes());
+        }
+        _ => return None,
     }
     let is_unset = |text: &str| is_placeholder(text.trim_matches([' ', '\0']));
     match field.encoding {
@@ -201,6 +225,23 @@ fn text(bytes: &[u8], secrets: &Secrets, names: &mut Pseudonyms) -> Vec<u8> {
         }
         _ => bytes.to_vec(),
     }
+}
+
+/// The replacement of a disk's number, whose four bytes may be anything elsewhere.
+pub(super) fn disk_number(
+    bytes: &[u8],
+    secrets: &Secrets,
+    names: &mut Pseudonyms,
+) -> Option<Vec<u8>> {
+    let digits = turned(bytes);
+    let put = secrets.digits.contains(&digits).then(|| names.digits(&digits))?;
+    let number = u32::from_str_radix(&put, 16).ok()?;
+    Some(number.to_le_bytes().to_vec())
+}
+
+/// The digits of a number whose lowest byte comes first.
+pub(super) fn turned(bytes: &[u8]) -> String {
+    formats::hex::hex(bytes.iter().rev())
 }
 
 /// Four or sixteen bytes as an address.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use formats::lvm::{Volume, is_volume};
+use formats::lvm::{Volume, grouped, is_volume};
 
 use super::collect::Secrets;
 use super::pseudonym::Pseudonyms;
@@ -30,6 +30,12 @@ fn of_udev(text: &str) -> Option<Volume> {
         lines.next().filter(|value| !value.is_empty()).map(str::to_owned)
     };
     Some(Volume { group: value("E:DM_VG_NAME=")?, name: value("E:DM_LV_NAME=")?, layer: None })
+}
+
+/// The replacement of an identifier, in groups if it is: both forms stay one identifier.
+pub(super) fn id(id: &str, names: &mut Pseudonyms) -> String {
+    let put = names.text(&id.replace('-', ""));
+    if id.contains('-') { grouped(&put) } else { put }
 }
 
 /// Every form in which the names of a volume occur.

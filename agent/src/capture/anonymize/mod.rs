@@ -7,16 +7,16 @@
 //! either order, as text of 16 bits) is replaced everywhere, in contents as in names.
 //!
 //! What may look like anything, as a password or four bytes of an address, is replaced at the places
-//! where it is: on the command line, in EFI variables, LLDP frames, SMBIOS, FRU memories and lists of
-//! routes.
+//! where it is: on the command line, in EFI variables, LLDP frames, SMBIOS, FRU memories, lists of routes,
+//! mount tables, and the first and last sectors of disks.
 
 mod binary;
 mod by_form;
 mod collect;
+mod disks;
 mod efi;
 mod fields;
 mod forms;
-mod gpt;
 mod ipv4;
 mod lvm;
 mod pseudonym;
@@ -59,7 +59,7 @@ fn with_key(key: [u8; 32], recorded: &Recorded, report: &Value) -> Recorded {
         .iter()
         .map(|(path, content)| (text(path), file(path, content, &secrets, &table, &mut names)))
         .collect();
-    gpt::reseal(&recorded.files, &mut files, text);
+    disks::reseal(&recorded.files, &mut files, text);
     let failure = |failure: &Failure| match failure {
         Failure::Text(found) => Failure::Text(text(found)),
         Failure::Code(code) => Failure::Code(*code),

@@ -139,6 +139,10 @@ impl Table {
                 }
             }
         }
+        for id in &secrets.lvm_ids {
+            let grouped = formats::lvm::grouped(id);
+            pairs.extend(forms::text(&grouped, &super::lvm::id(&grouped, names), Edge::Any));
+        }
         for volume in &secrets.volumes {
             pairs.extend(super::lvm::pairs(volume, names));
         }

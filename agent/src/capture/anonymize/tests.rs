@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::*;
 
+mod disks;
 mod identifiers;
 mod lines;
 mod places;

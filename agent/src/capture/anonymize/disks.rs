@@ -1,0 +1,114 @@
+//! What was read of disks (`kernel/disk/<device>/<offset>-<length>`): boot records, GUID partition tables,
+//! LVM's labels and metadata. A GPT that was good stays a good one, and a damaged one damaged (UEFI 2.10
+//! §5.3.2).
+
+use std::collections::BTreeMap;
+
+use formats::crc::crc32;
+use formats::gpt::Header;
+use formats::{Field, lvm, mbr};
+
+use super::collect::Secrets;
+use super::fields::collect_field;
+
+/// Where a header may begin: blocks have 512 bytes or a multiple of it.
+const STEP_BYTES: usize = 512;
+
+/// Whether the file at `path` was read of a disk.
+pub(super) fn is_disk(path: &str) -> bool {
+    place(path).is_some()
+}
+
+/// The disk of which the file at `path` was read, and where it begins there.
+fn place(path: &str) -> Option<(&str, u64)> {
+    let (device, place) = path.strip_prefix("kernel/disk/")?.split_once('/')?;
+    Some((device, place.split_once('-')?.0.parse().ok()?))
+}
+
+/// The fields of one read. The entries of a GPT may lie in several: see [`collect`].
+pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
+    let Some((_, start)) = place(path) else { return Vec::new() };
+    let boot_record = if start == 0 { mbr::fields(content) } else { Vec::new() };
+    let label = lvm::label(content).map(|label| label.fields).unwrap_or_default();
+    let of_header = |(at, header): (usize, Header)| {
+        header.fields().into_iter().map(move |field| field.moved(at))
+    };
+    boot_record
+        .into_iter()
+        .chain(label)
+        .chain(lvm::metadata_fields(content))
+        .chain(headers(content).flat_map(of_header))
+        .collect()
+}
+
+/// The headers of GPTs in a read, damaged ones too.
+fn headers(content: &[u8]) -> impl Iterator<Item = (usize, Header)> {
+    let places = (0..content.len()).step_by(STEP_BYTES);
+    places.filter_map(|at| Some((at, Header::unverified(content.get(at..)?).ok()?)))
+}
+
+/// The size of a block: a header says in which one it lies.
+fn block_bytes(header: &Header, offset: u64) -> u64 {
+    offset.checked_div(header.own_lba).unwrap_or(0)
+}
+
+/// Collects what the entries of GPTs contain.
+pub(super) fn collect(files: &BTreeMap<String, Vec<u8>>, secrets: &mut Secrets) {
+    for (path, content) in files {
+        let Some((device, start)) = place(path) else { continue };
+        for (at, header) in headers(content) {
+            let block_bytes = block_bytes(&header, start.saturating_add(at as u64));
+            let Ok((first, n_bytes)) = header.entries_place(block_bytes) else { continue };
+            let entries = read(files, device, first, n_bytes);
+            for field in header.entry_fields(&entries) {
+                collect_field(&field, field.bytes(&entries), secrets);
+            }
+        }
+    }
+}
+
+/// Mends the headers in `files` that were good in `originals`; `name` gives a file's new path.
+pub(super) fn reseal(
+    originals: &BTreeMap<String, Vec<u8>>,
+    files: &mut BTreeMap<String, Vec<u8>>,
+    name: impl Fn(&str) -> String,
+) {
+    for (path, content) in originals {
+        let Some((device, start)) = place(path) else { continue };
+        for at in (0..content.len()).step_by(STEP_BYTES) {
+            let Ok(header) = Header::parse(&content[at..]) else { continue };
+            let block_bytes = block_bytes(&header, start.saturating_add(at as u64));
+            let of = |files: &BTreeMap<String, Vec<u8>>, device: &str| {
+                let (first, n_bytes) = header.entries_place(block_bytes).ok()?;
+                Some(read(files, device, first, n_bytes)).filter(|bytes| bytes.len() == n_bytes)
+            };
+            let was_good = of(originals, device)
+                .is_some_and(|entries| header.partitions(&entries, block_bytes).is_ok());
+            let entries =
+                of(files, &name(device)).filter(|_| was_good).map(|entries| crc32(&entries));
+            if let Some(file) = files.get_mut(&name(path)).and_then(|file| file.get_mut(at..)) {
+                header.seal(file, entries);
+            }
+        }
+    }
+}
+
+/// Bytes of a disk, put together of what was read of it; fewer where a part was not read.
+fn read(files: &BTreeMap<String, Vec<u8>>, device: &str, first: u64, n_bytes: usize) -> Vec<u8> {
+    let folder = format!("kernel/disk/{device}/");
+    let mut bytes = Vec::with_capacity(n_bytes);
+    while bytes.len() < n_bytes {
+        let at = first + bytes.len() as u64;
+        let part = files
+            .range(folder.clone()..)
+            .take_while(|(path, _)| path.starts_with(&folder))
+            .find_map(|(path, content)| {
+                let start: u64 = path.strip_prefix(&folder)?.split_once('-')?.0.parse().ok()?;
+                let from = usize::try_from(at.checked_sub(start)?).ok()?;
+                content.get(from..).filter(|part| !part.is_empty())
+            });
+        let Some(part) = part else { break };
+        bytes.extend_from_slice(&part[..part.len().min(n_bytes - bytes.len())]);
+    }
+    bytes
+}
