@@ -24,6 +24,7 @@ const COVERED: &[&str] = &[
     "probes/fuzz/fuzz_targets",
     "probes/src/collect",
     "probes/src/devices.rs",
+    "probes/src/bmc",
     "probes/src/findings",
     "probes/src/network",
     "probes/src/gpu",

@@ -1,4 +1,4 @@
-//! Asks the controller, command by command, no longer than it was given time for.
+//! Sends commands to the controller within a time budget (IPMI 2.0, chapter 5).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use crate::machine::Machine;
 use crate::sys::Question;
 use crate::sys::ipmi::IpmiCommand;
 
-/// What is expected of a list that was cut at a bound.
+/// The expected value in the problem for a list that exceeds its limit.
 pub(super) const ONLY_FIRST: &str = "fewer; only the first are read";
 
-/// A machine's controller, and until when it is asked.
+/// A machine's controller and the deadline for its answers.
 #[derive(Debug)]
 pub(super) struct Controller<'a> {
     pub(super) machine: &'a Machine,
@@ -20,14 +20,14 @@ pub(super) struct Controller<'a> {
 /// The answer to a command.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// 0 where the command was done.
+    /// 0 if the command succeeded.
     pub(super) code: u8,
     pub(super) data: Vec<u8>,
 }
 
 impl Answer {
-    /// Busy, a time-out, an answer that could not be made, and no reason (IPMI 2.0, table 5-2). The
-    /// kernel's drivers say the last one for a controller that they cannot talk to.
+    /// Busy, timeout, response could not be provided, unspecified error (IPMI 2.0, table 5-2). The
+    /// kernel's drivers use the last one for a controller that they cannot reach.
     pub(super) fn is_failure(&self) -> bool {
         matches!(self.code, 0xc0 | 0xc3 | 0xce | 0xff)
     }
@@ -42,17 +42,17 @@ impl<'a> Controller<'a> {
         Instant::now() > self.end
     }
 
-    /// Until when it is asked.
+    /// The deadline.
     pub(super) fn end(&self) -> Instant {
         self.end
     }
 
-    /// Asks, whatever the answer is; `None` where there is none, or no time is left.
+    /// Returns the answer whatever its code is; `None` if there is none or no time is left.
     pub(super) fn answer(&self, command: IpmiCommand) -> Option<Answer> {
         self.ask(&command)
     }
 
-    /// As [`Controller::answer`], of a question that takes several commands.
+    /// Like [`Controller::answer`], for a question that takes several commands.
     pub(super) fn ask(&self, question: &dyn Question) -> Option<Answer> {
         if self.is_out_of_time() {
             return None;
@@ -62,8 +62,8 @@ impl<'a> Controller<'a> {
         Some(Answer { code, data: data.split_off(1) })
     }
 
-    /// As [`Controller::data`], and tells where the controller fails, which is no refusal.
-    pub(super) fn data_or_tell(&self, command: IpmiCommand) -> Option<Vec<u8>> {
+    /// Like [`Controller::data`], but records a problem if the controller fails. A refusal is no failure.
+    pub(super) fn data_or_problem(&self, command: IpmiCommand) -> Option<Vec<u8>> {
         let answer = self.answer(command)?;
         if answer.is_failure() {
             let found = format!("completion code {:02x}", answer.code);
@@ -72,14 +72,14 @@ impl<'a> Controller<'a> {
         Some(answer.data).filter(|_| answer.code == 0)
     }
 
-    /// The data of an answer; `None` too where the controller refuses.
+    /// The data of an answer; also `None` if the controller refuses the command.
     pub(super) fn data(&self, command: IpmiCommand) -> Option<Vec<u8>> {
         self.answer(command).filter(|answer| answer.code == 0).map(|answer| answer.data)
     }
 }
 
-/// Follows a list of the controller from `first` on, in which each record names the next, and gives
-/// whether its end was reached. A list that leads back into itself ends there.
+/// Follows a list from `first` on, in which each record names the next. Returns whether the end was
+/// reached. A cycle ends the list.
 pub(super) fn follow(first: u16, limit: usize, mut read: impl FnMut(u16) -> Option<u16>) -> bool {
     const END: u16 = 0xffff;
     let mut seen = BTreeSet::new();
@@ -94,9 +94,9 @@ pub(super) fn follow(first: u16, limit: usize, mut read: impl FnMut(u16) -> Opti
     false
 }
 
-/// That time or answers ended before the list did; `which` says which part was read, if that is
-/// known. The words are the same in a replay.
-pub(super) fn tell(machine: &Machine, path: &str, which: &str, n_read: usize, n_all: usize) {
+/// Records that only part of a list was read because time ran out or the controller stopped
+/// responding; `which` names the part that was read, if known. The text is the same in a replay.
+pub(super) fn incomplete(machine: &Machine, path: &str, which: &str, n_read: usize, n_all: usize) {
     let found = format!("{which}{n_read} of {n_all} read");
     machine.problem(path, found, "all of them within the time given to the controller");
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_leads_back_into_itself_ends() {
+    fn cyclic_list_ends() {
         let mut n_read = 0;
         let mut read = |id: u16| {
             n_read += 1;

@@ -7,7 +7,7 @@ use formats::time::date_time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Controller, tell};
+use super::ask::{Controller, incomplete};
 use super::log::{Log, NEWEST};
 use super::names;
 use super::record::{Record, THRESHOLD};
@@ -27,10 +27,10 @@ const LAST_SINCE_START: u32 = 0x2000_0000;
 pub struct EventLogInfo {
     /// How many entries it holds.
     pub n_entries: u16,
-    /// Room that is left, in bytes; an entry needs 16. `None` where it is 65535 or more.
+    /// Free space in bytes; an entry needs 16. `None` if it is 65535 or more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u16>,
-    /// Whether entries were lost for want of room.
+    /// Whether entries were lost because the log was full.
     pub has_overflowed: bool,
     /// When the last entry was made, as the time of an entry.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,36 +46,35 @@ pub struct EventLogInfo {
 pub struct BmcEvent {
     /// Its number in the log.
     pub id: u16,
-    /// When it happened, `YYYY-MM-DDThh:mm:ss` by the controller's clock, whose zone the log does
-    /// not tell; `None` where the entry has no time or the clock was not set.
+    /// When it happened, `YYYY-MM-DDThh:mm:ss` by the controller's clock, whose time zone is unknown;
+    /// `None` if the entry has no time or the clock was not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<String>,
-    /// When it happened, in seconds since the controller was started; only where its clock was not
-    /// set.
+    /// When it happened, in seconds since the controller started; only if its clock was not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since_start_s: Option<u32>,
-    /// The sensor's name, where its records tell it.
+    /// The sensor's name, if its records contain one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sensor: Option<String>,
-    /// The sensor's number; `None` in the maker's own entries.
+    /// The sensor's number; `None` for OEM entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sensor_number: Option<u8>,
     /// What the sensor watches, e.g. `memory` (table 42-3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// What happened, e.g. `uncorrectable error`; `None` where only the maker knows.
+    /// What happened, e.g. `uncorrectable error`; `None` for OEM events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
     /// Whether the state was entered (`true`) or left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_asserted: Option<bool>,
-    /// Whether it was entered and calls for attention by its meaning.
+    /// Whether the state was entered and its meaning calls for attention.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_for_attention: bool,
     /// The three bytes of event data in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data_hex: Option<String>,
-    /// All 16 bytes of an entry of the maker's own kind, in hexadecimal.
+    /// All 16 bytes of an OEM entry, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_hex: Option<String>,
 }
@@ -87,17 +86,17 @@ pub(super) fn event_log(
 ) -> (Option<EventLogInfo>, Vec<BmcEvent>) {
     let controller = Controller::new(machine, BUDGET);
     let info =
-        controller.data_or_tell(IpmiCommand::EventLogInfo).and_then(|data| parse_info(&data));
+        controller.data_or_problem(IpmiCommand::EventLogInfo).and_then(|data| parse_info(&data));
     let Some(info) = info else { return (None, Vec::new()) };
     if info.n_entries == 0 {
         return (Some(info), Vec::new());
     }
     let log = Log::read(&controller, info.n_entries);
     if let Some(kept) = log.kept {
-        // Without the last entry, how many lie before it is not known either.
+        // Without the last entry, the number of entries before it is unknown too.
         let limit = if kept == NEWEST { LIMIT_ENTRIES } else { u16::MAX };
         let n_wanted = usize::from(info.n_entries.min(limit)).max(log.entries.len());
-        tell(machine, "ipmi/event_log", &format!("the {kept} "), log.entries.len(), n_wanted);
+        incomplete(machine, "ipmi/event_log", &format!("the {kept} "), log.entries.len(), n_wanted);
     }
     let events = log.entries.iter().map(|entry| parse_entry(entry, records)).collect();
     (Some(info), events)
@@ -115,7 +114,7 @@ fn parse_info(data: &[u8]) -> Option<EventLogInfo> {
     })
 }
 
-/// The time at an offset; `None` where it is not set, or counts from the controller's start.
+/// The time at an offset; `None` if it is not set or counts from the controller's start.
 fn time_at(data: &[u8], offset: usize) -> Option<String> {
     let seconds = u32::from_le_bytes(*data.get(offset..)?.first_chunk::<4>()?);
     (seconds > LAST_SINCE_START).then(|| time(seconds)).flatten()
@@ -128,7 +127,7 @@ pub(super) fn id(entry: &Entry) -> u16 {
 }
 
 /// Number, kind, then by kind: time, generator, version, type and number of the sensor, event type
-/// and direction, three bytes of data; or what the maker likes, with a time in front up to kind 0xDF.
+/// and direction, three bytes of data; or OEM data, which begins with a time up to kind 0xDF.
 fn parse_entry(entry: &Entry, records: &[Record]) -> BmcEvent {
     let [_, _, kind, t0, t1, t2, t3, owner, lun, _, sensor, number, event, data @ ..] = *entry;
     let seconds = u32::from_le_bytes([t0, t1, t2, t3]);
@@ -155,7 +154,7 @@ fn parse_entry(entry: &Entry, records: &[Record]) -> BmcEvent {
         kind: names::sensor_kind(sensor).map(str::to_owned),
         event: known.map(|(name, _)| name.to_owned()),
         is_asserted: Some(is_asserted),
-        // A fan that stands still while the machine starts crosses thresholds every time.
+        // A fan that is not yet spinning crosses its thresholds at every start of the machine.
         calls_for_attention: is_asserted
             && event_type != THRESHOLD
             && known.is_some_and(|(_, is_bad)| is_bad),
@@ -164,7 +163,7 @@ fn parse_entry(entry: &Entry, records: &[Record]) -> BmcEvent {
     }
 }
 
-/// Seconds since 1970 as `YYYY-MM-DDThh:mm:ss`; `None` where all ones say that there is no time.
+/// Seconds since 1970 as `YYYY-MM-DDThh:mm:ss`; `None` for all ones, which mean no time.
 fn time(seconds: u32) -> Option<String> {
     (seconds != u32::MAX).then(|| date_time(u64::from(seconds)))
 }
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_names_its_sensor_what_happened_and_when() {
+    fn event_has_its_sensor_state_and_time() {
         let record = full_record(1, 0x0c, 0, [0; 6], b"DIMM A1");
         let (first, second) = (entry(2, 1, 0x6f), entry(0xffff, 2, 0xef));
         let machine = tree_of_bytes(&[
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_log_that_is_cut_before_its_newest_entries_the_problem_counts_all_entries() {
+    fn problem_of_a_log_without_newest_entries_counts_all() {
         let mut files = vec![("kernel/ipmi/event_log/info".to_owned(), info(600, 0))];
         for number in 0..520 {
             let path = format!("kernel/ipmi/event_log/{number:04x}");
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_the_makers_own_kind_is_given_raw() {
+    fn oem_entry_is_reported_raw() {
         let mut oem = [0_u8; ENTRY_BYTES];
         (oem[0], oem[2], oem[3], oem[15]) = (7, 0xc0, 9, 0xee);
         let event = parse_entry(&oem, &[]);
@@ -241,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_is_not_set_or_counts_from_the_start_is_no_date() {
+    fn unset_or_relative_time_is_no_date() {
         assert_eq!(time(u32::MAX), None);
         assert_eq!(parse_info(&[0x51, 1, 0, 0]), None);
         let mut data = info(1, 0);

@@ -1,4 +1,5 @@
-//! What the management controller says of itself (IPMI 2.0, 20.1, 22.24 and 23.2).
+//! The management controller's own data: device id, GUIDs and LAN channels (IPMI 2.0, 20.1, 22.24 and
+//! 23.2).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -8,17 +9,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Bmc;
-use super::ask::{Controller, tell};
+use super::ask::{Controller, incomplete};
 use crate::dmi;
 use crate::machine::Machine;
 use crate::network::mac;
 use crate::sys::ipmi::IpmiCommand;
 
-/// Channels that can be a LAN; 0 is the bus between controllers, those above 11 have no medium.
+/// Channels that can be a LAN; 0 is the bus between controllers, and those above 11 have no medium.
 const CHANNELS: std::ops::RangeInclusive<u8> = 1..=11;
-/// After this no further channel is asked: a controller that hangs has its own deadline a command.
+/// After this time no further channel is queried. A controller that hangs also has a deadline for each
+/// command.
 const BUDGET: Duration = Duration::from_secs(10);
-/// At most so many addresses of a kind are asked for.
+/// The largest number of addresses of one kind that are queried.
 const LIMIT_ADDRESSES: u8 = 8;
 /// `802.3 LAN` of table 6-3.
 const MEDIUM_LAN: u8 = 4;
@@ -29,7 +31,7 @@ const MEDIUM_LAN: u8 = 4;
 pub struct LanChannel {
     /// Its number, from 1.
     pub number: u8,
-    /// IPv4 address; `None` where `0.0.0.0`, as a channel without cable has it.
+    /// IPv4 address; `None` for `0.0.0.0`, which a channel without a cable has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ipv4: Option<String>,
     /// Length of the IPv4 prefix.
@@ -47,12 +49,12 @@ pub struct LanChannel {
     /// MAC address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
-    /// VLAN that the channel is on; `None` where on none.
+    /// VLAN of the channel; `None` if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vlan_id: Option<u16>,
 }
 
-/// Asks the controller, if the host can talk to it.
+/// Queries the controller, if the host can reach it.
 pub(super) fn fill(machine: &Machine, bmc: &mut Bmc) {
     let controller = Controller::new(machine, BUDGET);
     let Some(answer) = controller.data(IpmiCommand::DeviceId) else { return };
@@ -60,7 +62,7 @@ pub(super) fn fill(machine: &Machine, bmc: &mut Bmc) {
     guids(&controller, bmc);
     let mut n_answered = 0;
     for number in CHANNELS {
-        // A channel that is none is refused, which is an answer too.
+        // The controller refuses a channel that does not exist, which is an answer too.
         let command = IpmiCommand::ChannelInfo { channel: number };
         let Some(info) = controller.answer(command) else { continue };
         n_answered += 1;
@@ -70,11 +72,11 @@ pub(super) fn fill(machine: &Machine, bmc: &mut Bmc) {
         }
     }
     if n_answered < CHANNELS.count() {
-        tell(machine, "ipmi/channel", "", n_answered, CHANNELS.count());
+        incomplete(machine, "ipmi/channel", "", n_answered, CHANNELS.count());
     }
 }
 
-/// The controller's own GUID, unless the kernel told it, and the machine's.
+/// The controller's own GUID, unless the kernel reported it, and the machine's.
 fn guids(controller: &Controller, bmc: &mut Bmc) {
     let ask = |command: IpmiCommand| {
         let data = controller.data(command)?;
@@ -108,7 +110,7 @@ fn apply_device_id(data: &[u8], bmc: &mut Bmc) {
 fn channel(controller: &Controller, number: u8) -> LanChannel {
     let parameter = |parameter: u8, set: u8| {
         let question = IpmiCommand::LanParameter { channel: number, parameter, set };
-        // Behind the completion code stands the parameter's revision.
+        // The parameter's revision follows the completion code.
         controller.data(question).and_then(|data| data.get(1..).map(<[u8]>::to_vec))
     };
     let address = |number: u8| parameter(number, 0).and_then(|data| parse_ipv4(&data));
@@ -146,13 +148,13 @@ fn parse_ipv4(data: &[u8]) -> Option<String> {
     (!address.is_unspecified() && !address.is_broadcast()).then(|| address.to_string())
 }
 
-/// The length of the prefix of a netmask; `None` of one without ones, or with holes.
+/// The prefix length of a netmask; `None` if it is all zeros or not contiguous.
 fn prefix_length(data: &[u8]) -> Option<u32> {
     let mask = u32::from_be_bytes(*data.first_chunk::<4>()?);
     Some(mask.leading_ones()).filter(|n| *n > 0 && *n == mask.count_ones())
 }
 
-/// Set selector, source, address, length of the prefix, status, of which 0 is «active».
+/// Set selector, source, address, length of the prefix, status (0 is active).
 fn parse_ipv6(data: &[u8]) -> Option<String> {
     let address = Ipv6Addr::from(*data.get(2..)?.first_chunk::<16>()?);
     let is_active = data.get(19).is_none_or(|status| *status == 0);
@@ -170,7 +172,7 @@ fn source(data: &[u8]) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// 12 bits of number, the highest bit says whether it is in use.
+/// The number has 12 bits; the highest bit says whether it is in use.
 fn parse_vlan(data: &[u8]) -> Option<u16> {
     let value = u16::from_le_bytes(*data.first_chunk::<2>()?);
     (value & 0x8000 != 0).then_some(value & 0x0fff)
@@ -185,7 +187,7 @@ mod tests {
     const DEVICE_ID: [u8; 16] = [0, 0x20, 1, 2, 0x88, 2, 0xdf, 0xa2, 2, 0, 0, 1, 0, 0x17, 0, 0];
 
     #[test]
-    fn only_lan_channels_are_reported_and_their_sentinels_are_absent() {
+    fn only_lan_channels_are_reported_without_their_sentinels() {
         let mut address = vec![0, 0x11, 0, 0x80];
         address.extend("fd02::9".parse::<Ipv6Addr>().unwrap().octets());
         address.extend([64, 0]);
@@ -219,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_netmask_that_is_not_set_or_has_holes_gives_no_prefix_length() {
+    fn unset_or_non_contiguous_netmask_has_no_prefix_length() {
         assert_eq!(prefix_length(&[0; 4]), None);
         assert_eq!(prefix_length(&[255, 0, 255, 0]), None);
         assert_eq!(prefix_length(&[255, 255, 254]), None);

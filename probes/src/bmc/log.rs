@@ -1,5 +1,5 @@
-//! Which entries of the System Event Log are read, and in which order: the newest first, for they
-//! matter most, and a slow controller gives a few hundred in the time that it has.
+//! Reads the System Event Log (IPMI 2.0, chapter 31), the newest entries first: they matter most, and
+//! a slow controller returns only a few hundred in the available time.
 
 use std::collections::VecDeque;
 
@@ -7,16 +7,16 @@ use super::ask::{Controller, follow};
 use super::event_log::{Entry, LIMIT_ENTRIES, id};
 use crate::sys::ipmi::IpmiCommand;
 
-/// The numbers by which the first and the last entry are asked for, whatever their own are (31.5).
+/// The numbers that request the first and the last entry, whatever their real numbers are (31.5).
 const BEGINNING: u16 = 0;
 const LAST: u16 = 0xffff;
-/// What was kept of a log that could not be read as far as was wanted.
+/// Which part was kept of a log that could not be read in full.
 pub(super) const NEWEST: &str = "newest";
 const OLDEST: &str = "oldest";
-/// A list is followed so far where its end, or what is known of it, must be found.
+/// The largest number of entries followed to find the end of the list or a known entry.
 const LIMIT_FOLLOWED: usize = 8192;
-/// Most controllers number entries one by one, others by the room that an entry takes. Between two
-/// entries at most so many numbers are tried, and in a log twice as many that name none.
+/// Most controllers number entries consecutively, others by the space that an entry takes. This is the
+/// largest number of candidates tried between two entries; a whole log may miss twice as many.
 const WIDEST_STEP: u16 = 32;
 const LIMIT_MISSES: u16 = 64;
 
@@ -24,12 +24,12 @@ const LIMIT_MISSES: u16 = 64;
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) entries: VecDeque<Entry>,
-    /// [`NEWEST`] or [`OLDEST`] where others are missing that were wanted: which were kept.
+    /// Which entries were kept, [`NEWEST`] or [`OLDEST`], if others could not be read.
     pub(super) kept: Option<&'static str>,
 }
 
 impl Log {
-    /// Reads the log, which has `n_entries`, until `LIMIT_ENTRIES` are read or the time is over.
+    /// Reads the log, which has `n_entries`, until `LIMIT_ENTRIES` are read or time runs out.
     pub(super) fn read(controller: &Controller, n_entries: u16) -> Log {
         let n_wanted = usize::from(n_entries.min(LIMIT_ENTRIES));
         let mut back = Back { controller, n_wanted, step: 1, n_misses: 0 };
@@ -37,7 +37,7 @@ impl Log {
         if newest.len() >= n_wanted {
             return Log { entries: newest, kept: None };
         }
-        // No number in front of these is known: the list is followed from its beginning to them.
+        // No number before these is known: the list is followed from its beginning to them.
         let known = newest.front().map(id);
         let (mut entries, is_complete) = forward(controller, known);
         match (is_complete, newest.is_empty()) {
@@ -53,11 +53,11 @@ impl Log {
     }
 }
 
-/// The way from the last entry to those in front of it, which no entry names.
+/// Walks from the last entry back to earlier ones, whose numbers no entry contains.
 struct Back<'a> {
     controller: &'a Controller<'a>,
     n_wanted: usize,
-    /// By how much the numbers of two entries differed last.
+    /// The last difference between the numbers of two adjacent entries.
     step: u16,
     n_misses: u16,
 }
@@ -97,8 +97,8 @@ impl Back<'_> {
     }
 }
 
-/// Follows the list from its beginning to the entry `known`, or to its end, and gives the last of
-/// them and whether it came so far.
+/// Follows the list from its beginning to the entry `known`, or to its end. Returns the last entries
+/// and whether the target was reached.
 fn forward(controller: &Controller, known: Option<u16>) -> (VecDeque<Entry>, bool) {
     const END: u16 = 0xffff;
     let mut entries = VecDeque::new();
@@ -124,7 +124,7 @@ enum Found {
     Nothing,
 }
 
-/// `None` where the controller does not answer.
+/// `None` if the controller does not respond.
 fn read(controller: &Controller, number: u16) -> Option<Found> {
     let answer = controller.answer(IpmiCommand::EventLogEntry { id: number })?;
     let entry = || {
@@ -158,8 +158,8 @@ mod tests {
                 (is_last && has_last, "ffff".to_owned()),
             ];
             let answer = if ids.contains(&number) { answer } else { vec![0xcb] };
-            let is_told = |name: &str| !silent.contains(&number) || name == "ffff";
-            for (_, name) in names.into_iter().filter(|(is, name)| *is && is_told(name)) {
+            let responds = |name: &str| !silent.contains(&number) || name == "ffff";
+            for (_, name) in names.into_iter().filter(|(is, name)| *is && responds(name)) {
                 files.push((format!("kernel/ipmi/event_log/{name}"), answer.clone()));
             }
         }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_log_only_the_last_entries_are_read() {
+    fn only_the_last_entries_of_a_long_log_are_read() {
         let ids: Vec<u16> = (1..=600).collect();
         // The first entry does not answer, and was not needed.
         assert_eq!(read_log(&ids, true, &[1]), (ids[88..].to_vec(), None));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_entries_of_a_log_that_is_cut_are_kept_with_gaps_and_without() {
+    fn incomplete_log_keeps_its_newest_entries() {
         let ids: Vec<u16> = (1..=100).collect();
         assert_eq!(read_log(&ids, true, &[1, 60]), (ids[60..].to_vec(), Some("newest")));
         let by_20: Vec<u16> = (1..=100).map(|n| 20 * n).collect();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_does_not_name_its_last_entry_is_read_from_the_first_and_says_so() {
+    fn log_without_last_entry_is_read_from_the_first() {
         let ids: Vec<u16> = (1..=20).collect();
         assert_eq!(read_log(&ids, false, &[]), (ids.clone(), None));
         assert_eq!(read_log(&ids, false, &[12]), (ids[..11].to_vec(), Some("oldest")));

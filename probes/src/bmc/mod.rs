@@ -1,8 +1,8 @@
-//! The management controller (BMC): what it is, and where it is in the network.
+//! The management controller (BMC): its identity and its network addresses.
 //!
 //! From three sources: SMBIOS (types 38 and 42), the kernel's IPMI driver in sysfs
 //! (`/sys/devices/platform/ipmi_bmc.*`), and the controller itself through `/dev/ipmi0`, which needs
-//! root. No module is loaded for it.
+//! root. No kernel module is loaded for it.
 
 mod ask;
 mod event_log;
@@ -42,25 +42,25 @@ pub struct Bmc {
     /// Version of its firmware, e.g. `2.88`, as Get Device ID gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub firmware: Option<String>,
-    /// Further digits of the firmware's version, as the maker uses them: 4 bytes in hexadecimal.
+    /// Auxiliary firmware revision, whose meaning depends on the manufacturer: 4 bytes in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auxiliary_firmware: Option<String>,
     /// Version of IPMI, e.g. `2.0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ipmi_version: Option<String>,
-    /// The maker's number at IANA, e.g. 674 for Dell.
+    /// The manufacturer's IANA number, e.g. 674 for Dell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer_id: Option<u32>,
-    /// The maker's number of the product.
+    /// The manufacturer's product number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product_id: Option<u32>,
-    /// The maker's number of the controller.
+    /// The manufacturer's number for the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_id: Option<u32>,
     /// GUID of the controller as the kernel writes it; `None` where all zeros.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guid: Option<String>,
-    /// How the host talks to it: `kcs`, `smic`, `bt` or `ssif` (SMBIOS type 38).
+    /// How the host communicates with it: `kcs`, `smic`, `bt` or `ssif` (SMBIOS type 38).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interface: Option<String>,
     /// Its LAN channels, by number.
@@ -69,26 +69,26 @@ pub struct Bmc {
     /// Its Redfish service as the host can reach it (SMBIOS type 42).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redfish: Option<Redfish>,
-    /// The machine's UUID as the controller answers it: 16 bytes in hexadecimal, in the order in
-    /// which they came, which differs from maker to maker (Get System GUID).
+    /// The machine's UUID as the controller reports it: 16 bytes in hexadecimal, in the order received,
+    /// which depends on the manufacturer (Get System GUID).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_guid_raw_hex: Option<String>,
     /// Its sensors with their readings, in the order of its records.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sensors: Vec<BmcSensor>,
-    /// Parts that can be replaced, with part and serial numbers, by number of their device.
+    /// Replaceable parts with part and serial numbers, by device number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub frus: Vec<Fru>,
     /// Its System Event Log as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_log_info: Option<EventLogInfo>,
-    /// The last entries of the System Event Log, at most 512, oldest first; of a slow controller's
-    /// log older ones may be missing, which a problem says.
+    /// The last entries of the System Event Log, at most 512, oldest first. If a slow
+    /// controller does not return all of them, the oldest are missing and a problem is reported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub event_log: Vec<BmcEvent>,
 }
 
-/// What the controller says of the machine at length, which may take seconds.
+/// Sensors, event log and parts, which may take seconds to read.
 #[derive(Debug, Default)]
 pub struct Telemetry {
     sensors: Vec<BmcSensor>,
@@ -98,7 +98,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Puts it beside what is known of the controller.
+    /// Adds the telemetry to the controller's other data.
     pub fn apply(self, bmc: &mut Option<Bmc>) {
         let has_log = self.event_log_info.is_some();
         if self.sensors.is_empty() && !has_log && self.frus.is_empty() {
@@ -112,8 +112,8 @@ impl Telemetry {
     }
 }
 
-/// Reads sensors, event log and parts, each no longer than it has time. Apart from [`bmc`], so that a slow controller's address is not lost
-/// with them.
+/// Reads sensors, event log and parts, each within its time limit. It is separate from [`bmc`] so that
+/// a slow controller does not lose its address as well.
 #[must_use]
 pub fn telemetry(machine: &Machine) -> Telemetry {
     let (sensors, repository) = sensors::sensors(machine);
@@ -122,7 +122,7 @@ pub fn telemetry(machine: &Machine) -> Telemetry {
     Telemetry { sensors, event_log_info, event_log, frus }
 }
 
-/// Reads the management controller; `None` where nothing says that the machine has one.
+/// Reads the management controller; `None` if no source shows that the machine has one.
 #[must_use]
 pub fn bmc(machine: &Machine) -> Option<Bmc> {
     let mut bmc = Bmc::default();
@@ -139,7 +139,7 @@ pub fn bmc(machine: &Machine) -> Option<Bmc> {
     (bmc != Bmc::default()).then_some(bmc)
 }
 
-/// What the kernel's driver asked the controller when it was loaded
+/// What the kernel's driver read from the controller when it was loaded
 /// (`Documentation/ABI/testing/sysfs-devices-platform-ipmi`).
 fn from_sysfs(machine: &Machine, bmc: &mut Bmc) {
     const DEVICES: &str = "sys/bus/platform/devices";
@@ -157,7 +157,7 @@ fn from_sysfs(machine: &Machine, bmc: &mut Bmc) {
     bmc.guid = machine.text(&path("guid")).filter(|guid| guid.bytes().any(is_not_zero));
 }
 
-/// The kernel leaves out the zero of a minor version below 10, which has two digits (`%u.%x`).
+/// The kernel omits the leading zero of a minor version below 10, which has two digits (`%u.%x`).
 fn firmware(text: &str) -> String {
     match text.split_once('.') {
         Some((major, minor)) if minor.len() == 1 => format!("{major}.0{minor}"),
@@ -189,12 +189,12 @@ mod tests {
     use crate::testing::tree;
 
     #[test]
-    fn a_machine_without_any_sign_of_a_bmc_has_none() {
+    fn machine_without_sign_of_a_bmc_has_none() {
         assert_eq!(bmc(&tree(&[("sys/bus/platform/devices/serial8250/x", "")])), None);
     }
 
     #[test]
-    fn what_the_driver_asked_is_read_from_sysfs() {
+    fn driver_data_is_read_from_sysfs() {
         let dir = "sys/devices/platform/ipmi_bmc.0";
         let file = |name: &str| format!("{dir}/{name}");
         let machine = tree(&[

@@ -1,18 +1,18 @@
 //! Names of sensor types and states (IPMI 2.0, chapter 42), units and entities (chapter 43).
 
-/// Types and states, in the form that the file's first lines tell.
+/// Types and states, in the format that the first lines of the file describe.
 const SENSORS: &str = include_str!("../../data/ipmi-sensors.txt");
 /// `Sensor-specific`: the states mean what the sensor's type says (table 42-1).
 pub(super) const SENSOR_SPECIFIC: u8 = 0x6f;
 
-/// What a sensor measures, e.g. `temperature`; `None` for the maker's own types.
+/// What a sensor measures, e.g. `temperature`; `None` for OEM types.
 pub(super) fn sensor_kind(kind: u8) -> Option<&'static str> {
     let (name, _) = section(&format!("{kind:02x}"))?;
     Some(name)
 }
 
 /// What a state of a sensor means, and whether it calls for attention. `event_type` is the sensor's
-/// event/reading type. `None` for the maker's own.
+/// event/reading type. `None` for OEM states.
 pub(super) fn state(kind: u8, event_type: u8, offset: u8) -> Option<(&'static str, bool)> {
     let key = match event_type {
         SENSOR_SPECIFIC => format!("{kind:02x}"),
@@ -37,7 +37,7 @@ fn section(key: &str) -> Option<(&'static str, impl Iterator<Item = (u8, &'stati
     Some((name, states))
 }
 
-/// The unit with the number `code` (table 43-15), as far as servers use it.
+/// The unit with the number `code` (table 43-15), if servers use it.
 pub(super) fn unit(code: u8) -> Option<&'static str> {
     const UNITS: &[&str] = &[
         "°C", "°F", "K", "V", "A", "W", "J", "C", "VA", "nit", "lm", "lx", "cd", "kPa", "psi", "N",

@@ -1,4 +1,4 @@
-//! A record of the sensor repository, taken apart (IPMI 2.0, 43.1 to 43.3).
+//! Parses a record of the sensor repository (IPMI 2.0, 43.1 to 43.3).
 
 use super::names;
 use formats::fru::text as field;
@@ -11,15 +11,15 @@ const EVENT_ONLY: u8 = 0x03;
 const FRU_LOCATOR: u8 = 0x11;
 /// The event/reading type of a sensor with thresholds.
 pub(super) const THRESHOLD: u8 = 0x01;
-/// Makes a term with a negative exponent a whole number.
+/// Scales a term with a negative exponent to a whole number.
 const SHIFT: i32 = 13;
 
-/// What a record says of a sensor, or of several that share it.
+/// A record's description of one sensor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Record {
     /// Address of the controller that has the sensor; 0x20 is the BMC itself.
     pub(super) owner: u8,
-    /// The bus on which that controller is; 0 of the BMC itself.
+    /// The bus on which that controller is; 0 for the BMC itself.
     pub(super) channel: u8,
     pub(super) lun: u8,
     pub(super) number: u8,
@@ -28,9 +28,9 @@ pub(super) struct Record {
     pub(super) kind: u8,
     pub(super) event_type: u8,
     pub(super) name: Option<String>,
-    /// Whether there is something to read; not of event-only records.
+    /// Whether the sensor can be read; event-only records have no reading.
     pub(super) is_readable: bool,
-    /// How raw readings become numbers; `None` where they do not.
+    /// How raw readings are converted to numbers; `None` if they are not numbers.
     pub(super) scale: Option<Scale>,
     /// Thresholds as raw readings, in the order of the bits of a reading's state (table 35-15):
     /// lower non-critical, critical, non-recoverable, then upper likewise.
@@ -62,7 +62,7 @@ impl Scale {
             Some(Complement::One) if raw & 0x80 != 0 => -i128::from(!raw),
             None | Some(Complement::One) => i128::from(raw),
         };
-        // Both exponents are -8 to 7, so that 10^13 is enough, and 128 bits are.
+        // Both exponents are -8 to 7, so 10^13 and 128 bits are enough.
         let exponent = i32::from(self.exponent) + 3 + SHIFT;
         let power = |exponent: i32| Some(10_i128.pow(u32::try_from(exponent).ok()?));
         let slope = i128::from(self.m) * x * power(exponent)?;
@@ -73,8 +73,8 @@ impl Scale {
     }
 }
 
-/// Takes the record apart; several sensors where they share it. Empty for other kinds of records,
-/// and where it is too short.
+/// Parses a record, which several sensors may share. Empty for other kinds of records and for one that
+/// is too short.
 pub(super) fn parse(bytes: &[u8]) -> Vec<Record> {
     let whole = bytes.get(4).and_then(|length| bytes.get(..5 + usize::from(*length)));
     let Some(bytes) = whole else { return Vec::new() };
@@ -93,7 +93,7 @@ fn common(bytes: &[u8]) -> Option<Record> {
     Some(Record { owner, channel, lun, number, entity, entity_instance, ..Record::default() })
 }
 
-/// Bit 7 tells physical from logical; numbers from 60h on are counted within the controller.
+/// Bit 7 distinguishes physical from logical; numbers from 60h on are relative to the controller.
 fn instance(byte: u8) -> u8 {
     let instance = byte & 0x7f;
     instance.checked_sub(0x60).unwrap_or(instance)
@@ -109,8 +109,8 @@ fn full(bytes: &[u8]) -> Option<Record> {
         scale: scale(bytes),
         ..common(bytes)?
     };
-    // Capabilities: 0 is a sensor without thresholds. Of those that cannot be read (3) the record
-    // has the values too; which there are, the mask says.
+    // Capability 0 is a sensor without thresholds. Even if they cannot be read from the sensor (3), the
+    // record contains their values; the mask says which ones exist.
     let has_thresholds = bytes.get(11)? >> 2 & 0x03 != 0;
     if event_type == THRESHOLD && has_thresholds {
         let mask = *bytes.get(18)?;
@@ -173,8 +173,8 @@ fn letters(place: u8) -> String {
     first.into_iter().chain([letter(place)]).collect()
 }
 
-/// The numbers of a full record's line; `None` where the reading is no number, where the line is
-/// none, or where the unit is not one that a server's sensor has alone.
+/// The conversion of a full record; `None` if the reading is no number, if the conversion is not
+/// linear, or if the unit is compound or not used in servers.
 fn scale(bytes: &[u8]) -> Option<Scale> {
     let &[units, base, _, linearization] = bytes.get(20..)?.first_chunk::<4>()?;
     let &[m, m_high, b, b_high, _, exponents] = bytes.get(24..)?.first_chunk::<6>()?;
@@ -199,7 +199,7 @@ fn scale(bytes: &[u8]) -> Option<Scale> {
     })
 }
 
-/// Two's complement of 10 bits, the two highest of which stand at the top of `high`.
+/// Two's complement of 10 bits; the top of `high` contains the two highest.
 fn signed_10(low: u8, high: u8) -> i16 {
     let value = i16::from(high >> 6) << 8 | i16::from(low);
     if value & 0x200 == 0 { value } else { value - 0x400 }
@@ -210,16 +210,16 @@ fn signed_4(nibble: u8) -> i8 {
     (nibble << 4).cast_signed() >> 4
 }
 
-/// The name behind its type and length (43.15): 8-bit characters, or 6-bit ones packed.
+/// The name, which follows its type and length (43.15): 8-bit characters, or 6-bit ones packed.
 fn name(bytes: &[u8], offset: usize) -> Option<String> {
     let kind = *bytes.get(offset)?;
     let rest = bytes.get(offset + 1..)?;
     let text = rest.get(..usize::from(kind & 0x1f)).unwrap_or(rest);
-    // Type 0 are characters of a code that is not named.
+    // Type 0 is text in an unspecified encoding.
     if kind >> 6 == 0 { None } else { field::text(kind, text, true) }
 }
 
-/// What a record says of a device with a text about a part.
+/// A record's description of a device that stores data about a part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Locator {
     /// The device's number at the BMC.
@@ -229,8 +229,8 @@ pub(super) struct Locator {
     pub(super) name: Option<String>,
 }
 
-/// The FRU device of a locator record (43.8). `None` of other records, of devices behind other
-/// controllers and logical units, and of bare memories on a bus.
+/// The FRU device of a locator record (43.8). `None` for other records, for devices of other
+/// controllers and logical units, and for bare memories on a bus.
 pub(super) fn locator(bytes: &[u8]) -> Option<Locator> {
     const BMC: u8 = 0x20;
     const LOGICAL: u8 = 0x80;
@@ -282,7 +282,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_reading_is_put_on_the_records_line() {
+    fn reading_is_converted_by_the_record() {
         let of = |line| parse(&full_record(1, 1, 1, line, b"CPU1 Temp")).remove(0);
         let plain = of([1, 0, 0, 0, 0, 0]);
         assert_eq!(plain.name.as_deref(), Some("CPU1 Temp"));
@@ -294,13 +294,13 @@ pub(super) mod tests {
         assert_eq!(volts.thousandths(100), Some(700));
         // 2.5 is rounded away from nought, to thousandths: 25·10^-4.
         assert_eq!(of([25, 0, 0, 0, 0, 0xc0]).scale.unwrap().thousandths(1), Some(3));
-        // The largest numbers that a record can hold are more than thousandths can tell.
+        // The largest numbers that a record can contain exceed the range of thousandths.
         let largest = of([0xff, 0x40, 0xff, 0x40, 0, 0x77]).scale.unwrap();
         assert_eq!(largest.thousandths(255), None);
     }
 
     #[test]
-    fn signed_readings_are_signed() {
+    fn signed_readings_keep_their_sign() {
         let mut bytes = full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T");
         bytes[20] = 0x80;
         assert_eq!(parse(&bytes)[0].scale.unwrap().thousandths(0xf6), Some(-10_000));
@@ -313,7 +313,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn sensors_that_share_a_record_have_numbers_and_names_of_their_own() {
+    fn sensors_sharing_a_record_have_their_own_numbers_and_names() {
         let records = parse(&compact_record(0x60, 8, 2, b"PS"));
         let found: Vec<_> = records.iter().map(|r| (r.number, r.name.as_deref())).collect();
         assert_eq!(found, [(0x60, Some("PS1")), (0x61, Some("PS2"))]);
@@ -321,7 +321,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn names_that_end_in_letters_go_on_with_two_behind_z() {
+    fn letter_suffixes_continue_with_two_letters_after_z() {
         let names = |first: u8| {
             let mut bytes = compact_record(1, 8, 2 | 0x10, b"Fan");
             bytes[24] = first;
@@ -333,7 +333,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn names_are_unpacked_and_what_is_no_utf_8_is_escaped() {
+    fn names_are_unpacked_and_invalid_utf_8_is_escaped() {
         let record = |kind: u8, text: &[u8]| {
             let bytes = [&[kind], text].concat();
             name(&bytes, 0)
@@ -355,7 +355,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_part_of_the_controllers_own_is_located_and_one_behind_another_is_not() {
+    fn only_the_controllers_own_parts_are_located() {
         let found = locator(&locator_record(0x20, 3, 0x80, 0x0a)).unwrap();
         assert_eq!((found.device, found.entity, found.entity_instance), (3, 0x0a, 1));
         assert_eq!(found.name.as_deref(), Some("PSU1"));
@@ -366,7 +366,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn thresholds_that_are_fixed_are_in_the_record_and_a_sensor_may_have_none() {
+    fn fixed_thresholds_come_from_the_record() {
         let mut bytes = full_record(1, 1, 1, [1, 0, 0, 0, 0, 0], b"T");
         bytes[11] = 0x0c;
         assert_eq!(parse(&bytes)[0].thresholds[4], Some(95));

@@ -1,17 +1,17 @@
 //! The records of the controller's repository (IPMI 2.0, chapter 33).
 
-use super::ask::{Controller, ONLY_FIRST, follow, tell};
+use super::ask::{Controller, ONLY_FIRST, follow, incomplete};
 use super::record::{self, Locator, Record};
 use crate::sys::ipmi::IpmiCommand;
 
 /// A large machine has about 400.
 const LIMIT_RECORDS: usize = 1000;
 const LIMIT_SENSORS: usize = 1500;
-/// Parts of so many bytes fit through every system interface.
+/// Parts of this size pass through every system interface.
 const PART_BYTES: u8 = 16;
 const HEADER_BYTES: usize = 5;
 
-/// What the repository holds, as far as something is done with it.
+/// The records of the repository that this program uses.
 #[derive(Debug, Default)]
 pub(super) struct Repository {
     /// The sensors, in the order of the records.
@@ -23,7 +23,7 @@ pub(super) struct Repository {
 /// Reads all records.
 pub(super) fn repository(controller: &Controller) -> Repository {
     let mut found = Repository::default();
-    let Some(info) = controller.data_or_tell(IpmiCommand::SensorRecordsInfo) else {
+    let Some(info) = controller.data_or_problem(IpmiCommand::SensorRecordsInfo) else {
         return found;
     };
     let n_records = info.get(1..).and_then(<[u8]>::first_chunk::<2>);
@@ -46,7 +46,13 @@ pub(super) fn repository(controller: &Controller) -> Repository {
         controller.machine.problem("ipmi/sdr", what, ONLY_FIRST);
     }
     if !is_complete {
-        tell(controller.machine, "ipmi/sdr", "", n_read, n_records.unwrap_or_default().max(n_read));
+        incomplete(
+            controller.machine,
+            "ipmi/sdr",
+            "",
+            n_read,
+            n_records.unwrap_or_default().max(n_read),
+        );
     }
     found
 }
@@ -74,7 +80,7 @@ impl Reader<'_> {
     }
 
     fn read_parts(&self, id: u16) -> Option<(u16, Vec<u8>)> {
-        // A reservation ends when the controller writes a record; it is asked for once more.
+        // A reservation ends when the controller writes a record; it is renewed once.
         self.try_parts(id).or_else(|| self.try_parts(id))
     }
 

@@ -1,5 +1,5 @@
-//! The controller's sensors, and those of controllers behind it: what the records say, and a reading
-//! of each (IPMI 2.0, 35.14).
+//! The sensors of the controller and of its satellite controllers: their records, and a reading of
+//! each (IPMI 2.0, 35.14).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Answer, Controller, tell};
+use super::ask::{Answer, Controller, incomplete};
 use super::names;
 use super::record::{Record, THRESHOLD};
 use super::repository::{Repository, repository};
 use crate::machine::Machine;
 use crate::sys::ipmi::{IpmiCommand, Target};
 
-/// A command takes some ms on a quick controller and some tens of them on a slow one.
+/// A command takes a few ms on a fast controller and tens of ms on a slow one.
 const BUDGET: Duration = Duration::from_secs(6);
 /// The BMC's own address.
 const BMC_ADDRESS: u8 = 0x20;
@@ -25,11 +25,11 @@ const BMC_ADDRESS: u8 = 0x20;
 pub struct BmcSensor {
     /// Its number, unique within its controller and logical unit.
     pub number: u8,
-    /// Address of the controller that has it; `None` where the BMC itself, 32. An odd number is a
-    /// program's, whose sensors cannot be read.
+    /// Address of the controller that has it; `None` for the BMC itself, 32. An odd number belongs to
+    /// software, whose sensors cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<u8>,
-    /// The bus on which that controller is, 0 for the primary IPMB; `None` of the BMC's own sensors.
+    /// The bus on which that controller is, 0 for the primary IPMB; `None` for the BMC's own sensors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner_channel: Option<u8>,
     /// Its name, e.g. `Inlet Temp`.
@@ -44,42 +44,42 @@ pub struct BmcSensor {
     /// Unit of the numbers below, e.g. `°C`, `rpm`, `V`, `W`, `%`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// What it measured, in thousandths of `unit`; `None` where it is no number, not scanned or not
+    /// The reading in thousandths of `unit`; `None` if it is not a number, not scanned or not
     /// available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reading_milli: Option<i64>,
     /// Thresholds in thousandths of `unit`, as its record has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lower_critical_milli: Option<i64>,
-    /// As `lower_critical_milli`.
+    /// Like `lower_critical_milli`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lower_non_critical_milli: Option<i64>,
-    /// As `lower_critical_milli`.
+    /// Like `lower_critical_milli`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upper_non_critical_milli: Option<i64>,
-    /// As `lower_critical_milli`.
+    /// Like `lower_critical_milli`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upper_critical_milli: Option<i64>,
-    /// `ok`, `non-critical`, `critical` or `non-recoverable`: the gravest threshold that the
-    /// reading is beyond.
+    /// `ok`, `non-critical`, `critical` or `non-recoverable`: the most severe threshold
+    /// that the reading crosses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// The states that a sensor without thresholds is in, e.g. `present`, `failure predicted`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<String>,
-    /// Whether one of `states` calls for attention by its meaning.
+    /// Whether the meaning of one of `states` calls for attention.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_for_attention: bool,
 }
 
-/// Reads the records, and what their sensors say; in the order of the records.
+/// Reads the records and the readings of their sensors, in the order of the records.
 pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Repository) {
     let controller = Controller::new(machine, BUDGET);
     let repository = repository(&controller);
     let readable: Vec<&Record> = repository.records.iter().filter(|r| r.is_readable).collect();
     let mut sensors: Vec<BmcSensor> = readable.iter().map(|record| describe(record)).collect();
     let targets: Vec<Option<Target>> = readable.iter().map(|record| target(record)).collect();
-    // The BMC's own come first: the others are slow, and may not be there.
+    // The BMC's own sensors come first: the others are slow and may be absent.
     let owners: BTreeSet<Target> = targets.iter().copied().flatten().collect();
     for owner in owners {
         let (mut n_read, mut n_all, mut is_silent) = (0, 0, false);
@@ -87,23 +87,23 @@ pub(super) fn sensors(machine: &Machine) -> (Vec<BmcSensor>, Repository) {
         for ((record, _), sensor) in of_owner.filter(|((_, of), _)| **of == Some(owner)) {
             n_all += 1;
             let answer = if is_silent { None } else { reading(&controller, owner, record) };
-            // One that does not answer costs its time-out once.
+            // A controller that does not respond costs its timeout only once.
             is_silent = answer.is_none();
             let Some(answer) = answer.filter(|answer| !answer.is_failure()) else { continue };
             n_read += 1;
-            // Where the sensor is known and cannot be read now, there is another code.
+            // A known sensor that cannot be read now has another completion code.
             if answer.code == 0 {
                 apply_reading(record, &answer.data, sensor);
             }
         }
         if n_read < n_all {
-            tell(machine, &owner.name(), "", n_read, n_all);
+            incomplete(machine, &owner.name(), "", n_read, n_all);
         }
     }
     (sensors, repository)
 }
 
-/// Who is asked for the sensor; `None` of sensors that a program has.
+/// The controller to query for the sensor; `None` for sensors that belong to software.
 fn target(record: &Record) -> Option<Target> {
     match record.owner {
         BMC_ADDRESS => Some(Target::Bmc),
@@ -113,7 +113,7 @@ fn target(record: &Record) -> Option<Target> {
     }
 }
 
-/// `None` too where the BMC says for another controller that it does not answer.
+/// Also `None` if the BMC reports that another controller does not respond.
 fn reading(controller: &Controller, target: Target, record: &Record) -> Option<Answer> {
     // Lost arbitration, a bus error and no acknowledge of Send Message (22.7), and a time-out.
     const NOT_THERE: [u8; 4] = [0x81, 0x82, 0x83, 0xc3];
@@ -122,7 +122,7 @@ fn reading(controller: &Controller, target: Target, record: &Record) -> Option<A
     answer.filter(|answer| target == Target::Bmc || !NOT_THERE.contains(&answer.code))
 }
 
-/// What the record alone says.
+/// The facts from the record alone.
 fn describe(record: &Record) -> BmcSensor {
     let entity = names::entity(record.entity);
     let entity = entity.map(|name| format!("{name} {}", record.entity_instance));
@@ -144,8 +144,8 @@ fn describe(record: &Record) -> BmcSensor {
     }
 }
 
-/// Reading, flags, then one or two bytes of states. A sensor that is not scanned, or whose reading
-/// the controller calls unavailable, says nothing.
+/// Reading, flags, then one or two bytes of states. A sensor that is not scanned, or whose reading is
+/// marked unavailable, is left without a reading.
 fn apply_reading(record: &Record, data: &[u8], sensor: &mut BmcSensor) {
     let Some(&[raw, flags]) = data.first_chunk::<2>() else { return };
     let (is_scanned, is_unavailable) = (flags & 0x40 != 0, flags & 0x20 != 0);
@@ -158,7 +158,7 @@ fn apply_reading(record: &Record, data: &[u8], sensor: &mut BmcSensor) {
         sensor.status = low.map(|bits| status(bits).to_owned());
         return;
     }
-    // The highest bit of the second byte is no state.
+    // The highest bit of the second byte is not a state.
     let high = data.get(3).copied().unwrap_or_default() & 0x7f;
     let bits = u16::from_le_bytes([low.unwrap_or_default(), high]);
     for offset in (0..15_u8).filter(|offset| bits & (1 << offset) != 0) {
@@ -169,7 +169,7 @@ fn apply_reading(record: &Record, data: &[u8], sensor: &mut BmcSensor) {
     }
 }
 
-/// The gravest of six bits (table 35-15).
+/// The most severe of six bits (table 35-15).
 fn status(bits: u8) -> &'static str {
     match bits & 0x3f {
         bits if bits & 0b10_0100 != 0 => "non-recoverable",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sensor_has_its_reading_its_thresholds_and_its_state() {
+    fn sensor_has_its_reading_thresholds_and_state() {
         let (first, second) =
             (answer(2, &temperature()), answer(0xffff, &compact_record(0x60, 8, 2, b"PS")));
         let machine = tree_of_bytes(&[
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sensor_that_is_not_scanned_or_not_available_has_no_reading_and_no_state() {
+    fn unscanned_or_unavailable_sensor_has_no_reading() {
         let record = record::parse(&temperature()).remove(0);
         for flags in [0x00, 0x80, 0x60, 0xe0] {
             let mut sensor = describe(&record);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_gives_no_whole_records_is_asked_for_parts() {
+    fn records_are_read_in_parts_if_whole_ones_are_refused() {
         let record = temperature();
         let part = |range: std::ops::Range<usize>| answer(0xffff, &record[range]);
         let machine = tree_of_bytes(&[
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_falls_silent_costs_the_rest_and_says_so() {
+    fn silent_controller_loses_the_remaining_readings_with_a_problem() {
         let first = answer(2, &temperature());
         let machine = tree_of_bytes(&[
             ("kernel/ipmi/sdr/info", INFO),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn readings_at_which_the_controller_fails_are_told_and_refused_ones_are_not() {
+    fn failed_readings_are_problems_and_refused_ones_are_not() {
         let record = answer(0xffff, &compact_record(0x60, 8, 3, b"PS"));
         let machine = tree_of_bytes(&[
             ("kernel/ipmi/sdr/info", INFO),
@@ -290,14 +290,14 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_at_which_the_controller_fails_is_told_and_one_that_is_not_there_is_not() {
+    fn failed_repository_is_a_problem_and_absent_one_is_not() {
         let problems = |code: u8| {
             let machine = tree_of_bytes(&[("kernel/ipmi/sdr/info", &[code])]);
             assert!(sensors(&machine).0.is_empty());
             machine.problems().into_iter().map(|p| (p.path, p.found)).collect::<Vec<_>>()
         };
-        let told = ("/ipmi/sdr/info".to_owned(), "completion code ff".to_owned());
-        assert_eq!((problems(0xff), problems(0xc1)), (vec![told], Vec::new()));
+        let failure = ("/ipmi/sdr/info".to_owned(), "completion code ff".to_owned());
+        assert_eq!((problems(0xff), problems(0xc1)), (vec![failure], Vec::new()));
     }
 
     /// Sensor `number` of the controller at `owner` on channel 6, logical unit 1.
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sensor_behind_another_controller_is_asked_of_that_controller() {
+    fn satellite_sensor_is_read_from_its_controller() {
         let first = answer(0xffff, &satellite(0xc0, 9));
         let machine = tree_of_bytes(&[
             ("kernel/ipmi/sdr/info", INFO),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_satellite_that_does_not_answer_is_given_up_at_once_and_costs_no_other() {
+    fn silent_satellite_is_skipped_and_affects_no_other() {
         let records =
             [satellite(0x2c, 1), satellite(0xc0, 2), satellite(0x2c, 3), satellite(0x41, 4)];
         let mut files = vec![("kernel/ipmi/sdr/info".to_owned(), INFO.to_vec())];
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn more_sensors_than_are_kept_are_told() {
+    fn too_many_sensors_are_a_problem() {
         let record = |id: u16| {
             let next = if id == 100 { 0xffff } else { id + 1 };
             let path = format!("kernel/ipmi/sdr/{id:04x}.0-255");
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gravest_threshold_is_the_status() {
+    fn status_is_the_most_severe_threshold() {
         let found = [0xc0, 0x01, 0x08, 0x03, 0x18, 0x07, 0x38].map(status);
         let expected = [
             "ok",

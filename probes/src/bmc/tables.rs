@@ -11,7 +11,7 @@ use super::Bmc;
 /// `Redfish over IP`, a protocol of the host interface.
 const REDFISH_OVER_IP: u8 = 4;
 
-/// The Redfish service of the controller, as the host can reach it over their private link.
+/// The controller's Redfish service, which the host reaches over a private link.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Redfish {
@@ -24,12 +24,12 @@ pub struct Redfish {
     /// Host name of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// Address that the host is to take on the link.
+    /// Address that the host should use on the link.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_address: Option<String>,
 }
 
-/// Fills in what the table says; damaged structures are passed over.
+/// Fills in the facts of the table and skips damaged structures.
 pub(super) fn fill(table: &[u8], bmc: &mut Bmc) {
     for structure in structures(table) {
         match structure.first() {
@@ -57,7 +57,7 @@ fn structures(table: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Offset 04h: how the host talks to the controller. `None` where the firmware does not say.
+/// Offset 04h: how the host communicates with the controller. `None` if the firmware does not report it.
 fn interface(structure: &[u8]) -> Option<String> {
     let name = match structure.get(4)? {
         1 => "kcs",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_interface_and_the_redfish_service_are_found() {
+    fn host_interface_and_redfish_service_are_found() {
         let mut bmc = Bmc::default();
         fill(&table(), &mut bmc);
         assert_eq!(

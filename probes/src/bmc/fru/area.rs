@@ -1,4 +1,4 @@
-//! What the areas of an FRU device's memory say (FRU Information Storage Definition 1.0, chapters 8 to
+//! Parses the areas of an FRU device's memory (FRU Information Storage Definition 1.0, chapters 8 to
 //! 16).
 
 use formats::fru::text as field;
@@ -21,10 +21,10 @@ pub(super) struct Header {
     pub(super) records: u8,
 }
 
-/// What is wrong with an area, beside the facts that it still gives.
+/// What is wrong with an area. It does not discard the area's readable fields.
 pub(super) type Fault = (String, &'static str);
 
-/// The common header; `None` of a memory that nobody wrote to, and of bytes that are no header.
+/// The common header; `None` for an unprogrammed memory and for bytes that are no header.
 pub(super) fn header(bytes: &[u8], faults: &mut Vec<Fault>) -> Option<Header> {
     let bytes = bytes.first_chunk::<8>()?;
     if bytes.iter().all(|byte| *byte == 0) || bytes.iter().all(|byte| *byte == 0xff) {
@@ -133,7 +133,7 @@ pub(super) fn board(area: &[u8], faults: &mut Vec<Fault>) -> Option<FruBoard> {
     (board != FruBoard::default()).then_some(board)
 }
 
-/// Minutes since 1996; 0 is not known, and all ones nobody wrote.
+/// Minutes since 1996; 0 means unknown, all ones unprogrammed.
 fn mfg_date([a, b, c]: [u8; 3]) -> Option<String> {
     let minutes = u32::from_le_bytes([a, b, c, 0]);
     let is_known = !matches!(minutes, 0 | 0xff_ffff);
@@ -186,7 +186,7 @@ fn of_record(body: &[u8]) -> Option<FruPowerSupply> {
         let word = body.get(at..)?.first_chunk::<2>().map(|bytes| u16::from_le_bytes(*bytes))?;
         (!matches!(word, 0 | 0xffff)).then_some(word)
     };
-    // Of 12 bits; voltages are in units of 10 mV.
+    // The capacity has 12 bits; voltages are in units of 10 mV.
     let watts = word(0).map(|word| word & 0x0fff).filter(|watts| !matches!(watts, 0 | 0x0fff));
     let millivolts = |at: usize| word(at).map(|word| 10 * u32::from(word));
     let supply = FruPowerSupply {
@@ -263,7 +263,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_wrong_checksum_is_told_and_costs_no_field() {
+    fn wrong_checksum_is_a_fault_and_loses_no_field() {
         let mut bytes = area(&[1, 0, 25], &[b"Acme", b"X1", b"P1", b"", b"S1", b"  "]);
         bytes[4] = b'a';
         let mut faults = Vec::new();
@@ -277,7 +277,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn fields_end_where_the_area_does_and_what_is_cut_is_told() {
+    fn truncated_area_is_a_fault() {
         let bytes = area(&[1, 0, 17], &[b"PN-1", b"SER-1"]);
         let mut faults = Vec::new();
         let found = chassis(&bytes, &mut faults).unwrap();
@@ -294,7 +294,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn an_area_without_length_and_a_record_that_is_cut_are_told() {
+    fn area_without_length_and_truncated_record_are_faults() {
         let mut faults = Vec::new();
         assert_eq!(product(&[1, 0, 25, 0xc1, 0, 0, 0, 0], &mut faults), None);
         let record = supply_record(&SUPPLY, 0x82);
@@ -304,7 +304,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_escaped_and_told_and_latin_1_is_text() {
+    fn invalid_text_is_escaped_and_a_fault_but_latin_1_is_text() {
         let bytes = area(&[1, 0, 17], &[b"P\xae\xff", b"S\xae"]);
         let mut faults = Vec::new();
         let found = chassis(&bytes, &mut faults).unwrap();
@@ -316,7 +316,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_memory_that_nobody_wrote_to_has_no_header_and_no_fault() {
+    fn unprogrammed_memory_has_no_header_and_no_fault() {
         let mut faults = Vec::new();
         assert_eq!(header(&[0xff; 8], &mut faults), None);
         assert_eq!(header(&[0; 8], &mut faults), None);
@@ -330,7 +330,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_power_supply_tells_its_capacity_and_its_input() {
+    fn power_supply_has_its_capacity_and_input_range() {
         let mut faults = Vec::new();
         let found = power_supply(&supply_record(&SUPPLY, 0x82), &mut faults).unwrap();
         assert_eq!((found.capacity_watts, found.peak_va), (Some(750), None));
@@ -340,7 +340,7 @@ pub(super) mod tests {
         );
         assert!(faults.is_empty(), "{faults:?}");
         let other = [&[1, 2, 1, 0, 0xfc][..], &[9], &supply_record(&SUPPLY, 0x82)].concat();
-        assert!(power_supply(&other, &mut faults).is_some(), "behind a record of another kind");
+        assert!(power_supply(&other, &mut faults).is_some(), "after a record of another kind");
         assert_eq!(power_supply(&[1, 0x82, 0, 0, 0x7d], &mut faults), None);
         assert!(faults.is_empty(), "{faults:?}");
         let unknown = supply_record(&[0xff; 24], 2);

@@ -1,5 +1,5 @@
-//! Field replaceable units: what the board, the power supplies and other parts say of themselves, as
-//! the controller keeps or fetches it (IPMI 2.0, chapter 34; Platform Management FRU Information
+//! Field replaceable units: data of the board, the power supplies and other parts that the controller
+//! stores or fetches (IPMI 2.0, chapter 34; Platform Management FRU Information
 //! Storage Definition 1.0, revision 1.3).
 
 mod area;
@@ -9,14 +9,14 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::ask::{Controller, ONLY_FIRST, tell};
+use super::ask::{Controller, ONLY_FIRST, incomplete};
 use super::names;
 use super::record::Locator;
 use crate::machine::Machine;
 use crate::sys::ipmi::{FruArea, FruPart, IpmiCommand};
 use area::{Fault, Header};
 
-/// A part takes ten commands or so; power supplies are read over a slow bus. They come first.
+/// A part takes about ten commands. Power supplies are on a slow bus and are read first.
 const BUDGET: Duration = Duration::from_secs(4);
 /// A blade chassis has some dozens.
 const LIMIT_FRUS: usize = 64;
@@ -25,7 +25,7 @@ const POWER_SUPPLY: u8 = 0x0a;
 /// No such command, no such device, and not in this state (table 5-2).
 const NOT_PRESENT: [u8; 3] = [0xc1, 0xcb, 0xd5];
 
-/// A part that can be replaced, with what its memory holds. One without any such text is left out.
+/// A replaceable part with the content of its memory. A part without any text is omitted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Fru {
@@ -34,19 +34,19 @@ pub struct Fru {
     /// Its name in the controller's records (SDR type 11h), e.g. `PSU1_FRU`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it is by these records, e.g. `power supply 1` (IPMI 2.0, table 43-13).
+    /// Its type according to these records, e.g. `power supply 1` (IPMI 2.0, table 43-13).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entity: Option<String>,
-    /// Of the chassis that it stands for (chapter 10 of the storage definition).
+    /// Data of the chassis (chapter 10 of the storage definition).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chassis: Option<FruChassis>,
-    /// Of the board that it is (chapter 11).
+    /// Data of the board (chapter 11).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub board: Option<FruBoard>,
-    /// Of the product that it is (chapter 12).
+    /// Data of the product (chapter 12).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<FruProduct>,
-    /// Of the power supply that it is (18.1); read only of what the records call one.
+    /// Data of the power supply (18.1); read only if the records call the part one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_supply: Option<FruPowerSupply>,
 }
@@ -70,7 +70,7 @@ pub struct FruChassis {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FruBoard {
-    /// Maker.
+    /// Manufacturer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Name of the board.
@@ -82,7 +82,7 @@ pub struct FruBoard {
     /// Part number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part_number: Option<String>,
-    /// The day it was made, `YYYY-MM-DD`.
+    /// Date of manufacture, `YYYY-MM-DD`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mfg_date: Option<String>,
 }
@@ -91,7 +91,7 @@ pub struct FruBoard {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FruProduct {
-    /// Maker.
+    /// Manufacturer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub manufacturer: Option<String>,
     /// Name of the product.
@@ -111,14 +111,14 @@ pub struct FruProduct {
     pub asset_tag: Option<String>,
 }
 
-/// What a power supply is made for.
+/// Ratings of a power supply.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FruPowerSupply {
-    /// Most power that it gives for long, in W.
+    /// Largest continuous output power, in W.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity_watts: Option<u16>,
-    /// Most that it takes for a moment, in VA.
+    /// Largest momentary input power, in VA.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_va: Option<u16>,
     /// Lowest input voltage, in mV.
@@ -144,15 +144,15 @@ pub(super) fn frus(machine: &Machine, locators: &[Locator]) -> Vec<Fru> {
         n_read += 1;
         frus.extend(found);
     }
-    // A controller that never answered has no device of which something could be told.
+    // If the controller never responded, no device is known to exist, so none is missing.
     if n_read < devices.len() && (n_read > 0 || !locators.is_empty()) {
-        tell(machine, "ipmi/fru", "", n_read, devices.len());
+        incomplete(machine, "ipmi/fru", "", n_read, devices.len());
     }
     frus.sort_by_key(|fru| fru.id);
     frus
 }
 
-/// Each device once, power supplies first, as time may end before all are read.
+/// Each device once, power supplies first, as time may run out before all are read.
 fn devices(locators: &[Locator]) -> Vec<Locator> {
     let mut devices = vec![Locator::default()];
     for locator in locators {
@@ -166,10 +166,10 @@ fn devices(locators: &[Locator]) -> Vec<Locator> {
     devices
 }
 
-/// The controller does not answer, or its time is over.
+/// The controller does not respond, or its time has run out.
 struct Silent;
 
-/// `None` of a device that has nothing to say.
+/// `None` for a device without data.
 fn fru(controller: &Controller, locator: &Locator) -> Result<Option<Fru>, Silent> {
     let info = controller.answer(IpmiCommand::FruInfo { device: locator.device }).ok_or(Silent)?;
     let mut device = Device { controller, id: locator.device, size: 0, is_by_word: false };
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_supply_and_the_board_have_their_part_and_serial_numbers() {
+    fn power_supply_and_board_have_part_and_serial_numbers() {
         let board = answer(&area(&[1, 0, 0, 0, 0, 0], &[b"ASUS", b"Z12PP", b"S2R0", b"90SB"]));
         let mut body = [0; 24];
         body[0..2].copy_from_slice(&750_u16.to_le_bytes());
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn power_supplies_are_read_first_and_a_controller_that_falls_silent_costs_the_rest() {
+    fn power_supplies_are_read_before_the_controller_goes_silent() {
         let machine = tree_of_bytes(&[
             ("kernel/ipmi/fru/02/info", INFO),
             ("kernel/ipmi/fru/02/header", &header([0, 0, 1, 0])),
@@ -337,14 +337,14 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_a_controller_has_no_parts_and_no_problem() {
+    fn machine_without_controller_has_no_parts_and_no_problem() {
         let machine = tree_of_bytes(&[]);
         assert!(frus(&machine, &[]).is_empty());
         assert!(machine.problems().is_empty());
     }
 
     #[test]
-    fn an_area_beyond_the_memory_or_cut_by_the_controller_is_told_and_the_rest_stays() {
+    fn invalid_area_is_a_problem_and_keeps_the_rest() {
         let mut cut = product();
         (cut[0], cut[1 + 2]) = (0xff, 0);
         cut.truncate(22);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_refused_for_another_reason_than_that_it_is_not_there_is_told() {
+    fn refusal_is_a_problem_unless_the_device_is_absent() {
         let machine = tree_of_bytes(&[
             ("kernel/ipmi/fru/00/info", &[0xcb]),
             ("kernel/ipmi/fru/02/info", &[0xff]),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn more_devices_than_are_read_are_told() {
+    fn too_many_devices_are_a_problem() {
         let many: Vec<Locator> = (0..100).map(|device| supply(device, "PSU")).collect();
         let machine = tree_of_bytes(&[("kernel/ipmi/fru/00/info", &[0xcb])]);
         assert!(frus(&machine, &many).is_empty());
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_several_records_name_is_read_once() {
+    fn device_named_by_several_records_is_read_once() {
         let list = devices(&[supply(0, "Board"), supply(7, "A"), supply(7, "B")]);
         let found: Vec<_> = list.iter().map(|d| (d.device, d.name.as_deref())).collect();
         assert_eq!(found, [(0, Some("Board")), (7, Some("A"))]);
