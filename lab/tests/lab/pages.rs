@@ -21,7 +21,7 @@ fn nothing_that_a_node_sends_becomes_markup() {
         json!({"disks": [{"name": EVIL, "model": EVIL, "by_id": [EVIL], EVIL: [{EVIL: EVIL}]}]});
     evil[EVIL] = json!({"x": [EVIL]});
     evil["findings"] = json!([{
-        "code": EVIL, "severity": "critical", "component": EVIL, "locator": EVIL, "evidence": EVIL, "advice": EVIL,
+        "code": "memory.evil", "severity": "critical", "component": EVIL, "locator": EVIL, "evidence": EVIL, "advice": EVIL,
     }]);
     assert_eq!(vim.post("/v1/reports", &evil).status, 200);
     let mut step = event(1, "write", "failed");
