@@ -26,9 +26,30 @@ fn is_test(path: &Path) -> bool {
     path.ends_with("tests.rs") || path.ends_with("testing.rs")
 }
 
-/// The part of a file before its tests.
+/// The part of a file before its module of tests. Items for tests only that come before it are checked as code.
 fn code(text: &str) -> &str {
-    text.split("#[cfg(test)]").next().unwrap_or_default()
+    ["#[cfg(test)]\nmod tests", "#[cfg(test)]\npub(super) mod tests"]
+        .iter()
+        .fold(text, |code, tests| code.split(tests).next().unwrap_or_default())
+}
+
+#[test]
+fn code_after_an_item_for_tests_is_checked() {
+    let text = "fn a() {}\n#[cfg(test)]\nfn helper() {}\nfn b() {}\n#[cfg(test)]\nmod tests {\n}";
+    assert!(code(text).contains("fn b()") && !code(text).contains("mod tests"));
+}
+
+/// An item for tests belongs into the tests; only a module for tests may be declared among the code.
+#[test]
+fn items_for_tests_are_in_modules_for_tests() {
+    for folder in ["agent/src", "formats/src", "probes/src", "ignition/src", "lab/src"] {
+        for (path, text) in sources(folder) {
+            for item in text.split("#[cfg(test)]").skip(1) {
+                let first = item.trim_start().lines().next().unwrap_or_default();
+                assert!(first.contains("mod "), "{}: {first}", path.display());
+            }
+        }
+    }
 }
 
 #[test]

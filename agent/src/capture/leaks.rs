@@ -66,12 +66,6 @@ impl Identifiers {
         found
     }
 
-    /// How many there are.
-    #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     fn add(&mut self, key: &str, value: &Value) {
         match value {
             Value::String(text) if is_identifier(key) => {

@@ -3,6 +3,9 @@
 //!
 //! Nothing is sent. Needs `CAP_NET_RAW`. A port that fails costs only itself.
 
+#[cfg(test)]
+pub(crate) mod testing;
+
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -242,32 +245,6 @@ impl std::fmt::Debug for Listener<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Listener").field("port", self.port).finish_non_exhaustive()
     }
-}
-
-/// An answer of the given records, for tests.
-#[cfg(test)]
-pub(crate) fn answer(records: &[Record]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for record in records {
-        push(&mut bytes, *record);
-    }
-    bytes
-}
-
-/// A socket that sends on the port `index`, for tests.
-#[cfg(test)]
-pub(crate) fn speaker(index: u32) -> OwnedFd {
-    let flags = SockFlag::SOCK_CLOEXEC;
-    let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None).unwrap();
-    bind(&socket, index).unwrap();
-    socket
-}
-
-/// Sends a whole Ethernet frame, for tests.
-#[cfg(test)]
-pub(crate) fn speak(socket: &OwnedFd, frame: &[u8]) {
-    let sent = nix::sys::socket::send(socket.as_raw_fd(), frame, MsgFlags::empty());
-    assert_eq!(sent, Ok(frame.len()));
 }
 
 #[cfg(test)]

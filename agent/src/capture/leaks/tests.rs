@@ -81,7 +81,7 @@ fn what_could_be_a_word_or_a_size_or_was_never_set_is_not_searched_for() {
         "03000200-0400-0500-0006-000700080009",
     ] {
         let report = json!({"serial": value, "current_mac": value, "uuid": value});
-        assert_eq!(Identifiers::of(&report, &Recorded::default()).len(), 0, "{value}");
+        assert_eq!(Identifiers::of(&report, &Recorded::default()).0.len(), 0, "{value}");
     }
     let short = json!({"serial": "A1B2C3D"});
     assert!(left(&short, b"xA1B2C3D").is_empty(), "a part of a longer word");
@@ -94,7 +94,7 @@ fn types_of_partitions_and_places_in_the_tree_are_not_identifiers() {
     let linux = "0fc63daf-8483-4772-8e79-3d69d8477de4";
     let report = json!({"type_uuid": linux, "uuid": linux, "serial": "0000:00:14.0"});
     let tree = recorded(&[("sys/devices/pci0000:00/0000:00:14.0/usb1/serial", b"0000:00:14.0\n")]);
-    assert_eq!(Identifiers::of(&report, &tree).len(), 0);
+    assert_eq!(Identifiers::of(&report, &tree).0.len(), 0);
 }
 
 #[test]

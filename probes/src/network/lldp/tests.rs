@@ -143,8 +143,8 @@ fn answer_with_too_many_ports_is_truncated_and_a_problem() {
     let records: Vec<formats::lldp::Record> =
         names.iter().map(|n| formats::lldp::Record::Listened(n)).collect();
     let machine = tree(&[]);
-    let again = lldp::answer(&[formats::lldp::Record::Frame("eno0", &switch())]);
-    let all = from_answer(&machine, &[lldp::answer(&records), again].concat());
+    let again = lldp::testing::answer(&[formats::lldp::Record::Frame("eno0", &switch())]);
+    let all = from_answer(&machine, &[lldp::testing::answer(&records), again].concat());
     assert_eq!(all.len(), LIMIT_PORTS);
     assert_eq!(all["eno0"].len(), 1, "a port that is listed still gets its frames");
     assert_eq!(machine.problems().len(), 1);
@@ -227,7 +227,7 @@ fn neighbour_is_listed_once_and_removed_when_it_shuts_down() {
 #[test]
 fn replay_distinguishes_silence_from_not_listened() {
     let frame = switch();
-    let answer = lldp::answer(&[
+    let answer = lldp::testing::answer(&[
         Record::Failed("eno9", 1),
         Record::Listened("eno1"),
         Record::Frame("eno1", &frame),
@@ -283,15 +283,16 @@ fn wait_on_real_ports_ends_when_every_port_with_a_link_received_a_frame() {
     // The third port has no link, so the wait for it lasts only as long as one needs to come up.
     let ports = vec![port("rci0"), port("rci1"), port("rci2")];
     let question = LldpFrames { ports, wait: Duration::from_mins(1) };
-    let (first, second) = (lldp::speaker(index("sw0")), lldp::speaker(index("sw1")));
+    let (first, second) =
+        (lldp::testing::speaker(index("sw0")), lldp::testing::speaker(index("sw1")));
     let start = Instant::now();
     let sending = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
-        lldp::speak(&first, &switch());
-        lldp::speak(&first, &switch());
-        lldp::speak(&first, &ethernet(&mandatory("second switch on the same wire")));
+        lldp::testing::speak(&first, &switch());
+        lldp::testing::speak(&first, &switch());
+        lldp::testing::speak(&first, &ethernet(&mandatory("second switch on the same wire")));
         std::thread::sleep(Duration::from_millis(700));
-        lldp::speak(&second, &ethernet(&mandatory("swp7")));
+        lldp::testing::speak(&second, &ethernet(&mandatory("swp7")));
     });
     let answer = question.ask_live().unwrap();
     sending.join().unwrap();
