@@ -11,6 +11,8 @@ use sha2::{Digest as _, Sha256};
 
 /// Random per boot and the same until the next one.
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+/// The longest name that VIM API v1 allows.
+const MAX_ID_BYTES: usize = 128;
 /// What distinguishes captured trees that contain nothing else to name them by.
 const CONTENT: &[&str] = &["proc/version", "proc/cmdline", "proc/cpuinfo", "proc/meminfo"];
 
@@ -58,11 +60,16 @@ fn capture_id(machine: &Machine) -> String {
         digest.update(format!("{path} {}\n", content.len()));
         digest.update(content);
     }
-    let mut id = "capture-".to_owned();
-    for byte in digest.finalize().iter().take(8) {
-        write!(id, "{byte:02x}").ok();
+    format!("capture-{}", short_digest(&digest.finalize()))
+}
+
+/// The first 8 bytes in hexadecimal: short enough for a name, long enough for any fleet.
+fn short_digest(digest: &[u8]) -> String {
+    let mut text = String::new();
+    for byte in digest.iter().take(8) {
+        write!(text, "{byte:02x}").ok();
     }
-    id
+    text
 }
 
 fn text(answer: &[u8]) -> String {
@@ -79,10 +86,17 @@ fn parse_uuid(text: &str) -> Result<String, &'static str> {
     is_uuid.then(|| text.to_ascii_lowercase()).ok_or("a UUID")
 }
 
-/// Keeps what is allowed in a path (`NODE_ID_PATTERN`); anything else becomes a dash.
-fn safe_id(id: &str) -> String {
+/// Keeps what is allowed in a path (`NODE_ID_PATTERN`); anything else becomes a dash. A value that
+/// loses characters ends in a digest of the whole, so that `AB/1` and `AB-1` are different nodes.
+fn safe_id(whole: &str) -> String {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
-    id.chars().take(128).map(|c| if is_safe(c) { c } else { '-' }).collect()
+    if whole.len() <= MAX_ID_BYTES && whole.chars().all(is_safe) {
+        return whole.to_owned();
+    }
+    let kept = whole.chars().take(MAX_ID_BYTES - 17).map(|c| if is_safe(c) { c } else { '-' });
+    let mut id: String = kept.chain(['-']).collect();
+    id.push_str(&short_digest(&Sha256::digest(whole)));
+    id
 }
 
 #[cfg(test)]
@@ -108,6 +122,19 @@ mod tests {
 
     fn named(identity: &[Identifier]) -> String {
         node_id(identity, &tree(&[])).0
+    }
+
+    #[test]
+    fn serials_that_a_path_cannot_hold_stay_different() {
+        let name = |serial: &str| named(&[identifier("product_serial", serial, None)]);
+        assert_eq!(name("AB-12345"), "serial-AB-12345");
+        let long = "x".repeat(200);
+        let serials =
+            ["AB/12345", "AB 12345", "日本語製造番号", "日本語製造番九", &long, &long[1..]];
+        let names: std::collections::BTreeSet<String> =
+            serials.iter().map(|serial| name(serial)).collect();
+        assert_eq!(names.len(), serials.len(), "{names:?}");
+        assert!(names.iter().all(|name| crate::api::is_node_id(name)), "{names:?}");
     }
 
     #[test]

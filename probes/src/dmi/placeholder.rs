@@ -53,6 +53,9 @@ mod tests {
             "XXXXXXXX",
             "",
             "SKU=NotProvided;ModelName=",
+            "S/N",
+            "Unavailable",
+            "0x00000000",
         ] {
             assert!(is_placeholder(text), "{text}");
         }
@@ -60,6 +63,7 @@ mod tests {
             assert!(!is_placeholder(text), "{text}");
         }
         assert!(is_known_duplicate("03000200-0400-0500-0006-000700080009"));
+        assert!(is_known_duplicate("DEADBEEF-dead-beef-dead-beefdeadbeef"));
         assert!(!is_known_duplicate("4c4c4544-0058-4a10-8034-b7c04f4b5a33"));
     }
 }
