@@ -7,7 +7,6 @@
 //!
 //! udev's database is not read here: it may still describe the disk that had this number before.
 
-use formats::swaps;
 use formats::wwn;
 
 use crate::machine::{Machine, escape_non_utf8};
@@ -105,11 +104,11 @@ pub fn current_use(machine: &Machine, device_number: &str) -> Result<CurrentUse,
     let Some((mounts, true)) = mounts::mounts(machine) else {
         return Err(unread(machine, "the list of mounts"));
     };
-    let swaps = mounts::whole_lines(machine, "proc/swaps");
+    let swaps = mounts::swap_areas(machine);
     if swaps.as_ref().is_some_and(|(_, is_whole)| !is_whole) || machine.is_refused("proc/swaps") {
         return Err(unread(machine, "the list of swap areas"));
     }
-    let areas = swaps.map(|(text, _)| swaps::parse(&text)).unwrap_or_default();
+    let areas = swaps.map(|(areas, _)| areas).unwrap_or_default();
     let mut found = CurrentUse::default();
     for part in &parts {
         // A slash in the name of a device is a `!` in sysfs.
@@ -244,11 +243,13 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_an_error_and_no_unused_disk() {
         assert!(uses(&[]).is_err());
-        for bad in ["22 1 8:1 / /mnt", "odd\n", "22 1 8:17 / /mnt rw - xfs /dev/sdb1 rw\n23 1 8"] {
+        for bad in ["\n", "22 1 8:1 / /mnt", "odd\n", "22 1 8:17 / /mnt rw - xfs /dev/sdb1 rw\n23 1 8"] {
             assert!(uses(&[("proc/self/mountinfo", bad)]).is_err(), "{bad}");
         }
         let cut = "Filename Type Size Used Priority\n/dev/sd";
-        assert!(uses(&[MOUNTS, ("proc/swaps", cut)]).is_err());
+        for bad in [cut, "\n", "/dev/sda1 partition 1 0 -2\n"] {
+            assert!(uses(&[MOUNTS, ("proc/swaps", bad)]).is_err(), "{bad}");
+        }
         for (operation, path) in
             [("read", "proc/swaps"), ("list", "sys/devices/x/block/sda/sda1/holders")]
         {

@@ -322,6 +322,23 @@ mod tests {
     }
 
     #[test]
+    fn empty_mount_table_or_swap_list_makes_disks_ineligible() {
+        let of = |path: &str, content: &[u8]| {
+            let files = [("sys/block/sda/size", &b"2048\n"[..]), (path, content)];
+            let machine = crate::testing::tree_of_bytes(&files);
+            let disk = super::super::block(&machine).disks.remove(0);
+            (disk.not_eligible_because, machine.problems().len())
+        };
+        let mounts = (vec!["the mounted file systems are unknown".to_owned()], 1);
+        let swaps = (vec!["the swap areas in use are unknown".to_owned()], 1);
+        assert_eq!(of("proc/self/mountinfo", b""), mounts);
+        assert_eq!(of("proc/self/mountinfo", b"\n"), mounts);
+        assert_eq!(of("proc/swaps", b""), swaps);
+        assert_eq!(of("proc/swaps", b"/dev/sda2 partition 1 0 -2\n"), swaps);
+        assert_eq!(of("proc/swaps", b"Filename Type\n"), (vec![], 0));
+    }
+
+    #[test]
     fn live_medium_is_known_by_its_mount_and_by_its_label() {
         let disk = [("sys/block/sda/size", "2048\n"), ("sys/block/sda/dev", "8:0\n")];
         let mount = ("proc/self/mountinfo", "1 0 8:0 / /run/media/iso ro - iso9660 /dev/sda ro\n");

@@ -6,7 +6,7 @@ use formats::command_line::{Argument, arguments};
 use std::collections::{BTreeMap, BTreeSet};
 
 use formats::mountinfo::{self, Mount, MountTable};
-use formats::swaps;
+use formats::swaps::{self, SwapArea};
 
 use crate::machine::{CUT, Machine, quote};
 use crate::udev::unescape_hex;
@@ -28,12 +28,15 @@ const LIVE_MOUNTS: [&str; 10] = [
     "/isodevice",
 ];
 
+const SWAPS: &str = "proc/swaps";
+
 /// How the devices are used, by kernel name, e.g. `sda1` or `dm-0`.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     /// Whether the source has a mount table at all.
     pub is_known: bool,
-    /// Whether that table is cut or has a line that is no mount, so that there may be more mounts.
+    /// Whether that table is empty, is cut, or has a line that is no mount, so that there may be more
+    /// mounts.
     pub is_incomplete: bool,
     /// Where each is mounted.
     pub mounted_at: BTreeMap<String, Vec<String>>,
@@ -106,14 +109,13 @@ pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
         }
     }
     share_btrfs(machine, &mut usage);
-    let swaps = whole_lines(machine, "proc/swaps");
+    let swaps = swap_areas(machine);
     usage.is_swap_incomplete = match &swaps {
         Some((_, is_whole)) => !is_whole,
-        None => machine.is_refused("proc/swaps"),
+        None => machine.is_refused(SWAPS),
     };
-    usage.swaps = swaps.map(|(text, _)| {
-        let areas = swaps::parse(&text).into_iter();
-        areas.filter_map(|area| names.resolve(None, &area.path)).collect()
+    usage.swaps = swaps.map(|(areas, _)| {
+        areas.into_iter().filter_map(|area| names.resolve(None, &area.path)).collect()
     });
     usage.mapper_names = names.mapped;
     usage
@@ -138,10 +140,28 @@ pub(super) fn mounts(machine: &Machine) -> Option<(Vec<Mount>, bool)> {
     })
 }
 
+/// The swap areas in use, and whether these are all. `None` without a list.
+pub(super) fn swap_areas(machine: &Machine) -> Option<(Vec<SwapArea>, bool)> {
+    let (text, is_whole) = whole_lines(machine, SWAPS)?;
+    // The kernel writes the heading first, even without any area. Without it, a line is missing.
+    let has_heading = text.starts_with("Filename");
+    if !has_heading && !text.is_empty() {
+        let first = text.lines().next().unwrap_or_default();
+        machine.problem(SWAPS, quote(first), "the heading \"Filename\" on the first line");
+    }
+    let areas = if has_heading { swaps::parse(&text) } else { Vec::new() };
+    Some((areas, is_whole && has_heading))
+}
+
 /// The lines of the file that have their end, and whether all have. A last line without one is a
-/// problem: a part of a path would name another place.
-pub(super) fn whole_lines(machine: &Machine, path: &str) -> Option<(String, bool)> {
-    let (mut text, is_whole) = machine.text_with_end(path).filter(|(text, _)| !text.is_empty())?;
+/// problem: a part of a path would name another place. So is an empty file: the kernel always writes
+/// the root's mount or the heading of the list.
+fn whole_lines(machine: &Machine, path: &str) -> Option<(String, bool)> {
+    let (mut text, is_whole) = machine.text_with_end(path)?;
+    if text.is_empty() {
+        machine.problem(path, "an empty file", "at least one line");
+        return Some((text, false));
+    }
     if !is_whole {
         let start = text.rfind('\n').map_or(0, |at| at + 1);
         machine.problem(path, quote(text.get(start..).unwrap_or_default()), CUT);
