@@ -243,7 +243,9 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_an_error_and_no_unused_disk() {
         assert!(uses(&[]).is_err());
-        for bad in ["\n", "22 1 8:1 / /mnt", "odd\n", "22 1 8:17 / /mnt rw - xfs /dev/sdb1 rw\n23 1 8"] {
+        for bad in
+            ["\n", "22 1 8:1 / /mnt", "odd\n", "22 1 8:17 / /mnt rw - xfs /dev/sdb1 rw\n23 1 8"]
+        {
             assert!(uses(&[("proc/self/mountinfo", bad)]).is_err(), "{bad}");
         }
         let cut = "Filename Type Size Used Priority\n/dev/sd";
