@@ -13,7 +13,7 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 .PHONY: setup
-setup: ## Install the packages that the other targets need; without root, print the command
+setup: ## Check Rust; install the packages that the other targets need; without root, print the command
 	@tests/setup.sh
 
 .PHONY: demo
@@ -41,6 +41,7 @@ vm: static lab-vim ## Only the tests of the static binary and the virtual machin
 
 .PHONY: lab-vim
 lab-vim: ## Build the lab VIM, target/release/lab-vim
+	@tests/setup.sh rust
 	$(CARGO) build -q --release --locked -p lab-vim
 
 .PHONY: static

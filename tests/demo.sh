@@ -9,6 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . tests/steps.sh
 
+tests/setup.sh rust
 host=$(rustc -vV | sed -n 's/^host: //p')
 built=target/$host/demo
 steps_begin "$PWD/target/demo-steps"
@@ -31,12 +32,8 @@ step_run compiler 'C compiler and static C library, where they are missing' test
 step_run agent 'one static build of the agent' build -p run-coreos-installer
 echo
 printf '%s\n' "this machine, by $built/run-coreos-installer inspect (shortened here; run it yourself to see all of it):" ''
-# Six lines of each section, as wide as the terminal.
 # The agent takes RCI_* for options, and would warn about those of these scripts.
-env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STEPS "$built/run-coreos-installer" inspect | awk -v width="${COLUMNS:-120}" '
-  /^####/ { n = 0 }
-  ++n <= 7 { print substr($0, 1, width) }
-  n == 8 { print " …" }'
+env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STEPS "$built/run-coreos-installer" inspect | tests/shorten.sh
 [ "${1:-}" != report ] || exit 0
 
 printf '%s\n' '' 'preparing a bare virtual machine, and the live image, installer and server that it needs (kept for the next time)' ''

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Installs the distribution packages that `make` needs. Without root, prints the command that does.
+# Installs the distribution packages that `make` needs. Without root, prints the command that does. Rust it only checks:
+# a person chooses between rustup and the distribution.
 #
-#   tests/setup.sh [GROUP...]      groups: demo build check fuzz (default: build check)
+#   tests/setup.sh [GROUP...]      groups: rust demo build check fuzz (default: build check)
 #
 # tests/vm/setup installs the packages of the virtual machine tests.
 set -euo pipefail
@@ -10,6 +11,17 @@ CARGO_DENY_VERSION=0.20.2
 cache=${RCI_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/run-coreos-installer}
 
 say() { printf '%s\n' "$*" >&2; }
+
+# Ends the script if Rust is missing or older than Cargo.toml requires.
+check_rust() {
+  local required found
+  required=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$(dirname "$0")/../Cargo.toml")
+  found=$(cargo --version >/dev/null 2>&1 && rustc --version 2>/dev/null | cut -d ' ' -f 2) || true
+  [ -n "$found" ] && printf '%s\n' "$required" "$found" | sort -CV && return
+  say "Rust ${found:-is not installed}${found:+ is too old}: this project needs Rust $required or newer, with cargo"
+  say "install it with rustup (https://rustup.rs); on Debian 12 also with: apt install cargo-web rustc-web"
+  exit 1
+}
 
 # need THING DEBIAN FEDORA: notes the package that contains the program or file THING, if it is missing.
 needed=()
@@ -41,6 +53,9 @@ install_needed() {
   say "installing ${needed[*]}"
   DEBIAN_FRONTEND=noninteractive sh -c "$line" >&2
 }
+
+# Nothing to install.
+group_rust() { :; }
 
 # Everything that compiles the project: a C compiler for ring and SQLite, and the static C library.
 group_demo() {
@@ -83,12 +98,13 @@ deny() {
   cargo install cargo-deny --version "$CARGO_DENY_VERSION" --locked --root "$where" >&2
 }
 
+check_rust
 groups=("$@")
 [ ${#groups[@]} -gt 0 ] || groups=(build check)
 for group in "${groups[@]}"; do
   case $group in
-    demo | build | check | fuzz) "group_$group" ;;
-    *) say "unknown group \"$group\", expected demo, build, check or fuzz" && exit 2 ;;
+    rust | demo | build | check | fuzz) "group_$group" ;;
+    *) say "unknown group \"$group\", expected rust, demo, build, check or fuzz" && exit 2 ;;
   esac
 done
 install_needed

@@ -3,7 +3,7 @@
 //! `report` replays captured machines and compares the result with the expected one. `command_line` runs the program as a
 //! user does, `readme` the commands of the README. `findings` raises every finding on a small machine. `facts` and
 //! `schemas` compare documents and code. `second_opinion` compares the report with another library's. `opens` counts the
-//! files that a report opens. `signals` interrupts commands. `hygiene`, `layers` and `words` check the rules of the
+//! files that a report opens. `signals` interrupts commands. `scripts` runs scripts of `make`. `hygiene`, `layers` and `words` check the rules of the
 //! source tree.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
@@ -17,6 +17,7 @@ mod opens;
 mod readme;
 mod report;
 mod schemas;
+mod scripts;
 mod second_opinion;
 mod signals;
 mod util;

@@ -1,0 +1,71 @@
+//! The scripts that a newcomer runs first, by `make report`.
+
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Output, Stdio};
+
+use crate::util::{repository, scratch, stderr, stdout};
+
+/// The lines that `tests/shorten.sh` makes of `report`, outside a terminal.
+fn shortened(report: &str, columns: &str) -> Vec<String> {
+    let mut child = Command::new(repository().join("tests/shorten.sh"))
+        .env("COLUMNS", columns)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(report.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    stdout(&output).lines().map(str::to_owned).collect()
+}
+
+/// Runs `tests/setup.sh rust` where `rustc --version` is answered by `rustc`.
+fn checked(name: &str, rustc: &str) -> Output {
+    let folder = scratch(name);
+    for (program, text) in [("rustc", rustc), ("cargo", "true")] {
+        let path = folder.join(program);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    Command::new(repository().join("tests/setup.sh"))
+        .arg("rust")
+        .env("PATH", path)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_shortened_report_marks_every_cut_and_cuts_no_character_in_two() {
+    let lines = shortened("####\nshort\n50 °C, 51 °C\n50 °C, 51 °\n3\n4\n5\n6\n7\n####\n", "11");
+    assert_eq!(lines, ["####", "short", "50 °C, 51 …", "50 °C, 51 °", "3", "4", "5", " …", "####"]);
+}
+
+#[test]
+fn setup_accepts_the_rust_that_cargo_toml_requires_and_newer() {
+    for (number, version) in ["1.95.0", "1.100.1"].iter().enumerate() {
+        let output = checked(
+            &format!("setup-rust-{number}"),
+            &format!("echo 'rustc {version} (59807616e 2026-04-14)'"),
+        );
+        assert!(output.status.success(), "{version}: {}", stderr(&output));
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn setup_explains_how_to_get_rust_when_it_is_old_or_missing() {
+    let cases = [
+        ("old", "echo 'rustc 1.63.0'", "Rust 1.63.0 is too old: "),
+        ("missing", "exit 127", "Rust is not installed: "),
+    ];
+    for (name, rustc, expected) in cases {
+        let output = checked(&format!("setup-rust-{name}"), rustc);
+        assert_eq!(output.status.code(), Some(1));
+        let message = stderr(&output);
+        assert!(message.starts_with(expected), "{message}");
+        assert!(message.contains("1.95 or newer"), "{message}");
+        assert!(message.contains("apt install cargo-web rustc-web"), "{message}");
+    }
+}
