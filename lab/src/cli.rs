@@ -54,10 +54,10 @@ Each request is one line on stderr. SIGTERM and SIGINT end the server, status 0.
 #[derive(Debug, Parser)]
 #[command(name = "lab-vim", version, after_help = EXAMPLES, max_term_width = 80)]
 pub(crate) struct Options {
-    /// Address of plain HTTP; port 0 chooses a free one. May be repeated.
+    /// Address to serve plain HTTP on; port 0 chooses a free one. May be repeated.
     #[arg(long, value_name = "ADDR", default_value = "[::]:8080")]
     pub(crate) listen: Vec<SocketAddr>,
-    /// Address of HTTPS, with a certificate of our own CA. May be repeated.
+    /// Address to serve HTTPS on, with a certificate from the lab VIM's own CA. May be repeated.
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen_https: Vec<SocketAddr>,
     /// Where ca.pem, client.pem and client-key.pem are written; the CA's key is kept there.
@@ -66,7 +66,7 @@ pub(crate) struct Options {
     /// One more name or address for the certificate. May be repeated.
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Vec<String>,
-    /// Serve /v1 only to clients with a certificate of our CA (client.pem).
+    /// Serve /v1 only to clients with a certificate from the lab VIM's own CA (client.pem).
     #[arg(long)]
     pub(crate) require_client_certificate: bool,
     /// Serve /v1 only to clients with the bearer token in this file.
