@@ -10,19 +10,26 @@ use crate::util::{repository, scratch};
 /// The line above a block that the tests cannot run; a reason follows it.
 const NOT_RUN: &str = "<!-- not run by the tests: ";
 
+/// A block of its own, so that a paste of the block before it leaves time to look at the server.
+const STOP: &str = "kill $!\n";
+
 /// Checks what the README asks of it, and leaves a trace.
 const INSTALLER: &str = "#!/bin/sh\nset -e\n[ \"$*\" = 'iso ignition embed -i live.ign fedora-coreos-live.iso' ]\n\
                          grep -q '\"ignition\"' live.ign\ntouch installer-was-run\n";
 
-/// The `sh` blocks of the README, and whether each is to be run.
+/// The `sh` blocks of the README, and whether each is to be run. A block that stops a server is run in the shell of the
+/// block before it, as when a person pastes one after the other.
 fn blocks() -> Vec<(String, bool)> {
     let text = std::fs::read_to_string(repository().join("README.md")).unwrap();
-    let mut blocks = Vec::new();
+    let mut blocks: Vec<(String, bool)> = Vec::new();
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once("```sh\n") {
         let (block, after) = after.split_once("```").unwrap();
         let is_run = !before.lines().last().is_some_and(|line| line.starts_with(NOT_RUN));
-        blocks.push((block.to_owned(), is_run));
+        match blocks.last_mut() {
+            Some((earlier, _)) if block == STOP => String::push_str(earlier, block),
+            _ => blocks.push((block.to_owned(), is_run)),
+        }
         rest = after;
     }
     blocks
@@ -123,6 +130,12 @@ fn every_command_of_the_readme_works_in_an_empty_folder() {
             assert!(
                 log.contains("/v1/reports"),
                 "no report arrived at the lab VIM:\n{log}\n{printed}"
+            );
+            assert!(block.ends_with(STOP), "the server is not stopped, or too early:\n{block}");
+            assert!(!block.trim_end_matches(STOP).contains("kill"), "{block}");
+            assert!(
+                !printed.contains("WARN posting the report"),
+                "the server was not waited for:\n{printed}"
             );
         }
     }
