@@ -17,6 +17,7 @@ pub mod fru;
 pub mod gpt;
 pub mod guid;
 pub mod hex;
+pub mod labelled;
 pub mod lldp;
 pub mod lvm;
 pub mod major_numbers;

@@ -63,6 +63,8 @@ pub(super) struct Secrets {
     pub(super) addresses: BTreeSet<IpAddr>,
     /// Where networks begin, as the machine's addresses and routes say, and with how many bits.
     pub(super) networks: BTreeSet<(Ipv4Addr, u8)>,
+    /// Those of `digits` that do not begin with a maker's number.
+    pub(super) whole: BTreeSet<String>,
     /// Those of `digits` that occur as a decimal number too.
     pub(super) decimals: BTreeSet<String>,
     /// Addresses in another spelling than the usual one.
@@ -175,15 +177,25 @@ impl Secrets {
             "persistent_address" => self.host(text),
             // Of AMD's compute nodes, in decimal digits; elsewhere they are hexadecimal.
             "properties" => {
-                let ids = text.lines().filter_map(|line| line.trim().strip_prefix("unique_id "));
-                for id in ids.filter_map(|id| id.trim().parse::<u64>().ok()).filter(|id| *id != 0) {
-                    let digits = format!("{id:016x}");
-                    self.digits(&digits);
-                    self.decimals.insert(digits);
-                }
+                let ids = text.lines().filter_map(|line| {
+                    ["unique_id ", "hive_id "].iter().find_map(|key| line.trim().strip_prefix(key))
+                });
+                ids.for_each(|id| self.decimal(id));
             }
+            "xgmi_device_id" | "xgmi_hive_id" => self.decimal(text),
             _ => {}
         }
+    }
+
+    /// An accelerator's number in decimal digits.
+    fn decimal(&mut self, number: &str) {
+        let Some(number) = number.trim().parse::<u64>().ok().filter(|number| *number != 0) else {
+            return;
+        };
+        let digits = format!("{number:016x}");
+        self.digits(&digits);
+        self.whole.insert(digits.clone());
+        self.decimals.insert(digits);
     }
 
     /// A value whose name may say what it is.
@@ -197,6 +209,10 @@ impl Secrets {
         } else if has(&HOST_NAMES) {
             self.host(value);
         } else if has(&IDENTITY_NAMES) && !name.ends_with("_raw_hex") {
+            // Of an accelerator; elsewhere a `unique_id` is longer.
+            if name == "unique_id" && value.trim().len() == 16 {
+                self.whole.insert(value.trim().to_lowercase());
+            }
             self.identity(value, name.contains("uuid"));
         }
         if name == "portal" {

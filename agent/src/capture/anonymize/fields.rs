@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use formats::command_line::is_secret_name;
 use formats::fru::text::{digits, pack_digits, pack_six_bits, six_bits};
-use formats::{Encoding, Field, Kind, command_line, dhcp, fru, lldp, mountinfo, netlink, smbios};
+use formats::{
+    Encoding, Field, Kind, command_line, dhcp, fru, labelled, lldp, mountinfo, netlink, smbios,
+};
 use probes::dmi::is_placeholder;
 
 use super::collect::Secrets;
@@ -30,6 +32,10 @@ pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
         "sys/firmware/dmi/tables/DMI" => smbios::fields(content),
         "kernel/lldp/frames" => lldp::fields(content),
         "proc/cmdline" => command_line::fields(text()),
+        "proc/cpuinfo" => labelled::cpuinfo(text()),
+        "proc/sysinfo" => labelled::sysinfo(text()),
+        _ if path.ends_with("/symbolic_name") => labelled::symbolic_name(text()),
+        _ if is_host_name(path) => host_name(text()),
         _ if is_lease(path) => dhcp::fields(text()),
         _ if is_mount_table(path) => mountinfo::fields(text()),
         _ if disks::is_disk(path) => disks::fields(path, content),
@@ -46,6 +52,18 @@ pub(super) fn is_lease(path: &str) -> bool {
 /// Whether the file at `path` is a list of mounts, of one process or of all.
 fn is_mount_table(path: &str) -> bool {
     path.starts_with("proc/") && matches!(path.rsplit('/').next(), Some("mounts" | "mountinfo"))
+}
+
+/// Whether the file at `path` contains the name of the host or its domain, and nothing more.
+fn is_host_name(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    ["hostname", "nodename", "domainname", "ibm,partition-name"].contains(&name)
+}
+
+fn host_name(text: &str) -> Vec<Field> {
+    let name = text.trim_matches(['\0', '\n', ' ']);
+    let start = text.find(name).unwrap_or_default();
+    vec![Field::text(start..start + name.len(), Kind::HostName)]
 }
 
 /// The part of a replaceable unit's memory that the answer at `path` is: `board`, `records`, …
@@ -146,12 +164,17 @@ pub(super) fn collect_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) 
 
 /// Replaces in place what could be anything elsewhere: addresses as bytes, and free text.
 pub(super) fn rewrite(path: &str, content: &mut [u8], secrets: &Secrets, names: &mut Pseudonyms) {
-    // Here a host's name may be any word, which is not replaced elsewhere.
-    let has_names = is_mount_table(path) || disks::is_disk(path);
+    // The arguments of the kernel are replaced by `rewrite_line`.
+    let is_line = path == "proc/cmdline";
+    let is_labelled = matches!(path, "proc/cpuinfo" | "proc/sysinfo");
     for field in fields(path, content) {
         put(&field, content, |bytes| match field.kind {
-            Kind::HostName if has_names => {
+            // Here a host's name may be any word, which is not replaced elsewhere.
+            Kind::HostName if !is_line => {
                 secrets.hosts.contains(&latin(bytes)).then(|| text(bytes, secrets, names))
+            }
+            Kind::Serial if is_labelled => {
+                secrets.texts.contains(&latin(bytes)).then(|| text(bytes, secrets, names))
             }
             _ => replacement(&field, bytes, secrets, names),
         });

@@ -17,6 +17,8 @@ pub(super) struct Pseudonyms {
     key: [u8; 32],
     known: BTreeMap<String, String>,
     taken: BTreeSet<String>,
+    /// Digits that do not begin with a maker's number.
+    whole: BTreeSet<String>,
     ipv4: Mapping,
 }
 
@@ -26,7 +28,8 @@ impl Pseudonyms {
         let originals = [&secrets.texts, &secrets.hosts, &secrets.digits, &secrets.uuids];
         let taken = originals.into_iter().flatten().cloned().collect();
         let ipv4 = Mapping::new(&secrets.networks);
-        Pseudonyms { key, known: BTreeMap::new(), taken, ipv4 }
+        let whole = secrets.whole.clone();
+        Pseudonyms { key, known: BTreeMap::new(), taken, whole, ipv4 }
     }
 
     /// A text in which each letter and digit is another one.
@@ -56,7 +59,9 @@ impl Pseudonyms {
     /// Hexadecimal digits; those that name the vendor stay.
     pub(super) fn digits(&mut self, digits: &str) -> String {
         let first = digits.bytes().next().unwrap_or_default();
+        let is_whole = self.whole.contains(digits);
         let stays = |at: usize| match (digits.len(), first) {
+            _ if is_whole => false,
             // T10 SPC-5 §7.7.6.6: the format, then the maker's number (NAA 1, 2, 5 and 6).
             (16, b'1') => at < 10,
             (16, b'2') => at == 0 || (4..10).contains(&at),

@@ -10,6 +10,7 @@ use super::*;
 mod disks;
 mod identifiers;
 mod lines;
+mod named;
 mod places;
 mod unchanged;
 

@@ -1,0 +1,69 @@
+//! What is known to be secret by the name of its line or file.
+
+use super::*;
+
+#[test]
+fn the_numbers_and_names_in_cpuinfo_and_sysinfo_are_hidden() {
+    let files = recorded(&[
+        ("proc/cpuinfo", b"Revision\t: a22082\nSerial\t\t: 00000000acf9d788\n"),
+        ("sys/firmware/devicetree/base/serial-number", b"00000000acf9d788\0"),
+        (
+            "proc/sysinfo",
+            b"Type:   2817\nSequence Code:        00000000000EAA14\nLPAR Name:            R17 \n\
+              VM00 Name:            GUEST\nVM00 Control Program: z/VM    6.1.0   \n",
+        ),
+    ]);
+    let before = files.clone();
+    let files = anonymous(&files, &json!({}));
+    let cpuinfo = text(&files, "proc/cpuinfo");
+    assert!(!cpuinfo.contains("acf9d788") && cpuinfo.contains("a22082"), "{cpuinfo}");
+    let serial = text(&files, "sys/firmware/devicetree/base/serial-number");
+    assert!(cpuinfo.contains(serial.trim_end_matches('\0')), "{serial} in {cpuinfo}");
+    let sysinfo = text(&files, "proc/sysinfo");
+    for secret in ["EAA14", "R17 ", "GUEST"] {
+        assert!(!sysinfo.contains(secret), "{secret} in {sysinfo}");
+    }
+    assert!(sysinfo.ends_with("VM00 Control Program: z/VM    6.1.0   \n"), "{sysinfo}");
+    assert_eq!(sysinfo.len(), before.files["proc/sysinfo"].len());
+}
+
+#[test]
+fn the_host_in_a_fibre_channel_name_is_hidden() {
+    let path = "sys/class/fc_host/host7/symbolic_name";
+    let name = b"Emulex LPe16002 FV11.4 HN:dbserver17.corp.acme.com OS:Linux\n";
+    let found = text(&anonymous(&recorded(&[(path, name)]), &json!({})), path);
+    assert!(!found.contains("dbserver17") && !found.contains("acme"), "{found}");
+    assert!(found.starts_with("Emulex LPe16002 FV11.4 HN:") && found.ends_with(" OS:Linux\n"));
+}
+
+#[test]
+fn no_digit_of_the_number_of_an_accelerator_or_its_hive_stays_because_of_a_maker() {
+    let (unique, hive) = (5_847_760_019_078_012_339_u64, 12_609_507_387_757_274_807_u64);
+    let path = "sys/class/kfd/kfd/topology/nodes/1/properties";
+    let content = format!("hive_id {hive}\nunique_id {unique}\n");
+    let hex = format!("{unique:016x}\n");
+    let files = anonymous(
+        &recorded(&[
+            (path, content.as_bytes()),
+            ("sys/bus/pci/devices/0000:03:00.0/unique_id", hex.as_bytes()),
+        ]),
+        &json!({"unique_id": hex.trim()}),
+    );
+    let properties = text(&files, path);
+    let number = |key: &str| -> u64 {
+        let line = properties.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        line.trim().parse().unwrap()
+    };
+    assert_ne!(number("hive_id") >> 36, hive >> 36, "{properties}");
+    assert_ne!(number("unique_id") >> 36, unique >> 36, "{properties}");
+    let found = text(&files, "sys/bus/pci/devices/0000:03:00.0/unique_id");
+    assert_eq!(found, format!("{:016x}\n", number("unique_id")));
+}
+
+#[test]
+fn a_short_host_name_is_hidden_where_a_host_name_is() {
+    let files = recorded(&[("proc/sys/kernel/hostname", b"db7\n"), ("proc/cpuinfo", b"a : db7\n")]);
+    let files = anonymous(&files, &json!({"hostname": "db7"}));
+    assert_ne!(text(&files, "proc/sys/kernel/hostname"), "db7\n");
+    assert_eq!(text(&files, "proc/cpuinfo"), "a : db7\n");
+}
