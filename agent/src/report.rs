@@ -71,7 +71,7 @@ pub struct Timings {
 #[must_use]
 pub fn report(source: &Arc<Source>, options: &Options) -> Report {
     let start = Instant::now();
-    let mut collected = collect(source, options);
+    let mut collected = collect(source, &Options { identity: true, ..options.clone() });
     let identity = identity(&collected.inventory);
     let (node_id, problem) = node_id(&identity, source);
     collected.problems.extend(problem);

@@ -189,7 +189,7 @@ fn collection(options: &SourceOptions, lldp_wait: Duration) -> anyhow::Result<Op
         vpd: options.vpd,
         lldp_wait: options.lldp_wait.map_or(lldp_wait, Duration::from_secs),
     };
-    Ok(Options { only: options.only.clone(), budget, extras })
+    Ok(Options { only: options.only.clone(), budget, extras, ..Options::default() })
 }
 
 fn source(options: &SourceOptions) -> anyhow::Result<Arc<Source>> {

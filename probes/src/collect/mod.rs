@@ -34,9 +34,21 @@ const WAITING: Duration = Duration::from_hours(2);
 /// Part of the budget that remains when a wait ends.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// The collectors that read what identifies a machine. They always run: the name of a node must not
-/// depend on the sections that are asked for.
+/// The collectors that read what identifies a machine. A report runs all of them: the name of a node
+/// must not depend on the sections that are asked for.
 const IDENTITY: [&str; 3] = ["network", "dmi", "bmc"];
+
+/// Ends of the paths that the name of a node is read from: UUID, serial numbers and permanent MACs.
+const IDENTIFIERS: [&str; 8] = [
+    "/dmi/id/product_uuid",
+    "/dmi/id/product_serial",
+    "/dmi/id/board_serial",
+    "/sys/class/net",
+    "/address",
+    "/addr_assign_type",
+    "/perm_hwaddr",
+    "/rtnetlink/link",
+];
 
 /// All collectors, in the order of the report.
 pub const COLLECTORS: &[Collector] = &[
@@ -244,8 +256,11 @@ pub fn sections() -> Vec<&'static str> {
 /// What to collect, and how long it may take in all.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Sections to collect; all if empty. What identifies the machine is read in any case.
+    /// Sections to collect; all if empty.
     pub only: Vec<String>,
+    /// Whether to read what identifies the machine as well, whatever `only` says. This may take as
+    /// long as a management controller that does not respond.
+    pub identity: bool,
     /// After this no collector is waited for.
     pub budget: Duration,
     /// What is read only on request.
@@ -255,17 +270,18 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         let extras = Extras::default();
-        Options { only: Vec::new(), budget: Duration::from_secs(45), extras }
+        Options { only: Vec::new(), identity: false, budget: Duration::from_secs(45), extras }
     }
 }
 
 /// What was collected.
 #[derive(Debug, Clone, Default)]
 pub struct Collected {
-    /// The facts: the wanted sections and those that identify the machine. `Inventory::keep_only` drops
-    /// the latter once they have been used.
+    /// The facts: the wanted sections and, if asked for, those that identify the machine.
+    /// `Inventory::keep_only` drops the latter once they have been used.
     pub inventory: Inventory,
-    /// What could not be read, and why; by collector in the order of the report.
+    /// What could not be read, and why; by collector in the order of the report. Of a collector that
+    /// ran only for the identity, just the problems that concern it.
     pub problems: Vec<Problem>,
     /// How long each collector took, in ms, by its name.
     pub durations_ms: BTreeMap<String, u64>,
@@ -284,10 +300,12 @@ fn collect_with(
     options: &Options,
 ) -> Collected {
     let start = Instant::now();
-    let is_wanted = |collector: &&Collector| {
+    let is_asked_for = |collector: &Collector| {
         options.only.is_empty()
-            || IDENTITY.contains(&collector.name)
             || collector.sections.iter().any(|section| options.only.iter().any(|o| o == section))
+    };
+    let is_wanted = |collector: &&Collector| {
+        is_asked_for(collector) || options.identity && IDENTITY.contains(&collector.name)
     };
     let extras = Extras {
         // Listening until the end of the budget would get the collector given up, with all its frames.
@@ -308,7 +326,9 @@ fn collect_with(
     for ((collector, machine), settled) in wanted.iter().zip(settled) {
         let duration_ms = u64::try_from(settled.duration.as_millis()).unwrap_or(u64::MAX);
         collected.durations_ms.insert(collector.name.to_owned(), duration_ms);
-        collected.problems.extend(machine.problems());
+        let problems = machine.problems().into_iter();
+        let is_kept = |problem: &Problem| is_asked_for(collector) || is_of_identity(problem);
+        collected.problems.extend(problems.filter(is_kept));
         match settled.result {
             Ok(fill) => fill(&mut collected.inventory),
             // Not through the machine's own list, which is closed once it is full: the reason why a
@@ -319,6 +339,11 @@ fn collect_with(
         }
     }
     collected
+}
+
+/// Whether `problem` may explain why the machine has no identifier, or another one than before.
+fn is_of_identity(problem: &Problem) -> bool {
+    IDENTIFIERS.iter().any(|end| problem.path.ends_with(end))
 }
 
 /// Why a collector has no result, with the path that it read last.
@@ -363,13 +388,17 @@ mod tests {
         assert!(collected("os").os.is_some());
     }
 
+    fn part(source: &Arc<Source>, only: &[&str], identity: bool) -> Collected {
+        let only = only.iter().map(|section| (*section).to_owned()).collect();
+        collect(source, &Options { only, identity, ..Options::default() })
+    }
+
     #[test]
-    fn what_identifies_the_machine_is_collected_whatever_is_asked_for() {
+    fn what_identifies_the_machine_is_collected_whatever_sections_are_asked_for() {
         let product = |only: &[&str]| {
-            let only = only.iter().map(|section| (*section).to_owned()).collect();
             let source =
                 crate::testing::source(&[("sys/class/dmi/id/product_serial", "SERIAL-01")]);
-            let inventory = collect(&source, &Options { only, ..Options::default() }).inventory;
+            let inventory = part(&source, only, true).inventory;
             (inventory.product.unwrap().serial, inventory.network.is_some())
         };
         let whole = product(&[]);
@@ -377,6 +406,35 @@ mod tests {
         assert_eq!((product(&["cpu"]), product(&["os", "pci"])), (whole.clone(), whole));
         let is_known = |name: &&str| COLLECTORS.iter().any(|collector| collector.name == *name);
         assert!(IDENTITY.iter().all(is_known));
+    }
+
+    #[test]
+    fn waiting_for_a_disk_never_waits_for_a_management_controller() {
+        let collected = part(&crate::testing::source(&[]), &["block"], false);
+        let names: Vec<&String> = collected.durations_ms.keys().collect();
+        assert_eq!(names, ["block", "raid"]);
+    }
+
+    #[test]
+    fn problems_of_other_sections_are_dropped_unless_they_concern_the_identity() {
+        let denied = "13 sys/class/dmi/id/product_uuid\n13 sys/class/dmi/id/chassis_serial\n\
+                      13 sys/firmware/dmi/tables/DMI\n13 sys/class/net\n";
+        let files = [
+            ("kernel/errors", denied),
+            ("sys/class/dmi/id/product_name", "R650\n"),
+            ("proc/net/dev", "a\nb\neth0: 0\n"),
+        ];
+        let paths = |only: &[&str]| -> Vec<String> {
+            let problems = part(&crate::testing::source(&files), only, true).problems;
+            problems.into_iter().map(|problem| problem.path).collect()
+        };
+        let of_os = paths(&["os"]);
+        for path in ["/sys/class/net", "/sys/class/dmi/id/product_uuid"] {
+            assert!(of_os.iter().any(|found| found == path), "{path}: {of_os:?}");
+        }
+        let is_other = |path: &&String| path.ends_with("chassis_serial") || path.ends_with("/DMI");
+        assert_eq!(of_os.iter().find(is_other), None);
+        assert_eq!(paths(&["chassis"]).iter().filter(is_other).count(), 2);
     }
 
     #[test]
