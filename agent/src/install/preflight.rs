@@ -196,6 +196,12 @@ fn arguments(install: &Install) -> Result<(), Failure> {
                     "{key} contains {value:.100?}, expected one argument without blanks or control characters"
                 ));
             }
+            // The kernel, and the proof with it, would read the arguments up to the next quote as one.
+            if value.matches('"').count() % 2 != 0 {
+                return refuse(format!(
+                    "{key} contains {value:.100?}, expected every double quote to be closed"
+                ));
+            }
         }
         let n_bytes: usize = values.iter().map(|value| value.len() + 1).sum();
         if n_bytes > MAX_KARGS_BYTES {

@@ -20,6 +20,8 @@ fn arguments_that_would_be_mangled_are_refused() {
         r#","append_kargs":[""]"#,
         r#","append_kargs":["a\nb"]"#,
         r#","append_kargs":["--insecure"]"#,
+        r#","append_kargs":["a=\"b","c=1"]"#,
+        r#","delete_kargs":["\"a=\"b\""]"#,
         r#","delete_kargs":["a\u0000"]"#,
         r#","console":["ttyS0 x"]"#,
         r#","platform":"me tal""#,
@@ -31,6 +33,9 @@ fn arguments_that_would_be_mangled_are_refused() {
     ] {
         assert!(arguments(&install(bad)).is_err(), "{bad}");
     }
+    assert_eq!(arguments(&install(r#","append_kargs":["a=\"b\""]"#)), Ok(()));
+    let open = arguments(&install(r#","append_kargs":["a=\"b"]"#)).unwrap_err();
+    assert!(open.message.contains("every double quote to be closed"), "{open}");
     let many = format!(r#","append_kargs":[{}"a"]"#, r#""aaaaaaaaaaaaaaaaaaa","#.repeat(200));
     assert!(arguments(&install(&many)).is_err());
 }
