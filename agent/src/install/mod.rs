@@ -81,8 +81,12 @@ impl System {
     /// Whether this machine was booted by UEFI.
     #[must_use]
     pub fn is_uefi(&self) -> bool {
-        // Without an answer the disk must have a boot loader for UEFI: the stricter check.
-        self.ask(|machine| machine.is_dir("sys/firmware/efi")).unwrap_or(true)
+        // Unless the kernel clearly has no such directory, the disk must have a boot loader for UEFI:
+        // the stricter check.
+        let has_efi = |machine: &Machine| {
+            machine.is_dir("sys/firmware/efi") || !machine.problems().is_empty()
+        };
+        self.ask(has_efi).unwrap_or(true)
     }
 
     /// Asks the kernel as it is now. Each call has a source and a thread of its own, since a source keeps
@@ -140,5 +144,30 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_is_booted_by_uefi_unless_the_directory_is_clearly_absent() {
+        let is_uefi = |error: Option<&str>| {
+            let name = format!("rci-uefi-{}-{}", std::process::id(), error.unwrap_or("none"));
+            let root = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(root.join("sys/firmware")).unwrap();
+            std::fs::create_dir_all(root.join("kernel")).unwrap();
+            if let Some(error) = error {
+                let line = format!("{error} sys/firmware/efi\n");
+                std::fs::write(root.join("kernel/errors"), line).unwrap();
+            }
+            let is_uefi = System::below(root.clone()).is_uefi();
+            std::fs::remove_dir_all(root).unwrap();
+            is_uefi
+        };
+        assert!(!is_uefi(None));
+        assert!(is_uefi(Some("5")), "EIO");
+        assert!(is_uefi(Some("24")), "EMFILE");
     }
 }
