@@ -101,8 +101,7 @@ mod tests {
         assert!(line("installed and proved").contains(&exit(ExitStatus::Done)));
         assert!(line("the VIM says stop").contains(&exit(ExitStatus::Untouched)));
         assert!(line("a dry run, configured").contains(&exit(ExitStatus::Untouched)));
-        let failures = [ExitStatus::NotReported.code(), ExitStatus::Unproven.code()];
-        let range = format!("exit {}..{}", failures[0], failures[1]);
-        assert!(line("anything failed").contains(&range), "{range}");
+        // No range: options that are wrong exit with 2 and a panic with 101.
+        assert!(line("anything failed").contains("any other "));
     }
 }

@@ -5,9 +5,9 @@
 //!              ↑ wait, retry ↓        └ any failure: result with code and advice; exit status not 0
 //! ```
 //! systemd acts on the exit status: after 0 the unit's `ExecStartPost=` reboots (installed, or the VIM said `reboot`).
-//! `poweroff` asks systemd to power off and waits for SIGTERM. `stop` and every failure exit with 3 to 6, and the unit's
-//! `OnFailure=` opens a shell on the console. A dry run from the configuration exits with 4 too: after 0 the unit would
-//! reboot into the same dry run.
+//! `poweroff` asks systemd to power off and waits for SIGTERM. `stop` and every failure exit with any other status (see
+//! [`ExitStatus`]), and the unit's `OnFailure=` opens a shell on the console. A dry run from the configuration exits with
+//! 4: after 0 the unit would reboot into the same dry run.
 
 mod ending;
 mod install;
