@@ -5,7 +5,8 @@
 set -euo pipefail
 
 # bash does not export COLUMNS, so the terminal itself is asked first.
-width=$(stty size <&1 2>/dev/null | cut -d ' ' -f 2) || true
+exec 3>&1
+width=$(stty size <&3 2>/dev/null | cut -d ' ' -f 2) || true
 [ "${width:-0}" -gt 1 ] || width=${COLUMNS:-120}
 
 # sed counts characters and not bytes, so that no character is cut in two.

@@ -43,6 +43,20 @@ fn a_shortened_report_marks_every_cut_and_cuts_no_character_in_two() {
 }
 
 #[test]
+fn a_shortened_report_is_as_wide_as_the_terminal_whatever_columns_says() {
+    // A terminal of 11 columns; `pty` copies what is printed there.
+    let program = "import pty; pty.spawn(['sh', '-c', 'stty cols 11; printf 123456789012 | tests/shorten.sh'])";
+    let output = Command::new("python3")
+        .args(["-c", program])
+        .current_dir(repository())
+        .env("COLUMNS", "100")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&output).trim_end(), "1234567890…", "{}", stderr(&output));
+}
+
+#[test]
 fn setup_accepts_the_rust_that_cargo_toml_requires_and_newer() {
     for (number, version) in ["1.95.0", "1.100.1"].iter().enumerate() {
         let output = checked(
