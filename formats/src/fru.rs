@@ -102,7 +102,7 @@ pub fn records(list: &[u8]) -> impl Iterator<Item = Record<'_>> {
 /// The fields of an area that distinguish one part from another of its model.
 #[must_use]
 pub fn fields(area: Area, bytes: &[u8]) -> Vec<Field> {
-    let telling = entries(bytes, area.first()).enumerate().filter(|(number, entry)| {
+    let revealing = entries(bytes, area.first()).enumerate().filter(|(number, entry)| {
         let is_blank = entry.bytes.iter().all(|byte| matches!(byte, 0 | 0xff));
         !area.plain().contains(number) && !is_blank
     });
@@ -116,7 +116,7 @@ pub fn fields(area: Area, bytes: &[u8]) -> Vec<Field> {
         // Vendor-defined fields follow the standard ones.
         Field { span: entry.at..entry.at + entry.bytes.len(), kind: Kind::FreeText, encoding }
     };
-    telling.map(field).collect()
+    revealing.map(field).collect()
 }
 
 /// The bodies of the records with vendor-defined content: all but a power supply's.
@@ -167,7 +167,7 @@ mod tests {
     use crate::testing::survives_any_bytes;
 
     #[test]
-    fn maker_and_model_stay_and_serial_and_own_fields_are_telling() {
+    fn maker_and_model_stay_and_serial_and_custom_fields_are_secret() {
         let mut area = vec![1, 0, 0, 0, 0, 0];
         for field in
             [&b"\xc4DELL"[..], b"\xc4PSU1", b"\x83\x29\xdc\xa6", b"\xc2PN", b"\xc0", b"\xc5MAC:7"]

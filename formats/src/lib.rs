@@ -1,7 +1,7 @@
 //! Byte and text formats, each parsed in one place: bytes in, values and spans out.
 //!
-//! Nothing here does I/O. Probes take the values; `capture --anonymize` walks the [`Field`]s, so
-//! what is secret in a format is declared beside its parser; install and proof use the same types.
+//! Nothing here does I/O. Probes read the values; `capture --anonymize` replaces the [`Field`]s, so
+//! each format declares its secrets next to its parser; install and proof use the same types.
 
 #![forbid(unsafe_code)]
 

@@ -19,9 +19,9 @@ const MIN_UNBOUNDED_TEXT: usize = 8;
 /// Fewer hexadecimal digits occur by chance: a MAC has 12.
 const MIN_DIGITS: usize = 12;
 /// A number with fewer digits other than 0 and f occurs by chance.
-const MIN_TELLING_DIGITS: usize = 3;
+const MIN_DISTINCTIVE_DIGITS: usize = 3;
 /// A number in binary with fewer bytes other than 0 and ff occurs by chance.
-const MIN_TELLING_BYTES: usize = 3;
+const MIN_DISTINCTIVE_BYTES: usize = 3;
 /// A number of up to this many decimal digits may be a size or a time.
 const MAX_PLAIN_DECIMALS: usize = 9;
 /// All spellings have at least this many bytes.
@@ -193,12 +193,12 @@ fn is_searched_text(text: &str) -> bool {
 /// Whether hexadecimal digits are long enough, and not mostly zeros or ones: as digits, and as bytes,
 /// since binary data is full of those.
 fn is_searched_number(digits: &str) -> bool {
-    let n_telling = digits.bytes().filter(|digit| !b"0f".contains(digit)).count();
+    let n_distinctive = digits.bytes().filter(|digit| !b"0f".contains(digit)).count();
     let pairs = (0..digits.len()).step_by(2).filter_map(|at| digits.get(at..at + 2));
-    let n_telling_bytes = pairs.filter(|pair| !matches!(*pair, "00" | "ff")).count();
+    let n_distinctive_bytes = pairs.filter(|pair| !matches!(*pair, "00" | "ff")).count();
     digits.len() >= MIN_DIGITS
-        && n_telling >= MIN_TELLING_DIGITS
-        && n_telling_bytes >= MIN_TELLING_BYTES
+        && n_distinctive >= MIN_DISTINCTIVE_DIGITS
+        && n_distinctive_bytes >= MIN_DISTINCTIVE_BYTES
 }
 
 /// The lower-case digits of a MAC, UUID, WWN or the like in any of its forms.
@@ -287,8 +287,8 @@ fn in_digits(digits: &str, found: &mut BTreeSet<Pattern>) {
         found.insert(Pattern { bytes: dashed(&digits).into(), is_text: true, is_word: false });
         let utf16 = digits.encode_utf16().flat_map(u16::to_le_bytes).collect();
         found.insert(Pattern { bytes: utf16, is_text: true, is_word: false });
-        let n_telling = bytes.iter().filter(|byte| !matches!(byte, 0 | 0xff)).count();
-        if n_telling >= MIN_TELLING_BYTES {
+        let n_distinctive = bytes.iter().filter(|byte| !matches!(byte, 0 | 0xff)).count();
+        if n_distinctive >= MIN_DISTINCTIVE_BYTES {
             found.insert(Pattern { bytes, is_text: false, is_word: false });
         }
     }

@@ -99,8 +99,8 @@ fn boot_order(efivars: &Path) -> Result<Vec<u16>, String> {
     Ok(order.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect())
 }
 
-/// Whether a load option leads to one of the `loaders` of this very partition: its device path is that
-/// partition, a file or none, and the end (the short form of §3.1.2, which names no controller).
+/// Whether a load option starts one of the `loaders` on this partition: its device path is that
+/// partition, a file or none, and the end (the short form of §3.1.2 without a controller).
 fn leads_to(option: &[u8], esp: &Partition, loaders: &[String]) -> bool {
     let Some(path) = LoadOption::parse(option).path else { return false };
     let mut nodes = device_path::nodes(path);

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_chain_is_told_in_one_line() {
+    fn error_chain_fills_one_line() {
         for (text, expected) in [
             (
                 "Read disk (100%)\nError: syncing data to disk\nCaused by:\nInput/output error (os error 5)\nResetting partition table\nError: install failed",
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_skipped_signature_is_not_taken_for_the_error() {
+    fn skipped_signature_is_not_the_error() {
         let text = "Signature not found; skipping verification as requested\nError: fetching 'x'\nHTTP status client error (403 Forbidden)";
         assert_eq!(of(text).code, Code::Http(403));
     }

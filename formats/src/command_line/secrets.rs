@@ -266,8 +266,8 @@ fn trimmed(line: &str, range: Range<usize>, around: &[char]) -> Range<usize> {
 
 /// A short value may as well be a word that is used elsewhere.
 fn query_value(range: Range<usize>) -> Field {
-    const LEAST_TELLING: usize = 8;
-    let kind = if range.len() >= LEAST_TELLING { Kind::Secret } else { Kind::FreeText };
+    const MIN_SECRET_BYTES: usize = 8;
+    let kind = if range.len() >= MIN_SECRET_BYTES { Kind::Secret } else { Kind::FreeText };
     span(range, kind)
 }
 
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn passwords_hosts_and_short_query_values_are_told_apart() {
+    fn passwords_hosts_and_short_query_values_have_their_own_kinds() {
         let line = "quiet rci.vim=https://user:hunter22@vim7.example:8443/boot?sig=abcdef0123&n=4711 \
                     rd.token=\"two words\" ip=192.0.2.3::192.0.2.1:255.255.255.0:node-17:eno1:none";
         let found: Vec<(Kind, &str)> =

@@ -53,9 +53,9 @@ fn identifier(text: &str, key: &str, value: &str) -> Option<Field> {
     let id = if is_duid { value.rsplit(':').next().unwrap_or_default() } else { value };
     let n_digits = id.bytes().filter(u8::is_ascii_hexdigit).count();
     // The kind of hardware and a MAC are replaced as the MAC.
-    let is_telling = n_digits > 14 && n_digits.is_multiple_of(2);
+    let is_unique = n_digits > 14 && n_digits.is_multiple_of(2);
     let span = span_in(text, id);
-    is_telling.then_some(Field { span, kind: Kind::Serial, encoding: Encoding::Hex })
+    is_unique.then_some(Field { span, kind: Kind::Serial, encoding: Encoding::Hex })
 }
 
 fn addresses(text: &str) -> Vec<Field> {

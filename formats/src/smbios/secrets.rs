@@ -41,7 +41,7 @@ pub fn fields(table: &[u8]) -> Vec<Field> {
                 // The name of the model may be repeated there, and stays what it is elsewhere.
                 let own = structure
                     .string_spans()
-                    .filter(|(_, string)| !elsewhere.contains(string) && is_telling(string));
+                    .filter(|(_, string)| !elsewhere.contains(string) && is_revealing(string));
                 fields.extend(own.map(|(span, _)| Field::text(span, Kind::FreeText)));
             }
             HOST_INTERFACE => host_interface(structure, &mut fields),
@@ -62,7 +62,7 @@ fn in_strings(structure: &Structure, fields: &mut Vec<Field>) {
 
 /// A string with a number, or with a value that was given to the system
 /// (`io.systemd.credential:…=…`). Others are words that every machine of the model has.
-fn is_telling(string: &[u8]) -> bool {
+fn is_revealing(string: &[u8]) -> bool {
     string.iter().any(|byte| byte.is_ascii_digit() || *byte == b'=')
 }
 

@@ -7,7 +7,7 @@ use super::cpuinfo::CpuInfo;
 use crate::cpuset::CpuSet;
 use crate::machine::Machine;
 
-/// Which CPUs are of which kind.
+/// The kind of each CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Kinds {
     named: Vec<(&'static str, CpuSet)>,

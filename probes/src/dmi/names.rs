@@ -53,7 +53,7 @@ pub(crate) fn chassis_kind(code: u8) -> Option<&'static str> {
         "Mini PC",
         "Stick PC",
     ];
-    // Type 2 is «Unknown», and says nothing.
+    // Type 2 means unknown, so it has no name.
     let kind = KINDS.get(usize::from(code).checked_sub(1)?).copied();
     kind.filter(|kind| *kind != "Unknown")
 }

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn placeholders_are_known_and_real_values_are_not_taken_for_them() {
+    fn placeholders_are_known_and_real_values_are_not_placeholders() {
         for text in [
             "To be filled by O.E.M.",
             "Default string",

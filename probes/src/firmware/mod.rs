@@ -1,5 +1,5 @@
 //! How the firmware booted the machine: `/sys/firmware/` and the EFI variables in
-//! `/sys/firmware/efi/efivars/` (UEFI Specification 2.10, 3.3 «Globally Defined Variables»).
+//! `/sys/firmware/efi/efivars/` (UEFI Specification 2.10, 3.3 "Globally Defined Variables").
 //! Variables need root, and efivarfs mounted.
 
 mod esrt;

@@ -234,7 +234,7 @@ impl Source {
     }
 }
 
-/// A tree of which nothing could be read would replay as a machine without hardware.
+/// Rejects a tree without readable data: it would replay as a machine without hardware.
 fn check_machine(names: &[String], place: &str) -> io::Result<()> {
     if names.iter().any(|name| TOP.contains(&name.as_str())) {
         return Ok(());

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_has_what_is_printed_beside_it_and_the_address_of_its_card() {
+    fn slot_has_its_printed_label_and_the_address_of_its_card() {
         let slot = of(&fields(0xbd, [0, 0, 0x3b, 0x08]));
         assert_eq!(slot.designation.as_deref(), Some("PCIe Slot 3"));
         assert_eq!(slot.kind.as_deref(), Some("PCI Express 4 x16"));

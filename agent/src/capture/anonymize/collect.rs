@@ -267,8 +267,8 @@ impl Secrets {
     }
 
     pub(super) fn digits(&mut self, digits: &str) {
-        let n_telling = digits.bytes().filter(|digit| !b"0fF".contains(digit)).count();
-        if n_telling >= 3 && !is_empty(digits) {
+        let n_distinctive = digits.bytes().filter(|digit| !b"0fF".contains(digit)).count();
+        if n_distinctive >= 3 && !is_empty(digits) {
             self.digits.insert(digits.to_lowercase());
         }
     }

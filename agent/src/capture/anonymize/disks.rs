@@ -19,7 +19,7 @@ pub(super) fn is_disk(path: &str) -> bool {
     place(path).is_some()
 }
 
-/// The disk of which the file at `path` was read, and where it begins there.
+/// The disk that the file at `path` was read from, and the offset of the file on it.
 fn place(path: &str) -> Option<(&str, u64)> {
     let (device, place) = path.strip_prefix("kernel/disk/")?.split_once('/')?;
     Some((device, place.split_once('-')?.0.parse().ok()?))

@@ -1,5 +1,5 @@
-//! The files whose format is parsed by the crate `formats`: which format each has, and what becomes of
-//! its fields. What is secret in a format is declared beside its parser there.
+//! The files whose format is parsed by the crate `formats`: the format of each, and what happens to
+//! its fields. That crate declares the secret fields of a format next to its parser.
 
 use std::net::{IpAddr, Ipv4Addr};
 

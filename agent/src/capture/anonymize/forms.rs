@@ -11,7 +11,7 @@ const SEPARATORS: [&str; 5] = ["", ":", "-", "_", " "];
 /// A shorter text as hexadecimal digits could be any number.
 const MIN_HEX_TEXT: usize = 6;
 /// Fewer non-zero bytes occur by chance in binary data.
-const MIN_TELLING_BYTES: usize = 3;
+const MIN_DISTINCTIVE_BYTES: usize = 3;
 
 /// A text: as it is, in the other case, with blanks as udev writes them, as hexadecimal digits (in an
 /// NVMe's wwid), with 16 bits a character, and with bytes swapped in pairs (ATA).
@@ -156,9 +156,9 @@ pub(super) fn spelling(from: &str, to: IpAddr) -> Pair {
 }
 
 fn binary(from: Vec<u8>, to: Vec<u8>, scope: Scope) -> Option<Pair> {
-    let n_telling = from.iter().filter(|byte| **byte != 0 && **byte != 0xff).count();
-    let is_telling = n_telling >= MIN_TELLING_BYTES && from.len() >= 4;
-    is_telling.then(|| Pair { scope, ..Pair::new(from, to, Edge::Any) })
+    let n_distinctive = from.iter().filter(|byte| **byte != 0 && **byte != 0xff).count();
+    let is_distinctive = n_distinctive >= MIN_DISTINCTIVE_BYTES && from.len() >= 4;
+    is_distinctive.then(|| Pair { scope, ..Pair::new(from, to, Edge::Any) })
 }
 
 fn in_both_cases(forms: Vec<(String, String)>) -> Vec<Pair> {

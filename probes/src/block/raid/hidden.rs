@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn degraded_volume_of_integrated_raid_is_told_and_an_adapter_without_volumes_is_no_controller()
+    fn degraded_volume_of_integrated_raid_is_reported_and_adapter_without_volumes_is_no_controller()
     {
         assert_eq!(controllers(&files("mpt3sas", &[])), []);
         let machine = files(

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The command line without its secrets, each of which was asserted to be gone.
+/// The anonymised command line, after a check that it contains none of the `secrets`.
 fn command_line(line: &str, secrets: &[&str]) -> String {
     let files = recorded(&[("proc/cmdline", line.as_bytes())]);
     let line = text(&anonymous(&files, &json!({})), "proc/cmdline");
