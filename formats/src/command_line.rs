@@ -3,9 +3,11 @@
 //! It is split into arguments here alone. [`without_secrets`] is what a report shows of it, [`fields`]
 //! what an anonymised capture replaces; which names and values are secret is declared once, for both.
 
+mod devices;
 mod redact;
 mod secrets;
 
+pub use devices::{identities, volumes};
 pub use redact::{is_password_name, is_secret_name, without_secrets};
 pub use secrets::fields;
 

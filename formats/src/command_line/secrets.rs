@@ -114,6 +114,9 @@ fn in_value(line: &str, key: &str, value: Range<usize>, fields: &mut Vec<Field>)
         let is_volume =
             |part: &Range<usize>| line.get(part.clone()).is_some_and(|p| p.contains("UUID="));
         fields.extend(parts.filter(|part| !is_volume(part)).map(|part| span(part, Kind::Secret)));
+    } else if key == "ifname" {
+        // ifname=<interface>:<MAC>
+        fields.extend(mac_at_end(line, value));
     } else if key == "ip" {
         // ip=<client>:<server>:<gateway>:<netmask>:<hostname>:<interface>:…, IPv6 in brackets.
         fields.extend(mac_at_end(line, value.clone()));

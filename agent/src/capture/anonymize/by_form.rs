@@ -18,6 +18,27 @@ impl Secrets {
         }
     }
 
+    /// The name of a link in `/dev/disk/by-id`: the bus, then what its driver knows of the disk.
+    pub(super) fn link(&mut self, id: &str) {
+        let Some((bus, rest)) = id.split_once('-') else { return };
+        match (bus, rest.split_once('-')) {
+            ("md", Some(("name", name))) => self.named("md_name", name),
+            ("wwn" | "lvm" | "dm" | "md", _) => {}
+            ("nvme", _) if rest.starts_with("eui.") || rest.starts_with("uuid.") => {
+                self.named("wwid", rest);
+            }
+            ("scsi", _) => self.named("wwid", &format!("mpath-{rest}")),
+            ("virtio", _) => self.text(rest),
+            _ => {
+                // Model and serial number; of NVMe then the namespace, of USB then target and unit.
+                let rest = rest.strip_suffix("-0:0").unwrap_or(rest);
+                let mut parts = rest.rsplit('_');
+                let last = parts.next().unwrap_or_default();
+                self.text(if last.len() < 4 { parts.next().unwrap_or_default() } else { last });
+            }
+        }
+    }
+
     /// MACs, WWNs and UUIDs in any text, known by their form.
     pub(super) fn in_text(&mut self, text: &str) {
         self.iscsi(text);

@@ -137,6 +137,8 @@ pub(super) fn collect_line(line: &str, secrets: &mut Secrets) {
             secrets.named(name, value);
         }
     }
+    secrets.volumes.extend(command_line::volumes(line));
+    command_line::identities(line).for_each(|id| secrets.link(id));
     for field in command_line::fields(line) {
         collect_field(&field, field.bytes(line.as_bytes()), secrets);
     }

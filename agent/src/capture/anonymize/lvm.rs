@@ -55,5 +55,9 @@ pub(super) fn pairs(volume: &Volume, names: &mut Pseudonyms) -> Vec<Pair> {
     let pair = |form: &fn(&Volume) -> String| {
         Pair::new(form(volume).into_bytes(), form(&put).into_bytes(), Edge::Word)
     };
-    forms.iter().map(pair).collect()
+    // A group that is known without a volume has only the forms of a group.
+    let is_known = |pair: &Pair| {
+        !volume.name.is_empty() || pair.from.starts_with(b"rd.") || pair.from.starts_with(b"DM_VG")
+    };
+    forms.iter().map(pair).filter(is_known).collect()
 }

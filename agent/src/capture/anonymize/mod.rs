@@ -53,13 +53,14 @@ fn with_key(key: [u8; 32], recorded: &Recorded, report: &Value) -> Recorded {
     let secrets = Secrets::of(recorded, report);
     let mut names = Pseudonyms::new(key, &secrets);
     let table = Table::new(&secrets, &mut names);
+    let path = |path: &str| table.in_path(path);
     let text = |text: &str| table.in_text(text);
     let mut files: BTreeMap<String, Vec<u8>> = recorded
         .files
         .iter()
-        .map(|(path, content)| (text(path), file(path, content, &secrets, &table, &mut names)))
+        .map(|(name, content)| (path(name), file(name, content, &secrets, &table, &mut names)))
         .collect();
-    disks::reseal(&recorded.files, &mut files, text);
+    disks::reseal(&recorded.files, &mut files, path);
     let failure = |failure: &Failure| match failure {
         Failure::Text(found) => Failure::Text(text(found)),
         Failure::Code(code) => Failure::Code(*code),
@@ -69,13 +70,13 @@ fn with_key(key: [u8; 32], recorded: &Recorded, report: &Value) -> Recorded {
         directories: recorded
             .directories
             .iter()
-            .map(|(path, names)| (text(path), names.iter().map(|name| text(name)).collect()))
+            .map(|(name, names)| (path(name), names.iter().map(|name| path(name)).collect()))
             .collect(),
-        links: recorded.links.iter().map(|(path, to)| (text(path), text(to))).collect(),
+        links: recorded.links.iter().map(|(name, to)| (path(name), path(to))).collect(),
         failures: recorded
             .failures
             .iter()
-            .map(|((operation, path), found)| ((*operation, text(path)), failure(found)))
+            .map(|((operation, name), found)| ((*operation, path(name)), failure(found)))
             .collect(),
         first_paths: BTreeMap::new(),
     }

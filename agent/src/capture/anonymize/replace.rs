@@ -9,6 +9,8 @@ use super::pseudonym::Pseudonyms;
 
 /// All values have at least this many bytes; shorter ones occur everywhere by chance.
 const KEY_BYTES: usize = 4;
+/// A shorter serial number within other letters of SMBIOS could be there by chance.
+const MIN_GLUED: usize = 5;
 
 /// What may be next to a value for it to match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +38,10 @@ pub(super) enum Scope {
     Bmc,
     /// In what was read of disks, and in text.
     Disks,
+    /// In contents, and in names that are made of identities: for the names of hosts.
+    Contents,
+    /// In the table of SMBIOS, where vendors glue a serial number to other letters.
+    Smbios,
 }
 
 /// A value and its replacement.
@@ -70,11 +76,15 @@ enum Kind {
     Kernel,
     Bmc,
     Disk,
+    Smbios,
+    /// A part of a path that the kernel named.
+    Name,
 }
 
 impl Place {
-    /// A name or message.
-    const NAME: Place = Place { kind: Kind::Text, is_identity: false };
+    /// A message, or a part of a path that udev made of identities.
+    const MESSAGE: Place = Place { kind: Kind::Text, is_identity: false };
+    const NAME: Place = Place { kind: Kind::Name, is_identity: false };
 
     pub(super) fn of(path: &str, content: &[u8]) -> Place {
         const IDENTITIES: [&str; 14] = [
@@ -100,6 +110,7 @@ impl Place {
                 Kind::Bmc
             }
             Some(_) => Kind::Kernel,
+            None if path == "sys/firmware/dmi/tables/DMI" => Kind::Smbios,
             None if content.contains(&0) || std::str::from_utf8(content).is_err() => Kind::Binary,
             None if path.starts_with("run/udev/") || fields::is_lease(path) => Kind::Udev,
             None => Kind::Text,
@@ -133,7 +144,19 @@ impl Table {
                     ..8 => Edge::Word,
                     _ => Edge::Any,
                 };
-                pairs.extend(forms::text(text, &names.text(text), edge));
+                let put = names.text(text);
+                let is_host = secrets.hosts.contains(text) && !secrets.texts.contains(text);
+                if is_host && is_kernel_name(text) {
+                    continue;
+                }
+                let of_text = forms::text(text, &put, edge).into_iter();
+                let is_word = is_host || edge == Edge::Word;
+                let scope = if is_word { Scope::Contents } else { Scope::Everywhere };
+                pairs.extend(of_text.map(|pair| Pair { scope, ..pair }));
+                if !is_host && edge != Edge::Any && text.len() >= MIN_GLUED {
+                    let glued = Pair::new(text.as_bytes().into(), put.into_bytes(), Edge::Any);
+                    pairs.push(Pair { scope: Scope::Smbios, ..glued });
+                }
                 if edge == Edge::Field && secrets.hosts.contains(text) {
                     pairs.push(forms::remote(text, &names.text(text)));
                 }
@@ -188,10 +211,21 @@ impl Table {
         Table { pairs, index, first }
     }
 
-    /// A name or message with its secrets replaced.
+    /// A message or line with its secrets replaced.
     pub(super) fn in_text(&self, text: &str) -> String {
-        String::from_utf8(self.apply(Place::NAME, text.as_bytes()))
+        String::from_utf8(self.apply(Place::MESSAGE, text.as_bytes()))
             .unwrap_or_else(|_| text.to_owned())
+    }
+
+    /// A path with its secrets replaced. The name of a host, or a serial number that could be a word, is
+    /// replaced only in the parts that udev makes of identities: `node0` is a name of the kernel's, too.
+    pub(super) fn in_path(&self, path: &str) -> String {
+        let part = |part: &str| {
+            let place = if is_made_name(part) { Place::MESSAGE } else { Place::NAME };
+            String::from_utf8(self.apply(place, part.as_bytes()))
+                .unwrap_or_else(|_| part.to_owned())
+        };
+        path.split('/').map(part).collect::<Vec<String>>().join("/")
     }
 
     /// A content with its secrets replaced.
@@ -258,7 +292,9 @@ impl Pair {
     fn is_for(&self, place: Place) -> bool {
         match self.scope {
             Scope::Everywhere => true,
-            Scope::Text => matches!(place.kind, Kind::Text | Kind::Udev),
+            Scope::Text => matches!(place.kind, Kind::Text | Kind::Udev | Kind::Name),
+            Scope::Contents => place.kind != Kind::Name,
+            Scope::Smbios => place.kind == Kind::Smbios,
             Scope::Kernel => matches!(place.kind, Kind::Kernel | Kind::Bmc | Kind::Disk),
             Scope::Bmc => place.kind == Kind::Bmc,
             Scope::Disks => place.kind == Kind::Disk,
@@ -271,6 +307,55 @@ fn weak_text(text: &str) -> bool {
     let n_digits = text.bytes().filter(u8::is_ascii_digit).count();
     let is_number = n_digits == text.len() && n_digits < 10;
     n_digits == 0 || is_number || text.len() < KEY_BYTES
+}
+
+/// Whether udev made the part of a path of a disk's or port's identity.
+fn is_made_name(part: &str) -> bool {
+    const STARTS: [&str; 15] = [
+        "ata-",
+        "scsi-",
+        "nvme-",
+        "usb-",
+        "wwn-",
+        "md-",
+        "mmc-",
+        "virtio-",
+        "ip-",
+        "pci-",
+        "dm-name-",
+        "dm-uuid-",
+        "lvm-",
+        "ieee1394-",
+        "mpath",
+    ];
+    STARTS.iter().any(|start| part.starts_with(start))
+}
+
+/// Whether the kernel gives this name too, so that it says nothing outside of a field for hosts: letters
+/// that name a kind of device, then numbers.
+fn is_kernel_name(name: &str) -> bool {
+    const KINDS: [&str; 40] = [
+        "node", "cpu", "eth", "nvme", "md", "dm-", "loop", "ram", "sr", "tty", "ttyS", "host",
+        "target", "memory", "card", "bond", "br", "vlan", "wlan", "usb", "hwmon", "mmcblk", "rtc",
+        "tpm", "ib", "mlx4_", "mlx5_", "eno", "ens", "port", "slot", "state", "zram", "nbd", "mtd",
+        "index", "policy", "session", "rport", "zone",
+    ];
+    let rest = name.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    let is_disk = ["sd", "hd", "vd", "xvd"].iter().any(|start| {
+        let letters = name
+            .strip_prefix(start)
+            .map(|rest| rest.trim_end_matches(|c: char| c.is_ascii_digit()));
+        letters
+            .is_some_and(|l| (1..3).contains(&l.len()) && l.bytes().all(|b| b.is_ascii_lowercase()))
+    });
+    let is_numbered = KINDS.iter().any(|kind| {
+        let number = name.strip_prefix(kind).unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    // Of NVMe: nvme0n1, nvme0c1n1p2.
+    let is_nvme = name.starts_with("nvme")
+        && rest.bytes().all(|byte| byte.is_ascii_digit() || b"cnp".contains(&byte));
+    is_disk || is_numbered || (is_nvme && !rest.is_empty())
 }
 
 /// Whether the name of a host could as well be a word.

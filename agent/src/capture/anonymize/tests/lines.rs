@@ -144,3 +144,14 @@ fn a_command_line_without_secrets_stays() {
                 systemd.mask=foo.service memmap=4G!12G";
     assert_eq!(command_line(line, &[]), line);
 }
+
+#[test]
+fn the_port_the_volumes_and_the_disk_that_only_the_command_line_names_are_hidden() {
+    let line = command_line(
+        "ifname=eth0:b8:ce:f6:00:77:aa rd.lvm.lv=customervg/rootvol rd.lvm.vg=secretvg \
+         root=/dev/mapper/acmevg-acmeroot resume=/dev/disk/by-id/ata-ST4000_Z1Z0ABCD9-part2 quiet",
+        &["00:77:aa", "customervg", "rootvol", "secretvg", "acme", "Z1Z0ABCD9"],
+    );
+    assert!(line.starts_with("ifname=eth0:b8:ce:f6:"), "{line}");
+    assert!(line.contains("/by-id/ata-ST4000_") && line.ends_with("-part2 quiet"), "{line}");
+}

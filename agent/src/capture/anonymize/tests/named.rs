@@ -67,3 +67,42 @@ fn a_short_host_name_is_hidden_where_a_host_name_is() {
     assert_ne!(text(&files, "proc/sys/kernel/hostname"), "db7\n");
     assert_eq!(text(&files, "proc/cpuinfo"), "a : db7\n");
 }
+
+#[test]
+fn a_host_named_like_a_part_of_the_kernel_changes_no_path() {
+    for host in ["node0", "cpu1", "nvme0n1", "controller"] {
+        let path = format!("sys/devices/system/node/{host}/meminfo");
+        let name = format!("{host}\n");
+        let mut recorded = recorded(&[
+            (path.as_str(), b"Node 0 MemTotal: 1 kB\n"),
+            ("proc/sys/kernel/hostname", name.as_bytes()),
+            ("proc/cmdline", b"x=node0 quiet\n"),
+        ]);
+        recorded.directories.insert("sys/devices/system/node".into(), vec![host.into()]);
+        let put = with_key([7; 32], &recorded, &json!({"hostname": host}));
+        assert!(put.files.contains_key(&path), "{:?}", put.files.keys());
+        assert_eq!(put.directories["sys/devices/system/node"], [host]);
+        assert_ne!(text(&put.files, "proc/sys/kernel/hostname"), name);
+        assert_eq!(text(&put.files, "proc/cmdline"), "x=node0 quiet\n");
+    }
+}
+
+#[test]
+fn a_short_serial_number_is_hidden_in_a_link_of_udev_and_not_in_the_names_of_the_kernel() {
+    let mut recorded = recorded(&[("sys/block/sda/device/serial", b"Z1Z0A\n")]);
+    let links = [("dev/disk/by-id/ata-DISK_Z1Z0A", "../../sda"), ("sys/class/x-Z1Z0A", "y")];
+    recorded.links = links.map(|(path, to)| (path.to_owned(), to.to_owned())).into();
+    let put = with_key([7; 32], &recorded, &json!({"serial": "Z1Z0A"}));
+    assert!(!put.links.contains_key("dev/disk/by-id/ata-DISK_Z1Z0A"), "{:?}", put.links);
+    assert!(put.links.contains_key("sys/class/x-Z1Z0A"), "{:?}", put.links);
+}
+
+#[test]
+fn a_serial_number_glued_to_a_letter_is_hidden_in_smbios() {
+    let path = "sys/firmware/dmi/tables/DMI";
+    let table = b"\xde\x05\x03\0\x01BYYE0i\0\0";
+    let report = json!({"chassis": {"serial": "BYYE0"}});
+    let found = &anonymous(&recorded(&[(path, table)]), &report)[path];
+    assert_eq!(found.len(), table.len());
+    assert!(!found.windows(5).any(|bytes| bytes == b"BYYE0"), "{found:?}");
+}
