@@ -7,6 +7,8 @@ use std::ops::Range;
 pub enum Kind {
     /// Names one part: a serial number, UUID, WWN or asset tag.
     Serial,
+    /// A worldwide identifier with a prefix that says its form, e.g. `naa.5000…` or `iqn.2001-04.…`.
+    Identifier,
     /// A hardware address of a network port.
     Mac,
     /// An IP address.

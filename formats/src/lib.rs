@@ -22,6 +22,7 @@ pub mod lldp;
 pub mod lvm;
 pub mod major_numbers;
 pub mod mbr;
+pub mod megaraid;
 pub mod mountinfo;
 pub mod netlink;
 pub mod octal;
@@ -29,6 +30,7 @@ pub mod smbios;
 pub mod swaps;
 pub mod text;
 pub mod time;
+pub mod vpd;
 pub mod wwn;
 
 pub use field::{Encoding, Field, Kind};

@@ -7,9 +7,10 @@
 //!
 //! udev's database is not read here: it may still describe the disk that had this number before.
 
+use formats::vpd;
 use formats::wwn;
 
-use crate::machine::{Machine, escape_non_utf8};
+use crate::machine::Machine;
 
 use super::mounts;
 
@@ -17,8 +18,6 @@ use super::mounts;
 const MAX_PARTITIONS: usize = 512;
 /// How many mounts or holders of a partition are named.
 const MAX_NAMED: usize = 16;
-/// A VPD page begins with 4 bytes of header.
-const VPD_HEADER_BYTES: usize = 4;
 
 /// What the kernel says of a device number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +65,7 @@ pub fn current(machine: &Machine, device_number: &str) -> Option<CurrentDisk> {
     let serial = ["serial", "device/serial"].iter().find_map(|name| trimmed(text(name)?));
     let serial = serial.or_else(|| {
         let page = machine.bytes(&format!("{path}/device/vpd_pg80"))?;
-        trimmed(escape_non_utf8(page.get(VPD_HEADER_BYTES..)?))
+        vpd::unit_serial(&page)
     });
     let wwns =
         ["wwid", "device/wwid", "nguid", "eui"].iter().filter_map(|name| trimmed(text(name)?));

@@ -3,6 +3,7 @@
 //! The kernel's own attributes take precedence, because udev replaces blanks; udev fills the gaps.
 //! An identifier of zeros does not count.
 
+use formats::vpd;
 use std::collections::BTreeSet;
 
 use crate::machine::{Machine, quote};
@@ -12,7 +13,6 @@ use super::ata_identify::Identify;
 use super::identifier::{is_blank, squash};
 use super::listing::BlockDevice;
 use super::security::{self, DiskSecurity};
-use super::vpd;
 
 /// The identity of one disk.
 #[derive(Debug, Default, PartialEq, Eq)]

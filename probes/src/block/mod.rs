@@ -6,7 +6,7 @@
 //! Devices that the kernel builds on others (dm, md, loop, …) are in `virtual`.
 //!
 //! The modules form layers (`tests/main/layers.rs`): plain data and helpers at the bottom (`kernel_name`,
-//! `sysfs_path`, `identifier`, `vpd`, `tcg`), readers of one topic above them, then `disk` and
+//! `sysfs_path`, `identifier`, `tcg`), readers of one topic above them, then `disk` and
 //! `content`, then what compares disks (`multipath`, `eligibility`), and this file on top.
 
 mod ata_identify;
@@ -43,7 +43,6 @@ mod tests;
 mod transport;
 mod virtual_devices;
 mod virtual_media;
-mod vpd;
 
 pub use bay::DiskBay;
 pub use current::{CurrentDisk, CurrentUse, current, current_use};

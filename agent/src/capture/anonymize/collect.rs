@@ -10,7 +10,7 @@ use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
 
-use super::{binary, disks, efi, fields, lvm};
+use super::{disks, efi, fields, lvm};
 
 /// Words in the names of keys and files whose values are a serial number or the like.
 const TEXT_NAMES: [&str; 5] = ["serial", "asset_tag", "service_tag", "machine_id", "machine-id"];
@@ -140,7 +140,6 @@ impl Secrets {
 
     fn in_file(&mut self, path: &str, content: &[u8]) {
         let name = path.rsplit('/').next().unwrap_or_default();
-        binary::in_file(path, content, self);
         efi::collect(path, content, self);
         fields::collect(path, content, self);
         let Ok(text) = std::str::from_utf8(content) else { return };

@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use formats::command_line::is_secret_name;
 use formats::fru::text::{digits, pack_digits, pack_six_bits, six_bits};
 use formats::{
-    Encoding, Field, Kind, command_line, dhcp, fru, labelled, lldp, mountinfo, netlink, smbios,
+    Encoding, Field, Kind, command_line, dhcp, fru, labelled, lldp, megaraid, mountinfo, netlink,
+    smbios, vpd,
 };
 use probes::dmi::is_placeholder;
 
@@ -40,6 +41,11 @@ pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
         _ if is_mount_table(path) => mountinfo::fields(text()),
         _ if disks::is_disk(path) => disks::fields(path, content),
         _ if fru_part(path).is_some() => fru_fields(path, content),
+        _ if raid_question(path).is_some() => {
+            megaraid::fields(raid_question(path).unwrap_or_default(), content)
+        }
+        _ if path.ends_with("/vpd_pg80") => vpd::serial_fields(content),
+        _ if path.ends_with("/vpd_pg83") => vpd::designator_fields(content),
         _ => list(path).map(|list| netlink::fields(list, content)).unwrap_or_default(),
     }
 }
@@ -69,6 +75,11 @@ fn host_name(text: &str) -> Vec<Field> {
 /// The part of a replaceable unit's memory that the answer at `path` is: `board`, `records`, …
 fn fru_part(path: &str) -> Option<&str> {
     Some(path.strip_prefix("kernel/ipmi/fru/")?.split_once('/')?.1)
+}
+
+/// What a RAID controller was asked for the answer at `path`: `controller`, `drive-8`, …
+fn raid_question(path: &str) -> Option<&str> {
+    Some(path.strip_prefix("kernel/megaraid/")?.split_once('/')?.1)
 }
 
 fn fru_area(path: &str) -> Option<fru::Area> {
@@ -150,6 +161,7 @@ pub(super) fn collect_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) 
             secrets.named("uuid", &latin(bytes));
         }
         (Kind::Serial | Kind::Secret, Encoding::Text) => secrets.text(&latin(bytes)),
+        (Kind::Identifier, Encoding::Text) => secrets.named("wwid", &latin(bytes)),
         (Kind::Serial, Encoding::Guid) => secrets.named("uuid", &guid(bytes)),
         (Kind::Serial | Kind::Mac, Encoding::Bytes) => secrets.digits(&formats::hex::hex(bytes)),
         (Kind::Serial, Encoding::LittleEndian) => secrets.digits(&turned(bytes)),

@@ -10,7 +10,6 @@
 //! where it is: on the command line, in EFI variables, LLDP frames, SMBIOS, FRU memories, lists of routes,
 //! mount tables, and the first and last sectors of disks.
 
-mod binary;
 mod by_form;
 mod collect;
 mod disks;

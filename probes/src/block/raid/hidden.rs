@@ -5,11 +5,12 @@
 //!
 //! The controller reports their health only through ioctls specific to each vendor.
 
+use formats::vpd;
 use std::collections::BTreeSet;
 
 use crate::ancestors::is_pci_address;
 use crate::block::identifier::is_blank;
-use crate::block::{target, vpd};
+use crate::block::target;
 use crate::machine::Machine;
 
 use super::{RaidController, RaidDrive, RaidVolume, host, naa};

@@ -1,39 +1,29 @@
 //! Controllers of the driver `megaraid_sas`: the list (`/sys/bus/pci/drivers/megaraid_sas`), and
 //! the answers of their firmware.
 
+use formats::megaraid::arrays::{self, Members};
+use formats::megaraid::{self, DRIVE_BYTES, ListedDrive, ListedVolume, VOLUME_BYTES};
+use formats::vpd;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::ancestors::is_pci_address;
 use crate::block::disk::Disk;
-use crate::block::vpd;
 use crate::machine::Machine;
 use crate::sys::megaraid::{
     ConfigurationRoom, DrivePage, MegaraidCommand, MegaraidNode, MegaraidQuestion,
 };
 
-use super::arrays::{self, Members};
-use super::bytes::{text_at, u16_at, u32_at};
 use super::{RaidController, RaidDrive, RaidVolume, drive, host, naa, volume};
 
 pub(super) const DRIVER: &str = "megaraid_sas";
 /// After this no drive is asked directly: the collector has 20 s.
 pub(super) const PAGES_LIMIT: Duration = Duration::from_secs(8);
-/// Drives and enclosures in a list.
-const LIMIT_DRIVES: usize = 256;
 /// Targets in a channel of the SCSI host, and the channels before those of volumes
 /// (`MEGASAS_MAX_DEV_PER_CHANNEL`, `MEGASAS_MAX_PD_CHANNELS`).
 const TARGETS: u32 = 128;
 const DRIVE_CHANNELS: u32 = 2;
-
-// `struct megasas_ctrl_info`.
-const MODEL: usize = 1344;
-const SERIAL: usize = 1424;
-const MEMORY_MIB: usize = 1488;
-const CORRECTABLE_ERRORS: usize = 1492;
-const UNCORRECTABLE_ERRORS: usize = 1494;
-const PACKAGE: usize = 1600;
 
 /// Reads the controllers, by PCI address. Their drives are asked directly for at most `pages_limit`.
 pub(super) fn controllers(machine: &Machine, pages_limit: Duration) -> Vec<RaidController> {
@@ -100,16 +90,14 @@ fn controller(
     let Some(info) = firmware.ask(MegaraidCommand::Controller) else { return known };
     let drives = drives(&firmware);
     let volumes = volumes(&firmware, drives.as_deref().unwrap_or_default());
-    let memory_mib = u16_at(&info, MEMORY_MIB).filter(|mib| *mib > 0);
-    // A controller without a cache has no cache errors.
-    let errors = |at| memory_mib.and_then(|_| u16_at(&info, at));
+    let found = megaraid::controller(&info);
     RaidController {
-        model: text_at(&info, MODEL, 80),
-        serial: text_at(&info, SERIAL, 32),
-        firmware: text_at(&info, PACKAGE, 96),
-        memory_mib,
-        memory_correctable_errors: errors(CORRECTABLE_ERRORS),
-        memory_uncorrectable_errors: errors(UNCORRECTABLE_ERRORS),
+        model: found.model,
+        serial: found.serial,
+        firmware: found.firmware,
+        memory_mib: found.memory_mib,
+        memory_correctable_errors: found.memory_correctable_errors,
+        memory_uncorrectable_errors: found.memory_uncorrectable_errors,
         drives,
         volumes,
         ..known
@@ -131,13 +119,16 @@ fn is_running(machine: &Machine, host: u16) -> bool {
 
 fn drives(firmware: &Firmware) -> Option<Vec<RaidDrive>> {
     let answer = firmware.ask(MegaraidCommand::Drives)?;
-    let Some(listed) = listed_drives(&answer) else {
+    let Some(listed) = megaraid::drives(&answer) else {
         let n_bytes = answer.len();
         let found = format!("{n_bytes} bytes that end before the drives that they announce");
         firmware.machine.problem(&firmware.path("drives"), found, "a list of at most 256 drives");
         return None;
     };
-    let described = listed.into_iter().filter_map(|(id, drive)| one_drive(firmware, id, drive));
+    // A list that repeats a drive describes it once.
+    let listed: BTreeMap<u16, ListedDrive> =
+        listed.into_iter().map(|drive| (drive.device_id, drive)).collect();
+    let described = listed.into_values().filter_map(|drive| one_drive(firmware, drive));
     let mut drives: Vec<RaidDrive> = described.collect();
     drives.sort_by_key(|drive| (drive.enclosure, drive.slot, drive.device_id));
     if firmware.is_late.get() {
@@ -151,20 +142,12 @@ fn drives(firmware: &Firmware) -> Option<Vec<RaidDrive>> {
     Some(drives)
 }
 
-/// The disks in `struct MR_PD_LIST` by device id, as far as the list describes them: byte 6 of an entry
-/// is the SCSI device type.
-fn listed_drives(answer: &[u8]) -> Option<BTreeMap<u16, RaidDrive>> {
-    let n_entries = usize::try_from(u32_at(answer, 4)?).ok().filter(|n| *n <= LIMIT_DRIVES)?;
-    let entries = answer.get(8..8 + n_entries * 24)?.chunks_exact(24);
-    let disks = entries.filter(|entry| entry.get(6) == Some(&0));
-    Some(disks.filter_map(|entry| Some((u16_at(entry, 0)?, drive::of_list(entry)))).collect())
-}
-
 /// The drive that the list has as `listed`; `None` if it is not a drive.
-fn one_drive(firmware: &Firmware, id: u16, listed: RaidDrive) -> Option<RaidDrive> {
+fn one_drive(firmware: &Firmware, listed: ListedDrive) -> Option<RaidDrive> {
+    let id = listed.device_id;
     let what = format!("drive-{id}");
-    let Some(info) = firmware.structure(MegaraidCommand::Drive(id), &what, drive::N_BYTES) else {
-        return Some(listed);
+    let Some(info) = firmware.structure(MegaraidCommand::Drive(id), &what, DRIVE_BYTES) else {
+        return Some(drive::of_list(listed));
     };
     let drive = drive::parse(firmware.machine, &firmware.path(&what), id, &info)?;
     // A failed drive may block the controller, and the number of a drive in a SCSI command has one
@@ -183,7 +166,8 @@ fn with_pages(firmware: &Firmware, target: u8, drive: RaidDrive) -> RaidDrive {
     if drive.model.is_none()
         && let Some(data) = page(DrivePage::Standard)
     {
-        let RaidDrive { vendor, model, firmware, serial, .. } = drive::of_inquiry(&data);
+        let RaidDrive { vendor, model, firmware, serial, .. } =
+            drive::of_inquiry(megaraid::inquiry(&data));
         drive = RaidDrive { vendor, model, firmware, serial, ..drive };
     }
     if drive.wwn.is_none() {
@@ -200,7 +184,7 @@ fn with_pages(firmware: &Firmware, target: u8, drive: RaidDrive) -> RaidDrive {
 
 fn volumes(firmware: &Firmware, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>> {
     let answer = firmware.ask(MegaraidCommand::Volumes)?;
-    let Some(listed) = volume::list(&answer) else {
+    let Some(listed) = megaraid::volumes(&answer) else {
         let found =
             format!("{} bytes that end before the volumes that they announce", answer.len());
         firmware.machine.problem(&firmware.path("volumes"), found, "a list of at most 64 volumes");
@@ -209,8 +193,8 @@ fn volumes(firmware: &Firmware, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>>
     if listed.is_empty() {
         return Some(Vec::new());
     }
-    let n_volumes = u32_at(&answer, 0).unwrap_or_default();
-    if usize::try_from(n_volumes) != Ok(listed.len()) {
+    let n_volumes = megaraid::n_volumes(&answer).unwrap_or_default();
+    if n_volumes != listed.len() {
         let found = format!("{n_volumes} volumes");
         firmware.machine.problem(
             &firmware.path("volumes"),
@@ -228,13 +212,13 @@ fn volumes(firmware: &Firmware, drives: &[RaidDrive]) -> Option<Vec<RaidVolume>>
 
 fn one_volume(
     firmware: &Firmware,
-    listed: volume::Listed,
+    listed: ListedVolume,
     arrays: &BTreeMap<u16, Members>,
     drives: &[RaidDrive],
 ) -> RaidVolume {
     let what = format!("volume-{}", listed.id);
     let path = firmware.path(&what);
-    let info = firmware.structure(MegaraidCommand::Volume(listed.id), &what, volume::N_BYTES);
+    let info = firmware.structure(MegaraidCommand::Volume(listed.id), &what, VOLUME_BYTES);
     let parsed = info.and_then(|info| volume::parse(firmware.machine, &path, listed, &info));
     let Some((mut volume, spans)) = parsed else {
         return volume::of_list(firmware.machine, &path, listed);

@@ -6,13 +6,12 @@
 //! A volume looks healthy to the kernel as long as it can be read. Only the controller knows that one of its
 //! drives has failed.
 
-mod arrays;
-mod bytes;
 mod drive;
 mod hidden;
 mod megaraid;
 mod volume;
 
+use formats::vpd;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +19,6 @@ use crate::machine::Machine;
 
 use super::disk::Disk;
 use super::identifier::is_blank;
-use super::vpd;
 
 /// A RAID controller. What its firmware does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

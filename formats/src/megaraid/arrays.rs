@@ -14,15 +14,17 @@ const DRIVE_BYTES: usize = 8;
 const MISSING: u16 = 0xffff;
 
 /// The members of an array by device id; `None` for one that is missing.
-pub(super) type Members = Vec<Option<u16>>;
+pub type Members = Vec<Option<u16>>;
 
 /// Length of the whole configuration.
-pub(super) fn n_bytes(answer: &[u8]) -> Option<usize> {
+#[must_use]
+pub fn n_bytes(answer: &[u8]) -> Option<usize> {
     usize::try_from(u32_at(answer, 0)?).ok()
 }
 
 /// The members of each array by its number; `None` if the answer does not have the expected form.
-pub(super) fn arrays(answer: &[u8]) -> Option<BTreeMap<u16, Members>> {
+#[must_use]
+pub fn arrays(answer: &[u8]) -> Option<BTreeMap<u16, Members>> {
     let n_arrays = usize::from(u16_at(answer, 4)?);
     // QEMU reports the length of all arrays, controllers that of one. Any other length means another
     // structure.

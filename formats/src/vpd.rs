@@ -2,58 +2,74 @@
 //! device characteristics), as the kernel keeps them in `device/vpd_pg80` and so on (SPC-5 §7.7,
 //! SBC-4 §6.6.2; bytes 2 and 3 of a page are its length).
 
-use formats::hex::hex;
+use std::ops::Range;
 
-use crate::machine::escape_non_utf8;
+use crate::hex::hex;
+use crate::text::escape_non_utf8;
+use crate::{Encoding, Field, Kind};
+
+/// A page begins with device type, code and length.
+pub const HEADER_BYTES: usize = 4;
+/// Before the characters of a T10 designator that the vendor chose stands its identification.
+const T10_VENDOR_BYTES: usize = 8;
 
 /// The serial number of page 80h, without surrounding blanks and NULs.
-pub(super) fn unit_serial(page: &[u8]) -> Option<String> {
+#[must_use]
+pub fn unit_serial(page: &[u8]) -> Option<String> {
     text(body(page, 0x80)?)
 }
 
 /// The NAA identifier of the logical unit in page 83h, e.g. `0x5000c500a1b2c3d4`.
-pub(super) fn naa(page: &[u8]) -> Option<String> {
+#[must_use]
+pub fn naa(page: &[u8]) -> Option<String> {
     let is_naa = |d: &Descriptor| d.kind == 3 && matches!(d.bytes.len(), 8 | 16);
     descriptors(page).find(|d| d.is_of_unit && is_naa(d)).map(|d| format!("0x{}", hex(d.bytes)))
 }
 
 /// The EUI-64 of the logical unit in page 83h, e.g. `eui.002538e00000001a`.
-pub(super) fn eui(page: &[u8]) -> Option<String> {
+#[must_use]
+pub fn eui(page: &[u8]) -> Option<String> {
     let is_eui = |d: &Descriptor| d.kind == 2 && matches!(d.bytes.len(), 8 | 12 | 16);
     descriptors(page).find(|d| d.is_of_unit && is_eui(d)).map(|d| format!("eui.{}", hex(d.bytes)))
 }
 
 /// The vendor's own name of the logical unit in page 83h, if it is text: udev uses it as the serial
 /// number of a unit without page 80h.
-pub(super) fn vendor_name(page: &[u8]) -> Option<String> {
+#[must_use]
+pub fn vendor_name(page: &[u8]) -> Option<String> {
     let is_ascii = |d: &Descriptor| d.kind == 0 && d.code_set == 2;
     descriptors(page).find(|d| d.is_of_unit && is_ascii(d)).and_then(|d| text(d.bytes))
 }
 
 /// Rotation rate in rpm, from page B1h.
-pub(super) fn rotation_rpm(page: &[u8]) -> Option<u32> {
+#[must_use]
+pub fn rotation_rpm(page: &[u8]) -> Option<u32> {
     let rate = body(page, 0xb1)?.first_chunk()?;
     rpm(u16::from_be_bytes(*rate))
 }
 
 /// Whether the medium rotates, from page B1h: 1 means that it does not.
-pub(super) fn is_rotational(page: &[u8]) -> Option<bool> {
+#[must_use]
+pub fn is_rotational(page: &[u8]) -> Option<bool> {
     let rate = u16::from_be_bytes(*body(page, 0xb1)?.first_chunk()?);
     if rate == 1 { Some(false) } else { rpm(rate).map(|_| true) }
 }
 
 /// 0 means unknown, 1 a medium that does not rotate; rates begin at 401h (SBC-4 table 232).
-pub(super) fn rpm(rate: u16) -> Option<u32> {
+#[must_use]
+pub fn rpm(rate: u16) -> Option<u32> {
     (0x401..=0xfffe).contains(&rate).then(|| u32::from(rate))
 }
 
 /// The nominal form factor in page B1h.
-pub(super) fn form_factor(page: &[u8]) -> Option<&'static str> {
+#[must_use]
+pub fn form_factor(page: &[u8]) -> Option<&'static str> {
     form_factor_name(u16::from(*body(page, 0xb1)?.get(3)?))
 }
 
 /// SBC-4 table 235; word 168 of IDENTIFY DEVICE has the same numbers.
-pub(super) fn form_factor_name(number: u16) -> Option<&'static str> {
+#[must_use]
+pub fn form_factor_name(number: u16) -> Option<&'static str> {
     match number & 0x0f {
         1 => Some("5.25 inch"),
         2 => Some("3.5 inch"),
@@ -73,26 +89,75 @@ struct Descriptor<'a> {
     /// Whether it identifies the logical unit and not a port or the target.
     is_of_unit: bool,
     bytes: &'a [u8],
+    /// Where `bytes` begins in what was walked.
+    at: usize,
 }
 
+/// The descriptors of page 83h.
 fn descriptors(page: &[u8]) -> impl Iterator<Item = Descriptor<'_>> {
-    let mut rest = body(page, 0x83).unwrap_or_default();
+    walk(body(page, 0x83).unwrap_or_default())
+}
+
+/// The descriptors in what follows the header of page 83h, up to one that is longer than the rest.
+fn walk(body: &[u8]) -> impl Iterator<Item = Descriptor<'_>> {
+    let mut at = 0;
     std::iter::from_fn(move || {
-        let [code_set, kind, _, n_bytes, ..] = *rest else { return None };
-        let bytes = rest.get(4..4 + usize::from(n_bytes))?;
-        rest = &rest[4 + bytes.len()..];
+        let [code_set, kind, _, n_bytes, ..] = *body.get(at..)? else { return None };
+        let start = at + 4;
+        let bytes = body.get(start..start + usize::from(n_bytes))?;
+        at = start + bytes.len();
         Some(Descriptor {
             code_set: code_set & 0x0f,
             kind: kind & 0x0f,
             is_of_unit: kind & 0x30 == 0,
             bytes,
+            at: start,
         })
     })
 }
 
+/// The serial number in page 80h. Neither code nor length of the page is checked: what is wrong there
+/// must not keep a serial number in a capture.
+#[must_use]
+pub fn serial_fields(page: &[u8]) -> Vec<Field> {
+    if page.len() <= HEADER_BYTES {
+        return Vec::new();
+    }
+    vec![Field::text(HEADER_BYTES..page.len(), Kind::Serial)]
+}
+
+/// The names in page 83h of the unit, its ports and target. Neither code nor length of the page is
+/// checked, as in [`serial_fields`].
+#[must_use]
+pub fn designator_fields(page: &[u8]) -> Vec<Field> {
+    let body = page.get(HEADER_BYTES..).unwrap_or_default();
+    walk(body).filter_map(|found| designator(&found)).map(|f| f.moved(HEADER_BYTES)).collect()
+}
+
+fn designator(found: &Descriptor) -> Option<Field> {
+    let span = found.at..found.at + found.bytes.len();
+    match (found.code_set, found.kind) {
+        (1, 2 | 3) => Some(Field::bytes_of(span, Kind::Serial)),
+        (2, 1) => Some(Field::text(last_word(found), Kind::Serial)),
+        (2 | 3, 0) => Some(Field::text(span, Kind::Serial)),
+        (3, 8) => Some(Field { span, kind: Kind::Identifier, encoding: Encoding::Text }),
+        _ => None,
+    }
+}
+
+/// The serial number of a T10 designator: its last word, for the model may precede it.
+fn last_word(found: &Descriptor) -> Range<usize> {
+    let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
+    let text = found.bytes.get(T10_VENDOR_BYTES..).unwrap_or_default();
+    let end = text.iter().rposition(|byte| !is_blank(byte)).map_or(0, |at| at + 1);
+    let start = text[..end].iter().rposition(is_blank).map_or(0, |at| at + 1);
+    let at = found.at + T10_VENDOR_BYTES.min(found.bytes.len());
+    at + start..at + end
+}
+
 /// What follows the header of the page `code`, cut to the length that the header gives.
 fn body(page: &[u8], code: u8) -> Option<&[u8]> {
-    let (header, rest) = page.split_at_checked(4)?;
+    let (header, rest) = page.split_at_checked(HEADER_BYTES)?;
     if header[1] != code {
         return None;
     }
@@ -150,5 +215,21 @@ mod tests {
             assert_eq!(naa(page), None);
             assert_eq!(unit_serial(page), None);
         }
+    }
+
+    #[test]
+    fn the_names_of_a_unit_its_port_and_target_are_identifying_whatever_the_header_says() {
+        let mut page = vec![0, 0, 0, 0];
+        page.extend(b"\x02\x01\x00\x13ATA     MODEL SER01");
+        page.extend([0x61, 0x93, 0, 8, 0x50, 0, 0xc5, 0, 1, 2, 3, 4]);
+        page.extend(b"\x03\x08\x00\x0anaa.500001");
+        page.extend(b"\x02\x01\x00\x02AB");
+        let found = designator_fields(&page);
+        let bytes: Vec<&[u8]> = found.iter().map(|field| field.bytes(&page)).collect();
+        assert_eq!(bytes, [&b"SER01"[..], &page[31..39], b"naa.500001", b""]);
+        assert_eq!(found[2].kind, Kind::Identifier);
+        assert_eq!(serial_fields(b"\0\x80\0\x04 S1")[0].span, 4..7);
+        assert_eq!(serial_fields(b"\0\x80\0\x04"), []);
+        crate::testing::survives_any_bytes(&page, |bytes| drop(designator_fields(bytes)));
     }
 }
