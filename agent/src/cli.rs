@@ -278,7 +278,7 @@ pub struct SchemaOptions {
 pub enum Format {
     /// For people
     Text,
-    /// For programs; what `report` posts
+    /// For programs
     Json,
     /// The same as JSON, easier to read
     Yaml,

@@ -76,6 +76,20 @@ fn a_root_that_is_no_captured_machine_is_refused_with_what_was_found_and_expecte
 }
 
 #[test]
+fn a_directory_that_only_shares_names_with_a_capture_is_refused() {
+    let dir = scratch("like-etc");
+    std::fs::create_dir(dir.join("kernel")).unwrap();
+    for name in ["report.json", "sys"] {
+        std::fs::write(dir.join(name), "{}").unwrap();
+        let found = refused_root(&dir);
+        assert!(found.starts_with("the directory contains no machine"), "{found}");
+    }
+    std::fs::create_dir(dir.join("proc")).unwrap();
+    let output = agent().args(["check", "--root"]).arg(&dir).output().unwrap();
+    assert_ne!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
+#[test]
 fn a_damaged_capture_is_refused_wherever_it_is_cut_and_a_whole_one_is_replayed() {
     let dir = scratch("cut-roots");
     let whole = std::fs::read(repository().join("fixtures/plain-guest/root.tar.zst")).unwrap();
@@ -298,6 +312,22 @@ fn a_report_that_is_given_up_says_why() {
     assert_eq!(output.status.code(), Some(3));
     let text = stderr(&output);
     assert!(text.contains("the report could not be posted: cannot reach"), "{text}");
+}
+
+#[test]
+fn print_config_hides_the_password_of_an_address() {
+    let output = run("report --vim http://user:hunter2@vim.example --print-config");
+    let text = stdout(&output);
+    assert!(text.contains("http://vim.example") && !text.contains("hunter2"), "{text}");
+}
+
+#[test]
+fn command_that_capture_prints_ends_the_line() {
+    let path = scratch("printed-command").join("machine.tar.zst");
+    let output = agent().args(["capture", "--only", "os", "-o"]).arg(&path).output().unwrap();
+    let command = format!("run-coreos-installer inspect --root {}", path.display());
+    let text = stderr(&output);
+    assert!(text.lines().any(|line| line.ends_with(&command)), "{text}");
 }
 
 #[test]

@@ -25,6 +25,7 @@ use crate::exit_status::ExitStatus;
 use crate::links::LinksUp;
 use crate::live_config::live_config;
 use crate::report::{Report, report};
+use crate::secret::redact;
 use crate::signals::Stop;
 use crate::{api, capture, output, text};
 
@@ -112,8 +113,8 @@ fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
     for key in differing {
         tracing::warn!(key, "a replay of the capture gives a different value");
     }
+    // Without a field, which would be appended to the command.
     tracing::info!(
-        file = %options.output.display(),
         "captured; replay it with: run-coreos-installer inspect --root {}",
         options.output.display()
     );
@@ -230,7 +231,9 @@ fn settings_table(settings: &[Setting]) -> String {
         let value = if setting.values.is_empty() {
             "(not set)".to_owned()
         } else {
-            setting.values.join(",")
+            // An address may contain a password or a token.
+            let shown: Vec<String> = setting.values.iter().map(|value| redact(value)).collect();
+            shown.join(",")
         };
         format!("{:width$}  {value}  [{}]\n", setting.name, setting.origin)
     };

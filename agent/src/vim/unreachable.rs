@@ -5,6 +5,7 @@
 //! text of either library reaches the message; `--log-level debug` shows it.
 
 use std::io;
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use rustls::pki_types::UnixTime;
@@ -230,10 +231,12 @@ fn certificate(cause: &CertificateError, host: &str) -> String {
 
 /// `presented` are names as rustls spells them: `DnsName("vim.example")`, `IpAddress(192.0.2.1)`.
 fn wrong_name(presented: &[String], host: &str) -> String {
-    let names: Vec<&str> = presented
+    let names: Vec<String> = presented
         .iter()
         .filter_map(|name| name.split_once('(')?.1.strip_suffix(')'))
         .map(|name| name.trim_matches('"'))
+        // rustls writes `0::1` for `::1`.
+        .map(|name| name.parse().map_or(name.to_owned(), |ip: IpAddr| ip.to_string()))
         .collect();
     if names.is_empty() {
         return format!(
@@ -343,6 +346,8 @@ mod tests {
         let text = wrong_name(&presented, "b.example");
         assert!(text.contains("is for a.example, 192.0.2.1, not for b.example"), "{text}");
         assert!(wrong_name(&[], "b.example").contains("no subjectAltName"));
+        let text = wrong_name(&["IpAddress(0::1)".to_owned()], "b.example");
+        assert!(text.contains("is for ::1, not for"), "{text}");
     }
 
     #[test]

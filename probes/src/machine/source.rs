@@ -17,8 +17,9 @@ const KERNEL: &str = "kernel";
 /// File of a captured tree that lists the failed reads.
 const ERRORS: &str = "kernel/errors";
 
-/// A tree with any of these at its top is a machine; a capture of few sections may have only the last two.
-const TOP: [&str; 4] = ["sys", "proc", "kernel", "report.json"];
+/// A tree with one of these directories at its top is a machine. `kernel` or `report.json` alone are not enough: `/etc`
+/// may contain them.
+const TOP: [&str; 2] = ["sys", "proc"];
 
 /// Files that several collectors read and that do not change: long ones, and the sets of CPUs.
 const SHARED: [&str; 8] = [
@@ -69,11 +70,13 @@ impl Source {
     pub fn captured(path: &Path) -> io::Result<Source> {
         if fs::metadata(path)?.is_dir() {
             let directory = Directory::open(path)?;
-            check_machine(&directory.list(".")?, "the directory")?;
+            let is_machine = TOP.iter().any(|name| directory.list(name).is_ok());
+            check_machine(is_machine, &directory.list(".")?, "the directory")?;
             return Ok(Source::replay(From::Directory(directory)));
         }
         let archive = Archive::open(path)?;
-        check_machine(&archive.top_names(), "the archive")?;
+        let is_machine = TOP.iter().any(|name| archive.list(name).is_ok());
+        check_machine(is_machine, &archive.top_names(), "the archive")?;
         Ok(Source::unpacked(archive))
     }
 
@@ -234,9 +237,9 @@ impl Source {
     }
 }
 
-/// Rejects a tree without readable data: it would replay as a machine without hardware.
-fn check_machine(names: &[String], place: &str) -> io::Result<()> {
-    if names.iter().any(|name| TOP.contains(&name.as_str())) {
+/// Refuses a tree without a machine, which would replay as a machine without hardware.
+fn check_machine(is_machine: bool, names: &[String], place: &str) -> io::Result<()> {
+    if is_machine {
         return Ok(());
     }
     let Some(first) = names.first() else {
