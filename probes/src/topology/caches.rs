@@ -2,7 +2,7 @@
 //!
 //! A cache that the files of an earlier CPU cover is not read again. Level, kind, line and ways come
 //! from the first cache of the same kind of core, index and size; the next one supplies what is missing.
-//! So a core costs a listing and two reads for each of its caches. An earlier CPU covers another only if
+//! So a core costs a listing and two reads for each of its caches, three if it has no other CPU. An earlier CPU covers another only if
 //! both have the same indexes: the third cache of a small core can be the fourth of a large one.
 
 use std::collections::BTreeMap;
@@ -22,8 +22,8 @@ const LIMIT_READ: u32 = 3;
 pub(super) fn caches(machine: &Machine, online: &CpuSet) -> Vec<Cache> {
     let cpus: Vec<u32> = online.iter().collect();
     let kinds = Kinds::of_cpus(machine, &cpus);
-    let (seen, at, covered, shapes, checked) = Default::default();
-    let mut walk = Walk { machine, online, kinds, seen, at, covered, shapes, checked };
+    let (seen, at, covered, shapes) = Default::default();
+    let mut walk = Walk { machine, online, kinds, seen, at, covered, shapes };
     for cpu in cpus {
         walk.visit(cpu);
     }
@@ -60,8 +60,6 @@ struct Walk<'a> {
     covered: BTreeMap<(Option<u32>, Option<&'static str>), CpuSet>,
     /// The known shape of each kind of cache, and how many caches were read for it.
     shapes: BTreeMap<Kind, (Shape, u32)>,
-    /// By index: how many lists that name a single CPU were confirmed by the mask.
-    checked: BTreeMap<u32, u32>,
 }
 
 /// What caches of one shape have in common: kind of core, its indexes, the index and the size.
@@ -226,7 +224,7 @@ impl Walk<'_> {
     }
 
     /// The online CPUs that share the cache; empty if unknown.
-    fn cpus(&mut self, cpu: u32, index: u32) -> CpuSet {
+    fn cpus(&self, cpu: u32, index: u32) -> CpuSet {
         let list = path(cpu, index, "shared_cpu_list");
         let set = self.machine.parse(&list, CpuSet::parse);
         let cpus = set.map(|set| set.intersection(self.online));
@@ -243,19 +241,13 @@ impl Walk<'_> {
         CpuSet::default()
     }
 
-    /// `alone`, which is a list of only `cpu`, or the mask if that has more CPUs. Most caches are private
-    /// to a core, so the mask is no longer read after it has confirmed a few lists.
-    fn checked(&mut self, cpu: u32, index: u32, alone: CpuSet) -> CpuSet {
-        let n_confirmed = self.checked.entry(index).or_default();
-        if *n_confirmed >= LIMIT_READ {
-            return alone;
-        }
-        *n_confirmed += 1;
+    /// `alone`, which is a list of only `cpu`, or the mask if that has more CPUs. Each such list is
+    /// checked: that the caches of some cores are private says nothing about those of other cores.
+    fn checked(&self, cpu: u32, index: u32, alone: CpuSet) -> CpuSet {
         let Some(mask) = self.mask(cpu, index).filter(|mask| mask.len() > 1 && mask.contains(cpu))
         else {
             return alone;
         };
-        self.checked.insert(index, 0);
         let list = path(cpu, index, "shared_cpu_list");
         self.machine.problem(&list, quote(&alone.to_string()), "the CPUs of shared_cpu_map");
         mask
@@ -469,6 +461,13 @@ mod tests {
         let private: Vec<_> = (0..4).map(|cpu| l3(cpu, &cpu.to_string(), &own_mask(cpu))).collect();
         let (caches, n_problems) = read(&private, "0-3");
         assert_eq!((caches.len(), n_problems), (4, 0));
+        let mixed = (0..7).map(|cpu| {
+            let mask = if cpu < 3 { own_mask(cpu) } else { "78".to_owned() };
+            l3(cpu, &cpu.to_string(), &mask)
+        });
+        let (caches, n_problems) = read(&mixed.collect::<Vec<_>>(), "0-6");
+        let shared: Vec<&str> = caches.iter().map(|(.., cpus)| cpus.as_str()).collect();
+        assert_eq!((shared, n_problems), (vec!["0", "1", "2", "3-6"], 1));
         let (caches, n_problems) = read(&[l3(0, "0-1", "0000000f")], "0-3");
         assert_eq!(
             (caches[0].2.as_str(), n_problems),
