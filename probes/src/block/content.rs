@@ -26,6 +26,8 @@ pub(super) struct Content {
     pub unread: Vec<String>,
     /// Why its first bytes could not be read; `None` if they were read, or if the source has none.
     pub failure: Option<String>,
+    /// Whether a part could not be read because the right to read it is missing.
+    pub is_denied: bool,
     /// The health that it reports.
     pub health: Option<Health>,
     /// How it can be erased, if its controller was asked.

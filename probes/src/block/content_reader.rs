@@ -3,7 +3,7 @@
 //!
 //! Unreadable parts are reported: a part that was not read is not an empty one.
 
-use crate::machine::Machine;
+use crate::machine::{Machine, Unanswered};
 use crate::sys::disk::{DiskBytes, DiskHandle};
 
 use super::content::Content;
@@ -22,7 +22,8 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
     let mut content = Content::default();
     let mut whole = Volume::new(machine, device, disk, 0);
     let Some(first) = whole.read(0, 4096) else {
-        content.failure = whole.failure.map(|failure| failure.why);
+        content.is_denied = whole.is_denied();
+        content.failure = whole.failure.map(|failure| failure.why.why);
         return content;
     };
     content.is_read = true;
@@ -35,6 +36,7 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
     if let Some(problem) = &found.problem {
         machine.problem(&format!("dev/{}", device.node()), problem, "a valid partition table");
     }
+    content.is_denied |= whole.is_denied();
     content.unread.extend(whole.failure.map(|failure| failure.describe(&device.name)));
     if found.is_lost() && device.partitions.is_empty() {
         let why = "its partition table is damaged, so the content of its partitions is unknown";
@@ -93,6 +95,7 @@ fn partitions(machine: &Machine, device: &BlockDevice, disk: &DiskHandle, conten
         if let Some(found) = volume.detect(size_bytes) {
             content.partitions.insert(node.name.clone(), found);
         }
+        content.is_denied |= volume.is_denied();
         content.unread.extend(volume.failure.map(|failure| failure.describe(&node.name)));
     }
 }
@@ -121,6 +124,7 @@ fn lost_partitions(
         if let Some(found) = volume.detect(size_bytes) {
             content.lost_partitions.insert(number, found);
         }
+        content.is_denied |= volume.is_denied();
         let failure =
             volume.failure.map(|failure| failure.describe(&format!("partition {number}")));
         content.unread.extend(failure);
@@ -140,12 +144,12 @@ struct Volume<'a> {
 
 struct Failure {
     offset_bytes: u64,
-    why: String,
+    why: Unanswered,
 }
 
 impl Failure {
     fn describe(&self, name: &str) -> String {
-        format!("{name} cannot be read at byte {}: {}", self.offset_bytes, self.why)
+        format!("{name} cannot be read at byte {}: {}", self.offset_bytes, self.why.why)
     }
 }
 
@@ -167,13 +171,20 @@ impl<'a> Volume<'a> {
             Ok(bytes) => {
                 let end = at.checked_add(n_bytes as u64)?;
                 let is_there = self.end_bytes.is_none_or(|end_bytes| end <= end_bytes);
-                is_there.then(|| format!("only {} of {n_bytes} bytes", bytes.len()))
+                is_there.then(|| Unanswered {
+                    why: format!("only {} of {n_bytes} bytes", bytes.len()),
+                    is_denied: false,
+                })
             }
             Err(why) => why,
         };
         let failure = why.map(|why| Failure { offset_bytes, why });
         self.failure = self.failure.take().or(failure);
         None
+    }
+
+    fn is_denied(&self) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.why.is_denied)
     }
 
     fn detect(&mut self, size_bytes: u64) -> Option<Filesystem> {

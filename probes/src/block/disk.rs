@@ -167,6 +167,10 @@ pub struct Disk {
     pub eligible: bool,
     /// Why an install may not use it; empty if it may.
     pub not_eligible_because: Vec<String>,
+    /// Whether part of its content was not examined because the right to read it is missing. Not
+    /// reported, since `not_eligible_because` says it in words.
+    #[serde(skip)]
+    pub is_content_denied: bool,
     /// Whether the running system was booted from it.
     pub is_live_medium: bool,
     /// The disk that this boot area of an eMMC belongs to.

@@ -58,6 +58,7 @@ pub(super) fn judge(
         reasons.extend(reasons_of_use(disk, uses));
         reasons.extend(reasons_of_content(disk));
         reasons.extend(content.map(reasons_of_reading).unwrap_or_default());
+        disk.is_content_denied = content.is_some_and(|content| content.is_denied);
         disk.eligible = reasons.is_empty();
         disk.not_eligible_because = reasons;
     }

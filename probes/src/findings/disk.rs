@@ -54,8 +54,7 @@ pub(super) fn none_eligible(inventory: &Inventory) -> Vec<Finding> {
 /// Whether enough is known to judge the disk. The kernel reports a size for every disk, so one
 /// without was not captured; and without root rights the content cannot be examined.
 fn is_examined(disk: &Disk) -> bool {
-    let is_denied = |reason: &String| reason.ends_with(": permission denied");
-    disk.size_bytes.is_some() && !disk.not_eligible_because.iter().any(is_denied)
+    disk.size_bytes.is_some() && !disk.is_content_denied
 }
 
 /// Whether the running system's root or boot file system is on a disk, directly or through LVM,
@@ -147,6 +146,16 @@ mod tests {
         assert!(found[0].evidence.contains("sda: read-only"), "{found:?}");
         assert!(none_eligible(&inventory(vec![disk("sda", None, true)])).is_empty());
         assert!(none_eligible(&Inventory::default()).is_empty());
+    }
+
+    #[test]
+    fn disk_is_unexamined_by_the_fact_and_not_by_the_wording() {
+        let mut denied = disk("sda", None, false);
+        denied.not_eligible_because = vec!["a volume called x: permission denied".to_owned()];
+        assert_eq!(none_eligible(&inventory(vec![denied.clone()])).len(), 1);
+        denied.not_eligible_because = vec!["its first bytes cannot be read".to_owned()];
+        denied.is_content_denied = true;
+        assert!(none_eligible(&inventory(vec![denied])).is_empty());
     }
 
     /// A machine whose only disk has a partition, a mapping on that, and a mount of either.

@@ -271,12 +271,15 @@ impl Machine {
     ///
     /// # Errors
     /// The kernel's error.
-    pub fn ask_or_why(&self, question: &dyn Question) -> Result<Vec<u8>, Option<String>> {
+    pub fn ask_or_why(&self, question: &dyn Question) -> Result<Vec<u8>, Option<Unanswered>> {
         let name = question.name();
         self.note(&name);
         let result = self.source.ask(question);
-        let why = result.as_ref().err().map(problem::why);
-        self.settle(&name, result).ok_or_else(|| why.flatten())
+        let why = result.as_ref().err().and_then(|error| {
+            let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+            problem::why(error).map(|why| Unanswered { why, is_denied })
+        });
+        self.settle(&name, result).ok_or(why)
     }
 
     /// Whether the file at `path` exists but cannot be read.
@@ -307,6 +310,15 @@ impl Machine {
             }
         }
     }
+}
+
+/// Why a question has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unanswered {
+    /// The reason in words.
+    pub why: String,
+    /// Whether the right to ask is missing: then nothing is wrong with the device.
+    pub is_denied: bool,
 }
 
 /// The error for a file that exceeds the reader's limit; it is never silently truncated.
