@@ -1,4 +1,4 @@
-//! The modules of the probes form layers: none uses a module that, directly or not, uses it.
+//! The modules of the probes and of the agent form layers: none uses a module that, directly or not, uses it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -187,6 +187,13 @@ fn modules_of_the_probes_form_layers() {
     let graph = modules(&repository().join("probes/src"), &[]);
     assert!(graph["collect"].contains("block") && graph["machine"].contains("sys"), "{graph:?}");
     layers(&graph).expect("modules of the probes use each other in a circle");
+}
+
+#[test]
+fn modules_of_the_agent_form_layers() {
+    let graph = modules(&repository().join("agent/src"), &[]);
+    assert!(graph["commands"].contains("job") && graph["job"].contains("install"), "{graph:?}");
+    layers(&graph).expect("modules of the agent use each other in a circle");
 }
 
 #[test]
