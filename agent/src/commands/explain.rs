@@ -26,7 +26,10 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
     };
     let Some(row) = row(code) else {
         let nearest = nearest_code(code);
-        bail!("no finding has the code \"{}\"; the nearest is {nearest}", code.escape_debug());
+        bail!(
+            "no finding has the code \"{}\"; the nearest is {nearest}; `explain` alone lists all",
+            code.escape_debug()
+        );
     };
     output::print(&match options.format {
         Format::Text => text(row),

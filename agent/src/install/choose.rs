@@ -144,7 +144,7 @@ fn not_eligible(disks: &[&Disk]) -> Failure {
         Code::DiskNotEligible,
         format!("no disk can be installed on: {}", reasons.join("; ")),
     )
-    .advise("remove the reasons, or choose another disk")
+    .advise("fix what is listed above, or choose another disk")
 }
 
 fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {

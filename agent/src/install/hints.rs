@@ -226,7 +226,7 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
         _ => {
             let is_part = is_metal3 && matches!(attribute, Attribute::Model | Attribute::Vendor);
             text_test(&given, is_part)
-                .ok_or_else(|| bad("a text, with an operator of texts or none"))?
+                .ok_or_else(|| bad("a string, optionally preceded by a string operator"))?
         }
     };
     Ok(Hint { attribute, test: with_wwn_forms(attribute, test) })

@@ -105,7 +105,7 @@ impl System {
             let source = if is_live { Ok(Source::live()) } else { Source::captured(&root) };
             source.map(|source| question(&Machine::new(Arc::new(source), "install")))
         });
-        let answer = answer.map_err(|error| format!("the kernel gives no thread: {error}"))?;
+        let answer = answer.map_err(|error| format!("could not start a thread: {error}"))?;
         match answer.recv_timeout(ANSWER_LIMIT) {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(error.to_string()),

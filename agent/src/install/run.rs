@@ -277,7 +277,7 @@ pub(super) fn read_on(mut pipe: PipeReader) -> std::io::Result<Receiver<Vec<u8>>
     };
     let builder = std::thread::Builder::new().name("installer".into()).stack_size(STACK_BYTES);
     builder.spawn(read).map(|_| receiver).map_err(|error| {
-        std::io::Error::new(error.kind(), format!("the kernel gives no thread: {error}"))
+        std::io::Error::new(error.kind(), format!("could not start a thread: {error}"))
     })
 }
 

@@ -216,7 +216,7 @@ impl Job<'_> {
         });
         let outcome = match answer.map(|answer| answer.recv_timeout(BOOT_ENTRY_LIMIT)) {
             Ok(Ok(Ok(outcome))) => outcome,
-            Ok(Ok(Err(panic))) => Err(format!("a bug ended the making of it: {panic}")),
+            Ok(Ok(Err(panic))) => Err(format!("it could not be made because of a bug: {panic}")),
             Ok(Err(_)) => {
                 Err(format!("the firmware did not respond within {} s", BOOT_ENTRY_LIMIT.as_secs()))
             }

@@ -65,7 +65,7 @@ pub fn prove(expected: Expected) -> Proof {
             found: Some(found.into()),
         }],
     };
-    let Ok(answer) = answer else { return broken("the kernel gave no thread to read it") };
+    let Ok(answer) = answer else { return broken("could not start a thread to read it") };
     match answer.recv_timeout(LIMIT) {
         Ok(Ok(checks)) => Proof { checks },
         Ok(Err(panic)) => broken(&format!("reading it failed: {panic}")),

@@ -64,7 +64,7 @@ impl std::fmt::Display for GaveUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Deadline(failed) => {
-                write!(f, "{}; giving up after the time limit", failed.message)
+                write!(f, "{}; the next try would be after the time limit", failed.message)
             }
             Self::Refused(failed) => f.write_str(&failed.message),
             Self::Stopped => f.write_str("interrupted by a signal"),

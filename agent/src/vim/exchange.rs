@@ -232,10 +232,33 @@ pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
         401 | 403 => {
             "; give the agent a token (--token-file) or client certificate that the VIM accepts"
         }
-        404 | 405 => "; check that this is the address of a VIM with API v1",
+        404 | 405 | 501 => "; check that this is the address of a VIM with API v1",
         400..=499 if why == Why::Refused => "; the VIM or the agent needs to be corrected",
         _ => "",
     };
     message.push_str(advice);
     Failed { why, message, retry_after: reply.retry_after, status: Some(status) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vim::url::Zones;
+
+    #[test]
+    fn server_without_the_method_gets_the_advice_to_check_the_address() {
+        let url = Url::parse("http://vim.example/v1/reports", &Zones::default()).unwrap();
+        for status in [404, 405, 501] {
+            let reply = Reply {
+                status,
+                content_type: String::new(),
+                location: None,
+                retry_after: None,
+                body: Vec::new(),
+                is_cut: false,
+            };
+            let message = refusal(&reply, &url).message;
+            assert!(message.contains("check that this is the address of a VIM"), "{message}");
+        }
+    }
 }
