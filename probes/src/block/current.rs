@@ -115,11 +115,11 @@ pub fn current_use(machine: &Machine, device_number: &str) -> Result<CurrentUse,
         // A btrfs has a number of its own, and names one of its devices as its source.
         let of_part = mounts.iter().filter(|mount| {
             mount.device_number.as_ref() == Some(&part.number)
-                || mount.source.as_ref() == Some(&node)
+                || mount.source.as_ref().is_some_and(|s| mounts::is_path_of(s, &node, &part.number))
         });
         let at = of_part.map(|mount| format!("{} is mounted at {}", part.name, mount.mount_point));
         found.uses.extend(at.take(MAX_NAMED));
-        if areas.iter().any(|area| area.path == node) {
+        if areas.iter().any(|area| mounts::is_path_of(&area.path, &node, &part.number)) {
             found.uses.push(format!("{} is swap space", part.name));
         }
         found.uses.extend(holders(machine, part, &parts));
@@ -234,6 +234,10 @@ mod tests {
         let swaps = "Filename Type Size Used Priority\n/dev/sda1 partition 1 0 -2\n";
         let found = uses(&[MOUNTS, ("proc/swaps", swaps)]).unwrap();
         assert_eq!(found, ["sda1 is swap space"]);
+        for path in ["/dev/sda1\\040(deleted)", "/dev/block/8:1"] {
+            let swaps = format!("Filename Type\n{path} partition\n");
+            assert_eq!(uses(&[MOUNTS, ("proc/swaps", &swaps)]).unwrap(), ["sda1 is swap space"]);
+        }
         let holder = ("sys/devices/x/block/sda/sda1/holders/dm-0", "-> ../../../dm-0");
         assert_eq!(uses(&[MOUNTS, holder]).unwrap(), ["sda1 is held by dm-0"]);
         assert_eq!(uses(&[MOUNTS]).unwrap(), [""; 0]);

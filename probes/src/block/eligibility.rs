@@ -55,6 +55,8 @@ pub(super) fn judge(
         if usage.is_swap_incomplete {
             reasons.push("the swap areas in use are unknown".to_owned());
         }
+        let unresolved = usage.unresolved.iter();
+        reasons.extend(unresolved.map(|source| format!("{source}, and its disk is unknown")));
         reasons.extend(reasons_of_use(disk, uses));
         reasons.extend(reasons_of_content(disk));
         reasons.extend(content.map(reasons_of_reading).unwrap_or_default());
@@ -337,6 +339,53 @@ mod tests {
         assert_eq!(of("proc/swaps", b""), swaps);
         assert_eq!(of("proc/swaps", b"/dev/sda2 partition 1 0 -2\n"), swaps);
         assert_eq!(of("proc/swaps", b"Filename Type\n"), (vec![], 0));
+    }
+
+    #[test]
+    fn swap_area_is_found_by_a_deleted_node_and_by_its_number() {
+        for path in ["/dev/vda\\040(deleted)", "/dev/block/254:0", "/dev/disk/by-id/virtio-x"] {
+            let found = reasons(&[
+                ("sys/block/vda/size", "2048\n"),
+                ("sys/block/vda/dev", "254:0\n"),
+                ("run/udev/data/b254:0", "S:disk/by-id/virtio-x\n"),
+                ("proc/swaps", &format!("Filename Type\n{path} partition 1 0 -2\n")),
+            ]);
+            assert_eq!(found, ["in use: vda is a swap area"], "{path}");
+        }
+    }
+
+    #[test]
+    fn mount_or_swap_of_an_unknown_device_makes_every_disk_ineligible() {
+        let of = |mount: &str, swap: &str| {
+            reasons(&[
+                ("sys/block/vda/size", "2048\n"),
+                ("sys/block/vda/vda1/partition", "1\n"),
+                ("sys/block/vda/vda1/dev", "254:1\n"),
+                ("run/udev/data/b254:1", "S:disk/by-path/known-part1\n"),
+                ("proc/self/mountinfo", &format!("1 0 0:40 / /data rw - {mount} rw\n")),
+                ("proc/swaps", &format!("Filename Type\n{swap} 1 0 -2\n")),
+            ])
+        };
+        let (mount, swap) = ("tmpfs tmpfs", "/dev/zram0 partition");
+        assert_eq!(
+            of("btrfs /dev/disk/by-path/other-part1", swap),
+            ["/dev/disk/by-path/other-part1 is mounted at /data, and its disk is unknown"]
+        );
+        assert_eq!(
+            of(mount, "/dev/mapper/x partition"),
+            ["/dev/mapper/x is a swap area, and its disk is unknown"]
+        );
+        assert_eq!(
+            of("btrfs /dev/disk/by-path/known-part1", swap),
+            ["in use: vda1 is mounted at /data"]
+        );
+        for mount in
+            ["tmpfs /dev/shm", "nfs4 filer:/dev/x", "squashfs /dev/loop1", "fuse /dev/fuse"]
+        {
+            assert!(of(mount, swap).is_empty(), "{mount}");
+        }
+        assert!(of(mount, "/dev/swapfile file").is_empty());
+        assert!(!of("xfs /dev/loop1/root", swap).is_empty(), "a volume group may have any name");
     }
 
     #[test]

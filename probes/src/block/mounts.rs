@@ -9,7 +9,7 @@ use formats::mountinfo::{self, Mount, MountTable};
 use formats::swaps::{self, SwapArea};
 
 use crate::machine::{CUT, Machine, quote};
-use crate::udev::unescape_hex;
+use crate::udev::{self, unescape_hex};
 
 use super::listing::{BlockDevice, Listing};
 
@@ -30,6 +30,16 @@ const LIVE_MOUNTS: [&str; 10] = [
 
 const SWAPS: &str = "proc/swaps";
 
+/// How many sources that are no known device are named.
+const MAX_UNRESOLVED: usize = 8;
+
+/// Devices below `/dev` that are on no disk, by the start of their numbered names.
+const NO_DISK_NODES: [&str; 7] = ["loop", "ram", "zram", "mtd", "mtdblock", "ubi", "ubiblock"];
+
+/// File systems without a device; their source may be any text.
+const NO_DISK_FILESYSTEMS: [&str; 10] =
+    ["tmpfs", "ramfs", "devtmpfs", "devpts", "overlay", "nfs", "nfs4", "cifs", "9p", "virtiofs"];
+
 /// How the devices are used, by kernel name, e.g. `sda1` or `dm-0`.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
@@ -44,6 +54,9 @@ pub(super) struct Usage {
     pub swaps: Option<BTreeSet<String>>,
     /// Whether that list could not be read, or not to its end.
     pub is_swap_incomplete: bool,
+    /// What is mounted or swap from a path below `/dev` that is no known device, in words: any disk may be
+    /// in use by it.
+    pub unresolved: Vec<String>,
     /// Labels of the live system's medium, as the kernel arguments name them.
     pub live_labels: Vec<String>,
     /// Names that device-mapper gives, by kernel name, e.g. `mpatha` by `dm-0`.
@@ -100,11 +113,14 @@ pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
         (usage.is_known, usage.is_incomplete) = (true, !is_complete);
         for mount in mounts {
             let source = mount.source.as_deref().unwrap_or_default();
-            if let Some(name) = names.resolve(mount.device_number.as_deref(), source) {
+            let name = names.resolve(mount.device_number.as_deref(), source);
+            if let Some(name) = name.or_else(|| linked(machine, listing, source)) {
                 let places: &mut Vec<String> = usage.mounted_at.entry(name).or_default();
                 if !places.contains(&mount.mount_point) {
                     places.push(mount.mount_point);
                 }
+            } else if is_disk_path(source) && !NO_DISK_FILESYSTEMS.contains(&&*mount.filesystem) {
+                usage.unresolved.push(format!("{source} is mounted at {}", mount.mount_point));
             }
         }
     }
@@ -114,11 +130,55 @@ pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
         Some((_, is_whole)) => !is_whole,
         None => machine.is_refused(SWAPS),
     };
-    usage.swaps = swaps.map(|(areas, _)| {
-        areas.into_iter().filter_map(|area| names.resolve(None, &area.path)).collect()
-    });
+    if let Some((areas, _)) = swaps {
+        let mut devices = BTreeSet::new();
+        for SwapArea { path, is_partition } in areas {
+            let name = names.resolve(None, &path).or_else(|| linked(machine, listing, &path));
+            if name.is_none() && is_partition != Some(false) && is_disk_path(&path) {
+                usage.unresolved.push(format!("{path} is a swap area"));
+            }
+            devices.extend(name);
+        }
+        usage.swaps = Some(devices);
+    }
+    usage.unresolved.truncate(MAX_UNRESOLVED);
     usage.mapper_names = names.mapped;
     usage
+}
+
+/// Whether a path may be that of a disk: below `/dev`, and no device in memory, on a mounted file or on a
+/// flash chip.
+fn is_disk_path(path: &str) -> bool {
+    let Some(name) = existing(path).strip_prefix("/dev/") else { return false };
+    let is_numbered = |prefix: &str| {
+        let number = name.strip_prefix(prefix).unwrap_or_default();
+        number.starts_with(|c: char| c.is_ascii_digit()) && !number.contains('/')
+    };
+    name != "fuse" && !NO_DISK_NODES.iter().any(|prefix| is_numbered(prefix))
+}
+
+/// The path of a device node that was deleted after it was opened: the kernel appends a word (`d_path`).
+fn existing(path: &str) -> &str {
+    path.strip_suffix(" (deleted)").unwrap_or(path)
+}
+
+/// Whether `path` is that of the device with this node and number.
+pub(super) fn is_path_of(path: &str, node: &str, number: &str) -> bool {
+    let path = existing(path);
+    path == node || path.strip_prefix("/dev/block/") == Some(number)
+}
+
+/// The partition with the udev link `path`, e.g. `/dev/disk/by-path/…-part1`.
+fn linked(machine: &Machine, listing: &Listing, path: &str) -> Option<String> {
+    let link = existing(path).strip_prefix("/dev/").filter(|link| link.contains('/'))?;
+    let is_linked = |number: &str| {
+        let entry = udev::entry(machine, &format!("b{number}"));
+        entry.is_some_and(|entry| entry.links.iter().any(|known| known == link))
+    };
+    let devices = listing.disks.iter().chain(&listing.virtuals);
+    let mut partitions = devices.flat_map(|device| &device.partitions);
+    let found = partitions.find(|part| part.device_number.as_deref().is_some_and(is_linked))?;
+    Some(found.name.clone())
 }
 
 /// The mounts, and whether these are all. `None` without a table.
@@ -224,7 +284,9 @@ impl Names {
 
     /// A file system of several devices (btrfs) has a number of its own, so the path counts too.
     fn resolve(&self, number: Option<&str>, path: &str) -> Option<String> {
-        let by_number = number.and_then(|number| self.by_number.get(number));
+        let path = existing(path);
+        let mut numbers = [number, path.strip_prefix("/dev/block/")].into_iter().flatten();
+        let by_number = numbers.find_map(|number| self.by_number.get(number));
         by_number.or_else(|| self.by_path.get(path)).cloned()
     }
 }
