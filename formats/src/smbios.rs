@@ -24,8 +24,8 @@ pub const END_OF_TABLE: u8 = 127;
 pub struct Smbios {
     /// Version as major and minor number; `None` without a readable entry point.
     pub version: Option<(u8, u8)>,
-    /// Whether the table has its end. Without it the structures are facts all the same, but how many
-    /// there are, and sums over them, are unknown.
+    /// Whether the table has its end, and nothing says that there are structures after it. Otherwise the
+    /// structures are facts all the same, but how many there are, and sums over them, are unknown.
     pub is_complete: bool,
     /// The whole structures in table order.
     pub structures: Vec<Structure>,
@@ -118,6 +118,12 @@ impl Structure {
         })
     }
 
+    /// Where the next structure begins. Two zeros end this one: that after the last string, and one more.
+    fn end(&self) -> usize {
+        let n_string_bytes: usize = self.inner.strings.iter().map(|s| s.len() + 1).sum();
+        self.at + self.inner.fields.len() + n_string_bytes.max(1) + 1
+    }
+
     /// The place in the table of `len` bytes from `start` on; `None` if the structure is shorter.
     fn span(&self, start: usize, len: usize) -> Option<Range<usize>> {
         self.bytes(start, len).map(|_| self.at + start..self.at + start + len)
@@ -134,17 +140,23 @@ fn clean(string: &[u8]) -> Option<String> {
 #[must_use]
 pub fn parse(entry: Option<&[u8]>, table: &[u8]) -> Smbios {
     let mut structures = structures(table);
+    let expected = entry.and_then(n_structures).map(usize::from);
     let end = structures.iter().position(|structure| structure.kind() == END_OF_TABLE);
+    let is_complete = match end {
+        Some(end) => {
+            let rest = structures.get(end).and_then(|structure| table.get(structure.end()..));
+            // Firmware pads the table with zeros or ones. Anything else, or a larger number in the entry
+            // point, means that a damaged structure only looks like the end.
+            let is_padding = rest.unwrap_or_default().iter().all(|byte| matches!(byte, 0 | 0xff));
+            is_padding && expected.is_none_or(|expected| expected <= end + 1)
+        }
+        // Old tables have no structure that ends them.
+        None => expected == Some(structures.len()),
+    };
     if let Some(end) = end {
         structures.truncate(end + 1);
     }
-    let expected = entry.and_then(n_structures).map(usize::from);
-    Smbios {
-        version: entry.and_then(entry_point_version),
-        // Old tables have no structure that ends them.
-        is_complete: end.is_some() || expected == Some(structures.len()),
-        structures,
-    }
+    Smbios { version: entry.and_then(entry_point_version), is_complete, structures }
 }
 
 /// The whole structures, those after the end of the table too: they may hold what an older table did.
@@ -152,9 +164,7 @@ fn structures(table: &[u8]) -> Vec<Structure> {
     let mut at = 0;
     let place = |inner: UndefinedStruct| {
         let structure = Structure { inner, at };
-        let n_string_bytes: usize = structure.inner.strings.iter().map(|s| s.len() + 1).sum();
-        // Two zeros end a structure: that after the last string, and one more.
-        at += structure.inner.fields.len() + n_string_bytes.max(1) + 1;
+        at = structure.end();
         structure
     };
     UndefinedStructTable::from(table.to_vec()).into_iter().map(place).collect()

@@ -20,6 +20,23 @@ fn fields_and_strings_are_read_and_what_is_not_there_is_none() {
 }
 
 #[test]
+fn end_marker_before_other_structures_is_not_the_end() {
+    let end = structure(127, &[], &[]);
+    let whole = [structure(17, &[1; 80], &[b"A"]), end].concat();
+    let is_complete = |table: &[u8], n_structures: u8| {
+        let mut entry = b"_SM_".to_vec();
+        entry.resize(0x1f, 0);
+        entry[0x1c] = n_structures;
+        parse(Some(&entry), table).is_complete
+    };
+    assert!(is_complete(&whole, 2) && is_complete(&whole, 1));
+    assert!(!is_complete(&whole, 3), "the entry point promises another structure");
+    assert!(parse(None, &[&whole[..], &[0; 9], &[0xff; 9]].concat()).is_complete, "padding");
+    let continued = parse(None, &[whole.clone(), whole].concat());
+    assert_eq!((continued.structures.len(), continued.is_complete), (2, false));
+}
+
+#[test]
 fn no_cut_and_no_flipped_byte_of_a_table_makes_a_panic() {
     let mut table = structure(17, &[1; 80], &[b"DIMM A1", b"Bank 0", b"\xff\xfe"]);
     table.extend(structure(1, &[1; 23], &[b"a"]));

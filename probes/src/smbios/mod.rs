@@ -77,8 +77,12 @@ fn pci_address(structure: &Structure, offset: usize) -> Option<String> {
 /// Reads the raw table. `None` if the machine has none or it cannot be read.
 #[must_use]
 pub fn table(machine: &Machine) -> Option<SmbiosTable> {
-    let bytes = table_bytes(machine)?;
     let entry = machine.bytes(&format!("{TABLES}/smbios_entry_point"));
+    let path = format!("{TABLES}/DMI");
+    if entry.is_some() && machine.bytes(&path).is_some_and(|bytes| bytes.is_empty()) {
+        machine.problem(&path, "an empty file", "the table that the entry point describes");
+    }
+    let bytes = table_bytes(machine)?;
     let smbios = formats::smbios::parse(entry.as_deref(), &bytes);
     if let (Some(entry), None) = (&entry, smbios.version) {
         let found = format!("{} bytes without such an anchor", entry.len());
@@ -86,7 +90,9 @@ pub fn table(machine: &Machine) -> Option<SmbiosTable> {
         machine.problem(&format!("{TABLES}/smbios_entry_point"), found, expected);
     }
     if !smbios.is_complete {
-        let found = format!("{} whole structures and no end", smbios.structures.len());
+        let has_end = smbios.of_kind(formats::smbios::END_OF_TABLE).next().is_some();
+        let end = if has_end { "an end before others" } else { "no end" };
+        let found = format!("{} whole structures and {end}", smbios.structures.len());
         machine.problem(&format!("{TABLES}/DMI"), found, "a table that ends with type 127");
     }
     Some(SmbiosTable {
@@ -165,6 +171,18 @@ pub(crate) mod tests {
             problems.iter().any(|p| p.found == "1 whole structures and no end"),
             "{problems:?}"
         );
+    }
+
+    #[test]
+    fn empty_table_with_an_entry_point_is_a_problem() {
+        let entry = ("sys/firmware/dmi/tables/smbios_entry_point", &b"_SM3_"[..]);
+        let empty = ("sys/firmware/dmi/tables/DMI", &b""[..]);
+        let n_problems = |files: &[(&str, &[u8])]| {
+            let machine = crate::testing::tree_of_bytes(files);
+            assert_eq!(table(&machine), None);
+            machine.problems().len()
+        };
+        assert_eq!((n_problems(&[entry, empty]), n_problems(&[empty])), (1, 0));
     }
 
     #[test]
