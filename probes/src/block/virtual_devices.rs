@@ -86,7 +86,7 @@ fn virtual_device(machine: &Machine, device: &BlockDevice, usage: &Usage) -> Vir
         wwn: udev("DM_WWN"),
         state: text("md/array_state").or_else(|| is_suspended.then(|| "suspended".to_owned())),
         metadata: text("md/metadata_version").filter(|version| version != "none"),
-        n_missing_members: device.number(machine, "md/degraded"),
+        n_missing_members: device.at("md/degraded").and_then(|path| machine.count(&path)),
         members: members(machine, device),
         backing_file: text("loop/backing_file"),
         filesystem: Filesystem::of_udev(&device.udev),
@@ -174,5 +174,15 @@ mod tests {
         assert_eq!(devices[3].metadata.as_deref(), Some("external:imsm"));
         assert_eq!(devices[3].n_missing_members, Some(1));
         assert_eq!(mapping_kind(""), "dm");
+    }
+
+    #[test]
+    fn empty_count_of_missing_members_is_a_problem() {
+        let machine = crate::testing::tree_of_bytes(&[
+            ("sys/block/md0/md/level", b"raid1\n"),
+            ("sys/block/md0/md/degraded", b""),
+        ]);
+        assert_eq!(super::super::block(&machine).r#virtual[0].n_missing_members, None);
+        assert_eq!(machine.problems().len(), 1);
     }
 }

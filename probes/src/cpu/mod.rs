@@ -188,7 +188,11 @@ pub struct Core {
 /// Reads the processors.
 #[must_use]
 pub fn cpu(machine: &Machine) -> Cpu {
-    let (text, is_whole) = machine.text_with_end(cpuinfo::PATH).unwrap_or_default();
+    let cpuinfo = machine.text_with_end(cpuinfo::PATH);
+    if cpuinfo.as_ref().is_some_and(|(text, _)| text.is_empty()) {
+        machine.problem(cpuinfo::PATH, "an empty file", "a block for each CPU");
+    }
+    let (text, is_whole) = cpuinfo.unwrap_or_default();
     let info = CpuInfo::parse_file(machine, &text, is_whole);
     let sets = CpuSets::read(machine, &info);
     let online = sets.online.clone().unwrap_or_default();

@@ -174,6 +174,13 @@ fn cpu_without_a_known_core_makes_the_count_unknown() {
 }
 
 #[test]
+fn empty_cpuinfo_is_a_problem() {
+    let machine = crate::testing::tree_of_bytes(&[("proc/cpuinfo", b"")]);
+    assert_eq!(cpu(&machine).n_logical_cpus_online, None);
+    assert_eq!(machine.problems().len(), 1);
+}
+
+#[test]
 fn cpus_missing_from_a_truncated_cpuinfo_are_not_counted_as_threads() {
     let text = |n: u32| -> String {
         let block = |cpu: u32| {

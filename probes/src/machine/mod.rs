@@ -193,6 +193,14 @@ impl Machine {
         self.parse(path, |text| text.parse().map_err(|_| "a whole decimal number in range"))
     }
 
+    /// As [`Machine::number`], for a file that the kernel never leaves empty: an empty one is a problem.
+    #[must_use]
+    pub fn count<T: std::str::FromStr>(&self, path: &str) -> Option<T> {
+        self.parse_or_empty(path, |text| {
+            text.parse().map_err(|_| "a whole decimal number in range")
+        })
+    }
+
     /// Reads a flag at `path`, which the kernel writes as `0` or `1` (`N` or `Y` for parameters).
     #[must_use]
     pub fn flag(&self, path: &str) -> Option<bool> {

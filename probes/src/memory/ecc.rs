@@ -25,12 +25,12 @@ pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
                 mode: mode.clone(),
                 label: machine.text(&path("dimm_label")).map(|label| label.trim().to_owned()),
                 size_bytes: size_mib.and_then(|size| size.checked_mul(1 << 20)),
-                correctable: machine.number(&path("dimm_ce_count")),
-                uncorrectable: machine.number(&path("dimm_ue_count")),
+                correctable: machine.count(&path("dimm_ce_count")),
+                uncorrectable: machine.count(&path("dimm_ue_count")),
                 name: format!("{controller}/{dimm}"),
             });
         }
-        let count = |name: &str| machine.number::<u64>(&format!("{dir}/{name}"));
+        let count = |name: &str| machine.count::<u64>(&format!("{dir}/{name}"));
         // Errors without a location are in no DIMM's count
         // (`edac_inc_ue_error`, `drivers/edac/edac_mc.c`).
         let has_dimms = counts.len() > before;
@@ -154,6 +154,14 @@ mod tests {
         assert_eq!((rows.len(), rows[1].name.as_str()), (2, "mc0"));
         assert_eq!((rows[1].uncorrectable, rows[1].correctable), (Some(2), Some(0)));
         assert_eq!(with("0").len(), 1);
+    }
+
+    #[test]
+    fn empty_count_is_a_problem() {
+        let path = "sys/devices/system/edac/mc/mc0/ue_count";
+        let machine = crate::testing::tree_of_bytes(&[(path, b"")]);
+        assert_eq!(counts(&machine)[0].uncorrectable, None);
+        assert_eq!(machine.problems().len(), 1);
     }
 
     #[test]
