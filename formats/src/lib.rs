@@ -12,6 +12,7 @@ pub mod device_path;
 pub mod dhcp;
 pub mod digest;
 pub mod efi;
+pub mod fib_trie;
 pub mod field;
 pub mod fru;
 pub mod gpt;

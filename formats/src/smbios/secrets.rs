@@ -20,6 +20,8 @@ const SERIALS: [(u8, &[usize]); 7] = [
 ];
 const OEM_STRINGS: u8 = 11;
 const HOST_INTERFACE: u8 = 42;
+/// Types from here on belong to the makers of systems (DSP0134 3.7, §6.1.2).
+const FIRST_VENDOR_TYPE: u8 = 128;
 /// Redfish over IP (DSP0270 1.3, §6.2): UUID, the host's address, the service's, its name.
 const REDFISH: u8 = 4;
 
@@ -36,6 +38,10 @@ pub fn fields(table: &[u8]) -> Vec<Field> {
     let mut fields = Vec::new();
     for structure in &structures {
         in_strings(structure, &mut fields);
+        if structure.kind() == OEM_STRINGS || structure.kind() >= FIRST_VENDOR_TYPE {
+            let labelled = structure.string_spans().filter_map(|(span, text)| labelled(span, text));
+            fields.extend(labelled);
+        }
         match structure.kind() {
             OEM_STRINGS => {
                 // The name of the model may be repeated there, and stays what it is elsewhere.
@@ -58,6 +64,23 @@ fn in_strings(structure: &Structure, fields: &mut Vec<Field>) {
         let string = number.and_then(|number| structure.string_spans().nth(number));
         fields.extend(string.map(|(span, _)| Field::text(span, Kind::Serial)));
     }
+}
+
+/// The serial number in a vendor's string, known by the label before it: `DSN:`, `SN:`, `S/N`.
+fn labelled(span: Range<usize>, string: &[u8]) -> Option<Field> {
+    let find = |label: &[u8]| {
+        let at = string.windows(label.len()).position(|part| part.eq_ignore_ascii_case(label))?;
+        let before = at.checked_sub(1).and_then(|at| string.get(at));
+        let is_word = before.is_none_or(|byte| !byte.is_ascii_alphanumeric());
+        is_word.then_some(at + label.len())
+    };
+    let start = [&b"DSN:"[..], b"SN:", b"S/N"].into_iter().find_map(find)?;
+    let is_between = |byte: &u8| b" :=#".contains(byte);
+    let start = start + string.get(start..)?.iter().take_while(|byte| is_between(byte)).count();
+    let is_number = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    let length = string.get(start..)?.iter().take_while(|byte| is_number(byte)).count();
+    let span = span.start + start..span.start + start + length;
+    (length > 0).then(|| Field::text(span, Kind::Serial))
 }
 
 /// A string with a number, or with a value that was given to the system

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use formats::command_line::is_secret_name;
 use formats::fru::text::{digits, pack_digits, pack_six_bits, six_bits};
 use formats::{
-    Encoding, Field, Kind, command_line, dhcp, fru, labelled, lldp, megaraid, mountinfo, netlink,
-    smbios, vpd,
+    Encoding, Field, Kind, command_line, dhcp, fib_trie, fru, labelled, lldp, megaraid, mountinfo,
+    netlink, smbios, vpd,
 };
 use probes::dmi::is_placeholder;
 
@@ -34,6 +34,7 @@ pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
         "kernel/lldp/frames" => lldp::fields(content),
         "proc/cmdline" => command_line::fields(text()),
         "proc/cpuinfo" => labelled::cpuinfo(text()),
+        "proc/net/fib_trie" => fib_trie::fields(text()),
         "proc/sysinfo" => labelled::sysinfo(text()),
         _ if path.ends_with("/symbolic_name") => labelled::symbolic_name(text()),
         _ if is_host_name(path) => host_name(text()),
@@ -132,7 +133,10 @@ pub(super) fn collect(path: &str, content: &[u8], secrets: &mut Secrets) {
     for field in fields(path, content) {
         collect_field(&field, field.bytes(content), secrets);
     }
-    let networks = list(path).map(|list| netlink::networks(list, content)).unwrap_or_default();
+    let networks = match std::str::from_utf8(content) {
+        Ok(text) if path == "proc/net/fib_trie" => fib_trie::networks(text),
+        _ => list(path).map(|list| netlink::networks(list, content)).unwrap_or_default(),
+    };
     secrets.networks.extend(networks.into_iter().map(|(ip, n_bits)| (Ipv4Addr::from(ip), n_bits)));
 }
 

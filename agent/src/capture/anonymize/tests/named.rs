@@ -106,3 +106,24 @@ fn a_serial_number_glued_to_a_letter_is_hidden_in_smbios() {
     assert_eq!(found.len(), table.len());
     assert!(!found.windows(5).any(|bytes| bytes == b"BYYE0"), "{found:?}");
 }
+
+#[test]
+fn a_serial_number_behind_its_label_is_hidden_in_the_strings_of_vendors() {
+    let path = "sys/firmware/dmi/tables/DMI";
+    let table = b"\xde\x05\x03\0\x01DSN:50026B767C01850A\0Disk S/N: Q77\0\0";
+    let found = anonymous(&recorded(&[(path, table)]), &json!({}));
+    assert_eq!(found[path].len(), table.len());
+    let found = text(&found, path);
+    assert!(!found.contains("767C01850A"), "{found}");
+}
+
+#[test]
+fn the_own_address_of_a_machine_is_hidden_in_the_tree_of_routes_even_if_it_ends_with_0() {
+    let tree = "Local:\n  +-- 10.1.84.0/26 2 0 2\n     |-- 10.1.84.0\n        /32 host LOCAL\n     \
+                |-- 10.6.255.255\n        /32 link BROADCAST\n     |-- 127.0.0.1\n";
+    let path = "proc/net/fib_trie";
+    let files = recorded(&[(path, tree.as_bytes())]);
+    let found = text(&anonymous(&files, &json!({})), path);
+    assert!(!found.contains("10.1.84.") && !found.contains("10.6."), "{found}");
+    assert!(found.contains("|-- 127.0.0.1\n") && found.contains("/26 2 0 2\n"), "{found}");
+}
