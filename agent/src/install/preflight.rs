@@ -226,6 +226,11 @@ fn arguments(install: &Install) -> Result<(), Failure> {
             "firstboot_args is {args:.100?}, expected arguments without quotes or control characters"
         ));
     }
+    saved_partitions(install)
+}
+
+/// Checks the labels and numbers of the partitions to keep.
+fn saved_partitions(install: &Install) -> Result<(), Failure> {
     for (key, values) in
         [("save_partlabel", &install.save_partlabel), ("save_partindex", &install.save_partindex)]
     {
