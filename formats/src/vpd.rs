@@ -10,7 +10,7 @@ use crate::{Encoding, Field, Kind};
 
 /// A page begins with device type, code and length.
 pub const HEADER_BYTES: usize = 4;
-/// Before the characters of a T10 designator that the vendor chose stands its identification.
+/// The identification of the vendor before the characters that it chose in a T10 designator.
 const T10_VENDOR_BYTES: usize = 8;
 
 /// The serial number of page 80h, without surrounding blanks and NULs.
