@@ -19,11 +19,3 @@ pub fn read_file(path: &Path, max_bytes: u64) -> anyhow::Result<Vec<u8>> {
     ensure!(bytes.len() as u64 <= max_bytes, "{} is larger than {max_bytes} bytes", path.display());
     Ok(bytes)
 }
-
-/// Random bytes from the kernel; `None` if `/dev/urandom` cannot be read.
-#[must_use]
-pub fn random<const N: usize>() -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    File::open("/dev/urandom").ok()?.read_exact(&mut bytes).ok()?;
-    Some(bytes)
-}

@@ -45,7 +45,7 @@ impl Clock for RealClock {
 
     fn random(&self) -> u32 {
         // Without random numbers from the kernel the nanoseconds of the clock still differ from node to node.
-        crate::bounded::random::<4>().map_or_else(
+        crate::uuid::random_bytes::<4>().map_or_else(
             || {
                 SystemTime::now()
                     .duration_since(SystemTime::UNIX_EPOCH)

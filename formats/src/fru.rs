@@ -141,15 +141,21 @@ pub fn reseal(original: &[u8], area: &mut [u8]) {
     }
 }
 
-/// Gives the records whose bodies were replaced their checksums again.
-pub fn reseal_records(list: &mut [u8]) {
-    let sums: Vec<(usize, u8)> = records(list)
-        .filter(|record| record.header[0] != POWER_SUPPLY)
-        .filter_map(|record| Some((record.at, complement(record.body?))))
-        .collect();
-    for (at, sum) in sums {
-        if let Some(header) = list.get_mut(at..at + RECORD_HEADER_BYTES) {
-            header[3] = sum;
+/// Gives the records whose bodies were replaced their checksums again; wrong ones stay wrong.
+pub fn reseal_records(original: &[u8], list: &mut [u8]) {
+    if original.len() != list.len() {
+        return;
+    }
+    for record in records(original).filter(|record| record.header[0] != POWER_SUPPLY) {
+        let (is_header_right, start) =
+            (complement(&record.header) == 0, record.at + RECORD_HEADER_BYTES);
+        let Some(old) = record.body else { continue };
+        let Some(new) = list.get(start..start + old.len()).map(complement) else { continue };
+        let Some(header) = list.get_mut(record.at..start) else { continue };
+        if record.header[3] == complement(old) {
+            header[3] = new;
+        }
+        if is_header_right {
             header[4] = complement(&header[..4]);
         }
     }
@@ -191,14 +197,25 @@ mod tests {
     }
 
     #[test]
-    fn records_of_the_maker_are_sealed_again() {
+    fn records_of_the_maker_are_sealed_again_and_wrong_sums_stay_wrong() {
         let mut list = vec![0xc0, 2, 3, 0, 0, 1, 2, 3, 0x00, 0x82, 1, 9, 9, 7, 0xc1, 2, 9, 0, 0];
         assert_eq!(record_fields(&list).len(), 1, "the last is cut");
-        reseal_records(&mut list);
-        let found: Vec<Record> = records(&list).collect();
-        assert_eq!((found[0].body, found[2].body), (Some(&[1, 2, 3][..]), None));
+        let wrong = list.clone();
+        list[5..8].fill(7);
+        reseal_records(&wrong, &mut list);
+        assert_eq!(list[..5], wrong[..5], "both sums were wrong");
+        let mut right = wrong;
+        right[3] = complement(&right[5..8]);
+        right[4] = complement(&right[..4]);
+        let mut changed = right.clone();
+        changed[5..8].fill(7);
+        reseal_records(&right, &mut changed);
+        let found: Vec<Record> = records(&changed).collect();
+        assert_eq!((found[0].body, found[2].body), (Some(&[7, 7, 7][..]), None));
         assert_eq!(complement(&found[0].header), 0);
+        assert_eq!(found[0].header[3], complement(&[7, 7, 7]));
         assert_eq!(found[1].header[3..], [9, 9]);
-        survives_any_bytes(&list, |bytes| reseal_records(&mut bytes.to_vec()));
+        survives_any_bytes(&right, |bytes| reseal_records(&right, &mut bytes.to_vec()));
+        survives_any_bytes(&right, |bytes| reseal_records(bytes, &mut bytes.to_vec()));
     }
 }

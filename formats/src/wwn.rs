@@ -23,15 +23,21 @@ impl WwnForms {
     }
 }
 
-/// A WWN without prefix and separators; `None` if it is not hexadecimal.
-#[must_use]
-pub fn forms(text: &str) -> Option<WwnForms> {
+/// Lower-case text without the prefixes of a WWN.
+fn without_prefixes(text: &str) -> String {
     let mut digits = text.trim().to_ascii_lowercase();
     for prefix in PREFIXES {
         if let Some(rest) = digits.strip_prefix(prefix) {
             digits = rest.into();
         }
     }
+    digits
+}
+
+/// A WWN without prefix and separators; `None` if it is not hexadecimal.
+#[must_use]
+pub fn forms(text: &str) -> Option<WwnForms> {
+    let digits = without_prefixes(text);
     let full: String = digits.chars().filter(|c| !matches!(c, '-' | ':' | ' ')).collect();
     if full.is_empty() || !full.chars().all(|c| c.is_ascii_hexdigit()) {
         return None;
@@ -54,11 +60,12 @@ pub fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
-/// Whether an identifier consists of zeros or of `f` only, and so identifies nothing.
+/// Whether an identifier consists of zeros or of `f` only, in any spelling, and so identifies nothing.
 #[must_use]
 pub fn is_blank(text: &str) -> bool {
-    let digits = forms(text).map_or_else(|| text.to_owned(), |forms| forms.full);
-    digits.chars().all(|c| c == '0') || (digits.len() >= 8 && digits.chars().all(|c| c == 'f'))
+    let digits = without_prefixes(text);
+    let only = |digit: char| digits.chars().all(|c| c == digit || "- :".contains(c));
+    only('0') || (digits.len() >= 8 && only('f'))
 }
 
 /// The WWN in the device mapper's UUID of a multipath device: `mpath-`, and then what `scsi_id(8)`
@@ -87,6 +94,9 @@ mod tests {
         assert!(
             is_blank("0000000000000000") && is_blank("naa.0") && is_blank("eui.ffffffffffffffff")
         );
+        // In capitals, and where nothing but separators is left.
+        assert!(is_blank("NAA.0000000000000000") && is_blank("0xFFFFFFFFFFFFFFFF"));
+        assert!(is_blank("- -") && is_blank("") && is_blank("ff:ff:ff:ff"));
         assert!(!is_blank("S0") && !is_blank("ff"));
     }
 

@@ -1,12 +1,11 @@
 //! Fibre Channel host ports: `/sys/class/fc_host` (`drivers/scsi/scsi_transport_fc.c`).
 
+use formats::wwn::is_blank;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ancestors;
 use crate::machine::Machine;
-
-use super::identifier::is_blank;
 
 /// One port of a Fibre Channel adapter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,13 +4,14 @@
 //! An identifier of zeros does not count.
 
 use formats::vpd;
+use formats::wwn::is_blank;
 use std::collections::BTreeSet;
 
 use crate::machine::{Machine, quote};
 use crate::udev::unescape_hex;
 
 use super::ata_identify::Identify;
-use super::identifier::{is_blank, squash};
+use super::identifier::squash;
 use super::listing::BlockDevice;
 use super::security::{self, DiskSecurity};
 

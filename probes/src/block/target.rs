@@ -1,12 +1,12 @@
 //! The target that a disk or LUN is reached at: the SAS address, the port of a Fibre Channel array, the
 //! iSCSI target (`drivers/scsi/scsi_transport_{sas,fc,iscsi}.c`). It identifies the device, not the path.
 
+use formats::wwn::is_blank;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-use super::identifier::is_blank;
 use super::sysfs_path::numbered_part;
 
 /// The far end of the path to a disk.

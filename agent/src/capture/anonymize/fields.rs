@@ -112,7 +112,7 @@ pub(super) fn reseal(path: &str, original: &[u8], content: &mut [u8]) {
     if fru_area(path).is_some() {
         fru::reseal(original, part);
     } else if fru_part(path) == Some("records") {
-        fru::reseal_records(part);
+        fru::reseal_records(original, part);
     }
 }
 

@@ -6,10 +6,10 @@
 //! The controller reports their health only through ioctls specific to each vendor.
 
 use formats::vpd;
+use formats::wwn::is_blank;
 use std::collections::BTreeSet;
 
 use crate::ancestors::is_pci_address;
-use crate::block::identifier::is_blank;
 use crate::block::target;
 use crate::machine::Machine;
 

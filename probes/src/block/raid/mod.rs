@@ -12,13 +12,13 @@ mod megaraid;
 mod volume;
 
 use formats::vpd;
+use formats::wwn::is_blank;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
 use super::disk::Disk;
-use super::identifier::is_blank;
 
 /// A RAID controller. What its firmware does not report is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
