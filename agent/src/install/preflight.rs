@@ -197,7 +197,7 @@ fn arguments(install: &Install) -> Result<(), Failure> {
                 ));
             }
             // The kernel, and the proof with it, would read the arguments up to the next quote as one.
-            if value.matches('"').count() % 2 != 0 {
+            if !value.matches('"').count().is_multiple_of(2) {
                 return refuse(format!(
                     "{key} contains {value:.100?}, expected every double quote to be closed"
                 ));
