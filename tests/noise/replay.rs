@@ -66,7 +66,9 @@ fn rendered(tree: Archive) -> Result<Report, String> {
     let json = output::json(&report).map_err(|error| format!("no JSON: {error}"))?;
     let back: Inventory =
         serde_json::from_str(&json).map_err(|error| format!("JSON not read back: {error}"))?;
-    if back != report.inventory {
+    // By the JSON, since a fact for the findings alone (`Disk::is_content_denied`) is not written.
+    let written = |inventory: &Inventory| serde_json::to_value(inventory).ok();
+    if written(&back) != written(&report.inventory) {
         return Err("the JSON reads back as another report".to_owned());
     }
     output::yaml(&report).map_err(|error| format!("no YAML: {error}"))?;
