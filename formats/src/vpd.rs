@@ -33,12 +33,16 @@ pub fn eui(page: &[u8]) -> Option<String> {
     descriptors(page).find(|d| d.is_of_unit && is_eui(d)).map(|d| format!("eui.{}", hex(d.bytes)))
 }
 
-/// The vendor's own name of the logical unit in page 83h, if it is text: udev uses it as the serial
-/// number of a unit without page 80h.
+/// The serial number in the T10 designator of page 83h: vendor (8 characters), model (16; 40 of an ATA
+/// disk), serial number. Only of a disk of this model; the vendor's own designators are any text.
 #[must_use]
-pub fn vendor_name(page: &[u8]) -> Option<String> {
-    let is_ascii = |d: &Descriptor| d.kind == 0 && d.code_set == 2;
-    descriptors(page).find(|d| d.is_of_unit && is_ascii(d)).and_then(|d| text(d.bytes))
+pub fn t10_serial(page: &[u8], model: &str) -> Option<String> {
+    let is_t10 = |d: &Descriptor| d.kind == 1 && d.code_set == 2 && d.is_of_unit;
+    let bytes = descriptors(page).find(is_t10)?.bytes;
+    let n_model_bytes = if bytes.starts_with(b"ATA     ") { 40 } else { 16 };
+    let (name, serial) = bytes.get(8..)?.split_at_checked(n_model_bytes)?;
+    let is_model = !model.is_empty() && text(name)?.starts_with(model);
+    text(serial).filter(|_| is_model)
 }
 
 /// Rotation rate in rpm, from page B1h.
@@ -190,7 +194,20 @@ mod tests {
         page.extend([0x01, 0x03, 0, 8, 0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, 0xd4]);
         assert_eq!(naa(&page).as_deref(), Some("0x5000c500a1b2c3d4"));
         assert_eq!(eui(&page), None);
-        assert_eq!(vendor_name(&page).as_deref(), Some("AB"));
+        assert_eq!(t10_serial(&page, "AB"), None);
+    }
+
+    #[test]
+    fn t10_designator_has_a_serial_number_and_vendor_specific_text_has_none() {
+        let page = |kind: u8, name: &[u8]| {
+            let n = u8::try_from(name.len()).unwrap();
+            [&[0, 0x83, 0, n + 4, 2, kind, 0, n][..], name].concat()
+        };
+        let full = page(1, b"SEAGATE ST4000NM0023    Z1Z0ABCD");
+        assert_eq!(t10_serial(&full, "ST4000NM0023").as_deref(), Some("Z1Z0ABCD"));
+        assert_eq!(t10_serial(&full, "ST8000"), None);
+        assert_eq!(t10_serial(&page(0, b"ST4000"), "ST4000NM0023"), None);
+        assert_eq!(t10_serial(&page(1, b"SEAGATE ST4000NM0023    "), "ST4000NM0023"), None);
     }
 
     #[test]

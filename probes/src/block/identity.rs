@@ -165,7 +165,8 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
     ];
     let mut of_kernel: Vec<String> = of_kernel.into_iter().flatten().collect();
     if of_kernel.is_empty() {
-        of_kernel.extend(vpd::vendor_name(&at.pages.ids));
+        let model = at.attribute(&["device/model"]).unwrap_or_default();
+        of_kernel.extend(vpd::t10_serial(&at.pages.ids, &model));
     }
     let names = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL"];
     let of_udev = names.iter().map(|name| at.udev(&[name]));
