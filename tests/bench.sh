@@ -41,4 +41,6 @@ for name in "${large[@]}"; do
 done
 
 cargo build -q --release --locked -p rci-bench
-target/release/rci-bench "${RCI_STATIC_AGENT:-target/static/run-coreos-installer}" "$rounds" "${trees[@]}"
+agent=${RCI_STATIC_AGENT:-target/static/run-coreos-installer}
+# The agent refuses RCI_* variables that are no options.
+env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STATIC_WAY target/release/rci-bench "$agent" "$rounds" "${trees[@]}"

@@ -32,8 +32,8 @@ step_run compiler 'C compiler and static C library, where they are missing' test
 step_run agent 'one static build of the agent' build -p run-coreos-installer
 echo
 printf '%s\n' "this machine, by $built/run-coreos-installer inspect (shortened here; run it yourself to see all of it):" ''
-# The agent takes RCI_* for options, and would warn about those of these scripts.
-env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STEPS "$built/run-coreos-installer" inspect | tests/shorten.sh
+# The agent reads its options from RCI_*, and refuses those of these scripts.
+env -u RCI_CACHE -u RCI_STATIC_AGENT -u RCI_STEPS -u RCI_STATIC_WAY -u RCI_VM_ARTIFACTS -u RCI_LAB_VIM "$built/run-coreos-installer" inspect | tests/shorten.sh
 [ "${1:-}" != report ] || exit 0
 
 printf '%s\n' '' 'preparing a bare virtual machine, and the live image, installer and server that it needs (kept for the next time)' ''

@@ -4,6 +4,7 @@
 //! and is checked in the same way wherever it is set.
 
 mod file;
+mod unknown;
 
 pub use file::parse_file;
 
@@ -31,6 +32,8 @@ pub struct Sources {
     pub file: BTreeMap<String, Vec<String>>,
     /// The name of the configuration file, for messages.
     pub file_name: String,
+    /// The text of the configuration file, to find the line of a key.
+    pub file_text: String,
     /// The arguments `rci.NAME=VALUE` on the kernel command line.
     pub kernel: Vec<(String, String)>,
     /// Environment variables whose names start with `RCI_`.
@@ -82,8 +85,6 @@ pub struct Configuration {
     pub cli: Cli,
     /// Every option of the command with its origin.
     pub settings: Vec<Setting>,
-    /// Settings that no option has, e.g. a misspelt kernel argument.
-    pub warnings: Vec<String>,
 }
 
 /// Why there is no configuration.
@@ -117,18 +118,16 @@ pub fn configure(
     }
     let Some((name, inner)) = matches.subcommand() else {
         let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
-        return Ok(Configuration { cli, settings: Vec::new(), warnings: Vec::new() });
+        return Ok(Configuration { cli, settings: Vec::new() });
     };
     let known = command.find_subcommand(name).map(options).unwrap_or_default();
     let settings: Vec<Setting> = known.iter().map(|o| sources.setting(o, inner)).collect();
-    let mut warnings = Vec::new();
     if !sources.is_empty() {
         // clap adds the options of the other commands only when they are built.
         command.build();
         let all: Vec<String> =
             command.get_subcommands().flat_map(options).map(|o| o.name).collect();
-        sources.check_file(&all).map_err(Failure::Source)?;
-        warnings = sources.unknown(&all);
+        sources.check_names(&all).map_err(Failure::Source)?;
         for (setting, _) in settings.iter().zip(&known).filter(|(_, option)| option.is_flag) {
             setting.check_flag().map_err(Failure::Source)?;
         }
@@ -136,7 +135,7 @@ pub fn configure(
         matches = parse(&mut command, &words).map_err(|failure| blame(failure, &settings))?;
     }
     let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
-    Ok(Configuration { cli, settings, warnings })
+    Ok(Configuration { cli, settings })
 }
 
 fn parse(command: &mut clap::Command, words: &[OsString]) -> Result<ArgMatches, Failure> {
@@ -258,14 +257,15 @@ impl Sources {
                 result.with_context(|| format!("reading the configuration file {file_name}"))?,
             ),
         };
-        let file = text.map(|text| parse_file(&text, &file_name)).transpose()?.unwrap_or_default();
+        let file_text = text.unwrap_or_default();
+        let file = parse_file(&file_text, &file_name)?;
         let kernel = of_kernel(&Machine::new(Arc::new(Source::live()), "config"));
         let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let environment = std::env::vars_os()
             .map(|(name, value)| (lossy(name), lossy(value)))
             .filter(|(name, _)| name.starts_with("RCI_"))
             .collect();
-        Ok(Sources { file, file_name, kernel, environment })
+        Ok(Sources { file, file_name, file_text, kernel, environment })
     }
 
     /// Whether no source sets anything.
@@ -293,7 +293,7 @@ impl Sources {
 
     /// The values of `name` in the strongest source other than the command line.
     fn find(&self, name: &str) -> Option<(Vec<String>, Origin)> {
-        let variable = format!("RCI_{}", name.replace('-', "_").to_ascii_uppercase());
+        let variable = unknown::variable_of_option(name);
         if let Some(value) = self.environment.get(&variable) {
             return Some((vec![value.clone()], Origin::Environment(variable)));
         }
@@ -304,42 +304,6 @@ impl Sources {
         let values = self.file.get(name)?;
         Some((values.clone(), Origin::File(self.file_name.clone())))
     }
-
-    /// Warnings for kernel arguments and environment variables that name no option of any command.
-    fn unknown(&self, known: &[String]) -> Vec<String> {
-        let is_unknown = |name: &str| !known.iter().any(|k| k == name);
-        // The environment may name the configuration file; a kernel argument cannot.
-        let kernel = self.kernel.iter().map(|(key, _)| key);
-        let kernel =
-            kernel.filter(|key| is_unknown(&option_name(key))).map(|key| format!("rci.{key}"));
-        let environment = self.environment.keys().filter(|variable| {
-            *variable != "RCI_CONFIG"
-                && is_unknown(&option_name(
-                    &variable.trim_start_matches("RCI_").to_ascii_lowercase(),
-                ))
-        });
-        kernel
-            .chain(environment.cloned())
-            .map(|name| format!("{name} is not an option and is ignored; see --help"))
-            .collect()
-    }
-
-    fn check_file(&self, known: &[String]) -> anyhow::Result<()> {
-        match self.file.keys().find(|key| !known.contains(key)) {
-            Some(key) => bail!(
-                "the configuration file {} holds the key \"{}\", expected one of {}",
-                self.file_name,
-                key.escape_debug(),
-                unique(known).join(", ")
-            ),
-            None => Ok(()),
-        }
-    }
-}
-
-fn unique(names: &[String]) -> Vec<String> {
-    let set: std::collections::BTreeSet<&String> = names.iter().collect();
-    set.into_iter().cloned().collect()
 }
 
 /// The name of an option as the command line spells it: `allow_plain_http` is `allow-plain-http`.

@@ -34,7 +34,7 @@ fn settings(options: &LiveConfigOptions) -> anyhow::Result<Settings> {
     };
     let agent_options: BTreeMap<String, String> =
         options.agent_option.iter().map(|o| pair(o)).collect::<Result<_, _>>()?;
-    check_agent_options(&agent_options)?;
+    check_agent_options(&agent_options, &options.append_karg)?;
     refuse_dry_run(options)?;
     let secret = |file: &Path| Ok::<_, anyhow::Error>(Secret::new(text(file)?.trim()));
     let boot = options.kernel_url.clone().zip(options.initramfs_url.clone());
@@ -98,11 +98,15 @@ fn pair(option: &str) -> anyhow::Result<(String, String)> {
 
 /// Parses the options as the agent in the live image will. What it would refuse there, on a node that cannot report
 /// it, is refused here.
-fn check_agent_options(options: &BTreeMap<String, String>) -> anyhow::Result<()> {
+fn check_agent_options(
+    options: &BTreeMap<String, String>,
+    kernel_arguments: &[String],
+) -> anyhow::Result<()> {
     let file =
         options.iter().map(|(name, value)| (name.replace('_', "-"), vec![value.clone()])).collect();
-    let sources =
-        Sources { file, file_name: "made from --agent-option".to_owned(), ..Sources::default() };
+    let kernel = kernel_arguments.iter().flat_map(|a| crate::config::kernel_arguments(a)).collect();
+    let file_name = "made from --agent-option".to_owned();
+    let sources = Sources { file, file_name, kernel, ..Sources::default() };
     let words = ["run-coreos-installer".into(), "install".into()];
     match configure(&words, &sources, false) {
         Ok(_) => Ok(()),
@@ -110,7 +114,10 @@ fn check_agent_options(options: &BTreeMap<String, String>) -> anyhow::Result<()>
         Err(Failure::Usage(error)) => {
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
-            bail!("--agent-option: {}", first.strip_prefix("error: ").unwrap_or(first));
+            bail!(
+                "--agent-option or --append-karg: {}",
+                first.strip_prefix("error: ").unwrap_or(first)
+            );
         }
     }
 }
@@ -150,13 +157,15 @@ mod tests {
     #[test]
     fn option_that_the_agent_would_refuse_is_refused() {
         for (option, words) in [
-            ("log_levle=debug", "holds the key \"log-levle\", expected one of "),
+            ("log_levle=debug", "holds the key \"log-levle\", did you mean \"log-level\"?"),
             ("budget=many", "holds \"many\" for budget, expected a whole number of seconds"),
             ("bring-links-up=perhaps", "bring-links-up"),
         ] {
             let error = made(&["--agent-option", option]).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
+        let error = made(&["--append-karg", "rci.log-levle=debug"]).unwrap_err();
+        assert!(error.ends_with("is not an option, did you mean \"rci.log-level\"?"), "{error}");
         for option in ["log-level=debug", "give_up_after=86400", "bring_links_up=false"] {
             made(&["--agent-option", option]).unwrap();
         }

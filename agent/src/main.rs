@@ -40,9 +40,6 @@ fn main() -> ExitCode {
 
 fn run(configuration: Configuration) -> ExitCode {
     log::start(configuration.cli.common.log_level);
-    for warning in &configuration.warnings {
-        tracing::warn!("{warning}");
-    }
     match guarded(configuration) {
         Ok(Ok(status)) => status.into(),
         Ok(Err(error)) => {

@@ -17,6 +17,39 @@ fn an_unknown_option_is_a_usage_error() {
 }
 
 #[test]
+fn misspelt_option_or_variable_is_refused_with_the_nearest_and_nothing_runs() {
+    let output = run("inspect --buget 3");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        stderr(&output).contains("a similar argument exists: '--budget'"),
+        "{}",
+        stderr(&output)
+    );
+    let installer = scratch("misspelt").join("installer");
+    let marker = installer.with_extension("ran");
+    std::fs::write(&installer, format!("#!/bin/sh\n: >{}\n", marker.display())).unwrap();
+    for command in ["install", "report"] {
+        let output = agent()
+            .args([
+                command,
+                "--vim",
+                "http://127.0.0.1:1",
+                "--allow-plain-http",
+                "--give-up-after",
+                "0",
+            ])
+            .env("RCI_INSTALLER", &installer)
+            .env("RCI_DRYRUN", "1")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        let expected = "RCI_DRYRUN is not an option, did you mean \"RCI_DRY_RUN\"?";
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+        assert!(!marker.exists());
+    }
+}
+
+#[test]
 fn an_unknown_section_is_refused_with_the_known_ones() {
     let output = run("inspect --only cpus");
     assert_eq!(output.status.code(), Some(2));

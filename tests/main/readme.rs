@@ -94,7 +94,9 @@ fn run_block(name: &str, block: &str, programs: &Path) -> (PathBuf, String) {
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let output = folder.with_extension("output");
     let file = std::fs::File::create(&output).unwrap();
-    let mut child = shell()
+    let mut command = shell();
+    crate::util::remove_own_variables(&mut command);
+    let mut child = command
         .current_dir(&folder)
         .env("PATH", path)
         .env("HOME", home)

@@ -11,6 +11,14 @@ pub(crate) fn agent() -> Command {
     command
 }
 
+/// Removes the variables of our scripts, such as `RCI_STATIC_AGENT`: the program refuses those that are no option.
+pub(crate) fn remove_own_variables(command: &mut Command) {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    for name in names.filter(|name| name.to_string_lossy().starts_with("RCI_")) {
+        command.env_remove(name);
+    }
+}
+
 /// Runs the program with `words` (split at blanks) and returns what it printed.
 pub(crate) fn run(words: &str) -> Output {
     agent().args(words.split_whitespace()).output().unwrap()

@@ -154,6 +154,8 @@ fn check(what: &str, machine: &Machine, report: &[u8]) -> Result<()> {
 /// The report that the agent makes here from a capture.
 fn replay(capture: &Path) -> Result<Vec<u8>> {
     let output = Command::new(agent_binary()?)
+        // The agent refuses RCI_* variables that are no options, e.g. RCI_STATIC_AGENT.
+        .env_clear()
         .args(["inspect", "--format", "json", "--root"])
         .arg(capture)
         .output()?;

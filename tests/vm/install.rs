@@ -102,6 +102,8 @@ pub(crate) fn start_lab(test: &str, proof: &str, more: &[&str]) -> Result<(PathB
 pub(crate) fn start_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<Guest> {
     let agent = agent_binary()?;
     let output = Command::new(agent)
+        // The agent refuses RCI_* variables that are no options, e.g. RCI_STATIC_AGENT.
+        .env_clear()
         .args(["live-config", "--vim", &lab.url_ipv4(), "--allow-plain-http", "--binary"])
         .arg(agent)
         // No switch sends LLDP here.

@@ -12,6 +12,7 @@ fn sources(file: &str, kernel: &str, environment: &[(&str, &str)]) -> Sources {
     Sources {
         file: parse_file(file, "test.yaml").unwrap(),
         file_name: "test.yaml".to_owned(),
+        file_text: file.to_owned(),
         kernel: kernel_arguments(kernel),
         environment: environment.iter().map(pair).collect(),
     }
@@ -22,14 +23,6 @@ fn vim_of(line: &str, sources: &Sources) -> (Option<String>, Origin) {
     let Some(Command::Report(options)) = configuration.cli.command else { panic!() };
     let setting = configuration.settings.iter().find(|s| s.name == "vim").unwrap();
     (options.vim.vim, setting.origin.clone())
-}
-
-#[test]
-fn environment_variable_that_is_not_ascii_is_ignored() {
-    let environment = [("é".to_owned(), "1".to_owned())].into();
-    let sources = Sources { environment, ..Sources::default() };
-    let words = ["agent".into(), "inspect".into()];
-    assert_eq!(configure(&words, &sources, false).unwrap().warnings.len(), 1);
 }
 
 #[test]
@@ -105,13 +98,64 @@ fn default_command_needs_a_vim_and_no_terminal() {
 }
 
 #[test]
-fn misspelt_kernel_argument_is_a_warning_and_misspelt_key_an_error() {
-    let configuration = configure(&words("report"), &sources("", "rci.vmi=x", &[]), true).unwrap();
-    assert_eq!(configuration.warnings.len(), 1);
-    assert!(configuration.warnings[0].starts_with("rci.vmi is not an option"));
-    let failure = configure(&words("report"), &sources("vmi: x", "", &[]), true).unwrap_err();
-    let Failure::Source(error) = failure else { panic!() };
-    assert!(error.to_string().contains("holds the key \"vmi\", expected one of "), "{error}");
+fn unknown_setting_is_refused_by_every_command_with_the_nearest_option() {
+    for (file, kernel, variable, expected) in [
+        (
+            "",
+            "",
+            "RCI_DRYRUN",
+            "the environment variable RCI_DRYRUN is not an option, did you mean \"RCI_DRY_RUN\"?",
+        ),
+        (
+            "",
+            "rci.dryrun",
+            "",
+            "rci.dryrun on the kernel command line is not an option, did you mean \"rci.dry-run\"?",
+        ),
+        (
+            "vim: https://v\n# typo\nallow_plain_htpp: true",
+            "",
+            "",
+            "line 3 of the configuration file test.yaml holds the key \"allow-plain-htpp\", did you mean \
+             \"allow-plain-http\"?",
+        ),
+    ] {
+        let environment = [(variable, "1")];
+        let environment = if variable.is_empty() { &[][..] } else { &environment };
+        let sources = sources(file, kernel, environment);
+        for command in
+            ["install", "report", "inspect", "check", "schema", "live-config", "--print-config"]
+        {
+            let failure = configure(&words(command), &sources, true).unwrap_err();
+            let Failure::Source(error) = failure else { panic!("{failure:?}") };
+            assert_eq!(error.to_string(), expected, "{command}");
+        }
+    }
+}
+
+#[test]
+fn setting_unlike_every_option_is_refused_with_all_options() {
+    for (file, kernel, environment, expected) in [
+        ("zzz: 1", "", "", "holds the key \"zzz\", expected one of agent-option, "),
+        (
+            "",
+            "rci.zzz=1",
+            "",
+            "rci.zzz on the kernel command line is not an option, expected one of rci.agent-option, ",
+        ),
+        ("", "", "RCI_é", "RCI_é is not an option, expected one of RCI_AGENT_OPTION, "),
+    ] {
+        let environment = [(environment, "1")];
+        let environment = if environment[0].0.is_empty() { &[][..] } else { &environment };
+        let failure = configure(&words("install"), &sources(file, kernel, environment), true);
+        let Err(Failure::Source(error)) = failure else { panic!("{failure:?}") };
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn variable_that_names_the_configuration_file_is_known() {
+    configure(&words("inspect"), &sources("", "", &[("RCI_CONFIG", "x.yaml")]), true).unwrap();
 }
 
 /// The error for a value from a source other than the command line.

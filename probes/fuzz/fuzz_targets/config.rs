@@ -10,6 +10,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let sources = Sources {
         file: parse_file(&file, "agent.yaml").unwrap_or_default(),
         file_name: "agent.yaml".to_owned(),
+        file_text: file.clone().into_owned(),
         kernel: kernel_arguments(&kernel),
         environment: environment
             .lines()
