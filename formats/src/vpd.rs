@@ -34,7 +34,7 @@ pub fn eui(page: &[u8]) -> Option<String> {
 }
 
 /// The serial number in the T10 designator of page 83h: vendor (8 characters), model (16; 40 of an ATA
-/// disk), serial number. Only of a disk of this model; the vendor's own designators are any text.
+/// disk), serial number. Only of a disk of this model.
 #[must_use]
 pub fn t10_serial(page: &[u8], model: &str) -> Option<String> {
     let is_t10 = |d: &Descriptor| d.kind == 1 && d.code_set == 2 && d.is_of_unit;
@@ -43,6 +43,21 @@ pub fn t10_serial(page: &[u8], model: &str) -> Option<String> {
     let (name, serial) = bytes.get(8..)?.split_at_checked(n_model_bytes)?;
     let is_model = !model.is_empty() && text(name)?.starts_with(model);
     text(serial).filter(|_| is_model)
+}
+
+/// The vendor-specific designator of page 83h, which udev uses as the serial number of a unit without page
+/// 80h. It may hold any text, so only one word that does not repeat the vendor or the model counts.
+#[must_use]
+pub fn vendor_specific_serial(page: &[u8], vendor: &str, model: &str) -> Option<String> {
+    let is_ascii = |d: &Descriptor| d.kind == 0 && d.code_set == 2 && d.is_of_unit;
+    let name = descriptors(page).find(is_ascii).and_then(|d| text(d.bytes))?;
+    let folded = name.to_lowercase();
+    let repeats = |other: &str| {
+        let other = other.trim().to_lowercase();
+        !other.is_empty() && (other.contains(&folded) || folded.contains(&other))
+    };
+    let is_word = !name.contains(char::is_whitespace);
+    (is_word && !repeats(vendor) && !repeats(model)).then_some(name)
 }
 
 /// Rotation rate in rpm, from page B1h.
@@ -198,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn t10_designator_has_a_serial_number_and_vendor_specific_text_has_none() {
+    fn t10_designator_has_a_serial_number_and_a_vendor_specific_one_only_if_it_names_no_model() {
         let page = |kind: u8, name: &[u8]| {
             let n = u8::try_from(name.len()).unwrap();
             [&[0, 0x83, 0, n + 4, 2, kind, 0, n][..], name].concat()
@@ -207,6 +222,11 @@ mod tests {
         assert_eq!(t10_serial(&full, "ST4000NM0023").as_deref(), Some("Z1Z0ABCD"));
         assert_eq!(t10_serial(&full, "ST8000"), None);
         assert_eq!(t10_serial(&page(0, b"ST4000"), "ST4000NM0023"), None);
+        let own = |name: &[u8]| vendor_specific_serial(&page(0, name), "SEAGATE", "ST4000NM0023");
+        assert_eq!(own(b"r1").as_deref(), Some("r1"));
+        for other in [&b"ST4000"[..], b"Seagate ST4000NM0023", b"LUN 1", b"SEAGATE-1", b""] {
+            assert_eq!(own(other), None, "{other:?}");
+        }
         assert_eq!(t10_serial(&page(1, b"SEAGATE ST4000NM0023    "), "ST4000NM0023"), None);
     }
 

@@ -166,7 +166,9 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
     let mut of_kernel: Vec<String> = of_kernel.into_iter().flatten().collect();
     if of_kernel.is_empty() {
         let model = at.attribute(&["device/model"]).unwrap_or_default();
-        of_kernel.extend(vpd::t10_serial(&at.pages.ids, &model));
+        let vendor = at.attribute(&["device/vendor"]).unwrap_or_default();
+        let of_vendor = || vpd::vendor_specific_serial(&at.pages.ids, &vendor, &model);
+        of_kernel.extend(vpd::t10_serial(&at.pages.ids, &model).or_else(of_vendor));
     }
     let names = ["ID_SERIAL_SHORT", "ID_SCSI_SERIAL", "SCSI_IDENT_SERIAL"];
     let of_udev = names.iter().map(|name| at.udev(&[name]));
