@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::bay::DiskBay;
 use super::health::Health;
 use super::kernel_name::{emmc_parent, is_floppy, is_optical};
+use super::obstacle::Obstacle;
 use super::partition::Partition;
 use super::queue::DiskQueue;
 use super::security::DiskSecurity;
@@ -167,6 +168,9 @@ pub struct Disk {
     pub eligible: bool,
     /// Why an install may not use it; empty if it may.
     pub not_eligible_because: Vec<String>,
+    /// The same reasons with their kinds. Not reported.
+    #[serde(skip)]
+    pub obstacles: Vec<Obstacle>,
     /// Whether part of its content was not examined because the right to read it is missing. Not
     /// reported, since `not_eligible_because` says it in words.
     #[serde(skip)]

@@ -14,6 +14,7 @@ use super::disk::Disk;
 use super::kernel_name::{emmc_parent, is_floppy, is_optical};
 use super::listing::Listing;
 use super::mounts::{Usage, is_live_mount};
+use super::obstacle::{Obstacle, ObstacleKind};
 use super::signature::Filesystem;
 use super::tcg::DiskTcg;
 
@@ -47,28 +48,37 @@ pub(super) fn judge(
             let is_read = content.is_some_and(|content| content.is_read);
             (is_complete && !is_read && disk.multipath.is_none()).then_some("nothing was read")
         });
-        let mut reasons = reasons_of_kind(disk);
-        reasons.extend(reasons_of_state(disk, failure));
-        if usage.is_incomplete || is_complete && !usage.is_known {
-            reasons.push("the mounted file systems are unknown".to_owned());
-        }
-        if usage.is_swap_incomplete {
-            reasons.push("the swap areas in use are unknown".to_owned());
-        }
-        let unresolved = usage.unresolved.iter();
-        reasons.extend(unresolved.map(|source| format!("{source}, and its disk is unknown")));
-        reasons.extend(reasons_of_use(disk, uses));
-        reasons.extend(reasons_of_content(disk));
-        reasons.extend(content.map(reasons_of_reading).unwrap_or_default());
+        let mut obstacles = obstacles_of_kind(disk);
+        obstacles.extend(obstacles_of_state(disk, failure));
+        obstacles.extend(obstacles_of_usage(usage, is_complete));
+        obstacles.extend(obstacles_of_use(disk, uses));
+        obstacles.extend(obstacles_of_content(disk));
+        obstacles.extend(content.map(obstacles_of_reading).unwrap_or_default());
         disk.is_content_denied = content.is_some_and(|content| content.is_denied);
-        disk.eligible = reasons.is_empty();
-        disk.not_eligible_because = reasons;
+        disk.eligible = obstacles.is_empty();
+        disk.not_eligible_because = obstacles.iter().map(|found| found.text.clone()).collect();
+        disk.obstacles = obstacles;
     }
 }
 
-/// Reasons from the kind of device.
-fn reasons_of_kind(disk: &Disk) -> Vec<String> {
-    let mut reasons = Vec::new();
+/// Obstacles from what is unknown of the mounts and swap areas of the whole machine.
+fn obstacles_of_usage(usage: &Usage, is_complete: bool) -> Vec<Obstacle> {
+    let mut found = Vec::new();
+    if usage.is_incomplete || is_complete && !usage.is_known {
+        found.push(ObstacleKind::Unknown.because("the mounted file systems are unknown"));
+    }
+    if usage.is_swap_incomplete {
+        found.push(ObstacleKind::Unknown.because("the swap areas in use are unknown"));
+    }
+    let unresolved = usage.unresolved.iter();
+    let unresolved = unresolved.map(|source| format!("{source}, and its disk is unknown"));
+    found.extend(unresolved.map(|text| ObstacleKind::Unknown.because(text)));
+    found
+}
+
+/// Obstacles from the kind of device.
+fn obstacles_of_kind(disk: &Disk) -> Vec<Obstacle> {
+    let mut reasons: Vec<String> = Vec::new();
     if is_optical(&disk.name) {
         reasons.push("an optical drive".to_owned());
     }
@@ -84,11 +94,12 @@ fn reasons_of_kind(disk: &Disk) -> Vec<String> {
     if disk.transport.as_deref() == Some("nvdimm") {
         reasons.push("persistent memory, which firmware cannot boot from".to_owned());
     }
+    let mut shared = Vec::new();
     if let Some(map) = &disk.multipath {
         reasons.push(format!("a path of the multipath device {map}; use that instead"));
     } else {
-        let shared = disk.identity_issues.iter().filter(|issue| issue.starts_with("the same"));
-        reasons.extend(shared.map(|issue| {
+        let issues = disk.identity_issues.iter().filter(|issue| issue.starts_with("the same"));
+        shared.extend(issues.map(|issue| {
             format!("{issue}: a second path to the same LUN without multipath, or a duplicate")
         }));
     }
@@ -98,81 +109,100 @@ fn reasons_of_kind(disk: &Disk) -> Vec<String> {
     if let Some(bytes) = disk.logical_block_bytes.filter(|_| disk.coreos_image.is_none()) {
         reasons.push(format!("blocks of {bytes} bytes, which no CoreOS image supports"));
     }
-    if disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true)) {
-        reasons.push("locked by an ATA password".to_owned());
-    }
-    reasons.extend(disk.tcg.as_ref().and_then(DiskTcg::obstacle));
     if disk.zoned.as_deref() == Some("host-managed") {
         reasons.push("a host-managed zoned disk".to_owned());
     }
-    reasons
+    let reasons = reasons.into_iter().map(|text| ObstacleKind::Structural.because(text));
+    // One of the two may well be the one that is meant.
+    reasons.chain(shared.into_iter().map(|text| ObstacleKind::Unknown.because(text))).collect()
 }
 
-/// Reasons from the state that the kernel reports.
-fn reasons_of_state(disk: &Disk, failure: Option<&str>) -> Vec<String> {
-    let mut reasons = Vec::new();
+/// Obstacles from the state that the kernel or the disk itself reports.
+fn obstacles_of_state(disk: &Disk, failure: Option<&str>) -> Vec<Obstacle> {
+    let mut found = Vec::new();
+    if disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true)) {
+        found.push(ObstacleKind::State.because("locked by an ATA password"));
+    }
+    let lock = disk.tcg.as_ref().and_then(DiskTcg::obstacle);
+    found.extend(lock.map(|text| ObstacleKind::State.because(text)));
     if disk.is_removable == Some(true) {
-        reasons.push("removable".to_owned());
+        found.push(ObstacleKind::State.because("removable"));
     }
     if disk.is_read_only == Some(true) {
-        reasons.push("read-only".to_owned());
+        found.push(ObstacleKind::Structural.because("read-only"));
     }
     match disk.size_bytes {
-        Some(0) => reasons.push("size zero: no medium, or not ready".to_owned()),
-        None => reasons.push("size unknown".to_owned()),
+        Some(0) => {
+            // A drive without a medium contains nothing that could be meant. A fixed disk without a
+            // capacity may still be starting.
+            let is_drive = disk.is_removable == Some(true);
+            let kind = if is_drive { ObstacleKind::Structural } else { ObstacleKind::State };
+            found.push(kind.because("size zero: no medium, or not ready"));
+        }
+        None => found.push(ObstacleKind::Unknown.because("size unknown")),
         Some(_) => {}
     }
     if let Some(state) = &disk.state
         && !["running", "live"].contains(&state.as_str())
     {
-        reasons.push(format!("its state is {}", quote(state)));
+        found.push(ObstacleKind::State.because(format!("its state is {}", quote(state))));
     }
     if let Some(failure) = failure {
-        reasons.push(format!("its first bytes cannot be read: {failure}"));
+        let text = format!("its first bytes cannot be read: {failure}");
+        found.push(ObstacleKind::Unknown.because(text));
     }
-    reasons
+    found
 }
 
-/// Reasons from how the running system uses it.
-fn reasons_of_use(disk: &Disk, uses: Vec<Use>) -> Vec<String> {
-    let live = disk.is_live_medium.then(|| "the medium of the running live system".to_owned());
+/// Obstacles from how the running system uses it.
+fn obstacles_of_use(disk: &Disk, uses: Vec<Use>) -> Vec<Obstacle> {
+    let live = disk.is_live_medium.then(|| "the medium of the running live system");
+    let live = live.map(|text| ObstacleKind::Structural.because(text));
     let uses = uses.into_iter().map(|found| match found {
-        Use::Mount(name, place) => format!("in use: {name} is mounted at {place}"),
-        Use::Swap(name) => format!("in use: {name} is a swap area"),
-        Use::Holder(name, holder) => format!("in use: {name} is held by {holder}"),
+        Use::Mount(name, place) => {
+            ObstacleKind::Mounted.because(format!("in use: {name} is mounted at {place}"))
+        }
+        Use::Swap(name) => ObstacleKind::Active.because(format!("in use: {name} is a swap area")),
+        Use::Holder(name, holder) => {
+            ObstacleKind::Active.because(format!("in use: {name} is held by {holder}"))
+        }
     });
     live.into_iter().chain(uses).collect()
 }
 
-/// Reasons from its content.
-fn reasons_of_content(disk: &Disk) -> Vec<String> {
-    let mut reasons = Vec::new();
+/// Obstacles from its content.
+fn obstacles_of_content(disk: &Disk) -> Vec<Obstacle> {
+    let mut found = Vec::new();
     for (name, filesystem) in contents(disk) {
-        reasons.extend(membership(name, filesystem));
+        found.extend(membership(name, filesystem));
         let is_live = |label: &str| LIVE_LABELS.iter().any(|start| label.starts_with(start));
         if filesystem.kind == "iso9660" && filesystem.label.as_deref().is_some_and(is_live) {
             let label = filesystem.label.as_deref().unwrap_or_default();
-            reasons.push(format!("{name} contains the live image {}", quote(label)));
+            // The running system may have been started from it, although no argument names it.
+            let text = format!("{name} contains the live image {}", quote(label));
+            found.push(ObstacleKind::Unknown.because(text));
         }
     }
-    reasons
+    found
 }
 
-fn membership(name: &str, filesystem: &Filesystem) -> Option<String> {
+fn membership(name: &str, filesystem: &Filesystem) -> Option<Obstacle> {
     let label = filesystem.label.as_deref().map(|label| format!(" {}", quote(label)));
     let (kind, label) = (&filesystem.kind, label.unwrap_or_default());
     let is_member = filesystem.is_member();
-    is_member.then(|| format!("{name} is a member of an array or pool: {kind}{label}"))
+    let text = format!("{name} is a member of an array or pool: {kind}{label}");
+    is_member.then(|| ObstacleKind::Content.because(text))
 }
 
-/// Reasons from what could not be read, and from partitions that the kernel does not know.
-fn reasons_of_reading(content: &Content) -> Vec<String> {
+/// Obstacles from what could not be read, and from partitions that the kernel does not know.
+fn obstacles_of_reading(content: &Content) -> Vec<Obstacle> {
     let is_backup = content.table.as_ref().is_some_and(|table| table.is_backup);
     let why = if is_backup { "only the backup table has" } else { "the kernel does not have" };
     let lost = content.lost_partitions.iter().filter_map(|(number, filesystem)| {
         membership(&format!("partition {number}, which {why},"), filesystem)
     });
-    lost.chain(content.unread.iter().cloned()).collect()
+    let unread = content.unread.iter().map(|text| ObstacleKind::Unknown.because(text.clone()));
+    lost.chain(unread).collect()
 }
 
 fn contents(disk: &Disk) -> impl Iterator<Item = (&str, &Filesystem)> {
@@ -277,6 +307,33 @@ mod tests {
         );
         assert!(reasons(&[("sys/block/sr0/size", "2048")])[0].contains("optical"));
         assert!(reasons(&[("sys/block/mmcblk0boot0/size", "8")])[0].contains("eMMC"));
+    }
+
+    #[test]
+    fn each_obstacle_has_the_kind_that_decides_whether_it_can_be_overruled() {
+        use ObstacleKind as Kind;
+        let kinds = |files: &[(&str, &str)]| {
+            let disk = super::super::block(&tree(files)).disks.remove(0);
+            disk.obstacles.iter().map(|found| found.kind).collect::<Vec<_>>()
+        };
+        let size = ("sys/block/sda/size", "2048\n");
+        let removable = ("sys/block/sda/removable", "1\n");
+        let udev = ("sys/block/sda/dev", "8:0\n");
+        let mounts = ("proc/self/mountinfo", "1 0 8:0 / /data rw - xfs /dev/sda rw\n");
+        assert_eq!(kinds(&[size]), []);
+        assert_eq!(kinds(&[size, ("sys/block/sda/ro", "1")]), [Kind::Structural]);
+        assert_eq!(kinds(&[("sys/block/sr0/size", "2048")]), [Kind::Structural]);
+        assert_eq!(kinds(&[size, removable]), [Kind::State]);
+        assert_eq!(kinds(&[("sys/block/sda/size", "0"), removable])[1], Kind::Structural);
+        assert_eq!(kinds(&[("sys/block/sda/size", "0")]), [Kind::State]);
+        assert_eq!(kinds(&[("sys/block/sda/ro", "0")]), [Kind::Unknown]);
+        assert_eq!(kinds(&[size, udev, mounts]), [Kind::Mounted]);
+        assert_eq!(kinds(&[size, ("sys/block/dm-0/slaves/sda/x", "")]), [Kind::Active]);
+        let member = ("run/udev/data/b8:0", "E:ID_FS_TYPE=LVM2_member\n");
+        assert_eq!(kinds(&[size, udev, member]), [Kind::Content]);
+        let image = ("run/udev/data/b8:0", "E:ID_FS_TYPE=iso9660\nE:ID_FS_LABEL=rhcos-419\n");
+        assert_eq!(kinds(&[size, udev, image]), [Kind::Unknown]);
+        assert_eq!(kinds(&[size, ("proc/swaps", "")]), [Kind::Unknown]);
     }
 
     #[test]

@@ -1,0 +1,36 @@
+//! What prevents an install on a disk, with the kind of each obstacle, which decides whether an instruction may
+//! overrule it.
+
+/// One reason why an install may not use a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obstacle {
+    /// Its kind.
+    pub kind: ObstacleKind,
+    /// The reason in words, as in `not_eligible_because`.
+    pub text: String,
+}
+
+/// The kinds of obstacles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ObstacleKind {
+    /// What the device is: nobody could mean it as the target, e.g. an optical drive, the medium of the
+    /// live system, a path of a multipath device, a disk whose blocks fit no image.
+    Structural,
+    /// A state that may end: locked, offline, removable, without capacity.
+    State,
+    /// A file system on it is mounted. Nothing unmounts it but a person.
+    Mounted,
+    /// It is active otherwise: a swap area, or held by a mapping or array, which can be taken down.
+    Active,
+    /// Its content belongs to an array or pool.
+    Content,
+    /// Something about it could not be determined.
+    Unknown,
+}
+
+impl ObstacleKind {
+    /// An obstacle of this kind.
+    pub fn because(self, text: impl Into<String>) -> Obstacle {
+        Obstacle { kind: self, text: text.into() }
+    }
+}
