@@ -83,10 +83,8 @@ impl System {
     pub fn is_uefi(&self) -> bool {
         // Unless the kernel clearly has no such directory, the disk must have a boot loader for UEFI:
         // the stricter check.
-        let has_efi = |machine: &Machine| {
-            machine.is_dir("sys/firmware/efi") || !machine.problems().is_empty()
-        };
-        self.ask(has_efi).unwrap_or(true)
+        let has_efi = |machine: &Machine| machine.has_directory("sys/firmware/efi");
+        self.ask(has_efi).ok().flatten().unwrap_or(true)
     }
 
     /// Asks the kernel as it is now. Each call has a source and a thread of its own, since a source keeps
@@ -167,7 +165,10 @@ mod tests {
             is_uefi
         };
         assert!(!is_uefi(None));
-        assert!(is_uefi(Some("5")), "EIO");
-        assert!(is_uefi(Some("24")), "EMFILE");
+        for (errno, name) in
+            [("5", "EIO"), ("24", "EMFILE"), ("20", "ENOTDIR"), ("22", "EINVAL"), ("19", "ENODEV")]
+        {
+            assert!(is_uefi(Some(errno)), "{name}");
+        }
     }
 }

@@ -67,9 +67,14 @@ pub enum BootMode {
 /// Reads how the firmware booted the machine.
 #[must_use]
 pub fn firmware(machine: &Machine) -> Firmware {
-    let folders = machine.names("sys/firmware");
-    if !folders.iter().any(|name| name == "efi") {
-        return Firmware { boot_mode: bios(machine, &folders), ..Firmware::default() };
+    match machine.has_directory(EFI) {
+        Some(true) => {}
+        Some(false) => {
+            let folders = machine.names("sys/firmware");
+            return Firmware { boot_mode: bios(machine, &folders), ..Firmware::default() };
+        }
+        // Neither is certain.
+        None => return Firmware::default(),
     }
     let variables = Variables::find(machine);
     let number = |name: &str| variables.value(machine, name).and_then(|value| word(&value));
@@ -219,6 +224,22 @@ mod tests {
         assert_eq!((firmware.secure_boot, firmware.boot_current), (None, None));
         assert_eq!(firmware.boot_entries[0].description, None);
         assert!(machine.problems()[0].path.ends_with(&at("SecureBoot")));
+    }
+
+    #[test]
+    fn only_a_directory_that_does_not_exist_means_bios() {
+        let memmap = ("sys/firmware/memmap/0/type", "System RAM\n");
+        for (errno, name) in [(20, "ENOTDIR"), (22, "EINVAL"), (19, "ENODEV"), (5, "EIO")] {
+            let errors = format!("{errno} {EFI}\n");
+            let machine = tree(&[memmap, ("kernel/errors", &errors)]);
+            assert_eq!(firmware(&machine), Firmware::default(), "{name}");
+            let problems = machine.problems();
+            assert_eq!(problems.len(), 1, "{name}");
+            assert_eq!(problems[0].path, "/sys/firmware/efi", "{name}");
+        }
+        let machine = tree(&[memmap, ("sys/firmware/efi", "")]);
+        assert_eq!(firmware(&machine).boot_mode, None, "a regular file");
+        assert_eq!(machine.problems().len(), 1);
     }
 
     #[test]

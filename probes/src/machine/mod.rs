@@ -239,6 +239,23 @@ impl Machine {
         self.settle(path, self.source.list(path)).is_some()
     }
 
+    /// Whether there is a directory at `path`, where its absence is a fact of its own, as that of `sys/firmware/efi`.
+    ///
+    /// Only `ENOENT` means that there is none. Other errors that elsewhere mean that there is nothing to read
+    /// (`ENOTDIR`, `EINVAL`, `ENODEV`) are a problem here, and the answer is `None`.
+    #[must_use]
+    pub fn has_directory(&self, path: &str) -> Option<bool> {
+        self.note(path);
+        match self.source.list(path) {
+            Ok(_) => Some(true),
+            Err(error) if problem::is_missing(&error) => Some(false),
+            Err(error) => {
+                self.problem(path, problem::found(&error), "a directory, or none");
+                None
+            }
+        }
+    }
+
     /// The target of the symbolic link at `path`, unresolved; `None` if there is none.
     #[must_use]
     pub fn link(&self, path: &str) -> Option<String> {

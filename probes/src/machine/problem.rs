@@ -78,6 +78,14 @@ impl Problems {
     }
 }
 
+/// Whether `error` says that no such file or directory exists, and nothing less certain.
+pub(super) fn is_missing(error: &io::Error) -> bool {
+    match error.raw_os_error() {
+        Some(code) => Errno::from_raw(code) == Errno::ENOENT,
+        None => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
 /// Whether `error` says that the fact is not there: no such file, or the driver or port cannot say
 /// (`EINVAL` and `EOPNOTSUPP` of a port that is down, `net/core/net-sysfs.c`; `ENODEV`, `ENXIO` and
 /// `ENODATA` of a device without the function).
@@ -106,7 +114,7 @@ pub(super) fn why(error: &io::Error) -> Option<String> {
     (error.kind() != io::ErrorKind::NotFound).then(|| found(error))
 }
 
-fn found(error: &io::Error) -> String {
+pub(super) fn found(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         _ => error.to_string(),
