@@ -95,7 +95,7 @@ fn a_root_that_is_no_captured_machine_is_refused_with_what_was_found_and_expecte
     };
     assert_eq!(refused_root("/nowhere/at/all".as_ref()), "there is no such file or directory");
     assert_eq!(refused_root(&file("empty", b"")), "the file is empty");
-    assert_eq!(refused_root(&file("text", b"hello\n")), "the file is no archive");
+    assert_eq!(refused_root(&file("text", b"hello\n")), "the file is not an archive");
     let gzip = refused_root(&file("x.gz", b"\x1f\x8b\x08\0\0\0\0\0"));
     assert_eq!(gzip, "the file is compressed with gzip; unpack it first");
     std::fs::create_dir(dir.join("folder")).unwrap();
@@ -109,14 +109,32 @@ fn a_root_that_is_no_captured_machine_is_refused_with_what_was_found_and_expecte
 }
 
 #[test]
+fn root_whose_sys_is_empty_or_a_file_is_refused_even_with_a_proc() {
+    let dir = scratch("sys-of-no-machine");
+    let expected = "expected what a kernel shows in /sys";
+    for has_proc in [false, true] {
+        if has_proc {
+            std::fs::create_dir(dir.join("proc")).unwrap();
+            std::fs::write(dir.join("proc/version"), "Linux version 6.1\n").unwrap();
+        }
+        std::fs::create_dir(dir.join("sys")).unwrap();
+        let found = refused_root(&dir);
+        assert_eq!(found, format!("sys in the directory is empty, {expected}"));
+        std::fs::remove_dir(dir.join("sys")).unwrap();
+        std::fs::write(dir.join("sys"), "{}").unwrap();
+        let found = refused_root(&dir);
+        assert_eq!(found, format!("sys in the directory is not a directory, {expected}"));
+        std::fs::remove_file(dir.join("sys")).unwrap();
+    }
+}
+
+#[test]
 fn a_directory_that_only_shares_names_with_a_capture_is_refused() {
     let dir = scratch("like-etc");
     std::fs::create_dir(dir.join("kernel")).unwrap();
-    for name in ["report.json", "sys"] {
-        std::fs::write(dir.join(name), "{}").unwrap();
-        let found = refused_root(&dir);
-        assert!(found.starts_with("the directory contains no machine"), "{found}");
-    }
+    std::fs::write(dir.join("report.json"), "{}").unwrap();
+    let found = refused_root(&dir);
+    assert!(found.starts_with("the directory contains no machine"), "{found}");
     std::fs::create_dir(dir.join("proc")).unwrap();
     let output = agent().args(["check", "--root"]).arg(&dir).output().unwrap();
     assert_ne!(output.status.code(), Some(2), "{}", stderr(&output));

@@ -85,7 +85,7 @@ impl Archive {
             _ if head.starts_with(b"\x1f\x8b") => {
                 Err(io::Error::other("the file is compressed with gzip; unpack it first"))
             }
-            _ => Err(io::Error::other("the file is no archive")),
+            _ => Err(io::Error::other("the file is not an archive")),
         }
     }
 

@@ -70,13 +70,11 @@ impl Source {
     pub fn captured(path: &Path) -> io::Result<Source> {
         if fs::metadata(path)?.is_dir() {
             let directory = Directory::open(path)?;
-            let is_machine = TOP.iter().any(|name| directory.list(name).is_ok());
-            check_machine(is_machine, &directory.list(".")?, "the directory")?;
+            check_machine(|name| directory.list(name), &directory.list(".")?, "the directory")?;
             return Ok(Source::replay(From::Directory(directory)));
         }
         let archive = Archive::open(path)?;
-        let is_machine = TOP.iter().any(|name| archive.list(name).is_ok());
-        check_machine(is_machine, &archive.top_names(), "the archive")?;
+        check_machine(|name| archive.list(name), &archive.top_names(), "the archive")?;
         Ok(Source::unpacked(archive))
     }
 
@@ -237,9 +235,24 @@ impl Source {
     }
 }
 
-/// Refuses a tree without a machine, which would replay as a machine without hardware.
-fn check_machine(is_machine: bool, names: &[String], place: &str) -> io::Result<()> {
-    if is_machine {
+/// Refuses a tree without a machine, which would replay as a machine without hardware: one with neither directory of
+/// [`TOP`], and one whose `sys` is not the content of a sysfs, as below a root where nothing is mounted on it.
+fn check_machine(
+    list: impl Fn(&str) -> io::Result<Vec<String>>,
+    names: &[String],
+    place: &str,
+) -> io::Result<()> {
+    let sys = match list("sys") {
+        Ok(names) if names.is_empty() => Some("is empty"),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Some("is not a directory"),
+        _ => None,
+    };
+    if let Some(sys) = sys {
+        return Err(io::Error::other(format!(
+            "sys in {place} {sys}, expected what a kernel shows in /sys"
+        )));
+    }
+    if TOP.iter().any(|name| list(name).is_ok()) {
         return Ok(());
     }
     let Some(first) = names.first() else {
