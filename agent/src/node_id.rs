@@ -1,9 +1,10 @@
 //! The name under which the agent speaks of a node, from the identifiers of the machine, else from
 //! `/proc/sys/kernel/random/boot_id` (`Documentation/admin-guide/sysctl/kernel.rst`).
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
+use formats::guid;
+use formats::hex::hex;
 use probes::identity::Identifier;
 use probes::machine::{Machine, Problem, Source};
 use probes::sys::random_id::RandomId;
@@ -65,11 +66,7 @@ fn capture_id(machine: &Machine) -> String {
 
 /// The first 8 bytes in hexadecimal: short enough for a name, long enough for any fleet.
 fn short_digest(digest: &[u8]) -> String {
-    let mut text = String::new();
-    for byte in digest.iter().take(8) {
-        write!(text, "{byte:02x}").ok();
-    }
-    text
+    hex(digest.iter().take(8))
 }
 
 fn text(answer: &[u8]) -> String {
@@ -77,13 +74,7 @@ fn text(answer: &[u8]) -> String {
 }
 
 fn parse_uuid(text: &str) -> Result<String, &'static str> {
-    let is_dash = |index: usize| matches!(index, 8 | 13 | 18 | 23);
-    let fits = |(index, c): (usize, char)| match c {
-        '-' => is_dash(index),
-        c => !is_dash(index) && c.is_ascii_hexdigit(),
-    };
-    let is_uuid = text.len() == 36 && text.char_indices().all(fits);
-    is_uuid.then(|| text.to_ascii_lowercase()).ok_or("a UUID")
+    guid::parse(text).map(|bytes| guid::uuid(&bytes)).ok_or("a UUID")
 }
 
 /// Keeps what is allowed in a path (`NODE_ID_PATTERN`); anything else becomes a dash. A value that

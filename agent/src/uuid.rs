@@ -13,7 +13,7 @@ pub fn random() -> String {
             .duration_since(SystemTime::UNIX_EPOCH)
             .map_or([0; 16], |since| since.as_nanos().to_le_bytes())
     });
-    version_4(bytes)
+    formats::guid::version_4(bytes)
 }
 
 /// Random bytes from the kernel; `None` if `/dev/urandom` cannot be read.
@@ -23,23 +23,9 @@ pub(crate) fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// The text form of `bytes`, with the bits of version and variant set.
-fn version_4(mut bytes: [u8; 16]) -> String {
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = formats::hex::hex(&bytes);
-    format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn version_and_variant_are_set_and_the_other_bits_stay() {
-        assert_eq!(version_4([0; 16]), "00000000-0000-4000-8000-000000000000");
-        assert_eq!(version_4([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
-    }
 
     #[test]
     fn two_uuids_differ() {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use crate::bytes::array;
 use crate::efi::{Content, Part, ucs2};
 use crate::guid::Guid;
+use crate::hex::{grouped, hex};
 use crate::{Encoding, Field, Kind};
 
 /// A path has about ten nodes; the text of a damaged one must not fill the report.
@@ -199,7 +200,10 @@ fn node_text(kind: u8, subkind: u8, data: &[u8]) -> String {
         5 => Some(format!("BBS({})", bbs(data))),
         _ => None,
     };
-    known.unwrap_or_else(|| format!("Path({kind},{subkind},{})", hex(data)))
+    known.unwrap_or_else(|| {
+        let digits = hex(data.iter().take(MAX_HEX_BYTES)).to_ascii_uppercase();
+        format!("Path({kind},{subkind},{digits})")
+    })
 }
 
 fn hardware(subkind: u8, data: &[u8]) -> Option<String> {
@@ -249,8 +253,8 @@ fn messaging(subkind: u8, data: &[u8]) -> Option<String> {
         }
         20 => Some(format!("Vlan({})", u16_at(data, 0)?)),
         23 => {
-            let eui = data.get(4..12)?.iter().rev().map(|byte| format!("{byte:02X}"));
-            Some(format!("NVMe(0x{:X},{})", u32_at(data, 0)?, eui.collect::<Vec<_>>().join("-")))
+            let eui = hex(data.get(4..12)?.iter().rev()).to_ascii_uppercase();
+            Some(format!("NVMe(0x{:X},{})", u32_at(data, 0)?, grouped(&eui, 2, "-")))
         }
         24 => Some(format!("Uri({})", printable(data))),
         26 => Some(format!("SD(0x{:X})", byte(data, 0)?)),
@@ -264,7 +268,7 @@ fn messaging(subkind: u8, data: &[u8]) -> Option<String> {
 fn mac(data: &[u8]) -> Option<String> {
     let kind = byte(data, 32)?;
     let length = if kind <= 1 { 6 } else { 32 };
-    Some(format!("MAC({},0x{kind:X})", hex(data.get(..length)?).to_ascii_lowercase()))
+    Some(format!("MAC({},0x{kind:X})", hex(data.get(..length)?)))
 }
 
 fn media(subkind: u8, data: &[u8]) -> Option<String> {
@@ -323,13 +327,6 @@ fn printable(data: &[u8]) -> String {
         }
     }
     text
-}
-
-fn hex(data: &[u8]) -> String {
-    data.iter().take(MAX_HEX_BYTES).fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02X}").ok();
-        text
-    })
 }
 
 fn byte(data: &[u8], at: usize) -> Option<u8> {

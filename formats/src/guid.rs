@@ -1,9 +1,14 @@
-//! GUIDs as UEFI stores them (UEFI Specification 2.10, appendix A): the first three groups are
-//! little-endian, the last two are not.
+//! UUIDs (RFC 9562), and GUIDs as UEFI stores them (UEFI Specification 2.10, appendix A): the first
+//! three groups are little-endian, the last two are not.
+//!
+//! A UUID is `[u8; 16]` in the order in which it is written.
 
 use std::fmt;
 
-use crate::hex::hex;
+use crate::hex::{bytes, hex};
+
+/// Where the hyphens of a UUID are.
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 /// A GUID in the byte order of the disk or variable that holds it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -20,8 +25,7 @@ impl Guid {
 impl fmt::Display for Guid {
     /// Lower-case digits in groups of 8, 4, 4, 4 and 12.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let order = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
-        f.write_str(&uuid(&order.map(|at: usize| self.0[at])))
+        f.write_str(&uuid(&swapped(self.0)))
     }
 }
 
@@ -39,9 +43,58 @@ pub fn uuid(bytes: &[u8]) -> String {
     }
 }
 
+/// The bytes of a UUID in its usual form, 36 characters in either case.
+#[must_use]
+pub fn parse(text: &str) -> Option<[u8; 16]> {
+    let is_hyphen = |at: &usize| text.as_bytes().get(*at) == Some(&b'-');
+    let is_grouped = text.len() == 36 && HYPHENS.iter().all(is_hyphen);
+    is_grouped.then(|| bytes(&text.replace('-', "")))??.try_into().ok()
+}
+
+/// The bytes of a UUID in its usual form, or of its 32 digits.
+#[must_use]
+pub fn parse_any(text: &str) -> Option<[u8; 16]> {
+    if text.len() == 32 { bytes(text)?.try_into().ok() } else { parse(text) }
+}
+
+/// A UUID with the bytes of its first three groups in the other order: converts between the order in
+/// which it is written and that of UEFI and SMBIOS.
+#[must_use]
+pub fn swapped(mut bytes: [u8; 16]) -> [u8; 16] {
+    bytes[..4].reverse();
+    bytes[4..6].reverse();
+    bytes[6..8].reverse();
+    bytes
+}
+
+/// A UUID in every order in which one is stored: as it is written, as UEFI and SMBIOS do, and in
+/// little-endian words of 32 bits (md superblocks of version 0.90).
+#[must_use]
+pub fn orders(bytes: [u8; 16]) -> [[u8; 16]; 3] {
+    let mut words = bytes;
+    words.chunks_mut(4).for_each(<[u8]>::reverse);
+    [bytes, swapped(bytes), words]
+}
+
+/// Whether all bytes are 0 or all are 255, which means that no UUID is set (DSP0134, section 7.2.1).
+#[must_use]
+pub fn is_unset(bytes: [u8; 16]) -> bool {
+    bytes == [0; 16] || bytes == [0xff; 16]
+}
+
+/// The random UUID (version 4, RFC 9562 section 5.4) with these random bits.
+#[must_use]
+pub fn version_4(mut bits: [u8; 16]) -> String {
+    bits[6] = bits[6] & 0x0f | 0x40;
+    bits[8] = bits[8] & 0x3f | 0x80;
+    uuid(&bits)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const PLAIN: [u8; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
     #[test]
     fn the_first_three_groups_of_a_guid_are_turned_and_those_of_a_uuid_are_not() {
@@ -52,5 +105,64 @@ mod tests {
         assert_eq!(Guid(bytes).to_string(), "c12a7328-f81f-11d2-ba4b-00a0c93ec93b");
         assert_eq!(uuid(&bytes), "28732ac1-1ff8-d211-ba4b-00a0c93ec93b");
         assert_eq!(uuid(&[1, 2]), "0102");
+    }
+
+    #[test]
+    fn a_uuid_is_parsed_in_either_case_and_written_in_lower_case() {
+        let text = "00010203-0405-0607-0809-0A0b0c0d0e0f";
+        assert_eq!(parse(text), Some(PLAIN));
+        assert_eq!(uuid(&PLAIN), text.to_ascii_lowercase());
+        assert_eq!(parse_any(text), Some(PLAIN));
+    }
+
+    #[test]
+    fn digits_alone_are_a_uuid_only_where_that_is_allowed() {
+        let digits = "000102030405060708090A0b0c0d0e0f";
+        assert_eq!((parse(digits), parse_any(digits)), (None, Some(PLAIN)));
+    }
+
+    #[test]
+    fn text_that_is_no_uuid_is_not_parsed() {
+        for wrong in [
+            "",
+            "nonsense",
+            "00010203-0405-0607-0809-0a0b0c0d0e0",
+            "00010203-0405-0607-0809-0a0b0c0d0e0f0",
+            "00010203-0405-0607-0809-0a0b0c0d0e0g",
+            "0001020-30405-0607-0809-0a0b0c0d0e0f",
+            "00010203-0405-0607-0809--a0b0c0d0e0f",
+            "00010203_0405_0607_0809_0a0b0c0d0e0f",
+            "{0010203-0405-0607-0809-0a0b0c0d0e0}",
+            "00010203-0405-0607-0809-0a0b0c0d0eé",
+            "+0+1+2+3+4+5+6+7+8+9+a+b+c+d+e+f",
+        ] {
+            assert_eq!(parse_any(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn orders_are_those_of_rfc_9562_of_uefi_and_of_md() {
+        let written = orders(PLAIN).map(|order| uuid(&order));
+        assert_eq!(
+            written,
+            [
+                "00010203-0405-0607-0809-0a0b0c0d0e0f",
+                "03020100-0504-0706-0809-0a0b0c0d0e0f",
+                "03020100-0706-0504-0b0a-09080f0e0d0c",
+            ]
+        );
+        assert_eq!(swapped(swapped(PLAIN)), PLAIN);
+    }
+
+    #[test]
+    fn only_zeros_and_only_ones_are_unset() {
+        assert!(is_unset([0; 16]) && is_unset([0xff; 16]));
+        assert!(!is_unset(PLAIN) && !is_unset([0xfe; 16]));
+    }
+
+    #[test]
+    fn version_and_variant_of_a_random_uuid_are_set_and_the_other_bits_stay() {
+        assert_eq!(version_4([0; 16]), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(version_4([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff");
     }
 }

@@ -1,9 +1,9 @@
 //! VIM API v1: `/v1/…`, each request checked against the `OpenAPI` document before it is carried out.
 
+use formats::hex::hex;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::files::hex;
 use crate::http::{Answer, Refusal, gunzip, header, no_content};
 use crate::lab::Lab;
 use crate::orders::{Order, known_name, order};

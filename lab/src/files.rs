@@ -1,7 +1,6 @@
 //! Served files: files, images and the agent that live images fetch.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Component, Path, PathBuf};
@@ -11,6 +10,7 @@ use std::time::SystemTime;
 use anyhow::{Context, anyhow};
 use bytes::Bytes;
 use flate2::write::GzEncoder;
+use formats::hex::hex;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_LENGTH, HeaderValue};
 use sha2::{Digest, Sha256, Sha512};
@@ -201,16 +201,6 @@ fn digest_of<D: Digest>(mut file: File) -> io::Result<String> {
             n_bytes => digest.update(&block[..n_bytes]),
         }
     }
-}
-
-/// Bytes as lower-case hex.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String does not fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }
 
 #[cfg(test)]

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use formats::hex::hex;
 use hyper::header::HeaderMap;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
-
-use crate::files::hex;
 
 /// How many requests are remembered.
 const LIMIT: usize = 5000;

@@ -1,5 +1,6 @@
 //! The answer to a node: the instruction or Ignition config that is set for this node or for all, sent in the mode that is set.
 
+use formats::hex::hex;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use sha2::{Digest, Sha512};
 
 use crate::broken::retry_after;
 use crate::cli::{AfterInstall, Mode};
-use crate::files::{Hash, hex};
+use crate::files::Hash;
 use crate::http::{Answer, Refusal, answer};
 use crate::lab::Lab;
 use crate::store::Node;

@@ -7,7 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use formats::hex::hex;
+use formats::guid;
+use formats::hex::{bytes_lossy, grouped, hex};
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::{Failure, Recorded};
 use serde_json::Value;
@@ -194,8 +195,7 @@ fn is_searched_text(text: &str) -> bool {
 /// since binary data is full of those.
 fn is_searched_number(digits: &str) -> bool {
     let n_distinctive = digits.bytes().filter(|digit| !b"0f".contains(digit)).count();
-    let pairs = (0..digits.len()).step_by(2).filter_map(|at| digits.get(at..at + 2));
-    let n_distinctive_bytes = pairs.filter(|pair| !matches!(*pair, "00" | "ff")).count();
+    let n_distinctive_bytes = bytes_lossy(digits).filter(|byte| !matches!(byte, 0 | 0xff)).count();
     digits.len() >= MIN_DIGITS
         && n_distinctive >= MIN_DISTINCTIVE_DIGITS
         && n_distinctive_bytes >= MIN_DISTINCTIVE_BYTES
@@ -214,9 +214,7 @@ fn digits(value: &str) -> Option<String> {
 fn serial_of_wwid(wwid: &str) -> Option<String> {
     let serial = if let Some(rest) = wwid.strip_prefix("nvme.") {
         let digits = rest.split('-').nth(1)?;
-        let pairs = (0..digits.len() / 2).filter_map(|at| digits.get(2 * at..2 * at + 2));
-        let bytes = pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok());
-        bytes.map(char::from).collect::<String>().trim().to_owned()
+        bytes_lossy(digits).map(char::from).collect::<String>().trim().to_owned()
     } else {
         wwid.strip_prefix("t10.")?.split_whitespace().last()?.to_owned()
     };
@@ -249,25 +247,13 @@ fn in_text(text: &str, found: &mut BTreeSet<Pattern>) {
 
 /// A number with every separator, as text of 16 bits a character, and as bytes in every order.
 fn in_digits(digits: &str, found: &mut BTreeSet<Pattern>) {
-    let pairs = (0..digits.len()).step_by(2).filter_map(|at| digits.get(at..at + 2));
-    let bytes: Vec<u8> = pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect();
+    let bytes: Vec<u8> = bytes_lossy(digits).collect();
     let turned: Vec<u8> = bytes.iter().rev().copied().collect();
-    // A GUID's first three parts may have the low byte first; md 0.90 turns words.
-    let by = |sizes: &[usize]| -> Vec<u8> {
-        let mut rest = bytes.as_slice();
-        let mut out = Vec::new();
-        for size in sizes {
-            let Some((part, behind)) = rest.split_at_checked(*size) else { return bytes.clone() };
-            out.extend(part.iter().rev());
-            rest = behind;
-        }
-        out.extend(rest);
-        out
-    };
-    let orders = match bytes.len() {
-        16 => vec![by(&[4, 2, 2]), by(&[4, 4, 4, 4]), turned, bytes],
-        _ => vec![turned, bytes],
-    };
+    let mut orders = vec![turned];
+    match <[u8; 16]>::try_from(bytes.as_slice()) {
+        Ok(uuid) => orders.extend(guid::orders(uuid).map(Vec::from)),
+        Err(_) => orders.push(bytes),
+    }
     for bytes in orders {
         let digits = hex(&bytes);
         for (size, separator) in [
@@ -284,7 +270,7 @@ fn in_digits(digits: &str, found: &mut BTreeSet<Pattern>) {
             let text = grouped(&digits, size, separator);
             found.insert(Pattern { bytes: text.into(), is_text: true, is_word: false });
         }
-        found.insert(Pattern { bytes: dashed(&digits).into(), is_text: true, is_word: false });
+        found.insert(Pattern { bytes: guid::uuid(&bytes).into(), is_text: true, is_word: false });
         let utf16 = digits.encode_utf16().flat_map(u16::to_le_bytes).collect();
         found.insert(Pattern { bytes: utf16, is_text: true, is_word: false });
         let n_distinctive = bytes.iter().filter(|byte| !matches!(byte, 0 | 0xff)).count();
@@ -292,21 +278,6 @@ fn in_digits(digits: &str, found: &mut BTreeSet<Pattern>) {
             found.insert(Pattern { bytes, is_text: false, is_word: false });
         }
     }
-}
-
-fn grouped(digits: &str, size: usize, separator: &str) -> String {
-    let groups: Vec<&str> = (0..digits.len())
-        .step_by(size)
-        .filter_map(|at| digits.get(at..(at + size).min(digits.len())))
-        .collect();
-    groups.join(separator)
-}
-
-/// Digits in the groups of a UUID; of any other length as they are.
-fn dashed(digits: &str) -> String {
-    let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|range| digits.get(range));
-    let groups: Option<Vec<&str>> = groups.into_iter().collect();
-    groups.filter(|_| digits.len() == 32).map_or_else(|| digits.to_owned(), |g| g.join("-"))
 }
 
 /// All spellings of all identifiers.

@@ -4,13 +4,13 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use formats::guid::Guid;
 use formats::hex::hex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Bmc;
 use super::ask::{Controller, incomplete};
-use crate::dmi;
 use crate::machine::Machine;
 use crate::network::mac;
 use crate::sys::ipmi::IpmiCommand;
@@ -86,7 +86,7 @@ fn guids(controller: &Controller, bmc: &mut Bmc) {
     if bmc.guid.is_none() {
         // As the kernel writes it (`%pUl` in `drivers/char/ipmi/ipmi_msghandler.c`).
         let guid = ask(IpmiCommand::DeviceGuid);
-        bmc.guid = guid.map(|bytes| dmi::uuid_text(bytes, true));
+        bmc.guid = guid.map(|bytes| Guid(bytes).to_string());
     }
     bmc.system_guid_raw_hex = ask(IpmiCommand::SystemGuid).map(|bytes| hex(&bytes));
 }

@@ -7,12 +7,11 @@
 
 mod names;
 mod placeholder;
-mod uuid;
 
 pub(crate) use names::chassis_kind;
 pub use placeholder::{is_known_duplicate, is_placeholder};
-pub(crate) use uuid::uuid_text;
 
+use formats::guid;
 use formats::hex::hex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -234,8 +233,8 @@ fn baseboard(sources: &Sources) -> Baseboard {
 fn product(sources: &Sources, table: Option<&Smbios>) -> Product {
     let raw = sources.entry.and_then(|entry| entry.bytes(0x08, 16));
     let version = table.and_then(|table| table.version);
-    let file = sources.machine.parse(&sources.path("product_uuid"), uuid::parse);
-    let uuid = file.or_else(|| uuid::of_table(raw?, version)).filter(|uuid| !uuid::is_unset(uuid));
+    let file = sources.machine.parse(&sources.path("product_uuid"), parse_uuid);
+    let uuid = file.or_else(|| uuid_of_table(raw?, version)).filter(|uuid| !guid::is_unset(*uuid));
     let name = sources.text("product_name", 0x05);
     let vendor = sources.text("sys_vendor", 0x04);
     Product {
@@ -246,8 +245,8 @@ fn product(sources: &Sources, table: Option<&Smbios>) -> Product {
         serial: sources.text("product_serial", 0x07),
         sku: sources.text("product_sku", 0x19),
         family: sources.text("product_family", 0x1a),
-        uuid_swapped: uuid.as_deref().and_then(uuid::swapped),
-        uuid,
+        uuid_swapped: uuid.map(|uuid| guid::uuid(&guid::swapped(uuid))),
+        uuid: uuid.map(|uuid| guid::uuid(&uuid)),
         uuid_raw_hex: raw.map(hex),
         wake_up: sources
             .entry
@@ -255,6 +254,17 @@ fn product(sources: &Sources, table: Option<&Smbios>) -> Product {
             .map(str::to_owned),
         compatible: Vec::new(),
     }
+}
+
+fn parse_uuid(text: &str) -> Result<[u8; 16], &'static str> {
+    guid::parse(text).ok_or("a UUID such as 4c4c4544-0058-4a10-8034-b7c04f4b5a33")
+}
+
+/// The UUID in the order in which the kernel writes it: since SMBIOS 2.6 the first three groups are
+/// little-endian (`dmi_save_uuid`, `drivers/firmware/dmi_scan.c`). `None` where the version is not known.
+fn uuid_of_table(raw: &[u8], version: Option<(u8, u8)>) -> Option<[u8; 16]> {
+    let bytes = <[u8; 16]>::try_from(raw).ok()?;
+    Some(if version? >= (2, 6) { guid::swapped(bytes) } else { bytes })
 }
 
 fn bios(sources: &Sources) -> Bios {
@@ -354,6 +364,15 @@ mod tests {
             assert_eq!(raw, Some("44454c4c5800104a8034010203040506"));
             assert_eq!(product.wake_up.as_deref(), Some("network"));
         }
+    }
+
+    #[test]
+    fn table_of_unknown_version_has_no_uuid() {
+        let raw: Vec<u8> = (0..16).collect();
+        let of = |version| uuid_of_table(&raw, version).map(|uuid| uuid[..4].to_vec());
+        assert_eq!(of(Some((2, 6))), Some(vec![3, 2, 1, 0]));
+        assert_eq!((of(Some((2, 5))), of(None)), (Some(vec![0, 1, 2, 3]), None));
+        assert_eq!(uuid_of_table(&raw[1..], Some((3, 0))), None);
     }
 
     #[test]

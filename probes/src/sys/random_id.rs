@@ -3,7 +3,6 @@
 //! It is a question so that a capture records the answer: a replay then gives the name that the
 //! machine had.
 
-use std::fmt::Write as _;
 use std::io;
 
 use nix::libc;
@@ -29,19 +28,8 @@ impl Question for RandomId {
         if usize::try_from(n) != Ok(bytes.len()) {
             return Err(io::Error::last_os_error());
         }
-        Ok(uuid(bytes).into_bytes())
+        Ok((formats::guid::version_4(bytes) + "\n").into_bytes())
     }
-}
-
-fn uuid(mut bytes: [u8; 16]) -> String {
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let mut text = String::with_capacity(37);
-    for (index, byte) in bytes.iter().enumerate() {
-        let dash = if matches!(index, 4 | 6 | 8 | 10) { "-" } else { "" };
-        write!(text, "{dash}{byte:02x}").ok();
-    }
-    text + "\n"
 }
 
 #[cfg(test)]
@@ -51,7 +39,9 @@ mod tests {
     #[test]
     fn answer_is_a_version_4_uuid_and_differs_each_time() {
         let (one, other) = (RandomId.ask_live().unwrap(), RandomId.ask_live().unwrap());
-        assert!(one != other && one.len() == 37);
-        assert_eq!(uuid([0xff; 16]), "ffffffff-ffff-4fff-bfff-ffffffffffff\n");
+        assert_ne!(one, other);
+        let text = String::from_utf8(one).unwrap();
+        assert!(text.ends_with('\n') && text.get(14..15) == Some("4"), "{text}");
+        assert!(formats::guid::parse(text.trim()).is_some(), "{text}");
     }
 }

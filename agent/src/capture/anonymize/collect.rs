@@ -314,8 +314,8 @@ impl Secrets {
     /// A name that holds a serial number: an NVMe's or T10's identifier, an NQN or IQN.
     fn made_name(&mut self, value: &str) {
         if let Some(rest) = value.strip_prefix("nvme.") {
-            let serial = rest.split('-').nth(1).map(unhex).unwrap_or_default();
-            self.text(&serial);
+            let digits = rest.split('-').nth(1).unwrap_or_default();
+            self.text(&formats::hex::bytes_lossy(digits).map(char::from).collect::<String>());
         } else if let Some((_, id)) = value.split_once("mpath-") {
             self.multipath(id);
         } else if let Some(rest) = value.strip_prefix("t10.") {
@@ -379,21 +379,10 @@ pub(super) fn split_iscsi(name: &str) -> Option<(&str, &str)> {
 
 /// The digits of a UUID with its dashes, or of 32 digits; otherwise `None`.
 pub(super) fn uuid_digits(text: &str) -> Option<String> {
-    let dashes = [8, 13, 18, 23];
-    let is_dashed =
-        text.len() == 36 && dashes.iter().all(|at| text.as_bytes().get(*at) == Some(&b'-'));
-    let digits = text.replace('-', "");
-    let is_hex = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_hex && (is_dashed || text.len() == 32)).then(|| digits.to_lowercase())
+    formats::guid::parse_any(text).map(|bytes| formats::hex::hex(&bytes))
 }
 
 /// A value that was never set, by which nothing can be recognised.
 fn is_empty(value: &str) -> bool {
     is_placeholder(value) || is_known_duplicate(value)
-}
-
-fn unhex(digits: &str) -> String {
-    let pairs = (0..digits.len() / 2).filter_map(|at| digits.get(2 * at..2 * at + 2));
-    let bytes = pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok());
-    bytes.map(char::from).collect()
 }

@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use formats::command_line::is_secret_name;
 use formats::fru::text::{digits, pack_digits, pack_six_bits, six_bits};
+use formats::guid::swapped;
+use formats::hex::hex;
 use formats::{
     Encoding, Field, Kind, command_line, dhcp, fib_trie, fru, labelled, lldp, megaraid, mountinfo,
     netlink, smbios, vpd,
@@ -167,7 +169,7 @@ pub(super) fn collect_field(field: &Field, bytes: &[u8], secrets: &mut Secrets) 
         (Kind::Serial | Kind::Secret, Encoding::Text) => secrets.text(&latin(bytes)),
         (Kind::Identifier, Encoding::Text) => secrets.named("wwid", &latin(bytes)),
         (Kind::Serial, Encoding::Guid) => secrets.named("uuid", &guid(bytes)),
-        (Kind::Serial | Kind::Mac, Encoding::Bytes) => secrets.digits(&formats::hex::hex(bytes)),
+        (Kind::Serial | Kind::Mac, Encoding::Bytes) => secrets.digits(&hex(bytes)),
         (Kind::Serial, Encoding::LittleEndian) => secrets.digits(&turned(bytes)),
         (Kind::Serial | Kind::Mac, Encoding::Hex) => {
             let digits: String = latin(bytes).chars().filter(char::is_ascii_hexdigit).collect();
@@ -282,7 +284,7 @@ pub(super) fn disk_number(
 
 /// The digits of a number whose lowest byte comes first.
 pub(super) fn turned(bytes: &[u8]) -> String {
-    formats::hex::hex(bytes.iter().rev())
+    hex(bytes.iter().rev())
 }
 
 /// Four or sixteen bytes as an address.
@@ -299,11 +301,9 @@ pub(super) fn to_bytes(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// The digits of a GUID, whose first three parts have the last byte first.
+/// The digits of a GUID, whose first three parts have the last byte first; none of a truncated one.
 fn guid(bytes: &[u8]) -> String {
-    let order = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
-    let turned: Vec<u8> = order.iter().filter_map(|at: &usize| bytes.get(*at).copied()).collect();
-    formats::hex::hex(&turned)
+    bytes.try_into().map_or_else(|_| String::new(), |bytes| hex(&swapped(bytes)))
 }
 
 /// Bytes as characters of Latin-1, without what fills a field.

@@ -2,6 +2,9 @@
 
 use std::net::IpAddr;
 
+use formats::guid::{self, parse_any};
+use formats::hex::{bytes_lossy, grouped, hex};
+
 use super::fields::to_bytes;
 use super::replace::{Edge, Pair, Scope};
 
@@ -26,9 +29,9 @@ pub(super) fn text(from: &str, to: &str, edge: Edge) -> Vec<Pair> {
     let mut pairs: Vec<Pair> =
         forms.iter().map(|form| Pair::new(form(from), form(to), edge)).collect();
     // A word is no word any more once it is written as digits.
-    let hex = |text: &str| formats::hex::hex(text.as_bytes()).into_bytes();
+    let digits = |text: &str| hex(text.as_bytes()).into_bytes();
     if edge != Edge::Field || from.len() >= MIN_HEX_TEXT {
-        pairs.push(Pair::new(hex(from), hex(to), Edge::Any));
+        pairs.push(Pair::new(digits(from), digits(to), Edge::Any));
     }
     if edge != Edge::Field {
         let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -74,7 +77,7 @@ pub(super) fn digits(from: &str, to: &str) -> Vec<Pair> {
     let mut pairs = in_both_cases(forms);
     // Four bytes are a disk's or volume's number, and are looked for on disks alone.
     let scope = if from.len() == 8 { Scope::Disks } else { Scope::Everywhere };
-    let (from, to) = (bytes(from), bytes(to));
+    let (from, to): (Vec<u8>, Vec<u8>) = (bytes_lossy(from).collect(), bytes_lossy(to).collect());
     let reversed = |bytes: &[u8]| bytes.iter().rev().copied().collect();
     pairs.extend(binary(reversed(&from), reversed(&to), scope));
     pairs.extend(binary(from, to, scope));
@@ -84,31 +87,19 @@ pub(super) fn digits(from: &str, to: &str) -> Vec<Pair> {
 /// A UUID: with its dashes, without, in groups as md writes it, and as bytes in the three orders of
 /// RFC 9562, of Microsoft (SMBIOS, GPT) and of words (md 0.90), each of them also as digits.
 pub(super) fn uuid(from: &str, to: &str) -> Vec<Pair> {
-    const PLAIN: [usize; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-    const MIXED: [usize; 16] = [3, 2, 1, 0, 5, 4, 7, 6, 8, 9, 10, 11, 12, 13, 14, 15];
-    const WORDS: [usize; 16] = [3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12];
-    let (from, to) = (bytes(from), bytes(to));
-    let mut pairs = Vec::new();
-    for order in [PLAIN, MIXED, WORDS] {
-        let in_order = |bytes: &[u8]| -> Vec<u8> {
-            order.iter().filter_map(|at| bytes.get(*at).copied()).collect()
-        };
-        let (from, to) = (in_order(&from), in_order(&to));
-        let forms =
-            [dashed, |digits: &str| digits.to_owned(), |digits: &str| grouped(digits, 8, ":")];
-        let hex = formats::hex::hex;
-        pairs.extend(in_both_cases(
-            forms.iter().map(|form| (form(&hex(&from)), form(&hex(&to)))).collect(),
-        ));
-        pairs.extend(binary(from, to, Scope::Everywhere));
-    }
-    pairs
+    let orders = |digits: &str| parse_any(digits).map(guid::orders).into_iter().flatten();
+    let forms = |bytes: &[u8]| [guid::uuid(bytes), hex(bytes), grouped(&hex(bytes), 8, ":")];
+    let pairs = |(from, to): ([u8; 16], [u8; 16])| {
+        let texts = in_both_cases(forms(&from).into_iter().zip(forms(&to)).collect());
+        texts.into_iter().chain(binary(from.into(), to.into(), Scope::Everywhere))
+    };
+    orders(from).zip(orders(to)).flat_map(pairs).collect()
 }
 
 /// An address as text, and as bytes where four bytes cannot mean anything other than an address.
 pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
     let text = |ip: IpAddr| ip.to_string().into_bytes();
-    let long = |ip: IpAddr| formats::hex::hex(&to_bytes(ip)).into_bytes();
+    let long = |ip: IpAddr| hex(&to_bytes(ip)).into_bytes();
     let mut pairs =
         vec![Pair { scope: Scope::Text, ..Pair::new(text(from), text(to), Edge::Address) }];
     let (bytes_from, bytes_to) = (to_bytes(from), to_bytes(to));
@@ -119,7 +110,7 @@ pub(super) fn address(from: IpAddr, to: IpAddr) -> Vec<Pair> {
         // As /proc/net/route writes them: the number in the machine's byte order.
         let number = |bytes: &[u8]| -> Vec<u8> {
             let turned: Vec<u8> = bytes.iter().rev().copied().collect();
-            formats::hex::hex(&turned).to_uppercase().into()
+            hex(&turned).to_uppercase().into()
         };
         pairs.push(Pair {
             scope: Scope::Text,
@@ -167,23 +158,4 @@ fn in_both_cases(forms: Vec<(String, String)>) -> Vec<Pair> {
         [pair(&from, &to), pair(&from.to_uppercase(), &to.to_uppercase())]
     };
     forms.into_iter().flat_map(both).collect()
-}
-
-fn grouped(digits: &str, n: usize, separator: &str) -> String {
-    let groups: Vec<&str> = (0..digits.len())
-        .step_by(n)
-        .filter_map(|at| digits.get(at..(at + n).min(digits.len())))
-        .collect();
-    groups.join(separator)
-}
-
-fn dashed(digits: &str) -> String {
-    let cuts = [0, 8, 12, 16, 20, 32];
-    let groups: Vec<&str> = cuts.windows(2).filter_map(|cut| digits.get(cut[0]..cut[1])).collect();
-    groups.join("-")
-}
-
-fn bytes(digits: &str) -> Vec<u8> {
-    let pairs = (0..digits.len() / 2).filter_map(|at| digits.get(2 * at..2 * at + 2));
-    pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
 }
