@@ -233,6 +233,22 @@ pub struct InstallOptions {
     /// Seconds to wait for the first eligible disk to appear
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = seconds::<0, 3600>)]
     pub wait_for_disk: u64,
+    /// Disks that are never written, whatever the VIM asks for
+    ///
+    /// Serial, WWN, path below /dev/disk, or the label of a file system or
+    /// partition on the disk. May be repeated.
+    #[arg(long, value_name = "DISK", value_delimiter = ',')]
+    pub protect: Vec<String>,
+    /// Allow the VIM to ask for an image without a signature
+    ///
+    /// Otherwise `image.insecure` in an instruction is refused.
+    #[arg(long)]
+    pub allow_insecure_image: bool,
+    /// After a refused instruction: ask again, or stop in the emergency shell
+    ///
+    /// The instruction may say otherwise.
+    #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnRefusal::Retry)]
+    pub on_refusal: OnRefusal,
     /// The installer to run
     #[arg(long, value_name = "PROGRAM", default_value = "coreos-installer")]
     pub installer: PathBuf,
@@ -282,6 +298,15 @@ pub enum Format {
     Json,
     /// The same as JSON, easier to read
     Yaml,
+}
+
+/// What happens after a refused instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnRefusal {
+    /// Ask the VIM again, ever more slowly
+    Retry,
+    /// Exit, so that systemd opens the emergency shell
+    Stop,
 }
 
 /// When output is coloured.

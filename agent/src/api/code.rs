@@ -17,6 +17,10 @@ pub enum Code {
     ActionUnknown,
     /// The API has the action, but this agent does not support it.
     ActionUnsupported,
+    /// The API has the key, but this agent does not support it.
+    KeyUnsupported,
+    /// The instruction is for another node.
+    NodeWrong,
     /// The Ignition config could not be fetched.
     IgnitionFetch,
     /// The digest of the Ignition config differs from the instruction's.
@@ -37,12 +41,26 @@ pub enum Code {
     DiskBusy,
     /// The disk is smaller than the image.
     DiskTooSmall,
+    /// The disk contains data that the instruction does not allow to overwrite.
+    ExistingData,
+    /// The disk is protected by the configuration or the instruction.
+    Protected,
+    /// A partition to keep does not exist, or differs after the write.
+    SavedPartition,
+    /// Another disk has a file system labelled `boot`, with which the installed system would not boot.
+    BootLabel,
     /// The image is for another sector size.
     SectorSize,
     /// The image could not be fetched.
     ImageFetch,
     /// The digest of the image differs from the instruction's.
     ImageHash,
+    /// The image's server stopped sending.
+    ImageStalled,
+    /// The image ended before its announced size.
+    ImageTruncated,
+    /// The instruction asks for an image without a signature, but the configuration does not allow it.
+    ImageInsecure,
     /// There are findings of a severity that prevents an install.
     Findings,
     /// Less memory is available than the install needs.
@@ -61,6 +79,8 @@ pub enum Code {
     NoSpace,
     /// The disk failed to write or read.
     TargetIo,
+    /// The disk does not respond: coreos-installer hangs in the kernel.
+    TargetHung,
     /// Kernel arguments, platform or console could not be set.
     Kargs,
     /// There are no network profiles to copy.
@@ -69,6 +89,8 @@ pub enum Code {
     InstallerFailed,
     /// A signal interrupted the agent.
     Interrupted,
+    /// A bug ended the agent, or it ran out of memory.
+    AgentBug,
     /// A check of the written disk failed.
     Proof(CheckName),
 }
@@ -81,6 +103,8 @@ impl fmt::Display for Code {
             Self::InstructionInvalid => "INSTRUCTION_INVALID",
             Self::ActionUnknown => "ACTION_UNKNOWN",
             Self::ActionUnsupported => "ACTION_UNSUPPORTED",
+            Self::KeyUnsupported => "KEY_UNSUPPORTED",
+            Self::NodeWrong => "NODE_WRONG",
             Self::IgnitionFetch => "IGNITION_FETCH",
             Self::IgnitionHash => "IGNITION_HASH",
             Self::IgnitionVersion => "IGNITION_VERSION",
@@ -91,9 +115,16 @@ impl fmt::Display for Code {
             Self::DiskChanged => "DISK_CHANGED",
             Self::DiskBusy => "DISK_BUSY",
             Self::DiskTooSmall => "DISK_TOO_SMALL",
+            Self::ExistingData => "EXISTING_DATA",
+            Self::Protected => "PROTECTED",
+            Self::SavedPartition => "SAVED_PARTITION",
+            Self::BootLabel => "BOOT_LABEL",
             Self::SectorSize => "SECTOR_SIZE",
             Self::ImageFetch => "IMAGE_FETCH",
             Self::ImageHash => "IMAGE_HASH",
+            Self::ImageStalled => "IMAGE_STALLED",
+            Self::ImageTruncated => "IMAGE_TRUNCATED",
+            Self::ImageInsecure => "IMAGE_INSECURE",
             Self::Findings => "FINDINGS",
             Self::MemoryLow => "MEMORY_LOW",
             Self::InstallerMissing => "INSTALLER_MISSING",
@@ -103,10 +134,12 @@ impl fmt::Display for Code {
             Self::MediumLost => "MEDIUM_LOST",
             Self::NoSpace => "NO_SPACE",
             Self::TargetIo => "TARGET_IO",
+            Self::TargetHung => "TARGET_HUNG",
             Self::Kargs => "KARGS",
             Self::Network => "NETWORK",
             Self::InstallerFailed => "INSTALLER_FAILED",
             Self::Interrupted => "INTERRUPTED",
+            Self::AgentBug => "AGENT_BUG",
             Self::Proof(check) => {
                 return write!(f, "PROOF_{}", check.as_str().to_ascii_uppercase());
             }

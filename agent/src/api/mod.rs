@@ -1,23 +1,31 @@
 //! VIM API v1: the types of requests and responses, as in `agent/vim-api-v1.openapi.json`.
 //!
-//! The document's `components.schemas` are generated from these types, and a test compares both. Unknown keys are never
-//! an error; they become warnings.
+//! The document's `components.schemas` are generated from these types, and a test compares both. An unknown
+//! key of an instruction is refused; in every other body it is ignored.
 
 pub mod code;
+pub mod install;
 pub mod instruction;
 pub mod openapi;
 pub mod outcome;
+pub mod parse;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use code::Code;
-pub use instruction::{
-    Action, BlockOn, DiskChoice, Expect, IfSeveral, IgnitionSource, ImageSource, Install,
-    Instruction, Refusal, parse_instruction,
+pub use install::{
+    BlockOn, DiskChoice, ExistingDataPolicy, Expect, IfSeveral, IgnitionSource, ImageSource,
+    Install, OnUnproved, StreamSource, Verify,
 };
-pub use outcome::{Check, CheckName, DiskIdentity, DiskState, JobResult, Outcome, Proof};
+pub use instruction::{Action, Instruction, OnRefusal};
+pub use outcome::{
+    Check, CheckName, DiskIdentity, DiskState, ExistingData, JobResult, Outcome, Proof,
+    WriteCounters, WrittenImage,
+};
+pub use parse::{Refusal, parse_instruction};
 pub use probes::findings::{Finding, Severity};
+pub use probes::network::Neighbours;
 
 /// The version of the API that this crate speaks, as `api_version` carries it.
 pub const API_VERSION: &str = "1";
@@ -53,6 +61,16 @@ pub struct Accepted {
     /// Seconds after which to ask again, as in the `Retry-After` header.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u64>,
+}
+
+/// LLDP neighbours that arrived after the report was posted: the body of `PUT /v1/nodes/{id}/neighbours`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NeighbourReport {
+    /// Version of the API: `1`.
+    #[schemars(extend("const" = "1"))]
+    pub api_version: String,
+    /// The neighbours of each port that was listened on, by the port's kernel name; empty for a port without one.
+    pub neighbours: Neighbours,
 }
 
 /// A batch of events: the body of `POST /v1/nodes/{id}/events`.

@@ -69,7 +69,7 @@ mod tests {
     use schemars::generate::SchemaSettings;
 
     use super::*;
-    use crate::api::{Accepted, EventBatch, Instruction, JobResult, Problem};
+    use crate::api::{Accepted, EventBatch, Instruction, JobResult, NeighbourReport, Problem};
     use crate::report::Report;
 
     /// Every schema of the API by name, from the types.
@@ -83,6 +83,7 @@ mod tests {
         generator.subschema_for::<JobResult>();
         generator.subschema_for::<Problem>();
         generator.subschema_for::<Accepted>();
+        generator.subschema_for::<NeighbourReport>();
         let mut schemas = generator.take_definitions(true);
         schemas.sort_keys();
         schemas

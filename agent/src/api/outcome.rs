@@ -2,6 +2,7 @@
 
 use probes::findings::Finding;
 use probes::live::Live;
+use probes::network::Neighbours;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +18,10 @@ pub struct JobResult {
     /// The instruction that was carried out or refused; absent if none could be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
+    /// Digest of the instruction's bytes as received: `sha256-` and 64 hexadecimal digits; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = "^sha256-[0-9a-f]{64}$"))]
+    pub request_digest: Option<String>,
     /// The node.
     #[schemars(regex(pattern = "^[A-Za-z0-9._:-]{1,128}$"))]
     pub node_id: String,
@@ -36,8 +41,17 @@ pub struct JobResult {
     /// The disk that was chosen; absent if none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskIdentity>,
+    /// What was found on the chosen disk before it was written; absent if nothing was found or none was chosen.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub existing_data: Vec<ExistingData>,
     /// The state of the disk.
     pub disk_state: DiskState,
+    /// The image that was fetched; absent if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<WrittenImage>,
+    /// How much the disk had written before and after, by its own counters; absent if they could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<WriteCounters>,
     /// How many times coreos-installer ran.
     pub attempts: u32,
     /// What was read back from the disk; absent if nothing was written.
@@ -52,6 +66,9 @@ pub struct JobResult {
     /// The last lines of coreos-installer's output.
     #[serde(default)]
     pub log_tail: Vec<String>,
+    /// LLDP neighbours by port, if they arrived after the report was posted.
+    #[serde(default, skip_serializing_if = "Neighbours::is_empty")]
+    pub neighbours: Neighbours,
     /// Uptime, load and memory of the node when the job ended, and what the agent has used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Live>,
@@ -103,6 +120,38 @@ pub struct DiskIdentity {
     /// Size in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
+}
+
+/// Data that was found on a disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExistingData {
+    /// Kernel name of the disk or partition, e.g. `sda3`.
+    pub name: String,
+    /// What it contains, e.g. `LVM physical volume of vg0`.
+    pub what: String,
+}
+
+/// The image that was written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WrittenImage {
+    /// Address or path that it came from, without user and query.
+    pub source: String,
+    /// Digest of its bytes as received; absent if not all arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Size as received, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+}
+
+/// Write counters of a disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WriteCounters {
+    /// Bytes written to it since it appeared, when the install started.
+    pub bytes_written_before: u64,
+    /// The same when the install ended; absent if the disk did not respond.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_written_after: Option<u64>,
 }
 
 /// What was read back from the disk.

@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail};
 use probes::collect::{Options, collect};
 use probes::machine::{Extras, Source};
 
+use crate::api::OnRefusal;
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
 use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
@@ -28,6 +29,12 @@ pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Resul
     let mut settings = JobSettings::new(vim_settings(&options.vim)?);
     settings.is_dry_run = options.dry_run;
     settings.installer.clone_from(&options.installer);
+    settings.protect.clone_from(&options.protect);
+    settings.is_insecure_image_allowed = options.allow_insecure_image;
+    settings.on_refusal = match options.on_refusal {
+        crate::cli::OnRefusal::Retry => OnRefusal::Retry,
+        crate::cli::OnRefusal::Stop => OnRefusal::Stop,
+    };
     let collect_options = Options {
         budget: Duration::from_secs(options.budget),
         extras: Extras { lldp_wait: Duration::from_secs(options.lldp_wait), ..Extras::default() },

@@ -113,7 +113,7 @@ fn one_of<'a>(
     // Disks of unknown size cannot be compared.
     let sizes: Option<Vec<u64>> = eligible.iter().map(|disk| disk.size_bytes).collect();
     let best_size = match if_several {
-        IfSeveral::Refuse => None,
+        IfSeveral::Refuse | IfSeveral::FirstByPath => None,
         IfSeveral::First => return eligible.first().copied().ok_or_else(no_disk),
         IfSeveral::Smallest => sizes.and_then(|sizes| sizes.into_iter().min()),
         IfSeveral::Largest => sizes.and_then(|sizes| sizes.into_iter().max()),

@@ -152,7 +152,9 @@ impl Options {
         ];
         match &install.image {
             Some(image) => {
-                settings.push(("image-url", Setting::One(image.url.clone())));
+                if let Some(url) = &image.url {
+                    settings.push(("image-url", Setting::One(url.clone())));
+                }
                 settings.push(("fetch-retries", Setting::One("5".into())));
                 if image.insecure == Some(true) {
                     settings.push(("insecure", Setting::Flag));

@@ -131,7 +131,13 @@ pub fn check(
     identity::check(disk, around.system)?;
     check_not_busy(disk, around.system)?;
     match &install.image {
-        Some(image) => self::image(image, disk, around.client, &mut warnings)?,
+        Some(image) => {
+            let url = image.url.as_deref().ok_or_else(|| {
+                let message = "this version of the agent installs images only from a URL";
+                Failure::new(Code::KeyUnsupported, message)
+            })?;
+            self::image(image, url, disk, around.client, &mut warnings)?;
+        }
         None => warnings.extend(osmet::check(around.osmet_dir, disk)?),
     }
     // Checking an image takes minutes, during which another program may have started to use the disk.
@@ -289,6 +295,7 @@ fn network(dir: &Path) -> Result<(), Failure> {
 /// Checks that the image exists, is signed (unless `insecure`), and fits the disk.
 fn image(
     image: &ImageSource,
+    url: &str,
     disk: &Disk,
     client: &Client,
     warnings: &mut Vec<String>,
@@ -297,7 +304,7 @@ fn image(
         Failure::new(Code::ImageFetch, format!("checking the image: {message}"))
             .advise(advice(Code::ImageFetch))
     };
-    let head = client.fetch_image_head(&image.url).map_err(unreachable)?;
+    let head = client.fetch_image_head(url).map_err(unreachable)?;
     let facts = facts(&head.bytes, head.total_bytes);
     let size_bytes = image.uncompressed_bytes.max(facts.size_bytes);
     if let Some(size_bytes) = size_bytes
@@ -330,7 +337,7 @@ fn image(
         }
     }
     if image.insecure != Some(true) {
-        let address = format!("{}.sig", image.url);
+        let address = format!("{url}.sig");
         if !client.exists(&address).map_err(unreachable)? {
             return Err(Failure::new(
                 Code::Signature,
@@ -338,12 +345,12 @@ fn image(
             )
             .advise(advice(Code::Signature)));
         }
-    } else if image.hash.is_none() && image.url.starts_with("http:") {
+    } else if image.hash.is_none() && url.starts_with("http:") {
         warnings
             .push("the image comes over plain HTTP without a signature and without a hash".into());
     }
     if let Some(expected) = &image.hash {
-        let found = client.digest_of(&image.url, expected).map_err(unreachable)?;
+        let found = client.digest_of(url, expected).map_err(unreachable)?;
         if !found.eq_ignore_ascii_case(expected) {
             return Err(Failure::new(
                 Code::ImageHash,

@@ -9,7 +9,7 @@ use formats::time::rfc3339;
 
 use super::Ended;
 use super::sequence::Job;
-use crate::api::{API_VERSION, DiskState, JobResult, Outcome, Stage, State};
+use crate::api::{API_VERSION, DiskState, JobResult, Neighbours, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::vim::client::GaveUp;
@@ -125,6 +125,7 @@ impl Job<'_> {
         JobResult {
             api_version: API_VERSION.into(),
             request_id: self.request_id.clone(),
+            request_digest: None,
             node_id: self.node_id.clone(),
             outcome,
             stage,
@@ -132,12 +133,16 @@ impl Job<'_> {
             message: String::new(),
             advice: None,
             disk: None,
+            existing_data: Vec::new(),
             disk_state,
+            image: None,
+            write: None,
             attempts: 0,
             proof: None,
             findings: self.collected.findings.clone(),
             warnings: Vec::new(),
             log_tail: Vec::new(),
+            neighbours: Neighbours::new(),
             live: None,
             started_at: rfc3339(self.started_at),
             finished_at: String::new(),

@@ -20,7 +20,7 @@ use std::time::Duration;
 use probes::block::Disk;
 use tracing::error;
 
-use crate::api::{Finding, JobResult};
+use crate::api::{Finding, JobResult, OnRefusal};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::System;
@@ -37,6 +37,12 @@ pub struct JobSettings {
     pub vim: VimSettings,
     /// Whether to stop before anything is changed; then no events and no result are posted.
     pub is_dry_run: bool,
+    /// Disks that are never written: serial, WWN, path below `/dev`, or a label on them.
+    pub protect: Vec<String>,
+    /// Whether an instruction may ask for an image without a signature.
+    pub is_insecure_image_allowed: bool,
+    /// What to do after a refusal if the instruction does not say.
+    pub on_refusal: OnRefusal,
     /// The program that writes the disk.
     pub installer: PathBuf,
     /// Directory for files that only root may read.
@@ -64,6 +70,9 @@ impl JobSettings {
         Self {
             vim,
             is_dry_run: false,
+            protect: Vec::new(),
+            is_insecure_image_allowed: false,
+            on_refusal: OnRefusal::default(),
             installer: "coreos-installer".into(),
             run_dir: "/run/run-coreos-installer".into(),
             network_dir: "/etc/NetworkManager/system-connections".into(),

@@ -184,10 +184,7 @@ impl<'a> Job<'a> {
             }
             Answer::Ignition(bytes) => Next::End(self.bare_ignition(bytes)),
             Answer::Instruction(bytes) => match parse_instruction(&bytes) {
-                Ok((instruction, warnings)) => {
-                    self.warnings.extend(warnings);
-                    self.carry_out(instruction)
-                }
+                Ok(instruction) => self.carry_out(instruction),
                 Err(refusal) => {
                     self.request_id = refusal.request_id;
                     let failure = Failure::new(refusal.code, refusal.message)
@@ -204,19 +201,8 @@ impl<'a> Job<'a> {
         info!("instruction: a bare Ignition config, to be installed on the only eligible disk");
         match String::from_utf8(bytes) {
             Ok(text) => self.install(&Install {
-                ignition: IgnitionSource { url: None, inline: Some(text), hash: None },
-                image: None,
-                disk: None,
-                expect: None,
-                append_kargs: Vec::new(),
-                delete_kargs: Vec::new(),
-                platform: None,
-                console: Vec::new(),
-                copy_network: None,
-                firstboot_args: None,
-                save_partlabel: Vec::new(),
-                save_partindex: Vec::new(),
-                block_on: None,
+                ignition: IgnitionSource { inline: Some(text), ..IgnitionSource::default() },
+                ..Install::default()
             }),
             Err(_) => self.refuse(&Failure::new(
                 Code::IgnitionInvalid,

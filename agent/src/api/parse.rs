@@ -1,0 +1,337 @@
+//! Parses an instruction strictly: what the agent does not understand may be what keeps it from the wrong disk.
+
+use serde_json::Value;
+
+use super::{API_VERSION, Action, Code, IfSeveral, Instruction, is_node_id};
+
+/// Why an instruction is not obeyed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Stable code.
+    pub code: Code,
+    /// What was found and what was expected.
+    pub message: String,
+    /// The instruction's id, if it could be parsed.
+    pub request_id: Option<String>,
+}
+
+/// How many keys of an object are tried to find the one at fault.
+const MAX_KEYS_TRIED: usize = 64;
+
+/// How similar two keys must be for one to be suggested for the other: `disc` for `disk`.
+const LEAST_SIMILARITY: f64 = 0.5;
+
+/// Parses an instruction.
+///
+/// # Errors
+/// - `INSTRUCTION_INVALID`: not JSON, an unknown key, a value of the wrong type, a version other than 1, or a missing
+///   key that the action needs.
+/// - `ACTION_UNKNOWN`: the action is none of [`Action::ALL`].
+/// - `KEY_UNSUPPORTED`: the API has the key, but this agent does not support it.
+pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
+    let invalid = |message: String, request_id: Option<String>| Refusal {
+        code: Code::InstructionInvalid,
+        message,
+        request_id,
+    };
+    let value: Value =
+        serde_json::from_slice(bytes).map_err(|error| invalid(not_json(&error), None))?;
+    let request_id = value
+        .get("request_id")
+        .and_then(Value::as_str)
+        .map(|id| id.chars().take(128).collect::<String>());
+    if let Some(action) = value.get("action").and_then(Value::as_str)
+        && !Action::ALL.iter().any(|known| known.as_str() == action)
+    {
+        let shown: String = action.chars().take(64).collect();
+        return Err(Refusal {
+            code: Code::ActionUnknown,
+            message: format!(
+                "the instruction's action is {shown:?}, expected one of {}",
+                Action::ALL.map(Action::as_str).join(", ")
+            ),
+            request_id,
+        });
+    }
+    let instruction: Instruction = serde_json::from_value(value.clone())
+        .map_err(|error| invalid(misfit(&value, &error.to_string()), request_id.clone()))?;
+    check(&instruction).map_err(|message| invalid(message, request_id.clone()))?;
+    match unsupported(&instruction) {
+        Some(key) => Err(Refusal {
+            code: Code::KeyUnsupported,
+            message: format!("this version of the agent does not support {key}"),
+            request_id,
+        }),
+        None => Ok(instruction),
+    }
+}
+
+/// The first key that the API has and this agent does not carry out. Ignoring one could cost data.
+fn unsupported(instruction: &Instruction) -> Option<&'static str> {
+    if instruction.on_refusal.is_some() {
+        return Some("on_refusal");
+    }
+    let install = instruction.install.as_ref()?;
+    let image = install.image.as_ref();
+    let if_several = install.disk.as_ref().and_then(|disk| disk.if_several);
+    let keys = [
+        (install.existing_data.is_some(), "install.existing_data"),
+        (!install.protect.is_empty(), "install.protect"),
+        (install.verify.is_some(), "install.verify"),
+        (install.on_unproved.is_some(), "install.on_unproved"),
+        (image.is_some_and(|image| image.file.is_some()), "install.image.file"),
+        (image.is_some_and(|image| image.stream.is_some()), "install.image.stream"),
+        (if_several == Some(IfSeveral::FirstByPath), "first_by_path in install.disk.if_several"),
+    ];
+    keys.into_iter().find(|(is_used, _)| *is_used).map(|(_, key)| key)
+}
+
+fn not_json(error: &serde_json::Error) -> String {
+    let end = if error.is_eof() { "it ends too early, " } else { "" };
+    let (line, column) = (error.line(), error.column());
+    format!("the instruction is not JSON: {end}line {line}, column {column}")
+}
+
+/// Names the key that does not conform to the API: serde says what it found, but not where.
+///
+/// A key is at fault if the error changes when the key is removed.
+fn misfit(value: &Value, complaint: &str) -> String {
+    let mut path = Vec::new();
+    let mut rest = value.clone();
+    while let Some(key) = faulty_key(value, &path, &rest, complaint) {
+        rest = rest.get(&key).cloned().unwrap_or_default();
+        path.push(key);
+    }
+    let place = if path.is_empty() { "it".to_owned() } else { path.join(".") };
+    let says = complaint.replace('`', "\"");
+    let missing = says.strip_prefix("missing field ");
+    let found = ["invalid type: ", "invalid value: ", "unknown variant "];
+    let found = found.iter().find_map(|prefix| says.strip_prefix(prefix));
+    let says = if let Some(unknown) = complaint.strip_prefix("unknown field ") {
+        unknown_key(&path, unknown)
+    } else if let Some(key) = missing {
+        format!("{place} has no {key}")
+    } else if let Some(found) = found {
+        format!("{place} holds {found}")
+    } else {
+        format!("{place} does not have the form that the API describes")
+    };
+    format!("the instruction does not conform to VIM API v1: {says}")
+}
+
+/// `complaint` is what serde says of an unknown key: "`disc`, expected one of `ignition`, `image`".
+fn unknown_key(path: &[String], complaint: &str) -> String {
+    let mut names = complaint.split('`').skip(1).step_by(2);
+    let name = names.next().unwrap_or_default();
+    let parents = path.strip_suffix(&[name.to_owned()]).unwrap_or(path);
+    let full = |name: &str| {
+        let parts = parents.iter().map(String::as_str).chain([name]);
+        parts.collect::<Vec<_>>().join(".")
+    };
+    let shown: String = full(name).chars().take(200).collect();
+    let lower = name.to_lowercase();
+    let similarity = |known: &str| strsim::normalized_damerau_levenshtein(&lower, known);
+    let nearest = names
+        .map(|known| (similarity(known), known))
+        .filter(|(similarity, _)| *similarity >= LEAST_SIMILARITY)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b));
+    let hint = nearest.map(|(_, known)| format!(", did you mean {:?}?", full(known)));
+    format!("{shown:?} is not a key of it{}", hint.unwrap_or_default())
+}
+
+/// The key of `object`, which lies at `path` in `whole`, that the complaint is about.
+fn faulty_key(whole: &Value, path: &[String], object: &Value, complaint: &str) -> Option<String> {
+    // Each attempt parses the whole instruction, so an object with more keys than the API defines is not searched fully.
+    object
+        .as_object()?
+        .keys()
+        .take(MAX_KEYS_TRIED)
+        .find(|key| {
+            let mut other = whole.clone();
+            let inner = path.iter().try_fold(&mut other, |value, key| value.get_mut(key));
+            if let Some(map) = inner.and_then(Value::as_object_mut) {
+                map.remove(*key);
+            }
+            let Err(error) = serde_json::from_value::<Instruction>(other) else { return true };
+            let error = error.to_string();
+            // Removing a required key always causes an error, but about that key.
+            let is_its_own = error == format!("missing field `{key}`");
+            error != complaint && !(is_its_own && complaint.starts_with("missing field"))
+        })
+        .cloned()
+}
+
+/// Checks what the types do not express.
+fn check(instruction: &Instruction) -> Result<(), String> {
+    if instruction.api_version != API_VERSION {
+        return Err(format!(
+            "the instruction's api_version is {:?}, expected {API_VERSION:?}",
+            instruction.api_version
+        ));
+    }
+    if !(1..=128).contains(&instruction.request_id.chars().count()) {
+        return Err("the instruction's request_id is empty or longer than 128".into());
+    }
+    if let Some(id) = &instruction.node_id
+        && !is_node_id(id)
+    {
+        return Err(format!(
+            "the instruction's node_id is {id:?}, expected {}",
+            super::NODE_ID_PATTERN
+        ));
+    }
+    let Some(install) = &instruction.install else {
+        return match instruction.action {
+            Action::Install | Action::Reignite => Err(format!(
+                "the instruction's action is {}, but it has no install",
+                instruction.action.as_str()
+            )),
+            _ => Ok(()),
+        };
+    };
+    if install.ignition.url.is_some() == install.ignition.inline.is_some() {
+        return Err("install.ignition needs exactly one of url and inline".into());
+    }
+    if let Some(image) = &install.image
+        && [image.url.is_some(), image.file.is_some(), image.stream.is_some()]
+            .into_iter()
+            .filter(|is_set| *is_set)
+            .count()
+            != 1
+    {
+        return Err("install.image needs exactly one of url, file and stream".into());
+    }
+    if let Some(disk) = &install.disk
+        && disk.device.is_some()
+        && disk.hints.is_some()
+    {
+        return Err("install.disk has both device and hints, expected one of them".into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn install(extra: &str) -> String {
+        format!(
+            r#"{{"api_version":"1","request_id":"r1","action":"install",
+                "install":{{"ignition":{{"inline":"{{}}"}}{extra}}}}}"#
+        )
+    }
+
+    #[test]
+    fn smallest_install_instruction_is_parsed() {
+        let instruction = parse_instruction(install("").as_bytes()).unwrap();
+        assert_eq!(instruction.action, Action::Install);
+        assert_eq!(instruction.install.unwrap().ignition.inline.as_deref(), Some("{}"));
+    }
+
+    #[test]
+    fn unknown_key_is_refused_with_its_path_and_the_nearest_known_one() {
+        let inner = |key: &str| install(&format!(r#","{key}":["x"]"#));
+        let disk = |key: &str| install(&format!(r#","disk":{{"{key}":"x"}}"#));
+        for (text, path, nearest) in [
+            (inner("disc"), "install.disc", Some("install.disk")),
+            (inner("Disk"), "install.Disk", Some("install.disk")),
+            (inner("save_partlabels"), "install.save_partlabels", Some("install.save_partlabel")),
+            (inner("zzz"), "install.zzz", None),
+            (disk("serial"), "install.disk.serial", None),
+            (disk("Device"), "install.disk.Device", Some("install.disk.device")),
+            (
+                r#"{"api_version":"1","request_id":"r","action":"wait","retry_after":1}"#.into(),
+                "retry_after",
+                Some("retry_after_s"),
+            ),
+        ] {
+            let refusal = parse_instruction(text.as_bytes()).unwrap_err();
+            assert_eq!(refusal.code, Code::InstructionInvalid, "{text}");
+            let message = refusal.message;
+            assert!(message.contains(&format!("\"{path}\" is not a key of it")), "{message}");
+            let hint = nearest.map(|key| format!("did you mean \"{key}\"?"));
+            assert_eq!(message.contains("did you mean"), hint.is_some(), "{message}");
+            assert!(message.contains(&hint.unwrap_or_default()), "{message}");
+        }
+    }
+
+    #[test]
+    fn key_without_its_behaviour_is_refused_by_name() {
+        for (key, value) in [
+            ("existing_data", "\"wipe\""),
+            ("protect", "[\"S1\"]"),
+            ("verify", "\"full\""),
+            ("on_unproved", "\"keep\""),
+        ] {
+            let text = install(&format!(r#","{key}":{value}"#));
+            let refusal = parse_instruction(text.as_bytes()).unwrap_err();
+            assert_eq!(refusal.code, Code::KeyUnsupported, "{text}");
+            assert!(refusal.message.contains(&format!("install.{key}")), "{}", refusal.message);
+        }
+    }
+
+    #[test]
+    fn image_has_exactly_one_source() {
+        for image in [r#"{"hash":null}"#, r#"{"url":"http://h/a","file":"/a"}"#] {
+            let text = install(&format!(r#","image":{image}"#));
+            let refusal = parse_instruction(text.as_bytes()).unwrap_err();
+            assert!(refusal.message.contains("exactly one of url, file"), "{}", refusal.message);
+        }
+    }
+
+    #[test]
+    fn unknown_action_is_refused_by_name() {
+        let refusal =
+            parse_instruction(br#"{"api_version":"1","request_id":"r9","action":"explode"}"#)
+                .unwrap_err();
+        assert_eq!(refusal.code, Code::ActionUnknown);
+        assert_eq!(refusal.request_id.as_deref(), Some("r9"));
+        assert!(refusal.message.contains("\"explode\""), "{}", refusal.message);
+    }
+
+    #[test]
+    fn key_at_fault_is_named_with_what_it_holds() {
+        for (text, expected) in [
+            (
+                install(r#","disk":{"if_several":"any"}"#),
+                "install.disk.if_several holds \"any\", expected one of",
+            ),
+            (
+                install(r#","append_kargs":"quiet""#),
+                "install.append_kargs holds string \"quiet\", expected a sequence",
+            ),
+            (r#"{"api_version":"1","request_id":"r"}"#.to_owned(), "it has no \"action\""),
+            (
+                r#"{"api_version":"1","request_id":"r","action":"wait","retry_after_s":-1}"#
+                    .to_owned(),
+                "retry_after_s holds integer \"-1\", expected u64",
+            ),
+            ("[1".to_owned(), "is not JSON: it ends too early, line 1, column 2"),
+        ] {
+            let refusal = parse_instruction(text.as_bytes()).unwrap_err();
+            assert!(refusal.message.contains(expected), "{}", refusal.message);
+        }
+    }
+
+    #[test]
+    fn malformed_instructions_are_refused() {
+        for text in [
+            "",
+            "[]",
+            "null",
+            "<html>",
+            r#"{"action":"wait"}"#,
+            r#"{"api_version":"2","request_id":"r","action":"wait"}"#,
+            r#"{"api_version":"1","request_id":"","action":"wait"}"#,
+            r#"{"api_version":"1","request_id":"r","action":"wait","retry_after_s":-1}"#,
+            r#"{"api_version":"1","request_id":"r","action":"wait","node_id":"a/b"}"#,
+            r#"{"api_version":"1","request_id":"r","action":"install"}"#,
+            r#"{"api_version":"1","request_id":"r","action":7}"#,
+            &install(r#","disk":{"device":"/dev/a","hints":{}}"#),
+            &"[".repeat(100_000),
+        ] {
+            let refusal = parse_instruction(text.as_bytes()).unwrap_err();
+            assert_eq!(refusal.code, Code::InstructionInvalid, "{text:.80}");
+        }
+    }
+}
