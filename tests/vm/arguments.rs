@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::artifacts::{Artifact, artifact};
 use crate::disk::DiskKind;
 use crate::ipmi;
 use crate::machine::{Bmc, Machine, Port};
@@ -18,6 +19,9 @@ impl Machine {
             self.n_sockets, self.n_cores, self.n_threads
         );
         let mut args = Vec::new();
+        if self.has_uefi {
+            firmware_arguments(&mut args, folder)?;
+        }
         option(&mut args, "-cpu", self.cpu);
         self.memory_arguments(&mut args);
         option(&mut args, "-smp", &smp);
@@ -196,6 +200,19 @@ impl Bmc {
              fwrev1={major},fwrev2={minor}"
         )
     }
+}
+
+/// OVMF with variables of the guest's own, which later boots from the same folder keep.
+fn firmware_arguments(args: &mut Vec<String>, folder: &Path) -> Result<()> {
+    let variables = folder.join("uefi-variables.fd");
+    if !variables.exists() {
+        std::fs::copy(artifact(Artifact::OvmfVariables)?, &variables)
+            .context("copying the firmware's variables")?;
+    }
+    let code = artifact(Artifact::OvmfCode)?.display().to_string();
+    option(args, "-drive", &format!("if=pflash,format=raw,readonly=on,file={code}"));
+    option(args, "-drive", &format!("if=pflash,format=raw,file={}", variables.display()));
+    Ok(())
 }
 
 /// Adds an option and its value.

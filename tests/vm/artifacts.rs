@@ -14,6 +14,10 @@ pub(crate) enum Artifact {
     Vmlinux,
     /// The kernel as the distribution packs it, for guests with a TPM: `SeaBIOS` hides ACPI from an ELF kernel there.
     Vmlinuz,
+    /// UEFI firmware: its code.
+    OvmfCode,
+    /// Its store of variables, which each guest copies.
+    OvmfVariables,
     /// The live system's root file system, attached as a CD.
     LiveSquashfs,
     /// The live system's initramfs, to which a test appends `/config.ign`.
@@ -32,6 +36,8 @@ impl Artifact {
         match self {
             Self::Vmlinux => "VMLINUX",
             Self::Vmlinuz => "VMLINUZ",
+            Self::OvmfCode => "OVMF_CODE",
+            Self::OvmfVariables => "OVMF_VARIABLES",
             Self::LiveSquashfs => "LIVE_SQUASHFS",
             Self::LiveInitrd => "LIVE_INITRD",
             Self::Image512 => "IMAGE_512",

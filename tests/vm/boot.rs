@@ -27,27 +27,35 @@ pub(crate) fn tiny(
     files.push(GuestFile::new("test", 0o755, script));
     let initrd = folder.join(format!("{name}.initrd"));
     std::fs::write(&initrd, append(read(artifact(Artifact::TinyInitrd)?)?, &files))?;
-    // Occasionally the kernel waits for ever for an interrupt of the emulated TPM; without interrupts it polls.
-    let (kernel, more) = if machine.has_tpm {
-        (Artifact::Vmlinuz, " tpm_tis.interrupts=0")
-    } else {
-        (Artifact::Vmlinux, "")
-    };
+    let (kernel, more) = kernel(machine)?;
     let command_line = format!("{COMMON}{more}");
-    Ok(Boot { kernel: artifact(kernel)?.to_owned(), initrd, command_line, cd: None })
+    Ok(Boot { kernel: kernel.to_owned(), initrd, command_line, cd: None })
 }
 
-/// The live system with an Ignition config appended to its initramfs, as for a `CoreOS` live image; `more` are kernel arguments.
-pub(crate) fn live(name: &str, folder: &Path, ignition: &[u8], more: &str) -> Result<Boot> {
+/// The kernel for a machine, and the arguments that it needs there.
+fn kernel(machine: &Machine) -> Result<(&'static Path, &'static str)> {
+    // Occasionally the kernel waits for ever for an interrupt of the emulated TPM; without interrupts it polls.
+    let (kernel, more) = match (machine.has_tpm, machine.has_uefi) {
+        (true, _) => (Artifact::Vmlinuz, " tpm_tis.interrupts=0"),
+        // OVMF starts no ELF file.
+        (false, true) => (Artifact::Vmlinuz, ""),
+        (false, false) => (Artifact::Vmlinux, ""),
+    };
+    Ok((artifact(kernel)?, more))
+}
+
+/// The live system with an Ignition config appended to its initramfs, as for a `CoreOS` live image.
+pub(crate) fn live(name: &str, folder: &Path, machine: &Machine, ignition: &[u8]) -> Result<Boot> {
     let initrd = folder.join(format!("{name}.initrd"));
     let config = GuestFile::new("config.ign", 0o600, ignition);
     std::fs::write(&initrd, append(read(artifact(Artifact::LiveInitrd)?)?, &[config]))?;
+    let (kernel, more) = kernel(machine)?;
     let command_line = format!(
-        "{} systemd.show_status=1 ignition.firstboot ignition.platform.id=metal {more}",
+        "{}{more} systemd.show_status=1 ignition.firstboot ignition.platform.id=metal",
         COMMON.replace(" net.ifnames=0", "")
     );
     Ok(Boot {
-        kernel: artifact(Artifact::Vmlinux)?.to_owned(),
+        kernel: kernel.to_owned(),
         initrd,
         command_line,
         cd: Some(artifact(Artifact::LiveSquashfs)?.to_owned()),

@@ -63,19 +63,24 @@ fn percent(text: &str) -> String {
     text.bytes().map(one).collect()
 }
 
-/// The instruction of the lab VIM: install the image, with this Ignition config and a random kernel argument.
-fn instruction(proof: &str) -> Result<Value> {
-    let image = artifact(Artifact::Image512)?;
+/// The instruction of the lab VIM: install the image for 512-byte sectors, with this Ignition config and a random kernel argument.
+pub(crate) fn instruction(proof: &str) -> Result<Value> {
+    instruction_for(proof, Artifact::Image512, 512)
+}
+
+/// The same with the image for this sector size.
+pub(crate) fn instruction_for(proof: &str, image: Artifact, sector_bytes: u32) -> Result<Value> {
+    let image = artifact(image)?;
     let name = image.file_name().and_then(|name| name.to_str()).context("the image has no name")?;
-    let bytes: u64 =
-        std::fs::read_to_string(image.with_file_name("coreos-512.bytes"))?.trim().parse()?;
+    let size = image.with_file_name(format!("coreos-{sector_bytes}.bytes"));
+    let bytes: u64 = std::fs::read_to_string(size)?.trim().parse()?;
     Ok(json!({
         "action": "install",
         "install": {
             "ignition": {"url": "{{base}}/files/target.ign", "hash": "sha512-{{sha512:/files/target.ign}}"},
             "image": {
                 "url": format!("{{{{base}}}}/files/{name}"), "insecure": true, "hash": format!("sha256-{{{{sha256:/files/{name}}}}}"),
-                "uncompressed_bytes": bytes, "sector_bytes": 512,
+                "uncompressed_bytes": bytes, "sector_bytes": sector_bytes,
             },
             "append_kargs": ["console=ttyS0", format!("vm.proof={proof}")],
         },
@@ -84,14 +89,25 @@ fn instruction(proof: &str) -> Result<Value> {
 
 /// A test folder with the files that the lab VIM serves, and the lab VIM.
 pub(crate) fn start_lab(test: &str, proof: &str, more: &[&str]) -> Result<(PathBuf, Lab)> {
+    start_lab_with(test, proof, &instruction(proof)?, more)
+}
+
+/// The same with an instruction of the test's own.
+pub(crate) fn start_lab_with(
+    test: &str,
+    proof: &str,
+    instruction: &Value,
+    more: &[&str],
+) -> Result<(PathBuf, Lab)> {
     let folder = test_folder(test)?;
     std::fs::write(folder.join("target.ign"), installed_ignition(proof))?;
-    std::fs::write(folder.join("instruction.json"), instruction(proof)?.to_string())?;
-    let mut arguments =
-        ["--instruction", "instruction.json", "--file", "target.ign=target.ign", "--image"]
-            .map(str::to_owned)
-            .to_vec();
-    arguments.push(artifact(Artifact::Image512)?.display().to_string());
+    std::fs::write(folder.join("instruction.json"), instruction.to_string())?;
+    let mut arguments = ["--instruction", "instruction.json", "--file", "target.ign=target.ign"]
+        .map(str::to_owned)
+        .to_vec();
+    for image in [Artifact::Image512, Artifact::Image4096] {
+        arguments.extend(["--image".to_owned(), artifact(image)?.display().to_string()]);
+    }
     arguments.extend(["--agent".to_owned(), agent_binary()?.display().to_string()]);
     arguments.extend(more.iter().map(|&argument| argument.to_owned()));
     let lab = Lab::start(&folder, &arguments)?;
@@ -100,6 +116,17 @@ pub(crate) fn start_lab(test: &str, proof: &str, more: &[&str]) -> Result<(PathB
 
 /// Starts the live system on `machine` with the output of `live-config` for this lab VIM.
 pub(crate) fn start_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<Guest> {
+    start_live_with(folder, machine, lab, &[], "")
+}
+
+/// The same with more options of `live-config`, and a shell script that runs before the agent.
+pub(crate) fn start_live_with(
+    folder: &Path,
+    machine: &Machine,
+    lab: &Lab,
+    options: &[&str],
+    script: &str,
+) -> Result<Guest> {
     let agent = agent_binary()?;
     let output = Command::new(agent)
         // The agent refuses RCI_* variables that are no options, e.g. RCI_STATIC_AGENT.
@@ -109,14 +136,36 @@ pub(crate) fn start_live(folder: &Path, machine: &Machine, lab: &Lab) -> Result<
         // No switch sends LLDP here.
         .args(["--agent-option", "lldp-wait=2"])
         .args(["--binary-url", &format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4())])
+        .args(options)
         .output()
         .with_context(|| format!("running {}", agent.display()))?;
     if !output.status.success() {
         bail!("live-config: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
-    std::fs::write(folder.join("live.ign"), &output.stdout)?;
-    let boot = boot::live("live", folder, &output.stdout, "")?;
+    let config = with_script(&output.stdout, script)?;
+    std::fs::write(folder.join("live.ign"), &config)?;
+    let boot = boot::live("live", folder, machine, &config)?;
     Guest::start("live", folder, machine, &boot, LIVE)
+}
+
+/// Adds a unit that runs `script` before the agent to an Ignition config; none for an empty script.
+fn with_script(config: &[u8], script: &str) -> Result<Vec<u8>> {
+    if script.is_empty() {
+        return Ok(config.to_owned());
+    }
+    let mut config: Value = serde_json::from_slice(config)?;
+    let files = config["storage"]["files"].as_array_mut().context("a config without files")?;
+    files.push(json!({
+        "path": "/usr/local/bin/prepare", "mode": 0o755,
+        "contents": {"source": format!("data:,{}", percent(script))},
+    }));
+    let unit = "[Unit]\nDescription=Prepare the disks of the test\nBefore=run-coreos-installer.service\n\n\
+                [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/usr/local/bin/prepare\n\
+                StandardOutput=journal+console\nStandardError=journal+console\n\n\
+                [Install]\nRequiredBy=run-coreos-installer.service\n";
+    let units = config["systemd"]["units"].as_array_mut().context("a config without units")?;
+    units.push(json!({"name": "prepare.service", "enabled": true, "contents": unit}));
+    Ok(config.to_string().into_bytes())
 }
 
 /// Boots the installed disk and returns the line that Ignition's unit prints.

@@ -29,6 +29,8 @@ pub(crate) struct Machine {
     pub(crate) bmc: Option<Bmc>,
     /// A TPM 2 (swtpm).
     pub(crate) has_tpm: bool,
+    /// UEFI firmware (OVMF) instead of BIOS.
+    pub(crate) has_uefi: bool,
     /// An Intel 6300ESB watchdog.
     pub(crate) has_watchdog: bool,
     /// Volatile memory of a CXL type 3 device in MiB.
@@ -126,6 +128,7 @@ impl Machine {
             }],
             bmc: None,
             has_tpm: false,
+            has_uefi: false,
             has_watchdog: false,
             cxl_memory_mib: None,
         }

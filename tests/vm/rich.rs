@@ -53,6 +53,7 @@ impl Machine {
                 firmware: (7, 20),
             }),
             has_tpm: true,
+            has_uefi: false,
             has_watchdog: false,
             cxl_memory_mib: None,
         }

@@ -16,7 +16,8 @@ unpack_system "$root" "$modules"
 step_progress 30 "building the initramfs"
 build_initramfs "$root" ignition-disk "$work/initramfs.img"
 slim "$root"
-# The installed system only shows what Ignition did, which takes neither a network nor a package manager.
+# The installed system only shows what Ignition did, which takes neither a network, a package manager nor volumes.
+rm -rf "$root"/usr/sbin/{lvm,mdadm,multipath*} "$root"/usr/lib/udev/rules.d/*{lvm,md-raid,mdadm,multipath}*
 rm -rf "$root"/usr/sbin/NetworkManager "$root"/usr/lib/NetworkManager "$root"/etc/systemd/system/{*/NetworkManager*,dbus-org.freedesktop.nm-dispatcher.service} "$root"/usr/lib/systemd/system/NetworkManager* \
   "$root"/usr/bin/nm* "$root"/usr/bin/perl* "$root"/usr/bin/{apt,dpkg}* "$root"/usr/lib/apt "$root"/usr/lib/udev/{hwdb.bin,hwdb.d} "$root"/usr/lib/x86_64-linux-gnu/libapt* \
   "$root"/usr/lib/x86_64-linux-gnu/libicu* "$root"/usr/bin/curl "$root"/etc/udev/hwdb.bin

@@ -9,6 +9,7 @@ recipe_of() {
   case $1 in
     installer) echo installer.sh ;;
     kernel) echo kernel.sh ;;
+    firmware) echo firmware.sh ;;
     tree) echo tree.sh ;;
     live) echo kernel.sh tree.sh installer.sh live.sh modules.sh system.sh dracut/*/* units/live/* ;;
     disk) echo kernel.sh tree.sh disk.sh modules.sh system.sh gpt.py dracut/*/* units/disk/* ;;
@@ -29,6 +30,7 @@ title_of() {
   case $1 in
     installer) echo 'the real coreos-installer, from its published crate, unoptimised' ;;
     kernel) echo "the distribution's kernel" ;;
+    firmware) echo 'UEFI firmware' ;;
     tree) echo "a system of the distribution's packages" ;;
     live) echo 'the live image: squashfs and initramfs' ;;
     disk) echo 'the image to install: partitions, boot loader files, root file system' ;;

@@ -4,6 +4,7 @@
 need_root tree
 packages=(
   systemd systemd-sysv udev dbus kmod util-linux util-linux-extra e2fsprogs dosfstools xfsprogs fdisk gdisk dmsetup
+  lvm2 mdadm multipath-tools
   network-manager iproute2 curl ca-certificates libssl3 busybox
   dracut ignition cpio zstd
 )
