@@ -199,6 +199,16 @@ fn options(command: &clap::Command) -> Vec<OptionName> {
 }
 
 impl Setting {
+    /// The option as the user wrote it: `--ssh-key`, `RCI_SSH_KEY`, `rci.ssh-key`, or the key and its file.
+    #[must_use]
+    pub fn written(&self) -> String {
+        match &self.origin {
+            Origin::Default | Origin::CommandLine => format!("--{}", self.name),
+            Origin::Environment(name) | Origin::KernelArgument(name) => name.clone(),
+            Origin::File(file) => format!("{} in {file}", self.name),
+        }
+    }
+
     /// Whether the value comes from a source other than the command line.
     fn is_elsewhere(&self) -> bool {
         !matches!(self.origin, Origin::CommandLine | Origin::Default)

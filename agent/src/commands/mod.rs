@@ -58,7 +58,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         Command::Capture(options) => capture(options),
         Command::Schema(options) => schema(options),
         Command::LiveConfig(options) => {
-            output::print(&live_config(options)?)?;
+            output::print(&live_config(options, &configuration.settings)?)?;
             Ok(ExitStatus::Done)
         }
         Command::Install(options) => {

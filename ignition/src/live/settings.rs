@@ -189,10 +189,12 @@ impl Settings {
         if rest.is_empty() || rest.starts_with('/') || !is_one_word(&self.vim) {
             return refuse("vim", shown_url(&self.vim), "a URL with a host and without spaces");
         }
-        for name in self.vim_names.iter().chain(&self.hostname) {
+        let vim_names = self.vim_names.iter().map(|name| ("vim_names", name));
+        for (setting, name) in vim_names.chain(self.hostname.iter().map(|name| ("hostname", name)))
+        {
             if !is_host_name(name) {
                 let expected = "a host name of letters, digits, - and .";
-                return refuse("vim_names or hostname", shown(name), expected);
+                return refuse(setting, shown(name), expected);
             }
         }
         if !self.vim_addresses.is_empty() && self.all_vim_names().is_empty() {
