@@ -24,46 +24,76 @@ pub(crate) fn coreos(ignition: &str, options: &str) -> Option<Vec<u8>> {
 }
 
 pub(crate) fn with_sectors(sector: usize, ignition: &str, options: &str) -> Option<Vec<u8>> {
+    with_boot_files(sector, &boot_files(ignition, options))
+}
+
+/// The files of the boot file system, as coreos-installer leaves them.
+pub(crate) fn boot_files(ignition: &str, options: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("ignition/config.ign", ignition.to_owned()),
+        ("ignition.firstboot", "set ignition_network_kcmdline='ip=dhcp'\n".to_owned()),
+        ("loader/entries/a.conf", format!("title x\nlinux /v\noptions {options}\n")),
+    ]
+}
+
+/// An image with these files in its boot file system; `None` without mkfs.ext4.
+pub(crate) fn with_boot_files(
+    sector: usize,
+    files: &[(&str, impl AsRef<[u8]>)],
+) -> Option<Vec<u8>> {
     let mut image = vec![0; 32 * MIB];
-    let parts = [("EFI-SYSTEM", ESP), ("boot", LINUX), ("root", LINUX)];
-    write_table(&mut image, sector, &parts);
-    let mut put = |at: usize, bytes: &[u8]| {
-        let start = PARTS[at].0 * MIB;
-        image[start..start + bytes.len()].copy_from_slice(bytes);
-    };
-    put(0, &esp(sector));
-    put(
-        1,
-        &ext4(
-            "boot",
-            PARTS[1].1,
-            &[
-                ("ignition/config.ign", ignition),
-                ("ignition.firstboot", "set ignition_network_kcmdline='ip=dhcp'\n"),
-                ("loader/entries/a-old.conf", "options nothing\n"),
-                ("loader/entries/b-new.conf", &format!("title x\nlinux /v\noptions {options}\n")),
-            ],
-        )?,
-    );
-    put(2, &ext4("root", PARTS[2].1, &[("x", "y")])?);
+    write_table(&mut image, sector, &[("EFI-SYSTEM", ESP), ("boot", LINUX), ("root", LINUX)]);
+    put(&mut image, 0, &esp(sector));
+    put(&mut image, 1, &ext4("boot", PARTS[1].1, files)?);
+    put(&mut image, 2, &ext4("root", PARTS[2].1, &[("x", "y")])?);
     Some(image)
+}
+
+/// Copies a file system into its partition.
+pub(crate) fn put(image: &mut [u8], part: usize, bytes: &[u8]) {
+    let start = PARTS[part].0 * MIB;
+    image[start..start + bytes.len()].copy_from_slice(bytes);
+}
+
+/// Writes the table again, without the last of its partitions.
+pub(crate) fn without_root_partition(image: &mut [u8]) {
+    write_table(image, 512, &[("EFI-SYSTEM", ESP), ("boot", LINUX)]);
+}
+
+/// The superblocks of an XFS file system of four allocation groups: what a reader of labels and sizes reads.
+pub(crate) fn xfs(label: &str, n_mib: usize) -> Vec<u8> {
+    let mut bytes = vec![0; n_mib * MIB];
+    let group_bytes = bytes.len() / 4;
+    for group in 0..4 {
+        let superblock = &mut bytes[group * group_bytes..][..512];
+        superblock[..4].copy_from_slice(b"XFSB");
+        superblock[6] = 0x10;
+        superblock[14..16].copy_from_slice(&u16::try_from(n_mib * 256).unwrap().to_be_bytes());
+        superblock[0x20..0x30].fill(0xfa);
+        superblock[0x56..0x58].copy_from_slice(&u16::try_from(n_mib * 64).unwrap().to_be_bytes());
+        superblock[0x5b] = 4;
+        superblock[0x6c..0x6c + label.len()].copy_from_slice(label.as_bytes());
+    }
+    bytes
 }
 
 /// An image whose `boot` file system is FAT.
 pub(crate) fn with_fat_boot(ignition: &str, options: &str) -> Vec<u8> {
     let mut image = vec![0; 32 * MIB];
-    write_table(&mut image, 512, &[("EFI-SYSTEM", ESP), ("boot", LINUX)]);
+    write_table(&mut image, 512, &[("EFI-SYSTEM", ESP), ("boot", LINUX), ("root", LINUX)]);
     let boot = fat(
         512,
         16,
         *b"boot       ",
         &[
+            ("", "ignition.firstboot", "\n"),
             ("ignition", "config.ign", ignition),
             ("loader/entries", "a.conf", &format!("options {options}\n")),
         ],
     );
-    image[MIB..9 * MIB].copy_from_slice(&esp(512));
-    image[9 * MIB..25 * MIB].copy_from_slice(&boot);
+    put(&mut image, 0, &esp(512));
+    put(&mut image, 1, &boot);
+    put(&mut image, 2, &xfs("root", PARTS[2].1));
     image
 }
 
@@ -81,7 +111,7 @@ fn fat(sector: usize, n_mib: usize, label: [u8; 11], files: &[(&str, &str, &str)
         let fat = fatfs::FileSystem::new(&mut bytes, fatfs::FsOptions::new()).unwrap();
         for (dir, name, text) in files {
             let mut path = fat.root_dir();
-            for part in dir.split('/') {
+            for part in dir.split('/').filter(|part| !part.is_empty()) {
                 path = path.create_dir(part).unwrap();
             }
             path.create_file(name).unwrap().write_all(text.as_bytes()).unwrap();
@@ -90,7 +120,7 @@ fn fat(sector: usize, n_mib: usize, label: [u8; 11], files: &[(&str, &str, &str)
     bytes.into_inner()
 }
 
-fn ext4(label: &str, n_mib: usize, files: &[(&str, &str)]) -> Option<Vec<u8>> {
+fn ext4(label: &str, n_mib: usize, files: &[(&str, impl AsRef<[u8]>)]) -> Option<Vec<u8>> {
     static N: AtomicU32 = AtomicU32::new(0);
     let mkfs = tool("mkfs.ext4")?;
     let n = N.fetch_add(1, Ordering::Relaxed);
@@ -128,20 +158,34 @@ fn write_table(image: &mut [u8], sector: usize, parts: &[(&str, [u8; 16])]) {
             entry[56 + at * 2..][..2].copy_from_slice(&unit.to_le_bytes());
         }
     }
+    let n_sectors = image.len() / sector;
+    let backup_entries = n_sectors - 1 - entries.len() / sector;
+    for (own, other, at) in [(1, n_sectors - 1, 2), (n_sectors - 1, 1, backup_entries)] {
+        let header = header(sector, [own, other, at, backup_entries - 1], &entries);
+        image[own * sector..own * sector + 92].copy_from_slice(&header);
+        image[at * sector..at * sector + entries.len()].copy_from_slice(&entries);
+    }
+}
+
+/// A header: its place, that of the other one, that of the entries, and the last block for partitions.
+fn header(sector: usize, places: [usize; 4], entries: &[u8]) -> [u8; 92] {
+    let [own, other, at, last] = places.map(|place| (place as u64).to_le_bytes());
     let mut header = [0_u8; 92];
     header[..8].copy_from_slice(b"EFI PART");
     header[10..12].copy_from_slice(&1_u16.to_le_bytes());
     header[12..16].copy_from_slice(&92_u32.to_le_bytes());
-    header[24..32].copy_from_slice(&1_u64.to_le_bytes());
-    header[32..40].copy_from_slice(&((image.len() / sector - 1) as u64).to_le_bytes());
-    header[72..80].copy_from_slice(&2_u64.to_le_bytes());
+    header[24..32].copy_from_slice(&own);
+    header[32..40].copy_from_slice(&other);
+    header[40..48].copy_from_slice(&((MIB / sector) as u64).to_le_bytes());
+    header[48..56].copy_from_slice(&last);
+    header[56..72].fill(0x77);
+    header[72..80].copy_from_slice(&at);
     header[80..84].copy_from_slice(&128_u32.to_le_bytes());
     header[84..88].copy_from_slice(&128_u32.to_le_bytes());
-    header[88..92].copy_from_slice(&crc32(&entries).to_le_bytes());
+    header[88..92].copy_from_slice(&crc32(entries).to_le_bytes());
     let crc = crc32(&header);
     header[16..20].copy_from_slice(&crc.to_le_bytes());
-    image[sector..sector + 92].copy_from_slice(&header);
-    image[sector * 2..sector * 2 + entries.len()].copy_from_slice(&entries);
+    header
 }
 
 /// CRC-32 bit by bit: these images share no code with the program that reads them.

@@ -62,7 +62,7 @@ fn the_whole_job_ends_with_an_installed_and_proved_disk() {
     assert_eq!(result["disk"]["serial"], "SERIAL-sda");
     assert!(result["live"]["agent_cpu_time_ms"].is_u64() && result["live"]["uptime_s"].is_u64());
     let checks = result["proof"]["checks"].as_array().unwrap();
-    assert_eq!(checks.len(), 7);
+    assert_eq!(checks.len(), 10);
     assert!(checks.iter().all(|check| check["ok"] == true), "{checks:#?}");
     assert_eq!(result["warnings"], json!([]));
     let percents: Vec<u64> = mock

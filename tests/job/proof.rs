@@ -69,7 +69,7 @@ fn a_good_disk_is_proved_with_either_sector_size() {
         });
         let proof = proof_of(&image, sector as u64, &asked, vec![]);
         assert_eq!(failed(&proof), [], "{proof:#?}");
-        assert_eq!(proof.checks.len(), 7);
+        assert_eq!(proof.checks.len(), 10);
     }
 }
 
@@ -100,6 +100,99 @@ fn each_difference_from_the_instruction_is_detected() {
     no_boot[(9 << 20)..(25 << 20)].fill(0);
     assert_eq!(failed(&proof_of(&no_boot, 512, &json!({}), vec![])), [CheckName::BootFilesystem]);
     assert_eq!(failed(&proof_of(&image, 4096, &json!({}), vec![])), [CheckName::PartitionTable]);
+}
+
+/// Checks that this change of a good disk fails these checks.
+fn assert_fails(name: &str, change: impl Fn(&mut Vec<u8>), expected: &[CheckName]) {
+    let Some(mut image) = image::coreos(IGNITION, OPTIONS) else { return };
+    change(&mut image);
+    let proof = proof_of(&image, 512, &json!({}), vec![]);
+    assert_eq!(failed(&proof), expected, "{name}: {proof:#?}");
+}
+
+const ROOT: std::ops::Range<usize> = 25 << 20..29 << 20;
+
+#[test]
+fn root_file_system_of_zeros_is_not_proved() {
+    assert_fails("zeros", |image| image[ROOT].fill(0), &[CheckName::RootFilesystem]);
+}
+
+#[test]
+fn disk_without_a_root_partition_is_not_proved() {
+    assert_fails(
+        "no root",
+        |image| image::without_root_partition(image),
+        &[CheckName::RootFilesystem],
+    );
+}
+
+#[test]
+fn disk_with_two_root_file_systems_is_not_proved() {
+    let two = |image: &mut Vec<u8>| image::put(image, 0, &image::xfs("root", 4));
+    assert_fails("two", two, &[CheckName::RootFilesystem, CheckName::EspLoader]);
+}
+
+#[test]
+fn root_file_system_whose_end_was_not_written_is_not_proved() {
+    for n_groups in 1..4 {
+        let cut = |image: &mut Vec<u8>| {
+            image::put(image, 2, &image::xfs("root", 4));
+            image[ROOT.start + (n_groups << 20)..ROOT.end].fill(0);
+        };
+        assert_fails(&n_groups.to_string(), cut, &[CheckName::RootFilesystem]);
+    }
+    let whole = |image: &mut Vec<u8>| image::put(image, 2, &image::xfs("root", 4));
+    assert_fails("whole", whole, &[]);
+    let larger = |image: &mut Vec<u8>| {
+        image::put(image, 2, &image::xfs("root", 8)[..4 << 20]);
+    };
+    assert_fails("larger", larger, &[CheckName::RootFilesystem]);
+}
+
+#[test]
+fn root_file_system_with_another_label_is_not_proved() {
+    let other = |image: &mut Vec<u8>| image::put(image, 2, &image::xfs("data", 4));
+    assert_fails("label", other, &[CheckName::RootFilesystem]);
+}
+
+/// A truncated image lacks its end, where the backup of its table lies.
+#[test]
+fn disk_without_the_backup_of_the_table_is_not_proved() {
+    let no_header = |image: &mut Vec<u8>| {
+        let end = image.len();
+        image[end - 512..].fill(0);
+    };
+    assert_fails("no header", no_header, &[CheckName::BackupTable]);
+    let no_entries = |image: &mut Vec<u8>| {
+        let end = image.len();
+        image[end - 33 * 512..end - 512].fill(0);
+    };
+    assert_fails("no entries", no_entries, &[CheckName::BackupTable]);
+    let other = |image: &mut Vec<u8>| {
+        let mut copy = image.clone();
+        image::without_root_partition(&mut copy);
+        let end = image.len();
+        image[end - 33 * 512..].copy_from_slice(&copy[end - 33 * 512..]);
+    };
+    assert_fails("other entries", other, &[CheckName::BackupTable]);
+}
+
+#[test]
+fn disk_without_the_first_boot_stamp_is_not_proved() {
+    let mut files = image::boot_files(IGNITION, OPTIONS);
+    files.retain(|(path, _)| *path != "ignition.firstboot");
+    let Some(image) = image::with_boot_files(512, &files) else { return };
+    let proof = proof_of(&image, 512, &json!({}), vec![]);
+    assert_eq!(failed(&proof), [CheckName::FirstbootStamp], "{proof:#?}");
+}
+
+#[test]
+fn every_boot_entry_must_have_the_arguments_and_the_platform() {
+    let mut files = image::boot_files(IGNITION, OPTIONS);
+    files.push(("loader/entries/0-old.conf", "options quiet\n".to_owned()));
+    let Some(image) = image::with_boot_files(512, &files) else { return };
+    let proof = proof_of(&image, 512, &json!({"append_kargs": ["a=1"]}), vec![]);
+    assert_eq!(failed(&proof), [CheckName::KernelArguments, CheckName::Platform], "{proof:#?}");
 }
 
 #[test]

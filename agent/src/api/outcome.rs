@@ -184,14 +184,28 @@ pub struct Check {
 pub enum CheckName {
     /// The partition table is intact and has partitions.
     PartitionTable,
+    /// The backup of the partition table is intact and lists the same partitions.
+    BackupTable,
+    /// The partitions have the places and sizes that the image gives them.
+    ImageTable,
+    /// The saved partitions have the same places and content as before.
+    SavedPartitions,
+    /// The blocks of the disk have the digests of the image's blocks.
+    ImageContent,
     /// The disk has a file system labelled `boot` that can be read.
     BootFilesystem,
+    /// The disk has a whole file system labelled `root`.
+    RootFilesystem,
+    /// `/ignition.firstboot`, which makes Ignition run, exists.
+    FirstbootStamp,
     /// `/ignition/config.ign` contains exactly the bytes that the VIM sent.
     IgnitionDigest,
-    /// The boot loader entries contain the requested kernel arguments.
+    /// Every boot loader entry contains the requested kernel arguments.
     KernelArguments,
-    /// The boot loader entries contain the requested Ignition platform.
+    /// Every boot loader entry contains the requested Ignition platform.
     Platform,
+    /// The installed system has the network profiles that were to be copied.
+    NetworkFiles,
     /// The EFI system partition has a boot loader.
     EspLoader,
     /// No other disk has a file system labelled `boot`.
@@ -206,10 +220,17 @@ impl CheckName {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PartitionTable => "partition_table",
+            Self::BackupTable => "backup_table",
+            Self::ImageTable => "image_table",
+            Self::SavedPartitions => "saved_partitions",
+            Self::ImageContent => "image_content",
             Self::BootFilesystem => "boot_filesystem",
+            Self::RootFilesystem => "root_filesystem",
+            Self::FirstbootStamp => "firstboot_stamp",
             Self::IgnitionDigest => "ignition_digest",
             Self::KernelArguments => "kernel_arguments",
             Self::Platform => "platform",
+            Self::NetworkFiles => "network_files",
             Self::EspLoader => "esp_loader",
             Self::OtherBootLabels => "other_boot_labels",
             Self::EfiEntry => "efi_entry",

@@ -16,7 +16,7 @@ pub fn read(
     sector_bytes: u64,
 ) -> Result<(Partition, Vec<String>), String> {
     let mut disk = Disk::open(device)?;
-    let table = super::gpt::read(&mut disk, sector_bytes)?;
+    let table = super::gpt::read(&mut disk, sector_bytes)?.partitions;
     let loaders = loaders(&disk, &table)?;
     let part = table.into_iter().find(|part| part.type_guid == ESP_TYPE);
     part.map(|part| (part, loaders)).ok_or_else(|| "no EFI system partition".into())

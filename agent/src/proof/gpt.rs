@@ -4,19 +4,63 @@ use formats::gpt::{BLOCK_BYTES, Header, Partition};
 
 use super::disk::ReadAt;
 
-/// Reads the partitions, in the order of their numbers.
+/// A partition table with the header that describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Where the table and its backup lie.
+    pub header: Header,
+    /// The partitions, in the order of their numbers.
+    pub partitions: Vec<Partition>,
+}
+
+/// Reads the table at the start of a disk or image.
 ///
 /// # Errors
 /// In words: the disk cannot be read, no valid header, entries of an odd size, or a wrong checksum.
-pub fn read(source: &mut dyn ReadAt, sector_bytes: u64) -> Result<Vec<Partition>, String> {
+pub fn read(source: &mut dyn ReadAt, sector_bytes: u64) -> Result<Table, String> {
+    read_at(source, sector_bytes, 1)
+}
+
+fn read_at(source: &mut dyn ReadAt, sector_bytes: u64, lba: u64) -> Result<Table, String> {
     let mut block = [0; BLOCK_BYTES];
-    source.read_at(sector_bytes, &mut block)?;
+    let at = lba.checked_mul(sector_bytes).ok_or("a GPT header beyond the end of any disk")?;
+    source.read_at(at, &mut block)?;
     let header = Header::parse(&block).map_err(|damage| damage.to_string())?;
     let place = header.entries_place(sector_bytes).map_err(|damage| damage.to_string())?;
     let (offset, n_bytes) = place;
     let mut entries = vec![0; n_bytes];
     source.read_at(offset, &mut entries)?;
-    header.partitions(&entries, sector_bytes).map_err(|damage| damage.to_string())
+    let partitions = header.partitions(&entries, sector_bytes);
+    Ok(Table { header, partitions: partitions.map_err(|damage| damage.to_string())? })
+}
+
+/// Checks the backup of `table`, and that it lies in block `last_lba` if that is known. Returns where it lies.
+///
+/// coreos-installer copies the table of an image as it is, so that the backup lies at the end of the image
+/// until the first boot moves it. Only if it saves partitions does it write a table for the whole disk
+/// (`src/download.rs`, `image_copy_default`).
+///
+/// # Errors
+/// In words: it cannot be read, is damaged, lies elsewhere, or differs from the table.
+pub fn check_backup(
+    source: &mut dyn ReadAt,
+    sector_bytes: u64,
+    table: &Table,
+    last_lba: Option<u64>,
+) -> Result<String, String> {
+    let at = table.header.alternate_lba;
+    if let Some(last_lba) = last_lba.filter(|last_lba| *last_lba != at) {
+        return Err(format!("in block {at}, the last block of the disk is {last_lba}"));
+    }
+    let backup =
+        read_at(source, sector_bytes, at).map_err(|error| format!("block {at}: {error}"))?;
+    if backup.header.own_lba != at || backup.header.alternate_lba != table.header.own_lba {
+        return Err(format!("block {at} contains a header of another place"));
+    }
+    if backup.partitions != table.partitions {
+        return Err(format!("block {at} lists other partitions"));
+    }
+    Ok(format!("block {at}"))
 }
 
 #[cfg(test)]
@@ -68,7 +112,7 @@ mod tests {
     fn a_table_is_read_with_either_sector_size() {
         for sector in [512, 4096] {
             let image = table(sector, 10_000, &[([1; 16], "boot", 100, 50)]);
-            let parts = read(&mut &image[..], sector as u64).unwrap();
+            let parts = read(&mut &image[..], sector as u64).unwrap().partitions;
             assert_eq!(parts.len(), 1);
             assert_eq!((parts[0].number, parts[0].name.as_str()), (1, "boot"));
             assert_eq!(parts[0].start_bytes, 100 * sector as u64);
@@ -97,7 +141,7 @@ mod tests {
             10_000,
             &[([1; 16], "a", 100, 1), ([1; 16], "b", u64::MAX - 5, 3), ([0; 16], "unused", 1, 1)],
         );
-        let parts = read(&mut &image[..], 512).unwrap();
+        let parts = read(&mut &image[..], 512).unwrap().partitions;
         assert_eq!(parts.iter().map(|part| part.name.as_str()).collect::<Vec<_>>(), ["a"]);
     }
 }
