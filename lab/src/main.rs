@@ -4,7 +4,6 @@ mod admin;
 mod api;
 mod broken;
 mod cli;
-mod clock;
 mod contract;
 mod faults;
 mod files;

@@ -18,7 +18,8 @@ use tokio_rustls::TlsAcceptor;
 use crate::http::{Answer, Refusal, header, percent_decoded, read_body};
 use crate::lab::Lab;
 use crate::socket::{Connection, Control};
-use crate::{admin, api, broken, clock, contract, journal, orders, page};
+use crate::store::now;
+use crate::{admin, api, broken, contract, journal, orders, page};
 
 /// A request with its body read.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ pub(crate) async fn serve(lab: Arc<Lab>, listener: TcpListener, tls: Option<TlsA
             }
             Err(error) => {
                 // For example, no file descriptors are left; the next one may succeed.
-                journal::line(&format!("{} accepting: {error}", clock::now()));
+                journal::line(&format!("{} accepting: {error}", now()));
                 tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             }
         }
@@ -84,7 +85,7 @@ async fn connection(lab: Arc<Lab>, stream: Connection, mut peer: Peer, tls: Opti
         }
         Ok(Err(error)) => {
             let remote = peer.remote;
-            journal::line(&format!("{} TLS with {remote}: {error}", clock::now()));
+            journal::line(&format!("{} TLS with {remote}: {error}", now()));
         }
         Err(_) => {}
     }
@@ -111,7 +112,7 @@ async fn handle(lab: &Arc<Lab>, peer: &Peer, incoming: hyper::Request<Incoming>)
     let path = parts.uri.path().to_owned();
     let fault = lab.faults.take(&parts.method, &path);
     let n = lab.journal.begin(json!({
-        "time": clock::now(), "method": parts.method.as_str(), "path": path,
+        "time": now(), "method": parts.method.as_str(), "path": path,
         "query": parts.uri.query(), "remote": peer.remote.ip().to_canonical(),
         "tls": peer.is_tls, "headers": journal::headers(&parts.headers),
         "fault": fault.as_ref().map(|fault| fault.kind),
@@ -139,10 +140,10 @@ async fn handle(lab: &Arc<Lab>, peer: &Peer, incoming: hyper::Request<Incoming>)
     lab.journal.add(n, json!({"status": status.as_u16(), "duration_ms": ms, "problem": code}));
     let fault = fault.map_or_else(String::new, |fault| format!(" fault={:?}", fault.kind));
     let remote = peer.remote.ip().to_canonical();
-    let now = clock::now();
+    let answered_at = now();
     let problem = code.map_or_else(String::new, |code| format!(" {code}"));
     journal::line(&format!(
-        "{now} {remote} {method} {path} {} {ms} ms{problem}{fault}",
+        "{answered_at} {remote} {method} {path} {} {ms} ms{problem}{fault}",
         status.as_u16()
     ));
     answer

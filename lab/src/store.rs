@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use anyhow::Context;
+use formats::time::rfc3339_ms;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
-
-use crate::clock::now;
 
 const SCHEMA: &str = "
 PRAGMA journal_mode = WAL;
@@ -254,6 +254,11 @@ impl Store {
              DELETE FROM results; DELETE FROM answers;",
         )
     }
+}
+
+/// The VIM's time now, e.g. `2026-11-20T10:00:00.123Z`; such texts sort as the times do.
+pub(crate) fn now() -> String {
+    rfc3339_ms(SystemTime::now())
 }
 
 fn last(connection: &Connection, table: &str, node: &str) -> Stored<Option<Document>> {
