@@ -100,7 +100,7 @@ pub fn partition_node(partition: &crate::gpt::Partition) -> Vec<u8> {
 /// The node of a file (§10.3.5.4), whose path has `\\` or `/` between its parts; `None` if it is too long.
 #[must_use]
 pub fn file_node(path: &str) -> Option<Vec<u8>> {
-    node(FILE, &crate::efi::utf16(&path.replace('/', "\\")))
+    node(FILE, &crate::efi::text_with_nul(&path.replace('/', "\\")))
 }
 
 /// What a path reveals, as places in it.

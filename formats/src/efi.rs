@@ -4,12 +4,12 @@
 use std::ops::Range;
 
 use crate::bytes::array;
-use crate::{Encoding, Field, Kind, device_path};
+use crate::{Encoding, Field, Kind, device_path, hex, utf16};
 
 /// The vendor GUID of the variables that the specification defines, `EFI_GLOBAL_VARIABLE`.
 pub const GLOBAL: &str = "8be4df61-93ca-11d2-aa0d-00e098032b8c";
 /// efivarfs puts the attributes of a variable before its value.
-pub const ATTRIBUTES_BYTES: usize = 4;
+const ATTRIBUTES_BYTES: usize = 4;
 /// `LOAD_OPTION_ACTIVE`.
 pub const ACTIVE: u32 = 0x1;
 /// `LOAD_OPTION_HIDDEN`.
@@ -21,8 +21,10 @@ const HEADER_BYTES: usize = 6;
 const MAX_DESCRIPTION: usize = 512;
 /// Fewer characters than this may be text by chance.
 const MIN_TEXT: usize = 4;
+/// The variable of a boot entry, before its number.
+const BOOT: &str = "Boot";
 /// Variables that are load options, each followed by four hexadecimal digits.
-const LOAD_OPTIONS: [&str; 4] = ["Boot", "Driver", "SysPrep", "PlatformRecovery"];
+const LOAD_OPTIONS: [&str; 4] = [BOOT, "Driver", "SysPrep", "PlatformRecovery"];
 
 /// What a part of a variable means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +72,7 @@ impl Part {
         content: Content,
         kind: Kind,
     ) -> Option<Part> {
-        let text = parse_utf16(data.get(span.clone())?)?;
+        let text = utf16::decode(data.get(span.clone())?)?;
         let n_units = text.trim_end_matches('\0').encode_utf16().count();
         let span = span.start..span.start + 2 * n_units;
         Some(Part { field: Field { span, kind, encoding: Encoding::Utf16 }, content })
@@ -124,7 +126,7 @@ impl<'a> LoadOption<'a> {
     #[must_use]
     pub fn encode(attributes: u32, description: &str, path: &[u8]) -> Option<Vec<u8>> {
         let length = u16::try_from(path.len()).ok()?;
-        let description = utf16(description);
+        let description = text_with_nul(description);
         Some([&attributes.to_le_bytes()[..], &length.to_le_bytes(), &description, path].concat())
     }
 
@@ -169,7 +171,7 @@ impl<'a> LoadOption<'a> {
 /// What the variable `name` reveals: its parts as places in `content`, a file of efivarfs.
 #[must_use]
 pub fn parts(name: &str, content: &[u8]) -> Vec<Part> {
-    let Some(value) = content.get(ATTRIBUTES_BYTES..) else { return Vec::new() };
+    let Some(value) = value(content) else { return Vec::new() };
     let parts = if is_load_option(name) {
         LoadOption::parse(value).parts()
     } else {
@@ -214,38 +216,89 @@ pub(crate) fn spliced(bytes: &[u8], offset: usize, edits: &[(Range<usize>, Vec<u
 
 /// Whether a variable of this name, e.g. `Boot0001-<GUID>`, is a load option.
 fn is_load_option(name: &str) -> bool {
-    LOAD_OPTIONS.iter().any(|kind| {
-        let number = name.strip_prefix(kind).and_then(|rest| rest.split('-').next());
-        number.is_some_and(|n| n.len() == 4 && n.bytes().all(|byte| byte.is_ascii_hexdigit()))
-    })
+    let name = name.split('-').next().unwrap_or_default();
+    LOAD_OPTIONS.iter().any(|kind| numbered(kind, name).is_some())
+}
+
+/// The name of a file of efivarfs for a variable that the specification defines, e.g. `BootOrder-8be4…`.
+#[must_use]
+pub fn file_name(variable: &str) -> String {
+    format!("{variable}-{GLOBAL}")
+}
+
+/// The variable that the specification defines and a file of efivarfs contains; `None` for a vendor's.
+#[must_use]
+pub fn variable_of(file_name: &str) -> Option<&str> {
+    file_name.strip_suffix(GLOBAL)?.strip_suffix('-')
+}
+
+/// The value in a file of efivarfs, without the attributes; `None` if even these are truncated.
+#[must_use]
+pub fn value(content: &[u8]) -> Option<&[u8]> {
+    content.get(ATTRIBUTES_BYTES..)
+}
+
+/// The number that is a variable's whole value, e.g. that of `BootCurrent` or `Timeout`.
+#[must_use]
+pub fn number(value: &[u8]) -> Option<u16> {
+    Some(u16::from_le_bytes(value.try_into().ok()?))
+}
+
+/// The numbers of the boot entries in the value of `BootOrder`; a last byte alone is ignored.
+#[must_use]
+pub fn boot_order(value: &[u8]) -> Vec<u16> {
+    value.chunks_exact(2).filter_map(number).collect()
+}
+
+/// The value of a `BootOrder` of these boot entries.
+#[must_use]
+pub fn encode_boot_order(order: &[u16]) -> Vec<u8> {
+    order.iter().flat_map(|number| number.to_le_bytes()).collect()
+}
+
+/// Four hexadecimal digits for the number of a boot entry, e.g. `200A`.
+#[must_use]
+pub fn boot_id(number: u16) -> String {
+    format!("{number:04X}")
+}
+
+/// The variable of a boot entry, e.g. `Boot200A`.
+#[must_use]
+pub fn boot_name(number: u16) -> String {
+    format!("{BOOT}{}", boot_id(number))
+}
+
+/// The number of the boot entry that a variable such as `Boot200A` contains. Some firmware writes the
+/// digits in lower case.
+#[must_use]
+pub fn boot_number(variable: &str) -> Option<u16> {
+    numbered(BOOT, variable)
+}
+
+/// The number in a variable's name: `kind` and four hexadecimal digits.
+fn numbered(kind: &str, variable: &str) -> Option<u16> {
+    let digits = variable.strip_prefix(kind)?;
+    Some(u16::from_be_bytes(hex::bytes(digits)?.try_into().ok()?))
 }
 
 /// `text` with 16 bits a character and a NUL at its end.
 #[must_use]
-pub fn utf16(text: &str) -> Vec<u8> {
-    text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
+pub fn text_with_nul(text: &str) -> Vec<u8> {
+    [utf16::encode(text), vec![0, 0]].concat()
 }
 
 /// Text up to a NUL, without control characters, cut to what a line can hold.
 #[must_use]
 pub fn ucs2(bytes: &[u8]) -> String {
-    let units = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
-    let characters = char::decode_utf16(units.take_while(|unit| *unit != 0))
-        .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER));
-    let text: String =
-        characters.filter(|character| !character.is_control()).take(MAX_DESCRIPTION).collect();
+    let text = utf16::decode_to_nul(bytes);
+    let characters = text.chars().filter(|character| !character.is_control());
+    let text: String = characters.take(MAX_DESCRIPTION).collect();
     text.trim_end().to_owned()
-}
-
-fn parse_utf16(bytes: &[u8]) -> Option<String> {
-    let units: Vec<u16> =
-        bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])).collect();
-    String::from_utf16(&units).ok().filter(|_| bytes.len().is_multiple_of(2))
 }
 
 /// Whether this is text with 16 bits a character, and not other data that can be read as such.
 fn is_printable(bytes: &[u8]) -> bool {
-    let text = parse_utf16(bytes).unwrap_or_default();
+    let text = utf16::decode(bytes).unwrap_or_default();
     let plain = text.trim_end_matches('\0');
     let is_text = |c: char| c.is_ascii_graphic() || c.is_ascii_whitespace();
     plain.len() >= MIN_TEXT && plain.chars().all(is_text)
@@ -262,7 +315,7 @@ mod tests {
         let mac = [&[3, 11, 37, 0, 2, 0, 0, 0, 0, 5][..], &[0; 26], &[1]].concat();
         let path = [&mac[..], &[0x7f, 0xff, 4, 0]].concat();
         let head = [1, 0, 0, 0, 41, 0, b'P', 0, b'X', 0, b'E', 0, 0, 0];
-        [&[7, 0, 0, 0][..], &head, &path, &utf16("root=/dev/sda")].concat()
+        [&[7, 0, 0, 0][..], &head, &path, &text_with_nul("root=/dev/sda")].concat()
     }
 
     #[test]
@@ -313,9 +366,50 @@ mod tests {
     }
 
     #[test]
+    fn boot_entries_are_numbered_with_four_digits_of_either_case() {
+        assert_eq!((boot_id(0x200a).as_str(), boot_name(0x200a).as_str()), ("200A", "Boot200A"));
+        assert_eq!(
+            (boot_number("Boot200A"), boot_number("Boot200a")),
+            (Some(0x200a), Some(0x200a))
+        );
+        for other in
+            ["Boot", "BootOrder", "Boot1", "Boot00001", "Boot+001", "boot0001", "Driver0001", NAME]
+        {
+            assert_eq!(boot_number(other), None, "{other}");
+        }
+        assert!(
+            is_load_option(NAME) && is_load_option("SysPrep0001-x") && !is_load_option("BootX")
+        );
+    }
+
+    #[test]
+    fn boot_order_is_read_as_it_was_written() {
+        let value = encode_boot_order(&[1, 0x200a]);
+        assert_eq!(value, [1, 0, 0x0a, 0x20]);
+        assert_eq!(boot_order(&value), [1, 0x200a]);
+        assert_eq!(boot_order(&value[..3]), [1]);
+        assert_eq!((boot_order(&[]), boot_order(&[1])), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn value_of_a_variable_begins_after_its_attributes() {
+        assert_eq!(value(&[7, 0, 0, 0, 1, 0]), Some(&[1, 0][..]));
+        assert_eq!((value(&[7, 0, 0, 0]), value(&[7, 0, 0])), (Some(&[][..]), None));
+        assert_eq!(number(&[0x0a, 0x20]), Some(0x200a));
+        assert_eq!((number(&[1]), number(&[1, 0, 0]), number(&[])), (None, None, None));
+    }
+
+    #[test]
+    fn only_a_variable_of_the_specification_has_a_short_name() {
+        assert_eq!((variable_of(NAME), file_name("Boot0001").as_str()), (Some("Boot0001"), NAME));
+        let vendor = "LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
+        assert_eq!((variable_of(vendor), variable_of("BootOrder")), (None, None));
+    }
+
+    #[test]
     fn other_variables_are_one_text_or_nothing() {
         let name = "LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
-        let text = [&[6, 0, 0, 0][..], &utf16("systemd-boot 255")].concat();
+        let text = [&[6, 0, 0, 0][..], &text_with_nul("systemd-boot 255")].concat();
         assert_eq!(parts(name, &text)[0].field.span, 4..36);
         assert_eq!(parts(name, &[6, 0, 0, 0, 1]), []);
         assert_eq!(parts(NAME, &text[..3]), []);

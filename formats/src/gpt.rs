@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use crate::bytes::{array, le32, le64};
 use crate::crc::crc32;
 use crate::guid::Guid;
-use crate::{Encoding, Field, Kind};
+use crate::{Encoding, Field, Kind, utf16};
 
 /// How much of a header's block is read; no header is longer.
 pub const BLOCK_BYTES: usize = 512;
@@ -265,16 +265,11 @@ impl Partition {
         }
         let (first_block, last_block) = (le64(entry, 32), le64(entry, 40));
         let n_blocks = last_block.checked_sub(first_block)?.checked_add(1)?;
-        let units = entry.get(56..128)?.chunks_exact(2);
-        let units: Vec<u16> = units
-            .map(|unit| u16::from_le_bytes([unit[0], unit[1]]))
-            .take_while(|unit| *unit != 0)
-            .collect();
         Some(Partition {
             number,
             type_guid,
             guid: Guid(array(entry, 16)?),
-            name: String::from_utf16_lossy(&units),
+            name: utf16::decode_to_nul(entry.get(56..128)?),
             first_block,
             n_blocks,
             start_bytes: first_block.checked_mul(block_bytes)?,

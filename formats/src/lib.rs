@@ -31,6 +31,7 @@ pub mod smbios;
 pub mod swaps;
 pub mod text;
 pub mod time;
+pub mod utf16;
 pub mod vpd;
 pub mod wwn;
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use formats::guid;
 use formats::hex::{bytes_lossy, grouped, hex};
+use formats::utf16;
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::{Failure, Recorded};
 use serde_json::Value;
@@ -234,7 +235,7 @@ fn in_text(text: &str, found: &mut BTreeSet<Pattern>) {
     };
     add(text.replace(' ', "_").into(), is_word);
     add(text.clone().into(), is_word);
-    add(text.encode_utf16().flat_map(u16::to_le_bytes).collect(), false);
+    add(utf16::encode(&text), false);
     add(text.encode_utf16().flat_map(u16::to_be_bytes).collect(), false);
     let mut padded = text.clone().into_bytes();
     padded.resize(padded.len().next_multiple_of(2), b' ');
@@ -271,8 +272,7 @@ fn in_digits(digits: &str, found: &mut BTreeSet<Pattern>) {
             found.insert(Pattern { bytes: text.into(), is_text: true, is_word: false });
         }
         found.insert(Pattern { bytes: guid::uuid(&bytes).into(), is_text: true, is_word: false });
-        let utf16 = digits.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        found.insert(Pattern { bytes: utf16, is_text: true, is_word: false });
+        found.insert(Pattern { bytes: utf16::encode(&digits), is_text: true, is_word: false });
         let n_distinctive = bytes.iter().filter(|byte| !matches!(byte, 0 | 0xff)).count();
         if n_distinctive >= MIN_DISTINCTIVE_BYTES {
             found.insert(Pattern { bytes, is_text: false, is_word: false });

@@ -15,7 +15,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use formats::device_path::{self, Node};
-use formats::efi::{ACTIVE, ATTRIBUTES_BYTES, GLOBAL, LoadOption};
+use formats::efi::{self, ACTIVE, LoadOption, boot_name};
 use formats::gpt::Partition;
 
 use crate::bounded;
@@ -35,36 +35,32 @@ pub fn ensure_entry(efivars: &Path, esp: &Partition, loaders: &[String]) -> Resu
     let loader = best_loader(loaders).ok_or("no boot loader to start")?;
     let order = boot_order(efivars)?;
     for number in &order {
-        let is_there = read(efivars, &name(*number)).is_some_and(|option| {
+        let is_there = read(efivars, &boot_name(*number)).is_some_and(|option| {
             LoadOption::parse(&option).is_active() && leads_to(&option, esp, loaders)
         });
         if is_there {
-            return Ok(format!("{} already exists", name(*number)));
+            return Ok(format!("{} already exists", boot_name(*number)));
         }
     }
     let number = (0..=u16::MAX)
-        .find(|number| !variable(efivars, &name(*number)).exists())
+        .find(|number| !variable(efivars, &boot_name(*number)).exists())
         .ok_or("no free boot entry")?;
     let option = load_option(esp, loader)?;
-    write(efivars, &name(number), &option)?;
-    let mut new_order = number.to_le_bytes().to_vec();
-    new_order.extend(order.iter().filter(|other| **other != number).flat_map(|n| n.to_le_bytes()));
-    write(efivars, "BootOrder", &new_order)?;
-    Ok(format!("{} created for {loader}", name(number)))
-}
-
-fn name(number: u16) -> String {
-    format!("Boot{number:04X}")
+    write(efivars, &boot_name(number), &option)?;
+    let others = order.into_iter().filter(|other| *other != number);
+    let new_order: Vec<u16> = std::iter::once(number).chain(others).collect();
+    write(efivars, "BootOrder", &efi::encode_boot_order(&new_order))?;
+    Ok(format!("{} created for {loader}", boot_name(number)))
 }
 
 fn variable(efivars: &Path, name: &str) -> std::path::PathBuf {
-    efivars.join(format!("{name}-{GLOBAL}"))
+    efivars.join(efi::file_name(name))
 }
 
 /// A variable's value, without the attributes that efivarfs puts before it.
 fn read(efivars: &Path, name: &str) -> Option<Vec<u8>> {
     let bytes = bounded::read_file(&variable(efivars, name), MAX_VARIABLE_BYTES).ok()?;
-    bytes.get(ATTRIBUTES_BYTES..).map(<[u8]>::to_vec)
+    efi::value(&bytes).map(<[u8]>::to_vec)
 }
 
 /// Writes a variable in one call, as efivarfs asks for, and reads it back.
@@ -96,7 +92,7 @@ fn boot_order(efivars: &Path) -> Result<Vec<u16>, String> {
         }
         None => Vec::new(),
     };
-    Ok(order.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect())
+    Ok(efi::boot_order(&order))
 }
 
 /// Whether a load option starts one of the `loaders` on this partition: its device path is that

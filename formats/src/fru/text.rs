@@ -4,6 +4,7 @@
 use crate::hex::hex;
 
 use crate::text::escape_non_utf8;
+use crate::utf16;
 
 /// The text of the type in the two highest bits of `kind`. `None` where it is empty or blank.
 #[must_use]
@@ -16,7 +17,7 @@ pub fn text(kind: u8, bytes: &[u8], is_english: bool) -> Option<String> {
         0 => hex(bytes),
         1 => bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]).filter_map(bcd_plus).collect(),
         2 => six_bits(bytes),
-        _ if !is_english && is_utf_16(bytes) => utf_16(bytes),
+        _ if !is_english && is_utf_16(bytes) => utf16::decode_lossy(bytes),
         _ if is_latin_1(bytes) => bytes.iter().map(|byte| char::from(*byte)).collect(),
         _ => escape_non_utf8(bytes),
     };
@@ -90,13 +91,6 @@ pub fn six_bits(bytes: &[u8]) -> String {
 /// makers name another language and write ASCII all the same.
 fn is_utf_16(bytes: &[u8]) -> bool {
     bytes.len().is_multiple_of(2) && bytes.iter().skip(1).step_by(2).any(|high| *high == 0)
-}
-
-fn utf_16(bytes: &[u8]) -> String {
-    let pairs = bytes.chunks_exact(2);
-    let units: Vec<u16> =
-        pairs.filter_map(|pair| Some(u16::from_le_bytes(*pair.first_chunk()?))).collect();
-    String::from_utf16_lossy(&units)
 }
 
 #[cfg(test)]

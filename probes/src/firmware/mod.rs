@@ -8,7 +8,7 @@ mod load_option;
 pub use esrt::FirmwareResource;
 pub use load_option::BootEntry;
 
-use formats::efi::{ATTRIBUTES_BYTES, GLOBAL};
+use formats::efi::{self, boot_id};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -77,7 +77,7 @@ pub fn firmware(machine: &Machine) -> Firmware {
         None => return Firmware::default(),
     }
     let variables = Variables::find(machine);
-    let number = |name: &str| variables.value(machine, name).and_then(|value| word(&value));
+    let number = |name: &str| variables.value(machine, name).and_then(|value| efi::number(&value));
     let flag = |name: &str| variables.value(machine, name).and_then(|value| parse_flag(&value));
     Firmware {
         boot_mode: Some(BootMode::Uefi),
@@ -88,9 +88,9 @@ pub fn firmware(machine: &Machine) -> Firmware {
         }),
         secure_boot: flag("SecureBoot"),
         setup_mode: flag("SetupMode"),
-        boot_current: number("BootCurrent").map(entry_id),
-        boot_next: number("BootNext").map(entry_id),
-        boot_order: variables.value(machine, "BootOrder").map(|value| parse_order(&value)),
+        boot_current: number("BootCurrent").map(boot_id),
+        boot_next: number("BootNext").map(boot_id),
+        boot_order: variables.value(machine, "BootOrder").map(|value| boot_ids(&value)),
         boot_timeout_s: number("Timeout").filter(|seconds| *seconds != u16::MAX),
         boot_entries: variables.boot_entries(machine),
         resources: esrt::esrt(machine),
@@ -128,7 +128,7 @@ impl Variables {
     /// The value of a global variable, without the four bytes of attributes that efivarfs puts
     /// before it. `None` if it is absent.
     fn value(&self, machine: &Machine, name: &str) -> Option<Vec<u8>> {
-        let name = format!("{name}-{GLOBAL}");
+        let name = efi::file_name(name);
         if !self.names.contains(&name) {
             return None;
         }
@@ -137,7 +137,7 @@ impl Variables {
         }
         let path = format!("{EFI}/efivars/{name}");
         let bytes = machine.bytes(&path)?;
-        let value = bytes.get(ATTRIBUTES_BYTES..).map(<[u8]>::to_vec);
+        let value = efi::value(&bytes).map(<[u8]>::to_vec);
         if value.is_none() {
             let found = format!("{} bytes", bytes.len());
             machine.problem(&path, found, "4 bytes of attributes and a value");
@@ -146,25 +146,20 @@ impl Variables {
     }
 
     fn boot_entries(&self, machine: &Machine) -> Vec<BootEntry> {
-        let ids = self.names.iter().filter_map(|name| {
-            let id = name.strip_prefix("Boot")?.strip_suffix(GLOBAL)?.strip_suffix('-')?;
-            let is_id = id.len() == 4 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-            is_id.then_some(id)
+        let variables = self.names.iter().filter_map(|name| {
+            let variable = efi::variable_of(name)?;
+            Some((efi::boot_number(variable)?, variable))
         });
-        let mut entries: Vec<BootEntry> = ids
+        let mut entries: Vec<BootEntry> = variables
             .take(LIMIT_ENTRIES)
-            .filter_map(|id| {
-                let value = self.value(machine, &format!("Boot{id}"))?;
-                Some(load_option::parse(&id.to_ascii_uppercase(), &value))
+            .filter_map(|(number, variable)| {
+                let value = self.value(machine, variable)?;
+                Some(load_option::parse(&boot_id(number), &value))
             })
             .collect();
         entries.sort_by(|a, b| a.id.cmp(&b.id));
         entries
     }
-}
-
-fn word(value: &[u8]) -> Option<u16> {
-    Some(u16::from_le_bytes(value.try_into().ok()?))
 }
 
 fn parse_flag(value: &[u8]) -> Option<bool> {
@@ -175,12 +170,8 @@ fn parse_flag(value: &[u8]) -> Option<bool> {
     }
 }
 
-fn parse_order(value: &[u8]) -> Vec<String> {
-    value.chunks_exact(2).filter_map(word).map(entry_id).collect()
-}
-
-fn entry_id(number: u16) -> String {
-    format!("{number:04X}")
+fn boot_ids(order: &[u8]) -> Vec<String> {
+    efi::boot_order(order).into_iter().map(boot_id).collect()
 }
 
 #[cfg(test)]
@@ -190,7 +181,7 @@ mod tests {
 
     #[test]
     fn secure_boot_order_and_current_entry_are_read_from_the_variables() {
-        let at = |name: &str| format!("{EFI}/efivars/{name}-{GLOBAL}");
+        let at = |name: &str| format!("{EFI}/efivars/{}", efi::file_name(name));
         let option = [1, 0, 0, 0, 4, 0, b'U', 0, 0, 0, 0x7f, 0xff, 4, 0];
         let boot = [&[7, 0, 0, 0], option.as_slice()].concat();
         let machine = tree_of_bytes(&[
@@ -214,7 +205,7 @@ mod tests {
 
     #[test]
     fn cut_variables_give_no_value() {
-        let at = |name: &str| format!("{EFI}/efivars/{name}-{GLOBAL}");
+        let at = |name: &str| format!("{EFI}/efivars/{}", efi::file_name(name));
         let machine = tree_of_bytes(&[
             (&at("SecureBoot"), &[6, 0, 0]),
             (&at("BootCurrent"), &[6, 0, 0, 0, 1]),

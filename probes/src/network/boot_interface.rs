@@ -2,10 +2,9 @@
 //! adds to the command line; the iBFT of an iSCSI boot (`/sys/firmware/ibft`); and the device path of
 //! the current UEFI boot entry (UEFI 2.10, 3.1.3 and 10.3.5.11).
 
-use formats::bytes::array;
 use formats::command_line::{Argument, arguments};
 use formats::device_path;
-use formats::efi::{ATTRIBUTES_BYTES, GLOBAL, LoadOption};
+use formats::efi::{self, LoadOption};
 
 use super::interface::Interface;
 use super::mac;
@@ -35,7 +34,7 @@ fn boot_macs(machine: &Machine) -> Vec<String> {
     let command_line = machine.text("proc/cmdline").unwrap_or_default();
     let bootif: Vec<String> =
         arguments(&command_line).filter_map(|argument| parse_bootif(&argument)).collect();
-    if bootif.is_empty() { [ibft(machine), efi(machine)].concat() } else { bootif }
+    if bootif.is_empty() { [ibft(machine), from_efi(machine)].concat() } else { bootif }
 }
 
 /// `BOOTIF=01-aa-bb-cc-dd-ee-ff` (PXELINUX, with the hardware type before it) or `BOOTIF=aa:bb:…`.
@@ -58,12 +57,14 @@ fn ibft(machine: &Machine) -> Vec<String> {
     .collect()
 }
 
-fn efi(machine: &Machine) -> Vec<String> {
-    let variable = |name: &str| machine.bytes(&format!("{EFI_VARIABLES}/{name}-{GLOBAL}"));
-    let current = variable("BootCurrent").and_then(|value| array(&value, ATTRIBUTES_BYTES));
-    let entry = current.map(|number| format!("Boot{:04X}", u16::from_le_bytes(number)));
-    let entry = entry.and_then(|name| variable(&name));
-    entry.and_then(|entry| boot_entry_mac(entry.get(ATTRIBUTES_BYTES..)?)).into_iter().collect()
+fn from_efi(machine: &Machine) -> Vec<String> {
+    let value = |name: &str| {
+        let content = machine.bytes(&format!("{EFI_VARIABLES}/{}", efi::file_name(name)))?;
+        efi::value(&content).map(<[u8]>::to_vec)
+    };
+    let current = value("BootCurrent").and_then(|value| efi::number(&value));
+    let entry = current.and_then(|number| value(&efi::boot_name(number)));
+    entry.and_then(|entry| boot_entry_mac(&entry)).into_iter().collect()
 }
 
 /// The first MAC in the device path of an `EFI_LOAD_OPTION`, if it belongs to an Ethernet port.

@@ -7,10 +7,10 @@
 //! whole line is, with kernel arguments parsed again, so that the kind of a field does not suffice:
 //! `formats::efi::Content` says which.
 
-use formats::Encoding;
 use formats::efi::{Content, Part, parts, splice};
 use formats::guid::Guid;
 use formats::hex::hex;
+use formats::{Encoding, utf16};
 
 use super::collect::Secrets;
 use super::fields::turned;
@@ -107,17 +107,14 @@ fn number(digits: &str, turned: &str, secrets: &mut Secrets) {
 fn decoded(part: &Part, bytes: &[u8]) -> Option<String> {
     match part.field.encoding {
         Encoding::Text => String::from_utf8(bytes.to_vec()).ok(),
-        Encoding::Utf16 => {
-            let units = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-            String::from_utf16(&units.collect::<Vec<u16>>()).ok()
-        }
+        Encoding::Utf16 => utf16::decode(bytes),
         _ => None,
     }
 }
 
 fn encoded(part: &Part, text: &str) -> Vec<u8> {
     match part.field.encoding {
-        Encoding::Utf16 => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+        Encoding::Utf16 => utf16::encode(text),
         _ => text.as_bytes().to_vec(),
     }
 }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use formats::guid::{self, parse_any};
 use formats::hex::{bytes_lossy, grouped, hex};
+use formats::utf16;
 
 use super::fields::to_bytes;
 use super::replace::{Edge, Pair, Scope};
@@ -34,8 +35,7 @@ pub(super) fn text(from: &str, to: &str, edge: Edge) -> Vec<Pair> {
         pairs.push(Pair::new(digits(from), digits(to), Edge::Any));
     }
     if edge != Edge::Field {
-        let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect();
-        pairs.push(Pair::new(utf16(from), utf16(to), Edge::Any));
+        pairs.push(Pair::new(utf16::encode(from), utf16::encode(to), Edge::Any));
     }
     pairs
 }
