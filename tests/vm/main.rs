@@ -24,3 +24,4 @@ mod inspect;
 mod job;
 mod refusal;
 mod report;
+mod uefi;
