@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use formats::digest;
@@ -46,7 +47,7 @@ fn proof_of(
 ) -> Proof {
     let disk = Disk::new(image);
     prove(Expected {
-        device: disk.0.clone(),
+        disk: Arc::new(fs::File::open(&disk.0).unwrap()),
         sector_bytes,
         ignition_digest: digest::sha512(IGNITION.as_bytes()),
         install: install(asked),
@@ -215,9 +216,9 @@ fn a_second_boot_label_on_another_disk_is_reported_but_not_fatal() {
 }
 
 #[test]
-fn a_missing_disk_is_a_failed_check() {
+fn a_disk_that_returns_no_data_is_a_failed_check() {
     let proof = prove(Expected {
-        device: "/nonexistent/disk".into(),
+        disk: Arc::new(fs::File::open("/dev/null").unwrap()),
         sector_bytes: 512,
         ignition_digest: String::new(),
         install: install(&json!({})),

@@ -1,40 +1,16 @@
-//! Whether a disk is still the one that was chosen: what the kernel says of its device number now
-//! (`probes::block::current`).
+//! Whether what the kernel says of a device number now (`probes::block::current`) is the disk that was chosen.
 
 use formats::wwn;
-use probes::block::{CurrentDisk, Disk, current};
+use probes::block::{CurrentDisk, Disk};
 
-use super::{Failure, System, describe};
+use super::{Failure, describe};
 use crate::api::Code;
-
-/// Checks that the disk of the report is still there and is the same.
-///
-/// # Errors
-/// `DISK_CHANGED` with every difference; also if there is no such disk any more, or if the kernel does
-/// not respond.
-pub fn check(disk: &Disk, system: &System) -> Result<(), Failure> {
-    let Some(number) = disk.device_number.clone() else {
-        let what = format!("the device number of {} is unknown", disk.device);
-        return Err(Failure::new(Code::DiskChanged, what));
-    };
-    match system.ask(move |machine| current(machine, &number)) {
-        Ok(now) => compare(disk, now.as_ref()),
-        Err(why) => {
-            let what = format!("reading the current state of {}: {why}", disk.device);
-            Err(Failure::new(Code::DiskChanged, what))
-        }
-    }
-}
 
 /// Compares a disk of the report with what the kernel says now.
 ///
 /// # Errors
 /// `DISK_CHANGED` with every difference; also if there is no such disk any more.
-fn compare(disk: &Disk, now: Option<&CurrentDisk>) -> Result<(), Failure> {
-    let changed = |what: String| {
-        Failure::new(Code::DiskChanged, what)
-            .advise("the disk was swapped, removed or renamed while the job ran; start again")
-    };
+pub(super) fn compare(disk: &Disk, now: Option<&CurrentDisk>) -> Result<(), Failure> {
     let Some(now) = now else {
         return Err(changed(format!("{} no longer exists", describe(disk))));
     };
@@ -67,6 +43,12 @@ fn compare(disk: &Disk, now: Option<&CurrentDisk>) -> Result<(), Failure> {
         return Ok(());
     }
     Err(changed(format!("{} has changed: {}", describe(disk), differences.join("; "))))
+}
+
+/// The failure of a disk that is no longer the one that was chosen.
+pub(super) fn changed(what: String) -> Failure {
+    Failure::new(Code::DiskChanged, what)
+        .advise("the disk was swapped, removed or renamed while the job ran; start again")
 }
 
 /// An identifier that the disk has now and that is not among those of the report.

@@ -11,7 +11,6 @@ use probes::block::Disk;
 
 use super::busy::check_not_busy;
 use super::failure::advice;
-use super::identity;
 use super::installer::{self, Version};
 use super::{Failure, System, describe, osmet};
 use crate::api::{BlockOn, Code, Finding, IgnitionSource, ImageSource, Install, Severity};
@@ -128,7 +127,6 @@ pub fn check(
     if install.copy_network == Some(true) {
         network(around.network_dir)?;
     }
-    identity::check(disk, around.system)?;
     check_not_busy(disk, around.system)?;
     match &install.image {
         Some(image) => {

@@ -11,15 +11,15 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use probes::block::Disk;
 use tracing::warn;
 
+use super::Failure;
 use super::failure::{advice, disk_state, meaning, summary};
-use super::identity;
 use super::installer::{Options, Places, Version};
 use super::progress::{Lines, Tail, percent};
-use super::{Failure, System};
-use crate::api::{Code, DiskState, Install};
+use super::selection::Selection;
+use super::target::Target;
+use crate::api::{Code, DiskState};
 use crate::clock::Clock;
 use crate::signals::Stop;
 
@@ -43,12 +43,10 @@ pub struct Job<'a> {
     pub run_dir: &'a Path,
     /// Directory with `NetworkManager` profiles.
     pub network_dir: &'a Path,
-    /// The system whose disk is written.
-    pub system: &'a System,
     /// The disk.
-    pub disk: &'a Disk,
-    /// The instruction.
-    pub install: &'a Install,
+    pub target: &'a Target,
+    /// How it was chosen.
+    pub selection: Selection<'a>,
     /// The Ignition config.
     pub ignition: &'a [u8],
     /// How long one run may take.
@@ -87,7 +85,7 @@ pub fn install(
     };
     while written.attempts < MAX_ATTEMPTS {
         // Asked right before each run.
-        if let Err(failure) = identity::check(job.disk, job.system) {
+        if let Err(failure) = job.selection.confirm(job.target, written.attempts > 0) {
             written.outcome = Err(failure);
             break;
         }
@@ -122,12 +120,12 @@ impl Files {
         let ignition = job.run_dir.join("config.ign");
         let config = job.run_dir.join("install.yaml");
         let places = Places {
-            device: &job.disk.device,
+            device: &job.target.path(),
             ignition_file: &ignition,
             network_dir: job.network_dir,
         };
         let digest = formats::digest::sha512(job.ignition);
-        let options = Options::new(job.install, &digest, places);
+        let options = Options::new(job.selection.install, &digest, places);
         let args = if options.fit_a_file(job.version) {
             options.with_file(&config)
         } else {
@@ -212,8 +210,11 @@ fn attempt(
         }
         None => {
             let last = summary(&lines);
-            let what =
-                format!("coreos-installer on {}: {}: {last}", job.disk.device, words(status));
+            let what = format!(
+                "coreos-installer on {}: {}: {last}",
+                job.target.disk().device,
+                words(status)
+            );
             (Some(Failure::new(found.code, what).advise(advice(found.code))), found.is_transient)
         }
     }

@@ -1,6 +1,7 @@
 //! The action `install`: preflight, write, proof.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::sync::Arc;
 use std::time::Duration;
 
 use probes::block::Disk;
@@ -15,7 +16,9 @@ use crate::api::{
 use crate::exit_status::ExitStatus;
 use crate::install::preflight::{self, Ready, Surroundings};
 use crate::install::run::{self, Written};
-use crate::install::{Failure, choose, describe, efi, identity_of};
+use crate::install::selection::Selection;
+use crate::install::target::Target;
+use crate::install::{Failure, describe, efi, identity_of};
 use crate::proof::{self, Expected};
 
 /// Percentages that are logged.
@@ -36,7 +39,7 @@ impl Job<'_> {
     /// Carries out `install`.
     pub(super) fn install(&mut self, install: &Install) -> Ended {
         self.event(Stage::Preflight, State::Started, None);
-        let (disk, ready) = match self.preflight(install) {
+        let (target, ready) = match self.preflight(install) {
             Ok(passed) => passed,
             // After a signal preflight fails only because it was interrupted.
             Err(_) if self.stop.is_stopped() => return self.interrupted(),
@@ -47,19 +50,20 @@ impl Job<'_> {
                 return self.end_badly(&mut result, &failure, ExitStatus::Untouched);
             }
         };
+        let disk = target.disk();
         self.warnings.extend(ready.warnings.iter().cloned());
-        info!(installer = %ready.version, "preflight passed for {}", describe(&disk));
-        self.event(Stage::Preflight, State::Done, Some(&describe(&disk)));
+        info!(installer = %ready.version, "preflight passed for {}", describe(disk));
+        self.event(Stage::Preflight, State::Done, Some(&describe(disk)));
         if self.settings.is_dry_run {
-            info!("dry run: {} would be written now; nothing was changed", describe(&disk));
+            info!("dry run: {} would be written now; nothing was changed", describe(disk));
             return Ended::with(ExitStatus::Done);
         }
         if self.stop.is_stopped() {
             return self.interrupted();
         }
-        let written = self.write(install, &disk, &ready);
+        let written = self.write(install, &target, &ready);
         let mut result = self.result(Outcome::Failed, Stage::Write, written.disk_state);
-        result.disk = Some(identity_of(&disk));
+        result.disk = Some(identity_of(disk));
         result.attempts = written.attempts;
         result.log_tail = written.log_tail;
         if let Err(failure) = written.outcome {
@@ -71,25 +75,28 @@ impl Job<'_> {
             return self.end_badly(&mut result, &failure, exit_status);
         }
         self.event(Stage::Write, State::Done, None);
-        self.prove(install, &disk, &ready, result)
+        // What is proved and named in the result is the disk that was held open while it was written.
+        let checked = target.check().and_then(|()| target.file());
+        match checked {
+            Ok(file) => self.prove(install, (disk, &Arc::new(file)), &ready, result),
+            Err(failure) => self.end_badly(&mut result, &failure, ExitStatus::HalfWritten),
+        }
+    }
+
+    fn selection<'b>(&'b self, install: &'b Install) -> Selection<'b> {
+        Selection { system: &self.settings.system, reported: &self.collected.disks, install }
     }
 
     /// Every check before the disk is touched; returns the disk and what to write to it.
-    fn preflight(&self, install: &Install) -> Result<(Disk, Ready), Refused> {
+    fn preflight(&self, install: &Install) -> Result<(Target, Ready), Refused> {
         let none = |failure| Refused { disk: None, failure };
         let (ignition, mut warnings) =
             preflight::ignition(&install.ignition, &self.client).map_err(none)?;
-        let disk = choose(
-            &self.collected.disks,
-            install.disk.as_ref(),
-            install.expect.as_ref(),
-            &|path| {
-                let target = std::fs::canonicalize(path).ok()?;
-                target.to_str().map(str::to_owned)
-            },
-        )
-        .map_err(none)?
-        .clone();
+        let target = self
+            .selection(install)
+            .target()
+            .map_err(|(disk, failure)| Refused { disk, failure })?;
+        let disk = target.disk();
         let around = Surroundings {
             client: &self.client,
             installer: &self.settings.installer,
@@ -98,16 +105,17 @@ impl Job<'_> {
             system: &self.settings.system,
             available_memory_bytes: (self.settings.available_memory_bytes)(),
         };
-        match preflight::check(install, &disk, &self.collected.findings, &around) {
+        match preflight::check(install, disk, &self.collected.findings, &around) {
             Ok((version, more)) => {
                 warnings.extend(more);
-                Ok((disk, Ready { ignition, version, warnings }))
+                Ok((target, Ready { ignition, version, warnings }))
             }
-            Err(failure) => Err(Refused { disk: Some(Box::new(disk)), failure }),
+            Err(failure) => Err(Refused { disk: Some(Box::new(disk.clone())), failure }),
         }
     }
 
-    fn write(&mut self, install: &Install, disk: &Disk, ready: &Ready) -> Written {
+    fn write(&mut self, install: &Install, target: &Target, ready: &Ready) -> Written {
+        let disk = target.disk();
         self.event(Stage::Write, State::Started, Some(&describe(disk)));
         info!("writing {}", describe(disk));
         let job = run::Job {
@@ -115,9 +123,8 @@ impl Job<'_> {
             version: ready.version,
             run_dir: &self.settings.run_dir,
             network_dir: &self.settings.network_dir,
-            system: &self.settings.system,
-            disk,
-            install,
+            selection: self.selection(install),
+            target,
             ignition: &ready.ignition,
             limit: self.settings.installer_limit,
         };
@@ -147,7 +154,7 @@ impl Job<'_> {
     fn prove(
         &mut self,
         install: &Install,
-        disk: &Disk,
+        (disk, file): (&Disk, &Arc<File>),
         ready: &Ready,
         mut result: JobResult,
     ) -> Ended {
@@ -165,7 +172,7 @@ impl Job<'_> {
             .cloned()
             .collect();
         let mut proof = proof::prove(Expected {
-            device: PathBuf::from(&disk.device),
+            disk: Arc::clone(file),
             sector_bytes: disk.logical_block_bytes.map_or(512, u64::from),
             ignition_digest: formats::digest::sha512(&ready.ignition),
             install: install.clone(),
@@ -176,7 +183,7 @@ impl Job<'_> {
         let failed = proof::fatal(&proof).cloned();
         // A disk that failed the proof gets no entry, because the firmware would boot it.
         if is_uefi && failed.is_none() {
-            proof.checks.push(self.boot_entry(disk));
+            proof.checks.push(self.boot_entry(disk, file));
         }
         self.warnings.extend(doubts(&proof));
         let n_checks = proof.checks.len();
@@ -205,13 +212,13 @@ impl Job<'_> {
     }
 
     /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
-    fn boot_entry(&self, disk: &Disk) -> Check {
+    fn boot_entry(&self, disk: &Disk, file: &Arc<File>) -> Check {
         let efivars = self.settings.system.efivars();
         let sector_bytes = disk.logical_block_bytes.map_or(512, u64::from);
-        let device = PathBuf::from(&disk.device);
+        let file = Arc::clone(file);
         // Firmware that hangs in a variable service must not prevent the result.
         let answer = guard::ask("efi", STACK_BYTES, move || {
-            proof::esp::read(&device, sector_bytes)
+            proof::esp::read(proof::disk::Disk::of(file), sector_bytes)
                 .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders))
         });
         let outcome = match answer.map(|answer| answer.recv_timeout(BOOT_ENTRY_LIMIT)) {

@@ -44,21 +44,27 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Opens a disk and drops its pages from the page cache, so that reads come from the medium.
+    /// Opens a disk for reading.
     ///
     /// # Errors
     /// In words: it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, String> {
         let file =
             File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
+        Ok(Self::of(Arc::new(file)))
+    }
+
+    /// An open disk, whose pages are dropped from the page cache, so that reads come from the medium.
+    #[must_use]
+    pub fn of(file: Arc<File>) -> Self {
         // Otherwise the page cache that coreos-installer filled could be read instead of the disk.
         file.sync_all().ok();
-        posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
-        Ok(Self {
-            file: Arc::new(file),
+        posix_fadvise(&*file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
+        Self {
+            file,
             bytes_left: Arc::new(AtomicU64::new(BUDGET_BYTES)),
             reads_left: Arc::new(AtomicU64::new(BUDGET_READS)),
-        })
+        }
     }
 
     /// A part of the disk.

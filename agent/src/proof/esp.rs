@@ -11,11 +11,7 @@ const MAX_NAMES: usize = 1024;
 ///
 /// # Errors
 /// In words, as [`loaders`], or the disk cannot be read.
-pub fn read(
-    device: &std::path::Path,
-    sector_bytes: u64,
-) -> Result<(Partition, Vec<String>), String> {
-    let mut disk = Disk::open(device)?;
+pub fn read(mut disk: Disk, sector_bytes: u64) -> Result<(Partition, Vec<String>), String> {
     let table = super::gpt::read(&mut disk, sector_bytes)?.partitions;
     let loaders = loaders(&disk, &table)?;
     let part = table.into_iter().find(|part| part.type_guid == ESP_TYPE);

@@ -13,7 +13,8 @@ pub mod gpt;
 mod others;
 pub mod superblock;
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::sync::Arc;
 use std::time::Duration;
 
 use probes::guard;
@@ -33,8 +34,8 @@ const STAMP: &str = "/ignition.firstboot";
 /// What the disk must contain.
 #[derive(Debug, Clone)]
 pub struct Expected {
-    /// The disk that was written.
-    pub device: PathBuf,
+    /// The disk that was written, open since before the write.
+    pub disk: Arc<File>,
     /// Its logical block size in bytes.
     pub sector_bytes: u64,
     /// Digest of the Ignition config, `sha512-…`.
@@ -95,12 +96,9 @@ pub fn check(name: CheckName, expected: &str, outcome: Result<String, String>) -
 }
 
 fn look_at(expected: &Expected, checks: &mut Vec<Check>) {
-    let opened = Disk::open(&expected.device).and_then(|mut disk| {
-        let table = gpt::read(&mut disk, expected.sector_bytes)?;
-        Ok((disk, table))
-    });
-    let (mut disk, table) = match opened {
-        Ok(opened) => opened,
+    let mut disk = Disk::of(Arc::clone(&expected.disk));
+    let table = match gpt::read(&mut disk, expected.sector_bytes) {
+        Ok(table) => table,
         Err(error) => {
             checks.push(check(CheckName::PartitionTable, "a GUID partition table", Err(error)));
             return;

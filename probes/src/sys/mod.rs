@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod disk;
+pub mod diskseq;
 pub mod ethtool;
 pub mod ipmi;
 pub mod lldp;

@@ -1,0 +1,308 @@
+//! The system whose disks are written, and what an install asks of its kernel.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::fcntl::OFlag;
+use nix::sys::stat::{major, minor};
+use probes::block::Disk;
+use probes::collect::{Options, collect};
+use probes::guard;
+use probes::machine::{Machine, Source};
+use probes::sys::diskseq::diskseq;
+
+/// How long the kernel may take to say what it knows of one disk; it does not ask the disk itself.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// How long collecting the facts of all disks may take.
+const DISKS_LIMIT: Duration = Duration::from_mins(2);
+/// Of the thread that asks.
+const STACK_BYTES: usize = 2 << 20;
+
+/// What an install asks of a kernel. Tests simulate one.
+pub trait Kernel: fmt::Debug + Send + Sync {
+    /// The kernel's files as they are now.
+    ///
+    /// # Errors
+    /// If there are none.
+    fn source(&self) -> io::Result<Source>;
+
+    /// The facts of every disk as they are now; `None` if only those of the report are known.
+    ///
+    /// # Errors
+    /// They could not be collected.
+    fn disks(&self) -> io::Result<Option<Vec<Disk>>>;
+
+    /// Opens a device for reading, without claiming it.
+    ///
+    /// # Errors
+    /// As the kernel answers.
+    fn open(&self, device: &str) -> io::Result<Arc<dyn Handle>>;
+
+    /// The number of the block device that a path leads to, e.g. `8:0`; `None` if it is not a block device.
+    ///
+    /// # Errors
+    /// As the kernel answers.
+    fn number_of(&self, path: &str) -> io::Result<Option<String>>;
+
+    /// The device file that a link below `/dev` leads to.
+    fn resolve(&self, path: &str) -> Option<String>;
+}
+
+/// A device that is open for reading. While it is open, the kernel gives neither its name nor its number to
+/// another disk.
+pub trait Handle: fmt::Debug + Send + Sync {
+    /// The number of the device, e.g. `8:0`; `None` if it is not a block device.
+    ///
+    /// # Errors
+    /// As the kernel answers.
+    fn number(&self) -> io::Result<Option<String>>;
+
+    /// The sequence number of the disk; `None` before Linux 5.15.
+    ///
+    /// # Errors
+    /// As the kernel answers.
+    fn diskseq(&self) -> io::Result<Option<u64>>;
+
+    /// Writes everything that the page cache holds for the device. The disk can block it.
+    ///
+    /// # Errors
+    /// As the kernel answers.
+    fn flush(&self) -> io::Result<()>;
+
+    /// Another descriptor of the same open device.
+    ///
+    /// # Errors
+    /// As the kernel answers.
+    fn file(&self) -> io::Result<File>;
+}
+
+/// The system whose disks are written: the running one. Tests put a directory or a simulated kernel in its place.
+#[derive(Debug, Clone)]
+pub struct System {
+    kernel: Arc<dyn Kernel>,
+    root: PathBuf,
+}
+
+impl Default for System {
+    fn default() -> Self {
+        Self::below("/".into())
+    }
+}
+
+impl System {
+    /// A system whose `sys` and `proc` lie below `root`.
+    #[must_use]
+    pub fn below(root: PathBuf) -> Self {
+        Self { kernel: Arc::new(Files { root: root.clone() }), root }
+    }
+
+    /// A system with another kernel, and with its other files below `root`.
+    #[must_use]
+    pub fn of(kernel: Arc<dyn Kernel>, root: PathBuf) -> Self {
+        Self { kernel, root }
+    }
+
+    /// Its kernel.
+    pub(crate) fn kernel(&self) -> &dyn Kernel {
+        self.kernel.as_ref()
+    }
+
+    /// Where efivarfs is mounted.
+    #[must_use]
+    pub fn efivars(&self) -> PathBuf {
+        self.root.join("sys/firmware/efi/efivars")
+    }
+
+    /// Whether this machine was booted by UEFI.
+    #[must_use]
+    pub fn is_uefi(&self) -> bool {
+        // Unless the kernel clearly has no such directory, the disk must have a boot loader for UEFI:
+        // the stricter check.
+        let has_efi = |machine: &Machine| machine.has_directory("sys/firmware/efi");
+        self.ask(has_efi).ok().flatten().unwrap_or(true)
+    }
+
+    /// The facts of every disk as they are now; `None` if only those of the report are known.
+    ///
+    /// # Errors
+    /// In words: they could not be collected in time.
+    pub(crate) fn disks(&self) -> Result<Option<Vec<Disk>>, String> {
+        self.on_a_thread("disks", DISKS_LIMIT, |kernel| kernel.disks())
+    }
+
+    /// Opens a device. A disk that does not respond can block this, so it happens on a thread of its own.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn open(&self, device: &str) -> Result<Arc<dyn Handle>, String> {
+        let device = device.to_owned();
+        self.on_a_thread("open", ANSWER_LIMIT, move |kernel| kernel.open(&device))
+    }
+
+    /// Asks the kernel as it is now. Each call has a source and a thread of its own, since a source keeps
+    /// some files, and a thread the directory that it listed last: neither may answer for a disk that is
+    /// gone.
+    ///
+    /// # Errors
+    /// In words: there is no answer in time.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Machine) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        self.on_a_thread("system", ANSWER_LIMIT, |kernel| {
+            kernel.source().map(|source| question(&Machine::new(Arc::new(source), "install")))
+        })
+    }
+
+    fn on_a_thread<T: Send + 'static>(
+        &self,
+        name: &str,
+        limit: Duration,
+        work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, String> {
+        let kernel = Arc::clone(&self.kernel);
+        let answer = guard::ask(name, STACK_BYTES, move || work(kernel.as_ref()));
+        let answer = answer.map_err(|error| format!("could not start a thread: {error}"))?;
+        match answer.recv_timeout(limit) {
+            Ok(Ok(Ok(answer))) => Ok(answer),
+            Ok(Ok(Err(error))) => Err(error.to_string()),
+            Ok(Err(panic)) => Err(format!("reading broke down: {panic}")),
+            Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
+        }
+    }
+}
+
+/// The running kernel, or a directory in its place.
+#[derive(Debug)]
+struct Files {
+    root: PathBuf,
+}
+
+impl Files {
+    fn is_live(&self) -> bool {
+        self.root == Path::new("/")
+    }
+}
+
+impl Kernel for Files {
+    fn source(&self) -> io::Result<Source> {
+        if self.is_live() { Ok(Source::live()) } else { Source::captured(&self.root) }
+    }
+
+    fn disks(&self) -> io::Result<Option<Vec<Disk>>> {
+        if !self.is_live() {
+            return Ok(None);
+        }
+        let options = Options { only: vec!["block".to_owned()], ..Options::default() };
+        let found = collect(&Arc::new(Source::live()), &options);
+        let block = found.inventory.block.ok_or_else(|| io::Error::other("collecting them failed"));
+        block.map(|block| Some(block.disks))
+    }
+
+    fn open(&self, device: &str) -> io::Result<Arc<dyn Handle>> {
+        // Not exclusive: that would keep coreos-installer from reading the partition table again.
+        let flags = OFlag::O_CLOEXEC | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(device)?;
+        Ok(Arc::new(OpenDevice { file: Some(file) }))
+    }
+
+    fn number_of(&self, path: &str) -> io::Result<Option<String>> {
+        fs::metadata(path).map(|metadata| number(&metadata))
+    }
+
+    fn resolve(&self, path: &str) -> Option<String> {
+        fs::canonicalize(path).ok()?.to_str().map(str::to_owned)
+    }
+}
+
+fn number(metadata: &fs::Metadata) -> Option<String> {
+    let rdev = metadata.rdev();
+    metadata.file_type().is_block_device().then(|| format!("{}:{}", major(rdev), minor(rdev)))
+}
+
+/// A device file that is open.
+#[derive(Debug)]
+struct OpenDevice {
+    /// Always there until it is dropped.
+    file: Option<File>,
+}
+
+impl OpenDevice {
+    fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Handle for OpenDevice {
+    fn number(&self) -> io::Result<Option<String>> {
+        self.file()?.metadata().map(|metadata| number(&metadata))
+    }
+
+    fn diskseq(&self) -> io::Result<Option<u64>> {
+        diskseq(self.file()?)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.file()?.sync_all()
+    }
+
+    fn file(&self) -> io::Result<File> {
+        self.file()?.try_clone()
+    }
+}
+
+impl Drop for OpenDevice {
+    /// The last `close` of a block device writes what the page cache holds for it, so a disk that hangs would
+    /// block the thread that closes it (`blkdev_flush_mapping` in `block/bdev.c`).
+    fn drop(&mut self) {
+        let file = self.file.take();
+        guard::spawn("close", STACK_BYTES, move || drop(file), |_| {}).ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_is_booted_by_uefi_unless_the_directory_is_clearly_absent() {
+        let is_uefi = |error: Option<&str>| {
+            let name = format!("rci-uefi-{}-{}", std::process::id(), error.unwrap_or("none"));
+            let root = std::env::temp_dir().join(name);
+            fs::create_dir_all(root.join("sys/firmware")).unwrap();
+            fs::create_dir_all(root.join("kernel")).unwrap();
+            if let Some(error) = error {
+                let line = format!("{error} sys/firmware/efi\n");
+                fs::write(root.join("kernel/errors"), line).unwrap();
+            }
+            let is_uefi = System::below(root.clone()).is_uefi();
+            fs::remove_dir_all(root).unwrap();
+            is_uefi
+        };
+        assert!(!is_uefi(None));
+        for (errno, name) in
+            [("5", "EIO"), ("24", "EMFILE"), ("20", "ENOTDIR"), ("22", "EINVAL"), ("19", "ENODEV")]
+        {
+            assert!(is_uefi(Some(errno)), "{name}");
+        }
+    }
+
+    #[test]
+    fn handle_of_a_file_has_neither_number_nor_sequence() {
+        let path = std::env::temp_dir().join(format!("rci-handle-{}", std::process::id()));
+        fs::write(&path, "content").unwrap();
+        let system = System::default();
+        let handle = system.open(path.to_str().unwrap()).unwrap();
+        assert_eq!((handle.number().unwrap(), handle.diskseq().unwrap()), (None, None));
+        // What was opened stays readable whatever its name leads to.
+        fs::remove_file(&path).unwrap();
+        let text = io::read_to_string(handle.file().unwrap()).unwrap();
+        assert_eq!(text, "content");
+        assert!(system.open(path.to_str().unwrap()).is_err());
+    }
+}
