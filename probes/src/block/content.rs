@@ -14,6 +14,8 @@ use super::tcg::DiskTcg;
 pub(super) struct Content {
     /// Whether its first bytes were read.
     pub is_read: bool,
+    /// Whether they contain anything but zeros.
+    pub has_bytes: bool,
     /// Its partition table.
     pub table: Option<Table>,
     /// Content of the whole disk, outside partitions.

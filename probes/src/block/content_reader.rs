@@ -27,6 +27,7 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
         return content;
     };
     content.is_read = true;
+    content.has_bytes = first.iter().any(|byte| *byte != 0);
     let mut found = table(device, &first, &mut whole);
     content.filesystem =
         signature::detect(&first, device.size_bytes, &mut |at, n| whole.read(at, n));

@@ -7,6 +7,8 @@
 //!
 //! udev's database is not read here: it may still describe the disk that had this number before.
 
+use formats::mountinfo::Mount;
+use formats::swaps::SwapArea;
 use formats::vpd;
 use formats::wwn;
 
@@ -124,12 +126,70 @@ pub fn current_use(machine: &Machine, device_number: &str) -> Result<CurrentUse,
         }
         found.uses.extend(holders(machine, part, &parts));
     }
+    if let Some(what) = unresolved(machine, &mounts, &areas, &parts) {
+        return Err(format!("{what}, and its disk is unknown"));
+    }
     if !machine.problems().is_empty() {
         return Err(unread(machine, "the devices made of the disk"));
     }
     let mapped = parts.into_iter().filter(|part| part.is_mapping);
     found.mapped_partitions = mapped.map(|part| part.name).collect();
     Ok(found)
+}
+
+/// A mount or swap area whose device is not known: it may be on any disk.
+fn unresolved(
+    machine: &Machine,
+    mounts: &[Mount],
+    areas: &[SwapArea],
+    parts: &[Part],
+) -> Option<String> {
+    let is_part = |path: &str, number: Option<&str>| {
+        parts.iter().any(|part| {
+            let node = format!("/dev/{}", part.name.replace('!', "/"));
+            number == Some(part.number.as_str()) || mounts::is_path_of(path, &node, &part.number)
+        })
+    };
+    let is_known = |path: &str, number: Option<&str>| {
+        is_part(path, number)
+            || number.is_some_and(|number| device(machine, number).is_some())
+            || is_device(machine, path)
+    };
+    let mount = mounts.iter().find_map(|mount| {
+        let source = mount.source.as_deref()?;
+        let is_lost = mounts::may_be_on_disk(source, &mount.filesystem)
+            && !is_known(source, mount.device_number.as_deref());
+        is_lost.then(|| format!("{source} is mounted at {}", mount.mount_point))
+    });
+    mount.or_else(|| {
+        let mut areas = areas.iter().filter(|area| area.is_partition != Some(false));
+        let lost =
+            areas.find(|area| mounts::is_disk_path(&area.path) && !is_known(&area.path, None))?;
+        Some(format!("{} is a swap area", lost.path))
+    })
+}
+
+/// Whether a path below `/dev` is that of a block device that the kernel has now, directly, by number, by its
+/// name in device-mapper, or through a link of udev.
+fn is_device(machine: &Machine, path: &str) -> bool {
+    let path = mounts::existing(path).trim_start_matches('/');
+    let resolved = machine.device_path(path);
+    let names = [path, resolved.as_str()].into_iter();
+    names.filter_map(|path| path.strip_prefix("dev/")).any(|name| {
+        let is_mapped = |name: &str| {
+            let mut names = machine.names("sys/class/block").into_iter();
+            names.any(|known| {
+                known.starts_with("dm-")
+                    && machine.text(&format!("sys/class/block/{known}/dm/name")).as_deref()
+                        == Some(name)
+            })
+        };
+        match name.split_once('/') {
+            Some(("block", number)) => device(machine, number).is_some(),
+            Some(("mapper", name)) => is_mapped(name),
+            _ => machine.link(&format!("sys/class/block/{}", name.replace('/', "!"))).is_some(),
+        }
+    })
 }
 
 /// The last problem that reading met.
@@ -222,10 +282,11 @@ mod tests {
 
     #[test]
     fn mounts_are_found_by_number_or_source_and_their_places_are_decoded() {
+        let other = ("sys/dev/block/8:17", "-> ../../devices/x/block/sdb/sdb1");
         let mounts = "22 1 8:1 / /mnt/my\\040disk rw - ext4 /dev/sda1 rw\n\
                       23 1 8:17 / /mnt rw - xfs /dev/sdb1 rw\n\
                       24 1 0:40 / /data rw - btrfs /dev/sda rw\n";
-        let found = uses(&[("proc/self/mountinfo", mounts)]).unwrap();
+        let found = uses(&[("proc/self/mountinfo", mounts), other]).unwrap();
         assert_eq!(found, ["sda is mounted at /data", "sda1 is mounted at /mnt/my disk"]);
     }
 
@@ -264,6 +325,34 @@ mod tests {
         }
         let machine = tree(&[MOUNTS]);
         assert!(current_use(&machine, "8:0").is_err());
+    }
+
+    #[test]
+    fn mount_or_swap_of_an_unknown_device_leaves_the_use_of_every_disk_unknown() {
+        let swap = |path: &str| format!("Filename Type\n{path} partition 1 0 -2\n");
+        let mount = |source: &str| format!("22 1 0:40 / /data rw - btrfs {source} rw\n");
+        let of = |mount: &str, swap: &str, more: &[(&str, &str)]| {
+            let files = [("proc/self/mountinfo", mount), ("proc/swaps", swap)];
+            uses(&[&files[..], more].concat())
+        };
+        let none = swap("/dev/zram0");
+        let lost = of(&mount("/dev/disk/by-path/gone-part1"), &none, &[]).unwrap_err();
+        assert_eq!(
+            lost,
+            "/dev/disk/by-path/gone-part1 is mounted at /data, and its disk is unknown"
+        );
+        let lost = of(MOUNTS.1, &swap("/dev/mapper/x"), &[]).unwrap_err();
+        assert_eq!(lost, "/dev/mapper/x is a swap area, and its disk is unknown");
+        assert!(of("22 1 8:99 / /x rw - xfs /dev/sdz1 rw\n", &none, &[]).is_err());
+        let class = [("sys/class/block/sdb1", "-> ../../devices/x/block/sdb/sdb1")];
+        assert_eq!(of(&mount("/dev/sdb1"), &none, &class).unwrap(), [""; 0]);
+        let link = [class[0], ("dev/disk/by-path/pci-part1", "-> ../../sdb1")];
+        assert_eq!(of(&mount("/dev/disk/by-path/pci-part1"), &none, &link).unwrap(), [""; 0]);
+        let mapped = [("sys/class/block/dm-3/dm/name", "vg-x\n")];
+        assert_eq!(of(&mount("/dev/mapper/vg-x"), &none, &mapped).unwrap(), [""; 0]);
+        for harmless in ["tmpfs", "/dev/loop1", "nfs:/dev/x"] {
+            assert_eq!(of(&mount(harmless), &none, &[]).unwrap(), [""; 0], "{harmless}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::tcg::DiskTcg;
 use super::virtual_media::is_virtual_media;
 
 /// One physical disk, LUN or drive.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Disk {
@@ -171,6 +172,12 @@ pub struct Disk {
     /// The same reasons with their kinds. Not reported.
     #[serde(skip)]
     pub obstacles: Vec<Obstacle>,
+    /// Partitions that its table lists and the kernel does not have. Not reported.
+    #[serde(skip)]
+    pub unlisted: Vec<UnlistedPartition>,
+    /// Whether its first bytes contain something without any known signature. Not reported.
+    #[serde(skip)]
+    pub has_unknown_content: bool,
     /// Whether part of its content was not examined because the right to read it is missing. Not
     /// reported, since `not_eligible_because` says it in words.
     #[serde(skip)]
@@ -239,6 +246,18 @@ pub struct DiskPath {
     /// NUMA node of the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
+}
+
+/// A partition that is in the table but not in the kernel: those of a backup table, or of a table that was
+/// written after the kernel read it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnlistedPartition {
+    /// Number in the table.
+    pub number: u32,
+    /// Name in a GPT.
+    pub label: Option<String>,
+    /// Its content.
+    pub filesystem: Option<Filesystem>,
 }
 
 impl Disk {

@@ -5,12 +5,13 @@ use crate::machine::Machine;
 
 use super::content::Content;
 use super::controller::{Drivers, controller};
-use super::disk::Disk;
+use super::disk::{Disk, UnlistedPartition};
 use super::health;
 use super::identity::identity;
 use super::listing::BlockDevice;
 use super::mounts::Usage;
 use super::partition;
+use super::partition_table::Entry;
 use super::queue;
 use super::signature::Filesystem;
 use super::sysfs_path::hctl;
@@ -78,20 +79,39 @@ fn with_contents(
 ) -> Disk {
     let filesystem = content.and_then(|content| content.filesystem.clone());
     let table = content.and_then(|content| content.table.as_ref());
+    let has_bytes = content.is_some_and(|content| content.has_bytes);
+    let filesystem = Filesystem::compared(machine, &device.path, filesystem, &device.udev);
+    let is_recognised = table.is_some() || filesystem.is_some() || !device.partitions.is_empty();
     Disk {
+        unlisted: content.map(|content| unlisted(device, content)).unwrap_or_default(),
+        has_unknown_content: has_bytes && !is_recognised,
         bay: content.and_then(|content| content.bay.clone()),
         tcg: content.and_then(|content| content.tcg.clone()),
         health: health::of_files(machine, device, content.and_then(|c| c.health.clone())),
         partition_table: table
             .map(|table| table.kind.to_owned())
             .or_else(|| device.udev.property("ID_PART_TABLE_TYPE").map(str::to_owned)),
-        filesystem: Filesystem::compared(machine, &device.path, filesystem, &device.udev),
+        filesystem,
         mounted_at: usage.mounts_of(&device.name),
         is_swap: usage.is_swap(&device.name),
         holders: device.list(machine, "holders"),
         partitions: partition::partitions(machine, device, content, usage),
         ..disk
     }
+}
+
+/// The partitions that only the table lists.
+fn unlisted(device: &BlockDevice, content: &Content) -> Vec<UnlistedPartition> {
+    let entries = content.table.iter().flat_map(|table| &table.entries);
+    let is_known =
+        |entry: &Entry| device.partitions.iter().any(|node| partition::is_entry_of(entry, node));
+    let unlisted = entries.filter(|entry| !entry.is_extended && !is_known(entry));
+    let described = unlisted.map(|entry| UnlistedPartition {
+        number: entry.number,
+        label: entry.label.clone(),
+        filesystem: content.lost_partitions.get(&entry.number).cloned(),
+    });
+    described.collect()
 }
 
 /// Adds names, numbers and places.

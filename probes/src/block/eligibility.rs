@@ -15,7 +15,7 @@ use super::kernel_name::{emmc_parent, is_floppy, is_optical};
 use super::listing::Listing;
 use super::mounts::{Usage, is_live_mount};
 use super::obstacle::{Obstacle, ObstacleKind};
-use super::signature::Filesystem;
+use super::signature::{Filesystem, foreign};
 use super::tcg::DiskTcg;
 
 /// Label prefixes of CoreOS live media.
@@ -156,7 +156,7 @@ fn obstacles_of_state(disk: &Disk, failure: Option<&str>) -> Vec<Obstacle> {
 
 /// Obstacles from how the running system uses it.
 fn obstacles_of_use(disk: &Disk, uses: Vec<Use>) -> Vec<Obstacle> {
-    let live = disk.is_live_medium.then(|| "the medium of the running live system");
+    let live = disk.is_live_medium.then_some("the medium of the running live system");
     let live = live.map(|text| ObstacleKind::Structural.because(text));
     let uses = uses.into_iter().map(|found| match found {
         Use::Mount(name, place) => {
@@ -174,7 +174,8 @@ fn obstacles_of_use(disk: &Disk, uses: Vec<Use>) -> Vec<Obstacle> {
 fn obstacles_of_content(disk: &Disk) -> Vec<Obstacle> {
     let mut found = Vec::new();
     for (name, filesystem) in contents(disk) {
-        found.extend(membership(name, filesystem));
+        let foreign = foreign::of_volume(name, filesystem);
+        found.extend(foreign.map(|text| ObstacleKind::Content.because(text)));
         let is_live = |label: &str| LIVE_LABELS.iter().any(|start| label.starts_with(start));
         if filesystem.kind == "iso9660" && filesystem.label.as_deref().is_some_and(is_live) {
             let label = filesystem.label.as_deref().unwrap_or_default();
@@ -183,15 +184,14 @@ fn obstacles_of_content(disk: &Disk) -> Vec<Obstacle> {
             found.push(ObstacleKind::Unknown.because(text));
         }
     }
+    let is_named =
+        |name: &str| found.iter().any(|known| known.text.starts_with(&format!("{name} ")));
+    let by_type = disk.partitions.iter().filter(|partition| !is_named(&partition.name));
+    let by_type = by_type
+        .filter_map(|p| foreign::of_type(&p.name, p.type_uuid.as_deref().unwrap_or_default()));
+    let by_type: Vec<Obstacle> = by_type.map(|text| ObstacleKind::Content.because(text)).collect();
+    found.extend(by_type);
     found
-}
-
-fn membership(name: &str, filesystem: &Filesystem) -> Option<Obstacle> {
-    let label = filesystem.label.as_deref().map(|label| format!(" {}", quote(label)));
-    let (kind, label) = (&filesystem.kind, label.unwrap_or_default());
-    let is_member = filesystem.is_member();
-    let text = format!("{name} is a member of an array or pool: {kind}{label}");
-    is_member.then(|| ObstacleKind::Content.because(text))
 }
 
 /// Obstacles from what could not be read, and from partitions that the kernel does not know.
@@ -199,7 +199,8 @@ fn obstacles_of_reading(content: &Content) -> Vec<Obstacle> {
     let is_backup = content.table.as_ref().is_some_and(|table| table.is_backup);
     let why = if is_backup { "only the backup table has" } else { "the kernel does not have" };
     let lost = content.lost_partitions.iter().filter_map(|(number, filesystem)| {
-        membership(&format!("partition {number}, which {why},"), filesystem)
+        let name = format!("partition {number}, which {why},");
+        foreign::of_volume(&name, filesystem).map(|text| ObstacleKind::Content.because(text))
     });
     let unread = content.unread.iter().map(|text| ObstacleKind::Unknown.because(text.clone()));
     lost.chain(unread).collect()

@@ -2,6 +2,7 @@
 //! alone; nothing is mounted. A hint for people: an install would destroy them.
 
 use super::disk::Disk;
+use super::partition::Partition;
 
 /// Types of partitions that one system alone uses.
 const TYPES: [(&str, &str); 9] = [
@@ -16,10 +17,17 @@ const TYPES: [(&str, &str); 9] = [
     ("5dfbf5f4-2848-4bac-aa5e-0d9a20b745a6", "Flatcar Container Linux"),
 ];
 
+/// Types of partitions of a DOS table that Windows uses for itself: its recovery, and one for any NTFS.
+const WINDOWS_RECOVERY: &str = "0x27";
+const DOS_NTFS: &str = "0x7";
+
 /// Labels of partitions that must all be present.
-const LABELS: [(&[&str], &str); 4] = [
+const LABELS: [(&[&str], &str); 6] = [
     (&["boot", "root", "EFI-SYSTEM"], "Fedora or RHEL CoreOS"),
     (&["boot", "root", "PowerPC-PReP-boot"], "Fedora or RHEL CoreOS"),
+    // One half of a mirrored boot disk, as Butane's `boot_device.mirror` makes it.
+    (&["boot-1", "root-1"], "Fedora or RHEL CoreOS"),
+    (&["boot-2", "root-2"], "Fedora or RHEL CoreOS"),
     (&["USR-A", "USR-B", "OEM"], "Flatcar Container Linux"),
     (&["STATE", "EPHEMERAL", "META"], "Talos Linux"),
 ];
@@ -41,6 +49,9 @@ pub(super) fn existing_os(disk: &Disk) -> Vec<String> {
     for kind in types {
         found.extend(TYPES.iter().find(|(uuid, _)| *uuid == kind).map(|(_, system)| *system));
     }
+    if disk.partitions.iter().any(is_windows) {
+        found.push("Windows");
+    }
     let has_linux = disk.partitions.iter().any(|partition| {
         let kind = partition.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
         kind.is_some_and(|kind| LINUX.contains(&kind))
@@ -57,10 +68,21 @@ pub(super) fn existing_os(disk: &Disk) -> Vec<String> {
     systems
 }
 
+/// Whether Windows seems to own the partition of a DOS table, where it has no type of its own.
+fn is_windows(partition: &Partition) -> bool {
+    let kind = partition.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
+    let is_ntfs = matches!(kind, Some("ntfs" | "BitLocker"));
+    match partition.type_uuid.as_deref() {
+        Some(WINDOWS_RECOVERY) => true,
+        Some(DOS_NTFS) => is_ntfs,
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::block::{Filesystem, Partition};
+    use crate::block::Filesystem;
 
     fn disk(partitions: &[(&str, &str, &str)]) -> Disk {
         let partition = |(label, kind, filesystem): &(&str, &str, &str)| Partition {
@@ -80,6 +102,11 @@ mod tests {
         assert_eq!(existing_os(&disk(&coreos[..2])), ["Linux"]);
         let windows = ("", "e3c9e316-0b5c-4db8-817d-f92df00215ae", "");
         assert_eq!(existing_os(&disk(&[windows, windows])), ["Windows"]);
+        assert_eq!(existing_os(&disk(&[("", "0x7", "ntfs")])), ["Windows"]);
+        assert_eq!(existing_os(&disk(&[("", "0x27", "")])), ["Windows"]);
+        assert!(existing_os(&disk(&[("", "0x7", "exfat")])).is_empty());
+        let mirror = [("boot-1", "", "linux_raid_member"), ("root-1", "", "linux_raid_member")];
+        assert_eq!(existing_os(&disk(&mirror)), ["Fedora or RHEL CoreOS"]);
         assert!(existing_os(&disk(&[("EFI", "", "vfat")])).is_empty());
         assert!(existing_os(&Disk::default()).is_empty());
     }

@@ -47,7 +47,7 @@ mod virtual_media;
 
 pub use bay::DiskBay;
 pub use current::{CurrentDisk, CurrentUse, current, current_use};
-pub use disk::{Disk, DiskPath};
+pub use disk::{Disk, DiskPath, UnlistedPartition};
 pub use fc::FcHost;
 pub use health::Health;
 pub use nvme::{NvmeController, NvmeSubsystem};

@@ -119,7 +119,7 @@ pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
                 if !places.contains(&mount.mount_point) {
                     places.push(mount.mount_point);
                 }
-            } else if is_disk_path(source) && !NO_DISK_FILESYSTEMS.contains(&&*mount.filesystem) {
+            } else if may_be_on_disk(source, &mount.filesystem) {
                 usage.unresolved.push(format!("{source} is mounted at {}", mount.mount_point));
             }
         }
@@ -146,9 +146,14 @@ pub(super) fn usage(machine: &Machine, listing: &Listing) -> Usage {
     usage
 }
 
+/// Whether a mounted file system may be on a disk: its source is a path of one, and its kind needs one.
+pub(super) fn may_be_on_disk(source: &str, filesystem: &str) -> bool {
+    is_disk_path(source) && !NO_DISK_FILESYSTEMS.contains(&filesystem)
+}
+
 /// Whether a path may be that of a disk: below `/dev`, and no device in memory, on a mounted file or on a
 /// flash chip.
-fn is_disk_path(path: &str) -> bool {
+pub(super) fn is_disk_path(path: &str) -> bool {
     let Some(name) = existing(path).strip_prefix("/dev/") else { return false };
     let is_numbered = |prefix: &str| {
         let number = name.strip_prefix(prefix).unwrap_or_default();
@@ -158,7 +163,7 @@ fn is_disk_path(path: &str) -> bool {
 }
 
 /// The path of a device node that was deleted after it was opened: the kernel appends a word (`d_path`).
-fn existing(path: &str) -> &str {
+pub(super) fn existing(path: &str) -> &str {
     path.strip_suffix(" (deleted)").unwrap_or(path)
 }
 

@@ -18,6 +18,7 @@ const EXT_IS_JOURNAL: u32 = 0x8;
 pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
     let found =
         xfs(first).or_else(|| squashfs(first)).or_else(|| ext(first)).or_else(|| f2fs(first));
+    let found = found.or_else(|| xfs_log(first)).or_else(|| ocfs2(first));
     let found = found.or_else(|| fat(first)).or_else(|| microsoft(first));
     found.or_else(|| swap(first, first.get(4086..4096)?))
 }
@@ -38,7 +39,13 @@ pub(super) fn at_60_kib(first: &[u8], bytes: &[u8]) -> Option<Filesystem> {
     let at_64 = bytes.get(4096..)?;
     if at_64.get(64..72)? == b"_BHRfS_M" {
         let (label, id) = (text(at_64.get(299..555)?), uuid(at_64.get(32..48)?));
-        return Some(Filesystem::new("btrfs", label, Some(id)));
+        let n_devices = Some(le64(at_64, 136)).filter(|n| *n > 0);
+        return Some(Filesystem { n_devices, ..Filesystem::new("btrfs", label, Some(id)) });
+    }
+    // `struct scoutfs_block_header`: a checksum, the magic of a superblock, the file system's id; both kinds of
+    // device begin with it.
+    if le32(at_64, 4) == 0x103c_428b {
+        return Some(Filesystem::new("scoutfs_meta", None, None));
     }
     if at_64.starts_with(&[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1]) {
         return Some(Filesystem::new("gfs2", None, None));
@@ -76,6 +83,19 @@ fn ext(first: &[u8]) -> Option<Filesystem> {
 fn xfs(first: &[u8]) -> Option<Filesystem> {
     first.starts_with(b"XFSB").then_some(())?;
     Some(Filesystem::new("xfs", text(first.get(108..120)?), id(first.get(32..48)?)))
+}
+
+/// An external log begins with the header of a record: magic, cycle, version 1 or 2 (`xlog_rec_header`).
+fn xfs_log(first: &[u8]) -> Option<Filesystem> {
+    let is_log = first.starts_with(&[0xfe, 0xed, 0xba, 0xbe])
+        && matches!(first.get(8..12)?, [0, 0, 0, 1 | 2]);
+    is_log.then(|| Filesystem::new("xfs_external_log", None, None))
+}
+
+/// OCFS2 has its superblock in the third block; that of larger blocks lies beyond what is read here.
+fn ocfs2(first: &[u8]) -> Option<Filesystem> {
+    let is_there = |at: usize| first.get(at..).is_some_and(|bytes| bytes.starts_with(b"OCFSV2"));
+    [1024, 2048].into_iter().any(is_there).then(|| Filesystem::new("ocfs2", None, None))
 }
 
 fn squashfs(first: &[u8]) -> Option<Filesystem> {

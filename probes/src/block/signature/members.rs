@@ -25,6 +25,10 @@ pub(super) fn in_first(first: &[u8]) -> Option<Filesystem> {
 pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
     let magic = second.get(24..40)?;
     let id = || Some(uuid(&second[40..56]));
+    // HighPoint 37x keeps its metadata in the tenth sector.
+    if le32(second, 9 * 512 + 32 - 4096) == 0x5a78_16f0 {
+        return Some(Filesystem::new("hpt37x_raid_member", None, None));
+    }
     match magic {
         _ if magic == BCACHE_MAGIC => Some(Filesystem::new("bcache", None, id())),
         // Its own UUID is internal; the one for users and the label follow (`struct bch_sb`).
@@ -59,8 +63,52 @@ pub(super) fn at_end(size_bytes: u64, read: &mut Read<'_>) -> Option<Filesystem>
     if has(b"Intel Raid ISM Cfg Sig. ", [1024, 8192]) {
         return Some(Filesystem::new("isw_raid_member", None, None));
     }
+    if let Some(kind) = firmware_raid(&tail).or_else(|| drbd(from_end(4096)?)) {
+        return Some(Filesystem::new(kind, None, None));
+    }
     let old_at = (size_bytes & !0xffff).checked_sub(0x1_0000)?;
     md_0(&read(old_at, 4096)?)
+}
+
+/// The firmware RAIDs whose metadata is in the last 12 KiB, by sectors of 512 bytes counted from the end
+/// (`libblkid/src/superblocks/*_raid.c`, dmraid). Other makers' metadata is known only from udev.
+fn firmware_raid(tail: &[u8]) -> Option<&'static str> {
+    let sector = |n: usize| tail.get(tail.len().checked_sub(512 * n)?..)?.get(..512);
+    let last = sector(1)?;
+    // Offset 60h of the silicon_medley metadata: the vendor's id, with the version of the format after it.
+    let is_silicon = le32(last, 0x60) == 0x2f00_0000;
+    let is_adaptec = last.starts_with(&[0x37, 0xfc, 0x4d, 0x1e])
+        && last.windows(4).any(|window| window == b"DPTM");
+    let is_highpoint = |n: usize| sector(n).is_some_and(|bytes| is_highpoint(le32(bytes, 0)));
+    let found = [
+        (last.starts_with(b"$XIDE$"), "lsi_mega_raid_member"),
+        (last.starts_with(b"JM") && is_summed(last), "jmicron_raid_member"),
+        (is_adaptec, "adaptec_raid_member"),
+        (is_silicon, "silicon_medley_raid_member"),
+        (sector(2)?.starts_with(b"NVIDIA"), "nvidia_raid_member"),
+        (is_highpoint(11), "hpt45x_raid_member"),
+        (sector(16)?.starts_with(b"Promise Technology, Inc."), "promise_fasttrack_raid_member"),
+    ];
+    found.into_iter().find(|(is_there, _)| *is_there).map(|(_, kind)| kind)
+}
+
+/// The sum of the first 64 words of `JMicron` metadata is 0 or 1.
+fn is_summed(sector: &[u8]) -> bool {
+    let words = (0..64).map(|n| le16(sector, 2 * n));
+    words.fold(0_u16, u16::wrapping_add) <= 1
+}
+
+/// Magic numbers of `HighPoint` controllers for a sound and for a broken array.
+fn is_highpoint(word: u32) -> bool {
+    matches!(word, 0x5a78_16f0 | 0x5a78_16f3 | 0x5a78_16fd)
+}
+
+/// DRBD's internal metadata are at the end (`struct md_on_disk_08`, `struct meta_data_on_disk_9`).
+fn drbd(last: &[u8]) -> Option<&'static str> {
+    let magic = |at: usize| last.get(at..at + 4);
+    let is_there =
+        [60, 52].into_iter().any(|at| matches!(magic(at), Some([0x83, 0x74, 0x02, 0x6b..=0x6d])));
+    is_there.then_some("drbd")
 }
 
 /// A pool's label is an XDR-encoded list of pairs that begins with `version` (ZFS On-Disk

@@ -4,6 +4,7 @@
 //! An encrypted volume is read no further than its first 4 KiB: key slots may follow.
 
 mod filesystems;
+pub(super) mod foreign;
 mod members;
 
 use schemars::JsonSchema;
@@ -11,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 use crate::udev::{UdevEntry, unescape_hex};
+
+use foreign::is_foreign;
 
 /// A file system, swap area, encrypted volume or member of an array.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -24,12 +27,15 @@ pub struct Filesystem {
     /// Its UUID in its usual form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uuid: Option<String>,
+    /// How many devices a file system of several has, where it says so. Not reported.
+    #[serde(skip)]
+    pub n_devices: Option<u64>,
 }
 
 impl Filesystem {
     /// One of the kind `kind`.
     fn new(kind: &str, label: Option<String>, uuid: Option<String>) -> Filesystem {
-        Filesystem { kind: kind.to_owned(), label, uuid }
+        Filesystem { kind: kind.to_owned(), label, uuid, n_devices: None }
     }
 
     /// What udev's `blkid` found.
@@ -42,6 +48,7 @@ impl Filesystem {
             kind: udev.property("ID_FS_TYPE")?.to_owned(),
             label: decoded("ID_FS_LABEL_ENC", "ID_FS_LABEL"),
             uuid: decoded("ID_FS_UUID_ENC", "ID_FS_UUID"),
+            n_devices: None,
         })
     }
 
@@ -60,18 +67,10 @@ impl Filesystem {
                     format!("{} on the disk, {} according to udev", found.kind, of_udev.kind);
                 machine.problem(path, both, "the same content from both");
                 // A member counts, since others may need it: many have a file system at their front.
-                Some(if of_udev.is_member() && !found.is_member() { of_udev } else { found })
+                Some(if is_foreign(&of_udev) && !is_foreign(&found) { of_udev } else { found })
             }
             (found, of_udev) => found.or(of_udev),
         }
-    }
-
-    /// Whether this is a member of something that other disks or another system may need.
-    pub(super) fn is_member(&self) -> bool {
-        let kind = self.kind.as_str();
-        kind.ends_with("_member")
-            || ["bcache", "ceph_bluestore", "drbd", "bcachefs", "stratis", "oracleasm"]
-                .contains(&kind)
     }
 }
 
@@ -187,6 +186,40 @@ mod tests {
     }
 
     #[test]
+    fn content_that_other_hosts_or_disks_need_is_detected() {
+        let end = 1 << 20;
+        assert_eq!(kind(&[(65536 + 4, &0x103c_428b_u32.to_le_bytes())]), "scoutfs_meta");
+        assert_eq!(kind(&[(2048, b"OCFSV2")]), "ocfs2");
+        assert_eq!(kind(&[(65536, &[1, 0x16, 0x19, 0x70, 0, 0, 0, 1])]), "gfs2");
+        let log = [0xfe, 0xed, 0xba, 0xbe, 0, 0, 0, 1, 0, 0, 0, 2];
+        assert_eq!(kind(&[(0, &log)]), "xfs_external_log");
+        assert_eq!(kind(&[(1024 + 56, &[0x53, 0xef]), (1024 + 0x60, &[8])]), "jbd");
+        assert_eq!(kind(&[(end - 4096 + 60, &[0x83, 0x74, 2, 0x6b])]), "drbd");
+        assert_eq!(kind(&[(end - 4096 + 52, &[0x83, 0x74, 2, 0x6d])]), "drbd");
+        let magic = (65536 + 64, &b"_BHRfS_M"[..]);
+        let n_devices = |n: u8| of(&[magic, (65536 + 136, &[n])]).unwrap();
+        assert!(is_foreign(&n_devices(2)) && !is_foreign(&n_devices(1)));
+    }
+
+    #[test]
+    fn members_of_firmware_raid_are_detected_by_their_last_sectors() {
+        let end = 1 << 20;
+        let at = |n: usize, bytes: &[u8]| kind(&[(end - 512 * n, bytes)]);
+        assert_eq!(at(1, b"$XIDE$"), "lsi_mega_raid_member");
+        assert_eq!(at(2, b"NVIDIA"), "nvidia_raid_member");
+        assert_eq!(at(11, &0x5a78_16f3_u32.to_le_bytes()), "hpt45x_raid_member");
+        assert_eq!(at(16, b"Promise Technology, Inc."), "promise_fasttrack_raid_member");
+        let hpt = (9 * 512 + 32, &0x5a78_16f0_u32.to_le_bytes()[..]);
+        assert_eq!(kind(&[hpt]), "hpt37x_raid_member");
+        let last = end - 512;
+        assert_eq!(kind(&[(last + 0x60, &[0, 0, 0, 0x2f])]), "silicon_medley_raid_member");
+        // Two words that complement each other: the sum is zero.
+        assert_eq!(kind(&[(last, b"JM"), (last + 2, &[0xb6, 0xb2])]), "jmicron_raid_member");
+        let adaptec = [(last, &[0x37, 0xfc, 0x4d, 0x1e][..]), (last + 240, b"DPTM")];
+        assert_eq!(kind(&adaptec), "adaptec_raid_member");
+    }
+
+    #[test]
     fn firmware_raid_member_is_detected_on_4096_byte_blocks() {
         let end = 1 << 20;
         assert_eq!(kind(&[(end - 4096, &[0xde, 0x11, 0xde, 0x11])]), "ddf_raid_member");
@@ -246,7 +279,7 @@ mod tests {
         assert_eq!(both("xfs", "b8:2"), "mpath_member");
         assert_eq!(both("linux_raid_member", "b8:3"), "linux_raid_member");
         assert_eq!(both("xfs", "b8:3"), "xfs");
-        assert!(own("oracleasm").unwrap().is_member() && own("stratis").unwrap().is_member());
+        assert!(is_foreign(&own("oracleasm").unwrap()) && is_foreign(&own("stratis").unwrap()));
     }
 
     #[test]
