@@ -34,11 +34,15 @@ impl Draft {
                     _ if kind.is_dir() => "a directory",
                     _ => "no file",
                 };
-                bail!("{} is {what}, expected a new name or that of a file", name.display());
+                bail!(
+                    "--output {} is {what}, expected a new name or that of a file",
+                    name.display()
+                );
             }
             _ => {}
         }
-        let mut partial = name.file_name().context("the output has no name")?.to_owned();
+        let mut partial =
+            name.file_name().context("--output ends without the name of a file")?.to_owned();
         partial.push(format!(".{}.partial", crate::uuid::random()));
         let path = name.with_file_name(partial);
         let file = OpenOptions::new()
@@ -48,7 +52,7 @@ impl Draft {
             .create_new(true)
             .mode(MODE)
             .open(&path)
-            .with_context(|| format!("creating {}", path.display()))?;
+            .with_context(|| format!("creating --output {}", name.display()))?;
         let draft = Draft { path, name: name.to_owned(), file };
         // A umask may have taken the owner's rights away.
         draft.file.set_permissions(Permissions::from_mode(MODE)).context("setting its mode")?;
@@ -70,7 +74,7 @@ impl Draft {
             .set_len(0)
             .and_then(|()| self.file.rewind())
             .and_then(|()| self.file.write_all(content));
-        written.with_context(|| format!("writing {}", self.path.display()))
+        written.with_context(|| format!("writing --output {}", self.path.display()))
     }
 
     /// Gives the file its name.
@@ -81,7 +85,7 @@ impl Draft {
         self.file
             .sync_all()
             .and_then(|()| fs::rename(&self.path, &self.name))
-            .with_context(|| format!("writing {}", self.name.display()))
+            .with_context(|| format!("writing --output {}", self.name.display()))
     }
 }
 
@@ -124,6 +128,14 @@ mod tests {
         assert_eq!(fs::metadata(&name).unwrap().permissions().mode() & 0o7777, MODE);
         assert_eq!(names(&dir), ["x"]);
         fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn error_names_the_option_and_the_file_that_it_names() {
+        let error = format!("{:#}", Draft::new(Path::new("/nonexistent/x")).unwrap_err());
+        assert!(error.starts_with("creating --output /nonexistent/x: No such file"), "{error}");
+        let error = Draft::new(Path::new("/")).unwrap_err().to_string();
+        assert!(error.starts_with("--output / is a directory"), "{error}");
     }
 
     #[test]

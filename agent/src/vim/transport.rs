@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use ureq::config::Config;
@@ -115,8 +115,9 @@ pub(super) fn agent(
     settings: &VimSettings,
     zones: &Zones,
 ) -> anyhow::Result<(ureq::Agent, Option<Secret>)> {
-    let token = settings.token_file.as_deref().map(Secret::from_file).transpose()?;
-    let roots = roots(settings.ca_file.as_deref())?;
+    let token = settings.token_file.as_deref().map(Secret::from_file).transpose();
+    let token = token.context("reading --token-file")?;
+    let roots = roots(settings.ca_file.as_deref()).context("reading --ca-file")?;
     ensure!(
         !roots.is_empty() || settings.allow_plain_http,
         "no CA is trusted: none of {} exists, and no --ca-file is configured",
@@ -186,22 +187,38 @@ fn damaged_pem(path: &Path, expected: &str) -> anyhow::Error {
     anyhow!("{} is not valid PEM, expected {expected} between BEGIN and END lines", path.display())
 }
 
+fn certificate_chain(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let bytes = bounded::read_file(path, MAX_PEM_BYTES)?;
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&bytes)
+        .collect::<Result<_, _>>()
+        .map_err(|_| damaged_pem(path, "a certificate"))?;
+    ensure!(!chain.is_empty(), "{} contains no PEM certificate", path.display());
+    Ok(chain)
+}
+
+/// The private key in a file, as PEM and decoded.
+fn private_key(path: &Path) -> anyhow::Result<(Vec<u8>, PrivateKeyDer<'static>)> {
+    let bytes = bounded::read_file(path, MAX_PEM_BYTES)?;
+    let expected = "a private key that is not encrypted";
+    let decoded = PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| {
+        let has_certificate = CertificateDer::pem_slice_iter(&bytes).any(|found| found.is_ok());
+        if has_certificate {
+            anyhow!("{} contains only a certificate, expected {expected}", path.display())
+        } else {
+            damaged_pem(path, expected)
+        }
+    })?;
+    Ok((bytes, decoded))
+}
+
 /// Reads the client certificate. It is tried out here, because ureq panics later if certificate and key do not match.
 fn client_cert(
     cert: &Path,
     key: &Path,
     provider: &Arc<rustls::crypto::CryptoProvider>,
 ) -> anyhow::Result<ClientCert> {
-    let cert_bytes = bounded::read_file(cert, MAX_PEM_BYTES)?;
-    let key_bytes = bounded::read_file(key, MAX_PEM_BYTES)?;
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&cert_bytes)
-        .collect::<Result<_, _>>()
-        .map_err(|_| damaged_pem(cert, "a certificate"))?;
-    if chain.is_empty() {
-        bail!("{} contains no PEM certificate", cert.display());
-    }
-    let key_der = PrivateKeyDer::from_pem_slice(&key_bytes)
-        .map_err(|_| damaged_pem(key, "a private key that is not encrypted"))?;
+    let chain = certificate_chain(cert).context("reading --client-cert-file")?;
+    let (key_bytes, key_der) = private_key(key).context("reading --client-key-file")?;
     rustls::ClientConfig::builder_with_provider(Arc::clone(provider))
         .with_safe_default_protocol_versions()
         .map_err(|_| anyhow!("this build supports neither TLS 1.2 nor 1.3"))?
@@ -278,6 +295,38 @@ mod tests {
         assert_eq!(scope_id("7"), Some(7));
         assert_eq!(scope_id("no-such-interface"), None);
         assert_eq!(scope_id("lo"), nix::net::if_::if_nametoindex("lo").ok());
+    }
+
+    #[test]
+    fn error_of_a_file_names_the_option_that_names_the_file() {
+        let certificate = rcgen::generate_simple_self_signed(["vim.example".to_owned()]).unwrap();
+        let path = std::env::temp_dir().join(format!("rci-cert-{}.pem", std::process::id()));
+        std::fs::write(&path, certificate.cert.pem()).unwrap();
+        let absent = Some(PathBuf::from("/nonexistent/x"));
+        let there = Some(path.clone());
+        let error = |change: &dyn Fn(&mut VimSettings)| {
+            let mut settings = VimSettings::new("https://vim.example");
+            settings.allow_plain_http = true;
+            change(&mut settings);
+            format!("{:#}", agent(&settings, &Zones::default()).unwrap_err())
+        };
+        let token = error(&|settings| settings.token_file.clone_from(&absent));
+        let ca = error(&|settings| settings.ca_file.clone_from(&absent));
+        let cert = error(&|settings| settings.client_cert_file.clone_from(&absent));
+        let key = error(&|settings| {
+            settings.client_cert_file.clone_from(&there);
+            settings.client_key_file.clone_from(&there);
+        });
+        std::fs::remove_file(&path).unwrap();
+        assert!(token.starts_with("reading --token-file: opening /nonexistent/x: "), "{token}");
+        assert!(ca.starts_with("reading --ca-file: opening /nonexistent/x: "), "{ca}");
+        assert!(cert.starts_with("reading --client-cert-file: opening /nonexistent/x: "), "{cert}");
+        let expected = format!(
+            "reading --client-key-file: {} contains only a certificate, expected a private key that \
+             is not encrypted",
+            path.display()
+        );
+        assert_eq!(key, expected);
     }
 
     #[test]
