@@ -7,8 +7,8 @@ use crate::cli::{ExplainOptions, Format};
 use crate::exit_status::ExitStatus;
 use crate::output;
 
-/// The width that the text is wrapped at.
-const WIDTH: usize = 80;
+/// The columns of the list before the meaning: the code and the severities.
+const LIST_INDENT: usize = 43;
 
 /// Prints the explanation of one code, or a line for each.
 ///
@@ -18,7 +18,10 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
     let Some(code) = &options.code else {
         let all: Vec<&Row> = rows().collect();
         output::print(&match options.format {
-            Format::Text => all.iter().map(|row| line(row)).collect(),
+            Format::Text => {
+                let width = output::width();
+                all.iter().map(|row| entry(row, width)).collect()
+            }
             Format::Json => output::json(&all)?,
             Format::Yaml => output::yaml(&all)?,
         })?;
@@ -32,7 +35,7 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
         );
     };
     output::print(&match options.format {
-        Format::Text => text(row),
+        Format::Text => text(row, output::width()),
         Format::Json => output::json(row)?,
         Format::Yaml => output::yaml(row)?,
     })?;
@@ -40,17 +43,18 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
 }
 
 /// The code, its severities, and the first sentence of its meaning.
-fn line(row: &Row) -> String {
+fn entry(row: &Row, width: usize) -> String {
     let meaning = row.meaning();
     let end = meaning.find(". ").map_or(meaning.len(), |end| end + 1);
     let first = meaning.get(..end).unwrap_or(meaning);
-    format!("{:25} {:16} {first}\n", row.code(), severities(row))
+    let meaning = wrapped(first, LIST_INDENT, width);
+    format!("{:25} {:16} {}", row.code(), severities(row), meaning.trim_start())
 }
 
-fn text(row: &Row) -> String {
+fn text(row: &Row, width: usize) -> String {
     let mut text = format!("{} ({}, {})\n", row.code(), row.component(), severities(row));
     for (heading, paragraph) in row.paragraphs() {
-        text.push_str(&["\n", heading, "\n", &wrapped(paragraph)].concat());
+        text.push_str(&["\n", heading, "\n", &wrapped(paragraph, 2, width)].concat());
     }
     text
 }
@@ -64,12 +68,13 @@ fn severities(row: &Row) -> String {
     row.severities().map(name).collect::<Vec<_>>().join("/")
 }
 
-/// `paragraph` as lines of at most [`WIDTH`] characters, indented by two.
-fn wrapped(paragraph: &str) -> String {
+/// `paragraph` as lines of at most `width` characters, indented by `indent`; a longer word has a line of its own.
+fn wrapped(paragraph: &str, indent: usize, width: usize) -> String {
+    let margin = " ".repeat(indent);
     let (mut text, mut line) = (String::new(), String::new());
     for word in paragraph.split(' ') {
-        if !line.is_empty() && 2 + line.chars().count() + 1 + word.chars().count() > WIDTH {
-            text.push_str(&["  ", &line, "\n"].concat());
+        if !line.is_empty() && indent + line.chars().count() + 1 + word.chars().count() > width {
+            text.push_str(&[&margin, &line, "\n"].concat());
             line.clear();
         }
         if !line.is_empty() {
@@ -77,7 +82,7 @@ fn wrapped(paragraph: &str) -> String {
         }
         line.push_str(word);
     }
-    text + &format!("  {line}\n")
+    text + &format!("{margin}{line}\n")
 }
 
 #[cfg(test)]
@@ -85,10 +90,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn explanations_fit_80_columns_and_keep_every_word() {
-        for row in rows() {
-            let text = text(row);
-            assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    fn explanations_and_list_fit_the_width_and_keep_every_word() {
+        for (row, width) in rows().flat_map(|row| [(row, 80), (row, 100)]) {
+            let (text, entry) = (text(row, width), entry(row, width));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert!(entry.lines().all(|line| line.chars().count() <= width), "{entry}");
+            let (code, rest) = entry.split_once(' ').unwrap();
+            assert_eq!(code, row.code());
+            let listed: Vec<&str> = rest.split_whitespace().skip(1).collect();
+            assert!(row.meaning().starts_with(&listed.join(" ")), "{entry}");
             let words: Vec<&str> = text.split_whitespace().collect();
             for (_, paragraph) in row.paragraphs() {
                 let paragraph: Vec<&str> = paragraph.split_whitespace().collect();

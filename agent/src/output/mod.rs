@@ -44,6 +44,15 @@ pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_yaml_ng::to_string(&tree(&json(value)?)?)?)
 }
 
+/// The width that prose is wrapped at: the terminal's, or that of `COLUMNS`, or 80.
+#[must_use]
+pub fn width() -> usize {
+    let terminal = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into());
+    let variable = || std::env::var("COLUMNS").ok()?.parse().ok();
+    // A narrower column of text has hardly a word in each line.
+    terminal.or_else(variable).unwrap_or(80_usize).clamp(60, 200)
+}
+
 /// Whether standard output is coloured: as requested, by default on a terminal without `NO_COLOR`.
 #[must_use]
 pub fn is_colored(color: Color) -> bool {
