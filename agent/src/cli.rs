@@ -57,7 +57,7 @@ pub struct Common {
     /// Print every option with its value and source, then exit
     #[arg(long, global = true, help_heading = GENERAL)]
     pub print_config: bool,
-    /// What is logged to standard error
+    /// How much to log to standard error
     #[arg(long, global = true, help_heading = GENERAL, value_enum, default_value_t = LogLevel::Info)]
     pub log_level: LogLevel,
 }
@@ -323,13 +323,13 @@ pub enum Color {
 /// How much is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// What made the run fail
+    /// Only what made the run fail
     Error,
-    /// And what could not be read, and why
+    /// Also what could not be read, and why
     Warn,
-    /// And one line per stage
+    /// Also one line per stage
     Info,
-    /// And every step
+    /// Also every step
     Debug,
 }
 

@@ -78,6 +78,26 @@ pub fn redact(line: &str) -> String {
     out
 }
 
+/// As [`redact`], also for addresses without a scheme, such as the `user:password@host` of a proxy.
+#[must_use]
+pub fn redact_setting(value: &str) -> String {
+    let value = redact(value);
+    let words: Vec<String> = value.split(' ').map(without_credentials).collect();
+    words.join(" ")
+}
+
+/// A word `user:password@host` or `name=user:password@host` without user and password.
+fn without_credentials(word: &str) -> String {
+    let parts = word.rsplit_once('@').filter(|(before, _)| before.contains(':'));
+    let Some((before, host)) = parts.filter(|_| !word.contains("://")) else {
+        return word.to_owned();
+    };
+    // A `=` after the first colon is a part of the password.
+    let user = before.split(':').next().unwrap_or_default();
+    let name = user.rfind('=').and_then(|end| user.get(..=end)).unwrap_or_default();
+    format!("{name}{host}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,6 +107,20 @@ mod tests {
         let secret = Secret::new("hunter2");
         assert!(!format!("{secret:?}").contains("hunter2"));
         assert_eq!(secret.expose(), "hunter2");
+    }
+
+    #[test]
+    fn setting_without_a_scheme_loses_user_and_password_too() {
+        for (value, expected) in [
+            ("user:hunter2@vim.example:3128", "vim.example:3128"),
+            ("proxy=user:hunt=er@2@vim.example", "proxy=vim.example"),
+            ("a=b user:hunter2@[fd02::1]:80 c", "a=b [fd02::1]:80 c"),
+            ("https://user:hunter2@vim.example", "https://vim.example"),
+            ("ssh-ed25519 AAAA core@node", "ssh-ed25519 AAAA core@node"),
+            ("fd02::1", "fd02::1"),
+        ] {
+            assert_eq!(redact_setting(value), expected);
+        }
     }
 
     #[test]

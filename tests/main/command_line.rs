@@ -371,6 +371,8 @@ fn print_config_hides_the_password_of_an_address() {
     let output = run("report --vim http://user:hunter2@vim.example --print-config");
     let text = stdout(&output);
     assert!(text.contains("http://vim.example") && !text.contains("hunter2"), "{text}");
+    let text = stdout(&run("report --vim user:hunter2@vim.example --print-config"));
+    assert!(text.contains("vim.example") && !text.contains("hunter2"), "{text}");
 }
 
 #[test]
@@ -415,8 +417,22 @@ fn explain_describes_a_code_and_lists_all() {
     let all: serde_json::Value =
         serde_json::from_str(&stdout(&run("explain --format json"))).unwrap();
     let list = stdout(&run("explain"));
-    assert_eq!(list.lines().count(), all.as_array().unwrap().len());
+    // A wrapped line begins with a blank.
+    let n_entries = list.lines().filter(|line| !line.starts_with(' ')).count();
+    assert_eq!(n_entries, all.as_array().unwrap().len());
     assert!(list.lines().any(|line| line.starts_with("disk.none_eligible ")), "{list}");
+}
+
+#[test]
+fn list_of_codes_is_as_wide_as_columns_says_and_80_otherwise() {
+    let widest = |columns: Option<&str>| {
+        let mut command = agent();
+        command.arg("explain").envs(columns.map(|columns| ("COLUMNS", columns)));
+        let text = stdout(&command.output().unwrap());
+        text.lines().map(|line| line.chars().count()).max().unwrap()
+    };
+    assert!(widest(None) <= 80 && widest(Some("x")) <= 80);
+    assert!((81..=120).contains(&widest(Some("120"))));
 }
 
 #[test]

@@ -25,7 +25,7 @@ use crate::exit_status::ExitStatus;
 use crate::links::LinksUp;
 use crate::live_config::live_config;
 use crate::report::{Report, report};
-use crate::secret::redact;
+use crate::secret::redact_setting;
 use crate::signals::Stop;
 use crate::{api, capture, output, text};
 
@@ -232,7 +232,8 @@ fn settings_table(settings: &[Setting]) -> String {
             "(not set)".to_owned()
         } else {
             // An address may contain a password or a token.
-            let shown: Vec<String> = setting.values.iter().map(|value| redact(value)).collect();
+            let shown: Vec<String> =
+                setting.values.iter().map(|value| redact_setting(value)).collect();
             shown.join(",")
         };
         format!("{:width$}  {value}  [{}]\n", setting.name, setting.origin)
