@@ -353,6 +353,7 @@ fn a_vim_that_does_not_answer_is_logged_as_a_warning() {
          --lldp-wait 0 --log-level warn");
     assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("posting the report: cannot reach"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("; failed tries: 1, next try in "), "{}", stderr(&output));
 }
 
 #[test]

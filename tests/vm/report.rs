@@ -80,7 +80,7 @@ fn a_vim_that_is_not_there_ends_in_status_3_within_the_time_given() -> Result<()
     let mut guest = start_report(&folder, &machine, "--vim http://10.0.2.2:9 --give-up-after 8")?;
     guest.wait_for("REPORT")?;
     let asked = guest.age();
-    guest.wait_for("n_tries=2")?;
+    guest.wait_for("failed tries: 2")?;
     guest.wait_for("STATUS=3")?;
     // The agent may give up early, when the next wait would exceed the time given.
     let took = guest.age().saturating_sub(asked);

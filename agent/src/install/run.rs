@@ -101,7 +101,7 @@ pub fn install(
             break;
         }
         let wait = Duration::from_secs(10 * u64::from(written.attempts));
-        warn!(next_try_s = wait.as_secs(), "coreos-installer failed: {failure}");
+        warn!("coreos-installer failed: {failure}; next try in {} s", wait.as_secs());
         clock.sleep(wait, stop);
     }
     files.remove();

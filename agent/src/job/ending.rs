@@ -33,7 +33,7 @@ impl Job<'_> {
         result.code = Some(failure.code.to_string());
         result.message = failure.message.chars().take(MAX_MESSAGE_CHARS).collect();
         result.advice.clone_from(&failure.advice);
-        error!(stage = result.stage.as_str(), code = %failure.code, "{}", result.message);
+        error!("{} failed with {}: {}", result.stage.as_str(), failure.code, result.message);
         let disk = match result.disk_state {
             DiskState::Untouched => "no disk was touched",
             DiskState::HalfWritten => "the disk may be half written and does not boot",

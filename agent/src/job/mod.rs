@@ -136,7 +136,7 @@ pub fn run_with(
     let client = match Client::new(&settings.vim, Arc::clone(&clock), stop.clone()) {
         Ok(client) => Arc::new(client),
         Err(error) => {
-            error!(code = "CONFIG", "{error:#}; nothing was reported, nothing was installed");
+            error!("CONFIG: {error:#}; nothing was reported, nothing was installed");
             return Ended::with(ExitStatus::Usage);
         }
     };

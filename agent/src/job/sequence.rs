@@ -122,7 +122,7 @@ impl<'a> Job<'a> {
         self.event(Stage::Collect, State::Started, None);
         info!("reading the machine's hardware");
         self.collected = collect().map_err(|error| {
-            error!(code = %Code::NoReport, "{error:#}; nothing was reported, nothing was installed");
+            error!("{}: {error:#}; nothing was reported, nothing was installed", Code::NoReport);
             Ended::with(ExitStatus::NotReported)
         })?;
         if self.node_id.is_empty() || !is_node_id(&self.node_id) {
@@ -147,8 +147,8 @@ impl<'a> Job<'a> {
             }
             Err(gave_up) => {
                 error!(
-                    code = %Code::NoReport,
-                    "the report could not be posted: {gave_up}; nothing was installed"
+                    "{}: the report could not be posted: {gave_up}; nothing was installed",
+                    Code::NoReport
                 );
                 error!("what to do: {}", advice(&gave_up));
                 Err(Ended::with(ExitStatus::NotReported))
@@ -172,10 +172,10 @@ impl<'a> Job<'a> {
                 // reporting in a loop.
                 let wait = self.again.wait(&failed, self.clock.as_ref());
                 warn!(
-                    n_times = self.again.n_failed(),
-                    report_again_s = wait.as_secs(),
-                    "the VIM no longer knows this node: {}",
-                    failed.message
+                    "the VIM no longer knows this node: {}; reporting again in {} s, times so far: {}",
+                    failed.message,
+                    wait.as_secs(),
+                    self.again.n_failed()
                 );
                 self.wait(wait).map_or_else(Next::End, |()| Next::Inspect)
             }
@@ -290,11 +290,11 @@ impl<'a> Job<'a> {
     fn log_waiting(&mut self, wait: Duration) {
         self.waited = self.waited.saturating_add(wait);
         if self.waited < LONG_WAIT {
-            info!(ask_again_s = wait.as_secs(), "the VIM has no instruction yet");
+            info!("the VIM has no instruction yet; asking again in {} s", wait.as_secs());
             return;
         }
         self.waited = Duration::ZERO;
-        warn!(ask_again_s = wait.as_secs(), "the VIM still has no instruction");
+        warn!("the VIM still has no instruction; asking again in {} s", wait.as_secs());
     }
 
     /// Starts posting events: the VIM has the report, and its id for the node is known.

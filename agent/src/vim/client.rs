@@ -219,10 +219,10 @@ impl Client {
                 return Err(GaveUp::Deadline(failed));
             }
             warn!(
-                n_tries = backoff.n_failed(),
-                next_try_s = wait.as_secs_f32().ceil(),
-                "{what}: {}",
-                failed.message
+                "{what}: {}; failed tries: {}, next try in {} s",
+                failed.message,
+                backoff.n_failed(),
+                wait.as_secs_f32().ceil()
             );
             self.clock.sleep(wait, &self.stop);
             if self.stop.is_stopped() {
