@@ -1,8 +1,14 @@
 //! World-wide names of disks, which each tool spells differently: `0x5000…`, `naa.5000…`, `wwn-0x5000…`,
 //! `eui.0025…` (T10 SPC-5 §7.7.6.6, NVM Express Base Specification 2.0 §4.5.1).
 
-/// Spellings of a prefix, in the order in which they are removed.
-const PREFIXES: [&str; 5] = ["wwn-", "naa.", "eui.", "uuid.", "0x"];
+use crate::hex::bytes_lossy;
+
+/// Prefixes in the order in which they are removed, with the separator after each.
+const PREFIXES: [&str; 5] = ["wwn", "naa", "eui", "uuid", "0x"];
+/// What separates a prefix from the digits, or digits from each other.
+const SEPARATORS: [char; 4] = ['.', ':', '-', '_'];
+/// How the device mapper's UUID of a multipath device begins (`multipath-tools`, `libmultipath/defaults.h`).
+const MULTIPATH: &str = "mpath-";
 
 /// A WWN in the forms in which it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,15 +29,17 @@ impl WwnForms {
     }
 }
 
+/// The text after the prefixes of a WWN, which are in lower case.
+#[must_use]
+pub fn bare(text: &str) -> &str {
+    PREFIXES.iter().fold(text, |text, prefix| {
+        text.strip_prefix(prefix).map_or(text, |rest| rest.trim_start_matches(SEPARATORS))
+    })
+}
+
 /// Lower-case text without the prefixes of a WWN.
 fn without_prefixes(text: &str) -> String {
-    let mut digits = text.trim().to_ascii_lowercase();
-    for prefix in PREFIXES {
-        if let Some(rest) = digits.strip_prefix(prefix) {
-            digits = rest.into();
-        }
-    }
-    digits
+    bare(&text.trim().to_ascii_lowercase()).to_owned()
 }
 
 /// A WWN without prefix and separators; `None` if it is not hexadecimal.
@@ -72,8 +80,52 @@ pub fn is_blank(text: &str) -> bool {
 /// prints, which is a 3 before a WWN.
 #[must_use]
 pub fn of_multipath(uuid: &str) -> Option<String> {
-    let wwn = uuid.strip_prefix("mpath-")?.strip_prefix('3')?;
+    let wwn = uuid.strip_prefix(MULTIPATH)?.strip_prefix('3')?;
     (matches!(wwn.len(), 16 | 32) && forms(wwn).is_some()).then(|| wwn.to_owned())
+}
+
+/// Whether the device mapper's UUID is that of a multipath device; partitions of one are mappings of
+/// their own (`part1-mpath-…`).
+#[must_use]
+pub fn is_multipath(uuid: &str) -> bool {
+    uuid.starts_with(MULTIPATH)
+}
+
+/// What `scsi_id(8)` prints, in the device mapper's UUID of a multipath device or a partition of one.
+#[must_use]
+pub fn multipath_id(uuid: &str) -> Option<&str> {
+    Some(uuid.split_once(MULTIPATH)?.1)
+}
+
+/// The world-wide name in the kernel's `wwid`, in udev's form: `naa.5000…` becomes `0x5000…`; those of
+/// NVMe stay as they are. The kernel's `t10.…` is not a world-wide name.
+#[must_use]
+pub fn of_wwid(wwid: &str) -> Option<String> {
+    if let Some(naa) = wwid.strip_prefix("naa.") {
+        return Some(format!("0x{}", naa.to_ascii_lowercase()));
+    }
+    ["eui.", "nvme.", "uuid."].iter().any(|kind| wwid.starts_with(kind)).then(|| wwid.to_owned())
+}
+
+/// The serial number in the `wwid` of an ATA disk without WWN: `t10.`, 8 characters of vendor, 40 of
+/// model, 20 of serial number (SAT-4, ATA Information of page 83h).
+#[must_use]
+pub fn ata_serial(wwid: &str) -> Option<String> {
+    let serial = wwid.strip_prefix("t10.ATA     ")?.get(40..)?.trim();
+    (!serial.is_empty()).then(|| serial.to_owned())
+}
+
+/// What a `wwid` without a WWN ends with, which is all or the end of a serial number: `t10.` of any
+/// vendor, where the columns are not known, or NVMe's `nvme.<vendor>-<serial>-…` in hexadecimal
+/// (`nvme_get_unique_id`, `drivers/nvme/host/sysfs.c`).
+#[must_use]
+pub fn serial_of_wwid(wwid: &str) -> Option<String> {
+    let serial = match wwid.strip_prefix("nvme.") {
+        Some(rest) => bytes_lossy(rest.split('-').nth(1)?).map(char::from).collect(),
+        None => wwid.strip_prefix("t10.")?.split_whitespace().last()?.to_owned(),
+    };
+    let serial = serial.trim();
+    (!serial.is_empty()).then(|| serial.to_owned())
 }
 
 #[cfg(test)]
@@ -98,6 +150,48 @@ mod tests {
         assert!(is_blank("NAA.0000000000000000") && is_blank("0xFFFFFFFFFFFFFFFF"));
         assert!(is_blank("- -") && is_blank("") && is_blank("ff:ff:ff:ff"));
         assert!(!is_blank("S0") && !is_blank("ff"));
+    }
+
+    #[test]
+    fn prefixes_are_removed_with_their_separators_and_the_rest_keeps_its_case() {
+        for text in
+            ["0x5000C5", "naa.5000C5", "wwn-0x5000C5", "eui:5000C5", "uuid_5000C5", "5000C5"]
+        {
+            assert_eq!(bare(text), "5000C5", "{text}");
+        }
+        for text in ["NAA.5000", "t10.ATA", "", "é"] {
+            assert_eq!(bare(text), text);
+        }
+    }
+
+    #[test]
+    fn a_wwid_has_a_wwn_or_a_serial_number() {
+        assert_eq!(of_wwid("naa.5000C500A1").as_deref(), Some("0x5000c500a1"));
+        assert_eq!(of_wwid("eui.0025388b").as_deref(), Some("eui.0025388b"));
+        assert_eq!(of_wwid("t10.ATA     x"), None);
+        let ata = "t10.ATA     KINGSTON SH103S3240G                    50026B72";
+        assert_eq!(ata_serial(ata).as_deref(), Some("50026B72"));
+        assert_eq!(serial_of_wwid(ata).as_deref(), Some("50026B72"));
+        let nvme = "nvme.144d-533634474e45202020-51454d55-00000001";
+        assert_eq!(serial_of_wwid(nvme).as_deref(), Some("S64GNE"));
+    }
+
+    #[test]
+    fn truncated_or_other_wwids_have_no_serial_number() {
+        for wwid in ["", "naa.5000c500a1b2c3d4", "nvme.144d", "nvme.144d-zz-1", "t10.", "t10.  "] {
+            assert_eq!(serial_of_wwid(wwid), None, "{wwid}");
+        }
+        for wwid in ["t10.ATA     é", "t10.QEMU    disk", "t10.ATA     short"] {
+            assert_eq!(ata_serial(wwid), None, "{wwid}");
+        }
+    }
+
+    #[test]
+    fn partitions_of_a_multipath_device_have_its_identifier_and_are_none_themselves() {
+        assert_eq!(multipath_id("mpath-3600"), Some("3600"));
+        assert_eq!(multipath_id("part1-mpath-3600"), Some("3600"));
+        assert_eq!(multipath_id("LVM-3600"), None);
+        assert!(is_multipath("mpath-3600") && !is_multipath("part1-mpath-3600"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use formats::guid;
 use formats::hex::{bytes_lossy, grouped, hex};
-use formats::utf16;
+use formats::{utf16, wwn};
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::{Failure, Recorded};
 use serde_json::Value;
@@ -28,9 +28,6 @@ const MIN_DISTINCTIVE_BYTES: usize = 3;
 const MAX_PLAIN_DECIMALS: usize = 9;
 /// All spellings have at least this many bytes.
 const KEY_BYTES: usize = 4;
-
-/// Prefixes of a world-wide name or wwid before its digits.
-const PREFIXES: [&str; 6] = ["0x", "naa.", "eui.", "uuid.", "mpath-3", "mpath-"];
 
 /// An identifier that is left in a capture.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -178,7 +175,7 @@ fn patterns(value: &str) -> BTreeSet<Pattern> {
     }
     // A serial number may be digits alone: then it is written as a text is, too.
     if digits.is_none() || (is_number && digits == Some(value.to_lowercase())) {
-        for text in [value].into_iter().chain(serial_of_wwid(value).as_deref()) {
+        for text in [value].into_iter().chain(wwn::serial_of_wwid(value).as_deref()) {
             in_text(text, &mut found);
         }
     }
@@ -205,21 +202,14 @@ fn is_searched_number(digits: &str) -> bool {
 /// The lower-case digits of a MAC, UUID, WWN or the like in any of its forms.
 fn digits(value: &str) -> Option<String> {
     let lower = value.to_lowercase();
-    let bare = PREFIXES.iter().find_map(|prefix| lower.strip_prefix(prefix)).unwrap_or(&lower);
+    // In a multipath device's UUID a 3 comes before a WWN.
+    let bare = match wwn::multipath_id(&lower) {
+        Some(id) => id.strip_prefix('3').unwrap_or(id),
+        None => wwn::bare(&lower),
+    };
     let digits: String = bare.chars().filter(|c| !":-.".contains(*c)).collect();
     let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     (is_hex && digits.len().is_multiple_of(2) && digits.len() >= MIN_DIGITS).then_some(digits)
-}
-
-/// The serial number at the end of a name that T10 or NVMe makes of maker, model and serial number.
-fn serial_of_wwid(wwid: &str) -> Option<String> {
-    let serial = if let Some(rest) = wwid.strip_prefix("nvme.") {
-        let digits = rest.split('-').nth(1)?;
-        bytes_lossy(digits).map(char::from).collect::<String>().trim().to_owned()
-    } else {
-        wwid.strip_prefix("t10.")?.split_whitespace().last()?.to_owned()
-    };
-    Some(serial).filter(|serial| is_searched_text(serial))
 }
 
 /// A text as it is, with blanks as udev writes them, as hexadecimal digits (in an NVMe's wwid), with 16

@@ -221,7 +221,7 @@ fn parts(machine: &Machine, path: &str, number: &str) -> Vec<Part> {
 /// The partitions of a LUN with several paths, each a mapping that holds the LUN and is named after it.
 fn mapped_partitions(machine: &Machine, lun: &str) -> Vec<Part> {
     let uuid = |path: &str| machine.text(&format!("{path}/dm/uuid"));
-    let Some(whole) = uuid(lun).filter(|uuid| uuid.starts_with("mpath-")) else {
+    let Some(whole) = uuid(lun).filter(|uuid| wwn::is_multipath(uuid)) else {
         return Vec::new();
     };
     let part = |name: String| {

@@ -4,7 +4,7 @@
 //! An identifier of zeros does not count.
 
 use formats::vpd;
-use formats::wwn::is_blank;
+use formats::wwn::{self, is_blank};
 use std::collections::BTreeSet;
 
 use crate::machine::{Machine, quote};
@@ -161,7 +161,7 @@ fn serials(at: &Place, transport: Option<&str>, wwid: Option<&str>) -> Vec<Strin
         vpd::unit_serial(&at.pages.serial),
         at.ata().and_then(Identify::serial),
         if is_usb { usb_serial(at) } else { None },
-        wwid.and_then(ata_serial),
+        wwid.and_then(wwn::ata_serial),
     ];
     let mut of_kernel: Vec<String> = of_kernel.into_iter().flatten().collect();
     if of_kernel.is_empty() {
@@ -191,18 +191,11 @@ fn usb_serial(at: &Place) -> Option<String> {
     None
 }
 
-/// The serial number in the `wwid` of an ATA disk without WWN: `t10.`, 8 characters of vendor, 40 of
-/// model, 20 of serial number (SAT-4, ATA Information of page 83h).
-fn ata_serial(wwid: &str) -> Option<String> {
-    let serial = wwid.strip_prefix("t10.ATA     ")?.get(40..)?.trim();
-    (!serial.is_empty()).then(|| serial.to_owned())
-}
-
 /// Every WWN from any source, the best first.
 fn wwns(at: &Place, wwid: Option<&str>) -> Vec<String> {
     let page = &at.pages.ids;
     [
-        wwid.and_then(wwn_of_wwid),
+        wwid.and_then(wwn::of_wwid),
         vpd::naa(page),
         vpd::eui(page),
         at.ata().and_then(Identify::wwn),
@@ -212,15 +205,6 @@ fn wwns(at: &Place, wwid: Option<&str>) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
-}
-
-/// The world-wide name in a `wwid`, in udev's form: `naa.5000…` becomes `0x5000…`; those of NVMe stay as
-/// they are. The kernel's `t10.…` is not a world-wide name.
-fn wwn_of_wwid(wwid: &str) -> Option<String> {
-    if let Some(naa) = wwid.strip_prefix("naa.") {
-        return Some(format!("0x{}", naa.to_ascii_lowercase()));
-    }
-    ["eui.", "nvme.", "uuid."].iter().any(|kind| wwid.starts_with(kind)).then(|| wwid.to_owned())
 }
 
 /// Removes identifiers of only zeros or only ones, and reports them.
@@ -319,6 +303,16 @@ mod tests {
     }
 
     #[test]
+    fn nvme_identifiers_are_plain_digits() {
+        assert_eq!(id_of_bytes("00 25 38 5b 11 b2 c3 d4", 8).as_deref(), Some("0025385b11b2c3d4"));
+        assert_eq!(
+            id_of_bytes("0025385b-11b2-c3d4-0000-000000000001", 16).as_deref(),
+            Some("0025385b11b2c3d40000000000000001")
+        );
+        assert_eq!(id_of_bytes("xyz", 8), None);
+    }
+
+    #[test]
     fn identifiers_of_zeros_are_absent_and_reported() {
         let machine = tree(&[
             ("sys/block/sda/wwid", "naa.0000000000000000\n"),
@@ -332,20 +326,5 @@ mod tests {
         );
         assert_eq!(found.issues.len(), 2);
         assert_eq!(machine.problems().len(), 2);
-    }
-
-    #[test]
-    fn nvme_identifiers_are_plain_digits() {
-        assert_eq!(id_of_bytes("00 25 38 5b 11 b2 c3 d4", 8).as_deref(), Some("0025385b11b2c3d4"));
-        assert_eq!(
-            id_of_bytes("0025385b-11b2-c3d4-0000-000000000001", 16).as_deref(),
-            Some("0025385b11b2c3d40000000000000001")
-        );
-        assert_eq!(id_of_bytes("xyz", 8), None);
-        assert_eq!(
-            ata_serial("t10.ATA     KINGSTON SH103S3240G                    50026B72").as_deref(),
-            Some("50026B72")
-        );
-        assert_eq!(ata_serial("t10.ATA     é"), None);
     }
 }

@@ -181,7 +181,7 @@ pub(super) fn list(machine: &Machine) -> Listing {
 
 /// The multipath devices among `virtuals`; their partitions are separate mappings (`part1-mpath-…`).
 fn heads(virtuals: &[BlockDevice]) -> Vec<Head> {
-    let is_head = |device: &&BlockDevice| device.mapping_uuid().starts_with("mpath-");
+    let is_head = |device: &&BlockDevice| formats::wwn::is_multipath(device.mapping_uuid());
     let head = |device: &BlockDevice| {
         let mut device = device.clone();
         for part in virtuals {

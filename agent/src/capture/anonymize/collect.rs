@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use formats::command_line::is_password_name;
 use formats::lvm::{Volume, is_id};
+use formats::wwn;
 use probes::dmi::{is_known_duplicate, is_placeholder};
 use probes::machine::Recorded;
 use serde_json::Value;
@@ -281,13 +282,13 @@ impl Secrets {
     /// A worldwide identifier in one of its forms, as `naa.5000…`, or a name that is made of one.
     fn identity(&mut self, value: &str, is_uuid: bool) {
         let value = value.trim();
-        let plain: String = value.chars().filter(|c| !":-._".contains(*c)).collect();
-        if value.contains("mpath-") {
+        if wwn::multipath_id(value).is_some() {
             return self.made_name(value);
         }
-        let bare =
-            ["0x", "naa", "eui", "uuid"].iter().find_map(|prefix| plain.strip_prefix(prefix));
-        let bare = bare.unwrap_or(&plain);
+        // LVM's identifiers are random letters and may begin like a prefix.
+        let bare = if is_id(value) { value } else { wwn::bare(value) };
+        let bare: String = bare.chars().filter(|c| !":-._".contains(*c)).collect();
+        let bare = bare.as_str();
         let is_hex = bare.bytes().all(|byte| byte.is_ascii_hexdigit());
         if let Some((number, partition)) = value.split_once('-') {
             // The number of a DOS table and the partition's.
@@ -313,13 +314,10 @@ impl Secrets {
 
     /// A name that holds a serial number: an NVMe's or T10's identifier, an NQN or IQN.
     fn made_name(&mut self, value: &str) {
-        if let Some(rest) = value.strip_prefix("nvme.") {
-            let digits = rest.split('-').nth(1).unwrap_or_default();
-            self.text(&formats::hex::bytes_lossy(digits).map(char::from).collect::<String>());
-        } else if let Some((_, id)) = value.split_once("mpath-") {
+        if let Some(serial) = wwn::serial_of_wwid(value) {
+            self.text(&serial);
+        } else if let Some(id) = wwn::multipath_id(value) {
             self.multipath(id);
-        } else if let Some(rest) = value.strip_prefix("t10.") {
-            self.text(rest.split_whitespace().last().unwrap_or_default());
         } else if let Some(ids) = formats::lvm::ids(value) {
             for id in ids {
                 self.text(id);
