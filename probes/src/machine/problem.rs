@@ -123,7 +123,11 @@ pub(super) fn found(error: &io::Error) -> String {
 
 fn expected(error: &io::Error) -> &'static str {
     match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EACCES | Errno::EPERM) => "permission to read it; run as root",
+        // The mode of a file refuses others than root.
+        Some(Errno::EACCES) => "permission to read it; run as root",
+        // The kernel asks for a capability, which root in a container lacks. The user id of this process is not
+        // consulted: a replay by another user must give the same report.
+        Some(Errno::EPERM) => "the capability to read it, as root has outside a container",
         Some(Errno::EISDIR) => "a file, not a directory",
         Some(Errno::ELOOP) => "a path without a loop of symbolic links",
         _ => "a readable file",
@@ -144,6 +148,18 @@ mod tests {
         let all = problems.all();
         assert_eq!(all.len(), 1);
         assert_eq!((all[0].path.as_str(), all[0].found.as_str()), ("/sys/a", "permission denied"));
+    }
+
+    #[test]
+    fn missing_capability_is_not_answered_with_advice_that_root_already_followed() {
+        let expected = |errno| expected(&io::Error::from_raw_os_error(errno as i32));
+        assert!(expected(Errno::EACCES).ends_with("run as root"));
+        let advice = expected(Errno::EPERM);
+        assert!(
+            advice.contains("capability") && advice.contains("outside a container"),
+            "{advice}"
+        );
+        assert!(!advice.contains("run as root"), "{advice}");
     }
 
     #[test]
