@@ -59,12 +59,12 @@ const TYPES: [(&str, &str); 13] = [
 ];
 
 /// Whether the volume is part of something that other disks or hosts may need.
-pub(in crate::block) fn is_foreign(filesystem: &Filesystem) -> bool {
+pub(crate) fn is_foreign(filesystem: &Filesystem) -> bool {
     role(filesystem).is_some()
 }
 
 /// What the volume called `name` is part of, in words; `None` if nothing else needs it.
-pub(in crate::block) fn of_volume(name: &str, filesystem: &Filesystem) -> Option<String> {
+pub(crate) fn of_volume(name: &str, filesystem: &Filesystem) -> Option<String> {
     let role = role(filesystem)?;
     let kind = &filesystem.kind;
     let label = filesystem.label.as_deref().map(|label| format!(" {}", quote(label)));
@@ -75,7 +75,7 @@ pub(in crate::block) fn of_volume(name: &str, filesystem: &Filesystem) -> Option
 }
 
 /// What the partition called `name` is part of by its type alone, in words.
-pub(in crate::block) fn of_type(name: &str, type_uuid: &str) -> Option<String> {
+pub(crate) fn of_type(name: &str, type_uuid: &str) -> Option<String> {
     let (_, role) = TYPES.iter().find(|(known, _)| known.eq_ignore_ascii_case(type_uuid))?;
     Some(format!("{name} {role}"))
 }
