@@ -89,7 +89,10 @@ fn only_the_section_live_is_read_outside_of_the_machine() {
 /// machine, which only reads, cannot do.
 const KERNEL_FILES: [(&str, &str); 2] = [
     ("agent/src/links.rs", "writes the flags that bring a port up and down"),
-    ("agent/src/install/system.rs", "says where efivarfs is mounted, to which install/efi.rs writes"),
+    (
+        "agent/src/install/system.rs",
+        "says where efivarfs is mounted, to which install/efi.rs writes",
+    ),
 ];
 
 #[test]
