@@ -27,6 +27,7 @@ pub mod megaraid;
 pub mod mountinfo;
 pub mod netlink;
 pub mod octal;
+pub mod partition_filter;
 pub mod smbios;
 pub mod swaps;
 pub mod text;
