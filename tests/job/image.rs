@@ -15,8 +15,18 @@ const LINUX: [u8; 16] = [
     0xaf, 0x3d, 0xc6, 0x0f, 0x83, 0x84, 0x72, 0x47, 0x8e, 0x79, 0x3d, 0x69, 0xd8, 0x47, 0x7d, 0xe4,
 ];
 
-/// Where the partitions of the image begin, in MiB: EFI system partition, boot, root.
+/// Where the partitions of the image begin and how large they are, in MiB: EFI system partition, boot, root.
 pub(crate) const PARTS: [(usize, usize); 3] = [(1, 8), (9, 16), (25, 4)];
+
+/// A partition: name, type, first MiB, MiB.
+type Part<'a> = (&'a str, [u8; 16], usize, usize);
+
+/// The partitions of the image.
+const TABLE: [Part<'_>; 3] = [
+    ("EFI-SYSTEM", ESP, PARTS[0].0, PARTS[0].1),
+    ("boot", LINUX, PARTS[1].0, PARTS[1].1),
+    ("root", LINUX, PARTS[2].0, PARTS[2].1),
+];
 
 /// An image of 32 MiB with 512-byte sectors; `None` without mkfs.ext4.
 pub(crate) fn coreos(ignition: &str, options: &str) -> Option<Vec<u8>> {
@@ -42,7 +52,7 @@ pub(crate) fn with_boot_files(
     files: &[(&str, impl AsRef<[u8]>)],
 ) -> Option<Vec<u8>> {
     let mut image = vec![0; 32 * MIB];
-    write_table(&mut image, sector, &[("EFI-SYSTEM", ESP), ("boot", LINUX), ("root", LINUX)]);
+    write_table(&mut image, sector, &TABLE);
     put(&mut image, 0, &esp(sector));
     put(&mut image, 1, &ext4("boot", PARTS[1].1, files)?);
     put(&mut image, 2, &ext4("root", PARTS[2].1, &[("x", "y")])?);
@@ -57,7 +67,19 @@ pub(crate) fn put(image: &mut [u8], part: usize, bytes: &[u8]) {
 
 /// Writes the table again, without the last of its partitions.
 pub(crate) fn without_root_partition(image: &mut [u8]) {
-    write_table(image, 512, &[("EFI-SYSTEM", ESP), ("boot", LINUX)]);
+    write_table(image, 512, &TABLE[..2]);
+}
+
+/// Writes a table with these partitions only: name, first MiB, MiB.
+pub(crate) fn only(image: &mut [u8], parts: &[(&str, usize, usize)]) {
+    let parts: Vec<Part<'_>> = parts.iter().map(|(n, at, size)| (*n, LINUX, *at, *size)).collect();
+    write_table(image, 512, &parts);
+}
+
+/// Writes the table again, with partitions that coreos-installer saved: name, first MiB, MiB.
+pub(crate) fn with_saved(image: &mut [u8], saved: &[(&str, usize, usize)]) {
+    let saved = saved.iter().map(|(name, at, size)| (*name, LINUX, *at, *size));
+    write_table(image, 512, &TABLE.iter().copied().chain(saved).collect::<Vec<_>>());
 }
 
 /// The superblocks of an XFS file system of four allocation groups: what a reader of labels and sizes reads.
@@ -80,7 +102,7 @@ pub(crate) fn xfs(label: &str, n_mib: usize) -> Vec<u8> {
 /// An image whose `boot` file system is FAT.
 pub(crate) fn with_fat_boot(ignition: &str, options: &str) -> Vec<u8> {
     let mut image = vec![0; 32 * MIB];
-    write_table(&mut image, 512, &[("EFI-SYSTEM", ESP), ("boot", LINUX), ("root", LINUX)]);
+    write_table(&mut image, 512, &TABLE);
     let boot = fat(
         512,
         16,
@@ -144,14 +166,13 @@ fn ext4(label: &str, n_mib: usize, files: &[(&str, impl AsRef<[u8]>)]) -> Option
     Some(bytes)
 }
 
-fn write_table(image: &mut [u8], sector: usize, parts: &[(&str, [u8; 16])]) {
+fn write_table(image: &mut [u8], sector: usize, parts: &[Part<'_>]) {
     let mut entries = vec![0_u8; 128 * 128];
-    for (at, (name, kind)) in parts.iter().enumerate() {
-        let (start, size) = PARTS[at];
+    for (at, (name, kind, start, size)) in parts.iter().enumerate() {
         let (first, n) = (start * MIB / sector, size * MIB / sector);
         let entry = &mut entries[at * 128..][..128];
         entry[..16].copy_from_slice(kind);
-        entry[16..32].fill(u8::try_from(at + 1).unwrap());
+        entry[16..32].fill(u8::try_from(*start).unwrap());
         entry[32..40].copy_from_slice(&(first as u64).to_le_bytes());
         entry[40..48].copy_from_slice(&((first + n - 1) as u64).to_le_bytes());
         for (at, unit) in name.encode_utf16().enumerate() {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use formats::digest;
 use run_coreos_installer::api::{CheckName, Install, Proof};
+use run_coreos_installer::proof::before::{Before, Unread};
 use run_coreos_installer::proof::{Expected, prove};
 use serde_json::{Value, json};
 
@@ -25,11 +26,17 @@ impl Disk {
         fs::write(&path, bytes).unwrap();
         Self(path)
     }
+
+    fn open(&self) -> Arc<fs::File> {
+        Arc::new(fs::File::open(&self.0).unwrap())
+    }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        fs::remove_file(&self.0).ok();
+        if self.0.starts_with(std::env::temp_dir()) {
+            fs::remove_file(&self.0).ok();
+        }
     }
 }
 
@@ -46,14 +53,19 @@ fn proof_of(
     others: Vec<probes::block::Disk>,
 ) -> Proof {
     let disk = Disk::new(image);
-    prove(Expected {
-        disk: Arc::new(fs::File::open(&disk.0).unwrap()),
-        sector_bytes,
+    prove(Expected { sector_bytes, others, ..expected(&disk, asked) })
+}
+
+fn expected(disk: &Disk, asked: &Value) -> Expected {
+    Expected {
+        disk: disk.open(),
+        sector_bytes: 512,
         ignition_digest: digest::sha512(IGNITION.as_bytes()),
         install: install(asked),
         is_uefi: true,
-        others,
-    })
+        others: vec![],
+        before: Before::default(),
+    }
 }
 
 fn failed(proof: &Proof) -> Vec<CheckName> {
@@ -217,14 +229,7 @@ fn a_second_boot_label_on_another_disk_is_reported_but_not_fatal() {
 
 #[test]
 fn a_disk_that_returns_no_data_is_a_failed_check() {
-    let proof = prove(Expected {
-        disk: Arc::new(fs::File::open("/dev/null").unwrap()),
-        sector_bytes: 512,
-        ignition_digest: String::new(),
-        install: install(&json!({})),
-        is_uefi: false,
-        others: vec![],
-    });
+    let proof = prove(expected(&Disk("/dev/null".into()), &json!({})));
     assert_eq!(failed(&proof), [CheckName::PartitionTable]);
 }
 
@@ -248,5 +253,126 @@ fn damaged_file_systems_neither_hang_nor_crash() {
         }
         let proof = proof_of(&image, 512, &json!({}), vec![]);
         assert!(!proof.checks.is_empty());
+    }
+}
+
+/// The data partition of a disk of 64 MiB: name, first MiB, MiB.
+const DATA: (&str, usize, usize) = ("data", 40, 20);
+
+/// A disk with a partition to keep, and what is read of it before the write.
+fn disk_with_data(asked: &Value) -> (Vec<u8>, Result<Before, Unread>) {
+    let mut bytes = vec![0; 64 << 20];
+    image::only(&mut bytes, &[("old", 1, 30), DATA]);
+    for (at, byte) in bytes[DATA.1 << 20..(DATA.1 + DATA.2) << 20].iter_mut().enumerate() {
+        *byte = u8::try_from(at % 251).unwrap();
+    }
+    let disk = Disk::new(&bytes);
+    let before = Before::read(&disk.open(), 512, &install(asked), &std::env::temp_dir());
+    (bytes, before)
+}
+
+#[test]
+fn saved_partitions_are_compared_with_what_they_were() {
+    let Some(image) = image::coreos(IGNITION, OPTIONS) else { return };
+    let asked = json!({"save_partlabel": ["dat*"]});
+    let (mut good, before) = disk_with_data(&asked);
+    let before = before.unwrap();
+    assert_eq!(before.saved.len(), 1);
+    good[..32 << 20].copy_from_slice(&image);
+    image::with_saved(&mut good, &[DATA]);
+    let failed_of = |bytes: &[u8]| {
+        let disk = Disk::new(bytes);
+        failed(&prove(Expected { before: before.clone(), ..expected(&disk, &asked) }))
+    };
+    assert_eq!(failed_of(&good), []);
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        failed_of(&bytes)
+    };
+    let saved = [CheckName::SavedPartitions];
+    assert_eq!(changed(&|bytes| bytes[DATA.1 << 20] ^= 1), saved);
+    assert_eq!(changed(&|bytes| bytes[((DATA.1 + DATA.2) << 20) - 1] ^= 1), saved);
+    assert_eq!(changed(&|bytes| bytes[45 << 20..46 << 20].fill(0)), saved);
+    assert_eq!(changed(&|bytes| image::with_saved(bytes, &[])), saved);
+    for other in [("data", 39, 20), ("data", 40, 19), ("Data", 40, 20)] {
+        assert_eq!(changed(&|bytes| image::with_saved(bytes, &[other])), saved, "{other:?}");
+    }
+    // With saved partitions the table is one for the whole disk.
+    let at_the_images_end = changed(&|bytes| {
+        let mut part = bytes[..62 << 20].to_vec();
+        image::with_saved(&mut part, &[DATA]);
+        bytes[..62 << 20].copy_from_slice(&part);
+    });
+    assert_eq!(at_the_images_end, [CheckName::BackupTable]);
+}
+
+#[test]
+fn partitions_to_keep_are_selected_as_coreos_installer_selects_them() {
+    let names = |asked: Value| -> Vec<String> {
+        let before = disk_with_data(&asked).1.unwrap();
+        before.saved.into_iter().map(|saved| saved.partition.name).collect()
+    };
+    assert_eq!(names(json!({"save_partlabel": ["data", "x"]})), ["data"]);
+    assert_eq!(names(json!({"save_partlabel": ["Data*"]})), [""; 0]);
+    assert_eq!(names(json!({"save_partindex": ["1-2"]})), ["old", "data"]);
+    assert_eq!(names(json!({})), [""; 0]);
+    let bad = disk_with_data(&json!({"save_partlabel": ["a**b"]})).1;
+    assert!(matches!(bad, Err(Unread::Saved(_))), "{bad:?}");
+}
+
+/// What `coreos-installer pxe network wrap` of 0.27.0 writes for two profiles of 18 bytes.
+const APPENDED: &[u8] = include_bytes!("../../agent/src/proof/testdata/network.img");
+
+#[test]
+fn network_profiles_must_be_on_the_disk_where_either_version_of_coreos_installer_puts_them() {
+    let dir = std::env::temp_dir().join(format!("rci-proof-network-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let profiles =
+        ["a", "b"].map(|id| (format!("{id}.nmconnection"), format!("[connection]\nid={id}\n")));
+    for (name, text) in &profiles {
+        fs::write(dir.join(name), text).unwrap();
+    }
+    let asked = json!({"copy_network": true});
+    let empty = Disk::new(&[0; 4096]);
+    let before = Before::read(&empty.open(), 512, &install(&asked), &dir).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    let unread = Before::read(&empty.open(), 512, &install(&asked), &dir);
+    assert!(matches!(unread, Err(Unread::Network(_))), "{unread:?}");
+    let entry = format!("title x\nlinux /v\ninitrd /i/initramfs.img\noptions {OPTIONS}\n");
+    let failed_with = |more: &[(&'static str, Vec<u8>)]| -> Option<Vec<CheckName>> {
+        let mut files: Vec<(&str, Vec<u8>)> = image::boot_files(IGNITION, OPTIONS)
+            .into_iter()
+            .map(|(path, text)| (path, text.into_bytes()))
+            .collect();
+        files.retain(|(path, _)| *path != "loader/entries/a.conf");
+        files.push(("loader/entries/a.conf", entry.clone().into_bytes()));
+        files.extend_from_slice(more);
+        let disk = Disk::new(&image::with_boot_files(512, &files)?);
+        Some(failed(&prove(Expected { before: before.clone(), ..expected(&disk, &asked) })))
+    };
+    let initramfs = |content: &[u8]| ("i/initramfs.img", content.to_vec());
+    let in_boot = |name, text: &str| (name, text.as_bytes().to_vec());
+    let a = in_boot("coreos-firstboot-network/a.nmconnection", &profiles[0].1);
+    let b = in_boot("coreos-firstboot-network/b.nmconnection", &profiles[1].1);
+    let other = in_boot("coreos-firstboot-network/b.nmconnection", "[connection]\nid=x\n");
+    let appended = initramfs(&[&vec![7; 70_000], APPENDED].concat());
+    let plain = initramfs(&vec![7; 70_000]);
+    let missing = vec![CheckName::NetworkFiles];
+    for (files, expected) in [
+        (vec![a.clone(), b.clone(), plain.clone()], vec![]),
+        (vec![appended], vec![]),
+        (vec![plain.clone()], missing.clone()),
+        (vec![], missing.clone()),
+        (vec![a.clone(), plain.clone()], missing.clone()),
+        (vec![a, other, plain], missing),
+    ] {
+        let Some(failed) = failed_with(&files) else { return };
+        assert_eq!(
+            failed,
+            expected,
+            "{:?}",
+            files.iter().map(|(path, _)| path).collect::<Vec<_>>()
+        );
     }
 }

@@ -112,6 +112,7 @@ pub fn advice(code: Code) -> &'static str {
         Code::IgnitionHash => "the config was changed before it reached the disk; start again",
         Code::TargetIo => "the disk cannot be written; check the kernel log and replace it",
         Code::Kargs => "correct append_kargs, delete_kargs, platform and console",
+        Code::SavedPartition => "correct save_partlabel and save_partindex, or check the disk",
         Code::Network => "provide NetworkManager profiles or remove copy_network",
         Code::ImageFetch | Code::Http(_) => "make the image reachable from the node",
         Code::Interrupted => "start the job again; the disk does not boot",

@@ -1,33 +1,23 @@
-//! The action `install`: preflight, write, proof.
+//! The action `install`: preflight, write; `prove` does the rest.
 
-use std::fs::File;
 use std::sync::Arc;
-use std::time::Duration;
 
 use probes::block::Disk;
-use probes::guard;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::Ended;
+use super::prove::{Written as OnDisk, read_before};
 use super::sequence::Job;
-use crate::api::{
-    Check, CheckName, Code, DiskState, Install, JobResult, Outcome, Proof, Stage, State,
-};
+use crate::api::{DiskState, Install, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
 use crate::install::preflight::{self, Ready, Surroundings};
 use crate::install::run::{self, Written};
 use crate::install::selection::Selection;
 use crate::install::target::Target;
-use crate::install::{Failure, describe, efi, identity_of};
-use crate::proof::{self, Expected};
+use crate::install::{Failure, describe, identity_of};
 
 /// Percentages that are logged.
 const LOGGED_PERCENT: [u8; 4] = [25, 50, 75, 100];
-
-/// Time limit for making a boot entry.
-const BOOT_ENTRY_LIMIT: Duration = Duration::from_mins(1);
-/// Stack of the thread that makes it.
-const STACK_BYTES: usize = 2 << 20;
 
 /// Why nothing is written, and the disk if one was chosen.
 struct Refused {
@@ -61,6 +51,18 @@ impl Job<'_> {
         if self.stop.is_stopped() {
             return self.interrupted();
         }
+        let before = target.file().and_then(|file| {
+            read_before(disk, &Arc::new(file), install, &self.settings.network_dir)
+        });
+        let before = match before {
+            Ok(before) => before,
+            Err(failure) => {
+                let mut result =
+                    self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
+                result.disk = Some(identity_of(disk));
+                return self.end_badly(&mut result, &failure, ExitStatus::Untouched);
+            }
+        };
         let written = self.write(install, &target, &ready);
         let mut result = self.result(Outcome::Failed, Stage::Write, written.disk_state);
         result.disk = Some(identity_of(disk));
@@ -78,7 +80,11 @@ impl Job<'_> {
         // What is proved and named in the result is the disk that was held open while it was written.
         let checked = target.check().and_then(|()| target.file());
         match checked {
-            Ok(file) => self.prove(install, (disk, &Arc::new(file)), &ready, result),
+            Ok(file) => {
+                let file = Arc::new(file);
+                let on_disk = OnDisk { disk, file, before, ignition: &ready.ignition };
+                self.prove(install, on_disk, result)
+            }
             Err(failure) => self.end_badly(&mut result, &failure, ExitStatus::HalfWritten),
         }
     }
@@ -150,107 +156,4 @@ impl Job<'_> {
             }
         })
     }
-
-    fn prove(
-        &mut self,
-        install: &Install,
-        (disk, file): (&Disk, &Arc<File>),
-        ready: &Ready,
-        mut result: JobResult,
-    ) -> Ended {
-        self.event(Stage::Proof, State::Started, None);
-        info!("reading {} back", disk.device);
-        let is_uefi = self.settings.system.is_uefi();
-        let others = self
-            .collected
-            .disks
-            .iter()
-            // The paths of a multipath LUN show the data that was just written.
-            .filter(|other| {
-                other.device != disk.device && other.multipath.as_ref() != Some(&disk.name)
-            })
-            .cloned()
-            .collect();
-        let mut proof = proof::prove(Expected {
-            disk: Arc::clone(file),
-            sector_bytes: disk.logical_block_bytes.map_or(512, u64::from),
-            ignition_digest: formats::digest::sha512(&ready.ignition),
-            install: install.clone(),
-            is_uefi,
-            others,
-        });
-        result.stage = Stage::Proof;
-        let failed = proof::fatal(&proof).cloned();
-        // A disk that failed the proof gets no entry, because the firmware would boot it.
-        if is_uefi && failed.is_none() {
-            proof.checks.push(self.boot_entry(disk, file));
-        }
-        self.warnings.extend(doubts(&proof));
-        let n_checks = proof.checks.len();
-        result.proof = Some(proof);
-        if let Some(check) = failed {
-            result.outcome = Outcome::Unproven;
-            let failure = Failure::new(
-                Code::Proof(check.name),
-                format!(
-                    "{} was written, but {} is {}, expected {}",
-                    describe(disk),
-                    check.name.as_str(),
-                    check.found.as_deref().unwrap_or("absent"),
-                    check.expected.as_deref().unwrap_or("the requested value"),
-                ),
-            )
-            .advise("do not boot this disk; install again, and use another disk if it fails again");
-            return self.end_badly(&mut result, &failure, ExitStatus::Unproven);
-        }
-        info!(n_checks, "proved: the disk contains what the instruction asked for");
-        self.event(Stage::Proof, State::Done, None);
-        result.outcome = Outcome::Installed;
-        result.stage = Stage::Result;
-        result.message = format!("{} is installed and proved", describe(disk));
-        self.end_well(result)
-    }
-
-    /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
-    fn boot_entry(&self, disk: &Disk, file: &Arc<File>) -> Check {
-        let efivars = self.settings.system.efivars();
-        let sector_bytes = disk.logical_block_bytes.map_or(512, u64::from);
-        let file = Arc::clone(file);
-        // Firmware that hangs in a variable service must not prevent the result.
-        let answer = guard::ask("efi", STACK_BYTES, move || {
-            proof::esp::read(proof::disk::Disk::of(file), sector_bytes)
-                .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders))
-        });
-        let outcome = match answer.map(|answer| answer.recv_timeout(BOOT_ENTRY_LIMIT)) {
-            Ok(Ok(Ok(outcome))) => outcome,
-            Ok(Ok(Err(panic))) => Err(format!("it could not be made because of a bug: {panic}")),
-            Ok(Err(_)) => {
-                Err(format!("the firmware did not respond within {} s", BOOT_ENTRY_LIMIT.as_secs()))
-            }
-            Err(error) => Err(format!("no thread could be started: {error}")),
-        };
-        let expected = "a boot entry for the disk's EFI system partition";
-        Check { fatal: false, ..proof::check(CheckName::EfiEntry, expected, outcome) }
-    }
-}
-
-/// Failed checks that do not prevent the reboot.
-fn doubts(proof: &Proof) -> Vec<String> {
-    let doubts: Vec<String> = proof
-        .checks
-        .iter()
-        .filter(|check| !check.ok && !check.fatal)
-        .map(|check| {
-            format!(
-                "{}: {}, expected {}",
-                check.name.as_str(),
-                check.found.as_deref().unwrap_or("absent"),
-                check.expected.as_deref().unwrap_or("the requested value")
-            )
-        })
-        .collect();
-    for doubt in &doubts {
-        warn!("{doubt}");
-    }
-    doubts
 }

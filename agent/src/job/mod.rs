@@ -11,6 +11,7 @@
 
 mod ending;
 mod install;
+mod prove;
 mod sequence;
 
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 //!
 //! Entries follow the Boot Loader Specification, `/loader/entries/*.conf`.
 
-use std::io::Read as _;
+use std::io::{Read, Seek, SeekFrom};
 
 use super::disk::Window;
 
@@ -13,6 +13,10 @@ const ENTRIES: &str = "/loader/entries";
 pub(super) const MAX_ENTRY_BYTES: u64 = 64 * 1024;
 /// The most names of a directory that are read.
 const MAX_NAMES: usize = 4096;
+
+/// An open file.
+trait ReadSeek: Read + Seek {}
+impl<T: Read + Seek> ReadSeek for T {}
 
 /// A file system that is read without being mounted.
 pub(super) enum BootFiles {
@@ -56,6 +60,42 @@ impl BootFiles {
                 Ok(bytes)
             }
         }
+    }
+
+    /// The size of a file in bytes.
+    pub(super) fn size(&self, path: &str) -> Result<u64, String> {
+        match self {
+            Self::Ext4(ext4) => {
+                ext4.metadata(path).map(|found| found.len()).map_err(|error| error.to_string())
+            }
+            Self::Fat(fat) => {
+                let file = fat.root_dir().open_file(path.trim_start_matches('/'));
+                let size = file.and_then(|mut file| file.seek(SeekFrom::End(0)));
+                size.map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// Reads a part of a file.
+    pub(super) fn read_part(&self, path: &str, at: u64, n_bytes: u64) -> Result<Vec<u8>, String> {
+        let n_bytes = usize::try_from(n_bytes).map_err(|error| error.to_string())?;
+        let mut bytes = vec![0; n_bytes];
+        let mut read = |file: &mut dyn ReadSeek| {
+            file.seek(SeekFrom::Start(at))?;
+            file.read_exact(&mut bytes)
+        };
+        match self {
+            Self::Ext4(ext4) => {
+                let mut file = ext4.open(path).map_err(|error| error.to_string())?;
+                read(&mut file).map_err(|error| error.to_string())?;
+            }
+            Self::Fat(fat) => {
+                let file = fat.root_dir().open_file(path.trim_start_matches('/'));
+                let mut file = file.map_err(|error| error.to_string())?;
+                read(&mut file).map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(bytes)
     }
 
     /// The names in a directory.

@@ -67,6 +67,15 @@ impl Disk {
         }
     }
 
+    /// The size of the disk in bytes.
+    ///
+    /// # Errors
+    /// In words: the kernel does not say.
+    pub fn size(&self) -> Result<u64, String> {
+        // The metadata of a block device has no size.
+        (&*self.file).seek(SeekFrom::End(0)).map_err(|error| format!("seeking to the end: {error}"))
+    }
+
     /// A part of the disk.
     ///
     /// # Errors

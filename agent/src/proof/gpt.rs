@@ -1,8 +1,8 @@
 //! Reads the GUID partition table of a disk or image; `formats::gpt` checks and parses it.
 
-use formats::gpt::{BLOCK_BYTES, Header, Partition};
+use formats::gpt::{BLOCK_BYTES, Header, Partition, has_signature};
 
-use super::disk::ReadAt;
+use super::disk::{Disk, ReadAt};
 
 /// A partition table with the header that describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,24 @@ pub struct Table {
 /// In words: the disk cannot be read, no valid header, entries of an odd size, or a wrong checksum.
 pub fn read(source: &mut dyn ReadAt, sector_bytes: u64) -> Result<Table, String> {
     read_at(source, sector_bytes, 1)
+}
+
+/// Reads the table, or its backup in the last block; `None` if the disk has neither.
+///
+/// # Errors
+/// In words: the disk cannot be read, or what is there is damaged.
+pub fn read_any(disk: &mut Disk, sector_bytes: u64) -> Result<Option<Table>, String> {
+    let failed = match read(disk, sector_bytes) {
+        Ok(table) => return Ok(Some(table)),
+        Err(failed) => failed,
+    };
+    let last_lba = (disk.size()? / sector_bytes).saturating_sub(1);
+    if let Ok(backup) = read_at(disk, sector_bytes, last_lba) {
+        return Ok(Some(backup));
+    }
+    let mut block = [0; BLOCK_BYTES];
+    disk.read_at(sector_bytes, &mut block)?;
+    if has_signature(&block) { Err(failed) } else { Ok(None) }
 }
 
 fn read_at(source: &mut dyn ReadAt, sector_bytes: u64, lba: u64) -> Result<Table, String> {

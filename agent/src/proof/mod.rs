@@ -5,12 +5,16 @@
 //! the agent: reads have a budget, and the work runs on a thread of its own with a deadline.
 
 mod arguments;
-pub mod boot;
+pub mod before;
+mod boot;
 pub mod disk;
 pub mod esp;
 mod filesystems;
 pub mod gpt;
+mod initramfs;
+pub mod network;
 mod others;
+pub mod saved;
 pub mod superblock;
 
 use std::fs::File;
@@ -22,7 +26,9 @@ use probes::guard;
 use crate::api::{Check, CheckName, Install, Proof};
 
 use arguments::Entries;
+use before::Before;
 use disk::Disk;
+use gpt::Table;
 
 /// How long the whole proof may take.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -46,6 +52,8 @@ pub struct Expected {
     pub is_uefi: bool,
     /// All other disks.
     pub others: Vec<probes::block::Disk>,
+    /// What was read before the write.
+    pub before: Before,
 }
 
 /// Reads the disk back.
@@ -104,30 +112,12 @@ fn look_at(expected: &Expected, checks: &mut Vec<Check>) {
             return;
         }
     };
+    look_at_table(expected, &mut disk, &table, checks);
     let partitions = &table.partitions;
-    let names: Vec<String> =
-        partitions.iter().map(|part| format!("{} {:?}", part.number, part.name)).collect();
-    checks.push(check(
-        CheckName::PartitionTable,
-        "a GUID partition table with partitions",
-        if names.is_empty() {
-            Err("a table without partitions".into())
-        } else {
-            Ok(names.join(", "))
-        },
-    ));
-    checks.push(check(
-        CheckName::BackupTable,
-        "a backup that lists the same partitions",
-        gpt::check_backup(&mut disk, expected.sector_bytes, &table, None),
-    ));
     let found = filesystems::Found::on(&disk, partitions);
     look_at_boot(expected, &disk, &found, checks);
-    checks.push(check(
-        CheckName::RootFilesystem,
-        "one file system labelled root",
-        found.root(&disk),
-    ));
+    let root = found.root(&disk);
+    checks.push(check(CheckName::RootFilesystem, "one file system labelled root", root));
     let mut loader = check(
         CheckName::EspLoader,
         "a boot loader in the EFI system partition",
@@ -142,6 +132,37 @@ fn look_at(expected: &Expected, checks: &mut Vec<Check>) {
     );
     labels.fatal = false;
     checks.push(labels);
+}
+
+/// The checks of the partition table.
+fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &mut Vec<Check>) {
+    let partitions = &table.partitions;
+    let names: Vec<String> =
+        partitions.iter().map(|part| format!("{} {:?}", part.number, part.name)).collect();
+    checks.push(check(
+        CheckName::PartitionTable,
+        "a GUID partition table with partitions",
+        if names.is_empty() {
+            Err("a table without partitions".into())
+        } else {
+            Ok(names.join(", "))
+        },
+    ));
+    let saved = &expected.before.saved;
+    // Only with saved partitions does coreos-installer write a table for the whole disk.
+    let last_lba = match saved[..] {
+        [] => Ok(None),
+        _ => disk.size().map(|size| (size / expected.sector_bytes).checked_sub(1)),
+    };
+    checks.push(check(
+        CheckName::BackupTable,
+        "a backup that lists the same partitions",
+        last_lba.and_then(|last| gpt::check_backup(disk, expected.sector_bytes, table, last)),
+    ));
+    if !saved.is_empty() {
+        let outcome = saved::check(disk, partitions, saved);
+        checks.push(check(CheckName::SavedPartitions, "the saved partitions as before", outcome));
+    }
 }
 
 /// The checks of the file system labelled `boot`.
@@ -182,7 +203,15 @@ fn look_at_boot(
         },
     ));
     let stamp = stamp.unwrap_or_default();
-    let entries = Entries { entries: &files.entries(), stamp: &String::from_utf8_lossy(&stamp) };
-    checks.push(arguments::kernel_arguments(&expected.install, &entries));
-    checks.push(arguments::platform(&expected.install, &entries));
+    let entries = files.entries();
+    let found = Entries { entries: &entries, stamp: &String::from_utf8_lossy(&stamp) };
+    checks.push(arguments::kernel_arguments(&expected.install, &found));
+    checks.push(arguments::platform(&expected.install, &found));
+    if let Some(profiles) = &expected.before.profiles {
+        checks.push(check(
+            CheckName::NetworkFiles,
+            &profiles.keys().map(String::as_str).collect::<Vec<_>>().join(", "),
+            network::check(profiles, &files, &entries),
+        ));
+    }
 }

@@ -1,0 +1,181 @@
+//! The proof of a written disk, and the firmware's boot entry for it.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use probes::block::Disk;
+use probes::guard;
+use tracing::{info, warn};
+
+use super::Ended;
+use super::sequence::Job;
+use crate::api::{Check, CheckName, Code, Install, JobResult, Outcome, Proof, Stage, State};
+use crate::exit_status::ExitStatus;
+use crate::install::failure::advice;
+use crate::install::{Failure, describe, efi};
+use crate::proof::before::{Before, Unread};
+use crate::proof::{self, Expected};
+
+/// Time limit for reading what the disk contains before the write.
+const BEFORE_LIMIT: Duration = Duration::from_mins(2);
+/// Time limit for making a boot entry.
+const BOOT_ENTRY_LIMIT: Duration = Duration::from_mins(1);
+/// Stack of the threads for both.
+const STACK_BYTES: usize = 2 << 20;
+
+/// What was written, and where.
+pub(super) struct Written<'a> {
+    /// The disk.
+    pub(super) disk: &'a Disk,
+    /// The same disk, open since before the write.
+    pub(super) file: Arc<File>,
+    /// What was read before the write.
+    pub(super) before: Before,
+    /// The Ignition config.
+    pub(super) ignition: &'a [u8],
+}
+
+/// Reads what must be the same after the write.
+///
+/// # Errors
+/// `SAVED_PARTITION`, `NETWORK`, `TARGET_IO`: what cannot be read now cannot be compared later.
+pub(super) fn read_before(
+    disk: &Disk,
+    file: &Arc<File>,
+    install: &Install,
+    network_dir: &Path,
+) -> Result<Before, Failure> {
+    let (file, install, dir) = (Arc::clone(file), install.clone(), network_dir.to_owned());
+    let sector_bytes = sector_bytes(disk);
+    let answer = guard::ask("before", STACK_BYTES, move || {
+        Before::read(&file, sector_bytes, &install, &dir)
+    });
+    let failed = |code, what: String| Failure::new(code, what).advise(advice(code));
+    let io = |what: String| failed(Code::TargetIo, format!("reading {}: {what}", describe(disk)));
+    let answer = answer.map_err(|error| io(format!("could not start a thread: {error}")))?;
+    match answer.recv_timeout(BEFORE_LIMIT) {
+        Ok(Ok(Ok(before))) => Ok(before),
+        Ok(Ok(Err(Unread::Saved(what)))) => Err(failed(
+            Code::SavedPartition,
+            format!("reading the partitions to keep on {}: {what}", describe(disk)),
+        )),
+        Ok(Ok(Err(Unread::Network(what)))) => {
+            Err(failed(Code::Network, format!("copy_network: {what}")))
+        }
+        Ok(Err(panic)) => Err(io(panic)),
+        Err(_) => Err(io(format!("no answer within {} s", BEFORE_LIMIT.as_secs()))),
+    }
+}
+
+fn sector_bytes(disk: &Disk) -> u64 {
+    disk.logical_block_bytes.map_or(512, u64::from)
+}
+
+impl Job<'_> {
+    /// Reads the disk back.
+    pub(super) fn prove(
+        &mut self,
+        install: &Install,
+        written: Written<'_>,
+        mut result: JobResult,
+    ) -> Ended {
+        let Written { disk, file, before, ignition } = written;
+        self.event(Stage::Proof, State::Started, None);
+        info!("reading {} back", disk.device);
+        let is_uefi = self.settings.system.is_uefi();
+        let others = self
+            .collected
+            .disks
+            .iter()
+            // The paths of a multipath LUN show the data that was just written.
+            .filter(|other| {
+                other.device != disk.device && other.multipath.as_ref() != Some(&disk.name)
+            })
+            .cloned()
+            .collect();
+        let mut proof = proof::prove(Expected {
+            disk: Arc::clone(&file),
+            sector_bytes: sector_bytes(disk),
+            ignition_digest: formats::digest::sha512(ignition),
+            install: install.clone(),
+            is_uefi,
+            others,
+            before,
+        });
+        result.stage = Stage::Proof;
+        let failed = proof::fatal(&proof).cloned();
+        // A disk that failed the proof gets no entry, because the firmware would boot it.
+        if is_uefi && failed.is_none() {
+            proof.checks.push(self.boot_entry(disk, &file));
+        }
+        self.warnings.extend(doubts(&proof));
+        let n_checks = proof.checks.len();
+        result.proof = Some(proof);
+        if let Some(check) = failed {
+            result.outcome = Outcome::Unproven;
+            let failure = Failure::new(
+                Code::Proof(check.name),
+                format!(
+                    "{} was written, but {} is {}, expected {}",
+                    describe(disk),
+                    check.name.as_str(),
+                    check.found.as_deref().unwrap_or("absent"),
+                    check.expected.as_deref().unwrap_or("the requested value"),
+                ),
+            )
+            .advise("do not boot this disk; install again, and use another disk if it fails again");
+            return self.end_badly(&mut result, &failure, ExitStatus::Unproven);
+        }
+        info!(n_checks, "proved: the disk contains what the instruction asked for");
+        self.event(Stage::Proof, State::Done, None);
+        result.outcome = Outcome::Installed;
+        result.stage = Stage::Result;
+        result.message = format!("{} is installed and proved", describe(disk));
+        self.end_well(result)
+    }
+
+    /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
+    fn boot_entry(&self, disk: &Disk, file: &Arc<File>) -> Check {
+        let efivars = self.settings.system.efivars();
+        let sector_bytes = sector_bytes(disk);
+        let file = Arc::clone(file);
+        // Firmware that hangs in a variable service must not prevent the result.
+        let answer = guard::ask("efi", STACK_BYTES, move || {
+            proof::esp::read(proof::disk::Disk::of(file), sector_bytes)
+                .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders))
+        });
+        let outcome = match answer.map(|answer| answer.recv_timeout(BOOT_ENTRY_LIMIT)) {
+            Ok(Ok(Ok(outcome))) => outcome,
+            Ok(Ok(Err(panic))) => Err(format!("it could not be made because of a bug: {panic}")),
+            Ok(Err(_)) => {
+                Err(format!("the firmware did not respond within {} s", BOOT_ENTRY_LIMIT.as_secs()))
+            }
+            Err(error) => Err(format!("no thread could be started: {error}")),
+        };
+        let expected = "a boot entry for the disk's EFI system partition";
+        Check { fatal: false, ..proof::check(CheckName::EfiEntry, expected, outcome) }
+    }
+}
+
+/// Failed checks that do not prevent the reboot.
+fn doubts(proof: &Proof) -> Vec<String> {
+    let doubts: Vec<String> = proof
+        .checks
+        .iter()
+        .filter(|check| !check.ok && !check.fatal)
+        .map(|check| {
+            format!(
+                "{}: {}, expected {}",
+                check.name.as_str(),
+                check.found.as_deref().unwrap_or("absent"),
+                check.expected.as_deref().unwrap_or("the requested value")
+            )
+        })
+        .collect();
+    for doubt in &doubts {
+        warn!("{doubt}");
+    }
+    doubts
+}
