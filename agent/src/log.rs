@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _};
 
 use tracing::level_filters::LevelFilter;
 
+use crate::clean::CleanStderr;
 use crate::cli::LogLevel;
 
 /// Starts logging; a second call changes nothing.
@@ -19,7 +20,7 @@ pub fn start(level: LogLevel) {
     let is_colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     tracing_subscriber::fmt()
         .with_max_level(filter)
-        .with_writer(io::stderr)
+        .with_writer(CleanStderr { has_colors: is_colored })
         .with_ansi(is_colored)
         .with_target(false)
         .without_time()

@@ -2,21 +2,32 @@
 
 use std::fmt;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, ensure};
 
 /// Largest token file, in bytes.
 const MAX_TOKEN_FILE_BYTES: u64 = 16 * 1024;
 
+/// The shortest text that is hidden wherever it occurs; shorter ones occur by chance.
+const MIN_HIDDEN_BYTES: usize = 6;
+/// How many texts are hidden; the oldest are forgotten.
+const MAX_HIDDEN: usize = 256;
+
+/// What [`hide`] removes: tokens, queries of addresses, secrets of Ignition configs.
+static HIDDEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 /// Text that cannot be printed: it has no `Display`, and `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Wraps a text.
+    /// Wraps a text. From now on [`hide`] removes it from other texts.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        let text = text.into();
+        conceal(&text);
+        Self(text)
     }
 
     /// Reads a token from a file and removes surrounding whitespace.
@@ -35,7 +46,7 @@ impl Secret {
             "{} contains more than one line, expected a token",
             path.display()
         );
-        Ok(Self(text.into()))
+        Ok(Self::new(text))
     }
 
     /// The text itself, for the code that sends it.
@@ -49,6 +60,46 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
+}
+
+/// From now on [`hide`] removes `text`, e.g. where a server repeats it.
+pub fn conceal(text: &str) {
+    if text.len() < MIN_HIDDEN_BYTES {
+        return;
+    }
+    let mut hidden = HIDDEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if hidden.iter().any(|known| known == text) {
+        return;
+    }
+    if hidden.len() >= MAX_HIDDEN {
+        hidden.remove(0);
+    }
+    hidden.push(text.to_owned());
+}
+
+/// Conceals user, password and query of an address.
+pub fn conceal_address(address: &str) {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if let Some((user, _)) = authority.rsplit_once('@') {
+        user.split(':').for_each(conceal);
+    }
+    let query = rest.split_once('?').map(|(_, query)| query.split('#').next().unwrap_or_default());
+    for part in query.into_iter().flat_map(|query| query.split('&')) {
+        conceal(part.split_once('=').map_or(part, |(_, value)| value));
+    }
+}
+
+/// Removes every concealed text, and user, password and query of every address.
+#[must_use]
+pub fn hide(line: &str) -> String {
+    let mut line = redact(line);
+    for text in HIDDEN.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        if line.contains(text.as_str()) {
+            line = line.replace(text.as_str(), "…");
+        }
+    }
+    line
 }
 
 /// Removes user, password and query from every address in a line.
@@ -121,6 +172,16 @@ mod tests {
         ] {
             assert_eq!(redact_setting(value), expected);
         }
+    }
+
+    #[test]
+    fn concealed_text_is_hidden_wherever_it_occurs() {
+        let token = Secret::new("tok3n-of-this-test");
+        conceal_address("https://joe:passw0rd-x@h.example/a?sig=q-secret-1&n=1#f");
+        let echoed = format!("401: {} joe passw0rd-x sig q-secret-1 n", token.expose());
+        assert_eq!(hide(&echoed), "401: … joe … sig … n");
+        conceal("short");
+        assert_eq!(hide("short"), "short");
     }
 
     #[test]

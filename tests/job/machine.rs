@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use probes::block::Disk;
+use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::clock::Clock;
 use run_coreos_installer::install::System;
 use run_coreos_installer::job::{Collected, Ended, JobSettings, run_with};
@@ -73,6 +74,9 @@ impl Machine {
         settings.available_memory_bytes = || Some(1 << 30);
         settings.failure_limit = Duration::from_mins(1);
         settings.poweroff = vec!["true".into()];
+        settings.is_insecure_image_allowed = true;
+        // A test that asks again after a refusal says so.
+        settings.on_refusal = OnRefusal::Stop;
         let mut machine = Self {
             root,
             settings,

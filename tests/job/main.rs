@@ -23,3 +23,5 @@ mod refusal;
 mod tls;
 #[cfg(test)]
 mod vim;
+#[cfg(test)]
+mod wire;

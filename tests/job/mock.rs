@@ -34,6 +34,8 @@ impl Request {
 pub(crate) enum Reply {
     /// Status, headers, body.
     With(u16, Vec<(String, String)>, Vec<u8>),
+    /// This status and JSON after a pause.
+    Late(Duration, u16, serde_json::Value),
     /// The headers, then one byte at a time with a pause, for ever.
     Drip(Duration),
     /// Half a body, then the connection is closed.
@@ -42,6 +44,8 @@ pub(crate) enum Reply {
     Close,
     /// A body that never ends.
     Flood,
+    /// These bytes, then the second ones again and again with a pause.
+    Raw(Vec<u8>, Vec<u8>, Duration),
 }
 
 impl Reply {
@@ -147,6 +151,12 @@ fn serve(
                 write!(stream, "Content-Length: {}\r\n\r\n", body.len())?;
                 stream.write_all(&body)?;
             }
+            Reply::Late(pause, status, value) => {
+                std::thread::sleep(pause);
+                let body = value.to_string();
+                write!(stream, "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n")?;
+                write!(stream, "Content-Length: {}\r\n\r\n{body}", body.len())?;
+            }
             Reply::Drip(pause) => {
                 write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")?;
                 loop {
@@ -159,6 +169,13 @@ fn serve(
                 return Ok(());
             }
             Reply::Close => return Ok(()),
+            Reply::Raw(start, again, pause) => {
+                stream.write_all(&start)?;
+                loop {
+                    stream.write_all(&again)?;
+                    std::thread::sleep(pause);
+                }
+            }
             Reply::Flood => {
                 write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n")?;
                 loop {

@@ -35,7 +35,7 @@ fn refused(test: &str, disks: Vec<Disk>, image: &Value) -> Result<Value> {
     )?;
     let machine = Machine::plain(512, disks);
     let script = format!(
-        "run-coreos-installer install --lldp-wait 0 --allow-plain-http --vim '{}'; echo STATUS=$?",
+        "run-coreos-installer install --lldp-wait 0 --allow-plain-http --allow-insecure-image --on-refusal stop --vim '{}'; echo STATUS=$?",
         lab.url_ipv4()
     );
     let mut files = agent_files()?;

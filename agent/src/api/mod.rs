@@ -9,6 +9,7 @@ pub mod instruction;
 pub mod openapi;
 pub mod outcome;
 pub mod parse;
+mod strict_json;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,9 @@ pub use probes::network::Neighbours;
 
 /// The version of the API that this crate speaks, as `api_version` carries it.
 pub const API_VERSION: &str = "1";
+
+/// Media type of every other body.
+pub const JSON_MEDIA_TYPE: &str = "application/json";
 
 /// Media type of a bare Ignition config as the response to a report.
 pub const IGNITION_MEDIA_TYPE: &str = "application/vnd.coreos.ignition+json";

@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::{API_VERSION, Action, Code, IfSeveral, Instruction, is_node_id};
+use crate::clean;
+
+use super::{
+    API_VERSION, Action, Code, IfSeveral, Instruction, OnRefusal, is_node_id, strict_json,
+};
 
 /// Why an instruction is not obeyed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +17,8 @@ pub struct Refusal {
     pub message: String,
     /// The instruction's id, if it could be parsed.
     pub request_id: Option<String>,
+    /// What the instruction says to do after a refusal, if that could be parsed.
+    pub on_refusal: Option<OnRefusal>,
 }
 
 /// How many keys of an object are tried to find the one at fault.
@@ -29,48 +35,39 @@ const LEAST_SIMILARITY: f64 = 0.5;
 /// - `ACTION_UNKNOWN`: the action is none of [`Action::ALL`].
 /// - `KEY_UNSUPPORTED`: the API has the key, but this agent does not support it.
 pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
-    let invalid = |message: String, request_id: Option<String>| Refusal {
-        code: Code::InstructionInvalid,
+    let refuse = |code: Code, message: String, value: &Value| Refusal {
+        code,
         message,
-        request_id,
+        request_id: value.get("request_id").and_then(Value::as_str).map(|id| clean::text(id, 128)),
+        on_refusal: value
+            .get("on_refusal")
+            .and_then(|policy| serde_json::from_value(policy.clone()).ok()),
     };
-    let value: Value =
-        serde_json::from_slice(bytes).map_err(|error| invalid(not_json(&error), None))?;
-    let request_id = value
-        .get("request_id")
-        .and_then(Value::as_str)
-        .map(|id| id.chars().take(128).collect::<String>());
+    let invalid = |message: String, value: &Value| refuse(Code::InstructionInvalid, message, value);
+    let value = strict_json::parse(bytes)
+        .map_err(|complaint| invalid(format!("the instruction {complaint}"), &Value::Null))?;
     if let Some(action) = value.get("action").and_then(Value::as_str)
         && !Action::ALL.iter().any(|known| known.as_str() == action)
     {
         let shown: String = action.chars().take(64).collect();
-        return Err(Refusal {
-            code: Code::ActionUnknown,
-            message: format!(
-                "the instruction's action is {shown:?}, expected one of {}",
-                Action::ALL.map(Action::as_str).join(", ")
-            ),
-            request_id,
-        });
+        let known = Action::ALL.map(Action::as_str).join(", ");
+        let message = format!("the instruction's action is {shown:?}, expected one of {known}");
+        return Err(refuse(Code::ActionUnknown, message, &value));
     }
     let instruction: Instruction = serde_json::from_value(value.clone())
-        .map_err(|error| invalid(misfit(&value, &error.to_string()), request_id.clone()))?;
-    check(&instruction).map_err(|message| invalid(message, request_id.clone()))?;
+        .map_err(|error| invalid(misfit(&value, &error.to_string()), &value))?;
+    check(&instruction).map_err(|message| invalid(message, &value))?;
     match unsupported(&instruction) {
-        Some(key) => Err(Refusal {
-            code: Code::KeyUnsupported,
-            message: format!("this version of the agent does not support {key}"),
-            request_id,
-        }),
+        Some(key) => {
+            let message = format!("this version of the agent does not support {key}");
+            Err(refuse(Code::KeyUnsupported, message, &value))
+        }
         None => Ok(instruction),
     }
 }
 
 /// The first key that the API has and this agent does not carry out. Ignoring one could cost data.
 fn unsupported(instruction: &Instruction) -> Option<&'static str> {
-    if instruction.on_refusal.is_some() {
-        return Some("on_refusal");
-    }
     let install = instruction.install.as_ref()?;
     let image = install.image.as_ref();
     let if_several = install.disk.as_ref().and_then(|disk| disk.if_several);
@@ -84,12 +81,6 @@ fn unsupported(instruction: &Instruction) -> Option<&'static str> {
         (if_several == Some(IfSeveral::FirstByPath), "first_by_path in install.disk.if_several"),
     ];
     keys.into_iter().find(|(is_used, _)| *is_used).map(|(_, key)| key)
-}
-
-fn not_json(error: &serde_json::Error) -> String {
-    let end = if error.is_eof() { "it ends too early, " } else { "" };
-    let (line, column) = (error.line(), error.column());
-    format!("the instruction is not JSON: {end}line {line}, column {column}")
 }
 
 /// Names the key that does not conform to the API: serde says what it found, but not where.
@@ -111,6 +102,9 @@ fn misfit(value: &Value, complaint: &str) -> String {
         unknown_key(&path, unknown)
     } else if let Some(key) = missing {
         format!("{place} has no {key}")
+    } else if path.iter().any(|key| key == "ignition") {
+        // Its content is secret, and serde quotes what it found.
+        format!("{place} does not have the form that the API describes")
     } else if let Some(found) = found {
         format!("{place} holds {found}")
     } else {
@@ -171,6 +165,9 @@ fn check(instruction: &Instruction) -> Result<(), String> {
     }
     if !(1..=128).contains(&instruction.request_id.chars().count()) {
         return Err("the instruction's request_id is empty or longer than 128".into());
+    }
+    if !clean::is_clean(&instruction.request_id) {
+        return Err("the instruction's request_id contains a control or format character".into());
     }
     if let Some(id) = &instruction.node_id
         && !is_node_id(id)
@@ -271,6 +268,14 @@ mod tests {
     }
 
     #[test]
+    fn ignition_config_is_never_quoted() {
+        let text = r#"{"api_version":"1","request_id":"r","action":"install",
+            "install":{"ignition":"{\"passwordHash\":\"$6$hunter2\"}"}}"#;
+        let message = parse_instruction(text.as_bytes()).unwrap_err().message;
+        assert!(message.contains("install.ignition") && !message.contains("hunter2"), "{message}");
+    }
+
+    #[test]
     fn image_has_exactly_one_source() {
         for image in [r#"{"hash":null}"#, r#"{"url":"http://h/a","file":"/a"}"#] {
             let text = install(&format!(r#","image":{image}"#));
@@ -327,6 +332,8 @@ mod tests {
             r#"{"api_version":"1","request_id":"r","action":"wait","node_id":"a/b"}"#,
             r#"{"api_version":"1","request_id":"r","action":"install"}"#,
             r#"{"api_version":"1","request_id":"r","action":7}"#,
+            r#"{"api_version":"1","request_id":"r","action":"wait","action":"wait"}"#,
+            r#"{"api_version":"1","request_id":"r\n","action":"wait"}"#,
             &install(r#","disk":{"device":"/dev/a","hints":{}}"#),
             &"[".repeat(100_000),
         ] {

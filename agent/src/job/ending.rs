@@ -60,7 +60,7 @@ impl Job<'_> {
     pub(super) fn end_well(&mut self, mut result: JobResult) -> Ended {
         self.complete(&mut result);
         self.event(Stage::Result, State::Started, None);
-        let limit = self.settings.vim.deadline;
+        let limit = self.client.time_left().map(|left| left.max(self.settings.failure_limit));
         match self.client.post_result(&self.node_id, &result, limit) {
             Ok(()) => {
                 info!("result posted: {}", result.message);
@@ -125,7 +125,7 @@ impl Job<'_> {
         JobResult {
             api_version: API_VERSION.into(),
             request_id: self.request_id.clone(),
-            request_digest: None,
+            request_digest: self.request_digest.clone(),
             node_id: self.node_id.clone(),
             outcome,
             stage,

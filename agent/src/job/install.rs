@@ -96,6 +96,7 @@ impl Job<'_> {
     /// Every check before the disk is touched; returns the disk and what to write to it.
     fn preflight(&self, install: &Install) -> Result<(Target, Ready), Refused> {
         let none = |failure| Refused { disk: None, failure };
+        self.check_configuration(install).map_err(none)?;
         let (ignition, mut warnings) =
             preflight::ignition(&install.ignition, &self.client).map_err(none)?;
         let target = self
@@ -118,6 +119,18 @@ impl Job<'_> {
             }
             Err(failure) => Err(Refused { disk: Some(Box::new(disk.clone())), failure }),
         }
+    }
+
+    /// Checks that the configuration allows what the instruction asks for.
+    fn check_configuration(&self, install: &Install) -> Result<(), Failure> {
+        let is_insecure = install.image.as_ref().is_some_and(|image| image.insecure == Some(true));
+        if is_insecure && !self.settings.is_insecure_image_allowed {
+            let message = "the instruction sets image.insecure, which the configuration of this node does not allow";
+            return Err(Failure::new(Code::ImageInsecure, message).advise(
+                "publish the image's .sig next to it, or allow it in the live image with allow-insecure-image",
+            ));
+        }
+        Ok(())
     }
 
     fn write(&mut self, install: &Install, target: &Target, ready: &Ready) -> Written {

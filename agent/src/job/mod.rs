@@ -9,10 +9,12 @@
 //! [`ExitStatus`]), and the unit's `OnFailure=` opens a shell on the console. A dry run from the configuration exits with
 //! 4: after 0 the unit would reboot into the same dry run.
 
+mod console;
 mod ending;
 mod install;
 mod prove;
 mod sequence;
+mod waiting;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,6 +32,9 @@ use crate::vim::{Client, Events, VimSettings};
 
 /// Time limit for posting the remaining events at the end.
 const EVENTS_LIMIT: Duration = Duration::from_secs(10);
+
+/// The same after a signal: the agent ends within five seconds, and the result comes first.
+const STOPPED_EVENTS_LIMIT: Duration = Duration::from_secs(1);
 
 /// Settings of the job.
 #[derive(Debug, Clone)]
@@ -144,6 +149,7 @@ pub fn run_with(
     let events = Events::start(Arc::clone(&client), Arc::clone(&clock));
     let mut job = sequence::Job::new(settings, client, events, clock, stop);
     let ended = job.run(collect);
-    job.into_events().finish(EVENTS_LIMIT);
+    let is_stopped = job.stop.is_stopped();
+    job.into_events().finish(if is_stopped { STOPPED_EVENTS_LIMIT } else { EVENTS_LIMIT });
     ended
 }

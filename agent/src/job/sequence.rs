@@ -1,30 +1,33 @@
 //! From the report to the instruction, and what each action does.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+use formats::digest;
 use tracing::{error, info, warn};
 
+use super::console::Console;
+use super::waiting::Refusals;
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
-    Action, Code, DiskState, IgnitionSource, Install, Instruction, Outcome, Stage, State,
-    is_node_id, parse_instruction,
+    Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State, is_node_id,
+    parse_instruction,
 };
+use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
+use crate::secret::redact;
 use crate::signals::Stop;
 use crate::uuid;
 use crate::vim::client::GaveUp;
-use crate::vim::retry::{Backoff, Failed, MAX_RETRY_AFTER, Why};
+use crate::vim::retry::{Backoff, RetryAfter, Why};
 use crate::vim::{Answer, Client, Events};
 
-/// How long to wait if the VIM does not say.
-const DEFAULT_WAIT: Duration = Duration::from_secs(30);
-/// The shortest wait between two requests.
-const MIN_WAIT: Duration = Duration::from_secs(1);
-/// Without an instruction for this long, a warning is logged.
-const LONG_WAIT: Duration = Duration::from_mins(5);
+/// How long to wait if the action `wait` does not say.
+const DEFAULT_WAIT_S: u64 = 30;
+/// The longest reason that is shown, in characters.
+const MAX_REASON_CHARS: usize = 300;
 
 /// One run of the job.
 pub(super) struct Job<'a> {
@@ -36,25 +39,31 @@ pub(super) struct Job<'a> {
     pub(super) started_at: SystemTime,
     pub(super) node_id: String,
     pub(super) request_id: Option<String>,
+    /// Digest of the instruction that is carried out.
+    pub(super) request_digest: Option<String>,
     pub(super) collected: Collected,
     pub(super) warnings: Vec<String>,
-    /// How long the VIM has had no instruction since the last warning about it.
-    waited: Duration,
     /// Counts consecutive reports that only led to a request for another one.
-    again: Backoff,
+    pub(super) again: Backoff,
+    pub(super) refusals: Refusals,
+    /// The last result that was posted.
+    pub(super) last_result: Option<Box<JobResult>>,
+    pub(super) console: Console,
+    /// Whether the next 202 answers the report; only then it may give the node another id.
+    has_just_reported: bool,
     /// Whether the VIM responded with a bare Ignition config.
     pub(super) is_bare: bool,
 }
 
 /// What to do after a response.
-enum Next {
+pub(super) enum Next {
     Ask(Answer),
     Inspect,
     End(Ended),
 }
 
 /// Advice for a request that was given up.
-fn advice(gave_up: &GaveUp) -> &'static str {
+pub(super) fn advice(gave_up: &GaveUp) -> &'static str {
     match gave_up {
         GaveUp::Stopped => "start the service again",
         GaveUp::Deadline(failed) | GaveUp::Refused(failed) if failed.why == Why::Refused => {
@@ -84,10 +93,14 @@ impl<'a> Job<'a> {
             started_at,
             node_id: String::new(),
             request_id: None,
+            request_digest: None,
             collected: Collected::default(),
             warnings: Vec::new(),
-            waited: Duration::ZERO,
             again: Backoff::default(),
+            refusals: Refusals::default(),
+            last_result: None,
+            console: Console::start(),
+            has_just_reported: false,
             is_bare: false,
         }
     }
@@ -138,6 +151,8 @@ impl<'a> Job<'a> {
 
     fn report(&mut self) -> Result<Answer, Ended> {
         self.event(Stage::Report, State::Started, None);
+        self.console.waits_for(&self.vim("the report to be accepted by"), &self.node_id);
+        self.has_just_reported = true;
         match self.client.post_report(&self.collected.report) {
             Ok(answer) => {
                 info!(node_id = %self.node_id, "report posted");
@@ -158,41 +173,54 @@ impl<'a> Job<'a> {
 
     /// Acts on a response.
     fn follow(&mut self, answer: Answer) -> Next {
+        let has_just_reported = std::mem::take(&mut self.has_just_reported);
         match answer {
             Answer::NotYet { node_id, wait, location } => {
-                if let Some(node_id) = node_id {
-                    self.rename(&node_id);
-                }
+                self.accept_id(node_id.as_deref(), has_just_reported);
                 self.open_events();
-                self.log_waiting(wait);
-                self.wait_and_ask(wait, location.as_ref())
+                self.console.waits_for(&self.vim("an instruction from"), &self.node_id);
+                let message = format!("asking again in {} s", wait.as_secs());
+                self.wait_and_ask(wait, &message, location.as_ref())
             }
-            Answer::NotKnown(failed) => {
-                // The VIM just accepted the report. If it forgets every node, backing off keeps them from
-                // reporting in a loop.
-                let wait = self.again.wait(&failed, self.clock.as_ref());
-                warn!(
-                    "the VIM no longer knows this node: {}; reporting again in {} s, times so far: {}",
-                    failed.message,
-                    wait.as_secs(),
-                    self.again.n_failed()
-                );
-                self.wait(wait).map_or_else(Next::End, |()| Next::Inspect)
+            Answer::NotKnown(failed) => self.report_again(&failed),
+            Answer::Ignition(bytes) | Answer::Instruction(bytes)
+                if self.refusals.contain(&digest::sha256(&bytes)) =>
+            {
+                self.ask_again()
             }
-            Answer::Unreadable(message) => {
-                Next::End(self.refuse(&Failure::new(Code::InstructionInvalid, message)))
+            Answer::Ignition(bytes) => {
+                self.receive(&bytes);
+                let ended = self.bare_ignition(bytes);
+                self.after(ended, None)
             }
-            Answer::Ignition(bytes) => Next::End(self.bare_ignition(bytes)),
-            Answer::Instruction(bytes) => match parse_instruction(&bytes) {
-                Ok(instruction) => self.carry_out(instruction),
-                Err(refusal) => {
-                    self.request_id = refusal.request_id;
-                    let failure = Failure::new(refusal.code, refusal.message)
-                        .advise("correct the VIM's response; it must conform to VIM API v1");
-                    Next::End(self.refuse(&failure))
+            Answer::Instruction(bytes) => {
+                self.receive(&bytes);
+                match parse_instruction(&bytes) {
+                    Ok(instruction) => self.carry_out(instruction),
+                    Err(refusal) => {
+                        self.request_id = refusal.request_id;
+                        self.events.set_request(self.request_id.as_deref());
+                        let failure = Failure::new(refusal.code, refusal.message)
+                            .advise("correct the VIM's response; it must conform to VIM API v1");
+                        let ended = self.refuse(&failure);
+                        self.after(ended, refusal.on_refusal)
+                    }
                 }
-            },
+            }
         }
+    }
+
+    /// The VIM's address after `what`, for the console.
+    fn vim(&self, what: &str) -> String {
+        format!("{what} {}", redact(&self.settings.vim.url))
+    }
+
+    /// An instruction arrived.
+    fn receive(&mut self, bytes: &[u8]) {
+        self.console.works();
+        self.request_id = None;
+        self.events.set_request(None);
+        self.request_digest = Some(digest::sha256(bytes));
     }
 
     fn bare_ignition(&mut self, bytes: Vec<u8>) -> Ended {
@@ -214,30 +242,33 @@ impl<'a> Job<'a> {
     fn carry_out(&mut self, instruction: Instruction) -> Next {
         self.request_id = Some(instruction.request_id.clone());
         self.events.set_request(Some(&instruction.request_id));
-        if let Some(node_id) = &instruction.node_id {
-            self.rename(node_id);
-        }
         self.open_events();
-        let reason: String = instruction
-            .reason
-            .unwrap_or_default()
-            .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
-            .take(300)
-            .collect();
+        if let Some(node_id) = instruction.node_id.filter(|id| *id != self.node_id) {
+            let ended = self.refuse_node(&node_id);
+            return self.after(ended, instruction.on_refusal);
+        }
+        let reason = clean::text(&instruction.reason.unwrap_or_default(), MAX_REASON_CHARS);
         info!(request_id = %instruction.request_id, reason, "instruction: {}", instruction.action.as_str());
         self.event(Stage::Instruction, State::Done, Some(instruction.action.as_str()));
-        let wait = instruction.retry_after_s.map_or(DEFAULT_WAIT, Duration::from_secs);
+        let asked = instruction.retry_after_s.map(RetryAfter::seconds);
+        let on_refusal = instruction.on_refusal;
         match (instruction.action, instruction.install) {
-            (Action::Install, Some(install)) => Next::End(self.install(&install)),
+            (Action::Install, Some(install)) => {
+                let ended = self.install(&install);
+                self.after(ended, on_refusal)
+            }
             (Action::Wait, _) => {
                 self.again.reset();
-                self.wait_and_ask(wait, None)
+                let asked = asked.unwrap_or(RetryAfter::seconds(DEFAULT_WAIT_S));
+                let wait = RetryAfter::poll(Some(asked), self.clock.as_ref());
+                self.console.waits_for(&self.vim("another instruction from"), &self.node_id);
+                let message = format!("asking again in {} s", wait.as_secs());
+                self.wait_and_ask(wait, &message, None)
             }
             (Action::Reinspect, _) => {
-                let asked = instruction.retry_after_s.map(Duration::from_secs);
                 let wait = self.wait_before_inspecting(asked);
-                self.wait(wait).map_or_else(Next::End, |()| Next::Inspect)
+                let message = format!("inspecting again in {} s", wait.as_secs());
+                self.wait(wait, &message).map_or_else(Next::End, |()| Next::Inspect)
             }
             (Action::Reboot, _) => {
                 info!("rebooting as the VIM asks; no disk was touched");
@@ -252,107 +283,48 @@ impl<'a> Job<'a> {
                 self.event(Stage::Result, State::Done, Some("stopped as the VIM asks"));
                 Next::End(Ended::with(ExitStatus::Untouched))
             }
-            (Action::Reignite, _) => Next::End(
-                self.refuse(
-                    &Failure::new(
-                        Code::ActionUnsupported,
-                        "this version of the agent cannot carry out reignite",
-                    )
-                    .advise("use install instead, with save_partlabel for partitions to keep"),
-                ),
-            ),
+            (Action::Reignite, _) => {
+                let message = "this version of the agent cannot carry out reignite";
+                let failure = Failure::new(Code::ActionUnsupported, message)
+                    .advise("use install instead, with save_partlabel for partitions to keep");
+                let ended = self.refuse(&failure);
+                self.after(ended, on_refusal)
+            }
             // parse_instruction refuses this; the type allows it.
-            (Action::Install, None) => Next::End(self.refuse(&Failure::new(
-                Code::InstructionInvalid,
-                "the instruction's action is install, but it has no install",
-            ))),
+            (Action::Install, None) => {
+                let message = "the instruction's action is install, but it has no install";
+                let ended = self.refuse(&Failure::new(Code::InstructionInvalid, message));
+                self.after(ended, on_refusal)
+            }
         }
     }
 
-    /// The first re-inspection starts at once; each further one in a row waits longer.
-    fn wait_before_inspecting(&mut self, asked: Option<Duration>) -> Duration {
-        let is_first = self.again.n_failed() == 0;
-        let failed = Failed::unavailable("the VIM asks for another inspection".into());
-        let wait = self.again.wait(&Failed { retry_after: asked, ..failed }, self.clock.as_ref());
-        if is_first { asked.unwrap_or(MIN_WAIT) } else { wait }
+    fn refuse_node(&mut self, node_id: &str) -> Ended {
+        let message =
+            format!("the instruction is for node {node_id}, but this node is {}", self.node_id);
+        self.refuse(&Failure::new(Code::NodeWrong, message).advise(
+            "correct node_id; another id for a node is given in the 202 that accepts its report",
+        ))
     }
 
-    /// Adopts the node id that the VIM uses.
-    fn rename(&mut self, node_id: &str) {
-        if is_node_id(node_id) && node_id != self.node_id {
+    /// Adopts the id that the VIM gives the node when it accepts the report. Any later one is another node's.
+    fn accept_id(&mut self, node_id: Option<&str>, has_just_reported: bool) {
+        let Some(node_id) = node_id.filter(|id| is_node_id(id) && *id != self.node_id) else {
+            return;
+        };
+        if has_just_reported {
             info!(node_id, "the VIM uses another id for this node");
             self.node_id = node_id.into();
+        } else {
+            warn!("the VIM's response names another node, {node_id}; ignoring that");
         }
-    }
-
-    /// Logs that the VIM has no instruction yet. Every few minutes it is a warning, so that a node that waits for hours
-    /// does not look hung with `--log-level warn`.
-    fn log_waiting(&mut self, wait: Duration) {
-        self.waited = self.waited.saturating_add(wait);
-        if self.waited < LONG_WAIT {
-            info!("the VIM has no instruction yet; asking again in {} s", wait.as_secs());
-            return;
-        }
-        self.waited = Duration::ZERO;
-        warn!("the VIM still has no instruction; asking again in {} s", wait.as_secs());
     }
 
     /// Starts posting events: the VIM has the report, and its id for the node is known.
-    fn open_events(&self) {
+    pub(super) fn open_events(&self) {
         if !self.settings.is_dry_run {
             self.events.open(&self.node_id);
         }
-    }
-
-    fn wait_and_ask(&mut self, wait: Duration, location: Option<&crate::vim::url::Url>) -> Next {
-        if let Err(ended) = self.wait(wait) {
-            return Next::End(ended);
-        }
-        match self.client.instruction(&self.node_id, location) {
-            Ok(answer) => {
-                // The VIM knows the node, so later requests to report again are unrelated.
-                if matches!(answer, Answer::NotYet { .. }) {
-                    self.again.reset();
-                }
-                Next::Ask(answer)
-            }
-            Err(GaveUp::Stopped) => Next::End(self.interrupted()),
-            Err(gave_up) => Next::End(
-                self.refuse(
-                    &Failure::new(Code::NoReport, format!("asking for the instruction: {gave_up}"))
-                        .advise(advice(&gave_up)),
-                ),
-            ),
-        }
-    }
-
-    fn wait(&mut self, wait: Duration) -> Result<(), Ended> {
-        let wait = wait.clamp(MIN_WAIT, MAX_RETRY_AFTER);
-        let message = format!("asking again in {} s", wait.as_secs());
-        self.event(Stage::Wait, State::Started, Some(&message));
-        self.clock.sleep(wait, &self.stop);
-        if self.stop.is_stopped() {
-            return Err(self.interrupted());
-        }
-        self.event(Stage::Wait, State::Done, None);
-        Ok(())
-    }
-
-    pub(super) fn interrupted(&mut self) -> Ended {
-        self.refuse(
-            &Failure::new(
-                Code::Interrupted,
-                "the agent was interrupted by a signal before the disk was touched",
-            )
-            .advise("start the service again"),
-        )
-    }
-
-    /// Ends the job before a disk is touched.
-    pub(super) fn refuse(&mut self, failure: &Failure) -> Ended {
-        self.open_events();
-        let mut result = self.result(Outcome::Refused, Stage::Instruction, DiskState::Untouched);
-        self.end_badly(&mut result, failure, ExitStatus::Untouched)
     }
 
     pub(super) fn event(&self, stage: Stage, how: State, message: Option<&str>) {

@@ -2,21 +2,26 @@
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde::Serialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use super::exchange::{Ask, Body, Reply, check_accepted, refusal};
-use super::retry::{Backoff, Failed, MAX_RETRY_AFTER, Why};
+use super::retry::{Backoff, Failed, RetryAfter, Why};
 use super::transport::{self, Timeouts, VimSettings};
 use super::url::{Url, Zones};
-use crate::api::{Accepted, EventBatch, IGNITION_MEDIA_TYPE, JobResult, is_node_id};
+use crate::api::{
+    API_VERSION, Accepted, EventBatch, IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE, JobResult,
+    NeighbourReport, Neighbours, is_node_id,
+};
+use crate::clean;
 use crate::clock::Clock;
-use crate::secret::Secret;
+use crate::secret::{self, Secret};
 use crate::signals::Stop;
 use crate::uuid;
 
@@ -38,15 +43,13 @@ pub enum Answer {
     NotYet {
         /// The VIM's id for the node, if it sent one.
         node_id: Option<String>,
-        /// How long to wait.
+        /// How long to wait, with jitter.
         wait: Duration,
         /// Where to ask next, if it said so.
         location: Option<Url>,
     },
     /// 404: the VIM does not know the node.
     NotKnown(Failed),
-    /// A response that cannot be obeyed, e.g. one that is too large.
-    Unreadable(String),
 }
 
 /// Why a request was given up.
@@ -84,6 +87,8 @@ pub struct Client {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) stop: Stop,
     pub(super) skew: Mutex<Option<String>>,
+    /// When the client was made: `deadline` counts from then.
+    started: Instant,
 }
 
 impl Client {
@@ -101,7 +106,9 @@ impl Client {
             base.shown()
         );
         let (agent, token) = transport::agent(settings, &zones)?;
+        let started = clock.now();
         Ok(Self {
+            started,
             base,
             zones,
             agent,
@@ -114,6 +121,14 @@ impl Client {
         })
     }
 
+    /// How much of `--give-up-after` is left; `None` without a limit. One clock runs over the whole job, so that a VIM
+    /// that answers now and then does not restart it.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        let spent = self.clock.now().saturating_duration_since(self.started);
+        self.deadline.map(|deadline| deadline.saturating_sub(spent))
+    }
+
     /// Posts the report, which is JSON, and returns the response.
     ///
     /// # Errors
@@ -123,10 +138,10 @@ impl Client {
         // Compressing into memory cannot fail; if it ever does, the report is posted uncompressed.
         let compressed = gzip(report).ok();
         let encoding = compressed.is_some().then_some("gzip");
-        let bytes = compressed.as_deref().unwrap_or(report);
+        let bytes = Arc::new(compressed.unwrap_or_else(|| report.to_vec()));
         let key = uuid::random();
-        let body = Body { bytes, encoding, key: Some(&key) };
-        self.until_success("posting the report", self.deadline, || {
+        let body = Body { bytes, encoding, key: Some(&key), is_farewell: false };
+        self.until_success("posting the report", self.time_left(), || {
             self.answer(self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
         })
     }
@@ -139,7 +154,7 @@ impl Client {
         let url = location
             .cloned()
             .unwrap_or_else(|| self.base.join(&format!("/v1/nodes/{node_id}/instruction")));
-        self.until_success("asking for the instruction", self.deadline, || {
+        self.until_success("asking for the instruction", self.time_left(), || {
             let reply = self.send(&url, Ask::Api, MAX_IGNITION_BYTES)?;
             match reply.status {
                 404 => Ok(Answer::NotKnown(refusal(&reply, &url))),
@@ -159,9 +174,9 @@ impl Client {
         limit: Option<Duration>,
     ) -> Result<(), GaveUp> {
         let url = self.base.join(&format!("/v1/nodes/{node_id}/result"));
-        let bytes = json(result, "the result").map_err(GaveUp::Refused)?;
+        let bytes = Arc::new(json(result, "the result").map_err(GaveUp::Refused)?);
         let key = uuid::random();
-        let body = Body { bytes: &bytes, encoding: None, key: Some(&key) };
+        let body = Body { bytes, encoding: None, key: Some(&key), is_farewell: true };
         let mut n_refused = 0;
         self.until_success("posting the result", limit, || {
             let reply = self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?;
@@ -178,14 +193,27 @@ impl Client {
         })?
     }
 
+    /// Supplements the report with LLDP neighbours, without retrying.
+    ///
+    /// # Errors
+    /// The VIM did not accept them.
+    pub fn put_neighbours(&self, node_id: &str, neighbours: &Neighbours) -> Result<(), Failed> {
+        let url = self.base.join(&format!("/v1/nodes/{node_id}/neighbours"));
+        let report =
+            NeighbourReport { api_version: API_VERSION.into(), neighbours: neighbours.clone() };
+        let bytes = Arc::new(json(&report, "the neighbours")?);
+        let body = Body { bytes, encoding: None, key: None, is_farewell: false };
+        check_accepted(&self.send(&url, Ask::Put(&body), MAX_ANSWER_BYTES)?, &url)
+    }
+
     /// Posts events, without retrying.
     ///
     /// # Errors
     /// The VIM did not accept them.
     pub fn post_events(&self, node_id: &str, events: &EventBatch) -> Result<(), Failed> {
         let url = self.base.join(&format!("/v1/nodes/{node_id}/events"));
-        let bytes = json(events, "the events")?;
-        let body = Body { bytes: &bytes, encoding: None, key: None };
+        let bytes = Arc::new(json(events, "the events")?);
+        let body = Body { bytes, encoding: None, key: None, is_farewell: false };
         check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
     }
 
@@ -232,6 +260,7 @@ impl Client {
     }
 
     pub(super) fn parse_url(&self, text: &str) -> anyhow::Result<Url> {
+        secret::conceal_address(text);
         let url = Url::parse(text, &self.zones)?;
         ensure!(
             url.is_https() || !self.agent.config().https_only(),
@@ -244,32 +273,38 @@ impl Client {
     /// Parses the response to a report or to a request for the instruction.
     fn answer(&self, reply: Reply, url: &Url) -> Result<Answer, Failed> {
         let media_type = reply.content_type.split(';').next().unwrap_or_default().trim();
+        let invalid = |what: &str| {
+            let message = format!("{} gave no valid answer: {what}", url.shown());
+            Err(Failed { status: Some(reply.status), ..Failed::unavailable(message) })
+        };
         match reply.status {
-            200 | 201 if reply.is_cut => {
-                Ok(Answer::Unreadable(format!("the response of {} is too large", url.shown())))
-            }
+            200..=202 if reply.is_cut => invalid("the response is too large"),
             200 | 201 if media_type == IGNITION_MEDIA_TYPE => Ok(Answer::Ignition(reply.body)),
-            200 | 201 if reply.body.len() as u64 > MAX_ANSWER_BYTES => Ok(Answer::Unreadable(
-                format!("the instruction is larger than {MAX_ANSWER_BYTES} bytes"),
+            // Proxies and captive portals answer 200 with a page of their own.
+            200 | 201 if media_type != JSON_MEDIA_TYPE => invalid(&format!(
+                "its content type is {:.60?}, expected {JSON_MEDIA_TYPE}",
+                reply.content_type
             )),
+            200 | 201 if !resembles_instruction(&reply.body) => {
+                invalid("it is not an instruction in JSON")
+            }
             200 | 201 => Ok(Answer::Instruction(reply.body)),
             // 204 is accepted like a 202 without a body: the report is accepted, no instruction yet.
             202 | 204 => {
-                let accepted: Option<Accepted> = serde_json::from_slice(&reply.body).ok();
-                let asked = accepted
-                    .as_ref()
-                    .and_then(|accepted| accepted.retry_after_s)
-                    .map(Duration::from_secs);
+                let accepted = match &reply.body[..] {
+                    [] => None,
+                    _ if media_type != JSON_MEDIA_TYPE => return invalid("its body is not JSON"),
+                    body => match serde_json::from_slice::<Accepted>(body) {
+                        Ok(accepted) => Some(accepted),
+                        Err(_) => return invalid("its body is not that of a 202"),
+                    },
+                };
+                let asked = accepted.as_ref().and_then(|accepted| accepted.retry_after_s);
+                let asked = reply.retry_after.or(asked.map(RetryAfter::seconds));
                 Ok(Answer::NotYet {
                     node_id: accepted.map(|accepted| accepted.node_id).filter(|id| is_node_id(id)),
-                    wait: reply
-                        .retry_after
-                        .or(asked)
-                        .unwrap_or(Duration::from_secs(10))
-                        .clamp(Duration::from_secs(1), MAX_RETRY_AFTER),
-                    location: reply
-                        .location
-                        .and_then(|location| self.base.at_location(&location, &self.zones)),
+                    wait: RetryAfter::poll(asked, self.clock.as_ref()),
+                    location: reply.location.and_then(|location| self.base.at_location(&location)),
                 })
             }
             _ => Err(refusal(&reply, url)),
@@ -277,9 +312,31 @@ impl Client {
     }
 }
 
-/// `value` as JSON. A value that cannot be serialised is a failure, never an empty body.
+/// Whether a body is JSON with a key of an instruction, so that the VIM wrote it and learns what is wrong with it.
+fn resembles_instruction(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Keys {
+        api_version: Option<IgnoredAny>,
+        request_id: Option<IgnoredAny>,
+        action: Option<IgnoredAny>,
+    }
+    match serde_json::from_slice::<Keys>(body) {
+        Ok(keys) => {
+            keys.api_version.is_some() || keys.request_id.is_some() || keys.action.is_some()
+        }
+        // Duplicate keys and deep nesting; an array is accepted as keys in their order.
+        Err(error) => error.is_data() && body.trim_ascii_start().starts_with(b"{"),
+    }
+}
+
+/// `value` as JSON, cleaned: it may repeat what servers, disks and programs said. A value that cannot be serialised is a
+/// failure, never an empty body.
 fn json(value: &impl Serialize, what: &str) -> Result<Vec<u8>, Failed> {
-    serde_json::to_vec(value).map_err(|error| Failed {
+    let bytes = serde_json::to_value(value).and_then(|mut value| {
+        clean::json(&mut value);
+        serde_json::to_vec(&value)
+    });
+    bytes.map_err(|error| Failed {
         why: Why::Refused,
         ..Failed::network(format!("writing {what} as JSON: {error}"))
     })

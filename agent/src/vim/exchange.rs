@@ -1,27 +1,44 @@
 //! One request and its response, with limited sizes; failures are described with what to do next.
 
-use std::sync::PoisonError;
-use std::time::{Duration, SystemTime};
+use std::io::Read as _;
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
+use probes::guard;
 use tracing::warn;
 
 use formats::time::{parse_http_date, rfc3339};
 
-use super::client::{Client, MAX_ANSWER_BYTES};
-use super::retry::{Failed, Why, parse_retry_after};
+use super::client::{Client, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
+use super::retry::{Failed, RetryAfter, Why};
 use super::url::Url;
 use super::{transport, unreachable};
 use crate::api::{IGNITION_MEDIA_TYPE, Problem};
+use crate::clean;
+use crate::secret::Secret;
 
 /// The smallest difference between the clocks that is worth a warning.
 const NOTABLE_SKEW: Duration = Duration::from_mins(1);
+
+/// How long a request that was sent after a signal may take; the last one of a job gets [`FAREWELL_LIMIT`].
+const STOPPED_LIMIT: Duration = Duration::from_secs(1);
+/// The same for the result, without which the VIM does not know how the job ended. All requests after a signal and the
+/// remaining events fit into the five seconds in which the agent ends.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
+/// How often a request that is under way is checked for a signal.
+const POLL: Duration = Duration::from_millis(50);
+/// Stack of the thread of a request; TLS needs some of it.
+const STACK_BYTES: usize = 1 << 20;
+/// A body is read in pieces of this size.
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// A whole response.
 pub(super) struct Reply {
     pub(super) status: u16,
     pub(super) content_type: String,
     pub(super) location: Option<String>,
-    pub(super) retry_after: Option<Duration>,
+    pub(super) retry_after: Option<RetryAfter>,
     pub(super) body: Vec<u8>,
     /// Whether the body was longer than the limit.
     pub(super) is_cut: bool,
@@ -29,10 +46,13 @@ pub(super) struct Reply {
 
 /// A request body and its headers.
 pub(super) struct Body<'a> {
-    pub(super) bytes: &'a [u8],
+    pub(super) bytes: Arc<Vec<u8>>,
     pub(super) encoding: Option<&'static str>,
     pub(super) key: Option<&'a str>,
+    /// Whether it is the last message of a job, worth a wait after a signal.
+    pub(super) is_farewell: bool,
 }
+
 /// The kind of a request.
 #[derive(Clone, Copy)]
 pub(super) enum Ask<'a> {
@@ -42,47 +62,124 @@ pub(super) enum Ask<'a> {
     Source,
     /// POST of this body. Redirects are not followed.
     Post(&'a Body<'a>),
+    /// PUT of this body. Redirects are not followed.
+    Put(&'a Body<'a>),
+}
+
+impl Ask<'_> {
+    fn body(&self) -> Option<&Body<'_>> {
+        match self {
+            Self::Api | Self::Source => None,
+            Self::Post(body) | Self::Put(body) => Some(body),
+        }
+    }
+}
+
+/// A response as it arrived.
+struct Raw {
+    head: ureq::http::response::Parts,
+    body: Vec<u8>,
+    is_cut: bool,
+}
+
+/// Where a request broke off.
+enum Broken {
+    NoResponse(ureq::Error),
+    InBody(std::io::Error),
 }
 
 impl Client {
-    /// Sends one request and reads at most `max_bytes` of the response.
+    /// Sends one request and reads at most `max_bytes` of the response, or as much as a response of that kind may have.
+    ///
+    /// The request runs on a thread of its own. It is abandoned after a signal, and when its whole time has passed:
+    /// a server that sends a byte now and then resets every time limit of a single read.
     pub(super) fn send(&self, url: &Url, ask: Ask<'_>, max_bytes: u64) -> Result<Reply, Failed> {
         let sent_at = self.clock.time_of_day();
-        let answer = match ask {
-            Ask::Api | Ask::Source => {
-                let is_source = matches!(ask, Ask::Source);
-                let limit = if max_bytes > MAX_ANSWER_BYTES {
-                    self.timeouts.ignition
-                } else {
-                    self.timeouts.body
-                };
-                let request = self
-                    .agent
-                    .get(url.to_string())
-                    .config()
-                    .max_redirects(if is_source { transport::MAX_REDIRECTS } else { 0 })
-                    .timeout_recv_body(Some(limit))
-                    .build()
-                    .header("Accept", format!("application/json, {IGNITION_MEDIA_TYPE}, */*"));
-                self.authorized(request, url).call()
+        let work = self.prepare(url, ask, max_bytes);
+        let answer = guard::ask("request", STACK_BYTES, work)
+            .map_err(|error| Failed::network(format!("could not start a thread: {error}")))?;
+        let started = Instant::now();
+        let limit = self.timeouts.total(matches!(ask, Ask::Source));
+        let mut stopped_at = None;
+        let is_farewell = ask.body().is_some_and(|body| body.is_farewell);
+        let stopped_limit = if is_farewell { FAREWELL_LIMIT } else { STOPPED_LIMIT };
+        let raw = loop {
+            match answer.recv_timeout(POLL) {
+                Ok(Ok(raw)) => break raw,
+                Ok(Err(panic)) => {
+                    return Err(Failed::network(format!("a bug ended the request: {panic}")));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failed::network("the request ended without a result".into()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
             }
-            Ask::Post(body) => {
-                let mut request = self
-                    .agent
-                    .post(url.to_string())
-                    .header("Accept", format!("application/json, {IGNITION_MEDIA_TYPE}"))
-                    .header("Content-Type", "application/json");
-                if let Some(encoding) = body.encoding {
-                    request = request.header("Content-Encoding", encoding);
-                }
-                if let Some(key) = body.key {
-                    request = request.header("Idempotency-Key", key);
-                }
-                self.authorized(request, url).send(body.bytes)
+            if self.stop.is_stopped()
+                && stopped_at.get_or_insert_with(Instant::now).elapsed() > stopped_limit
+            {
+                return Err(Failed::network("interrupted by a signal".into()));
+            }
+            if started.elapsed() > limit {
+                let text = "the server sends its response too slowly";
+                return Err(Failed::network(format!("reading {}: {text}", url.shown())));
             }
         };
-        let response = answer.map_err(|error| self.no_response(url, &error))?;
-        self.read(url, response, max_bytes, sent_at)
+        match raw {
+            Ok(raw) => Ok(self.reply(raw, sent_at)),
+            Err(Broken::NoResponse(error)) => Err(self.no_response(url, &error)),
+            Err(Broken::InBody(error)) => Err(self.broken_off(url, &error)),
+        }
+    }
+
+    /// The request as work for a thread.
+    fn prepare(
+        &self,
+        url: &Url,
+        ask: Ask<'_>,
+        max_bytes: u64,
+    ) -> impl FnOnce() -> Result<Raw, Broken> + Send + 'static {
+        let is_source = matches!(ask, Ask::Source);
+        let accept = match ask {
+            Ask::Source => format!("application/json, {IGNITION_MEDIA_TYPE}, */*"),
+            _ => format!("application/json, {IGNITION_MEDIA_TYPE}"),
+        };
+        let (agent, address) = (self.agent.clone(), url.to_string());
+        let token = self.token_for(url).cloned();
+        let timeouts = self.timeouts;
+        let post = ask.body().map(|body| {
+            let headers = [
+                ("Content-Type", Some("application/json".to_owned())),
+                ("Content-Encoding", body.encoding.map(str::to_owned)),
+                ("Idempotency-Key", body.key.map(str::to_owned)),
+            ];
+            (matches!(ask, Ask::Put(_)), headers, Arc::clone(&body.bytes))
+        });
+        move || {
+            let response = if let Some((is_put, headers, bytes)) = post {
+                let builder = if is_put { agent.put(address) } else { agent.post(address) };
+                let mut builder = builder.header("Accept", accept);
+                for (name, value) in headers {
+                    if let Some(value) = value {
+                        builder = builder.header(name, value);
+                    }
+                }
+                let builder = builder.config().timeout_per_read(None).build();
+                authorized(builder, token.as_ref()).send(&bytes[..])
+            } else {
+                let builder = agent
+                    .get(address)
+                    .config()
+                    .max_redirects(if is_source { transport::MAX_REDIRECTS } else { 0 })
+                    .timeout_recv_body(Some(timeouts.ignition))
+                    // A VIM may think for longer than the longest pause in a download.
+                    .timeout_per_read(is_source.then_some(timeouts.idle))
+                    .build()
+                    .header("Accept", accept);
+                authorized(builder, token.as_ref()).call()
+            };
+            let response = response.map_err(Broken::NoResponse)?;
+            read_all(response, (!is_source).then_some(timeouts.body), max_bytes)
+        }
     }
 
     /// Starts a download; returns the status, the total size and the body.
@@ -102,12 +199,17 @@ impl Client {
         if let Some(range) = range {
             request = request.header("Range", range);
         }
-        let response =
-            self.authorized(request, url).call().map_err(|error| self.no_response(url, &error))?;
+        let response = authorized(request, self.token_for(url))
+            .call()
+            .map_err(|error| self.no_response(url, &error))?;
         let status = response.status().as_u16();
         if status != 200 && status != 206 {
-            let reply = self.read(url, response, 64 * 1024, self.clock.time_of_day())?;
-            return Err(refusal(&reply, url));
+            let sent_at = self.clock.time_of_day();
+            return match read_all(response, Some(self.timeouts.body), 64 * 1024) {
+                Ok(raw) => Err(refusal(&self.reply(raw, sent_at), url)),
+                Err(Broken::NoResponse(error)) => Err(self.no_response(url, &error)),
+                Err(Broken::InBody(error)) => Err(self.broken_off(url, &error)),
+            };
         }
         let header =
             |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -120,49 +222,26 @@ impl Client {
         Ok((status, total_bytes, response.into_body().into_reader()))
     }
 
-    /// Adds the token, but only to requests to the VIM itself.
-    fn authorized<T>(
-        &self,
-        request: ureq::RequestBuilder<T>,
-        url: &Url,
-    ) -> ureq::RequestBuilder<T> {
-        match &self.token {
-            Some(token) if url.is_same_origin(&self.base) => {
-                request.header("Authorization", format!("Bearer {}", token.expose()))
-            }
-            _ => request,
-        }
+    /// The token, but only for requests to the VIM itself.
+    fn token_for(&self, url: &Url) -> Option<&Secret> {
+        self.token.as_ref().filter(|_| url.is_same_origin(&self.base))
     }
 
-    fn read(
-        &self,
-        url: &Url,
-        response: ureq::http::Response<ureq::Body>,
-        max_bytes: u64,
-        sent_at: SystemTime,
-    ) -> Result<Reply, Failed> {
-        let (parts, mut body) = response.into_parts();
-        let header = |name: &str| {
-            parts.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-        };
+    fn reply(&self, raw: Raw, sent_at: SystemTime) -> Reply {
+        let header = |name: &str| header(&raw.head, name).map(str::to_owned);
         let date = header("date").as_deref().and_then(parse_http_date);
         if let Some(date) = date {
             self.note_skew(date, sent_at);
         }
         let reference = date.unwrap_or_else(|| self.clock.time_of_day());
-        let mut bytes = Vec::new();
-        let mut reader = std::io::Read::take(body.as_reader(), max_bytes + 1);
-        std::io::Read::read_to_end(&mut reader, &mut bytes)
-            .map_err(|error| self.broken_off(url, &error))?;
-        let is_cut = bytes.len() as u64 > max_bytes;
-        Ok(Reply {
-            status: parts.status.as_u16(),
+        Reply {
+            status: raw.head.status.as_u16(),
             content_type: header("content-type").unwrap_or_default().to_ascii_lowercase(),
             location: header("location"),
-            retry_after: header("retry-after").and_then(|text| parse_retry_after(&text, reference)),
-            body: bytes,
-            is_cut,
-        })
+            retry_after: header("retry-after").and_then(|text| RetryAfter::parse(&text, reference)),
+            body: raw.body,
+            is_cut: raw.is_cut,
+        }
     }
 
     /// Records, and logs once, that the clocks differ.
@@ -205,6 +284,63 @@ impl Client {
     }
 }
 
+fn authorized<T>(
+    request: ureq::RequestBuilder<T>,
+    token: Option<&Secret>,
+) -> ureq::RequestBuilder<T> {
+    match token {
+        Some(token) => request.header("Authorization", format!("Bearer {}", token.expose())),
+        None => request,
+    }
+}
+
+fn header<'a>(head: &'a ureq::http::response::Parts, name: &str) -> Option<&'a str> {
+    head.headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Reads a body of at most `max_bytes`. With `api_limit` it is a response of the API: only a bare Ignition config may be
+/// larger than an instruction, and anything else must arrive within that time.
+fn read_all(
+    response: ureq::http::Response<ureq::Body>,
+    api_limit: Option<Duration>,
+    max_bytes: u64,
+) -> Result<Raw, Broken> {
+    let started = Instant::now();
+    let (head, mut body) = response.into_parts();
+    let is_ignition = header(&head, "content-type").is_some_and(|kind| {
+        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(IGNITION_MEDIA_TYPE)
+    });
+    let (max_bytes, limit) = match api_limit {
+        Some(_) if is_ignition => (MAX_IGNITION_BYTES, None),
+        Some(limit) => (max_bytes.min(MAX_ANSWER_BYTES), Some(limit)),
+        None => (max_bytes, None),
+    };
+    let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+    let mut reader = body.as_reader();
+    let mut bytes = Vec::new();
+    let mut piece = vec![0; PIECE_BYTES];
+    let is_cut = loop {
+        let n = match reader.read(&mut piece) {
+            Ok(0) => break false,
+            Ok(n) => n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(Broken::InBody(error)),
+        };
+        if bytes.len() + n > max_bytes {
+            break true;
+        }
+        if limit.is_some_and(|limit| started.elapsed() > limit) {
+            return Err(Broken::InBody(std::io::ErrorKind::TimedOut.into()));
+        }
+        // Growing by half keeps the peak for a body without a length below twice its size.
+        if bytes.capacity() < bytes.len() + n {
+            bytes.reserve_exact(n.max(bytes.len() / 2));
+        }
+        bytes.extend_from_slice(&piece[..n]);
+    };
+    Ok(Raw { head, body: bytes, is_cut })
+}
+
 /// Checks that the server accepted a body.
 pub(super) fn check_accepted(reply: &Reply, url: &Url) -> Result<(), Failed> {
     match reply.status {
@@ -223,8 +359,8 @@ pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
     };
     let mut message = format!("{} responded {status}", url.shown());
     if let Ok(problem) = serde_json::from_slice::<Problem>(&reply.body) {
-        let text: String = problem.message.chars().filter(|c| !c.is_control()).take(200).collect();
-        let code: String = problem.code.chars().filter(|c| !c.is_control()).take(64).collect();
+        let text = clean::text(&problem.message, 200);
+        let code = clean::text(&problem.code, 64);
         message.extend([" ", &code, ": ", &text]);
     }
     let advice = match status {

@@ -8,6 +8,10 @@ use crate::clock::Clock;
 
 /// The longest wait that a server may ask for.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_hours(1);
+/// How long to wait for an instruction if the VIM does not say, or says 0.
+const DEFAULT_POLL: Duration = Duration::from_secs(10);
+/// Nodes that were given the same date return over at least this time.
+const DATE_SPREAD: Duration = Duration::from_secs(10);
 /// The shortest wait, so that a failing server is not flooded.
 const MIN_WAIT: Duration = Duration::from_millis(250);
 
@@ -41,7 +45,7 @@ pub struct Failed {
     /// What happened and, if a person must act, what to do: one line.
     pub message: String,
     /// How long the server asks to wait.
-    pub retry_after: Option<Duration>,
+    pub retry_after: Option<RetryAfter>,
     /// The HTTP status, if there was a response.
     pub status: Option<u16>,
 }
@@ -74,15 +78,13 @@ impl Backoff {
         let (base, cap) = failed.why.bounds();
         let ceiling = base.saturating_mul(1 << self.n_failed.min(16)).min(cap);
         self.n_failed = self.n_failed.saturating_add(1);
-        match failed.retry_after {
-            Some(asked) => {
-                let asked = asked.min(MAX_RETRY_AFTER);
-                asked + part(asked / 10, clock.random()).max(MIN_WAIT)
-            }
+        let own = match failed.why {
             // A person must act before a refused request can succeed, so half of the wait is fixed.
-            None if failed.why == Why::Refused => ceiling / 2 + part(ceiling / 2, clock.random()),
-            None => part(ceiling, clock.random()).max(MIN_WAIT),
-        }
+            Why::Refused => ceiling / 2 + part(ceiling / 2, clock.random()),
+            _ => part(ceiling, clock.random()).max(MIN_WAIT),
+        };
+        // "Now" from a server that has just failed is no reason to flood it.
+        failed.retry_after.map_or(own, |asked| asked.spread(clock).max(own))
     }
 
     /// The number of consecutive failures.
@@ -103,17 +105,51 @@ fn part(duration: Duration, random: u32) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// Parses `Retry-After`: seconds or an HTTP date; at most an hour, `None` if it is neither.
-#[must_use]
-pub fn parse_retry_after(text: &str, now: SystemTime) -> Option<Duration> {
-    let text = text.trim();
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        // A number that overflows is longer than any wait that is granted.
-        let seconds = text.parse().unwrap_or(u64::MAX);
-        return Some(Duration::from_secs(seconds).min(MAX_RETRY_AFTER));
+/// How long a server asks to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryAfter {
+    wait: Duration,
+    /// Whether it gave a moment, which is the same for every node that it asked to wait.
+    is_date: bool,
+}
+
+impl RetryAfter {
+    /// A wait in seconds, of at most an hour.
+    #[must_use]
+    pub fn seconds(seconds: u64) -> Self {
+        Self { wait: Duration::from_secs(seconds).min(MAX_RETRY_AFTER), is_date: false }
     }
-    let date = parse_http_date(text)?;
-    Some(date.duration_since(now).unwrap_or_default().min(MAX_RETRY_AFTER))
+
+    /// Parses the header `Retry-After`: seconds or an HTTP date; at most an hour, `None` if it is neither.
+    #[must_use]
+    pub fn parse(text: &str, now: SystemTime) -> Option<Self> {
+        let text = text.trim();
+        if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+            // A number that overflows is longer than any wait that is granted.
+            return Some(Self::seconds(text.parse().unwrap_or(u64::MAX)));
+        }
+        let date = parse_http_date(text)?;
+        let wait = date.duration_since(now).unwrap_or_default().min(MAX_RETRY_AFTER);
+        Some(Self { wait, is_date: true })
+    }
+
+    /// The wait, plus up to a tenth of it so that a fleet does not return all at once. A fleet that got a date would
+    /// return even if its requests were spread, so a date is spread over at least [`DATE_SPREAD`].
+    #[must_use]
+    pub fn spread(self, clock: &dyn Clock) -> Duration {
+        let tenth = self.wait / 10;
+        let spread = if self.is_date { tenth.max(DATE_SPREAD) } else { tenth };
+        self.wait + part(spread, clock.random())
+    }
+
+    /// How long to wait before asking for the instruction again: "now" becomes [`DEFAULT_POLL`].
+    #[must_use]
+    pub fn poll(asked: Option<Self>, clock: &dyn Clock) -> Duration {
+        match asked.filter(|asked| !asked.wait.is_zero()) {
+            Some(asked) => asked.spread(clock),
+            None => Self { wait: DEFAULT_POLL, is_date: false }.spread(clock),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -143,7 +179,7 @@ mod tests {
         Failed {
             why,
             message: String::new(),
-            retry_after: retry_after.map(Duration::from_secs),
+            retry_after: retry_after.map(RetryAfter::seconds),
             status: None,
         }
     }
@@ -167,7 +203,7 @@ mod tests {
         let mut backoff = Backoff::default();
         for random in [0, u32::MAX] {
             let wait = backoff.wait(&failed(Why::Unavailable, Some(120)), &Fixed(random));
-            assert!(wait > Duration::from_mins(2) && wait <= Duration::from_secs(132));
+            assert!(wait >= Duration::from_mins(2) && wait <= Duration::from_secs(132));
         }
         let wait = backoff.wait(&failed(Why::Unavailable, Some(1 << 40)), &Fixed(0));
         assert!(wait < Duration::from_secs(3700));
@@ -177,6 +213,38 @@ mod tests {
     fn a_refused_request_slows_down() {
         let wait = Backoff::default().wait(&failed(Why::Refused, None), &Fixed(0));
         assert_eq!(wait, Duration::from_secs(15));
+    }
+
+    #[test]
+    fn retry_after_of_zero_or_in_the_past_keeps_the_floor_of_the_back_off() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        for text in ["0", "Sat, 06 Nov 1993 08:50:37 GMT"] {
+            let asked = RetryAfter::parse(text, now);
+            let (mut backoff, mut own) = (Backoff::default(), Backoff::default());
+            for _ in 0..10 {
+                let plain = failed(Why::Unavailable, None);
+                let wait = own.wait(&plain, &Fixed(u32::MAX));
+                let now = Failed { retry_after: asked, ..plain };
+                assert!(backoff.wait(&now, &Fixed(u32::MAX)) >= wait, "{text}");
+            }
+            assert!(RetryAfter::poll(asked, &Fixed(0)) >= Duration::from_secs(10) || text != "0");
+        }
+    }
+
+    #[test]
+    fn nodes_that_were_given_the_same_date_do_not_return_together() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        let date = RetryAfter::parse("Sun, 06 Nov 1994 08:49:47 GMT", now).unwrap();
+        let spread = date.spread(&Fixed(u32::MAX)).checked_sub(date.spread(&Fixed(0))).unwrap();
+        assert!(spread > Duration::from_secs(9), "{spread:?}");
+    }
+
+    #[test]
+    fn polls_have_jitter() {
+        let asked = Some(RetryAfter::seconds(30));
+        let (least, most) =
+            (RetryAfter::poll(asked, &Fixed(0)), RetryAfter::poll(asked, &Fixed(u32::MAX)));
+        assert!(least == Duration::from_secs(30) && most > Duration::from_millis(32_900));
     }
 
     #[test]
@@ -193,7 +261,8 @@ mod tests {
             ("soon", None),
             ("", None),
         ] {
-            assert_eq!(parse_retry_after(text, now), expected.map(Duration::from_secs), "{text:?}");
+            let wait = RetryAfter::parse(text, now).map(|asked| asked.wait.as_secs());
+            assert_eq!(wait, expected, "{text:?}");
         }
     }
 }

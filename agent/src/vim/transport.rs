@@ -82,7 +82,7 @@ pub struct Timeouts {
     pub send: Duration,
     /// From the request to the end of the response's headers.
     pub headers: Duration,
-    /// Between two pieces of the response.
+    /// Between two pieces of a file that an instruction names.
     pub idle: Duration,
     /// For the next 64 KiB of an image that is read for its digest.
     pub stall: Duration,
@@ -90,6 +90,14 @@ pub struct Timeouts {
     pub body: Duration,
     /// For the whole body of an Ignition config.
     pub ignition: Duration,
+}
+
+impl Timeouts {
+    /// For a whole request of the API, or of a file that an instruction names.
+    pub(super) fn total(&self, is_source: bool) -> Duration {
+        let body = if is_source { self.ignition } else { self.body.max(self.ignition) };
+        self.resolve + self.connect + self.send + self.headers + body
+    }
 }
 
 impl Default for Timeouts {

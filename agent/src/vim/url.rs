@@ -23,8 +23,14 @@ impl Zones {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(address).cloned()
     }
 
-    fn remember(&self, address: Ipv6Addr, zone: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(address, zone.into());
+    /// Stores the zone of an address. The first one stays: that of the VIM, which the configuration names.
+    ///
+    /// # Errors
+    /// The zone that the address has already, if it differs.
+    fn remember(&self, address: Ipv6Addr, zone: &str) -> Result<(), String> {
+        let mut zones = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = zones.entry(address).or_insert_with(|| zone.into());
+        if known == zone { Ok(()) } else { Err(known.clone()) }
     }
 }
 
@@ -98,15 +104,15 @@ impl Url {
         Self { path: format!("{base}{path}"), ..self.clone() }
     }
 
-    /// The address in a `Location` header, if it is on the same server.
+    /// The address in a `Location` header, if it is on the same server. A zone in it changes nothing.
     #[must_use]
-    pub fn at_location(&self, location: &str, zones: &Zones) -> Option<Self> {
+    pub fn at_location(&self, location: &str) -> Option<Self> {
         if location.starts_with('/') && !location.starts_with("//") {
             let url = Self { path: location.into(), ..self.clone() };
             ureq::http::Uri::try_from(url.to_string()).ok()?;
             return Some(url);
         }
-        let url = Self::parse(location, zones).ok()?;
+        let url = Self::parse(location, &Zones::default()).ok()?;
         url.is_same_origin(self).then_some(url)
     }
 
@@ -157,7 +163,9 @@ fn without_zone(authority: &str, zones: &Zones) -> Result<String, String> {
         if !is_name {
             return Err(format!("the zone {zone:?}, expected the name of a network interface"));
         }
-        zones.remember(address, zone);
+        zones.remember(address, zone).map_err(|known| {
+            format!("the zone {zone:?}, but the same address has the zone {known:?} elsewhere")
+        })?;
     }
     Ok(format!("[{address}]{port}"))
 }
@@ -197,12 +205,23 @@ mod tests {
     fn location_on_another_server_is_not_followed() {
         let zones = Zones::default();
         let base = Url::parse("https://vim.example/x", &zones).unwrap();
-        let there = base.at_location("/v1/nodes/a/instruction", &zones).unwrap();
+        let there = base.at_location("/v1/nodes/a/instruction").unwrap();
         assert_eq!(there.to_string(), "https://vim.example/v1/nodes/a/instruction");
-        assert!(base.at_location("https://VIM.example/y", &zones).is_some());
+        assert!(base.at_location("https://VIM.example/y").is_some());
         for other in ["http://vim.example/y", "https://evil.example/", "//evil.example/", "y z"] {
-            assert!(base.at_location(other, &zones).is_none(), "{other}");
+            assert!(base.at_location(other).is_none(), "{other}");
         }
+    }
+
+    #[test]
+    fn zone_of_the_vim_cannot_be_changed_by_another_address() {
+        let zones = Zones::default();
+        let base = Url::parse("http://[fe80::1%eth0]:8080", &zones).unwrap();
+        for location in ["http://[fe80::1%eth1]:8080/x", "http://[fe80::1%25eth1]:8080/x"] {
+            assert_ne!(base.at_location(location).as_ref(), Some(&base));
+            assert!(Url::parse(location, &zones).is_err(), "{location}");
+        }
+        assert_eq!(zones.zone_of(&"fe80::1".parse().unwrap()).as_deref(), Some("eth0"));
     }
 
     #[test]

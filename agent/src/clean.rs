@@ -1,0 +1,160 @@
+//! Text from outside (a server, a disk, another program) before it reaches a console, the kernel log or the VIM.
+//!
+//! This is the one place: the log passes every line through [`line`], the VIM client every string that it posts through
+//! [`text`]. Unicode's control and format characters are those of UAX #9 (bidirectional text) and UAX #44 (`Cc`, `Zl`,
+//! `Zp`, and of `Cf` what is invisible).
+
+use std::io::{self, Write};
+
+use serde_json::Value;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::secret;
+
+/// The longest text that is shown, in characters.
+const MAX_TEXT_CHARS: usize = 4000;
+/// The longest line of the log, in characters.
+const MAX_LINE_CHARS: usize = 8000;
+
+/// `text` in one line of at most `max_chars` characters, without secrets, control characters and characters that
+/// change how others are shown.
+#[must_use]
+pub fn text(text: &str, max_chars: usize) -> String {
+    shorten(&secret::hide(text), max_chars, |c| c)
+}
+
+fn shorten(text: &str, max_chars: usize, keep: impl Fn(char) -> char) -> String {
+    let mut shown: String = text
+        .chars()
+        .filter(|c| !is_invisible(*c))
+        .map(|c| if is_break(c) { ' ' } else { keep(c) })
+        .take(max_chars + 1)
+        .collect();
+    if let Some((at, _)) = shown.char_indices().nth(max_chars) {
+        let end = shown[..at].char_indices().next_back().map_or(0, |(last, _)| last);
+        shown.truncate(end);
+        shown.push('…');
+    }
+    shown
+}
+
+/// Whether `text` can be repeated as it is.
+#[must_use]
+pub fn is_clean(text: &str) -> bool {
+    !text.chars().any(|c| is_break(c) || is_invisible(c))
+}
+
+/// Control characters and line breaks, which become blanks.
+fn is_break(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+}
+
+/// Marks that turn the direction of text, join or separate letters, or have no width.
+fn is_invisible(c: char) -> bool {
+    matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// Cleans every string in `value` but the ids, which the VIM compares.
+pub fn json(value: &mut Value) {
+    match value {
+        Value::String(found) => {
+            let cleaned = text(found, MAX_TEXT_CHARS);
+            *found = cleaned;
+        }
+        Value::Array(values) => values.iter_mut().for_each(json),
+        Value::Object(object) => {
+            let others = object.iter_mut().filter(|(key, _)| *key != "request_id");
+            others.for_each(|(_, value)| json(value));
+        }
+        _ => {}
+    }
+}
+
+/// A line of the log without its line end. With `has_colors` the colours that the log itself adds stay.
+#[must_use]
+pub fn line(line: &str, has_colors: bool) -> String {
+    if !has_colors {
+        return text(line, MAX_LINE_CHARS);
+    }
+    // Only "ESC [ digits m" sets a colour; every other use of ESC loses it.
+    let mut shown = String::new();
+    for (index, part) in line.split('\u{1b}').enumerate() {
+        let end = part.find(|c: char| !c.is_ascii_digit() && !"[;".contains(c));
+        let is_color = index > 0
+            && part.starts_with('[')
+            && end.is_some_and(|end| part[end..].starts_with('m'));
+        if is_color {
+            shown.push('\u{1b}');
+        }
+        shown.push_str(&text(part, MAX_LINE_CHARS));
+    }
+    shown
+}
+
+/// Standard error for the log: each event is one write.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CleanStderr {
+    pub(crate) has_colors: bool,
+}
+
+impl<'a> MakeWriter<'a> for CleanStderr {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        *self
+    }
+}
+
+impl Write for CleanStderr {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        let cleaned = format!("{}\n", line(text.trim_end_matches('\n'), self.has_colors));
+        io::stderr().write_all(cleaned.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_line_breaks_and_bidi_overrides_are_removed() {
+        for (found, expected) in [
+            ("plain äöü 日本", "plain äöü 日本"),
+            ("a\r\n<3>kernel: b", "a  <3>kernel: b"),
+            ("a\u{1b}[2Jb\u{7}\u{9b}c", "a [2Jb  c"),
+            ("a\u{2028}b\u{85}c", "a b c"),
+            ("user\u{202e}gpj.exe\u{202c}", "usergpj.exe"),
+            ("z\u{200b}w\u{feff}", "zw"),
+        ] {
+            assert_eq!(text(found, 100), expected);
+            assert_eq!(is_clean(found), found == expected);
+        }
+        let mut value = serde_json::json!({"a": ["x\ny"], "request_id": "r\u{202e}"});
+        json(&mut value);
+        assert_eq!(value, serde_json::json!({"a": ["x y"], "request_id": "r\u{202e}"}));
+    }
+
+    #[test]
+    fn long_text_is_cut_at_a_character() {
+        assert_eq!(text("äöüß", 4), "äöüß");
+        assert_eq!(text("äöüßx", 4), "äöü…");
+    }
+
+    #[test]
+    fn log_keeps_its_own_colors_and_no_other_escape_sequence() {
+        let found = "\u{1b}[32m INFO\u{1b}[0m reason=\u{1b}[2J\u{1b}]0;title\u{7}x\ny";
+        assert_eq!(line(found, true), "\u{1b}[32m INFO\u{1b}[0m reason=[2J]0;title x y");
+        assert_eq!(line("a\nb", false), "a b");
+    }
+}

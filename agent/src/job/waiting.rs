@@ -1,0 +1,179 @@
+//! Waits between two requests, and the way back from a refusal: with an untouched disk the node asks again.
+
+use std::time::Duration;
+
+use tracing::{error, info, warn};
+
+use super::Ended;
+use super::sequence::{Job, Next, advice};
+use crate::api::{Code, DiskState, OnRefusal, Outcome, Stage, State};
+use crate::exit_status::ExitStatus;
+use crate::install::Failure;
+use crate::vim::Answer;
+use crate::vim::client::GaveUp;
+use crate::vim::retry::{Backoff, Failed, MAX_RETRY_AFTER, RetryAfter, Why};
+use crate::vim::url::Url;
+
+/// The shortest wait between two requests.
+const MIN_WAIT: Duration = Duration::from_secs(1);
+/// How many refused instructions are remembered.
+const MAX_REFUSED: usize = 64;
+
+/// The instructions that were refused. None of them is tried again.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    digests: Vec<String>,
+    /// The code of the last one.
+    code: String,
+    backoff: Backoff,
+}
+
+impl Refusals {
+    pub(super) fn contain(&self, digest: &str) -> bool {
+        self.digests.iter().any(|refused| refused == digest)
+    }
+
+    fn add(&mut self, digest: Option<String>, code: &str) {
+        if self.digests.len() >= MAX_REFUSED {
+            self.digests.remove(0);
+        }
+        self.digests.extend(digest);
+        code.clone_into(&mut self.code);
+    }
+}
+
+impl Job<'_> {
+    /// What to do after an instruction ended in `ended`: ask again if it was refused and no disk was touched.
+    pub(super) fn after(&mut self, ended: Ended, on_refusal: Option<OnRefusal>) -> Next {
+        let policy = on_refusal.unwrap_or(self.settings.on_refusal);
+        let Some(result) = ended.result.as_deref() else { return Next::End(ended) };
+        let is_refusal = result.disk_state == DiskState::Untouched
+            && ended.exit_status == ExitStatus::Untouched
+            && result.code.as_deref() != Some(&Code::Interrupted.to_string());
+        if !is_refusal
+            || policy == OnRefusal::Stop
+            || self.settings.is_dry_run
+            || self.stop.is_stopped()
+        {
+            return Next::End(ended);
+        }
+        let code = result.code.clone().unwrap_or_default();
+        self.refusals.add(self.request_digest.clone(), &code);
+        self.last_result = ended.result;
+        self.ask_again()
+    }
+
+    /// Waits, ever longer, and asks for another instruction than those that were refused.
+    pub(super) fn ask_again(&mut self) -> Next {
+        let refused = Failed { why: Why::Refused, ..Failed::unavailable(String::new()) };
+        let wait = self.refusals.backoff.wait(&refused, self.clock.as_ref());
+        let code = &self.refusals.code;
+        let what = format!("an instruction other than the one refused with {code}");
+        self.console.waits_for(&what, &self.node_id);
+        info!(
+            ask_again_s = wait.as_secs(),
+            "refused with {code}, no disk was touched; asking the VIM again"
+        );
+        let message = format!("refused with {code}; asking again in {} s", wait.as_secs());
+        self.wait_and_ask(wait, &message, None)
+    }
+
+    /// Waits and asks for the instruction.
+    pub(super) fn wait_and_ask(
+        &mut self,
+        wait: Duration,
+        message: &str,
+        location: Option<&Url>,
+    ) -> Next {
+        if let Err(ended) = self.wait(wait, message) {
+            return Next::End(ended);
+        }
+        match self.client.instruction(&self.node_id, location) {
+            Ok(answer) => {
+                // The VIM knows the node, so later requests to report again are unrelated.
+                if matches!(answer, Answer::NotYet { .. }) {
+                    self.again.reset();
+                }
+                Next::Ask(answer)
+            }
+            Err(GaveUp::Stopped) => Next::End(self.interrupted()),
+            Err(gave_up) => {
+                let message = format!("asking for the instruction: {gave_up}");
+                let failure = Failure::new(Code::NoReport, message).advise(advice(&gave_up));
+                Next::End(self.refuse(&failure))
+            }
+        }
+    }
+
+    pub(super) fn wait(&mut self, wait: Duration, message: &str) -> Result<(), Ended> {
+        // An hour and its jitter.
+        let wait = wait.clamp(MIN_WAIT, MAX_RETRY_AFTER + MAX_RETRY_AFTER / 10);
+        let left = self.client.time_left();
+        if left.is_some_and(|left| wait > left) {
+            return Err(self.give_up());
+        }
+        self.event(Stage::Wait, State::Started, Some(message));
+        self.clock.sleep(wait, &self.stop);
+        if self.stop.is_stopped() {
+            return Err(self.interrupted());
+        }
+        self.event(Stage::Wait, State::Done, None);
+        Ok(())
+    }
+
+    /// Ends the job because `--give-up-after` has passed.
+    fn give_up(&mut self) -> Ended {
+        let limit_s = self.settings.vim.deadline.unwrap_or_default().as_secs();
+        error!("no instruction could be carried out within {limit_s} s; giving up");
+        if let Some(result) = self.last_result.take() {
+            return Ended { exit_status: ExitStatus::Untouched, result: Some(result) };
+        }
+        let message = format!("the VIM sent no instruction within {limit_s} s");
+        let failure = Failure::new(Code::NoReport, message)
+            .advise("set an instruction for this node, then start the service again");
+        self.refuse(&failure)
+    }
+
+    /// The first re-inspection starts at once; each further one in a row waits longer.
+    pub(super) fn wait_before_inspecting(&mut self, asked: Option<RetryAfter>) -> Duration {
+        let is_first = self.again.n_failed() == 0;
+        let failed = Failed::unavailable("the VIM asks for another inspection".into());
+        let wait = self.again.wait(&Failed { retry_after: asked, ..failed }, self.clock.as_ref());
+        match asked {
+            _ if !is_first => wait,
+            Some(asked) => asked.spread(self.clock.as_ref()),
+            None => MIN_WAIT,
+        }
+    }
+
+    /// The VIM just accepted the report but no longer knows the node. If it forgets every node, backing off keeps them
+    /// from reporting in a loop.
+    pub(super) fn report_again(&mut self, failed: &Failed) -> Next {
+        let wait = self.again.wait(failed, self.clock.as_ref());
+        warn!(
+            "the VIM no longer knows this node: {}; reporting again in {} s, times so far: {}",
+            failed.message,
+            wait.as_secs(),
+            self.again.n_failed()
+        );
+        let message = format!("reporting again in {} s", wait.as_secs());
+        self.wait(wait, &message).map_or_else(Next::End, |()| Next::Inspect)
+    }
+
+    pub(super) fn interrupted(&mut self) -> Ended {
+        self.refuse(
+            &Failure::new(
+                Code::Interrupted,
+                "the agent was interrupted by a signal before the disk was touched",
+            )
+            .advise("start the service again"),
+        )
+    }
+
+    /// Posts that nothing is done and no disk was touched.
+    pub(super) fn refuse(&mut self, failure: &Failure) -> Ended {
+        self.open_events();
+        let mut result = self.result(Outcome::Refused, Stage::Instruction, DiskState::Untouched);
+        self.end_badly(&mut result, failure, ExitStatus::Untouched)
+    }
+}

@@ -1,0 +1,350 @@
+//! What counts as an instruction, what happens after a refusal, and what hostile servers cannot do.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use formats::digest;
+use run_coreos_installer::api::OnRefusal;
+use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::job::Ended;
+use serde_json::{Value, json};
+
+use super::install::inline;
+use super::machine::Machine;
+use super::mock::{Mock, Reply, Request};
+
+/// An instruction to install with these keys.
+fn install(request_id: &str, extra: &Value) -> Value {
+    let mut install = json!({"ignition": inline()});
+    install.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    json!({"api_version": "1", "request_id": request_id, "action": "install", "install": install})
+}
+
+fn action(action: &str) -> Value {
+    json!({"api_version": "1", "request_id": "r1", "action": action})
+}
+
+/// A VIM that accepts events and results and answers everything else with `answer`, which gets the number of
+/// earlier calls.
+fn vim(answer: impl Fn(&Request, usize) -> Reply + Send + Sync + 'static) -> Mock {
+    let n = Arc::new(AtomicUsize::new(0));
+    Mock::start(move |request, _| {
+        if request.path.ends_with("/events") || request.path.ends_with("/result") {
+            Reply::status(204)
+        } else {
+            answer(request, n.fetch_add(1, Ordering::SeqCst))
+        }
+    })
+}
+
+fn results(mock: &Mock) -> Vec<Value> {
+    mock.requests("/result").iter().map(Request::json).collect()
+}
+
+fn html() -> Reply {
+    Reply::bytes(b"<html>Please log in</html>").and("Content-Type", "text/html")
+}
+
+/// Runs a machine that asks again after a refusal.
+fn run_patiently(machine: &mut Machine) -> Ended {
+    machine.settings.on_refusal = OnRefusal::Retry;
+    machine.run()
+}
+
+#[test]
+fn misspelt_key_writes_nothing() {
+    for (extra, key, nearest) in [
+        (json!({"disc": {"device": "/dev/sdb"}}), "install.disc", "install.disk"),
+        (json!({"Disk": {"device": "/dev/sdb"}}), "install.Disk", "install.disk"),
+        (json!({"save_partlabels": ["data"]}), "install.save_partlabels", "install.save_partlabel"),
+        (json!({"disk": {"serial": "S1"}}), "install.disk.serial", ""),
+    ] {
+        let mock = vim(move |_, _| Reply::json(200, &install("r1", &extra)));
+        let mut machine = Machine::new(&mock.url);
+        assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+        assert!(machine.is_untouched("sda") && machine.read("args").is_empty());
+        let results = results(&mock);
+        assert_eq!(results[0]["code"], "INSTRUCTION_INVALID");
+        let message = results[0]["message"].as_str().unwrap();
+        assert!(message.contains(key) && message.contains(nearest), "{message}");
+    }
+}
+
+#[test]
+fn duplicate_key_writes_nothing() {
+    let text = install("r1", &json!({})).to_string().replacen(
+        "\"install\":{",
+        "\"install\":{\"disk\":{\"device\":\"/dev/sda\"},\"disk\":{\"device\":\"/dev/sdb\"},",
+        1,
+    );
+    let mock = vim(move |_, _| {
+        Reply::bytes(text.as_bytes()).and("Content-Type", "application/json; charset=utf-8")
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    assert!(machine.read("args").is_empty());
+    let message = results(&mock)[0]["message"].to_string();
+    assert!(message.contains("install.disk") && message.contains("twice"), "{message}");
+}
+
+#[test]
+fn instruction_for_another_node_is_refused() {
+    let mock = vim(|_, _| {
+        let mut answer = install("r1", &json!({}));
+        answer["node_id"] = json!("mac-99");
+        Reply::json(200, &answer)
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    assert!(machine.read("args").is_empty());
+    let results = mock.requests("/v1/nodes/mac-02/result");
+    assert_eq!(results.len(), 1, "the node keeps its id");
+    assert_eq!(results[0].json()["code"], "NODE_WRONG");
+}
+
+#[test]
+fn only_the_acceptance_of_the_report_gives_the_node_another_id() {
+    let mock = vim(|request, n| match (request.path.as_str(), n) {
+        ("/v1/reports", _) => Reply::json(202, &json!({"node_id": "node-7"})),
+        ("/v1/nodes/node-7/instruction", 1) => Reply::json(202, &json!({"node_id": "node-8"})),
+        ("/v1/nodes/node-7/instruction", _) => {
+            let mut answer = action("reboot");
+            answer["node_id"] = json!("node-7");
+            Reply::json(200, &answer)
+        }
+        _ => Reply::status(404),
+    });
+    assert_eq!(Machine::new(&mock.url).run().exit_status, ExitStatus::Done);
+    assert!(mock.requests("node-8/instruction").is_empty());
+}
+
+#[test]
+fn image_without_a_signature_needs_the_permission_of_the_configuration() {
+    let image = json!({"image": {"url": "http://127.0.0.1:1/image.raw", "insecure": true}});
+    let mock = vim(move |_, _| Reply::json(200, &install("r1", &image)));
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.is_insecure_image_allowed = false;
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    assert!(machine.read("args").is_empty());
+    assert_eq!(results(&mock)[0]["code"], "IMAGE_INSECURE");
+}
+
+#[test]
+fn result_contains_the_id_and_the_digest_of_the_request() {
+    let answer = install("r 42", &json!({"disk": {"device": "/dev/none"}}));
+    let expected = digest::sha256(answer.to_string().as_bytes());
+    let mock = vim(move |_, _| Reply::json(200, &answer));
+    Machine::new(&mock.url).run();
+    let results = results(&mock);
+    assert_eq!(results[0]["request_id"], "r 42");
+    assert_eq!(results[0]["request_digest"], json!(expected));
+}
+
+#[test]
+fn answer_that_is_no_instruction_is_asked_for_again() {
+    let json_type = "application/json";
+    for (what, bad) in [
+        ("HTML", Arc::new(html) as Arc<dyn Fn() -> Reply + Send + Sync>),
+        ("empty", Arc::new(|| Reply::status(200))),
+        ("no type", Arc::new(|| Reply::bytes(action("reboot").to_string().as_bytes()))),
+        (
+            "wrong type",
+            Arc::new(|| {
+                Reply::bytes(action("reboot").to_string().as_bytes())
+                    .and("Content-Type", "text/plain")
+            }),
+        ),
+        ("cut", Arc::new(move || Reply::bytes(b"{\"action\"").and("Content-Type", json_type))),
+        ("array", Arc::new(|| Reply::json(200, &json!([])))),
+        ("other JSON", Arc::new(|| Reply::json(200, &json!({"status": "ok"})))),
+        ("nested", Arc::new(move || Reply::bytes(&[b'['; 900_000]).and("Content-Type", json_type))),
+        ("endless", Arc::new(|| Reply::Flood)),
+        (
+            "HTML as 202",
+            Arc::new(|| {
+                Reply::With(
+                    202,
+                    vec![("Content-Type".into(), "text/html".into())],
+                    b"<html>".to_vec(),
+                )
+            }),
+        ),
+    ] {
+        let again = Arc::clone(&bad);
+        // Once instead of the answer to the report, and once between two polls.
+        let mock = vim(move |_, n| match n {
+            0 | 2 => again(),
+            1 => Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1})),
+            _ => Reply::json(200, &action("reboot")),
+        });
+        let mut machine = Machine::new(&mock.url);
+        machine.settings.vim.timeouts.body = Duration::from_secs(20);
+        assert_eq!(machine.run().exit_status, ExitStatus::Done, "{what}");
+        assert!(results(&mock).is_empty(), "{what}");
+        assert_eq!(mock.requests("/v1/reports").len(), 2, "{what}");
+    }
+}
+
+#[test]
+fn page_of_a_proxy_does_not_count_as_delivery() {
+    let mock = vim(|_, _| html());
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.vim.deadline = Some(Duration::from_mins(1));
+    assert_eq!(machine.run().exit_status, ExitStatus::NotReported);
+}
+
+#[test]
+fn corrected_instruction_is_carried_out_without_a_power_cycle() {
+    let mock = vim(|_, n| {
+        let mut answer = install("r1", &json!({"disc": {}}));
+        if n >= 4 {
+            answer = action("reboot");
+        }
+        Reply::json(200, &answer)
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Done);
+    let results = results(&mock);
+    assert_eq!(results.len(), 1, "the same refused instruction is not tried twice");
+    assert_eq!(results[0]["code"], "INSTRUCTION_INVALID");
+    assert_eq!(machine.n_collected, 1);
+    let waits = machine.slept();
+    assert!(waits.len() == 4 && waits.is_sorted(), "{waits:?}");
+    assert!(waits[0] >= Duration::from_secs(15), "{waits:?}");
+    let events = mock.requests("/events").iter().map(Request::json).collect::<Vec<_>>();
+    let text = json!(events).to_string();
+    assert!(text.contains("refused with INSTRUCTION_INVALID; asking again in"), "{text}");
+}
+
+#[test]
+fn each_different_refused_instruction_is_tried_once() {
+    let mock = vim(|_, n| {
+        let disk = |name: &str| json!({"disk": {"device": format!("/dev/{name}")}});
+        match n {
+            0 | 2 => Reply::json(200, &install("r1", &disk("none1"))),
+            1 | 3 => Reply::json(200, &install("r2", &disk("none2"))),
+            _ => Reply::json(200, &action("stop")),
+        }
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
+    let ids: Vec<Value> =
+        results(&mock).iter().map(|result| result["request_id"].clone()).collect();
+    assert_eq!(ids, ["r1", "r2"]);
+}
+
+#[test]
+fn refusal_ends_the_job_if_instruction_or_configuration_says_stop() {
+    let mock = vim(|_, _| {
+        let mut answer = install("r1", &json!({"disk": {"device": "/dev/none"}}));
+        answer["on_refusal"] = json!("stop");
+        Reply::json(200, &answer)
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
+    let mock = vim(|_, _| {
+        let mut answer = install("r1", &json!({"unknown": 1}));
+        answer["on_refusal"] = json!("stop");
+        Reply::json(200, &answer)
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
+    assert_eq!(results(&mock).len(), 1);
+}
+
+#[test]
+fn one_clock_runs_over_report_polls_and_refusals() {
+    let refused = install("r1", &json!({"disk": {"device": "/dev/none"}}));
+    for (what, answer) in [
+        ("polls", json!(null)),
+        ("wait", action("wait")),
+        ("reinspect", action("reinspect")),
+        ("refusals", refused),
+    ] {
+        let mock = vim(move |_, n| match n {
+            // Most of the time is spent before the report is accepted.
+            0..6 => Reply::status(503).and("Retry-After", "600"),
+            _ if answer.is_null() => Reply::json(202, &json!({"node_id": "mac-02"})),
+            _ => Reply::json(200, &answer),
+        });
+        let mut machine = Machine::new(&mock.url);
+        machine.settings.vim.deadline = Some(Duration::from_secs(4500));
+        assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched, "{what}");
+        let slept: Duration = machine.slept().iter().sum();
+        assert!(slept <= Duration::from_secs(4500), "{what}: {slept:?}");
+        assert!(slept >= Duration::from_secs(3600), "{what}: {slept:?}");
+    }
+}
+
+#[test]
+fn vim_that_thinks_for_longer_than_the_longest_pause_is_served() {
+    let mock = vim(|_, _| Reply::Late(Duration::from_millis(700), 200, action("reboot")));
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.vim.timeouts.idle = Duration::from_millis(200);
+    machine.settings.vim.timeouts.headers = Duration::from_secs(20);
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
+    assert_eq!(mock.requests("/v1/reports").len(), 1);
+}
+
+#[test]
+fn default_time_limits_serve_a_vim_that_needs_35_seconds() {
+    let timeouts = run_coreos_installer::vim::VimSettings::new("").timeouts;
+    assert!(timeouts.headers > Duration::from_secs(35));
+}
+
+#[test]
+fn drip_storm_and_flood_cannot_stretch_a_request() {
+    let ok = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n";
+    for (what, start, again) in [
+        ("status line", String::new(), "H"),
+        ("header", ok.to_owned(), "X-A: b\r\n"),
+        ("endless header line", format!("{ok}X: "), "x"),
+        ("100-continue", String::new(), "HTTP/1.1 100 Continue\r\n\r\n"),
+        ("chunks", format!("{ok}Transfer-Encoding: chunked\r\n\r\n"), "1\r\n \r\n"),
+        ("body", format!("{ok}Content-Length: 100000\r\n\r\n"), " "),
+        ("body without length", format!("{ok}Connection: close\r\n\r\n"), " "),
+    ] {
+        for pause in [Duration::from_millis(30), Duration::ZERO] {
+            let start = start.clone();
+            let mock = vim(move |_, n| match n {
+                0 => Reply::Raw(start.clone().into(), again.into(), pause),
+                _ => Reply::json(200, &action("reboot")),
+            });
+            let mut machine = Machine::new(&mock.url);
+            machine.settings.vim.timeouts.headers = Duration::from_millis(700);
+            machine.settings.vim.timeouts.body = Duration::from_millis(700);
+            let started = Instant::now();
+            assert_eq!(machine.run().exit_status, ExitStatus::Done, "{what}");
+            assert!(started.elapsed() < Duration::from_secs(8), "{what}: {:?}", started.elapsed());
+        }
+    }
+}
+
+#[test]
+fn signal_ends_the_job_within_five_seconds_whatever_the_server_does() {
+    let hang = || Reply::Late(Duration::from_mins(10), 200, json!(null));
+    for (what, n_hanging) in [("report", 0), ("poll", 1)] {
+        // From then on nothing answers, not even to the result.
+        let n = AtomicUsize::new(0);
+        let mock = Mock::start(move |request, _| {
+            if request.path.ends_with("/events") || request.path.ends_with("/result") {
+                return hang();
+            }
+            if n.fetch_add(1, Ordering::SeqCst) >= n_hanging {
+                return hang();
+            }
+            Reply::json(202, &json!({"node_id": "mac-02", "retry_after_s": 1}))
+        });
+        let mut machine = Machine::new(&mock.url);
+        let stop = machine.stop.clone();
+        let signalled = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(500));
+            stop.stop();
+            Instant::now()
+        });
+        run_patiently(&mut machine);
+        let elapsed = signalled.join().unwrap().elapsed();
+        assert!(elapsed < Duration::from_secs(5), "{what}: {elapsed:?}");
+    }
+}
