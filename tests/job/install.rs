@@ -111,7 +111,7 @@ fn a_bare_ignition_config_is_installed_on_the_only_eligible_disk() {
     });
     let mut machine = Machine::new(&mock.url);
     machine.installer("0.27.0", "cp $ROOT/run/private/config.ign $ROOT/got; exit 1");
-    assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(machine.read("got"), IGNITION);
     let mut machine = Machine::new(&mock.url);
     machine.add_disk("sdb", 64 << 20);
@@ -166,7 +166,7 @@ fn a_signed_and_valid_image_is_written_as_instructed() {
     let mut machine = Machine::new(&mock.url);
     fs::write(machine.root.join("keyfiles/a.nmconnection"), "").unwrap();
     machine.installer("0.27.0", "exit 1");
-    assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     let config = machine.seen_config();
     assert_eq!(config["image-url"], format!("{}/signed.raw", files.url));
     assert_eq!(config["copy-network"], true);

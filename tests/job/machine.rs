@@ -106,6 +106,9 @@ impl Machine {
         fs::create_dir_all(&sys).unwrap();
         fs::write(sys.join("size"), format!("{}\n", size_bytes / 512)).unwrap();
         fs::write(sys.join("serial"), format!("SERIAL-{name}\n")).unwrap();
+        fs::write(sys.join("stat"), "100 0 800 0 0 0 0 0 0 0 0\n").unwrap();
+        fs::create_dir_all(sys.join("queue")).unwrap();
+        fs::write(sys.join("queue/iostats"), "1\n").unwrap();
         let link = self.root.join("sys/dev/block").join(&number);
         std::os::unix::fs::symlink(format!("../../devices/{name}"), link).unwrap();
         self.collected.disks.push(Disk {
@@ -124,7 +127,8 @@ impl Machine {
         self.root.join("dev").join(name)
     }
 
-    /// Replaces coreos-installer by a script; `$DEVICE`, `$ROOT` and `$ARGS` are set, `$N` is the try.
+    /// Replaces coreos-installer by a script; `$DEVICE`, `$ROOT` and `$ARGS` are set, `$N` is the try, and
+    /// `write_some` writes to the disk. The disk's counters change if the script writes.
     pub(crate) fn installer(&mut self, version: &str, body: &str) {
         let script = format!(
             r#"#!/bin/bash
@@ -137,6 +141,10 @@ CONFIG="$ROOT/run/private/install.yaml"
 cp "$CONFIG" "$ROOT/seen.yaml"
 stat -c %a "$ROOT/run/private/config.ign" "$CONFIG" "$ROOT/run/private" > "$ROOT/modes"
 DEVICE=$(sed -n 's/.*"dest-device": "\(.*\)".*/\1/p' "$CONFIG")
+STAT="$ROOT/sys/devices/$(basename "$DEVICE")/stat"
+BEFORE=$(stat -c %y "$DEVICE")
+trap '[ "$(stat -c %y "$DEVICE")" = "$BEFORE" ] || echo "100 0 800 0 $N 0 2048 0 0 0 0" > "$STAT"' EXIT
+write_some() {{ printf data | dd of="$DEVICE" conv=notrunc status=none; }}
 {body}
 "#,
             root = self.root.display()

@@ -5,14 +5,22 @@
 //! namespace.
 
 use std::fs::OpenOptions;
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use probes::block::{Disk, current_use};
+use probes::guard;
 
 use super::{Failure, System};
 use crate::api::Code;
+
+/// How long a disk may take to be opened.
+const OPEN_LIMIT: Duration = Duration::from_secs(30);
+/// Stack of the thread that opens it.
+const STACK_BYTES: usize = 64 << 10;
 
 /// Refuses a disk that is in use.
 ///
@@ -47,12 +55,23 @@ pub fn check_not_busy(disk: &Disk, system: &System) -> Result<(), Failure> {
 
 /// Whether the kernel refuses to open a device exclusively.
 fn is_held(device: &str) -> Result<bool, Failure> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags((OFlag::O_EXCL | OFlag::O_CLOEXEC).bits())
-        .open(device);
+    let path = device.to_owned();
+    // A disk that does not respond can block the call.
+    let answer = guard::ask("busy", STACK_BYTES, move || {
+        OpenOptions::new()
+            .read(true)
+            .custom_flags((OFlag::O_EXCL | OFlag::O_CLOEXEC).bits())
+            .open(path)
+            .map(drop)
+    });
+    let opened = match answer.map(|answer| answer.recv_timeout(OPEN_LIMIT)) {
+        Ok(Ok(Ok(opened))) => opened,
+        Ok(Ok(Err(panic))) => Err(io::Error::other(panic)),
+        Ok(Err(_)) => Err(io::ErrorKind::TimedOut.into()),
+        Err(error) => Err(error),
+    };
     match opened {
-        Ok(_) => Ok(false),
+        Ok(()) => Ok(false),
         Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => Ok(true),
         Err(error) => Err(Failure::new(Code::TargetIo, format!("opening {device}: {error}"))
             .advise("the disk cannot even be opened for reading; check the kernel log")),

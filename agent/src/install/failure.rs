@@ -2,7 +2,7 @@
 //!
 //! The texts are those of coreos-installer 0.10 to 0.27, from its sources and from runs in virtual machines.
 
-use crate::api::{Code, DiskState};
+use crate::api::Code;
 
 /// What a failed run means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,21 +79,6 @@ pub fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     Meaning { code: Code::InstallerFailed, is_transient: !is_usage && exit_status.is_none() }
 }
 
-/// What is left on the disk after a failed run.
-#[must_use]
-pub fn disk_state(code: Code, has_written: bool, exit_status: Option<i32>) -> DiskState {
-    let before_writing = matches!(
-        code,
-        Code::DiskBusy
-            | Code::Signature
-            | Code::SectorSize
-            | Code::IgnitionFetch
-            | Code::IgnitionInvalid
-            | Code::Http(_)
-    ) || exit_status == Some(2);
-    if before_writing && !has_written { DiskState::Untouched } else { DiskState::HalfWritten }
-}
-
 /// What a person can do about a failure.
 #[must_use]
 pub fn advice(code: Code) -> &'static str {
@@ -111,6 +96,10 @@ pub fn advice(code: Code) -> &'static str {
         }
         Code::IgnitionHash => "the config was changed before it reached the disk; start again",
         Code::TargetIo => "the disk cannot be written; check the kernel log and replace it",
+        Code::TargetHung => {
+            "check the kernel log, cables and power of the disk and its controller; power the machine \
+             off before another try"
+        }
         Code::Kargs => "correct append_kargs, delete_kargs, platform and console",
         Code::SavedPartition => "correct save_partlabel and save_partindex, or check the disk",
         Code::Network => "provide NetworkManager profiles or remove copy_network",
@@ -294,20 +283,5 @@ mod tests {
     fn skipped_signature_is_not_the_error() {
         let text = "Signature not found; skipping verification as requested\nError: fetching 'x'\nHTTP status client error (403 Forbidden)";
         assert_eq!(of(text).code, Code::Http(403));
-    }
-
-    #[test]
-    fn a_disk_counts_as_untouched_only_when_that_is_sure() {
-        for (code, has_written, exit, expected) in [
-            (Code::DiskBusy, false, Some(1), DiskState::Untouched),
-            (Code::Http(404), false, Some(1), DiskState::Untouched),
-            (Code::Http(503), true, Some(1), DiskState::HalfWritten),
-            (Code::Signature, true, Some(1), DiskState::HalfWritten),
-            (Code::InstallerFailed, false, Some(1), DiskState::HalfWritten),
-            (Code::InstallerFailed, false, Some(2), DiskState::Untouched),
-            (Code::InstallerFailed, false, None, DiskState::HalfWritten),
-        ] {
-            assert_eq!(disk_state(code, has_written, exit), expected, "{code} {has_written}");
-        }
     }
 }

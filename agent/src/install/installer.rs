@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 
 use super::Failure;
-use super::run::{end, read_on};
+use super::child::{end, read_on};
 use crate::api::{Code, Install};
 
 /// The oldest version whose signature check cannot be bypassed (CVE-2021-20319).

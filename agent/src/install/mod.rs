@@ -3,10 +3,14 @@
 //! Nothing here is reachable from the code that collects facts. The order is
 //! [`selection::Selection::target`], [`preflight`], [`run::install`].
 
+pub mod attempt;
 pub mod busy;
+mod child;
 pub mod choose;
+mod counters;
 pub mod efi;
 pub mod failure;
+mod follow;
 pub mod hints;
 pub mod identity;
 pub mod installer;
@@ -17,6 +21,7 @@ pub mod run;
 pub mod selection;
 pub mod system;
 pub mod target;
+pub mod watchdog;
 
 use std::fmt;
 

@@ -57,19 +57,12 @@ pub fn percent(line: &str) -> Option<u8> {
 pub struct Tail {
     lines: VecDeque<String>,
     last_is_progress: bool,
-    /// Whether a line showed that the disk was being written.
-    pub has_written: bool,
 }
 
 impl Tail {
     /// Adds a line; a progress line replaces the one before it.
     pub fn push(&mut self, line: String) {
         let is_progress = percent(&line).is_some() || line.contains("Read disk");
-        let lower = line.to_ascii_lowercase();
-        // The partition table is reset only after the first write.
-        self.has_written |= is_progress
-            || lower.contains("resetting partition table")
-            || lower.contains("writing ignition config");
         if is_progress && self.last_is_progress {
             self.lines.pop_back();
         }
@@ -124,7 +117,6 @@ mod tests {
             tail.push(format!("Read disk ({n}%)"));
         }
         assert_eq!(tail.lines(), ["Read disk (49%)"]);
-        assert!(tail.has_written);
         for n in 0..500 {
             tail.push(format!("line {n}"));
         }

@@ -6,13 +6,14 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use nix::sys::stat::{major, minor};
 use probes::block::Disk;
 use probes::collect::{Options, collect};
-use probes::guard;
+use probes::guard::{self, Panic};
 use probes::machine::{Machine, Source};
 use probes::sys::diskseq::diskseq;
 
@@ -22,6 +23,9 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const DISKS_LIMIT: Duration = Duration::from_mins(2);
 /// Of the thread that asks.
 const STACK_BYTES: usize = 2 << 20;
+
+/// The answer of a thread, once it is there.
+pub(super) type Pending<T> = Receiver<Result<io::Result<T>, Panic>>;
 
 /// What an install asks of a kernel. Tests simulate one.
 pub trait Kernel: fmt::Debug + Send + Sync {
@@ -159,21 +163,41 @@ impl System {
         })
     }
 
+    /// As [`System::ask`], without waiting for the answer.
+    ///
+    /// # Errors
+    /// In words: there is no thread.
+    pub(super) fn start<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Machine) -> T + Send + 'static,
+    ) -> Result<Pending<T>, String> {
+        self.spawn("system", |kernel| {
+            kernel.source().map(|source| question(&Machine::new(Arc::new(source), "install")))
+        })
+    }
+
     fn on_a_thread<T: Send + 'static>(
         &self,
         name: &str,
         limit: Duration,
         work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
     ) -> Result<T, String> {
-        let kernel = Arc::clone(&self.kernel);
-        let answer = guard::ask(name, STACK_BYTES, move || work(kernel.as_ref()));
-        let answer = answer.map_err(|error| format!("could not start a thread: {error}"))?;
-        match answer.recv_timeout(limit) {
+        match self.spawn(name, work)?.recv_timeout(limit) {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(error.to_string()),
             Ok(Err(panic)) => Err(format!("reading broke down: {panic}")),
             Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
         }
+    }
+
+    fn spawn<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
+    ) -> Result<Pending<T>, String> {
+        let kernel = Arc::clone(&self.kernel);
+        guard::ask(name, STACK_BYTES, move || work(kernel.as_ref()))
+            .map_err(|error| format!("could not start a thread: {error}"))
     }
 }
 

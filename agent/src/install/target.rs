@@ -44,6 +44,14 @@ impl Target {
         &self.disk
     }
 
+    pub(super) fn system(&self) -> &System {
+        &self.system
+    }
+
+    pub(super) fn handle(&self) -> &Arc<dyn Handle> {
+        &self.handle
+    }
+
     /// Checks that the open disk is the one that was chosen, that it is still there, and that its name leads to
     /// it. Asks the kernel, not the disk.
     ///

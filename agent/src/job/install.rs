@@ -10,6 +10,7 @@ use super::prove::{Written as OnDisk, read_before};
 use super::sequence::Job;
 use crate::api::{DiskState, Install, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
+use crate::install::attempt::CoreosInstaller;
 use crate::install::preflight::{self, Ready, Surroundings};
 use crate::install::run::{self, Written};
 use crate::install::selection::Selection;
@@ -68,8 +69,10 @@ impl Job<'_> {
         result.disk = Some(identity_of(disk));
         result.attempts = written.attempts;
         result.log_tail = written.log_tail;
+        result.write = written.counters;
         if let Err(failure) = written.outcome {
             let exit_status = if written.disk_state == DiskState::Untouched {
+                result.outcome = Outcome::Refused;
                 ExitStatus::Untouched
             } else {
                 ExitStatus::HalfWritten
@@ -78,8 +81,7 @@ impl Job<'_> {
         }
         self.event(Stage::Write, State::Done, None);
         // What is proved and named in the result is the disk that was held open while it was written.
-        let checked = target.check().and_then(|()| target.file());
-        match checked {
+        match target.file() {
             Ok(file) => {
                 let file = Arc::new(file);
                 let on_disk = OnDisk { disk, file, before, ignition: &ready.ignition };
@@ -137,20 +139,10 @@ impl Job<'_> {
         let disk = target.disk();
         self.event(Stage::Write, State::Started, Some(&describe(disk)));
         info!("writing {}", describe(disk));
-        let job = run::Job {
-            program: &self.settings.installer,
-            version: ready.version,
-            run_dir: &self.settings.run_dir,
-            network_dir: &self.settings.network_dir,
-            selection: self.selection(install),
-            target,
-            ignition: &ready.ignition,
-            limit: self.settings.installer_limit,
-        };
         let events = &self.events;
         let mut n_logged = 0;
         let mut last = None;
-        run::install(&job, self.clock.as_ref(), &self.stop, &mut |percent, line| {
+        let mut progress = |percent: Option<u8>, line: &str| {
             let Some(percent) = percent else {
                 events.push(Stage::Write, State::Progress, last, Some(line));
                 return;
@@ -167,6 +159,21 @@ impl Job<'_> {
                     info!(percent, "writing");
                 }
             }
-        })
+        };
+        let mut installer = CoreosInstaller {
+            program: &self.settings.installer,
+            version: ready.version,
+            run_dir: &self.settings.run_dir,
+            network_dir: &self.settings.network_dir,
+            target,
+            install,
+            ignition: &ready.ignition,
+            limit: self.settings.installer_limit,
+            patience: self.settings.patience,
+            stop: &self.stop,
+            progress: &mut progress,
+        };
+        let job = run::Job { target, selection: self.selection(install) };
+        run::install(&job, &mut installer, self.clock.as_ref(), &self.stop)
     }
 }

@@ -27,6 +27,7 @@ use crate::api::{Finding, JobResult, OnRefusal};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::System;
+use crate::install::watchdog::Patience;
 use crate::signals::Stop;
 use crate::vim::{Client, Events, VimSettings};
 
@@ -63,6 +64,8 @@ pub struct JobSettings {
     pub available_memory_bytes: fn() -> Option<u64>,
     /// Time limit of one run of coreos-installer.
     pub installer_limit: Duration,
+    /// How long a run of coreos-installer may make no progress.
+    pub patience: Patience,
     /// How long to try to post the result of a failed job.
     pub failure_limit: Duration,
     /// Program and arguments that power the machine off.
@@ -87,6 +90,7 @@ impl JobSettings {
             available_memory_bytes: probes::live::available_memory_bytes,
             // coreos-installer itself gives up after four hours.
             installer_limit: Duration::from_mins(255),
+            patience: Patience::default(),
             failure_limit: Duration::from_mins(2),
             poweroff: vec!["systemctl".into(), "poweroff".into()],
         }

@@ -84,7 +84,7 @@ pub fn current(machine: &Machine, device_number: &str) -> Option<CurrentDisk> {
 }
 
 /// Where the device of a number lies; `None` if there is none.
-fn device(machine: &Machine, number: &str) -> Option<String> {
+pub(super) fn device(machine: &Machine, number: &str) -> Option<String> {
     let is_number = !number.is_empty()
         && number.bytes().all(|b| b.is_ascii_digit() || b == b':')
         && number.len() < 32;

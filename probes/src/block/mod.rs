@@ -9,6 +9,7 @@
 //! `sysfs_path`, `identifier`, `tcg`), readers of one topic above them, then `disk` and
 //! `content`, then what compares disks (`multipath`, `eligibility`), and this file on top.
 
+mod activity;
 mod ata_identify;
 mod bay;
 mod content;
@@ -45,6 +46,7 @@ mod transport;
 mod virtual_devices;
 mod virtual_media;
 
+pub use activity::{CurrentIo, current_io};
 pub use bay::DiskBay;
 pub use current::{CurrentDisk, CurrentUse, current, current_use};
 pub use disk::{Disk, DiskPath, UnlistedPartition};

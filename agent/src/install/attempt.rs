@@ -1,0 +1,197 @@
+//! One run of coreos-installer: its files, its arguments, what its end means.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use super::Failure;
+use super::child::{Process as _, end, spawn};
+use super::failure::{advice, meaning, summary};
+use super::follow::{Cut, Ended, Follower, Progress};
+use super::installer::{Options, Places, Version};
+use super::progress::Tail;
+use super::run::{End, Installer, Ran, interrupted};
+use super::target::Target;
+use super::watchdog::{Patience, Sampler};
+use crate::api::{Code, Install};
+use crate::signals::Stop;
+
+/// coreos-installer, and what it writes.
+pub struct CoreosInstaller<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// Its version.
+    pub version: Version,
+    /// Directory for files that only root reads.
+    pub run_dir: &'a Path,
+    /// Directory with `NetworkManager` profiles.
+    pub network_dir: &'a Path,
+    /// The disk.
+    pub target: &'a Target,
+    /// The instruction.
+    pub install: &'a Install,
+    /// The Ignition config.
+    pub ignition: &'a [u8],
+    /// How long one run may take.
+    pub limit: Duration,
+    /// How long each step of a stall may last.
+    pub patience: Patience,
+    /// Whether the agent is to end.
+    pub stop: &'a Stop,
+    /// What is called with each line, and its percentage if it has one.
+    pub progress: &'a mut dyn FnMut(Option<u8>, &str),
+}
+
+impl std::fmt::Debug for CoreosInstaller<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CoreosInstaller").field("program", &self.program).finish_non_exhaustive()
+    }
+}
+
+impl Installer for CoreosInstaller<'_> {
+    fn run(&mut self, device: &str) -> Ran {
+        let files = match self.write_files(device) {
+            Ok(files) => files,
+            Err(failure) => return not_started(failure),
+        };
+        let ran = self.attempt(&files.args);
+        files.remove();
+        ran
+    }
+}
+
+fn not_started(failure: Failure) -> Ran {
+    Ran { outcome: Err(failure), is_transient: false, end: End::NotStarted, log_tail: Vec::new() }
+}
+
+impl CoreosInstaller<'_> {
+    fn write_files(&self, device: &str) -> Result<Files, Failure> {
+        let ignition = self.run_dir.join("config.ign");
+        let config = self.run_dir.join("install.yaml");
+        let places = Places { device, ignition_file: &ignition, network_dir: self.network_dir };
+        let digest = formats::digest::sha512(self.ignition);
+        let options = Options::new(self.install, &digest, places);
+        let args = if options.fit_a_file(self.version) {
+            options.with_file(&config)
+        } else {
+            options.to_args()
+        };
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(self.run_dir)
+            .and_then(|()| write_private(&ignition, self.ignition))
+            .and_then(|()| write_private(&config, options.to_file().as_bytes()))
+            .map_err(|error| {
+                Failure::new(
+                    Code::NoSpace,
+                    format!("writing to {}: {error}", self.run_dir.display()),
+                )
+                .advise("the live system has no space left, or its /run is not writable")
+            })?;
+        Ok(Files { ignition, config, args })
+    }
+
+    fn attempt(&mut self, args: &[String]) -> Ran {
+        let failed = |code, error| {
+            let what = format!("running {}: {error}", self.program.display());
+            Failure::new(code, what).advise(advice(code))
+        };
+        let (mut child, output) = match spawn(self.program, args) {
+            Ok(started) => started,
+            Err(error) => return not_started(failed(Code::InstallerMissing, error)),
+        };
+        let disk = self.target.disk();
+        let number = disk.device_number.as_deref().unwrap_or_default();
+        let mut tail = Tail::default();
+        let mut follower = Follower {
+            output: &output,
+            sampler: Sampler::new(self.target.system(), child.group(), number),
+            device: &disk.device,
+            limit: self.limit,
+            patience: self.patience,
+            stop: self.stop,
+        };
+        let progress: Progress<'_> = self.progress;
+        let ended = follower.follow(&mut child, &mut tail, progress);
+        let log_tail = tail.lines();
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                end(&mut child);
+                let outcome = Err(failed(Code::InstallerFailed, error));
+                return Ran { outcome, is_transient: false, end: End::Ended, log_tail };
+            }
+        };
+        let end = match &ended {
+            Ended { status: None, .. } | Ended { cut: Some(Cut::Hung(_)), .. } => End::Hung,
+            Ended { cut: Some(Cut::Stopped), .. } => End::Stopped,
+            Ended { .. } => End::Ended,
+        };
+        let (outcome, is_transient) = self.outcome(&ended, &log_tail);
+        Ran { outcome, is_transient, end, log_tail }
+    }
+
+    /// What the end of a run means, and whether another run can help.
+    fn outcome(&self, ended: &Ended, lines: &[String]) -> (Result<(), Failure>, bool) {
+        let hung = |what: String| {
+            let failure = Failure::new(Code::TargetHung, what).advise(advice(Code::TargetHung));
+            (Err(failure), false)
+        };
+        let status = match (ended.status, &ended.cut) {
+            (_, Some(Cut::Hung(why))) => {
+                let left = if ended.status.is_none() { "; it survived SIGKILL" } else { "" };
+                return hung(format!("coreos-installer was stopped after {why}{left}"));
+            }
+            (None, _) => return hung("coreos-installer survived SIGKILL".into()),
+            (Some(_), Some(Cut::Stopped)) => return (Err(interrupted()), false),
+            (Some(_), Some(Cut::TooLong)) => {
+                let limit_s = self.limit.as_secs();
+                let what = format!("coreos-installer did not finish within {limit_s} s");
+                return (Err(Failure::new(Code::InstallerFailed, what)), false);
+            }
+            (Some(status), None) if status.success() => return (Ok(()), false),
+            (Some(status), None) => status,
+        };
+        let found = meaning(lines, status.code());
+        let (device, last) = (&self.target.disk().device, summary(lines));
+        let what = format!("coreos-installer on {device}: {}: {last}", words(status));
+        (Err(Failure::new(found.code, what).advise(advice(found.code))), found.is_transient)
+    }
+}
+
+/// The files that a run needs, and its arguments.
+struct Files {
+    ignition: PathBuf,
+    config: PathBuf,
+    args: Vec<String>,
+}
+
+impl Files {
+    fn remove(&self) {
+        fs::remove_file(&self.ignition).ok();
+        fs::remove_file(&self.config).ok();
+    }
+}
+
+/// Writes a new file that only its owner reads.
+fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)
+}
+
+fn words(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit status {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended".into(),
+    }
+}

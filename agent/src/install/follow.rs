@@ -1,0 +1,353 @@
+//! Follows a run of the installer to its end: progress, stalls, a signal, the time limit, a disk that hangs.
+
+use std::process::ExitStatus;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tracing::warn;
+
+use super::child::Process;
+use super::progress::{Lines, Tail, percent};
+use super::watchdog::{Patience, Sample, Sampler};
+use crate::signals::Stop;
+
+/// How long the installer may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(15);
+/// The same after a signal to the agent, which must end soon itself.
+const STOPPED_GRACE: Duration = Duration::from_secs(2);
+/// How long a killed installer is waited for after a signal to the agent.
+const STOPPED_KILL: Duration = Duration::from_secs(1);
+/// How often the run is checked while it prints nothing.
+const TICK: Duration = Duration::from_millis(100);
+/// What outlives the installer may keep its output open; it is read for this long.
+const LEFT_OPEN_LIMIT: Duration = Duration::from_secs(2);
+
+/// Why a run was ended by the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// The agent received a signal.
+    Stopped,
+    /// It did not finish in time.
+    TooLong,
+    /// It hangs in the kernel because of the disk; what the kernel says.
+    Hung(String),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ended {
+    /// Its exit status; `None` if it survived SIGKILL.
+    pub(super) status: Option<ExitStatus>,
+    /// Why the agent ended it.
+    pub(super) cut: Option<Cut>,
+}
+
+/// What is called with each line of the installer, and its percentage if it has one.
+pub(super) type Progress<'a> = &'a mut dyn FnMut(Option<u8>, &str);
+
+/// What a run is followed with.
+#[derive(Debug)]
+pub(super) struct Follower<'a> {
+    /// What it prints.
+    pub(super) output: &'a Receiver<Vec<u8>>,
+    /// Asks the kernel while it prints nothing.
+    pub(super) sampler: Sampler,
+    /// The disk as messages name it.
+    pub(super) device: &'a str,
+    /// How long it may take.
+    pub(super) limit: Duration,
+    /// How long each step of a stall may last.
+    pub(super) patience: Patience,
+    /// Whether the agent is to end.
+    pub(super) stop: &'a Stop,
+}
+
+/// The state of a run.
+#[derive(Debug)]
+struct Run {
+    started: Instant,
+    progress_at: Instant,
+    reported_at: Option<Instant>,
+    /// The first sample since the last progress, and the latest.
+    samples: Option<(Sample, Sample)>,
+    cut: Option<(Cut, Instant)>,
+    killed_at: Option<Instant>,
+    ended: Option<(ExitStatus, Instant)>,
+}
+
+impl Follower<'_> {
+    /// Waits for the end of a run; ends it if the agent is to end, if it takes too long or if it hangs.
+    ///
+    /// # Errors
+    /// The kernel does not say whether it runs.
+    pub(super) fn follow(
+        &mut self,
+        process: &mut dyn Process,
+        tail: &mut Tail,
+        progress: Progress<'_>,
+    ) -> std::io::Result<Ended> {
+        let mut lines = Lines::default();
+        let mut run = Run::new();
+        loop {
+            match self.output.recv_timeout(TICK) {
+                Ok(bytes) => {
+                    run.has_progressed();
+                    for line in lines.feed(&bytes) {
+                        take(line, tail, progress);
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) if run.ended.is_some() => break,
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if run.ended.is_none() {
+                run.ended = process.try_wait()?.map(|status| (status, Instant::now()));
+            }
+            if run.ended.is_some_and(|(_, at)| at.elapsed() > LEFT_OPEN_LIMIT) {
+                break;
+            }
+            if run.ended.is_none() {
+                self.watch(&mut run, progress);
+                self.cut(&mut run, process);
+                if run.killed_at.is_some_and(|at| at.elapsed() > self.kill_limit()) {
+                    break;
+                }
+            }
+        }
+        if let Some(line) = lines.finish() {
+            take(line, tail, progress);
+        }
+        Ok(Ended { status: run.ended.map(|(status, _)| status), cut: run.cut.map(|(why, _)| why) })
+    }
+
+    /// Reports a run that makes no progress.
+    fn watch(&mut self, run: &mut Run, progress: Progress<'_>) {
+        let silent = run.progress_at.elapsed();
+        if silent < self.patience.stall / 3 {
+            return;
+        }
+        if let Some(sample) = self.sampler.poll(self.patience.stall / 15) {
+            let first = run.samples.take().map_or_else(|| sample.clone(), |(first, _)| first);
+            if first.n_completed() != sample.n_completed() {
+                run.has_progressed();
+                return;
+            }
+            run.samples = Some((first, sample));
+        }
+        let is_due = run.reported_at.is_none_or(|at| at.elapsed() >= self.patience.repeat);
+        if silent >= self.patience.stall && is_due {
+            let text = self.describe(run);
+            warn!("{text}");
+            progress(None, &text);
+            run.reported_at = Some(Instant::now());
+        }
+    }
+
+    fn describe(&self, run: &Run) -> String {
+        let found = match &run.samples {
+            Some((_, latest)) => latest.describe(self.device),
+            None => "the kernel does not say why".into(),
+        };
+        format!("no progress for {} s: {found}", run.progress_at.elapsed().as_secs())
+    }
+
+    /// Ends the run if it must not go on.
+    fn cut(&self, run: &mut Run, process: &mut dyn Process) {
+        match &run.cut {
+            None => {
+                let Some(why) = self.reason(run) else { return };
+                if matches!(why, Cut::Hung(_)) {
+                    process.signal(Signal::SIGKILL);
+                    run.killed_at = Some(Instant::now());
+                } else {
+                    process.signal(Signal::SIGTERM);
+                }
+                run.cut = Some((why, Instant::now()));
+            }
+            Some((_, at)) if run.killed_at.is_none() => {
+                let grace = if self.stop.is_stopped() { STOPPED_GRACE } else { GRACE };
+                if at.elapsed() > grace {
+                    process.signal(Signal::SIGKILL);
+                    run.killed_at = Some(Instant::now());
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn reason(&self, run: &Run) -> Option<Cut> {
+        let is_hung = run.samples.as_ref().is_some_and(|(first, now)| now.is_hung_since(first));
+        if self.stop.is_stopped() {
+            Some(Cut::Stopped)
+        } else if run.started.elapsed() > self.limit {
+            Some(Cut::TooLong)
+        } else if is_hung && run.progress_at.elapsed() >= self.patience.hang {
+            Some(Cut::Hung(self.describe(run)))
+        } else {
+            None
+        }
+    }
+
+    /// How long a killed run is waited for.
+    fn kill_limit(&self) -> Duration {
+        if self.stop.is_stopped() {
+            STOPPED_KILL.min(self.patience.kill)
+        } else {
+            self.patience.kill
+        }
+    }
+}
+
+impl Run {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            started: now,
+            progress_at: now,
+            reported_at: None,
+            samples: None,
+            cut: None,
+            killed_at: None,
+            ended: None,
+        }
+    }
+
+    fn has_progressed(&mut self) {
+        self.progress_at = Instant::now();
+        self.reported_at = None;
+        self.samples = None;
+    }
+}
+
+fn take(line: String, tail: &mut Tail, progress: Progress<'_>) {
+    progress(percent(&line), &line);
+    tail.push(line);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::path::PathBuf;
+    use std::sync::mpsc::{SyncSender, sync_channel};
+
+    use super::super::System;
+    use super::*;
+
+    /// A process that only SIGKILL ends, if anything does.
+    struct Stuck {
+        is_mortal: bool,
+        signals: Vec<Signal>,
+    }
+
+    impl Process for Stuck {
+        fn group(&self) -> u32 {
+            77
+        }
+
+        fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
+            let is_dead = self.is_mortal && self.signals.contains(&Signal::SIGKILL);
+            Ok(is_dead.then(|| ExitStatus::from_raw(9)))
+        }
+
+        fn signal(&mut self, signal: Signal) {
+            self.signals.push(signal);
+        }
+    }
+
+    /// A system whose disk completes nothing, with a process that waits in the kernel.
+    fn hung_system(name: &str, stat: &str, wchan: &str) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("rci-follow-{name}-{}", std::process::id()));
+        fs::remove_dir_all(&root).ok();
+        let files = [
+            ("sys/devices/sda/stat", stat),
+            ("sys/devices/sda/device/state", "running\n"),
+            ("sys/devices/sda/device/ioerr_cnt", "0x2\n"),
+            ("proc/78/stat", "78 (a (b) c) D 77 77 77 0\n"),
+            ("proc/78/task/78/stat", "78 (a (b) c) D 77 77 77 0\n"),
+            ("proc/78/task/78/wchan", wchan),
+            ("proc/79/stat", "79 (other) D 1 79 79 0\n"),
+        ];
+        for (path, content) in files {
+            fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+            fs::write(root.join(path), content).unwrap();
+        }
+        fs::create_dir_all(root.join("sys/dev/block")).unwrap();
+        let link = root.join("sys/dev/block/8:0");
+        std::os::unix::fs::symlink("../../devices/sda", link).unwrap();
+        root
+    }
+
+    const PATIENCE: Patience = Patience {
+        stall: Duration::from_millis(300),
+        hang: Duration::from_millis(700),
+        kill: Duration::from_millis(400),
+        repeat: Duration::from_secs(60),
+    };
+    const IN_FLIGHT: &str = "9 0 9 0 9 0 9 0 3 0 0\n";
+    const IDLE: &str = "9 0 9 0 9 0 9 0 0 0 0\n";
+
+    /// Follows a stuck process on such a system; what is reported, and how it ends.
+    fn follow(root: &std::path::Path, process: &mut Stuck, stop: &Stop) -> (Vec<String>, Ended) {
+        let (_open, output): (SyncSender<Vec<u8>>, _) = sync_channel(1);
+        let system = System::below(root.to_owned());
+        let mut follower = Follower {
+            output: &output,
+            sampler: Sampler::new(&system, 77, "8:0"),
+            device: "/dev/sda",
+            limit: Duration::from_mins(5),
+            patience: PATIENCE,
+            stop,
+        };
+        let mut reported = Vec::new();
+        let mut progress = |_: Option<u8>, line: &str| reported.push(line.to_owned());
+        let ended = follower.follow(process, &mut Tail::default(), &mut progress).unwrap();
+        fs::remove_dir_all(root).unwrap();
+        (reported, ended)
+    }
+
+    #[test]
+    fn run_that_hangs_in_the_kernel_is_reported_and_given_up_even_if_it_survives_sigkill() {
+        for is_mortal in [true, false] {
+            let root = hung_system("hung", IN_FLIGHT, "folio_wait_bit_common");
+            let mut process = Stuck { is_mortal, signals: Vec::new() };
+            let started = Instant::now();
+            let stop = Stop::default();
+            let (reported, ended) = follow(&root, &mut process, &stop);
+            assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+            assert_eq!(process.signals, [Signal::SIGKILL]);
+            assert_eq!(ended.status.is_some(), is_mortal);
+            let Some(Cut::Hung(why)) = ended.cut else { panic!("{ended:?}") };
+            assert_eq!(reported.len(), 1, "{reported:?}");
+            for text in [&why, &reported[0]] {
+                assert!(text.contains("a (b) c (process 78) waits in the kernel"), "{text}");
+                assert!(text.contains("folio_wait_bit_common"), "{text}");
+                assert!(
+                    text.contains("/dev/sda has 3 requests in flight, state running"),
+                    "{text}"
+                );
+                assert!(text.contains("2 failed requests"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn run_that_waits_for_a_flush_hangs_and_one_that_reads_a_slow_medium_does_not() {
+        for (wchan, is_hung) in [("blkdev_issue_flush", true), ("filemap_read_folio", false)] {
+            let root = hung_system(wchan, IDLE, wchan);
+            let mut process = Stuck { is_mortal: true, signals: Vec::new() };
+            let stop = Stop::default();
+            let stopper = stop.clone();
+            if !is_hung {
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_secs(2));
+                    stopper.stop();
+                });
+            }
+            let (reported, ended) = follow(&root, &mut process, &stop);
+            assert_eq!(matches!(ended.cut, Some(Cut::Hung(_))), is_hung, "{ended:?}");
+            assert_eq!(reported.len(), 1, "a stall is reported in either case");
+        }
+    }
+}
