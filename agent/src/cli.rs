@@ -220,11 +220,13 @@ pub struct InstallOptions {
     /// What was not read by then is listed under problems.
     #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = seconds::<1, 3600>)]
     pub budget: u64,
-    /// Seconds to listen for LLDP, in parallel with all other reads
+    /// Seconds to listen for LLDP before the report is posted
     ///
-    /// Ends early once every port with a link has a neighbour.
-    #[arg(long, value_name = "SECONDS", default_value_t = 31, value_parser = seconds::<0, 3600>)]
-    pub lldp_wait: u64,
+    /// For a VIM that needs the neighbours first; ends early once every port
+    /// with a link has one. Without this option the report is posted at once,
+    /// and the neighbours follow after 31 s. With 0 the agent does not listen.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds::<0, 3600>)]
+    pub lldp_wait: Option<u64>,
     /// Bring up ports that are down while reading, and restore them
     #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1,
           require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set,

@@ -142,46 +142,54 @@ fn serve(
             seen.push(request.clone());
             before
         };
-        match answer(&request, before) {
-            Reply::With(status, headers, body) => {
-                write!(stream, "HTTP/1.1 {status} X\r\n")?;
-                for (name, value) in headers {
-                    write!(stream, "{name}: {value}\r\n")?;
-                }
-                write!(stream, "Content-Length: {}\r\n\r\n", body.len())?;
-                stream.write_all(&body)?;
+        if !send(&mut stream, answer(&request, before))? {
+            return Ok(());
+        }
+    }
+}
+
+/// Sends an answer; returns whether the connection stays open.
+fn send(stream: &mut TcpStream, reply: Reply) -> std::io::Result<bool> {
+    match reply {
+        Reply::With(status, headers, body) => {
+            write!(stream, "HTTP/1.1 {status} X\r\n")?;
+            for (name, value) in headers {
+                write!(stream, "{name}: {value}\r\n")?;
             }
-            Reply::Late(pause, status, value) => {
+            write!(stream, "Content-Length: {}\r\n\r\n", body.len())?;
+            stream.write_all(&body)?;
+        }
+        Reply::Late(pause, status, value) => {
+            std::thread::sleep(pause);
+            let body = value.to_string();
+            write!(stream, "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n")?;
+            write!(stream, "Content-Length: {}\r\n\r\n{body}", body.len())?;
+        }
+        Reply::Drip(pause) => {
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")?;
+            loop {
+                stream.write_all(b" ")?;
                 std::thread::sleep(pause);
-                let body = value.to_string();
-                write!(stream, "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n")?;
-                write!(stream, "Content-Length: {}\r\n\r\n{body}", body.len())?;
             }
-            Reply::Drip(pause) => {
-                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")?;
-                loop {
-                    stream.write_all(b" ")?;
-                    std::thread::sleep(pause);
-                }
+        }
+        Reply::Half => {
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{{\"half")?;
+            return Ok(false);
+        }
+        Reply::Close => return Ok(false),
+        Reply::Raw(start, again, pause) => {
+            stream.write_all(&start)?;
+            loop {
+                stream.write_all(&again)?;
+                std::thread::sleep(pause);
             }
-            Reply::Half => {
-                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{{\"half")?;
-                return Ok(());
-            }
-            Reply::Close => return Ok(()),
-            Reply::Raw(start, again, pause) => {
-                stream.write_all(&start)?;
-                loop {
-                    stream.write_all(&again)?;
-                    std::thread::sleep(pause);
-                }
-            }
-            Reply::Flood => {
-                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n")?;
-                loop {
-                    stream.write_all(&vec![b' '; 65536])?;
-                }
+        }
+        Reply::Flood => {
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n")?;
+            loop {
+                stream.write_all(&vec![b' '; 65536])?;
             }
         }
     }
+    Ok(true)
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use formats::digest;
+use probes::network::LldpNeighbour;
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::job::Ended;
@@ -158,7 +159,12 @@ fn answer_that_is_no_instruction_is_asked_for_again() {
         ("cut", Arc::new(move || Reply::bytes(b"{\"action\"").and("Content-Type", json_type))),
         ("array", Arc::new(|| Reply::json(200, &json!([])))),
         ("other JSON", Arc::new(|| Reply::json(200, &json!({"status": "ok"})))),
-        ("nested", Arc::new(move || Reply::bytes(&[b'['; 900_000]).and("Content-Type", json_type))),
+        (
+            "nested",
+            Arc::new(move || {
+                Reply::bytes("[".repeat(900_000).as_bytes()).and("Content-Type", json_type)
+            }),
+        ),
         ("endless", Arc::new(|| Reply::Flood)),
         (
             "HTML as 202",
@@ -269,11 +275,11 @@ fn one_clock_runs_over_report_polls_and_refusals() {
             _ => Reply::json(200, &answer),
         });
         let mut machine = Machine::new(&mock.url);
-        machine.settings.vim.deadline = Some(Duration::from_secs(4500));
+        machine.settings.vim.deadline = Some(Duration::from_mins(75));
         assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched, "{what}");
         let slept: Duration = machine.slept().iter().sum();
-        assert!(slept <= Duration::from_secs(4500), "{what}: {slept:?}");
-        assert!(slept >= Duration::from_secs(3600), "{what}: {slept:?}");
+        assert!(slept <= Duration::from_mins(75), "{what}: {slept:?}");
+        assert!(slept >= Duration::from_hours(1), "{what}: {slept:?}");
     }
 }
 
@@ -347,4 +353,41 @@ fn signal_ends_the_job_within_five_seconds_whatever_the_server_does() {
         let elapsed = signalled.join().unwrap().elapsed();
         assert!(elapsed < Duration::from_secs(5), "{what}: {elapsed:?}");
     }
+}
+
+#[test]
+fn neighbours_follow_the_report_and_are_in_the_result() {
+    let mock = vim(|request, n| match (request.path.as_str(), n) {
+        ("/v1/reports", _) => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 1})),
+        // The neighbours are tried again after a failure.
+        ("/v1/nodes/node-7/neighbours", 0..3) => Reply::status(503),
+        ("/v1/nodes/node-7/neighbours", _) => Reply::status(204),
+        (_, 0..40) => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 1})),
+        _ => Reply::json(200, &install("r1", &json!({"disk": {"device": "/dev/none"}}))),
+    });
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.listener.start(|| {
+        std::thread::sleep(Duration::from_millis(20));
+        let neighbour = LldpNeighbour { chassis_id: "switch-1".into(), ..LldpNeighbour::default() };
+        [("eno1".to_owned(), vec![neighbour]), ("eno2".to_owned(), vec![])].into()
+    });
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    let supplement = mock.requests("/v1/nodes/node-7/neighbours").pop().unwrap().json();
+    assert_eq!(supplement["api_version"], "1");
+    assert_eq!(supplement["neighbours"]["eno1"][0]["chassis_id"], "switch-1");
+    assert_eq!(supplement["neighbours"]["eno2"], json!([]));
+    assert_eq!(results(&mock)[0]["neighbours"], supplement["neighbours"]);
+}
+
+#[test]
+fn report_does_not_wait_for_the_neighbours() {
+    let mock = vim(|_, _| Reply::json(200, &action("reboot")));
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.listener.start(|| {
+        std::thread::sleep(Duration::from_mins(10));
+        unreachable!("the job ends before")
+    });
+    let started = Instant::now();
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
+    assert!(started.elapsed() < Duration::from_secs(30));
 }

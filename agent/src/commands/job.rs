@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use probes::collect::{Options, collect};
-use probes::machine::{Extras, Source};
+use probes::machine::{Extras, Machine, Source};
+use probes::network::neighbours;
 
 use crate::api::OnRefusal;
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
@@ -13,7 +14,7 @@ use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::job;
 use crate::job::{Collected, JobSettings};
-use crate::links::LinksUp;
+use crate::links::{LinksUp, restore_all};
 use crate::report::{Report, report};
 use crate::signals::Stop;
 use crate::vim::{Client, VimSettings};
@@ -37,12 +38,14 @@ pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Resul
     };
     let collect_options = Options {
         budget: Duration::from_secs(options.budget),
-        extras: Extras { lldp_wait: Duration::from_secs(options.lldp_wait), ..Extras::default() },
+        extras: extras(Duration::from_secs(options.lldp_wait.unwrap_or_default())),
         ..Options::default()
     };
     let brings_links_up = options.bring_links_up && !options.dry_run;
     let mut wait = Duration::from_secs(options.wait_for_disk);
     let stop = job::stop_on_signals();
+    let listener = settings.listener.clone();
+    let mut listens = options.lldp_wait.is_none() && !options.dry_run;
     let mut collect = || {
         wait_for_disk(std::mem::take(&mut wait), &stop);
         // After a signal it still reports, but waits for nothing more.
@@ -50,11 +53,31 @@ pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Resul
         if stop.is_stopped() {
             collect_options.extras.lldp_wait = Duration::ZERO;
         }
-        let _links = (brings_links_up && !stop.is_stopped()).then(|| LinksUp::bring_up(&stop));
+        let mut links = (brings_links_up && !stop.is_stopped()).then(|| LinksUp::bring_up(&stop));
+        if std::mem::take(&mut listens) {
+            // A port that was brought up stays so until the neighbours are known.
+            let links = links.take();
+            listener.start(move || {
+                let found = neighbours(&listening_machine());
+                drop(links);
+                found
+            });
+        }
         collected(&report(&Arc::new(Source::live()), &collect_options))
     };
     let ended = job::run_with(&settings, &mut collect, Arc::new(RealClock), stop.clone());
+    // The agent may end while it still listens.
+    restore_all();
     Ok(exit_status(ended.exit_status, options.dry_run && !is_typed))
+}
+
+fn extras(lldp_wait: Duration) -> Extras {
+    Extras { lldp_wait, ..Extras::default() }
+}
+
+/// The machine on which the agent listens for neighbours after the report was posted.
+fn listening_machine() -> Machine {
+    Machine::new(Arc::new(Source::live()), "lldp").with_extras(extras(LLDP_WAIT))
 }
 
 /// A dry run that nobody typed comes from the live image's configuration. Its unit reboots after exit status 0 into the

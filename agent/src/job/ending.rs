@@ -84,6 +84,7 @@ impl Job<'_> {
         result.warnings = std::mem::take(&mut self.warnings);
         result.warnings.extend(self.client.clock_skew());
         result.warnings.truncate(MAX_WARNINGS);
+        result.neighbours = self.settings.listener.known().unwrap_or_default();
         result.live = Some(probes::live::live());
         result.finished_at = rfc3339(self.clock.time_of_day());
     }

@@ -12,6 +12,7 @@
 mod console;
 mod ending;
 mod install;
+mod neighbours;
 mod prove;
 mod sequence;
 mod waiting;
@@ -30,6 +31,8 @@ use crate::install::System;
 use crate::install::watchdog::Patience;
 use crate::signals::Stop;
 use crate::vim::{Client, Events, VimSettings};
+
+pub use neighbours::Listener;
 
 /// Time limit for posting the remaining events at the end.
 const EVENTS_LIMIT: Duration = Duration::from_secs(10);
@@ -68,6 +71,8 @@ pub struct JobSettings {
     pub patience: Patience,
     /// How long to try to post the result of a failed job.
     pub failure_limit: Duration,
+    /// Listens for LLDP neighbours while the job goes on; one that was not started finds none.
+    pub listener: Listener,
     /// Program and arguments that power the machine off.
     pub poweroff: Vec<String>,
 }
@@ -92,6 +97,7 @@ impl JobSettings {
             installer_limit: Duration::from_mins(255),
             patience: Patience::default(),
             failure_limit: Duration::from_mins(2),
+            listener: Listener::default(),
             poweroff: vec!["systemctl".into(), "poweroff".into()],
         }
     }

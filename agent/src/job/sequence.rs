@@ -49,6 +49,8 @@ pub(super) struct Job<'a> {
     /// The last result that was posted.
     pub(super) last_result: Option<Box<JobResult>>,
     pub(super) console: Console,
+    /// The id under which the VIM gets, or has got, the neighbours.
+    pub(super) supplemented: Option<String>,
     /// Whether the next 202 answers the report; only then it may give the node another id.
     has_just_reported: bool,
     /// Whether the VIM responded with a bare Ignition config.
@@ -100,6 +102,7 @@ impl<'a> Job<'a> {
             refusals: Refusals::default(),
             last_result: None,
             console: Console::start(),
+            supplemented: None,
             has_just_reported: false,
             is_bare: false,
         }
@@ -153,6 +156,8 @@ impl<'a> Job<'a> {
         self.event(Stage::Report, State::Started, None);
         self.console.waits_for(&self.vim("the report to be accepted by"), &self.node_id);
         self.has_just_reported = true;
+        // A new report replaces the old one and what supplemented it.
+        self.supplemented = None;
         match self.client.post_report(&self.collected.report) {
             Ok(answer) => {
                 info!(node_id = %self.node_id, "report posted");
@@ -178,6 +183,7 @@ impl<'a> Job<'a> {
             Answer::NotYet { node_id, wait, location } => {
                 self.accept_id(node_id.as_deref(), has_just_reported);
                 self.open_events();
+                self.supplement();
                 self.console.waits_for(&self.vim("an instruction from"), &self.node_id);
                 let message = format!("asking again in {} s", wait.as_secs());
                 self.wait_and_ask(wait, &message, location.as_ref())
@@ -218,6 +224,7 @@ impl<'a> Job<'a> {
     /// An instruction arrived.
     fn receive(&mut self, bytes: &[u8]) {
         self.console.works();
+        self.supplement();
         self.request_id = None;
         self.events.set_request(None);
         self.request_digest = Some(digest::sha256(bytes));

@@ -1,0 +1,130 @@
+//! LLDP neighbours, which arrive up to half a minute after the report was posted and supplement it.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use probes::guard;
+use tracing::{debug, info, warn};
+
+use super::sequence::Job;
+use crate::api::Neighbours;
+use crate::clock::Clock;
+use crate::signals::Stop;
+use crate::vim::Client;
+use crate::vim::retry::{Backoff, Why};
+
+/// Stack of the thread that listens, and of the one that posts.
+const STACK_BYTES: usize = 2 << 20;
+/// How often the supplement is posted before it is left to the result.
+const MAX_TRIES: u32 = 5;
+
+/// Listens for neighbours while the job goes on.
+#[derive(Debug, Clone, Default)]
+pub struct Listener {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Idle,
+    Listening,
+    Done(Neighbours),
+}
+
+impl Listener {
+    /// Runs `listen` on a thread. Only the first call does.
+    pub fn start(&self, listen: impl FnOnce() -> Neighbours + Send + 'static) {
+        let mut state = self.lock();
+        if !matches!(*state, State::Idle) {
+            return;
+        }
+        let (done, failed) = (self.clone(), self.clone());
+        let work = move || done.set(State::Done(listen()));
+        let on_panic = move |panic| {
+            warn!("a bug ended the listening for LLDP neighbours: {panic}");
+            failed.set(State::Idle);
+        };
+        if guard::spawn("lldp", STACK_BYTES, work, on_panic).is_ok() {
+            *state = State::Listening;
+        }
+    }
+
+    /// The neighbours, once all of them are known.
+    pub(super) fn known(&self) -> Option<Neighbours> {
+        match &*self.lock() {
+            State::Done(neighbours) => Some(neighbours.clone()),
+            State::Idle | State::Listening => None,
+        }
+    }
+
+    /// Waits for the neighbours; `None` if nobody listens.
+    fn wait(&self) -> Option<Neighbours> {
+        let mut state = self.lock();
+        loop {
+            match &*state {
+                State::Done(neighbours) => return Some(neighbours.clone()),
+                State::Idle => return None,
+                State::Listening => {}
+            }
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn set(&self, state: State) {
+        *self.lock() = state;
+        self.shared.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Job<'_> {
+    /// Posts the neighbours as soon as they are known. The VIM has the report.
+    pub(super) fn supplement(&mut self) {
+        if self.settings.is_dry_run || self.supplemented.as_ref() == Some(&self.node_id) {
+            return;
+        }
+        self.supplemented = Some(self.node_id.clone());
+        let (listener, client) = (self.settings.listener.clone(), Arc::clone(&self.client));
+        let (clock, stop) = (Arc::clone(&self.clock), self.stop.clone());
+        let node_id = self.node_id.clone();
+        let work = move || {
+            if let Some(neighbours) = listener.wait().filter(|found| !found.is_empty()) {
+                post(&client, &node_id, &neighbours, clock.as_ref(), &stop);
+            }
+        };
+        let on_panic = |panic| warn!("a bug ended the posting of the neighbours: {panic}");
+        // Without the thread the result still contains them.
+        guard::spawn("neighbours", STACK_BYTES, work, on_panic).ok();
+    }
+}
+
+fn post(client: &Client, node_id: &str, found: &Neighbours, clock: &dyn Clock, stop: &Stop) {
+    let n_neighbours: usize = found.values().map(Vec::len).sum();
+    let mut backoff = Backoff::default();
+    while backoff.n_failed() < MAX_TRIES && !stop.is_stopped() {
+        match client.put_neighbours(node_id, found) {
+            Ok(()) => {
+                info!("LLDP neighbours posted: {n_neighbours} on {} ports", found.len());
+                return;
+            }
+            // A VIM without this path finds them in the result.
+            Err(failed) if failed.why == Why::Refused && failed.status.is_some() => {
+                debug!("posting the LLDP neighbours: {}", failed.message);
+                return;
+            }
+            Err(failed) => {
+                debug!("posting the LLDP neighbours: {}", failed.message);
+                clock.sleep(backoff.wait(&failed, clock), stop);
+            }
+        }
+    }
+}
