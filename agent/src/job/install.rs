@@ -8,7 +8,7 @@ use tracing::info;
 use super::Ended;
 use super::prove::{Written as OnDisk, read_before};
 use super::sequence::Job;
-use crate::api::{DiskState, Install, Outcome, Stage, State};
+use crate::api::{Code, DiskState, Install, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
 use crate::install::attempt::CoreosInstaller;
 use crate::install::preflight::{self, Ready, Surroundings};
