@@ -13,7 +13,7 @@ pub struct Install {
     /// The operating system image; absent for the one in the live image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<ImageSource>,
-    /// Which disk to write; absent for the only eligible one.
+    /// Which disk to write; absent for the only one, which then must be blank or contain an earlier `CoreOS`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskChoice>,
     /// What the chosen disk must be; otherwise nothing is installed.
@@ -158,7 +158,10 @@ pub struct StreamSource {
     pub artifact: Option<String>,
 }
 
-/// Which disk to write: at most one of `device` and `hints`; without both, the only eligible one.
+/// Which disk to write: at most one of `device` and `hints`; without both, the only one.
+///
+/// The choice is made over all disks. If the disk that is meant cannot be written, no other one takes its place; only
+/// disks that nobody can mean are left out, such as optical drives, the live medium, and disks too small for the image.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["device", "hints"]}))]
@@ -170,7 +173,7 @@ pub struct DiskChoice {
     /// or of Metal3 (`deviceName`, `minSizeGigabytes`, …); all must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hints: Option<Map<String, Value>>,
-    /// What to do if several eligible disks match; absent for `refuse`.
+    /// What to do if several disks match; absent for `refuse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_several: Option<IfSeveral>,
 }

@@ -4,9 +4,7 @@ use serde_json::Value;
 
 use crate::clean;
 
-use super::{
-    API_VERSION, Action, Code, IfSeveral, Instruction, OnRefusal, is_node_id, strict_json,
-};
+use super::{API_VERSION, Action, Code, Instruction, OnRefusal, is_node_id, strict_json};
 
 /// Why an instruction is not obeyed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,15 +68,11 @@ pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
 fn unsupported(instruction: &Instruction) -> Option<&'static str> {
     let install = instruction.install.as_ref()?;
     let image = install.image.as_ref();
-    let if_several = install.disk.as_ref().and_then(|disk| disk.if_several);
     let keys = [
-        (install.existing_data.is_some(), "install.existing_data"),
-        (!install.protect.is_empty(), "install.protect"),
         (install.verify.is_some(), "install.verify"),
         (install.on_unproved.is_some(), "install.on_unproved"),
         (image.is_some_and(|image| image.file.is_some()), "install.image.file"),
         (image.is_some_and(|image| image.stream.is_some()), "install.image.stream"),
-        (if_several == Some(IfSeveral::FirstByPath), "first_by_path in install.disk.if_several"),
     ];
     keys.into_iter().find(|(is_used, _)| *is_used).map(|(_, key)| key)
 }
@@ -254,12 +248,7 @@ mod tests {
 
     #[test]
     fn key_without_its_behaviour_is_refused_by_name() {
-        for (key, value) in [
-            ("existing_data", "\"wipe\""),
-            ("protect", "[\"S1\"]"),
-            ("verify", "\"full\""),
-            ("on_unproved", "\"keep\""),
-        ] {
+        for (key, value) in [("verify", "\"full\""), ("on_unproved", "\"keep\"")] {
             let text = install(&format!(r#","{key}":{value}"#));
             let refusal = parse_instruction(text.as_bytes()).unwrap_err();
             assert_eq!(refusal.code, Code::KeyUnsupported, "{text}");

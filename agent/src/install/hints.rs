@@ -97,6 +97,22 @@ impl Hints {
             .map(Self)
     }
 
+    /// Whether they name a disk by its identity or place, not only by what many disks have in common.
+    #[must_use]
+    pub fn identify(&self) -> bool {
+        self.0.iter().any(|hint| {
+            let is_identity = matches!(
+                hint.attribute,
+                Attribute::Serial
+                    | Attribute::Wwn
+                    | Attribute::WwnWithExtension
+                    | Attribute::Name
+                    | Attribute::ByPath
+            );
+            is_identity && hint.test.is_exact()
+        })
+    }
+
     /// Whether a disk fits.
     #[must_use]
     pub fn matches(&self, disk: &Disk) -> bool {
@@ -148,6 +164,15 @@ fn wwns(disk: &Disk) -> impl Iterator<Item = WwnForms> {
 }
 
 impl Test {
+    /// Whether only one text passes.
+    fn is_exact(&self) -> bool {
+        match self {
+            Self::AnyOf(wanted) => wanted.len() == 1,
+            Self::Text(order, _) => *order == Order::Equal,
+            _ => false,
+        }
+    }
+
     /// Whether one of the texts passes; "not equal" must be true for all of them.
     fn matches_any(&self, texts: &[String]) -> bool {
         if texts.is_empty() {

@@ -6,18 +6,23 @@
 pub mod attempt;
 pub mod busy;
 mod child;
-pub mod choose;
+pub mod choice;
+mod choose;
 mod counters;
 pub mod efi;
+mod existing;
 pub mod failure;
 mod follow;
 pub mod hints;
 pub mod identity;
 pub mod installer;
+mod labels;
 pub mod osmet;
 pub mod preflight;
 pub mod progress;
+mod protect;
 pub mod run;
+mod saved;
 pub mod selection;
 pub mod system;
 pub mod target;
@@ -29,7 +34,8 @@ use probes::block::Disk;
 
 use crate::api::{Code, DiskIdentity};
 
-pub use choose::choose;
+pub use choice::{Decision, Undecided, Wanted, decide};
+pub use existing::found as existing_data;
 pub use system::System;
 
 /// The disk as results name it.

@@ -5,7 +5,7 @@ use probes::block::Disk;
 
 use super::identity::changed;
 use super::target::Target;
-use super::{Failure, System, choose, describe};
+use super::{Decision, Failure, System, Undecided, Wanted, decide, describe};
 use crate::api::{Code, Install};
 
 /// What a choice depends on.
@@ -17,17 +17,26 @@ pub struct Selection<'a> {
     pub reported: &'a [Disk],
     /// The instruction.
     pub install: &'a Install,
+    /// Disks that the configuration protects.
+    pub protect: &'a [String],
+    /// The size of the image, if it is known before the choice.
+    pub min_bytes: Option<u64>,
 }
 
 impl Selection<'_> {
     /// Collects the facts of all disks, chooses one and holds it.
     ///
     /// # Errors
-    /// As [`choose`] and [`Target::hold`], with the disk if one was chosen.
+    /// As [`decide`] and [`Target::hold`], with the disk if it is clear which one is meant.
     pub fn target(&self) -> Result<Target, (Option<Box<Disk>>, Failure)> {
         let disks = self.disks().map_err(|failure| (None, failure))?;
-        let disk = self.choose(&disks).map_err(|failure| (None, failure))?;
-        Target::hold(disk, self.system).map_err(|failure| (Some(Box::new(disk.clone())), failure))
+        let with_disk = |disk: Option<&Disk>| disk.map(|disk| Box::new(disk.clone()));
+        let decision = self
+            .decide(&disks)
+            .map_err(|Undecided { disk, failure }| (with_disk(disk), failure))?;
+        let disk = decision.disk;
+        tracing::info!("chose {}: {}", describe(disk), decision.because.join("; "));
+        Target::hold(disk, self.system).map_err(|failure| (with_disk(Some(disk)), failure))
     }
 
     /// Chooses again on new facts, and checks that the held disk is chosen again and is unchanged.
@@ -45,11 +54,12 @@ impl Selection<'_> {
                 disk.clone_from(held);
             }
         }
-        let chosen = self.choose(&disks).map_err(|failure| {
+        let decision = self.decide(&disks).map_err(|Undecided { failure, .. }| {
             let what =
                 format!("{} was chosen, but is not any more: {}", describe(held), failure.message);
             Failure { message: what, ..failure }
         })?;
+        let chosen = decision.disk;
         if !is_same(chosen, held) {
             return Err(changed(format!(
                 "{} was chosen, but the instruction now leads to {}",
@@ -68,9 +78,9 @@ impl Selection<'_> {
         Ok(disks.unwrap_or_else(|| self.reported.to_vec()))
     }
 
-    fn choose<'d>(&self, disks: &'d [Disk]) -> Result<&'d Disk, Failure> {
+    fn decide<'d>(&self, disks: &'d [Disk]) -> Result<Decision<'d>, Undecided<'d>> {
         let resolve = |path: &str| self.system.kernel().resolve(path);
-        choose(disks, self.install.disk.as_ref(), self.install.expect.as_ref(), &resolve)
+        decide(disks, &Wanted::of(self.install, self.protect, self.min_bytes), &resolve)
     }
 }
 

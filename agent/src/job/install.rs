@@ -8,14 +8,14 @@ use tracing::info;
 use super::Ended;
 use super::prove::{Written as OnDisk, read_before};
 use super::sequence::Job;
-use crate::api::{Code, DiskState, Install, Outcome, Stage, State};
+use crate::api::{Code, DiskState, Install, JobResult, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
 use crate::install::attempt::CoreosInstaller;
 use crate::install::preflight::{self, Ready, Surroundings};
 use crate::install::run::{self, Written};
 use crate::install::selection::Selection;
 use crate::install::target::Target;
-use crate::install::{Failure, describe, identity_of};
+use crate::install::{Failure, describe, existing_data, identity_of, osmet};
 
 /// Percentages that are logged.
 const LOGGED_PERCENT: [u8; 4] = [25, 50, 75, 100];
@@ -37,7 +37,9 @@ impl Job<'_> {
             Err(Refused { disk, failure }) => {
                 let mut result =
                     self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
-                result.disk = disk.map(|disk| identity_of(&disk));
+                if let Some(disk) = disk {
+                    name_disk(&mut result, &disk);
+                }
                 return self.end_badly(&mut result, &failure, ExitStatus::Untouched);
             }
         };
@@ -66,7 +68,7 @@ impl Job<'_> {
         };
         let written = self.write(install, &target, &ready);
         let mut result = self.result(Outcome::Failed, Stage::Write, written.disk_state);
-        result.disk = Some(identity_of(disk));
+        name_disk(&mut result, disk);
         result.attempts = written.attempts;
         result.log_tail = written.log_tail;
         result.write = written.counters;
@@ -92,7 +94,17 @@ impl Job<'_> {
     }
 
     fn selection<'b>(&'b self, install: &'b Install) -> Selection<'b> {
-        Selection { system: &self.settings.system, reported: &self.collected.disks, install }
+        Selection {
+            system: &self.settings.system,
+            reported: &self.collected.disks,
+            install,
+            protect: &self.settings.protect,
+            // The size of another image is known from the instruction, or not yet.
+            min_bytes: match install.image {
+                None => osmet::least_bytes(&self.settings.osmet_dir),
+                Some(_) => None,
+            },
+        }
     }
 
     /// Every check before the disk is touched; returns the disk and what to write to it.
@@ -176,4 +188,10 @@ impl Job<'_> {
         let job = run::Job { target, selection: self.selection(install) };
         run::install(&job, &mut installer, self.clock.as_ref(), &self.stop)
     }
+}
+
+/// Names the disk in the result, with what was found on it.
+fn name_disk(result: &mut JobResult, disk: &Disk) {
+    result.disk = Some(identity_of(disk));
+    result.existing_data = existing_data(disk);
 }

@@ -1,0 +1,156 @@
+//! The data on the chosen disk, and whether the policy allows to overwrite it.
+
+use std::collections::BTreeSet;
+
+use probes::block::{Disk, Filesystem, ObstacleKind, Partition};
+
+use super::choose::Description;
+use super::saved::Saved;
+use super::{Failure, describe};
+use crate::api::{Code, ExistingData, ExistingDataPolicy};
+
+/// How `existing_os` names an earlier installation.
+const COREOS: &str = "Fedora or RHEL CoreOS";
+/// How many things a result lists, and a message names.
+const MAX_LISTED: usize = 64;
+const MAX_NAMED: usize = 16;
+
+/// Which data may be overwritten.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Policy {
+    /// As in the instruction, or the default.
+    pub name: ExistingDataPolicy,
+    /// Whether the instruction does not describe the disk at all; then only a blank disk or an earlier `CoreOS` is
+    /// overwritten, whatever the policy is.
+    pub is_undescribed: bool,
+}
+
+/// The policy: the instruction's; otherwise a disk that it identifies may contain anything.
+pub(super) fn policy(given: Option<ExistingDataPolicy>, description: Description) -> Policy {
+    let default = match description {
+        Description::Identity => ExistingDataPolicy::Wipe,
+        Description::Attributes | Description::Absent => ExistingDataPolicy::Coreos,
+    };
+    Policy { name: given.unwrap_or(default), is_undescribed: description == Description::Absent }
+}
+
+/// Everything that was found on a disk, for the result. Empty if the disk is blank.
+#[must_use]
+pub fn found(disk: &Disk) -> Vec<ExistingData> {
+    let entry = |name: &str, what: String| ExistingData { name: name.to_owned(), what };
+    let systems = disk.existing_os.iter().map(|system| entry(&disk.name, system.clone()));
+    let mut found: Vec<ExistingData> = systems.collect();
+    if let Some(filesystem) = &disk.filesystem {
+        found.push(entry(&disk.name, content(filesystem)));
+    }
+    if disk.has_unknown_content {
+        found.push(entry(&disk.name, "data without a known signature".to_owned()));
+    }
+    found.extend(disk.partitions.iter().map(|part| entry(&part.name, partition(part))));
+    found.extend(disk.unlisted.iter().map(|part| {
+        let what = part.filesystem.as_ref().map_or("unknown content".to_owned(), content);
+        let label = labelled(part.label.as_ref());
+        let name = format!("{} partition {}", disk.name, part.number);
+        entry(&name, format!("{what}{label}, in a table that the kernel does not use"))
+    }));
+    let active = disk.obstacles.iter().filter(|obstacle| obstacle.kind == ObstacleKind::Active);
+    found.extend(active.map(|obstacle| entry(&disk.name, obstacle.text.clone())));
+    found.truncate(MAX_LISTED);
+    found
+}
+
+fn content(filesystem: &Filesystem) -> String {
+    let label = filesystem.label.as_ref().map(|label| format!(" {label:?}"));
+    format!("{}{}", filesystem.kind, label.unwrap_or_default())
+}
+
+fn partition(part: &Partition) -> String {
+    let what = part.filesystem.as_ref().map_or("no known file system".to_owned(), content);
+    format!("{what}{}", labelled(part.label.as_ref()))
+}
+
+fn labelled(label: Option<&String>) -> String {
+    label.map(|label| format!(", partition label {label:?}")).unwrap_or_default()
+}
+
+/// Whether the policy allows to overwrite what is on the disk. Returns why, in words.
+///
+/// # Errors
+/// `EXISTING_DATA` with what was found.
+pub(super) fn check(disk: &Disk, policy: Policy, saved: &Saved) -> Result<String, Failure> {
+    let found = found(disk);
+    if found.is_empty() {
+        return Ok("it is blank".to_owned());
+    }
+    let is_coreos = disk.existing_os.iter().any(|system| system == COREOS);
+    let kept = || beyond_coreos(disk, saved);
+    match policy.name {
+        ExistingDataPolicy::Wipe if !policy.is_undescribed => {
+            Ok("existing_data is wipe: whatever it contains is overwritten".to_owned())
+        }
+        ExistingDataPolicy::Wipe | ExistingDataPolicy::Coreos if is_coreos && kept().is_empty() => {
+            Ok("it contains an earlier CoreOS".to_owned())
+        }
+        ExistingDataPolicy::Refuse => Err(refuse(disk, &named(&found), "existing_data is refuse")),
+        _ if is_coreos => Err(refuse(
+            disk,
+            &kept().join("; "),
+            "only an earlier CoreOS may be overwritten, and this is more",
+        )),
+        _ => Err(refuse(
+            disk,
+            &named(&found),
+            "only a blank disk or an earlier CoreOS may be overwritten",
+        )),
+    }
+}
+
+/// What is on a disk with an earlier `CoreOS` and does not belong to it: parts of arrays and pools, what is active,
+/// other systems. Partitions that are kept do not count.
+fn beyond_coreos(disk: &Disk, saved: &Saved) -> Vec<String> {
+    let mirror: BTreeSet<&str> = disk
+        .partitions
+        .iter()
+        .filter(|part| is_mirrored(part) || saved.keeps(part))
+        .map(|part| part.name.as_str())
+        .collect();
+    let belongs = |text: &str| text.split_once(' ').is_some_and(|(name, _)| mirror.contains(name));
+    let obstacles = disk.obstacles.iter().filter(|obstacle| match obstacle.kind {
+        ObstacleKind::Active => true,
+        ObstacleKind::Content => !belongs(&obstacle.text),
+        _ => false,
+    });
+    let systems = disk.existing_os.iter().filter(|system| *system != COREOS);
+    let unlisted = disk
+        .unlisted
+        .iter()
+        .map(|part| format!("partition {} in a table that the kernel does not use", part.number));
+    systems
+        .cloned()
+        .chain(obstacles.map(|obstacle| obstacle.text.clone()))
+        .chain(unlisted)
+        .collect()
+}
+
+/// Whether a partition is a half of a mirrored `CoreOS`, as Butane's `boot_device.mirror` labels them.
+fn is_mirrored(part: &Partition) -> bool {
+    let label = part.label.as_deref().unwrap_or_default();
+    let is_half = ["boot-", "root-", "esp-"].iter().any(|prefix| {
+        let number = label.strip_prefix(prefix).unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    });
+    let kind = part.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
+    is_half && kind == Some("linux_raid_member")
+}
+
+fn named(found: &[ExistingData]) -> String {
+    let names = found.iter().take(MAX_NAMED).map(|data| format!("{}: {}", data.name, data.what));
+    names.collect::<Vec<_>>().join("; ")
+}
+
+fn refuse(disk: &Disk, found: &str, rule: &str) -> Failure {
+    Failure::new(Code::ExistingData, format!("{} contains data ({found}), and {rule}", describe(disk)))
+        .advise(
+            "to overwrite it, set disk to its serial, WWN or /dev/disk/by-id, and existing_data to wipe",
+        )
+}

@@ -1,0 +1,60 @@
+//! File systems labelled `boot` on other disks. An installed CoreOS finds its boot file system by that label, and its
+//! first boot ends in the emergency shell if several have it (`rdcore verify-unique-fs-label`).
+
+use probes::block::{Disk, Filesystem};
+
+use super::saved::Saved;
+use super::{Failure, describe};
+use crate::api::Code;
+
+/// The label of the boot file system.
+const BOOT: &str = "boot";
+
+/// Refuses if another disk, or a partition that is kept, has a file system labelled `boot`.
+///
+/// # Errors
+/// `BOOT_LABEL` with every place.
+pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), Failure> {
+    // The paths of a LUN show what is on the LUN itself.
+    let is_other = |disk: &&Disk| {
+        disk.name != target.name && disk.multipath.as_deref() != Some(target.name.as_str())
+    };
+    let mut found: Vec<String> = disks
+        .iter()
+        .filter(is_other)
+        .flat_map(|disk| places(disk).into_iter().map(move |place| (disk, place)))
+        .map(|(disk, place)| format!("{place} of {}", describe(disk)))
+        .collect();
+    let kept = target.partitions.iter().filter(|part| saved.keeps(part));
+    let kept = kept.filter(|part| part.filesystem.as_ref().is_some_and(is_boot));
+    found.extend(kept.map(|part| format!("{}, which is to be kept", part.name)));
+    if found.is_empty() {
+        return Ok(());
+    }
+    found.truncate(16);
+    let what = format!(
+        "the installed system would not start: a file system labelled \"boot\" is also on {}",
+        found.join("; ")
+    );
+    Err(Failure::new(Code::BootLabel, what)
+        .advise("wipe or relabel the other file system (e2label), or remove that disk"))
+}
+
+fn is_boot(filesystem: &Filesystem) -> bool {
+    // The label of a member is the name of its array; the file system in it has a label of its own.
+    let is_member = filesystem.kind.ends_with("_member");
+    !is_member && filesystem.label.as_deref() == Some(BOOT)
+}
+
+/// Where a disk has such a file system.
+fn places(disk: &Disk) -> Vec<String> {
+    let whole = disk.filesystem.as_ref().filter(|found| is_boot(found));
+    let whole = whole.map(|_| "the whole".to_owned());
+    let partitions = disk.partitions.iter();
+    let partitions = partitions.filter(|part| part.filesystem.as_ref().is_some_and(is_boot));
+    let partitions = partitions.map(|part| part.name.clone());
+    let unlisted = disk.unlisted.iter();
+    let unlisted = unlisted.filter(|part| part.filesystem.as_ref().is_some_and(is_boot));
+    let unlisted = unlisted.map(|part| format!("partition {}", part.number));
+    whole.into_iter().chain(partitions).chain(unlisted).collect()
+}

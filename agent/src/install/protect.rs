@@ -1,0 +1,108 @@
+//! Disks that are never written, whatever an instruction says: by serial number, WWN, path, or a label on them.
+
+use formats::wwn;
+use probes::block::Disk;
+
+use super::{Failure, describe};
+use crate::api::Code;
+
+/// Refuses a protected disk. The entries of a LUN's paths protect the LUN.
+///
+/// # Errors
+/// `PROTECTED` with the entry.
+pub(super) fn check(disk: &Disk, all: &[Disk], lists: [&[String]; 2]) -> Result<(), Failure> {
+    let [configured, instructed] = lists;
+    let paths = || all.iter().filter(|path| path.multipath.as_deref() == Some(&disk.name));
+    let names =
+        |entry: &&String| is_named(disk, entry) || paths().any(|path| is_named(path, entry));
+    let found = |list: &[String]| list.iter().find(names).cloned();
+    let by_configuration = found(configured).map(|entry| (entry, "the configuration"));
+    match by_configuration.or_else(|| found(instructed).map(|entry| (entry, "the instruction"))) {
+        None => Ok(()),
+        Some((entry, owner)) => Err(Failure::new(
+            Code::Protected,
+            format!("{} is protected by {owner}: protect contains {entry:?}", describe(disk)),
+        )
+        .advise("choose another disk, or remove the entry from protect")),
+    }
+}
+
+/// Whether an entry names the disk, or something on it. Case and blanks around it do not count, because a disk too
+/// many is safe.
+fn is_named(disk: &Disk, entry: &str) -> bool {
+    let entry = entry.trim();
+    let is_text = |text: &String| text.trim().eq_ignore_ascii_case(entry);
+    let wwns = [&disk.wwn, &disk.wwid, &disk.eui64, &disk.nguid];
+    let filesystems = disk.filesystem.iter();
+    let filesystems =
+        filesystems.chain(disk.partitions.iter().filter_map(|part| part.filesystem.as_ref()));
+    let filesystems =
+        filesystems.chain(disk.unlisted.iter().filter_map(|part| part.filesystem.as_ref()));
+    let labels = disk.partitions.iter().filter_map(|part| part.label.as_ref());
+    let labels = labels.chain(disk.unlisted.iter().filter_map(|part| part.label.as_ref()));
+    let labels = labels.chain(filesystems.filter_map(|filesystem| filesystem.label.as_ref()));
+    let names = [&disk.device].into_iter().chain(&disk.by_path).chain(&disk.by_id);
+    let serials = disk.serial.iter().chain(&disk.other_serials);
+    !entry.is_empty()
+        && (names.chain(serials).chain(labels).any(is_text)
+            || wwns.into_iter().flatten().any(|found| wwn::is_same(found, entry)))
+}
+
+#[cfg(test)]
+mod tests {
+    use probes::block::{Filesystem, Partition};
+
+    use super::*;
+
+    fn disk() -> Disk {
+        let filesystem = Filesystem {
+            kind: "ext4".into(),
+            label: Some("journal".into()),
+            ..Filesystem::default()
+        };
+        Disk {
+            name: "sda".into(),
+            device: "/dev/sda".into(),
+            serial: Some("S1".into()),
+            wwn: Some("0x5000c500a1b2c3d4".into()),
+            by_path: Some("/dev/disk/by-path/pci-1".into()),
+            by_id: vec!["/dev/disk/by-id/ata-1".into()],
+            partitions: vec![Partition {
+                name: "sda1".into(),
+                label: Some("data".into()),
+                filesystem: Some(filesystem),
+                ..Partition::default()
+            }],
+            ..Disk::default()
+        }
+    }
+
+    #[test]
+    fn disk_is_protected_by_each_of_its_names_and_by_labels_on_it() {
+        let disk = disk();
+        let check = |entry: &str| check(&disk, &[], [&[], &[entry.to_owned()]]);
+        for entry in [
+            "S1",
+            " s1 ",
+            "naa.5000c500a1b2c3d4",
+            "/dev/disk/by-path/pci-1",
+            "/dev/disk/by-id/ata-1",
+            "data",
+            "journal",
+        ] {
+            assert_eq!(check(entry).unwrap_err().code, Code::Protected, "{entry}");
+        }
+        for entry in ["", "S", "dat", "0x5"] {
+            assert_eq!(check(entry), Ok(()), "{entry}");
+        }
+    }
+
+    #[test]
+    fn lun_is_protected_by_the_place_of_one_of_its_paths() {
+        let lun = Disk { name: "dm-0".into(), device: "/dev/dm-0".into(), ..Disk::default() };
+        let path = Disk { multipath: Some("dm-0".into()), ..disk() };
+        let entry = ["/dev/disk/by-path/pci-1".to_owned()];
+        let failure = check(&lun, &[lun.clone(), path], [&entry, &[]]).unwrap_err();
+        assert!(failure.message.contains("by the configuration"), "{}", failure.message);
+    }
+}
