@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use crate::http::{Answer, Refusal, gunzip, header, no_content};
 use crate::lab::Lab;
-use crate::orders::{Order, known_name, order};
+use crate::orders::{Order, known_name, order, renamed};
 use crate::server::Request;
 use crate::store::Kept;
 
@@ -36,6 +36,7 @@ pub(crate) fn answer(lab: &Lab, request: &Request) -> Result<Answer, Refusal> {
     match found.operation.id.as_str() {
         "postReport" => once.answer(|| report(lab, request, &node, &value)),
         "getInstruction" => instruction(lab, request, &node, &found.path["id"]),
+        "putNeighbours" => neighbours(lab, &node, &value),
         "postEvents" => events(lab, &node, &value),
         "postResult" => {
             once.answer(|| result(lab, &node, &found.path["id"], &value)).map(drop_body)
@@ -104,16 +105,33 @@ fn report(lab: &Lab, request: &Request, node: &str, report: &Value) -> Result<Or
     lab.store.add_report(node, report)?;
     lab.forget_polls(node);
     lab.changed();
-    order(lab, report["node_id"].as_str().unwrap_or(node), &request.base)
+    let reported = report["node_id"].as_str().unwrap_or(node);
+    // Only the 202 that accepts a report can give the node another id.
+    if node == reported {
+        order(lab, reported, &request.base)
+    } else {
+        renamed(lab, reported, node)
+    }
 }
 
 fn instruction(lab: &Lab, request: &Request, node: &str, id: &str) -> Result<Answer, Refusal> {
-    if lab.store.node(node)?.is_none() {
+    let Some(known) = lab.store.node(node)? else {
+        let message = format!("node {node:?} has not reported yet");
+        return Err(Refusal::new(404, "NODE_UNKNOWN", message));
+    };
+    lab.store.touch(node)?;
+    // Settings are stored under the name in the report, also for a node that was given another.
+    let reported = known.report.as_ref().and_then(|report| report.body["node_id"].as_str());
+    order(lab, reported.unwrap_or(id), &request.base).map(Order::answer)
+}
+
+fn neighbours(lab: &Lab, node: &str, supplement: &Value) -> Result<Answer, Refusal> {
+    if !lab.store.add_neighbours(node, &supplement["neighbours"])? {
         let message = format!("node {node:?} has not reported yet");
         return Err(Refusal::new(404, "NODE_UNKNOWN", message));
     }
-    lab.store.touch(node)?;
-    order(lab, id, &request.base).map(Order::answer)
+    lab.changed();
+    Ok(no_content())
 }
 
 fn events(lab: &Lab, node: &str, batch: &Value) -> Result<Answer, Refusal> {

@@ -135,6 +135,14 @@ pub(crate) fn order(lab: &Lab, reported: &str, base: &str) -> Result<Order, Refu
     Ok(Order::json(&instruction))
 }
 
+/// The answer to a report of the node that this VIM calls `node`: the new name, and where to ask.
+///
+/// # Errors
+/// 500 when a setting in the database is broken.
+pub(crate) fn renamed(lab: &Lab, reported: &str, node: &str) -> Result<Order, Refusal> {
+    Ok(not_yet(&answer_mode(lab, reported)?, node))
+}
+
 /// A setting: an instruction, or an Ignition config to install.
 #[derive(Debug)]
 struct Source {

@@ -107,6 +107,24 @@ impl Store {
         self.lock().execute(sql, params![node, now(), body.to_string()]).map(drop)
     }
 
+    /// Adds LLDP neighbours to a node's last report, as if they had arrived with it. Returns whether there is one.
+    pub(crate) fn add_neighbours(&self, node: &str, neighbours: &Value) -> Stored<bool> {
+        self.touch(node)?;
+        let connection = self.lock();
+        let Some(mut report) = last(&connection, "reports", node)? else { return Ok(false) };
+        let interfaces = report.body["network"]["interfaces"].as_array_mut();
+        for interface in interfaces.into_iter().flatten().filter(|found| found.is_object()) {
+            let name = interface["name"].as_str().unwrap_or_default();
+            if let Some(received) = neighbours.get(name) {
+                interface["lldp"] = received.clone();
+            }
+        }
+        let sql = "UPDATE reports SET body = ?2
+                   WHERE n = (SELECT max(n) FROM reports WHERE node = ?1)";
+        connection.execute(sql, params![node, report.body.to_string()])?;
+        Ok(true)
+    }
+
     /// Stores a result.
     pub(crate) fn add_result(&self, node: &str, body: &Value) -> Stored<()> {
         self.touch(node)?;
@@ -302,6 +320,20 @@ mod tests {
         assert!(matches!(store.kept("postReport", "k", "digest"), Ok(Kept::Answer(a)) if a == 1));
         assert!(matches!(store.kept("postReport", "k", "other"), Ok(Kept::OtherBody)));
         assert!(matches!(store.kept("postResult", "k", "digest"), Ok(Kept::Nothing)));
+    }
+
+    #[test]
+    fn neighbours_supplement_the_last_report() {
+        let store = store();
+        assert!(!store.add_neighbours("n", &json!({})).unwrap());
+        let report = json!({"network": {"interfaces": [{"name": "eno1"}, {"name": "lo"}, 7]}});
+        store.add_report("n", &json!({})).unwrap();
+        store.add_report("n", &report).unwrap();
+        let neighbours = json!({"eno1": [{"chassis_id": "s1"}], "eno9": []});
+        assert!(store.add_neighbours("n", &neighbours).unwrap());
+        let interfaces = store.node("n").unwrap().unwrap().report.unwrap().body["network"].clone();
+        let expected = json!({"name": "eno1", "lldp": [{"chassis_id": "s1"}]});
+        assert_eq!(interfaces["interfaces"], json!([expected, {"name": "lo"}, 7]));
     }
 
     #[test]

@@ -67,12 +67,15 @@ fn stage_of(result: &Value) -> &str {
     result["stage"].as_str().unwrap_or("result")
 }
 
-/// Whether a new job began after the result: its first events come before its report.
+/// Whether a new job began after the result: its first events come before its report. A node that refused an
+/// instruction asks for another one, which it then carries out without a new report.
 fn is_begun_again(node: &Node, result: &Document) -> bool {
-    let is_first = |event: &Document| matches!(event.body["stage"].as_str(), Some("collect"));
-    node.event
-        .as_ref()
-        .is_some_and(|event| is_first(event) && event.received_at > result.received_at)
+    let Some(event) = &node.event else { return false };
+    let stage = event.body["stage"].as_str();
+    let is_refused = result.body["outcome"] == "refused";
+    let is_new = stage == Some("collect")
+        || is_refused && matches!(stage, Some("preflight" | "write" | "proof"));
+    is_new && event.received_at > result.received_at
 }
 
 /// Whether an event belongs to the job of the last report. Events shortly before the report do, since collecting comes
@@ -232,6 +235,19 @@ mod tests {
             (standing.tone, standing.step(3), standing.step(4)),
             ("bad", "failed", "pending")
         );
+    }
+
+    #[test]
+    fn corrected_instruction_shows_its_progress_and_not_the_refusal_before() {
+        let refused = json!({"outcome": "refused", "stage": "instruction", "message": "m"});
+        let event = |stage: &str| json!({"stage": stage, "state": "started"});
+        let label = |at: &str, stage: &str| {
+            standing(&node(Some(document(at, event(stage))), Some(document("T5", refused.clone()))))
+                .label
+        };
+        assert_eq!(label("T6", "wait"), "refused");
+        assert_eq!(label("T6", "write"), "writing");
+        assert_eq!(label("T4", "write"), "refused");
     }
 
     #[test]

@@ -74,6 +74,10 @@ fn result_panel(result: &Value) -> Markup {
                 (fact("Disk state", text("disk_state").map(|state| state.replace('_', " "))))
                 (fact("Tries", result["attempts"].as_u64().map(|n| n.to_string())))
                 (fact("Instruction", text("request_id")))
+                (fact("Instruction's digest", text("request_digest")))
+                (fact("Found on the disk", existing(&result["existing_data"])))
+                (fact("Image", text_of(&result["image"], "source")))
+                (fact("Image's digest", text_of(&result["image"], "digest")))
                 (fact("Began", text("started_at").map(|time| date(&time))))
                 (fact("Ended", text("finished_at").map(|time| date(&time))))
             }
@@ -86,6 +90,20 @@ fn result_panel(result: &Value) -> Markup {
 
 fn fact(name: &str, value: Option<String>) -> Markup {
     html! { @if let Some(value) = value { div { dt { (name) } dd { (value) } } } }
+}
+
+fn text_of(value: &Value, key: &str) -> Option<String> {
+    value[key].as_str().map(cut)
+}
+
+fn existing(found: &Value) -> Option<String> {
+    let items: Vec<String> = found
+        .as_array()?
+        .iter()
+        .take(32)
+        .filter_map(|item| Some(format!("{}: {}", text_of(item, "name")?, text_of(item, "what")?)))
+        .collect();
+    (!items.is_empty()).then(|| items.join(", "))
 }
 
 fn disk(disk: &Value) -> Option<String> {

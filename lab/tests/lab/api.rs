@@ -144,7 +144,11 @@ fn a_node_gets_its_own_instruction_and_can_be_renamed() {
     let vim = Vim::installing(&[]);
     vim.put("/lab/nodes/uuid-1/instruction", &json!({"action": "poweroff", "request_id": "r7"}));
     vim.put("/lab/nodes/uuid-1/answer", &json!({"node_id": "worker-1"}));
-    let answer = vim.post("/v1/reports", &report("uuid-1")).json();
+    let accepted = vim.post("/v1/reports", &report("uuid-1"));
+    assert_eq!((accepted.status, &accepted.json()["node_id"]), (202, &json!("worker-1")));
+    let location = accepted.header("location").unwrap().to_owned();
+    assert_eq!(location, "/v1/nodes/worker-1/instruction");
+    let answer = vim.get(&location).json();
     assert_eq!((&answer["action"], &answer["node_id"]), (&json!("poweroff"), &json!("worker-1")));
     assert_eq!(answer["request_id"], "r7");
     let done = result("worker-1", "installed");
@@ -153,6 +157,21 @@ fn a_node_gets_its_own_instruction_and_can_be_renamed() {
     assert_eq!(nodes["nodes"].as_array().unwrap().len(), 1, "{nodes}");
     assert_eq!(vim.delete("/lab/nodes/uuid-1/instruction").status, 204);
     assert_eq!(vim.get("/lab/nodes/uuid-1/instruction").status, 404);
+}
+
+#[test]
+fn neighbours_supplement_the_report() {
+    let vim = Vim::installing(&[]);
+    let supplement = json!({"api_version": "1", "neighbours": {"eno1": []}});
+    let put = |body: &Value| vim.put("/v1/nodes/uuid-1/neighbours", body).status;
+    assert_eq!(put(&supplement), 404);
+    let mut reported = report("uuid-1");
+    reported["network"] = json!({"interfaces": [{"name": "eno1"}]});
+    vim.post("/v1/reports", &reported);
+    assert_eq!(put(&json!({"neighbours": {}})), 422);
+    assert_eq!(put(&supplement), 204);
+    let kept = vim.get("/lab/nodes/uuid-1/report").json();
+    assert_eq!(kept["network"]["interfaces"][0]["lldp"], json!([]));
 }
 
 #[test]
