@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use probes::collect::{Options, collect};
+use probes::collect::Options;
 use probes::machine::{Extras, Machine, Source};
 use probes::network::neighbours;
 
@@ -12,6 +12,8 @@ use crate::api::OnRefusal;
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
 use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
+use crate::install::System;
+use crate::install::settle::Watch;
 use crate::job;
 use crate::job::{Collected, JobSettings};
 use crate::links::{LinksUp, restore_all};
@@ -127,24 +129,26 @@ fn vim_settings(options: &VimOptions) -> anyhow::Result<VimSettings> {
     })
 }
 
-/// Waits up to `wait` for an eligible disk: drivers may still be probing when systemd starts the agent. A signal ends
-/// the wait.
+/// Waits up to `wait` for an eligible disk, and until no more disks appear: drivers may still be probing when systemd
+/// starts the agent. A signal ends the wait.
 fn wait_for_disk(wait: Duration, stop: &Stop) {
     let start = Instant::now();
-    let options = Options { only: vec!["block".to_owned()], ..Options::default() };
+    let system = System::default();
+    let mut watch = Watch::default();
     loop {
         if stop.is_stopped() {
             tracing::warn!("interrupted by a signal; no longer waiting for a disk");
             return;
         }
-        let found = collect(&Arc::new(Source::live()), &options);
-        let disks = found.inventory.block.iter().flat_map(|block| &block.disks);
-        let has_disk = disks.into_iter().any(|disk| disk.eligible);
-        if has_disk || start.elapsed() >= wait {
-            return;
-        }
+        // Disks that udev has known for a while have settled, so a node that boots slowly does not wait.
+        let why = watch.is_settled(&system, Instant::now()).err().or_else(|| {
+            let disks = system.disks().ok().flatten().unwrap_or_default();
+            let has_disk = disks.iter().any(|disk| disk.eligible);
+            (!has_disk).then(|| "no eligible disk yet".to_owned())
+        });
+        let Some(why) = why.filter(|_| start.elapsed() < wait) else { return };
         let rest_s = wait.saturating_sub(start.elapsed()).as_secs();
-        tracing::info!(rest_s, "no eligible disk yet; waiting for one");
+        tracing::info!("waiting for disks, for at most {rest_s} s: {why}");
         RealClock.sleep(DISK_POLL, stop);
     }
 }

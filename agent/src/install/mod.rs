@@ -24,6 +24,7 @@ mod protect;
 pub mod run;
 mod saved;
 pub mod selection;
+pub mod settle;
 pub mod system;
 pub mod target;
 pub mod watchdog;

@@ -8,6 +8,7 @@ use super::Failure;
 use super::counters::{self, Reading};
 use super::failure::advice;
 use super::selection::Selection;
+use super::settle;
 use super::target::Target;
 use crate::api::{Code, DiskState, WriteCounters};
 use crate::clock::Clock;
@@ -93,6 +94,7 @@ pub fn install(
     while written.attempts < MAX_ATTEMPTS {
         let is_written = written.disk_state != DiskState::Untouched;
         // Asked right before each run.
+        settle::wait(job.selection.system, clock, stop);
         if let Err(failure) = job.selection.confirm(job.target, is_written) {
             written.outcome = Err(failure);
             break;

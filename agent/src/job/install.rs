@@ -14,6 +14,7 @@ use crate::install::attempt::CoreosInstaller;
 use crate::install::preflight::{self, Ready, Surroundings};
 use crate::install::run::{self, Written};
 use crate::install::selection::Selection;
+use crate::install::settle;
 use crate::install::target::Target;
 use crate::install::{Failure, describe, existing_data, identity_of, osmet};
 
@@ -113,6 +114,7 @@ impl Job<'_> {
         self.check_configuration(install).map_err(none)?;
         let (ignition, mut warnings) =
             preflight::ignition(&install.ignition, &self.client).map_err(none)?;
+        warnings.extend(settle::wait(&self.settings.system, self.clock.as_ref(), &self.stop));
         let target = self
             .selection(install)
             .target()

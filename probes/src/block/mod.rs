@@ -10,6 +10,7 @@
 //! `content`, then what compares disks (`multipath`, `eligibility`), and this file on top.
 
 mod activity;
+mod arrivals;
 mod ata_identify;
 mod bay;
 mod content;
@@ -47,6 +48,7 @@ mod virtual_devices;
 mod virtual_media;
 
 pub use activity::{CurrentIo, current_io};
+pub use arrivals::{Arrival, Arrivals, arrivals};
 pub use bay::DiskBay;
 pub use current::{CurrentDisk, CurrentUse, current, current_use};
 pub use disk::{Disk, DiskPath, UnlistedPartition};
