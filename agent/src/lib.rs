@@ -27,4 +27,5 @@ pub mod clock;
 pub mod exit_status;
 pub mod secret;
 pub mod signals;
+pub mod stream_facts;
 pub mod uuid;

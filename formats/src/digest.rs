@@ -42,10 +42,16 @@ impl Hasher {
     /// Starts a digest of the kind of `expected`; `None` if that is no digest.
     #[must_use]
     pub fn for_digest(expected: &str) -> Option<Self> {
-        Some(match Algorithm::of(expected)? {
+        Algorithm::of(expected).map(Self::new)
+    }
+
+    /// Starts a digest.
+    #[must_use]
+    pub fn new(algorithm: Algorithm) -> Self {
+        match algorithm {
             Algorithm::Sha256 => Self::Sha256(Sha256::new()),
             Algorithm::Sha512 => Self::Sha512(Sha512::new()),
-        })
+        }
     }
 
     /// Adds more bytes.

@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
-use formats::digest;
 use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::install::watchdog::Patience;
 use serde_json::json;
 
 use super::install::{inline, result, vim};
 use super::machine::Machine;
-use super::mock::{Mock, Reply};
 
 #[test]
 fn each_failure_of_the_installer_has_its_code_and_the_counters_say_what_is_left() {
@@ -152,58 +150,6 @@ fn a_signal_stops_the_installer_and_is_reported() {
     let result = result(&mock);
     assert_eq!(result["code"], "INTERRUPTED");
     assert_eq!(result["disk_state"], "half_written");
-}
-
-#[test]
-fn a_signal_stops_the_reading_of_an_image_and_is_reported() {
-    let files = Mock::start(|request, _| match request.header("range") {
-        Some(_) => Reply::With(
-            206,
-            vec![("Content-Range".into(), "bytes 0-3/70000".into())],
-            b"head".to_vec(),
-        ),
-        None => Reply::Flood,
-    });
-    let mock = vim(json!({"ignition": inline(), "image": {
-        "url": format!("{}/image.raw", files.url), "insecure": true, "hash": digest::sha512(b"x"),
-    }}));
-    let mut machine = Machine::new(&mock.url);
-    let stop = machine.stop.clone();
-    std::thread::spawn(move || {
-        // The second request reads the whole image.
-        while files.requests("/image.raw").len() < 2 {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        stop.stop();
-    });
-    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-    assert_eq!(result(&mock)["code"], "INTERRUPTED");
-    assert!(machine.is_untouched("sda"));
-}
-
-#[test]
-fn a_stalled_image_server_is_named_with_the_number_of_bytes_received() {
-    for (pause, says) in [(5000, "stalled: nothing received for 0.1 s"), (20, "stalled: ")] {
-        let files = Mock::start(move |request, _| match request.header("range") {
-            Some(_) => Reply::bytes(b"head"),
-            None => Reply::Drip(Duration::from_millis(pause)),
-        });
-        let mock = vim(json!({"ignition": inline(), "image": {
-            "url": format!("{}/image.raw", files.url), "insecure": true, "hash": digest::sha512(b"x"),
-        }}));
-        let mut machine = Machine::new(&mock.url);
-        machine.settings.vim.timeouts.idle = Duration::from_millis(100);
-        machine.settings.vim.timeouts.stall = Duration::from_millis(100);
-        let started = std::time::Instant::now();
-        assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
-        assert!(started.elapsed() < Duration::from_mins(1));
-        assert!(machine.is_untouched("sda"));
-        let result = result(&mock);
-        assert_eq!(result["code"], "IMAGE_FETCH");
-        let message = result["message"].as_str().unwrap();
-        assert!(message.contains(&format!("{}/image.raw", files.url)), "{message}");
-        assert!(message.contains(says) && message.contains(" of 100000 bytes"), "{message}");
-    }
 }
 
 #[test]

@@ -21,7 +21,8 @@ pub(crate) fn vim(install: Value) -> Mock {
             &json!({"api_version": "1", "request_id": "r1", "action": "install", "install": install}),
         ),
         "/config.ign" => Reply::bytes(IGNITION.as_bytes()),
-        "/image.raw" | "/signed.raw" | "/signed.raw.sig" => Reply::bytes(&ZEROS),
+        "/image.raw" | "/signed.raw" => Reply::bytes(&ZEROS),
+        "/signed.raw.sig" => Reply::bytes(b"signature"),
         path if path.ends_with(".raw.sig") || path.starts_with("/missing") => Reply::status(404),
         _ => Reply::status(204),
     })
@@ -168,7 +169,7 @@ fn a_signed_and_valid_image_is_written_as_instructed() {
     machine.installer("0.27.0", "exit 1");
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     let config = machine.seen_config();
-    assert_eq!(config["image-url"], format!("{}/signed.raw", files.url));
+    assert!(config["image-url"].as_str().unwrap().starts_with("http://127.0.0.1:"));
     assert_eq!(config["copy-network"], true);
     assert_eq!(config["console"], json!(["ttyS0,115200n8"]));
     assert_eq!(config["ignition-hash"], digest::sha512(IGNITION.as_bytes()));

@@ -8,6 +8,8 @@ mod certificates;
 #[cfg(test)]
 mod ending;
 #[cfg(test)]
+mod files;
+#[cfg(test)]
 mod image;
 #[cfg(test)]
 mod install;
@@ -19,6 +21,8 @@ mod mock;
 mod proof;
 #[cfg(test)]
 mod refusal;
+#[cfg(test)]
+mod stream;
 #[cfg(test)]
 mod tls;
 #[cfg(test)]

@@ -33,6 +33,24 @@ fn vim_with(
     asks_for_client: bool,
     versions: &[&'static SupportedProtocolVersion],
 ) -> u16 {
+    let config = server_config(certificates, asks_for_client, versions);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let config = Arc::clone(&config);
+            std::thread::spawn(move || answer(stream, config));
+        }
+    });
+    port
+}
+
+/// The TLS settings of a server with the certificate of `certificates`.
+pub(crate) fn server_config(
+    certificates: &Certificates,
+    asks_for_client: bool,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Arc<ServerConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(versions)
@@ -48,16 +66,7 @@ fn vim_with(
     };
     let key = PrivateKeyDer::from_pem_file(certificates.path("server.key")).unwrap();
     let config = builder.with_single_cert(chain(&certificates.path("server.pem")), key).unwrap();
-    let config = Arc::new(config);
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            let config = Arc::clone(&config);
-            std::thread::spawn(move || answer(stream, config));
-        }
-    });
-    port
+    Arc::new(config)
 }
 
 fn answer(stream: TcpStream, config: Arc<ServerConfig>) -> std::io::Result<()> {

@@ -59,6 +59,8 @@ pub enum Code {
     ImageStalled,
     /// The image ended before its announced size.
     ImageTruncated,
+    /// The image is no longer the one that was checked before the disk was touched.
+    ImageChanged,
     /// The instruction asks for an image without a signature, but the configuration does not allow it.
     ImageInsecure,
     /// There are findings of a severity that prevents an install.
@@ -71,7 +73,7 @@ pub enum Code {
     InstallerTooOld,
     /// The image's signature is missing or bad.
     Signature,
-    /// A server sent coreos-installer this HTTP status.
+    /// The server of the image sent this HTTP status.
     Http(u16),
     /// The live medium can no longer be read.
     MediumLost,
@@ -124,6 +126,7 @@ impl fmt::Display for Code {
             Self::ImageHash => "IMAGE_HASH",
             Self::ImageStalled => "IMAGE_STALLED",
             Self::ImageTruncated => "IMAGE_TRUNCATED",
+            Self::ImageChanged => "IMAGE_CHANGED",
             Self::ImageInsecure => "IMAGE_INSECURE",
             Self::Findings => "FINDINGS",
             Self::MemoryLow => "MEMORY_LOW",

@@ -67,12 +67,9 @@ pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
 /// The first key that the API has and this agent does not carry out. Ignoring one could cost data.
 fn unsupported(instruction: &Instruction) -> Option<&'static str> {
     let install = instruction.install.as_ref()?;
-    let image = install.image.as_ref();
     let keys = [
         (install.verify.is_some(), "install.verify"),
         (install.on_unproved.is_some(), "install.on_unproved"),
-        (image.is_some_and(|image| image.file.is_some()), "install.image.file"),
-        (image.is_some_and(|image| image.stream.is_some()), "install.image.stream"),
     ];
     keys.into_iter().find(|(is_used, _)| *is_used).map(|(_, key)| key)
 }

@@ -15,6 +15,7 @@ use super::follow::{Cut, Ended, Follower, Progress};
 use super::installer::{Options, Places, Version};
 use super::progress::Tail;
 use super::run::{End, Installer, Ran, interrupted};
+use super::stream::Stream;
 use super::target::Target;
 use super::watchdog::{Patience, Sampler};
 use crate::api::{Code, Install};
@@ -36,6 +37,8 @@ pub struct CoreosInstaller<'a> {
     pub install: &'a Install,
     /// The Ignition config.
     pub ignition: &'a [u8],
+    /// Serves the image; `None` for the live image's own.
+    pub stream: Option<&'a Stream>,
     /// How long one run may take.
     pub limit: Duration,
     /// How long each step of a stall may last.
@@ -72,7 +75,13 @@ impl CoreosInstaller<'_> {
     fn write_files(&self, device: &str) -> Result<Files, Failure> {
         let ignition = self.run_dir.join("config.ign");
         let config = self.run_dir.join("install.yaml");
-        let places = Places { device, ignition_file: &ignition, network_dir: self.network_dir };
+        let image_url = self.stream.map(Stream::url);
+        let places = Places {
+            device,
+            ignition_file: &ignition,
+            network_dir: self.network_dir,
+            image_url: image_url.as_deref(),
+        };
         let digest = formats::digest::sha512(self.ignition);
         let options = Options::new(self.install, &digest, places);
         let args = if options.fit_a_file(self.version) {
@@ -101,6 +110,9 @@ impl CoreosInstaller<'_> {
             let what = format!("running {}: {error}", self.program.display());
             Failure::new(code, what).advise(advice(code))
         };
+        if let Some(stream) = self.stream {
+            stream.begin();
+        }
         let (mut child, output) = match spawn(self.program, args) {
             Ok(started) => started,
             Err(error) => return not_started(failed(Code::InstallerMissing, error)),
@@ -110,6 +122,7 @@ impl CoreosInstaller<'_> {
         let mut tail = Tail::default();
         let mut follower = Follower {
             output: &output,
+            stream: self.stream,
             sampler: Sampler::new(self.target.system(), child.group(), number),
             device: &disk.device,
             limit: self.limit,
@@ -154,9 +167,19 @@ impl CoreosInstaller<'_> {
                 let what = format!("coreos-installer did not finish within {limit_s} s");
                 return (Err(Failure::new(Code::InstallerFailed, what)), false);
             }
-            (Some(status), None) if status.success() => return (Ok(()), false),
             (Some(status), None) => status,
         };
+        // coreos-installer can only say that its connection broke; the stream knows why.
+        if let Some(fault) = self.stream.and_then(Stream::fault) {
+            return (Err(fault.failure), fault.is_transient);
+        }
+        if status.success() && self.stream.is_some_and(|stream| !stream.is_whole()) {
+            let what = "coreos-installer ended without having read the whole image";
+            return (Err(Failure::new(Code::InstallerFailed, what)), false);
+        }
+        if status.success() {
+            return (Ok(()), false);
+        }
         let found = meaning(lines, status.code());
         let (device, last) = (&self.target.disk().device, summary(lines));
         let what = format!("coreos-installer on {device}: {}: {last}", words(status));

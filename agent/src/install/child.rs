@@ -59,6 +59,9 @@ pub(super) fn spawn(
         // A backtrace would push the error out of the lines that are kept.
         .env("RUST_BACKTRACE", "0")
         .env("RUST_LIB_BACKTRACE", "0")
+        // The image comes over the loopback interface, which no proxy can reach.
+        .env("no_proxy", "*")
+        .env("NO_PROXY", "*")
         .stdin(Stdio::null())
         .stdout(stdout)
         .stderr(stderr)

@@ -103,7 +103,12 @@ pub fn advice(code: Code) -> &'static str {
         Code::Kargs => "correct append_kargs, delete_kargs, platform and console",
         Code::SavedPartition => "correct save_partlabel and save_partindex, or check the disk",
         Code::Network => "provide NetworkManager profiles or remove copy_network",
-        Code::ImageFetch | Code::Http(_) => "make the image reachable from the node",
+        Code::ImageFetch | Code::Http(_) | Code::ImageStalled => {
+            "make the image reachable from the node"
+        }
+        Code::ImageHash => "the image was changed, or the VIM's hash belongs to another image",
+        Code::ImageTruncated => "upload the image to its server again, completely",
+        Code::ImageChanged => "do not replace images on their server while nodes install them",
         Code::Interrupted => "start the job again; the disk does not boot",
         _ => "read the log of coreos-installer that comes with this result",
     }

@@ -5,10 +5,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::child::Process;
 use super::progress::{Lines, Tail, percent};
+use super::stream::{Stream, Update};
 use super::watchdog::{Patience, Sample, Sampler};
 use crate::signals::Stop;
 
@@ -51,6 +52,8 @@ pub(super) type Progress<'a> = &'a mut dyn FnMut(Option<u8>, &str);
 pub(super) struct Follower<'a> {
     /// What it prints.
     pub(super) output: &'a Receiver<Vec<u8>>,
+    /// The image that it reads; `None` for the live image's own.
+    pub(super) stream: Option<&'a Stream>,
     /// Asks the kernel while it prints nothing.
     pub(super) sampler: Sampler,
     /// The disk as messages name it.
@@ -94,13 +97,14 @@ impl Follower<'_> {
                 Ok(bytes) => {
                     run.has_progressed();
                     for line in lines.feed(&bytes) {
-                        take(line, tail, progress);
+                        self.take(line, tail, progress);
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) if run.ended.is_some() => break,
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            self.follow_stream(&mut run, progress);
             if run.ended.is_none() {
                 run.ended = process.try_wait()?.map(|status| (status, Instant::now()));
             }
@@ -116,9 +120,43 @@ impl Follower<'_> {
             }
         }
         if let Some(line) = lines.finish() {
-            take(line, tail, progress);
+            self.take(line, tail, progress);
         }
         Ok(Ended { status: run.ended.map(|(status, _)| status), cut: run.cut.map(|(why, _)| why) })
+    }
+
+    /// Reports a line of the installer and keeps it.
+    fn take(&self, line: String, tail: &mut Tail, progress: Progress<'_>) {
+        let percent = percent(&line);
+        // The stream reports its own progress, with rate and estimate.
+        if self.stream.is_none() || percent.is_none() {
+            progress(percent, &line);
+        }
+        tail.push(line);
+    }
+
+    /// Reports what is new of the image.
+    fn follow_stream(&self, run: &mut Run, progress: Progress<'_>) {
+        let Some(stream) = self.stream else { return };
+        // An installer that waits for the image does not hang because of the disk.
+        if stream.waits_for_source() {
+            run.has_progressed();
+        }
+        match stream.update() {
+            None => {}
+            Some(Update::Progress { percent, message }) => {
+                run.has_progressed();
+                progress(percent, &message);
+            }
+            Some(Update::Stalled(message)) => {
+                warn!("{message}");
+                progress(None, &message);
+            }
+            Some(Update::Resumed(message)) => {
+                info!("{message}");
+                progress(None, &message);
+            }
+        }
     }
 
     /// Reports a run that makes no progress.
@@ -220,11 +258,6 @@ impl Run {
     }
 }
 
-fn take(line: String, tail: &mut Tail, progress: Progress<'_>) {
-    progress(percent(&line), &line);
-    tail.push(line);
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -294,6 +327,7 @@ mod tests {
         let system = System::below(root.to_owned());
         let mut follower = Follower {
             output: &output,
+            stream: None,
             sampler: Sampler::new(&system, 77, "8:0"),
             device: "/dev/sda",
             limit: Duration::from_mins(5),

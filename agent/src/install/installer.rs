@@ -139,6 +139,8 @@ pub struct Places<'a> {
     pub ignition_file: &'a Path,
     /// Directory with `NetworkManager` profiles.
     pub network_dir: &'a Path,
+    /// Address of the image; `None` for the live image's own.
+    pub image_url: Option<&'a str>,
 }
 
 impl Options {
@@ -150,17 +152,13 @@ impl Options {
             ("ignition-file", Setting::One(places.ignition_file.display().to_string())),
             ("ignition-hash", Setting::One(digest.into())),
         ];
-        match &install.image {
-            Some(image) => {
-                if let Some(url) = &image.url {
-                    settings.push(("image-url", Setting::One(url.clone())));
-                }
-                settings.push(("fetch-retries", Setting::One("5".into())));
-                if image.insecure == Some(true) {
-                    settings.push(("insecure", Setting::Flag));
-                }
-            }
+        match places.image_url {
+            // Without retries: the agent itself retries the source, and its own server responds at once.
+            Some(url) => settings.push(("image-url", Setting::One(url.into()))),
             None => settings.push(("offline", Setting::Flag)),
+        }
+        if install.image.as_ref().is_some_and(|image| image.insecure == Some(true)) {
+            settings.push(("insecure", Setting::Flag));
         }
         if let Some(platform) = &install.platform {
             settings.push(("platform", Setting::One(platform.clone())));
@@ -292,12 +290,14 @@ mod tests {
     const PLACES: (&str, &str) = ("/run/x/config.ign", "/etc/NetworkManager/system-connections");
 
     fn options(text: &str) -> Options {
+        let install = install(text);
         let places = Places {
+            image_url: install.image.as_ref().map(|_| "http://127.0.0.1:1/x/image"),
             device: "/dev/vda",
             ignition_file: Path::new(PLACES.0),
             network_dir: Path::new(PLACES.1),
         };
-        Options::new(&install(text), "sha512-00", places)
+        Options::new(&install, "sha512-00", places)
     }
 
     #[test]
@@ -313,8 +313,7 @@ mod tests {
                 "dest-device": "/dev/vda",
                 "ignition-file": PLACES.0,
                 "ignition-hash": "sha512-00",
-                "image-url": "http://h/i",
-                "fetch-retries": "5",
+                "image-url": "http://127.0.0.1:1/x/image",
                 "insecure": true,
                 "copy-network": true,
                 "network-dir": PLACES.1,

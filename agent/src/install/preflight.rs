@@ -6,14 +6,14 @@
 
 use std::path::Path;
 
-use formats::gpt::Header;
 use probes::block::Disk;
 
 use super::busy::check_not_busy;
 use super::failure::advice;
+use super::image::{self, Image};
 use super::installer::{self, Version};
-use super::{Failure, System, describe, osmet};
-use crate::api::{BlockOn, Code, Finding, IgnitionSource, ImageSource, Install, Severity};
+use super::{Failure, System, osmet};
+use crate::api::{BlockOn, Code, Finding, IgnitionSource, Install, Severity};
 use crate::vim::Client;
 
 /// The longest kernel argument, and the most bytes of all of them.
@@ -27,8 +27,6 @@ const MAX_KARGS_BYTES: usize = 2048;
 /// itself, gpg and the pages on their way to the disk. A live image that boots has more: Fedora CoreOS asks
 /// for 2 GiB of RAM for a PXE boot (docs.fedoraproject.org, live-booting).
 const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
-/// The sector sizes that disks have, in bytes.
-const SECTOR_SIZES: [u64; 2] = [512, 4096];
 
 /// What preflight checks in addition to the instruction.
 #[derive(Debug)]
@@ -54,6 +52,19 @@ pub struct Ready {
     pub ignition: Vec<u8>,
     /// Version of coreos-installer.
     pub version: Version,
+    /// The image; `None` for the live image's own.
+    pub image: Option<Image>,
+    /// Warnings for the result.
+    pub warnings: Vec<String>,
+}
+
+/// What the checks of disk and image found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// Version of coreos-installer.
+    pub version: Version,
+    /// The image; `None` for the live image's own.
+    pub image: Option<Image>,
     /// Warnings for the result.
     pub warnings: Vec<String>,
 }
@@ -118,8 +129,9 @@ pub fn check(
     disk: &Disk,
     findings: &[Finding],
     around: &Surroundings<'_>,
-) -> Result<(Version, Vec<String>), Failure> {
+) -> Result<Checked, Failure> {
     let mut warnings = Vec::new();
+    let mut image = None;
     blocking_findings(findings, install.block_on.unwrap_or_default())?;
     arguments(install)?;
     warnings.extend(memory(around.available_memory_bytes)?);
@@ -129,18 +141,14 @@ pub fn check(
     }
     check_not_busy(disk, around.system)?;
     match &install.image {
-        Some(image) => {
-            let url = image.url.as_deref().ok_or_else(|| {
-                let message = "this version of the agent installs images only from a URL";
-                Failure::new(Code::KeyUnsupported, message)
-            })?;
-            self::image(image, url, disk, around.client, &mut warnings)?;
+        Some(wanted) => {
+            image = Some(image::check(wanted, disk, around.client, around.system, &mut warnings)?);
         }
         None => warnings.extend(osmet::check(around.osmet_dir, disk)?),
     }
-    // Checking an image takes minutes, during which another program may have started to use the disk.
+    // A server may take minutes to respond, during which another program may have started to use the disk.
     check_not_busy(disk, around.system)?;
-    Ok((version, warnings))
+    Ok(Checked { version, image, warnings })
 }
 
 /// Refuses if there are findings of a severity that stops an install.
@@ -288,111 +296,6 @@ fn network(dir: &Path) -> Result<(), Failure> {
         return Err(refuse(format!("{} contains no profile", dir.display())));
     }
     Ok(())
-}
-
-/// Checks that the image exists, is signed (unless `insecure`), and fits the disk.
-fn image(
-    image: &ImageSource,
-    url: &str,
-    disk: &Disk,
-    client: &Client,
-    warnings: &mut Vec<String>,
-) -> Result<(), Failure> {
-    let unreachable = |message: String| {
-        Failure::new(Code::ImageFetch, format!("checking the image: {message}"))
-            .advise(advice(Code::ImageFetch))
-    };
-    let head = client.fetch_image_head(url).map_err(unreachable)?;
-    let facts = facts(&head.bytes, head.total_bytes);
-    let size_bytes = image.uncompressed_bytes.max(facts.size_bytes);
-    if let Some(size_bytes) = size_bytes
-        && disk.size_bytes.is_none_or(|found| size_bytes > found)
-    {
-        return Err(Failure::new(
-            Code::DiskTooSmall,
-            format!("{} is smaller than the image of {size_bytes} bytes", describe(disk)),
-        )
-        .advise(advice(Code::NoSpace)));
-    }
-    if size_bytes.is_none() {
-        warnings.push(
-            "the size of the image is unknown, so it was not compared with the disk; give \
-             uncompressed_bytes"
-                .into(),
-        );
-    }
-    for (sector_bytes, who) in
-        [(image.sector_bytes, "the instruction"), (facts.sector_bytes, "the image")]
-    {
-        if let (Some(wanted), Some(found)) = (sector_bytes, disk.logical_block_bytes.map(u64::from))
-            && wanted != found
-        {
-            return Err(Failure::new(
-                Code::SectorSize,
-                format!("{} has sectors of {found} bytes, {who} is for {wanted}", disk.device),
-            )
-            .advise(advice(Code::SectorSize)));
-        }
-    }
-    if image.insecure != Some(true) {
-        let address = format!("{url}.sig");
-        if !client.exists(&address).map_err(unreachable)? {
-            return Err(Failure::new(
-                Code::Signature,
-                format!("the image has no signature at {}", crate::secret::redact(&address)),
-            )
-            .advise(advice(Code::Signature)));
-        }
-    } else if image.hash.is_none() && url.starts_with("http:") {
-        warnings
-            .push("the image comes over plain HTTP without a signature and without a hash".into());
-    }
-    if let Some(expected) = &image.hash {
-        let found = client.digest_of(url, expected).map_err(unreachable)?;
-        if !found.eq_ignore_ascii_case(expected) {
-            return Err(Failure::new(
-                Code::ImageHash,
-                format!("the image's digest is {found}, expected {expected}"),
-            )
-            .advise("the image was changed, or the VIM's hash belongs to another image"));
-        }
-    }
-    Ok(())
-}
-
-/// What the beginning of an image says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct ImageFacts {
-    size_bytes: Option<u64>,
-    sector_bytes: Option<u64>,
-}
-
-/// Reads size and sector size from the partition table at the beginning of a raw or gzip image.
-fn facts(head: &[u8], total_bytes: Option<u64>) -> ImageFacts {
-    let is_gzip = head.starts_with(&[0x1f, 0x8b]);
-    let is_packed = is_gzip
-        || head.starts_with(&[0xfd, b'7', b'z', b'X', b'Z', 0])
-        || head.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
-    let mut unpacked = Vec::new();
-    let head = if is_gzip {
-        use std::io::Read as _;
-        let decoder = flate2::read::GzDecoder::new(head);
-        // Only the head was fetched, so the decoder fails after what it could unpack.
-        decoder.take(256 * 1024).read_to_end(&mut unpacked).ok();
-        &unpacked[..]
-    } else {
-        head
-    };
-    for sector_bytes in SECTOR_SIZES {
-        let at = usize::try_from(sector_bytes).unwrap_or(usize::MAX);
-        if let Ok(header) = Header::parse(head.get(at..).unwrap_or_default()) {
-            return ImageFacts {
-                size_bytes: header.n_blocks().checked_mul(sector_bytes),
-                sector_bytes: Some(sector_bytes),
-            };
-        }
-    }
-    ImageFacts { size_bytes: total_bytes.filter(|_| !is_packed), sector_bytes: None }
 }
 
 #[cfg(test)]

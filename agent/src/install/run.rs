@@ -73,6 +73,26 @@ pub struct Written {
     pub counters: Option<WriteCounters>,
 }
 
+impl Default for Written {
+    fn default() -> Self {
+        Self {
+            outcome: Ok(()),
+            disk_state: DiskState::Untouched,
+            attempts: 0,
+            log_tail: Vec::new(),
+            counters: None,
+        }
+    }
+}
+
+impl Written {
+    /// Nothing was started.
+    #[must_use]
+    pub fn not_started(failure: Failure) -> Self {
+        Self { outcome: Err(failure), ..Self::default() }
+    }
+}
+
 /// Writes the disk.
 pub fn install(
     job: &Job<'_>,
@@ -80,17 +100,11 @@ pub fn install(
     clock: &dyn Clock,
     stop: &Stop,
 ) -> Written {
-    let mut written = Written {
-        outcome: Ok(()),
-        disk_state: DiskState::Untouched,
-        attempts: 0,
-        log_tail: Vec::new(),
-        counters: None,
-    };
     let before = match counters::before(job.target) {
         Ok(before) => before,
-        Err(failure) => return Written { outcome: Err(failure), ..written },
+        Err(failure) => return Written::not_started(failure),
     };
+    let mut written = Written::default();
     while written.attempts < MAX_ATTEMPTS {
         let is_written = written.disk_state != DiskState::Untouched;
         // Asked right before each run.

@@ -11,12 +11,14 @@ use super::sequence::Job;
 use crate::api::{Code, DiskState, Install, JobResult, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
 use crate::install::attempt::CoreosInstaller;
-use crate::install::preflight::{self, Ready, Surroundings};
+use crate::install::preflight::{self, Checked, Ready, Surroundings};
 use crate::install::run::{self, Written};
 use crate::install::selection::Selection;
 use crate::install::settle;
+use crate::install::stream::Stream;
 use crate::install::target::Target;
 use crate::install::{Failure, describe, existing_data, identity_of, osmet};
+use crate::stream_facts::StreamFacts;
 
 /// Percentages that are logged.
 const LOGGED_PERCENT: [u8; 4] = [25, 50, 75, 100];
@@ -67,12 +69,13 @@ impl Job<'_> {
                 return self.end_badly(&mut result, &failure, ExitStatus::Untouched);
             }
         };
-        let written = self.write(install, &target, &ready);
+        let (written, facts) = self.write(install, &target, &ready);
         let mut result = self.result(Outcome::Failed, Stage::Write, written.disk_state);
         name_disk(&mut result, disk);
         result.attempts = written.attempts;
         result.log_tail = written.log_tail;
         result.write = written.counters;
+        result.image = ready.image.as_ref().map(|image| image.written(facts.as_ref()));
         if let Err(failure) = written.outcome {
             let exit_status = if written.disk_state == DiskState::Untouched {
                 result.outcome = Outcome::Refused;
@@ -129,9 +132,9 @@ impl Job<'_> {
             available_memory_bytes: (self.settings.available_memory_bytes)(),
         };
         match preflight::check(install, disk, &self.collected.findings, &around) {
-            Ok((version, more)) => {
+            Ok(Checked { version, image, warnings: more }) => {
                 warnings.extend(more);
-                Ok((target, Ready { ignition, version, warnings }))
+                Ok((target, Ready { ignition, version, image, warnings }))
             }
             Err(failure) => Err(Refused { disk: Some(Box::new(disk.clone())), failure }),
         }
@@ -149,7 +152,19 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn write(&mut self, install: &Install, target: &Target, ready: &Ready) -> Written {
+    /// Writes the disk; what was learned of the image comes with it.
+    fn write(
+        &mut self,
+        install: &Install,
+        target: &Target,
+        ready: &Ready,
+    ) -> (Written, Option<StreamFacts>) {
+        let verify = install.verify.unwrap_or_default();
+        let stream = ready.image.clone().map(|image| Stream::start(image, &self.client, verify));
+        let stream = match stream.transpose() {
+            Ok(stream) => stream,
+            Err(failure) => return (Written::not_started(failure), None),
+        };
         let disk = target.disk();
         self.event(Stage::Write, State::Started, Some(&describe(disk)));
         info!("writing {}", describe(disk));
@@ -161,10 +176,8 @@ impl Job<'_> {
                 events.push(Stage::Write, State::Progress, last, Some(line));
                 return;
             };
-            if last != Some(percent) {
-                last = Some(percent);
-                events.push(Stage::Write, State::Progress, last, None);
-            }
+            last = Some(percent);
+            events.push(Stage::Write, State::Progress, last, Some(line));
             while let Some(step) = LOGGED_PERCENT.get(n_logged)
                 && percent >= *step
             {
@@ -182,13 +195,15 @@ impl Job<'_> {
             target,
             install,
             ignition: &ready.ignition,
+            stream: stream.as_ref(),
             limit: self.settings.installer_limit,
             patience: self.settings.patience,
             stop: &self.stop,
             progress: &mut progress,
         };
         let job = run::Job { target, selection: self.selection(install) };
-        run::install(&job, &mut installer, self.clock.as_ref(), &self.stop)
+        let written = run::install(&job, &mut installer, self.clock.as_ref(), &self.stop);
+        (written, stream.and_then(|stream| stream.facts()))
     }
 }
 

@@ -223,6 +223,12 @@ impl Client {
         self.skew.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How long an image may send nothing until that is reported.
+    #[must_use]
+    pub fn stall_notice(&self) -> Duration {
+        self.timeouts.stall_notice
+    }
+
     /// Repeats `attempt` until it succeeds; logs each failure and the wait before the next attempt.
     pub(super) fn until_success<T>(
         &self,

@@ -182,48 +182,18 @@ impl Client {
         }
     }
 
-    /// Starts a download; returns the status, the total size and the body.
-    pub(super) fn open_stream(
-        &self,
-        url: &Url,
-        range: Option<&str>,
-        limit: Duration,
-    ) -> Result<(u16, Option<u64>, impl std::io::Read + use<>), Failed> {
-        let mut request = self
-            .agent
-            .get(url.to_string())
-            .config()
-            .max_redirects(transport::MAX_REDIRECTS)
-            .timeout_recv_body(Some(limit))
-            .build();
-        if let Some(range) = range {
-            request = request.header("Range", range);
+    /// The failure of a download that got another status than 200 or 206.
+    pub(super) fn refused(&self, url: &Url, response: ureq::http::Response<ureq::Body>) -> Failed {
+        let sent_at = self.clock.time_of_day();
+        match read_all(response, Some(self.timeouts.body), 64 * 1024) {
+            Ok(raw) => refusal(&self.reply(raw, sent_at), url),
+            Err(Broken::NoResponse(error)) => self.no_response(url, &error),
+            Err(Broken::InBody(error)) => self.broken_off(url, &error),
         }
-        let response = authorized(request, self.token_for(url))
-            .call()
-            .map_err(|error| self.no_response(url, &error))?;
-        let status = response.status().as_u16();
-        if status != 200 && status != 206 {
-            let sent_at = self.clock.time_of_day();
-            return match read_all(response, Some(self.timeouts.body), 64 * 1024) {
-                Ok(raw) => Err(refusal(&self.reply(raw, sent_at), url)),
-                Err(Broken::NoResponse(error)) => Err(self.no_response(url, &error)),
-                Err(Broken::InBody(error)) => Err(self.broken_off(url, &error)),
-            };
-        }
-        let header =
-            |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
-        let total_bytes = match status {
-            206 => header("content-range")
-                .and_then(|text| text.rsplit_once('/'))
-                .and_then(|(_, total)| total.trim().parse().ok()),
-            _ => header("content-length").and_then(|text| text.trim().parse().ok()),
-        };
-        Ok((status, total_bytes, response.into_body().into_reader()))
     }
 
     /// The token, but only for requests to the VIM itself.
-    fn token_for(&self, url: &Url) -> Option<&Secret> {
+    pub(super) fn token_for(&self, url: &Url) -> Option<&Secret> {
         self.token.as_ref().filter(|_| url.is_same_origin(&self.base))
     }
 
@@ -264,7 +234,7 @@ impl Client {
     }
 
     /// The failure of a request that got no response.
-    fn no_response(&self, url: &Url, error: &ureq::Error) -> Failed {
+    pub(super) fn no_response(&self, url: &Url, error: &ureq::Error) -> Failed {
         let (why, text) = unreachable::explain(error, self.request(url));
         Failed { why, ..Failed::network(format!("cannot reach {}: {text}", url.shown())) }
     }
@@ -284,7 +254,7 @@ impl Client {
     }
 }
 
-fn authorized<T>(
+pub(super) fn authorized<T>(
     request: ureq::RequestBuilder<T>,
     token: Option<&Secret>,
 ) -> ureq::RequestBuilder<T> {

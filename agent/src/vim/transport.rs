@@ -84,12 +84,16 @@ pub struct Timeouts {
     pub headers: Duration,
     /// Between two pieces of a file that an instruction names.
     pub idle: Duration,
-    /// For the next 64 KiB of an image that is read for its digest.
+    /// For the next 64 KiB of an image.
     pub stall: Duration,
+    /// Without a byte of the image, until that is reported.
+    pub stall_notice: Duration,
     /// For the whole body of an API response.
     pub body: Duration,
     /// For the whole body of an Ignition config.
     pub ignition: Duration,
+    /// For the whole body of an image.
+    pub image: Duration,
 }
 
 impl Timeouts {
@@ -109,8 +113,11 @@ impl Default for Timeouts {
             headers: Duration::from_mins(1),
             idle: Duration::from_secs(30),
             stall: Duration::from_mins(1),
+            stall_notice: Duration::from_secs(15),
             body: Duration::from_mins(1),
             ignition: Duration::from_mins(5),
+            // As long as coreos-installer may take.
+            image: Duration::from_mins(255),
         }
     }
 }

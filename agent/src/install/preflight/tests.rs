@@ -63,10 +63,3 @@ fn too_little_available_memory_is_refused_with_what_was_found_and_expected() {
     assert_eq!(failure.message, "255 MiB of memory are available, expected at least 256 MiB");
     assert!(memory(None).unwrap().is_some_and(|warning| warning.contains("not checked")));
 }
-
-#[test]
-fn a_packed_image_says_nothing_about_its_size_by_its_length() {
-    assert_eq!(facts(b"\xfd7zXZ\0rest", Some(5)), ImageFacts::default());
-    assert_eq!(facts(b"raw", Some(5)).size_bytes, Some(5));
-    assert_eq!(facts(b"\x1f\x8b", Some(5)), ImageFacts::default());
-}

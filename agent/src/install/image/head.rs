@@ -1,0 +1,94 @@
+//! What the beginning of an image reveals: its format, and by its partition table its size and sector size.
+
+use formats::gpt::{Header, Partition};
+
+use super::decode::{Format, first_bytes};
+
+/// The sector sizes that disks have, in bytes.
+const SECTOR_SIZES: [u64; 2] = [512, 4096];
+/// How much of the decompressed image is kept, in bytes: the primary partition table needs at most 34 sectors of 4096
+/// bytes.
+const UNPACKED_BYTES: usize = 256 * 1024;
+
+/// The beginning of an image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// The first bytes as stored.
+    pub packed: Vec<u8>,
+    /// Size of the stored image in bytes, if the source reports it.
+    pub total_bytes: Option<u64>,
+    /// How the image is stored.
+    pub format: Format,
+    /// The first bytes of the decompressed image.
+    pub unpacked: Vec<u8>,
+    /// Sector size of the disks that the image is for, by its partition table.
+    pub sector_bytes: Option<u64>,
+    /// Size of the decompressed image in bytes, by its partition table or because it is not compressed.
+    pub size_bytes: Option<u64>,
+    /// Size of the decompressed image in bytes, by its partition table.
+    pub table_bytes: Option<u64>,
+}
+
+impl Head {
+    /// Reads the beginning of an image.
+    #[must_use]
+    pub fn new(packed: Vec<u8>, total_bytes: Option<u64>) -> Self {
+        let format = Format::of(&packed);
+        let unpacked = first_bytes(&packed, UNPACKED_BYTES);
+        let table = SECTOR_SIZES.into_iter().find_map(|sector_bytes| {
+            let at = usize::try_from(sector_bytes).ok()?;
+            let header = Header::parse(unpacked.get(at..)?).ok()?;
+            Some((sector_bytes, header.n_blocks().checked_mul(sector_bytes)))
+        });
+        let table_bytes = table.and_then(|(_, size_bytes)| size_bytes);
+        Self {
+            sector_bytes: table.map(|(sector_bytes, _)| sector_bytes),
+            size_bytes: table_bytes.or(total_bytes.filter(|_| format == Format::Raw)),
+            table_bytes,
+            packed,
+            total_bytes,
+            format,
+            unpacked,
+        }
+    }
+
+    /// Size in bytes that the image itself must have at least, if it is not compressed: its partition table ends there.
+    #[must_use]
+    pub fn least_bytes(&self) -> Option<u64> {
+        self.table_bytes.filter(|_| self.format == Format::Raw)
+    }
+
+    /// The partitions of the image; none if its table cannot be read.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<Partition> {
+        self.read_partitions().unwrap_or_default()
+    }
+
+    fn read_partitions(&self) -> Option<Vec<Partition>> {
+        let sector_bytes = self.sector_bytes?;
+        let header =
+            Header::parse(self.unpacked.get(usize::try_from(sector_bytes).ok()?..)?).ok()?;
+        let (offset, n_bytes) = header.entries_place(sector_bytes).ok()?;
+        let start = usize::try_from(offset).ok()?;
+        let entries = self.unpacked.get(start..start.checked_add(n_bytes)?)?;
+        header.partitions(entries, sector_bytes).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_of_a_compressed_image_is_not_its_size() {
+        for packed in [&b"\xfd7zXZ\0rest"[..], b"\x1f\x8b", b"\x28\xb5\x2f\xfd"] {
+            let head = Head::new(packed.to_vec(), Some(5));
+            assert_eq!(
+                (head.size_bytes, head.sector_bytes, head.least_bytes()),
+                (None, None, None)
+            );
+        }
+        assert_eq!(Head::new(b"raw".to_vec(), Some(5)).size_bytes, Some(5));
+        assert_eq!(Head::new(b"raw".to_vec(), None).size_bytes, None);
+    }
+}

@@ -1,0 +1,361 @@
+//! The image on its way from the server to coreos-installer.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use formats::digest;
+use run_coreos_installer::exit_status::ExitStatus;
+use serde_json::{Value, json};
+
+use super::certificates::{Certificates, Fault};
+use super::files::{Asked, Files, Sent};
+use super::image;
+use super::install::{inline, result, vim};
+use super::machine::{IGNITION, Machine, tool};
+use super::mock::{Mock, Reply};
+use super::tls::server_config;
+
+/// A raw image without a partition table in which no two blocks are the same: 3 MB.
+fn numbers() -> Vec<u8> {
+    (0_u32..750_000).flat_map(u32::to_le_bytes).collect()
+}
+
+/// A run of the job with an image, and what the installer got.
+struct Run {
+    mock: Mock,
+    machine: Machine,
+}
+
+impl Run {
+    /// Installs the image that `source` names; `None` without curl.
+    fn new(source: &Value) -> Option<Self> {
+        Self::on(vim(json!({"ignition": inline(), "image": source})))
+    }
+
+    fn on(mock: Mock) -> Option<Self> {
+        tool("curl")?;
+        let mut machine = Machine::new(&mock.url);
+        machine.settings.is_insecure_image_allowed = true;
+        machine.installer("0.27.0", STREAMING);
+        Some(Self { mock, machine })
+    }
+
+    fn result(&self) -> Value {
+        result(&self.mock)
+    }
+
+    /// What the installer received in its last run.
+    fn received(&self) -> Vec<u8> {
+        fs::read(self.machine.root.join("body")).unwrap_or_default()
+    }
+
+    fn is_whole(&self) -> bool {
+        self.machine.read("whole").lines().last() == Some("yes")
+    }
+
+    /// The messages of all events.
+    fn messages(&self) -> Vec<String> {
+        let batches = self.mock.requests("/events");
+        let events =
+            batches.iter().flat_map(|batch| batch.json()["events"].as_array().unwrap().clone());
+        events.filter_map(|event| event["message"].as_str().map(str::to_owned)).collect()
+    }
+}
+
+/// Behaves as coreos-installer: asks for the signature, then for the image, and writes the disk only if all of it came.
+const STREAMING: &str = r#"
+URL=$(sed -n 's/.*"image-url": "\(.*\)".*/\1/p' "$CONFIG")
+echo "$no_proxy $NO_PROXY" > "$ROOT/no_proxy"
+curl -sf "$URL.sig" -o "$ROOT/sig"
+rm -f "$ROOT/body"
+if curl -s "$URL" -o "$ROOT/body"; then
+    echo yes >> "$ROOT/whole"
+    dd if="$ROOT/body" of="$DEVICE" conv=notrunc status=none
+    echo 'Install complete.' >&2
+else
+    echo no >> "$ROOT/whole"
+    printf 'Error: decoding and writing image\n\nCaused by:\n    error decoding response body\n' >&2
+    exit 1
+fi
+"#;
+
+fn insecure(files: &Files, hash: Option<String>) -> Value {
+    let mut image = json!({"url": format!("{}/i.raw", files.url), "insecure": true});
+    if let Some(hash) = hash {
+        image["hash"] = json!(hash);
+    }
+    image
+}
+
+/// A server with one image, sent as `change` makes it.
+fn server(change: impl Fn(&Asked, &mut Sent) + Send + Sync + 'static) -> Files {
+    let image = numbers();
+    Files::start(move |asked| {
+        if asked.path != "/i.raw" {
+            return Sent::status(404);
+        }
+        let mut sent = Sent::new(&image);
+        change(asked, &mut sent);
+        sent
+    })
+}
+
+#[test]
+fn image_is_downloaded_once_and_the_bytes_written_are_the_bytes_checked() {
+    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let on_server = image.clone();
+    let files = Files::start(move |asked| match asked.path.as_str() {
+        "/i.raw" => Sent::new(&on_server),
+        _ => Sent::status(404),
+    });
+    let Some(mut run) = Run::new(&insecure(&files, Some(digest::sha512(&image)))) else { return };
+    assert_eq!(run.machine.run().exit_status, ExitStatus::Done, "{:#}", run.result());
+    assert!(run.received() == image);
+    assert_eq!(files.downloads("/i.raw").len(), 1);
+    let result = run.result();
+    assert_eq!(result["image"]["digest"], digest::sha512(&image));
+    assert_eq!(result["image"]["size_bytes"], image.len());
+    assert_eq!(result["image"]["source"], format!("{}/i.raw", files.url));
+    assert_eq!(run.machine.read("no_proxy"), "* *\n");
+    let url = run.machine.seen_config()["image-url"].to_string();
+    assert!(url.contains("http://127.0.0.1:") && !url.contains(&files.url), "{url}");
+    assert!(run.messages().iter().any(|message| message.contains("MB of 33.5 MB")));
+}
+
+#[test]
+fn wrong_digest_breaks_the_stream_before_its_end_and_is_not_tried_again() {
+    let files = server(|_, _| {});
+    for hash in [digest::sha512(b"x"), digest::sha256(b"x")] {
+        let Some(mut run) = Run::new(&insecure(&files, Some(hash.clone()))) else { return };
+        assert_ne!(run.machine.run().exit_status, ExitStatus::Done);
+        assert!(!run.is_whole() && run.received().len() < numbers().len());
+        assert!(run.machine.is_untouched("sda"));
+        let result = run.result();
+        assert_eq!((&result["code"], &result["attempts"]), (&json!("IMAGE_HASH"), &json!(1)));
+        let message = result["message"].as_str().unwrap();
+        assert!(message.contains(&hash) && message.contains("after 3000000 bytes"), "{message}");
+        assert!(result["image"].get("digest").is_none(), "{result:#}");
+    }
+}
+
+#[test]
+fn image_that_changes_after_its_check_is_not_passed_on() {
+    let changed_head = server(|asked, sent| {
+        if !asked.is_head() {
+            sent.bytes[100] ^= 1;
+        }
+    });
+    let longer = server(|asked, sent| {
+        if !asked.is_head() {
+            sent.bytes.push(0);
+        }
+    });
+    for files in [changed_head, longer] {
+        let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+        assert_ne!(run.machine.run().exit_status, ExitStatus::Done);
+        assert_eq!(run.result()["code"], "IMAGE_CHANGED");
+        assert!(run.received().is_empty() && run.machine.is_untouched("sda"));
+    }
+}
+
+#[test]
+fn image_that_the_server_truncated_is_not_complete_for_the_installer() {
+    // The server announces more than it has, or breaks off a chunked body; neither can be resumed.
+    for is_chunked in [false, true] {
+        let files = server(move |asked, sent| {
+            sent.has_ranges = asked.is_head();
+            sent.is_chunked = is_chunked && !asked.is_head();
+            sent.breaks_after = (!asked.is_head()).then_some(1_000_000);
+        });
+        let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+        assert_ne!(run.machine.run().exit_status, ExitStatus::Done);
+        let result = run.result();
+        assert!(!run.is_whole() && run.machine.is_untouched("sda"), "{result:#}");
+        assert_eq!((&result["code"], &result["attempts"]), (&json!("IMAGE_TRUNCATED"), &json!(3)));
+        let message = result["message"].as_str().unwrap();
+        assert!(message.contains("after 1000000"), "{message}");
+    }
+}
+
+#[test]
+fn raw_image_shorter_than_its_partition_table_is_refused_before_the_disk_is_touched() {
+    let Some(mut image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    image.truncate(image.len() / 2);
+    let files = Files::start(move |asked| match asked.path.as_str() {
+        "/i.raw" => Sent { is_chunked: asked.path == "/i.raw", ..Sent::new(&image) },
+        _ => Sent::status(404),
+    });
+    let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+    assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(run.result()["code"], "IMAGE_TRUNCATED");
+    assert!(run.machine.is_untouched("sda") && run.machine.read("args").is_empty());
+}
+
+#[test]
+fn broken_connection_is_resumed_without_the_installer_noticing() {
+    let files = server(|asked, sent| {
+        if asked.n_before < 3 && !asked.is_head() {
+            sent.breaks_after = Some(700_000);
+        }
+    });
+    let Some(mut run) = Run::new(&insecure(&files, Some(digest::sha256(&numbers())))) else {
+        return;
+    };
+    run.machine.run();
+    assert!(run.is_whole() && run.received() == numbers());
+    assert_eq!(run.result()["attempts"], 1);
+    let asked: Vec<_> = files.downloads("/i.raw").iter().map(|asked| asked.first).collect();
+    assert_eq!(asked, [None, Some(700_000), Some(1_400_000), Some(2_100_000)]);
+    assert_eq!(files.downloads("/i.raw")[1].if_range.as_deref(), Some("\"1\""));
+}
+
+#[test]
+fn connection_that_breaks_is_not_resumed_with_another_file() {
+    let files = server(|asked, sent| match asked.n_before {
+        _ if asked.is_head() => {}
+        0 => sent.breaks_after = Some(700_000),
+        _ => {
+            sent.etag = Some("\"2\"");
+            sent.bytes[2_000_000] ^= 1;
+        }
+    });
+    let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+    run.machine.run();
+    let mut other = numbers();
+    other[2_000_000] ^= 1;
+    assert!(run.received() == other, "the second run got one file, not parts of two");
+    assert_eq!(run.result()["attempts"], 2);
+}
+
+#[test]
+fn stalled_server_is_reported_and_the_download_resumed() {
+    let files = server(|asked, sent| {
+        if asked.n_before == 0 && !asked.is_head() {
+            sent.stalls = Some((1_000_000, Duration::from_mins(1)));
+        }
+    });
+    let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+    run.machine.settings.vim.timeouts.stall_notice = Duration::from_millis(300);
+    run.machine.settings.vim.timeouts.idle = Duration::from_millis(1500);
+    run.machine.run();
+    assert!(run.received() == numbers() && run.result()["attempts"] == 1);
+    let messages = run.messages();
+    let stalled = messages.iter().position(|message| message.starts_with("no byte of the image"));
+    let resumed =
+        messages.iter().position(|message| message.starts_with("the image arrives again"));
+    assert!(stalled.is_some() && stalled < resumed, "{messages:#?}");
+}
+
+#[test]
+fn signal_ends_the_reading_of_an_image_and_is_reported() {
+    let files = server(|asked, sent| {
+        sent.stalls = (!asked.is_head()).then_some((1_000_000, Duration::from_mins(1)));
+    });
+    let url = files.url.clone();
+    let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+    let stop = run.machine.stop.clone();
+    std::thread::spawn(move || {
+        while files.downloads("/i.raw").is_empty() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        stop.stop();
+    });
+    let started = Instant::now();
+    run.machine.run();
+    assert!(started.elapsed() < Duration::from_secs(10), "{url}: {:?}", started.elapsed());
+    assert_eq!(run.result()["code"], "INTERRUPTED");
+    assert!(!run.is_whole() && run.machine.is_untouched("sda"));
+}
+
+#[test]
+fn stalled_server_is_given_up_with_the_number_of_bytes_received() {
+    let files = server(|asked, sent| {
+        let after = if asked.n_before == 0 { 1_000_000 } else { 0 };
+        sent.stalls = (!asked.is_head()).then_some((after, Duration::from_mins(1)));
+    });
+    let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+    run.machine.settings.vim.timeouts.idle = Duration::from_millis(50);
+    run.machine.run();
+    let result = run.result();
+    assert_eq!(result["code"], "IMAGE_STALLED");
+    let message = result["message"].as_str().unwrap();
+    assert!(message.contains("stalled: nothing received for 0.05 s, after "), "{message}");
+    assert!(message.contains(" of 3000000 bytes") && message.contains(&files.url), "{message}");
+}
+
+#[test]
+fn image_is_fetched_with_the_ca_and_the_client_certificate_of_the_agent() {
+    let certificates = Certificates::make(Fault::None);
+    let config = server_config(&certificates, true, rustls::ALL_VERSIONS);
+    let files = Files::with_tls(config, |asked| match asked.path.as_str() {
+        "/i.raw" => Sent::new(&numbers()),
+        _ => Sent::status(404),
+    });
+    for has_client_cert in [true, false] {
+        let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+        let settings = &mut run.machine.settings.vim;
+        settings.ca_file = Some(certificates.path("ca.pem"));
+        if has_client_cert {
+            settings.client_cert_file = Some(certificates.path("client.pem"));
+            settings.client_key_file = Some(certificates.path("client.key"));
+        }
+        run.machine.run();
+        assert_eq!(run.received() == numbers(), has_client_cert);
+        if !has_client_cert {
+            assert_eq!(run.result()["code"], "IMAGE_FETCH");
+        }
+    }
+}
+
+#[test]
+fn token_goes_to_the_vim_and_to_no_other_server() {
+    let files = server(|_, _| {});
+    let other = format!("{}/i.raw", files.url);
+    for redirects in [false, true] {
+        let other = other.clone();
+        let mock = Mock::start(move |request, _| {
+            let is_known = request.header("authorization") == Some("Bearer secret");
+            let image = json!({"url": format!("http://{}/i.raw", request.header("host").unwrap()), "insecure": true});
+            match request.path.as_str() {
+                _ if !is_known => Reply::status(401),
+                "/v1/reports" => Reply::json(
+                    200,
+                    &json!({"api_version": "1", "request_id": "r1", "action": "install",
+                        "install": {"ignition": inline(), "image": image}}),
+                ),
+                "/i.raw" if redirects => Reply::status(302).and("Location", &other),
+                "/i.raw" => Reply::bytes(&numbers()),
+                _ => Reply::status(404),
+            }
+        });
+        let Some(mut run) = Run::on(mock) else { return };
+        let token = run.machine.root.join("token");
+        fs::write(&token, "secret").unwrap();
+        run.machine.settings.vim.token_file = Some(token);
+        run.machine.run();
+        assert!(run.received() == numbers(), "redirects: {redirects}");
+    }
+    let asked = files.asked("/i.raw");
+    assert!(asked.len() > 1 && asked.iter().all(|asked| asked.token.is_none()), "{asked:?}");
+}
+
+#[test]
+fn signature_comes_from_next_to_the_path_and_reaches_the_installer() {
+    let files = Files::start(|asked| match asked.path.as_str() {
+        "/i.raw?key=1" => Sent::new(&numbers()),
+        "/i.raw.sig?key=1" => Sent::new(b"a signature"),
+        _ => Sent::status(404),
+    });
+    let url = format!("{}/i.raw?key=1", files.url);
+    let Some(mut run) = Run::new(&json!({"url": url})) else { return };
+    run.machine.run();
+    assert!(run.received() == numbers());
+    assert_eq!(run.machine.read("sig"), "a signature");
+    assert!(run.machine.seen_config().get("insecure").is_none());
+    let source = run.result()["image"]["source"].clone();
+    assert_eq!(source, format!("{}/i.raw?…", files.url));
+    let Some(mut run) = Run::new(&json!({"url": format!("{}/i.raw", files.url)})) else { return };
+    assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(run.result()["code"], "IMAGE_FETCH", "without its query there is no image");
+}
