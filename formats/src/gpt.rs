@@ -10,6 +10,8 @@ use crate::crc::crc32;
 use crate::guid::Guid;
 use crate::{Encoding, Field, Kind, utf16};
 
+pub mod build;
+
 /// How much of a header's block is read; no header is longer.
 pub const BLOCK_BYTES: usize = 512;
 /// The length that a header states for itself.
@@ -244,6 +246,8 @@ pub struct Partition {
     pub type_guid: Guid,
     /// The GUID of the partition itself.
     pub guid: Guid,
+    /// Flags, e.g. bit 2 for a partition that a BIOS boots.
+    pub attributes: u64,
     /// Name, e.g. `EFI-SYSTEM`; often empty.
     pub name: String,
     /// First block.
@@ -269,6 +273,7 @@ impl Partition {
             number,
             type_guid,
             guid: Guid(array(entry, 16)?),
+            attributes: le64(entry, 48),
             name: utf16::decode_to_nul(entry.get(56..128)?),
             first_block,
             n_blocks,

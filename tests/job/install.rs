@@ -202,7 +202,84 @@ fn a_wrong_ignition_config_on_the_disk_fails_the_proof() {
     let result = result(&mock);
     assert_eq!(result["code"], "PROOF_IGNITION_DIGEST");
     assert_eq!(result["outcome"], "unproven");
+    assert_eq!(result["disk_state"], "erased");
+}
+
+/// Installs an image that fails the proof and returns the disk before and after, and the result.
+fn unproved(install: &Value, on_disk: &dyn Fn(&mut Vec<u8>)) -> Option<(Vec<u8>, Vec<u8>, Value)> {
+    let other = r#"{"ignition":{"version":"3.2.0"}}"#;
+    let mut image = image::coreos(other, "ignition.platform.id=metal")?;
+    image.resize(64 << 20, 0);
+    on_disk(&mut image);
+    let disk = json!({"hints": {"serial": "SERIAL-sda"}});
+    let mut instruction = json!({"ignition": inline(), "existing_data": "wipe", "disk": disk});
+    instruction.as_object_mut().unwrap().extend(install.as_object().unwrap().clone());
+    let mock = vim(instruction);
+    let mut machine = Machine::new(&mock.url);
+    fs::write(machine.disk("sda"), &image).unwrap();
+    fs::write(machine.root.join("image"), &image).unwrap();
+    let disk = &mut machine.collected.disks[0];
+    disk.partition_table = Some("gpt".into());
+    disk.partitions = vec![probes::block::Partition {
+        number: Some(4),
+        label: Some("data".into()),
+        ..probes::block::Partition::default()
+    }];
+    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    let ended = machine.run();
+    assert_eq!(ended.exit_status, ExitStatus::Unproven, "{:?}", ended.result);
+    let after = fs::read(machine.disk("sda")).unwrap();
+    Some((image, after, result(&mock)))
+}
+
+fn n_headers(disk: &[u8]) -> usize {
+    disk.windows(8).filter(|window| window == b"EFI PART").count()
+}
+
+#[test]
+fn an_unproved_disk_is_left_without_partition_tables_and_otherwise_as_it_is() {
+    let Some((before, after, result)) = unproved(&json!({}), &|_| {}) else { return };
+    assert_eq!((n_headers(&before), n_headers(&after)), (2, 0));
+    let first_partition = 1 << 20;
+    assert!(after[..34 * 512].iter().all(|byte| *byte == 0));
+    let image_end = 32 << 20;
+    assert_eq!(after[first_partition..image_end - 512], before[first_partition..image_end - 512]);
+    assert_eq!(result["disk_state"], "erased");
+    let message = result["message"].as_str().unwrap();
+    assert!(
+        message.contains("its partition tables were erased, so that it does not boot"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_unproved_disk_stays_as_it_is_if_the_instruction_says_so() {
+    let Some((before, after, result)) = unproved(&json!({"on_unproved": "keep"}), &|_| {}) else {
+        return;
+    };
+    assert!(before == after);
     assert_eq!(result["disk_state"], "installed");
+}
+
+#[test]
+fn an_unproved_disk_keeps_the_partitions_that_were_to_be_kept() {
+    let data = ("data", 40, 10);
+    let with_data = |disk: &mut Vec<u8>| {
+        image::with_saved(disk, &[data]);
+        disk[40 << 20..50 << 20].fill(7);
+    };
+    let install = json!({"save_partlabel": ["data"]});
+    let Some((before, after, result)) = unproved(&install, &with_data) else { return };
+    assert_eq!(result["disk_state"], "erased", "{}", result["message"]);
+    assert_eq!(after[1 << 20..32 << 20], before[1 << 20..32 << 20]);
+    assert!(after[40 << 20..50 << 20].iter().all(|byte| *byte == 7));
+    // The fourth of the table: the others are gone.
+    let mut expected = vec![0; 64 << 20];
+    image::with_saved(&mut expected, &[data]);
+    expected[1024..1024 + 3 * 128].fill(0);
+    assert_eq!(after[1024..34 * 512], expected[1024..34 * 512]);
+    assert_eq!(after[(64 << 20) - 33 * 512..(64 << 20) - 512], expected[1024..33 * 512 + 512]);
+    assert_eq!(n_headers(&after), 3, "the image's own backup at its end is no longer referred to");
 }
 
 #[test]

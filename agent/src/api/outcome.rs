@@ -104,6 +104,9 @@ pub enum DiskState {
     HalfWritten,
     /// It contains the whole image.
     Installed,
+    /// It was written and failed its verification, so its partition table was erased; it does not boot. Partitions
+    /// to keep are still listed.
+    Erased,
 }
 
 /// Which disk it was.

@@ -158,6 +158,7 @@ mod tests {
             number: 2,
             type_guid: formats::gpt::ESP_TYPE,
             guid: formats::guid::Guid([0xab; 16]),
+            attributes: 0,
             name: "EFI-SYSTEM".into(),
             first_block: 4096,
             n_blocks: 260_096,

@@ -10,6 +10,7 @@ pub mod choice;
 mod choose;
 mod counters;
 pub mod efi;
+pub mod erase;
 mod existing;
 pub mod failure;
 mod follow;

@@ -151,10 +151,9 @@ fn after_failure(
 ) -> DiskState {
     let is_unchanged = before.is_some() && before == after;
     match earlier {
-        // A disk that an earlier run left half written stays so.
-        DiskState::HalfWritten | DiskState::Installed => DiskState::HalfWritten,
         DiskState::Untouched if end == End::NotStarted || is_unchanged => DiskState::Untouched,
-        DiskState::Untouched => DiskState::HalfWritten,
+        // A disk that an earlier run left half written stays so.
+        _ => DiskState::HalfWritten,
     }
 }
 

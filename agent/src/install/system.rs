@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -83,6 +84,14 @@ pub trait Handle: fmt::Debug + Send + Sync {
     /// # Errors
     /// As the kernel answers.
     fn file(&self) -> io::Result<File>;
+
+    /// The same device, opened once more for reading and writing. Only a disk that failed its proof is written.
+    ///
+    /// # Errors
+    /// As the kernel answers; a simulated device cannot be written.
+    fn writable(&self) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// The system whose disks are written: the running one. Tests put a directory or a simulated kernel in its place.
@@ -278,6 +287,19 @@ impl Handle for OpenDevice {
     fn file(&self) -> io::Result<File> {
         self.file()?.try_clone()
     }
+
+    fn writable(&self) -> io::Result<File> {
+        let held = self.file()?;
+        // Through the descriptor and not by name, which could lead to another disk.
+        let path = format!("/proc/self/fd/{}", held.as_raw_fd());
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let id =
+            |file: &File| file.metadata().map(|found| (found.rdev(), found.dev(), found.ino()));
+        if id(held)? != id(&file)? {
+            return Err(io::Error::other("another device was opened"));
+        }
+        Ok(file)
+    }
 }
 
 impl Drop for OpenDevice {
@@ -327,6 +349,8 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let text = io::read_to_string(handle.file().unwrap()).unwrap();
         assert_eq!(text, "content");
+        handle.writable().unwrap().set_len(0).unwrap();
+        assert_eq!(handle.file().unwrap().metadata().unwrap().len(), 0);
         assert!(system.open(path.to_str().unwrap()).is_err());
     }
 }

@@ -106,6 +106,18 @@ impl Target {
         })
     }
 
+    /// The open disk, opened once more for reading and writing, after it was checked to be the chosen one.
+    ///
+    /// # Errors
+    /// `DISK_CHANGED` as [`Target::check`]; `TARGET_IO`.
+    pub fn writable(&self) -> Result<File, Failure> {
+        self.check()?;
+        self.handle.writable().map_err(|error| {
+            let what = format!("opening {} for writing: {error}", self.disk.device);
+            Failure::new(Code::TargetIo, what)
+        })
+    }
+
     /// The number of the open device. A file in place of a disk, as in tests, has the number of the report.
     fn number(&self) -> Result<String, String> {
         let reported = &self.disk.device_number;

@@ -38,6 +38,7 @@ impl Job<'_> {
             DiskState::Untouched => "no disk was touched",
             DiskState::HalfWritten => "the disk may be half written and does not boot",
             DiskState::Installed => "the disk was written",
+            DiskState::Erased => "the disk was written and its partition table erased",
         };
         let advice = failure.advice.as_deref().unwrap_or("see the message above");
         error!("{disk}, no reboot; what to do: {advice}");

@@ -90,7 +90,7 @@ impl Job<'_> {
         match target.file() {
             Ok(file) => {
                 let file = Arc::new(file);
-                let on_disk = OnDisk { disk, file, before, ignition: &ready.ignition };
+                let on_disk = OnDisk { target: &target, file, before, ignition: &ready.ignition };
                 self.prove(install, on_disk, result)
             }
             Err(failure) => self.end_badly(&mut result, &failure, ExitStatus::HalfWritten),

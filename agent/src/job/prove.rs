@@ -5,31 +5,43 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use formats::gpt::Partition;
+use formats::guid::Guid;
 use probes::block::Disk;
 use probes::guard;
 use tracing::{info, warn};
 
 use super::Ended;
 use super::sequence::Job;
-use crate::api::{Check, CheckName, Code, Install, JobResult, Outcome, Proof, Stage, State};
+use crate::api::{
+    Check, CheckName, Code, DiskState, Install, JobResult, OnUnproved, Outcome, Proof, Stage, State,
+};
 use crate::exit_status::ExitStatus;
+use crate::install::erase::Erasure;
 use crate::install::failure::advice;
+use crate::install::target::Target;
 use crate::install::{Failure, describe, efi};
 use crate::proof::before::{Before, Unread};
 use crate::proof::{self, Expected};
+use crate::uuid;
 
 /// Time limit for reading what the disk contains before the write.
 const BEFORE_LIMIT: Duration = Duration::from_mins(2);
+/// Time limit for erasing the table of a disk that failed.
+const ERASE_LIMIT: Duration = Duration::from_mins(1);
+/// What to do with a disk that failed and may boot.
+const NO_BOOT: &str =
+    "do not boot this disk; install again, and use another disk if it fails again";
 /// Time limit for making a boot entry.
 const BOOT_ENTRY_LIMIT: Duration = Duration::from_mins(1);
-/// Stack of the threads for both.
+/// Stack of the threads for these.
 const STACK_BYTES: usize = 2 << 20;
 
 /// What was written, and where.
 pub(super) struct Written<'a> {
-    /// The disk.
-    pub(super) disk: &'a Disk,
-    /// The same disk, open since before the write.
+    /// The disk, open since before the write.
+    pub(super) target: &'a Target,
+    /// The same disk, for reading.
     pub(super) file: Arc<File>,
     /// What was read before the write.
     pub(super) before: Before,
@@ -81,7 +93,10 @@ impl Job<'_> {
         written: Written<'_>,
         mut result: JobResult,
     ) -> Ended {
-        let Written { disk, file, before, ignition } = written;
+        let Written { target, file, before, ignition } = written;
+        let disk = target.disk();
+        let keep: Vec<Partition> =
+            before.saved.iter().map(|saved| saved.partition.clone()).collect();
         self.event(Stage::Proof, State::Started, None);
         info!("reading {} back", disk.device);
         let is_uefi = self.settings.system.is_uefi();
@@ -114,19 +129,9 @@ impl Job<'_> {
         let n_checks = proof.checks.len();
         result.proof = Some(proof);
         if let Some(check) = failed {
-            result.outcome = Outcome::Unproven;
-            let failure = Failure::new(
-                Code::Proof(check.name),
-                format!(
-                    "{} was written, but {} is {}, expected {}",
-                    describe(disk),
-                    check.name.as_str(),
-                    check.found.as_deref().unwrap_or("absent"),
-                    check.expected.as_deref().unwrap_or("the requested value"),
-                ),
-            )
-            .advise("do not boot this disk; install again, and use another disk if it fails again");
-            return self.end_badly(&mut result, &failure, ExitStatus::Unproven);
+            let action = install.on_unproved.unwrap_or_default();
+            let erased = (action == OnUnproved::Erase).then(|| erase(target, keep));
+            return self.unproved(disk, &check, erased.as_ref(), result);
         }
         info!(n_checks, "proved: the disk contains what the instruction asked for");
         self.event(Stage::Proof, State::Done, None);
@@ -134,6 +139,39 @@ impl Job<'_> {
         result.stage = Stage::Result;
         result.message = format!("{} is installed and proved", describe(disk));
         self.end_well(result)
+    }
+
+    /// Ends the job with a disk that failed the proof.
+    fn unproved(
+        &mut self,
+        disk: &Disk,
+        check: &Check,
+        erased: Option<&Result<String, String>>,
+        mut result: JobResult,
+    ) -> Ended {
+        result.outcome = Outcome::Unproven;
+        let (what_now, advice) = match erased {
+            Some(Ok(what)) => {
+                result.disk_state = DiskState::Erased;
+                (
+                    format!("; {what}, so that it does not boot"),
+                    "install again, and use another disk if it fails again",
+                )
+            }
+            Some(Err(why)) => {
+                (format!("; its partition table could not be erased: {why}"), NO_BOOT)
+            }
+            None => (String::new(), NO_BOOT),
+        };
+        let message = format!(
+            "{} was written, but {} is {}, expected {}{what_now}",
+            describe(disk),
+            check.name.as_str(),
+            check.found.as_deref().unwrap_or("absent"),
+            check.expected.as_deref().unwrap_or("the requested value"),
+        );
+        let failure = Failure::new(Code::Proof(check.name), message).advise(advice);
+        self.end_badly(&mut result, &failure, ExitStatus::Unproven)
     }
 
     /// Makes the firmware boot the disk. A failure is reported but not fatal, since the disk may boot without it.
@@ -156,6 +194,25 @@ impl Job<'_> {
         };
         let expected = "a boot entry for the disk's EFI system partition";
         Check { fatal: false, ..proof::check(CheckName::EfiEntry, expected, outcome) }
+    }
+}
+
+/// Makes a disk that failed the proof unbootable. Says what was done.
+fn erase(target: &Target, keep: Vec<Partition>) -> Result<String, String> {
+    let file = target.writable().map_err(|failure| failure.message)?;
+    let disk = target.disk();
+    let size_bytes = disk.size_bytes.ok_or("the size of the disk is unknown")?;
+    let sector_bytes = sector_bytes(disk);
+    let disk_guid = Guid(uuid::random_bytes().unwrap_or([0xff; 16]));
+    // A disk that does not respond must not prevent the result.
+    let answer = guard::ask("erase", STACK_BYTES, move || {
+        Erasure { file: &file, size_bytes, sector_bytes, keep: &keep }.run(disk_guid)
+    });
+    let answer = answer.map_err(|error| format!("could not start a thread: {error}"))?;
+    match answer.recv_timeout(ERASE_LIMIT) {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(panic)) => Err(panic),
+        Err(_) => Err(format!("the disk did not respond within {} s", ERASE_LIMIT.as_secs())),
     }
 }
 

@@ -1,0 +1,193 @@
+//! Makes a disk that failed its proof unbootable: without a partition table neither a firmware nor a BIOS finds
+//! anything to start on it.
+//!
+//! With partitions to keep, a table that lists only these takes the place of the image's; coreos-installer does the
+//! same when it fails (`src/install.rs`, `reset_partition_table`). Nothing else on the disk is changed.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use formats::gpt::build::{Built, build};
+use formats::gpt::{BLOCK_BYTES, Header, Partition};
+use formats::guid::Guid;
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+
+/// The length of a table's entries in bytes.
+const ENTRIES_BYTES: u64 = 16 << 10;
+
+/// A disk that is open for reading and writing.
+#[derive(Debug)]
+pub struct Erasure<'a> {
+    /// The disk.
+    pub file: &'a File,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// Its logical block size in bytes.
+    pub sector_bytes: u64,
+    /// The partitions to keep.
+    pub keep: &'a [Partition],
+}
+
+impl Erasure<'_> {
+    /// Erases the partition tables, or writes one that lists only the partitions to keep. Says what was done.
+    ///
+    /// # Errors
+    /// In words: it could not be written, or does not read back.
+    pub fn run(&self, disk_guid: Guid) -> Result<String, String> {
+        let (built, what) = if self.keep.is_empty() {
+            (self.zeros()?, "its partition tables were erased".to_owned())
+        } else {
+            let table = self.table_of_kept(disk_guid)?;
+            let n_kept = self.keep.len();
+            (table, format!("its partition table lists only the {n_kept} partitions to keep"))
+        };
+        let end_at = self.size_bytes.checked_sub(built.end.len() as u64);
+        let end_at = end_at.ok_or("the disk is too small")?;
+        let backup = self.backup_elsewhere().filter(|at| *at < end_at);
+        // The start first: from then on the disk does not boot, whatever happens next.
+        self.write(0, &built.start)?;
+        self.write(end_at, &built.end)?;
+        if let Some(at) = backup {
+            self.write(at, &[0; BLOCK_BYTES])?;
+        }
+        posix_fadvise(self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
+        self.verify(0, &built.start)?;
+        self.verify(end_at, &built.end)?;
+        Ok(what)
+    }
+
+    fn table_of_kept(&self, disk_guid: Guid) -> Result<Built, String> {
+        let sector_bytes = usize::try_from(self.sector_bytes).unwrap_or_default();
+        let n_blocks = self.size_bytes.checked_div(self.sector_bytes).unwrap_or_default();
+        build(self.keep, disk_guid, n_blocks, sector_bytes)
+            .ok_or_else(|| "the partitions to keep do not fit into a table".to_owned())
+    }
+
+    fn zeros(&self) -> Result<Built, String> {
+        let zeros = |n_sectors: u64| {
+            let n_bytes = n_sectors.checked_mul(self.sector_bytes)?.checked_add(ENTRIES_BYTES)?;
+            Some(vec![0; usize::try_from(n_bytes).ok()?])
+        };
+        let (start, end) = (zeros(2), zeros(1));
+        let built = start.zip(end).map(|(start, end)| Built { start, end });
+        built.ok_or_else(|| "the size of its blocks is unknown".to_owned())
+    }
+
+    /// Where the image's backup header lies if it is not at the end of the disk: coreos-installer leaves it at the
+    /// end of the image.
+    fn backup_elsewhere(&self) -> Option<u64> {
+        let mut block = [0; BLOCK_BYTES];
+        self.file.read_exact_at(&mut block, self.sector_bytes).ok()?;
+        let at = Header::parse(&block).ok()?.alternate_lba.checked_mul(self.sector_bytes)?;
+        self.file.read_exact_at(&mut block, at).ok()?;
+        let is_backup = Header::parse(&block).is_ok_and(|backup| backup.alternate_lba == 1);
+        let is_elsewhere = at > 2 * self.sector_bytes + ENTRIES_BYTES
+            && !self.keep.iter().any(|part| {
+                at >= part.start_bytes && at < part.start_bytes.saturating_add(part.size_bytes)
+            });
+        (is_backup && is_elsewhere).then_some(at)
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<(), String> {
+        let written = self.file.write_all_at(bytes, at).and_then(|()| self.file.sync_all());
+        written.map_err(|error| format!("writing {} bytes at {at}: {error}", bytes.len()))
+    }
+
+    fn verify(&self, at: u64, expected: &[u8]) -> Result<(), String> {
+        let mut found = vec![0; expected.len()];
+        self.file
+            .read_exact_at(&mut found, at)
+            .map_err(|error| format!("reading back {} bytes at {at}: {error}", found.len()))?;
+        if found == expected {
+            Ok(())
+        } else {
+            Err(format!("what was written at {at} is not there"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u64 = 8 << 20;
+
+    /// A disk of ones with a table whose backup lies in the block `backup_lba`.
+    fn disk(name: &str, backup_lba: u64) -> (std::path::PathBuf, File) {
+        let path = std::env::temp_dir().join(format!("rci-erase-{name}-{}", std::process::id()));
+        std::fs::write(&path, vec![1; usize::try_from(SIZE).unwrap()]).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let table = build(&[], Guid([9; 16]), backup_lba + 1, 512).unwrap();
+        file.write_all_at(&table.start, 0).unwrap();
+        file.write_all_at(&table.end, (backup_lba + 1) * 512 - 33 * 512).unwrap();
+        (path, file)
+    }
+
+    fn kept() -> Partition {
+        Partition {
+            number: 4,
+            type_guid: Guid([1; 16]),
+            guid: Guid([2; 16]),
+            attributes: 0,
+            name: "data".into(),
+            first_block: 12_000,
+            n_blocks: 1_000,
+            start_bytes: 12_000 * 512,
+            size_bytes: 1_000 * 512,
+        }
+    }
+
+    #[test]
+    fn disk_without_partitions_to_keep_loses_every_copy_of_its_table_and_nothing_else() {
+        for backup_lba in [10_000, SIZE / 512 - 1] {
+            let (path, file) = disk(&backup_lba.to_string(), backup_lba);
+            let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &[] };
+            assert!(erasure.run(Guid([3; 16])).unwrap().contains("erased"));
+            let bytes = std::fs::read(&path).unwrap();
+            std::fs::remove_file(path).unwrap();
+            assert!(!bytes.windows(8).any(|window| window == b"EFI PART"));
+            assert!(bytes[..34 * 512].iter().all(|byte| *byte == 0));
+            assert_eq!(bytes[34 * 512], 1);
+            let end = bytes.len() - 33 * 512;
+            assert!(bytes[end..].iter().all(|byte| *byte == 0) && bytes[end - 1] == 1);
+        }
+    }
+
+    #[test]
+    fn partitions_to_keep_stay_in_the_table_and_as_they_are() {
+        let (path, file) = disk("keep", 10_000);
+        let keep = [kept()];
+        let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &keep };
+        assert!(erasure.run(Guid([3; 16])).unwrap().contains("only the 1 partitions"));
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let header = Header::parse(&bytes[512..]).unwrap();
+        assert_eq!(header.partitions(&bytes[1024..1024 + 16_384], 512).unwrap(), keep);
+        assert_eq!(header.alternate_lba, SIZE / 512 - 1);
+        assert!(bytes[12_000 * 512..13_000 * 512].iter().all(|byte| *byte == 1));
+        assert!(bytes[..446].iter().all(|byte| *byte == 0), "boot code");
+        let n_headers = bytes.windows(8).filter(|window| window == b"EFI PART").count();
+        assert_eq!(n_headers, 2);
+    }
+
+    #[test]
+    fn header_inside_a_partition_to_keep_is_left_alone() {
+        let (path, file) = disk("inside", 12_500);
+        let keep = [kept()];
+        let before = std::fs::read(&path).unwrap();
+        let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &keep };
+        erasure.run(Guid([3; 16])).unwrap();
+        let after = std::fs::read(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(after[12_000 * 512..13_000 * 512], before[12_000 * 512..13_000 * 512]);
+    }
+
+    #[test]
+    fn disk_that_cannot_be_written_is_an_error() {
+        let (path, _) = disk("readonly", 10_000);
+        let file = File::open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &[] };
+        assert!(erasure.run(Guid([3; 16])).unwrap_err().contains("writing"));
+    }
+}
