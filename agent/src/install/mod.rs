@@ -29,6 +29,7 @@ pub mod selection;
 pub mod settle;
 pub mod stream;
 pub mod system;
+pub mod takedown;
 pub mod target;
 pub mod watchdog;
 

@@ -12,7 +12,7 @@ use super::busy::check_not_busy;
 use super::failure::advice;
 use super::image::{self, Image};
 use super::installer::{self, Version};
-use super::{Failure, System, osmet};
+use super::{Failure, System, osmet, takedown};
 use crate::api::{BlockOn, Code, Finding, IgnitionSource, Install, Severity};
 use crate::vim::Client;
 
@@ -139,7 +139,7 @@ pub fn check(
     if install.copy_network == Some(true) {
         network(around.network_dir)?;
     }
-    check_not_busy(disk, around.system)?;
+    check_use(disk, around.system)?;
     match &install.image {
         Some(wanted) => {
             image = Some(image::check(wanted, disk, around.client, around.system, &mut warnings)?);
@@ -147,8 +147,16 @@ pub fn check(
         None => warnings.extend(osmet::check(around.osmet_dir, disk)?),
     }
     // A server may take minutes to respond, during which another program may have started to use the disk.
-    check_not_busy(disk, around.system)?;
+    check_use(disk, around.system)?;
     Ok(Checked { version, image, warnings })
+}
+
+/// Refuses a disk that is in use, unless the choice allowed to take down what is active on it, and that is possible.
+fn check_use(disk: &Disk, system: &System) -> Result<(), Failure> {
+    if takedown::is_needed(disk) {
+        return takedown::check(disk, system);
+    }
+    check_not_busy(disk, system)
 }
 
 /// Refuses if there are findings of a severity that stops an install.

@@ -9,6 +9,7 @@ use super::counters::{self, Reading};
 use super::failure::advice;
 use super::selection::Selection;
 use super::settle;
+use super::takedown;
 use super::target::Target;
 use crate::api::{Code, DiskState, WriteCounters};
 use crate::clock::Clock;
@@ -100,6 +101,11 @@ pub fn install(
     clock: &dyn Clock,
     stop: &Stop,
 ) -> Written {
+    if takedown::is_needed(job.target.disk())
+        && let Err(failure) = take_down(job)
+    {
+        return Written::not_started(failure);
+    }
     let before = match counters::before(job.target) {
         Ok(before) => before,
         Err(failure) => return Written::not_started(failure),
@@ -139,6 +145,12 @@ pub fn install(
         clock.sleep(wait, stop);
     }
     written
+}
+
+/// Takes down what is active on the disk, right after the choice was confirmed.
+fn take_down(job: &Job<'_>) -> Result<(), Failure> {
+    job.selection.confirm(job.target, false)?;
+    takedown::take_down(job.target.disk(), job.selection.system).map(|_| ())
 }
 
 /// What a failed run has left, by the disk's own counters. Without them a run that was started counts as one that

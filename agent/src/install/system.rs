@@ -18,10 +18,14 @@ use probes::guard::{self, Panic};
 use probes::machine::{Machine, Source};
 use probes::sys::diskseq::diskseq;
 
+use super::takedown::{Step, perform};
+
 /// How long the kernel may take to say what it knows of one disk; it does not ask the disk itself.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 /// How long collecting the facts of all disks may take.
 const DISKS_LIMIT: Duration = Duration::from_mins(2);
+/// How long one step of a take-down may last.
+const TAKE_DOWN_LIMIT: Duration = Duration::from_mins(2);
 /// Of the thread that asks.
 const STACK_BYTES: usize = 2 << 20;
 
@@ -56,6 +60,14 @@ pub trait Kernel: fmt::Debug + Send + Sync {
 
     /// The device file that a link below `/dev` leads to.
     fn resolve(&self, path: &str) -> Option<String>;
+
+    /// Takes down a device that is built on a disk.
+    ///
+    /// # Errors
+    /// As the kernel answers.
+    fn take_down(&self, step: &Step) -> io::Result<()> {
+        Err(io::Error::other(format!("this kernel takes nothing down: {step:?}")))
+    }
 }
 
 /// A device that is open for reading. While it is open, the kernel gives neither its name nor its number to
@@ -146,6 +158,15 @@ impl System {
     /// In words: they could not be collected in time.
     pub(crate) fn disks(&self) -> Result<Option<Vec<Disk>>, String> {
         self.on_a_thread("disks", DISKS_LIMIT, |kernel| kernel.disks())
+    }
+
+    /// Takes down a device that is built on a disk. Ending swap space may take long.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn take_down(&self, step: &Step) -> Result<(), String> {
+        let step = step.clone();
+        self.on_a_thread("take down", TAKE_DOWN_LIMIT, move |kernel| kernel.take_down(&step))
     }
 
     /// Opens a device. A disk that does not respond can block this, so it happens on a thread of its own.
@@ -250,6 +271,10 @@ impl Kernel for Files {
 
     fn resolve(&self, path: &str) -> Option<String> {
         fs::canonicalize(path).ok()?.to_str().map(str::to_owned)
+    }
+
+    fn take_down(&self, step: &Step) -> io::Result<()> {
+        if self.is_live() { perform(step) } else { Err(io::ErrorKind::Unsupported.into()) }
     }
 }
 

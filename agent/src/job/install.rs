@@ -40,9 +40,7 @@ impl Job<'_> {
             Err(Refused { disk, failure }) => {
                 let mut result =
                     self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
-                if let Some(disk) = disk {
-                    name_disk(&mut result, &disk);
-                }
+                name_disk(&mut result, disk.as_deref());
                 return self.end_badly(&mut result, &failure, ExitStatus::Untouched);
             }
         };
@@ -65,13 +63,13 @@ impl Job<'_> {
             Err(failure) => {
                 let mut result =
                     self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
-                result.disk = Some(identity_of(disk));
+                name_disk(&mut result, Some(disk));
                 return self.end_badly(&mut result, &failure, ExitStatus::Untouched);
             }
         };
         let (written, facts) = self.write(install, &target, &ready);
         let mut result = self.result(Outcome::Failed, Stage::Write, written.disk_state);
-        name_disk(&mut result, disk);
+        name_disk(&mut result, Some(disk));
         result.attempts = written.attempts;
         result.log_tail = written.log_tail;
         result.write = written.counters;
@@ -208,7 +206,7 @@ impl Job<'_> {
 }
 
 /// Names the disk in the result, with what was found on it.
-fn name_disk(result: &mut JobResult, disk: &Disk) {
-    result.disk = Some(identity_of(disk));
-    result.existing_data = existing_data(disk);
+fn name_disk(result: &mut JobResult, disk: Option<&Disk>) {
+    result.disk = disk.map(identity_of);
+    result.existing_data = disk.map(existing_data).unwrap_or_default();
 }

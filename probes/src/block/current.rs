@@ -48,10 +48,10 @@ pub struct CurrentUse {
 }
 
 /// A disk or partition.
-struct Part {
-    name: String,
-    number: String,
-    path: String,
+pub(super) struct Part {
+    pub name: String,
+    pub number: String,
+    pub path: String,
     is_mapping: bool,
 }
 
@@ -193,7 +193,7 @@ fn is_device(machine: &Machine, path: &str) -> bool {
 }
 
 /// The last problem that reading met.
-fn unread(machine: &Machine, what: &str) -> String {
+pub(super) fn unread(machine: &Machine, what: &str) -> String {
     match machine.problems().pop() {
         Some(problem) => format!("reading {}: {}", problem.path, problem.found),
         None => format!("{what} is not there"),
@@ -201,7 +201,7 @@ fn unread(machine: &Machine, what: &str) -> String {
 }
 
 /// The disk and its partitions as sysfs shows them.
-fn parts(machine: &Machine, path: &str, number: &str) -> Vec<Part> {
+pub(super) fn parts(machine: &Machine, path: &str, number: &str) -> Vec<Part> {
     let name = path.rsplit('/').next().unwrap_or_default().to_owned();
     let whole = Part { name, number: number.to_owned(), path: path.to_owned(), is_mapping: false };
     let mut parts = vec![whole];

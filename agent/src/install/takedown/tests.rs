@@ -1,0 +1,173 @@
+//! Taking down what is active on a disk, on simulated kernels.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use probes::machine::Source;
+
+use super::*;
+use crate::install::system::{Handle, Kernel};
+
+/// A kernel whose files lie in a folder, where each step removes what it takes down.
+#[derive(Debug)]
+struct Folder {
+    root: PathBuf,
+    steps: Mutex<Vec<Step>>,
+    /// How many tries fail because the device is busy.
+    n_busy: Mutex<u32>,
+}
+
+impl Kernel for Folder {
+    fn source(&self) -> io::Result<Source> {
+        Source::captured(&self.root)
+    }
+    fn disks(&self) -> io::Result<Option<Vec<Disk>>> {
+        Ok(None)
+    }
+    fn open(&self, _: &str) -> io::Result<Arc<dyn Handle>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+    fn number_of(&self, _: &str) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+    fn resolve(&self, _: &str) -> Option<String> {
+        None
+    }
+    fn take_down(&self, step: &Step) -> io::Result<()> {
+        let mut n_busy = self.n_busy.lock().unwrap();
+        if *n_busy > 0 {
+            *n_busy -= 1;
+            return Err(io::Error::from_raw_os_error(nix::errno::Errno::EBUSY as i32));
+        }
+        let remove = |path: &str| std::fs::remove_dir_all(self.root.join(path)).unwrap();
+        match step {
+            Step::SwapOff { .. } => write(&self.root, "proc/swaps", "Filename Type\n"),
+            Step::RemoveMapping { .. } => remove("sys/devices/virtual/block/md0/holders"),
+            Step::StopArray { .. } => remove("sys/devices/sda/sda1/holders"),
+        }
+        self.steps.lock().unwrap().push(step.clone());
+        Ok(())
+    }
+}
+
+fn write(root: &Path, path: &str, text: &str) {
+    let path = root.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+fn link(root: &Path, path: &str, target: &str) {
+    let path = root.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(target, path).unwrap();
+}
+
+/// A disk whose partition is in an array, with a volume on it that is swap space.
+struct Setup {
+    kernel: Arc<Folder>,
+    system: System,
+    disk: Disk,
+}
+
+impl Setup {
+    fn new(name: &str) -> Self {
+        let root = std::env::temp_dir().join(format!("rci-down-{name}-{}", std::process::id()));
+        std::fs::remove_dir_all(&root).ok();
+        link(&root, "sys/dev/block/8:0", "../../devices/sda");
+        let md = "sys/devices/virtual/block/md0";
+        let dm = "sys/devices/virtual/block/dm-0";
+        for (path, text) in [
+            ("sys/devices/sda/dev", "8:0\n"),
+            ("sys/devices/sda/sda1/partition", "1\n"),
+            ("sys/devices/sda/sda1/dev", "8:1\n"),
+            (&format!("{md}/dev"), "9:0\n"),
+            (&format!("{md}/md/level"), "raid1\n"),
+            (&format!("{md}/slaves/sda1/x"), ""),
+            (&format!("{dm}/dev"), "253:0\n"),
+            (&format!("{dm}/dm/uuid"), "LVM-x\n"),
+            (&format!("{dm}/slaves/md0/x"), ""),
+            ("proc/self/mountinfo", "1 0 0:1 / / rw - tmpfs none rw\n"),
+            ("proc/swaps", "Filename Type\n/dev/dm-0 partition 1 0 -2\n"),
+        ] {
+            write(&root, path, text);
+        }
+        link(&root, "sys/devices/sda/sda1/holders/md0", "../../../virtual/block/md0");
+        link(&root, &format!("{md}/holders/dm-0"), "../../dm-0");
+        let disk = Disk {
+            name: "sda".into(),
+            device: "/dev/null".into(),
+            device_number: Some("8:0".into()),
+            obstacles: vec![ObstacleKind::Active.because("in use: sda1 is held by md0")],
+            ..Disk::default()
+        };
+        let kernel =
+            Arc::new(Folder { root: root.clone(), steps: Mutex::default(), n_busy: Mutex::new(3) });
+        let system = System::of(Arc::clone(&kernel) as Arc<dyn Kernel>, root);
+        Self { kernel, system, disk }
+    }
+
+    fn n_steps(&self) -> usize {
+        self.kernel.steps.lock().unwrap().len()
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.kernel.root).ok();
+    }
+}
+
+#[test]
+fn swap_space_mapping_and_array_are_taken_down_from_the_top_and_checked_gone() {
+    let setup = Setup::new("all");
+    assert!(is_needed(&setup.disk));
+    assert_eq!(check(&setup.disk, &setup.system), Ok(()));
+    assert_eq!(setup.n_steps(), 0, "a check changes nothing");
+    let done = take_down(&setup.disk, &setup.system).unwrap();
+    assert_eq!(
+        done,
+        [
+            "ending the use of /dev/dm-0 as swap space",
+            "removing the mapping dm-0",
+            "stopping the array /dev/md0"
+        ]
+    );
+    let uuid = Some("LVM-x".to_owned());
+    let step = Step::RemoveMapping { name: "dm-0".into(), number: "253:0".into(), uuid };
+    assert_eq!(setup.kernel.steps.lock().unwrap()[1], step);
+    assert_eq!(take_down(&setup.disk, &setup.system), Ok(vec![]));
+}
+
+#[test]
+fn array_that_spans_another_disk_is_left_alone_and_that_disk_is_named() {
+    let setup = Setup::new("span");
+    write(&setup.kernel.root, "sys/devices/virtual/block/md0/slaves/sdb1/x", "");
+    for outcome in
+        [check(&setup.disk, &setup.system), take_down(&setup.disk, &setup.system).map(|_| ())]
+    {
+        let failure = outcome.unwrap_err();
+        assert_eq!(failure.code, Code::DiskBusy);
+        assert!(failure.message.contains("md0 is also built on sdb1"), "{}", failure.message);
+    }
+    assert_eq!(setup.n_steps(), 0);
+}
+
+#[test]
+fn mounted_volume_is_left_alone() {
+    let setup = Setup::new("mount");
+    let mount = "1 0 253:0 / /data rw - xfs /dev/dm-0 rw\n";
+    write(&setup.kernel.root, "proc/self/mountinfo", mount);
+    let failure = take_down(&setup.disk, &setup.system).unwrap_err();
+    assert!(failure.message.contains("dm-0 is mounted at /data"), "{}", failure.message);
+    assert_eq!(setup.n_steps(), 0);
+}
+
+#[test]
+fn device_that_stays_busy_ends_the_take_down() {
+    let setup = Setup::new("busy");
+    *setup.kernel.n_busy.lock().unwrap() = 1000;
+    let failure = take_down(&setup.disk, &setup.system).unwrap_err();
+    assert_eq!(failure.code, Code::DiskBusy);
+    assert!(failure.message.contains("swap space"), "{}", failure.message);
+}
