@@ -4,10 +4,12 @@
 //! and default. Options are listed in the order of their declaration. A test checks that the help fits 80 columns.
 
 mod live_config;
+mod offline;
 
 use std::path::PathBuf;
 
 pub use live_config::{LiveConfigOptions, LiveFormat};
+pub use offline::OfflineOptions;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -16,8 +18,9 @@ use crate::exit_status::ExitStatus;
 /// Reads what hardware a machine has, checks its health, reports to a VIM, and
 /// runs coreos-installer on the right disk.
 ///
-/// Without a command it runs `install` if a VIM is configured and standard input
-/// is not a terminal, as in the live image. Otherwise it prints this help.
+/// Without a command it runs `install` if a VIM or an Ignition config is
+/// configured and standard input is not a terminal, as in the live image.
+/// Otherwise it prints this help.
 ///
 /// Every option can be set in four places, the weakest first: the configuration
 /// file (`vim: …`), a kernel argument (`rci.vim=…`), the environment
@@ -65,8 +68,8 @@ pub struct Common {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Report to the VIM, install what it asks for, verify the disk
-    Install(InstallOptions),
+    /// Install what the VIM asks for, or --ignition; verify the disk
+    Install(Box<InstallOptions>),
     /// Print the hardware of this machine
     Inspect(InspectOptions),
     /// Print only what is wrong; exit status 1 if it needs attention
@@ -235,7 +238,7 @@ pub struct InstallOptions {
     /// Seconds to wait for the first eligible disk to appear
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = seconds::<0, 3600>)]
     pub wait_for_disk: u64,
-    /// Disks that are never written, whatever the VIM asks for
+    /// Disks that are never written, whatever is asked for
     ///
     /// Serial, WWN, path below /dev/disk, or the label of a file system or
     /// partition on the disk. May be repeated.
@@ -243,17 +246,21 @@ pub struct InstallOptions {
     pub protect: Vec<String>,
     /// Allow the VIM to ask for an image without a signature
     ///
-    /// Otherwise `image.insecure` in an instruction is refused.
+    /// Otherwise `image.insecure` in an instruction is refused. Without a VIM:
+    /// --image needs no signature.
     #[arg(long)]
     pub allow_insecure_image: bool,
     /// After a refused instruction: ask again, or stop in the emergency shell
     ///
-    /// The instruction may say otherwise.
+    /// The instruction may say otherwise. Without a VIM a refusal ends the run.
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = OnRefusal::Retry)]
     pub on_refusal: OnRefusal,
     /// The installer to run
     #[arg(long, value_name = "PROGRAM", default_value = "coreos-installer")]
     pub installer: PathBuf,
+    /// What to install without a VIM.
+    #[command(flatten)]
+    pub offline: OfflineOptions,
 }
 
 /// Options of `capture`.

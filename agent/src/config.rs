@@ -98,8 +98,8 @@ pub enum Failure {
 
 /// Applies all sources to the words of the command line.
 ///
-/// Without a command, `install` is the default if a VIM is configured and `may_install` (standard input is not a
-/// terminal), and for `--print-config`, which runs nothing.
+/// Without a command, `install` is the default if a VIM or an Ignition config is configured and `may_install` (standard
+/// input is not a terminal), and for `--print-config`, which runs nothing.
 ///
 /// # Errors
 /// [`Failure::Usage`] for the command line, [`Failure::Source`] for every other source.
@@ -111,7 +111,8 @@ pub fn configure(
     let mut words = words.to_vec();
     let mut command = Cli::command();
     let mut matches = parse(&mut command, &words)?;
-    let is_default = (may_install && sources.names("vim")) || matches.get_flag("print_config");
+    let has_job = sources.names("vim") || sources.names("ignition");
+    let is_default = (may_install && has_job) || matches.get_flag("print_config");
     if matches.subcommand_name().is_none() && is_default {
         words.push("install".into());
         matches = parse(&mut command, &words)?;

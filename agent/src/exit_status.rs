@@ -14,7 +14,8 @@ pub enum ExitStatus {
     Findings = 1,
     /// An option, the configuration or a file that it names is wrong; nothing was done.
     Usage = 2,
-    /// The VIM did not receive the report, or the result of a finished install.
+    /// The VIM did not receive the report, or the result of a finished install. Without a VIM: the result's file could
+    /// not be written.
     NotReported = 3,
     /// Nothing was installed and no disk was touched.
     Untouched = 4,
@@ -22,13 +23,15 @@ pub enum ExitStatus {
     HalfWritten = 5,
     /// The disk was written, but reading it back showed that it is not what was asked for.
     Unproven = 6,
+    /// The disk is installed and proved, and the machine stays on: `--after stay`, or it could not be powered off.
+    Staying = 7,
     /// The program panicked; 101 is what every Rust program returns then.
     Bug = 101,
 }
 
 impl ExitStatus {
     /// Every exit status, in ascending order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Done,
         Self::Findings,
         Self::Usage,
@@ -36,6 +39,7 @@ impl ExitStatus {
         Self::Untouched,
         Self::HalfWritten,
         Self::Unproven,
+        Self::Staying,
         Self::Bug,
     ];
 
@@ -52,10 +56,11 @@ impl ExitStatus {
             Self::Done => "done",
             Self::Findings => "check: something needs attention",
             Self::Usage => "wrong option, configuration or input file; nothing was done",
-            Self::NotReported => "the VIM did not receive the report or the result",
+            Self::NotReported => "the report or the result was not delivered",
             Self::Untouched => "not installed; no disk was touched",
             Self::HalfWritten => "not installed; the disk may be half written",
             Self::Unproven => "installed, but the proof failed: do not boot the disk",
+            Self::Staying => "installed and proved; the machine stays on",
             Self::Bug => "a bug in this program; please report it",
         }
     }
@@ -100,6 +105,7 @@ mod tests {
         let exit = |status: ExitStatus| format!("exit {}", status.code());
         assert!(line("installed and proved").contains(&exit(ExitStatus::Done)));
         assert!(line("the VIM says stop").contains(&exit(ExitStatus::Untouched)));
+        assert!(line("after: stay").contains(&exit(ExitStatus::Staying)));
         assert!(line("a dry run, configured").contains(&exit(ExitStatus::Untouched)));
         // No range: options that are wrong exit with 2 and a panic with 101.
         assert!(line("anything failed").contains("any other "));

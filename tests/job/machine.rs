@@ -10,10 +10,11 @@ use probes::block::Disk;
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::clock::Clock;
 use run_coreos_installer::install::System;
-use run_coreos_installer::job::{Collected, Ended, JobSettings, run_with};
+use run_coreos_installer::job::offline::REQUEST_ID;
+use run_coreos_installer::job::{After, Collected, Ended, JobSettings, Offline, run_with};
 use run_coreos_installer::signals::Stop;
 use run_coreos_installer::vim::VimSettings;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// An Ignition config that passes every check.
 pub(crate) const IGNITION: &str = r#"{"ignition":{"version":"3.3.0"}}"#;
@@ -95,6 +96,27 @@ impl Machine {
         machine.add_disk("sda", 64 << 20);
         machine.installer("0.27.0", "exit 0");
         machine
+    }
+
+    /// The same without a VIM: it installs this, and leaves its result in `result.json`.
+    pub(crate) fn offline(install: &Value) -> Self {
+        let mut machine = Self::new("");
+        machine.settings.vim.url = None;
+        machine.settings.on_refusal = OnRefusal::Retry;
+        let instruction = json!({
+            "api_version": "1", "request_id": REQUEST_ID, "action": "install", "install": install,
+        });
+        machine.settings.offline = Some(Offline {
+            instruction: instruction.to_string().into_bytes(),
+            result: machine.settings.run_dir.join("result.json"),
+            after: After::Reboot,
+        });
+        machine
+    }
+
+    /// The result in the file of an install without a VIM.
+    pub(crate) fn result(&self) -> Value {
+        serde_json::from_str(&self.read("run/private/result.json")).unwrap()
     }
 
     /// Adds a disk.

@@ -18,6 +18,8 @@ mod machine;
 #[cfg(test)]
 mod mock;
 #[cfg(test)]
+mod offline;
+#[cfg(test)]
 mod proof;
 #[cfg(test)]
 mod refusal;

@@ -3,8 +3,9 @@
 //! `report` replays captured machines and compares the result with the expected one. `command_line` runs the program as a
 //! user does, `readme` the commands of the README. `findings` raises every finding on a small machine. `facts` and
 //! `schemas` compare documents and code. `second_opinion` compares the report with another library's. `opens` counts the
-//! files that a report opens. `signals` interrupts commands. `scripts` runs scripts of `make`. `hygiene`, `layers` and `words` check the rules of the
-//! source tree.
+//! files that a report opens. `offline` installs without a
+//! VIM. `signals` interrupts commands. `scripts` runs scripts of `make`. `hygiene`, `layers` and `words` check
+//! the rules of the source tree.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -13,6 +14,7 @@ mod facts;
 mod findings;
 mod hygiene;
 mod layers;
+mod offline;
 mod opens;
 mod readme;
 mod report;

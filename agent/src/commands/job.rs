@@ -15,7 +15,7 @@ use crate::exit_status::ExitStatus;
 use crate::install::System;
 use crate::install::settle::Watch;
 use crate::job;
-use crate::job::{Collected, JobSettings};
+use crate::job::{Collected, JobSettings, Offline};
 use crate::links::{LinksUp, restore_all};
 use crate::report::{Report, report};
 use crate::signals::Stop;
@@ -27,9 +27,15 @@ const DISK_POLL: Duration = Duration::from_secs(2);
 /// Switches send LLDP every 30 s.
 const LLDP_WAIT: Duration = Duration::from_secs(31);
 
-/// Does the whole job. `is_typed` says whether `--dry-run` was given on the command line.
-pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Result<ExitStatus> {
-    let mut settings = JobSettings::new(vim_settings(&options.vim)?);
+/// Does the whole job, without a VIM if it is `offline`. `is_typed` says whether `--dry-run` was given on the command
+/// line.
+pub(super) fn install(
+    options: &InstallOptions,
+    offline: Option<Offline>,
+    is_typed: bool,
+) -> ExitStatus {
+    let mut settings = JobSettings::new(server_settings(&options.vim));
+    settings.offline = offline;
     settings.is_dry_run = options.dry_run;
     settings.installer.clone_from(&options.installer);
     settings.protect.clone_from(&options.protect);
@@ -70,7 +76,7 @@ pub(super) fn install(options: &InstallOptions, is_typed: bool) -> anyhow::Resul
     let ended = job::run_with(&settings, &mut collect, Arc::new(RealClock), stop.clone());
     // The agent may end while it still listens.
     restore_all();
-    Ok(exit_status(ended.exit_status, options.dry_run && !is_typed))
+    exit_status(ended.exit_status, options.dry_run && !is_typed)
 }
 
 fn extras(lldp_wait: Duration) -> Extras {
@@ -98,7 +104,10 @@ fn exit_status(of_job: ExitStatus, is_unattended_dry_run: bool) -> ExitStatus {
 }
 
 pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus> {
-    let settings = vim_settings(&options.vim)?;
+    let settings = server_settings(&options.vim);
+    if settings.url.is_none() {
+        bail!("no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=");
+    }
     // No handler: a signal ends the program at once, since there is nothing to restore.
     let client = Client::new(&settings, Arc::new(RealClock), Stop::default())?;
     let report = super::read(&super::source(&options.source)?, &options.source, LLDP_WAIT)?;
@@ -114,19 +123,17 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus>
     }
 }
 
-fn vim_settings(options: &VimOptions) -> anyhow::Result<VimSettings> {
-    let Some(url) = &options.vim else {
-        bail!("no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=");
-    };
-    Ok(VimSettings {
+fn server_settings(options: &VimOptions) -> VimSettings {
+    VimSettings {
+        url: options.vim.clone(),
         allow_plain_http: options.allow_plain_http,
         token_file: options.token_file.clone(),
         ca_file: options.ca_file.clone(),
         client_cert_file: options.client_cert_file.clone(),
         client_key_file: options.client_key_file.clone(),
         deadline: options.give_up_after.map(Duration::from_secs),
-        ..VimSettings::new(url.clone())
-    })
+        ..VimSettings::without_vim()
+    }
 }
 
 /// Waits up to `wait` for an eligible disk, and until no more disks appear: drivers may still be probing when systemd

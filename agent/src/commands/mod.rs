@@ -2,6 +2,7 @@
 
 mod explain;
 mod job;
+mod offline;
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -62,7 +63,9 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
             Ok(ExitStatus::Done)
         }
         Command::Install(options) => {
-            job::install(options, is_typed(&configuration.settings, "dry-run"))
+            let offline = offline::offline(options, &configuration.settings)?;
+            let is_typed = is_typed(&configuration.settings, "dry-run");
+            Ok(job::install(options, offline, is_typed))
         }
         Command::Report(options) => job::send_report(options),
     }

@@ -8,6 +8,7 @@ use tracing::{error, info, warn};
 use formats::time::rfc3339;
 
 use super::Ended;
+use super::offline::in_words_of_options;
 use super::sequence::Job;
 use crate::api::{API_VERSION, DiskState, JobResult, Neighbours, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
@@ -30,9 +31,12 @@ impl Job<'_> {
         failure: &Failure,
         exit_status: ExitStatus,
     ) -> Ended {
+        let is_offline = self.settings.offline.is_some();
+        let words =
+            |text: &str| if is_offline { in_words_of_options(text) } else { text.to_owned() };
         result.code = Some(failure.code.to_string());
-        result.message = failure.message.chars().take(MAX_MESSAGE_CHARS).collect();
-        result.advice.clone_from(&failure.advice);
+        result.message = words(&failure.message).chars().take(MAX_MESSAGE_CHARS).collect();
+        result.advice = failure.advice.as_deref().map(words);
         error!("{} failed with {}: {}", result.stage.as_str(), failure.code, result.message);
         let disk = match result.disk_state {
             DiskState::Untouched => "no disk was touched",
@@ -40,11 +44,13 @@ impl Job<'_> {
             DiskState::Installed => "the disk was written",
             DiskState::Erased => "the disk was written and its partition table erased",
         };
-        let advice = failure.advice.as_deref().unwrap_or("see the message above");
+        let advice = result.advice.as_deref().unwrap_or("see the message above");
         error!("{disk}, no reboot; what to do: {advice}");
         self.event(result.stage, State::Failed, Some(&format!("{failure}")));
         self.complete(result);
-        if !self.settings.is_dry_run {
+        if let Some(offline) = &self.settings.offline {
+            self.deliver_failure(offline, result);
+        } else if !self.settings.is_dry_run {
             let limit = Some(self.settings.failure_limit);
             match self.client.post_result(&self.node_id, result, limit) {
                 Ok(()) => info!("result posted"),
@@ -60,6 +66,9 @@ impl Job<'_> {
     /// server that only serves an Ignition config need not accept results.
     pub(super) fn end_well(&mut self, mut result: JobResult) -> Ended {
         self.complete(&mut result);
+        if let Some(offline) = &self.settings.offline {
+            return self.end_offline(offline, result);
+        }
         self.event(Stage::Result, State::Started, None);
         let limit = self.client.time_left().map(|left| left.max(self.settings.failure_limit));
         match self.client.post_result(&self.node_id, &result, limit) {
@@ -90,13 +99,19 @@ impl Job<'_> {
         result.finished_at = rfc3339(self.clock.time_of_day());
     }
 
-    /// Asks systemd to power off and waits for it to end this program.
+    /// Powers off because the VIM asks for it.
     pub(super) fn power_off(&mut self) -> Ended {
         info!("powering off as the VIM asks; no disk was touched");
         self.event(Stage::Result, State::Done, Some("powering off as the VIM asks"));
         if self.settings.is_dry_run {
             return Ended::with(ExitStatus::Done);
         }
+        Ended::with(self.switch_off(ExitStatus::Untouched, "no disk was touched"))
+    }
+
+    /// Asks systemd to power off and waits for it to end this program. If the machine stays on, returns `otherwise`;
+    /// `disk` is the state of the disk for the advice.
+    pub(super) fn switch_off(&mut self, otherwise: ExitStatus, disk: &str) -> ExitStatus {
         let command = &self.settings.poweroff;
         let status = command
             .split_first()
@@ -105,7 +120,7 @@ impl Job<'_> {
             Some(Ok(status)) if status.success() => {
                 self.clock.sleep(POWEROFF_LIMIT, &self.stop);
                 if self.stop.is_stopped() {
-                    return Ended::with(ExitStatus::Done);
+                    return ExitStatus::Done;
                 }
                 error!("the machine is still on after {} s", POWEROFF_LIMIT.as_secs());
             }
@@ -113,8 +128,8 @@ impl Job<'_> {
             Some(Err(error)) => error!("running {}: {error}", command.join(" ")),
             None => error!("no command to power the machine off"),
         }
-        error!("what to do: power the machine off by hand; no disk was touched");
-        Ended::with(ExitStatus::Untouched)
+        error!("what to do: power the machine off by hand; {disk}");
+        otherwise
     }
 
     /// A result with what is known at every stage.

@@ -8,11 +8,14 @@
 //! `poweroff` asks systemd to power off and waits for SIGTERM. `stop` and every failure exit with any other status (see
 //! [`ExitStatus`]), and the unit's `OnFailure=` opens a shell on the console. A dry run from the configuration exits with
 //! 4: after 0 the unit would reboot into the same dry run.
+//!
+//! [`offline`] is the same job without a VIM.
 
 mod console;
 mod ending;
 mod install;
 mod neighbours;
+pub mod offline;
 mod prove;
 mod sequence;
 mod waiting;
@@ -33,6 +36,7 @@ use crate::signals::Stop;
 use crate::vim::{Client, Events, VimSettings};
 
 pub use neighbours::Listener;
+pub use offline::{After, Offline};
 
 /// Time limit for posting the remaining events at the end.
 const EVENTS_LIMIT: Duration = Duration::from_secs(10);
@@ -43,8 +47,10 @@ const STOPPED_EVENTS_LIMIT: Duration = Duration::from_secs(1);
 /// Settings of the job.
 #[derive(Debug, Clone)]
 pub struct JobSettings {
-    /// How the VIM is reached.
+    /// How the VIM and other servers are reached.
     pub vim: VimSettings,
+    /// What to install without a VIM; then `vim` has no address.
+    pub offline: Option<Offline>,
     /// Whether to stop before anything is changed; then no events and no result are posted.
     pub is_dry_run: bool,
     /// Disks that are never written: serial, WWN, path below `/dev`, or a label on them.
@@ -83,6 +89,7 @@ impl JobSettings {
     pub fn new(vim: VimSettings) -> Self {
         Self {
             vim,
+            offline: None,
             is_dry_run: false,
             protect: Vec::new(),
             is_insecure_image_allowed: false,
@@ -149,10 +156,16 @@ pub fn run_with(
     clock: Arc<dyn Clock>,
     stop: Stop,
 ) -> Ended {
+    if let Some(offline) = settings.offline.as_ref().filter(|_| !settings.is_dry_run)
+        && let Err(error) = offline.prepare(settings)
+    {
+        error!("CONFIG: --result {}: {error}; nothing was installed", offline.result.display());
+        return Ended::with(ExitStatus::Usage);
+    }
     let client = match Client::new(&settings.vim, Arc::clone(&clock), stop.clone()) {
         Ok(client) => Arc::new(client),
         Err(error) => {
-            error!("CONFIG: {error:#}; nothing was reported, nothing was installed");
+            error!("CONFIG: {error:#}; nothing was installed");
             return Ended::with(ExitStatus::Usage);
         }
     };

@@ -89,7 +89,7 @@ impl Listener {
 impl Job<'_> {
     /// Posts the neighbours as soon as they are known. The VIM has the report.
     pub(super) fn supplement(&mut self) {
-        if self.settings.is_dry_run || self.supplemented.as_ref() == Some(&self.node_id) {
+        if !self.posts() || self.supplemented.as_ref() == Some(&self.node_id) {
             return;
         }
         self.supplemented = Some(self.node_id.clone());

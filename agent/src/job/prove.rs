@@ -133,7 +133,7 @@ impl Job<'_> {
             let erased = (action == OnUnproved::Erase).then(|| erase(target, keep));
             return self.unproved(disk, &check, erased.as_ref(), result);
         }
-        info!(n_checks, "proved: the disk contains what the instruction asked for");
+        info!(n_checks, "proved: the disk contains what was asked for");
         self.event(Stage::Proof, State::Done, None);
         result.outcome = Outcome::Installed;
         result.stage = Stage::Result;

@@ -152,7 +152,11 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
+    /// Posts the report and returns the VIM's response. Without a VIM the instruction is there already.
     fn report(&mut self) -> Result<Answer, Ended> {
+        if let Some(offline) = &self.settings.offline {
+            return Ok(Answer::Instruction(offline.instruction.clone()));
+        }
         self.event(Stage::Report, State::Started, None);
         self.console.waits_for(&self.vim("the report to be accepted by"), &self.node_id);
         self.has_just_reported = true;
@@ -218,7 +222,7 @@ impl<'a> Job<'a> {
 
     /// The VIM's address after `what`, for the console.
     fn vim(&self, what: &str) -> String {
-        format!("{what} {}", redact(&self.settings.vim.url))
+        format!("{what} {}", redact(self.settings.vim.url.as_deref().unwrap_or_default()))
     }
 
     /// An instruction arrived.
@@ -329,9 +333,14 @@ impl<'a> Job<'a> {
 
     /// Starts posting events: the VIM has the report, and its id for the node is known.
     pub(super) fn open_events(&self) {
-        if !self.settings.is_dry_run {
+        if self.posts() {
             self.events.open(&self.node_id);
         }
+    }
+
+    /// Whether the VIM learns of the job's progress.
+    pub(super) fn posts(&self) -> bool {
+        !self.settings.is_dry_run && self.settings.offline.is_none()
     }
 
     pub(super) fn event(&self, stage: Stage, how: State, message: Option<&str>) {

@@ -75,10 +75,10 @@ impl std::fmt::Display for GaveUp {
     }
 }
 
-/// A client of one VIM.
+/// A client of one VIM, or of none: then it only fetches files.
 #[derive(Debug)]
 pub struct Client {
-    pub(super) base: Url,
+    pub(super) base: Option<Url>,
     pub(super) zones: Zones,
     pub(super) agent: ureq::Agent,
     pub(super) token: Option<Secret>,
@@ -98,13 +98,15 @@ impl Client {
     /// The address is malformed, plain HTTP is not allowed, or a file cannot be read.
     pub fn new(settings: &VimSettings, clock: Arc<dyn Clock>, stop: Stop) -> anyhow::Result<Self> {
         let zones = Zones::default();
-        let base = Url::parse(&settings.url, &zones)?;
-        ensure!(
-            base.is_https() || settings.allow_plain_http,
-            "the VIM's address is {}, but plain HTTP is not allowed; use https://, or allow it with \
-             --allow-plain-http",
-            base.shown()
-        );
+        let base = settings.url.as_deref().map(|url| Url::parse(url, &zones)).transpose()?;
+        if let Some(base) = &base {
+            ensure!(
+                base.is_https() || settings.allow_plain_http,
+                "the VIM's address is {}, but plain HTTP is not allowed; use https://, or allow it with \
+                 --allow-plain-http",
+                base.shown()
+            );
+        }
         let (agent, token) = transport::agent(settings, &zones)?;
         let started = clock.now();
         Ok(Self {
@@ -129,12 +131,20 @@ impl Client {
         self.deadline.map(|deadline| deadline.saturating_sub(spent))
     }
 
+    /// The address of `path` at the VIM.
+    fn api(&self, path: &str) -> Result<Url, Failed> {
+        self.base.as_ref().map(|base| base.join(path)).ok_or_else(|| Failed {
+            why: Why::Refused,
+            ..Failed::network("no VIM is configured".into())
+        })
+    }
+
     /// Posts the report, which is JSON, and returns the response.
     ///
     /// # Errors
     /// [`GaveUp`]; the VIM does not have the report.
     pub fn post_report(&self, report: &[u8]) -> Result<Answer, GaveUp> {
-        let url = self.base.join("/v1/reports");
+        let url = self.api("/v1/reports").map_err(GaveUp::Refused)?;
         // Compressing into memory cannot fail; if it ever does, the report is posted uncompressed.
         let compressed = gzip(report).ok();
         let encoding = compressed.is_some().then_some("gzip");
@@ -151,9 +161,12 @@ impl Client {
     /// # Errors
     /// [`GaveUp`].
     pub fn instruction(&self, node_id: &str, location: Option<&Url>) -> Result<Answer, GaveUp> {
-        let url = location
-            .cloned()
-            .unwrap_or_else(|| self.base.join(&format!("/v1/nodes/{node_id}/instruction")));
+        let url = match location {
+            Some(location) => location.clone(),
+            None => {
+                self.api(&format!("/v1/nodes/{node_id}/instruction")).map_err(GaveUp::Refused)?
+            }
+        };
         self.until_success("asking for the instruction", self.time_left(), || {
             let reply = self.send(&url, Ask::Api, MAX_IGNITION_BYTES)?;
             match reply.status {
@@ -173,7 +186,7 @@ impl Client {
         result: &JobResult,
         limit: Option<Duration>,
     ) -> Result<(), GaveUp> {
-        let url = self.base.join(&format!("/v1/nodes/{node_id}/result"));
+        let url = self.api(&format!("/v1/nodes/{node_id}/result")).map_err(GaveUp::Refused)?;
         let bytes = Arc::new(json(result, "the result").map_err(GaveUp::Refused)?);
         let key = uuid::random();
         let body = Body { bytes, encoding: None, key: Some(&key), is_farewell: true };
@@ -198,7 +211,7 @@ impl Client {
     /// # Errors
     /// The VIM did not accept them.
     pub fn put_neighbours(&self, node_id: &str, neighbours: &Neighbours) -> Result<(), Failed> {
-        let url = self.base.join(&format!("/v1/nodes/{node_id}/neighbours"));
+        let url = self.api(&format!("/v1/nodes/{node_id}/neighbours"))?;
         let report =
             NeighbourReport { api_version: API_VERSION.into(), neighbours: neighbours.clone() };
         let bytes = Arc::new(json(&report, "the neighbours")?);
@@ -211,7 +224,7 @@ impl Client {
     /// # Errors
     /// The VIM did not accept them.
     pub fn post_events(&self, node_id: &str, events: &EventBatch) -> Result<(), Failed> {
-        let url = self.base.join(&format!("/v1/nodes/{node_id}/events"));
+        let url = self.api(&format!("/v1/nodes/{node_id}/events"))?;
         let bytes = Arc::new(json(events, "the events")?);
         let body = Body { bytes, encoding: None, key: None, is_farewell: false };
         check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
@@ -310,7 +323,10 @@ impl Client {
                 Ok(Answer::NotYet {
                     node_id: accepted.map(|accepted| accepted.node_id).filter(|id| is_node_id(id)),
                     wait: RetryAfter::poll(asked, self.clock.as_ref()),
-                    location: reply.location.and_then(|location| self.base.at_location(&location)),
+                    location: reply
+                        .location
+                        .zip(self.base.as_ref())
+                        .and_then(|(location, base)| base.at_location(&location)),
                 })
             }
             _ => Err(refusal(&reply, url)),
@@ -333,6 +349,14 @@ fn resembles_instruction(body: &[u8]) -> bool {
         // Duplicate keys and deep nesting; an array is accepted as keys in their order.
         Err(error) => error.is_data() && body.trim_ascii_start().starts_with(b"{"),
     }
+}
+
+/// A result as it is posted.
+///
+/// # Errors
+/// In words.
+pub fn result_as_json(result: &JobResult) -> Result<Vec<u8>, String> {
+    json(result, "the result").map_err(|failed| failed.message)
 }
 
 /// `value` as JSON, cleaned: it may repeat what servers, disks and programs said. A value that cannot be serialised is a

@@ -194,7 +194,8 @@ impl Client {
 
     /// The token, but only for requests to the VIM itself.
     pub(super) fn token_for(&self, url: &Url) -> Option<&Secret> {
-        self.token.as_ref().filter(|_| url.is_same_origin(&self.base))
+        let is_vim = self.base.as_ref().is_some_and(|base| url.is_same_origin(base));
+        self.token.as_ref().filter(|_| is_vim)
     }
 
     fn reply(&self, raw: Raw, sent_at: SystemTime) -> Reply {

@@ -36,8 +36,9 @@ pub(super) const MAX_REDIRECTS: u32 = 5;
 /// How the VIM is reached.
 #[derive(Debug, Clone)]
 pub struct VimSettings {
-    /// Address of the VIM, e.g. `https://vim.example` or `http://[fd02::1%eth0]:8080`.
-    pub url: String,
+    /// Address of the VIM, e.g. `https://vim.example` or `http://[fd02::1%eth0]:8080`; `None` for an install without
+    /// a VIM, which only fetches files.
+    pub url: Option<String>,
     /// Whether `http` addresses are allowed.
     pub allow_plain_http: bool,
     /// File with the bearer token.
@@ -58,8 +59,14 @@ impl VimSettings {
     /// Settings with only an address.
     #[must_use]
     pub fn new(url: impl Into<String>) -> Self {
+        Self { url: Some(url.into()), ..Self::without_vim() }
+    }
+
+    /// Settings of an install without a VIM.
+    #[must_use]
+    pub fn without_vim() -> Self {
         Self {
-            url: url.into(),
+            url: None,
             allow_plain_http: false,
             token_file: None,
             ca_file: None,

@@ -1,0 +1,236 @@
+//! `install` without a VIM: the options become the instruction that a VIM would send.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::Args as _;
+use serde_json::{Map, Value, json};
+
+use crate::api::API_VERSION;
+use crate::bounded;
+use crate::cli::{InstallOptions, OfflineOptions};
+use crate::config::{Origin, Setting};
+use crate::install::hints::Hints;
+use crate::job::Offline;
+use crate::job::offline::REQUEST_ID;
+use crate::vim::client::MAX_IGNITION_BYTES;
+
+/// Options that only mean something with a VIM.
+const OF_A_VIM: [&str; 3] = ["token-file", "give-up-after", "on-refusal"];
+
+/// What to install without a VIM; `None` if there is a VIM. `settings` are the options with their sources.
+///
+/// # Errors
+/// If options contradict each other, or the Ignition config cannot be read.
+pub(super) fn offline(
+    options: &InstallOptions,
+    settings: &[Setting],
+) -> anyhow::Result<Option<Offline>> {
+    check_combination(options, settings)?;
+    let Some(ignition) = &options.offline.ignition else { return Ok(None) };
+    Ok(Some(Offline {
+        instruction: instruction(ignition, options)?,
+        result: options.offline.result.clone(),
+        after: options.offline.after,
+    }))
+}
+
+/// Refuses options of an install with a VIM together with those of an install without one.
+fn check_combination(options: &InstallOptions, settings: &[Setting]) -> anyhow::Result<()> {
+    let set = |name: &str| {
+        let setting = settings.iter().find(|setting| setting.name == name)?;
+        (setting.origin != Origin::Default).then(|| setting.written())
+    };
+    let written = |name: &str| set(name).unwrap_or_else(|| format!("--{name}"));
+    match (&options.vim.vim, &options.offline.ignition) {
+        (Some(_), Some(_)) => bail!(
+            "{} and {} are both set: drop {0} to install this config without a VIM, or {1} to install what the VIM asks for",
+            written("vim"),
+            written("ignition")
+        ),
+        (None, None) => bail!(
+            "no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=, or install without \
+             one with --ignition"
+        ),
+        (Some(_), None) => {
+            let command = OfflineOptions::augment_args(clap::Command::new(""));
+            let mut names = command.get_arguments().filter_map(clap::Arg::get_long);
+            match names.find_map(set) {
+                Some(first) => bail!(
+                    "{first} is for an install without a VIM: drop it, as the VIM decides that, or set \
+                     --ignition instead of {}",
+                    written("vim")
+                ),
+                None => Ok(()),
+            }
+        }
+        (None, Some(_)) => match OF_A_VIM.into_iter().find_map(set) {
+            Some(first) => bail!(
+                "{first} is for an install with a VIM: drop it, or set --vim instead of {}",
+                written("ignition")
+            ),
+            None => Ok(()),
+        },
+    }
+}
+
+/// The instruction that the options amount to.
+fn instruction(ignition: &str, options: &InstallOptions) -> anyhow::Result<Vec<u8>> {
+    let offline = &options.offline;
+    let mut install = Map::new();
+    let mut set = |key: &str, value: Value| {
+        let is_empty = value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+        if !is_empty {
+            install.insert(key.to_owned(), value);
+        }
+    };
+    set("ignition", ignition_source(ignition, offline.ignition_hash.as_deref())?);
+    set("image", image(options)?);
+    set("disk", disk(offline)?);
+    set("existing_data", json!(offline.existing_data));
+    set("save_partlabel", json!(offline.save_partlabel));
+    set("save_partindex", json!(offline.save_partindex));
+    set("append_kargs", json!(words(&offline.append_karg)));
+    set("delete_kargs", json!(words(&offline.delete_karg)));
+    set("platform", json!(offline.platform));
+    set("console", json!(offline.console));
+    set("copy_network", json!(offline.copy_network.then_some(true)));
+    set("block_on", json!(offline.block_on));
+    let instruction = json!({
+        "api_version": API_VERSION,
+        "request_id": REQUEST_ID,
+        "action": "install",
+        "reason": "as configured, without a VIM",
+        "install": install,
+    });
+    serde_json::to_vec(&instruction).context("writing the instruction as JSON")
+}
+
+fn ignition_source(ignition: &str, hash: Option<&str>) -> anyhow::Result<Value> {
+    let (key, value) = if is_url(ignition) {
+        ("url", ignition.to_owned())
+    } else {
+        let bytes = bounded::read_file(Path::new(ignition), MAX_IGNITION_BYTES);
+        let text = bytes.and_then(|bytes| {
+            String::from_utf8(bytes)
+                .map_err(|_| anyhow!("{ignition} contains bytes that are not UTF-8, expected JSON"))
+        });
+        ("inline", text.context("reading --ignition")?)
+    };
+    let mut source = json!({key: value});
+    if let Some(hash) = hash {
+        source["hash"] = hash.into();
+    }
+    Ok(source)
+}
+
+fn image(options: &InstallOptions) -> anyhow::Result<Value> {
+    let Some(image) = &options.offline.image else { return Ok(Value::Null) };
+    let mut source = if is_url(image) {
+        json!({"url": image})
+    } else {
+        // The installer may run in another directory.
+        let path = std::path::absolute(image).with_context(|| format!("--image {image}"))?;
+        json!({"file": path.to_str().with_context(|| format!("--image {image} is not UTF-8"))?})
+    };
+    if let Some(hash) = &options.offline.image_hash {
+        source["hash"] = hash.as_str().into();
+    }
+    if options.allow_insecure_image {
+        source["insecure"] = true.into();
+    }
+    Ok(source)
+}
+
+fn disk(offline: &OfflineOptions) -> anyhow::Result<Value> {
+    if let Some(device) = &offline.disk {
+        return Ok(json!({"device": device}));
+    }
+    let mut hints = Map::new();
+    for text in &offline.hints {
+        for (key, value) in hints_in(text)? {
+            if hints.insert(key.clone(), value).is_some() {
+                bail!("--hints names {key:?} twice, expected once");
+            }
+        }
+    }
+    if hints.is_empty() {
+        return Ok(Value::Null);
+    }
+    Hints::parse(&hints).map_err(|error| anyhow!("--hints: {error}"))?;
+    Ok(json!({"hints": hints}))
+}
+
+/// Hints as a JSON object, or as pairs separated by commas.
+fn hints_in(text: &str) -> anyhow::Result<Map<String, Value>> {
+    if text.trim_start().starts_with('{') {
+        return serde_json::from_str(text)
+            .map_err(|error| anyhow!("--hints is no JSON object: {error}"));
+    }
+    let pairs = text.split(',').map(|pair| match pair.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.into())),
+        _ => bail!("--hints contains \"{}\", expected KEY=VALUE", pair.escape_debug()),
+    });
+    pairs.collect()
+}
+
+/// Kernel arguments; a source that cannot repeat an option gives several in one text.
+fn words(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().flat_map(|arguments| arguments.split_whitespace()).collect()
+}
+
+fn is_url(text: &str) -> bool {
+    text.contains("://")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Command;
+    use crate::config::{Sources, configure};
+
+    fn instruction_of(kernel: &[(&str, &str)]) -> Value {
+        let kernel = kernel.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let sources = Sources { kernel, ..Sources::default() };
+        let configuration = configure(&["run-coreos-installer".into()], &sources, true).unwrap();
+        let Some(Command::Install(options)) = &configuration.cli.command else { panic!() };
+        let offline = offline(options, &configuration.settings).unwrap().unwrap();
+        crate::api::parse_instruction(&offline.instruction).unwrap();
+        serde_json::from_slice(&offline.instruction).unwrap()
+    }
+
+    #[test]
+    fn options_become_an_instruction_that_the_agent_accepts() {
+        let instruction = instruction_of(&[
+            ("ignition", "https://h/node.ign"),
+            ("ignition_hash", "sha256-0"),
+            ("hints", "serial=S1, size=>= 10"),
+            ("image", "https://h/image.raw.xz"),
+            ("image_hash", "sha256-1"),
+            ("save_partlabel", "data*,var"),
+            ("append_karg", "a=1 console=ttyS0,115200n8"),
+            ("copy_network", "true"),
+            ("block_on", "warning"),
+        ]);
+        let expected = json!({
+            "ignition": {"url": "https://h/node.ign", "hash": "sha256-0"},
+            "disk": {"hints": {"serial": "S1", "size": ">= 10"}},
+            "image": {"url": "https://h/image.raw.xz", "hash": "sha256-1"},
+            "save_partlabel": ["data*", "var"],
+            "append_kargs": ["a=1", "console=ttyS0,115200n8"],
+            "copy_network": true,
+            "block_on": "warning",
+        });
+        assert_eq!(instruction["install"], expected);
+    }
+
+    #[test]
+    fn hints_are_a_json_object_too_and_a_disk_is_a_device() {
+        let json =
+            [("ignition", "https://h/i"), ("hints", r#"{"serial":"a,b","rotational":false}"#)];
+        let expected = json!({"hints": {"serial": "a,b", "rotational": false}});
+        assert_eq!(instruction_of(&json)["install"]["disk"], expected);
+        let device = [("ignition", "https://h/i"), ("disk", "/dev/sda")];
+        assert_eq!(instruction_of(&device)["install"]["disk"], json!({"device": "/dev/sda"}));
+    }
+}

@@ -1,0 +1,224 @@
+//! An install without a VIM: the instruction comes from the configuration, the result goes to a file and to the
+//! console. Everything between them is the same job.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use tracing::{error, info, warn};
+
+use super::sequence::Job;
+use super::{Ended, JobSettings};
+use crate::api::{Check, JobResult};
+use crate::exit_status::ExitStatus;
+use crate::vim::client::result_as_json;
+
+/// The `request_id` of its instruction.
+pub const REQUEST_ID: &str = "offline";
+/// How many of coreos-installer's last lines are shown after a failure. The result has more.
+const MAX_SHOWN_LINES: usize = 5;
+
+/// What the job's texts call parts of an instruction, and what they are here. The first lines that fit count.
+const WORDS: [(&str, &str); 9] = [
+    ("name an image in the instruction", "name an image with --image"),
+    ("set insecure in the instruction", "set --allow-insecure-image"),
+    ("set block_on to never in the instruction", "set --block-on never"),
+    ("install.disk.hints has", "--hints has"),
+    (", or set if_several", ", with --disk or --hints"),
+    ("the VIM's hash belongs to another config", "--ignition-hash belongs to another config"),
+    ("the VIM's hash belongs to another image", "--image-hash belongs to another image"),
+    ("the instruction", "the configuration"),
+    ("the VIM", "the configuration"),
+];
+
+/// An install without a VIM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offline {
+    /// What to do: the instruction that a VIM would send.
+    pub instruction: Vec<u8>,
+    /// The file for the result.
+    pub result: PathBuf,
+    /// What happens after the install.
+    pub after: After,
+}
+
+/// What happens after an install without a VIM. After a failure nothing does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum After {
+    /// Exit with status 0, after which the unit of the live image reboots
+    #[default]
+    Reboot,
+    /// Power the machine off
+    Poweroff,
+    /// Exit with status 7, after which nothing reboots
+    Stay,
+}
+
+impl Offline {
+    /// Removes the result of an earlier run, and checks that this one can be written.
+    pub(super) fn prepare(&self, settings: &JobSettings) -> io::Result<()> {
+        if self.result.parent() == Some(&settings.run_dir) {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(&settings.run_dir)?;
+        }
+        remove(&self.result)?;
+        let draft = self.draft();
+        fs::File::create(&draft)?;
+        remove(&draft)
+    }
+
+    /// Writes the whole result or, if that fails, nothing.
+    fn write(&self, result: &JobResult) -> Result<(), String> {
+        let mut json = result_as_json(result)?;
+        json.push(b'\n');
+        let draft = self.draft();
+        let write = || {
+            let mut file = fs::File::create(&draft)?;
+            file.write_all(&json)?;
+            file.sync_all()?;
+            fs::rename(&draft, &self.result)
+        };
+        write().map_err(|error: io::Error| {
+            remove(&draft).ok();
+            format!("writing {}: {error}", self.result.display())
+        })
+    }
+
+    /// The file that becomes the result.
+    fn draft(&self) -> PathBuf {
+        let mut name = OsString::from(&self.result);
+        name.push(".new");
+        name.into()
+    }
+}
+
+fn remove(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A text of the job as it reads where no VIM sent an instruction.
+pub(super) fn in_words_of_options(text: &str) -> String {
+    WORDS.iter().fold(text.to_owned(), |text, (of_job, here)| text.replace(of_job, here))
+}
+
+impl Job<'_> {
+    /// Ends the job with an installed disk, without a VIM.
+    pub(super) fn end_offline(&mut self, offline: &Offline, result: JobResult) -> Ended {
+        show(&result);
+        let exit_status = match offline.write(&result) {
+            Ok(()) => {
+                info!("the result is in {}", offline.result.display());
+                self.leave(offline.after)
+            }
+            Err(error) => {
+                error!("{}, but the result is not in its file: {error}", result.message);
+                error!("what to do: reboot by hand; the disk is good");
+                ExitStatus::NotReported
+            }
+        };
+        Ended { exit_status, result: Some(Box::new(result)) }
+    }
+
+    /// Shows and writes the result of a failed job.
+    pub(super) fn deliver_failure(&self, offline: &Offline, result: &JobResult) {
+        show(result);
+        let n_left_out = result.log_tail.len().saturating_sub(MAX_SHOWN_LINES);
+        for line in result.log_tail.iter().skip(n_left_out) {
+            error!("coreos-installer: {line}");
+        }
+        // A dry run changes nothing, not even the result of an earlier run.
+        if self.settings.is_dry_run {
+            return;
+        }
+        match offline.write(result) {
+            Ok(()) => info!("the result is in {}", offline.result.display()),
+            Err(error) => error!("the result is not in its file: {error}"),
+        }
+    }
+
+    fn leave(&mut self, after: After) -> ExitStatus {
+        match after {
+            After::Reboot => ExitStatus::Done,
+            After::Stay => {
+                info!("staying up, as configured: boot the installed disk by hand");
+                ExitStatus::Staying
+            }
+            After::Poweroff => {
+                info!("powering off, as configured");
+                self.switch_off(ExitStatus::Staying, "the disk is installed and proved")
+            }
+        }
+    }
+}
+
+/// Shows on the console what a VIM would show.
+fn show(result: &JobResult) {
+    for warning in &result.warnings {
+        warn!("{warning}");
+    }
+    for line in words(result) {
+        info!("{line}");
+    }
+}
+
+/// A result in words. What the log has already said is left out.
+fn words(result: &JobResult) -> Vec<String> {
+    let mut lines = Vec::new();
+    if result.outcome == crate::api::Outcome::Installed {
+        lines.push(format!("installed: {}", result.message));
+    }
+    if !result.existing_data.is_empty() {
+        let found = result.existing_data.iter().map(|data| format!("{} {}", data.name, data.what));
+        lines.push(format!("the disk contained: {}", found.collect::<Vec<_>>().join("; ")));
+    }
+    if let Some(image) = &result.image {
+        let digest = image.digest.iter().map(|digest| format!(", {digest}"));
+        let size = image.size_bytes.iter().map(|bytes| format!(", {bytes} bytes"));
+        let parts: String = size.chain(digest).collect();
+        lines.push(format!("image: {}{parts}", image.source));
+    }
+    if let Some(proof) = &result.proof {
+        let n_passed = proof.checks.iter().filter(|check| check.ok).count();
+        lines.push(format!("proof: {n_passed} of {} checks passed", proof.checks.len()));
+        // One failure is the message of the result.
+        if n_passed + 1 < proof.checks.len() {
+            lines.extend(proof.checks.iter().filter(|check| !check.ok).map(failed));
+        }
+    }
+    lines
+}
+
+fn failed(check: &Check) -> String {
+    let or_absent = |text: &Option<String>| text.clone().unwrap_or_else(|| "absent".into());
+    let (name, found) = (check.name.as_str(), or_absent(&check.found));
+    format!("proof failed: {name} is {found}, expected {}", or_absent(&check.expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_name_options_instead_of_keys_of_an_instruction() {
+        for (of_job, here) in [
+            (
+                "replace the part, or set block_on to never in the instruction",
+                "replace the part, or set --block-on never",
+            ),
+            (
+                "the image was changed, or the VIM's hash belongs to another image",
+                "the image was changed, or --image-hash belongs to another image",
+            ),
+            (
+                "no disk matches what the instruction asks for",
+                "no disk matches what the configuration asks for",
+            ),
+        ] {
+            assert_eq!(in_words_of_options(of_job), here);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Installs without a VIM: the same job, with its result in a file.
+
+use std::fs;
+
+use formats::digest;
+use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::job::After;
+use serde_json::{Value, json};
+
+use super::image;
+use super::install::{inline, result, vim};
+use super::machine::{IGNITION, Machine};
+use super::mock::{Mock, Reply};
+
+const WRITE: &str = "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none";
+
+/// A machine that can install `install` without a VIM; `None` if the image cannot be made.
+fn ready(install: &Value) -> Option<Machine> {
+    let image = image::coreos(IGNITION, "ignition.platform.id=metal")?;
+    let mut machine = Machine::offline(install);
+    fs::write(machine.root.join("image"), image).unwrap();
+    machine.installer("0.27.0", WRITE);
+    Some(machine)
+}
+
+#[test]
+fn offline_install_is_proved_and_leaves_its_result_in_the_file() {
+    let Some(mut machine) = ready(&json!({"ignition": inline()})) else { return };
+    let ended = machine.run();
+    assert_eq!(ended.exit_status, ExitStatus::Done, "{ended:#?}");
+    let result = machine.result();
+    assert_eq!(result["outcome"], "installed");
+    assert_eq!(result["disk"]["serial"], "SERIAL-sda");
+    assert_eq!(result["request_id"], "offline");
+    assert!(result["request_digest"].as_str().unwrap().starts_with("sha256-"));
+    let checks = result["proof"]["checks"].as_array().unwrap();
+    assert!(checks.len() >= 10 && checks.iter().all(|check| check["ok"] == true), "{checks:#?}");
+    let listed: Vec<_> = fs::read_dir(machine.root.join("run/private")).unwrap().collect();
+    assert_eq!(listed.len(), 1, "{listed:?}");
+}
+
+#[test]
+fn result_in_the_file_has_the_keys_and_values_that_a_vim_receives() {
+    let install = json!({"ignition": inline(), "disk": {"device": "/dev/none"}});
+    let mock = vim(install.clone());
+    Machine::new(&mock.url).run();
+    let posted = result(&mock);
+    assert!(posted["message"].is_string());
+    let mut machine = Machine::offline(&install);
+    machine.run();
+    let mut written = machine.result();
+    // The message names the folder of the node.
+    for key in ["message", "request_id", "request_digest", "live", "started_at", "finished_at"] {
+        assert!(written.get(key).is_some(), "{key}");
+        written[key] = posted[key].clone();
+    }
+    assert_eq!(written, posted);
+}
+
+#[test]
+fn unclear_disk_is_refused_once_with_the_disk_untouched() {
+    let mut machine = Machine::offline(&json!({"ignition": inline()}));
+    machine.add_disk("sdb", 64 << 20);
+    let ended = machine.run();
+    assert_eq!(ended.exit_status, ExitStatus::Untouched);
+    assert!(machine.is_untouched("sda") && machine.is_untouched("sdb"));
+    assert!(machine.read("args").is_empty(), "the installer was run");
+    assert_eq!(machine.n_collected, 1);
+    assert!(machine.slept().is_empty(), "nobody can correct a configuration, but the agent waited");
+    let result = machine.result();
+    assert_eq!(result["code"], "DISK_AMBIGUOUS");
+    assert_eq!(result["disk_state"], "untouched");
+}
+
+#[test]
+fn ignition_config_is_fetched_by_url_and_checked_by_its_digest() {
+    let server = Mock::start(|_, _| Reply::bytes(IGNITION.as_bytes()));
+    let url = format!("{}/node.ign", server.url);
+    let good = digest::sha512(IGNITION.as_bytes());
+    let Some(mut machine) = ready(&json!({"ignition": {"url": url, "hash": good}})) else { return };
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
+    assert_eq!(machine.result()["outcome"], "installed");
+    let paths: Vec<String> = server.requests("").into_iter().map(|request| request.path).collect();
+    assert_eq!(paths, ["/node.ign"]);
+    let wrong = digest::sha512(b"something else");
+    let mut machine = Machine::offline(&json!({"ignition": {"url": url, "hash": wrong}}));
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(machine.result()["code"], "IGNITION_HASH");
+    assert!(machine.is_untouched("sda"));
+}
+
+#[test]
+fn failed_install_and_failed_proof_have_the_exit_status_that_they_have_with_a_vim() {
+    let install = json!({"ignition": inline()});
+    let mut machine = Machine::offline(&install);
+    machine.installer("0.27.0", "write_some; echo 'Error: broken pipe dream' >&2; exit 1");
+    assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
+    let result = machine.result();
+    assert_eq!(
+        (&result["outcome"], &result["disk_state"]),
+        (&json!("failed"), &json!("half_written"))
+    );
+    assert!(result["log_tail"].to_string().contains("broken pipe dream"), "{result:#}");
+    let mut machine = Machine::offline(&install);
+    machine.installer("0.27.0", "write_some; exit 0");
+    assert_eq!(machine.run().exit_status, ExitStatus::Unproven);
+    assert_eq!(machine.result()["outcome"], "unproven");
+}
+
+#[test]
+fn after_stay_never_ends_with_the_status_that_reboots() {
+    let Some(mut machine) = ready(&json!({"ignition": inline()})) else { return };
+    machine.settings.offline.as_mut().unwrap().after = After::Stay;
+    assert_eq!(machine.run().exit_status, ExitStatus::Staying);
+    assert_eq!(machine.result()["outcome"], "installed");
+}
+
+#[test]
+fn after_poweroff_powers_off_only_an_installed_machine() {
+    let Some(mut machine) = ready(&json!({"ignition": inline()})) else { return };
+    machine.settings.offline.as_mut().unwrap().after = After::Poweroff;
+    let trace = machine.root.join("powered-off");
+    machine.settings.poweroff = vec!["touch".into(), trace.to_str().unwrap().into()];
+    machine.installer("0.27.0", "exit 1");
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    assert!(!trace.exists());
+    machine.installer("0.27.0", WRITE);
+    // The clock of the test lets the time pass in which systemd would have ended the agent.
+    assert_eq!(machine.run().exit_status, ExitStatus::Staying);
+    assert!(trace.exists());
+}
+
+#[test]
+fn result_of_an_earlier_run_does_not_survive_and_an_impossible_file_is_refused_first() {
+    let mut machine =
+        Machine::offline(&json!({"ignition": inline(), "disk": {"device": "/dev/none"}}));
+    fs::create_dir_all(&machine.settings.run_dir).unwrap();
+    let file = machine.settings.run_dir.join("result.json");
+    fs::write(&file, r#"{"outcome":"installed"}"#).unwrap();
+    machine.run();
+    assert_eq!(machine.result()["outcome"], "refused");
+    let nowhere = machine.root.join("no/such/folder/result.json");
+    machine.settings.offline.as_mut().unwrap().result = nowhere;
+    machine.n_collected = 0;
+    assert_eq!(machine.run().exit_status, ExitStatus::Usage);
+    assert_eq!(machine.n_collected, 0);
+}
+
+#[test]
+fn dry_run_changes_nothing_not_even_the_result_of_an_earlier_run() {
+    let mut machine = Machine::offline(&json!({"ignition": inline()}));
+    machine.settings.is_dry_run = true;
+    fs::create_dir_all(&machine.settings.run_dir).unwrap();
+    let file = machine.settings.run_dir.join("result.json");
+    fs::write(&file, "earlier").unwrap();
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
+    machine.add_disk("sdb", 64 << 20);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "earlier");
+    assert!(machine.is_untouched("sda") && machine.read("args").is_empty());
+}
+
+#[test]
+fn no_refusal_without_a_vim_speaks_of_one() {
+    let plain = || json!({"ignition": inline()});
+    let with = |key: &str, value: Value| {
+        let mut install = plain();
+        install[key] = value;
+        install
+    };
+    let wrong = digest::sha512(b"something else");
+    for install in [
+        with("disk", json!({"device": "/dev/none"})),
+        with("disk", json!({"hints": {"serial": "X"}})),
+        with("disk", json!({"hints": {}})),
+        json!({"ignition": {"inline": IGNITION, "hash": wrong}}),
+        json!({"ignition": {"inline": "{}"}}),
+        with("append_kargs", json!(["a b"])),
+        with("copy_network", json!(true)),
+        plain(),
+    ] {
+        let mut machine = Machine::offline(&install);
+        machine.settings.osmet_dir = machine.root.join("none");
+        assert_eq!(machine.run().exit_status, ExitStatus::Untouched, "{install}");
+        let result = machine.result();
+        for key in ["message", "advice"] {
+            let text = result[key].as_str().unwrap_or_default();
+            assert!(!text.contains("VIM") && !text.contains("instruction"), "{text}");
+        }
+    }
+}
