@@ -9,7 +9,9 @@ use formats::digest;
 use run_coreos_installer::api::{CheckName, Install, Proof};
 use run_coreos_installer::proof::before::{Before, Unread};
 use run_coreos_installer::proof::{Expected, prove};
+use run_coreos_installer::stream_facts::{Sample, StreamFacts};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::image;
 use super::machine::IGNITION;
@@ -65,6 +67,24 @@ fn expected(disk: &Disk, asked: &Value) -> Expected {
         is_uefi: true,
         others: vec![],
         before: Before::default(),
+        image: None,
+    }
+}
+
+/// What is learned of an image while it is streamed, with every block of 64 KiB.
+fn facts_of(image: &[u8]) -> StreamFacts {
+    let sample = |(number, block): (usize, &[u8])| Sample {
+        offset: (number << 16) as u64,
+        n_bytes: block.len(),
+        sha256: Sha256::digest(block).into(),
+    };
+    StreamFacts {
+        head: image[..1 << 20].to_vec(),
+        sector_bytes: Some(512),
+        image_bytes: Some(image.len() as u64),
+        samples: image.chunks(1 << 16).enumerate().map(sample).collect(),
+        has_all_samples: true,
+        ..StreamFacts::default()
     }
 }
 
@@ -374,5 +394,69 @@ fn network_profiles_must_be_on_the_disk_where_either_version_of_coreos_installer
             "{:?}",
             files.iter().map(|(path, _)| path).collect::<Vec<_>>()
         );
+    }
+}
+
+#[test]
+fn partitions_and_blocks_must_be_the_images() {
+    let Some(image) = image::coreos(IGNITION, OPTIONS) else { return };
+    let failed_of = |asked: &Value, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut disk = image.clone();
+        disk.resize(48 << 20, 0);
+        change(&mut disk);
+        let disk = Disk::new(&disk);
+        let facts = Some(facts_of(&image));
+        failed(&prove(Expected { image: facts, ..expected(&disk, asked) }))
+    };
+    let full = json!({"verify": "full", "image": {"url": "http://h/i"}});
+    for asked in [json!({}), full] {
+        assert_eq!(failed_of(&asked, &|_| {}), []);
+        // Free space of the EFI system partition, which no reader of its files would miss.
+        let esp = |disk: &mut Vec<u8>| disk[8 << 20] ^= 1;
+        assert_eq!(failed_of(&asked, &esp), [CheckName::ImageContent]);
+        let boot_code = |disk: &mut Vec<u8>| disk[100] ^= 1;
+        assert_eq!(failed_of(&asked, &boot_code), [CheckName::ImageContent]);
+        // coreos-installer writes to the boot file system, and what is beyond the image does not matter.
+        assert_eq!(failed_of(&asked, &|disk| disk[24 << 20] ^= 1), []);
+        assert_eq!(failed_of(&asked, &|disk| disk[40 << 20] ^= 1), []);
+    }
+    let more = |disk: &mut Vec<u8>| image::with_saved(&mut disk[..32 << 20], &[("data", 30, 1)]);
+    assert_eq!(failed_of(&json!({}), &more), [CheckName::ImageTable, CheckName::ImageContent]);
+    let fewer = |disk: &mut Vec<u8>| image::without_root_partition(&mut disk[..32 << 20]);
+    assert_eq!(
+        failed_of(&json!({}), &fewer),
+        [CheckName::ImageTable, CheckName::RootFilesystem, CheckName::ImageContent]
+    );
+    // A table for the whole disk is coreos-installer's only with saved partitions.
+    let whole = |disk: &mut Vec<u8>| image::with_saved(disk, &[]);
+    assert_eq!(failed_of(&json!({}), &whole), [CheckName::ImageTable, CheckName::ImageContent]);
+}
+
+#[test]
+fn saved_partitions_are_no_difference_from_the_image() {
+    let Some(image) = image::coreos(IGNITION, OPTIONS) else { return };
+    let asked = json!({"save_partlabel": ["data"]});
+    let (mut disk, before) = disk_with_data(&asked);
+    disk[..32 << 20].copy_from_slice(&image);
+    image::with_saved(&mut disk, &[DATA]);
+    let disk = Disk::new(&disk);
+    let (before, image) = (before.unwrap(), Some(facts_of(&image)));
+    let proof = prove(Expected { before, image, ..expected(&disk, &asked) });
+    assert_eq!(failed(&proof), [], "{proof:#?}");
+}
+
+#[test]
+fn full_comparison_needs_digests_of_the_whole_image() {
+    let Some(image) = image::coreos(IGNITION, OPTIONS) else { return };
+    let disk = Disk::new(&image);
+    let failed_with = |verify: &str, change: &dyn Fn(&mut StreamFacts)| {
+        let asked = json!({"verify": verify, "image": {"url": "http://h/i"}});
+        let mut facts = facts_of(&image);
+        change(&mut facts);
+        failed(&prove(Expected { image: Some(facts), ..expected(&disk, &asked) }))
+    };
+    for (verify, expected) in [("full", vec![CheckName::ImageContent]), ("sample", vec![])] {
+        assert_eq!(failed_with(verify, &|facts| facts.samples.clear()), expected);
+        assert_eq!(failed_with(verify, &|facts| facts.has_all_samples = false), expected);
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::clean;
 
-use super::{API_VERSION, Action, Code, Instruction, OnRefusal, is_node_id, strict_json};
+use super::{API_VERSION, Action, Code, Instruction, OnRefusal, Verify, is_node_id, strict_json};
 
 /// Why an instruction is not obeyed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,9 @@ pub fn parse_instruction(bytes: &[u8]) -> Result<Instruction, Refusal> {
 /// The first key that the API has and this agent does not carry out. Ignoring one could cost data.
 fn unsupported(instruction: &Instruction) -> Option<&'static str> {
     let install = instruction.install.as_ref()?;
-    install.verify.map(|_| "install.verify")
+    // Nobody has digests of the live image's own image, whose files are those of the live system.
+    let is_unknown = install.verify == Some(Verify::Full) && install.image.is_none();
+    is_unknown.then_some("install.verify \"full\" without install.image")
 }
 
 /// Names the key that does not conform to the API: serde says what it found, but not where.
@@ -245,6 +247,11 @@ mod tests {
         let refusal = parse_instruction(text.as_bytes()).unwrap_err();
         assert_eq!(refusal.code, Code::KeyUnsupported, "{text}");
         assert!(refusal.message.contains("install.verify"), "{}", refusal.message);
+        for accepted in
+            [r#","verify":"sample""#, r#","verify":"full","image":{"url":"http://h/i"}"#]
+        {
+            parse_instruction(install(accepted).as_bytes()).unwrap();
+        }
     }
 
     #[test]

@@ -87,9 +87,9 @@ impl Job<'_> {
         // What is proved and named in the result is the disk that was held open while it was written.
         match target.file() {
             Ok(file) => {
-                let file = Arc::new(file);
-                let on_disk = OnDisk { target: &target, file, before, ignition: &ready.ignition };
-                self.prove(install, on_disk, result)
+                let (target, file) = (&target, Arc::new(file));
+                let ignition = &ready.ignition;
+                self.prove(install, OnDisk { target, file, before, ignition, image: facts }, result)
             }
             Err(failure) => self.end_badly(&mut result, &failure, ExitStatus::HalfWritten),
         }

@@ -23,6 +23,7 @@ use crate::install::target::Target;
 use crate::install::{Failure, describe, efi};
 use crate::proof::before::{Before, Unread};
 use crate::proof::{self, Expected};
+use crate::stream_facts::StreamFacts;
 use crate::uuid;
 
 /// Time limit for reading what the disk contains before the write.
@@ -47,6 +48,8 @@ pub(super) struct Written<'a> {
     pub(super) before: Before,
     /// The Ignition config.
     pub(super) ignition: &'a [u8],
+    /// What was learned of the image; `None` for the live image's own.
+    pub(super) image: Option<StreamFacts>,
 }
 
 /// Reads what must be the same after the write.
@@ -93,7 +96,7 @@ impl Job<'_> {
         written: Written<'_>,
         mut result: JobResult,
     ) -> Ended {
-        let Written { target, file, before, ignition } = written;
+        let Written { target, file, before, ignition, image } = written;
         let disk = target.disk();
         let keep: Vec<Partition> =
             before.saved.iter().map(|saved| saved.partition.clone()).collect();
@@ -118,6 +121,7 @@ impl Job<'_> {
             is_uefi,
             others,
             before,
+            image,
         });
         result.stage = Stage::Proof;
         let failed = proof::fatal(&proof).cloned();

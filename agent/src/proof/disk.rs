@@ -67,6 +67,13 @@ impl Disk {
         }
     }
 
+    /// The same disk with a budget of its own, for this many bytes more than usual.
+    #[must_use]
+    pub fn with_budget(self, n_bytes: u64) -> Self {
+        let bytes_left = Arc::new(AtomicU64::new(BUDGET_BYTES.saturating_add(n_bytes)));
+        Self { bytes_left, ..self }
+    }
+
     /// The size of the disk in bytes.
     ///
     /// # Errors

@@ -34,6 +34,11 @@ impl<'a> Found<'a> {
         }
     }
 
+    /// The partition of the file system labelled `boot`, if there is one.
+    pub(super) fn boot_partition(&self) -> Option<&'a Partition> {
+        self.labelled("boot").ok().map(|(part, _)| *part)
+    }
+
     /// Opens the file system labelled `boot`, and describes it.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 mod arguments;
 pub mod before;
 mod boot;
+mod content;
 pub mod disk;
 pub mod esp;
 mod filesystems;
@@ -21,17 +22,21 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
+use formats::gpt::Partition;
 use probes::guard;
 
 use crate::api::{Check, CheckName, Install, Proof};
+use crate::stream_facts::StreamFacts;
 
 use arguments::Entries;
 use before::Before;
 use disk::Disk;
 use gpt::Table;
 
-/// How long the whole proof may take.
+/// How long the whole proof may take, besides the comparison with the image.
 const LIMIT: Duration = Duration::from_mins(2);
+/// How fast any disk can be read, in bytes a second.
+const SLOWEST_BYTES_S: u64 = 8 << 20;
 /// Stack of the thread that reads the disk: the default of Rust's threads.
 const STACK_BYTES: usize = 2 << 20;
 /// While this file exists, the boot loader asks Ignition to run; its absence makes the node boot unconfigured.
@@ -54,6 +59,8 @@ pub struct Expected {
     pub others: Vec<probes::block::Disk>,
     /// What was read before the write.
     pub before: Before,
+    /// What was learned of the image while it was written; `None` for the live image's own.
+    pub image: Option<StreamFacts>,
 }
 
 /// Reads the disk back.
@@ -61,6 +68,9 @@ pub struct Expected {
 /// A proof that does not finish, or panics, is a failed check and does not end the program.
 #[must_use]
 pub fn prove(expected: Expected) -> Proof {
+    let samples = expected.image.iter().flat_map(|image| &image.samples);
+    let n_bytes: u64 = samples.map(|sample| sample.n_bytes as u64).sum();
+    let limit = LIMIT + Duration::from_secs(n_bytes / SLOWEST_BYTES_S);
     // A bug in the reader of a corrupt file system must not prevent the result from being reported.
     let answer = guard::ask("proof", STACK_BYTES, move || {
         let mut checks = Vec::new();
@@ -77,7 +87,7 @@ pub fn prove(expected: Expected) -> Proof {
         }],
     };
     let Ok(answer) = answer else { return broken("could not start a thread to read it") };
-    match answer.recv_timeout(LIMIT) {
+    match answer.recv_timeout(limit) {
         Ok(Ok(checks)) => Proof { checks },
         Ok(Err(panic)) => broken(&format!("reading it failed: {panic}")),
         Err(_) => broken("reading it did not finish"),
@@ -118,6 +128,7 @@ fn look_at(expected: &Expected, checks: &mut Vec<Check>) {
     look_at_boot(expected, &disk, &found, checks);
     let root = found.root(&disk);
     checks.push(check(CheckName::RootFilesystem, "one file system labelled root", root));
+    look_at_content(expected, &disk, found.boot_partition(), checks);
     let mut loader = check(
         CheckName::EspLoader,
         "a boot loader in the EFI system partition",
@@ -159,9 +170,34 @@ fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &m
         "a backup that lists the same partitions",
         last_lba.and_then(|last| gpt::check_backup(disk, expected.sector_bytes, table, last)),
     ));
+    let of_image = expected
+        .image
+        .as_ref()
+        .and_then(|image| content::table(table, &image.head, expected.sector_bytes, saved));
+    if let Some(outcome) = of_image {
+        checks.push(check(CheckName::ImageTable, "the image's partitions", outcome));
+    }
     if !saved.is_empty() {
         let outcome = saved::check(disk, partitions, saved);
         checks.push(check(CheckName::SavedPartitions, "the saved partitions as before", outcome));
+    }
+}
+
+/// The comparison with the blocks of the image.
+fn look_at_content(
+    expected: &Expected,
+    disk: &Disk,
+    boot: Option<&Partition>,
+    checks: &mut Vec<Check>,
+) {
+    let image = expected.image.as_ref();
+    let n_bytes = image.map_or(0, |image| image.samples.iter().map(|s| s.n_bytes as u64).sum());
+    let mut disk = disk.clone().with_budget(n_bytes);
+    let disk_bytes = disk.size().unwrap_or(u64::MAX);
+    let changed = content::changed(boot, !expected.before.saved.is_empty(), disk_bytes);
+    let verify = expected.install.verify.unwrap_or_default();
+    if let Some(outcome) = content::blocks(&mut disk, image, verify, &changed) {
+        checks.push(check(CheckName::ImageContent, "the image's blocks", outcome));
     }
 }
 
