@@ -391,3 +391,29 @@ fn report_does_not_wait_for_the_neighbours() {
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     assert!(started.elapsed() < Duration::from_secs(30));
 }
+
+#[test]
+fn events_of_a_talkative_installer_are_few_and_the_last_one_arrives() {
+    let mock = vim(|_, _| Reply::json(200, &install("r1", &json!({}))));
+    let mut machine = Machine::new(&mock.url);
+    machine.installer(
+        "0.27.0",
+        "for n in $(seq 1 99) 99 99 99; do echo \"Read disk ($n%)\"; sleep 0.02; done; \
+         echo last words; exit 1",
+    );
+    let started = Instant::now();
+    machine.run();
+    let seconds = usize::try_from(started.elapsed().as_secs()).unwrap();
+    let batches: Vec<Value> = mock.requests("/events").iter().map(Request::json).collect();
+    // One a second, the one that is under way when the job ends, and the last one.
+    assert!(batches.len() <= seconds + 3, "{} requests in {seconds} s", batches.len());
+    let progress: Vec<Value> = batches
+        .iter()
+        .flat_map(|batch| batch["events"].as_array().unwrap().clone())
+        .filter(|event| event["state"] == "progress")
+        .collect();
+    assert!(!progress.is_empty() && progress.len() <= seconds + 3, "{progress:?}");
+    assert_eq!(progress.last().unwrap()["percent"], 99);
+    let last = batches.last().unwrap()["events"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["stage"], &last["state"]), (&json!("write"), &json!("failed")));
+}

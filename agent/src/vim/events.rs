@@ -1,6 +1,6 @@
 //! Stage and progress events: numbered, queued, and posted by a thread of their own.
 //!
-//! Posting is best effort and never delays the job. A full queue drops its oldest event, failed posts are repeated, and
+//! Posting is best effort and never delays the job. There is at most one request a second. A full queue drops its oldest event, failed posts are repeated, and
 //! at the end the queue is flushed for a limited time.
 
 use std::collections::VecDeque;
@@ -19,6 +19,8 @@ use crate::clock::Clock;
 
 /// Stack of the posting thread; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
+/// The shortest time between two requests; progress meanwhile becomes one event.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// Most events in the queue.
 const MAX_QUEUED: usize = 256;
 /// Most events in one request.
@@ -35,6 +37,19 @@ struct Queue {
     is_ending: bool,
     n_dropped: u64,
     is_sending: bool,
+}
+
+impl Queue {
+    /// The last event, if it is progress that was not posted yet and that new progress replaces.
+    fn progress_of(&mut self, stage: Stage, how: State) -> Option<&mut Event> {
+        let request_id = &self.request_id;
+        self.events.back_mut().filter(|last| {
+            how == State::Progress
+                && last.state == State::Progress
+                && last.stage == stage
+                && last.request_id == *request_id
+        })
+    }
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +98,12 @@ impl Events {
     /// Queues an event.
     pub fn push(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>) {
         let mut queue = self.shared.lock();
+        if let Some(last) = queue.progress_of(stage, how) {
+            last.time = rfc3339(self.clock.time_of_day());
+            last.percent = percent.map(|percent| percent.min(100)).or(last.percent);
+            last.message = message.map(|text| text.chars().take(MAX_MESSAGE_CHARS).collect());
+            return;
+        }
         queue.sequence += 1;
         let event = Event {
             sequence: queue.sequence,
@@ -144,7 +165,7 @@ fn post_all(shared: &Shared, client: &Client, clock: &dyn Clock) {
         let wait = match outcome {
             Ok(()) => {
                 backoff.reset();
-                Duration::ZERO
+                MIN_INTERVAL
             }
             // The VIM will not accept later what it refuses now, so these events are dropped.
             Err(failed) if failed.why == Why::Refused && failed.status.is_some() => {
@@ -153,7 +174,7 @@ fn post_all(shared: &Shared, client: &Client, clock: &dyn Clock) {
                 }
                 queue.n_dropped += batch.len() as u64;
                 backoff.wait(&failed, clock);
-                Duration::ZERO
+                MIN_INTERVAL
             }
             Err(failed) => {
                 debug!("posting events: {}", failed.message);
@@ -163,7 +184,8 @@ fn post_all(shared: &Shared, client: &Client, clock: &dyn Clock) {
         };
         shared.changed.notify_all();
         let until = Instant::now() + wait;
-        while !queue.events.is_empty() || !queue.is_ending {
+        // At the end the last events are not delayed, except after a failure.
+        while !queue.is_ending || !queue.events.is_empty() && wait > MIN_INTERVAL {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
