@@ -22,6 +22,7 @@ pub mod job;
 pub mod proof;
 
 pub mod bounded;
+pub mod checkpoint;
 pub mod clean;
 pub mod clock;
 pub mod exit_status;

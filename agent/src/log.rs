@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _};
 
 use tracing::level_filters::LevelFilter;
 
+use crate::checkpoint;
 use crate::clean::CleanStderr;
 use crate::cli::LogLevel;
 
@@ -27,5 +28,8 @@ pub fn start(level: LogLevel) {
         .try_init()
         .ok();
     // Panics of guarded work do not reach this hook: they become a problem in the report or a failed check.
-    std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a bug ended the run")));
+    std::panic::set_hook(Box::new(|panic| {
+        checkpoint::record_panic(&panic.to_string());
+        tracing::error!(%panic, "a bug ended the run");
+    }));
 }

@@ -47,6 +47,7 @@ fn run(configuration: Configuration) -> ExitCode {
             ExitStatus::Usage.into()
         }
         Err(panic) => {
+            run_coreos_installer::checkpoint::record_panic(&panic);
             tracing::error!(panic, "a bug ended the run; please report it");
             run_coreos_installer::links::restore_all();
             ExitStatus::Bug.into()

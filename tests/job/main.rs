@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod certificates;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod ending;
 #[cfg(test)]
 mod files;

@@ -14,8 +14,7 @@ use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::install::System;
 use crate::install::settle::Watch;
-use crate::job;
-use crate::job::{Collected, JobSettings, Offline};
+use crate::job::{self, Collected, JobSettings, Offline, supervise};
 use crate::links::{LinksUp, restore_all};
 use crate::report::{Report, report};
 use crate::signals::Stop;
@@ -52,6 +51,11 @@ pub(super) fn install(
     let brings_links_up = options.bring_links_up && !options.dry_run;
     let mut wait = Duration::from_secs(options.wait_for_disk);
     let stop = job::stop_on_signals();
+    if !supervise::is_child()
+        && let Some(status) = supervise::supervise(&settings, &stop)
+    {
+        return Ok(status);
+    }
     let listener = settings.listener.clone();
     let mut listens = options.lldp_wait.is_none() && !options.dry_run;
     let mut collect = || {

@@ -11,6 +11,7 @@ use super::Ended;
 use super::offline::in_words_of_options;
 use super::sequence::Job;
 use crate::api::{API_VERSION, DiskState, JobResult, Neighbours, Outcome, Stage, State};
+use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::vim::client::GaveUp;
@@ -53,7 +54,10 @@ impl Job<'_> {
         } else if !self.settings.is_dry_run {
             let limit = Some(self.settings.failure_limit);
             match self.client.post_result(&self.node_id, result, limit) {
-                Ok(()) => info!("result posted"),
+                Ok(()) => {
+                    checkpoint::update(|checkpoint| checkpoint.has_posted_result = true);
+                    info!("result posted");
+                }
                 Err(gave_up) => error!("the result could not be posted: {gave_up}"),
             }
         }
@@ -73,6 +77,7 @@ impl Job<'_> {
         let limit = self.client.time_left().map(|left| left.max(self.settings.failure_limit));
         match self.client.post_result(&self.node_id, &result, limit) {
             Ok(()) => {
+                checkpoint::update(|checkpoint| checkpoint.has_posted_result = true);
                 info!("result posted: {}", result.message);
                 self.event(Stage::Result, State::Done, None);
                 Ended { exit_status: ExitStatus::Done, result: Some(Box::new(result)) }

@@ -9,6 +9,7 @@ use super::Ended;
 use super::prove::{Written as OnDisk, read_before};
 use super::sequence::Job;
 use crate::api::{Code, DiskState, Install, JobResult, Outcome, Stage, State};
+use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::install::attempt::CoreosInstaller;
 use crate::install::preflight::{self, Checked, Ready, Surroundings};
@@ -164,6 +165,7 @@ impl Job<'_> {
             Err(failure) => return (Written::not_started(failure), None),
         };
         let disk = target.disk();
+        checkpoint::update(|checkpoint| checkpoint.disk = Some(identity_of(disk)));
         self.event(Stage::Write, State::Started, Some(&describe(disk)));
         info!("writing {}", describe(disk));
         let events = &self.events;

@@ -18,6 +18,7 @@ mod neighbours;
 pub mod offline;
 mod prove;
 mod sequence;
+pub mod supervise;
 mod waiting;
 
 use std::path::PathBuf;

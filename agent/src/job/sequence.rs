@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use formats::digest;
+use formats::time::rfc3339;
 use tracing::{error, info, warn};
 
 use super::console::Console;
 use super::waiting::Refusals;
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
-    Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State, is_node_id,
-    parse_instruction,
+    Action, Code, DiskState, IgnitionSource, Install, Instruction, JobResult, Stage, State,
+    is_node_id, parse_instruction,
 };
+use crate::checkpoint;
 use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
@@ -229,6 +231,10 @@ impl<'a> Job<'a> {
     fn receive(&mut self, bytes: &[u8]) {
         self.console.works();
         self.supplement();
+        checkpoint::update(|checkpoint| {
+            checkpoint.has_posted_result = false;
+            (checkpoint.disk, checkpoint.disk_state) = (None, None);
+        });
         self.request_id = None;
         self.events.set_request(None);
         self.request_digest = Some(digest::sha256(bytes));
@@ -333,6 +339,10 @@ impl<'a> Job<'a> {
 
     /// Starts posting events: the VIM has the report, and its id for the node is known.
     pub(super) fn open_events(&self) {
+        checkpoint::update(|checkpoint| {
+            checkpoint.node_id.clone_from(&self.node_id);
+            checkpoint.started_at = rfc3339(self.started_at);
+        });
         if self.posts() {
             self.events.open(&self.node_id);
         }
@@ -344,6 +354,18 @@ impl<'a> Job<'a> {
     }
 
     pub(super) fn event(&self, stage: Stage, how: State, message: Option<&str>) {
+        checkpoint::update(|checkpoint| {
+            checkpoint.stage = Some(stage);
+            checkpoint.request_id.clone_from(&self.request_id);
+            checkpoint.request_digest.clone_from(&self.request_digest);
+            match (stage, how) {
+                (Stage::Write, State::Started) => {
+                    checkpoint.disk_state = Some(DiskState::HalfWritten);
+                }
+                (Stage::Write, State::Done) => checkpoint.disk_state = Some(DiskState::Installed),
+                _ => {}
+            }
+        });
         self.events.push(stage, how, None, message);
     }
 }

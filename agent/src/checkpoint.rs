@@ -1,0 +1,132 @@
+//! Where the job is, in a file that outlives the process: what its parent posts if a bug or the kernel ends it.
+//!
+//! The file holds one line of JSON, written with one `pwrite(2)`, so that no crash leaves half of it.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::{DiskIdentity, DiskState, Stage};
+
+/// Where the file is put; the second directory is for people who are not root.
+const DIRECTORIES: [&str; 2] = ["/run", "/tmp"];
+/// The longest panic message that is kept, in characters.
+const MAX_PANIC_CHARS: usize = 500;
+/// Largest file.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// The file and what it holds, in a process that has a parent which reads it.
+static CURRENT: Mutex<Option<(File, Checkpoint)>> = Mutex::new(None);
+
+/// What the parent needs to post a result.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Checkpoint {
+    /// The id that the VIM knows; empty before the report was accepted.
+    pub node_id: String,
+    /// The instruction that is carried out.
+    pub request_id: Option<String>,
+    /// Digest of that instruction.
+    pub request_digest: Option<String>,
+    /// The stage of the job.
+    pub stage: Option<Stage>,
+    /// The disk that was chosen.
+    pub disk: Option<DiskIdentity>,
+    /// What would be true of the disk if the process ended now.
+    pub disk_state: Option<DiskState>,
+    /// Whether the VIM has a result, so that nothing is left to post.
+    pub has_posted_result: bool,
+    /// When the job started: RFC 3339, UTC.
+    pub started_at: String,
+    /// The message of the panic that ended the process.
+    pub panic: Option<String>,
+}
+
+/// Makes an empty file that only this user may read, and returns its path.
+///
+/// # Errors
+/// No directory is writable.
+pub fn create() -> std::io::Result<PathBuf> {
+    let mut last = std::io::ErrorKind::NotFound.into();
+    for directory in DIRECTORIES {
+        let path =
+            Path::new(directory).join(format!("run-coreos-installer-{}.json", std::process::id()));
+        // A file of that name is left from a process that had the same number.
+        std::fs::remove_file(&path).ok();
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(_) => return Ok(path),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// From now on changes are written to the file.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn open(path: &Path) -> std::io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((file, Checkpoint::default()));
+    Ok(())
+}
+
+/// Changes what the file holds. Without a file nothing happens.
+pub fn update(change: impl FnOnce(&mut Checkpoint)) {
+    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some((file, checkpoint)) = current.as_mut() else { return };
+    let before = checkpoint.clone();
+    change(checkpoint);
+    if *checkpoint == before {
+        return;
+    }
+    // A longer text before it ends after the line end, where the reader stops.
+    if let Ok(mut line) = serde_json::to_vec(checkpoint) {
+        line.push(b'\n');
+        file.write_all_at(&line, 0).ok();
+    }
+}
+
+/// Keeps the message of a panic. It may come from any thread, even from one inside [`update`].
+pub fn record_panic(message: &str) {
+    let Ok(mut current) = CURRENT.try_lock() else { return };
+    let Some((file, checkpoint)) = current.as_mut() else { return };
+    checkpoint.panic = Some(message.chars().take(MAX_PANIC_CHARS).collect());
+    if let Ok(mut line) = serde_json::to_vec(checkpoint) {
+        line.push(b'\n');
+        file.write_all_at(&line, 0).ok();
+    }
+}
+
+/// Reads the file; `None` if the process wrote nothing.
+#[must_use]
+pub fn read(path: &Path) -> Option<Checkpoint> {
+    let bytes = crate::bounded::read_file(path, MAX_BYTES).ok()?;
+    let line = bytes.split(|byte| *byte == b'\n').next()?;
+    serde_json::from_slice(line).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shorter_text_replaces_a_longer_one() {
+        let path = create().unwrap();
+        assert_eq!(read(&path), None);
+        open(&path).unwrap();
+        update(|checkpoint| checkpoint.node_id = "a-long-name-of-a-node".into());
+        update(|checkpoint| checkpoint.node_id = "short".into());
+        record_panic("out of cheese");
+        let found = read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(
+            (found.node_id.as_str(), found.panic.as_deref()),
+            ("short", Some("out of cheese"))
+        );
+        *CURRENT.lock().unwrap() = None;
+    }
+}

@@ -1,0 +1,232 @@
+//! The parent of the process that does the job: whatever ends that process, the VIM gets a result.
+//!
+//! A panic aborts the shipped program, a failed allocation aborts every program, and the kernel kills one when memory
+//! runs out: none of these can post a result itself. So the program starts itself again and waits. The parent does
+//! nothing that could fail meanwhile, and has no memory worth killing it for.
+
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus as ProcessStatus};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use formats::time::rfc3339;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use probes::machine::{Machine, Source};
+use tracing::{error, info, warn};
+
+use super::JobSettings;
+use crate::api::{API_VERSION, Code, DiskState, JobResult, Neighbours, Outcome, Stage};
+use crate::checkpoint::{self, Checkpoint};
+use crate::clock::RealClock;
+use crate::exit_status::ExitStatus;
+use crate::signals::Stop;
+use crate::vim::Client;
+
+/// The environment variable that makes the program the child: the path of its checkpoint.
+const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
+/// How often the parent looks after its child.
+const POLL: Duration = Duration::from_millis(50);
+/// How long the processes of a child that died may take to end.
+const ORPHANS_LIMIT: Duration = Duration::from_secs(30);
+
+/// In the child: writes checkpoints from now on, and returns true. In the parent: returns false.
+#[must_use]
+pub fn is_child() -> bool {
+    let Some(path) = std::env::var_os(VARIABLE) else { return false };
+    // A child without its parent would install without anybody who reports its end.
+    nix::sys::prctl::set_pdeathsig(Signal::SIGTERM).ok();
+    if let Err(error) = checkpoint::open(Path::new(&path)) {
+        warn!("opening {}: {error}; a crash would not be reported", path.display());
+    }
+    true
+}
+
+/// Starts the program again as a child and waits for it; posts a result if the child cannot.
+///
+/// `None` if no child could be started; the caller does the job itself then.
+pub fn supervise(settings: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
+    let path = checkpoint::create().ok()?;
+    // What the child leaves running when it dies becomes the parent's, which ends it.
+    nix::sys::prctl::set_child_subreaper(true).ok();
+    let started = Command::new("/proc/self/exe")
+        .arg0("run-coreos-installer")
+        .args(std::env::args_os().skip(1))
+        .env(VARIABLE, &path)
+        .spawn();
+    let child = match started {
+        Ok(child) => child,
+        Err(error) => {
+            warn!("starting a second process: {error}; a crash would not be reported");
+            std::fs::remove_file(&path).ok();
+            return None;
+        }
+    };
+    let ended = wait(child, stop);
+    let found = checkpoint::read(&path).unwrap_or_default();
+    std::fs::remove_file(&path).ok();
+    let by_request = [Signal::SIGTERM, Signal::SIGINT].map(|signal| Some(signal as i32));
+    if stop.is_stopped() && by_request.contains(&ended.signal()) {
+        // It ended before it could catch the signal.
+        return Some(ExitStatus::NotReported);
+    }
+    let is_crash = ended.code().is_none_or(|code| code == i32::from(ExitStatus::Bug.code()));
+    if is_crash {
+        end_orphans();
+        return Some(report_crash(settings, stop, &found, ended));
+    }
+    let code = ended.code().and_then(|code| u8::try_from(code).ok());
+    let status = ExitStatus::ALL.into_iter().find(|status| Some(status.code()) == code);
+    Some(status.unwrap_or(ExitStatus::Bug))
+}
+
+/// Waits for the child and passes a signal on to it.
+fn wait(mut child: Child, stop: &Stop) -> ProcessStatus {
+    let pid = i32::try_from(child.id()).map(Pid::from_raw);
+    let mut is_passed_on = false;
+    loop {
+        match child.try_wait() {
+            Ok(Some(ended)) => return ended,
+            Ok(None) => {}
+            Err(error) => {
+                error!("waiting for the second process: {error}");
+                return ProcessStatus::from_raw(i32::from(ExitStatus::Bug.code()) << 8);
+            }
+        }
+        if stop.is_stopped() && !is_passed_on {
+            is_passed_on = true;
+            if let Ok(pid) = pid {
+                kill(pid, Signal::SIGTERM).ok();
+            }
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+/// Kills what the child left running, above all coreos-installer, which would write on.
+fn end_orphans() {
+    let machine = Machine::new(Arc::new(Source::live()), "supervise");
+    let me = std::process::id();
+    let started = Instant::now();
+    while started.elapsed() < ORPHANS_LIMIT {
+        let list = machine.text(&format!("proc/{me}/task/{me}/children")).unwrap_or_default();
+        let orphans: Vec<i32> =
+            list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+        if orphans.is_empty() {
+            return;
+        }
+        for pid in orphans.into_iter().map(Pid::from_raw) {
+            kill(pid, Signal::SIGKILL).ok();
+            nix::sys::wait::waitpid(pid, Some(nix::sys::wait::WaitPidFlag::WNOHANG)).ok();
+        }
+        std::thread::sleep(POLL);
+    }
+    warn!("a process of the job does not end");
+}
+
+/// What ended the child, in words.
+fn cause(found: &Checkpoint, ended: ProcessStatus) -> String {
+    match (&found.panic, ended.signal().and_then(|number| Signal::try_from(number).ok())) {
+        (Some(panic), _) => format!("a bug ended the agent: {panic}"),
+        (None, Some(Signal::SIGKILL)) => {
+            "the agent was killed; the machine probably ran out of memory".to_owned()
+        }
+        (None, Some(Signal::SIGABRT)) => {
+            "the agent aborted: a bug, or it ran out of memory".to_owned()
+        }
+        (None, Some(signal)) => format!("a bug ended the agent with {}", signal.as_str()),
+        (None, None) => "a bug ended the agent".to_owned(),
+    }
+}
+
+/// Posts the result that the child could not post.
+fn report_crash(
+    settings: &JobSettings,
+    stop: &Stop,
+    found: &Checkpoint,
+    ended: ProcessStatus,
+) -> ExitStatus {
+    let message = cause(found, ended);
+    error!("{message}");
+    let disk_state = found.disk_state.unwrap_or(DiskState::Untouched);
+    let exit_status = match disk_state {
+        DiskState::Untouched => ExitStatus::Bug,
+        DiskState::HalfWritten => ExitStatus::HalfWritten,
+        DiskState::Installed => ExitStatus::Unproven,
+    };
+    let posts_nothing = settings.is_dry_run || settings.offline.is_some();
+    if found.node_id.is_empty() || found.has_posted_result || posts_nothing {
+        return exit_status;
+    }
+    let result = result(found, message, disk_state);
+    let client = Client::new(&settings.vim, Arc::new(RealClock), stop.clone());
+    let posted = client
+        .map(|client| client.post_result(&found.node_id, &result, Some(settings.failure_limit)));
+    match posted {
+        Ok(Ok(())) => info!("result posted"),
+        Ok(Err(gave_up)) => error!("the result could not be posted: {gave_up}"),
+        Err(error) => error!("the result could not be posted: {error:#}"),
+    }
+    exit_status
+}
+
+fn result(found: &Checkpoint, message: String, disk_state: DiskState) -> JobResult {
+    let (outcome, advice) = match disk_state {
+        DiskState::Untouched => (
+            Outcome::Refused,
+            "start the service again, and report the bug with the log of this boot",
+        ),
+        _ => (
+            Outcome::Failed,
+            "do not boot the disk; install again, and report the bug with the log of this boot",
+        ),
+    };
+    JobResult {
+        api_version: API_VERSION.into(),
+        request_id: found.request_id.clone(),
+        request_digest: found.request_digest.clone(),
+        node_id: found.node_id.clone(),
+        outcome,
+        stage: found.stage.unwrap_or(Stage::Collect),
+        code: Some(Code::AgentBug.to_string()),
+        message,
+        advice: Some(advice.into()),
+        disk: found.disk.clone(),
+        existing_data: Vec::new(),
+        disk_state,
+        image: None,
+        write: None,
+        attempts: u32::from(disk_state != DiskState::Untouched),
+        proof: None,
+        findings: Vec::new(),
+        warnings: Vec::new(),
+        log_tail: Vec::new(),
+        neighbours: Neighbours::new(),
+        live: Some(probes::live::live()),
+        started_at: found.started_at.clone(),
+        finished_at: rfc3339(SystemTime::now()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cause_distinguishes_panic_abort_and_kill() {
+        let signal = |signal: Signal| ProcessStatus::from_raw(signal as i32);
+        let panic = Checkpoint { panic: Some("index 7".into()), ..Checkpoint::default() };
+        let none = Checkpoint::default();
+        for (found, ended, words) in [
+            (&panic, signal(Signal::SIGABRT), "a bug ended the agent: index 7"),
+            (&none, signal(Signal::SIGABRT), "or it ran out of memory"),
+            (&none, signal(Signal::SIGKILL), "probably ran out of memory"),
+            (&none, signal(Signal::SIGSEGV), "with SIGSEGV"),
+            (&none, ProcessStatus::from_raw(101 << 8), "a bug ended the agent"),
+        ] {
+            let text = cause(found, ended);
+            assert!(text.contains(words), "{text}");
+        }
+    }
+}
