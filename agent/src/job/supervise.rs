@@ -152,7 +152,7 @@ fn report_crash(
     let disk_state = found.disk_state.unwrap_or(DiskState::Untouched);
     let exit_status = match disk_state {
         DiskState::Untouched => ExitStatus::Bug,
-        DiskState::HalfWritten => ExitStatus::HalfWritten,
+        DiskState::HalfWritten | DiskState::Erased => ExitStatus::HalfWritten,
         DiskState::Installed => ExitStatus::Unproven,
     };
     let posts_nothing = settings.is_dry_run || settings.offline.is_some();
