@@ -54,7 +54,7 @@ pub(super) fn install(
     if !supervise::is_child()
         && let Some(status) = supervise::supervise(&settings, &stop)
     {
-        return Ok(status);
+        return status;
     }
     let listener = settings.listener.clone();
     let mut listens = options.lldp_wait.is_none() && !options.dry_run;
