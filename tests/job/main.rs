@@ -1,7 +1,8 @@
 //! The job against a mock VIM and a fake installer.
 //!
 //! `mock` is the server, `machine` the node: a folder with a file for a disk, a piece of sysfs and a script in
-//! place of coreos-installer. `image` makes a disk image in the shape of `CoreOS` if `mkfs.ext4` is installed.
+//! place of coreos-installer. `image` makes a disk image in the shape of `CoreOS` if `mkfs.ext4` is installed. `world` is
+//! a simulated kernel, for `property`.
 
 #[cfg(test)]
 mod certificates;
@@ -24,6 +25,8 @@ mod offline;
 #[cfg(test)]
 mod proof;
 #[cfg(test)]
+mod property;
+#[cfg(test)]
 mod refusal;
 #[cfg(test)]
 mod stream;
@@ -33,3 +36,5 @@ mod tls;
 mod vim;
 #[cfg(test)]
 mod wire;
+#[cfg(test)]
+mod world;

@@ -316,7 +316,7 @@ mod tests {
         stall: Duration::from_millis(300),
         hang: Duration::from_millis(700),
         kill: Duration::from_millis(400),
-        repeat: Duration::from_secs(60),
+        repeat: Duration::from_mins(1),
     };
     const IN_FLIGHT: &str = "9 0 9 0 9 0 9 0 3 0 0\n";
     const IDLE: &str = "9 0 9 0 9 0 9 0 0 0 0\n";

@@ -1,7 +1,7 @@
 //! The choice of the disk on the facts of the moment: made when the instruction arrives, and again right before
 //! each write, when it must lead to the same disk.
 
-use probes::block::Disk;
+use probes::block::{Disk, Obstacle, ObstacleKind};
 
 use super::identity::changed;
 use super::target::Target;
@@ -41,7 +41,7 @@ impl Selection<'_> {
 
     /// Chooses again on new facts, and checks that the held disk is chosen again and is unchanged.
     ///
-    /// `is_written` says that an earlier attempt has begun to write the target: then its content no longer counts.
+    /// `is_written` says that an earlier attempt has begun to write the target: then the content that it had counts.
     ///
     /// # Errors
     /// `DISK_CHANGED` if another disk is chosen now, none or several; as [`Target::check`].
@@ -51,7 +51,7 @@ impl Selection<'_> {
         let mut disks = self.disks()?;
         if is_written {
             for disk in disks.iter_mut().filter(|disk| is_same(disk, held)) {
-                disk.clone_from(held);
+                *disk = with_content_of(held, disk);
             }
         }
         let decision = self.decide(&disks).map_err(|Undecided { failure, .. }| {
@@ -81,6 +81,29 @@ impl Selection<'_> {
     fn decide<'d>(&self, disks: &'d [Disk]) -> Result<Decision<'d>, Undecided<'d>> {
         let resolve = |path: &str| self.system.kernel().resolve(path);
         decide(disks, &Wanted::of(self.install, self.protect, self.min_bytes), &resolve)
+    }
+}
+
+/// The facts of a disk now, with the content that it had before this job began to write it. Whether it is in use, or
+/// fit for use at all, is a fact of now.
+fn with_content_of(before: &Disk, now: &Disk) -> Disk {
+    let is_content = |obstacle: &&Obstacle| {
+        matches!(obstacle.kind, ObstacleKind::Content | ObstacleKind::Unknown)
+    };
+    let of_now = now.obstacles.iter().filter(|obstacle| !is_content(obstacle));
+    let obstacles: Vec<Obstacle> =
+        before.obstacles.iter().filter(is_content).chain(of_now).cloned().collect();
+    Disk {
+        eligible: obstacles.is_empty(),
+        not_eligible_because: obstacles.iter().map(|obstacle| obstacle.text.clone()).collect(),
+        obstacles,
+        partition_table: before.partition_table.clone(),
+        filesystem: before.filesystem.clone(),
+        partitions: before.partitions.clone(),
+        unlisted: before.unlisted.clone(),
+        existing_os: before.existing_os.clone(),
+        has_unknown_content: before.has_unknown_content,
+        ..now.clone()
     }
 }
 

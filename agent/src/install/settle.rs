@@ -14,7 +14,7 @@ use crate::signals::Stop;
 /// No disk may have appeared for this long.
 pub const QUIET: Duration = Duration::from_secs(5);
 /// How long an install waits for that.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 /// How often it looks.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -33,10 +33,10 @@ impl Watch {
     /// # Errors
     /// In words.
     pub fn is_settled(&mut self, system: &System, now: Instant) -> Result<(), String> {
-        self.judge(system.ask(arrivals)?, now)
+        self.judge(&system.ask(arrivals)?, now)
     }
 
-    fn judge(&mut self, found: Arrivals, now: Instant) -> Result<(), String> {
+    fn judge(&mut self, found: &Arrivals, now: Instant) -> Result<(), String> {
         let keys = found.disks.iter().map(|disk| (disk.name.clone(), disk.diskseq));
         let seen = keys.map(|key| (self.seen.get(&key).copied().unwrap_or(now), key));
         self.seen = seen.map(|(since, key)| (key, since)).collect();
@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn disks_that_udev_has_known_for_a_while_need_no_wait() {
         let old = found(vec![disk("sda", Some(9)), disk("sdb", Some(600))]);
-        assert_eq!(Watch::default().judge(old, Instant::now()), Ok(()));
-        assert_eq!(Watch::default().judge(found(vec![]), Instant::now()), Ok(()));
+        assert_eq!(Watch::default().judge(&old, Instant::now()), Ok(()));
+        assert_eq!(Watch::default().judge(&found(vec![]), Instant::now()), Ok(()));
     }
 
     #[test]
@@ -109,18 +109,18 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut watch = Watch::default();
         let nvme = || disk("nvme0n1", None);
-        assert!(watch.judge(found(vec![nvme()]), at(0)).is_err());
-        assert!(watch.judge(found(vec![nvme()]), at(4)).is_err());
+        assert!(watch.judge(&found(vec![nvme()]), at(0)).is_err());
+        assert!(watch.judge(&found(vec![nvme()]), at(4)).is_err());
         // The slow controller's disk appears just in time.
         let both = || found(vec![nvme(), disk("sda", Some(0))]);
-        assert!(watch.judge(both(), at(5)).is_err());
-        assert!(watch.judge(both(), at(9)).is_err());
+        assert!(watch.judge(&both(), at(5)).is_err());
+        assert!(watch.judge(&both(), at(9)).is_err());
         let busy = Arrivals { is_udev_busy: true, ..both() };
-        assert!(watch.judge(busy, at(10)).is_err());
-        assert!(watch.judge(both(), at(14)).is_err());
-        assert_eq!(watch.judge(both(), at(15)), Ok(()));
+        assert!(watch.judge(&busy, at(10)).is_err());
+        assert!(watch.judge(&both(), at(14)).is_err());
+        assert_eq!(watch.judge(&both(), at(15)), Ok(()));
         // Another disk under the same name is new.
         let other = Arrival { diskseq: Some(9), ..disk("sda", None) };
-        assert!(watch.judge(found(vec![nvme(), other]), at(16)).is_err());
+        assert!(watch.judge(&found(vec![nvme(), other]), at(16)).is_err());
     }
 }

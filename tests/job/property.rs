@@ -1,0 +1,425 @@
+//! Whatever happens to the disks at whatever moment, nothing is written but the one disk that the instruction means.
+//!
+//! Thousands of machines with random disks, instructions and events run through the code of a job that chooses,
+//! holds, checks and writes. Only the kernel and coreos-installer are simulated. What may be written is decided a
+//! second time by [`meant`], which shares no code with the agent.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime};
+
+use probes::block::{Disk, ObstacleKind};
+use run_coreos_installer::api::{Code, DiskState, Install};
+use run_coreos_installer::clock::Clock;
+use run_coreos_installer::install::run::{End, Installer, Job, Ran, Written, install};
+use run_coreos_installer::install::selection::Selection;
+use run_coreos_installer::install::{Failure, System, settle};
+use run_coreos_installer::signals::Stop;
+use serde_json::{Value, json};
+
+use super::world::{Event, LINK, Moment, Physical, Simulated, Slot, World};
+
+const N_CASES: u64 = 10_000;
+
+/// A clock of one case, which does not wait.
+#[derive(Debug)]
+struct SimulatedClock(Mutex<Instant>);
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Instant {
+        *self.0.lock().unwrap()
+    }
+    fn time_of_day(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH
+    }
+    fn sleep(&self, duration: Duration, _: &Stop) {
+        *self.0.lock().unwrap() += duration;
+    }
+    fn random(&self) -> u32 {
+        7
+    }
+}
+
+/// Random numbers that a seed repeats (splitmix64).
+#[derive(Debug, Clone)]
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn below(&mut self, n: usize) -> usize {
+        usize::try_from(self.next() % n as u64).unwrap()
+    }
+    fn percent(&mut self, percent: u64) -> bool {
+        self.next() % 100 < percent
+    }
+}
+
+/// A disk whose serial number and WWN belong to `n`; one in ten shares the serial number of another disk.
+fn physical(random: &mut Random, n: usize) -> Physical {
+    let n = if random.percent(10) { 0 } else { n };
+    let obstacle = match random.below(20) {
+        0 => Some(ObstacleKind::Structural),
+        1 => Some(ObstacleKind::Mounted),
+        2 => Some(ObstacleKind::Unknown),
+        _ => None,
+    };
+    Physical {
+        serial: (!random.percent(15)).then(|| format!("SER-{n:04}")),
+        wwn: random.percent(50).then(|| format!("naa.5000c500000000{n:02x}")),
+        size_bytes: (1 + random.below(4) as u64) << 30,
+        obstacle,
+        has_data: random.percent(40),
+    }
+}
+
+fn event(random: &mut Random, n_disks: usize) -> (Moment, u32, Event) {
+    let n = random.below(n_disks);
+    let new = |random: &mut Random| {
+        let number = 50 + random.below(40);
+        let mut disk = physical(random, number);
+        if random.percent(50) {
+            disk.obstacle = None;
+            disk.has_data = false;
+        }
+        disk
+    };
+    let event = match random.below(12) {
+        0 => Event::Remove(n),
+        1 => Event::Replug(n),
+        2 | 3 => Event::Swap(n, random.below(n_disks)),
+        4 | 5 => Event::Replace(n, new(random)),
+        6 => Event::Rename(n, new(random)),
+        7 => Event::Grow(n),
+        8 => Event::ReadOnly(n),
+        9 => [Event::Busy(n), Event::Data(n)][random.below(2)].clone(),
+        10 => Event::Add(new(random)),
+        _ => Event::Relink(n),
+    };
+    (Moment::ALL[random.below(10)], u32::from(random.percent(20)), event)
+}
+
+/// How an instruction says which disk it means.
+#[derive(Debug, Clone)]
+enum Asked {
+    Serial(String),
+    Device(String),
+    Smallest,
+    Largest,
+    Nothing,
+}
+
+#[derive(Debug, Clone)]
+struct Order {
+    asked: Asked,
+    expected_serial: Option<String>,
+    /// `refuse`, `coreos` or `wipe`; `None` for the default.
+    policy: Option<&'static str>,
+    protected: Option<String>,
+}
+
+impl Order {
+    fn new(random: &mut Random, world: &World) -> Self {
+        let n = random.below(world.slots.len());
+        let serial = |n: usize| world.physicals[n].serial.clone();
+        let asked = match (random.below(8), serial(n)) {
+            (0 | 1, Some(serial)) => Asked::Serial(serial),
+            (2, Some(serial)) => Asked::Device(format!("/dev/disk/by-id/x-{serial}")),
+            (3, _) => Asked::Device(LINK.into()),
+            (4, _) => Asked::Smallest,
+            (5, _) => Asked::Largest,
+            (6, _) => Asked::Nothing,
+            _ => Asked::Device(format!("/dev/{}", world.slots[n].name)),
+        };
+        Self {
+            asked,
+            expected_serial: serial(n).filter(|_| random.percent(20)),
+            policy: [None, Some("refuse"), Some("coreos"), Some("wipe")][random.below(4)],
+            protected: serial(random.below(world.slots.len())).filter(|_| random.percent(15)),
+        }
+    }
+
+    fn install(&self) -> Install {
+        let disk = match &self.asked {
+            Asked::Serial(serial) => json!({"hints": {"serial": serial}}),
+            Asked::Device(device) => json!({"device": device}),
+            Asked::Smallest => json!({"if_several": "smallest"}),
+            Asked::Largest => json!({"if_several": "largest"}),
+            Asked::Nothing => Value::Null,
+        };
+        let mut value = json!({"ignition": {"inline": "{}"}});
+        let mut set = |key: &str, value_of: Value| {
+            if !value_of.is_null() {
+                value[key] = value_of;
+            }
+        };
+        set("disk", disk);
+        set("expect", self.expected_serial.as_ref().map_or(Value::Null, |s| json!({"serial": s})));
+        set("existing_data", json!(self.policy));
+        set("protect", self.protected.as_ref().map_or(Value::Null, |s| json!([s])));
+        serde_json::from_value(value).unwrap()
+    }
+}
+
+/// The disk that an order means on such a machine, and may write. `ours` was begun to be written by this job, so its
+/// content counts no more.
+fn meant(
+    order: &Order,
+    disks: &[(Slot, Physical)],
+    link: Option<&str>,
+    ours: Option<usize>,
+) -> Option<usize> {
+    let possible = |disk: &Physical| disk.obstacle != Some(ObstacleKind::Structural);
+    let mut found: Vec<&(Slot, Physical)> = disks
+        .iter()
+        .filter(|(slot, disk)| match &order.asked {
+            Asked::Serial(serial) => disk.serial.as_ref() == Some(serial) && possible(disk),
+            Asked::Device(device) => {
+                let path = if device == LINK { link.unwrap_or_default() } else { device };
+                let by_id = disk.serial.as_ref().map(|s| format!("/dev/disk/by-id/x-{s}"));
+                path == format!("/dev/{}", slot.name) || by_id.as_deref() == Some(path)
+            }
+            Asked::Smallest | Asked::Largest | Asked::Nothing => possible(disk),
+        })
+        .collect();
+    let sizes = found.iter().map(|(_, disk)| disk.size_bytes);
+    let extreme = match order.asked {
+        Asked::Smallest => sizes.min(),
+        Asked::Largest => sizes.max(),
+        _ => None,
+    };
+    found.retain(|(_, disk)| extreme.is_none_or(|size_bytes| disk.size_bytes == size_bytes));
+    let [(slot, disk)] = found[..] else { return None };
+    let is_identified = matches!(order.asked, Asked::Serial(_) | Asked::Device(_));
+    // Content that is not known is foreign, and the simulated one is.
+    let may_overwrite = match (&order.asked, order.policy) {
+        (Asked::Nothing, _) => false,
+        (_, Some(policy)) => policy == "wipe",
+        (_, None) => is_identified,
+    };
+    let is_allowed = disk.obstacle.is_none()
+        && (!disk.has_data || may_overwrite || ours == Some(slot.physical))
+        && order.expected_serial.as_ref().is_none_or(|s| disk.serial.as_ref() == Some(s))
+        && order.protected.as_ref().is_none_or(|s| disk.serial.as_ref() != Some(s));
+    is_allowed.then_some(slot.physical)
+}
+
+/// coreos-installer: opens the path, writes, and opens the path again for the file system `boot`.
+struct Fake<'a> {
+    kernel: &'a Simulated,
+    random: &'a mut Random,
+    order: &'a Order,
+    violations: &'a mut Vec<String>,
+}
+
+impl Fake<'_> {
+    /// Writes to the disk that a path leads to; returns it.
+    fn write(&mut self, path: &str) -> Option<Slot> {
+        let mut world = self.kernel.lock();
+        let slot = world.at(path).cloned()?;
+        if world.physicals[slot.physical].obstacle == Some(ObstacleKind::Structural) {
+            return None;
+        }
+        let meant_at = |world: &World, n: usize, ours| {
+            meant(self.order, &world.snapshots[n], world.links[n].as_deref(), ours)
+        };
+        let ours = Some(slot.physical).filter(|n| world.writes.contains_key(n));
+        let first = meant_at(&world, 0, None);
+        let last = meant_at(&world, world.snapshots.len() - 1, ours);
+        if first != Some(slot.physical) || last != first {
+            self.violations.push(format!("wrote {slot:?}, meant were {first:?} and {last:?}"));
+        }
+        world.write(slot.physical);
+        Some(slot)
+    }
+
+    fn attempt(&mut self, path: &str) -> Result<(), (Code, bool)> {
+        if self.random.percent(15) {
+            return Err((Code::ImageFetch, true));
+        }
+        let slot = self.write(path).ok_or((Code::TargetIo, false))?;
+        let mut world = self.kernel.lock();
+        world.pass(Moment::WhileWriting);
+        let is_there = world.slots.contains(&slot);
+        drop(world);
+        if !is_there || self.write(path).is_none() {
+            return Err((Code::TargetIo, false));
+        }
+        match self.random.below(5) {
+            0 => Err((Code::ImageFetch, true)),
+            1 => Err((Code::InstallerFailed, false)),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Installer for Fake<'_> {
+    fn run(&mut self, device: &str) -> Ran {
+        self.kernel.lock().pass(Moment::BeforeWrite);
+        let outcome = self.attempt(device);
+        self.kernel.lock().pass(Moment::AfterWrite);
+        Ran {
+            is_transient: outcome.is_err_and(|(_, is_transient)| is_transient),
+            outcome: outcome.map_err(|(code, _)| Failure::new(code, "simulated")),
+            end: End::Ended,
+            log_tail: Vec::new(),
+        }
+    }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    n_cases: u64,
+    n_events: u64,
+    n_refused: u64,
+    n_installed: u64,
+    n_writes: u64,
+    violations: Vec<String>,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.n_cases += other.n_cases;
+        self.n_events += other.n_events;
+        self.n_refused += other.n_refused;
+        self.n_installed += other.n_installed;
+        self.n_writes += other.n_writes;
+        self.violations.extend(other.violations);
+    }
+}
+
+/// A machine, an instruction, and what is going to happen.
+fn world(random: &mut Random, keeps_held_names: bool) -> World {
+    let has_diskseq = random.percent(70);
+    let mut world = World {
+        keeps_held_names,
+        has_diskseq,
+        has_links_by_diskseq: has_diskseq && random.percent(70),
+        has_counters: random.percent(80),
+        ..World::default()
+    };
+    let n_disks = 1 + random.below(4);
+    for n in 0..n_disks {
+        world.physicals.push(physical(random, n));
+        world.plug(n);
+    }
+    let linked = random.below(n_disks);
+    world.link = Some(format!("/dev/{}", world.slots[linked].name));
+    world.events = (0..random.below(4)).map(|_| event(random, n_disks)).collect();
+    world
+}
+
+/// Runs one case as a job does it.
+fn case(seed: u64, keeps_held_names: bool) -> Counts {
+    let mut random = Random(seed);
+    let world = world(&mut random, keeps_held_names);
+    let order = Order::new(&mut random, &world);
+    let kernel = Simulated(Arc::new(Mutex::new(world)));
+    let system = System::of(Arc::new(kernel.clone()), "/nonexistent".into());
+    let clock = SimulatedClock(Mutex::new(Instant::now()));
+    let (stop, instruction) = (Stop::default(), order.install());
+    let selection = Selection {
+        system: &system,
+        reported: &[],
+        install: &instruction,
+        protect: &[],
+        min_bytes: None,
+    };
+    let mut counts = Counts { n_cases: 1, ..Counts::default() };
+    settle::wait(&system, &clock, &stop);
+    let outcome = selection.target().map(|target| {
+        kernel.lock().pass(Moment::Preflight);
+        let violations = &mut counts.violations;
+        let mut fake = Fake { kernel: &kernel, random: &mut random, order: &order, violations };
+        let job = Job { target: &target, selection };
+        let written = install(&job, &mut fake, &clock, &stop);
+        kernel.lock().pass(Moment::BeforeProof);
+        (target.disk().clone(), written)
+    });
+    let world = kernel.lock();
+    counts.n_events = world.n_events;
+    counts.n_writes = world.writes.values().sum();
+    match outcome {
+        Ok((named, written)) => judge(&world, &named, &written, &mut counts),
+        Err(_) => counts.n_refused = 1,
+    }
+    let context = format!("seed {seed}: {order:?}");
+    counts
+        .violations
+        .iter_mut()
+        .for_each(|violation| *violation = format!("{context}: {violation}"));
+    counts
+}
+
+/// Checks that the result is true of the disk that it names.
+fn judge(world: &World, named: &Disk, written: &Written, counts: &mut Counts) {
+    let held = world.snapshots[0].iter().find(|(slot, _)| slot.name == named.name);
+    let (slot, physical) = held.unwrap();
+    let n_writes = world.writes.get(&slot.physical).copied().unwrap_or_default();
+    let is_named = physical.serial == named.serial;
+    let mut claim = |is_true: bool, what: &str| {
+        if !is_true {
+            counts.violations.push(format!("{what}: {written:?} {slot:?} {n_writes}"));
+        }
+    };
+    claim(is_named, "the result names another disk");
+    claim(
+        (written.disk_state == DiskState::Untouched) <= (n_writes == 0),
+        "a disk that was written counts as untouched",
+    );
+    // The counters of a disk that is gone cannot be read.
+    let is_counted = world.has_counters && world.slots.contains(slot);
+    claim(
+        !(is_counted && written.disk_state != DiskState::Untouched && n_writes == 0),
+        "a disk that was not written counts as written",
+    );
+    claim(written.outcome.is_err() || n_writes >= 2, "installed without a write");
+    match written.outcome {
+        Ok(()) => counts.n_installed = 1,
+        Err(_) => counts.n_refused = 1,
+    }
+}
+
+fn run(seeds: std::ops::Range<u64>, keeps_held_names: bool) -> Counts {
+    let middle = u64::midpoint(seeds.start, seeds.end);
+    let all = |seeds: std::ops::Range<u64>| {
+        let mut counts = Counts::default();
+        seeds.for_each(|seed| counts.add(case(seed, keeps_held_names)));
+        counts
+    };
+    std::thread::scope(|scope| {
+        let half = scope.spawn(|| all(seeds.start..middle));
+        let mut counts = all(middle..seeds.end);
+        counts.add(half.join().unwrap());
+        counts
+    })
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the counts show what was tried")]
+fn nothing_is_written_but_the_disk_that_the_instruction_means() {
+    let started = Instant::now();
+    let counts = run(0..N_CASES, true);
+    let Counts { n_cases, n_events, n_refused, n_installed, n_writes, violations } = &counts;
+    eprintln!(
+        "{n_cases} cases, {n_events} events: {n_refused} refused or failed, {n_installed} installed, \
+         {n_writes} writes, {} of them wrong; {:.1} s",
+        violations.len(),
+        started.elapsed().as_secs_f64()
+    );
+    assert!(violations.is_empty(), "{}", violations[..violations.len().min(5)].join("\n"));
+    // The cases are no empty exercise.
+    assert_eq!(*n_cases, N_CASES);
+    assert!(*n_events > 5_000 && *n_installed > 500 && *n_refused > 2_000, "{counts:?}");
+}
+
+/// Without the property of Linux on which the agent relies, its checks cannot suffice, and the test notices.
+#[test]
+fn a_kernel_that_gives_away_names_of_held_disks_is_noticed() {
+    let counts = run(0..1_000, false);
+    assert!(!counts.violations.is_empty(), "{counts:?}");
+}
