@@ -23,6 +23,8 @@ const STACK_BYTES: usize = 1 << 20;
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// Most events in the queue.
 const MAX_QUEUED: usize = 256;
+/// Most events of progress in one stage that wait to be posted.
+const MAX_PROGRESS: usize = 8;
 /// Most events in one request.
 const MAX_BATCH: usize = 64;
 /// The longest message of an event, in characters.
@@ -40,16 +42,33 @@ struct Queue {
 }
 
 impl Queue {
-    /// The last event, if it is progress that was not posted yet and that new progress replaces.
-    fn progress_of(&mut self, stage: Stage, how: State) -> Option<&mut Event> {
-        let request_id = &self.request_id;
-        self.events.back_mut().filter(|last| {
+    /// The last event, if it is progress that was not posted yet and that new progress replaces: a message that differs
+    /// only in its figures, or any message once there are many.
+    fn progress_of(
+        &mut self,
+        stage: Stage,
+        how: State,
+        message: Option<&str>,
+    ) -> Option<&mut Event> {
+        let is_alike = |event: &Event| {
             how == State::Progress
-                && last.state == State::Progress
-                && last.stage == stage
-                && last.request_id == *request_id
-        })
+                && event.state == State::Progress
+                && event.stage == stage
+                && event.request_id == self.request_id
+        };
+        let n_alike = self.events.iter().rev().take_while(|event| is_alike(event)).count();
+        let last = self.events.back_mut().filter(|_| n_alike > 0)?;
+        let is_same = match (&last.message, message) {
+            (Some(before), Some(now)) => words(before).eq(words(now)),
+            _ => true,
+        };
+        (is_same || n_alike >= MAX_PROGRESS).then_some(last)
     }
+}
+
+/// The text without its figures.
+fn words(text: &str) -> impl Iterator<Item = char> {
+    text.chars().filter(|c| !c.is_ascii_digit())
 }
 
 #[derive(Debug, Default)]
@@ -98,10 +117,12 @@ impl Events {
     /// Queues an event.
     pub fn push(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>) {
         let mut queue = self.shared.lock();
-        if let Some(last) = queue.progress_of(stage, how) {
+        if let Some(last) = queue.progress_of(stage, how, message) {
             last.time = rfc3339(self.clock.time_of_day());
             last.percent = percent.map(|percent| percent.min(100)).or(last.percent);
-            last.message = message.map(|text| text.chars().take(MAX_MESSAGE_CHARS).collect());
+            if let Some(text) = message {
+                last.message = Some(text.chars().take(MAX_MESSAGE_CHARS).collect());
+            }
             return;
         }
         queue.sequence += 1;
