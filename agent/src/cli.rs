@@ -3,11 +3,13 @@
 //! The first line of a doc comment is the short help, the paragraph after it is the long help with unit
 //! and default. Options are listed in the order of their declaration. A test checks that the help fits 80 columns.
 
+mod disks;
 mod live_config;
 mod offline;
 
 use std::path::PathBuf;
 
+pub use disks::DisksOptions;
 pub use live_config::{LiveConfigOptions, LiveFormat};
 pub use offline::OfflineOptions;
 
@@ -76,6 +78,8 @@ pub enum Command {
     Check(CheckOptions),
     /// Explain the code of a finding, or list all codes
     Explain(ExplainOptions),
+    /// List the disks and show which one an install would choose
+    Disks(DisksOptions),
     /// Post the report to the VIM; install nothing
     Report(ReportOptions),
     /// Save everything that is read, for replay with --root

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 pub enum ExitStatus {
     /// The command did what it was asked to do. For `install` in the live image: systemd may reboot.
     Done = 0,
-    /// `check` found a warning or a critical finding.
+    /// `check` found a warning or a critical finding. `disks`: no disk would be chosen.
     Findings = 1,
     /// An option, the configuration or a file that it names is wrong; nothing was done.
     Usage = 2,
@@ -54,7 +54,7 @@ impl ExitStatus {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Findings => "check: something needs attention",
+            Self::Findings => "check: something needs attention; disks: none would be chosen",
             Self::Usage => "wrong option, configuration or input file; nothing was done",
             Self::NotReported => "the report or the result was not delivered",
             Self::Untouched => "not installed; no disk was touched",

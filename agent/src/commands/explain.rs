@@ -69,7 +69,7 @@ fn severities(row: &Row) -> String {
 }
 
 /// `paragraph` as lines of at most `width` characters, indented by `indent`; a longer word has a line of its own.
-fn wrapped(paragraph: &str, indent: usize, width: usize) -> String {
+pub(super) fn wrapped(paragraph: &str, indent: usize, width: usize) -> String {
     let margin = " ".repeat(indent);
     let (mut text, mut line) = (String::new(), String::new());
     for word in paragraph.split(' ') {

@@ -1,5 +1,6 @@
 //! One function a command: options in, exit status out.
 
+mod disks;
 mod explain;
 mod job;
 mod offline;
@@ -56,6 +57,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         Command::Inspect(options) => inspect(options),
         Command::Check(options) => check(options),
         Command::Explain(options) => explain::explain(options),
+        Command::Disks(options) => disks::disks(options),
         Command::Capture(options) => capture(options),
         Command::Schema(options) => schema(options),
         Command::LiveConfig(options) => {

@@ -21,6 +21,12 @@ use probes::live::Live;
 use crate::report::Report;
 use page::{Page, Tone, counted, pair};
 
+/// The size of a disk as on its label, e.g. `960GB`.
+#[must_use]
+pub fn disk_size(bytes: u64) -> String {
+    unit::disk(bytes)
+}
+
 /// The whole report as text.
 #[must_use]
 pub fn text(report: &Report, is_colored: bool) -> String {

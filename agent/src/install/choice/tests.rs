@@ -105,7 +105,7 @@ fn ineligible_disk_is_never_replaced_by_the_next_one() {
 }
 
 #[test]
-fn no_rule_passes_over_a_disk_that_is_merely_ineligible() {
+fn no_rule_skips_a_disk_that_is_merely_ineligible() {
     let kinds = [ObstacleKind::State, ObstacleKind::Mounted, ObstacleKind::Unknown];
     for kind in kinds {
         let disks = [with_obstacle(disk("sda", 100), kind, "odd"), disk("sdb", 200)];

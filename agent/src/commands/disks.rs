@@ -1,0 +1,319 @@
+//! `disks`: every disk, whether an install may use it, and which one would be chosen. Nothing is written.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow, bail};
+use probes::block::Disk;
+use probes::collect::{Options, collect};
+use probes::machine::Source;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::explain::wrapped;
+use crate::api::{
+    Action, DiskChoice, ExistingData, ExistingDataPolicy, Install, parse_instruction,
+};
+use crate::bounded;
+use crate::cli::{DisksOptions, Format};
+use crate::exit_status::ExitStatus;
+use crate::install::{Decision, Undecided, Wanted, decide, existing_data};
+use crate::{clean, output, text};
+
+/// No instruction is longer.
+const MAX_INSTRUCTION_BYTES: u64 = 8 << 20;
+/// The longest model or serial number in a column, and the narrowest last column.
+const MAX_COLUMN: usize = 28;
+const MIN_LAST: usize = 30;
+
+/// What the command prints as JSON.
+#[derive(Debug, Serialize)]
+struct Disks<'a> {
+    disks: Vec<Entry<'a>>,
+    decision: Shown,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry<'a> {
+    device: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    serial: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wwn: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_bytes: Option<u64>,
+    eligible: bool,
+    not_eligible_because: &'a [String],
+    existing_data: Vec<ExistingData>,
+}
+
+/// Which disk would be written, or why none.
+#[derive(Debug, Default, Serialize)]
+struct Shown {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    serial: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    because: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    existing_data: Option<ExistingDataPolicy>,
+    /// The disk that is meant, but must not be written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused_device: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+}
+
+/// Lists the disks and shows the choice.
+///
+/// # Errors
+/// If hints or instruction are refused, or if the machine cannot be read.
+pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
+    let install = wanted(options)?;
+    let source = match &options.root {
+        None => Source::live(),
+        Some(root) => super::captured(root)?,
+    };
+    let is_live = source.is_live();
+    let collection = Options { only: vec!["block".to_owned()], ..Options::default() };
+    let found = collect(&Arc::new(source), &collection);
+    let block = found.inventory.block.ok_or_else(|| anyhow!("the disks could not be read"))?;
+    let resolve = |path: &str| {
+        let target = std::fs::canonicalize(path).ok().filter(|_| is_live)?;
+        target.to_str().map(str::to_owned)
+    };
+    let decision = decide(&block.disks, &Wanted::of(&install, &options.protect, None), &resolve);
+    if let Err(Undecided { failure, .. }) = &decision
+        && failure.code == crate::api::Code::InstructionInvalid
+    {
+        bail!("{}", failure.message);
+    }
+    let is_chosen = decision.is_ok();
+    let all = Disks { disks: block.disks.iter().map(entry).collect(), decision: shown(decision) };
+    output::print(&match options.format {
+        Format::Text => page(&all, output::width()),
+        Format::Json => output::json(&all)?,
+        Format::Yaml => output::yaml(&all)?,
+    })?;
+    Ok(if is_chosen { ExitStatus::Done } else { ExitStatus::Findings })
+}
+
+/// The instruction of the options; without any it asks for no particular disk.
+fn wanted(options: &DisksOptions) -> anyhow::Result<Install> {
+    if let Some(path) = &options.instruction {
+        return instruction(path);
+    }
+    if options.hints.is_empty() {
+        return Ok(Install::default());
+    }
+    let mut hints = Map::new();
+    for text in &options.hints {
+        let more = if text.trim_start().starts_with('{') {
+            serde_json::from_str(text).with_context(|| format!("--hints {text:.100?}"))?
+        } else {
+            pair(text)?
+        };
+        for (key, value) in more {
+            if hints.insert(key.clone(), value).is_some() {
+                bail!("--hints contains {key:.100?} twice");
+            }
+        }
+    }
+    let disk = DiskChoice { hints: Some(hints), ..DiskChoice::default() };
+    Ok(Install { disk: Some(disk), ..Install::default() })
+}
+
+fn pair(text: &str) -> anyhow::Result<Map<String, Value>> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.trim().is_empty());
+    let (key, value) = pair.ok_or_else(|| {
+        anyhow!("--hints {text:.100?}: expected KEY=VALUE or a JSON object, e.g. serial=S1")
+    })?;
+    Ok(Map::from_iter([(key.trim().to_owned(), Value::String(value.to_owned()))]))
+}
+
+fn instruction(path: &Path) -> anyhow::Result<Install> {
+    let name = path.display();
+    let bytes = bounded::read_file(path, MAX_INSTRUCTION_BYTES).context("--instruction")?;
+    let parsed = parse_instruction(&bytes)
+        .map_err(|refusal| anyhow!("--instruction {name}: {}", refusal.message))?;
+    match (parsed.action, parsed.install) {
+        (Action::Install, Some(install)) => Ok(install),
+        (action, _) => bail!(
+            "--instruction {name}: its action is {}, which writes no disk; expected install",
+            action.as_str()
+        ),
+    }
+}
+
+fn entry(disk: &Disk) -> Entry<'_> {
+    Entry {
+        device: &disk.device,
+        model: disk.model.as_deref(),
+        serial: disk.serial.as_deref(),
+        wwn: disk.wwn.as_deref(),
+        size_bytes: disk.size_bytes,
+        eligible: disk.eligible,
+        not_eligible_because: &disk.not_eligible_because,
+        existing_data: existing_data(disk),
+    }
+}
+
+fn shown(decision: Result<Decision<'_>, Undecided<'_>>) -> Shown {
+    match decision {
+        Ok(decision) => Shown {
+            device: Some(decision.disk.device.clone()),
+            serial: decision.disk.serial.clone(),
+            because: decision.because,
+            existing_data: Some(decision.policy),
+            ..Shown::default()
+        },
+        Err(Undecided { disk, failure }) => Shown {
+            message: Some(failure.message),
+            code: Some(failure.code.to_string()),
+            advice: failure.advice,
+            refused_device: disk.map(|disk| disk.device.clone()),
+            ..Shown::default()
+        },
+    }
+}
+
+/// The list in aligned columns, and the choice below it.
+fn page(all: &Disks<'_>, width: usize) -> String {
+    let heading = ["DEVICE", "SIZE", "MODEL", "SERIAL"].map(str::to_owned);
+    let short = |text: Option<&str>| {
+        let text = text.map_or_else(|| "-".to_owned(), |text| clean::text(text.trim(), 200));
+        match text.char_indices().nth(MAX_COLUMN) {
+            Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+            None => text,
+        }
+    };
+    let rows: Vec<[String; 4]> = std::iter::once(heading)
+        .chain(all.disks.iter().map(|disk| {
+            let size = disk.size_bytes.map_or_else(|| "-".to_owned(), text::disk_size);
+            [disk.device.to_owned(), size, short(disk.model), short(disk.serial)]
+        }))
+        .collect();
+    let column = |index: usize| rows.iter().map(|row| row[index].chars().count()).max();
+    let widths = [0, 1, 2, 3].map(|index| column(index).unwrap_or_default());
+    let judged = all.disks.iter().map(judgement);
+    let judged = std::iter::once("ELIGIBLE".to_owned()).chain(judged);
+    let mut page = String::new();
+    for (row, judgement) in rows.iter().zip(judged) {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}  "));
+        page.push_str(&columns(&cells.collect::<String>(), &judgement, width));
+    }
+    if all.disks.is_empty() {
+        page = "This machine has no disk.\n".to_owned();
+    }
+    page + "\n" + &verdict(&all.decision, width)
+}
+
+/// A row: its cells and, from there on, the wrapped judgement; on a narrow screen that goes below.
+fn columns(cells: &str, judgement: &str, width: usize) -> String {
+    let indent = cells.chars().count();
+    if indent + MIN_LAST <= width {
+        let judgement = wrapped(judgement, indent, width);
+        return format!("{cells}{}", judgement.trim_start());
+    }
+    format!("{}\n{}", cells.trim_end(), wrapped(judgement, 4, width))
+}
+
+/// Whether an install may use the disk, and what is on it.
+fn judgement(disk: &Entry<'_>) -> String {
+    if !disk.eligible {
+        let why = disk.not_eligible_because.join("; ");
+        let why = if why.is_empty() { "unknown".to_owned() } else { clean::text(&why, 2000) };
+        return format!("no: {why}");
+    }
+    let names: Vec<String> = disk
+        .existing_data
+        .iter()
+        .take(8)
+        .map(|data| clean::text(&format!("{} {}", data.name, data.what), 200))
+        .collect();
+    if names.is_empty() {
+        return "yes, blank".to_owned();
+    }
+    format!("yes, contains {}", names.join("; "))
+}
+
+fn verdict(decision: &Shown, width: usize) -> String {
+    let paragraph = |text: &str| wrapped(&clean::text(text, 4000), 2, width);
+    if let Some(device) = &decision.device {
+        let serial = decision.serial.as_ref().map(|serial| format!(" (serial {serial})"));
+        let serial = clean::text(&serial.unwrap_or_default(), 200);
+        let because: String =
+            decision.because.iter().map(|reason| paragraph(&format!("- {reason}"))).collect();
+        return format!("Would be written: {device}{serial}\n{because}");
+    }
+    let code = decision.code.as_deref().unwrap_or_default();
+    let message = decision.message.as_deref().map(paragraph).unwrap_or_default();
+    let advice = decision.advice.as_ref();
+    let advice = advice.map(|advice| paragraph(&format!("Advice: {advice}")));
+    format!("Nothing would be written: {code}\n{message}{}", advice.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn page_has_aligned_columns_and_the_reasons_wrapped_in_the_last() {
+        let reasons = vec![
+            "in use: sdb1 is mounted at /data and held by something with a long name".to_owned(),
+        ];
+        let disk = |device: &'static str, reasons: &'static [String]| Entry {
+            device,
+            model: Some("MODEL"),
+            serial: None,
+            wwn: None,
+            size_bytes: Some(960_197_124_096),
+            eligible: reasons.is_empty(),
+            not_eligible_because: reasons,
+            existing_data: Vec::new(),
+        };
+        let reasons: &'static [String] = Box::leak(reasons.into_boxed_slice());
+        let decision = Shown { code: Some("DISK_NONE".into()), ..Shown::default() };
+        let all =
+            Disks { disks: vec![disk("/dev/nvme0n1", &[]), disk("/dev/sdb", reasons)], decision };
+        assert_eq!(
+            page(&all, 80),
+            "DEVICE        SIZE   MODEL  SERIAL  ELIGIBLE\n\
+             /dev/nvme0n1  960GB  MODEL  -       yes, blank\n\
+             /dev/sdb      960GB  MODEL  -       no: in use: sdb1 is mounted at /data and\n\
+             \x20                                   held by something with a long name\n\
+             \nNothing would be written: DISK_NONE\n"
+        );
+        assert!(page(&all, 60).lines().all(|line| line.chars().count() <= 60));
+    }
+
+    #[test]
+    fn hints_are_read_as_pairs_or_json_and_bad_ones_are_refused() {
+        let of = |hints: &[&str]| {
+            wanted(&DisksOptions {
+                hints: hints.iter().map(|text| (*text).to_owned()).collect(),
+                instruction: None,
+                protect: Vec::new(),
+                root: None,
+                format: Format::Text,
+            })
+        };
+        let hints = |texts: &[&str]| of(texts).unwrap().disk.unwrap().hints.unwrap();
+        let found = hints(&["size=>= 200", r#"{"rotational": false}"#]);
+        assert_eq!(
+            serde_json::to_string(&found).unwrap(),
+            r#"{"size":">= 200","rotational":false}"#
+        );
+        assert!(of(&[]).unwrap().disk.is_none());
+        for bad in [&["serial"][..], &["=x"], &["{"], &["a=1", "a=2"]] {
+            assert!(of(bad).is_err(), "{bad:?}");
+        }
+    }
+}
