@@ -97,6 +97,14 @@ pub trait Handle: fmt::Debug + Send + Sync {
     /// As the kernel answers.
     fn file(&self) -> io::Result<File>;
 
+    /// The same device, opened once more for reads that bypass the page cache.
+    ///
+    /// # Errors
+    /// As the kernel answers; `EINVAL` if the file system of a file does not support it.
+    fn direct(&self) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// The same device, opened once more for reading and writing. Only a disk that failed its proof is written.
     ///
     /// # Errors
@@ -294,6 +302,19 @@ impl OpenDevice {
     fn file(&self) -> io::Result<&File> {
         self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
+
+    /// Opens the same device once more: through the descriptor and not by name, which could lead to another disk.
+    fn reopen(&self, options: &OpenOptions) -> io::Result<File> {
+        let held = self.file()?;
+        let file = options.open(format!("/proc/self/fd/{}", held.as_raw_fd()))?;
+        let id =
+            |file: &File| file.metadata().map(|found| (found.rdev(), found.dev(), found.ino()));
+        if id(held)? == id(&file)? {
+            Ok(file)
+        } else {
+            Err(io::Error::other("another device was opened"))
+        }
+    }
 }
 
 impl Handle for OpenDevice {
@@ -313,17 +334,12 @@ impl Handle for OpenDevice {
         self.file()?.try_clone()
     }
 
+    fn direct(&self) -> io::Result<File> {
+        self.reopen(OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECT.bits()))
+    }
+
     fn writable(&self) -> io::Result<File> {
-        let held = self.file()?;
-        // Through the descriptor and not by name, which could lead to another disk.
-        let path = format!("/proc/self/fd/{}", held.as_raw_fd());
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let id =
-            |file: &File| file.metadata().map(|found| (found.rdev(), found.dev(), found.ino()));
-        if id(held)? != id(&file)? {
-            return Err(io::Error::other("another device was opened"));
-        }
-        Ok(file)
+        self.reopen(OpenOptions::new().read(true).write(true))
     }
 }
 

@@ -106,6 +106,15 @@ impl Target {
         })
     }
 
+    /// The open disk, opened once more so that reads come from the disk and not from the page cache; another
+    /// descriptor of the open disk where that is not supported.
+    ///
+    /// # Errors
+    /// `TARGET_IO`.
+    pub fn direct(&self) -> Result<File, Failure> {
+        self.handle.direct().or_else(|_| self.file())
+    }
+
     /// The open disk, opened once more for reading and writing, after it was checked to be the chosen one.
     ///
     /// # Errors

@@ -38,12 +38,7 @@ impl Job<'_> {
             Ok(passed) => passed,
             // After a signal preflight fails only because it was interrupted.
             Err(_) if self.stop.is_stopped() => return self.interrupted(),
-            Err(Refused { disk, failure }) => {
-                let mut result =
-                    self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
-                name_disk(&mut result, disk.as_deref());
-                return self.end_badly(&mut result, &failure, ExitStatus::Untouched);
-            }
+            Err(Refused { disk, failure }) => return self.refused(disk.as_deref(), &failure),
         };
         let disk = target.disk();
         self.warnings.extend(ready.warnings.iter().cloned());
@@ -56,17 +51,9 @@ impl Job<'_> {
         if self.stop.is_stopped() {
             return self.interrupted();
         }
-        let before = target.file().and_then(|file| {
-            read_before(disk, &Arc::new(file), install, &self.settings.network_dir)
-        });
-        let before = match before {
+        let before = match read_before(&target, install, &self.settings.network_dir) {
             Ok(before) => before,
-            Err(failure) => {
-                let mut result =
-                    self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
-                name_disk(&mut result, Some(disk));
-                return self.end_badly(&mut result, &failure, ExitStatus::Untouched);
-            }
+            Err(failure) => return self.refused(Some(disk), &failure),
         };
         let (written, facts) = self.write(install, &target, &ready);
         let mut result = self.result(Outcome::Failed, Stage::Write, written.disk_state);
@@ -86,7 +73,7 @@ impl Job<'_> {
         }
         self.event(Stage::Write, State::Done, None);
         // What is proved and named in the result is the disk that was held open while it was written.
-        match target.file() {
+        match target.direct() {
             Ok(file) => {
                 let (target, file) = (&target, Arc::new(file));
                 let ignition = &ready.ignition;
@@ -94,6 +81,13 @@ impl Job<'_> {
             }
             Err(failure) => self.end_badly(&mut result, &failure, ExitStatus::HalfWritten),
         }
+    }
+
+    /// Ends the job before the write.
+    fn refused(&mut self, disk: Option<&Disk>, failure: &Failure) -> Ended {
+        let mut result = self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
+        name_disk(&mut result, disk);
+        self.end_badly(&mut result, failure, ExitStatus::Untouched)
     }
 
     fn selection<'b>(&'b self, install: &'b Install) -> Selection<'b> {

@@ -57,12 +57,12 @@ pub(super) struct Written<'a> {
 /// # Errors
 /// `SAVED_PARTITION`, `NETWORK`, `TARGET_IO`: what cannot be read now cannot be compared later.
 pub(super) fn read_before(
-    disk: &Disk,
-    file: &Arc<File>,
+    target: &Target,
     install: &Install,
     network_dir: &Path,
 ) -> Result<Before, Failure> {
-    let (file, install, dir) = (Arc::clone(file), install.clone(), network_dir.to_owned());
+    let (disk, file) = (target.disk(), Arc::new(target.direct()?));
+    let (install, dir) = (install.clone(), network_dir.to_owned());
     let sector_bytes = sector_bytes(disk);
     let answer = guard::ask("before", STACK_BYTES, move || {
         Before::read(&file, sector_bytes, &install, &dir)

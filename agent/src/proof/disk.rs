@@ -1,18 +1,27 @@
 //! Bounded reads of a disk: a window never leaves its partition, and a budget stops endless reads.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, PosixFadviseAdvice, fcntl, posix_fadvise};
 
 /// How many bytes may be read from one disk.
 const BUDGET_BYTES: u64 = 2 << 30;
 /// How many reads may be made on one disk; structures that refer to each other in a circle end here.
 const BUDGET_READS: u64 = 2_000_000;
+
+/// How much is read at a time, in bytes.
+const CHUNK_BYTES: u64 = 64 << 10;
+/// How many chunks are kept.
+const MAX_CHUNKS: usize = 64;
+/// The largest block of a disk, in bytes.
+const ALIGNMENT: usize = 4096;
 
 /// A source of bytes at offsets.
 pub trait ReadAt {
@@ -41,7 +50,11 @@ pub struct Disk {
     file: Arc<File>,
     bytes_left: Arc<AtomicU64>,
     reads_left: Arc<AtomicU64>,
+    chunks: Arc<Mutex<VecDeque<Chunk>>>,
 }
+
+/// A piece of the disk that was read, with its number.
+type Chunk = (u64, Arc<[u8]>);
 
 impl Disk {
     /// Opens a disk for reading.
@@ -64,6 +77,7 @@ impl Disk {
             file,
             bytes_left: Arc::new(AtomicU64::new(BUDGET_BYTES)),
             reads_left: Arc::new(AtomicU64::new(BUDGET_READS)),
+            chunks: Arc::default(),
         }
     }
 
@@ -104,7 +118,67 @@ impl Disk {
                 "read limit exceeded: the disk's structures refer to each other in a circle",
             ));
         }
-        self.file.read_exact_at(buffer, offset)
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = offset.checked_add(done as u64).ok_or(io::ErrorKind::UnexpectedEof)?;
+            let chunk = self.chunk(at / CHUNK_BYTES)?;
+            let start = usize::try_from(at % CHUNK_BYTES).unwrap_or_default();
+            let found = chunk.get(start..).unwrap_or_default();
+            let n = found.len().min(buffer.len() - done);
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            buffer[done..done + n].copy_from_slice(&found[..n]);
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// A chunk of the disk. The readers of file systems read in small steps, each of which would be a read of the
+    /// disk.
+    fn chunk(&self, number: u64) -> io::Result<Arc<[u8]>> {
+        let lock = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, chunk)) = lock().iter().find(|(known, _)| *known == number) {
+            return Ok(Arc::clone(chunk));
+        }
+        let chunk = self.read_chunk(number)?;
+        let mut chunks = lock();
+        if chunks.len() >= MAX_CHUNKS {
+            chunks.pop_front();
+        }
+        chunks.push_back((number, Arc::clone(&chunk)));
+        Ok(chunk)
+    }
+
+    fn is_direct(&self) -> bool {
+        let flags = fcntl(&*self.file, FcntlArg::F_GETFL).unwrap_or_default();
+        OFlag::from_bits_retain(flags).contains(OFlag::O_DIRECT)
+    }
+
+    /// Reads a chunk; the last one of the disk is shorter. Offset, length and memory are aligned, as a file that was
+    /// opened with `O_DIRECT` demands.
+    fn read_chunk(&self, number: u64) -> io::Result<Arc<[u8]>> {
+        let offset = number.checked_mul(CHUNK_BYTES).ok_or(io::ErrorKind::UnexpectedEof)?;
+        let length = usize::try_from(CHUNK_BYTES).unwrap_or_default();
+        let mut memory = vec![0; length + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        let buffer = &mut memory[start..start + length];
+        let mut n = 0;
+        while n < length {
+            match self.file.read_at(&mut buffer[n..], offset + n as u64) {
+                Ok(0) => break,
+                Ok(more) => n += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error)
+                    if error.raw_os_error() == Some(Errno::EINVAL as i32) && self.is_direct() =>
+                {
+                    // The disk has stricter demands, so it is read through the page cache after all.
+                    fcntl(&*self.file, FcntlArg::F_SETFL(OFlag::empty()))?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(buffer[..n].into())
     }
 }
 
@@ -181,5 +255,66 @@ impl Write for Window {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    /// Three chunks and a bit, in which no two places are alike, opened in both ways.
+    fn disks(name: &str) -> (Vec<u8>, Vec<Disk>) {
+        let path = std::env::temp_dir().join(format!("rci-disk-{name}-{}", std::process::id()));
+        let bytes: Vec<u8> = (0_u32..50_000).flat_map(u32::to_le_bytes).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let direct =
+            std::fs::OpenOptions::new().read(true).custom_flags(OFlag::O_DIRECT.bits()).open(&path);
+        // Some file systems do not support it.
+        let files = direct.into_iter().chain(File::open(&path));
+        let disks = files.map(|file| Disk::of(Arc::new(file))).collect();
+        std::fs::remove_file(path).unwrap();
+        (bytes, disks)
+    }
+
+    #[test]
+    fn any_part_of_a_disk_is_read_with_and_without_the_page_cache() {
+        let (bytes, disks) = disks("parts");
+        for mut disk in disks {
+            assert_eq!(disk.size(), Ok(bytes.len() as u64));
+            for (at, n) in [(0, 0), (0, 1), (1, 65_536), (65_535, 2), (100, 199_900), (199_999, 1)]
+            {
+                let mut found = vec![0; n];
+                disk.read_at(at as u64, &mut found).unwrap();
+                assert!(found == bytes[at..at + n], "{n} at {at}");
+            }
+            for (at, n) in [(199_999, 2), (200_000, 1), (1 << 40, 1), (u64::MAX, 2)] {
+                assert!(disk.read_at(at, &mut vec![0; n]).is_err(), "{n} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn window_never_leaves_its_part() {
+        let (bytes, disks) = disks("window");
+        for disk in disks {
+            let mut window = disk.window(1000, 100).unwrap();
+            let mut found = [0; 100];
+            ReadAt::read_at(&mut window, 0, &mut found).unwrap();
+            assert_eq!(found[..], bytes[1000..1100]);
+            assert!(ReadAt::read_at(&mut window, 1, &mut found).is_err());
+            assert!(disk.window(0, 0).is_err() && disk.window(1, u64::MAX).is_err());
+        }
+    }
+
+    #[test]
+    fn budget_ends_endless_reads() {
+        let (_, disks) = disks("budget");
+        for disk in disks {
+            disk.reads_left.store(3, Ordering::Relaxed);
+            let read = || disk.clone().read_at(0, &mut [0; 8]);
+            assert!((0..3).all(|_| read().is_ok()));
+            assert!(read().unwrap_err().contains("read limit exceeded"));
+        }
     }
 }
