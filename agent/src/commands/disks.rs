@@ -210,7 +210,7 @@ fn page(all: &Disks<'_>, width: usize) -> String {
         page.push_str(&columns(&cells.collect::<String>(), &judgement, width));
     }
     if all.disks.is_empty() {
-        page = "This machine has no disk.\n".to_owned();
+        "This machine has no disk.\n".clone_into(&mut page);
     }
     page + "\n" + &verdict(&all.decision, width)
 }

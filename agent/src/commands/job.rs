@@ -12,8 +12,8 @@ use crate::api::OnRefusal;
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
 use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
-use crate::install::System;
 use crate::install::settle::Watch;
+use crate::install::{System, can_be_written};
 use crate::job::{self, Collected, JobSettings, Offline, supervise};
 use crate::links::{LinksUp, restore_all};
 use crate::report::{Report, report};
@@ -140,7 +140,7 @@ fn server_settings(options: &VimOptions) -> VimSettings {
     }
 }
 
-/// Waits up to `wait` for an eligible disk, and until no more disks appear: drivers may still be probing when systemd
+/// Waits up to `wait` for a disk that can be written, and until no more disks appear: drivers may still be probing when systemd
 /// starts the agent. A signal ends the wait.
 fn wait_for_disk(wait: Duration, stop: &Stop) {
     let start = Instant::now();
@@ -154,8 +154,8 @@ fn wait_for_disk(wait: Duration, stop: &Stop) {
         // Disks that udev has known for a while have settled, so a node that boots slowly does not wait.
         let why = watch.is_settled(&system, Instant::now()).err().or_else(|| {
             let disks = system.disks().ok().flatten().unwrap_or_default();
-            let has_disk = disks.iter().any(|disk| disk.eligible);
-            (!has_disk).then(|| "no eligible disk yet".to_owned())
+            let has_disk = disks.iter().any(can_be_written);
+            (!has_disk).then(|| "no disk that can be written yet".to_owned())
         });
         let Some(why) = why.filter(|_| start.elapsed() < wait) else { return };
         let rest_s = wait.saturating_sub(start.elapsed()).as_secs();

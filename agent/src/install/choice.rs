@@ -115,6 +115,12 @@ pub fn decide<'d>(
     }
 }
 
+/// Whether some instruction can write the disk, so that there is no need to wait for another one.
+#[must_use]
+pub fn can_be_written(disk: &Disk) -> bool {
+    check_obstacles(disk).is_ok()
+}
+
 /// Refuses a disk that no policy allows to write.
 fn check_obstacles(disk: &Disk) -> Result<(), Failure> {
     let is_policy = |obstacle: &&Obstacle| {

@@ -78,9 +78,18 @@ pub(super) fn pick<'d>(
         (false, None) => "it is the only disk that could be meant".to_owned(),
         (false, Some(rule)) => format!("it is the {rule} disk"),
     };
+    // Hints that fit several disks identify none, even if only one of them can be meant: the namespaces of an NVMe
+    // drive share its serial number.
+    let is_part = |other: &&Disk| {
+        let name = Some(disk.name.as_str());
+        other.name == disk.name
+            || other.multipath.as_deref() == name
+            || other.part_of.as_deref() == name
+    };
     let description = match (&hints, rule, choice.if_several) {
-        // Hints that fit several disks identify none.
-        (Some(hints), None, _) if hints.identify() => Description::Identity,
+        (Some(hints), None, _) if hints.identify() && matching.iter().all(is_part) => {
+            Description::Identity
+        }
         (None, _, None | Some(IfSeveral::Refuse)) => Description::Absent,
         _ => Description::Attributes,
     };

@@ -39,7 +39,7 @@ use probes::block::Disk;
 
 use crate::api::{Code, DiskIdentity};
 
-pub use choice::{Decision, Undecided, Wanted, decide};
+pub use choice::{Decision, Undecided, Wanted, can_be_written, decide};
 pub use existing::found as existing_data;
 pub use system::System;
 

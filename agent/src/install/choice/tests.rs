@@ -210,6 +210,19 @@ fn existing_data_is_overwritten_as_the_policy_allows_and_by_default_on_named_dis
 }
 
 #[test]
+fn hints_that_fit_several_disks_identify_none_of_them() {
+    let serial = |disk: Disk| Disk { serial: Some("DRIVE".into()), ..disk };
+    let install = json!({"disk": {"hints": {"serial": "DRIVE"}}});
+    let odd = with_obstacle(serial(disk("nvme0n1", 9)), ObstacleKind::Structural, "odd blocks");
+    let second = serial(data("nvme0n2", 9));
+    assert_eq!(of(&[odd, second.clone()], install.clone()), Err(Code::ExistingData));
+    assert_eq!(of(std::slice::from_ref(&second), install.clone()), Ok("nvme0n2".into()));
+    let path = Disk { multipath: Some("nvme0n2".into()), ..serial(disk("sda", 9)) };
+    let path = with_obstacle(path, ObstacleKind::Structural, "a path");
+    assert_eq!(of(&[path, second], install), Ok("nvme0n2".into()), "its own path");
+}
+
+#[test]
 fn coreos_with_more_than_coreos_is_not_an_earlier_coreos() {
     let described = |disk: Disk, more: Value| {
         let mut install = json!({"disk": {"hints": {"by_path": "<in> sda"}}});
