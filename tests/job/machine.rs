@@ -24,6 +24,7 @@ pub(crate) const IGNITION: &str = r#"{"ignition":{"version":"3.3.0"}}"#;
 pub(crate) struct TestClock {
     started: Instant,
     slept: Mutex<Vec<Duration>>,
+    random: AtomicU32,
 }
 
 impl Clock for TestClock {
@@ -38,7 +39,7 @@ impl Clock for TestClock {
         std::thread::sleep(Duration::from_millis(2));
     }
     fn random(&self) -> u32 {
-        u32::MAX / 2
+        self.random.load(Ordering::SeqCst)
     }
 }
 
@@ -90,7 +91,11 @@ impl Machine {
                 findings: vec![],
             },
             stop: Stop::default(),
-            clock: Arc::new(TestClock { started: Instant::now(), slept: Mutex::default() }),
+            clock: Arc::new(TestClock {
+                started: Instant::now(),
+                slept: Mutex::default(),
+                random: AtomicU32::new(u32::MAX / 2),
+            }),
             n_collected: 0,
         };
         machine.add_disk("sda", 64 << 20);
@@ -213,6 +218,11 @@ write_some() {{ printf data | dd of="$DEVICE" conv=notrunc status=none; }}
             clock,
             self.stop.clone(),
         )
+    }
+
+    /// Sets every random number from now on.
+    pub(crate) fn set_random(&self, number: u32) {
+        self.clock.random.store(number, Ordering::SeqCst);
     }
 
     pub(crate) fn slept(&self) -> Vec<Duration> {

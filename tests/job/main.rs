@@ -39,4 +39,6 @@ mod vim;
 #[cfg(test)]
 mod wire;
 #[cfg(test)]
+mod wire_document;
+#[cfg(test)]
 mod world;

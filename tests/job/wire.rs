@@ -357,13 +357,15 @@ fn signal_ends_the_job_within_five_seconds_whatever_the_server_does() {
 
 #[test]
 fn neighbours_follow_the_report_and_are_in_the_result() {
-    let mock = vim(|request, n| match (request.path.as_str(), n) {
-        ("/v1/reports", _) => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 1})),
-        // The neighbours are tried again after a failure.
-        ("/v1/nodes/node-7/neighbours", 0..3) => Reply::status(503),
-        ("/v1/nodes/node-7/neighbours", _) => Reply::status(204),
-        (_, 0..40) => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 1})),
-        _ => Reply::json(200, &install("r1", &json!({"disk": {"device": "/dev/none"}}))),
+    let mock = vim(|request, n| {
+        if request.path == "/v1/nodes/node-7/neighbours" {
+            // The neighbours are tried again after a failure.
+            Reply::status(if n < 3 { 503 } else { 204 })
+        } else if n < 40 {
+            Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 1}))
+        } else {
+            Reply::json(200, &install("r1", &json!({"disk": {"device": "/dev/none"}})))
+        }
     });
     let mut machine = Machine::new(&mock.url);
     machine.settings.listener.start(|| {

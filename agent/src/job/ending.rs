@@ -75,6 +75,7 @@ impl Job<'_> {
         }
         self.event(Stage::Result, State::Started, None);
         let limit = self.client.time_left().map(|left| left.max(self.settings.failure_limit));
+        let limit = if self.is_bare { Some(self.settings.failure_limit) } else { limit };
         match self.client.post_result(&self.node_id, &result, limit) {
             Ok(()) => {
                 checkpoint::update(|checkpoint| checkpoint.has_posted_result = true);
@@ -82,7 +83,9 @@ impl Job<'_> {
                 self.event(Stage::Result, State::Done, None);
                 Ended { exit_status: ExitStatus::Done, result: Some(Box::new(result)) }
             }
-            Err(GaveUp::Refused(failed)) if self.is_bare && failed.status.is_some() => {
+            Err(GaveUp::Refused(failed) | GaveUp::Deadline(failed))
+                if self.is_bare && failed.status.is_some() =>
+            {
                 warn!("{}; this VIM does not accept results: {}", result.message, failed.message);
                 Ended { exit_status: ExitStatus::Done, result: Some(Box::new(result)) }
             }

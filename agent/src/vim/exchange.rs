@@ -14,7 +14,7 @@ use super::client::{Client, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
 use super::retry::{Failed, RetryAfter, Why};
 use super::url::Url;
 use super::{transport, unreachable};
-use crate::api::{IGNITION_MEDIA_TYPE, Problem};
+use crate::api::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE, Problem};
 use crate::clean;
 use crate::secret::Secret;
 
@@ -312,9 +312,14 @@ fn read_all(
     Ok(Raw { head, body: bytes, is_cut })
 }
 
-/// Checks that the server accepted a body.
+/// Checks that the VIM accepted a body. It responds without a body of its own, or with JSON; the page of a proxy is neither.
 pub(super) fn check_accepted(reply: &Reply, url: &Url) -> Result<(), Failed> {
+    let is_json = reply.content_type.starts_with(JSON_MEDIA_TYPE);
     match reply.status {
+        200..=299 if reply.is_cut || !reply.body.is_empty() && !is_json => {
+            let message = format!("{} gave no valid answer", url.shown());
+            Err(Failed { status: Some(reply.status), ..Failed::unavailable(message) })
+        }
         200..=299 => Ok(()),
         _ => Err(refusal(reply, url)),
     }
