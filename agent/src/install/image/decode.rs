@@ -3,16 +3,18 @@
 //!
 //! coreos-installer accepts one gzip member, xz stream or zstd frame; so does this.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
 
 use flate2::read::GzDecoder;
-use lzma_rust2::XzReader;
+use lzma_rust2::{Action, Status, XzStream};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
 
 /// The most memory for the dictionary of an xz image, in KiB: `xz -9` needs 64 MiB.
 const MAX_XZ_KIB: u32 = 80 << 10;
 /// The largest window of a zstd image, in bytes: zstd accepts no more unless asked (`ZSTD_WINDOWLOG_LIMIT_DEFAULT`).
 const MAX_ZSTD_WINDOW_BYTES: u64 = 128 << 20;
+/// How much of an xz image is decoded at once, in bytes.
+const PIECE_BYTES: usize = 64 << 10;
 /// How many bytes are needed to recognise a format.
 const MAGIC_BYTES: usize = 6;
 
@@ -43,6 +45,17 @@ impl Format {
             Self::Raw
         }
     }
+
+    /// The ending of the name of such a file.
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Raw => "",
+            Self::Gzip => ".gz",
+            Self::Xz => ".xz",
+            Self::Zstd => ".zst",
+        }
+    }
 }
 
 /// The decompressed content of `packed`.
@@ -59,7 +72,11 @@ pub(in crate::install) fn decoder<'a>(
     Ok(match format {
         Format::Raw => Box::new(whole),
         Format::Gzip => Box::new(GzDecoder::new(whole)),
-        Format::Xz => Box::new(XzReader::new_mem_limit(whole, false, MAX_XZ_KIB)),
+        Format::Xz => Box::new(XzReader {
+            packed: BufReader::with_capacity(PIECE_BYTES, whole),
+            stream: XzStream::new_mem_limit(false, MAX_XZ_KIB),
+            is_at_end: false,
+        }),
         Format::Zstd => {
             let decoder = StreamingDecoder::<_, FrameDecoder>::new_with_max_window_size(
                 whole,
@@ -68,6 +85,33 @@ pub(in crate::install) fn decoder<'a>(
             Box::new(decoder.map_err(io::Error::other)?)
         }
     })
+}
+
+/// Reads xz through the decoder that is not generic: it is compiled with its crate, for speed, and not with this one.
+struct XzReader<R> {
+    packed: BufReader<R>,
+    stream: XzStream,
+    is_at_end: bool,
+}
+
+impl<R: Read> Read for XzReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while !self.is_at_end && !buffer.is_empty() {
+            let packed = self.packed.fill_buf()?;
+            let action = if packed.is_empty() { Action::Finish } else { Action::Run };
+            let result = self.stream.process(packed, buffer, action).map_err(io::Error::other)?;
+            self.is_at_end = result.status == Status::StreamEnd;
+            let is_stuck = result.bytes_consumed == 0 && result.bytes_produced == 0;
+            self.packed.consume(result.bytes_consumed);
+            if result.bytes_produced > 0 {
+                return Ok(result.bytes_produced);
+            }
+            if is_stuck && !self.is_at_end {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        Ok(0)
+    }
 }
 
 /// The first `max_bytes` of an image that begins with `packed`, or what can be decompressed of them.

@@ -50,8 +50,8 @@ pub struct Stream {
 /// What the thread and the install share.
 #[derive(Debug)]
 struct Shared {
-    /// `/random/`: other programs of the live system cannot guess it.
-    prefix: String,
+    /// `/random/image.raw.xz`: other programs of the live system cannot guess it.
+    path: String,
     image: Image,
     client: Arc<Client>,
     verify: Verify,
@@ -130,7 +130,7 @@ impl Stream {
         let port = listener.local_addr()?.port();
         let reading = Mutex::new(Reading::new(client.stall_notice()));
         let shared = Arc::new(Shared {
-            prefix: format!("/{}/", uuid::random()),
+            path: format!("/{}/image.raw{}", uuid::random(), image.head.format.suffix()),
             image,
             client,
             verify,
@@ -153,7 +153,7 @@ impl Stream {
     /// The address of the image.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}{}image", self.port, self.shared.prefix)
+        format!("http://127.0.0.1:{}{}", self.port, self.shared.path)
     }
 
     /// A new run of coreos-installer begins: the last one and its fault are forgotten.

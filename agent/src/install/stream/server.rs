@@ -38,21 +38,19 @@ pub(super) fn answer(mut socket: TcpStream, shared: &Shared) -> io::Result<()> {
     let Some(request) = parse(&head) else {
         return respond(&mut socket, "400 Bad Request", &[], false);
     };
-    let Some(name) = request.path.strip_prefix(shared.prefix.as_str()) else {
+    let Some(name) = request.path.strip_prefix(shared.path.as_str()) else {
         return respond(&mut socket, "404 Not Found", &[], request.is_head);
     };
     match (name, &shared.image.signature) {
-        ("image", _) if request.is_head => {
+        ("", _) if request.is_head => {
             let length = length_header(shared.image.head.total_bytes);
             write!(socket, "HTTP/1.1 200 OK\r\n{length}Connection: close\r\n\r\n")
         }
-        ("image", _) => {
+        ("", _) => {
             pass_on(socket, shared);
             Ok(())
         }
-        ("image.sig", Some(signature)) => {
-            respond(&mut socket, "200 OK", signature, request.is_head)
-        }
+        (".sig", Some(signature)) => respond(&mut socket, "200 OK", signature, request.is_head),
         _ => respond(&mut socket, "404 Not Found", &[], request.is_head),
     }
 }
