@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -110,6 +110,29 @@ fn run(url: &str, reader: &[&str]) -> Outcome<()> {
 fn measure(image: &str, rounds: usize, reader: &[&str]) -> Outcome<()> {
     let this = std::env::current_exe()?;
     let mut server = Command::new(&this).args(["serve", image]).stdout(Stdio::piped()).spawn()?;
+    let outcome = measure_with(&mut server, &this, image, rounds, reader);
+    server.kill()?;
+    server.wait()?;
+    let (costs, said) = outcome?;
+    println!("| way | wall ms | CPU ms | recorded |\n|---|---:|---:|---|");
+    for ((way, costs), said) in WAYS.iter().zip(costs).zip(said) {
+        let wall = median(costs.iter().map(|(wall, _)| *wall).collect());
+        let cpu = median(costs.iter().map(|(_, cpu)| *cpu).collect());
+        println!("| {way} | {wall} | {cpu} | {said} |");
+    }
+    Ok(())
+}
+
+/// Wall and CPU time of each run in ms, by way, and what the last one of each way said.
+type Costs = (Vec<Vec<(u128, i64)>>, Vec<String>);
+
+fn measure_with(
+    server: &mut Child,
+    this: &Path,
+    image: &str,
+    rounds: usize,
+    reader: &[&str],
+) -> Outcome<Costs> {
     let mut port = String::new();
     BufReader::new(server.stdout.take().ok_or("no output")?).read_line(&mut port)?;
     let name = Path::new(image).file_name().and_then(|name| name.to_str()).ok_or(USAGE)?;
@@ -119,25 +142,16 @@ fn measure(image: &str, rounds: usize, reader: &[&str]) -> Outcome<()> {
     for _ in 0..rounds.max(1) {
         for (at, way) in WAYS.iter().enumerate() {
             let (started, before) = (Instant::now(), cpu_ms()?);
-            let mut command = Command::new(&this);
-            let output =
-                command.args(["read", way, &url]).args(reader).stderr(Stdio::null()).output()?;
+            let output = Command::new(this).args(["read", way, &url]).args(reader).output()?;
             if !output.status.success() {
-                return Err(format!("{way}: {}", output.status).into());
+                let stderr = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("{way}: {}: {stderr}", output.status).into());
             }
             costs[at].push((started.elapsed().as_millis(), cpu_ms()? - before));
             said[at] = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         }
     }
-    server.kill()?;
-    server.wait()?;
-    println!("| way | wall ms | CPU ms | recorded |\n|---|---:|---:|---|");
-    for ((way, costs), said) in WAYS.iter().zip(costs).zip(said) {
-        let wall = median(costs.iter().map(|(wall, _)| *wall).collect());
-        let cpu = median(costs.iter().map(|(_, cpu)| *cpu).collect());
-        println!("| {way} | {wall} | {cpu} | {said} |");
-    }
-    Ok(())
+    Ok((costs, said))
 }
 
 /// CPU time of all runs so far; the server still runs, so it is not among them.
