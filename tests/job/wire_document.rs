@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use run_coreos_installer::api::OnRefusal;
@@ -16,6 +16,9 @@ use super::mock::{Mock, Reply, Request};
 const JSON: &str = "application/json";
 const BEGIN: &str = "<!-- The table below is made by a test: UPDATE_EXPECTED=1 cargo test -p run-coreos-installer --test job wire_document -->\n";
 const END: &str = "<!-- end of the table -->\n";
+
+/// How many responses are given at once.
+const N_THREADS: usize = 6;
 
 type Make = Box<dyn Fn() -> Reply + Send + Sync>;
 
@@ -172,8 +175,8 @@ fn observe(place: Place, odd: &Arc<Make>, random: u32) -> (String, Option<Durati
     let mock = vim(place, Arc::clone(odd));
     let mut machine = Machine::new(&mock.url);
     machine.settings.on_refusal = OnRefusal::Retry;
-    machine.settings.vim.timeouts.body = Duration::from_millis(1500);
-    machine.settings.vim.timeouts.headers = Duration::from_millis(1500);
+    machine.settings.vim.timeouts.body = Duration::from_secs(5);
+    machine.settings.vim.timeouts.headers = Duration::from_secs(5);
     machine.settings.failure_limit = Duration::from_hours(2);
     machine.set_random(random);
     let ended = machine.run().exit_status;
@@ -224,21 +227,30 @@ fn range(least: Duration, most: Duration) -> String {
 }
 
 fn table() -> String {
-    let rows: Vec<std::thread::JoinHandle<String>> = responses()
-        .into_iter()
-        .map(|(name, make)| {
-            std::thread::spawn(move || {
-                let odd = Arc::new(make);
-                let cells =
-                    [Place::Report, Place::Poll, Place::Result].map(|place| cell(place, &odd));
-                format!("| {name} | {} |\n", cells.join(" | "))
-            })
-        })
-        .collect();
+    // More threads would exceed the time limits of each other's requests on a small machine.
+    let responses = responses();
+    let row = |(name, make): (String, Make)| {
+        let odd = Arc::new(make);
+        let cells = [Place::Report, Place::Poll, Place::Result].map(|place| cell(place, &odd));
+        format!("| {name} | {} |\n", cells.join(" | "))
+    };
+    let n_rows = responses.len();
+    let waiting = Mutex::new(responses.into_iter().enumerate());
+    let rows = Mutex::new(vec![String::new(); n_rows]);
+    std::thread::scope(|scope| {
+        for _ in 0..N_THREADS {
+            scope.spawn(|| {
+                loop {
+                    let next = waiting.lock().unwrap().next();
+                    let Some((at, response)) = next else { break };
+                    let text = row(response);
+                    rows.lock().unwrap()[at] = text;
+                }
+            });
+        }
+    });
     let mut text = "| response | to the report | to a request for the instruction | to the result |\n|---|---|---|---|\n".to_owned();
-    for row in rows {
-        text.push_str(&row.join().unwrap());
-    }
+    text.extend(rows.into_inner().unwrap());
     text
 }
 
