@@ -11,6 +11,7 @@ pub mod capture;
 pub mod links;
 pub mod live_config;
 mod node_id;
+mod offline;
 pub mod report;
 pub mod text;
 

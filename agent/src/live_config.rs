@@ -1,5 +1,6 @@
 //! `live-config`: turns the options into settings of a live image and prints the chosen format.
 
+mod job;
 mod names;
 
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ const MAX_TEXT_BYTES: u64 = 8 << 20;
 /// If a file cannot be read or written, or a setting is invalid.
 pub fn live_config(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<String> {
     refuse_dropped(options, written)?;
-    let settings = settings(options)?;
+    let settings = settings(options, written)?;
     let text = match options.format {
         LiveFormat::Ignition => ignition_json(&settings),
         LiveFormat::Butane => butane_yaml(&settings),
@@ -55,13 +56,14 @@ fn refuse_dropped(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::R
     Ok(())
 }
 
-fn settings(options: &LiveConfigOptions) -> anyhow::Result<Settings> {
-    let Some(vim) = options.vim.vim.clone() else {
-        bail!("no VIM is configured; give its address with --vim, e.g. --vim https://vim.example");
-    };
-    let agent_options: BTreeMap<String, String> =
-        options.agent_option.iter().map(|o| pair(o)).collect::<Result<_, _>>()?;
-    check_agent_options(&agent_options, &options.append_karg)?;
+fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<Settings> {
+    job::check_combination(options, written)?;
+    let mut agent_options: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for option in &options.agent_option {
+        let (name, value) = pair(option)?;
+        agent_options.entry(name).or_default().push(value);
+    }
+    check_agent_options(&agent_options, options)?;
     refuse_dry_run(options)?;
     let token = |file: &Path| {
         let token = secret::Secret::from_file(file).context("reading --token-file")?;
@@ -73,7 +75,8 @@ fn settings(options: &LiveConfigOptions) -> anyhow::Result<Settings> {
     };
     let boot = options.kernel_url.clone().zip(options.initramfs_url.clone());
     Ok(Settings {
-        vim,
+        vim: options.vim.vim.clone(),
+        install: options.install.as_deref().map(job::target).transpose()?,
         vim_addresses: options.vim_address.clone(),
         vim_names: options.vim_name.clone(),
         agent: agent(options)?,
@@ -139,17 +142,20 @@ fn pair(option: &str) -> anyhow::Result<(String, String)> {
 /// Parses the options as the agent in the live image will. What it would refuse there, on a node that cannot report
 /// it, is refused here.
 fn check_agent_options(
-    options: &BTreeMap<String, String>,
-    kernel_arguments: &[String],
+    agent_options: &BTreeMap<String, Vec<String>>,
+    options: &LiveConfigOptions,
 ) -> anyhow::Result<()> {
-    let file =
-        options.iter().map(|(name, value)| (name.replace('_', "-"), vec![value.clone()])).collect();
-    let kernel = kernel_arguments.iter().flat_map(|a| crate::config::kernel_arguments(a)).collect();
+    let file = agent_options
+        .iter()
+        .map(|(name, values)| (name.replace('_', "-"), values.clone()))
+        .collect();
+    let kernel =
+        options.append_karg.iter().flat_map(|a| crate::config::kernel_arguments(a)).collect();
     let file_name = "made from --agent-option".to_owned();
     let sources = Sources { file, file_name, kernel, ..Sources::default() };
     let words = ["run-coreos-installer".into(), "install".into()];
     match configure(&words, &sources, false) {
-        Ok(_) => Ok(()),
+        Ok(configuration) => job::check(&configuration, options.install.is_some()),
         Err(Failure::Source(error)) => Err(error),
         Err(Failure::Usage(error)) => {
             let text = error.to_string();

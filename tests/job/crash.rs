@@ -99,3 +99,30 @@ fn sigterm_to_the_program_ends_its_job_with_a_result() {
     assert_eq!(results.len(), 1);
     assert_eq!(results[0].json()["code"], "INTERRUPTED");
 }
+
+#[test]
+fn crash_of_an_install_without_a_vim_leaves_a_result_in_the_file() {
+    let server = Mock::start(|_, _| Reply::Drip(Duration::from_secs(5)));
+    let file = std::env::temp_dir().join(format!("rci-crash-{}.json", std::process::id()));
+    std::fs::write(&file, "that of an earlier run").unwrap();
+    let mut parent = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
+        .args(["install", "--ignition", &format!("{}/node.ign", server.url), "--allow-plain-http"])
+        .args(["--lldp-wait", "0", "--wait-for-disk", "0", "--bring-links-up=false"])
+        .arg("--result")
+        .arg(&file)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_for(&server, "/node.ign");
+    kill(child_of(&parent), Signal::SIGKILL).unwrap();
+    assert_eq!(parent.wait().unwrap().code(), Some(101));
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert_eq!(
+        (&result["code"], &result["disk_state"]),
+        (&json!("AGENT_BUG"), &json!("untouched"))
+    );
+    std::fs::remove_file(&file).unwrap();
+}

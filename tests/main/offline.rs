@@ -66,3 +66,97 @@ fn offline_install_starts_without_a_command_and_leaves_its_result_in_a_file() {
     assert!(text.contains(&format!("the result is in {}", result.display())), "{text}");
     assert!(!text.contains("WARN"), "{text}");
 }
+
+/// The file in a live image's config: its mode and its bytes.
+fn file_of(config: &Value, path: &str) -> Option<(u64, Vec<u8>)> {
+    let files = config["storage"]["files"].as_array().unwrap();
+    let file = files.iter().find(|file| file["path"] == path)?;
+    let source = file["contents"]["source"].as_str().unwrap();
+    let data = source.strip_prefix("data:,").unwrap();
+    let mut bytes = Vec::new();
+    let mut rest = data.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let digits = [rest.next().unwrap(), rest.next().unwrap()];
+            let digits = std::str::from_utf8(&digits).unwrap();
+            bytes.push(u8::from_str_radix(digits, 16).unwrap());
+        } else {
+            bytes.push(byte);
+        }
+    }
+    Some((file["mode"].as_u64().unwrap(), bytes))
+}
+
+#[test]
+fn live_config_with_install_makes_an_image_whose_agent_installs_without_a_vim() {
+    let folder = scratch("offline-live");
+    let file = ignition(&folder);
+    let result = folder.join("result.json");
+    let output = agent()
+        .args(["live-config", "--install", file.to_str().unwrap()])
+        .args(["--agent-option", "hints=serial=no-such-serial"])
+        .args(["--agent-option", "append-karg=a=1", "--agent-option", "append-karg=b=2"])
+        .args(["--agent-option", &format!("result={}", result.display())])
+        .args(["--agent-option", "wait-for-disk=0", "--agent-option", "lldp-wait=0"])
+        .args(["--agent-option", "bring-links-up=false", "--agent-option", "installer=/bin/false"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let live: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let place = "/etc/run-coreos-installer/target.ign";
+    assert_eq!(file_of(&live, place), Some((0o600, IGNITION.into())));
+    assert_eq!(file_of(&live, "/etc/hosts"), None);
+    let (mode, config) = file_of(&live, "/etc/run-coreos-installer.yaml").unwrap();
+    assert_eq!(mode, 0o600);
+    // The agent of the live image, with its files in another place.
+    let config = String::from_utf8(config).unwrap();
+    assert!(config.contains(place) && config.contains("- \"b=2\""), "{config}");
+    let moved = folder.join("agent.yaml");
+    std::fs::write(&moved, config.replace(place, file.to_str().unwrap())).unwrap();
+    let output = agent().arg("--config").arg(&moved).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
+    let found: Value = serde_json::from_slice(&std::fs::read(&result).unwrap()).unwrap();
+    assert_eq!(found["code"], "DISK_NONE", "{found:#}");
+}
+
+#[test]
+fn live_config_refuses_an_install_that_the_agent_would_refuse() {
+    let folder = scratch("offline-live-refused");
+    let file = ignition(&folder).display().to_string();
+    let bad = folder.join("bad.ign");
+    std::fs::write(&bad, "{}").unwrap();
+    let bad = bad.display().to_string();
+    for (words, expected) in [
+        ("--install F --vim https://v", "--vim and --install are both set: drop --vim for"),
+        ("--install F --vim-address 192.0.2.1", "--vim-address is for a VIM: drop it"),
+        ("--install F --token-file F", "--token-file is for a VIM: drop it"),
+        ("--install F --agent-option on-refusal=stop", "--agent-option on-refusal is for a VIM"),
+        ("--install F --append-karg rci.vim=https://v", "rci.vim is for a VIM"),
+        (
+            "--vim https://v --agent-option disk=/dev/sda",
+            "--agent-option disk is for an install without",
+        ),
+        ("--install F --agent-option hints=serial", "--hints contains \"serial\""),
+        (
+            "--install F --agent-option after=explode",
+            "holds \"explode\" for after, expected one of",
+        ),
+        ("--install F --agent-option dry-run=true", "dry-run cannot be used in a live image"),
+        ("--install F --format kargs", "which cannot carry --install"),
+        (
+            "--install http://h/x.ign",
+            "--install is \"http://h/x.ign\", expected https, or plain HTTP",
+        ),
+        ("--install BAD", "the config to install is refused"),
+        ("--install /no/such.ign", "reading --install: opening /no/such.ign"),
+        ("", "or a config to install without one with --install"),
+    ] {
+        let words = words.replace("BAD", &bad).replace(" F", &format!(" {file}"));
+        let output = run(&format!("live-config {words}"));
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
+    }
+    let output = run("live-config --format kargs --install https://h/x.ign");
+    let line = String::from_utf8(output.stdout).unwrap();
+    assert!(line.trim_end().ends_with("rci.ignition=https://h/x.ign"), "{line}");
+}

@@ -29,6 +29,13 @@ pub struct LiveConfigOptions {
     /// How the VIM is reached.
     #[command(flatten)]
     pub vim: VimOptions,
+    /// Ignition config to install without a VIM
+    ///
+    /// A file's content goes into the live image, where only root may read it; a
+    /// URL is fetched by the agent. Options of `install`, such as disk, are given
+    /// with --agent-option.
+    #[arg(long, value_name = "FILE|URL")]
+    pub install: Option<String>,
     /// IP address of the VIM, for the live image's /etc/hosts
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = ip_address)]
     pub vim_address: Vec<IpAddr>,
@@ -49,6 +56,8 @@ pub struct LiveConfigOptions {
     #[arg(long, value_name = "FILE", requires = "binary")]
     pub binary_gz: Option<PathBuf>,
     /// Option for the agent in the live image, e.g. `log-level=debug`
+    ///
+    /// May be repeated, also with the same name for several values.
     #[arg(long, value_name = "NAME=VALUE")]
     pub agent_option: Vec<String>,
     /// Public SSH key that may log in as core

@@ -3,7 +3,6 @@
 mod disks;
 mod explain;
 mod job;
-mod offline;
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -65,7 +64,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
             Ok(ExitStatus::Done)
         }
         Command::Install(options) => {
-            let offline = offline::offline(options, &configuration.settings)?;
+            let offline = crate::offline::offline(options, &configuration.settings)?;
             let is_typed = is_typed(&configuration.settings, "dry-run");
             Ok(job::install(options, offline, is_typed))
         }

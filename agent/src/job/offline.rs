@@ -11,7 +11,8 @@ use tracing::{error, info, warn};
 
 use super::sequence::Job;
 use super::{Ended, JobSettings};
-use crate::api::{Check, JobResult};
+use crate::api::{Check, JobResult, Outcome};
+use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::vim::client::result_as_json;
 
@@ -68,6 +69,14 @@ impl Offline {
         remove(&draft)
     }
 
+    /// Writes the result of a failed job, and logs where it is.
+    pub(super) fn deliver(&self, result: &JobResult) {
+        match self.write(result) {
+            Ok(()) => info!("the result is in {}", self.result.display()),
+            Err(error) => error!("the result is not in its file: {error}"),
+        }
+    }
+
     /// Writes the whole result or, if that fails, nothing.
     fn write(&self, result: &JobResult) -> Result<(), String> {
         let mut json = result_as_json(result)?;
@@ -77,7 +86,9 @@ impl Offline {
             let mut file = fs::File::create(&draft)?;
             file.write_all(&json)?;
             file.sync_all()?;
-            fs::rename(&draft, &self.result)
+            fs::rename(&draft, &self.result)?;
+            checkpoint::update(|checkpoint| checkpoint.has_posted_result = true);
+            Ok(())
         };
         write().map_err(|error: io::Error| {
             remove(&draft).ok();
@@ -131,12 +142,8 @@ impl Job<'_> {
             error!("coreos-installer: {line}");
         }
         // A dry run changes nothing, not even the result of an earlier run.
-        if self.settings.is_dry_run {
-            return;
-        }
-        match offline.write(result) {
-            Ok(()) => info!("the result is in {}", offline.result.display()),
-            Err(error) => error!("the result is not in its file: {error}"),
+        if !self.settings.is_dry_run {
+            offline.deliver(result);
         }
     }
 
@@ -168,7 +175,7 @@ fn show(result: &JobResult) {
 /// A result in words. What the log has already said is left out.
 fn words(result: &JobResult) -> Vec<String> {
     let mut lines = Vec::new();
-    if result.outcome == crate::api::Outcome::Installed {
+    if result.outcome == Outcome::Installed {
         lines.push(format!("installed: {}", result.message));
     }
     if !result.existing_data.is_empty() {

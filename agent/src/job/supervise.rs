@@ -155,11 +155,14 @@ fn report_crash(
         DiskState::HalfWritten | DiskState::Erased => ExitStatus::HalfWritten,
         DiskState::Installed => ExitStatus::Unproven,
     };
-    let posts_nothing = settings.is_dry_run || settings.offline.is_some();
-    if found.node_id.is_empty() || found.has_posted_result || posts_nothing {
+    if found.node_id.is_empty() || found.has_posted_result || settings.is_dry_run {
         return exit_status;
     }
     let result = result(found, message, disk_state);
+    if let Some(offline) = &settings.offline {
+        offline.deliver(&result);
+        return exit_status;
+    }
     let client = Client::new(&settings.vim, Arc::new(RealClock), stop.clone());
     let posted = client
         .map(|client| client.post_result(&found.node_id, &result, Some(settings.failure_limit)));

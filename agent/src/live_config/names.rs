@@ -6,7 +6,8 @@ use crate::cli::LiveConfigOptions;
 use crate::config::Setting;
 
 /// Settings whose names differ from the options that set them.
-const OPTIONS: [(&str, &[&str]); 15] = [
+const OPTIONS: [(&str, &[&str]); 16] = [
+    ("vim_addresses", &["vim-address"]),
     ("vim_names", &["vim-name"]),
     ("ca", &["ca-file"]),
     ("client_cert or client_key", &["client-cert-file", "client-key-file"]),
@@ -50,6 +51,7 @@ pub(super) fn of_ignition(options: &LiveConfigOptions) -> Vec<&'static str> {
         ("token-file", options.vim.token_file.is_some()),
         ("client-cert-file", options.vim.client_cert_file.is_some()),
         ("client-key-file", options.vim.client_key_file.is_some()),
+        ("install", options.install.as_ref().is_some_and(|install| !install.contains("://"))),
         ("vim-address", !options.vim_address.is_empty()),
         ("vim-name", !options.vim_name.is_empty()),
         ("binary", options.binary.is_some()),

@@ -6,7 +6,7 @@
 //! expanded, `||`, `&&` and `;` end a command, and a word that starts with `#` starts a comment.
 
 use super::settings::{fetch_url, is_one_word, refuse};
-use super::{LiveError, Settings};
+use super::{LiveError, Settings, Target};
 use crate::text::shown;
 
 /// Longest kernel command line on x86 in bytes, without the final NUL (`COMMAND_LINE_SIZE`).
@@ -28,8 +28,13 @@ pub fn kernel_arguments(settings: &Settings) -> Result<String, LiveError> {
         fetch_url("boot.rootfs_url", url)?;
         words.push(format!("coreos.live.rootfs_url={url}"));
     }
-    words.push(format!("rci.vim={}", settings.vim));
-    // The agent refuses an http VIM without this, and may have no configuration file.
+    if let Some(vim) = &settings.vim {
+        words.push(format!("rci.vim={vim}"));
+    }
+    if let Some(Target::Url(url)) = &settings.install {
+        words.push(format!("rci.ignition={url}"));
+    }
+    // The agent refuses http without this, and may have no configuration file.
     if settings.allow_plain_http {
         words.push("rci.allow_plain_http=true".to_owned());
     }

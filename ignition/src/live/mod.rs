@@ -22,7 +22,7 @@ use std::fmt;
 use std::io::Write as _;
 
 pub use boot::{ipxe_script, kernel_arguments};
-pub use settings::{AgentBinary, Boot, Download, Secret, Settings};
+pub use settings::{AgentBinary, Boot, Download, Secret, Settings, Target};
 
 use crate::check::Refusal;
 
@@ -43,6 +43,8 @@ pub enum LiveError {
     },
     /// Each setting is valid, but Ignition would refuse the result, e.g. two files with one path.
     Refused(Refusal),
+    /// Ignition would refuse the config that the live image installs.
+    Target(Refusal),
     /// The template in this program is malformed, which the tests rule out.
     Template(String),
 }
@@ -54,6 +56,7 @@ impl fmt::Display for LiveError {
                 write!(f, "{setting} is {found}, expected {expected}")
             }
             Self::Refused(refusal) => refusal.fmt(f),
+            Self::Target(refusal) => write!(f, "the config to install is refused: {refusal}"),
             Self::Template(what) => {
                 write!(f, "the template of the live image is malformed: {what}")
             }

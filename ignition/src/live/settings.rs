@@ -72,6 +72,15 @@ pub struct Download {
     pub mode: u32,
 }
 
+/// The Ignition config of the system that a live image installs without a VIM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// The agent fetches it.
+    Url(String),
+    /// The live image contains this text, unchanged, in a file that only root may read.
+    Embedded(Secret),
+}
+
 /// The parts of the live image, for iPXE.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Boot {
@@ -86,8 +95,11 @@ pub struct Boot {
 /// Everything in which live images differ.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// URL of the VIM, e.g. `https://vim.example:8443` or `http://[fd02:9a04::1%eth0]:8080`.
-    pub vim: String,
+    /// URL of the VIM, e.g. `https://vim.example:8443` or `http://[fd02:9a04::1%eth0]:8080`; `None` with
+    /// [`Settings::install`].
+    pub vim: Option<String>,
+    /// What the agent installs without a VIM; `None` with [`Settings::vim`].
+    pub install: Option<Target>,
     /// Addresses of the VIM, written to `/etc/hosts` with [`Settings::vim_names`].
     pub vim_addresses: Vec<IpAddr>,
     /// Host names of the VIM; if empty, the host of [`Settings::vim`] unless that is an address.
@@ -106,9 +118,9 @@ pub struct Settings {
     pub vim_key: Option<String>,
     /// Allows a VIM without TLS.
     pub allow_plain_http: bool,
-    /// Further keys of the agent's configuration file, e.g. `give_up_after` = `86400`; the agent refuses a file with
-    /// unknown keys.
-    pub agent_options: BTreeMap<String, String>,
+    /// Further keys of the agent's configuration file with one value or several, e.g. `give_up_after` = `86400`; the
+    /// agent refuses a file with unknown keys.
+    pub agent_options: BTreeMap<String, Vec<String>>,
     /// Public SSH keys of user core, one line each.
     pub ssh_keys: Vec<String>,
     /// crypt(5) hash of the console password of core and root, e.g. `$6$…`; never the password.
@@ -128,8 +140,9 @@ pub struct Settings {
 }
 
 /// Keys of the agent's configuration file that other settings write.
-const OWN_KEYS: [&str; 7] = [
+const OWN_KEYS: [&str; 8] = [
     "vim",
+    "ignition",
     "allow_plain_http",
     "ca_file",
     "token_file",
@@ -149,9 +162,17 @@ pub(super) fn refuse<T>(
 impl Settings {
     /// Checks each setting on its own.
     pub(super) fn check(&self) -> Result<(), LiveError> {
-        self.check_vim()?;
+        match (&self.vim, &self.install) {
+            (Some(vim), None) => self.check_vim(vim)?,
+            (None, Some(target)) => self.check_install(target)?,
+            (vim, _) => {
+                let found = if vim.is_some() { "both" } else { "neither" };
+                return refuse("vim and install", found, "one of them");
+            }
+        }
         self.check_credentials()?;
         self.check_login()?;
+        self.hostname.iter().try_for_each(|name| check_host_name("hostname", name))?;
         if let AgentBinary::Fetched { url, hash } = &self.agent {
             fetch_url("agent.url", url)?;
             if let Err(expected) = digest::check_form(hash, false) {
@@ -164,43 +185,64 @@ impl Settings {
                 return refuse("downloads.hash", shown(&download.hash), expected);
             }
         }
-        for (key, value) in &self.agent_options {
+        for (key, values) in &self.agent_options {
             if OWN_KEYS.contains(&key.as_str()) || !is_name(key) {
                 let expected = "a key of the agent's configuration that has no setting of its own";
                 return refuse("agent_options", shown(key), expected);
             }
-            if value.contains('\0') {
+            if let Some(value) = values.iter().find(|value| value.contains('\0')) {
                 return refuse("agent_options", shown(value), "text without NUL");
             }
         }
         Ok(())
     }
 
-    fn check_vim(&self) -> Result<(), LiveError> {
-        let rest = match self.vim.split_once("://") {
+    fn check_vim(&self, vim: &str) -> Result<(), LiveError> {
+        let rest = match vim.split_once("://") {
             Some(("https", rest)) => rest,
             Some(("http", rest)) if self.allow_plain_http => rest,
             Some(("http", _)) => {
                 let expected = "https, or plain HTTP with allow_plain_http";
-                return refuse("vim", shown_url(&self.vim), expected);
+                return refuse("vim", shown_url(vim), expected);
             }
-            _ => return refuse("vim", shown_url(&self.vim), "a URL with https:// or http://"),
+            _ => return refuse("vim", shown_url(vim), "a URL with https:// or http://"),
         };
-        if rest.is_empty() || rest.starts_with('/') || !is_one_word(&self.vim) {
-            return refuse("vim", shown_url(&self.vim), "a URL with a host and without spaces");
+        if rest.is_empty() || rest.starts_with('/') || !is_one_word(vim) {
+            return refuse("vim", shown_url(vim), "a URL with a host and without spaces");
         }
-        let vim_names = self.vim_names.iter().map(|name| ("vim_names", name));
-        for (setting, name) in vim_names.chain(self.hostname.iter().map(|name| ("hostname", name)))
-        {
-            if !is_host_name(name) {
-                let expected = "a host name of letters, digits, - and .";
-                return refuse(setting, shown(name), expected);
-            }
-        }
+        self.vim_names.iter().try_for_each(|name| check_host_name("vim_names", name))?;
         if !self.vim_addresses.is_empty() && self.all_vim_names().is_empty() {
             return refuse("vim_names", "empty", "a name for the address of the VIM");
         }
         Ok(())
+    }
+
+    /// Checks the settings of an image without a VIM.
+    fn check_install(&self, target: &Target) -> Result<(), LiveError> {
+        for (setting, is_set) in [
+            ("vim_addresses", !self.vim_addresses.is_empty()),
+            ("vim_names", !self.vim_names.is_empty()),
+            ("token", self.token.is_some()),
+            ("vim_key", self.vim_key.is_some()),
+        ] {
+            if is_set {
+                return refuse(setting, "set", "nothing, as there is no VIM");
+            }
+        }
+        match target {
+            Target::Embedded(config) => {
+                crate::check(config.reveal().as_bytes()).map(|_| ()).map_err(LiveError::Target)
+            }
+            Target::Url(url) => match url.split_once("://") {
+                Some(("https", _)) => fetch_url("install", url),
+                Some(("http", _)) if self.allow_plain_http => fetch_url("install", url),
+                Some(("http", _)) => {
+                    let expected = "https, or plain HTTP with allow_plain_http";
+                    refuse("install", shown_url(url), expected)
+                }
+                _ => refuse("install", shown_url(url), "a URL with https:// or http://"),
+            },
+        }
     }
 
     fn check_credentials(&self) -> Result<(), LiveError> {
@@ -258,7 +300,8 @@ impl Settings {
         if !self.vim_names.is_empty() {
             return self.vim_names.clone();
         }
-        let rest = self.vim.split_once("://").map_or("", |(_, rest)| rest);
+        let vim = self.vim.as_deref().unwrap_or_default();
+        let rest = vim.split_once("://").map_or("", |(_, rest)| rest);
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let host_port = authority.rsplit('@').next().unwrap_or_default();
         let host = host_port.split(':').next().unwrap_or_default();
@@ -279,6 +322,13 @@ pub(super) fn fetch_url(setting: &'static str, url: &str) -> Result<(), LiveErro
 /// One or more printable ASCII characters without a space or a double quote.
 pub(super) fn is_one_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && b != b'"')
+}
+
+fn check_host_name(setting: &'static str, name: &str) -> Result<(), LiveError> {
+    if is_host_name(name) {
+        return Ok(());
+    }
+    refuse(setting, shown(name), "a host name of letters, digits, - and .")
 }
 
 fn is_name(text: &str) -> bool {

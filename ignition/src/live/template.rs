@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::{AgentBinary, LiveError, Settings, UNIT, gzip, yaml};
+use super::{AgentBinary, LiveError, Settings, Target, UNIT, gzip, yaml};
 use crate::digest;
 
 /// The template; its head explains `when`, `each`, `why` and `{{…}}`.
@@ -33,6 +33,11 @@ fn values(settings: &Settings) -> Values {
     };
     let text = |text: &str| Some(Value::from(text));
     set("unit", text(UNIT));
+    set("vim", settings.vim.clone().map(Value::from));
+    if let Some(Target::Embedded(config)) = &settings.install {
+        // Exactly as given: its digest is compared with the installed one.
+        set("target", text(config.reveal()));
+    }
     set("hosts", text(&hosts(settings)));
     set("agent_config", text(&yaml::document(&agent_config(settings))));
     set("hostname", settings.hostname.as_ref().map(|name| format!("{name}\n").into()));
@@ -101,15 +106,28 @@ fn agent_config(settings: &Settings) -> Value {
         }
     };
     let file = |is_there: bool, name: &str| is_there.then(|| format!("{CONFIG_DIR}/{name}").into());
-    set("vim", Some(settings.vim.clone().into()));
+    set("vim", settings.vim.clone().map(Value::from));
+    set(
+        "ignition",
+        match &settings.install {
+            Some(Target::Url(url)) => Some(url.clone().into()),
+            target => file(target.is_some(), "target.ign"),
+        },
+    );
     set("allow_plain_http", settings.allow_plain_http.then_some(Value::Bool(true)));
     set("ca_file", file(settings.ca.is_some(), "ca.pem"));
     set("token_file", file(settings.token.is_some(), "token"));
     set("client_cert_file", file(settings.client_cert.is_some(), "client.pem"));
     set("client_key_file", file(settings.client_key.is_some(), "client.key"));
     set("vim_key", settings.vim_key.clone().map(Value::from));
-    for (key, value) in &settings.agent_options {
-        set(key, Some(value.clone().into()));
+    for (key, values) in &settings.agent_options {
+        set(
+            key,
+            Some(match &values[..] {
+                [value] => value.clone().into(),
+                values => values.to_vec().into(),
+            }),
+        );
     }
     config.into()
 }

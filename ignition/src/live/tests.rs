@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::*;
 use crate::tools;
@@ -16,7 +16,7 @@ const SSH: &str =
 /// As in the VIM document, section 1.4.2: IPv6, plain HTTP, a name in /etc/hosts.
 fn vim_document() -> Settings {
     Settings {
-        vim: "http://vim.lab.example:8080".to_owned(),
+        vim: Some("http://vim.lab.example:8080".to_owned()),
         allow_plain_http: true,
         vim_addresses: vec!["fd02:9a04::1".parse().unwrap()],
         vim_names: vec!["vim.lab.example".to_owned(), "vim".to_owned()],
@@ -32,10 +32,13 @@ fn vim_document() -> Settings {
     }
 }
 
+/// The config that an image without a VIM installs; its bytes must not change.
+const TARGET: &str = "{\"ignition\": {\"version\": \"3.4.0\"}}\n\n";
+
 /// Everything set.
 fn everything() -> Settings {
     Settings {
-        vim: "https://vim.example/base".to_owned(),
+        vim: Some("https://vim.example/base".to_owned()),
         vim_addresses: vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()],
         vim_names: Vec::new(),
         agent: AgentBinary::Embedded(b"#!/bin/sh\nexit 0\n".to_vec()),
@@ -44,7 +47,7 @@ fn everything() -> Settings {
         client_cert: Some(PEM.to_owned()),
         client_key: Some(Secret::new(KEY)),
         vim_key: Some("MCowBQYDK2VwAyEAAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".to_owned()),
-        agent_options: BTreeMap::from([("give_up_after".to_owned(), "86400".to_owned())]),
+        agent_options: BTreeMap::from([("give_up_after".to_owned(), vec!["86400".to_owned()])]),
         ssh_keys: vec![format!("{SSH} one"), format!("{SSH} two")],
         password_hash: Some(Secret::new("$6$salt$hash")),
         autologin: true,
@@ -77,26 +80,39 @@ fn hostile() -> Settings {
         token: Some(Secret::new("{{ca}}'${x}`\\")),
         vim_key: Some(text.clone()),
         agent_options: BTreeMap::from([
-            ("a".to_owned(), text),
-            ("b".to_owned(), "yes".to_owned()),
-            ("c".to_owned(), "0644".to_owned()),
-            ("d".to_owned(), String::new()),
-            ("e".to_owned(), "~".to_owned()),
-            ("f".to_owned(), "1e3".to_owned()),
-            ("g".to_owned(), "a: b".to_owned()),
+            ("a".to_owned(), vec![text]),
+            ("b".to_owned(), vec!["yes".to_owned()]),
+            ("c".to_owned(), vec!["0644".to_owned()]),
+            ("d".to_owned(), vec![String::new()]),
+            ("e".to_owned(), vec!["~".to_owned()]),
+            ("f".to_owned(), vec!["1e3".to_owned()]),
+            ("g".to_owned(), vec!["a: b".to_owned()]),
         ]),
         ssh_keys: vec![format!("{SSH} {{{{ca}}}} \"quoted\" 'name' # {{\"a\":[1]}}")],
         ..vim_document()
     }
 }
 
-fn all() -> [(&'static str, Settings); 4] {
-    let bare = Settings { vim: "https://vim.example".to_owned(), ..Settings::default() };
+/// An image that installs without a VIM.
+fn offline() -> Settings {
+    Settings {
+        install: Some(Target::Embedded(Secret::new(TARGET))),
+        agent_options: BTreeMap::from([
+            ("after".to_owned(), vec!["poweroff".to_owned()]),
+            ("append_karg".to_owned(), vec!["a=1".to_owned(), "console=ttyS0".to_owned()]),
+        ]),
+        ..Settings::default()
+    }
+}
+
+fn all() -> [(&'static str, Settings); 5] {
+    let bare = Settings { vim: Some("https://vim.example".to_owned()), ..Settings::default() };
     [
         ("vim-document", vim_document()),
         ("everything", everything()),
         ("hostile", hostile()),
         ("bare", bare),
+        ("offline", offline()),
     ]
 }
 
@@ -247,11 +263,48 @@ fn agent_configuration_file_contains_every_option() {
     assert_eq!(mode, 0o600);
     let config: BTreeMap<String, Value> = serde_yaml_ng::from_str(&text).unwrap();
     for (key, value) in &settings.agent_options {
-        assert_eq!(config[key], Value::from(value.clone()), "{text}");
+        assert_eq!(config[key], Value::from(value[0].clone()), "{text}");
     }
     assert_eq!(config["vim_key"].as_str(), settings.vim_key.as_deref());
     assert_eq!(config["allow_plain_http"], Value::Bool(true));
     assert_eq!(config["token_file"], "/etc/run-coreos-installer/token");
+}
+
+#[test]
+fn config_to_install_is_a_private_file_with_unchanged_bytes_that_the_agent_reads() {
+    let settings = offline();
+    let (mode, text) = file(&settings, "/etc/run-coreos-installer/target.ign").unwrap();
+    assert_eq!((mode, text.as_str()), (0o600, TARGET));
+    let (_, text) = file(&settings, "/etc/run-coreos-installer.yaml").unwrap();
+    let config: Value = serde_yaml_ng::from_str(&text).unwrap();
+    let expected = json!({
+        "ignition": "/etc/run-coreos-installer/target.ign",
+        "after": "poweroff",
+        "append_karg": ["a=1", "console=ttyS0"],
+    });
+    assert_eq!(config, expected);
+    assert!(file(&settings, "/etc/hosts").is_none());
+    assert!(!format!("{settings:?}").contains("3.4.0"));
+}
+
+#[test]
+fn address_of_the_config_to_install_is_a_kernel_argument_and_an_option() {
+    let url = "https://h/node.ign";
+    let settings = Settings { install: Some(Target::Url(url.to_owned())), ..Settings::default() };
+    let line = kernel_arguments(&settings).unwrap();
+    assert!(line.ends_with(" rci.ignition=https://h/node.ign"), "{line}");
+    let (_, text) = file(&settings, "/etc/run-coreos-installer.yaml").unwrap();
+    assert!(text.contains("ignition: \"https://h/node.ign\""), "{text}");
+    assert!(file(&settings, "/etc/run-coreos-installer/target.ign").is_none());
+}
+
+#[test]
+fn config_that_ignition_would_refuse_is_not_embedded() {
+    for text in ["{}", "not json", "{\"ignition\":{\"version\":\"2.2.0\"}}"] {
+        let install = Some(Target::Embedded(Secret::new(text)));
+        let error = ignition_json(&Settings { install, ..Settings::default() }).unwrap_err();
+        assert!(matches!(error, LiveError::Target(_)), "{error}");
+    }
 }
 
 #[test]
@@ -302,11 +355,16 @@ fn debug_output_hides_secrets() {
 #[test]
 fn invalid_setting_is_refused_by_name() {
     type Change = fn(&mut Settings);
-    let cases: [(&str, Change); 17] = [
-        ("vim", |s| s.vim = "vim.example".to_owned()),
-        ("vim", |s| s.vim = "http://".to_owned()),
-        ("vim", |s| s.vim = "http://vim example".to_owned()),
+    let cases: [(&str, Change); 20] = [
+        ("vim", |s| s.vim = Some("vim.example".to_owned())),
+        ("vim", |s| s.vim = Some("http://".to_owned())),
+        ("vim", |s| s.vim = Some("http://vim example".to_owned())),
         ("vim", |s| s.allow_plain_http = false),
+        ("vim and install", |s| s.install = Some(Target::Url("https://h/i".to_owned()))),
+        ("vim and install", |s| s.vim = None),
+        ("vim_addresses", |s| {
+            (s.vim, s.install) = (None, Some(Target::Url("https://h/i".to_owned())));
+        }),
         ("vim_names", |s| s.vim_names = vec!["a\n1.2.3.4 b".to_owned()]),
         ("hostname", |s| s.hostname = Some("-x".to_owned())),
         ("ca", |s| s.ca = Some("no pem".to_owned())),
@@ -322,10 +380,10 @@ fn invalid_setting_is_refused_by_name() {
                 AgentBinary::Fetched { url: "http://h/a".to_owned(), hash: "sha512-00".to_owned() };
         }),
         ("agent_options", |s| {
-            s.agent_options = BTreeMap::from([("vim".to_owned(), "x".to_owned())]);
+            s.agent_options = BTreeMap::from([("vim".to_owned(), vec!["x".to_owned()])]);
         }),
         ("agent_options", |s| {
-            s.agent_options = BTreeMap::from([("a: b".to_owned(), "x".to_owned())]);
+            s.agent_options = BTreeMap::from([("a: b".to_owned(), vec!["x".to_owned()])]);
         }),
     ];
     for (name, change) in cases {
@@ -406,7 +464,6 @@ fn unit_contains_the_lines_of_the_vim_document() {
     for line in [
         "After=network-online.target",
         "Wants=network-online.target",
-        "Before=systemd-user-sessions.service",
         "OnFailure=emergency.target",
         "OnFailureJobMode=replace-irreversibly",
         "RemainAfterExit=yes",
@@ -419,4 +476,6 @@ fn unit_contains_the_lines_of_the_vim_document() {
     ] {
         assert!(lines.contains(&line), "{line}");
     }
+    // People log in while the agent waits for its VIM; the VIM document has this line.
+    assert!(!lines.contains(&"Before=systemd-user-sessions.service"));
 }

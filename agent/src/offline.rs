@@ -16,13 +16,13 @@ use crate::job::offline::REQUEST_ID;
 use crate::vim::client::MAX_IGNITION_BYTES;
 
 /// Options that only mean something with a VIM.
-const OF_A_VIM: [&str; 3] = ["token-file", "give-up-after", "on-refusal"];
+const OF_A_VIM: [&str; 4] = ["vim", "token-file", "give-up-after", "on-refusal"];
 
 /// What to install without a VIM; `None` if there is a VIM. `settings` are the options with their sources.
 ///
 /// # Errors
 /// If options contradict each other, or the Ignition config cannot be read.
-pub(super) fn offline(
+pub(crate) fn offline(
     options: &InstallOptions,
     settings: &[Setting],
 ) -> anyhow::Result<Option<Offline>> {
@@ -37,11 +37,8 @@ pub(super) fn offline(
 
 /// Refuses options of an install with a VIM together with those of an install without one.
 fn check_combination(options: &InstallOptions, settings: &[Setting]) -> anyhow::Result<()> {
-    let set = |name: &str| {
-        let setting = settings.iter().find(|setting| setting.name == name)?;
-        (setting.origin != Origin::Default).then(|| setting.written())
-    };
-    let written = |name: &str| set(name).unwrap_or_else(|| format!("--{name}"));
+    let written =
+        |name: &str| set(settings, name).map_or_else(|| format!("--{name}"), Setting::written);
     match (&options.vim.vim, &options.offline.ignition) {
         (Some(_), Some(_)) => bail!(
             "{} and {} are both set: drop {0} to install this config without a VIM, or {1} to install what the VIM asks for",
@@ -52,26 +49,39 @@ fn check_combination(options: &InstallOptions, settings: &[Setting]) -> anyhow::
             "no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=, or install without \
              one with --ignition"
         ),
-        (Some(_), None) => {
-            let command = OfflineOptions::augment_args(clap::Command::new(""));
-            let mut names = command.get_arguments().filter_map(clap::Arg::get_long);
-            match names.find_map(set) {
-                Some(first) => bail!(
-                    "{first} is for an install without a VIM: drop it, as the VIM decides that, or set \
-                     --ignition instead of {}",
-                    written("vim")
-                ),
-                None => Ok(()),
-            }
-        }
-        (None, Some(_)) => match OF_A_VIM.into_iter().find_map(set) {
+        (Some(_), None) => match option_without_a_vim(settings) {
             Some(first) => bail!(
-                "{first} is for an install with a VIM: drop it, or set --vim instead of {}",
+                "{} is for an install without a VIM: drop it, as the VIM decides that, or set --ignition instead of {}",
+                first.written(),
+                written("vim")
+            ),
+            None => Ok(()),
+        },
+        (None, Some(_)) => match option_of_a_vim(settings) {
+            Some(first) => bail!(
+                "{} is for an install with a VIM: drop it, or set --vim instead of {}",
+                first.written(),
                 written("ignition")
             ),
             None => Ok(()),
         },
     }
+}
+
+/// The first option that is set and only means something without a VIM.
+pub(crate) fn option_without_a_vim(settings: &[Setting]) -> Option<&Setting> {
+    let command = OfflineOptions::augment_args(clap::Command::new(""));
+    let mut names = command.get_arguments().filter_map(clap::Arg::get_long);
+    names.find_map(|name| set(settings, name))
+}
+
+/// The first option that is set and only means something with a VIM.
+pub(crate) fn option_of_a_vim(settings: &[Setting]) -> Option<&Setting> {
+    OF_A_VIM.into_iter().find_map(|name| set(settings, name))
+}
+
+fn set<'a>(settings: &'a [Setting], name: &str) -> Option<&'a Setting> {
+    settings.iter().find(|setting| setting.name == name && setting.origin != Origin::Default)
 }
 
 /// The instruction that the options amount to.
@@ -110,18 +120,20 @@ fn ignition_source(ignition: &str, hash: Option<&str>) -> anyhow::Result<Value> 
     let (key, value) = if is_url(ignition) {
         ("url", ignition.to_owned())
     } else {
-        let bytes = bounded::read_file(Path::new(ignition), MAX_IGNITION_BYTES);
-        let text = bytes.and_then(|bytes| {
-            String::from_utf8(bytes)
-                .map_err(|_| anyhow!("{ignition} contains bytes that are not UTF-8, expected JSON"))
-        });
-        ("inline", text.context("reading --ignition")?)
+        ("inline", ignition_text(ignition).context("reading --ignition")?)
     };
     let mut source = json!({key: value});
     if let Some(hash) = hash {
         source["hash"] = hash.into();
     }
     Ok(source)
+}
+
+/// The text of the file.
+pub(crate) fn ignition_text(file: &str) -> anyhow::Result<String> {
+    let bytes = bounded::read_file(Path::new(file), MAX_IGNITION_BYTES)?;
+    String::from_utf8(bytes)
+        .map_err(|_| anyhow!("{file} contains bytes that are not UTF-8, expected JSON"))
 }
 
 fn image(options: &InstallOptions) -> anyhow::Result<Value> {
@@ -146,6 +158,15 @@ fn disk(offline: &OfflineOptions) -> anyhow::Result<Value> {
     if let Some(device) = &offline.disk {
         return Ok(json!({"device": device}));
     }
+    let hints = hints(offline)?;
+    Ok(if hints.is_empty() { Value::Null } else { json!({"hints": hints}) })
+}
+
+/// The hints of all values together.
+///
+/// # Errors
+/// If the agent would not understand one.
+pub(crate) fn hints(offline: &OfflineOptions) -> anyhow::Result<Map<String, Value>> {
     let mut hints = Map::new();
     for text in &offline.hints {
         for (key, value) in hints_in(text)? {
@@ -154,11 +175,10 @@ fn disk(offline: &OfflineOptions) -> anyhow::Result<Value> {
             }
         }
     }
-    if hints.is_empty() {
-        return Ok(Value::Null);
+    if !offline.hints.is_empty() {
+        Hints::parse(&hints).map_err(|error| anyhow!("--hints: {error}"))?;
     }
-    Hints::parse(&hints).map_err(|error| anyhow!("--hints: {error}"))?;
-    Ok(json!({"hints": hints}))
+    Ok(hints)
 }
 
 /// Hints as a JSON object, or as pairs separated by commas.
@@ -179,7 +199,7 @@ fn words(arguments: &[String]) -> Vec<&str> {
     arguments.iter().flat_map(|arguments| arguments.split_whitespace()).collect()
 }
 
-fn is_url(text: &str) -> bool {
+pub(crate) fn is_url(text: &str) -> bool {
     text.contains("://")
 }
 

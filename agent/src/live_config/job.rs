@@ -1,0 +1,84 @@
+//! What the agent in the live image does: it asks a VIM, or installs a config that the image names or contains.
+
+use anyhow::{Context as _, bail};
+use ignition::live::{Secret, Target};
+
+use super::names;
+use crate::cli::{Command, LiveConfigOptions};
+use crate::config::{Configuration, Origin, Setting};
+use crate::offline;
+
+/// Checks that the options name either a VIM or a config to install.
+///
+/// # Errors
+/// Names the options to drop or to add.
+pub(super) fn check_combination(
+    options: &LiveConfigOptions,
+    settings: &[Setting],
+) -> anyhow::Result<()> {
+    let written = |name| names::written(name, settings);
+    match (&options.vim.vim, &options.install) {
+        (Some(_), Some(_)) => bail!(
+            "{} and {} are both set: drop {0} for a live image that installs this config without a VIM, or {1} \
+             for one that installs what the VIM asks for",
+            written("vim"),
+            written("install")
+        ),
+        (None, None) => bail!(
+            "no VIM is configured; give its address with --vim, e.g. --vim https://vim.example, or a config to \
+             install without one with --install"
+        ),
+        (Some(_), None) => Ok(()),
+        (None, Some(_)) => {
+            let of_a_vim = [
+                ("token-file", options.vim.token_file.is_some()),
+                ("give-up-after", options.vim.give_up_after.is_some()),
+                ("vim-address", !options.vim_address.is_empty()),
+                ("vim-name", !options.vim_name.is_empty()),
+            ];
+            match of_a_vim.into_iter().find(|(_, is_set)| *is_set) {
+                Some((name, _)) => bail!(
+                    "{} is for a VIM: drop it, or set --vim instead of {}",
+                    written(name),
+                    written("install")
+                ),
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+/// Checks the options that the agent in the live image will have.
+///
+/// # Errors
+/// Names an option that the agent would refuse.
+pub(super) fn check(configuration: &Configuration, has_install: bool) -> anyhow::Result<()> {
+    let Some(Command::Install(options)) = &configuration.cli.command else { return Ok(()) };
+    let misplaced = if has_install {
+        offline::option_of_a_vim(&configuration.settings)
+    } else {
+        offline::option_without_a_vim(&configuration.settings)
+    };
+    let name = misplaced.map(|setting| match &setting.origin {
+        Origin::KernelArgument(name) => name.clone(),
+        _ => format!("--agent-option {}", setting.name),
+    });
+    match name {
+        Some(name) if has_install => {
+            bail!("{name} is for a VIM: drop it, or set --vim instead of --install")
+        }
+        Some(name) => bail!(
+            "{name} is for an install without a VIM: drop it, or set --install instead of --vim"
+        ),
+        None => offline::hints(&options.offline).map(|_| ()).context("--agent-option"),
+    }
+}
+
+/// The config to install. That of a file goes into the live image.
+pub(super) fn target(install: &str) -> anyhow::Result<Target> {
+    if offline::is_url(install) {
+        return Ok(Target::Url(install.to_owned()));
+    }
+    let text = offline::ignition_text(install).context("reading --install")?;
+    Ok(Target::Embedded(Secret::new(text)))
+}
