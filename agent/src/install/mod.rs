@@ -23,6 +23,7 @@ pub mod osmet;
 pub mod preflight;
 pub mod progress;
 mod protect;
+pub mod root_arguments;
 pub mod run;
 mod saved;
 pub mod selection;

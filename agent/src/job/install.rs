@@ -13,6 +13,7 @@ use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::install::attempt::CoreosInstaller;
 use crate::install::preflight::{self, Checked, Ready, Surroundings};
+use crate::install::root_arguments::with_derived;
 use crate::install::run::{self, Written};
 use crate::install::selection::Selection;
 use crate::install::settle;
@@ -41,7 +42,9 @@ impl Job<'_> {
             Err(Refused { disk, failure }) => return self.refused(disk.as_deref(), &failure),
         };
         let disk = target.disk();
-        self.warnings.extend(ready.warnings.iter().cloned());
+        let (install, notes) = with_derived(install, disk, &self.settings.system);
+        let install = &install;
+        self.warnings.extend(ready.warnings.iter().cloned().chain(notes));
         info!(installer = %ready.version, "preflight passed for {}", describe(disk));
         self.event(Stage::Preflight, State::Done, Some(&describe(disk)));
         if self.settings.is_dry_run {
