@@ -7,7 +7,7 @@ use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
 
 use super::image;
-use super::machine::{IGNITION, Machine};
+use super::machine::{IGNITION, Machine, tool};
 use super::mock::{Mock, Reply};
 
 /// An image of zeros.
@@ -299,4 +299,40 @@ fn old_installers_get_their_options_on_the_command_line() {
     let args = machine.read("args");
     assert!(args.contains("--append-karg=a=1") && !args.contains("--config-file"), "{args}");
     assert!(args.trim_end().ends_with(machine.disk("sda").to_str().unwrap()), "{args}");
+}
+
+/// An osmet file whose packed image begins with this, up to a partition at 9 MiB; `None` without xz.
+fn osmet(image: &[u8]) -> Option<Vec<u8>> {
+    let xz = tool("xz")?;
+    let file = std::env::temp_dir().join(format!("rci-osmet-{}", std::process::id()));
+    fs::write(&file, &image[..9 << 20]).unwrap();
+    let packed = std::process::Command::new(xz).args(["-1", "-c"]).arg(&file).output().unwrap();
+    fs::remove_file(file).unwrap();
+    let header: &[u8] = &[1, 3, b'0', b'.', b'9', 251, 0, 2, 0, 0, 1];
+    let partition: &[u8] = &[252, 0, 0, 0x90, 0, 252, 0, 0, 0x90, 1, 0];
+    let size: &[u8] = &[252, 0, 0, 0, 2];
+    Some([b"OSMET\0\0\0", header, partition, &[0; 32], size, &packed.stdout].concat())
+}
+
+#[test]
+fn disk_is_compared_with_the_beginning_of_the_live_images_own_image() {
+    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let Some(osmet) = osmet(&image) else { return };
+    for (damage, exit_status) in [(None, ExitStatus::Done), (Some(8 << 20), ExitStatus::Unproven)] {
+        let mock = vim(json!({"ignition": inline()}));
+        let mut machine = Machine::new(&mock.url);
+        fs::write(machine.root.join("osmet/x86_64.osmet"), &osmet).unwrap();
+        let mut written = image.clone();
+        if let Some(at) = damage {
+            written[at] ^= 1;
+        }
+        fs::write(machine.root.join("image"), written).unwrap();
+        machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+        let ended = machine.run();
+        assert_eq!(ended.exit_status, exit_status, "{:?}", ended.result);
+        let checks = result(&mock)["proof"]["checks"].as_array().unwrap().clone();
+        let ok = |name| checks.iter().find(|check| check["name"] == name).map(|check| &check["ok"]);
+        assert_eq!(ok("image_table"), Some(&json!(true)));
+        assert_eq!(ok("image_content"), Some(&json!(damage.is_none())));
+    }
 }

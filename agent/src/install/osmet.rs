@@ -3,7 +3,10 @@
 //! The format is that of coreos-installer's `docs/osmet.md` and `src/osmet/`, version 1: a header, a list of
 //! partitions with their extents, the digest and the size of the whole image. Numbers are bincode 1's: one byte
 //! up to 250, else a byte that says how many follow, the lowest first. Only the size of the image and the sector
-//! size that it is made for are read, so that a disk that is too small is refused before it is written.
+//! size that it is made for are read, so that a disk that is too small is refused before it is written; `start`
+//! reads the beginning of the image.
+
+pub mod start;
 
 use std::fs::File;
 use std::io::{BufReader, Error, ErrorKind, Read};
@@ -33,6 +36,8 @@ const LEAST_DISK_BYTES: u64 = 8 << 30;
 struct Facts {
     /// Logical block size of the disks that it is for.
     sector_bytes: u64,
+    /// Where the first partition with files of the live system begins, in bytes; 0 if there is none.
+    first_partition_at: u64,
     /// Size of the image as it is written.
     size_bytes: u64,
 }
@@ -141,7 +146,11 @@ fn open(path: &Path) -> Result<Facts, Unread> {
 }
 
 fn read(source: impl Read) -> Result<Facts, Unread> {
-    let mut source = Source(source.take(MAX_BYTES));
+    header(&mut Source(source.take(MAX_BYTES)))
+}
+
+/// Reads everything before the packed image.
+fn header<R: Read>(source: &mut Source<R>) -> Result<Facts, Unread> {
     let mut magic = [0; MAGIC.len()];
     let is_osmet = match source.0.read_exact(&mut magic) {
         Ok(()) => magic == *MAGIC,
@@ -185,15 +194,19 @@ impl<R: Read> Source<R> {
         let sector_bytes = self.number()?;
         self.skip_text()?;
         self.skip_text()?;
+        let mut first_partition_at = None;
         for _ in 0..self.number()? {
-            self.skip_numbers(2)?;
+            let start = self.number()?;
+            first_partition_at.get_or_insert(start);
+            self.skip_numbers(1)?;
             for _ in 0..self.number()? {
                 self.skip_numbers(3)?;
                 self.skip(DIGEST_BYTES)?;
             }
         }
         self.skip(DIGEST_BYTES)?;
-        Ok(Facts { sector_bytes, size_bytes: self.number()? })
+        let first_partition_at = first_partition_at.unwrap_or_default();
+        Ok(Facts { sector_bytes, first_partition_at, size_bytes: self.number()? })
     }
 
     fn number(&mut self) -> std::io::Result<u64> {

@@ -20,7 +20,7 @@ use crate::exit_status::ExitStatus;
 use crate::install::erase::Erasure;
 use crate::install::failure::advice;
 use crate::install::target::Target;
-use crate::install::{Failure, describe, efi};
+use crate::install::{Failure, describe, efi, osmet};
 use crate::proof::before::{Before, Unread};
 use crate::proof::{self, Expected};
 use crate::stream_facts::StreamFacts;
@@ -28,6 +28,8 @@ use crate::uuid;
 
 /// Time limit for reading what the disk contains before the write.
 const BEFORE_LIMIT: Duration = Duration::from_mins(2);
+/// Time limit for reading the beginning of the live image's own image.
+const MEDIUM_LIMIT: Duration = Duration::from_mins(1);
 /// Time limit for erasing the table of a disk that failed.
 const ERASE_LIMIT: Duration = Duration::from_mins(1);
 /// What to do with a disk that failed and may boot.
@@ -48,7 +50,7 @@ pub(super) struct Written<'a> {
     pub(super) before: Before,
     /// The Ignition config.
     pub(super) ignition: &'a [u8],
-    /// What was learned of the image; `None` for the live image's own.
+    /// What was learned of the image; the live image's own is read here.
     pub(super) image: Option<StreamFacts>,
 }
 
@@ -82,6 +84,13 @@ pub(super) fn read_before(
         Ok(Err(panic)) => Err(io(panic)),
         Err(_) => Err(io(format!("no answer within {} s", BEFORE_LIMIT.as_secs()))),
     }
+}
+
+/// What is known of the live image's own image. Its medium may have been taken out since the write.
+fn live_image(dir: &Path, disk: &Disk) -> Option<StreamFacts> {
+    let (dir, disk) = (dir.to_owned(), disk.clone());
+    let answer = guard::ask("osmet", STACK_BYTES, move || osmet::start::known(&dir, &disk));
+    answer.ok()?.recv_timeout(MEDIUM_LIMIT).ok()?.ok()?
 }
 
 fn sector_bytes(disk: &Disk) -> u64 {
@@ -121,7 +130,10 @@ impl Job<'_> {
             is_uefi,
             others,
             before,
-            image,
+            image: match install.image {
+                Some(_) => image,
+                None => live_image(&self.settings.osmet_dir, disk),
+            },
         });
         result.stage = Stage::Proof;
         let failed = proof::fatal(&proof).cloned();

@@ -1,5 +1,5 @@
 //! The image's own table and blocks, against what is on the disk. The digests were taken while the image was streamed
-//! to coreos-installer.
+//! to coreos-installer, or are those of the beginning of the live image's own image.
 //!
 //! coreos-installer copies an image byte by byte and then changes the boot file system: Ignition config, boot loader
 //! entries, network profiles. With saved partitions it also writes a table for the whole disk (`src/download.rs`,
@@ -127,7 +127,7 @@ fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Resu
         ));
     }
     let rest = match (facts.has_all_samples, n_changed) {
-        (false, _) => "; the end of the image was not sampled",
+        (false, _) => "; the rest of the image was not sampled",
         (true, 0) => "",
         (true, _) => "; those of the boot file system were checked by file",
     };

@@ -59,7 +59,7 @@ pub struct Expected {
     pub others: Vec<probes::block::Disk>,
     /// What was read before the write.
     pub before: Before,
-    /// What was learned of the image while it was written; `None` for the live image's own.
+    /// What is known of the image; `None` if nothing is.
     pub image: Option<StreamFacts>,
 }
 
