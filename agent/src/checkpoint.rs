@@ -41,6 +41,8 @@ pub struct Checkpoint {
     pub has_posted_result: bool,
     /// When the job started: RFC 3339, UTC.
     pub started_at: String,
+    /// The exit status of the job, once nothing but the end of the process is left to do.
+    pub exit_status: Option<u8>,
     /// The message of the panic that ended the process.
     pub panic: Option<String>,
 }

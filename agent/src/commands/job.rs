@@ -9,6 +9,7 @@ use probes::machine::{Extras, Machine, Source};
 use probes::network::neighbours;
 
 use crate::api::OnRefusal;
+use crate::checkpoint;
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
 use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
@@ -80,7 +81,10 @@ pub(super) fn install(
     let ended = job::run_with(&settings, &mut collect, Arc::new(RealClock), stop.clone());
     // The agent may end while it still listens.
     restore_all();
-    exit_status(ended.exit_status, options.dry_run && !is_typed)
+    let status = exit_status(ended.exit_status, options.dry_run && !is_typed);
+    // A disk that hangs can keep this process from ending; its parent does not wait for that.
+    checkpoint::update(|checkpoint| checkpoint.exit_status = Some(status.code()));
+    status
 }
 
 fn extras(lldp_wait: Duration) -> Extras {

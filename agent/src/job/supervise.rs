@@ -28,6 +28,10 @@ use crate::vim::Client;
 const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
 /// How often the parent looks after its child.
 const POLL: Duration = Duration::from_millis(50);
+/// How often the parent reads how far the child is.
+const CHECKPOINT_POLL: Duration = Duration::from_secs(1);
+/// How long a child that has done its job may take to end.
+const HANGING_LIMIT: Duration = Duration::from_secs(10);
 /// How long the processes of a child that died may take to end.
 const ORPHANS_LIMIT: Duration = Duration::from_secs(30);
 
@@ -63,7 +67,7 @@ pub fn supervise(settings: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
             return None;
         }
     };
-    let ended = wait(child, stop);
+    let ended = wait(child, &path, HANGING_LIMIT, stop);
     let found = checkpoint::read(&path).unwrap_or_default();
     std::fs::remove_file(&path).ok();
     let by_request = [Signal::SIGTERM, Signal::SIGINT].map(|signal| Some(signal as i32));
@@ -81,11 +85,30 @@ pub fn supervise(settings: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
     Some(status.unwrap_or(ExitStatus::Bug))
 }
 
-/// Waits for the child and passes a signal on to it.
-fn wait(mut child: Child, stop: &Stop) -> ProcessStatus {
+/// Waits for the child and passes a signal on to it. A child that has done its job and does not end is left alone:
+/// a disk that hangs blocks the process that closes it, and no signal helps.
+fn wait(
+    mut child: Child,
+    checkpoint: &Path,
+    hanging_limit: Duration,
+    stop: &Stop,
+) -> ProcessStatus {
     let pid = i32::try_from(child.id()).map(Pid::from_raw);
     let mut is_passed_on = false;
+    let mut looked_at = Instant::now();
+    let mut done: Option<(u8, Instant)> = None;
     loop {
+        if looked_at.elapsed() >= CHECKPOINT_POLL {
+            looked_at = Instant::now();
+            let status = checkpoint::read(checkpoint).and_then(|found| found.exit_status);
+            done = done.or(status.map(|status| (status, looked_at)));
+        }
+        if let Some((status, since)) = done
+            && since.elapsed() > hanging_limit
+        {
+            error!("the process of the job does not end: it hangs in the kernel");
+            return ProcessStatus::from_raw(i32::from(status) << 8);
+        }
         match child.try_wait() {
             Ok(Some(ended)) => return ended,
             Ok(None) => {}
@@ -215,6 +238,31 @@ fn result(found: &Checkpoint, message: String, disk_state: DiskState) -> JobResu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn child_that_has_done_its_job_and_cannot_end_is_left_alone() {
+        let path = std::env::temp_dir().join(format!("rci-supervise-{}", std::process::id()));
+        let done = Checkpoint { exit_status: Some(5), ..Checkpoint::default() };
+        for (found, code) in [(&done, Some(5)), (&Checkpoint::default(), None)] {
+            std::fs::write(&path, serde_json::to_vec(found).unwrap()).unwrap();
+            let child = Command::new("sleep").arg("20").spawn().unwrap();
+            let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+            let stop = Stop::default();
+            if code.is_none() {
+                let stopper = stop.clone();
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_secs(3));
+                    stopper.stop();
+                });
+            }
+            let started = Instant::now();
+            let ended = wait(child, &path, Duration::from_millis(200), &stop);
+            assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
+            assert_eq!(ended.code(), code, "a child that still works is waited for");
+            kill(pid, Signal::SIGKILL).ok();
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn cause_distinguishes_panic_abort_and_kill() {
