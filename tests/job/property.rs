@@ -16,7 +16,7 @@ use run_coreos_installer::install::{Failure, System, settle};
 use run_coreos_installer::signals::Stop;
 use serde_json::{Value, json};
 
-use super::world::{Event, LINK, Moment, Physical, Simulated, Slot, World};
+use super::world::{Event, LINK, Moment, Physical, Simulated, Slot, Truth, World};
 
 const N_CASES: u64 = 10_000;
 
@@ -213,6 +213,10 @@ struct Fake<'a> {
     kernel: &'a Simulated,
     random: &'a mut Random,
     order: &'a Order,
+    /// The disk that the agent chose.
+    name: &'a str,
+    /// Whether that disk was the same after the last run.
+    is_unchanged: bool,
     violations: &'a mut Vec<String>,
 }
 
@@ -224,12 +228,11 @@ impl Fake<'_> {
         if world.physicals[slot.physical].obstacle == Some(ObstacleKind::Structural) {
             return None;
         }
-        let meant_at = |world: &World, n: usize, ours| {
-            meant(self.order, &world.snapshots[n], world.links[n].as_deref(), ours)
-        };
+        let meant =
+            |truth: &Truth, ours| meant(self.order, &truth.disks, truth.link.as_deref(), ours);
         let ours = Some(slot.physical).filter(|n| world.writes.contains_key(n));
-        let first = meant_at(&world, 0, None);
-        let last = meant_at(&world, world.snapshots.len() - 1, ours);
+        let first = world.truths.first().and_then(|truth| meant(truth, None));
+        let last = world.truths.last().and_then(|truth| meant(truth, ours));
         if first != Some(slot.physical) || last != first {
             self.violations.push(format!("wrote {slot:?}, meant were {first:?} and {last:?}"));
         }
@@ -259,9 +262,17 @@ impl Fake<'_> {
 
 impl Installer for Fake<'_> {
     fn run(&mut self, device: &str) -> Ran {
-        self.kernel.lock().pass(Moment::BeforeWrite);
+        let mut world = self.kernel.lock();
+        if !world.is_as_reported(self.name) {
+            self.violations.push("a run was started on a disk that had changed".into());
+        }
+        world.pass(Moment::BeforeWrite);
+        drop(world);
         let outcome = self.attempt(device);
-        self.kernel.lock().pass(Moment::AfterWrite);
+        let mut world = self.kernel.lock();
+        world.pass(Moment::AfterWrite);
+        self.is_unchanged = world.is_as_reported(self.name);
+        drop(world);
         Ran {
             is_transient: outcome.is_err_and(|(_, is_transient)| is_transient),
             outcome: outcome.map_err(|(code, _)| Failure::new(code, "simulated")),
@@ -332,11 +343,23 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
     let mut counts = Counts { n_cases: 1, ..Counts::default() };
     settle::wait(&system, &clock, &stop);
     let outcome = selection.target().map(|target| {
-        kernel.lock().pass(Moment::Preflight);
-        let violations = &mut counts.violations;
-        let mut fake = Fake { kernel: &kernel, random: &mut random, order: &order, violations };
+        let mut world = kernel.lock();
+        world.pass(Moment::Preflight);
+        world.note_truth();
+        drop(world);
+        let mut fake = Fake {
+            kernel: &kernel,
+            random: &mut random,
+            order: &order,
+            name: &target.disk().name,
+            is_unchanged: true,
+            violations: &mut counts.violations,
+        };
         let job = Job { target: &target, selection };
         let written = install(&job, &mut fake, &clock, &stop);
+        if written.outcome.is_ok() && !fake.is_unchanged {
+            fake.violations.push("the result names a disk that has changed".into());
+        }
         kernel.lock().pass(Moment::BeforeProof);
         (target.disk().clone(), written)
     });
@@ -357,7 +380,7 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
 
 /// Checks that the result is true of the disk that it names.
 fn judge(world: &World, named: &Disk, written: &Written, counts: &mut Counts) {
-    let held = world.snapshots[0].iter().find(|(slot, _)| slot.name == named.name);
+    let held = world.truths[0].disks.iter().find(|(slot, _)| slot.name == named.name);
     let (slot, physical) = held.unwrap();
     let n_writes = world.writes.get(&slot.physical).copied().unwrap_or_default();
     let is_named = physical.serial == named.serial;

@@ -80,16 +80,24 @@ pub(crate) struct Slot {
     pub(crate) diskseq: u64,
 }
 
+/// The disks of one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Truth {
+    /// Where every disk is, and what it is.
+    pub(crate) disks: Vec<(Slot, Physical)>,
+    /// Where the link that the instruction names leads.
+    pub(crate) link: Option<String>,
+}
+
 /// The state of the simulated machine.
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one feature that kernels have or lack")]
 pub(crate) struct World {
     pub(crate) physicals: Vec<Physical>,
     pub(crate) slots: Vec<Slot>,
-    /// What each collection of facts found: where every disk was, and what it was.
-    pub(crate) snapshots: Vec<Vec<(Slot, Physical)>>,
-    /// Where the link that the instruction names led at each of them.
-    pub(crate) links: Vec<Option<String>>,
+    /// How the machine was when the agent collected facts, and when it should have.
+    pub(crate) truths: Vec<Truth>,
+    pub(crate) n_collected: usize,
     pub(crate) link: Option<String>,
     /// The events to come: when, how many times that moment passes before, and what.
     pub(crate) events: Vec<(Moment, u32, Event)>,
@@ -206,6 +214,27 @@ impl World {
         self.slots.iter().find(|slot| path == format!("/dev/{}", slot.name))
     }
 
+    /// Keeps how the machine is now.
+    pub(crate) fn note_truth(&mut self) {
+        let disks = self.slots.iter();
+        let disks = disks.map(|slot| (slot.clone(), self.physicals[slot.physical].clone()));
+        let truth = Truth { disks: disks.collect(), link: self.link.clone() };
+        self.truths.push(truth);
+    }
+
+    /// Whether a disk is where it was and has the size and the write protection that the agent read last.
+    pub(crate) fn is_as_reported(&self, name: &str) -> bool {
+        let reported =
+            self.truths.last().and_then(|t| t.disks.iter().find(|(s, _)| s.name == name));
+        reported.is_some_and(|(slot, reported)| {
+            let now = &self.physicals[slot.physical];
+            let is_fixed = |disk: &Physical| disk.obstacle == Some(ObstacleKind::Structural);
+            self.slots.contains(slot)
+                && now.size_bytes == reported.size_bytes
+                && is_fixed(now) == is_fixed(reported)
+        })
+    }
+
     pub(crate) fn write(&mut self, physical: usize) {
         *self.writes.entry(physical).or_default() += 1;
         self.physicals[physical].has_data = true;
@@ -291,7 +320,7 @@ impl Kernel for Simulated {
         let mut world = self.lock();
         if world.opened_after_facts {
             world.opened_after_facts = false;
-            let is_again = world.snapshots.len() > 1;
+            let is_again = world.n_collected > 1;
             world.pass(if is_again { Moment::AfterFactsAgain } else { Moment::AfterOpen });
         }
         Ok(Source::unpacked(world.files()))
@@ -299,14 +328,10 @@ impl Kernel for Simulated {
 
     fn disks(&self) -> io::Result<Option<Vec<Disk>>> {
         let mut world = self.lock();
-        let is_again = !world.snapshots.is_empty();
+        let is_again = world.n_collected > 0;
         world.pass(if is_again { Moment::BeforeFactsAgain } else { Moment::BeforeFacts });
-        let found = world.slots.iter();
-        let found = found.map(|slot| (slot.clone(), world.physicals[slot.physical].clone()));
-        let found: Vec<_> = found.collect();
-        let link = world.link.clone();
-        world.links.push(link);
-        world.snapshots.push(found);
+        world.note_truth();
+        world.n_collected += 1;
         world.opened_after_facts = is_again;
         Ok(Some(world.slots.iter().map(|slot| world.facts(slot)).collect()))
     }
