@@ -21,6 +21,8 @@ mod install;
 #[cfg(test)]
 mod machine;
 #[cfg(test)]
+mod memory;
+#[cfg(test)]
 mod mock;
 #[cfg(test)]
 mod offline;

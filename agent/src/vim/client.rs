@@ -29,8 +29,8 @@ use crate::uuid;
 pub(super) const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
 /// How often to post a result that the VIM refuses.
 const MAX_REFUSED_RESULTS: u32 = 8;
-/// Largest Ignition config, in bytes.
-pub const MAX_IGNITION_BYTES: u64 = 32 * 1024 * 1024;
+/// Largest Ignition config, in bytes; the check of configs accepts no larger one.
+pub const MAX_IGNITION_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The VIM's response to a report or to a request for the instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -309,6 +309,7 @@ fn read_all(
         }
         bytes.extend_from_slice(&piece[..n]);
     };
+    bytes.shrink_to_fit();
     Ok(Raw { head, body: bytes, is_cut })
 }
 
