@@ -148,7 +148,7 @@ fn measure_with(
                 return Err(format!("{way}: {}: {stderr}", output.status).into());
             }
             costs[at].push((started.elapsed().as_millis(), cpu_ms()? - before));
-            said[at] = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+            String::from_utf8_lossy(&output.stdout).trim().clone_into(&mut said[at]);
         }
     }
     Ok((costs, said))

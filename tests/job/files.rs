@@ -17,6 +17,7 @@ pub(crate) struct Asked {
     pub(crate) last: Option<usize>,
     pub(crate) if_range: Option<String>,
     pub(crate) token: Option<String>,
+    pub(crate) host: Option<String>,
     /// The number of earlier requests for the path that asked for all of it, or for its rest.
     pub(crate) n_before: usize,
 }
@@ -186,8 +187,15 @@ fn read_request(stream: &mut impl BufRead, all: &Mutex<Vec<Asked>>) -> std::io::
     let mut line = String::new();
     stream.read_line(&mut line)?;
     let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
-    let mut asked =
-        Asked { path, first: None, last: None, if_range: None, token: None, n_before: 0 };
+    let mut asked = Asked {
+        path,
+        first: None,
+        last: None,
+        if_range: None,
+        token: None,
+        host: None,
+        n_before: 0,
+    };
     loop {
         let mut line = String::new();
         stream.read_line(&mut line)?;
@@ -198,6 +206,7 @@ fn read_request(stream: &mut impl BufRead, all: &Mutex<Vec<Asked>>) -> std::io::
                 (asked.first, asked.last) = (first.parse().ok(), last.parse().ok());
             }
             "if-range" => asked.if_range = Some(value.to_owned()),
+            "host" => asked.host = Some(value.to_owned()),
             "authorization" => asked.token = Some(value.to_owned()),
             _ => {}
         }

@@ -1,10 +1,12 @@
 //! The image on its way from the server to coreos-installer.
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use formats::digest;
 use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::vim::transport::ProxySettings;
 use serde_json::{Value, json};
 
 use super::certificates::{Certificates, Fault};
@@ -358,4 +360,97 @@ fn signature_comes_from_next_to_the_path_and_reaches_the_installer() {
     let Some(mut run) = Run::new(&json!({"url": format!("{}/i.raw", files.url)})) else { return };
     assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(run.result()["code"], "IMAGE_FETCH", "without its query there is no image");
+}
+
+#[test]
+fn every_request_goes_through_the_proxy_except_those_over_loopback() {
+    // The proxy answers every request itself: ureq asks it for a tunnel to the image's server.
+    let proxy = Mock::start(|_, _| Reply::status(403));
+    let Some(mut run) = Run::new(&json!({"url": "http://images.example/i.raw"})) else { return };
+    let variables = [("http_proxy", proxy.url.clone()), ("no_proxy", "127.0.0.1".to_owned())];
+    run.machine.settings.vim.proxy = ProxySettings::from_variables(|name| {
+        variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
+    });
+    assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(run.result()["code"], "IMAGE_FETCH", "the VIM was reached without the proxy");
+    assert!(!proxy.requests("images.example:80").is_empty());
+}
+
+#[test]
+fn image_from_a_file_of_the_live_system_is_streamed_like_one_from_a_server() {
+    let image = numbers();
+    let Some(mut run) = Run::new(&json!({"file": "/nonexistent", "insecure": true})) else {
+        return;
+    };
+    assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(run.result()["code"], "IMAGE_FETCH");
+    let path = std::env::temp_dir().join(format!("rci-live-image-{}", std::process::id()));
+    fs::write(&path, &image).unwrap();
+    for (hash, is_whole) in [(digest::sha256(&image), true), (digest::sha256(b"x"), false)] {
+        let source = json!({"file": path.to_str().unwrap(), "insecure": true, "hash": hash});
+        let Some(mut run) = Run::new(&source) else { return };
+        run.machine.run();
+        assert_eq!((run.is_whole(), run.received() == image), (is_whole, is_whole));
+        if !is_whole {
+            assert_eq!(run.result()["code"], "IMAGE_HASH");
+        }
+    }
+    let Some(mut run) = Run::new(&json!({"file": path.to_str().unwrap()})) else { return };
+    assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(run.result()["code"], "SIGNATURE");
+    fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn stream_metadata_names_image_signature_and_the_digest_that_is_enforced() {
+    for is_right in [true, false] {
+        let sha256 = digest::sha256(if is_right { numbers() } else { vec![0] }.as_slice());
+        let sha256 = sha256.trim_start_matches("sha256-").to_owned();
+        let files = Files::start(move |asked| match asked.path.as_str() {
+            "/stable.json" => {
+                let host = "{HOST}";
+                let file = json!({"location": format!("{host}/i.raw"), "signature": format!("{host}/other.sig"),
+                    "sha256": sha256});
+                let text = json!({"architectures": {"x86_64": {"artifacts": {"metal": {"formats": {
+                    "raw.xz": {"disk": file}}}}}}});
+                let host = asked.host.as_deref().unwrap();
+                Sent::new(text.to_string().replace("{HOST}", &format!("http://{host}")).as_bytes())
+            }
+            "/i.raw" => Sent::new(&numbers()),
+            "/other.sig" => Sent::new(b"its signature"),
+            _ => Sent::status(404),
+        });
+        let stream = json!({"url": format!("{}/stable.json", files.url), "architecture": "x86_64"});
+        let Some(mut run) = Run::new(&json!({"stream": stream})) else { return };
+        run.machine.run();
+        assert_eq!(run.machine.read("sig"), "its signature");
+        assert_eq!((run.is_whole(), run.received() == numbers()), (is_right, is_right));
+        if !is_right {
+            assert_eq!(run.result()["code"], "IMAGE_HASH");
+        }
+    }
+}
+
+#[test]
+fn size_and_sector_size_of_compressed_images_are_known_before_the_write() {
+    let Some(image) = image::with_sectors(4096, IGNITION, "ignition.platform.id=metal") else {
+        return;
+    };
+    for program in [&["gzip", "-c"][..], &["xz", "-c"], &["zstd", "-qc"]] {
+        let Some(path) = tool(program[0]) else { continue };
+        let file = std::env::temp_dir().join(format!("rci-packed-{}", std::process::id()));
+        fs::write(&file, &image).unwrap();
+        let packed = Command::new(path).args(&program[1..]).arg(&file).output().unwrap().stdout;
+        fs::remove_file(file).unwrap();
+        assert!(packed.len() < image.len() / 10);
+        let files = Files::start(move |asked| match asked.path.as_str() {
+            "/i.raw" => Sent::new(&packed),
+            _ => Sent::status(404),
+        });
+        let Some(mut run) = Run::new(&insecure(&files, None)) else { return };
+        assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
+        let result = run.result();
+        assert_eq!(result["code"], "SECTOR_SIZE", "{program:?}: {result:#}");
+        assert!(!result["warnings"].to_string().contains("size of the image is unknown"));
+    }
 }

@@ -19,6 +19,7 @@ use crate::job::{self, Collected, JobSettings, Offline, supervise};
 use crate::links::{LinksUp, restore_all};
 use crate::report::{Report, report};
 use crate::signals::Stop;
+use crate::vim::transport::ProxySettings;
 use crate::vim::{Client, VimSettings};
 
 /// How often to look for a disk that has not appeared yet.
@@ -133,6 +134,7 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus>
 
 fn server_settings(options: &VimOptions) -> VimSettings {
     VimSettings {
+        proxy: ProxySettings::from_env(),
         url: options.vim.clone(),
         allow_plain_http: options.allow_plain_http,
         token_file: options.token_file.clone(),

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, ensure};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use ureq::Proxy;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
@@ -49,6 +50,8 @@ pub struct VimSettings {
     pub client_cert_file: Option<PathBuf>,
     /// PEM file with the client certificate's private key; absent if the certificate file contains it.
     pub client_key_file: Option<PathBuf>,
+    /// Address of the proxy, and the hosts that are reached without it.
+    pub proxy: Option<ProxySettings>,
     /// How long to retry while the VIM does not respond; `None` for no limit.
     pub deadline: Option<Duration>,
     /// Time limits of one request.
@@ -72,9 +75,67 @@ impl VimSettings {
             ca_file: None,
             client_cert_file: None,
             client_key_file: None,
+            proxy: None,
             deadline: None,
             timeouts: Timeouts::default(),
         }
+    }
+}
+
+/// A proxy for every request: reports, Ignition configs and images.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProxySettings {
+    /// Its address, e.g. `http://proxy.example:3128`; it may contain a user and a password.
+    url: Secret,
+    /// Hosts that are reached without it, as `no_proxy` lists them.
+    no_proxy: Vec<String>,
+}
+
+impl ProxySettings {
+    /// The proxy that the environment names, as curl reads it: `https_proxy`, `all_proxy`, `http_proxy`, and `no_proxy`.
+    #[must_use]
+    pub fn from_env() -> Option<Self> {
+        Self::from_variables(|name| std::env::var(name).ok())
+    }
+
+    /// The same with another environment.
+    pub fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let value = |name: &str| {
+            let value = variable(name).or_else(|| variable(&name.to_ascii_uppercase()));
+            value.filter(|text| !text.trim().is_empty())
+        };
+        let url = ["https_proxy", "all_proxy", "http_proxy"].into_iter().find_map(value)?;
+        let no_proxy = value("no_proxy").unwrap_or_default();
+        let no_proxy = no_proxy.split(',').map(|host| host.trim().to_owned());
+        Some(Self {
+            url: Secret::new(url.trim()),
+            no_proxy: no_proxy.filter(|host| !host.is_empty()).collect(),
+        })
+    }
+
+    fn proxy(&self) -> anyhow::Result<Proxy> {
+        let wrong = |_| {
+            anyhow!(
+                "the proxy of https_proxy, all_proxy or http_proxy is malformed, expected e.g. http://proxy.example:3128"
+            )
+        };
+        let parsed = Proxy::new(self.url.expose()).map_err(wrong)?;
+        let mut builder = Proxy::builder(parsed.protocol()).host(parsed.host()).port(parsed.port());
+        if let Some(user) = parsed.username() {
+            builder = builder.username(user);
+        }
+        if let Some(password) = parsed.password() {
+            builder = builder.password(password);
+        }
+        for host in &self.no_proxy {
+            // curl's `.example.com` and `example.com` both include the hosts of the domain.
+            let domain = host.trim_start_matches('.');
+            builder = builder.no_proxy(domain);
+            if domain != "*" {
+                builder = builder.no_proxy(&format!(".{domain}"));
+            }
+        }
+        builder.build().map_err(wrong)
     }
 }
 
@@ -167,7 +228,7 @@ pub(super) fn agent(
         .user_agent(concat!("run-coreos-installer/", env!("CARGO_PKG_VERSION")))
         .accept_encoding("identity")
         .max_response_header_size(64 * 1024)
-        .proxy(None)
+        .proxy(settings.proxy.as_ref().map(ProxySettings::proxy).transpose()?)
         .timeout_resolve(Some(times.resolve))
         .timeout_connect(Some(times.connect))
         .timeout_send_request(Some(times.send))
@@ -311,6 +372,40 @@ fn scope_id(zone: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn proxy_comes_from_the_environment_and_never_shows_its_password() {
+        let settings = |pairs: &'static [(&str, &str)]| {
+            ProxySettings::from_variables(move |name| {
+                let found = pairs.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(settings(&[("no_proxy", "a"), ("http_proxy", "")]), None);
+        let proxy = settings(&[
+            ("http_proxy", "http://other:1"),
+            ("HTTPS_PROXY", "http://user:pass@proxy.example:3128"),
+            ("no_proxy", "vim.example, .site.example,192.0.2.1"),
+        ]);
+        let proxy = proxy.unwrap();
+        assert!(!format!("{proxy:?}").contains("pass"), "{proxy:?}");
+        let proxy = proxy.proxy().unwrap();
+        assert_eq!((proxy.host(), proxy.port()), ("proxy.example", 3128));
+        assert_eq!((proxy.username(), proxy.password()), (Some("user"), Some("pass")));
+        for (url, is_direct) in [
+            ("https://vim.example/x", true),
+            ("https://a.vim.example/x", true),
+            ("https://site.example", true),
+            ("https://a.site.example", true),
+            ("http://192.0.2.1:80/", true),
+            ("https://notvim.example", false),
+            ("http://192.0.2.10/", false),
+        ] {
+            assert_eq!(proxy.is_no_proxy(&Uri::try_from(url).unwrap()), is_direct, "{url}");
+        }
+        let malformed = settings(&[("all_proxy", "http://")]).unwrap();
+        assert!(malformed.proxy().unwrap_err().to_string().contains("is malformed"));
+    }
 
     #[test]
     fn zone_is_an_interface_name_or_index() {
