@@ -110,4 +110,10 @@ mod tests {
         // No range: options that are wrong exit with 2 and a panic with 101.
         assert!(line("anything failed").contains("any other "));
     }
+
+    #[test]
+    fn unit_keeps_nobody_from_logging_in_while_the_agent_waits() {
+        let unit = include_str!("../../systemd/run-coreos-installer.service");
+        assert!(!unit.lines().any(|line| line.starts_with("Before=")), "{unit}");
+    }
 }

@@ -419,3 +419,32 @@ fn events_of_a_talkative_installer_are_few_and_the_last_one_arrives() {
     let last = batches.last().unwrap()["events"].as_array().unwrap().last().unwrap().clone();
     assert_eq!((&last["stage"], &last["state"]), (&json!("write"), &json!("failed")));
 }
+
+#[test]
+fn secrets_that_a_server_repeats_reach_neither_result_nor_events() {
+    let mock = vim(|request, _| {
+        if request.path.starts_with("/config.ign") {
+            let said = "token tok3n-of-the-node, sig query-s3cret\r\n\u{202e}<2>kernel: \u{1b}[2J";
+            return Reply::json(403, &json!({"code": "DENIED", "message": said}));
+        }
+        let host = request.header("host").unwrap();
+        let url = format!("http://{host}/config.ign?sig=query-s3cret");
+        let mut answer = install("r1", &json!({}));
+        answer["install"]["ignition"] = json!({"url": url});
+        Reply::json(200, &answer)
+    });
+    let mut machine = Machine::new(&mock.url);
+    let token = machine.root.join("token");
+    std::fs::write(&token, "tok3n-of-the-node\n").unwrap();
+    machine.settings.vim.token_file = Some(token);
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    let results = results(&mock);
+    assert_eq!(results[0]["code"], "IGNITION_FETCH");
+    let events: Vec<Value> = mock.requests("/events").iter().map(Request::json).collect();
+    for text in [json!(results).to_string(), json!(events).to_string()] {
+        assert!(text.contains("DENIED"), "{text}");
+        for secret in ["tok3n", "s3cret", "\\r", "\\n", "\\u001b", "\u{202e}"] {
+            assert!(!text.contains(secret), "{secret} in {text}");
+        }
+    }
+}
