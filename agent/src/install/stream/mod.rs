@@ -236,3 +236,59 @@ fn serve(listener: &TcpListener, shared: &Shared) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read as _, Write as _};
+
+    use super::super::image::{Head, Source};
+    use super::*;
+    use crate::clock::RealClock;
+    use crate::signals::Stop;
+    use crate::vim::VimSettings;
+
+    #[test]
+    fn only_the_unguessable_path_is_served_and_only_for_reading() {
+        let file = std::env::temp_dir().join(format!("rci-stream-{}", std::process::id()));
+        std::fs::write(&file, "the image").unwrap();
+        let mut settings = VimSettings::new("http://vim.example");
+        settings.allow_plain_http = true;
+        let client = Client::new(&settings, Arc::new(RealClock), Stop::default()).unwrap();
+        let image = Image {
+            source: Source::File(file.clone()),
+            signature: Some(b"signature".to_vec()),
+            digests: Vec::new(),
+            is_insecure: true,
+            head: Head::new(b"the image".to_vec(), Some(9)),
+        };
+        let stream = Stream::start(image, &Arc::new(client), Verify::Sample).unwrap();
+        let url = stream.url();
+        let path = url.splitn(4, '/').nth(3).unwrap();
+        assert!(url.starts_with("http://127.0.0.1:") && path.len() > 36, "{url}");
+        let ask = |request: &str| {
+            let mut socket = TcpStream::connect(("127.0.0.1", stream.port)).unwrap();
+            socket.write_all(format!("{request} HTTP/1.1\r\n\r\n").as_bytes()).unwrap();
+            let mut response = String::new();
+            socket.read_to_string(&mut response).unwrap();
+            response
+        };
+        for (request, status, end) in [
+            ("GET /".to_owned(), "404", "\r\n\r\n"),
+            ("GET /image.raw".to_owned(), "404", "\r\n\r\n"),
+            (format!("POST /{path}"), "400", "\r\n\r\n"),
+            (format!("HEAD /{path}"), "200", "\r\n\r\n"),
+            (format!("GET /{path}.sig"), "200", "\r\n\r\nsignature"),
+            (format!("GET /{path}"), "200", "\r\n\r\nthe image"),
+        ] {
+            let response = ask(&request);
+            let is_right = response.starts_with(&format!("HTTP/1.1 {status} "));
+            assert!(is_right && response.ends_with(end), "{request}: {response:?}");
+        }
+        assert!(stream.is_whole() && stream.facts().unwrap().image_bytes == Some(9));
+        let port = stream.port;
+        drop(stream);
+        std::thread::sleep(Duration::from_millis(500));
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the port outlives the stream");
+        std::fs::remove_file(file).unwrap();
+    }
+}
