@@ -1,7 +1,7 @@
 //! A simulated kernel with disks that are pulled out, plugged in, swapped and changed at any moment of a job.
 //!
 //! It gives names and numbers as Linux does: the lowest that is free, and one is free as soon as its disk is gone and
-//! nobody holds it open. Whoever opens the name of a disk that is gone gets an error.
+//! nobody holds it open. Opening the name of a disk that is gone fails.
 
 use std::collections::BTreeMap;
 use std::fs::File;
