@@ -51,10 +51,11 @@ pub fn is_child() -> bool {
 ///
 /// `None` if no child could be started; the caller does the job itself then.
 pub fn supervise(settings: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
+    let program = std::env::current_exe().ok()?;
     let path = checkpoint::create().ok()?;
     // What the child leaves running when it dies becomes the parent's, which ends it.
     nix::sys::prctl::set_child_subreaper(true).ok();
-    let started = Command::new("/proc/self/exe")
+    let started = Command::new(program)
         .arg0("run-coreos-installer")
         .args(std::env::args_os().skip(1))
         .env(VARIABLE, &path)
