@@ -10,7 +10,7 @@ use crate::api::API_VERSION;
 use crate::bounded;
 use crate::cli::{InstallOptions, OfflineOptions};
 use crate::config::{Origin, Setting};
-use crate::install::hints::Hints;
+use crate::install::hints::{Hints, from_option};
 use crate::job::Offline;
 use crate::job::offline::REQUEST_ID;
 use crate::vim::client::MAX_IGNITION_BYTES;
@@ -167,31 +167,11 @@ fn disk(offline: &OfflineOptions) -> anyhow::Result<Value> {
 /// # Errors
 /// If the agent would not understand one.
 pub(crate) fn hints(offline: &OfflineOptions) -> anyhow::Result<Map<String, Value>> {
-    let mut hints = Map::new();
-    for text in &offline.hints {
-        for (key, value) in hints_in(text)? {
-            if hints.insert(key.clone(), value).is_some() {
-                bail!("--hints names {key:?} twice, expected once");
-            }
-        }
-    }
+    let hints = from_option(&offline.hints).map_err(|error| anyhow!(error))?;
     if !offline.hints.is_empty() {
         Hints::parse(&hints).map_err(|error| anyhow!("--hints: {error}"))?;
     }
     Ok(hints)
-}
-
-/// Hints as a JSON object, or as pairs separated by commas.
-fn hints_in(text: &str) -> anyhow::Result<Map<String, Value>> {
-    if text.trim_start().starts_with('{') {
-        return serde_json::from_str(text)
-            .map_err(|error| anyhow!("--hints is no JSON object: {error}"));
-    }
-    let pairs = text.split(',').map(|pair| match pair.split_once('=') {
-        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.into())),
-        _ => bail!("--hints contains \"{}\", expected KEY=VALUE", pair.escape_debug()),
-    });
-    pairs.collect()
 }
 
 /// Kernel arguments; a source that cannot repeat an option gives several in one text.

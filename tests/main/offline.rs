@@ -28,9 +28,9 @@ fn options_that_contradict_each_other_are_usage_errors_that_say_which_to_drop() 
         ("--ignition F --token-file x", "--token-file is for an install with a VIM: drop it"),
         ("--ignition F --disk /dev/a --hints serial=S", "cannot be used with"),
         ("--ignition F --image-hash sha256-0", "--image <FILE|URL>"),
-        ("--ignition F --hints serial", "--hints contains \"serial\", expected KEY=VALUE"),
+        ("--ignition F --hints serial", "--hints \"serial\": expected KEY=VALUE"),
         ("--ignition F --hints colour=red", "--hints: the hint \"colour\" is unknown"),
-        ("--ignition F --hints serial=a --hints serial=b", "--hints names \"serial\" twice"),
+        ("--ignition F --hints serial=a --hints serial=b", "--hints contains \"serial\" twice"),
         ("--ignition /no/such.ign", "reading --ignition: opening /no/such.ign: No such file"),
         ("", "or install without one with --ignition"),
     ] {
@@ -136,7 +136,7 @@ fn live_config_refuses_an_install_that_the_agent_would_refuse() {
             "--vim https://v --agent-option disk=/dev/sda",
             "--agent-option disk is for an install without",
         ),
-        ("--install F --agent-option hints=serial", "--hints contains \"serial\""),
+        ("--install F --agent-option hints=serial", "--hints \"serial\""),
         (
             "--install F --agent-option after=explode",
             "holds \"explode\" for after, expected one of",

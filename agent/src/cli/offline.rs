@@ -28,11 +28,11 @@ pub struct OfflineOptions {
     /// earlier CoreOS.
     #[arg(long, value_name = "DEVICE", conflicts_with = "hints")]
     pub disk: Option<String>,
-    /// What the disk must be: a JSON object, or KEY=VALUE,KEY=VALUE
+    /// What the disk must be, e.g. `serial=S1,tran=sas`, or JSON
     ///
-    /// The root device hints of Ironic or Metal3; all must match, e.g.
-    /// `serial=S64GNE0R` or `size=>= 400,rotational=false`. May be repeated.
-    #[arg(long, value_name = "HINTS")]
+    /// The root device hints of Ironic or Metal3; all must match. `disks --hints`
+    /// shows what they lead to.
+    #[arg(long, value_name = "JSON|KEY=VALUE", num_args = 1..)]
     pub hints: Vec<String>,
     /// Image to write [default: the live image's own]
     #[arg(long, value_name = "FILE|URL")]

@@ -8,7 +8,6 @@ use probes::block::Disk;
 use probes::collect::{Options, collect};
 use probes::machine::Source;
 use serde::Serialize;
-use serde_json::{Map, Value};
 
 use super::explain::wrapped;
 use crate::api::{
@@ -17,6 +16,7 @@ use crate::api::{
 use crate::bounded;
 use crate::cli::{DisksOptions, Format};
 use crate::exit_status::ExitStatus;
+use crate::install::hints::from_option;
 use crate::install::{Decision, Undecided, Wanted, decide, existing_data};
 use crate::{clean, output, text};
 
@@ -113,29 +113,9 @@ fn wanted(options: &DisksOptions) -> anyhow::Result<Install> {
     if options.hints.is_empty() {
         return Ok(Install::default());
     }
-    let mut hints = Map::new();
-    for text in &options.hints {
-        let more = if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).with_context(|| format!("--hints {text:.100?}"))?
-        } else {
-            pair(text)?
-        };
-        for (key, value) in more {
-            if hints.insert(key.clone(), value).is_some() {
-                bail!("--hints contains {key:.100?} twice");
-            }
-        }
-    }
+    let hints = from_option(&options.hints).map_err(|error| anyhow!(error))?;
     let disk = DiskChoice { hints: Some(hints), ..DiskChoice::default() };
     Ok(Install { disk: Some(disk), ..Install::default() })
-}
-
-fn pair(text: &str) -> anyhow::Result<Map<String, Value>> {
-    let pair = text.split_once('=').filter(|(key, _)| !key.trim().is_empty());
-    let (key, value) = pair.ok_or_else(|| {
-        anyhow!("--hints {text:.100?}: expected KEY=VALUE or a JSON object, e.g. serial=S1")
-    })?;
-    Ok(Map::from_iter([(key.trim().to_owned(), Value::String(value.to_owned()))]))
 }
 
 fn instruction(path: &Path) -> anyhow::Result<Install> {

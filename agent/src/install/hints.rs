@@ -6,6 +6,10 @@
 //! regard to case and to blanks around them; a size is in GiB (2³⁰ bytes). A plain `model` or `vendor` means
 //! the whole text, but a part of it where the hints are Metal3's (which have keys in camelCase), as it does there.
 
+mod option;
+
+pub use option::from_option;
+
 use formats::wwn::{self, WwnForms};
 use probes::block::Disk;
 use serde_json::{Map, Value};

@@ -1,0 +1,95 @@
+//! The option `--hints` of several commands: root device hints as a JSON object or as pairs.
+
+use serde_json::{Map, Value};
+
+/// The hints of all values of the option together.
+///
+/// A source that cannot repeat an option gives several pairs in one value, separated by commas. A comma that no
+/// `KEY=` follows is a part of the value, as in `model=a,b`.
+///
+/// # Errors
+/// In words: no pair and no JSON object, or the same key twice.
+pub fn from_option(texts: &[String]) -> Result<Map<String, Value>, String> {
+    let mut hints = Map::new();
+    for text in texts {
+        let more = if text.trim_start().starts_with('{') {
+            serde_json::from_str(text).map_err(|error| format!("--hints {text:.100?}: {error}"))?
+        } else {
+            pairs(text)?
+        };
+        for (key, value) in more {
+            if hints.contains_key(&key) {
+                return Err(format!("--hints contains {key:.100?} twice"));
+            }
+            hints.insert(key, value);
+        }
+    }
+    Ok(hints)
+}
+
+fn pairs(text: &str) -> Result<Map<String, Value>, String> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for part in text.split(',') {
+        match (part.split_once('=').filter(|(key, _)| is_key(key)), pairs.last_mut()) {
+            (Some((key, value)), _) => pairs.push((key.trim().to_owned(), value.to_owned())),
+            (None, Some((_, value))) => {
+                value.push(',');
+                value.push_str(part);
+            }
+            (None, None) => {
+                return Err(format!(
+                    "--hints {text:.100?}: expected KEY=VALUE or a JSON object, e.g. serial=S1"
+                ));
+            }
+        }
+    }
+    let mut hints = Map::new();
+    for (key, value) in pairs {
+        if hints.contains_key(&key) {
+            return Err(format!("--hints contains {key:.100?} twice"));
+        }
+        hints.insert(key, Value::String(value));
+    }
+    Ok(hints)
+}
+
+fn is_key(text: &str) -> bool {
+    let text = text.trim();
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(texts: &[&str]) -> Result<String, String> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        from_option(&texts).map(|hints| serde_json::to_string(&hints).unwrap())
+    }
+
+    #[test]
+    fn hints_are_pairs_or_json_in_one_value_or_several() {
+        for (texts, expected) in [
+            (&["serial=S1"][..], r#"{"serial":"S1"}"#),
+            (
+                &["size=>= 200", r#"{"rotational": false}"#],
+                r#"{"size":">= 200","rotational":false}"#,
+            ),
+            (&["serial=S1, size=>= 10"], r#"{"serial":"S1","size":">= 10"}"#),
+            (&["model=a,b,tran=sas"], r#"{"model":"a,b","tran":"sas"}"#),
+            (&["model=s== x"], r#"{"model":"s== x"}"#),
+        ] {
+            let found: Value = serde_json::from_str(&of(texts).unwrap()).unwrap();
+            assert_eq!(found, serde_json::from_str::<Value>(expected).unwrap(), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn malformed_and_repeated_hints_are_refused() {
+        for bad in
+            [&["serial"][..], &["=x"], &["{"], &["a=1", "a=2"], &["a=1,a=2"], &[",a=1"], &[""]]
+        {
+            assert!(of(bad).is_err(), "{bad:?}");
+        }
+    }
+}
