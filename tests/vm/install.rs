@@ -133,12 +133,8 @@ pub(crate) fn start_live_with(
         .env_clear()
         .args(["live-config", "--vim", &lab.url_ipv4(), "--allow-plain-http", "--binary"])
         .arg(agent)
-        // No switch sends LLDP here.
-        .args(["--agent-option", "lldp-wait=2"])
         // The images of the tests have no signature.
         .args(["--agent-option", "allow-insecure-image=true"])
-        // A refusal ends the test.
-        .args(["--agent-option", "on-refusal=stop"])
         .args(["--binary-url", &format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4())])
         .args(options)
         .output()

@@ -8,7 +8,9 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::guest::EMERGENCY;
-use crate::install::{LIVE, check_installed, nonce, start_lab, start_live, whole_job};
+use crate::install::{
+    LIVE, check_installed, instruction, nonce, start_lab, start_lab_with, start_live, whole_job,
+};
 use crate::machine::Machine;
 use crate::narrator::Narrator;
 
@@ -71,8 +73,11 @@ fn seconds(time: &Value) -> Result<f64> {
 
 #[test]
 fn a_wrong_ignition_hash_leaves_the_disk_byte_for_byte_as_it_was() -> Result<()> {
-    let (folder, lab) =
-        start_lab("job_refused", &nonce()?, &["--fault", "reports=wrong_hash,times=forever"])?;
+    let proof = nonce()?;
+    let mut order = instruction(&proof)?;
+    order["on_refusal"] = json!("stop");
+    let fault = ["--fault", "reports=wrong_hash,times=forever"];
+    let (folder, lab) = start_lab_with("job_refused", &proof, &order, &fault)?;
     let disk = folder.join("target.raw");
     let before = write_old_disk(&disk)?;
     let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
@@ -90,7 +95,7 @@ fn a_wrong_ignition_hash_leaves_the_disk_byte_for_byte_as_it_was() -> Result<()>
 }
 
 /// A disk with something on it that an install would destroy; returns its digest.
-fn write_old_disk(disk: &Path) -> Result<Vec<u8>> {
+pub(crate) fn write_old_disk(disk: &Path) -> Result<Vec<u8>> {
     File::create(disk)?.set_len(Machine::target_disk().size_bytes)?;
     let status = Command::new("mkfs.ext4")
         .args(["-q", "-L", "precious"])
@@ -102,7 +107,7 @@ fn write_old_disk(disk: &Path) -> Result<Vec<u8>> {
 }
 
 /// SHA-256 of a whole file, by the tool: it is twenty times as fast as a debug build.
-fn digest(path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn digest(path: &Path) -> Result<Vec<u8>> {
     let output = Command::new("sha256sum").arg(path).output().context("running sha256sum")?;
     ensure!(output.status.success(), "sha256sum {}: {}", path.display(), output.status);
     Ok(output.stdout)

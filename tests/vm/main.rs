@@ -23,5 +23,7 @@ mod harness;
 mod inspect;
 mod job;
 mod refusal;
+mod reinstall;
 mod report;
+mod silence;
 mod uefi;

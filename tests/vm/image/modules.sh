@@ -8,7 +8,7 @@ HARDWARE_MODULES="virtio_pci virtio_blk virtio_scsi virtio_net virtio_console vi
   nfit nd_pmem bochs virtio-gpu sdhci_pci mmc_block edac_core i2c-i801 ext4 vfat nls_cp437 nls_iso8859-1 nls_ascii nls_utf8"
 # Also needed by a live or installed system with systemd.
 # shellcheck disable=SC2034
-SYSTEM_MODULES="squashfs overlay loop isofs xfs efivarfs autofs4 configfs fuse dm-mod dm-multipath raid1 dm-snapshot bonding 8021q msr scsi_debug"
+SYSTEM_MODULES="squashfs overlay loop isofs xfs efivarfs autofs4 configfs fuse dm-mod dm-multipath dm-service-time dm-round-robin raid1 dm-snapshot bonding 8021q msr scsi_debug"
 
 # unpack_modules DIR: the kernel's whole module tree; sets KERNEL_VERSION.
 unpack_modules() {

@@ -1,0 +1,163 @@
+//! Installs on disks that hold something: active volumes, an earlier CoreOS, another disk's boot file system.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::artifacts::Artifact;
+use crate::disk::{Disk, DiskKind};
+use crate::guest::EMERGENCY;
+use crate::install::{
+    LIVE, check_installed, instruction, instruction_for, nonce, start_lab_with, start_live,
+    start_live_with,
+};
+use crate::machine::Machine;
+
+/// A RAID 1 of one disk, a volume group on it with an active volume that is mounted nowhere, and swap on a partition.
+const VOLUMES_ON_THE_TARGET: &str = "#!/bin/sh -e
+modprobe raid1
+modprobe dm-mod
+printf 'label: gpt\\nsize=1GiB\\nsize=256MiB\\n' | sfdisk -q /dev/disk/by-id/virtio-TARGET-0
+udevadm settle
+mdadm --create /dev/md0 --run --metadata=1.2 --level=1 --raid-devices=2 /dev/disk/by-id/virtio-TARGET-0-part1 missing
+pvcreate -q /dev/md0
+vgcreate -q old /dev/md0
+lvcreate -q -y -L 64M -n data old
+mkfs.ext4 -q -L precious /dev/old/data
+udevadm settle
+";
+
+#[test]
+fn active_volumes_on_the_named_disk_are_taken_down_and_it_is_installed() -> Result<()> {
+    let proof = nonce()?;
+    let mut order = instruction(&proof)?;
+    order["install"]["disk"] = json!({"device": "/dev/disk/by-id/virtio-TARGET-0"});
+    order["install"]["existing_data"] = json!("wipe");
+    let (folder, lab) = start_lab_with("reinstall_volumes", &proof, &order, &[])?;
+    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
+    let mut live = start_live_with(&folder, &machine, &lab, &[], VOLUMES_ON_THE_TARGET)?;
+    live.wait_for_end()?;
+    lab.keep(&folder)?;
+    check_installed(&lab)?;
+    let result = lab.sent("result", Duration::ZERO)?;
+    let found = result["existing_data"].to_string();
+    for kind in ["linux_raid_member", "LVM2_member"] {
+        ensure!(found.contains(kind), "the result names no {kind} in {found}");
+    }
+    Ok(())
+}
+
+#[test]
+fn active_volumes_on_a_disk_that_nobody_named_are_left_alone() -> Result<()> {
+    let proof = nonce()?;
+    let mut order = instruction(&proof)?;
+    order["on_refusal"] = json!("stop");
+    let (folder, lab) = start_lab_with("reinstall_unnamed", &proof, &order, &[])?;
+    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
+    let mut live = start_live_with(&folder, &machine, &lab, &[], VOLUMES_ON_THE_TARGET)?;
+    let result = lab.sent("result", LIVE)?;
+    live.wait_for(EMERGENCY)?;
+    lab.keep(&folder)?;
+    refused(&result)
+}
+
+/// Checks that nothing was written.
+fn refused(result: &Value) -> Result<()> {
+    let is_refused = result["outcome"] == "refused" && result["disk_state"] == "untouched";
+    ensure!(is_refused, "the result says {result:#}");
+    Ok(())
+}
+
+/// A second virtio disk.
+fn second_disk() -> Disk {
+    Disk { id: "second", kind: DiskKind::Virtio { serial: "SECOND-0" }, ..Machine::target_disk() }
+}
+
+#[test]
+fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refused() -> Result<()> {
+    let proof = nonce()?;
+    let image = instruction_for(&proof, Artifact::Image4096, 4096)?;
+    let size = |disk: Disk| Disk { sector_bytes: 4096, size_bytes: 1 << 30, ..disk };
+    let order = |serial: &str| {
+        let mut order = image.clone();
+        order["install"]["disk"] = json!({"hints": {"serial": serial}});
+        order["on_refusal"] = json!("stop");
+        order
+    };
+    let start = |test: &str, disks: Vec<Disk>, serial: &str, from: Option<&Path>| {
+        let (folder, lab) = start_lab_with(test, &proof, &order(serial), &[])?;
+        if let Some(from) = from {
+            std::fs::rename(from.join("target.raw"), folder.join("target.raw"))
+                .context("taking over the installed disk")?;
+        }
+        let live = start_live(&folder, &Machine::plain(2048, disks), &lab)?;
+        Ok::<_, anyhow::Error>((folder, lab, live))
+    };
+    let target = || size(Machine::target_disk());
+
+    let (first, lab, mut live) = start("reinstall_4096", vec![target()], "TARGET-0", None)?;
+    live.wait_for_end()?;
+    lab.keep(&first)?;
+    check_installed(&lab)?;
+
+    let disks = vec![target(), size(second_disk())];
+    let (second, lab, mut live) = start("reinstall_second", disks, "SECOND-0", Some(&first))?;
+    let result = lab.sent("result", LIVE)?;
+    live.wait_for(EMERGENCY)?;
+    lab.keep(&second)?;
+    refused(&result)?;
+    let says = result["message"].as_str().unwrap_or_default();
+    ensure!(says.contains("/dev/vda") && says.contains("boot"), "the result says {says:?}");
+    drop(live);
+
+    let (third, lab, mut live) =
+        start("reinstall_again", vec![target()], "TARGET-0", Some(&second))?;
+    live.wait_for_end()?;
+    lab.keep(&third)?;
+    check_installed(&lab)?;
+    let found = lab.sent("result", Duration::ZERO)?["existing_data"].to_string();
+    ensure!(found.contains("boot"), "the result names no boot file system in {found}");
+    Ok(())
+}
+
+/// Joins the two paths of the SCSI disk.
+const MULTIPATH: &str = "#!/bin/sh -e
+modprobe dm-multipath
+printf 'defaults {\n user_friendly_names yes\n find_multipaths no\n}\nblacklist {\n devnode \"^(vd|sr)\"\n}\n' >/etc/multipath.conf
+systemctl start multipathd
+udevadm settle
+for _ in 1 2 3 4 5 6 7 8 9 10; do [ -e /dev/mapper/mpatha ] && break; multipath -v1; sleep 1; done
+multipath -ll
+";
+
+#[test]
+fn a_disk_with_two_paths_is_installed_through_its_multipath_map() -> Result<()> {
+    let proof = nonce()?;
+    let mut order = instruction_for(&proof, Artifact::Image4096, 4096)?;
+    order["install"]["disk"] = json!({"hints": {"wwn": "0x5000c50015ea71ad"}});
+    order["on_refusal"] = json!("stop");
+    let (folder, lab) = start_lab_with("multipath", &proof, &order, &[])?;
+    let disk = Disk {
+        id: "target",
+        size_bytes: 1 << 30,
+        sector_bytes: 4096,
+        kind: DiskKind::Scsi {
+            serial: "LUN-0",
+            wwn: 0x5000_c500_15ea_71ad,
+            vendor: "SEAGATE",
+            product: "ST4000",
+            rotation: 1,
+            n_paths: 2,
+        },
+    };
+    let machine = Machine::plain(2048, vec![disk]);
+    let mut live = start_live_with(&folder, &machine, &lab, &[], MULTIPATH)?;
+    live.wait_for_end()?;
+    lab.keep(&folder)?;
+    check_installed(&lab)?;
+    let result = lab.sent("result", Duration::ZERO)?;
+    ensure!(result["disk"]["device"] == "/dev/dm-0", "the result says {:#}", result["disk"]);
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! A node that cannot go on says so, and goes on as soon as it can: corrected instructions, stalled images, frozen disks.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::guest::Guest;
+use crate::install::{
+    LIVE, check_installed, instruction, nonce, start_lab, start_lab_with, start_live,
+};
+use crate::job::{digest, write_old_disk};
+use crate::lab::Lab;
+use crate::machine::Machine;
+
+#[test]
+fn a_corrected_instruction_is_carried_out_without_a_power_cycle() -> Result<()> {
+    let proof = nonce()?;
+    let mut order = instruction(&proof)?;
+    order["install"]["disk"] = json!({"device": "/dev/disk/by-id/virtio-TARGET-0"});
+    let fault = ["--fault", "reports=wrong_hash,times=1"];
+    let (folder, lab) = start_lab_with("silence_corrected", &proof, &order, &fault)?;
+    let disk = folder.join("target.raw");
+    let before = write_old_disk(&disk)?;
+    let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
+    let refused = lab.sent("result", LIVE)?;
+    ensure!(
+        refused["outcome"] == "refused" && refused["code"] == "IGNITION_HASH",
+        "the result says {refused:#}"
+    );
+    ensure!(digest(&disk)? == before, "the disk has changed");
+    live.wait_for_end()?;
+    lab.keep(&folder)?;
+    check_installed(&lab)
+}
+
+#[test]
+fn an_image_that_stalls_is_reported_and_then_fetched_again() -> Result<()> {
+    let fault = "/files/coreos-512.raw.zst=hang,bytes=60000000,skip=1,times=1";
+    let (folder, lab) = start_lab("silence_stalled", &nonce()?, &["--fault", fault])?;
+    let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
+    wait_for_event(&lab, &mut live, LIVE, |event| says(event, "no byte of the image"))?;
+    live.wait_for_end()?;
+    lab.keep(&folder)?;
+    check_installed(&lab)
+}
+
+#[test]
+fn a_disk_that_freezes_during_the_write_is_reported_and_ends_the_job() -> Result<()> {
+    let proof = nonce()?;
+    let (folder, lab) = start_lab_with("silence_frozen", &proof, &instruction(&proof)?, &[])?;
+    let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
+    wait_for_event(&lab, &mut live, LIVE, |event| {
+        event["stage"] == "write" && event["percent"].as_u64().is_some_and(|percent| percent >= 5)
+    })?;
+    // One byte a second: requests never end, as with a controller whose firmware hangs.
+    let limits = json!({
+        "device": "target", "bps": 1, "bps_rd": 0, "bps_wr": 0, "iops": 0, "iops_rd": 0, "iops_wr": 0,
+    });
+    live.qmp()?.execute("block_set_io_throttle", &limits)?;
+    let frozen = Instant::now();
+    wait_for_event(&lab, &mut live, Duration::from_secs(45), |event| says(event, "no progress"))?;
+    let reported = frozen.elapsed();
+    let result = lab.sent("result", Duration::from_mins(2))?;
+    let ended = frozen.elapsed();
+    lab.keep(&folder)?;
+    ensure!(result["outcome"] == "failed", "the result says {result:#}");
+    ensure!(result["disk_state"] == "half_written", "the result says {result:#}");
+    eprintln!("reported after {} s, result after {} s", reported.as_secs(), ended.as_secs());
+    // The agent's limits are 30 and 60 s; the guest's clock is slower than this one.
+    ensure!(reported < Duration::from_secs(45), "reported after {reported:?}");
+    ensure!(ended < Duration::from_secs(90), "the result came after {ended:?}");
+    Ok(())
+}
+
+/// Whether an event's message contains this text.
+fn says(event: &Value, text: &str) -> bool {
+    event["message"].as_str().is_some_and(|message| message.contains(text))
+}
+
+/// Waits until the node has sent an event for which `is_wanted` holds.
+fn wait_for_event(
+    lab: &Lab,
+    live: &mut Guest,
+    within: Duration,
+    is_wanted: impl Fn(&Value) -> bool,
+) -> Result<()> {
+    let until = Instant::now() + within;
+    let asker = lab.asker();
+    loop {
+        let events = asker.events()?;
+        if events["events"].as_array().is_some_and(|events| events.iter().any(&is_wanted)) {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            let last = events["events"].as_array().and_then(|events| events.last().cloned());
+            let last = last.context("no event at all")?;
+            bail!(
+                "no such event within {} s at age {:?}; the last: {last}",
+                within.as_secs(),
+                live.age()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
