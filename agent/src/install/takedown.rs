@@ -3,6 +3,7 @@
 //!
 //! No program is run. Members of pools that are not active, such as those of ZFS, are only labels; they need nothing.
 
+mod activation;
 mod kernel;
 
 use std::thread::sleep;

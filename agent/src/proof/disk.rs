@@ -134,8 +134,8 @@ impl Disk {
         Ok(())
     }
 
-    /// A chunk of the disk. The readers of file systems take small steps; without chunks each step would be a read of
-    /// the disk.
+    /// A chunk of the disk. The readers of file systems read a few bytes at a time; without chunks each would be a read
+    /// of the disk.
     fn chunk(&self, number: u64) -> io::Result<Arc<[u8]>> {
         let lock = || self.chunks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, chunk)) = lock().iter().find(|(known, _)| *known == number) {

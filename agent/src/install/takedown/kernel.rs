@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
 
-use super::Step;
+use super::{Step, activation};
 
 /// `struct dm_ioctl`: its size, and where its members are.
 const DM_BYTES: usize = 312;
@@ -38,6 +38,7 @@ pub(in crate::install) fn perform(step: &Step) -> io::Result<()> {
             let request = removal(number, uuid.as_deref())
                 .ok_or_else(|| io::Error::other("the mapping has no usable name"))?;
             let control = OpenOptions::new().read(true).write(true).open(DM_CONTROL)?;
+            activation::disable()?;
             remove_mapping(&control, request)
         }
         Step::StopArray { path } => {
@@ -46,6 +47,7 @@ pub(in crate::install) fn perform(step: &Step) -> io::Result<()> {
             if !array.metadata()?.file_type().is_block_device() {
                 return Err(io::Error::other(format!("{path} is no block device")));
             }
+            activation::disable()?;
             stop_array(&array)
         }
     }
