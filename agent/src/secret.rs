@@ -11,11 +11,29 @@ const MAX_TOKEN_FILE_BYTES: u64 = 16 * 1024;
 
 /// The shortest text that is hidden wherever it occurs; shorter ones occur by chance.
 const MIN_HIDDEN_BYTES: usize = 6;
-/// How many texts are hidden; the oldest are forgotten.
+/// How many texts are hidden besides the agent's own secrets; the oldest are forgotten.
 const MAX_HIDDEN: usize = 256;
 
-/// What [`hide`] removes: tokens, queries of addresses, secrets of Ignition configs.
-static HIDDEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// What [`hide`] removes: tokens, queries of addresses.
+static HIDDEN: Mutex<Hidden> = Mutex::new(Hidden { own: Vec::new(), others: Vec::new() });
+
+/// Texts that [`hide`] removes.
+struct Hidden {
+    /// The agent's own secrets, which are never forgotten: an instruction with many addresses must not uncover them.
+    own: Vec<String>,
+    /// Parts of addresses.
+    others: Vec<String>,
+}
+
+impl Hidden {
+    fn contains(&self, text: &str) -> bool {
+        self.all().any(|known| known == text)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.own.iter().chain(&self.others)
+    }
+}
 
 /// Text that cannot be printed: it has no `Display`, and `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,7 +44,10 @@ impl Secret {
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         let text = text.into();
-        conceal(&text);
+        let mut hidden = HIDDEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if text.len() >= MIN_HIDDEN_BYTES && !hidden.own.contains(&text) {
+            hidden.own.push(text.clone());
+        }
         Self(text)
     }
 
@@ -68,13 +89,13 @@ pub fn conceal(text: &str) {
         return;
     }
     let mut hidden = HIDDEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if hidden.iter().any(|known| known == text) {
+    if hidden.contains(text) {
         return;
     }
-    if hidden.len() >= MAX_HIDDEN {
-        hidden.remove(0);
+    if hidden.others.len() >= MAX_HIDDEN {
+        hidden.others.remove(0);
     }
-    hidden.push(text.to_owned());
+    hidden.others.push(text.to_owned());
 }
 
 /// Conceals user, password and query of an address.
@@ -94,7 +115,7 @@ pub fn conceal_address(address: &str) {
 #[must_use]
 pub fn hide(line: &str) -> String {
     let mut line = redact(line);
-    for text in HIDDEN.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    for text in HIDDEN.lock().unwrap_or_else(PoisonError::into_inner).all() {
         if line.contains(text.as_str()) {
             line = line.replace(text.as_str(), "…");
         }
@@ -182,6 +203,15 @@ mod tests {
         assert_eq!(hide(&echoed), "401: … joe … sig … n");
         conceal("short");
         assert_eq!(hide("short"), "short");
+    }
+
+    #[test]
+    fn token_stays_hidden_however_many_other_texts_are_concealed() {
+        let token = Secret::new("long-lived-tok3n");
+        let query: Vec<String> = (0..2 * MAX_HIDDEN).map(|n| format!("k=value-{n:06}")).collect();
+        conceal_address(&format!("https://h.example/a?{}", query.join("&")));
+        assert_eq!(hide(&format!("echo {}", token.expose())), "echo …");
+        assert_eq!(hide("echo value-000511"), "echo …");
     }
 
     #[test]
