@@ -12,7 +12,7 @@ use run_coreos_installer::job::Ended;
 use serde_json::{Value, json};
 
 use super::install::inline;
-use super::machine::Machine;
+use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply, Request};
 
 /// An instruction to install with these keys.
@@ -70,6 +70,35 @@ fn misspelt_key_writes_nothing() {
         let message = results[0]["message"].as_str().unwrap();
         assert!(message.contains(key) && message.contains(nearest), "{message}");
     }
+}
+
+#[test]
+fn query_with_the_names_of_node_and_disk_does_not_remove_them_from_the_result() {
+    let mock = Mock::start(|request, _| match request.path.as_str() {
+        "/v1/reports" => {
+            let host = request.header("host").unwrap();
+            let url = format!(
+                "http://{host}/config.ign?serial=SERIAL-sda&node=mac-02&r=req-01&o=refused&k=s3cret-1"
+            );
+            let extra = json!({"ignition": {"url": url}, "expect": {"size_bytes": 1}});
+            Reply::json(200, &install("req-01", &extra))
+        }
+        path if path.starts_with("/config.ign") => Reply::bytes(IGNITION.as_bytes()),
+        _ => Reply::status(204),
+    });
+    let mut machine = Machine::new(&mock.url);
+    machine.run();
+    let result = &results(&mock)[0];
+    for (key, value) in [
+        ("/disk/serial", "SERIAL-sda"),
+        ("/node_id", "mac-02"),
+        ("/request_id", "req-01"),
+        ("/outcome", "refused"),
+        ("/code", "DISK_CHANGED"),
+    ] {
+        assert_eq!(result.pointer(key), Some(&json!(value)), "{result:#}");
+    }
+    assert!(!result.to_string().contains("s3cret-1"));
 }
 
 #[test]
