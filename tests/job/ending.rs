@@ -1,6 +1,7 @@
 //! Installs that do not finish: the installer fails, a server stalls, a signal arrives.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::install::watchdog::Patience;
@@ -8,6 +9,7 @@ use serde_json::json;
 
 use super::install::{inline, result, vim};
 use super::machine::Machine;
+use super::mock::{Mock, Reply};
 
 #[test]
 fn each_failure_of_the_installer_has_its_code_and_the_counters_say_what_is_left() {
@@ -160,4 +162,40 @@ fn an_installer_that_hangs_is_killed() {
     machine.installer("0.27.0", "write_some; sleep 600");
     assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
     assert_eq!(result(&mock)["code"], "INSTALLER_FAILED");
+}
+
+#[test]
+fn signal_ends_the_wait_for_the_start_of_an_image() {
+    for is_drip in [true, false] {
+        let mock = Mock::start(move |request, _| match request.path.as_str() {
+            "/v1/reports" => {
+                let url = format!("http://{}/image.raw", request.header("host").unwrap());
+                let install =
+                    json!({"ignition": inline(), "image": {"url": url, "insecure": true}});
+                Reply::json(
+                    200,
+                    &json!({
+                        "api_version": "1", "request_id": "r1", "action": "install", "install": install,
+                    }),
+                )
+            }
+            "/image.raw" if is_drip => Reply::Drip(Duration::from_millis(500)),
+            "/image.raw" => Reply::Late(Duration::from_mins(2), 200, json!({})),
+            _ => Reply::status(204),
+        });
+        let mut machine = Machine::new(&mock.url);
+        let (stop, mock) = (machine.stop.clone(), Arc::new(mock));
+        let seen = Arc::clone(&mock);
+        let stopped = std::thread::spawn(move || {
+            while seen.requests("/image.raw").is_empty() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            stop.stop();
+            Instant::now()
+        });
+        assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+        let elapsed = stopped.join().unwrap().elapsed();
+        assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+        assert_eq!(mock.requests("/result")[0].json()["code"], "INTERRUPTED");
+    }
 }

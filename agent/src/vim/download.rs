@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 
 use super::client::Client;
-use super::exchange::authorized;
+use super::exchange::{authorized, total_bytes};
 use super::fetch::FETCH_LIMIT;
 use super::retry::{Backoff, Failed, Why};
 use super::transport;
@@ -165,15 +165,10 @@ impl Client {
         let header =
             |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let content_range = header("content-range").filter(|_| status == 206);
-        let total_bytes = match status {
-            206 => content_range.and_then(|text| text.rsplit_once('/')?.1.trim().parse().ok()),
-            _ if header("transfer-encoding").is_some() => None,
-            _ => header("content-length").and_then(|text| text.trim().parse().ok()),
-        };
         Ok(Started {
             status,
             first_byte: content_range.and_then(first_byte),
-            total_bytes,
+            total_bytes: total_bytes(status, response.headers()),
             // Only a strong validator says that the bytes are the same (RFC 9110, §13.1.5).
             validator: header("etag")
                 .filter(|tag| tag.starts_with('"'))

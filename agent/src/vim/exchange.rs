@@ -42,6 +42,8 @@ pub(super) struct Reply {
     pub(super) body: Vec<u8>,
     /// Whether the body was longer than the limit.
     pub(super) is_cut: bool,
+    /// Size of the whole file, of which the body may be a part.
+    pub(super) total_bytes: Option<u64>,
 }
 
 /// A request body and its headers.
@@ -60,6 +62,8 @@ pub(super) enum Ask<'a> {
     Api,
     /// GET of a file that an instruction names. Redirects are followed, without the token.
     Source,
+    /// The same for the first bytes of a file, as in `bytes=0-99`.
+    Start(&'a str),
     /// POST of this body. Redirects are not followed.
     Post(&'a Body<'a>),
     /// PUT of this body. Redirects are not followed.
@@ -67,9 +71,13 @@ pub(super) enum Ask<'a> {
 }
 
 impl Ask<'_> {
+    fn is_source(&self) -> bool {
+        matches!(self, Self::Source | Self::Start(_))
+    }
+
     fn body(&self) -> Option<&Body<'_>> {
         match self {
-            Self::Api | Self::Source => None,
+            Self::Api | Self::Source | Self::Start(_) => None,
             Self::Post(body) | Self::Put(body) => Some(body),
         }
     }
@@ -99,7 +107,7 @@ impl Client {
         let answer = guard::ask("request", STACK_BYTES, work)
             .map_err(|error| Failed::network(format!("could not start a thread: {error}")))?;
         let started = Instant::now();
-        let limit = self.timeouts.total(matches!(ask, Ask::Source));
+        let limit = self.timeouts.total(ask.is_source());
         let mut stopped_at = None;
         let is_farewell = ask.body().is_some_and(|body| body.is_farewell);
         let stopped_limit = if is_farewell { FAREWELL_LIMIT } else { STOPPED_LIMIT };
@@ -138,14 +146,19 @@ impl Client {
         ask: Ask<'_>,
         max_bytes: u64,
     ) -> impl FnOnce() -> Result<Raw, Broken> + Send + 'static {
-        let is_source = matches!(ask, Ask::Source);
+        let is_source = ask.is_source();
+        let range = match ask {
+            Ask::Start(range) => Some(range.to_owned()),
+            _ => None,
+        };
         let accept = match ask {
-            Ask::Source => format!("application/json, {IGNITION_MEDIA_TYPE}, */*"),
+            Ask::Source | Ask::Start(_) => format!("application/json, {IGNITION_MEDIA_TYPE}, */*"),
             _ => format!("application/json, {IGNITION_MEDIA_TYPE}"),
         };
         let (agent, address) = (self.agent.clone(), url.to_string());
         let token = self.token_for(url).cloned();
         let timeouts = self.timeouts;
+        let is_start = range.is_some();
         let post = ask.body().map(|body| {
             let headers = [
                 ("Content-Type", Some("application/json".to_owned())),
@@ -166,7 +179,7 @@ impl Client {
                 let builder = builder.config().timeout_per_read(None).build();
                 authorized(builder, token.as_ref()).send(&bytes[..])
             } else {
-                let builder = agent
+                let mut builder = agent
                     .get(address)
                     .config()
                     .max_redirects(if is_source { transport::MAX_REDIRECTS } else { 0 })
@@ -175,9 +188,15 @@ impl Client {
                     .timeout_per_read(is_source.then_some(timeouts.idle))
                     .build()
                     .header("Accept", accept);
+                if let Some(range) = range {
+                    builder = builder.header("Range", range);
+                }
                 authorized(builder, token.as_ref()).call()
             };
             let response = response.map_err(Broken::NoResponse)?;
+            if is_start {
+                return read_start(response, max_bytes);
+            }
             read_all(response, (!is_source).then_some(timeouts.body), max_bytes)
         }
     }
@@ -209,6 +228,7 @@ impl Client {
             status: raw.head.status.as_u16(),
             content_type: header("content-type").unwrap_or_default().to_ascii_lowercase(),
             location: header("location"),
+            total_bytes: total_bytes(raw.head.status.as_u16(), &raw.head.headers),
             retry_after: header("retry-after").and_then(|text| RetryAfter::parse(&text, reference)),
             body: raw.body,
             is_cut: raw.is_cut,
@@ -267,6 +287,24 @@ pub(super) fn authorized<T>(
 
 fn header<'a>(head: &'a ureq::http::response::Parts, name: &str) -> Option<&'a str> {
     head.headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Size of the whole file that a response has, or of which it has a part; `None` if the server does not say.
+pub(super) fn total_bytes(status: u16, headers: &ureq::http::HeaderMap) -> Option<u64> {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    match status {
+        206 => header("content-range")?.rsplit_once('/')?.1.trim().parse().ok(),
+        _ if header("transfer-encoding").is_some() => None,
+        _ => header("content-length")?.trim().parse().ok(),
+    }
+}
+
+/// Reads the first `max_bytes` of a body and nothing after them: a server may ignore that only these are wanted.
+fn read_start(response: ureq::http::Response<ureq::Body>, max_bytes: u64) -> Result<Raw, Broken> {
+    let (head, mut response) = response.into_parts();
+    let mut body = Vec::new();
+    response.as_reader().take(max_bytes).read_to_end(&mut body).map_err(Broken::InBody)?;
+    Ok(Raw { head, body, is_cut: false })
 }
 
 /// Reads a body of at most `max_bytes`. With `api_limit` it is a response of the API: only a bare Ignition config may be
@@ -369,6 +407,7 @@ mod tests {
                 retry_after: None,
                 body: Vec::new(),
                 is_cut: false,
+                total_bytes: None,
             };
             let message = refusal(&reply, &url).message;
             assert!(message.contains("check that this is the address of a VIM"), "{message}");

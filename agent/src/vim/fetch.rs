@@ -1,6 +1,5 @@
 //! Fetches what an instruction refers to: the Ignition config, and as much of the image as preflight needs.
 
-use std::io::Read as _;
 use std::time::Duration;
 
 use super::client::{Client, GaveUp, MAX_IGNITION_BYTES};
@@ -104,13 +103,10 @@ impl Client {
 
     fn image_head(&self, url: &Url) -> Result<ImageHead, Failed> {
         let range = format!("bytes=0-{}", IMAGE_HEAD_BYTES - 1);
-        let started = self.start_download(url, Some((&range, None)), Duration::from_mins(1))?;
-        let mut bytes = Vec::new();
-        started
-            .body
-            .take(IMAGE_HEAD_BYTES)
-            .read_to_end(&mut bytes)
-            .map_err(|error| self.broken_off(url, &error))?;
-        Ok(ImageHead { bytes, total_bytes: started.total_bytes })
+        let reply = self.send(url, Ask::Start(&range), IMAGE_HEAD_BYTES)?;
+        match reply.status {
+            200 | 206 => Ok(ImageHead { bytes: reply.body, total_bytes: reply.total_bytes }),
+            _ => Err(refusal(&reply, url)),
+        }
     }
 }
