@@ -96,7 +96,7 @@ pub fn decide<'d>(
         if let Some(expect) = wanted.expect {
             check_expected(disk, expect)?;
         }
-        protect::check(disk, disks, wanted.protect)?;
+        protect::check(disk, disks, wanted.protect, resolve)?;
         check_obstacles(disk)?;
         let saved = Saved::parse(wanted.save_partlabel, wanted.save_partindex)?;
         let why = existing::check(disk, policy, &saved)?;

@@ -8,13 +8,25 @@ use crate::api::Code;
 
 /// Refuses a protected disk. The entries of a LUN's paths protect the LUN.
 ///
+/// `resolve` follows a path below `/dev`: a disk has more links than its facts list.
+///
 /// # Errors
 /// `PROTECTED` with the entry.
-pub(super) fn check(disk: &Disk, all: &[Disk], lists: [&[String]; 2]) -> Result<(), Failure> {
+pub(super) fn check(
+    disk: &Disk,
+    all: &[Disk],
+    lists: [&[String]; 2],
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Failure> {
     let [configured, instructed] = lists;
     let paths = || all.iter().filter(|path| path.multipath.as_deref() == Some(&disk.name));
-    let names =
-        |entry: &&String| is_named(disk, entry) || paths().any(|path| is_named(path, entry));
+    let names = |entry: &&String| {
+        let target =
+            Some(entry.trim()).filter(|entry| entry.starts_with("/dev/")).and_then(resolve);
+        std::iter::once(disk).chain(paths()).any(|disk| {
+            is_named(disk, entry) || target.as_ref().is_some_and(|target| has_node(disk, target))
+        })
+    };
     let found = |list: &[String]| list.iter().find(names).cloned();
     let by_configuration = found(configured).map(|entry| (entry, "the configuration"));
     match by_configuration.or_else(|| found(instructed).map(|entry| (entry, "the instruction"))) {
@@ -25,6 +37,12 @@ pub(super) fn check(disk: &Disk, all: &[Disk], lists: [&[String]; 2]) -> Result<
         )
         .advise("choose another disk, or remove the entry from protect")),
     }
+}
+
+/// Whether a device file is that of the disk or of one of its partitions.
+fn has_node(disk: &Disk, node: &str) -> bool {
+    let is_partition = |name: &str| node.strip_prefix("/dev/") == Some(name);
+    disk.device == node || disk.partitions.iter().any(|part| is_partition(&part.name))
 }
 
 /// Whether an entry names the disk, or something on it. Case and blanks around it do not count, because a disk too
@@ -44,7 +62,8 @@ fn is_named(disk: &Disk, entry: &str) -> bool {
     let names = [&disk.device].into_iter().chain(&disk.by_path).chain(&disk.by_id);
     let serials = disk.serial.iter().chain(&disk.other_serials);
     !entry.is_empty()
-        && (names.chain(serials).chain(labels).any(is_text)
+        && (has_node(disk, entry)
+            || names.chain(serials).chain(labels).any(is_text)
             || wwns.into_iter().flatten().any(|found| wwn::is_same(found, entry)))
 }
 
@@ -80,7 +99,7 @@ mod tests {
     #[test]
     fn disk_is_protected_by_each_of_its_names_and_by_labels_on_it() {
         let disk = disk();
-        let check = |entry: &str| check(&disk, &[], [&[], &[entry.to_owned()]]);
+        let check = |entry: &str| check(&disk, &[], [&[], &[entry.to_owned()]], &|_| None);
         for entry in [
             "S1",
             " s1 ",
@@ -98,11 +117,29 @@ mod tests {
     }
 
     #[test]
+    fn disk_is_protected_by_every_link_that_leads_to_it_or_to_a_partition() {
+        let disk = disk();
+        let resolve = |path: &str| match path {
+            "/dev/disk/by-path/pci-1.0" => Some("/dev/sda".to_owned()),
+            "/dev/disk/by-partuuid/1" => Some("/dev/sda1".to_owned()),
+            "/dev/disk/by-path/pci-2" => Some("/dev/sdb".to_owned()),
+            _ => None,
+        };
+        let check = |entry: &str| check(&disk, &[], [&[entry.to_owned()], &[]], &resolve);
+        for entry in [" /dev/disk/by-path/pci-1.0 ", "/dev/disk/by-partuuid/1", "/dev/sda1"] {
+            assert_eq!(check(entry).unwrap_err().code, Code::Protected, "{entry}");
+        }
+        for entry in ["/dev/disk/by-path/pci-2", "/dev/disk/by-path/pci-3", "/dev/sdb1"] {
+            assert_eq!(check(entry), Ok(()), "{entry}");
+        }
+    }
+
+    #[test]
     fn lun_is_protected_by_the_place_of_one_of_its_paths() {
         let lun = Disk { name: "dm-0".into(), device: "/dev/dm-0".into(), ..Disk::default() };
         let path = Disk { multipath: Some("dm-0".into()), ..disk() };
         let entry = ["/dev/disk/by-path/pci-1".to_owned()];
-        let failure = check(&lun, &[lun.clone(), path], [&entry, &[]]).unwrap_err();
+        let failure = check(&lun, &[lun.clone(), path], [&entry, &[]], &|_| None).unwrap_err();
         assert!(failure.message.contains("by the configuration"), "{}", failure.message);
     }
 }
