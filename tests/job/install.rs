@@ -40,6 +40,27 @@ pub(crate) fn result(mock: &Mock) -> Value {
 }
 
 #[test]
+fn installer_that_wrote_nothing_is_not_believed_even_if_the_disk_already_fits() {
+    let Some(image) = image::coreos(IGNITION, "quiet ignition.platform.id=metal") else {
+        return;
+    };
+    let mock = vim(json!({
+        "ignition": inline(), "existing_data": "wipe", "disk": {"hints": {"serial": "SERIAL-sda"}},
+    }));
+    let mut machine = Machine::new(&mock.url);
+    fs::write(machine.disk("sda"), image).unwrap();
+    fs::File::options().write(true).open(machine.disk("sda")).unwrap().set_len(64 << 20).unwrap();
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    let result = result(&mock);
+    assert_eq!(result["code"], "INSTALLER_FAILED", "{result:#}");
+    assert_eq!(
+        (&result["outcome"], &result["disk_state"]),
+        (&json!("refused"), &json!("untouched"))
+    );
+    assert!(result["message"].as_str().unwrap().contains("wrote nothing"));
+}
+
+#[test]
 fn the_whole_job_ends_with_an_installed_and_proved_disk() {
     let Some(image) = image::coreos(IGNITION, "quiet a=1 ignition.platform.id=metal") else {
         return;
@@ -286,8 +307,8 @@ fn an_unproved_disk_keeps_the_partitions_that_were_to_be_kept() {
 fn an_installer_that_wrote_nothing_is_detected() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);
-    assert_eq!(machine.run().exit_status, ExitStatus::Unproven);
-    assert_eq!(result(&mock)["code"], "PROOF_PARTITION_TABLE");
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(result(&mock)["code"], "INSTALLER_FAILED");
 }
 
 #[test]

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use super::Failure;
 use super::counters::{self, Reading};
 use super::failure::advice;
 use super::selection::Selection;
 use super::settle;
 use super::takedown;
 use super::target::Target;
+use super::{Failure, describe};
 use crate::api::{Code, DiskState, WriteCounters};
 use crate::clock::Clock;
 use crate::signals::Stop;
@@ -129,6 +129,14 @@ pub fn install(
         written.outcome = ran.outcome;
         let after = counters::after(job.target, ran.end);
         written.counters = before.map(|before| before.with(after));
+        if written.outcome.is_ok() && !is_written && before.is_some() && before == after {
+            // An earlier installation with the same config would pass the proof.
+            let disk = describe(job.target.disk());
+            let what = format!("coreos-installer reported success, but wrote nothing to {disk}");
+            written.outcome = Err(
+                Failure::new(Code::InstallerFailed, what).advise(advice(Code::InstallerFailed))
+            );
+        }
         if written.outcome.is_ok() {
             written.disk_state = DiskState::Installed;
             // The result names this disk, so it must still be the one that was held.
