@@ -9,6 +9,7 @@ use formats::digest;
 use run_coreos_installer::api::{CheckName, Install, Proof};
 use run_coreos_installer::proof::before::{Before, Unread};
 use run_coreos_installer::proof::{Expected, prove};
+use run_coreos_installer::signals::Stop;
 use run_coreos_installer::stream_facts::{Sample, StreamFacts};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -60,6 +61,7 @@ fn proof_of(
 
 fn expected(disk: &Disk, asked: &Value) -> Expected {
     Expected {
+        stop: Stop::default(),
         disk: disk.open(),
         sector_bytes: 512,
         ignition_digest: digest::sha512(IGNITION.as_bytes()),
@@ -459,4 +461,24 @@ fn full_comparison_needs_digests_of_the_whole_image() {
         assert_eq!(failed_with(verify, &|facts| facts.samples.clear()), expected);
         assert_eq!(failed_with(verify, &|facts| facts.has_all_samples = false), expected);
     }
+}
+
+#[test]
+fn proof_that_a_signal_interrupts_is_a_failed_one() {
+    let disk = Disk::new(&image::with_fat_boot(IGNITION, OPTIONS));
+    let pipe = std::env::temp_dir().join(format!("rci-proof-pipe-{}", std::process::id()));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    // Nobody writes to the pipe, so opening it as another disk never ends.
+    let other = probes::block::Disk {
+        device: pipe.display().to_string(),
+        size_bytes: Some(1 << 20),
+        ..probes::block::Disk::default()
+    };
+    let stop = Stop::default();
+    stop.stop();
+    let proof = prove(Expected { stop, others: vec![other], ..expected(&disk, &json!({})) });
+    std::fs::remove_file(&pipe).unwrap();
+    let found = proof.checks[0].found.clone().unwrap_or_default();
+    assert!(!proof.checks[0].ok && found.contains("interrupted by a signal"), "{found}");
 }

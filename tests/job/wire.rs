@@ -270,6 +270,19 @@ fn each_different_refused_instruction_is_tried_once() {
 }
 
 #[test]
+fn instruction_whose_ignition_server_failed_is_tried_again_without_a_correction() {
+    let mock = vim(|_, n| {
+        let nobody = json!({"ignition": {"url": "http://127.0.0.1:9/config.ign"}});
+        let answer = if n < 2 { install("r1", &nobody) } else { action("stop") };
+        Reply::json(200, &answer)
+    });
+    let mut machine = Machine::new(&mock.url);
+    assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
+    let codes: Vec<Value> = results(&mock).iter().map(|result| result["code"].clone()).collect();
+    assert_eq!(codes, ["IGNITION_FETCH", "IGNITION_FETCH"]);
+}
+
+#[test]
 fn refusal_ends_the_job_if_instruction_or_configuration_says_stop() {
     let mock = vim(|_, _| {
         let mut answer = install("r1", &json!({"disk": {"device": "/dev/none"}}));

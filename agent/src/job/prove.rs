@@ -123,6 +123,7 @@ impl Job<'_> {
             .cloned()
             .collect();
         let mut proof = proof::prove(Expected {
+            stop: self.stop.clone(),
             disk: Arc::clone(&file),
             sector_bytes: sector_bytes(disk),
             ignition_digest: formats::digest::sha512(ignition),

@@ -19,12 +19,27 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 /// How many refused instructions are remembered.
 const MAX_REFUSED: usize = 64;
 
-/// The instructions that were refused. None of them is tried again.
+/// Codes of faults outside of the instruction, which pass by themselves. The same instruction is tried again after
+/// these, because a VIM that has nothing to correct sends nothing else.
+const PASSING: [Code; 8] = [
+    Code::IgnitionFetch,
+    Code::ImageFetch,
+    Code::ImageStalled,
+    Code::ImageTruncated,
+    Code::Http(429),
+    Code::Http(502),
+    Code::Http(503),
+    Code::Http(504),
+];
+
+/// The instructions that were refused. None of them is tried again, unless what prevented it may have passed.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     digests: Vec<String>,
     /// The code of the last one.
     code: String,
+    /// Whether the last one is tried again.
+    is_passing: bool,
     backoff: Backoff,
 }
 
@@ -34,11 +49,15 @@ impl Refusals {
     }
 
     fn add(&mut self, digest: Option<String>, code: &str) {
+        self.is_passing = PASSING.iter().any(|passing| passing.to_string() == code);
+        code.clone_into(&mut self.code);
+        if self.is_passing {
+            return;
+        }
         if self.digests.len() >= MAX_REFUSED {
             self.digests.remove(0);
         }
         self.digests.extend(digest);
-        code.clone_into(&mut self.code);
     }
 }
 
@@ -70,7 +89,11 @@ impl Job<'_> {
         let refused = Failed { why: Why::Refused, ..Failed::unavailable(String::new()) };
         let wait = self.refusals.backoff.wait(&refused, self.clock.as_ref());
         let code = &self.refusals.code;
-        let what = format!("an instruction other than the one refused with {code}");
+        let what = if self.refusals.is_passing {
+            format!("another try after {code}")
+        } else {
+            format!("an instruction other than the one refused with {code}")
+        };
         self.console.waits_for(&what, &self.node_id);
         info!(
             ask_again_s = wait.as_secs(),

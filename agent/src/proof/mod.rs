@@ -20,12 +20,13 @@ pub mod superblock;
 
 use std::fs::File;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use formats::gpt::Partition;
 use probes::guard;
 
 use crate::api::{Check, CheckName, Install, Proof};
+use crate::signals::Stop;
 use crate::stream_facts::StreamFacts;
 
 use arguments::Entries;
@@ -37,6 +38,8 @@ use gpt::Table;
 const LIMIT: Duration = Duration::from_mins(2);
 /// How fast any disk can be read, in bytes a second.
 const SLOWEST_BYTES_S: u64 = 8 << 20;
+/// How often to look for a signal meanwhile.
+const TICK: Duration = Duration::from_millis(100);
 /// Stack of the thread that reads the disk: the default of Rust's threads.
 const STACK_BYTES: usize = 2 << 20;
 /// While this file exists, the boot loader asks Ignition to run; its absence makes the node boot unconfigured.
@@ -45,6 +48,8 @@ const STAMP: &str = "/ignition.firstboot";
 /// What the disk must contain.
 #[derive(Debug, Clone)]
 pub struct Expected {
+    /// Whether the agent is to end.
+    pub stop: Stop,
     /// The disk that was written, open since before the write.
     pub disk: Arc<File>,
     /// Its logical block size in bytes.
@@ -65,9 +70,10 @@ pub struct Expected {
 
 /// Reads the disk back.
 ///
-/// A proof that does not finish, or panics, is a failed check and does not end the program.
+/// A proof that does not finish, panics, or is interrupted by a signal is a failed check and does not end the program.
 #[must_use]
 pub fn prove(expected: Expected) -> Proof {
+    let stop = expected.stop.clone();
     let samples = expected.image.iter().flat_map(|image| &image.samples);
     let n_bytes: u64 = samples.map(|sample| sample.n_bytes as u64).sum();
     let limit = LIMIT + Duration::from_secs(n_bytes / SLOWEST_BYTES_S);
@@ -87,10 +93,16 @@ pub fn prove(expected: Expected) -> Proof {
         }],
     };
     let Ok(answer) = answer else { return broken("could not start a thread to read it") };
-    match answer.recv_timeout(limit) {
-        Ok(Ok(checks)) => Proof { checks },
-        Ok(Err(panic)) => broken(&format!("reading it failed: {panic}")),
-        Err(_) => broken("reading it did not finish"),
+    let started = Instant::now();
+    loop {
+        match answer.recv_timeout(TICK) {
+            Ok(Ok(checks)) => return Proof { checks },
+            Ok(Err(panic)) => return broken(&format!("reading it failed: {panic}")),
+            // systemd kills the agent a minute after the signal, before a long proof could be reported.
+            Err(_) if stop.is_stopped() => return broken("reading it was interrupted by a signal"),
+            Err(_) if started.elapsed() < limit => {}
+            Err(_) => return broken("reading it did not finish"),
+        }
     }
 }
 

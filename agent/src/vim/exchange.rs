@@ -42,7 +42,7 @@ pub(super) struct Reply {
     pub(super) body: Vec<u8>,
     /// Whether the body was longer than the limit.
     pub(super) is_cut: bool,
-    /// Size of the whole file, of which the body may be a part.
+    /// Size of the whole file; the body may be a part of it.
     pub(super) total_bytes: Option<u64>,
 }
 
@@ -289,7 +289,7 @@ fn header<'a>(head: &'a ureq::http::response::Parts, name: &str) -> Option<&'a s
     head.headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Size of the whole file that a response has, or of which it has a part; `None` if the server does not say.
+/// Size of the whole file, whether the response contains all or a part of it; `None` if the server does not say.
 pub(super) fn total_bytes(status: u16, headers: &ureq::http::HeaderMap) -> Option<u64> {
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match status {
