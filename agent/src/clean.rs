@@ -1,6 +1,6 @@
 //! Text from outside (a server, a disk, another program) before it reaches a console, the kernel log or the VIM.
 //!
-//! This is the one place: the log passes every line through [`line`], the VIM client every string that it posts through
+//! This is the one place: the log passes every line through [`line()`], the VIM client every string that it posts through
 //! [`text`]. Unicode's control and format characters are those of UAX #9 (bidirectional text) and UAX #44 (`Cc`, `Zl`,
 //! `Zp`, and of `Cf` what is invisible).
 

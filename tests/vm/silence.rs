@@ -66,7 +66,6 @@ fn a_disk_that_freezes_during_the_write_is_reported_and_ends_the_job() -> Result
     lab.keep(&folder)?;
     ensure!(result["outcome"] == "failed", "the result says {result:#}");
     ensure!(result["disk_state"] == "half_written", "the result says {result:#}");
-    eprintln!("reported after {} s, result after {} s", reported.as_secs(), ended.as_secs());
     // The agent's limits are 30 and 60 s; the guest's clock is slower than this one.
     ensure!(reported < Duration::from_secs(45), "reported after {reported:?}");
     ensure!(ended < Duration::from_secs(90), "the result came after {ended:?}");

@@ -86,7 +86,7 @@ impl Action {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRefusal {
-    /// Ask again, ever more slowly. The same instruction is not tried twice; a corrected one is carried out.
+    /// Ask again, ever more slowly, and try the same instruction again only after a fault outside of it.
     #[default]
     Retry,
     /// Exit with status 4, so that systemd opens the emergency shell.

@@ -134,7 +134,7 @@ impl RetryAfter {
     }
 
     /// The wait, plus up to a tenth of it so that a fleet does not return all at once. A fleet that got a date would
-    /// return even if its requests were spread, so a date is spread over at least [`DATE_SPREAD`].
+    /// return even if its requests were spread, so a date is spread over at least `DATE_SPREAD`.
     #[must_use]
     pub fn spread(self, clock: &dyn Clock) -> Duration {
         let tenth = self.wait / 10;
@@ -142,7 +142,7 @@ impl RetryAfter {
         self.wait + part(spread, clock.random())
     }
 
-    /// How long to wait before asking for the instruction again: "now" becomes [`DEFAULT_POLL`].
+    /// How long to wait before asking for the instruction again: "now" becomes `DEFAULT_POLL`.
     #[must_use]
     pub fn poll(asked: Option<Self>, clock: &dyn Clock) -> Duration {
         match asked.filter(|asked| !asked.wait.is_zero()) {

@@ -1,13 +1,15 @@
-//! The proof's reads of an installed disk: its partition table and labels.
+//! The proof's reads of an installed disk: its partition table and superblocks.
 #![no_main]
 
-use run_coreos_installer::proof::{gpt, label};
+use run_coreos_installer::proof::{gpt, superblock};
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let Some((form, data)) = data.split_first() else { return };
     let sector = if form & 1 == 0 { 512 } else { 4096 };
     let mut disk = fuzz::disk(data, 64 << 10);
-    label::of(disk.as_slice());
+    if let Some(superblock) = superblock::of(&mut disk.as_slice()) {
+        superblock.check(&mut disk.as_slice(), disk.len() as u64).ok();
+    }
     fuzz::seal_gpt(&mut disk, sector);
     gpt::read(&mut disk.as_slice(), sector as u64).ok();
 });

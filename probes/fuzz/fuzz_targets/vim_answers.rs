@@ -1,9 +1,9 @@
 //! Answers of a VIM: an instruction, `Retry-After`, an HTTP date.
 #![no_main]
 
-use run_coreos_installer::api::instruction::parse_instruction;
+use run_coreos_installer::api::parse_instruction;
 use formats::time::parse_http_date;
-use run_coreos_installer::vim::retry::parse_retry_after;
+use run_coreos_installer::vim::retry::RetryAfter;
 use std::time::SystemTime;
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
@@ -13,5 +13,5 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     }
     let text = String::from_utf8_lossy(data);
     let _ = parse_http_date(&text);
-    let _ = parse_retry_after(&text, SystemTime::UNIX_EPOCH);
+    let _ = RetryAfter::parse(&text, SystemTime::UNIX_EPOCH);
 });

@@ -1,7 +1,7 @@
 //! Hands the image to coreos-installer over loopback HTTP.
 //!
 //! The agent fetches the image once, with its own transport, and checks it while it passes. coreos-installer gets the
-//! stored bytes unchanged, so it decompresses them and verifies their signature as always. See [`pass`] for why a
+//! stored bytes unchanged, so it decompresses them and verifies their signature as always. See `pass.rs` for why a
 //! stream that breaks leaves the disk without a partition table.
 
 mod meter;
