@@ -11,7 +11,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::util::{agent, scratch};
+use crate::util::{agent, remove_own_variables, scratch};
 
 fn send(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
@@ -91,7 +91,9 @@ fn a_capture_is_readable_only_by_its_owner_with_any_umask() {
         let file = dir.join(umask);
         let script = format!("umask {umask}; exec \"$0\" capture --only os -o {}", file.display());
         let program = agent().get_program().to_owned();
-        let status = std::process::Command::new("sh").arg("-c").arg(script).arg(program).status();
+        let mut shell = std::process::Command::new("sh");
+        remove_own_variables(shell.arg("-c").arg(script).arg(program));
+        let status = shell.status();
         assert!(status.unwrap().success());
         let mode = std::fs::metadata(&file).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o600, "umask {umask}");
