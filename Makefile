@@ -37,7 +37,7 @@ quick: ## Run all tests that need no virtual machine
 vm: static lab-vim ## Only the tests of the static binary and the virtual machine tests
 	$(CARGO) test -p run-coreos-installer --test static
 	@tests/vm/setup
-	$(CARGO) test -p run-coreos-installer --test vm -- --test-threads=1
+	$(CARGO) test -p run-coreos-installer --test vm -- --test-threads=2
 
 .PHONY: lab-vim
 lab-vim: ## Build the lab VIM, target/release/lab-vim
