@@ -11,7 +11,7 @@ const EXAMPLES: &str = "\
 Examples:
   Look at reports; nodes wait and ask again:
     lab-vim
-  Install every node that reports, on its only eligible disk:
+  Install every node that reports, on its only disk:
     lab-vim --ignition config.ign
   The same with a local image, and the agent for the live image:
     lab-vim --instruction install.json --image coreos.raw.xz \\

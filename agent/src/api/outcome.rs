@@ -60,7 +60,7 @@ pub struct JobResult {
     /// What is wrong with this machine.
     #[serde(default)]
     pub findings: Vec<Finding>,
-    /// What is harmless but worth knowing, e.g. unknown keys.
+    /// What is harmless but worth knowing, e.g. what could not be checked.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// The last lines of coreos-installer's output.

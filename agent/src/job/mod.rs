@@ -7,7 +7,8 @@
 //! systemd acts on the exit status: after 0 the unit's `ExecStartPost=` reboots (installed, or the VIM said `reboot`).
 //! `poweroff` asks systemd to power off and waits for SIGTERM. `stop` and every failure exit with any other status (see
 //! [`ExitStatus`]), and the unit's `OnFailure=` opens a shell on the console. A dry run from the configuration exits with
-//! 4: after 0 the unit would reboot into the same dry run.
+//! 4: after 0 the unit would reboot into the same dry run. A refusal with an untouched disk does not exit: the VIM is
+//! asked again, unless `on_refusal` is `stop`.
 //!
 //! [`offline`] is the same job without a VIM.
 

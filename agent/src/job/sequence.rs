@@ -243,7 +243,7 @@ impl<'a> Job<'a> {
     fn bare_ignition(&mut self, bytes: Vec<u8>) -> Ended {
         self.open_events();
         self.is_bare = true;
-        info!("instruction: a bare Ignition config, to be installed on the only eligible disk");
+        info!("instruction: a bare Ignition config, to be installed on the only disk");
         match String::from_utf8(bytes) {
             Ok(text) => self.install(&Install {
                 ignition: IgnitionSource { inline: Some(text), ..IgnitionSource::default() },

@@ -37,7 +37,7 @@ pub const MAX_IGNITION_BYTES: u64 = 8 * 1024 * 1024;
 pub enum Answer {
     /// An instruction, not yet parsed.
     Instruction(Vec<u8>),
-    /// A bare Ignition config: install it on the only eligible disk.
+    /// A bare Ignition config: install it on the only disk, if that is blank or contains an earlier `CoreOS`.
     Ignition(Vec<u8>),
     /// No instruction yet.
     NotYet {
