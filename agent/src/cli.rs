@@ -234,12 +234,18 @@ pub struct InstallOptions {
     /// and the neighbours follow after 31 s. With 0 the agent does not listen.
     #[arg(long, value_name = "SECONDS", value_parser = seconds::<0, 3600>)]
     pub lldp_wait: Option<u64>,
-    /// Bring up ports that are down while reading, and restore them
+    /// Bring up ports that are down, and restore them
+    ///
+    /// The report is posted before, and again once their links are up; with
+    /// --lldp-wait it waits for them.
     #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1,
           require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set,
           value_parser = yes_or_no)]
     pub bring_links_up: bool,
-    /// Seconds to wait for the first eligible disk to appear
+    /// Seconds that an install waits for a disk that can be written
+    ///
+    /// The report does not wait: it is posted at once, and again once more disks
+    /// have appeared.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = seconds::<0, 3600>)]
     pub wait_for_disk: u64,
     /// Disks that are never written, whatever is asked for

@@ -46,6 +46,12 @@ impl LinksUp {
         LinksUp::guarded(class, ports, CARRIER_WAIT, DRIVER_LIMIT, stop)
     }
 
+    /// Whether any port was brought up.
+    #[must_use]
+    pub fn has_ports(&self) -> bool {
+        !self.names.is_empty()
+    }
+
     /// Brings up those of `ports` that are down, with the time `limit` for their drivers.
     fn guarded(
         class: &Path,

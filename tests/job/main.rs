@@ -19,6 +19,8 @@ mod image;
 #[cfg(test)]
 mod install;
 #[cfg(test)]
+mod late;
+#[cfg(test)]
 mod machine;
 #[cfg(test)]
 mod memory;

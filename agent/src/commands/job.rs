@@ -1,7 +1,7 @@
 //! `install` and `report`: what is posted to the VIM, and how a run ends.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use probes::collect::Options;
@@ -11,19 +11,14 @@ use probes::network::neighbours;
 use crate::api::OnRefusal;
 use crate::checkpoint;
 use crate::cli::{InstallOptions, ReportOptions, VimOptions};
-use crate::clock::{Clock as _, RealClock};
+use crate::clock::RealClock;
 use crate::exit_status::ExitStatus;
-use crate::install::settle::Watch;
-use crate::install::{System, can_be_written};
-use crate::job::{self, Collected, JobSettings, Offline, supervise};
+use crate::job::{self, Collected, JobSettings, Listener, Offline, supervise};
 use crate::links::{LinksUp, restore_all};
 use crate::report::{Report, report};
 use crate::signals::Stop;
 use crate::vim::transport::ProxySettings;
 use crate::vim::{Client, VimSettings};
-
-/// How often to look for a disk that has not appeared yet.
-const DISK_POLL: Duration = Duration::from_secs(2);
 
 /// Switches send LLDP every 30 s.
 const LLDP_WAIT: Duration = Duration::from_secs(31);
@@ -40,6 +35,7 @@ pub(super) fn install(
     settings.is_dry_run = options.dry_run;
     settings.installer.clone_from(&options.installer);
     settings.protect.clone_from(&options.protect);
+    settings.wait_for_disk = Duration::from_secs(options.wait_for_disk);
     settings.is_insecure_image_allowed = options.allow_insecure_image;
     settings.on_refusal = match options.on_refusal {
         crate::cli::OnRefusal::Retry => OnRefusal::Retry,
@@ -51,7 +47,6 @@ pub(super) fn install(
         ..Options::default()
     };
     let brings_links_up = options.bring_links_up && !options.dry_run;
-    let mut wait = Duration::from_secs(options.wait_for_disk);
     let stop = job::stop_on_signals();
     if !supervise::is_child()
         && let Some(status) = supervise::supervise(&settings, &stop)
@@ -59,25 +54,24 @@ pub(super) fn install(
         return status;
     }
     let listener = settings.listener.clone();
-    let mut listens = options.lldp_wait.is_none() && !options.dry_run;
+    // Links and neighbours follow the report, unless the VIM needs them first.
+    let mut follows = options.lldp_wait.is_none() && !options.dry_run;
     let mut collect = || {
-        wait_for_disk(std::mem::take(&mut wait), &stop);
         // After a signal it still reports, but waits for nothing more.
         let mut collect_options = collect_options.clone();
         if stop.is_stopped() {
             collect_options.extras.lldp_wait = Duration::ZERO;
         }
-        let mut links = (brings_links_up && !stop.is_stopped()).then(|| LinksUp::bring_up(&stop));
-        if std::mem::take(&mut listens) {
-            // A port that was brought up stays so until the neighbours are known.
-            let links = links.take();
-            listener.start(move || {
-                let found = neighbours(&listening_machine());
-                drop(links);
-                found
-            });
+        let is_first = std::mem::take(&mut follows);
+        let brings_links_up = brings_links_up && !stop.is_stopped();
+        let links = (brings_links_up && !is_first && !listener.is_listening())
+            .then(|| LinksUp::bring_up(&stop));
+        let report = report(&Arc::new(Source::live()), &collect_options);
+        drop(links);
+        if is_first {
+            listen(&listener, brings_links_up, &stop);
         }
-        collected(&report(&Arc::new(Source::live()), &collect_options))
+        collected(&report)
     };
     let ended = job::run_with(&settings, &mut collect, Arc::new(RealClock), stop.clone());
     // The agent may end while it still listens.
@@ -90,6 +84,23 @@ pub(super) fn install(
 
 fn extras(lldp_wait: Duration) -> Extras {
     Extras { lldp_wait, ..Extras::default() }
+}
+
+/// Brings links up if asked to, and listens for neighbours, while the report is posted. Not while the hardware is read: a
+/// slow driver holds the kernel's network lock while it brings a port up.
+fn listen(listener: &Listener, brings_links_up: bool, stop: &Stop) {
+    let (of_thread, stop) = (listener.clone(), stop.clone());
+    if brings_links_up {
+        listener.begin_links();
+    }
+    listener.start(move || {
+        let links = brings_links_up.then(|| LinksUp::bring_up(&stop));
+        of_thread.end_links(links.as_ref().is_some_and(LinksUp::has_ports));
+        let found = neighbours(&listening_machine());
+        // A port that was brought up stays so until the neighbours are known.
+        drop(links);
+        found
+    });
 }
 
 /// The machine on which the agent listens for neighbours after the report was posted.
@@ -146,30 +157,6 @@ fn server_settings(options: &VimOptions) -> VimSettings {
     }
 }
 
-/// Waits up to `wait` for a disk that can be written, and until no more disks appear: drivers may still be probing when systemd
-/// starts the agent. A signal ends the wait.
-fn wait_for_disk(wait: Duration, stop: &Stop) {
-    let start = Instant::now();
-    let system = System::default();
-    let mut watch = Watch::default();
-    loop {
-        if stop.is_stopped() {
-            tracing::warn!("interrupted by a signal; no longer waiting for a disk");
-            return;
-        }
-        // Disks that udev has known for a while have settled, so a node that boots slowly does not wait.
-        let why = watch.is_settled(&system, Instant::now()).err().or_else(|| {
-            let disks = system.disks().ok().flatten().unwrap_or_default();
-            let has_disk = disks.iter().any(can_be_written);
-            (!has_disk).then(|| "no disk that can be written yet".to_owned())
-        });
-        let Some(why) = why.filter(|_| start.elapsed() < wait) else { return };
-        let rest_s = wait.saturating_sub(start.elapsed()).as_secs();
-        tracing::info!("waiting for disks, for at most {rest_s} s: {why}");
-        RealClock.sleep(DISK_POLL, stop);
-    }
-}
-
 /// The report as it is posted.
 fn json(report: &Report) -> anyhow::Result<Vec<u8>> {
     Ok(crate::output::json(report).context("writing the report as JSON")?.into_bytes())
@@ -212,14 +199,5 @@ mod tests {
         assert!(options.dry_run && !is_typed(&of_unit.settings, "dry-run"));
         let of_person = configuration(&["run-coreos-installer", "install", "--dry-run"]);
         assert!(is_typed(&of_person.settings, "dry-run"));
-    }
-
-    #[test]
-    fn signal_ends_the_wait_for_a_disk() {
-        let stop = Stop::default();
-        stop.stop();
-        let start = Instant::now();
-        wait_for_disk(Duration::from_mins(1), &stop);
-        assert!(start.elapsed() < Duration::from_secs(30));
     }
 }

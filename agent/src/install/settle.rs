@@ -89,7 +89,12 @@ mod tests {
     use super::*;
 
     fn disk(name: &str, age_s: Option<u64>) -> Arrival {
-        Arrival { name: name.into(), diskseq: None, age: age_s.map(Duration::from_secs) }
+        Arrival {
+            name: name.into(),
+            diskseq: None,
+            n_sectors: None,
+            age: age_s.map(Duration::from_secs),
+        }
     }
 
     fn found(disks: Vec<Arrival>) -> Arrivals {

@@ -16,7 +16,6 @@ use crate::install::preflight::{self, Checked, Ready, Surroundings};
 use crate::install::root_arguments::with_derived;
 use crate::install::run::{self, Written};
 use crate::install::selection::Selection;
-use crate::install::settle;
 use crate::install::stream::Stream;
 use crate::install::target::Target;
 use crate::install::{Failure, describe, existing_data, identity_of, osmet};
@@ -113,7 +112,6 @@ impl Job<'_> {
         self.check_configuration(install).map_err(none)?;
         let (ignition, mut warnings) =
             preflight::ignition(&install.ignition, &self.client).map_err(none)?;
-        warnings.extend(settle::wait(&self.settings.system, self.clock.as_ref(), &self.stop));
         let target = self
             .selection(install)
             .target()

@@ -15,6 +15,7 @@
 mod console;
 mod ending;
 mod install;
+mod late;
 mod neighbours;
 pub mod offline;
 mod prove;
@@ -77,9 +78,11 @@ pub struct JobSettings {
     pub installer_limit: Duration,
     /// How long a run of coreos-installer may make no progress.
     pub patience: Patience,
+    /// How long an install waits for a disk that can be written.
+    pub wait_for_disk: Duration,
     /// How long to try to post the result of a failed job.
     pub failure_limit: Duration,
-    /// Listens for LLDP neighbours while the job goes on; one that was not started finds none.
+    /// Brings up links and listens for LLDP neighbours while the job goes on; one that was not started finds none.
     pub listener: Listener,
     /// Program and arguments that power the machine off.
     pub poweroff: Vec<String>,
@@ -105,6 +108,7 @@ impl JobSettings {
             // coreos-installer itself gives up after four hours.
             installer_limit: Duration::from_mins(255),
             patience: Patience::default(),
+            wait_for_disk: Duration::ZERO,
             failure_limit: Duration::from_mins(2),
             listener: Listener::default(),
             poweroff: vec!["systemctl".into(), "poweroff".into()],

@@ -1,5 +1,7 @@
-//! LLDP neighbours, which arrive up to half a minute after the report was posted and supplement it.
+//! LLDP neighbours, which arrive up to half a minute after the report was posted and supplement it; and the links that
+//! are brought up for them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use probes::guard;
@@ -27,6 +29,10 @@ pub struct Listener {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Whether ports are being brought up.
+    is_raising: AtomicBool,
+    /// Whether ports have been brought up since the last report.
+    has_new_links: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -53,6 +59,33 @@ impl Listener {
         if guard::spawn("lldp", STACK_BYTES, work, on_panic).is_ok() {
             *state = State::Listening;
         }
+    }
+
+    /// Says that ports are being brought up before the listening.
+    pub fn begin_links(&self) {
+        self.shared.is_raising.store(true, Ordering::SeqCst);
+    }
+
+    /// Says that this is done, and whether there are new links.
+    pub fn end_links(&self, has_new: bool) {
+        self.shared.has_new_links.store(has_new, Ordering::SeqCst);
+        self.shared.is_raising.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether it listens now.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        matches!(*self.lock(), State::Listening)
+    }
+
+    /// Whether ports are being brought up now.
+    pub(super) fn brings_links_up(&self) -> bool {
+        self.is_listening() && self.shared.is_raising.load(Ordering::SeqCst)
+    }
+
+    /// Whether ports have been brought up since this was last asked.
+    pub(super) fn take_new_links(&self) -> bool {
+        self.shared.has_new_links.swap(false, Ordering::SeqCst)
     }
 
     /// The neighbours, once all of them are known.

@@ -8,6 +8,7 @@ use formats::time::rfc3339;
 use tracing::{error, info, warn};
 
 use super::console::Console;
+use super::late::Late;
 use super::waiting::Refusals;
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
@@ -51,6 +52,8 @@ pub(super) struct Job<'a> {
     /// The last result that was posted.
     pub(super) last_result: Option<Box<JobResult>>,
     pub(super) console: Console,
+    /// What the last report was based on.
+    pub(super) late: Late,
     /// The id under which the VIM gets, or has got, the neighbours.
     pub(super) supplemented: Option<String>,
     /// Whether the next 202 answers the report; only then it may give the node another id.
@@ -104,6 +107,7 @@ impl<'a> Job<'a> {
             refusals: Refusals::default(),
             last_result: None,
             console: Console::start(),
+            late: Late::default(),
             supplemented: None,
             has_just_reported: false,
             is_bare: false,
@@ -139,6 +143,9 @@ impl<'a> Job<'a> {
     ) -> Result<(), Ended> {
         self.event(Stage::Collect, State::Started, None);
         info!("reading the machine's hardware");
+        self.late.remember(&self.settings.system);
+        // Links that are up already will be in this report.
+        self.settings.listener.take_new_links();
         self.collected = collect().map_err(|error| {
             error!("{}: {error:#}; nothing was reported, nothing was installed", Code::NoReport);
             Ended::with(ExitStatus::NotReported)
@@ -202,6 +209,9 @@ impl<'a> Job<'a> {
             }
             Answer::Ignition(bytes) => {
                 self.receive(&bytes);
+                if self.await_disks() {
+                    return Next::Inspect;
+                }
                 let ended = self.bare_ignition(bytes);
                 self.after(ended, None)
             }
@@ -270,6 +280,7 @@ impl<'a> Job<'a> {
         let asked = instruction.retry_after_s.map(RetryAfter::seconds);
         let on_refusal = instruction.on_refusal;
         match (instruction.action, instruction.install) {
+            (Action::Install, Some(_)) if self.await_disks() => Next::Inspect,
             (Action::Install, Some(install)) => {
                 let ended = self.install(&install);
                 self.after(ended, on_refusal)

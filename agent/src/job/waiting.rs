@@ -110,8 +110,13 @@ impl Job<'_> {
         message: &str,
         location: Option<&Url>,
     ) -> Next {
-        if let Err(ended) = self.wait(wait, message) {
-            return Next::End(ended);
+        match self.wait_unless_outdated(wait, message) {
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                self.report_change(why);
+                return Next::Inspect;
+            }
+            Err(ended) => return Next::End(ended),
         }
         match self.client.instruction(&self.node_id, location) {
             Ok(answer) => {
@@ -130,7 +135,26 @@ impl Job<'_> {
         }
     }
 
+    /// Waits without regard to what changes meanwhile.
     pub(super) fn wait(&mut self, wait: Duration, message: &str) -> Result<(), Ended> {
+        self.wait_with(wait, message, |job, wait| job.clock.sleep(wait, &job.stop))
+    }
+
+    /// Waits; ends early, with the reason, once another report would differ from the last one.
+    fn wait_unless_outdated(
+        &mut self,
+        wait: Duration,
+        message: &str,
+    ) -> Result<Option<&'static str>, Ended> {
+        self.wait_with(wait, message, Self::sleep_until_outdated)
+    }
+
+    fn wait_with<T>(
+        &mut self,
+        wait: Duration,
+        message: &str,
+        sleep: impl FnOnce(&mut Self, Duration) -> T,
+    ) -> Result<T, Ended> {
         // An hour and its jitter.
         let wait = wait.clamp(MIN_WAIT, MAX_RETRY_AFTER + MAX_RETRY_AFTER / 10);
         let left = self.client.time_left();
@@ -138,12 +162,12 @@ impl Job<'_> {
             return Err(self.give_up());
         }
         self.event(Stage::Wait, State::Started, Some(message));
-        self.clock.sleep(wait, &self.stop);
+        let slept = sleep(self, wait);
         if self.stop.is_stopped() {
             return Err(self.interrupted());
         }
         self.event(Stage::Wait, State::Done, None);
-        Ok(())
+        Ok(slept)
     }
 
     /// Ends the job because `--give-up-after` has passed.

@@ -29,6 +29,8 @@ pub struct Arrival {
     pub name: String,
     /// Number that the kernel gives each disk that appears, since Linux 5.15.
     pub diskseq: Option<u64>,
+    /// Its size in sectors of 512 bytes. A disk that has just appeared, or an empty drive, may have 0.
+    pub n_sectors: Option<u64>,
     /// For how long udev has known it; `None` if udev does not.
     pub age: Option<Duration>,
 }
@@ -48,7 +50,8 @@ pub fn arrivals(machine: &Machine) -> Arrivals {
         });
         let known_since = known_since.map(Duration::from_micros);
         let age = uptime.zip(known_since).map(|(now, since)| now.saturating_sub(since));
-        Some(Arrival { diskseq: machine.number(&format!("{path}/diskseq")), name, age })
+        let number = |file: &str| machine.number(&format!("{path}/{file}"));
+        Some(Arrival { diskseq: number("diskseq"), n_sectors: number("size"), name, age })
     };
     Arrivals {
         is_udev_busy: machine.names("run/udev").iter().any(|name| name == "queue"),
@@ -76,6 +79,7 @@ mod tests {
             ("sys/block/sda", "-> ../devices/pci0/sda"),
             ("sys/devices/pci0/sda/dev", "8:0"),
             ("sys/devices/pci0/sda/diskseq", "7"),
+            ("sys/devices/pci0/sda/size", "2048"),
             ("sys/block/nvme0n1", "-> ../devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"),
             ("sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/dev", "259:0"),
             ("sys/block/loop0", "-> ../devices/virtual/block/loop0"),
@@ -85,7 +89,8 @@ mod tests {
         assert!(found.is_udev_busy);
         let [nvme, sda] = &found.disks[..] else { panic!("{found:?}") };
         assert_eq!((nvme.name.as_str(), nvme.age), ("nvme0n1", None));
-        assert_eq!((sda.diskseq, sda.age), (Some(7), Some(Duration::from_millis(2500))));
+        assert_eq!((sda.diskseq, sda.n_sectors), (Some(7), Some(2048)));
+        assert_eq!(sda.age, Some(Duration::from_millis(2500)));
         assert_eq!(arrivals(&tree(&[])), Arrivals::default());
     }
 }
