@@ -4,12 +4,14 @@
 //! and default. Options are listed in the order of their declaration. A test checks that the help fits 80 columns.
 
 mod disks;
+mod inspect;
 mod live_config;
 mod offline;
 
 use std::path::PathBuf;
 
 pub use disks::DisksOptions;
+pub use inspect::{InspectFormat, InspectOptions};
 pub use live_config::{LiveConfigOptions, LiveFormat};
 pub use offline::OfflineOptions;
 
@@ -128,20 +130,6 @@ pub struct SourceOptions {
     /// option that changes the machine while it is read. Needs root.
     #[arg(long)]
     pub bring_links_up: bool,
-}
-
-/// Options of `inspect`.
-#[derive(Debug, Clone, Args)]
-pub struct InspectOptions {
-    /// Which machine is read.
-    #[command(flatten)]
-    pub source: SourceOptions,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-    /// When to colour the text
-    #[arg(long, value_enum, default_value_t = Color::Auto)]
-    pub color: Color,
 }
 
 /// Options of `check`.

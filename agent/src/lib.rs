@@ -8,6 +8,7 @@ pub mod log;
 pub mod output;
 
 pub mod capture;
+pub mod export;
 pub mod links;
 pub mod live_config;
 mod node_id;

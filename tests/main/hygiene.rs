@@ -42,7 +42,9 @@ fn code_after_an_item_for_tests_is_checked() {
 /// An item for tests belongs into the tests; only a module for tests may be declared among the code.
 #[test]
 fn items_for_tests_are_in_modules_for_tests() {
-    for folder in ["agent/src", "formats/src", "probes/src", "ignition/src", "lab/src"] {
+    for folder in
+        ["agent/src", "exports/src", "formats/src", "probes/src", "ignition/src", "lab/src"]
+    {
         for (path, text) in sources(folder) {
             for item in text.split("#[cfg(test)]").skip(1) {
                 let first = item.trim_start().lines().next().unwrap_or_default();
@@ -159,13 +161,14 @@ fn no_probe_can_write() {
 }
 
 #[test]
-fn formats_do_no_io() {
-    for (path, text) in sources("formats/src") {
+fn formats_and_exports_do_no_io() {
+    for (path, text) in sources("formats/src").into_iter().chain(sources("exports/src")) {
         for word in [
             "std::fs",
             "std::process",
             "std::env",
-            "Socket",
+            "UdpSocket",
+            "UnixStream",
             "TcpStream",
             "File::",
             "nix::",
@@ -179,7 +182,9 @@ fn formats_do_no_io() {
 
 #[test]
 fn every_file_begins_with_its_documentation() {
-    for folder in ["agent/src", "formats/src", "probes/src", "ignition/src", "lab", "tests"] {
+    for folder in
+        ["agent/src", "exports/src", "formats/src", "probes/src", "ignition/src", "lab", "tests"]
+    {
         for (path, text) in sources(folder) {
             assert!(text.starts_with("//!"), "{} begins without //!", path.display());
         }
@@ -188,7 +193,9 @@ fn every_file_begins_with_its_documentation() {
 
 #[test]
 fn no_file_is_too_long_to_read() {
-    for folder in ["agent/src", "formats/src", "probes/src", "ignition/src", "lab/src"] {
+    for folder in
+        ["agent/src", "exports/src", "formats/src", "probes/src", "ignition/src", "lab/src"]
+    {
         for (path, text) in sources(folder).into_iter().filter(|(path, _)| !is_test(path)) {
             let n_lines = code(&text).lines().count();
             assert!(n_lines <= 400, "{} has {n_lines} lines without its tests", path.display());
@@ -214,6 +221,7 @@ fn the_top_of_the_repository_has_only_known_files() {
         "clippy.toml",
         "deny.toml",
         "docs",
+        "exports",
         "fixtures",
         "formats",
         "ignition",

@@ -2,7 +2,7 @@
 //!
 //! `report` replays captured machines and compares the result with the expected one. `command_line` runs the program as a
 //! user does, `disks` the choice of a disk, `readme` the commands of the README. `findings` raises every finding on a small machine. `facts` and
-//! `schemas` compare documents and code. `second_opinion` compares the report with another library's. `opens` counts the
+//! `schemas` compare documents and code. `exports` compares the report in the forms of other programs. `second_opinion` compares the report with another library's. `opens` counts the
 //! files that a report opens. `offline` installs without a
 //! VIM. `signals` interrupts commands. `scripts` runs scripts of `make`. `hygiene`, `layers` and `words` check
 //! the rules of the source tree.
@@ -11,6 +11,7 @@
 
 mod command_line;
 mod disks;
+mod exports;
 mod facts;
 mod findings;
 mod hygiene;

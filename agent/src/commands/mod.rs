@@ -2,6 +2,7 @@
 
 mod disks;
 mod explain;
+mod inspect;
 mod job;
 
 use std::io::ErrorKind;
@@ -18,8 +19,7 @@ use probes::guard;
 use probes::machine::{Extras, Source};
 
 use crate::cli::{
-    CaptureOptions, CheckOptions, Cli, Command, Document, Format, InspectOptions, SchemaOptions,
-    SourceOptions,
+    CaptureOptions, CheckOptions, Cli, Command, Document, Format, SchemaOptions, SourceOptions,
 };
 use crate::config::{Configuration, Origin, Setting};
 use crate::exit_status::ExitStatus;
@@ -53,7 +53,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         return Ok(ExitStatus::Done);
     }
     match command {
-        Command::Inspect(options) => inspect(options),
+        Command::Inspect(options) => inspect::inspect(options),
         Command::Check(options) => check(options),
         Command::Explain(options) => explain::explain(options),
         Command::Disks(options) => disks::disks(options),
@@ -70,16 +70,6 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         }
         Command::Report(options) => job::send_report(options),
     }
-}
-
-fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
-    let report = read(&source(&options.source)?, &options.source, NO_WAIT)?;
-    output::print(&match options.format {
-        Format::Text => text::text(&report, output::is_colored(options.color)),
-        Format::Json => output::json(&report)?,
-        Format::Yaml => output::yaml(&report)?,
-    })?;
-    Ok(ExitStatus::Done)
 }
 
 fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {

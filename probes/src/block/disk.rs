@@ -262,7 +262,8 @@ pub struct UnlistedPartition {
 
 impl Disk {
     /// Whether it is a disk or LUN, not a drive for removable media.
-    pub(super) fn is_storage(&self) -> bool {
+    #[must_use]
+    pub fn is_storage(&self) -> bool {
         let is_drive = is_optical(&self.name) || is_floppy(&self.name);
         !is_drive && emmc_parent(&self.name).is_none() && !self.is_bmc_medium()
     }

@@ -1,0 +1,28 @@
+//! `inspect`: the report as text, as JSON or YAML, or in the form of another program.
+
+use anyhow::bail;
+
+use crate::cli::{InspectFormat, InspectOptions};
+use crate::exit_status::ExitStatus;
+use crate::{export, output, text};
+
+/// Prints the report.
+///
+/// # Errors
+/// If the options are wrong, or the machine cannot be read.
+pub(super) fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
+    let is_own =
+        matches!(options.format, InspectFormat::Text | InspectFormat::Json | InspectFormat::Yaml);
+    // A missing section would look like a machine without disks or ports.
+    if !is_own && !options.source.only.is_empty() {
+        bail!("--only: this format needs all sections; remove --only, or use --format json");
+    }
+    let report = super::read(&super::source(&options.source)?, &options.source, super::NO_WAIT)?;
+    output::print(&match options.format {
+        InspectFormat::Text => text::text(&report, output::is_colored(options.color)),
+        InspectFormat::Json => output::json(&report)?,
+        InspectFormat::Yaml => output::yaml(&report)?,
+        InspectFormat::Ironic => output::json(&export::ironic(&report))?,
+    })?;
+    Ok(ExitStatus::Done)
+}

@@ -1,0 +1,77 @@
+//! The report in the forms of other programs: what the crate `exports` needs besides the facts.
+
+use serde_json::Value;
+
+use crate::api::Install;
+use crate::install::{Wanted, decide};
+use crate::report::Report;
+
+/// The report as Ironic's inspection data.
+///
+/// `root_disk` is the disk that an install without hints would use, absent if that is not clear. `error`, which makes
+/// Ironic fail the inspection, is present only if a collector failed whose facts Ironic would otherwise misunderstand:
+/// without disks it concludes that the machine has none.
+#[must_use]
+pub fn ironic(report: &Report) -> Value {
+    let nothing_asked = Install::default();
+    let disks = report.inventory.block.as_ref().map(|block| block.disks.as_slice());
+    let decision = disks.and_then(|disks| {
+        // Nothing is asked for by path, so no path is resolved.
+        decide(disks, &Wanted::of(&nothing_asked, &[], None), &|_| None).ok()
+    });
+    let root_disk = decision.map(|decision| decision.disk);
+    exports::ironic::document(&report.inventory, root_disk, missing(report).as_deref())
+}
+
+/// Which sections are missing that an inspection must have, in the words of `ironic-python-agent`.
+fn missing(report: &Report) -> Option<String> {
+    let facts = &report.inventory;
+    let needed = [
+        ("cpu", facts.cpu.is_none()),
+        ("memory", facts.memory.is_none()),
+        ("block", facts.block.is_none()),
+        ("network", facts.network.is_none()),
+    ];
+    let lines = needed.iter().filter(|(_, is_missing)| *is_missing).map(|(section, _)| {
+        let problem = report.problems.iter().find(|problem| problem.collector == *section);
+        let why = problem.map_or("it was not read", |problem| problem.found.as_str());
+        format!("\n* the section {section} is missing: {why}")
+    });
+    let lines: String = lines.collect();
+    (!lines.is_empty()).then(|| format!("The following errors were encountered:{lines}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use probes::block::Block;
+    use probes::collect::Inventory;
+    use probes::cpu::Cpu;
+    use probes::memory::Memory;
+    use probes::network::Network;
+
+    fn of(inventory: Inventory) -> Value {
+        let report: Report = serde_json::from_value(serde_json::json!({
+            "schema_version": "1.0",
+            "agent": {"name": "run-coreos-installer", "version": "0", "capabilities": []},
+            "node_id": "x", "collected_at": "2026-01-01T00:00:00Z", "duration_ms": 0,
+            "identity": [], "findings": [], "problems": [], "timings": {"collectors_ms": {}},
+        }))
+        .unwrap();
+        ironic(&Report { inventory, ..report })
+    }
+
+    #[test]
+    fn lost_section_fails_the_inspection_and_names_itself() {
+        let whole = Inventory {
+            cpu: Some(Cpu::default()),
+            memory: Some(Memory::default()),
+            block: Some(Block::default()),
+            network: Some(Network::default()),
+            ..Inventory::default()
+        };
+        assert_eq!(of(whole.clone()).get("error"), None);
+        let error = of(Inventory { block: None, ..whole })["error"].to_string();
+        assert!(error.contains("block") && !error.contains("network"), "{error}");
+    }
+}
