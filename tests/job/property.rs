@@ -194,7 +194,12 @@ fn meant(
     };
     found.retain(|(_, disk)| extreme.is_none_or(|size_bytes| disk.size_bytes == size_bytes));
     let [(slot, disk)] = found[..] else { return None };
-    let is_identified = matches!(order.asked, Asked::Serial(_) | Asked::Device(_));
+    let is_identified = match &order.asked {
+        Asked::Serial(_) => true,
+        // A kernel name, or a link of any other kind, leads to whichever disk has it at this boot.
+        Asked::Device(device) => device.starts_with("/dev/disk/by-id/"),
+        _ => false,
+    };
     // Content that is not known is foreign, and the simulated one is.
     let may_overwrite = match (&order.asked, order.policy) {
         (Asked::Nothing, _) => false,

@@ -46,8 +46,8 @@ pub struct Install {
     /// The least severity of findings that prevents the install; absent for `critical`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_on: Option<BlockOn>,
-    /// What to do if the chosen disk contains data; absent for `wipe` if the instruction identifies the disk,
-    /// otherwise for `coreos`.
+    /// What to do if the chosen disk contains data; absent for `wipe` if the instruction identifies the disk by serial,
+    /// WWN, `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub existing_data: Option<ExistingDataPolicy>,
     /// Disks that are never written, by serial, WWN, `/dev/disk/by-path/…`, `/dev/disk/by-id/…`, or a label of
@@ -166,7 +166,8 @@ pub struct StreamSource {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["device", "hints"]}))]
 pub struct DiskChoice {
-    /// A path below `/dev`: preferably `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, or a kernel name.
+    /// A path below `/dev`: preferably `/dev/disk/by-id/…` or `/dev/disk/by-path/…`. A kernel name such as `/dev/sda` may
+    /// mean another disk after the next boot, so it identifies none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
     /// Root device hints with the keys of Ironic (`size`, `wwn`, `by_path`, …, operators allowed)

@@ -42,7 +42,8 @@ pub struct OfflineOptions {
     pub image_hash: Option<String>,
     /// Which data on the disk may be overwritten
     ///
-    /// Default: wipe if --disk or --hints identify the disk, otherwise coreos.
+    /// Default: wipe if --disk or --hints identify the disk by serial, WWN, by-id
+    /// or by-path, otherwise coreos.
     #[arg(long, value_name = "POLICY", value_parser = ["refuse", "coreos", "wipe"])]
     pub existing_data: Option<String>,
     /// Partitions to keep, by label (shell pattern)

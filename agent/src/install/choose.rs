@@ -28,9 +28,9 @@ pub(super) struct Picked<'d> {
 /// How an instruction describes a disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Description {
-    /// By its identity or its place: device, serial number, WWN.
+    /// By its identity or its place: serial number, WWN, a link by id or by path.
     Identity,
-    /// By other attributes, or by a rule.
+    /// By other attributes, by a rule, or by a name that another disk may have at the next boot.
     Attributes,
     /// Not at all.
     Absent,
@@ -55,7 +55,12 @@ pub(super) fn pick<'d>(
             return Err(Undecided { disk: Some(disk), failure });
         }
         let because = format!("it is {device}");
-        return Ok(Picked { disk, because, description: Description::Identity });
+        let description = if is_stable_path(device) {
+            Description::Identity
+        } else {
+            Description::Attributes
+        };
+        return Ok(Picked { disk, because, description });
     }
     let hints = choice.hints.as_ref().map(Hints::parse).transpose();
     let hints = hints.map_err(|message| Failure::new(Code::InstructionInvalid, message))?;
@@ -94,6 +99,12 @@ pub(super) fn pick<'d>(
         _ => Description::Attributes,
     };
     Ok(Picked { disk, because, description })
+}
+
+/// Whether a path below `/dev` leads to one disk whatever the order in which the drivers find disks. A kernel name
+/// such as `/dev/sda` and a sequence number are given anew at each boot, and a label moves with what contains it.
+pub(super) fn is_stable_path(path: &str) -> bool {
+    ["/dev/disk/by-id/", "/dev/disk/by-path/"].iter().any(|prefix| path.starts_with(prefix))
 }
 
 /// Why nobody can mean a disk, whatever an instruction says; `None` if somebody can.
@@ -216,7 +227,7 @@ fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {
         Code::DiskAmbiguous,
         format!("{} disks {claim}: {}", disks.len(), names.join("; ")),
     )
-    .advise("identify one by serial, WWN or /dev/disk/by-id, or set if_several")
+    .advise("identify one by serial, WWN, /dev/disk/by-id or /dev/disk/by-path, or set if_several")
 }
 
 /// The disk in words, and why an install may not use it.

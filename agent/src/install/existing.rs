@@ -23,6 +23,8 @@ pub(super) struct Policy {
     /// Whether the instruction does not describe the disk at all; then only a blank disk or an earlier `CoreOS` is
     /// overwritten, whatever the policy is.
     pub is_undescribed: bool,
+    /// Whether the instruction has no policy.
+    pub is_default: bool,
 }
 
 /// The policy: the instruction's; otherwise a disk that it identifies may contain anything.
@@ -31,7 +33,11 @@ pub(super) fn policy(given: Option<ExistingDataPolicy>, description: Description
         Description::Identity => ExistingDataPolicy::Wipe,
         Description::Attributes | Description::Absent => ExistingDataPolicy::Coreos,
     };
-    Policy { name: given.unwrap_or(default), is_undescribed: description == Description::Absent }
+    Policy {
+        name: given.unwrap_or(default),
+        is_undescribed: description == Description::Absent,
+        is_default: given.is_none(),
+    }
 }
 
 /// Everything that was found on a disk, for the result. Empty if the disk is blank.
@@ -91,14 +97,18 @@ pub(super) fn check(disk: &Disk, policy: Policy, saved: &Saved) -> Result<String
         ExistingDataPolicy::Wipe | ExistingDataPolicy::Coreos if is_coreos && kept().is_empty() => {
             Ok("it contains an earlier CoreOS".to_owned())
         }
-        ExistingDataPolicy::Refuse => Err(refuse(disk, &named(&found), "existing_data is refuse")),
+        ExistingDataPolicy::Refuse => {
+            Err(refuse(disk, policy, &named(&found), "existing_data is refuse"))
+        }
         _ if is_coreos => Err(refuse(
             disk,
+            policy,
             &kept().join("; "),
             "only an earlier CoreOS may be overwritten, and this is more",
         )),
         _ => Err(refuse(
             disk,
+            policy,
             &named(&found),
             "only a blank disk or an earlier CoreOS may be overwritten",
         )),
@@ -148,9 +158,14 @@ fn named(found: &[ExistingData]) -> String {
     names.collect::<Vec<_>>().join("; ")
 }
 
-fn refuse(disk: &Disk, found: &str, rule: &str) -> Failure {
+fn refuse(disk: &Disk, policy: Policy, found: &str, rule: &str) -> Failure {
+    let identify = "identify the disk by serial, WWN, /dev/disk/by-id or /dev/disk/by-path";
+    let how = match (policy.is_undescribed, policy.is_default) {
+        (true, true) => identify.to_owned(),
+        (true, false) => format!("{identify}, and set existing_data to wipe"),
+        (false, true) => format!("{identify}, or set existing_data to wipe"),
+        (false, false) => "set existing_data to wipe".to_owned(),
+    };
     Failure::new(Code::ExistingData, format!("{} contains data ({found}), and {rule}", describe(disk)))
-        .advise(
-            "to overwrite it, set disk to its serial, WWN or /dev/disk/by-id, and existing_data to wipe",
-        )
+        .advise(format!("to overwrite it, {how}"))
 }

@@ -14,6 +14,8 @@ use formats::wwn::{self, WwnForms};
 use probes::block::Disk;
 use serde_json::{Map, Value};
 
+use super::choose::is_stable_path;
+
 /// How many hints, and how many alternatives in one, are read.
 const MAX_HINTS: usize = 32;
 
@@ -101,19 +103,17 @@ impl Hints {
             .map(Self)
     }
 
-    /// Whether they name a disk by its identity or place, not only by what many disks have in common.
+    /// Whether they name a disk by its identity or place, not only by what many disks have in common, or by a kernel
+    /// name, which another disk may have at the next boot.
     #[must_use]
     pub fn identify(&self) -> bool {
-        self.0.iter().any(|hint| {
-            let is_identity = matches!(
-                hint.attribute,
-                Attribute::Serial
-                    | Attribute::Wwn
-                    | Attribute::WwnWithExtension
-                    | Attribute::Name
-                    | Attribute::ByPath
-            );
-            is_identity && hint.test.is_exact()
+        self.0.iter().any(|hint| match hint.attribute {
+            Attribute::Serial
+            | Attribute::Wwn
+            | Attribute::WwnWithExtension
+            | Attribute::ByPath => hint.test.exact().is_some(),
+            Attribute::Name => hint.test.exact().is_some_and(is_stable_path),
+            _ => false,
         })
     }
 
@@ -168,12 +168,15 @@ fn wwns(disk: &Disk) -> impl Iterator<Item = WwnForms> {
 }
 
 impl Test {
-    /// Whether only one text passes.
-    fn is_exact(&self) -> bool {
+    /// The text that passes, if only one does.
+    fn exact(&self) -> Option<&str> {
         match self {
-            Self::AnyOf(wanted) => wanted.len() == 1,
-            Self::Text(order, _) => *order == Order::Equal,
-            _ => false,
+            Self::AnyOf(wanted) => match &wanted[..] {
+                [only] => Some(only),
+                _ => None,
+            },
+            Self::Text(Order::Equal, wanted) => Some(wanted),
+            _ => None,
         }
     }
 

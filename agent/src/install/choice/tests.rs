@@ -210,6 +210,44 @@ fn existing_data_is_overwritten_as_the_policy_allows_and_by_default_on_named_dis
 }
 
 #[test]
+fn kernel_name_does_not_allow_to_overwrite_data() {
+    let lvm = || lvm("sda", 9);
+    let resolve = |_: &str| Some("/dev/sda".to_owned());
+    let of = |disk: Disk, choice: &Value, policy: Option<&str>| {
+        let mut install = json!({"ignition": {"inline": "{}"}, "disk": choice});
+        install["existing_data"] = json!(policy);
+        let install: Install = serde_json::from_value(install).unwrap();
+        let decided = decide(std::slice::from_ref(&disk), &Wanted::of(&install, &[], None), &resolve)
+            .map(|decision| decision.policy);
+        decided.map_err(|undecided| undecided.failure)
+    };
+    for weak in [
+        json!({"device": "/dev/sda"}),
+        json!({"device": "/dev/disk/by-diskseq/3"}),
+        json!({"device": "/dev/disk/by-label/data"}),
+        json!({"hints": {"name": "/dev/sda"}}),
+        json!({"hints": {"name": "s== /dev/sda"}}),
+        json!({"hints": {"deviceName": "/dev/sda"}}),
+    ] {
+        let failure = of(lvm(), &weak, None).unwrap_err();
+        assert_eq!(failure.code, Code::ExistingData, "{weak}");
+        let advice = failure.advice.unwrap();
+        assert!(advice.contains("/dev/disk/by-path, or set existing_data to wipe"), "{advice}");
+        assert_eq!(of(lvm(), &weak, Some("wipe")), Ok(ExistingDataPolicy::Wipe), "{weak}");
+        assert_eq!(of(disk("sda", 9), &weak, None), Ok(ExistingDataPolicy::Coreos), "{weak}");
+    }
+    for strong in [
+        json!({"device": "/dev/disk/by-id/ata-sda"}),
+        json!({"device": "/dev/disk/by-path/pci-sda"}),
+        json!({"hints": {"deviceName": "/dev/disk/by-path/pci-sda"}}),
+        json!({"hints": {"name": "/dev/disk/by-id/ata-sda"}}),
+        json!({"hints": {"deviceName": "/dev/sda", "serialNumber": "SERIAL-sda"}}),
+    ] {
+        assert_eq!(of(lvm(), &strong, None), Ok(ExistingDataPolicy::Wipe), "{strong}");
+    }
+}
+
+#[test]
 fn hints_that_fit_several_disks_identify_none_of_them() {
     let serial = |disk: Disk| Disk { serial: Some("DRIVE".into()), ..disk };
     let install = json!({"disk": {"hints": {"serial": "DRIVE"}}});
