@@ -55,11 +55,8 @@ pub(super) fn pick<'d>(
             return Err(Undecided { disk: Some(disk), failure });
         }
         let because = format!("it is {device}");
-        let description = if is_stable_path(device) {
-            Description::Identity
-        } else {
-            Description::Attributes
-        };
+        let description =
+            if is_stable_path(device) { Description::Identity } else { Description::Attributes };
         return Ok(Picked { disk, because, description });
     }
     let hints = choice.hints.as_ref().map(Hints::parse).transpose();

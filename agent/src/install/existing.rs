@@ -166,6 +166,9 @@ fn refuse(disk: &Disk, policy: Policy, found: &str, rule: &str) -> Failure {
         (false, true) => format!("{identify}, or set existing_data to wipe"),
         (false, false) => "set existing_data to wipe".to_owned(),
     };
-    Failure::new(Code::ExistingData, format!("{} contains data ({found}), and {rule}", describe(disk)))
-        .advise(format!("to overwrite it, {how}"))
+    Failure::new(
+        Code::ExistingData,
+        format!("{} contains data ({found}), and {rule}", describe(disk)),
+    )
+    .advise(format!("to overwrite it, {how}"))
 }

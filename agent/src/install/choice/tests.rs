@@ -217,8 +217,9 @@ fn kernel_name_does_not_allow_to_overwrite_data() {
         let mut install = json!({"ignition": {"inline": "{}"}, "disk": choice});
         install["existing_data"] = json!(policy);
         let install: Install = serde_json::from_value(install).unwrap();
-        let decided = decide(std::slice::from_ref(&disk), &Wanted::of(&install, &[], None), &resolve)
-            .map(|decision| decision.policy);
+        let decided =
+            decide(std::slice::from_ref(&disk), &Wanted::of(&install, &[], None), &resolve)
+                .map(|decision| decision.policy);
         decided.map_err(|undecided| undecided.failure)
     };
     for weak in [
