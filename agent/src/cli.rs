@@ -88,7 +88,7 @@ pub enum Command {
     Capture(CaptureOptions),
     /// Print the JSON Schema of a document, or the VIM API
     Schema(SchemaOptions),
-    /// Make the Ignition config, kernel arguments or iPXE script of a live image
+    /// Make the Ignition config or boot loader's configuration of a live image
     LiveConfig(Box<LiveConfigOptions>),
 }
 

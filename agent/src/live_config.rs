@@ -1,7 +1,9 @@
 //! `live-config`: turns the options into settings of a live image and prints the chosen format.
 
+mod additions;
 mod job;
 mod names;
+mod warnings;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
 use ignition::live::{
-    AgentBinary, Boot, Secret, Settings, butane_yaml, gzip, ignition_json, ipxe_script,
-    kernel_arguments,
+    AgentBinary, Boot, Secret, Settings, butane_yaml, grub_entry, gzip, ignition_json, ipxe_script,
+    kernel_arguments, pxelinux_config,
 };
 
 use crate::cli::{LiveConfigOptions, LiveFormat};
@@ -20,11 +22,20 @@ use crate::{bounded, secret};
 /// Largest certificate or hash, in bytes.
 const MAX_TEXT_BYTES: u64 = 8 << 20;
 
-/// What `live-config` prints. `written` are the options with their sources, to name those that are at fault.
+/// What `live-config` prints.
+#[derive(Debug)]
+pub struct LiveConfig {
+    /// The chosen format, for standard output.
+    pub text: String,
+    /// What would leave a node without an agent or without a way to look into it, each with its remedy.
+    pub warnings: Vec<String>,
+}
+
+/// Makes what `live-config` prints. `written` are the options with their sources, to name those that are at fault.
 ///
 /// # Errors
 /// If a file cannot be read or written, or a setting is invalid.
-pub fn live_config(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<String> {
+pub fn live_config(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<LiveConfig> {
     refuse_dropped(options, written)?;
     let settings = settings(options, written)?;
     let text = match options.format {
@@ -32,25 +43,48 @@ pub fn live_config(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::
         LiveFormat::Butane => butane_yaml(&settings),
         LiveFormat::Kargs => kernel_arguments(&settings).map(|line| line + "\n"),
         LiveFormat::Ipxe => ipxe_script(&settings),
+        LiveFormat::Pxelinux => pxelinux_config(&settings),
+        LiveFormat::Grub => grub_entry(&settings),
     };
-    text.map_err(|error| anyhow!("{}", names::in_options(&error, written)))
-        .context("making the live image's configuration")
+    let text = text
+        .map_err(|error| anyhow!("{}", names::in_options(&error, written)))
+        .context("making the live image's configuration")?;
+    additions::write_network(options, &settings.network)?;
+    let warnings = warnings::warnings(options, &settings, &text);
+    Ok(LiveConfig { text, warnings })
 }
 
-/// Refuses options that only an Ignition config can carry, for a format that would drop them silently.
+/// Whether the format is or becomes an Ignition config.
+fn is_config(format: LiveFormat) -> bool {
+    matches!(format, LiveFormat::Ignition | LiveFormat::Butane)
+}
+
+/// Refuses options that the format would drop silently.
 fn refuse_dropped(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<()> {
+    let list = |names: Vec<&'static str>| -> Option<String> {
+        let names: Vec<String> = names.iter().map(|name| names::written(name, written)).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
     let format = match options.format {
-        LiveFormat::Ignition | LiveFormat::Butane => return Ok(()),
+        LiveFormat::Ignition => "ignition",
+        LiveFormat::Butane => "butane",
         LiveFormat::Kargs => "kargs",
         LiveFormat::Ipxe => "ipxe",
+        LiveFormat::Pxelinux => "pxelinux",
+        LiveFormat::Grub => "grub",
     };
-    let dropped: Vec<String> =
-        names::of_ignition(options).into_iter().map(|name| names::written(name, written)).collect();
-    if !dropped.is_empty() {
+    if is_config(options.format) {
+        if let Some(dropped) = list(names::of_boot_loader(options)) {
+            bail!(
+                "--format {format} writes an Ignition config, which cannot carry {dropped}; use \
+                 --format ipxe, pxelinux, grub or kargs for the boot loader, or \
+                 `coreos-installer iso kargs modify` for an ISO"
+            );
+        }
+    } else if let Some(dropped) = list(names::of_ignition(options)) {
         bail!(
-            "--format {format} writes only kernel arguments, which cannot carry {}; put them in the \
-             Ignition config (--format ignition), and name its address with --config-url",
-            dropped.join(", ")
+            "--format {format} writes only kernel arguments, which cannot carry {dropped}; put them in the \
+             Ignition config (--format ignition), and name its address with --config-url"
         );
     }
     Ok(())
@@ -74,13 +108,19 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         Ok::<_, anyhow::Error>(text.map(|text| Secret::new(text.trim())))
     };
     let boot = options.kernel_url.clone().zip(options.initramfs_url.clone());
+    let mirror_ca = text("mirror-ca", options.mirror_ca.as_deref())?;
+    let ca = text("ca-file", options.vim.ca_file.as_deref())?;
+    // The agent and Ignition do not use the live system's own store, or are started before it is updated.
+    let ca = [&ca, &mirror_ca].into_iter().flatten().map(|pem| format!("{}\n", pem.trim_end()));
+    let ca = ca.reduce(|all, pem| all + &pem);
     Ok(Settings {
         vim: options.vim.vim.clone(),
         install: options.install.as_deref().map(job::target).transpose()?,
         vim_addresses: options.vim_address.clone(),
         vim_names: options.vim_name.clone(),
         agent: agent(options)?,
-        ca: text("ca-file", options.vim.ca_file.as_deref())?,
+        ca,
+        mirror_ca,
         token: options.vim.token_file.as_deref().map(token).transpose()?,
         client_cert: text("client-cert-file", options.vim.client_cert_file.as_deref())?,
         client_key: secret("client-key-file", &options.vim.client_key_file)?,
@@ -91,14 +131,15 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         password_hash: secret("password-hash-file", &options.password_hash_file)?,
         autologin: options.autologin,
         hostname: options.hostname.clone(),
-        downloads: Vec::new(),
+        spec: additions::spec(&options.spec)?,
+        files: options.file.iter().map(|file| additions::file(file)).collect::<Result<_, _>>()?,
+        units: options.unit.iter().map(|file| additions::unit(file)).collect::<Result<_, _>>()?,
+        network: additions::network(&options.network)?,
+        platform: options.platform.clone(),
         config_url: options.config_url.clone(),
         kernel_arguments: options.append_karg.clone(),
-        boot: boot.map(|(kernel_url, initramfs_url)| Boot {
-            kernel_url,
-            initramfs_url,
-            rootfs_url: options.rootfs_url.clone(),
-        }),
+        rootfs_url: options.rootfs_url.clone(),
+        boot: boot.map(|(kernel_url, initramfs_url)| Boot { kernel_url, initramfs_url }),
     })
 }
 
@@ -203,7 +244,117 @@ mod tests {
         let Cli { command: Some(Command::LiveConfig(options)), .. } = configuration.cli else {
             panic!()
         };
-        live_config(&options, &configuration.settings).map_err(|error| format!("{error:#}"))
+        live_config(&options, &configuration.settings)
+            .map(|live| live.text)
+            .map_err(|error| format!("{error:#}"))
+    }
+
+    fn warnings(options: &str) -> Vec<String> {
+        let words = ["run-coreos-installer live-config", options].join(" ");
+        let words: Vec<std::ffi::OsString> = words.split_whitespace().map(Into::into).collect();
+        let configuration = configure(&words, &Sources::default(), false).unwrap();
+        let Cli { command: Some(Command::LiveConfig(options)), .. } = configuration.cli else {
+            panic!()
+        };
+        live_config(&options, &configuration.settings).unwrap().warnings
+    }
+
+    /// A file of this test's own with this content, and `name` in its name.
+    fn file(name: &str, content: &[u8]) -> String {
+        let path = std::env::temp_dir().join(format!("rci-{}-{name}", std::process::id()));
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn image_that_would_do_nothing_is_warned_of() {
+        let target = file("target.ign", b"{\"ignition\":{\"version\":\"3.3.0\"}}");
+        let agent = file("agent", &[&b"\x7fELF"[..], &[0; 60]].concat());
+        let mut dynamic =
+            [&b"\x7fELF\x02\x01"[..], &[0; 58], &3_u32.to_le_bytes(), &[0; 52]].concat();
+        // One program header, of 56 bytes, after the 64 bytes of the file's own.
+        (dynamic[0x20], dynamic[0x36], dynamic[0x38]) = (64, 56, 1);
+        let dynamic = file("dynamic", &dynamic);
+        let random: Vec<u8> = (0_u32..100_000)
+            .flat_map(|i| i.wrapping_mul(2_654_435_761).rotate_left(i % 31).to_le_bytes())
+            .collect();
+        let tool = file("tool", &random);
+        let profile = file("eth0.nmconnection", b"[connection]\nid=eth0\ntype=ethernet\n");
+        let ca = file("ca.pem", b"-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n");
+        let vim = "--vim https://v";
+        let fetched = format!("--binary {agent} --binary-url https://v/a.gz");
+        for (options, expected) in [
+            (vim.to_owned(), "the config does not contain the agent"),
+            (format!("{vim} --binary {dynamic}"), "the program of --binary needs"),
+            (format!("--install {target} --agent-in-image"), "without a VIM and without a login"),
+            (format!("{vim} --agent-in-image --file /x={tool}"), "the config has 4"),
+            (format!("{vim} {fetched} --network {profile}"), "Ignition fetches files before"),
+            (
+                format!("{vim} --agent-in-image --ca-file {ca} --config-url https://v/i"),
+                "Ignition fetches --config-url",
+            ),
+            (format!("{vim} --format kargs"), "these kernel arguments name no Ignition config"),
+        ] {
+            let found = warnings(&options);
+            assert!(found.len() == 1 && found[0].starts_with(expected), "{options}: {found:?}");
+        }
+        for options in [
+            format!("{vim} --agent-in-image --network {profile}"),
+            format!("{vim} {fetched}"),
+            format!("{vim} --agent-in-image --file /x={tool} --config-url http://v/i"),
+            format!(
+                "{vim} --format grub --kernel-url http://v/k --initramfs-url http://v/i --config-url http://v/c"
+            ),
+            format!("{vim} --format kargs --agent-in-image"),
+            format!("--install {target} --agent-in-image --autologin"),
+        ] {
+            assert_eq!(warnings(&options), Vec::<String>::new(), "{options}");
+        }
+    }
+
+    #[test]
+    fn mirror_ca_is_trusted_by_ignition_the_agent_and_the_system() {
+        let pem = |name: &str| {
+            format!("-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n")
+        };
+        let (ca, mirror) =
+            (file("vim-ca", pem("VIM").as_bytes()), file("mirror-ca", pem("MIRROR").as_bytes()));
+        let text = made(&["--ca-file", &ca, "--mirror-ca", &mirror, "--format", "butane"]).unwrap();
+        let n_times = |word: &str| text.matches(word).count();
+        assert_eq!((n_times("VIM\n"), n_times("MIRROR\n")), (2, 3), "{text}");
+        assert!(text.contains("/etc/pki/ca-trust/source/anchors/"), "{text}");
+    }
+
+    #[test]
+    fn network_profiles_are_written_for_the_initramfs_too() {
+        let folder = std::env::temp_dir().join(format!("rci-network-{}", std::process::id()));
+        let yaml = file("net.yaml", b"interfaces: [{name: eth0, ipv4: {dhcp: true}}]");
+        let folder_name = folder.to_str().unwrap();
+        let text = made(&["--network", &yaml, "--network-dir", folder_name]).unwrap();
+        assert!(
+            text.contains("/etc/NetworkManager/system-connections/eth0.nmconnection"),
+            "{text}"
+        );
+        let written = fs::read_to_string(folder.join("eth0.nmconnection")).unwrap();
+        assert!(written.contains("[ipv4]\nmethod=auto\n"), "{written}");
+        fs::remove_dir_all(&folder).unwrap();
+        let keyfile = file("eth0", b"[connection]\nid=eth0\n");
+        let error = made(&["--network", &keyfile]).unwrap_err();
+        assert!(error.ends_with("expected a name that ends in .nmconnection"), "{error}");
+        let error = made(&["--network", &yaml, "--network", &yaml]).unwrap_err();
+        assert!(error.ends_with("two profiles have the name eth0.nmconnection"), "{error}");
+    }
+
+    #[test]
+    fn ignition_config_refuses_options_of_a_boot_loader() {
+        for (format, option, value) in [
+            ("ignition", "--platform", "packet"),
+            ("butane", "--append-karg", "quiet"),
+            ("ignition", "--rootfs-url", "http://h/r"),
+        ] {
+            let error = made(&["--format", format, option, value]).unwrap_err();
+            assert!(error.contains(&format!("cannot carry {option}; ")), "{error}");
+        }
     }
 
     #[test]
@@ -215,7 +366,11 @@ mod tests {
                 &["--vim", "http://v"],
                 "--vim is \"http://v\", expected https, or plain HTTP with --allow-plain-http",
             ),
-            (&["--format", "ipxe"], "--format ipxe needs --kernel-url and --initramfs-url"),
+            (&["--format", "ipxe"], "this --format needs --kernel-url and --initramfs-url"),
+            (
+                &["--file", "/x=http://h/x"],
+                "--file is \"http://h/x\" without one, expected a digest",
+            ),
             (&["--hostname", "-x"], "--hostname is \"-x\", expected a host name"),
             (&["--append-karg", "a\"b", "--format", "kargs"], "--append-karg is "),
             (&["--config-url", "x y", "--format", "kargs"], "--config-url is "),
@@ -259,7 +414,7 @@ mod tests {
     #[test]
     fn options_that_the_format_cannot_carry_are_refused_by_name() {
         let more = ["--ssh-key", "ssh-ed25519 AAAA x", "--binary", "/bin/sh", "--autologin"];
-        for format in ["kargs", "ipxe"] {
+        for format in ["kargs", "ipxe", "pxelinux", "grub"] {
             let options = [&["--format", format][..], &more].concat();
             let error = made(&options).unwrap_err();
             let expected = format!(
@@ -281,7 +436,8 @@ mod tests {
             let error = made(&["--agent-option", option]).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
-        let error = made(&["--append-karg", "rci.log-levle=debug"]).unwrap_err();
+        let error =
+            made(&["--format", "kargs", "--append-karg", "rci.log-levle=debug"]).unwrap_err();
         assert!(error.ends_with("is not an option, did you mean \"rci.log-level\"?"), "{error}");
         for option in ["log-level=debug", "give_up_after=86400", "bring_links_up=false"] {
             made(&["--agent-option", option]).unwrap();
@@ -296,7 +452,8 @@ mod tests {
             ["--append-karg", "rci.dry-run=true"],
             ["--append-karg", "quiet rci.dry_run"],
         ] {
-            let error = made(&options).unwrap_err();
+            let format = if options[0] == "--append-karg" { "kargs" } else { "ignition" };
+            let error = made(&[&["--format", format][..], &options].concat()).unwrap_err();
             assert!(error.starts_with("dry-run cannot be used in a live image"), "{error}");
         }
     }

@@ -24,6 +24,13 @@ pub(crate) fn run(program: &str, args: &[&str], input: &[u8]) -> Option<Output> 
     Some(child.wait_with_output().unwrap())
 }
 
+/// As [`run`], for a program that no distribution of the tests packages.
+pub(crate) fn run_if_installed(program: &str, args: &[&str], input: &[u8]) -> Option<Output> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).find(|folder| folder.join(program).is_file())?;
+    run(program, args, input)
+}
+
 /// What the real `ignition-validate` (2.14, spec up to 3.3.0) says; `None` when it is not installed.
 pub(crate) fn ignition_validate(config: &str) -> Option<Result<String, String>> {
     let output = run("ignition-validate", &["-"], config.as_bytes())?;

@@ -131,7 +131,10 @@ fn live_config_refuses_an_install_that_the_agent_would_refuse() {
         ("--install F --vim-address 192.0.2.1", "--vim-address is for a VIM: drop it"),
         ("--install F --token-file F", "--token-file is for a VIM: drop it"),
         ("--install F --agent-option on-refusal=stop", "--agent-option on-refusal is for a VIM"),
-        ("--install F --append-karg rci.vim=https://v", "rci.vim is for a VIM"),
+        (
+            "--install https://h/x.ign --format kargs --append-karg rci.vim=https://v",
+            "rci.vim is for a VIM",
+        ),
         (
             "--vim https://v --agent-option disk=/dev/sda",
             "--agent-option disk is for an install without",

@@ -18,14 +18,27 @@ pub enum LiveFormat {
     Kargs,
     /// An iPXE script
     Ipxe,
+    /// A PXELINUX configuration
+    Pxelinux,
+    /// A GRUB menu entry
+    Grub,
 }
 
 /// Options of `live-config`.
 #[derive(Debug, Clone, Args)]
 pub struct LiveConfigOptions {
     /// What to write
+    ///
+    /// An ISO needs ignition, for `coreos-installer iso ignition embed`. Network
+    /// boot needs the format of its boot loader, and ignition for --config-url.
     #[arg(long, value_enum, default_value_t = LiveFormat::Ignition)]
     pub format: LiveFormat,
+    /// Version of the Ignition config, which the live image must support
+    ///
+    /// RHCOS 4.6 supports up to 3.1, RHCOS 4.7 up to 3.2.
+    #[arg(long, value_name = "VERSION", default_value = "3.3",
+          value_parser = ["3.0", "3.1", "3.2", "3.3", "3.4", "3.5"])]
+    pub spec: String,
     /// How the VIM is reached.
     #[command(flatten)]
     pub vim: VimOptions,
@@ -46,9 +59,12 @@ pub struct LiveConfigOptions {
     ///
     /// Without --binary-url the config contains the agent itself; that is too
     /// large for an ISO, but works for a config that is fetched by URL. Without
-    /// --binary the image must already contain the agent.
+    /// --binary the image must already contain the agent: see --agent-in-image.
     #[arg(long, value_name = "FILE")]
     pub binary: Option<PathBuf>,
+    /// The image already contains the agent as /usr/local/bin/run-coreos-installer
+    #[arg(long, conflicts_with = "binary")]
+    pub agent_in_image: bool,
     /// URL of the agent, compressed with gzip
     #[arg(long, value_name = "URL", requires = "binary")]
     pub binary_url: Option<String>,
@@ -72,20 +88,54 @@ pub struct LiveConfigOptions {
     /// Host name of the live system
     #[arg(long, value_name = "NAME")]
     pub hostname: Option<String>,
+    /// Further file for the live image, e.g. `/usr/local/bin/ethtool=ethtool`
+    ///
+    /// SOURCE is a file, whose content goes into the config, or a URL, which
+    /// Ignition fetches. A URL may be followed by `,sha512-…`, the digest of the
+    /// file (over plain HTTP it must be), and a URL that ends in .gz is unpacked:
+    /// the digest is that of the unpacked file. Either may be followed by a mode
+    /// such as `,0555`; without it, a file keeps its own, and a URL gets 0755 in
+    /// a bin directory and 0644 elsewhere.
+    #[arg(long, value_name = "PATH=SOURCE")]
+    pub file: Vec<String>,
+    /// Further systemd unit; enabled if it has a section `[Install]`
+    #[arg(long, value_name = "FILE")]
+    pub unit: Vec<PathBuf>,
+    /// Network of the live system: a `NetworkManager` keyfile or nmstate YAML
+    ///
+    /// Of nmstate: Ethernet, bonds, VLANs, addresses, routes, name servers. An
+    /// install with `copy_network` copies it to the installed system. Ignition
+    /// runs before: if it must fetch something over this network, write the
+    /// keyfiles with --network-dir and add them with
+    /// `coreos-installer iso customize --network-keyfile`.
+    #[arg(long, value_name = "FILE")]
+    pub network: Vec<PathBuf>,
+    /// Also write the network's keyfiles into this directory
+    #[arg(long, value_name = "DIR", requires = "network")]
+    pub network_dir: Option<PathBuf>,
+    /// CA certificates (PEM) that the whole live system trusts, e.g. a mirror's
+    #[arg(long, value_name = "FILE")]
+    pub mirror_ca: Option<PathBuf>,
+    /// Ignition platform of the live boot, e.g. packet [default: metal]
+    ///
+    /// That of the installed system is part of the VIM's instruction, or
+    /// `--agent-option platform=…`.
+    #[arg(long, value_name = "ID")]
+    pub platform: Option<String>,
     /// Kernel argument to add, e.g. `console=ttyS0,115200n8`
     #[arg(long, value_name = "ARGUMENT")]
     pub append_karg: Vec<String>,
     /// URL at which this Ignition config will be served
     #[arg(long, value_name = "URL")]
     pub config_url: Option<String>,
-    /// URL of the live image's kernel, for iPXE
+    /// URL of the live image's kernel, for boot loaders
     #[arg(long, value_name = "URL", requires = "initramfs_url")]
     pub kernel_url: Option<String>,
-    /// URL of the live image's initramfs, for iPXE
+    /// URL of the live image's initramfs, for boot loaders
     #[arg(long, value_name = "URL", requires = "kernel_url")]
     pub initramfs_url: Option<String>,
     /// URL of the live image's root file system
-    #[arg(long, value_name = "URL", requires = "kernel_url")]
+    #[arg(long, value_name = "URL")]
     pub rootfs_url: Option<String>,
 }
 

@@ -60,7 +60,11 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         Command::Capture(options) => capture(options),
         Command::Schema(options) => schema(options),
         Command::LiveConfig(options) => {
-            output::print(&live_config(options, &configuration.settings)?)?;
+            let live = live_config(options, &configuration.settings)?;
+            for warning in &live.warnings {
+                tracing::warn!("{warning}");
+            }
+            output::print(&live.text)?;
             Ok(ExitStatus::Done)
         }
         Command::Install(options) => {

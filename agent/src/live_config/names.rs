@@ -6,7 +6,7 @@ use crate::cli::LiveConfigOptions;
 use crate::config::Setting;
 
 /// Settings whose names differ from the options that set them.
-const OPTIONS: [(&str, &[&str]); 16] = [
+const OPTIONS: [(&str, &[&str]); 20] = [
     ("vim_addresses", &["vim-address"]),
     ("vim_names", &["vim-name"]),
     ("ca", &["ca-file"]),
@@ -22,7 +22,11 @@ const OPTIONS: [(&str, &[&str]); 16] = [
     ("kernel_arguments", &["append-karg"]),
     ("boot.kernel_url", &["kernel-url"]),
     ("boot.initramfs_url", &["initramfs-url"]),
-    ("boot.rootfs_url", &["rootfs-url"]),
+    ("rootfs_url", &["rootfs-url"]),
+    ("files", &["file"]),
+    ("files.url", &["file"]),
+    ("files.hash", &["file"]),
+    ("units", &["unit"]),
 ];
 
 /// The option `name` as the user wrote it; as on the command line if no source sets it.
@@ -35,7 +39,7 @@ pub(super) fn written(name: &str, settings: &[Setting]) -> String {
 pub(super) fn in_options(error: &LiveError, settings: &[Setting]) -> String {
     let LiveError::Setting { setting, found, expected } = error else { return error.to_string() };
     if *setting == "boot" {
-        return "--format ipxe needs --kernel-url and --initramfs-url".to_owned();
+        return "this --format needs --kernel-url and --initramfs-url".to_owned();
     }
     let known = OPTIONS.iter().find(|(name, _)| name == setting);
     let names = known.map_or_else(|| vec![*setting], |(_, options)| options.to_vec());
@@ -62,6 +66,22 @@ pub(super) fn of_ignition(options: &LiveConfigOptions) -> Vec<&'static str> {
         ("password-hash-file", options.password_hash_file.is_some()),
         ("autologin", options.autologin),
         ("hostname", options.hostname.is_some()),
+        ("file", !options.file.is_empty()),
+        ("unit", !options.unit.is_empty()),
+        ("network", !options.network.is_empty()),
+        ("mirror-ca", options.mirror_ca.is_some()),
+    ];
+    all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
+}
+
+/// The options that are set and that only kernel arguments can carry, in the order of the help.
+pub(super) fn of_boot_loader(options: &LiveConfigOptions) -> Vec<&'static str> {
+    let all = [
+        ("platform", options.platform.is_some()),
+        ("append-karg", !options.append_karg.is_empty()),
+        ("kernel-url", options.kernel_url.is_some()),
+        ("initramfs-url", options.initramfs_url.is_some()),
+        ("rootfs-url", options.rootfs_url.is_some()),
     ];
     all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()
 }

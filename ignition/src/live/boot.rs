@@ -1,12 +1,13 @@
-//! Kernel arguments of the live image, and the iPXE script that passes them.
+//! Kernel arguments of the live image, and what boot loaders read to pass them: iPXE, PXELINUX, GRUB.
 //!
 //! Sources: kernel `Documentation/admin-guide/kernel-parameters.rst` (double quotes keep spaces);
 //! Ignition `docs/operator-notes.md`; dracut module 35coreos-live for `coreos.live.rootfs_url`; iPXE
 //! `src/core/exec.c`: words are split at white space, nothing can be quoted or escaped, `${…}` is
-//! expanded, `||`, `&&` and `;` end a command, and a word that starts with `#` starts a comment.
+//! expanded, `||`, `&&` and `;` end a command, and a word that starts with `#` starts a comment; SYSLINUX
+//! `doc/syslinux.txt`: `APPEND` is the rest of a line; GRUB manual, "Quoting": nothing is special within single quotes.
 
-use super::settings::{fetch_url, is_one_word, refuse};
-use super::{LiveError, Settings, Target};
+use super::checks::{fetch_url, is_one_word, refuse};
+use super::{Boot, LiveError, Settings, Target};
 use crate::text::shown;
 
 /// Longest kernel command line on x86 in bytes, without the final NUL (`COMMAND_LINE_SIZE`).
@@ -17,15 +18,30 @@ const MAX_COMMAND_LINE_BYTES: usize = 2047;
 /// # Errors
 /// [`LiveError`] if a setting is invalid, an argument cannot be expressed, or the line is too long.
 pub fn kernel_arguments(settings: &Settings) -> Result<String, LiveError> {
+    let arguments = arguments(settings)?;
+    let line = arguments.iter().map(|argument| word(argument)).collect::<Vec<_>>().join(" ");
+    if line.len() > MAX_COMMAND_LINE_BYTES {
+        let expected = format!("at most {MAX_COMMAND_LINE_BYTES} bytes in all");
+        return refuse("kernel_arguments", format!("{} bytes", line.len()), expected);
+    }
+    Ok(line)
+}
+
+/// The kernel arguments, not quoted.
+fn arguments(settings: &Settings) -> Result<Vec<String>, LiveError> {
     settings.check()?;
+    let platform = settings.platform.as_deref().unwrap_or("metal");
+    if !is_one_word(platform) {
+        return refuse("platform", shown(platform), "the id of a platform, e.g. metal or packet");
+    }
     let mut words: Vec<String> =
-        vec!["ignition.firstboot".to_owned(), "ignition.platform.id=metal".to_owned()];
+        vec!["ignition.firstboot".to_owned(), format!("ignition.platform.id={platform}")];
     if let Some(url) = &settings.config_url {
         fetch_url("config_url", url)?;
         words.push(format!("ignition.config.url={url}"));
     }
-    if let Some(url) = settings.boot.as_ref().and_then(|boot| boot.rootfs_url.as_ref()) {
-        fetch_url("boot.rootfs_url", url)?;
+    if let Some(url) = &settings.rootfs_url {
+        fetch_url("rootfs_url", url)?;
         words.push(format!("coreos.live.rootfs_url={url}"));
     }
     if let Some(vim) = &settings.vim {
@@ -38,29 +54,48 @@ pub fn kernel_arguments(settings: &Settings) -> Result<String, LiveError> {
     if settings.allow_plain_http {
         words.push("rci.allow_plain_http=true".to_owned());
     }
+    let n_ours = words.len();
     for argument in &settings.kernel_arguments {
-        words.push(word(argument)?);
+        refuse_second(argument, &words[..n_ours])?;
+        check_form(argument)?;
+        words.push(argument.clone());
     }
-    let line = words.join(" ");
-    if line.len() > MAX_COMMAND_LINE_BYTES {
-        let expected = format!("at most {MAX_COMMAND_LINE_BYTES} bytes in all");
-        return refuse("kernel_arguments", format!("{} bytes", line.len()), expected);
-    }
-    Ok(line)
+    Ok(words)
 }
 
-/// One kernel argument; a value with spaces is quoted.
-fn word(argument: &str) -> Result<String, LiveError> {
+/// Refuses an argument that would contradict one of `ours`, or start another installer.
+fn refuse_second(argument: &str, ours: &[String]) -> Result<(), LiveError> {
+    let name = |argument: &str| argument.split('=').next().unwrap_or_default().to_owned();
+    if ours.iter().any(|ours| name(ours) == name(argument)) {
+        let expected = match name(argument).as_str() {
+            "ignition.platform.id" => "one platform; --platform sets it".to_owned(),
+            name => format!("one argument {name}, which the other options set"),
+        };
+        return refuse("kernel_arguments", shown(argument), expected);
+    }
+    if argument.starts_with("coreos.inst.") || argument == "coreos.inst" {
+        let expected = "no argument of CoreOS's own installer, which would write a disk too";
+        return refuse("kernel_arguments", shown(argument), expected);
+    }
+    Ok(())
+}
+
+fn check_form(argument: &str) -> Result<(), LiveError> {
     let expected = "one argument of printable ASCII characters without double quotes";
     let is_text = argument.bytes().all(|b| (b.is_ascii_graphic() || b == b' ') && b != b'"');
-    let (name, value) = argument.split_once('=').unwrap_or((argument, ""));
+    let name = argument.split('=').next().unwrap_or_default();
     if !is_text || !is_one_word(name) || name == "--" {
         return refuse("kernel_arguments", shown(argument), expected);
     }
-    if value.contains(' ') {
-        return Ok(format!("{name}=\"{value}\""));
+    Ok(())
+}
+
+/// One kernel argument; a value with spaces is quoted.
+fn word(argument: &str) -> String {
+    match argument.split_once('=') {
+        Some((name, value)) if value.contains(' ') => format!("{name}=\"{value}\""),
+        _ => argument.to_owned(),
     }
-    Ok(argument.to_owned())
 }
 
 /// Makes the iPXE script that boots the live image with [`kernel_arguments`].
@@ -69,11 +104,7 @@ fn word(argument: &str) -> Result<String, LiveError> {
 /// [`LiveError`] as for [`kernel_arguments`], if [`Settings::boot`] is not set, and for what iPXE's language cannot
 /// express: `${`, two consecutive spaces, the words `||`, `&&` and `;`, or a word that starts with `#`.
 pub fn ipxe_script(settings: &Settings) -> Result<String, LiveError> {
-    let Some(boot) = &settings.boot else {
-        return refuse("boot", "missing", "the URLs of kernel and initramfs");
-    };
-    fetch_url("boot.kernel_url", &boot.kernel_url)?;
-    fetch_url("boot.initramfs_url", &boot.initramfs_url)?;
+    let boot = boot(settings)?;
     let arguments = kernel_arguments(settings)?;
     let ends_command = |word: &str| ["||", "&&", ";"].contains(&word) || word.starts_with('#');
     if arguments.contains("${")
@@ -98,4 +129,73 @@ pub fn ipxe_script(settings: &Settings) -> Result<String, LiveError> {
          echo The live image could not be booted\n\
          shell\n"
     ))
+}
+
+/// The URLs of kernel and initramfs, checked.
+fn boot(settings: &Settings) -> Result<&Boot, LiveError> {
+    let Some(boot) = &settings.boot else {
+        return refuse("boot", "missing", "the URLs of kernel and initramfs");
+    };
+    fetch_url("boot.kernel_url", &boot.kernel_url)?;
+    fetch_url("boot.initramfs_url", &boot.initramfs_url)?;
+    Ok(boot)
+}
+
+/// Makes a PXELINUX configuration, e.g. `pxelinux.cfg/default`. HTTP needs `lpxelinux.0`; `pxelinux.0` has only TFTP.
+///
+/// # Errors
+/// As for [`ipxe_script`], but only a line break would be special, and no argument has one.
+pub fn pxelinux_config(settings: &Settings) -> Result<String, LiveError> {
+    let Boot { kernel_url, initramfs_url } = boot(settings)?;
+    let arguments = kernel_arguments(settings)?;
+    Ok(format!(
+        "# Boots the live image of run-coreos-installer; made by run-coreos-installer live-config.\n\
+         DEFAULT run-coreos-installer\n\
+         PROMPT 0\n\
+         LABEL run-coreos-installer\n  \
+         KERNEL {kernel_url}\n  \
+         INITRD {initramfs_url}\n  \
+         APPEND {arguments}\n"
+    ))
+}
+
+/// Makes a GRUB menu entry, for `grub.cfg` on a TFTP or HTTP server or on a disk.
+///
+/// # Errors
+/// As for [`ipxe_script`], and for a single quote or a backslash, which GRUB alters.
+pub fn grub_entry(settings: &Settings) -> Result<String, LiveError> {
+    let boot = boot(settings)?;
+    // For its limit.
+    kernel_arguments(settings)?;
+    let words: Vec<String> =
+        arguments(settings)?.iter().map(|word| quoted(word)).collect::<Result<_, _>>()?;
+    let device = |url: &str| {
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        quoted(&format!("({scheme},{host})/{path}"))
+    };
+    Ok(format!(
+        "# Boots the live image of run-coreos-installer; made by run-coreos-installer live-config.\n\
+         menuentry 'run-coreos-installer' {{\n  \
+         linux {} {}\n  \
+         initrd {}\n\
+         }}\n",
+        device(&boot.kernel_url)?,
+        words.join(" "),
+        device(&boot.initramfs_url)?
+    ))
+}
+
+/// A word of GRUB's language. `linux` itself puts double quotes around a word with spaces, and a backslash before each
+/// quote and backslash (`grub-core/lib/cmdline.c`).
+fn quoted(word: &str) -> Result<String, LiveError> {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~/:,=@%+[]".contains(&b);
+    if word.bytes().all(is_plain) {
+        return Ok(word.to_owned());
+    }
+    if word.contains(['\'', '\\']) {
+        let expected = "neither a single quote nor a backslash, which GRUB would alter";
+        return refuse("kernel_arguments", shown(word), expected);
+    }
+    Ok(format!("'{word}'"))
 }

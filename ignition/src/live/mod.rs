@@ -1,4 +1,5 @@
-//! Makes the configuration that adds the agent to a live image: Ignition JSON, Butane YAML, kernel arguments, iPXE.
+//! Makes the configuration that adds the agent to a live image: Ignition JSON, Butane YAML, kernel arguments, and
+//! the configuration of iPXE, PXELINUX and GRUB.
 //!
 //! All outputs come from one [`Settings`] and one template, `templates/live.yaml`. The template is parsed first and the
 //! settings are inserted into the parsed tree, so quotes, newlines or braces in a setting stay text in every output. The
@@ -6,13 +7,15 @@
 //!
 //! It covers section 1.4.2 of the VIM document: the enabled unit (exactly `systemd/run-coreos-installer.service`), the
 //! VIM in `/etc/hosts`, and the agent fetched as gzip with the SHA-512 of the uncompressed file. The agent does not need
-//! the further programs of that section (ethtool, dmidecode); [`Settings::downloads`] can add them. Spec 3.3.0 is the
-//! newest that Ignition 2.14 supports.
+//! the further programs of that section (ethtool, dmidecode); [`Settings::files`] can add them. Nothing needs a spec
+//! newer than 3.0.0, but for SHA-256 digests (3.1.0).
 //!
 //! Sources: Butane `docs/config-fcos-v1_4.md`; Ignition `docs/configuration-v3_3.md`; `ignition.*`
 //! kernel arguments in Ignition's `docs/operator-notes.md`; coreos-installer `docs/customizing-install.md`.
 
 mod boot;
+mod checks;
+mod network;
 mod settings;
 mod template;
 mod translate;
@@ -21,10 +24,13 @@ mod yaml;
 use std::fmt;
 use std::io::Write as _;
 
-pub use boot::{ipxe_script, kernel_arguments};
-pub use settings::{AgentBinary, Boot, Download, Secret, Settings, Target};
+pub use boot::{grub_entry, ipxe_script, kernel_arguments, pxelinux_config};
+pub use network::{Keyfile, keyfiles};
+pub use settings::{
+    AgentBinary, Boot, ExtraFile, FileSource, Secret, Settings, Spec, Target, Unit,
+};
 
-use crate::check::Refusal;
+use crate::check::{Refusal, Warning};
 
 /// The unit that starts the agent, exactly as in the repository.
 pub const UNIT: &str = include_str!("../../../systemd/run-coreos-installer.service");
@@ -43,6 +49,8 @@ pub enum LiveError {
     },
     /// Each setting is valid, but Ignition would refuse the result, e.g. two files with one path.
     Refused(Refusal),
+    /// Ignition would accept the result, but not do what its author meant.
+    Warned(Warning),
     /// Ignition would refuse the config that the live image installs.
     Target(Refusal),
     /// The template in this program is malformed, which the tests rule out.
@@ -56,6 +64,7 @@ impl fmt::Display for LiveError {
                 write!(f, "{setting} is {found}, expected {expected}")
             }
             Self::Refused(refusal) => refusal.fmt(f),
+            Self::Warned(warning) => write!(f, "the live image's Ignition config: {warning}"),
             Self::Target(refusal) => write!(f, "the config to install is refused: {refusal}"),
             Self::Template(what) => {
                 write!(f, "the template of the live image is malformed: {what}")
@@ -66,24 +75,25 @@ impl fmt::Display for LiveError {
 
 impl std::error::Error for LiveError {}
 
-/// Makes the live image's Ignition config, spec 3.3.0, as indented JSON.
+/// Makes the live image's Ignition config as indented JSON.
 ///
 /// # Errors
 /// [`LiveError`] if a setting is invalid, or Ignition would refuse the result.
 pub fn ignition_json(settings: &Settings) -> Result<String, LiveError> {
     let butane = template::expand(settings)?;
-    let config = translate::to_ignition(&butane);
+    let config = translate::to_ignition(&butane, settings.spec);
     let broken = |err: serde_json::Error| LiveError::Template(err.to_string());
     let mut json = serde_json::to_string_pretty(&config).map_err(broken)?;
     json.push('\n');
     let checked = crate::check(json.as_bytes()).map_err(LiveError::Refused)?;
     match checked.warnings.first() {
-        Some(warning) => Err(LiveError::Template(warning.to_string())),
+        // Only what users add can differ: their units, and paths of their files.
+        Some(warning) => Err(LiveError::Warned(warning.clone())),
         None => Ok(json),
     }
 }
 
-/// Makes the same config as Butane YAML with comments, variant fcos 1.4.0, for people.
+/// Makes the same config as Butane YAML with comments, variant fcos, for people.
 ///
 /// # Errors
 /// As [`ignition_json`].

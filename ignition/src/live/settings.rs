@@ -1,13 +1,11 @@
-//! The settings of a live image, and the checks of each setting.
+//! The settings of a live image.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 
-use super::LiveError;
-use crate::check::url_form;
+use super::network::Keyfile;
 use crate::digest;
-use crate::text::{shown, shown_url};
 
 /// Text that has no `Display` and that `Debug` hides.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,19 +55,69 @@ impl AgentBinary {
     }
 }
 
-/// A further file that Ignition fetches into the live image, e.g. a tool.
+/// A further file in the live image, e.g. a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Download {
+pub struct ExtraFile {
     /// Absolute path in the live image, e.g. `/usr/local/bin/ethtool`.
     pub path: String,
-    /// URL of the file.
-    pub url: String,
-    /// Digest of the uncompressed file, `sha512-` and 128 hex digits, or `sha256-` and 64.
-    pub hash: String,
-    /// Whether the served file is compressed with gzip.
-    pub is_gzip: bool,
     /// Permission bits, e.g. `0o555`.
     pub mode: u32,
+    /// Where its content comes from.
+    pub source: FileSource,
+}
+
+/// Where the content of an [`ExtraFile`] comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileSource {
+    /// The config contains it, compressed.
+    Content(Vec<u8>),
+    /// Ignition fetches it.
+    Url {
+        /// URL of the file.
+        url: String,
+        /// Digest of the uncompressed file, `sha512-` and 128 hex digits, or `sha256-` and 64; plain HTTP requires it.
+        hash: Option<String>,
+        /// Whether the served file is compressed with gzip.
+        is_gzip: bool,
+    },
+}
+
+/// A further systemd unit of the live image.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unit {
+    /// Its name, e.g. `lldpd.service`.
+    pub name: String,
+    /// Its text; a unit with a section `[Install]` is enabled.
+    pub text: String,
+}
+
+/// The minor version of the Ignition config's spec 3, from 0 to 5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spec(u8);
+
+impl Spec {
+    /// Spec 3.`minor`; `None` for a version that this program does not write.
+    #[must_use]
+    pub const fn new(minor: u8) -> Option<Self> {
+        if minor <= 5 { Some(Self(minor)) } else { None }
+    }
+
+    /// Version of the Ignition config, e.g. `3.3.0`.
+    pub(super) fn ignition(self) -> String {
+        format!("3.{}.0", self.0)
+    }
+
+    /// The version of Butane's variant fcos that makes this spec (Butane `docs/specs.md`); it skipped 1.3.0.
+    pub(super) fn butane(self) -> String {
+        format!("1.{}.0", if self.0 < 3 { self.0 } else { self.0 + 1 })
+    }
+}
+
+/// Spec 3.3.0, the newest that Ignition 2.14 supports.
+impl Default for Spec {
+    fn default() -> Self {
+        Self(3)
+    }
 }
 
 /// The Ignition config of the system that a live image installs without a VIM.
@@ -81,15 +129,13 @@ pub enum Target {
     Embedded(Secret),
 }
 
-/// The parts of the live image, for iPXE.
+/// The kernel and the initramfs of the live image, for boot loaders.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Boot {
     /// URL of the kernel.
     pub kernel_url: String,
     /// URL of the initramfs.
     pub initramfs_url: String,
-    /// URL of the root file system, for `coreos.live.rootfs_url`; `None` if it is in the initramfs.
-    pub rootfs_url: Option<String>,
 }
 
 /// Everything in which live images differ.
@@ -129,219 +175,24 @@ pub struct Settings {
     pub autologin: bool,
     /// Host name of the live system.
     pub hostname: Option<String>,
-    /// Further files that Ignition fetches.
-    pub downloads: Vec<Download>,
+    /// Version of the Ignition config.
+    pub spec: Spec,
+    /// Further files.
+    pub files: Vec<ExtraFile>,
+    /// Further systemd units.
+    pub units: Vec<Unit>,
+    /// `NetworkManager` profiles of the live system; an install can copy them to the installed one.
+    pub network: Vec<Keyfile>,
+    /// CA certificates that every program of the live system trusts, PEM; list them in [`Settings::ca`] too.
+    pub mirror_ca: Option<String>,
+    /// Ignition platform of the live boot; `None` is `metal`.
+    pub platform: Option<String>,
     /// URL of the Ignition config for `ignition.config.url`; `None` if it is embedded.
     pub config_url: Option<String>,
     /// Further kernel arguments, one argument each, e.g. `console=ttyS0,115200n8`.
     pub kernel_arguments: Vec<String>,
-    /// The parts of the live image for iPXE; only [`super::ipxe_script`] needs them.
+    /// URL of the root file system, for `coreos.live.rootfs_url`; `None` if it is in the initramfs.
+    pub rootfs_url: Option<String>,
+    /// The parts of the live image; only boot loaders need them.
     pub boot: Option<Boot>,
-}
-
-/// Keys of the agent's configuration file that other settings write.
-const OWN_KEYS: [&str; 8] = [
-    "vim",
-    "ignition",
-    "allow_plain_http",
-    "ca_file",
-    "token_file",
-    "client_cert_file",
-    "client_key_file",
-    "vim_key",
-];
-
-pub(super) fn refuse<T>(
-    setting: &'static str,
-    found: impl Into<String>,
-    expected: impl Into<String>,
-) -> Result<T, LiveError> {
-    Err(LiveError::Setting { setting, found: found.into(), expected: expected.into() })
-}
-
-impl Settings {
-    /// Checks each setting on its own.
-    pub(super) fn check(&self) -> Result<(), LiveError> {
-        match (&self.vim, &self.install) {
-            (Some(vim), None) => self.check_vim(vim)?,
-            (None, Some(target)) => self.check_install(target)?,
-            (vim, _) => {
-                let found = if vim.is_some() { "both" } else { "neither" };
-                return refuse("vim and install", found, "one of them");
-            }
-        }
-        self.check_credentials()?;
-        self.check_login()?;
-        self.hostname.iter().try_for_each(|name| check_host_name("hostname", name))?;
-        if let AgentBinary::Fetched { url, hash } = &self.agent {
-            fetch_url("agent.url", url)?;
-            if let Err(expected) = digest::check_form(hash, false) {
-                return refuse("agent.hash", shown(hash), expected);
-            }
-        }
-        for download in &self.downloads {
-            fetch_url("downloads.url", &download.url)?;
-            if let Err(expected) = digest::check_form(&download.hash, true) {
-                return refuse("downloads.hash", shown(&download.hash), expected);
-            }
-        }
-        for (key, values) in &self.agent_options {
-            if OWN_KEYS.contains(&key.as_str()) || !is_name(key) {
-                let expected = "a key of the agent's configuration that has no setting of its own";
-                return refuse("agent_options", shown(key), expected);
-            }
-            if let Some(value) = values.iter().find(|value| value.contains('\0')) {
-                return refuse("agent_options", shown(value), "text without NUL");
-            }
-        }
-        Ok(())
-    }
-
-    fn check_vim(&self, vim: &str) -> Result<(), LiveError> {
-        let rest = match vim.split_once("://") {
-            Some(("https", rest)) => rest,
-            Some(("http", rest)) if self.allow_plain_http => rest,
-            Some(("http", _)) => {
-                let expected = "https, or plain HTTP with allow_plain_http";
-                return refuse("vim", shown_url(vim), expected);
-            }
-            _ => return refuse("vim", shown_url(vim), "a URL with https:// or http://"),
-        };
-        if rest.is_empty() || rest.starts_with('/') || !is_one_word(vim) {
-            return refuse("vim", shown_url(vim), "a URL with a host and without spaces");
-        }
-        self.vim_names.iter().try_for_each(|name| check_host_name("vim_names", name))?;
-        if !self.vim_addresses.is_empty() && self.all_vim_names().is_empty() {
-            return refuse("vim_names", "empty", "a name for the address of the VIM");
-        }
-        Ok(())
-    }
-
-    /// Checks the settings of an image without a VIM.
-    fn check_install(&self, target: &Target) -> Result<(), LiveError> {
-        for (setting, is_set) in [
-            ("vim_addresses", !self.vim_addresses.is_empty()),
-            ("vim_names", !self.vim_names.is_empty()),
-            ("token", self.token.is_some()),
-            ("vim_key", self.vim_key.is_some()),
-        ] {
-            if is_set {
-                return refuse(setting, "set", "nothing, as there is no VIM");
-            }
-        }
-        match target {
-            Target::Embedded(config) => {
-                crate::check(config.reveal().as_bytes()).map(|_| ()).map_err(LiveError::Target)
-            }
-            Target::Url(url) => match url.split_once("://") {
-                Some(("https", _)) => fetch_url("install", url),
-                Some(("http", _)) if self.allow_plain_http => fetch_url("install", url),
-                Some(("http", _)) => {
-                    let expected = "https, or plain HTTP with allow_plain_http";
-                    refuse("install", shown_url(url), expected)
-                }
-                _ => refuse("install", shown_url(url), "a URL with https:// or http://"),
-            },
-        }
-    }
-
-    fn check_credentials(&self) -> Result<(), LiveError> {
-        let pem = "PEM, which contains -----BEGIN";
-        if let Some(ca) = &self.ca
-            && !ca.contains("-----BEGIN CERTIFICATE-----")
-        {
-            return refuse("ca", "text without a certificate", pem);
-        }
-        match (&self.client_cert, &self.client_key) {
-            (None, None) => {}
-            (Some(cert), Some(key)) => {
-                if !cert.contains("-----BEGIN ") || !key.reveal().contains("-----BEGIN ") {
-                    return refuse("client_cert or client_key", "text that is not PEM", pem);
-                }
-            }
-            _ => {
-                return refuse("client_cert and client_key", "only one of them", "both or neither");
-            }
-        }
-        if let Some(token) = &self.token
-            && !is_one_word(token.reveal())
-        {
-            let expected = "one word of printable ASCII characters";
-            return refuse("token", "text of another form", expected);
-        }
-        match &self.vim_key {
-            Some(key) if key.trim().is_empty() || key.contains('\0') => {
-                refuse("vim_key", shown(key), "an Ed25519 public key")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn check_login(&self) -> Result<(), LiveError> {
-        for key in &self.ssh_keys {
-            let is_known = ["ssh-", "ecdsa-", "sk-"].iter().any(|kind| key.contains(kind));
-            if !is_known || !key.contains(' ') || key.contains(char::is_control) {
-                let expected = "a public key on one line, e.g. ssh-ed25519 AAAA… name";
-                return refuse("ssh_keys", shown(key), expected);
-            }
-        }
-        let Some(hash) = &self.password_hash else { return Ok(()) };
-        let hash = hash.reveal();
-        let is_hash = hash.starts_with('$') && hash.matches('$').count() >= 3;
-        if !is_hash || !is_one_word(hash) || hash.contains(':') {
-            let expected = "a crypt(5) hash such as $6$…, as made by mkpasswd; never a password";
-            return refuse("password_hash", "text of another form", expected);
-        }
-        Ok(())
-    }
-
-    /// The names of the VIM for `/etc/hosts`.
-    pub(super) fn all_vim_names(&self) -> Vec<String> {
-        if !self.vim_names.is_empty() {
-            return self.vim_names.clone();
-        }
-        let vim = self.vim.as_deref().unwrap_or_default();
-        let rest = vim.split_once("://").map_or("", |(_, rest)| rest);
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        let host_port = authority.rsplit('@').next().unwrap_or_default();
-        let host = host_port.split(':').next().unwrap_or_default();
-        let is_name = is_host_name(host) && host.parse::<IpAddr>().is_err();
-        if is_name { vec![host.to_owned()] } else { Vec::new() }
-    }
-}
-
-/// Checks a URL that Ignition or iPXE fetches.
-pub(super) fn fetch_url(setting: &'static str, url: &str) -> Result<(), LiveError> {
-    match url_form(url).as_deref() {
-        Ok("http" | "https" | "tftp") if is_one_word(url) && url.contains("://") => Ok(()),
-        Ok(_) => refuse(setting, shown_url(url), "a URL with http, https or tftp, without spaces"),
-        Err(expected) => refuse(setting, shown_url(url), expected.to_owned()),
-    }
-}
-
-/// One or more printable ASCII characters without a space or a double quote.
-pub(super) fn is_one_word(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && b != b'"')
-}
-
-fn check_host_name(setting: &'static str, name: &str) -> Result<(), LiveError> {
-    if is_host_name(name) {
-        return Ok(());
-    }
-    refuse(setting, shown(name), "a host name of letters, digits, - and .")
-}
-
-fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-/// RFC 1123 §2.1, as far as characters and lengths go.
-fn is_host_name(text: &str) -> bool {
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= 253 && text.split('.').all(is_label)
 }

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::{AgentBinary, LiveError, Settings, Target, UNIT, gzip, yaml};
+use super::{AgentBinary, FileSource, LiveError, Settings, Target, UNIT, gzip, yaml};
 use crate::digest;
 
 /// The template; its head explains `when`, `each`, `why` and `{{…}}`.
@@ -32,6 +32,7 @@ fn values(settings: &Settings) -> Values {
         }
     };
     let text = |text: &str| Some(Value::from(text));
+    set("butane_version", text(&settings.spec.butane()));
     set("unit", text(UNIT));
     set("vim", settings.vim.clone().map(Value::from));
     if let Some(Target::Embedded(config)) = &settings.install {
@@ -54,7 +55,10 @@ fn values(settings: &Settings) -> Values {
     let (source, hash) = agent(settings);
     set("agent_source", source);
     set("agent_hash", hash);
-    set("downloads", Some(downloads(settings)));
+    set("mirror_ca", settings.mirror_ca.as_deref().map(ended));
+    set("files", Some(files(settings)));
+    set("units", Some(units(settings)));
+    set("network", Some(network(settings)));
     values
 }
 
@@ -78,23 +82,54 @@ fn agent(settings: &Settings) -> (Option<Value>, Option<Value>) {
             (Some(url.clone().into()), Some(hash.to_ascii_lowercase().into()))
         }
         AgentBinary::Embedded(bytes) => {
-            let source = format!("data:;base64,{}", STANDARD.encode(gzip(bytes)));
-            (Some(source.into()), Some(digest::sha512(bytes).into()))
+            (Some(data_url(bytes).into()), Some(digest::sha512(bytes).into()))
         }
     }
 }
 
-fn downloads(settings: &Settings) -> Value {
-    let one = |download: &super::Download| {
-        json!({
-            "path": download.path,
-            "mode": format!("{:04o}", download.mode),
-            "source": download.url,
-            "compression": if download.is_gzip { "gzip" } else { "" },
-            "hash": download.hash.to_ascii_lowercase(),
-        })
+fn files(settings: &Settings) -> Value {
+    let one = |file: &super::ExtraFile| {
+        let mut fields = json!({"path": file.path, "mode": format!("{:04o}", file.mode)});
+        match &file.source {
+            FileSource::Content(bytes) => {
+                fields["source"] = data_url(bytes).into();
+                fields["compression"] = "gzip".into();
+                fields["hash"] = digest::sha512(bytes).into();
+            }
+            FileSource::Url { url, hash, is_gzip } => {
+                fields["source"] = url.clone().into();
+                if *is_gzip {
+                    fields["compression"] = "gzip".into();
+                }
+                if let Some(hash) = hash {
+                    fields["hash"] = hash.to_ascii_lowercase().into();
+                }
+            }
+        }
+        fields
     };
-    settings.downloads.iter().map(one).collect()
+    settings.files.iter().map(one).collect()
+}
+
+fn units(settings: &Settings) -> Value {
+    let one = |unit: &super::Unit| {
+        let mut fields = json!({"name": unit.name, "contents": unit.text});
+        if unit.text.lines().any(|line| line.trim() == "[Install]") {
+            fields["enabled"] = true.into();
+        }
+        fields
+    };
+    settings.units.iter().map(one).collect()
+}
+
+fn network(settings: &Settings) -> Value {
+    let keyfiles = settings.network.iter();
+    keyfiles.map(|keyfile| json!({"name": keyfile.name, "text": keyfile.text})).collect()
+}
+
+/// Compressed bytes as a data URL.
+fn data_url(bytes: &[u8]) -> String {
+    format!("data:;base64,{}", STANDARD.encode(gzip(bytes)))
 }
 
 /// The agent's configuration file.

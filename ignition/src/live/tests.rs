@@ -25,8 +25,8 @@ fn vim_document() -> Settings {
         boot: Some(Boot {
             kernel_url: "http://[fd02:9a04::1]/live/vmlinuz".to_owned(),
             initramfs_url: "http://[fd02:9a04::1]/live/initramfs.img".to_owned(),
-            rootfs_url: Some("http://[fd02:9a04::1]/live/rootfs.img".to_owned()),
         }),
+        rootfs_url: Some("http://[fd02:9a04::1]/live/rootfs.img".to_owned()),
         config_url: Some("http://[fd02:9a04::1]/live/live.ign".to_owned()),
         ..Settings::default()
     }
@@ -52,13 +52,30 @@ fn everything() -> Settings {
         password_hash: Some(Secret::new("$6$salt$hash")),
         autologin: true,
         hostname: Some("live-node".to_owned()),
-        downloads: vec![Download {
-            path: "/usr/local/bin/ethtool".to_owned(),
-            url: "https://vim.example/ethtool.gz".to_owned(),
-            hash: crate::sha512(b"ethtool"),
-            is_gzip: true,
-            mode: 0o555,
+        files: vec![
+            ExtraFile {
+                path: "/usr/local/bin/ethtool".to_owned(),
+                mode: 0o555,
+                source: FileSource::Url {
+                    url: "https://vim.example/ethtool.gz".to_owned(),
+                    hash: Some(crate::sha512(b"ethtool")),
+                    is_gzip: true,
+                },
+            },
+            ExtraFile {
+                path: "/etc/motd".to_owned(),
+                mode: 0o644,
+                source: FileSource::Content(b"hello\n".to_vec()),
+            },
+        ],
+        units: vec![Unit {
+            name: "hello.service".to_owned(),
+            text: "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"
+                .to_owned(),
         }],
+        network: keyfiles("interfaces: [{name: eth0, ipv4: {dhcp: true}}]").unwrap(),
+        mirror_ca: Some(PEM.to_owned()),
+        platform: Some("packet".to_owned()),
         kernel_arguments: vec![
             "console=ttyS0,115200n8".to_owned(),
             "rci.note=two words".to_owned(),
@@ -136,6 +153,8 @@ fn outputs_match_the_expected_files() {
         assert_expected(&format!("{name}.kargs"), &(kernel_arguments(&settings).unwrap() + "\n"));
         if settings.boot.is_some() {
             assert_expected(&format!("{name}.ipxe"), &ipxe_script(&settings).unwrap());
+            assert_expected(&format!("{name}.pxelinux"), &pxelinux_config(&settings).unwrap());
+            assert_expected(&format!("{name}.grub"), &grub_entry(&settings).unwrap());
         }
     }
 }
@@ -147,6 +166,56 @@ fn ignition_validate_accepts_every_output_silently() {
         if let Some(answer) = tools::ignition_validate(&json) {
             assert_eq!(answer, Ok(String::new()), "{name}");
         }
+    }
+}
+
+#[test]
+fn every_spec_that_rhcos_reads_can_be_written_and_is_accepted() {
+    assert_eq!(Spec::new(6), None);
+    for minor in 0..=5 {
+        for (name, settings) in all() {
+            let settings = Settings { spec: Spec::new(minor).unwrap(), ..settings };
+            let json = ignition_json(&settings).unwrap();
+            let version = crate::check(json.as_bytes()).unwrap().version;
+            assert_eq!(version, format!("3.{minor}.0"), "{name}");
+            if minor <= 3
+                && let Some(answer) = tools::ignition_validate(&json)
+            {
+                assert_eq!(answer, Ok(String::new()), "{name} 3.{minor}.0");
+            }
+            let butane = butane_yaml(&settings).unwrap();
+            let expected = ["1.0.0", "1.1.0", "1.2.0", "1.4.0", "1.5.0", "1.6.0"];
+            let expected = format!("\nversion: {}\n", expected[usize::from(minor)]);
+            assert!(butane.contains(&expected), "{butane}");
+        }
+    }
+    let mut settings = Settings { spec: Spec::new(0).unwrap(), ..vim_document() };
+    settings.files = vec![ExtraFile {
+        path: "/etc/x".to_owned(),
+        mode: 0o644,
+        source: FileSource::Url {
+            url: "http://h/x".to_owned(),
+            hash: Some(crate::sha256(b"x")),
+            is_gzip: false,
+        },
+    }];
+    let error = ignition_json(&settings).unwrap_err().to_string();
+    assert!(error.contains("sha256 needs spec 3.1.0"), "{error}");
+}
+
+#[test]
+fn butane_makes_the_same_config_of_the_yaml() {
+    for (name, settings) in all() {
+        let yaml = butane_yaml(&settings).unwrap();
+        let Some(output) = tools::run_if_installed("butane", &["--strict"], yaml.as_bytes()) else {
+            return;
+        };
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(found["ignition"]["version"], "3.3.0", "{name}");
+        let json: Value = serde_json::from_str(&ignition_json(&settings).unwrap()).unwrap();
+        assert_eq!(found["systemd"], json["systemd"], "{name}");
+        assert_eq!(found["passwd"], json["passwd"], "{name}");
     }
 }
 
@@ -355,7 +424,7 @@ fn debug_output_hides_secrets() {
 #[test]
 fn invalid_setting_is_refused_by_name() {
     type Change = fn(&mut Settings);
-    let cases: [(&str, Change); 20] = [
+    let cases: [(&str, Change); 24] = [
         ("vim", |s| s.vim = Some("vim.example".to_owned())),
         ("vim", |s| s.vim = Some("http://".to_owned())),
         ("vim", |s| s.vim = Some("http://vim example".to_owned())),
@@ -378,6 +447,23 @@ fn invalid_setting_is_refused_by_name() {
         ("agent.hash", |s| {
             s.agent =
                 AgentBinary::Fetched { url: "http://h/a".to_owned(), hash: "sha512-00".to_owned() };
+        }),
+        ("files", |s| {
+            let url = "http://h/x".to_owned();
+            let source = FileSource::Url { url, hash: None, is_gzip: false };
+            s.files = vec![ExtraFile { path: "/etc/x".to_owned(), mode: 0o644, source }];
+        }),
+        ("files.url", |s| {
+            let url = "ftp://h/x".to_owned();
+            let source = FileSource::Url { url, hash: None, is_gzip: false };
+            s.files = vec![ExtraFile { path: "/etc/x".to_owned(), mode: 0o644, source }];
+        }),
+        ("units", |s| {
+            let name = "run-coreos-installer.service".to_owned();
+            s.units = vec![Unit { name, text: "[Service]\n".to_owned() }];
+        }),
+        ("network", |s| {
+            s.network = vec![Keyfile { name: "../x".to_owned(), text: String::new() }];
         }),
         ("agent_options", |s| {
             s.agent_options = BTreeMap::from([("vim".to_owned(), vec!["x".to_owned()])]);
@@ -402,10 +488,10 @@ fn invalid_setting_is_refused_by_name() {
 #[test]
 fn two_files_with_one_path_are_refused_with_the_path() {
     let mut settings = everything();
-    settings.downloads[0].path = "/etc/hosts".to_owned();
+    settings.files[0].path = "/etc/hosts".to_owned();
     let refusal = ignition_json(&settings).unwrap_err();
     assert!(refusal.to_string().contains("/etc/hosts"), "{refusal}");
-    settings.downloads[0].path = "relative".to_owned();
+    settings.files[0].path = "relative".to_owned();
     assert!(matches!(ignition_json(&settings), Err(LiveError::Refused(_))));
 }
 
@@ -421,6 +507,38 @@ fn kernel_argument_keeps_its_spaces_and_cannot_escape_its_quotes() {
         assert!(kernel_arguments(&with(argument)).is_err(), "{argument:?}");
     }
     assert!(kernel_arguments(&with(&"a".repeat(2048))).is_err());
+}
+
+#[test]
+fn argument_that_contradicts_ours_or_starts_another_installer_is_refused() {
+    for argument in [
+        "ignition.platform.id=packet",
+        "ignition.config.url=http://h/other.ign",
+        "rci.vim=https://other",
+        "coreos.inst.install_dev=/dev/sda",
+        "coreos.live.rootfs_url=http://h/other.img",
+    ] {
+        let settings = Settings { kernel_arguments: vec![argument.to_owned()], ..vim_document() };
+        let error = kernel_arguments(&settings).unwrap_err();
+        assert!(matches!(error, LiveError::Setting { setting: "kernel_arguments", .. }), "{error}");
+    }
+    let line = kernel_arguments(&everything()).unwrap();
+    assert_eq!(line.matches("ignition.platform.id=").count(), 1);
+    assert!(line.contains(" ignition.platform.id=packet "), "{line}");
+    let settings = Settings { platform: Some("a b".to_owned()), ..vim_document() };
+    assert!(kernel_arguments(&settings).is_err());
+}
+
+#[test]
+fn grub_words_are_quoted() {
+    let with =
+        |argument: &str| Settings { kernel_arguments: vec![argument.to_owned()], ..vim_document() };
+    let entry = grub_entry(&with("rci.note=$x; reboot & {")).unwrap();
+    assert!(entry.contains(" 'rci.note=$x; reboot & {'\n"), "{entry}");
+    assert!(entry.contains("  linux '(http,[fd02:9a04::1])/live/vmlinuz' "), "{entry}");
+    assert!(grub_entry(&with("rci.note=it's")).is_err());
+    assert!(grub_entry(&Settings { boot: None, ..vim_document() }).is_err());
+    assert!(pxelinux_config(&Settings { boot: None, ..vim_document() }).is_err());
 }
 
 #[test]

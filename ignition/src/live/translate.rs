@@ -1,18 +1,17 @@
 //! Translates the Butane tree to an Ignition config, as far as the template uses Butane.
 //!
-//! Source: Butane `docs/config-fcos-v1_4.md`; fcos 1.4.0 is Ignition spec 3.3.0.
+//! Source: Butane `docs/config-fcos-v1_4.md` and `docs/specs.md`.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 
-/// The Ignition spec version of Butane's fcos 1.4.0.
-const SPEC_VERSION: &str = "3.3.0";
+use super::Spec;
 
 /// Translates a filled template.
-pub(super) fn to_ignition(butane: &Value) -> Value {
+pub(super) fn to_ignition(butane: &Value, spec: Spec) -> Value {
     let mut config = Map::new();
-    config.insert("ignition".to_owned(), json!({ "version": SPEC_VERSION }));
+    config.insert("ignition".to_owned(), json!({ "version": spec.ignition() }));
     for (key, value) in butane.as_object().into_iter().flatten() {
         match (key.as_str(), translate(key, value)) {
             ("variant" | "version", _) => {}

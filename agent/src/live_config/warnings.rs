@@ -1,0 +1,152 @@
+//! What would make a live image that does nothing or cannot be looked into: said when it is made, with the remedy.
+
+use std::io::Read as _;
+
+use ignition::live::{AgentBinary, FileSource, Settings, gzip};
+
+use super::is_config;
+use crate::cli::LiveConfigOptions;
+
+/// What an ISO reserves for an Ignition config, compressed (coreos-installer `docs/iso-embed-ignition.md`).
+const ISO_AREA_BYTES: usize = 262_144;
+
+/// How much of a program is read to learn its form: its program headers follow the 64 bytes of its own.
+const HEAD_BYTES: u64 = 4096;
+
+/// The warnings for what was made, `text`.
+pub(super) fn warnings(
+    options: &LiveConfigOptions,
+    settings: &Settings,
+    text: &str,
+) -> Vec<String> {
+    let all = if is_config(options.format) {
+        [
+            no_agent(options, settings),
+            not_static(options),
+            no_login(settings),
+            too_large(options, text),
+            network_too_late(settings),
+            ca_too_late(options, settings),
+        ]
+    } else {
+        [no_config(options), None, None, None, None, None]
+    };
+    all.into_iter().flatten().collect()
+}
+
+/// The config does not contain the agent.
+fn no_agent(options: &LiveConfigOptions, settings: &Settings) -> Option<String> {
+    let is_missing = matches!(settings.agent, AgentBinary::InImage) && !options.agent_in_image;
+    is_missing.then(|| {
+        "the config does not contain the agent, so its unit fails unless the image has \
+         /usr/local/bin/run-coreos-installer; add it with --binary (and --binary-url for an ISO), \
+         or confirm with --agent-in-image that the image has it"
+            .to_owned()
+    })
+}
+
+/// The agent is a program with shared libraries, which another system may not have.
+fn not_static(options: &LiveConfigOptions) -> Option<String> {
+    let mut head = Vec::new();
+    let file = std::fs::File::open(options.binary.as_ref()?).ok()?;
+    file.take(HEAD_BYTES).read_to_end(&mut head).ok()?;
+    is_dynamic(&head).then(|| {
+        "the program of --binary needs shared libraries, which the live image may not have in the same \
+         version; use a static build (make static)"
+            .to_owned()
+    })
+}
+
+/// Whether an ELF program names an interpreter (`PT_INTERP`, gABI chapter 5).
+fn is_dynamic(elf: &[u8]) -> bool {
+    let half = |at: usize| Some(u16::from_le_bytes(elf.get(at..at + 2)?.try_into().ok()?));
+    let word = |at: usize| Some(u32::from_le_bytes(elf.get(at..at + 4)?.try_into().ok()?));
+    // Only 64-bit little-endian programs; CoreOS for other machines is out of scope of this warning.
+    if elf.get(4..6) != Some(&[2, 1]) {
+        return false;
+    }
+    let (Some(start), Some(size), Some(n)) = (word(0x20), half(0x36), half(0x38)) else {
+        return false;
+    };
+    let start = usize::try_from(start).unwrap_or(usize::MAX);
+    (0..usize::from(n)).any(|i| start.checked_add(i * usize::from(size)).and_then(&word) == Some(3))
+}
+
+/// Nobody can learn why a node without a VIM failed.
+fn no_login(settings: &Settings) -> Option<String> {
+    let has_login =
+        !settings.ssh_keys.is_empty() || settings.password_hash.is_some() || settings.autologin;
+    (settings.vim.is_none() && !has_login).then(|| {
+        "without a VIM and without a login, only the console shows why an install failed; add \
+         --ssh-key or --password-hash-file"
+            .to_owned()
+    })
+}
+
+/// An ISO has no room for the config.
+fn too_large(options: &LiveConfigOptions, text: &str) -> Option<String> {
+    // coreos-installer compresses with xz, whose result is at most slightly larger than that of gzip.
+    if options.config_url.is_some() || text.len() < ISO_AREA_BYTES {
+        return None;
+    }
+    let n_bytes = gzip(text.as_bytes()).len();
+    (n_bytes > ISO_AREA_BYTES).then(|| {
+        let remedy = if options.binary.is_some() && options.binary_url.is_none() {
+            "let Ignition fetch the agent with --binary-url"
+        } else {
+            "let Ignition fetch its files by URL"
+        };
+        format!(
+            "the config has {n_bytes} bytes compressed, and an ISO has room for {ISO_AREA_BYTES}; {remedy}, \
+             or serve the config and name its address with --config-url"
+        )
+    })
+}
+
+/// Ignition needs the network before it writes the network's profiles.
+fn network_too_late(settings: &Settings) -> Option<String> {
+    let is_url = |source: &FileSource| matches!(source, FileSource::Url { .. });
+    let fetches = matches!(settings.agent, AgentBinary::Fetched { .. })
+        || settings.files.iter().any(|file| is_url(&file.source));
+    (!settings.network.is_empty() && fetches).then(|| {
+        "Ignition fetches files before the profiles of --network exist; if that network has no DHCP, write \
+         them with --network-dir and add them with `coreos-installer iso customize --network-keyfile`, or \
+         give dracut's ip= as a kernel argument"
+            .to_owned()
+    })
+}
+
+/// Nothing adds the agent to the image that is booted.
+fn no_config(options: &LiveConfigOptions) -> Option<String> {
+    let is_missing = options.config_url.is_none() && !options.agent_in_image;
+    is_missing.then(|| {
+        "these kernel arguments name no Ignition config, so nothing adds the agent to the image; add \
+         --config-url, append the config to the initramfs with `coreos-installer pxe ignition wrap`, or \
+         confirm with --agent-in-image that the image has it"
+            .to_owned()
+    })
+}
+
+/// Ignition cannot know a CA before it has read the config that contains it.
+fn ca_too_late(options: &LiveConfigOptions, settings: &Settings) -> Option<String> {
+    let url = options.config_url.as_ref()?;
+    (settings.ca.is_some() && url.starts_with("https:")).then(|| {
+        "Ignition fetches --config-url before it knows the CA in that config; serve the config with a \
+         certificate of a public CA or over plain HTTP, or append it to the initramfs with \
+         `coreos-installer pxe ignition wrap`"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn program_with_an_interpreter_needs_shared_libraries() {
+        let own = std::fs::read("/proc/self/exe").unwrap();
+        let has_interpreter = own.windows(8).any(|bytes| bytes == b"/ld-linu");
+        assert_eq!(is_dynamic(&own), has_interpreter);
+        assert!(!is_dynamic(b"\x7fELF") && !is_dynamic(&own[..70]) && !is_dynamic(b""));
+    }
+}
