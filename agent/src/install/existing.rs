@@ -11,6 +11,21 @@ use crate::api::{Code, ExistingData, ExistingDataPolicy};
 
 /// How `existing_os` names an earlier installation.
 const COREOS: &str = "Fedora or RHEL CoreOS";
+/// Labels of the partitions of its images (coreos-assembler; those with `hash` and `se` are of IBM Secure Execution).
+const IMAGE_LABELS: [&str; 10] = [
+    "BIOS-BOOT",
+    "EFI-SYSTEM",
+    "PowerPC-PReP-boot",
+    "reserved",
+    "boot",
+    "root",
+    "luks_root",
+    "boothash",
+    "roothash",
+    "se",
+];
+/// What precedes the number of a disk in the labels that Butane's `boot_device.mirror` makes.
+const MIRROR_LABELS: [&str; 6] = ["bios-", "esp-", "prep-", "reserved-", "boot-", "root-"];
 /// How many things a result lists, and a message names.
 const MAX_LISTED: usize = 64;
 const MAX_NAMED: usize = 16;
@@ -116,7 +131,7 @@ pub(super) fn check(disk: &Disk, policy: Policy, saved: &Saved) -> Result<String
 }
 
 /// What is on a disk with an earlier `CoreOS` and does not belong to it: parts of arrays and pools, what is active,
-/// other systems. Partitions that are kept do not count.
+/// other systems, further partitions. Partitions that are kept do not count.
 fn beyond_coreos(disk: &Disk, saved: &Saved) -> Vec<String> {
     let mirror: BTreeSet<&str> = disk
         .partitions
@@ -139,18 +154,36 @@ fn beyond_coreos(disk: &Disk, saved: &Saved) -> Vec<String> {
         .cloned()
         .chain(obstacles.map(|obstacle| obstacle.text.clone()))
         .chain(unlisted)
+        .chain(further_partitions(disk, saved))
         .collect()
+}
+
+/// The partitions that no `CoreOS` image has, such as `var` or `data`: they may contain what a re-install is meant to
+/// keep. One without a known file system may contain data all the same.
+fn further_partitions(disk: &Disk, saved: &Saved) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let mut is_of_coreos = |part: &Partition| {
+        let label = part.label.as_deref().unwrap_or_default();
+        // Each label occurs once, so a second partition with the same one is of another kind.
+        (IMAGE_LABELS.contains(&label) || has_number(label, &MIRROR_LABELS))
+            && seen.insert(label.to_owned())
+    };
+    let further = disk.partitions.iter().filter(|part| !is_of_coreos(part) && !saved.keeps(part));
+    further.map(|part| format!("{}: {}", part.name, partition(part))).collect()
 }
 
 /// Whether a partition is a half of a mirrored `CoreOS`, as Butane's `boot_device.mirror` labels them.
 fn is_mirrored(part: &Partition) -> bool {
     let label = part.label.as_deref().unwrap_or_default();
-    let is_half = ["boot-", "root-", "esp-"].iter().any(|prefix| {
-        let number = label.strip_prefix(prefix).unwrap_or_default();
-        !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
-    });
+    let is_half = has_number(label, &["boot-", "root-", "esp-"]);
     let kind = part.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
     is_half && kind == Some("linux_raid_member")
+}
+
+/// Whether a label is one of these with a number after it.
+fn has_number(label: &str, prefixes: &[&str]) -> bool {
+    let number = prefixes.iter().find_map(|prefix| label.strip_prefix(prefix)).unwrap_or_default();
+    !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn named(found: &[ExistingData]) -> String {
@@ -170,5 +203,7 @@ fn refuse(disk: &Disk, policy: Policy, found: &str, rule: &str) -> Failure {
         Code::ExistingData,
         format!("{} contains data ({found}), and {rule}", describe(disk)),
     )
-    .advise(format!("to overwrite it, {how}"))
+    .advise(format!(
+        "to overwrite it, {how}; to keep partitions, list them in save_partlabel"
+    ))
 }

@@ -295,6 +295,28 @@ fn coreos_with_more_than_coreos_is_not_an_earlier_coreos() {
 }
 
 #[test]
+fn further_partitions_next_to_an_earlier_coreos_are_named_unless_they_are_kept() {
+    let with = |label: &str, kind: &str| {
+        let mut disk = coreos("sda", 9);
+        disk.partitions.push(partition("sda", 5, label, kind));
+        disk
+    };
+    let named = |policy: &str| json!({"disk": {"device": "/dev/sda"}, "existing_data": policy});
+    for (label, kind) in [("var", "xfs"), ("data", ""), ("root", "xfs"), ("", "ext4")] {
+        for install in [json!({}), json!({"existing_data": "coreos"}), named("coreos")] {
+            let failure = decided(&[with(label, kind)], install).unwrap_err();
+            assert_eq!(failure.code, Code::ExistingData, "{label}");
+            assert!(failure.message.contains("(sda5: "), "{}", failure.message);
+        }
+        assert_eq!(of(&[with(label, kind)], named("wipe")), Ok("sda".into()), "{label}");
+        let kept = json!({"save_partindex": ["5"]});
+        assert_eq!(of(&[with(label, kind)], kept), Ok("sda".into()), "{label}");
+    }
+    assert_eq!(of(&[with("BIOS-BOOT", "")], json!({})), Ok("sda".into()));
+    assert_eq!(of(&[with("reserved", "")], json!({})), Ok("sda".into()));
+}
+
+#[test]
 fn protected_disk_is_never_written() {
     let disks = [disk("sda", 100), disk("sdb", 200)];
     let install = json!({
