@@ -4,6 +4,7 @@
 use crate::bytes::le32;
 use crate::{Field, Kind};
 
+pub mod group;
 mod metadata;
 
 pub use metadata::fields as metadata_fields;

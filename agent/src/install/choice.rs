@@ -9,7 +9,7 @@ use probes::block::{Disk, Obstacle, ObstacleKind};
 use super::choose::pick;
 use super::existing;
 use super::saved::Saved;
-use super::{Failure, describe, labels, protect};
+use super::{Failure, describe, labels, protect, spanning};
 use crate::api::{Code, DiskChoice, ExistingData, ExistingDataPolicy, Expect, Install};
 
 /// What a decision depends on, apart from the disks.
@@ -100,6 +100,7 @@ pub fn decide<'d>(
         check_obstacles(disk)?;
         let saved = Saved::parse(wanted.save_partlabel, wanted.save_partindex)?;
         let why = existing::check(disk, policy, &saved)?;
+        spanning::check(disk, disks, &saved)?;
         labels::check(disk, disks, &saved)?;
         saved.check(disk)?;
         Ok(vec![picked.because.clone(), why])

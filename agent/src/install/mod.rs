@@ -28,6 +28,7 @@ pub mod run;
 mod saved;
 pub mod selection;
 pub mod settle;
+mod spanning;
 pub mod stream;
 pub mod system;
 pub mod takedown;

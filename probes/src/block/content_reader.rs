@@ -1,5 +1,5 @@
 //! Reads the content of one disk: its partition table, and the first and last few KiB of the disk and of
-//! each partition: at most 44 KiB of each, in addition to the table itself.
+//! each partition: at most 44 KiB of each, in addition to the table itself and the metadata of LVM.
 //!
 //! Unreadable parts are reported: a part that was not read is not an empty one.
 

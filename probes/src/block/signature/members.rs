@@ -1,9 +1,10 @@
-//! Parts of arrays, pools and encrypted volumes: LUKS, LVM, md, ZFS, bcache, Ceph, DDF, IMSM.
+//! Parts of arrays, pools and encrypted volumes: LUKS, LVM, md, ZFS, bcache, Ceph, DDF, IMSM. `membership` reads what
+//! their metadata say of the other parts.
 
 use formats::bytes::{le16, le32, le64};
 use formats::guid::uuid;
 
-use super::{Filesystem, Read};
+use super::{Filesystem, Membership, Read, membership};
 use crate::block::partition_table::text;
 
 /// `MD_SB_MAGIC`, `include/uapi/linux/raid/md_p.h`.
@@ -12,6 +13,8 @@ const MD_MAGIC: u32 = 0xa92b_4efc;
 const BCACHE_MAGIC: [u8; 16] = [
     0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81,
 ];
+/// What the metadata of Intel's firmware RAID begin with.
+const IMSM: &[u8] = b"Intel Raid ISM Cfg Sig. ";
 const BCACHEFS_MAGIC: [u8; 16] = [
     0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d, 0xf7, 0xef,
 ];
@@ -30,11 +33,15 @@ pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
         return Some(Filesystem::new("hpt37x_raid_member", None, None));
     }
     match magic {
-        _ if magic == BCACHE_MAGIC => Some(Filesystem::new("bcache", None, id())),
-        // Its own UUID is internal; the one for users and the label follow (`struct bch_sb`).
+        _ if magic == BCACHE_MAGIC => {
+            Some(member("bcache", None, id(), membership::of_bcache(second)))
+        }
+        // Its own UUID is internal; the one for users, the label and the number of devices follow (`struct bch_sb`).
         _ if magic == BCACHEFS_MAGIC => {
             let label = second.get(72..104).and_then(text);
-            Some(Filesystem::new("bcachefs", label, second.get(56..72).map(uuid)))
+            let n_devices = second.get(123).map(|n| u64::from(*n)).filter(|n| *n > 0);
+            let found = Filesystem::new("bcachefs", label, second.get(56..72).map(uuid));
+            Some(Filesystem { n_devices, ..found })
         }
         _ => md_1(second),
     }
@@ -60,8 +67,9 @@ pub(super) fn at_end(size_bytes: u64, read: &mut Read<'_>) -> Option<Filesystem>
     if has(&[0xde, 0x11, 0xde, 0x11], [512, 4096]) {
         return Some(Filesystem::new("ddf_raid_member", None, None));
     }
-    if has(b"Intel Raid ISM Cfg Sig. ", [1024, 8192]) {
-        return Some(Filesystem::new("isw_raid_member", None, None));
+    if has(IMSM, [1024, 8192]) {
+        let block = [1024, 8192].into_iter().filter_map(from_end).find(|b| b.starts_with(IMSM));
+        return Some(member("isw_raid_member", None, None, block.and_then(membership::of_imsm)));
     }
     if let Some(kind) = firmware_raid(&tail).or_else(|| drbd(from_end(4096)?)) {
         return Some(Filesystem::new(kind, None, None));
@@ -111,20 +119,21 @@ fn drbd(last: &[u8]) -> Option<&'static str> {
     is_there.then_some("drbd")
 }
 
-/// A pool's label is an XDR-encoded list of pairs that begins with `version` (ZFS On-Disk
-/// Specification, §1.3).
+/// The label of a pool's device.
 pub(super) fn zfs(label: &[u8]) -> Option<Filesystem> {
-    let is_xdr = label.get(..4)? == [1, 1, 0, 0] || label.get(..4)? == [1, 0, 0, 0];
-    let is_label = is_xdr && label.get(20..31)? == b"\x00\x00\x00\x07version";
-    is_label.then(|| Filesystem::new("zfs_member", pool_name(label), None))
+    let label = formats::zfs::label(label)?;
+    let membership = membership::of_zfs(&label);
+    let name = label.pool.and_then(|pool| text(pool.as_bytes()));
+    Some(member("zfs_member", name, None, Some(membership)))
 }
 
-/// The string of the pair `name`: its length, padded to four bytes, follows the type and count.
-fn pool_name(label: &[u8]) -> Option<String> {
-    let key = b"\x00\x00\x00\x04name\x00\x00\x00\x09\x00\x00\x00\x01";
-    let at = label.windows(key.len()).position(|window| window == key)? + key.len();
-    let n_bytes = u32::from_be_bytes(label.get(at..at + 4)?.try_into().ok()?);
-    text(label.get(at + 4..)?.get(..usize::try_from(n_bytes).ok()?)?)
+fn member(
+    kind: &str,
+    label: Option<String>,
+    id: Option<String>,
+    membership: Option<Membership>,
+) -> Filesystem {
+    Filesystem { membership: membership.map(Box::new), ..Filesystem::new(kind, label, id) }
 }
 
 fn luks(first: &[u8]) -> Option<Filesystem> {
@@ -147,7 +156,8 @@ fn lvm(first: &[u8]) -> Option<Filesystem> {
 fn md_1(bytes: &[u8]) -> Option<Filesystem> {
     let is_md = bytes.len() >= 64 && le32(bytes, 0) == MD_MAGIC && le32(bytes, 4) == 1;
     let id = || Some(uuid(&bytes[16..32]));
-    is_md.then(|| Filesystem::new("linux_raid_member", text(&bytes[32..64]), id()))
+    let membership = membership::of_md_1(bytes);
+    is_md.then(|| member("linux_raid_member", text(&bytes[32..64]), id(), membership))
 }
 
 /// A superblock of version 0.90, in the byte order of the machine that made it.
@@ -163,5 +173,7 @@ fn md_0(bytes: &[u8]) -> Option<Filesystem> {
         .flat_map(|word| if is_big { word.to_le_bytes() } else { word.to_be_bytes() })
         .collect();
     let is_known = le64(words, 0) != 0 && le16(words, 0) != 0;
-    is_known.then(|| Filesystem::new("linux_raid_member", None, Some(uuid(&id))))
+    let id = Some(uuid(&id));
+    let membership = membership::of_md_0(words, is_big, id.clone());
+    is_known.then(|| member("linux_raid_member", None, id, Some(membership)))
 }

@@ -6,6 +6,7 @@
 mod filesystems;
 pub(super) mod foreign;
 mod members;
+mod membership;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use crate::machine::Machine;
 use crate::udev::{UdevEntry, unescape_hex};
 
 use foreign::is_foreign;
+pub use membership::Membership;
 
 /// A file system, swap area, encrypted volume or member of an array.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,12 +32,15 @@ pub struct Filesystem {
     /// How many devices a file system of several has, where it says so. Not reported.
     #[serde(skip)]
     pub n_devices: Option<u64>,
+    /// What it is a part of, as its own metadata say. Not reported.
+    #[serde(skip)]
+    pub membership: Option<Box<Membership>>,
 }
 
 impl Filesystem {
     /// One of the kind `kind`.
     fn new(kind: &str, label: Option<String>, uuid: Option<String>) -> Filesystem {
-        Filesystem { kind: kind.to_owned(), label, uuid, n_devices: None }
+        Filesystem { kind: kind.to_owned(), label, uuid, ..Filesystem::default() }
     }
 
     /// What udev's `blkid` found.
@@ -48,7 +53,7 @@ impl Filesystem {
             kind: udev.property("ID_FS_TYPE")?.to_owned(),
             label: decoded("ID_FS_LABEL_ENC", "ID_FS_LABEL"),
             uuid: decoded("ID_FS_UUID_ENC", "ID_FS_UUID"),
-            n_devices: None,
+            ..Filesystem::default()
         })
     }
 
@@ -83,8 +88,9 @@ pub(super) fn detect(
     size_bytes: Option<u64>,
     read: &mut Read<'_>,
 ) -> Option<Filesystem> {
-    if let Some(found) = members::in_first(first) {
-        return Some(found);
+    let first_found = members::in_first(first);
+    if first_found.as_ref().is_some_and(|found| found.kind != "LVM2_member") {
+        return first_found;
     }
     let mut read = |offset_bytes: u64, n_bytes: usize| {
         let end = offset_bytes.checked_add(n_bytes as u64)?;
@@ -93,6 +99,10 @@ pub(super) fn detect(
         }
         read(offset_bytes, n_bytes)
     };
+    if let Some(found) = first_found {
+        let membership = membership::of_lvm(first, &mut read).map(Box::new);
+        return Some(Filesystem { membership, ..found });
+    }
     let second = read(4096, 4096).unwrap_or_default();
     members::in_second(&second)
         .or_else(|| members::at_end(size_bytes?, &mut read))

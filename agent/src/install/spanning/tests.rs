@@ -1,0 +1,134 @@
+//! Content that spans disks, active or not.
+
+use probes::block::Membership;
+
+use super::*;
+
+fn membership(whole: &str, n_members: Option<u64>, members: &[&str]) -> Membership {
+    Membership {
+        name: format!("volume group {whole:?}"),
+        whole: Some(whole.into()),
+        n_members,
+        members: members.iter().map(|id| (*id).to_owned()).collect(),
+        is_mirror: false,
+    }
+}
+
+fn member(kind: &str, uuid: &str, membership: Option<Membership>) -> Filesystem {
+    Filesystem {
+        kind: kind.into(),
+        uuid: Some(uuid.into()),
+        membership: membership.map(Box::new),
+        ..Filesystem::default()
+    }
+}
+
+fn disk(name: &str, content: Vec<Filesystem>) -> Disk {
+    let part = |(number, filesystem): (u32, Filesystem)| Partition {
+        name: format!("{name}{number}"),
+        number: Some(number),
+        filesystem: Some(filesystem),
+        ..Partition::default()
+    };
+    Disk {
+        name: name.into(),
+        device: format!("/dev/{name}"),
+        serial: Some(format!("SERIAL-{name}")),
+        partition_table: Some("gpt".into()),
+        partitions: (1..).zip(content).map(part).collect(),
+        ..Disk::default()
+    }
+}
+
+fn refusal(disks: &[Disk]) -> Option<String> {
+    let failure = check(&disks[0], disks, &Saved::default()).err()?;
+    assert_eq!(failure.code, Code::ExistingData);
+    Some(failure.message)
+}
+
+/// A physical volume of a group that has these.
+fn volume(id: &str, all: &[&str]) -> Filesystem {
+    member("LVM2_member", id, Some(membership("vg0", Some(all.len() as u64), all)))
+}
+
+#[test]
+fn volume_group_on_two_disks_is_refused_with_the_name_of_the_other() {
+    let disks =
+        [disk("sda", vec![volume("A", &["A", "B"])]), disk("sdb", vec![volume("B", &["A", "B"])])];
+    let message = refusal(&disks).unwrap();
+    let expected =
+        "sda1 is one of 2 members of the volume group \"vg0\"; the others: sdb1 of /dev/sdb";
+    assert!(message.contains(expected), "{message}");
+    // The other disk may have been pulled out.
+    let message = refusal(&disks[..1]).unwrap();
+    assert!(message.contains("the others: B, which is not in this machine"), "{message}");
+}
+
+#[test]
+fn group_that_lies_on_the_target_alone_is_no_obstacle() {
+    let all = ["A", "B"];
+    let target = disk("sda", vec![volume("A", &all), volume("B", &all)]);
+    let other =
+        disk("sdb", vec![member("LVM2_member", "C", Some(membership("vg1", Some(1), &["C"])))]);
+    let disks = [target, other];
+    assert_eq!(refusal(&disks), None);
+    let orphan = Membership { n_members: Some(1), ..Membership::default() };
+    let disks = [disk("sda", vec![member("LVM2_member", "A", Some(orphan))]), disks[1].clone()];
+    assert_eq!(refusal(&disks), None, "a volume of no group");
+    // A volume that is kept would lose the other one.
+    let kept = Saved::parse(&[], &["2".to_owned()]).unwrap();
+    let target = disk("sda", vec![volume("A", &all), volume("B", &all)]);
+    let failure = check(&target, std::slice::from_ref(&target), &kept).unwrap_err();
+    assert!(failure.message.contains("the others: sda2 of /dev/sda"), "{}", failure.message);
+    let kept = Saved::parse(&[], &["1,2".to_owned()]).unwrap();
+    assert_eq!(check(&target, std::slice::from_ref(&target), &kept), Ok(()));
+}
+
+#[test]
+fn stripes_pools_and_file_systems_of_several_disks_are_refused_and_a_mirror_half_is_not() {
+    let array = |level: u32, is_mirror: bool| Membership {
+        name: format!("array of RAID {level}"),
+        is_mirror,
+        ..membership("ARRAY", Some(2), &[])
+    };
+    let raid =
+        |level, is_mirror| member("linux_raid_member", "ARRAY", Some(array(level, is_mirror)));
+    let both = |found: Filesystem| [disk("sda", vec![found.clone()]), disk("sdb", vec![found])];
+    assert!(refusal(&both(raid(0, false))).unwrap().contains("RAID 0; the others: sdb1"));
+    assert!(refusal(&both(raid(5, false))[..1]).unwrap().contains("not found in this machine"));
+    assert_eq!(refusal(&both(raid(1, true))), None);
+    let btrfs = |n| Filesystem { n_devices: Some(n), ..member("btrfs", "FS", None) };
+    assert!(refusal(&both(btrfs(2))).unwrap().contains("one of 2 members of the btrfs"));
+    assert_eq!(refusal(&both(btrfs(1))), None, "a copy");
+    let pool = membership("77", Some(3), &[]);
+    assert!(refusal(&both(member("zfs_member", "", Some(pool)))).is_some());
+    let firmware = membership("f00d", Some(2), &["SERIAL-sda", "GONE"]);
+    let message = refusal(&both(member("isw_raid_member", "", Some(firmware)))).unwrap();
+    assert!(message.contains("GONE, which is not in this machine"), "{message}");
+}
+
+#[test]
+fn member_whose_metadata_are_unknown_is_refused_next_to_another_of_its_kind_only() {
+    let unknown = || member("ddf_raid_member", "", None);
+    assert_eq!(refusal(&[disk("sda", vec![unknown()])]), None);
+    let two = [disk("sda", vec![unknown()]), disk("sdb", vec![unknown()])];
+    assert!(refusal(&two).unwrap().contains("a member of the ddf_raid_member; the others: sdb1"));
+    let lvm = [
+        disk("sda", vec![member("LVM2_member", "A", None)]),
+        disk("sdb", vec![volume("B", &["B", "C"])]),
+    ];
+    assert!(refusal(&lvm).is_some());
+    let plain = || member("xfs", "SAME", None);
+    assert_eq!(refusal(&[disk("sda", vec![plain()]), disk("sdb", vec![plain()])]), None);
+}
+
+#[test]
+fn dynamic_disks_of_windows_count_as_shared_if_there_are_several() {
+    let dynamic = |name: &str| {
+        let mut disk = disk(name, vec![member("ntfs", "", None)]);
+        disk.partitions[0].type_uuid = Some("AF9B60A0-1431-4F62-BC68-3311714A69AD".into());
+        disk
+    };
+    assert!(refusal(&[dynamic("sda"), dynamic("sdb")]).unwrap().contains("dynamic disks"));
+    assert_eq!(refusal(&[dynamic("sda"), disk("sdb", vec![])]), None);
+}

@@ -1,0 +1,200 @@
+//! How many devices an array, volume group or pool consists of, by the metadata on one of them: what lies on several
+//! disks is lost as a whole if one of them is overwritten.
+
+use formats::bytes::{array, le32, le64};
+use formats::guid::uuid;
+use formats::lvm::group;
+use formats::zfs;
+
+use super::Read;
+
+/// `MD_SB_MAGIC` of a big-endian machine is in the reverse order; then its numbers are, too.
+const MD_0_LEVEL_AT: usize = 28;
+const MD_0_DISKS_AT: usize = 40;
+const MD_1_LEVEL_AT: usize = 72;
+const MD_1_DISKS_AT: usize = 92;
+/// `struct imsm_super`: its numbers of disks and of volumes, and its list of disks.
+const IMSM_FAMILY_AT: usize = 40;
+const IMSM_DISKS_AT: usize = 56;
+const IMSM_VOLUMES_AT: usize = 57;
+const IMSM_LIST_AT: usize = 216;
+const IMSM_DISK_BYTES: usize = 48;
+const IMSM_SERIAL_BYTES: usize = 16;
+/// `struct cache_sb_disk` of bcache: the identifier of the set.
+const BCACHE_SET_AT: usize = 56;
+
+/// What a volume is a part of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// What it is a part of, in words, e.g. `volume group "vg0"`.
+    pub name: String,
+    /// Identifier of the whole, which every member has.
+    pub whole: Option<String>,
+    /// How many members there are at least; `None` if the metadata do not say.
+    pub n_members: Option<u64>,
+    /// Identifiers of the members as far as they are listed: UUIDs of physical volumes, serial numbers of drives.
+    pub members: Vec<String>,
+    /// Whether each member contains everything, as in RAID 1 of md.
+    pub is_mirror: bool,
+}
+
+/// The volume group that a physical volume belongs to; `first` are the first 4 KiB of the volume.
+pub(super) fn of_lvm(first: &[u8], read: &mut Read<'_>) -> Option<Membership> {
+    let mut areas = group::areas(first).into_iter().take(2);
+    areas.find_map(|at| {
+        let ranges = group::text_ranges(&read(at, group::AREA_HEADER_BYTES)?)?;
+        if ranges.is_empty() {
+            // A physical volume that belongs to no group yet.
+            return Some(Membership { n_members: Some(1), ..Membership::default() });
+        }
+        let mut text = Vec::new();
+        for range in ranges {
+            let n_bytes = usize::try_from(range.end - range.start).ok()?;
+            text.extend(read(at.checked_add(range.start)?, n_bytes)?);
+        }
+        let group = group::parse(&text)?;
+        Some(Membership {
+            name: format!("volume group {:?}", group.name),
+            whole: group.id,
+            n_members: Some(group.members.len() as u64).filter(|_| group.is_whole),
+            members: group.members,
+            is_mirror: false,
+        })
+    })
+}
+
+/// The array of a superblock of md, version 1.
+pub(super) fn of_md_1(superblock: &[u8]) -> Option<Membership> {
+    let level = array(superblock, MD_1_LEVEL_AT).map(i32::from_le_bytes)?;
+    let n_disks = le32(superblock, MD_1_DISKS_AT);
+    Some(array_of(level, n_disks, superblock.get(16..32).map(uuid)))
+}
+
+/// The array of a superblock of md, version 0.90.
+pub(super) fn of_md_0(superblock: &[u8], is_big_endian: bool, id: Option<String>) -> Membership {
+    let number = |at: usize| {
+        let number = le32(superblock, at);
+        if is_big_endian { number.swap_bytes() } else { number }
+    };
+    array_of(number(MD_0_LEVEL_AT).cast_signed(), number(MD_0_DISKS_AT), id)
+}
+
+fn array_of(level: i32, n_disks: u32, whole: Option<String>) -> Membership {
+    Membership {
+        name: if level >= 0 { format!("array of RAID {level}") } else { "array".to_owned() },
+        whole,
+        n_members: Some(u64::from(n_disks)).filter(|n| *n > 0),
+        members: Vec::new(),
+        is_mirror: level == 1,
+    }
+}
+
+/// The pool of a ZFS label.
+pub(super) fn of_zfs(label: &zfs::Label) -> Membership {
+    let name = label.pool.as_ref().map(|pool| format!("pool {pool:?}"));
+    Membership {
+        name: name.unwrap_or_else(|| "pool".to_owned()),
+        whole: label.pool_guid.map(|guid| guid.to_string()),
+        n_members: label.least_devices(),
+        ..Membership::default()
+    }
+}
+
+/// The drives of an Intel firmware RAID, by the last but one block of one of them (mdadm, `super-intel.c`).
+pub(super) fn of_imsm(block: &[u8]) -> Option<Membership> {
+    let (n_disks, n_volumes) = (*block.get(IMSM_DISKS_AT)?, *block.get(IMSM_VOLUMES_AT)?);
+    // The list may go on in the block before this one.
+    let list = block.get(IMSM_LIST_AT..512)?.chunks_exact(IMSM_DISK_BYTES);
+    let serial = |disk: &[u8]| {
+        let text = String::from_utf8_lossy(disk.get(..IMSM_SERIAL_BYTES)?).into_owned();
+        Some(text.trim_matches(['\0', ' ']).to_owned()).filter(|serial| !serial.is_empty())
+    };
+    Some(Membership {
+        name: "Intel firmware RAID".to_owned(),
+        whole: Some(format!("{:08x}", le32(block, IMSM_FAMILY_AT))),
+        // Without a volume its drives are only marked as belonging together.
+        n_members: Some(if n_volumes == 0 { 1 } else { u64::from(n_disks) }),
+        members: list.take(usize::from(n_disks)).filter_map(serial).collect(),
+        is_mirror: false,
+    })
+}
+
+/// The set of a bcache device; one that belongs to none needs no other device.
+pub(super) fn of_bcache(superblock: &[u8]) -> Option<Membership> {
+    let set = superblock.get(BCACHE_SET_AT..BCACHE_SET_AT + 16)?;
+    let is_in_set = le64(set, 0) != 0 || le64(set, 8) != 0;
+    Some(Membership {
+        name: "bcache set".to_owned(),
+        whole: is_in_set.then(|| uuid(set)),
+        n_members: (!is_in_set).then_some(1),
+        ..Membership::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volume_group_is_read_from_the_metadata_area() {
+        let mut volume = vec![0; 64 << 10];
+        let mut put = |at: usize, bytes: &[u8]| volume[at..at + bytes.len()].copy_from_slice(bytes);
+        put(512, b"LABELONE");
+        put(512 + 20, &[32]);
+        put(512 + 24, b"LVM2 001");
+        // One data area, the end of its list, one metadata area.
+        put(512 + 32 + 40, &(1_u64 << 20).to_le_bytes());
+        put(512 + 32 + 40 + 32, &4096_u64.to_le_bytes());
+        put(4096 + 4, b" LVM2 x[5A%r0N*>");
+        let text = "vg0 {\nid = \"G\"\nphysical_volumes {\npv0 {\nid = \"A\"\n}\npv1 {\nid = \"B\"\n}\n}\n";
+        for (at, value) in [(32, 0x8000), (40, 1024), (48, text.len() as u64)] {
+            put(4096 + at, &value.to_le_bytes());
+        }
+        put(4096 + 1024, text.as_bytes());
+        let of = |volume: &[u8]| {
+            of_lvm(&volume[..4096], &mut |at, n| {
+                volume.get(usize::try_from(at).ok()?..)?.get(..n).map(<[u8]>::to_vec)
+            })
+        };
+        let found = of(&volume).unwrap();
+        assert_eq!((found.name.as_str(), found.n_members), ("volume group \"vg0\"", Some(2)));
+        assert_eq!((found.whole.as_deref(), found.members.len()), (Some("G"), 2));
+        volume[4096 + 40..4096 + 56].fill(0);
+        assert_eq!(of(&volume).unwrap().n_members, Some(1), "no group");
+        volume[4096 + 4] = 0;
+        assert_eq!(of(&volume), None, "damaged");
+    }
+
+    #[test]
+    fn arrays_report_level_and_number_of_disks_in_every_version_and_byte_order() {
+        let mut new = vec![0; 256];
+        (new[MD_1_LEVEL_AT], new[MD_1_DISKS_AT]) = (5, 3);
+        let found = of_md_1(&new).unwrap();
+        assert_eq!((found.name.as_str(), found.n_members), ("array of RAID 5", Some(3)));
+        assert!(!found.is_mirror);
+        let mut old = vec![0; 64];
+        (old[MD_0_LEVEL_AT + 3], old[MD_0_DISKS_AT + 3]) = (1, 2);
+        let found = of_md_0(&old, true, None);
+        assert_eq!((found.is_mirror, found.n_members), (true, Some(2)));
+        assert!(!of_md_0(&old, false, None).is_mirror);
+    }
+
+    #[test]
+    fn firmware_raid_lists_its_drives_and_bcache_its_set() {
+        let mut block = vec![0; 512];
+        (block[IMSM_DISKS_AT], block[IMSM_VOLUMES_AT]) = (2, 1);
+        block[IMSM_LIST_AT..IMSM_LIST_AT + 7].copy_from_slice(b"DRIVE-1");
+        block[IMSM_LIST_AT + 48..IMSM_LIST_AT + 55].copy_from_slice(b"DRIVE-2");
+        let found = of_imsm(&block).unwrap();
+        assert_eq!((found.n_members, found.members.join(" ")), (Some(2), "DRIVE-1 DRIVE-2".into()));
+        block[IMSM_VOLUMES_AT] = 0;
+        assert_eq!(of_imsm(&block).unwrap().n_members, Some(1));
+        block[IMSM_DISKS_AT] = 255;
+        assert!(of_imsm(&block).unwrap().members.len() <= 6);
+        let mut superblock = vec![0; 512];
+        assert_eq!(of_bcache(&superblock).unwrap().n_members, Some(1));
+        superblock[BCACHE_SET_AT] = 1;
+        let set = of_bcache(&superblock).unwrap();
+        assert!(set.whole.is_some() && set.n_members.is_none());
+    }
+}
