@@ -203,7 +203,5 @@ fn refuse(disk: &Disk, policy: Policy, found: &str, rule: &str) -> Failure {
         Code::ExistingData,
         format!("{} contains data ({found}), and {rule}", describe(disk)),
     )
-    .advise(format!(
-        "to overwrite it, {how}; to keep partitions, list them in save_partlabel"
-    ))
+    .advise(format!("to overwrite it, {how}; to keep partitions, list them in save_partlabel"))
 }
