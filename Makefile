@@ -39,6 +39,12 @@ vm: static lab-vim ## Only the tests of the static binary and the virtual machin
 	@tests/vm/setup
 	$(CARGO) test -p run-coreos-installer --test vm -- --test-threads=2
 
+.PHONY: exports
+exports: ## Check exports and disk hints with the code of Ironic, Metal3, assisted-service, sushy
+	@tests/setup.sh build
+	$(CARGO) build -q -p run-coreos-installer
+	PYTHONWARNINGS=ignore "$$(tests/exports/setup)" tests/exports/run.py
+
 .PHONY: lab-vim
 lab-vim: ## Build the lab VIM, target/release/lab-vim
 	@tests/setup.sh rust

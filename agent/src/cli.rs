@@ -11,7 +11,7 @@ mod offline;
 use std::path::PathBuf;
 
 pub use disks::DisksOptions;
-pub use inspect::{InspectFormat, InspectOptions};
+pub use inspect::{Form, InspectFormat, InspectOptions};
 pub use live_config::{LiveConfigOptions, LiveFormat};
 pub use offline::OfflineOptions;
 

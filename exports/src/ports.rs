@@ -28,15 +28,27 @@ pub(crate) struct Port<'a> {
 }
 
 /// The ports, in the order of the report. The USB network port of a BMC is left out: it has the same MAC on many
-/// machines, by which a consumer would confuse them. Representors are ends of an embedded switch, not ports.
+/// machines, by which a consumer would confuse them. Representors are ends of an embedded switch, not ports. A virtual
+/// function gets a random MAC at each boot, and its port is listed anyway.
 pub(crate) fn ports(inventory: &Inventory) -> Vec<Port<'_>> {
     let all = inventory.network.iter().flat_map(|network| &network.interfaces);
     let is_port = |interface: &&Interface| {
         interface.kind.as_deref().is_some_and(|kind| KINDS.contains(&kind))
             && !interface.is_bmc_usb
             && !interface.is_representor
+            && interface.vf_of.is_none()
     };
     all.filter(is_port).map(|interface| port(inventory, interface)).collect()
+}
+
+/// Bonds and VLANs, each with its kind.
+pub(crate) fn software(inventory: &Inventory) -> Vec<(Port<'_>, &str)> {
+    let all = inventory.network.iter().flat_map(|network| &network.interfaces);
+    let made = all.filter_map(|interface| {
+        let kind = interface.kind.as_deref().filter(|kind| matches!(*kind, "bond" | "vlan"))?;
+        Some((port(inventory, interface), kind))
+    });
+    made.collect()
 }
 
 /// The port that the machine was booted from, if exactly one is known.

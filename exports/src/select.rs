@@ -1,8 +1,10 @@
 //! The disks and the values that several forms share, picked from the report in one way.
 
+use formats::wwn;
 use probes::block::Disk;
 use probes::collect::Inventory;
 use probes::cpu::Cpu;
+use probes::firmware::BootMode;
 
 /// The disks that a consumer may be shown as storage: each LUN once, with a known size.
 ///
@@ -35,4 +37,22 @@ pub(crate) fn architecture(inventory: &Inventory) -> Option<String> {
 /// The number of online logical CPUs.
 pub(crate) fn n_cpus(cpu: &Cpu) -> Option<usize> {
     cpu.n_logical_cpus_online.filter(|n_cpus| *n_cpus > 0)
+}
+
+/// The WWN with its extension, and the extension alone, as udev writes them (`ID_WWN_WITH_EXTENSION`,
+/// `ID_WWN_VENDOR_EXTENSION`): only for SCSI and ATA disks, whose WWN begins with `0x`.
+pub(crate) fn extended_wwn(disk: &Disk) -> (Option<String>, Option<String>) {
+    let Some(full) = disk.wwn.as_ref().filter(|wwn| wwn.starts_with("0x")) else {
+        return (None, None);
+    };
+    let extension = wwn::forms(full).and_then(|forms| forms.extension);
+    (Some(full.clone()), extension.map(|extension| format!("0x{extension}")))
+}
+
+/// The word for a boot mode that all consumers use.
+pub(crate) fn boot_mode(mode: BootMode) -> &'static str {
+    match mode {
+        BootMode::Uefi => "uefi",
+        BootMode::Bios => "bios",
+    }
 }

@@ -16,6 +16,9 @@ pub struct InspectOptions {
     /// units; see docs/exports.md. They need all sections, so not --only.
     #[arg(long, value_enum, default_value_t = InspectFormat::Text)]
     pub format: InspectFormat,
+    /// What to make of the format metal3
+    #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Resource)]
+    pub form: Form,
     /// When to colour the text
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
@@ -32,4 +35,19 @@ pub enum InspectFormat {
     Yaml,
     /// Inspection data for Ironic, as JSON
     Ironic,
+    /// `HardwareData` for Metal3, as JSON
+    Metal3,
+    /// Host inventory of assisted-service, as JSON
+    Assisted,
+    /// Documents of a Redfish service by their `@odata.id`, as JSON
+    Redfish,
+}
+
+/// What is made of the details that Metal3 reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// A resource, for `kubectl apply`; give it the name of the `BareMetalHost`
+    Resource,
+    /// One line for the annotation `inspect.metal3.io/hardwaredetails`
+    Annotation,
 }

@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 
-use crate::cli::{InspectFormat, InspectOptions};
+use crate::cli::{Form, InspectFormat, InspectOptions};
 use crate::exit_status::ExitStatus;
 use crate::{export, output, text};
 
@@ -13,6 +13,9 @@ use crate::{export, output, text};
 pub(super) fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
     let is_own =
         matches!(options.format, InspectFormat::Text | InspectFormat::Json | InspectFormat::Yaml);
+    if options.form == Form::Annotation && options.format != InspectFormat::Metal3 {
+        bail!("--as annotation: only --format metal3 has annotations");
+    }
     // A missing section would look like a machine without disks or ports.
     if !is_own && !options.source.only.is_empty() {
         bail!("--only: this format needs all sections; remove --only, or use --format json");
@@ -23,6 +26,14 @@ pub(super) fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
         InspectFormat::Json => output::json(&report)?,
         InspectFormat::Yaml => output::yaml(&report)?,
         InspectFormat::Ironic => output::json(&export::ironic(&report))?,
+        InspectFormat::Metal3 if options.form == Form::Annotation => {
+            format!("{}\n", exports::metal3::details(&report.inventory))
+        }
+        InspectFormat::Metal3 => {
+            output::json(&exports::metal3::resource(&report.inventory, &report.node_id))?
+        }
+        InspectFormat::Assisted => output::json(&exports::assisted::inventory(&report.inventory))?,
+        InspectFormat::Redfish => output::json(&exports::redfish::documents(&report.inventory))?,
     })?;
     Ok(ExitStatus::Done)
 }

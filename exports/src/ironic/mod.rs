@@ -6,18 +6,16 @@
 
 mod dmi;
 
-use formats::wwn;
 use probes::block::Disk;
 use probes::collect::Inventory;
 use probes::cpuset::CpuSet;
-use probes::firmware::BootMode;
 use probes::pci::PciDevice;
 use probes::usb::UsbDevice;
 use serde_json::{Map, Value};
 
 use crate::object::{list, object};
 use crate::ports::{Port, boot_port, ports, switch, tlvs, without_prefix};
-use crate::select::{architecture, disks, max_mhz, n_cpus};
+use crate::select::{architecture, boot_mode, disks, extended_wwn, max_mhz, n_cpus};
 
 const MIB: u64 = 1 << 20;
 /// Transports that `lsblk` knows, from which `ironic-python-agent` copies the name.
@@ -110,7 +108,7 @@ fn with_key(mut object: Value, key: &str, value: Value) -> Value {
     object
 }
 
-pub(crate) fn disk(disk: &Disk) -> Value {
+fn disk(disk: &Disk) -> Value {
     let (with_extension, extension) = extended_wwn(disk);
     let is_known = |name: &&str| TRANSPORTS.contains(name);
     object([
@@ -129,16 +127,6 @@ pub(crate) fn disk(disk: &Disk) -> Value {
         ("physical_sectors", disk.physical_block_bytes.into()),
         ("tran", disk.transport.as_deref().filter(is_known).into()),
     ])
-}
-
-/// The WWN with its extension, and the extension alone, as udev writes them (`ID_WWN_WITH_EXTENSION`,
-/// `ID_WWN_VENDOR_EXTENSION`): only for SCSI and ATA disks, whose WWN begins with `0x`.
-pub(crate) fn extended_wwn(disk: &Disk) -> (Option<String>, Option<String>) {
-    let Some(full) = disk.wwn.as_ref().filter(|wwn| wwn.starts_with("0x")) else {
-        return (None, None);
-    };
-    let extension = wwn::forms(full).and_then(|forms| forms.extension);
-    (Some(full.clone()), extension.map(|extension| format!("0x{extension}")))
 }
 
 fn system_vendor(inventory: &Inventory) -> Value {
@@ -162,13 +150,6 @@ fn boot(inventory: &Inventory, ports: &[Port<'_>]) -> Value {
         ("current_boot_mode", mode.map(boot_mode).into()),
         ("pxe_interface", boot_mac(ports).into()),
     ])
-}
-
-pub(crate) fn boot_mode(mode: BootMode) -> &'static str {
-    match mode {
-        BootMode::Uefi => "uefi",
-        BootMode::Bios => "bios",
-    }
 }
 
 fn boot_mac<'p>(ports: &'p [Port<'_>]) -> Option<&'p str> {
