@@ -37,8 +37,9 @@ pub struct Checkpoint {
     pub disk: Option<DiskIdentity>,
     /// What would be true of the disk if the process ended now.
     pub disk_state: Option<DiskState>,
-    /// Whether the VIM has a result, so that nothing is left to post.
-    pub has_posted_result: bool,
+    /// Whether the job is over and its result delivered, so that nothing is left to post. A refusal with an untouched disk
+    /// does not end the job.
+    pub is_over: bool,
     /// When the job started: RFC 3339, UTC.
     pub started_at: String,
     /// The exit status of the job, once nothing but the end of the process is left to do.

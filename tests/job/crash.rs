@@ -87,6 +87,33 @@ fn crash_or_kill_by_the_kernel_is_reported_to_the_vim() {
 }
 
 #[test]
+fn crash_while_the_agent_waits_after_a_refusal_is_reported() {
+    let mock = Mock::start(|request, _| {
+        if request.path.ends_with("/events") || request.path.ends_with("/result") {
+            Reply::status(204)
+        } else {
+            let refused = json!({"api_version": "1", "request_id": "r1", "action": "explode"});
+            Reply::json(200, &refused)
+        }
+    });
+    let mut parent = start(&mock);
+    let started = Instant::now();
+    let waits = |mock: &Mock| {
+        let events = mock.requests("/events");
+        events.iter().any(|batch| String::from_utf8_lossy(&batch.body).contains("asking again in"))
+    };
+    while !waits(&mock) {
+        assert!(started.elapsed() < LIMIT, "the agent does not ask again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill(child_of(&parent), Signal::SIGKILL).unwrap();
+    assert_eq!(parent.wait().unwrap().code(), Some(101));
+    let codes: Vec<_> =
+        mock.requests("/result").iter().map(|result| result.json()["code"].clone()).collect();
+    assert_eq!(codes, ["ACTION_UNKNOWN", "AGENT_BUG"]);
+}
+
+#[test]
 fn sigterm_to_the_program_ends_its_job_with_a_result() {
     let mock = vim();
     let mut parent = start(&mock);

@@ -120,7 +120,7 @@ fn links_that_come_up_lead_to_another_report() {
     let (mock, mut machine) = vim(
         |_, _| {},
         |request, _| match request.path.as_str() {
-            "/v1/reports" => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 60})),
+            "/v1/reports" => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 3600})),
             _ => action("stop"),
         },
     );

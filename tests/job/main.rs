@@ -11,6 +11,8 @@ mod choice;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod delivery;
+#[cfg(test)]
 mod ending;
 #[cfg(test)]
 mod files;

@@ -320,8 +320,32 @@ fn one_clock_runs_over_report_polls_and_refusals() {
         machine.settings.vim.deadline = Some(Duration::from_mins(75));
         assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched, "{what}");
         let slept: Duration = machine.slept().iter().sum();
-        assert!(slept <= Duration::from_mins(75), "{what}: {slept:?}");
-        assert!(slept >= Duration::from_hours(1), "{what}: {slept:?}");
+        assert_eq!(slept, Duration::from_mins(75), "{what}");
+        let paths = mock.requests("").into_iter().map(|request| request.path);
+        let last = paths
+            .filter(|path| !path.ends_with("/events") && !path.ends_with("/result"))
+            .next_back();
+        let asked =
+            if what == "reinspect" { "/v1/reports" } else { "/v1/nodes/mac-02/instruction" };
+        assert_eq!(last.as_deref(), Some(asked), "{what}: asked once more at the end");
+        let code = if what == "refusals" { "DISK_NONE" } else { "NO_INSTRUCTION" };
+        assert_eq!(results(&mock).last().unwrap()["code"], code, "{what}");
+    }
+}
+
+#[test]
+fn long_retry_after_does_not_end_the_job_before_its_time() {
+    for at_report in [true, false] {
+        let mock = vim(move |request, n| match request.path.as_str() {
+            "/v1/reports" if !at_report => Reply::json(202, &json!({"node_id": "mac-02"})),
+            // The VIM is back when the agent asks for the last time.
+            _ if n == usize::from(!at_report) => Reply::status(503).and("Retry-After", "3600"),
+            _ => Reply::json(200, &action("reboot")),
+        });
+        let mut machine = Machine::new(&mock.url);
+        machine.settings.vim.deadline = Some(Duration::from_mins(10));
+        assert_eq!(machine.run().exit_status, ExitStatus::Done);
+        assert_eq!(machine.slept().iter().sum::<Duration>(), Duration::from_mins(10));
     }
 }
 

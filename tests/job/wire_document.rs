@@ -1,6 +1,5 @@
-//! The table in `docs/wire.md`, made by giving the agent each response and watching what it does.
+//! The tables in `docs/wire.md`, made by giving the agent each response and watching what it does.
 
-use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,14 +7,19 @@ use std::time::Duration;
 
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::job::JobSettings;
+use run_coreos_installer::vim::VimSettings;
 use serde_json::{Value, json};
 
+use super::image;
 use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply, Request};
 
 const JSON: &str = "application/json";
 const BEGIN: &str = "<!-- The table below is made by a test: UPDATE_EXPECTED=1 cargo test -p run-coreos-installer --test job wire_document -->\n";
 const END: &str = "<!-- end of the table -->\n";
+const BEGIN_REPEATED: &str = "<!-- The second table is made by the same test. -->\n";
+const END_REPEATED: &str = "<!-- end of the second table -->\n";
 
 /// How many responses are given at once.
 const N_THREADS: usize = 6;
@@ -185,10 +189,10 @@ fn observe(place: Place, odd: &Arc<Make>, random: u32) -> (String, Option<Durati
     let n = |end: &str| mock.requests(end).len();
     let results: Vec<Value> = mock.requests("/result").iter().map(Request::json).collect();
     if place == Place::Result {
-        return if n("/result") == 1 {
-            ("accepted".into(), None)
-        } else {
-            ("post again".into(), wait)
+        return match (n("/result"), n("/v1/reports")) {
+            (1, _) => ("accepted".into(), None),
+            (_, 1) => ("post again".into(), wait),
+            _ => ("report and post again".into(), wait),
         };
     }
     let what = if let Some(result) = results.first() {
@@ -254,17 +258,117 @@ fn table() -> String {
     text
 }
 
-#[test]
-fn table_of_the_document_says_what_the_agent_does() {
+/// What led to a result.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Install,
+    BareInstall,
+    Refusal,
+}
+
+/// How often the same response is given before the VIM accepts the result after all.
+const MANY: usize = 40;
+
+/// Gives the same response to every post of a result. Returns how often it was posted, for how long, and the exit status.
+fn observe_repeated(
+    origin: Origin,
+    odd: &Arc<Make>,
+    image: &[u8],
+    random: u32,
+) -> (usize, Duration, u8) {
+    let odd = Arc::clone(odd);
+    let mock = Mock::start(move |request: &Request, n| match request.path.as_str() {
+        path if path.ends_with("/result") && n < MANY => odd(),
+        "/v1/reports" if n > 0 => Reply::json(202, &json!({"node_id": "mac-02"})),
+        "/v1/reports" if origin == Origin::BareInstall => Reply::bytes(IGNITION.as_bytes())
+            .and("Content-Type", "application/vnd.coreos.ignition+json"),
+        "/v1/reports" if origin == Origin::Refusal => json_bytes(&instruction(r#","unknown":1"#)),
+        "/v1/reports" => {
+            let install = json!({"ignition": {"inline": IGNITION}}).to_string();
+            let extra = format!(r#","install":{install}"#);
+            json_bytes(&instruction(&extra).replace("stop", "install"))
+        }
+        _ => Reply::status(204),
+    });
+    let mut machine = Machine::new(&mock.url);
+    std::fs::write(machine.root.join("image"), image).unwrap();
+    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    machine.settings.failure_limit = JobSettings::new(VimSettings::new("")).failure_limit;
+    machine.set_random(random);
+    let exit_status = machine.run().exit_status.code();
+    (mock.requests("/result").len(), machine.slept().iter().sum(), exit_status)
+}
+
+fn repeated_cell(origin: Origin, odd: &Arc<Make>, image: &[u8]) -> String {
+    // With the longest waits, a limited time ends long before so many posts.
+    let (n, most, exit_status) = observe_repeated(origin, odd, image, u32::MAX);
+    let minutes = |wait: Duration| wait.as_secs().div_ceil(60);
+    let how_long = if n > MANY {
+        return "until it is accepted".into();
+    } else if most.subsec_nanos() == 0 {
+        // Random waits are no whole seconds, so a time limit ended this.
+        format!("for {} min", minutes(most))
+    } else {
+        let (again, least, other) = observe_repeated(origin, odd, image, 0);
+        assert_eq!((n, exit_status), (again, other));
+        match most.as_secs() {
+            ..120 => format!("{n} times in {}", range(least, most)),
+            _ => format!("{n} times in {} to {} min", minutes(least), minutes(most)),
+        }
+    };
+    format!("{how_long}, then exit status {exit_status}")
+}
+
+/// The second table; `None` without the tools that make an image.
+fn repeated_table() -> Option<String> {
+    let rows: [(&str, Make); 6] = [
+        ("401, and other 4xx", Box::new(|| Reply::status(401))),
+        ("404", Box::new(|| Reply::status(404))),
+        ("405", Box::new(|| Reply::status(405))),
+        ("501", Box::new(|| Reply::status(501))),
+        ("503", Box::new(|| Reply::status(503))),
+        ("connection closed without a response", Box::new(|| Reply::Close)),
+    ];
+    let image = image::coreos(IGNITION, "ignition.platform.id=metal")?;
+    let row = |(name, make): (&str, Make)| {
+        let odd = Arc::new(make);
+        let cells = [Origin::Install, Origin::BareInstall, Origin::Refusal]
+            .map(|origin| repeated_cell(origin, &odd, &image));
+        format!("| {name} | {} |\n", cells.join(" | "))
+    };
+    let rows: Vec<String> = std::thread::scope(|scope| {
+        let threads = rows.map(|made| scope.spawn(|| row(made)));
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let heads = "| every response to the result | result of an install | of the install of a bare Ignition config \
+                 | of a refusal with `on_refusal: stop`, or of a failed install |\n|---|---|---|---|\n";
+    Some(heads.to_owned() + &rows.concat())
+}
+
+/// Compares a part of the document with what it should be, or writes it.
+fn check(begin: &str, end: &str, table: &str) {
+    // Both tables are in one file.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/wire.md");
     let text = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = text.split_once(BEGIN).unwrap();
-    let (found, after) = rest.split_once(END).unwrap();
-    let mut expected = String::new();
-    write!(expected, "\n{}\n", table()).unwrap();
+    let (before, rest) = text.split_once(begin).unwrap();
+    let (found, after) = rest.split_once(end).unwrap();
+    let expected = format!("\n{table}\n");
     if std::env::var_os("UPDATE_EXPECTED").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{expected}{END}{after}")).unwrap();
+        std::fs::write(&path, format!("{before}{begin}{expected}{end}{after}")).unwrap();
     } else {
         assert!(found == expected, "docs/wire.md differs from what the agent does:\n{expected}");
     }
+}
+
+#[test]
+fn table_of_the_document_says_what_the_agent_does() {
+    check(BEGIN, END, &table());
+}
+
+#[test]
+fn second_table_of_the_document_says_how_often_a_result_is_posted() {
+    let Some(table) = repeated_table() else { return };
+    check(BEGIN_REPEATED, END_REPEATED, &table);
 }

@@ -11,6 +11,8 @@ pub enum Code {
     Config,
     /// No report could be posted.
     NoReport,
+    /// The VIM accepted the report, but sent no instruction in time.
+    NoInstruction,
     /// The instruction is malformed.
     InstructionInvalid,
     /// The API has no such action.
@@ -102,6 +104,7 @@ impl fmt::Display for Code {
         f.write_str(match self {
             Self::Config => "CONFIG",
             Self::NoReport => "NO_REPORT",
+            Self::NoInstruction => "NO_INSTRUCTION",
             Self::InstructionInvalid => "INSTRUCTION_INVALID",
             Self::ActionUnknown => "ACTION_UNKNOWN",
             Self::ActionUnsupported => "ACTION_UNSUPPORTED",

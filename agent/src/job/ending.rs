@@ -11,7 +11,6 @@ use super::Ended;
 use super::offline::in_words_of_options;
 use super::sequence::Job;
 use crate::api::{API_VERSION, DiskState, JobResult, Neighbours, Outcome, Stage, State};
-use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::vim::client::GaveUp;
@@ -48,16 +47,13 @@ impl Job<'_> {
         let advice = result.advice.as_deref().unwrap_or("see the message above");
         error!("{disk}, no reboot; what to do: {advice}");
         self.event(result.stage, State::Failed, Some(&format!("{failure}")));
+        self.replace_unposted();
         self.complete(result);
         if let Some(offline) = &self.settings.offline {
             self.deliver_failure(offline, result);
         } else if !self.settings.is_dry_run {
-            let limit = Some(self.settings.failure_limit);
-            match self.client.post_result(&self.node_id, result, limit) {
-                Ok(()) => {
-                    checkpoint::update(|checkpoint| checkpoint.has_posted_result = true);
-                    info!("result posted");
-                }
+            match self.post(result, Some(self.settings.failure_limit)) {
+                Ok(()) => info!("result posted"),
                 Err(gave_up) => error!("the result could not be posted: {gave_up}"),
             }
         }
@@ -76,9 +72,8 @@ impl Job<'_> {
         self.event(Stage::Result, State::Started, None);
         let limit = self.client.time_left().map(|left| left.max(self.settings.failure_limit));
         let limit = if self.is_bare { Some(self.settings.failure_limit) } else { limit };
-        match self.client.post_result(&self.node_id, &result, limit) {
+        match self.post(&result, limit) {
             Ok(()) => {
-                checkpoint::update(|checkpoint| checkpoint.has_posted_result = true);
                 info!("result posted: {}", result.message);
                 self.event(Stage::Result, State::Done, None);
                 Ended { exit_status: ExitStatus::Done, result: Some(Box::new(result)) }

@@ -18,6 +18,7 @@ mod install;
 mod late;
 mod neighbours;
 pub mod offline;
+mod posting;
 mod prove;
 mod sequence;
 pub mod supervise;

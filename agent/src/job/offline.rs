@@ -87,7 +87,7 @@ impl Offline {
             file.write_all(&json)?;
             file.sync_all()?;
             fs::rename(&draft, &self.result)?;
-            checkpoint::update(|checkpoint| checkpoint.has_posted_result = true);
+            checkpoint::update(|checkpoint| checkpoint.is_over = true);
             Ok(())
         };
         write().map_err(|error: io::Error| {

@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 
 use super::console::Console;
 use super::late::Late;
+use super::posting::Unposted;
 use super::waiting::Refusals;
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
@@ -49,8 +50,10 @@ pub(super) struct Job<'a> {
     /// Counts consecutive reports that only led to a request for another one.
     pub(super) again: Backoff,
     pub(super) refusals: Refusals,
-    /// The last result that was posted.
+    /// The result of the last refusal.
     pub(super) last_result: Option<Box<JobResult>>,
+    /// A result that the VIM could not accept yet.
+    pub(super) unposted: Option<Unposted>,
     pub(super) console: Console,
     /// What the last report was based on.
     pub(super) late: Late,
@@ -58,7 +61,7 @@ pub(super) struct Job<'a> {
     pub(super) supplemented: Option<String>,
     /// Whether the next 202 answers the report; only then it may give the node another id.
     has_just_reported: bool,
-    /// Whether the VIM responded with a bare Ignition config.
+    /// Whether a bare Ignition config is carried out, and no instruction.
     pub(super) is_bare: bool,
 }
 
@@ -106,6 +109,7 @@ impl<'a> Job<'a> {
             again: Backoff::default(),
             refusals: Refusals::default(),
             last_result: None,
+            unposted: None,
             console: Console::start(),
             late: Late::default(),
             supplemented: None,
@@ -119,6 +123,14 @@ impl<'a> Job<'a> {
     }
 
     pub(super) fn run(&mut self, collect: &mut dyn FnMut() -> anyhow::Result<Collected>) -> Ended {
+        let ended = self.run_to_end(collect);
+        // From here on a crash costs nothing that the VIM does not know.
+        let is_over = self.unposted.is_none();
+        checkpoint::update(|checkpoint| checkpoint.is_over = is_over);
+        ended
+    }
+
+    fn run_to_end(&mut self, collect: &mut dyn FnMut() -> anyhow::Result<Collected>) -> Ended {
         loop {
             if let Err(ended) = self.collect(collect) {
                 return ended;
@@ -192,14 +204,17 @@ impl<'a> Job<'a> {
     /// Acts on a response.
     fn follow(&mut self, answer: Answer) -> Next {
         let has_just_reported = std::mem::take(&mut self.has_just_reported);
+        if matches!(answer, Answer::Instruction(_) | Answer::Ignition(_)) {
+            self.post_earlier_result();
+        }
         match answer {
             Answer::NotYet { node_id, wait, location } => {
                 self.accept_id(node_id.as_deref(), has_just_reported);
                 self.open_events();
+                self.post_earlier_result();
                 self.supplement();
                 self.console.waits_for(&self.vim("an instruction from"), &self.node_id);
-                let message = format!("asking again in {} s", wait.as_secs());
-                self.wait_and_ask(wait, &message, location.as_ref())
+                self.wait_and_ask(wait, "asking again", location.as_ref())
             }
             Answer::NotKnown(failed) => self.report_again(&failed),
             Answer::Ignition(bytes) | Answer::Instruction(bytes)
@@ -242,9 +257,9 @@ impl<'a> Job<'a> {
         self.console.works();
         self.supplement();
         checkpoint::update(|checkpoint| {
-            checkpoint.has_posted_result = false;
             (checkpoint.disk, checkpoint.disk_state) = (None, None);
         });
+        self.is_bare = false;
         self.request_id = None;
         self.events.set_request(None);
         self.request_digest = Some(digest::sha256(bytes));
@@ -290,13 +305,11 @@ impl<'a> Job<'a> {
                 let asked = asked.unwrap_or(RetryAfter::seconds(DEFAULT_WAIT_S));
                 let wait = RetryAfter::poll(Some(asked), self.clock.as_ref());
                 self.console.waits_for(&self.vim("another instruction from"), &self.node_id);
-                let message = format!("asking again in {} s", wait.as_secs());
-                self.wait_and_ask(wait, &message, None)
+                self.wait_and_ask(wait, "asking again", None)
             }
             (Action::Reinspect, _) => {
                 let wait = self.wait_before_inspecting(asked);
-                let message = format!("inspecting again in {} s", wait.as_secs());
-                self.wait(wait, &message).map_or_else(Next::End, |()| Next::Inspect)
+                self.wait(wait, "inspecting again").map_or_else(Next::End, |()| Next::Inspect)
             }
             (Action::Reboot, _) => {
                 info!("rebooting as the VIM asks; no disk was touched");
@@ -336,7 +349,7 @@ impl<'a> Job<'a> {
     }
 
     /// Adopts the id that the VIM gives the node when it accepts the report. Any later one is another node's.
-    fn accept_id(&mut self, node_id: Option<&str>, has_just_reported: bool) {
+    pub(super) fn accept_id(&mut self, node_id: Option<&str>, has_just_reported: bool) {
         let Some(node_id) = node_id.filter(|id| is_node_id(id) && *id != self.node_id) else {
             return;
         };

@@ -22,7 +22,9 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::clock::RealClock;
 use crate::exit_status::ExitStatus;
 use crate::signals::Stop;
+use crate::uuid;
 use crate::vim::Client;
+use crate::vim::delivery::Delivery;
 
 /// The environment variable that makes the program the child: the path of its checkpoint.
 const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
@@ -179,7 +181,7 @@ fn report_crash(
         DiskState::HalfWritten | DiskState::Erased => ExitStatus::HalfWritten,
         DiskState::Installed => ExitStatus::Unproven,
     };
-    if found.node_id.is_empty() || found.has_posted_result || settings.is_dry_run {
+    if found.node_id.is_empty() || found.is_over || settings.is_dry_run {
         return exit_status;
     }
     let result = result(found, message, disk_state);
@@ -188,10 +190,17 @@ fn report_crash(
         return exit_status;
     }
     let client = Client::new(&settings.vim, Arc::new(RealClock), stop.clone());
-    let posted = client
-        .map(|client| client.post_result(&found.node_id, &result, Some(settings.failure_limit)));
-    match posted {
-        Ok(Ok(())) => info!("result posted"),
+    let delivery = Delivery {
+        node_id: &found.node_id,
+        result: &result,
+        key: &uuid::random(),
+        // This process did not read the hardware.
+        report: None,
+        is_bare: false,
+    };
+    let limit = Some(settings.failure_limit);
+    match client.map(|client| client.post_result(&delivery, limit)) {
+        Ok(Ok(_)) => info!("result posted"),
         Ok(Err(gave_up)) => error!("the result could not be posted: {gave_up}"),
         Err(error) => error!("the result could not be posted: {error:#}"),
     }

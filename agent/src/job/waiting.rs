@@ -99,18 +99,18 @@ impl Job<'_> {
             ask_again_s = wait.as_secs(),
             "refused with {code}, no disk was touched; asking the VIM again"
         );
-        let message = format!("refused with {code}; asking again in {} s", wait.as_secs());
-        self.wait_and_ask(wait, &message, None)
+        let then = format!("refused with {code}; asking again");
+        self.wait_and_ask(wait, &then, None)
     }
 
-    /// Waits and asks for the instruction.
+    /// Waits and asks for the instruction. `then` says what follows the wait.
     pub(super) fn wait_and_ask(
         &mut self,
         wait: Duration,
-        message: &str,
+        then: &str,
         location: Option<&Url>,
     ) -> Next {
-        match self.wait_unless_outdated(wait, message) {
+        match self.wait_unless_outdated(wait, then) {
             Ok(None) => {}
             Ok(Some(why)) => {
                 self.report_change(why);
@@ -118,6 +118,7 @@ impl Job<'_> {
             }
             Err(ended) => return Next::End(ended),
         }
+        self.post_earlier_result();
         match self.client.instruction(&self.node_id, location) {
             Ok(answer) => {
                 // The VIM knows the node, so later requests to report again are unrelated.
@@ -127,41 +128,40 @@ impl Job<'_> {
                 Next::Ask(answer)
             }
             Err(GaveUp::Stopped) => Next::End(self.interrupted()),
-            Err(gave_up) => {
-                let message = format!("asking for the instruction: {gave_up}");
-                let failure = Failure::new(Code::NoReport, message).advise(advice(&gave_up));
-                Next::End(self.refuse(&failure))
-            }
+            Err(gave_up) => Next::End(self.give_up(Some(&gave_up))),
         }
     }
 
     /// Waits without regard to what changes meanwhile.
-    pub(super) fn wait(&mut self, wait: Duration, message: &str) -> Result<(), Ended> {
-        self.wait_with(wait, message, |job, wait| job.clock.sleep(wait, &job.stop))
+    pub(super) fn wait(&mut self, wait: Duration, then: &str) -> Result<(), Ended> {
+        self.wait_with(wait, then, |job, wait| job.clock.sleep(wait, &job.stop))
     }
 
     /// Waits; ends early, with the reason, once another report would differ from the last one.
     fn wait_unless_outdated(
         &mut self,
         wait: Duration,
-        message: &str,
+        then: &str,
     ) -> Result<Option<&'static str>, Ended> {
-        self.wait_with(wait, message, Self::sleep_until_outdated)
+        self.wait_with(wait, then, Self::sleep_until_outdated)
     }
 
     fn wait_with<T>(
         &mut self,
         wait: Duration,
-        message: &str,
+        then: &str,
         sleep: impl FnOnce(&mut Self, Duration) -> T,
     ) -> Result<T, Ended> {
         // An hour and its jitter.
         let wait = wait.clamp(MIN_WAIT, MAX_RETRY_AFTER + MAX_RETRY_AFTER / 10);
         let left = self.client.time_left();
-        if left.is_some_and(|left| wait > left) {
-            return Err(self.give_up());
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(self.give_up(None));
         }
-        self.event(Stage::Wait, State::Started, Some(message));
+        // The VIM is asked once more when `--give-up-after` passes.
+        let wait = left.map_or(wait, |left| wait.min(left));
+        let message = format!("{then} in {} s", wait.as_secs());
+        self.event(Stage::Wait, State::Started, Some(&message));
         let slept = sleep(self, wait);
         if self.stop.is_stopped() {
             return Err(self.interrupted());
@@ -170,16 +170,23 @@ impl Job<'_> {
         Ok(slept)
     }
 
-    /// Ends the job because `--give-up-after` has passed.
-    fn give_up(&mut self) -> Ended {
+    /// Ends the job because `--give-up-after` has passed; `last` is why the last request failed.
+    fn give_up(&mut self, last: Option<&GaveUp>) -> Ended {
         let limit_s = self.settings.vim.deadline.unwrap_or_default().as_secs();
         error!("no instruction could be carried out within {limit_s} s; giving up");
         if let Some(result) = self.last_result.take() {
+            if let Err(gave_up) = self.post_unposted(Some(self.settings.failure_limit)) {
+                error!("the result could not be posted: {gave_up}");
+            }
             return Ended { exit_status: ExitStatus::Untouched, result: Some(result) };
         }
         let message = format!("the VIM sent no instruction within {limit_s} s");
-        let failure = Failure::new(Code::NoReport, message)
-            .advise("set an instruction for this node, then start the service again");
+        let failure = match last {
+            Some(gave_up) => Failure::new(Code::NoInstruction, format!("{message}: {gave_up}"))
+                .advise(advice(gave_up)),
+            None => Failure::new(Code::NoInstruction, message)
+                .advise("set an instruction for this node, then start the service again"),
+        };
         self.refuse(&failure)
     }
 
@@ -205,8 +212,7 @@ impl Job<'_> {
             wait.as_secs(),
             self.again.n_failed()
         );
-        let message = format!("reporting again in {} s", wait.as_secs());
-        self.wait(wait, &message).map_or_else(Next::End, |()| Next::Inspect)
+        self.wait(wait, "reporting again").map_or_else(Next::End, |()| Next::Inspect)
     }
 
     pub(super) fn interrupted(&mut self) -> Ended {

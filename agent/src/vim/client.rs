@@ -27,8 +27,6 @@ use crate::uuid;
 
 /// Largest instruction or other response of the API, in bytes.
 pub(super) const MAX_ANSWER_BYTES: u64 = 1024 * 1024;
-/// How often to post a result that the VIM refuses.
-const MAX_REFUSED_RESULTS: u32 = 8;
 /// Largest Ignition config, in bytes; the check of configs accepts no larger one.
 pub const MAX_IGNITION_BYTES: u64 = 8 * 1024 * 1024;
 
@@ -67,7 +65,7 @@ impl std::fmt::Display for GaveUp {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Deadline(failed) => {
-                write!(f, "{}; the next try would be after the time limit", failed.message)
+                write!(f, "{}; the time limit has passed", failed.message)
             }
             Self::Refused(failed) => f.write_str(&failed.message),
             Self::Stopped => f.write_str("interrupted by a signal"),
@@ -132,7 +130,7 @@ impl Client {
     }
 
     /// The address of `path` at the VIM.
-    fn api(&self, path: &str) -> Result<Url, Failed> {
+    pub(super) fn api(&self, path: &str) -> Result<Url, Failed> {
         self.base.as_ref().map(|base| base.join(path)).ok_or_else(|| Failed {
             why: Why::Refused,
             ..Failed::network("no VIM is configured".into())
@@ -145,15 +143,13 @@ impl Client {
     /// [`GaveUp`]; the VIM does not have the report.
     pub fn post_report(&self, report: &[u8]) -> Result<Answer, GaveUp> {
         let url = self.api("/v1/reports").map_err(GaveUp::Refused)?;
-        // Compressing into memory cannot fail; if it ever does, the report is posted uncompressed.
-        let compressed = gzip(report).ok();
-        let encoding = compressed.is_some().then_some("gzip");
-        let bytes = Arc::new(compressed.unwrap_or_else(|| report.to_vec()));
         let key = uuid::random();
-        let body = Body { bytes, encoding, key: Some(&key), is_farewell: false };
-        self.until_success("posting the report", self.time_left(), || {
-            self.answer(self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
-        })
+        let body = Body { key: Some(&key), ..report_body(report) };
+        self.until_success("posting the report", self.time_left(), || self.try_report(&url, &body))
+    }
+
+    pub(super) fn try_report(&self, url: &Url, body: &Body<'_>) -> Result<Answer, Failed> {
+        self.answer(self.send(url, Ask::Post(body), MAX_ANSWER_BYTES)?, url)
     }
 
     /// Requests the instruction at `location`, or at the path that the API defines.
@@ -174,36 +170,6 @@ impl Client {
                 _ => self.answer(reply, &url),
             }
         })
-    }
-
-    /// Posts the result, retrying for at most `limit`.
-    ///
-    /// # Errors
-    /// [`GaveUp`]; the VIM does not know how the job ended.
-    pub fn post_result(
-        &self,
-        node_id: &str,
-        result: &JobResult,
-        limit: Option<Duration>,
-    ) -> Result<(), GaveUp> {
-        let url = self.api(&format!("/v1/nodes/{node_id}/result")).map_err(GaveUp::Refused)?;
-        let bytes = Arc::new(json(result, "the result").map_err(GaveUp::Refused)?);
-        let key = uuid::random();
-        let body = Body { bytes, encoding: None, key: Some(&key), is_farewell: true };
-        let mut n_refused = 0;
-        self.until_success("posting the result", limit, || {
-            let reply = self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?;
-            match check_accepted(&reply, &url) {
-                Err(failed) if failed.why == Why::Refused => {
-                    n_refused += 1;
-                    // A server without this path will not gain it; other refusals may be corrected meanwhile.
-                    let has_no_path = matches!(failed.status, Some(404 | 405 | 410 | 501));
-                    let most = if has_no_path { 2 } else { MAX_REFUSED_RESULTS };
-                    if n_refused >= most { Ok(Err(GaveUp::Refused(failed))) } else { Err(failed) }
-                }
-                outcome => outcome.map(Ok),
-            }
-        })?
     }
 
     /// Supplements the report with LLDP neighbours, without retrying.
@@ -262,9 +228,12 @@ impl Client {
             }
             let wait = backoff.wait(&failed, self.clock.as_ref());
             let spent = self.clock.now().saturating_duration_since(started);
-            if limit.is_some_and(|limit| spent + wait > limit) {
+            let left = limit.map(|limit| limit.saturating_sub(spent));
+            if left.is_some_and(|left| left.is_zero()) {
                 return Err(GaveUp::Deadline(failed));
             }
+            // The last attempt is made when the limit passes, however long the server asks to wait.
+            let wait = left.map_or(wait, |left| wait.min(left));
             warn!(
                 "{what}: {}; failed tries: {}, next try in {} s",
                 failed.message,
@@ -351,6 +320,15 @@ fn resembles_instruction(body: &[u8]) -> bool {
     }
 }
 
+/// A report as a body, compressed.
+pub(super) fn report_body(report: &[u8]) -> Body<'static> {
+    // Compressing into memory cannot fail; if it ever does, the report is posted uncompressed.
+    let compressed = gzip(report).ok();
+    let encoding = compressed.is_some().then_some("gzip");
+    let bytes = Arc::new(compressed.unwrap_or_else(|| report.to_vec()));
+    Body { bytes, encoding, key: None, is_farewell: false }
+}
+
 /// A result as it is posted.
 ///
 /// # Errors
@@ -361,7 +339,7 @@ pub fn result_as_json(result: &JobResult) -> Result<Vec<u8>, String> {
 
 /// `value` as JSON, cleaned: it may repeat what servers, disks and programs said. A value that cannot be serialised is a
 /// failure, never an empty body.
-fn json(value: &impl Serialize, what: &str) -> Result<Vec<u8>, Failed> {
+pub(super) fn json(value: &impl Serialize, what: &str) -> Result<Vec<u8>, Failed> {
     let bytes = serde_json::to_value(value).and_then(|mut value| {
         clean::json(&mut value);
         serde_json::to_vec(&value)

@@ -1,0 +1,82 @@
+//! Results on their way to the VIM: one that it does not accept now is posted again before the next request.
+
+use std::time::Duration;
+
+use tracing::{error, info};
+
+use super::sequence::Job;
+use crate::api::JobResult;
+use crate::uuid;
+use crate::vim::client::GaveUp;
+use crate::vim::delivery::Delivery;
+
+/// A result that the VIM does not have yet.
+#[derive(Debug)]
+pub(super) struct Unposted {
+    result: Box<JobResult>,
+    /// The same for every post, so that a VIM that has the result already does not count it twice.
+    key: String,
+    /// Whether a bare Ignition config led to it.
+    is_bare: bool,
+}
+
+impl Job<'_> {
+    /// Posts a result for at most `limit`, and keeps it if the VIM cannot accept it now.
+    pub(super) fn post(
+        &mut self,
+        result: &JobResult,
+        limit: Option<Duration>,
+    ) -> Result<(), GaveUp> {
+        self.unposted = Some(Unposted {
+            result: Box::new(result.clone()),
+            key: uuid::random(),
+            is_bare: self.is_bare,
+        });
+        self.post_unposted(limit)
+    }
+
+    /// Posts a result that the VIM could not accept before, if there is one.
+    pub(super) fn post_unposted(&mut self, limit: Option<Duration>) -> Result<(), GaveUp> {
+        let Some(Unposted { result, key, is_bare }) = &self.unposted else { return Ok(()) };
+        let delivery = Delivery {
+            node_id: &self.node_id,
+            result,
+            key,
+            report: (!is_bare).then_some(&self.collected.report),
+            is_bare: *is_bare,
+        };
+        let posted = self.client.post_result(&delivery, limit);
+        if matches!(posted, Ok(_) | Err(GaveUp::Refused(_))) {
+            self.unposted = None;
+        }
+        if let Some(node_id) = posted? {
+            self.accept_id(Some(&node_id), true);
+            self.open_events();
+            // The VIM has forgotten the neighbours too.
+            self.supplemented = None;
+        }
+        Ok(())
+    }
+
+    /// Posts an earlier result once, if the VIM does not have it yet; called whenever the VIM may be back.
+    pub(super) fn post_earlier_result(&mut self) {
+        if self.unposted.is_none() {
+            return;
+        }
+        match self.post_unposted(Some(Duration::ZERO)) {
+            Ok(()) => info!("result posted"),
+            Err(gave_up) => error!("the earlier result could not be posted: {gave_up}"),
+        }
+    }
+
+    /// What a new result says of an earlier one that the VIM will not get any more.
+    pub(super) fn replace_unposted(&mut self) {
+        let Some(Unposted { result, .. }) = self.unposted.take() else { return };
+        let request = result.request_id.as_deref().unwrap_or("without a request_id");
+        let code = result.code.as_deref().unwrap_or("no code");
+        self.warnings.push(format!(
+            "an earlier result could not be posted: request {request} ended with {code}: {}",
+            result.message
+        ));
+    }
+}

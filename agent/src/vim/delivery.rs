@@ -1,0 +1,85 @@
+//! How a result reaches the VIM, also one that was restarted without its database and has forgotten the node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::info;
+
+use super::client::{Answer, Client, GaveUp, MAX_ANSWER_BYTES, json, report_body};
+use super::exchange::{Ask, Body, check_accepted};
+use super::retry::{Failed, Why};
+use crate::api::JobResult;
+use crate::uuid;
+
+/// How often to post a result that the VIM refuses.
+const MAX_REFUSED_RESULTS: u32 = 8;
+/// The same for a bare VIM without that path.
+const MAX_BARE_RESULTS: u32 = 2;
+
+/// A result on its way to the VIM.
+#[derive(Debug, Clone, Copy)]
+pub struct Delivery<'a> {
+    /// The VIM's id for the node.
+    pub node_id: &'a str,
+    /// The result.
+    pub result: &'a JobResult,
+    /// `Idempotency-Key`: the same whenever this result is posted.
+    pub key: &'a str,
+    /// The report, for a VIM that has forgotten the node; `None` if there is none, or if the VIM is a bare one.
+    pub report: Option<&'a [u8]>,
+    /// Whether the VIM only serves an Ignition config, and need not accept results.
+    pub is_bare: bool,
+}
+
+impl Client {
+    /// Posts the result, retrying for at most `limit`. A VIM that has forgotten the node gets the report before it gets
+    /// the result again. Returns the VIM's new id for the node, if it gave one then.
+    ///
+    /// # Errors
+    /// [`GaveUp`]; the VIM does not know how the job ended.
+    pub fn post_result(
+        &self,
+        delivery: &Delivery<'_>,
+        limit: Option<Duration>,
+    ) -> Result<Option<String>, GaveUp> {
+        let (mut new_id, mut is_forgotten, mut n_refused) = (None, false, 0);
+        self.until_success("posting the result", limit, || {
+            let failed = match self.try_result(delivery, is_forgotten, &mut new_id) {
+                Ok(()) => return Ok(Ok(new_id.take())),
+                Err(failed) if failed.why == Why::Refused => failed,
+                Err(failed) => return Err(failed),
+            };
+            n_refused += 1;
+            is_forgotten = failed.status == Some(404);
+            // A file server without this path will not gain it; other refusals may be corrected meanwhile.
+            let has_no_path = matches!(failed.status, Some(404 | 405 | 410 | 501));
+            let is_hopeless = delivery.is_bare && has_no_path;
+            let most = if is_hopeless { MAX_BARE_RESULTS } else { MAX_REFUSED_RESULTS };
+            if n_refused >= most { Ok(Err(GaveUp::Refused(failed))) } else { Err(failed) }
+        })?
+    }
+
+    /// Posts the result once, after the report if the VIM has forgotten the node.
+    fn try_result(
+        &self,
+        delivery: &Delivery<'_>,
+        is_forgotten: bool,
+        new_id: &mut Option<String>,
+    ) -> Result<(), Failed> {
+        if let Some(report) = delivery.report.filter(|_| is_forgotten) {
+            info!("the VIM does not know this node; posting the report before the result");
+            let (url, key) = (self.api("/v1/reports")?, uuid::random());
+            let body = Body { key: Some(&key), ..report_body(report) };
+            // The job is over: an instruction in this response is not for now.
+            if let Answer::NotYet { node_id: Some(id), .. } = self.try_report(&url, &body)? {
+                *new_id = Some(id).filter(|id| id != delivery.node_id);
+            }
+        }
+        let node_id = new_id.as_deref().unwrap_or(delivery.node_id);
+        let url = self.api(&format!("/v1/nodes/{node_id}/result"))?;
+        let result = JobResult { node_id: node_id.into(), ..delivery.result.clone() };
+        let bytes = Arc::new(json(&result, "the result")?);
+        let body = Body { bytes, encoding: None, key: Some(delivery.key), is_farewell: true };
+        check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
+    }
+}
