@@ -35,6 +35,7 @@ pub mod time;
 pub mod utf16;
 pub mod vpd;
 pub mod wwn;
+pub mod xz;
 pub mod zfs;
 
 pub use field::{Encoding, Field, Kind};

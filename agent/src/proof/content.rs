@@ -101,7 +101,8 @@ pub(super) fn blocks(
 }
 
 fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Result<String, String> {
-    let (mut n_equal, mut n_changed, mut wrong) = (0_u64, 0_u64, Vec::new());
+    let (mut n_equal, mut equal_bytes, mut end_bytes) = (0_u64, 0_u64, 0_u64);
+    let (mut n_changed, mut wrong) = (0_u64, Vec::new());
     let mut buffer = Vec::new();
     for sample in &facts.samples {
         let end = sample.offset.saturating_add(sample.n_bytes as u64);
@@ -113,6 +114,8 @@ fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Resu
         disk.read_at(sample.offset, &mut buffer)?;
         if Sha256::digest(&buffer)[..] == sample.sha256 {
             n_equal += 1;
+            equal_bytes += sample.n_bytes as u64;
+            end_bytes = end;
         } else {
             wrong.push(format!("{} bytes at {}", sample.n_bytes, sample.offset));
         }
@@ -131,5 +134,6 @@ fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Resu
         (true, 0) => "",
         (true, _) => "; those of the boot file system were checked by file",
     };
-    Ok(format!("{n_equal} blocks equal{rest}"))
+    let [equal_mib, end_mib] = [equal_bytes, end_bytes].map(|n_bytes| n_bytes.div_ceil(1 << 20));
+    Ok(format!("{n_equal} blocks equal, {equal_mib} MiB of the first {end_mib} MiB{rest}"))
 }

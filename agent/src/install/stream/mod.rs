@@ -5,6 +5,7 @@
 //! stream that breaks leaves the disk without a partition table.
 
 mod meter;
+mod parts;
 mod pass;
 mod server;
 mod source;
@@ -205,7 +206,7 @@ impl Stream {
             n_bytes,
             head: head.unpacked.clone(),
             sector_bytes: head.sector_bytes,
-            has_all_samples: record.image_bytes.is_some(),
+            has_all_samples: record.is_complete,
             image_bytes: record.image_bytes,
             samples: record.samples,
         })

@@ -1,4 +1,5 @@
-//! Decompresses a copy of the stream on a thread of its own, and digests blocks of it for the proof.
+//! Decompresses a copy of the stream on a thread of its own, and digests blocks of it for the proof: all of it for
+//! `verify: full`, otherwise parts of it, see `parts`.
 //!
 //! The thread must not slow the stream down: if it falls behind, a sample ends early, and only a full record makes the
 //! stream wait. Memory is bounded by the queue and by the decoder's window.
@@ -14,11 +15,10 @@ use sha2::{Digest as _, Sha256};
 use tracing::{debug, warn};
 
 use super::super::image::{Format, Head, decoder};
+use super::parts::{self, SAMPLE_BYTES};
 use crate::api::Verify;
 use crate::stream_facts::Sample;
 
-/// Block of a sample, in bytes.
-const SAMPLE_BYTES: usize = 64 << 10;
 /// Block of a full record, in bytes.
 const FULL_BYTES: usize = 1 << 20;
 /// How many blocks are sampled, in addition to the beginning of each partition.
@@ -46,6 +46,8 @@ enum Wanted {
     Every(u64),
     /// These numbers.
     These(BTreeSet<u64>),
+    /// Some of the parts that are decompressed.
+    Parts(Head),
 }
 
 impl Plan {
@@ -55,6 +57,7 @@ impl Plan {
         }
         let block = SAMPLE_BYTES as u64;
         let wanted = match head.size_bytes {
+            _ if head.format != Format::Raw => Wanted::Parts(head.clone()),
             None => Wanted::Every(UNKNOWN_STRIDE_BYTES / block),
             Some(size_bytes) => {
                 let n_blocks = size_bytes.div_ceil(block).max(1);
@@ -75,6 +78,7 @@ impl Plan {
             Wanted::All => true,
             Wanted::Every(n) => number.is_multiple_of(*n),
             Wanted::These(numbers) => numbers.contains(&number),
+            Wanted::Parts(_) => false,
         }
     }
 }
@@ -85,6 +89,8 @@ pub(super) struct Record {
     pub(super) samples: Vec<Sample>,
     /// Size of the whole decompressed image; `None` if its end was not reached.
     pub(super) image_bytes: Option<u64>,
+    /// Whether every block that was to be sampled was.
+    pub(super) is_complete: bool,
 }
 
 /// A piece of the stream; the last one is empty. Without it the stream broke off.
@@ -101,7 +107,7 @@ pub(super) struct Tee {
 impl Tee {
     /// Starts the thread; `None` if there is none to be had.
     pub(super) fn start(verify: Verify, head: &Head) -> Option<Self> {
-        // Decompressing costs as much as coreos-installer's own; on a single CPU it would double the time.
+        // On a single CPU even a part would be felt.
         let n_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         if n_cpus == 1 && verify == Verify::Sample && head.format != Format::Raw {
             return None;
@@ -186,7 +192,11 @@ impl Read for Pieces {
 /// Decompresses `packed` and digests the blocks of the plan.
 fn record(packed: impl Read + Send, plan: &Plan) -> Record {
     let mut record = Record::default();
-    if let Err(error) = decode(packed, plan, &mut record) {
+    let outcome = match &plan.wanted {
+        Wanted::Parts(head) => parts::sample(packed, head, &mut record),
+        _ => decode(packed, plan, &mut record),
+    };
+    if let Err(error) = outcome {
         debug!(%error, "the image was not decompressed to its end");
     }
     record
@@ -204,6 +214,7 @@ fn decode(packed: impl Read + Send, plan: &Plan, record: &mut Record) -> io::Res
         }
         if n < block.len() {
             record.image_bytes = Some(number * plan.block_bytes as u64 + n as u64);
+            record.is_complete = true;
             break;
         }
     }
@@ -211,7 +222,7 @@ fn decode(packed: impl Read + Send, plan: &Plan, record: &mut Record) -> io::Res
 }
 
 /// Reads until the buffer is full or the source ends.
-fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut n = 0;
     while n < buffer.len() {
         match source.read(&mut buffer[n..]) {
