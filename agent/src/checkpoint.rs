@@ -40,6 +40,8 @@ pub struct Checkpoint {
     /// Whether the job is over and its result delivered, so that nothing is left to post. A refusal with an untouched disk
     /// does not end the job.
     pub is_over: bool,
+    /// What was active on the disk and was taken down, in words.
+    pub taken_down: Vec<String>,
     /// When the job started: RFC 3339, UTC.
     pub started_at: String,
     /// The exit status of the job, once nothing but the end of the process is left to do.

@@ -39,6 +39,8 @@ mod refusal;
 #[cfg(test)]
 mod stream;
 #[cfg(test)]
+mod takedown;
+#[cfg(test)]
 mod tls;
 #[cfg(test)]
 mod vim;

@@ -46,6 +46,10 @@ pub struct JobResult {
     pub existing_data: Vec<ExistingData>,
     /// The state of the disk.
     pub disk_state: DiskState,
+    /// What was active on the disk and was taken down before the write, e.g. `removing the mapping dm-0`; absent if
+    /// nothing was. Its content is not changed by that, but it has to be started again to be used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken_down: Vec<String>,
     /// The image that was fetched; absent if none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<WrittenImage>,

@@ -12,6 +12,8 @@ use formats::gpt::{BLOCK_BYTES, Header, Partition};
 use formats::guid::Guid;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
+use super::takedown::reread_table;
+
 /// The length of a table's entries in bytes.
 const ENTRIES_BYTES: u64 = 16 << 10;
 
@@ -53,7 +55,14 @@ impl Erasure<'_> {
         posix_fadvise(self.file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
         self.verify(0, &built.start)?;
         self.verify(end_at, &built.end)?;
-        Ok(what)
+        // The kernel keeps the partitions of the old table, and udev their links, until it reads the table again.
+        let kernel = match reread_table(self.file) {
+            Ok(()) => "and the kernel no longer has the old partitions".to_owned(),
+            Err(error) => {
+                format!("but the kernel has the old partitions until the next boot: {error}")
+            }
+        };
+        Ok(format!("{what}, {kernel}"))
     }
 
     fn table_of_kept(&self, disk_guid: Guid) -> Result<Built, String> {
@@ -142,7 +151,9 @@ mod tests {
         for backup_lba in [10_000, SIZE / 512 - 1] {
             let (path, file) = disk(&backup_lba.to_string(), backup_lba);
             let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &[] };
-            assert!(erasure.run(Guid([3; 16])).unwrap().contains("erased"));
+            let what = erasure.run(Guid([3; 16])).unwrap();
+            // A file has no partitions, so the kernel has none to read again.
+            assert!(what.starts_with("its partition tables were erased, but the kernel"), "{what}");
             let bytes = std::fs::read(&path).unwrap();
             std::fs::remove_file(path).unwrap();
             assert!(!bytes.windows(8).any(|window| window == b"EFI PART"));

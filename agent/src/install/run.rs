@@ -72,6 +72,8 @@ pub struct Written {
     pub log_tail: Vec<String>,
     /// The write counters of the disk, if it has them.
     pub counters: Option<WriteCounters>,
+    /// What was active on the disk and was taken down, in words.
+    pub taken_down: Vec<String>,
 }
 
 impl Default for Written {
@@ -82,6 +84,7 @@ impl Default for Written {
             attempts: 0,
             log_tail: Vec::new(),
             counters: None,
+            taken_down: Vec::new(),
         }
     }
 }
@@ -101,16 +104,16 @@ pub fn install(
     clock: &dyn Clock,
     stop: &Stop,
 ) -> Written {
+    let mut written = Written::default();
     if takedown::is_needed(job.target.disk())
-        && let Err(failure) = take_down(job)
+        && let Err(failure) = take_down(job, &mut written.taken_down)
     {
-        return Written::not_started(failure);
+        return Written { outcome: Err(failure), ..written };
     }
     let before = match counters::before(job.target) {
         Ok(before) => before,
-        Err(failure) => return Written::not_started(failure),
+        Err(failure) => return Written { outcome: Err(failure), ..written },
     };
-    let mut written = Written::default();
     while written.attempts < MAX_ATTEMPTS {
         let is_written = written.disk_state != DiskState::Untouched;
         // Asked right before each run.
@@ -156,9 +159,9 @@ pub fn install(
 }
 
 /// Takes down what is active on the disk, right after the choice was confirmed.
-fn take_down(job: &Job<'_>) -> Result<(), Failure> {
+fn take_down(job: &Job<'_>, done: &mut Vec<String>) -> Result<(), Failure> {
     job.selection.confirm(job.target, false)?;
-    takedown::take_down(job.target.disk(), job.selection.system).map(|_| ())
+    takedown::take_down(job.target.disk(), job.selection.system, done)
 }
 
 /// What a failed run has left, by the disk's own counters. Without them a run that was started counts as one that

@@ -18,7 +18,8 @@ use probes::guard::{self, Panic};
 use probes::machine::{Machine, Source};
 use probes::sys::diskseq::diskseq;
 
-use super::takedown::{Step, perform};
+use super::takedown::{Step, disable_activation, perform};
+use crate::signals::Stop;
 
 /// How long the kernel may take to say what it knows of one disk; it does not ask the disk itself.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
@@ -67,6 +68,14 @@ pub trait Kernel: fmt::Debug + Send + Sync {
     /// As the kernel answers.
     fn take_down(&self, step: &Step) -> io::Result<()> {
         Err(io::Error::other(format!("this kernel takes nothing down: {step:?}")))
+    }
+
+    /// Keeps what is taken down from being started again. Returns how long that takes to have an effect.
+    ///
+    /// # Errors
+    /// As the kernel answers.
+    fn keep_down(&self) -> io::Result<Duration> {
+        Ok(Duration::ZERO)
     }
 }
 
@@ -119,6 +128,8 @@ pub trait Handle: fmt::Debug + Send + Sync {
 pub struct System {
     kernel: Arc<dyn Kernel>,
     root: PathBuf,
+    /// Cuts short the wait for an answer.
+    stop: Stop,
 }
 
 impl Default for System {
@@ -131,13 +142,24 @@ impl System {
     /// A system whose `sys` and `proc` lie below `root`.
     #[must_use]
     pub fn below(root: PathBuf) -> Self {
-        Self { kernel: Arc::new(Files { root: root.clone() }), root }
+        Self::of(Arc::new(Files { root: root.clone() }), root)
     }
 
     /// A system with another kernel, and with its other files below `root`.
     #[must_use]
     pub fn of(kernel: Arc<dyn Kernel>, root: PathBuf) -> Self {
-        Self { kernel, root }
+        Self { kernel, root, stop: Stop::default() }
+    }
+
+    /// The same system; after a signal its answers are not waited for any longer.
+    #[must_use]
+    pub fn until(&self, stop: &Stop) -> Self {
+        Self { stop: stop.clone(), ..self.clone() }
+    }
+
+    /// Whether the agent is to end.
+    pub(super) fn stop(&self) -> &Stop {
+        &self.stop
     }
 
     /// Its kernel.
@@ -220,10 +242,11 @@ impl System {
         limit: Duration,
         work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
     ) -> Result<T, String> {
-        match self.spawn(name, work)?.recv_timeout(limit) {
+        match self.stop.receive(&self.spawn(name, work)?, limit) {
             Ok(Ok(Ok(answer))) => Ok(answer),
             Ok(Ok(Err(error))) => Err(error.to_string()),
             Ok(Err(panic)) => Err(format!("reading broke down: {panic}")),
+            Err(_) if self.stop.is_stopped() => Err("no answer before the agent had to end".into()),
             Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
         }
     }
@@ -283,6 +306,10 @@ impl Kernel for Files {
 
     fn take_down(&self, step: &Step) -> io::Result<()> {
         if self.is_live() { perform(step) } else { Err(io::ErrorKind::Unsupported.into()) }
+    }
+
+    fn keep_down(&self) -> io::Result<Duration> {
+        if self.is_live() { disable_activation() } else { Ok(Duration::ZERO) }
     }
 }
 

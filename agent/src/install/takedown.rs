@@ -7,7 +7,7 @@ mod activation;
 mod kernel;
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use probes::block::{ActiveKind, CurrentStack, Disk, ObstacleKind, current_stack};
 use tracing::info;
@@ -15,8 +15,10 @@ use tracing::info;
 use super::busy::check_not_busy;
 use super::{Failure, System, describe};
 use crate::api::Code;
+use crate::checkpoint;
 
-pub(super) use kernel::perform;
+pub(super) use activation::disable as disable_activation;
+pub(super) use kernel::{perform, reread_table};
 
 /// One step of a take-down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,23 +64,44 @@ pub fn check(disk: &Disk, system: &System) -> Result<(), Failure> {
     next(disk, system).map(|_| ())
 }
 
-/// Takes everything down and checks that it is gone. Returns each step in words.
+/// Takes everything down and checks that it is gone. Each finished step is added to `done`, in words.
 ///
 /// # Errors
-/// `DISK_BUSY`: something concerns another disk, cannot be taken down, or is still there.
-pub fn take_down(disk: &Disk, system: &System) -> Result<Vec<String>, Failure> {
-    let mut done = Vec::new();
+/// `DISK_BUSY`: something concerns another disk, cannot be taken down, or is still there. `INTERRUPTED`: a signal came
+/// first.
+pub fn take_down(disk: &Disk, system: &System, done: &mut Vec<String>) -> Result<(), Failure> {
+    let is_stopped = || system.stop().is_stopped();
     // The kernel is asked again after each step: removing one device may remove or reveal others.
     while let Some(step) = next(disk, system)? {
         if done.len() == MAX_STEPS {
             return Err(busy(disk, &format!("something is still active after {MAX_STEPS} steps")));
         }
-        carry_out(&step, system).map_err(|why| busy(disk, &format!("{}: {why}", step.doing())))?;
+        let failed = |why: String| busy(disk, &format!("{}: {why}", step.doing()));
+        if !matches!(step, Step::SwapOff { .. }) {
+            keep_down(system).map_err(failed)?;
+        }
+        if is_stopped() {
+            return Err(interrupted(disk));
+        }
+        match carry_out(&step, system) {
+            Err(_) if is_stopped() => return Err(interrupted(disk)),
+            outcome => outcome.map_err(failed)?,
+        }
         info!("{} on {}", step.doing(), disk.device);
         done.push(step.doing());
+        checkpoint::update(|checkpoint| checkpoint.taken_down.clone_from(done));
     }
-    check_not_busy(disk, system)?;
-    Ok(done)
+    check_not_busy(disk, system)
+}
+
+/// Keeps arrays and volume groups stopped, and waits until that has an effect or a signal comes.
+fn keep_down(system: &System) -> Result<(), String> {
+    let started = Instant::now();
+    let delay = system.kernel().keep_down().map_err(|error| error.to_string())?;
+    while started.elapsed() < delay && !system.stop().is_stopped() {
+        sleep(TRY_AGAIN);
+    }
+    Ok(())
 }
 
 /// The next step; `None` if nothing is active.
@@ -119,7 +142,7 @@ fn step_of(stack: &CurrentStack) -> Result<Option<Step>, String> {
 fn carry_out(step: &Step, system: &System) -> Result<(), String> {
     for _ in 1..MAX_TRIES {
         match system.take_down(step) {
-            Err(why) if why.contains("busy") => sleep(TRY_AGAIN),
+            Err(why) if why.contains("busy") && !system.stop().is_stopped() => sleep(TRY_AGAIN),
             outcome => return outcome,
         }
     }
@@ -135,6 +158,14 @@ impl Step {
             Self::StopArray { path } => format!("stopping the array {path}"),
         }
     }
+}
+
+fn interrupted(disk: &Disk) -> Failure {
+    let disk = describe(disk);
+    let what = format!(
+        "the agent received a signal to stop before all that is active on {disk} was taken down"
+    );
+    Failure::new(Code::Interrupted, what).advise("start the service again")
 }
 
 fn busy(disk: &Disk, why: &str) -> Failure {

@@ -39,6 +39,9 @@ impl Job<'_> {
         result.advice = failure.advice.as_deref().map(words);
         error!("{} failed with {}: {}", result.stage.as_str(), failure.code, result.message);
         let disk = match result.disk_state {
+            DiskState::Untouched if !result.taken_down.is_empty() => {
+                "the disk was not written, but what was active on it was taken down"
+            }
             DiskState::Untouched => "no disk was touched",
             DiskState::HalfWritten => "the disk may be half written and does not boot",
             DiskState::Installed => "the disk was written",
@@ -155,6 +158,7 @@ impl Job<'_> {
             disk: None,
             existing_data: Vec::new(),
             disk_state,
+            taken_down: Vec::new(),
             image: None,
             write: None,
             attempts: 0,

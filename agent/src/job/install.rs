@@ -1,5 +1,6 @@
 //! The action `install`: preflight, write; `prove` does the rest.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use probes::block::Disk;
@@ -53,8 +54,10 @@ impl Job<'_> {
         if self.stop.is_stopped() {
             return self.interrupted();
         }
-        let before = match read_before(&target, install, &self.settings.network_dir) {
+        let before = read_before(&target, install, &self.settings.network_dir, &self.stop);
+        let before = match before {
             Ok(before) => before,
+            Err(_) if self.stop.is_stopped() => return self.interrupted(),
             Err(failure) => return self.refused(Some(disk), &failure),
         };
         let (written, facts) = self.write(install, &target, &ready);
@@ -64,7 +67,15 @@ impl Job<'_> {
         result.log_tail = written.log_tail;
         result.write = written.counters;
         result.image = ready.image.as_ref().map(|image| image.written(facts.as_ref()));
-        if let Err(failure) = written.outcome {
+        result.taken_down = written.taken_down;
+        if let Err(mut failure) = written.outcome {
+            if written.disk_state == DiskState::Untouched && !result.taken_down.is_empty() {
+                let steps = result.taken_down.join("; ");
+                let _ = write!(
+                    failure.message,
+                    "; nothing was written to the disk, but before: {steps}"
+                );
+            }
             let exit_status = if written.disk_state == DiskState::Untouched {
                 result.outcome = Outcome::Refused;
                 ExitStatus::Untouched

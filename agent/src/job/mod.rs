@@ -169,6 +169,8 @@ pub fn run_with(
         error!("CONFIG: --result {}: {error}; nothing was installed", offline.result.display());
         return Ended::with(ExitStatus::Usage);
     }
+    // After a signal no answer of the kernel is waited for any longer.
+    let settings = &JobSettings { system: settings.system.until(&stop), ..settings.clone() };
     let client = match Client::new(&settings.vim, Arc::clone(&clock), stop.clone()) {
         Ok(client) => Arc::new(client),
         Err(error) => {

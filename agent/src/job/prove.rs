@@ -23,6 +23,7 @@ use crate::install::target::Target;
 use crate::install::{Failure, describe, efi, osmet};
 use crate::proof::before::{Before, Unread};
 use crate::proof::{self, Expected};
+use crate::signals::Stop;
 use crate::stream_facts::StreamFacts;
 use crate::uuid;
 
@@ -62,6 +63,7 @@ pub(super) fn read_before(
     target: &Target,
     install: &Install,
     network_dir: &Path,
+    stop: &Stop,
 ) -> Result<Before, Failure> {
     let (disk, file) = (target.disk(), Arc::new(target.direct()?));
     let (install, dir) = (install.clone(), network_dir.to_owned());
@@ -72,7 +74,7 @@ pub(super) fn read_before(
     let failed = |code, what: String| Failure::new(code, what).advise(advice(code));
     let io = |what: String| failed(Code::TargetIo, format!("reading {}: {what}", describe(disk)));
     let answer = answer.map_err(|error| io(format!("could not start a thread: {error}")))?;
-    match answer.recv_timeout(BEFORE_LIMIT) {
+    match stop.receive(&answer, BEFORE_LIMIT) {
         Ok(Ok(Ok(before))) => Ok(before),
         Ok(Ok(Err(Unread::Saved(what)))) => Err(failed(
             Code::SavedPartition,
@@ -87,10 +89,10 @@ pub(super) fn read_before(
 }
 
 /// What is known of the live image's own image. Its medium may have been taken out since the write.
-fn live_image(dir: &Path, disk: &Disk) -> Option<StreamFacts> {
+fn live_image(dir: &Path, disk: &Disk, stop: &Stop) -> Option<StreamFacts> {
     let (dir, disk) = (dir.to_owned(), disk.clone());
     let answer = guard::ask("osmet", STACK_BYTES, move || osmet::start::known(&dir, &disk));
-    answer.ok()?.recv_timeout(MEDIUM_LIMIT).ok()?.ok()?
+    stop.receive(&answer.ok()?, MEDIUM_LIMIT).ok()?.ok()?
 }
 
 fn sector_bytes(disk: &Disk) -> u64 {
@@ -133,7 +135,7 @@ impl Job<'_> {
             before,
             image: match install.image {
                 Some(_) => image,
-                None => live_image(&self.settings.osmet_dir, disk),
+                None => live_image(&self.settings.osmet_dir, disk, &self.stop),
             },
         });
         result.stage = Stage::Proof;
@@ -171,7 +173,7 @@ impl Job<'_> {
             Some(Ok(what)) => {
                 result.disk_state = DiskState::Erased;
                 (
-                    format!("; {what}, so that it does not boot"),
+                    format!("; so that it does not boot, {what}"),
                     "install again, and use another disk if it fails again",
                 )
             }
@@ -201,7 +203,7 @@ impl Job<'_> {
             proof::esp::read(proof::disk::Disk::of(file), sector_bytes)
                 .and_then(|(esp, loaders)| efi::ensure_entry(&efivars, &esp, &loaders))
         });
-        let outcome = match answer.map(|answer| answer.recv_timeout(BOOT_ENTRY_LIMIT)) {
+        let outcome = match answer.map(|answer| self.stop.receive(&answer, BOOT_ENTRY_LIMIT)) {
             Ok(Ok(Ok(outcome))) => outcome,
             Ok(Ok(Err(panic))) => Err(format!("it could not be made because of a bug: {panic}")),
             Ok(Err(_)) => {

@@ -258,6 +258,7 @@ impl<'a> Job<'a> {
         self.supplement();
         checkpoint::update(|checkpoint| {
             (checkpoint.disk, checkpoint.disk_state) = (None, None);
+            checkpoint.taken_down.clear();
         });
         self.is_bare = false;
         self.request_id = None;

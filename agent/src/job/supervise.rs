@@ -231,6 +231,7 @@ fn result(found: &Checkpoint, message: String, disk_state: DiskState) -> JobResu
         disk: found.disk.clone(),
         existing_data: Vec::new(),
         disk_state,
+        taken_down: found.taken_down.clone(),
         image: None,
         write: None,
         attempts: u32::from(disk_state != DiskState::Untouched),

@@ -9,7 +9,6 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Mutex;
-use std::thread::sleep;
 use std::time::Duration;
 
 /// Where the running system's rules are replaced.
@@ -25,22 +24,21 @@ const NAMES: [&str; 5] = [
 /// udev looks for changed rules at most every 3 s (`manager_reload` in systemd's `udevd.c`).
 const UDEV_DELAY: Duration = Duration::from_millis(3500);
 
-/// Disables it for the rest of this boot; the first call waits until udev has noticed.
+/// Disables it for the rest of this boot. Returns how long udev may take to notice.
 ///
 /// # Errors
 /// The links cannot be made.
-pub(super) fn disable() -> io::Result<()> {
+pub(in crate::install) fn disable() -> io::Result<Duration> {
     static IS_DISABLED: Mutex<bool> = Mutex::new(false);
     let mut is_disabled = IS_DISABLED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let rules = Path::new(RULES);
     // Without udev nothing is started.
     if *is_disabled || !rules.parent().is_some_and(Path::is_dir) {
-        return Ok(());
+        return Ok(Duration::ZERO);
     }
     replace(rules)?;
-    sleep(UDEV_DELAY);
     *is_disabled = true;
-    Ok(())
+    Ok(UDEV_DELAY)
 }
 
 fn replace(rules: &Path) -> io::Result<()> {

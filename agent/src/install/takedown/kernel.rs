@@ -1,5 +1,5 @@
 //! The kernel calls of a take-down: `swapoff(2)`, `ioctl(DM_DEV_REMOVE)` (`uapi/linux/dm-ioctl.h`),
-//! `ioctl(STOP_ARRAY)` (`uapi/linux/raid/md_u.h`).
+//! `ioctl(STOP_ARRAY)` (`uapi/linux/raid/md_u.h`); and `ioctl(BLKRRPART)` after a table was erased (`uapi/linux/fs.h`).
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
 
-use super::{Step, activation};
+use super::Step;
 
 /// `struct dm_ioctl`: its size, and where its members are.
 const DM_BYTES: usize = 312;
@@ -26,6 +26,8 @@ const DM_CONTROL: &str = "/dev/mapper/control";
 const DM_DEV_REMOVE: libc::c_ulong = 0xc138_fd04;
 /// `STOP_ARRAY`: `_IO(9, 0x32)`.
 const STOP_ARRAY: libc::c_ulong = 0x0932;
+/// `BLKRRPART`: `_IO(0x12, 95)`.
+const BLKRRPART: libc::c_ulong = 0x125f;
 
 /// Carries out a step on the running kernel.
 ///
@@ -38,7 +40,6 @@ pub(in crate::install) fn perform(step: &Step) -> io::Result<()> {
             let request = removal(number, uuid.as_deref())
                 .ok_or_else(|| io::Error::other("the mapping has no usable name"))?;
             let control = OpenOptions::new().read(true).write(true).open(DM_CONTROL)?;
-            activation::disable()?;
             remove_mapping(&control, request)
         }
         Step::StopArray { path } => {
@@ -47,7 +48,6 @@ pub(in crate::install) fn perform(step: &Step) -> io::Result<()> {
             if !array.metadata()?.file_type().is_block_device() {
                 return Err(io::Error::other(format!("{path} is no block device")));
             }
-            activation::disable()?;
             stop_array(&array)
         }
     }
@@ -91,6 +91,17 @@ fn remove_mapping(control: &File, mut request: [u8; DM_BYTES]) -> io::Result<()>
 fn stop_array(array: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open for as long as `array` is borrowed, and the request has no argument.
     let code = unsafe { libc::ioctl(array.as_raw_fd(), STOP_ARRAY as libc::Ioctl) };
+    Errno::result(code).map(|_| ()).map_err(Into::into)
+}
+
+/// Makes the kernel read the partition table of a disk again.
+///
+/// # Errors
+/// As the kernel answers; `EBUSY` while a partition is in use.
+#[expect(unsafe_code, reason = "this ioctl has no safe wrapper")]
+pub(in crate::install) fn reread_table(disk: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open for as long as `disk` is borrowed, and the request has no argument.
+    let code = unsafe { libc::ioctl(disk.as_raw_fd(), BLKRRPART as libc::Ioctl) };
     Errno::result(code).map(|_| ()).map_err(Into::into)
 }
 

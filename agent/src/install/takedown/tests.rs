@@ -8,6 +8,7 @@ use probes::machine::Source;
 
 use super::*;
 use crate::install::system::{Handle, Kernel};
+use crate::signals::Stop;
 
 /// A kernel whose files lie in a folder, where each step removes what it takes down.
 #[derive(Debug)]
@@ -16,6 +17,11 @@ struct Folder {
     steps: Mutex<Vec<Step>>,
     /// How many tries fail because the device is busy.
     n_busy: Mutex<u32>,
+    /// After how many steps one fails, and after how many one hangs.
+    fails_after: usize,
+    hangs_after: usize,
+    /// How long udev takes to notice that nothing is to be started.
+    delay: Duration,
 }
 
 impl Kernel for Folder {
@@ -34,7 +40,16 @@ impl Kernel for Folder {
     fn resolve(&self, _: &str) -> Option<String> {
         None
     }
+    fn keep_down(&self) -> io::Result<Duration> {
+        Ok(self.delay)
+    }
     fn take_down(&self, step: &Step) -> io::Result<()> {
+        if self.steps.lock().unwrap().len() == self.hangs_after {
+            std::thread::sleep(Duration::from_mins(10));
+        }
+        if self.steps.lock().unwrap().len() == self.fails_after {
+            return Err(io::Error::other("refused by the test"));
+        }
         let mut n_busy = self.n_busy.lock().unwrap();
         if *n_busy > 0 {
             *n_busy -= 1;
@@ -72,6 +87,10 @@ struct Setup {
 
 impl Setup {
     fn new(name: &str) -> Self {
+        Self::with(name, usize::MAX, usize::MAX, Duration::ZERO)
+    }
+
+    fn with(name: &str, fails_after: usize, hangs_after: usize, delay: Duration) -> Self {
         let root = std::env::temp_dir().join(format!("rci-down-{name}-{}", std::process::id()));
         std::fs::remove_dir_all(&root).ok();
         link(&root, "sys/dev/block/8:0", "../../devices/sda");
@@ -101,10 +120,20 @@ impl Setup {
             obstacles: vec![ObstacleKind::Active.because("in use: sda1 is held by md0")],
             ..Disk::default()
         };
-        let kernel =
-            Arc::new(Folder { root: root.clone(), steps: Mutex::default(), n_busy: Mutex::new(3) });
+        let kernel = Arc::new(Folder {
+            root: root.clone(),
+            steps: Mutex::default(),
+            n_busy: Mutex::new(3),
+            fails_after,
+            hangs_after,
+            delay,
+        });
         let system = System::of(Arc::clone(&kernel) as Arc<dyn Kernel>, root);
         Self { kernel, system, disk }
+    }
+
+    fn take_down(&self) -> Result<(), Failure> {
+        take_down(&self.disk, &self.system, &mut Vec::new())
     }
 
     fn n_steps(&self) -> usize {
@@ -124,7 +153,8 @@ fn swap_space_mapping_and_array_are_taken_down_from_the_top_and_checked_gone() {
     assert!(is_needed(&setup.disk));
     assert_eq!(check(&setup.disk, &setup.system), Ok(()));
     assert_eq!(setup.n_steps(), 0, "a check changes nothing");
-    let done = take_down(&setup.disk, &setup.system).unwrap();
+    let mut done = Vec::new();
+    take_down(&setup.disk, &setup.system, &mut done).unwrap();
     assert_eq!(
         done,
         [
@@ -136,16 +166,16 @@ fn swap_space_mapping_and_array_are_taken_down_from_the_top_and_checked_gone() {
     let uuid = Some("LVM-x".to_owned());
     let step = Step::RemoveMapping { name: "dm-0".into(), number: "253:0".into(), uuid };
     assert_eq!(setup.kernel.steps.lock().unwrap()[1], step);
-    assert_eq!(take_down(&setup.disk, &setup.system), Ok(vec![]));
+    let mut again = Vec::new();
+    assert_eq!(take_down(&setup.disk, &setup.system, &mut again), Ok(()));
+    assert!(again.is_empty(), "{again:?}");
 }
 
 #[test]
 fn array_that_spans_another_disk_is_left_alone_and_that_disk_is_named() {
     let setup = Setup::new("span");
     write(&setup.kernel.root, "sys/devices/virtual/block/md0/slaves/sdb1/x", "");
-    for outcome in
-        [check(&setup.disk, &setup.system), take_down(&setup.disk, &setup.system).map(|_| ())]
-    {
+    for outcome in [check(&setup.disk, &setup.system), setup.take_down()] {
         let failure = outcome.unwrap_err();
         assert_eq!(failure.code, Code::DiskBusy);
         assert!(failure.message.contains("md0 is also built on sdb1"), "{}", failure.message);
@@ -158,7 +188,7 @@ fn mounted_volume_is_left_alone() {
     let setup = Setup::new("mount");
     let mount = "1 0 253:0 / /data rw - xfs /dev/dm-0 rw\n";
     write(&setup.kernel.root, "proc/self/mountinfo", mount);
-    let failure = take_down(&setup.disk, &setup.system).unwrap_err();
+    let failure = setup.take_down().unwrap_err();
     assert!(failure.message.contains("dm-0 is mounted at /data"), "{}", failure.message);
     assert_eq!(setup.n_steps(), 0);
 }
@@ -167,7 +197,38 @@ fn mounted_volume_is_left_alone() {
 fn device_that_stays_busy_ends_the_take_down() {
     let setup = Setup::new("busy");
     *setup.kernel.n_busy.lock().unwrap() = 1000;
-    let failure = take_down(&setup.disk, &setup.system).unwrap_err();
+    let failure = setup.take_down().unwrap_err();
     assert_eq!(failure.code, Code::DiskBusy);
     assert!(failure.message.contains("swap space"), "{}", failure.message);
+}
+
+#[test]
+fn steps_that_were_done_before_a_failure_are_listed() {
+    let setup = Setup::with("half", 2, usize::MAX, Duration::ZERO);
+    let mut done = Vec::new();
+    let failure = take_down(&setup.disk, &setup.system, &mut done).unwrap_err();
+    assert!(failure.message.contains("stopping the array /dev/md0: refused by the test"));
+    assert_eq!(done, ["ending the use of /dev/dm-0 as swap space", "removing the mapping dm-0"]);
+}
+
+#[test]
+fn signal_ends_a_take_down_within_five_seconds() {
+    for (name, hangs_after, delay, n_done) in [
+        // A step that hangs, and the wait for udev after the first step.
+        ("hang", 1, Duration::ZERO, 1),
+        ("udev", usize::MAX, Duration::from_mins(1), 1),
+    ] {
+        let mut setup = Setup::with(name, usize::MAX, hangs_after, delay);
+        let stop = Stop::default();
+        setup.system = setup.system.until(&stop);
+        let stopper = stop.clone();
+        std::thread::spawn(move || {
+            sleep(Duration::from_secs(2));
+            stopper.stop();
+        });
+        let (started, mut done) = (Instant::now(), Vec::new());
+        let failure = take_down(&setup.disk, &setup.system, &mut done).unwrap_err();
+        assert_eq!((failure.code, done.len()), (Code::Interrupted, n_done), "{name}");
+        assert!(started.elapsed() < Duration::from_secs(7), "{:?}", started.elapsed());
+    }
 }

@@ -1,0 +1,97 @@
+//! Installs over a disk that something active is built on.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use probes::block::{Disk, ObstacleKind};
+use probes::machine::Source;
+use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::install::System;
+use run_coreos_installer::install::system::{Handle, Kernel};
+use run_coreos_installer::install::takedown::Step;
+use serde_json::json;
+
+use super::install::{inline, result, vim};
+use super::machine::Machine;
+
+/// A kernel whose files lie in a folder. It ends the use of swap space, and nothing else.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+#[derive(Debug)]
+struct Held(File);
+
+impl Handle for Held {
+    fn number(&self) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+    fn diskseq(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+    fn file(&self) -> io::Result<File> {
+        self.0.try_clone()
+    }
+}
+
+impl Kernel for Folder {
+    fn source(&self) -> io::Result<Source> {
+        Source::captured(&self.0)
+    }
+    fn disks(&self) -> io::Result<Option<Vec<Disk>>> {
+        Ok(None)
+    }
+    fn open(&self, device: &str) -> io::Result<Arc<dyn Handle>> {
+        Ok(Arc::new(Held(File::open(device)?)))
+    }
+    fn number_of(&self, _: &str) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+    fn resolve(&self, _: &str) -> Option<String> {
+        None
+    }
+    fn take_down(&self, step: &Step) -> io::Result<()> {
+        match step {
+            Step::SwapOff { .. } => fs::write(self.0.join("proc/swaps"), "Filename Type\n"),
+            _ => Err(io::Error::other("the array is frozen")),
+        }
+    }
+}
+
+#[test]
+fn take_down_that_fails_half_way_is_not_reported_as_if_nothing_had_happened() {
+    let mock = vim(json!({"ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sda"}}}));
+    let mut machine = Machine::new(&mock.url);
+    let write = |path: &str, text: &str| {
+        let path = machine.root.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    let md = "sys/devices/virtual/block/md0";
+    write(&format!("{md}/dev"), "9:0\n");
+    write(&format!("{md}/md/level"), "raid1\n");
+    write(&format!("{md}/slaves/sda/x"), "");
+    write("proc/swaps", "Filename Type\n/dev/md0 partition 1 0 -2\n");
+    let holders = machine.root.join("sys/devices/sda/holders");
+    fs::create_dir_all(&holders).unwrap();
+    std::os::unix::fs::symlink("../../virtual/block/md0", holders.join("md0")).unwrap();
+    machine.settings.system =
+        System::of(Arc::new(Folder(machine.root.clone())), machine.root.clone());
+    let disk = &mut machine.collected.disks[0];
+    disk.obstacles = vec![ObstacleKind::Active.because("in use: sda is held by md0")];
+    disk.eligible = false;
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    let result = result(&mock);
+    assert_eq!(result["code"], "DISK_BUSY", "{result:#}");
+    assert_eq!(result["disk_state"], "untouched");
+    let step = "ending the use of /dev/md0 as swap space";
+    assert_eq!(result["taken_down"], json!([step]));
+    let message = result["message"].as_str().unwrap();
+    assert!(message.contains("the array is frozen"), "{message}");
+    assert!(message.ends_with(&format!("nothing was written to the disk, but before: {step}")));
+    assert!(machine.is_untouched("sda"));
+}
