@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod certificates;
 #[cfg(test)]
+mod changed;
+#[cfg(test)]
 mod choice;
 #[cfg(test)]
 mod crash;

@@ -347,7 +347,8 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
     };
     let mut counts = Counts { n_cases: 1, ..Counts::default() };
     settle::wait(&system, &clock, &stop);
-    let outcome = selection.target().map(|target| {
+    let disks = selection.disks().unwrap();
+    let outcome = selection.target(&disks).map(|target| {
         let mut world = kernel.lock();
         world.pass(Moment::Preflight);
         world.note_truth();

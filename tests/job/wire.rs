@@ -253,12 +253,12 @@ fn corrected_instruction_is_carried_out_without_a_power_cycle() {
 }
 
 #[test]
-fn each_different_refused_instruction_is_tried_once() {
+fn each_different_refused_instruction_is_tried_once_and_named_with_its_own_code() {
     let mock = vim(|_, n| {
-        let disk = |name: &str| json!({"disk": {"device": format!("/dev/{name}")}});
+        let missing = json!({"disk": {"device": "/dev/none"}});
         match n {
-            0 | 2 => Reply::json(200, &install("r1", &disk("none1"))),
-            1 | 3 => Reply::json(200, &install("r2", &disk("none2"))),
+            0 | 2 => Reply::json(200, &install("r1", &json!({"disc": {}}))),
+            1 | 3 => Reply::json(200, &install("r2", &missing)),
             _ => Reply::json(200, &action("stop")),
         }
     });
@@ -267,6 +267,36 @@ fn each_different_refused_instruction_is_tried_once() {
     let ids: Vec<Value> =
         results(&mock).iter().map(|result| result["request_id"].clone()).collect();
     assert_eq!(ids, ["r1", "r2"]);
+    let codes: Vec<String> = messages(&mock)
+        .iter()
+        .filter_map(|text| text.strip_prefix("refused with ")?.split(';').next().map(str::to_owned))
+        .collect();
+    assert_eq!(codes, ["INSTRUCTION_INVALID", "DISK_NONE", "INSTRUCTION_INVALID", "DISK_NONE"]);
+}
+
+/// The messages of all events.
+fn messages(mock: &Mock) -> Vec<String> {
+    let batches = mock.requests("/events");
+    let events =
+        batches.iter().flat_map(|batch| batch.json()["events"].as_array().unwrap().clone());
+    events.filter_map(|event| event["message"].as_str().map(str::to_owned)).collect()
+}
+
+#[test]
+fn status_of_an_image_server_that_may_pass_leads_to_another_try() {
+    for (status, n_tries) in [(500, 2), (408, 2), (425, 2), (503, 2), (404, 1), (501, 1)] {
+        let mock = vim(|_, n| {
+            let answer = if n < 2 { install("r1", &json!({})) } else { action("stop") };
+            Reply::json(200, &answer)
+        });
+        let mut machine = Machine::new(&mock.url);
+        let says = format!("Error: HTTP status server error ({status} X) for url");
+        machine.installer("0.27.0", &format!("echo '{says}' >&2; exit 1"));
+        assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched);
+        let codes: Vec<Value> =
+            results(&mock).iter().map(|result| result["code"].clone()).collect();
+        assert_eq!(codes, vec![json!(format!("HTTP_{status}")); n_tries]);
+    }
 }
 
 #[test]
@@ -321,10 +351,8 @@ fn one_clock_runs_over_report_polls_and_refusals() {
         assert_eq!(run_patiently(&mut machine).exit_status, ExitStatus::Untouched, "{what}");
         let slept: Duration = machine.slept().iter().sum();
         assert_eq!(slept, Duration::from_mins(75), "{what}");
-        let paths = mock.requests("").into_iter().map(|request| request.path);
-        let last = paths
-            .filter(|path| !path.ends_with("/events") && !path.ends_with("/result"))
-            .next_back();
+        let mut paths = mock.requests("").into_iter().map(|request| request.path);
+        let last = paths.rfind(|path| !path.ends_with("/events") && !path.ends_with("/result"));
         let asked =
             if what == "reinspect" { "/v1/reports" } else { "/v1/nodes/mac-02/instruction" };
         assert_eq!(last.as_deref(), Some(asked), "{what}: asked once more at the end");

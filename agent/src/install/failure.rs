@@ -3,6 +3,7 @@
 //! The texts are those of coreos-installer 0.10 to 0.27, from its sources and from runs in virtual machines.
 
 use crate::api::Code;
+use crate::vim::retry::is_transient;
 
 /// What a failed run means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +67,7 @@ const KNOWN: &[(&[&str], Code, bool)] = &[
 pub fn meaning(lines: &[String], exit_status: Option<i32>) -> Meaning {
     let text = error_text(lines);
     if let Some(status) = http_status(&text) {
-        let is_transient = matches!(status, 408 | 425 | 429 | 500..=599);
-        return Meaning { code: Code::Http(status), is_transient };
+        return Meaning { code: Code::Http(status), is_transient: is_transient(status) };
     }
     for (words, code, is_transient) in KNOWN {
         if words.iter().all(|word| text.contains(word)) {

@@ -26,6 +26,7 @@ mod protect;
 pub mod root_arguments;
 pub mod run;
 mod saved;
+pub mod seen;
 pub mod selection;
 pub mod settle;
 mod spanning;

@@ -189,7 +189,7 @@ fn memory(available_bytes: Option<u64>) -> Result<Option<String>, Failure> {
         None => {
             Ok(Some("the kernel does not report the available memory; it was not checked".into()))
         }
-        Some(bytes) if bytes >= MIN_AVAILABLE_BYTES => Ok(None),
+        Some(_) if has_memory(available_bytes) => Ok(None),
         Some(bytes) => Err(Failure::new(
             Code::MemoryLow,
             format!(
@@ -200,6 +200,12 @@ fn memory(available_bytes: Option<u64>) -> Result<Option<String>, Failure> {
         )
         .advise("stop other programs on the live system, or boot it with more memory")),
     }
+}
+
+/// Whether there is enough memory for an install, or how much there is is unknown.
+#[must_use]
+pub fn has_memory(available_bytes: Option<u64>) -> bool {
+    available_bytes.is_none_or(|bytes| bytes >= MIN_AVAILABLE_BYTES)
 }
 
 /// Checks everything that ends up on a command line.
@@ -294,16 +300,21 @@ fn network(dir: &Path) -> Result<(), Failure> {
     let refuse = |what: String| {
         Failure::new(Code::Network, format!("copy_network: {what}")).advise(advice(Code::Network))
     };
-    let n_profiles = std::fs::read_dir(dir)
-        .map_err(|error| refuse(format!("reading {}: {error}", dir.display())))?
-        .flatten()
-        .take(10_000)
-        .filter(|entry| entry.path().is_file())
-        .count();
-    if n_profiles == 0 {
+    let has_profiles =
+        has_profiles(dir).map_err(|error| refuse(format!("reading {}: {error}", dir.display())))?;
+    if !has_profiles {
         return Err(refuse(format!("{} contains no profile", dir.display())));
     }
     Ok(())
+}
+
+/// Whether there are network profiles to copy.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn has_profiles(dir: &Path) -> std::io::Result<bool> {
+    let entries = std::fs::read_dir(dir)?;
+    Ok(entries.flatten().take(10_000).any(|entry| entry.path().is_file()))
 }
 
 #[cfg(test)]

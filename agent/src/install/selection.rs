@@ -24,16 +24,14 @@ pub struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Collects the facts of all disks, chooses one and holds it.
+    /// Chooses one of these disks, whose facts were just collected, and holds it.
     ///
     /// # Errors
     /// As [`decide`] and [`Target::hold`], with the disk if it is clear which one is meant.
-    pub fn target(&self) -> Result<Target, (Option<Box<Disk>>, Failure)> {
-        let disks = self.disks().map_err(|failure| (None, failure))?;
+    pub fn target(&self, disks: &[Disk]) -> Result<Target, (Option<Box<Disk>>, Failure)> {
         let with_disk = |disk: Option<&Disk>| disk.map(|disk| Box::new(disk.clone()));
-        let decision = self
-            .decide(&disks)
-            .map_err(|Undecided { disk, failure }| (with_disk(disk), failure))?;
+        let decision =
+            self.decide(disks).map_err(|Undecided { disk, failure }| (with_disk(disk), failure))?;
         let disk = decision.disk;
         tracing::info!("chose {}: {}", describe(disk), decision.because.join("; "));
         Target::hold(disk, self.system).map_err(|failure| (with_disk(Some(disk)), failure))
@@ -71,7 +69,11 @@ impl Selection<'_> {
         target.check()
     }
 
-    fn disks(&self) -> Result<Vec<Disk>, Failure> {
+    /// Collects the facts of all disks.
+    ///
+    /// # Errors
+    /// They could not be collected in time.
+    pub fn disks(&self) -> Result<Vec<Disk>, Failure> {
         let disks = self.system.disks().map_err(|why| {
             Failure::new(Code::DiskNone, format!("collecting the facts of the disks again: {why}"))
         })?;

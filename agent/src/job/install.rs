@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use probes::block::Disk;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::Ended;
 use super::prove::{Written as OnDisk, read_before};
@@ -16,6 +16,7 @@ use crate::install::attempt::CoreosInstaller;
 use crate::install::preflight::{self, Checked, Ready, Surroundings};
 use crate::install::root_arguments::with_derived;
 use crate::install::run::{self, Written};
+use crate::install::seen::{Seen, digest_of};
 use crate::install::selection::Selection;
 use crate::install::stream::Stream;
 use crate::install::target::Target;
@@ -29,6 +30,8 @@ const LOGGED_PERCENT: [u8; 4] = [25, 50, 75, 100];
 struct Refused {
     disk: Option<Box<Disk>>,
     failure: Failure,
+    /// The node as the choice saw it; `None` if it was refused before.
+    seen: Option<Seen>,
 }
 
 impl Job<'_> {
@@ -39,7 +42,10 @@ impl Job<'_> {
             Ok(passed) => passed,
             // After a signal preflight fails only because it was interrupted.
             Err(_) if self.stop.is_stopped() => return self.interrupted(),
-            Err(Refused { disk, failure }) => return self.refused(disk.as_deref(), &failure),
+            Err(Refused { disk, failure, seen }) => {
+                self.seen = seen;
+                return self.refused(disk.as_deref(), &failure);
+            }
         };
         let disk = target.disk();
         let (install, notes) = with_derived(install, disk, &self.settings.system);
@@ -119,14 +125,18 @@ impl Job<'_> {
 
     /// Every check before the disk is touched; returns the disk and what to write to it.
     fn preflight(&self, install: &Install) -> Result<(Target, Ready), Refused> {
-        let none = |failure| Refused { disk: None, failure };
+        let none = |failure| Refused { disk: None, failure, seen: None };
         self.check_configuration(install).map_err(none)?;
         let (ignition, mut warnings) =
             preflight::ignition(&install.ignition, &self.client).map_err(none)?;
-        let target = self
-            .selection(install)
-            .target()
-            .map_err(|(disk, failure)| Refused { disk, failure })?;
+        let selection = self.selection(install);
+        let disks = selection.disks().map_err(none)?;
+        let seen = Some(self.seen_with(&disks));
+        let target = selection.target(&disks).map_err(|(disk, failure)| Refused {
+            disk,
+            failure,
+            seen: seen.clone(),
+        })?;
         let disk = target.disk();
         let around = Surroundings {
             client: &self.client,
@@ -141,8 +151,31 @@ impl Job<'_> {
                 warnings.extend(more);
                 Ok((target, Ready { ignition, version, image, warnings }))
             }
-            Err(failure) => Err(Refused { disk: Some(Box::new(disk.clone())), failure }),
+            Err(failure) => Err(Refused { disk: Some(Box::new(disk.clone())), failure, seen }),
         }
+    }
+
+    /// The facts on which a refusal depends, with these disks.
+    fn seen_with(&self, disks: &[Disk]) -> Seen {
+        Seen {
+            disks: digest_of(disks),
+            has_memory: preflight::has_memory((self.settings.available_memory_bytes)()),
+            has_profiles: preflight::has_profiles(&self.settings.network_dir).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the node differs from what it was when an install was refused. If its disks cannot be read now, it does
+    /// not.
+    pub(super) fn has_changed_since(&self, seen: &Seen) -> bool {
+        let disks = match self.settings.system.disks() {
+            Ok(disks) => disks,
+            Err(why) => {
+                warn!("collecting the facts of the disks again: {why}");
+                return false;
+            }
+        };
+        let disks = disks.as_deref().unwrap_or(&self.collected.disks);
+        self.seen_with(disks) != *seen
     }
 
     /// Checks that the configuration allows what the instruction asks for.

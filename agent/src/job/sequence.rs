@@ -21,6 +21,7 @@ use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
+use crate::install::seen::Seen;
 use crate::secret::redact;
 use crate::signals::Stop;
 use crate::uuid;
@@ -50,6 +51,8 @@ pub(super) struct Job<'a> {
     /// Counts consecutive reports that only led to a request for another one.
     pub(super) again: Backoff,
     pub(super) refusals: Refusals,
+    /// What this node looked like when the current instruction was refused, if another look may differ.
+    pub(super) seen: Option<Seen>,
     /// The result of the last refusal.
     pub(super) last_result: Option<Box<JobResult>>,
     /// A result that the VIM could not accept yet.
@@ -108,6 +111,7 @@ impl<'a> Job<'a> {
             warnings: Vec::new(),
             again: Backoff::default(),
             refusals: Refusals::default(),
+            seen: None,
             last_result: None,
             unposted: None,
             console: Console::start(),
@@ -204,8 +208,11 @@ impl<'a> Job<'a> {
     /// Acts on a response.
     fn follow(&mut self, answer: Answer) -> Next {
         let has_just_reported = std::mem::take(&mut self.has_just_reported);
-        if matches!(answer, Answer::Instruction(_) | Answer::Ignition(_)) {
+        if let Answer::Instruction(bytes) | Answer::Ignition(bytes) = &answer {
             self.post_earlier_result();
+            if let Some(refused) = self.refused_before(&digest::sha256(bytes)) {
+                return self.ask_again(&refused);
+            }
         }
         match answer {
             Answer::NotYet { node_id, wait, location } => {
@@ -217,11 +224,6 @@ impl<'a> Job<'a> {
                 self.wait_and_ask(wait, "asking again", location.as_ref())
             }
             Answer::NotKnown(failed) => self.report_again(&failed),
-            Answer::Ignition(bytes) | Answer::Instruction(bytes)
-                if self.refusals.contain(&digest::sha256(&bytes)) =>
-            {
-                self.ask_again()
-            }
             Answer::Ignition(bytes) => {
                 self.receive(&bytes);
                 if self.await_disks() {
@@ -261,6 +263,7 @@ impl<'a> Job<'a> {
             checkpoint.taken_down.clear();
         });
         self.is_bare = false;
+        self.seen = None;
         self.request_id = None;
         self.events.set_request(None);
         self.request_digest = Some(digest::sha256(bytes));

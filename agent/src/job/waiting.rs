@@ -9,9 +9,10 @@ use super::sequence::{Job, Next, advice};
 use crate::api::{Code, DiskState, OnRefusal, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
+use crate::install::seen::Seen;
 use crate::vim::Answer;
 use crate::vim::client::GaveUp;
-use crate::vim::retry::{Backoff, Failed, MAX_RETRY_AFTER, RetryAfter, Why};
+use crate::vim::retry::{Backoff, Failed, MAX_RETRY_AFTER, RetryAfter, Why, is_transient};
 use crate::vim::url::Url;
 
 /// The shortest wait between two requests.
@@ -19,45 +20,51 @@ const MIN_WAIT: Duration = Duration::from_secs(1);
 /// How many refused instructions are remembered.
 const MAX_REFUSED: usize = 64;
 
-/// Codes of faults outside of the instruction, which pass by themselves. The same instruction is tried again after
-/// these, because a VIM that has nothing to correct sends nothing else.
-const PASSING: [Code; 8] = [
-    Code::IgnitionFetch,
-    Code::ImageFetch,
-    Code::ImageStalled,
-    Code::ImageTruncated,
-    Code::Http(429),
-    Code::Http(502),
-    Code::Http(503),
-    Code::Http(504),
-];
+/// Codes of faults outside of the instruction, which pass by themselves, in addition to statuses of a server that do
+/// ([`is_transient`]). The same instruction is tried again after these, because a VIM that has nothing to correct sends
+/// nothing else.
+const PASSING: [Code; 4] =
+    [Code::IgnitionFetch, Code::ImageFetch, Code::ImageStalled, Code::ImageTruncated];
+
+/// Whether what a code stands for may pass by itself.
+fn is_passing(code: &str) -> bool {
+    let status = code.strip_prefix("HTTP_").and_then(|status| status.parse().ok());
+    status.is_some_and(is_transient) || PASSING.iter().any(|passing| passing.to_string() == code)
+}
+
+/// An instruction that was refused.
+#[derive(Debug, Clone)]
+pub(super) struct Refused {
+    digest: String,
+    code: String,
+    /// The node at that time; `None` if the refusal does not depend on it.
+    seen: Option<Seen>,
+}
 
 /// The instructions that were refused. None of them is tried again, unless what prevented it may have passed.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
-    digests: Vec<String>,
-    /// The code of the last one.
-    code: String,
-    /// Whether the last one is tried again.
-    is_passing: bool,
+    refused: Vec<Refused>,
     backoff: Backoff,
 }
 
 impl Refusals {
-    pub(super) fn contain(&self, digest: &str) -> bool {
-        self.digests.iter().any(|refused| refused == digest)
+    fn find(&self, digest: &str) -> Option<&Refused> {
+        self.refused.iter().find(|refused| refused.digest == digest)
     }
 
-    fn add(&mut self, digest: Option<String>, code: &str) {
-        self.is_passing = PASSING.iter().any(|passing| passing.to_string() == code);
-        code.clone_into(&mut self.code);
-        if self.is_passing {
+    fn forget(&mut self, digest: &str) {
+        self.refused.retain(|refused| refused.digest != digest);
+    }
+
+    fn add(&mut self, refused: Refused) {
+        if is_passing(&refused.code) {
             return;
         }
-        if self.digests.len() >= MAX_REFUSED {
-            self.digests.remove(0);
+        if self.refused.len() >= MAX_REFUSED {
+            self.refused.remove(0);
         }
-        self.digests.extend(digest);
+        self.refused.push(refused);
     }
 }
 
@@ -78,19 +85,41 @@ impl Job<'_> {
         {
             return Next::End(ended);
         }
-        let code = result.code.clone().unwrap_or_default();
-        self.refusals.add(self.request_digest.clone(), &code);
+        let refused = Refused {
+            digest: self.request_digest.clone().unwrap_or_default(),
+            code: result.code.clone().unwrap_or_default(),
+            // Once coreos-installer ran, the same instruction is not tried again, whatever changes.
+            seen: self.seen.take().filter(|_| result.attempts == 0),
+        };
+        self.refusals.add(refused.clone());
         self.last_result = ended.result;
-        self.ask_again()
+        self.ask_again(&refused)
+    }
+
+    /// The earlier refusal of an instruction with this digest. `None` if there was none, or if the node has changed since:
+    /// then the instruction is tried again.
+    pub(super) fn refused_before(&mut self, digest: &str) -> Option<Refused> {
+        let refused = self.refusals.find(digest)?.clone();
+        if !refused.seen.as_ref().is_some_and(|seen| self.has_changed_since(seen)) {
+            return Some(refused);
+        }
+        info!(
+            "the disks, memory or network profiles of this node have changed since the instruction was refused with {}; trying it again",
+            refused.code
+        );
+        self.refusals.forget(digest);
+        None
     }
 
     /// Waits, ever longer, and asks for another instruction than those that were refused.
-    pub(super) fn ask_again(&mut self) -> Next {
+    pub(super) fn ask_again(&mut self, last: &Refused) -> Next {
         let refused = Failed { why: Why::Refused, ..Failed::unavailable(String::new()) };
         let wait = self.refusals.backoff.wait(&refused, self.clock.as_ref());
-        let code = &self.refusals.code;
-        let what = if self.refusals.is_passing {
+        let code = &last.code;
+        let what = if is_passing(code) {
             format!("another try after {code}")
+        } else if last.seen.is_some() {
+            format!("another instruction, or a change of this node's disks, after {code}")
         } else {
             format!("an instruction other than the one refused with {code}")
         };

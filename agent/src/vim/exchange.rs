@@ -11,7 +11,7 @@ use tracing::warn;
 use formats::time::{parse_http_date, rfc3339};
 
 use super::client::{Client, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
-use super::retry::{Failed, RetryAfter, Why};
+use super::retry::{Failed, RetryAfter, Why, is_transient};
 use super::url::Url;
 use super::{transport, unreachable};
 use crate::api::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE, Problem};
@@ -367,11 +367,7 @@ pub(super) fn check_accepted(reply: &Reply, url: &Url) -> Result<(), Failed> {
 /// The failure of a request with an error status, and what to do about it.
 pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
     let status = reply.status;
-    let why = match status {
-        501 | 505 => Why::Refused,
-        408 | 425 | 429 | 500..=599 => Why::Unavailable,
-        _ => Why::Refused,
-    };
+    let why = if is_transient(status) { Why::Unavailable } else { Why::Refused };
     let mut message = format!("{} responded {status}", url.shown());
     if let Ok(problem) = serde_json::from_slice::<Problem>(&reply.body) {
         let text = clean::text(&problem.message, 200);

@@ -20,7 +20,7 @@ const MIN_WAIT: Duration = Duration::from_millis(250);
 pub enum Why {
     /// The server could not be reached, or the connection broke.
     Network,
-    /// The server cannot respond now: 5xx, 408, 429.
+    /// The server cannot respond now, see [`is_transient`].
     Unavailable,
     /// The server refuses the request (other 4xx, redirects) or TLS failed. A person must act.
     Refused,
@@ -35,6 +35,13 @@ impl Why {
             Self::Refused => (Duration::from_secs(30), Duration::from_mins(5)),
         }
     }
+}
+
+/// Whether a status says that the server cannot respond now, and may respond later. 501 and 505 do not pass: the server
+/// does not know the method, or the version of HTTP.
+#[must_use]
+pub fn is_transient(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500..=599) && !matches!(status, 501 | 505)
 }
 
 /// A failed attempt.

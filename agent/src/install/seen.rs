@@ -1,0 +1,71 @@
+//! What a node looked like when an install was refused. If it looks different, the same instruction may succeed: a disk
+//! was inserted, a file system relabelled, a volume group deactivated, a network profile added.
+
+use formats::digest;
+use probes::block::Disk;
+
+/// The facts on which a refusal depends, in a form that is compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Digest of the disks.
+    pub disks: String,
+    /// Whether enough memory is available.
+    pub has_memory: bool,
+    /// Whether there are network profiles to copy.
+    pub has_profiles: bool,
+}
+
+/// Digest of the facts of disks that decide whether they may be written. Facts that change by themselves (health,
+/// temperature, link speed, states of paths) are left out; where they prevent an install, an obstacle says so.
+#[must_use]
+pub fn digest_of(disks: &[Disk]) -> String {
+    let lasting: Vec<Disk> = disks
+        .iter()
+        .map(|disk| Disk {
+            health: None,
+            security: None,
+            tcg: None,
+            queue: None,
+            link_mbit_s: None,
+            bay: None,
+            paths: Vec::new(),
+            ..disk.clone()
+        })
+        .collect();
+    // What the report leaves out counts too.
+    let unreported: Vec<_> =
+        disks.iter().map(|disk| (&disk.unlisted, disk.has_unknown_content)).collect();
+    // Disks can always be serialised; if they ever cannot, the rest is still compared.
+    let mut bytes = serde_json::to_vec(&lasting).unwrap_or_default();
+    bytes.extend(format!("{unreported:?}").into_bytes());
+    digest::sha256(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use probes::block::{Filesystem, Health, Partition};
+
+    use super::*;
+
+    #[test]
+    fn digest_changes_with_what_a_person_does_and_not_with_what_a_disk_does() {
+        let filesystem = |label: &str| Filesystem {
+            kind: "ext4".into(),
+            label: Some(label.into()),
+            ..Filesystem::default()
+        };
+        let partition =
+            |label: &str| Partition { filesystem: Some(filesystem(label)), ..Partition::default() };
+        let before =
+            Disk { name: "sda".into(), partitions: vec![partition("boot")], ..Disk::default() };
+        let warmer = Disk { health: Some(Health::default()), ..before.clone() };
+        let relabelled = Disk { partitions: vec![partition("data")], ..before.clone() };
+        let freed = Disk { holders: vec!["dm-0".into()], ..before.clone() };
+        let digest = |disk: &Disk| digest_of(std::slice::from_ref(disk));
+        assert_eq!(digest(&before), digest(&warmer));
+        assert_ne!(digest(&before), digest(&relabelled));
+        assert_ne!(digest(&before), digest(&freed));
+        assert_ne!(digest_of(&[before.clone(), warmer]), digest(&before));
+        assert_ne!(digest_of(&[]), digest(&before));
+    }
+}

@@ -1,0 +1,170 @@
+//! A refused instruction is tried again once the node has changed as the advice asks, and never after a write began.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use probes::block::{Disk, Filesystem};
+use probes::machine::Source;
+use run_coreos_installer::api::OnRefusal;
+use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::install::System;
+use run_coreos_installer::install::system::{Handle, Kernel};
+use serde_json::{Value, json};
+
+use super::install::inline;
+use super::machine::Machine;
+use super::mock::{Mock, Reply};
+
+type Disks = Arc<Mutex<Vec<Disk>>>;
+
+/// The kernel of a machine in a folder, whose disks can change.
+#[derive(Debug)]
+struct Changing {
+    root: PathBuf,
+    disks: Disks,
+}
+
+impl Kernel for Changing {
+    fn source(&self) -> io::Result<Source> {
+        Source::captured(&self.root)
+    }
+
+    fn disks(&self) -> io::Result<Option<Vec<Disk>>> {
+        Ok(Some(self.disks.lock().unwrap().clone()))
+    }
+
+    fn open(&self, device: &str) -> io::Result<Arc<dyn Handle>> {
+        Ok(Arc::new(OpenFile(File::open(device)?)))
+    }
+
+    fn number_of(&self, _: &str) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn resolve(&self, path: &str) -> Option<String> {
+        std::fs::canonicalize(path).ok()?.to_str().map(str::to_owned)
+    }
+}
+
+#[derive(Debug)]
+struct OpenFile(File);
+
+impl Handle for OpenFile {
+    fn number(&self) -> io::Result<Option<String>> {
+        Ok(None)
+    }
+
+    fn diskseq(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn file(&self) -> io::Result<File> {
+        self.0.try_clone()
+    }
+}
+
+/// A machine whose disks can change.
+struct Node {
+    machine: Machine,
+    /// Those that are plugged in.
+    disks: Disks,
+    second: Disk,
+}
+
+/// A VIM that sends the same install five times and then `stop`, and a machine with two disks of which only the first
+/// is plugged in. Before the third time, `change` happens to the disks that are plugged in; it gets the second disk.
+fn node(
+    install: Value,
+    change: impl Fn(&mut Vec<Disk>, Disk) + Send + Sync + 'static,
+) -> (Mock, Node) {
+    let (disks, second): (Disks, Arc<Mutex<Option<Disk>>>) = Default::default();
+    let (of_vim, of_second) = (Arc::clone(&disks), Arc::clone(&second));
+    let is_changed = AtomicBool::new(false);
+    let mock = Mock::start(move |request, n| match request.path.as_str() {
+        path if path.ends_with("/events") || path.ends_with("/result") => Reply::status(204),
+        path if path.ends_with("/instruction") && n >= 4 => {
+            Reply::json(200, &json!({"api_version": "1", "request_id": "r2", "action": "stop"}))
+        }
+        path => {
+            if path.ends_with("/instruction") && n == 1 && !is_changed.swap(true, Ordering::SeqCst)
+            {
+                let second = of_second.lock().unwrap().clone().unwrap();
+                change(&mut of_vim.lock().unwrap(), second);
+            }
+            let answer = json!({
+                "api_version": "1", "request_id": "r1", "action": "install", "install": install,
+            });
+            Reply::json(200, &answer)
+        }
+    });
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.on_refusal = OnRefusal::Retry;
+    machine.add_disk("sdb", 64 << 20);
+    let sdb = machine.collected.disks.pop().unwrap();
+    *second.lock().unwrap() = Some(sdb.clone());
+    disks.lock().unwrap().clone_from(&machine.collected.disks);
+    let kernel = Changing { root: machine.root.clone(), disks: Arc::clone(&disks) };
+    machine.settings.system = System::of(Arc::new(kernel), machine.root.clone());
+    (mock, Node { machine, disks, second: sdb })
+}
+
+fn codes(mock: &Mock) -> Vec<Value> {
+    mock.requests("/result").iter().map(|result| result.json()["code"].clone()).collect()
+}
+
+fn for_second() -> Value {
+    json!({"ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sdb"}}})
+}
+
+#[test]
+fn missing_disk_that_is_inserted_is_installed_without_another_instruction() {
+    let (mock, mut node) = node(for_second(), Vec::push);
+    node.machine.installer("0.27.0", "echo 'Error: something nobody knows' >&2; exit 1");
+    assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
+    // It is tried again once, and not a second time: the installer ran.
+    assert_eq!(codes(&mock), ["DISK_NONE", "INSTALLER_FAILED"]);
+    assert_eq!(node.machine.read("args").lines().count(), 1);
+}
+
+#[test]
+fn relabelled_file_system_makes_the_same_instruction_possible() {
+    let labelled = |label: &str| Filesystem {
+        kind: "ext4".into(),
+        label: Some(label.into()),
+        ..Filesystem::default()
+    };
+    let install = json!({"ignition": inline(), "disk": {"hints": {"serial": "SERIAL-sda"}}});
+    let (mock, mut node) =
+        node(install, move |disks, _| disks[1].filesystem = Some(labelled("old")));
+    let sdb = Disk { filesystem: Some(labelled("boot")), ..node.second.clone() };
+    node.disks.lock().unwrap().push(sdb);
+    node.machine.installer("0.27.0", "echo 'Error: something nobody knows' >&2; exit 1");
+    assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(codes(&mock), ["BOOT_LABEL", "INSTALLER_FAILED"]);
+}
+
+#[test]
+fn same_disks_or_other_health_do_not_lead_to_another_try() {
+    let (mock, mut node) = node(for_second(), |disks, _| {
+        disks[0].health = Some(probes::block::Health::default());
+    });
+    assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(codes(&mock), ["DISK_NONE"]);
+    assert!(node.machine.read("args").is_empty());
+}
+
+#[test]
+fn nothing_is_tried_again_after_coreos_installer_ran() {
+    let (mock, mut node) = node(json!({"ignition": inline()}), Vec::push);
+    node.machine.installer("0.27.0", "echo 'Error: something nobody knows' >&2; exit 1");
+    assert_eq!(node.machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(codes(&mock), ["INSTALLER_FAILED"]);
+    assert_eq!(node.machine.read("args").lines().count(), 1);
+}
