@@ -25,13 +25,19 @@ report: ## Show this machine's report, by the build that the demo uses
 	@tests/demo.sh report
 
 .PHONY: test
-test: quick vm ## Run all tests: unit, replay, integration and virtual machines
+test: quick ironic vm ## Run all tests: unit, replay, integration, a real Ironic and virtual machines
 
 .PHONY: quick
 quick: ## Run all tests that need no virtual machine
 	@tests/setup.sh build
 	RCI_REQUIRE_TOOLS=1 $(CARGO) test --workspace --exclude run-coreos-installer
 	RCI_REQUIRE_TOOLS=1 $(CARGO) test -p run-coreos-installer --lib --bins --test main --test job --test noise
+
+.PHONY: ironic
+ironic: ## Only the tests with a real Ironic, which is installed into the cache
+	@tests/setup.sh ironic
+	@tests/ironic/setup >/dev/null
+	$(CARGO) test -p run-coreos-installer --test ironic
 
 .PHONY: vm
 vm: static lab-vim ## Only the tests of the static binary and the virtual machine tests
@@ -61,7 +67,7 @@ check: ## Check formatting, lints, docs, licences, scripts and units
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -q --workspace --all-targets --locked -- -D warnings
 	$(CARGO) check -q --manifest-path probes/fuzz/Cargo.toml --locked --target-dir target/fuzz-check
-	$(CARGO) clippy -q -p run-coreos-installer --test static --test vm --locked -- -D warnings
+	$(CARGO) clippy -q -p run-coreos-installer --test static --test vm --test ironic --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --workspace --no-deps --locked
 	cargo-deny --log-level error check licenses bans sources
 	git ls-files | xargs grep -lE '^#!.*\b(ba)?sh' | grep -v '\.md$$' | xargs shellcheck -x

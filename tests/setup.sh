@@ -2,7 +2,7 @@
 # Installs the distribution packages that `make` needs. Without root, prints the command that does. Rust it only checks:
 # a person chooses between rustup and the distribution.
 #
-#   tests/setup.sh [GROUP...]      groups: rust demo build check fuzz (default: build check)
+#   tests/setup.sh [GROUP...]      groups: rust demo build check fuzz ironic (default: build check)
 #
 # tests/vm/setup installs the packages of the virtual machine tests.
 set -euo pipefail
@@ -64,6 +64,15 @@ group_demo() {
   need '/usr/lib*/*/libc.a' libc6-dev glibc-static
 }
 
+# What the tests with a real Ironic need.
+group_ironic() {
+  group_build
+  need openssl openssl openssl
+  need setpriv util-linux util-linux
+  # Only Debian has it in a package of its own.
+  python3 -c 'import ensurepip, venv' 2>/dev/null || needed+=(python3-venv)
+}
+
 # What the build and the tests without virtual machines need.
 group_build() {
   group_demo
@@ -103,8 +112,8 @@ groups=("$@")
 [ ${#groups[@]} -gt 0 ] || groups=(build check)
 for group in "${groups[@]}"; do
   case $group in
-    rust | demo | build | check | fuzz) "group_$group" ;;
-    *) say "unknown group \"$group\", expected rust, demo, build, check or fuzz" && exit 2 ;;
+    rust | demo | build | check | fuzz | ironic) "group_$group" ;;
+    *) say "unknown group \"$group\", expected rust, demo, build, check, fuzz or ironic" && exit 2 ;;
   esac
 done
 install_needed

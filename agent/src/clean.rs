@@ -5,6 +5,7 @@
 //! `Zp`, and of `Cf` what is invisible).
 
 use std::io::{self, Write};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use tracing_subscriber::fmt::MakeWriter;
@@ -13,6 +14,8 @@ use crate::secret;
 
 /// The longest text that is shown, in characters.
 const MAX_TEXT_CHARS: usize = 4000;
+/// How much of the log is kept, in bytes.
+const MAX_RECENT_BYTES: usize = 512 * 1024;
 /// The longest line of the log, in characters.
 const MAX_LINE_CHARS: usize = 8000;
 
@@ -119,6 +122,31 @@ pub fn line(line: &str, has_colors: bool) -> String {
     shown
 }
 
+/// The last lines of the log, if they are kept.
+static RECENT: Mutex<Option<String>> = Mutex::new(None);
+
+/// From now on the last lines of the log are kept for [`recent_log`].
+pub fn keep_recent_log() {
+    RECENT.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+}
+
+/// The last lines of the log, as they were written.
+#[must_use]
+pub fn recent_log() -> String {
+    RECENT.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+}
+
+fn keep(text: &str) {
+    let mut recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(recent) = recent.as_mut() else { return };
+    recent.push_str(text);
+    if recent.len() > MAX_RECENT_BYTES {
+        let half = recent.len() / 2;
+        let end = recent[..].char_indices().find(|(at, c)| *at >= half && *c == '\n');
+        drop(recent.drain(..end.map_or(recent.len(), |(at, _)| at + 1)));
+    }
+}
+
 /// Standard error for the log: each event is one write.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CleanStderr {
@@ -137,6 +165,7 @@ impl Write for CleanStderr {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
         let cleaned = format!("{}\n", line(text.trim_end_matches('\n'), self.has_colors));
+        keep(&cleaned);
         io::stderr().write_all(cleaned.as_bytes())?;
         Ok(bytes.len())
     }

@@ -5,6 +5,7 @@
 
 mod disks;
 mod inspect;
+mod ironic;
 mod live_config;
 mod offline;
 
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 pub use disks::DisksOptions;
 pub use inspect::{Form, InspectFormat, InspectOptions};
+pub use ironic::{Backend, IronicOptions, Recipient, ReportOptions};
 pub use live_config::{LiveConfigOptions, LiveFormat};
 pub use offline::OfflineOptions;
 
@@ -82,7 +84,7 @@ pub enum Command {
     Explain(ExplainOptions),
     /// List the disks and show which one an install would choose
     Disks(DisksOptions),
-    /// Post the report to the VIM; install nothing
+    /// Post the report to a VIM or to Ironic; install nothing
     Report(ReportOptions),
     /// Save everything that is read, for replay with --root
     Capture(CaptureOptions),
@@ -186,17 +188,6 @@ pub struct VimOptions {
     pub give_up_after: Option<u64>,
 }
 
-/// Options of `report`.
-#[derive(Debug, Clone, Args)]
-pub struct ReportOptions {
-    /// How the VIM is reached.
-    #[command(flatten)]
-    pub vim: VimOptions,
-    /// Which machine is read.
-    #[command(flatten)]
-    pub source: SourceOptions,
-}
-
 /// Options of `install`.
 #[derive(Debug, Clone, Args)]
 pub struct InstallOptions {
@@ -256,6 +247,9 @@ pub struct InstallOptions {
     /// The installer to run
     #[arg(long, value_name = "PROGRAM", default_value = "coreos-installer")]
     pub installer: PathBuf,
+    /// The back end, and what Ironic needs.
+    #[command(flatten)]
+    pub ironic: IronicOptions,
     /// What to install without a VIM.
     #[command(flatten)]
     pub offline: OfflineOptions,

@@ -12,11 +12,20 @@ use crate::cli::{InstallOptions, OfflineOptions};
 use crate::config::{Origin, Setting};
 use crate::install::hints::{Hints, from_option};
 use crate::job::Offline;
-use crate::job::offline::REQUEST_ID;
+use crate::job::offline::{REQUEST_ID, WORDS};
 use crate::vim::client::MAX_IGNITION_BYTES;
 
 /// Options that only mean something with a VIM.
-const OF_A_VIM: [&str; 4] = ["vim", "token-file", "give-up-after", "on-refusal"];
+const OF_A_VIM: [&str; 8] = [
+    "vim",
+    "token-file",
+    "give-up-after",
+    "on-refusal",
+    "backend",
+    "callback-url",
+    "agent-port",
+    "clean-disk",
+];
 
 /// What to install without a VIM; `None` if there is a VIM. `settings` are the options with their sources.
 ///
@@ -32,6 +41,7 @@ pub(crate) fn offline(
         instruction: instruction(ignition, options)?,
         result: options.offline.result.clone(),
         after: options.offline.after,
+        words: &WORDS,
     }))
 }
 

@@ -10,7 +10,7 @@ use probes::block::Disk;
 use run_coreos_installer::api::OnRefusal;
 use run_coreos_installer::clock::Clock;
 use run_coreos_installer::install::System;
-use run_coreos_installer::job::offline::REQUEST_ID;
+use run_coreos_installer::job::offline::{REQUEST_ID, WORDS};
 use run_coreos_installer::job::{After, Collected, Ended, JobSettings, Offline, run_with};
 use run_coreos_installer::signals::Stop;
 use run_coreos_installer::vim::VimSettings;
@@ -115,6 +115,7 @@ impl Machine {
             instruction: instruction.to_string().into_bytes(),
             result: machine.settings.run_dir.join("result.json"),
             after: After::Reboot,
+            words: &WORDS,
         });
         machine
     }

@@ -3,21 +3,27 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use probes::collect::Options;
 use probes::machine::{Extras, Machine, Source};
 use probes::network::neighbours;
 
 use crate::api::OnRefusal;
 use crate::checkpoint;
-use crate::cli::{InstallOptions, ReportOptions, VimOptions};
-use crate::clock::RealClock;
+use crate::cli::{Backend, InstallOptions, Recipient, ReportOptions, VimOptions};
+use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
+use crate::export;
+use crate::ironic::api::Api;
+use crate::ironic::inspection::{self, Inspected};
+use crate::ironic::{self, Surveyed};
 use crate::job::{self, Collected, JobSettings, Listener, Offline, supervise};
 use crate::links::{LinksUp, restore_all};
 use crate::report::{Report, report};
+use crate::secret::Secret;
 use crate::signals::Stop;
 use crate::vim::transport::ProxySettings;
+use crate::vim::url::{Url, Zones};
 use crate::vim::{Client, VimSettings};
 
 /// Switches send LLDP every 30 s.
@@ -30,17 +36,7 @@ pub(super) fn install(
     offline: Option<Offline>,
     is_typed: bool,
 ) -> ExitStatus {
-    let mut settings = JobSettings::new(server_settings(&options.vim));
-    settings.offline = offline;
-    settings.is_dry_run = options.dry_run;
-    settings.installer.clone_from(&options.installer);
-    settings.protect.clone_from(&options.protect);
-    settings.wait_for_disk = Duration::from_secs(options.wait_for_disk);
-    settings.is_insecure_image_allowed = options.allow_insecure_image;
-    settings.on_refusal = match options.on_refusal {
-        crate::cli::OnRefusal::Retry => OnRefusal::Retry,
-        crate::cli::OnRefusal::Stop => OnRefusal::Stop,
-    };
+    let settings = job_settings(options, offline);
     let collect_options = Options {
         budget: Duration::from_secs(options.budget),
         extras: extras(Duration::from_secs(options.lldp_wait.unwrap_or_default())),
@@ -48,14 +44,20 @@ pub(super) fn install(
     };
     let brings_links_up = options.bring_links_up && !options.dry_run;
     let stop = job::stop_on_signals();
-    if !supervise::is_child()
-        && let Some(status) = supervise::supervise(&settings, &stop)
-    {
-        return status;
+    let backend = options.ironic.backend;
+    if !supervise::is_child() {
+        let supervise = match backend {
+            // An agent that is gone cannot say that its step failed, so it is started again.
+            Backend::IronicAgent => supervise::keep_alive,
+            Backend::Vim | Backend::Ironic => supervise::supervise,
+        };
+        if let Some(status) = supervise(&settings, &stop) {
+            return status;
+        }
     }
     let listener = settings.listener.clone();
     // Links and neighbours follow the report, unless the VIM needs them first.
-    let mut follows = options.lldp_wait.is_none() && !options.dry_run;
+    let mut follows = backend == Backend::Vim && options.lldp_wait.is_none() && !options.dry_run;
     let mut collect = || {
         // After a signal it still reports, but waits for nothing more.
         let mut collect_options = collect_options.clone();
@@ -71,15 +73,85 @@ pub(super) fn install(
         if is_first {
             listen(&listener, brings_links_up, &stop);
         }
-        collected(&report)
+        report
     };
-    let ended = job::run_with(&settings, &mut collect, Arc::new(RealClock), stop.clone());
+    let ended = match backend {
+        Backend::Vim => {
+            let mut collect = || collected(&collect());
+            let clock = Arc::new(RealClock);
+            job::run_with(&settings, &mut collect, clock, stop.clone()).exit_status
+        }
+        Backend::Ironic | Backend::IronicAgent => {
+            serve_ironic(options, &settings, &mut collect, &stop)
+        }
+    };
     // The agent may end while it still listens.
     restore_all();
-    let status = exit_status(ended.exit_status, options.dry_run && !is_typed);
+    let status = exit_status(ended, options.dry_run && !is_typed);
     // A disk that hangs can keep this process from ending; its parent does not wait for that.
     checkpoint::update(|checkpoint| checkpoint.exit_status = Some(status.code()));
     status
+}
+
+fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettings {
+    let mut settings = JobSettings::new(server_settings(&options.vim));
+    settings.offline = offline;
+    settings.is_dry_run = options.dry_run;
+    settings.installer.clone_from(&options.installer);
+    settings.protect.clone_from(&options.protect);
+    settings.wait_for_disk = Duration::from_secs(options.wait_for_disk);
+    settings.is_insecure_image_allowed = options.allow_insecure_image;
+    settings.on_refusal = match options.on_refusal {
+        crate::cli::OnRefusal::Retry => OnRefusal::Retry,
+        crate::cli::OnRefusal::Stop => OnRefusal::Stop,
+    };
+    settings
+}
+
+/// Does what Ironic orders.
+fn serve_ironic(
+    options: &InstallOptions,
+    settings: &JobSettings,
+    collect: &mut dyn FnMut() -> Report,
+    stop: &Stop,
+) -> ExitStatus {
+    let of_ironic = match ironic_settings(options) {
+        Ok(of_ironic) => of_ironic,
+        Err(error) => {
+            tracing::error!("CONFIG: {error:#}; nothing was installed");
+            return ExitStatus::Usage;
+        }
+    };
+    let mut survey = || {
+        let report = collect();
+        Ok(Surveyed { collected: collected(&report)?, document: export::ironic(&report) })
+    };
+    let clock: Arc<dyn Clock> = Arc::new(RealClock);
+    ironic::run(&of_ironic, settings, &mut survey, &clock, stop)
+}
+
+fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings> {
+    let of_ironic = &options.ironic;
+    ensure!(
+        !options.dry_run,
+        "dry-run needs --backend vim: for Ironic every step is either done or failed"
+    );
+    if let Some(url) = &of_ironic.callback_url {
+        ensure!(url.starts_with("https://"), "callback-url is {url:?}, expected https://HOST:PORT");
+        Url::parse(url, &Zones::default()).context("callback-url")?;
+    }
+    let token = options.vim.token_file.as_deref().map(Secret::from_file).transpose();
+    Ok(ironic::Settings {
+        is_agent: of_ironic.backend == Backend::IronicAgent,
+        token: token.context("reading --token-file")?,
+        callback_url: of_ironic
+            .callback_url
+            .as_ref()
+            .map(|url| url.trim_end_matches('/').to_owned()),
+        port: of_ironic.agent_port,
+        clean_disks: of_ironic.clean_disk.clone(),
+        ..ironic::Settings::new(server_settings(&options.vim))
+    })
 }
 
 fn extras(lldp_wait: Duration) -> Extras {
@@ -124,9 +196,13 @@ fn exit_status(of_job: ExitStatus, is_unattended_dry_run: bool) -> ExitStatus {
 }
 
 pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus> {
-    let settings = server_settings(&options.vim);
+    let mut settings = server_settings(&options.vim);
+    settings.url = options.url.clone().or(settings.url);
     if settings.url.is_none() {
         bail!("no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=");
+    }
+    if options.to == Recipient::Ironic {
+        return send_inspection(&settings, options);
     }
     // No handler: a signal ends the program at once, since there is nothing to restore.
     let client = Client::new(&settings, Arc::new(RealClock), Stop::default())?;
@@ -141,6 +217,34 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus>
             Ok(ExitStatus::NotReported)
         }
     }
+}
+
+/// Posts the report as Ironic's inspection data.
+fn send_inspection(settings: &VimSettings, options: &ReportOptions) -> anyhow::Result<ExitStatus> {
+    let clock: Arc<dyn Clock> = Arc::new(RealClock);
+    let api = Api::new(settings, &clock, &Stop::default())?;
+    let report = super::read(&super::source(&options.source)?, &options.source, Duration::ZERO)?;
+    let inspected = inspection::inspect(&api, &export::ironic(&report));
+    Ok(match inspected {
+        Ok(Inspected::Accepted(_)) => {
+            tracing::info!(
+                "Ironic has the report; its hooks judge it now, see the node's last_error"
+            );
+            ExitStatus::Done
+        }
+        Ok(Inspected::MaybeDelivered(why)) => {
+            tracing::warn!("the report was probably delivered: an answer was lost, and then {why}");
+            ExitStatus::NotReported
+        }
+        Ok(Inspected::NotExpected(why) | Inspected::Refused(why)) => {
+            tracing::error!("{why}");
+            ExitStatus::NotReported
+        }
+        Err(gave_up) => {
+            tracing::error!("the report could not be posted: {gave_up}");
+            ExitStatus::NotReported
+        }
+    })
 }
 
 fn server_settings(options: &VimOptions) -> VimSettings {

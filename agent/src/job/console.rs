@@ -24,7 +24,7 @@ const MAX_ADDRESSES: usize = 8;
 
 /// Writes the lines; dropping it ends them.
 #[derive(Debug)]
-pub(super) struct Console {
+pub(crate) struct Console {
     shared: Arc<Shared>,
 }
 
@@ -73,7 +73,7 @@ impl Shared {
 }
 
 impl Console {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let shared = Arc::new(Shared::default());
         let for_thread = Arc::clone(&shared);
         let on_panic = |panic| warn!(panic, "a bug ended the lines on the console");
@@ -83,7 +83,7 @@ impl Console {
     }
 
     /// Sets what the node waits for. The same again does not restart the wait.
-    pub(super) fn waits_for(&self, what: &str, node_id: &str) {
+    pub(crate) fn waits_for(&self, what: &str, node_id: &str) {
         let mut state = self.shared.lock();
         match &mut state.wait {
             Some(wait) if wait.what == what => node_id.clone_into(&mut wait.node_id),
@@ -102,7 +102,7 @@ impl Console {
     }
 
     /// The node works.
-    pub(super) fn works(&self) {
+    pub(crate) fn works(&self) {
         self.shared.lock().wait = None;
         self.shared.changed.notify_all();
     }

@@ -8,7 +8,7 @@ use tracing::{error, info, warn};
 use formats::time::rfc3339;
 
 use super::Ended;
-use super::offline::in_words_of_options;
+use super::offline::in_words;
 use super::sequence::Job;
 use crate::api::{API_VERSION, DiskState, JobResult, Neighbours, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
@@ -31,9 +31,8 @@ impl Job<'_> {
         failure: &Failure,
         exit_status: ExitStatus,
     ) -> Ended {
-        let is_offline = self.settings.offline.is_some();
-        let words =
-            |text: &str| if is_offline { in_words_of_options(text) } else { text.to_owned() };
+        let known = self.settings.offline.as_ref().map_or(&[][..], |offline| offline.words);
+        let words = |text: &str| in_words(known, text);
         result.code = Some(failure.code.to_string());
         result.message = words(&failure.message).chars().take(MAX_MESSAGE_CHARS).collect();
         result.advice = failure.advice.as_deref().map(words);

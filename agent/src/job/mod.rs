@@ -12,7 +12,7 @@
 //!
 //! [`offline`] is the same job without a VIM.
 
-mod console;
+pub(crate) mod console;
 mod ending;
 mod install;
 mod late;

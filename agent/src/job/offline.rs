@@ -22,7 +22,7 @@ pub const REQUEST_ID: &str = "offline";
 const MAX_SHOWN_LINES: usize = 5;
 
 /// What the job's texts call parts of an instruction, and what they are here. The first lines that fit count.
-const WORDS: [(&str, &str); 9] = [
+pub const WORDS: [(&str, &str); 9] = [
     ("name an image in the instruction", "name an image with --image"),
     ("set insecure in the instruction", "set --allow-insecure-image"),
     ("set block_on to never in the instruction", "set --block-on never"),
@@ -43,6 +43,8 @@ pub struct Offline {
     pub result: PathBuf,
     /// What happens after the install.
     pub after: After,
+    /// What the job's texts call parts of an instruction, and what they are here.
+    pub words: &'static [(&'static str, &'static str)],
 }
 
 /// What happens after an install without a VIM. After a failure nothing does.
@@ -112,8 +114,8 @@ fn remove(file: &Path) -> io::Result<()> {
 }
 
 /// A text of the job as it reads where no VIM sent an instruction.
-pub(super) fn in_words_of_options(text: &str) -> String {
-    WORDS.iter().fold(text.to_owned(), |text, (of_job, here)| text.replace(of_job, here))
+pub(super) fn in_words(words: &[(&str, &str)], text: &str) -> String {
+    words.iter().fold(text.to_owned(), |text, (of_job, here)| text.replace(of_job, here))
 }
 
 impl Job<'_> {
@@ -225,7 +227,7 @@ mod tests {
                 "no disk matches what the configuration asks for",
             ),
         ] {
-            assert_eq!(in_words_of_options(of_job), here);
+            assert_eq!(in_words(&WORDS, of_job), here);
         }
     }
 }

@@ -19,7 +19,7 @@ use tracing::{error, info, warn};
 use super::JobSettings;
 use crate::api::{API_VERSION, Code, DiskState, JobResult, Neighbours, Outcome, Stage};
 use crate::checkpoint::{self, Checkpoint};
-use crate::clock::RealClock;
+use crate::clock::{Clock as _, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::signals::Stop;
 use crate::uuid;
@@ -34,6 +34,8 @@ const POLL: Duration = Duration::from_millis(50);
 const CHECKPOINT_POLL: Duration = Duration::from_secs(1);
 /// How long a child that has done its job may take to end.
 const HANGING_LIMIT: Duration = Duration::from_secs(10);
+/// How long to wait before a child that crashed is started again.
+const RESTART_PAUSE: Duration = Duration::from_secs(5);
 /// How long the processes of a child that died may take to end.
 const ORPHANS_LIMIT: Duration = Duration::from_secs(30);
 
@@ -52,7 +54,35 @@ pub fn is_child() -> bool {
 /// Starts the program again as a child and waits for it; posts a result if the child cannot.
 ///
 /// `None` if no child could be started; the caller does the job itself then.
+#[must_use]
 pub fn supervise(settings: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
+    let (found, ended) = run_child(stop)?;
+    Some(match known_end(ended, stop) {
+        Some(status) => status,
+        None => report_crash(settings, stop, &found, ended),
+    })
+}
+
+/// Starts the program again as a child, and once more whenever it crashes: the next one shows Ironic what was lost.
+///
+/// `None` if no child could be started; the caller does the job itself then.
+#[must_use]
+pub fn keep_alive(_: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
+    loop {
+        let (found, ended) = run_child(stop)?;
+        if let Some(status) = known_end(ended, stop) {
+            return Some(status);
+        }
+        error!("{}; starting it again", cause(&found, ended));
+        RealClock.sleep(RESTART_PAUSE, stop);
+        if stop.is_stopped() {
+            return Some(ExitStatus::Bug);
+        }
+    }
+}
+
+/// Runs the child, and ends what it left running.
+fn run_child(stop: &Stop) -> Option<(Checkpoint, ProcessStatus)> {
     let program = std::env::current_exe().ok()?;
     let path = checkpoint::create().ok()?;
     // What the child leaves running when it dies becomes the parent's, which ends it.
@@ -73,6 +103,11 @@ pub fn supervise(settings: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
     let ended = wait(child, &path, HANGING_LIMIT, stop);
     let found = checkpoint::read(&path).unwrap_or_default();
     std::fs::remove_file(&path).ok();
+    Some((found, ended))
+}
+
+/// The exit status of a child that ended by itself; `None` after a crash.
+fn known_end(ended: ProcessStatus, stop: &Stop) -> Option<ExitStatus> {
     let by_request = [Signal::SIGTERM, Signal::SIGINT].map(|signal| Some(signal as i32));
     if stop.is_stopped() && by_request.contains(&ended.signal()) {
         // It ended before it could catch the signal.
@@ -81,7 +116,7 @@ pub fn supervise(settings: &JobSettings, stop: &Stop) -> Option<ExitStatus> {
     let is_crash = ended.code().is_none_or(|code| code == i32::from(ExitStatus::Bug.code()));
     if is_crash {
         end_orphans();
-        return Some(report_crash(settings, stop, &found, ended));
+        return None;
     }
     let code = ended.code().and_then(|code| u8::try_from(code).ok());
     let status = ExitStatus::ALL.into_iter().find(|status| Some(status.code()) == code);

@@ -11,7 +11,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
 
-use super::exchange::{Ask, Body, Reply, check_accepted, refusal};
+use super::exchange::{Ask, Body, Reply, check_accepted};
+use super::refusal::refusal;
 use super::retry::{Backoff, Failed, RetryAfter, Why};
 use super::transport::{self, Timeouts, VimSettings};
 use super::url::{Url, Zones};
@@ -181,7 +182,7 @@ impl Client {
         let report =
             NeighbourReport { api_version: API_VERSION.into(), neighbours: neighbours.clone() };
         let bytes = Arc::new(json(&report, "the neighbours")?);
-        let body = Body { bytes, encoding: None, key: None, is_farewell: false };
+        let body = Body { bytes, encoding: None, key: None, version: None, is_farewell: false };
         check_accepted(&self.send(&url, Ask::Put(&body), MAX_ANSWER_BYTES)?, &url)
     }
 
@@ -192,7 +193,7 @@ impl Client {
     pub fn post_events(&self, node_id: &str, events: &EventBatch) -> Result<(), Failed> {
         let url = self.api(&format!("/v1/nodes/{node_id}/events"))?;
         let bytes = Arc::new(json(events, "the events")?);
-        let body = Body { bytes, encoding: None, key: None, is_farewell: false };
+        let body = Body { bytes, encoding: None, key: None, version: None, is_farewell: false };
         check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
     }
 
@@ -209,7 +210,7 @@ impl Client {
     }
 
     /// Repeats `attempt` until it succeeds; logs each failure and the wait before the next attempt.
-    pub(super) fn until_success<T>(
+    pub(crate) fn until_success<T>(
         &self,
         what: &str,
         limit: Option<Duration>,
@@ -326,7 +327,7 @@ pub(super) fn report_body(report: &[u8]) -> Body<'static> {
     let compressed = gzip(report).ok();
     let encoding = compressed.is_some().then_some("gzip");
     let bytes = Arc::new(compressed.unwrap_or_else(|| report.to_vec()));
-    Body { bytes, encoding, key: None, is_farewell: false }
+    Body { bytes, encoding, key: None, version: None, is_farewell: false }
 }
 
 /// A result as it is posted.

@@ -79,7 +79,13 @@ impl Client {
         let url = self.api(&format!("/v1/nodes/{node_id}/result"))?;
         let result = JobResult { node_id: node_id.into(), ..delivery.result.clone() };
         let bytes = Arc::new(json(&result, "the result")?);
-        let body = Body { bytes, encoding: None, key: Some(delivery.key), is_farewell: true };
+        let body = Body {
+            bytes,
+            encoding: None,
+            key: Some(delivery.key),
+            version: None,
+            is_farewell: true,
+        };
         check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
     }
 }

@@ -11,11 +11,11 @@ use tracing::warn;
 use formats::time::{parse_http_date, rfc3339};
 
 use super::client::{Client, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
-use super::retry::{Failed, RetryAfter, Why, is_transient};
+use super::refusal::refusal;
+use super::retry::{Failed, RetryAfter};
 use super::url::Url;
 use super::{transport, unreachable};
-use crate::api::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE, Problem};
-use crate::clean;
+use crate::api::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE};
 use crate::secret::Secret;
 
 /// The smallest difference between the clocks that is worth a warning.
@@ -30,6 +30,8 @@ const FAREWELL_LIMIT: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(50);
 /// Stack of the thread of a request; TLS needs some of it.
 const STACK_BYTES: usize = 1 << 20;
+/// The header with the version of Ironic's API.
+const IRONIC_VERSION: &str = "X-OpenStack-Ironic-API-Version";
 /// A body is read in pieces of this size.
 const PIECE_BYTES: usize = 64 * 1024;
 
@@ -44,6 +46,8 @@ pub(super) struct Reply {
     pub(super) is_cut: bool,
     /// Size of the whole file; the body may be a part of it.
     pub(super) total_bytes: Option<u64>,
+    /// The server's time of day.
+    pub(super) date: Option<SystemTime>,
 }
 
 /// A request body and its headers.
@@ -51,6 +55,8 @@ pub(super) struct Body<'a> {
     pub(super) bytes: Arc<Vec<u8>>,
     pub(super) encoding: Option<&'static str>,
     pub(super) key: Option<&'a str>,
+    /// The version of Ironic's API, if it is a request to Ironic.
+    pub(super) version: Option<&'static str>,
     /// Whether it is the last message of a job, worth a wait after a signal.
     pub(super) is_farewell: bool,
 }
@@ -60,6 +66,8 @@ pub(super) struct Body<'a> {
 pub(super) enum Ask<'a> {
     /// GET of the API. Redirects are not followed, since only the VIM itself is obeyed.
     Api,
+    /// GET of Ironic's API in this version. Redirects are not followed.
+    Versioned(&'static str),
     /// GET of a file that an instruction names. Redirects are followed, without the token.
     Source,
     /// The same for the first bytes of a file, as in `bytes=0-99`.
@@ -77,7 +85,7 @@ impl Ask<'_> {
 
     fn body(&self) -> Option<&Body<'_>> {
         match self {
-            Self::Api | Self::Source | Self::Start(_) => None,
+            Self::Api | Self::Versioned(_) | Self::Source | Self::Start(_) => None,
             Self::Post(body) | Self::Put(body) => Some(body),
         }
     }
@@ -159,11 +167,16 @@ impl Client {
         let token = self.token_for(url).cloned();
         let timeouts = self.timeouts;
         let is_start = range.is_some();
+        let version = match ask {
+            Ask::Versioned(version) => Some(version),
+            _ => None,
+        };
         let post = ask.body().map(|body| {
             let headers = [
                 ("Content-Type", Some("application/json".to_owned())),
                 ("Content-Encoding", body.encoding.map(str::to_owned)),
                 ("Idempotency-Key", body.key.map(str::to_owned)),
+                (IRONIC_VERSION, body.version.map(str::to_owned)),
             ];
             (matches!(ask, Ask::Put(_)), headers, Arc::clone(&body.bytes))
         });
@@ -190,6 +203,9 @@ impl Client {
                     .header("Accept", accept);
                 if let Some(range) = range {
                     builder = builder.header("Range", range);
+                }
+                if let Some(version) = version {
+                    builder = builder.header(IRONIC_VERSION, version);
                 }
                 authorized(builder, token.as_ref()).call()
             };
@@ -232,6 +248,7 @@ impl Client {
             retry_after: header("retry-after").and_then(|text| RetryAfter::parse(&text, reference)),
             body: raw.body,
             is_cut: raw.is_cut,
+            date,
         }
     }
 
@@ -361,52 +378,5 @@ pub(super) fn check_accepted(reply: &Reply, url: &Url) -> Result<(), Failed> {
         }
         200..=299 => Ok(()),
         _ => Err(refusal(reply, url)),
-    }
-}
-
-/// The failure of a request with an error status, and what to do about it.
-pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
-    let status = reply.status;
-    let why = if is_transient(status) { Why::Unavailable } else { Why::Refused };
-    let mut message = format!("{} responded {status}", url.shown());
-    if let Ok(problem) = serde_json::from_slice::<Problem>(&reply.body) {
-        let text = clean::text(&problem.message, 200);
-        let code = clean::text(&problem.code, 64);
-        message.extend([" ", &code, ": ", &text]);
-    }
-    let advice = match status {
-        300..=399 => "; configure the address that it redirects to",
-        401 | 403 => {
-            "; give the agent a token (--token-file) or client certificate that the VIM accepts"
-        }
-        404 | 405 | 501 => "; check that this is the address of a VIM with API v1",
-        400..=499 if why == Why::Refused => "; the VIM or the agent needs to be corrected",
-        _ => "",
-    };
-    message.push_str(advice);
-    Failed { why, message, retry_after: reply.retry_after, status: Some(status) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::vim::url::Zones;
-
-    #[test]
-    fn server_without_the_method_gets_the_advice_to_check_the_address() {
-        let url = Url::parse("http://vim.example/v1/reports", &Zones::default()).unwrap();
-        for status in [404, 405, 501] {
-            let reply = Reply {
-                status,
-                content_type: String::new(),
-                location: None,
-                retry_after: None,
-                body: Vec::new(),
-                is_cut: false,
-                total_bytes: None,
-            };
-            let message = refusal(&reply, &url).message;
-            assert!(message.contains("check that this is the address of a VIM"), "{message}");
-        }
     }
 }

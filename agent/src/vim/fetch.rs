@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::client::{Client, GaveUp, MAX_IGNITION_BYTES};
-use super::exchange::{Ask, refusal};
+use super::exchange::Ask;
+use super::refusal::refusal;
 use super::retry::{Failed, Why};
 use super::url::Url;
 

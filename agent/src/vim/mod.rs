@@ -3,17 +3,20 @@
 //! No response, however large, slow or malformed, can make it panic, hang or use unbounded memory: sizes and times are
 //! limited, see [`transport`]. Waits between attempts are in [`retry`].
 
+mod call;
 pub mod client;
 pub mod delivery;
 pub mod download;
 pub mod events;
 mod exchange;
 pub mod fetch;
+mod refusal;
 pub mod retry;
 pub mod transport;
 mod unreachable;
 pub mod url;
 
+pub use call::Response;
 pub use client::{Answer, Client};
 pub use events::Events;
 pub use transport::VimSettings;

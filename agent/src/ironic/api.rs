@@ -1,0 +1,199 @@
+//! Requests to Ironic's API, at the first of several addresses that responds, and what its refusals mean.
+//!
+//! Ironic's documentation of `continue_inspection`, `lookup` and `heartbeat` (API reference, "Ramdisk"); the forms of its
+//! errors were measured with Ironic 39.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Context as _;
+use serde_json::Value;
+
+use crate::clean;
+use crate::clock::Clock;
+use crate::signals::Stop;
+use crate::vim::retry::{Failed, Why};
+use crate::vim::url::Url;
+use crate::vim::{Client, Response, VimSettings};
+
+/// The longest text of Ironic that is repeated, in characters.
+const MAX_FAULT_CHARS: usize = 500;
+/// What people append to the address of the API.
+const SUFFIXES: [&str; 4] = ["/v1/continue_inspection", "/v1/continue", "/v1", "/"];
+
+/// The API of one Ironic, which may have several addresses.
+#[derive(Debug)]
+pub struct Api {
+    servers: Vec<Client>,
+    /// The server that responded last.
+    current: AtomicUsize,
+}
+
+impl Api {
+    /// Makes the clients without sending anything. The address may be a list, separated by commas.
+    ///
+    /// # Errors
+    /// An address is malformed, plain HTTP is not allowed, or a file cannot be read.
+    pub fn new(
+        settings: &VimSettings,
+        clock: &Arc<dyn Clock>,
+        stop: &Stop,
+    ) -> anyhow::Result<Self> {
+        let addresses = settings.url.as_deref().unwrap_or_default();
+        let client = |address: &str| {
+            // The token is that of the agent, which goes into the body of heartbeats.
+            let url = Some(without_suffix(address.trim()).to_owned());
+            let settings = VimSettings { url, token_file: None, ..settings.clone() };
+            Client::new(&settings, Arc::clone(clock), stop.clone())
+        };
+        let servers: anyhow::Result<Vec<Client>> = addresses.split(',').map(client).collect();
+        let servers = servers.context("the address of Ironic")?;
+        Ok(Self { servers, current: AtomicUsize::new(0) })
+    }
+
+    /// The client of the server that responded last.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        // A list without commas still has one part.
+        &self.servers[self.current.load(Ordering::Relaxed) % self.servers.len()]
+    }
+
+    /// The address of that server.
+    #[must_use]
+    pub fn address(&self) -> Option<&Url> {
+        self.client().base()
+    }
+
+    /// Sends a request to the server that responded last, then to the others.
+    ///
+    /// # Errors
+    /// None responded; the failure of the last one.
+    pub fn call(
+        &self,
+        path: &str,
+        version: Option<&'static str>,
+        body: Option<&Arc<Vec<u8>>>,
+    ) -> Result<Response, Failed> {
+        let first = self.current.load(Ordering::Relaxed);
+        let mut last = None;
+        for n in 0..self.servers.len() {
+            let index = (first + n) % self.servers.len();
+            match self.servers[index].call(path, version, body) {
+                Ok(response) => {
+                    self.current.store(index, Ordering::Relaxed);
+                    return Ok(response);
+                }
+                Err(failed) => last = Some(failed),
+            }
+        }
+        Err(last.unwrap_or_else(|| Failed::network("no address of Ironic is configured".into())))
+    }
+}
+
+fn without_suffix(address: &str) -> &str {
+    SUFFIXES.iter().fold(address, |address, suffix| address.strip_suffix(suffix).unwrap_or(address))
+}
+
+/// A request that Ironic refused, in words, and whether trying again soon can help. `advice` says what to do; it gets the
+/// status and Ironic's text.
+pub(super) fn refused(
+    what: &str,
+    response: &Response,
+    advice: impl FnOnce(u16, &str) -> Option<String>,
+) -> Failed {
+    let status = response.status;
+    let fault = fault(&response.body).unwrap_or_default();
+    let mut message = format!("{what}: Ironic responded {status}");
+    if !fault.is_empty() {
+        message.push_str(": ");
+        message.push_str(&fault);
+    }
+    if let Some(advice) = advice(status, &fault).or_else(|| general_advice(status)) {
+        message.push_str("; ");
+        message.push_str(&advice);
+    }
+    let why = match status {
+        408 | 409 | 425 | 429 | 500..=599 => Why::Unavailable,
+        _ => Why::Refused,
+    };
+    Failed { why, status: Some(status), ..Failed::network(message) }
+}
+
+/// Advice for a status that means the same for every request.
+fn general_advice(status: u16) -> Option<String> {
+    let advice = match status {
+        300..=399 => "configure the address that it redirects to",
+        401 | 403 => {
+            "this path of Ironic's API is public; check that no proxy in front of it asks for a password"
+        }
+        404 | 405 => "check that this is the address of Ironic's API, without /v1",
+        406 => "this Ironic is older than API 1.68 (Wallaby), which the agent needs",
+        413 => "raise [api] max_json_body_size_inspection in ironic.conf",
+        500..=599 => "see the log of Ironic's API",
+        _ => return None,
+    };
+    Some(advice.into())
+}
+
+/// Ironic's text in an error. It comes as `{"faultstring": …}`, as `{"error_message": {"faultstring": …}}`, as the same
+/// with the inner object as JSON text, or as `{"error_message": "text"}`.
+pub(super) fn fault(body: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let text = match value.get("error_message") {
+        Some(Value::String(inner)) => match serde_json::from_str::<Value>(inner) {
+            Ok(inner @ Value::Object(_)) => inner.get("faultstring")?.as_str()?.to_owned(),
+            _ => inner.clone(),
+        },
+        Some(inner) => inner.get("faultstring")?.as_str()?.to_owned(),
+        None => value.get("faultstring")?.as_str()?.to_owned(),
+    };
+    let text = clean::text(text.trim(), MAX_FAULT_CHARS);
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_is_found_in_every_form_of_ironics_errors() {
+        let text = "Invalid or missing agent token received.";
+        for body in [
+            format!(r#"{{"faultstring":"{text}","faultcode":"Client"}}"#),
+            format!(r#"{{"error_message":{{"faultstring":"{text}","debuginfo":null}}}}"#),
+            format!(
+                r#"{{"error_message":"{{\"faultcode\":\"Client\",\"faultstring\":\"{text}\"}}"}}"#
+            ),
+            format!(r#"{{"error_message":"{text}"}}"#),
+        ] {
+            assert_eq!(fault(body.as_bytes()).as_deref(), Some(text), "{body}");
+        }
+        for body in ["", "<html>", "null", "{}", r#"{"error_message":null}"#, "[1]"] {
+            assert_eq!(fault(body.as_bytes()), None, "{body}");
+        }
+    }
+
+    #[test]
+    fn address_may_name_a_path_of_the_api() {
+        for address in ["http://h", "http://h/", "http://h/v1/", "http://h/v1/continue_inspection"]
+        {
+            let bare = address.trim_end_matches('/');
+            assert_eq!(without_suffix(bare), "http://h", "{address}");
+        }
+    }
+
+    #[test]
+    fn busy_node_and_failing_server_are_tried_again_soon_and_nothing_else() {
+        for (status, why) in [
+            (409, Why::Unavailable),
+            (500, Why::Unavailable),
+            (503, Why::Unavailable),
+            (400, Why::Refused),
+            (404, Why::Refused),
+            (413, Why::Refused),
+        ] {
+            let response = Response { status, ..Response::default() };
+            assert_eq!(refused("x", &response, |_, _| None).why, why, "{status}");
+        }
+    }
+}

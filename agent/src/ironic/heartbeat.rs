@@ -1,0 +1,344 @@
+//! Keeps in touch with Ironic: lookup, certificate, command server, then heartbeats for as long as the agent runs.
+//!
+//! Ironic reads the outcome of a step only when a heartbeat arrives, so one follows as soon as a step ends, but never
+//! sooner after the last one than ironic-python-agent does.
+
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs as _, UdpSocket};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::json;
+use tracing::{debug, error, info, warn};
+
+use super::api::{Api, refused};
+use super::certificate::Certificate;
+use super::commands::Commands;
+use super::journal::Session;
+use super::lookup::lookup;
+use super::server;
+use crate::clock::Clock;
+use crate::job::console::Console;
+use crate::signals::Stop;
+use crate::vim::client::GaveUp;
+use crate::vim::retry::Failed;
+use crate::vim::url::{Url, Zones};
+
+/// The version of the API that has everything that a heartbeat needs.
+const VERSION: &str = "1.68";
+/// When the next heartbeat follows, as parts of Ironic's time limit: it may lose one of them.
+const PARTS: (f64, f64) = (0.3, 0.6);
+/// The shortest and longest wait after a heartbeat that failed.
+const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(10));
+/// How long to wait for a port or an address that is not there yet.
+const SETUP_RETRY: Duration = Duration::from_secs(10);
+/// A wait is cut into pieces of this length, to notice a signal.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// What the thread needs.
+#[derive(Debug)]
+pub(super) struct Contact {
+    pub(super) api: Arc<Api>,
+    pub(super) commands: Arc<Commands>,
+    pub(super) macs: Vec<String>,
+    /// The node, if the answer to the inspection named it.
+    pub(super) node_uuid: Option<String>,
+    pub(super) settings: super::Settings,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) stop: Stop,
+    pub(super) wake: Arc<Wake>,
+}
+
+/// Makes the next heartbeat due.
+#[derive(Debug, Default)]
+pub(super) struct Wake {
+    is_due: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake {
+    pub(super) fn now(&self) {
+        *self.is_due.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until the next heartbeat is due, or a signal arrives.
+    fn wait(&self, limit: Duration, least: Duration, stop: &Stop) {
+        let started = Instant::now();
+        let mut is_due = self.is_due.lock().unwrap_or_else(PoisonError::into_inner);
+        while !stop.is_stopped() {
+            let spent = started.elapsed();
+            if spent >= limit || (*is_due && spent >= least) {
+                break;
+            }
+            let waited = self.changed.wait_timeout(is_due, SLICE.min(limit.saturating_sub(spent)));
+            is_due = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *is_due = false;
+    }
+}
+
+/// Why heartbeats ended.
+enum Over {
+    /// Ironic no longer accepts the token.
+    TokenRejected,
+    Stopped,
+}
+
+impl Contact {
+    /// Runs until a signal ends the agent.
+    pub(super) fn run(&self) {
+        let console = Console::start();
+        let mut is_serving = false;
+        let mut saved = self.commands.journal().session.clone();
+        while !self.stop.is_stopped() {
+            let is_restart = saved.is_some();
+            let Some(session) = saved.take().or_else(|| self.look_up(&console)) else { return };
+            if is_restart {
+                info!("continuing as the agent of node {}", session.node_uuid);
+            }
+            if !is_serving {
+                let Some(listener) = self.listen() else { return };
+                let handler = Arc::clone(&self.commands);
+                if let Err(why) = server::start(listener, &session.certificate, handler) {
+                    error!("{why}");
+                    return;
+                }
+                is_serving = true;
+            }
+            console.works();
+            match self.beat(&session) {
+                Over::Stopped => return,
+                Over::TokenRejected => {
+                    // A node that was powered off and on through a BMC that is not this machine's, or a test.
+                    warn!(
+                        "Ironic no longer accepts the token of this boot; asking for another one"
+                    );
+                }
+            }
+        }
+    }
+
+    fn look_up(&self, console: &Console) -> Option<Session> {
+        let server = self.api.address().map(Url::shown).unwrap_or_default();
+        let node = self.node_uuid.as_deref().unwrap_or(&self.settings.node_id);
+        console.waits_for(&format!("Ironic at {server} to ask something of it"), node);
+        let token = self.settings.token.as_ref();
+        let found = match lookup(&self.api, &self.macs, self.node_uuid.as_deref(), token) {
+            Ok(found) => found,
+            Err(GaveUp::Stopped) => return None,
+            Err(gave_up) => {
+                error!("NO_REPORT: the lookup was given up: {gave_up}; nothing was installed");
+                self.stop.stop();
+                return None;
+            }
+        };
+        // The certificate of this boot must not change: Ironic keeps the first one.
+        let known = self.commands.journal().session.clone();
+        let callback_url = match &known {
+            Some(session) => session.callback_url.clone(),
+            None => self.callback_url()?,
+        };
+        let certificate = match known {
+            Some(session) => session.certificate,
+            None => self.certificate(&callback_url, found.date)?,
+        };
+        let session = Session {
+            node_uuid: found.node_uuid,
+            token: found.token,
+            heartbeat_timeout_s: found.heartbeat_timeout.as_secs(),
+            callback_url,
+            certificate,
+        };
+        if let Err(error) = self.commands.journal().begin(session.clone()) {
+            warn!(
+                "the session cannot be kept, so an agent that restarts cannot continue it: {error}"
+            );
+        }
+        Some(session)
+    }
+
+    /// The certificate, valid by the clock of Ironic: this machine's may be wrong by years.
+    fn certificate(&self, callback_url: &str, date: Option<SystemTime>) -> Option<Certificate> {
+        let now = date.unwrap_or_else(|| self.clock.time_of_day());
+        let url = Url::parse(callback_url, &Zones::default()).ok()?;
+        Certificate::new(url.host(), now).map_err(|why| error!("{why}")).ok()
+    }
+
+    /// The address for Ironic's commands: the configured one, or the one from which Ironic is reached.
+    fn callback_url(&self) -> Option<String> {
+        if let Some(configured) = &self.settings.callback_url {
+            return Some(configured.clone());
+        }
+        let port = self.settings.port;
+        loop {
+            match self.api.address().ok_or_else(|| "no address".to_owned()).and_then(local_address)
+            {
+                Ok(IpAddr::V4(address)) => return Some(format!("https://{address}:{port}")),
+                Ok(IpAddr::V6(address)) => return Some(format!("https://[{address}]:{port}")),
+                Err(why) => {
+                    warn!("the address for Ironic's commands is unknown: {why}; set callback-url");
+                }
+            }
+            self.clock.sleep(SETUP_RETRY, &self.stop);
+            if self.stop.is_stopped() {
+                return None;
+            }
+        }
+    }
+
+    fn listen(&self) -> Option<TcpListener> {
+        loop {
+            match server::listen(self.settings.port) {
+                Ok(listener) => return Some(listener),
+                Err(why) => {
+                    warn!("listening for Ironic's commands on port {}: {why}", self.settings.port);
+                }
+            }
+            self.clock.sleep(SETUP_RETRY, &self.stop);
+            if self.stop.is_stopped() {
+                return None;
+            }
+        }
+    }
+
+    /// Sends heartbeats until Ironic rejects the token or a signal arrives.
+    fn beat(&self, session: &Session) -> Over {
+        let path = format!("/v1/heartbeat/{}", session.node_uuid);
+        let body = json!({
+            "callback_url": session.callback_url,
+            "agent_token": session.token.expose(),
+            "agent_version": env!("CARGO_PKG_VERSION"),
+            "agent_verify_ca": session.certificate.pem(),
+        });
+        let body = Arc::new(body.to_string().into_bytes());
+        let timeout = Duration::from_secs(session.heartbeat_timeout_s);
+        let mut was_accepted = false;
+        while !self.stop.is_stopped() {
+            let sent = self.api.call(&path, Some(VERSION), Some(&body));
+            let answered = sent.and_then(|response| match response.status {
+                200..=299 => Ok(()),
+                _ => Err(refused("the heartbeat", &response, advice)),
+            });
+            let wait = match answered {
+                Ok(()) => {
+                    if !std::mem::replace(&mut was_accepted, true) {
+                        info!(
+                            "Ironic accepts heartbeats; commands are expected at {}",
+                            session.callback_url
+                        );
+                    }
+                    between(timeout.mul_f64(PARTS.0), timeout.mul_f64(PARTS.1), self.clock.random())
+                }
+                Err(failed) if is_token_rejected(&failed) => {
+                    debug!("{}", failed.message);
+                    let pause = between(RETRY.0, RETRY.1, self.clock.random());
+                    self.wake.wait(pause, pause, &self.stop);
+                    return if self.stop.is_stopped() {
+                        Over::Stopped
+                    } else {
+                        Over::TokenRejected
+                    };
+                }
+                Err(failed) => {
+                    warn!("{}", failed.message);
+                    between(RETRY.0, RETRY.1, self.clock.random())
+                }
+            };
+            self.wake.wait(wait, self.settings.least_interval.min(wait), &self.stop);
+        }
+        Over::Stopped
+    }
+}
+
+/// Whether Ironic does not know the token, or the node.
+fn is_token_rejected(failed: &Failed) -> bool {
+    failed.status == Some(404)
+        || failed.status == Some(400) && failed.message.contains("agent token")
+}
+
+fn advice(status: u16, fault: &str) -> Option<String> {
+    let advice = match status {
+        400 if fault.contains("Detected change") => {
+            "Ironic knows another agent of this boot, whose certificate or address differs; power-cycle the node through \
+             Ironic"
+        }
+        400 if fault.contains("TLS is required") => "set callback-url to an https address",
+        409 => "the node is locked; the next heartbeat may be accepted",
+        _ => return None,
+    };
+    Some(advice.into())
+}
+
+/// The address of this machine from which a server is reached. Nothing is sent.
+fn local_address(server: &Url) -> Result<IpAddr, String> {
+    let port = if server.is_https() { 443 } else { 80 };
+    let targets = (server.host(), port).to_socket_addrs();
+    let targets = targets.map_err(|error| format!("looking up {}: {error}", server.host()))?;
+    let mut last = format!("{} has no address", server.host());
+    for target in targets {
+        let any = if target.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let found = UdpSocket::bind(any).and_then(|socket| {
+            socket.connect(target)?;
+            socket.local_addr()
+        });
+        match found {
+            // Ironic's address of an IPv6 link is not this machine's, so it could not respond.
+            Ok(SocketAddr::V6(address)) if address.ip().is_unicast_link_local() => {
+                "Ironic is reached from a link-local address".clone_into(&mut last);
+            }
+            Ok(address) => return Ok(address.ip()),
+            Err(error) => last = error.to_string(),
+        }
+    }
+    Err(last)
+}
+
+/// A random time between two.
+fn between(least: Duration, most: Duration, random: u32) -> Duration {
+    least + (most.saturating_sub(least)).mul_f64(f64::from(random) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ended_step_makes_a_heartbeat_due_but_not_at_once_after_the_last_one() {
+        let (wake, stop) = (Wake::default(), Stop::default());
+        wake.now();
+        let started = Instant::now();
+        wake.wait(Duration::from_mins(1), Duration::from_millis(300), &stop);
+        let spent = started.elapsed();
+        assert!(
+            spent >= Duration::from_millis(300) && spent < Duration::from_secs(20),
+            "{spent:?}"
+        );
+        // It is due only once.
+        let started = Instant::now();
+        wake.wait(Duration::from_millis(200), Duration::ZERO, &stop);
+        assert!(started.elapsed() >= Duration::from_millis(200));
+    }
+
+    #[test]
+    fn rejected_token_is_distinguished_from_other_refusals() {
+        let failed = |status, message: &str| Failed {
+            status: Some(status),
+            ..Failed::network(message.to_owned())
+        };
+        assert!(is_token_rejected(&failed(400, "Invalid or missing agent token received.")));
+        assert!(is_token_rejected(&failed(404, "")));
+        assert!(!is_token_rejected(&failed(
+            400,
+            "Detected change in ramdisk provided \"callback_url\""
+        )));
+        assert!(!is_token_rejected(&failed(409, "")));
+    }
+
+    #[test]
+    fn address_is_the_one_from_which_the_server_is_reached() {
+        let url = |text: &str| Url::parse(text, &Zones::default()).unwrap();
+        let found = local_address(&url("http://127.0.0.1:6385")).unwrap();
+        assert_eq!(found.to_string(), "127.0.0.1");
+        assert!(local_address(&url("http://no-such-host.invalid")).is_err());
+    }
+}

@@ -1,0 +1,322 @@
+//! A node's `instance_info` as the instruction that a VIM would send: image, disk, Ignition config.
+//!
+//! The keys are those of the step `install_coreos` in `OpenShift`'s ironic-agent-image, and of Metal3's `customDeploy`.
+
+use serde_json::{Map, Value, json};
+
+use super::steps::{ARGUMENTS, INSTALL, Order};
+use crate::api::{API_VERSION, Code};
+use crate::install::Failure;
+
+/// Where the Ignition config puts the host name.
+const HOSTNAME_FILE: &str = "/etc/hostname";
+/// Host names that a live image has if it got none.
+const NO_NAMES: [&str; 4] = ["", "localhost", "localhost.localdomain", "(none)"];
+
+/// Texts of the job, and what they are in Ironic. The first ones that fit count.
+pub(super) const WORDS: [(&str, &str); 10] = [
+    ("name an image in the instruction", "set image_source in instance_info"),
+    (
+        "set insecure in the instruction",
+        "set allow-insecure-image in the configuration of the agent, or image_os_hash_algo and image_os_hash_value \
+         (sha256 or sha512) in instance_info",
+    ),
+    ("set block_on to never in the instruction", "set the step's argument block_on to never"),
+    ("install.disk.hints has", "root_device has"),
+    (", or set if_several", ", in root_device"),
+    ("set existing_data to wipe", "set the step's argument existing_data to wipe"),
+    (
+        "the VIM's hash belongs to another image",
+        "the checksum in instance_info belongs to another image",
+    ),
+    ("the instruction", "instance_info"),
+    ("the VIM's", "Ironic's"),
+    ("the VIM", "Ironic"),
+];
+
+/// What to install.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Instance {
+    /// The instruction.
+    pub(super) instruction: Value,
+    /// Whether the image needs no signature, because its digest is known.
+    pub(super) is_digest_known: bool,
+    /// What is ignored, in words.
+    pub(super) notes: Vec<String>,
+}
+
+/// The instruction for a step. `hostname` is that of the live image.
+///
+/// # Errors
+/// `INSTRUCTION_INVALID`: something in `instance_info` or the step's arguments cannot be used.
+pub(super) fn instance(
+    order: &Order,
+    hostname: &str,
+    is_insecure_allowed: bool,
+) -> Result<Instance, Failure> {
+    let info = order.node.get("instance_info").unwrap_or(&Value::Null);
+    let drive = configdrive(info)?;
+    let part = |key: &str| drive.and_then(|drive| drive.get(key)).unwrap_or(&Value::Null);
+    let meta_data = part("meta_data");
+    let mut install = arguments(order)?;
+    let ignition = ignition(part("user_data"), hostname)?;
+    install.insert("ignition".to_owned(), json!({"inline": ignition}));
+    let image = image(info, is_insecure_allowed)?;
+    let is_digest_known = image.as_ref().is_some_and(|image| image.get("hash").is_some());
+    if let Some(image) = image {
+        install.insert("image".to_owned(), image);
+    }
+    if let Some(hints) = root_device(&order.node) {
+        install.insert("disk".to_owned(), json!({"hints": hints}));
+    }
+    let kargs = words(meta_data.get("coreos_append_karg"));
+    if !kargs.is_empty() {
+        install.insert("append_kargs".to_owned(), json!(kargs));
+    }
+    let copies_network = is_true(meta_data.get("coreos_copy_network"));
+    if copies_network {
+        install.insert("copy_network".to_owned(), json!(true));
+    }
+    let has_network = part("network_data").as_object().is_some_and(|data| !data.is_empty());
+    let mut notes = Vec::new();
+    if has_network && !copies_network {
+        notes.push(
+            "network_data of the config drive is ignored: CoreOS does not read it; set coreos_copy_network in meta_data \
+             to install the live image's network profiles"
+                .to_owned(),
+        );
+    }
+    let instruction = json!({
+        "api_version": API_VERSION, "request_id": INSTALL, "action": "install",
+        "reason": "as Ironic asks", "install": install,
+    });
+    Ok(Instance { instruction, is_digest_known, notes })
+}
+
+fn invalid(message: impl Into<String>) -> Failure {
+    Failure::new(Code::InstructionInvalid, message)
+}
+
+/// The arguments of the step, which are keys of `install`.
+fn arguments(order: &Order) -> Result<Map<String, Value>, Failure> {
+    let given = order.arguments();
+    match given.keys().find(|key| !ARGUMENTS.iter().any(|(known, _)| known == key)) {
+        None => Ok(given),
+        Some(unknown) => {
+            let known: Vec<&str> = ARGUMENTS.iter().map(|(name, _)| *name).collect();
+            let message = format!("the step {INSTALL} has no argument {unknown:.64?}");
+            Err(invalid(message).advise(format!("use one of {}", known.join(", "))))
+        }
+    }
+}
+
+fn configdrive(info: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
+    match info.get("configdrive") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(drive)) => Ok(Some(drive)),
+        Some(Value::String(text)) if text.is_empty() => Ok(None),
+        Some(_) => Err(invalid("the config drive is an image or an address, expected an object")
+            .advise("pass configdrive as JSON with meta_data and user_data, which holds the Ignition config")),
+    }
+}
+
+/// The root device hints of the instance or, if it has none, of the node.
+pub(super) fn root_device(node: &Value) -> Option<&Map<String, Value>> {
+    ["/instance_info/root_device", "/properties/root_device"]
+        .into_iter()
+        .filter_map(|pointer| node.pointer(pointer)?.as_object())
+        .find(|hints| !hints.is_empty())
+}
+
+fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<Value>, Failure> {
+    let text = |key: &str| info.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let Some(source) = text("image_source") else { return Ok(None) };
+    if !source.starts_with("http://") && !source.starts_with("https://") {
+        let message = format!("image_source is {source:.200?}, expected an http or https address");
+        return Err(invalid(message).advise(
+            "give the address of a raw CoreOS image, or no image_source for the live image's own",
+        ));
+    }
+    let algorithm = text("image_os_hash_algo").map(str::to_ascii_lowercase);
+    let digest = text("image_os_hash_value").or_else(|| text("image_checksum"));
+    let digest = digest.filter(|digest| digest.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let hash = digest.and_then(|digest| match (algorithm.as_deref(), digest.len()) {
+        (None | Some("sha256"), 64) => Some(format!("sha256-{digest}")),
+        (None | Some("sha512"), 128) => Some(format!("sha512-{digest}")),
+        // MD5 and SHA-1 prove nothing, and the address of a file with digests is as good as the image's.
+        _ => None,
+    });
+    let mut image = json!({"url": source});
+    if is_insecure_allowed || hash.is_some() {
+        image["insecure"] = true.into();
+    }
+    if let Some(hash) = hash {
+        image["hash"] = hash.into();
+    }
+    Ok(Some(image))
+}
+
+/// The Ignition config as text, with a file for the host name.
+fn ignition(user_data: &Value, hostname: &str) -> Result<String, Failure> {
+    let mut config = match user_data {
+        Value::Null => json!({"ignition": {"version": "3.0.0"}}),
+        Value::Object(_) => user_data.clone(),
+        Value::String(text) if text.trim().is_empty() => {
+            json!({"ignition": {"version": "3.0.0"}})
+        }
+        // What is not JSON is refused by the checks of the config, which say where it is wrong.
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(config) => config,
+            Err(_) => return Ok(text.clone()),
+        },
+        _ => return Err(invalid("user_data of the config drive is neither text nor an object")),
+    };
+    let has_file_form = config
+        .pointer("/ignition/version")
+        .and_then(Value::as_str)
+        .is_some_and(|version| version.starts_with("3."));
+    if !NO_NAMES.contains(&hostname) && has_file_form {
+        add_hostname(&mut config, hostname);
+    }
+    // The text as it came, unless something was added: digests that people compare stay the same.
+    Ok(match user_data {
+        Value::String(text)
+            if serde_json::from_str::<Value>(text).is_ok_and(|given| given == config) =>
+        {
+            text.clone()
+        }
+        _ => config.to_string(),
+    })
+}
+
+/// Adds a file with the host name, unless the config has one.
+fn add_hostname(config: &mut Value, hostname: &str) {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-".contains(&byte);
+    let Some(config) = config.as_object_mut().filter(|_| hostname.bytes().all(is_name)) else {
+        return;
+    };
+    let storage = config.entry("storage").or_insert_with(|| json!({}));
+    let Some(storage) = storage.as_object_mut() else { return };
+    let files = storage.entry("files").or_insert_with(|| json!([]));
+    let Some(files) = files.as_array_mut() else { return };
+    let is_there = |file: &Value| file.get("path").and_then(Value::as_str) == Some(HOSTNAME_FILE);
+    if !files.iter().any(is_there) {
+        files.push(json!({
+            "path": HOSTNAME_FILE, "mode": 0o644, "overwrite": true,
+            "contents": {"source": format!("data:,{hostname}")},
+        }));
+    }
+}
+
+/// Kernel arguments: a list, or one text with several.
+fn words(value: Option<&Value>) -> Vec<String> {
+    let split = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    match value {
+        Some(Value::String(text)) => split(text),
+        Some(Value::Array(texts)) => {
+            texts.iter().filter_map(Value::as_str).flat_map(split).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn is_true(value: Option<&Value>) -> bool {
+    match value {
+        Some(Value::Bool(flag)) => *flag,
+        Some(Value::String(text)) => text.eq_ignore_ascii_case("true"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::parse_instruction;
+    use crate::ironic::steps::Kind;
+
+    fn order(info: &Value, args: &Value) -> Order {
+        let node =
+            json!({"instance_info": info, "properties": {"root_device": {"serial": "s== P"}}});
+        Order {
+            kind: Kind::Deploy,
+            step: json!({"step": INSTALL, "args": args}),
+            node,
+            mismatch: None,
+        }
+    }
+
+    /// The instruction's `install`, which the strict parser accepts.
+    fn install(info: &Value) -> Value {
+        let found = instance(&order(info, &json!({})), "node-1", false).unwrap();
+        parse_instruction(found.instruction.to_string().as_bytes()).unwrap();
+        found.instruction["install"].clone()
+    }
+
+    #[test]
+    fn metal3s_instance_becomes_an_instruction() {
+        let install = install(&json!({
+            "root_device": {"name": "s== /dev/vda", "size": ">= 10"},
+            "image_source": "https://h/rhcos.raw.gz",
+            "image_os_hash_algo": "sha256", "image_os_hash_value": "ab".repeat(32),
+            "configdrive": {
+                "meta_data": {"coreos_append_karg": ["a=b", "c"], "coreos_copy_network": true},
+                "user_data": "{\"ignition\":{\"version\":\"3.2.0\"}}",
+                "network_data": {"links": []},
+            },
+        }));
+        assert_eq!(install["disk"], json!({"hints": {"name": "s== /dev/vda", "size": ">= 10"}}));
+        assert_eq!(
+            install["image"],
+            json!({"url": "https://h/rhcos.raw.gz", "insecure": true, "hash": format!("sha256-{}", "ab".repeat(32))})
+        );
+        assert_eq!(install["append_kargs"], json!(["a=b", "c"]));
+        assert_eq!(install["copy_network"], true);
+        let text = install["ignition"]["inline"].as_str().unwrap();
+        let config: Value = serde_json::from_str(text).unwrap();
+        assert_eq!(config["storage"]["files"][0]["contents"]["source"], "data:,node-1");
+    }
+
+    #[test]
+    fn without_an_image_the_live_images_own_is_installed_on_the_nodes_root_device() {
+        let install = install(&json!({}));
+        assert!(install.get("image").is_none());
+        assert_eq!(install["disk"], json!({"hints": {"serial": "s== P"}}));
+    }
+
+    #[test]
+    fn image_needs_a_signature_unless_its_digest_is_known_or_the_configuration_allows_it() {
+        let image = |info: Value, is_allowed| image(&info, is_allowed).unwrap().unwrap();
+        let url = "http://h/i.raw";
+        assert_eq!(image(json!({"image_source": url}), false), json!({"url": url}));
+        let md5 = json!({"image_source": url, "image_checksum": "ab".repeat(16)});
+        assert_eq!(image(md5, false), json!({"url": url}));
+        let allowed = image(json!({"image_source": url}), true);
+        assert_eq!(allowed, json!({"url": url, "insecure": true}));
+        let sha = json!({"image_source": url, "image_checksum": "ab".repeat(64)});
+        assert_eq!(image(sha, false)["insecure"], true);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused_with_advice() {
+        for (info, args) in [
+            (json!({"configdrive": "H4sIAAAA"}), json!({})),
+            (json!({"image_source": "2ed1e2b4-0000-0000-0000-000000000000"}), json!({})),
+            (json!({}), json!({"disk": "/dev/sda"})),
+        ] {
+            let failure = instance(&order(&info, &args), "", false).unwrap_err();
+            assert!(failure.code == Code::InstructionInvalid && failure.advice.is_some());
+        }
+    }
+
+    #[test]
+    fn config_is_unchanged_unless_the_host_name_is_added() {
+        let text = "{ \"ignition\": {\"version\": \"3.4.0\"} }";
+        assert_eq!(ignition(&json!(text), "localhost").unwrap(), text);
+        let named =
+            r#"{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/hostname"}]}}"#;
+        assert_eq!(ignition(&json!(named), "node-1").unwrap(), named);
+        assert_eq!(ignition(&json!("not JSON"), "node-1").unwrap(), "not JSON");
+        assert!(ignition(&json!(text), "node-1").unwrap().contains("data:,node-1"));
+        assert!(!ignition(&json!(text), "node 1;").unwrap().contains("hostname"));
+    }
+}

@@ -1,0 +1,106 @@
+//! The logs for Ironic: this agent's own and the journal of the boot, as a tar.gz in base64.
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use probes::guard;
+
+use crate::clean;
+use crate::secret::hide;
+
+/// The most of the journal that is read, in bytes.
+const MAX_JOURNAL_BYTES: u64 = 4 << 20;
+/// How long reading it may take; Ironic waits a minute for the answer.
+const JOURNAL_LIMIT: Duration = Duration::from_secs(30);
+/// Stack of the thread that reads it.
+const STACK_BYTES: usize = 256 << 10;
+
+/// The archive. `journalctl` is the program that prints the journal, with its arguments.
+///
+/// # Errors
+/// In words.
+pub(super) fn collect(journalctl: &[String]) -> Result<String, String> {
+    let own = clean::recent_log();
+    let journal = journal(journalctl)
+        .unwrap_or_else(|why| format!("the journal could not be read: {why}\n").into_bytes());
+    let journal = hide(&String::from_utf8_lossy(&journal));
+    let files = [("run-coreos-installer.log", own.as_bytes()), ("journal", journal.as_bytes())];
+    let bytes = archive(&files).map_err(|error| format!("packing the logs: {error}"))?;
+    Ok(STANDARD.encode(bytes))
+}
+
+fn archive(files: &[(&str, &[u8])]) -> std::io::Result<Vec<u8>> {
+    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        tar.append_data(&mut header, name, *bytes)?;
+    }
+    tar.into_inner()?.finish()
+}
+
+fn journal(journalctl: &[String]) -> Result<Vec<u8>, String> {
+    let (program, args) = journalctl.split_first().ok_or("no program is configured")?;
+    let mut child = Command::new(program)
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("running {program}: {error}"))?;
+    let Some(stdout) = child.stdout.take() else { return Err("it has no output".into()) };
+    let read = move || {
+        let mut bytes = Vec::new();
+        stdout.take(MAX_JOURNAL_BYTES).read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let found = guard::ask("journal", STACK_BYTES, read)
+        .map_err(|error| format!("could not start a thread: {error}"))
+        .and_then(|answer| match answer.recv_timeout(JOURNAL_LIMIT) {
+            Ok(Ok(read)) => read.map_err(|error| error.to_string()),
+            Ok(Err(panic)) => Err(panic),
+            Err(_) => Err(format!("no answer within {} s", JOURNAL_LIMIT.as_secs())),
+        });
+    // It may have more to say than is read.
+    child.kill().ok();
+    child.wait().ok();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::read::GzDecoder;
+
+    use super::*;
+    use crate::secret::Secret;
+
+    #[test]
+    fn archive_has_the_journal_without_the_agents_secrets() {
+        let token = Secret::new("t0ken-in-a-j0urnal");
+        let line = format!("GET /v1/commands/?agent_token={} HTTP/1.1", token.expose());
+        let text = collect(&["echo".into(), line]).unwrap();
+        let bytes = STANDARD.decode(text).unwrap();
+        let mut archive = tar::Archive::new(GzDecoder::new(&bytes[..]));
+        let mut found = Vec::new();
+        for entry in archive.entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let name = entry.path().unwrap().display().to_string();
+            let mut text = String::new();
+            entry.read_to_string(&mut text).unwrap();
+            found.push((name, text));
+        }
+        assert_eq!(found[1].0, "journal");
+        assert_eq!(found[1].1, "GET /v1/commands/?agent_token=… HTTP/1.1\n");
+    }
+
+    #[test]
+    fn missing_journal_does_not_cost_the_agents_own_log() {
+        let text = collect(&["/nonexistent/journalctl".into()]).unwrap();
+        assert!(!text.is_empty());
+    }
+}

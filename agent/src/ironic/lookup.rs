@@ -1,0 +1,131 @@
+//! Lookup: which node this machine is, and the token of this boot, from `GET /v1/lookup`.
+//!
+//! Ironic gives the token once a boot and conceals it from then on. An agent without it can do nothing: Ironic rejects its
+//! heartbeats, waits until its own time limit, and the node fails.
+
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use tracing::{error, info};
+
+use super::api::{Api, refused};
+use super::inspection::is_uuid;
+use crate::secret::Secret;
+use crate::vim::client::GaveUp;
+use crate::vim::retry::{Failed, Why};
+
+/// The version of the API that has everything that a lookup needs.
+const VERSION: &str = "1.62";
+/// A shorter text in the place of a token conceals it.
+const LEAST_TOKEN_BYTES: usize = 32;
+/// The least and greatest time in which Ironic wants to hear of the agent.
+const TIMEOUT_S: (u64, u64) = (10, 24 * 3600);
+
+/// What a lookup found.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    pub(super) node_uuid: String,
+    pub(super) token: Secret,
+    /// Without a heartbeat in this time, Ironic gives the node up.
+    pub(super) heartbeat_timeout: Duration,
+    /// The time of day at Ironic.
+    pub(super) date: Option<SystemTime>,
+}
+
+/// Looks the node up until Ironic knows it and is about to do something with it.
+///
+/// # Errors
+/// [`GaveUp`]: not in time, or a signal ended the agent.
+pub(super) fn lookup(
+    api: &Api,
+    macs: &[String],
+    node_uuid: Option<&str>,
+    configured: Option<&Secret>,
+) -> Result<Found, GaveUp> {
+    let uuid = node_uuid.map(|uuid| format!("&node_uuid={uuid}")).unwrap_or_default();
+    let path = format!("/v1/lookup?addresses={}{uuid}", macs.join(","));
+    let limit = api.client().time_left();
+    let mut is_explained = false;
+    api.client().until_success("asking Ironic which node this is", limit, || {
+        let response = api.call(&path, Some(VERSION), None)?;
+        if response.status != 200 {
+            let failed = refused("the lookup", &response, |status, _| advice(status, macs));
+            // A node is looked up long before it is deployed: a refusal is no fault that a person must correct.
+            return Err(Failed { why: Why::Unavailable, ..failed });
+        }
+        match parse(&response.body, configured) {
+            Ok((node_uuid, token, heartbeat_timeout)) => {
+                info!("Ironic knows this machine as node {node_uuid}");
+                Ok(Found { node_uuid, token, heartbeat_timeout, date: response.date })
+            }
+            Err(message) => {
+                if !std::mem::replace(&mut is_explained, true) {
+                    error!("{message}");
+                }
+                Err(Failed::unavailable(message))
+            }
+        }
+    })
+}
+
+fn advice(status: u16, macs: &[String]) -> Option<String> {
+    (status == 404).then(|| {
+        format!(
+            "Ironic has no node with one of these MACs that it is inspecting, cleaning or deploying: {}",
+            macs.join(",")
+        )
+    })
+}
+
+/// The node, its token and the heartbeat's time limit in an answer.
+fn parse(body: &[u8], configured: Option<&Secret>) -> Result<(String, Secret, Duration), String> {
+    let answer: Value = serde_json::from_slice(body)
+        .map_err(|error| format!("the answer to the lookup is not JSON: {error}"))?;
+    let uuid = answer.pointer("/node/uuid").and_then(Value::as_str);
+    let uuid = uuid.filter(|uuid| is_uuid(uuid)).ok_or("the answer to the lookup names no node")?;
+    let given = answer.pointer("/config/agent_token").and_then(Value::as_str);
+    let given = given.filter(|token| token.len() >= LEAST_TOKEN_BYTES).map(Secret::new);
+    let token = given.or_else(|| configured.cloned()).ok_or(
+        "Ironic has already given the token of this boot to an agent, and this one does not have it; power-cycle the \
+         node through Ironic",
+    )?;
+    let (least, most) = TIMEOUT_S;
+    let seconds = answer.pointer("/config/heartbeat_timeout").and_then(Value::as_u64);
+    let seconds = seconds.unwrap_or(300).clamp(least, most);
+    Ok((uuid.to_owned(), token, Duration::from_secs(seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answer(token: &str, timeout: u64) -> Vec<u8> {
+        let uuid = "f2a4b2d6-95f3-4dbb-a343-a7b6d0bbbb01";
+        let config = json!({"agent_token": token, "heartbeat_timeout": timeout});
+        json!({"node": {"uuid": uuid}, "config": config}).to_string().into_bytes()
+    }
+
+    #[test]
+    fn concealed_token_is_never_used() {
+        let error = parse(&answer("******", 300), None).unwrap_err();
+        assert!(error.contains("power-cycle"), "{error}");
+        let configured = Secret::new("x".repeat(43));
+        let (_, token, _) = parse(&answer("******", 300), Some(&configured)).unwrap();
+        assert_eq!(token, configured);
+        let (_, token, _) = parse(&answer(&"y".repeat(43), 300), Some(&configured)).unwrap();
+        assert_eq!(token.expose(), "y".repeat(43));
+    }
+
+    #[test]
+    fn absurd_time_limit_is_clamped_and_damaged_answer_refused() {
+        for (timeout, expected) in [(0, 10), (300, 300), (u64::MAX, 24 * 3600)] {
+            let (_, _, found) = parse(&answer(&"t".repeat(43), timeout), None).unwrap();
+            assert_eq!(found.as_secs(), expected);
+        }
+        for body in ["", "null", "[]", r#"{"node":{"uuid":"../../x"}}"#] {
+            assert!(parse(body.as_bytes(), None).is_err(), "{body}");
+        }
+    }
+}

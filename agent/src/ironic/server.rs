@@ -1,0 +1,194 @@
+//! The HTTPS server to which Ironic sends its commands. TLS 1.3, and 1.2 for older conductors.
+//!
+//! A connection carries one request. There are few connections at once, each with a time limit for its whole request, and
+//! a new one replaces the one that has waited longest for its request: a client that sends a byte now and then
+//! keeps nobody out.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use probes::guard;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, Stream};
+use tracing::{debug, warn};
+
+use super::certificate::Certificate;
+use super::http::{self, Handler};
+
+/// Most connections at once.
+const MAX_CONNECTIONS: usize = 16;
+/// How long a client may take for the handshake and its request.
+const REQUEST_LIMIT: Duration = Duration::from_secs(30);
+/// How long it may take to receive the answer.
+const ANSWER_LIMIT: Duration = Duration::from_mins(1);
+/// Stack of the thread of a connection.
+const STACK_BYTES: usize = 512 << 10;
+
+/// A connection.
+struct Connection {
+    id: u64,
+    /// The socket while its request has not arrived.
+    waiting: Option<TcpStream>,
+}
+
+/// The connections, oldest first.
+#[derive(Default)]
+struct Connections {
+    all: Vec<Connection>,
+    n_accepted: u64,
+}
+
+type Shared = Arc<Mutex<Connections>>;
+
+/// Listens on a port, of IPv6 and IPv4 if the machine has both.
+///
+/// # Errors
+/// The port is in use.
+pub(super) fn listen(port: u16) -> io::Result<TcpListener> {
+    TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)))
+        .or_else(|_| TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))))
+}
+
+/// Serves requests on threads of its own until the process ends.
+///
+/// # Errors
+/// In words: the certificate cannot be used, or there is no thread.
+pub(super) fn start(
+    listener: TcpListener,
+    certificate: &Certificate,
+    handler: Arc<dyn Handler>,
+) -> Result<(), String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(certificate.key.clone()));
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| {
+            let chain = vec![CertificateDer::from(certificate.der.clone())];
+            builder.with_no_client_auth().with_single_cert(chain, key)
+        })
+        .map_err(|error| format!("the agent's certificate cannot be used: {error}"))?;
+    let config = Arc::new(config);
+    let shared = Shared::default();
+    let accept = move || {
+        for socket in listener.incoming() {
+            match socket {
+                Ok(socket) => admit(socket, &shared, &config, &handler),
+                // Out of descriptors: the next connection may find some.
+                Err(error) => {
+                    debug!(%error, "accepting a connection");
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+        }
+    };
+    let on_panic = |panic| warn!(panic, "a bug ended the command server");
+    guard::spawn("commands", STACK_BYTES, accept, on_panic)
+        .map_err(|error| format!("could not start a thread: {error}"))
+}
+
+fn admit(
+    socket: TcpStream,
+    shared: &Shared,
+    config: &Arc<ServerConfig>,
+    handler: &Arc<dyn Handler>,
+) {
+    let Some(id) = enter(&socket, shared) else { return };
+    let (for_thread, config, handler) =
+        (Arc::clone(shared), Arc::clone(config), Arc::clone(handler));
+    let (for_panic, for_error) = (Arc::clone(shared), Arc::clone(shared));
+    let serve = move || {
+        if let Err(error) = serve(socket, &config, handler.as_ref(), || arrived(id, &for_thread)) {
+            // Scanners and broken connections are no news for the journal.
+            debug!(%error, "a connection to the command server broke");
+        }
+        leave(id, &for_thread);
+    };
+    let on_panic = move |panic| {
+        warn!(panic, "a bug ended a request of Ironic");
+        leave(id, &for_panic);
+    };
+    if guard::spawn("command", STACK_BYTES, serve, on_panic).is_err() {
+        leave(id, &for_error);
+    }
+}
+
+fn lock(shared: &Shared) -> MutexGuard<'_, Connections> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Registers a connection; `None` if there are too many, and each of them has a request.
+fn enter(socket: &TcpStream, shared: &Shared) -> Option<u64> {
+    let waiting = socket.try_clone().ok()?;
+    let mut connections = lock(shared);
+    if connections.all.len() >= MAX_CONNECTIONS {
+        let oldest = connections.all.iter().position(|connection| connection.waiting.is_some())?;
+        let removed = connections.all.remove(oldest);
+        removed.waiting?.shutdown(Shutdown::Both).ok();
+    }
+    connections.n_accepted += 1;
+    let id = connections.n_accepted;
+    connections.all.push(Connection { id, waiting: Some(waiting) });
+    Some(id)
+}
+
+fn arrived(id: u64, shared: &Shared) {
+    if let Some(found) = lock(shared).all.iter_mut().find(|connection| connection.id == id) {
+        found.waiting = None;
+    }
+}
+
+fn leave(id: u64, shared: &Shared) {
+    lock(shared).all.retain(|connection| connection.id != id);
+}
+
+fn serve(
+    socket: TcpStream,
+    config: &Arc<ServerConfig>,
+    handler: &dyn Handler,
+    arrived: impl FnOnce(),
+) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let mut socket = Timed { socket, until: Instant::now() + REQUEST_LIMIT };
+    let mut tls = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+    let mut stream = Stream::new(&mut tls, &mut socket);
+    let answer = http::receive(&mut stream, handler, arrived)?;
+    // A command may take long, so its answer has a time limit of its own.
+    stream.sock.until = Instant::now() + ANSWER_LIMIT;
+    http::send(&mut stream, &answer)?;
+    stream.conn.send_close_notify();
+    stream.flush()?;
+    socket.socket.shutdown(Shutdown::Write)
+}
+
+/// A socket with a time limit for everything that is read and written.
+struct Timed {
+    socket: TcpStream,
+    until: Instant,
+}
+
+impl Timed {
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.checked_duration_since(Instant::now());
+        left.filter(|left| !left.is_zero()).map(Some).ok_or_else(|| io::ErrorKind::TimedOut.into())
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.left()?)?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.left()?)?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}

@@ -1,0 +1,55 @@
+//! What an error status means, and what to do about it.
+
+use super::exchange::Reply;
+use super::retry::{Failed, Why, is_transient};
+use super::url::Url;
+use crate::api::Problem;
+use crate::clean;
+
+/// The failure of a request with an error status, and what to do about it.
+pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
+    let status = reply.status;
+    let why = if is_transient(status) { Why::Unavailable } else { Why::Refused };
+    let mut message = format!("{} responded {status}", url.shown());
+    if let Ok(problem) = serde_json::from_slice::<Problem>(&reply.body) {
+        let text = clean::text(&problem.message, 200);
+        let code = clean::text(&problem.code, 64);
+        message.extend([" ", &code, ": ", &text]);
+    }
+    let advice = match status {
+        300..=399 => "; configure the address that it redirects to",
+        401 | 403 => {
+            "; give the agent a token (--token-file) or client certificate that the VIM accepts"
+        }
+        404 | 405 | 501 => "; check that this is the address of a VIM with API v1",
+        400..=499 if why == Why::Refused => "; the VIM or the agent needs to be corrected",
+        _ => "",
+    };
+    message.push_str(advice);
+    Failed { why, message, retry_after: reply.retry_after, status: Some(status) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vim::url::Zones;
+
+    #[test]
+    fn server_without_the_method_gets_the_advice_to_check_the_address() {
+        let url = Url::parse("http://vim.example/v1/reports", &Zones::default()).unwrap();
+        for status in [404, 405, 501] {
+            let reply = Reply {
+                status,
+                content_type: String::new(),
+                location: None,
+                retry_after: None,
+                body: Vec::new(),
+                is_cut: false,
+                total_bytes: None,
+                date: None,
+            };
+            let message = refusal(&reply, &url).message;
+            assert!(message.contains("check that this is the address of a VIM"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Deployments and cleaning, one node each. A crash of the agent must never end in `active`.
+
+use std::fs;
+use std::net::TcpStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::agent::{Agent, IGNITION, Task, WRITE};
+use super::server::{Ironic, Node, Options};
+
+/// How many nodes are deployed at once.
+const N_WORKERS: usize = 3;
+
+type Scenario = (&'static str, fn(&Ironic));
+
+/// Runs scenarios on one Ironic, a few at a time, and fails after all of them have ended.
+fn run_all(ironic: &Ironic, scenarios: &[Scenario]) {
+    let queue = Mutex::new(scenarios.iter());
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..N_WORKERS.min(scenarios.len()) {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().unwrap().next();
+                    let Some((name, scenario)) = next else { return };
+                    let started = Instant::now();
+                    let outcome = catch_unwind(AssertUnwindSafe(|| scenario(ironic)));
+                    let word = if outcome.is_ok() { "ok" } else { "FAILED" };
+                    eprintln!("{word} {name}: {:.1} s", started.elapsed().as_secs_f64());
+                    if outcome.is_err() {
+                        failed.lock().unwrap().push(*name);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+#[test]
+fn deployments() {
+    let ironic = Ironic::start(Options::default());
+    run_all(
+        &ironic,
+        &[
+            ("inspected and deployed node is active, with its disk written", happy),
+            ("agent killed in the middle of a step fails the deployment", killed),
+            ("agent without its state never takes part again", forgotten),
+            ("agent that is gone fails the deployment", gone),
+            ("failing step says why and what to do", failing),
+            ("unclear disk is refused with advice in Ironic's words", ambiguous),
+            ("API is answered while a step runs, and refuses what it must", busy),
+            ("one agent inspects, cleans and deploys without a reboot", fast_track),
+            ("token that Ironic does not know gives the agent nothing", wrong_token),
+            ("cleaning erases the disk that is named", clean),
+            ("cleaning without a named disk fails", clean_nothing),
+            ("cleaning fails if one of the disks was not erased", clean_half),
+            ("signal in the middle of a step fails the deployment", ended),
+        ],
+    );
+}
+
+#[test]
+fn conductor_that_restarts_in_the_middle_of_a_step_ends_active() {
+    let mut ironic = Ironic::start(Options::default());
+    let uuid = {
+        let node = available(&ironic, &by_serial());
+        node.deploy(IGNITION, &json!({}));
+        node.until("wait call-back");
+        let uuid = node.uuid.clone();
+        let mac = node.mac.clone();
+        (uuid, mac)
+    };
+    let task = Task::new(&Node { ironic: &ironic, uuid: uuid.0.clone(), mac: uuid.1.clone() });
+    let agent = task.installer(&format!("sleep 12; {WRITE}")).start();
+    agent.until_logged("Ironic orders deploy.execute_deploy_step");
+    ironic.down();
+    ironic.up();
+    let node = Node { ironic: &ironic, uuid: uuid.0, mac: uuid.1 };
+    node.until("active");
+    assert!(agent.disk().windows(8).any(|bytes| bytes == b"EFI PART"));
+}
+
+/// Root device hints that name the first disk.
+fn by_serial() -> Value {
+    json!({"properties": {"root_device": {"serial": "s== SERIAL-sda"}}})
+}
+
+fn available<'a>(ironic: &'a Ironic, more: &Value) -> Node<'a> {
+    let node = ironic.enrol("deploy", more);
+    node.order("provide");
+    node.until("available");
+    node
+}
+
+/// A node that is being deployed and waits for its agent.
+fn waiting<'a>(ironic: &'a Ironic, more: &Value) -> Node<'a> {
+    let node = available(ironic, more);
+    node.deploy(IGNITION, &json!({"coreos_append_karg": ["a=b"]}));
+    node.until("wait call-back");
+    node
+}
+
+fn is_written(agent: &Agent) -> bool {
+    agent.disk().windows(8).any(|bytes| bytes == b"EFI PART")
+}
+
+fn happy(ironic: &Ironic) {
+    let node = ironic.enrol("happy", &by_serial());
+    node.order("inspect");
+    node.until("inspect wait");
+    let mut agent = Task::new(&node).start();
+    node.until("manageable");
+    agent.end();
+    let (_, inventory) = ironic.api("GET", &format!("nodes/{}/inventory", node.uuid), None);
+    assert_eq!(inventory["inventory"]["interfaces"][0]["mac_address"], node.mac);
+    node.order("provide");
+    node.until("available");
+    node.deploy(IGNITION, &json!({"coreos_append_karg": ["a=b"]}));
+    node.until("wait call-back");
+    let agent = Task::new(&node).start();
+    node.until("active");
+    assert!(is_written(&agent));
+    agent.until_logged("powering off as Ironic asks");
+    assert!(!agent.log().contains(&agent.token()), "the log contains the token");
+    let listed = ironic.ramdisk_logs();
+    assert!(listed.iter().any(|path| path.to_string_lossy().contains(&node.uuid)), "{listed:?}");
+}
+
+/// A deployment whose installer runs for a while.
+fn in_mid_step<'a>(ironic: &'a Ironic) -> (Node<'a>, Task, Agent) {
+    let node = waiting(ironic, &by_serial());
+    let task = Task::new(&node).installer(&format!("write_some; sleep 60; {WRITE}"));
+    let agent = task.start();
+    agent.until_logged("writing ");
+    (node, task, agent)
+}
+
+fn killed(ironic: &Ironic) {
+    let (node, task, mut agent) = in_mid_step(ironic);
+    agent.kill();
+    let again = task.start();
+    node.until("deploy failed");
+    let text = node.last_error();
+    assert!(text.contains("AGENT_BUG") && text.contains("what to do:"), "{text}");
+    again.until_logged("continuing as the agent of node");
+}
+
+fn forgotten(ironic: &Ironic) {
+    let (node, task, mut agent) = in_mid_step(ironic);
+    agent.kill();
+    fs::remove_file(agent.folder.join("run/ironic-agent.json")).unwrap();
+    let again = task.start();
+    again.until_logged("power-cycle the node through Ironic");
+    node.until("deploy failed");
+    let text = node.last_error();
+    assert!(text.contains("Timeout reached"), "{text}");
+}
+
+fn gone(ironic: &Ironic) {
+    let (node, _, mut agent) = in_mid_step(ironic);
+    agent.kill();
+    node.until("deploy failed");
+    let text = node.last_error();
+    assert!(text.contains("Timeout reached"), "{text}");
+}
+
+fn ended(ironic: &Ironic) {
+    let (node, task, mut agent) = in_mid_step(ironic);
+    agent.end();
+    let again = task.start();
+    node.until("deploy failed");
+    let text = node.last_error();
+    assert!(
+        text.contains("INTERRUPTED") || text.contains("HALF") || text.contains("signal"),
+        "{text}"
+    );
+    drop(again);
+}
+
+fn failing(ironic: &Ironic) {
+    let node = waiting(ironic, &by_serial());
+    let body = "write_some; echo 'Error: No space left on device (os error 28)' >&2; exit 1";
+    let agent = Task::new(&node).installer(body).start();
+    node.until("deploy failed");
+    let text = node.last_error();
+    assert!(text.contains("install_coreos failed on node"), "{text}");
+    assert!(text.contains("NO_SPACE: ") && text.contains("what to do:"), "{text}");
+    // Another version of the steps is a failure too, never the status that Ironic treats as success.
+    let order = json!({"name": "deploy.execute_deploy_step", "params": {
+        "step": {"step": "install_coreos", "interface": "deploy"}, "node": {}, "ports": [],
+        "deploy_version": {"Another": "1"},
+    }});
+    let path = format!("/v1/commands/?wait=true&agent_token={}", agent.token());
+    let (status, record) = agent.request(&["-X", "POST", "-d", &order.to_string()], &path);
+    assert_eq!((status, &record["command_status"]), (200, &json!("FAILED")), "{record}");
+}
+
+fn ambiguous(ironic: &Ironic) {
+    let node = waiting(ironic, &json!({}));
+    let agent = Task::new(&node).two_disks().start();
+    node.until("deploy failed");
+    let text = node.last_error();
+    assert!(text.contains("DISK_AMBIGUOUS: ") && text.contains("root_device"), "{text}");
+    assert!(!text.contains("VIM") && !text.contains("instruction"), "{text}");
+    assert!(!is_written(&agent));
+}
+
+fn busy(ironic: &Ironic) {
+    let node = waiting(ironic, &by_serial());
+    let agent = Task::new(&node).installer(&format!("sleep 12; {WRITE}")).start();
+    agent.until_logged("Ironic orders deploy.execute_deploy_step");
+    // Clients that send nothing keep nobody out.
+    let silent: Vec<TcpStream> =
+        (0..40).map(|_| TcpStream::connect(("127.0.0.1", agent.port)).unwrap()).collect();
+    let token = agent.token();
+    let right = format!("?agent_token={token}");
+    let post = |path: &str, body: &str| {
+        agent.request(&["-X", "POST", "-d", body], &format!("/v1/commands/{path}"))
+    };
+    let sync = r#"{"name":"standby.sync","params":{}}"#;
+    for (found, status) in [
+        (agent.request(&[], "/v1/commands/"), 401),
+        (agent.request(&[], "/v1/commands/?agent_token=no"), 401),
+        (post("", sync), 401),
+        (post(&right, sync), 409),
+        (post(&right, r#"{"name":"raid.apply","params":{}}"#), 404),
+        (post(&right, r#"{"name":"standby.nonsense","params":{}}"#), 400),
+        (post(&right, r#"{"name":"standby.sync"}"#), 400),
+        (post(&right, "hello"), 400),
+        (agent.request(&[], &format!("/v1/commands/no-such-id{right}")), 404),
+        (agent.request(&["-X", "DELETE"], &format!("/v1/commands/{right}")), 405),
+        (agent.request(&[], "/elsewhere"), 404),
+    ] {
+        assert_eq!(found.0, status, "{found:?}");
+        assert!(
+            found.1["faultstring"].is_string() && found.1["faultcode"] == "Client",
+            "{found:?}"
+        );
+    }
+    drop(silent);
+    for version in ["1.2", "1.3"] {
+        let (status, list) =
+            agent.request(&["--tls-max", version], &format!("/v1/commands/{right}"));
+        assert_eq!(status, 200, "TLS {version}");
+        let last = list["commands"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["command_status"], "RUNNING", "{list}");
+    }
+    assert_eq!(agent.request(&[], "/v1/status").0, 200);
+    node.until("active");
+}
+
+fn fast_track(ironic: &Ironic) {
+    let mut more = by_serial();
+    more["automated_clean"] = json!(true);
+    more["driver_info"] = json!({"fast_track": true});
+    let node = ironic.enrol("fast", &more);
+    node.order("inspect");
+    node.until("inspect wait");
+    let agent = Task::new(&node).start();
+    node.until("manageable");
+    agent.until_logged("Ironic accepts heartbeats");
+    node.order("provide");
+    node.until("available");
+    node.deploy(IGNITION, &json!({"coreos_append_karg": ["a=b"]}));
+    node.until("active");
+    assert!(is_written(&agent));
+    let n_lookups = agent.log().matches("Ironic knows this machine as node").count();
+    assert_eq!(n_lookups, 1, "one token a boot");
+}
+
+fn wrong_token(ironic: &Ironic) {
+    let (node, task, mut agent) = in_mid_step(ironic);
+    agent.kill();
+    let file = agent.folder.join("run/ironic-agent.json");
+    let text = fs::read_to_string(&file).unwrap().replace(&agent.token(), &"w".repeat(43));
+    fs::write(&file, text).unwrap();
+    let again = task.start();
+    again.until_logged("Ironic no longer accepts the token");
+    node.until("deploy failed");
+}
+
+/// A node that is being cleaned and waits for its agent.
+fn cleaning<'a>(ironic: &'a Ironic, more: &Value) -> Node<'a> {
+    let mut more = more.clone();
+    more["automated_clean"] = json!(true);
+    let node = ironic.enrol("clean", &more);
+    node.order("provide");
+    node.until("clean wait");
+    node
+}
+
+fn clean(ironic: &Ironic) {
+    let node = cleaning(ironic, &by_serial());
+    let agent = Task::new(&node).two_disks().dirty().start();
+    node.until("available");
+    let bytes = agent.disk();
+    assert!(!bytes.windows(8).any(|bytes| bytes == b"EFI PART"), "the table is still there");
+    assert!(bytes[..1 << 20].iter().all(|byte| *byte == 0));
+}
+
+fn clean_nothing(ironic: &Ironic) {
+    let node = cleaning(ironic, &json!({}));
+    let agent = Task::new(&node).dirty().start();
+    node.until("clean failed");
+    let text = node.last_error();
+    assert!(text.contains("DISK_NONE: ") && text.contains("clean-disk"), "{text}");
+    assert!(is_written(&agent), "a disk that nobody named was erased");
+}
+
+fn clean_half(ironic: &Ironic) {
+    let node = cleaning(ironic, &by_serial());
+    let agent = Task::new(&node).dirty().clean_disk("serial=ABSENT").start();
+    node.until("clean failed");
+    let text = node.last_error();
+    assert!(text.contains("DISK_NONE: ") && text.contains("erased: "), "{text}");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(node.state() == "clean failed" && agent.port > 0);
+}

@@ -1,0 +1,146 @@
+//! Inspection of captured machines and of this one, by the program itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use super::server::{Ironic, Options};
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"));
+    command.env_clear().env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+/// The captured machines in the repository.
+fn fixtures() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let listed = fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+    let mut fixtures: Vec<PathBuf> =
+        listed.filter(|path| path.join("expected.json").exists()).collect();
+    fixtures.sort();
+    fixtures
+}
+
+fn report(ironic: &Ironic, root: &Path, more: &[&str]) -> Output {
+    let mut command = program();
+    command.args(["report", "--to", "ironic", &ironic.url, "--allow-plain-http"]);
+    command.arg("--root").arg(root).args(more).output().unwrap()
+}
+
+fn document(root: &Path) -> Value {
+    let output =
+        program().args(["inspect", "--format", "ironic", "--root"]).arg(root).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn machines_are_discovered_with_every_hook_and_the_inventory_arrives_unchanged() {
+    let ironic = Ironic::start(Options { discovers: true, ..Options::default() });
+    let mut n = 0;
+    for root in fixtures() {
+        let known: Vec<Value> = ironic.nodes().iter().map(|node| node["uuid"].clone()).collect();
+        let output = report(&ironic, &root, &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let posted = document(&root);
+        if posted["inventory"]["interfaces"].as_array().is_none_or(Vec::is_empty) {
+            assert_eq!(output.status.code(), Some(3), "{}: {said}", root.display());
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(0), "{}: {said}", root.display());
+        let nodes = ironic.nodes();
+        let node = nodes.iter().find(|node| !known.contains(&node["uuid"])).unwrap();
+        let uuid = node["uuid"].as_str().unwrap();
+        // The hooks run after the answer.
+        let path = format!("nodes/{uuid}/inventory");
+        let started = std::time::Instant::now();
+        let found = loop {
+            let (status, found) = ironic.api("GET", &path, None);
+            let error = &ironic.api("GET", &format!("nodes/{uuid}"), None).1["last_error"];
+            assert!(error.is_null(), "{}: {error}", root.display());
+            if status == 200 {
+                break found;
+            }
+            assert!(started.elapsed() < super::server::LIMIT);
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        };
+        assert_eq!(found["inventory"], posted["inventory"], "{}", root.display());
+        n += 1;
+    }
+    assert!(n >= 3, "only {n} machines were discovered");
+}
+
+#[test]
+fn node_that_is_not_waiting_is_refused_with_its_macs_and_advice() {
+    let ironic = Ironic::start(Options::default());
+    let root = &fixtures()[0];
+    let output = report(&ironic, root, &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    let mac = document(root)["inventory"]["interfaces"][0]["mac_address"].clone();
+    assert!(said.contains(mac.as_str().unwrap()) && said.contains("add a port"), "{said}");
+    // Enrolled, and waiting.
+    let node = ironic.enrol("known", &json!({}));
+    let port = json!({"node_uuid": node.uuid, "address": mac});
+    ironic.api("POST", "ports", Some(&port));
+    node.order("inspect");
+    node.until("inspect wait");
+    let output = report(&ironic, root, &[]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    node.until("manageable");
+    assert_eq!(
+        node.get()["properties"]["cpu_arch"],
+        document(root)["inventory"]["cpu"]["architecture"]
+    );
+}
+
+#[test]
+fn https_needs_a_certificate_that_is_trusted() {
+    let folder = std::env::temp_dir().join(format!("rci-ironic-tls-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let made = Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"])
+        .args(["-subj", "/CN=ironic", "-addext", "subjectAltName=IP:127.0.0.1", "-days", "2"])
+        .args(["-keyout", &path("key"), "-out", &path("cert")])
+        .output()
+        .unwrap();
+    assert!(made.status.success());
+    let leak = |text: String| -> &'static str { Box::leak(text.into_boxed_str()) };
+    let tls = Some((leak(path("cert")), leak(path("key"))));
+    let ironic = Ironic::start(Options { tls, ..Options::default() });
+    let root = &fixtures()[0];
+    let output = report(&ironic, root, &["--ca-file", &path("cert"), "--give-up-after", "30"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("Ironic responded 404"), "{said}");
+    let output = report(&ironic, root, &["--give-up-after", "0"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(3) && said.contains("certificate"), "{said}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn this_machine_is_inspected_and_then_waits_for_the_power_off() {
+    let ironic = Ironic::start(Options { discovers: true, ..Options::default() });
+    let mut child = program()
+        .args(["install", "--backend", "ironic", "--vim", &ironic.url, "--allow-plain-http"])
+        .args(["--wait-for-disk", "0", "--bring-links-up=false"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let started = std::time::Instant::now();
+    while ironic.nodes().is_empty() {
+        assert!(started.elapsed() < super::server::LIMIT, "no node");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert!(child.try_wait().unwrap().is_none(), "it ends before Ironic powers it off");
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("Ironic has the inspection"), "{said}");
+}

@@ -1,0 +1,22 @@
+//! The agent against a real Ironic: one process with API and conductor, a database in a file, power that does nothing.
+//!
+//! `tests/ironic/setup` installs it. The agent runs as a process of its own, this program started once more, so that it
+//! can be killed; its machine is the one of the job's tests, with files for disks and a script for coreos-installer.
+
+#[cfg(test)]
+mod agent;
+#[cfg(test)]
+mod deploy;
+#[cfg(test)]
+mod inspect;
+#[cfg(test)]
+mod server;
+
+#[cfg(test)]
+#[path = "../job/image.rs"]
+#[expect(dead_code, reason = "the job's tests use all of it")]
+mod image;
+#[cfg(test)]
+#[path = "../job/machine.rs"]
+#[expect(dead_code, reason = "the job's tests use all of it")]
+mod machine;
