@@ -49,7 +49,8 @@ vm: static lab-vim ## Only the tests of the static binary and the virtual machin
 exports: ## Check exports and disk hints with the code of Ironic, Metal3, assisted-service, sushy
 	@tests/setup.sh build
 	$(CARGO) build -q -p run-coreos-installer
-	PYTHONWARNINGS=ignore "$$(tests/exports/setup)" tests/exports/run.py
+	$(CARGO) build -q -p run-coreos-installer --example match-hints
+	@python=$$(tests/exports/setup); for part in run check_lldp check_hints; do "$$python" -W ignore tests/exports/$$part.py; done
 
 .PHONY: lab-vim
 lab-vim: ## Build the lab VIM, target/release/lab-vim

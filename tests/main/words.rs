@@ -137,6 +137,10 @@ fn ends_with_else(line: &str) -> bool {
         "where",
         "who",
     ];
+    // A word of Python.
+    if line.trim() == "else:" {
+        return false;
+    }
     line.match_indices(" else").any(|(at, _)| {
         let before = line[..at].rsplit(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
         let after = &line[at + " else".len()..];

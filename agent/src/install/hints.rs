@@ -6,9 +6,12 @@
 //! regard to case and to blanks around them; a size is in GiB (2³⁰ bytes). A plain `model` or `vendor` means
 //! the whole text, but a part of it where the hints are Metal3's (which have keys in camelCase), as it does there.
 
+mod operator;
 mod option;
 
 pub use option::from_option;
+
+use operator::{Order, number_order, split_operator, text_order};
 
 use formats::wwn::{self, WwnForms};
 use probes::block::Disk;
@@ -61,29 +64,6 @@ enum Test {
     Within { low: u128, low_counts: bool, high: u128, high_counts: bool },
     /// Spinning or not.
     Is(bool),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Equal,
-    NotEqual,
-    AtLeast,
-    MoreThan,
-    AtMost,
-    LessThan,
-}
-
-impl Order {
-    fn is_met<T: Ord + ?Sized>(self, found: &T, wanted: &T) -> bool {
-        match self {
-            Self::Equal => found == wanted,
-            Self::NotEqual => found != wanted,
-            Self::AtLeast => found >= wanted,
-            Self::MoreThan => found > wanted,
-            Self::AtMost => found <= wanted,
-            Self::LessThan => found < wanted,
-        }
-    }
 }
 
 impl Hints {
@@ -234,7 +214,8 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
         }
     };
     let given = match value {
-        Value::String(given) => given.trim().to_owned(),
+        // Operators and texts have no case in Ironic.
+        Value::String(given) => folded(given),
         Value::Number(number) => number.to_string(),
         Value::Bool(flag) => flag.to_string(),
         _ => return Err(format!("the hint {key} is {value}, expected a text, number or boolean")),
@@ -332,40 +313,6 @@ fn range(text: &str) -> Option<Test> {
         _ => return None,
     };
     Some(Test::Within { low: gib(low)?, low_counts, high: gib(high)?, high_counts })
-}
-
-/// The operator at the beginning of a hint and what follows it; no operator: empty.
-fn split_operator(text: &str) -> (&str, &str) {
-    let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let is_operator = text_order(first).is_some()
-        || number_order(first).is_some()
-        || (first.starts_with('<') && first.ends_with('>') && first.len() > 2);
-    if is_operator { (first, rest.trim()) } else { ("", text) }
-}
-
-fn text_order(operator: &str) -> Option<Order> {
-    Some(match operator {
-        "s==" => Order::Equal,
-        "s!=" => Order::NotEqual,
-        "s>=" => Order::AtLeast,
-        "s>" => Order::MoreThan,
-        "s<=" => Order::AtMost,
-        "s<" => Order::LessThan,
-        _ => return None,
-    })
-}
-
-/// Orders of numbers; a single `=` means "at least", as it always has in Ironic.
-fn number_order(operator: &str) -> Option<Order> {
-    Some(match operator {
-        "==" => Order::Equal,
-        "!=" => Order::NotEqual,
-        "=" | ">=" => Order::AtLeast,
-        ">" => Order::MoreThan,
-        "<=" => Order::AtMost,
-        "<" => Order::LessThan,
-        _ => return None,
-    })
 }
 
 /// The texts between `<or>` and `<or>`.
