@@ -24,6 +24,7 @@ pub mod install;
 pub mod job;
 pub mod proof;
 
+pub mod ask;
 pub mod bounded;
 pub mod checkpoint;
 pub mod clean;

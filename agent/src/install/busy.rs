@@ -5,22 +5,20 @@
 //! namespace.
 
 use std::fs::OpenOptions;
-use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use probes::block::{Disk, current_use};
-use probes::guard;
 
 use super::{Failure, System};
 use crate::api::Code;
+use crate::ask::ask_within;
+use crate::signals::Stop;
 
 /// How long a disk may take to be opened.
 const OPEN_LIMIT: Duration = Duration::from_secs(30);
-/// Stack of the thread that opens it.
-const STACK_BYTES: usize = 64 << 10;
 
 /// Refuses a disk that is in use.
 ///
@@ -40,7 +38,7 @@ pub fn check_not_busy(disk: &Disk, system: &System) -> Result<(), Failure> {
     let mappings = found.mapped_partitions.iter().map(|name| format!("/dev/{name}"));
     let whole = found.mapped_partitions.is_empty().then(|| disk.device.clone());
     for device in whole.into_iter().chain(mappings) {
-        if is_held(&device)? {
+        if is_held(&device, system.stop())? {
             uses.push(format!("{device} is in use by the kernel"));
         }
     }
@@ -54,28 +52,24 @@ pub fn check_not_busy(disk: &Disk, system: &System) -> Result<(), Failure> {
 }
 
 /// Whether the kernel refuses to open a device exclusively.
-fn is_held(device: &str) -> Result<bool, Failure> {
+fn is_held(device: &str, stop: &Stop) -> Result<bool, Failure> {
     let path = device.to_owned();
     // A disk that does not respond can block the call.
-    let answer = guard::ask("busy", STACK_BYTES, move || {
+    let opened = ask_within("busy", OPEN_LIMIT, stop, move || {
         OpenOptions::new()
             .read(true)
             .custom_flags((OFlag::O_EXCL | OFlag::O_CLOEXEC).bits())
             .open(path)
             .map(drop)
     });
-    let opened = match answer.map(|answer| answer.recv_timeout(OPEN_LIMIT)) {
-        Ok(Ok(Ok(opened))) => opened,
-        Ok(Ok(Err(panic))) => Err(io::Error::other(panic)),
-        Ok(Err(_)) => Err(io::ErrorKind::TimedOut.into()),
-        Err(error) => Err(error),
+    let why = match opened {
+        Ok(Ok(())) => return Ok(false),
+        Ok(Err(error)) if error.raw_os_error() == Some(Errno::EBUSY as i32) => return Ok(true),
+        Ok(Err(error)) => error.to_string(),
+        Err(why) => why.to_string(),
     };
-    match opened {
-        Ok(()) => Ok(false),
-        Err(error) if error.raw_os_error() == Some(Errno::EBUSY as i32) => Ok(true),
-        Err(error) => Err(Failure::new(Code::TargetIo, format!("opening {device}: {error}"))
-            .advise("the disk cannot even be opened for reading; check the kernel log")),
-    }
+    Err(Failure::new(Code::TargetIo, format!("opening {device}: {why}"))
+        .advise("the disk cannot even be opened for reading; check the kernel log"))
 }
 
 #[cfg(test)]

@@ -7,19 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use probes::block::current_io;
-use probes::guard;
 
 use super::run::End;
 use super::target::Target;
 use super::{Failure, describe};
 use crate::api::{Code, WriteCounters};
+use crate::ask::{Unanswered, ask_within};
 
 /// How long the disk may take to write what the page cache holds for it.
 const FLUSH_LIMIT: Duration = Duration::from_secs(30);
-/// The same after a signal, when the agent must end soon.
-const STOPPED_LIMIT: Duration = Duration::from_millis(1500);
-/// Stack of the thread that waits for the disk.
-const STACK_BYTES: usize = 64 << 10;
 
 /// A reading of the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,11 +39,12 @@ impl Reading {
 /// # Errors
 /// `TARGET_IO` if the disk does not respond.
 pub(super) fn before(target: &Target) -> Result<Option<Reading>, Failure> {
-    if !flush(target, FLUSH_LIMIT) {
-        let what = format!("{} does not respond; nothing was written", describe(target.disk()));
-        return Err(Failure::new(Code::TargetIo, what)
-            .advise("check the kernel log, cables and power of the disk, or replace it"));
-    }
+    flush(target).map_err(|why| {
+        let disk = describe(target.disk());
+        let what = format!("{disk} does not respond, so nothing was written: {why}");
+        Failure::new(Code::TargetIo, what)
+            .advise("check the kernel log, cables and power of the disk, or replace it")
+    })?;
     Ok(read(target))
 }
 
@@ -55,20 +52,21 @@ pub(super) fn before(target: &Target) -> Result<Option<Reading>, Failure> {
 pub(super) fn after(target: &Target, end: End) -> Option<Reading> {
     let is_flushed = match end {
         End::NotStarted => true,
-        End::Ended => flush(target, FLUSH_LIMIT),
-        End::Stopped => flush(target, STOPPED_LIMIT),
+        End::Ended | End::Stopped => flush(target).is_ok(),
         // A thread that waits for such a disk could not end, and the agent neither.
         End::Hung => false,
     };
     if is_flushed { read(target) } else { None }
 }
 
-/// Writes what the page cache holds; returns whether the disk responded in time.
-fn flush(target: &Target, limit: Duration) -> bool {
+/// Writes what the page cache holds.
+///
+/// # Errors
+/// The disk did not respond in time.
+fn flush(target: &Target) -> Result<(), Unanswered> {
     let handle = Arc::clone(target.handle());
     // An error is no matter: what the kernel could not write is dropped, or counts as written later.
-    let answer = guard::ask("flush", STACK_BYTES, move || drop(handle.flush()));
-    answer.is_ok_and(|answer| answer.recv_timeout(limit).is_ok())
+    ask_within("flush", FLUSH_LIMIT, target.system().stop(), move || drop(handle.flush()))
 }
 
 fn read(target: &Target) -> Option<Reading> {

@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::Failure;
 use super::child::{end, read_on};
 use crate::api::{Code, Install};
+use crate::signals::Stop;
 
 /// The oldest version whose signature check cannot be bypassed (CVE-2021-20319).
 const OLDEST: Version = Version(0, 10, 1);
@@ -52,7 +53,7 @@ pub fn parse_version(text: &str) -> Option<Version> {
 ///
 /// # Errors
 /// `INSTALLER_MISSING` if it cannot be run, `INSTALLER_TOO_OLD`.
-pub fn version(program: &Path) -> Result<Version, Failure> {
+pub fn version(program: &Path, stop: &Stop) -> Result<Version, Failure> {
     let missing = |what: String| {
         Failure::new(
             Code::InstallerMissing,
@@ -60,7 +61,7 @@ pub fn version(program: &Path) -> Result<Version, Failure> {
         )
         .advise("use a live image that contains coreos-installer")
     };
-    let bytes = output_of_version(program).map_err(missing)?;
+    let bytes = output_of_version(program, stop).map_err(missing)?;
     let text = String::from_utf8_lossy(&bytes);
     let version = parse_version(&text)
         .ok_or_else(|| missing(format!("it printed {:?}, expected a version", text.trim())))?;
@@ -76,7 +77,7 @@ pub fn version(program: &Path) -> Result<Version, Failure> {
 
 /// What `--version` prints first. The program may hang, print without end, or leave something running that
 /// keeps its output open; none of these blocks the agent.
-fn output_of_version(program: &Path) -> Result<Vec<u8>, String> {
+fn output_of_version(program: &Path, stop: &Stop) -> Result<Vec<u8>, String> {
     let (pipe, stdout) = std::io::pipe().map_err(|error| error.to_string())?;
     let output = read_on(pipe).map_err(|error| error.to_string())?;
     let mut child = Command::new(program)
@@ -105,7 +106,7 @@ fn output_of_version(program: &Path) -> Result<Vec<u8>, String> {
         if is_left_open || bytes.len() >= MAX_VERSION_BYTES {
             break;
         }
-        if started.elapsed() > VERSION_LIMIT {
+        if started.elapsed() > VERSION_LIMIT || stop.is_stopped() {
             end(&mut child);
             return Err("it did not finish".into());
         }
@@ -265,7 +266,7 @@ mod tests {
         let install =
             Command::new("install").args(["-m", "755"]).arg(&source).arg(&program).status();
         assert!(install.unwrap().success());
-        let found = version(&program).map_err(|failure| failure.code);
+        let found = version(&program, &Stop::default()).map_err(|failure| failure.code);
         std::fs::remove_dir_all(dir).unwrap();
         found
     }

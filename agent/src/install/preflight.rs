@@ -45,19 +45,6 @@ pub struct Surroundings<'a> {
     pub available_memory_bytes: Option<u64>,
 }
 
-/// The outcome of a preflight that passed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ready {
-    /// The Ignition config, exactly as given.
-    pub ignition: Vec<u8>,
-    /// Version of coreos-installer.
-    pub version: Version,
-    /// The image; `None` for the live image's own.
-    pub image: Option<Image>,
-    /// Warnings for the result.
-    pub warnings: Vec<String>,
-}
-
 /// What the checks of disk and image found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
@@ -135,7 +122,7 @@ pub fn check(
     blocking_findings(findings, install.block_on.unwrap_or_default())?;
     arguments(install)?;
     warnings.extend(memory(around.available_memory_bytes)?);
-    let version = installer::version(around.installer)?;
+    let version = installer::version(around.installer, around.system.stop())?;
     if install.copy_network == Some(true) {
         network(around.network_dir)?;
     }

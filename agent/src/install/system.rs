@@ -19,6 +19,7 @@ use probes::machine::{Machine, Source};
 use probes::sys::diskseq::diskseq;
 
 use super::takedown::{Step, disable_activation, perform};
+use crate::ask::{Unanswered, receive_within};
 use crate::signals::Stop;
 
 /// How long the kernel may take to say what it knows of one disk; it does not ask the disk itself.
@@ -187,14 +188,14 @@ impl System {
     /// # Errors
     /// In words: they could not be collected in time.
     pub(crate) fn disks(&self) -> Result<Option<Vec<Disk>>, String> {
-        self.on_a_thread("disks", DISKS_LIMIT, |kernel| kernel.disks())
+        in_words(self.on_a_thread("disks", DISKS_LIMIT, |kernel| kernel.disks()))
     }
 
     /// Takes down a device that is built on a disk. Ending swap space may take long.
     ///
     /// # Errors
-    /// In words.
-    pub(crate) fn take_down(&self, step: &Step) -> Result<(), String> {
+    /// As the kernel answers, or if it does not answer in time.
+    pub(crate) fn take_down(&self, step: &Step) -> io::Result<()> {
         let step = step.clone();
         self.on_a_thread("take down", TAKE_DOWN_LIMIT, move |kernel| kernel.take_down(&step))
     }
@@ -205,7 +206,8 @@ impl System {
     /// In words.
     pub(crate) fn open(&self, device: &str) -> Result<Arc<dyn Handle>, String> {
         let device = device.to_owned();
-        self.on_a_thread("open", ANSWER_LIMIT, move |kernel| kernel.open(&device))
+        let work = move |kernel: &dyn Kernel| kernel.open(&device);
+        in_words(self.on_a_thread("open", ANSWER_LIMIT, work))
     }
 
     /// Asks the kernel as it is now. Each call has a source and a thread of its own, since a source keeps
@@ -218,9 +220,10 @@ impl System {
         &self,
         question: impl FnOnce(&Machine) -> T + Send + 'static,
     ) -> Result<T, String> {
-        self.on_a_thread("system", ANSWER_LIMIT, |kernel| {
+        let work = |kernel: &dyn Kernel| {
             kernel.source().map(|source| question(&Machine::new(Arc::new(source), "install")))
-        })
+        };
+        in_words(self.on_a_thread("system", ANSWER_LIMIT, work))
     }
 
     /// As [`System::ask`], without waiting for the answer.
@@ -241,14 +244,10 @@ impl System {
         name: &str,
         limit: Duration,
         work: impl FnOnce(&dyn Kernel) -> io::Result<T> + Send + 'static,
-    ) -> Result<T, String> {
-        match self.stop.receive(&self.spawn(name, work)?, limit) {
-            Ok(Ok(Ok(answer))) => Ok(answer),
-            Ok(Ok(Err(error))) => Err(error.to_string()),
-            Ok(Err(panic)) => Err(format!("reading broke down: {panic}")),
-            Err(_) if self.stop.is_stopped() => Err("no answer before the agent had to end".into()),
-            Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
-        }
+    ) -> io::Result<T> {
+        let answer = self.spawn(name, work).map_err(io::Error::other)?;
+        let other = |why: Unanswered| io::Error::other(why.to_string());
+        receive_within(&answer, limit, &self.stop).map_err(other)?
     }
 
     fn spawn<T: Send + 'static>(
@@ -260,6 +259,10 @@ impl System {
         guard::ask(name, STACK_BYTES, move || work(kernel.as_ref()))
             .map_err(|error| format!("could not start a thread: {error}"))
     }
+}
+
+fn in_words<T>(answer: io::Result<T>) -> Result<T, String> {
+    answer.map_err(|error| error.to_string())
 }
 
 /// The running kernel, or a directory in its place.

@@ -6,9 +6,11 @@
 mod activation;
 mod kernel;
 
+use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use probes::block::{ActiveKind, CurrentStack, Disk, ObstacleKind, current_stack};
 use tracing::info;
 
@@ -27,6 +29,8 @@ pub enum Step {
     SwapOff {
         /// Its path.
         path: String,
+        /// Major and minor number, by which it is checked once it is open.
+        number: String,
     },
     /// Removes a mapping of device-mapper.
     RemoveMapping {
@@ -41,12 +45,14 @@ pub enum Step {
     StopArray {
         /// Its path.
         path: String,
+        /// Major and minor number, by which it is checked once it is open.
+        number: String,
     },
 }
 
 /// More steps than these are no plausible stack of devices.
 const MAX_STEPS: usize = 64;
-/// How often a busy device is tried: udev opens each device shortly after each change.
+/// How often a busy device is tried.
 const MAX_TRIES: u32 = 15;
 const TRY_AGAIN: Duration = Duration::from_millis(200);
 
@@ -71,7 +77,9 @@ pub fn check(disk: &Disk, system: &System) -> Result<(), Failure> {
 /// first.
 pub fn take_down(disk: &Disk, system: &System, done: &mut Vec<String>) -> Result<(), Failure> {
     let is_stopped = || system.stop().is_stopped();
-    // The kernel is asked again after each step: removing one device may remove or reveal others.
+    let mut n_tries = 0;
+    // The kernel is asked again before each step and each try: removing one device may remove or reveal others, and
+    // while one is busy its name may come to mean another.
     while let Some(step) = next(disk, system)? {
         if done.len() == MAX_STEPS {
             return Err(busy(disk, &format!("something is still active after {MAX_STEPS} steps")));
@@ -83,11 +91,18 @@ pub fn take_down(disk: &Disk, system: &System, done: &mut Vec<String>) -> Result
         if is_stopped() {
             return Err(interrupted(disk));
         }
-        match carry_out(&step, system) {
+        n_tries += 1;
+        match system.take_down(&step) {
+            Ok(()) => {}
             Err(_) if is_stopped() => return Err(interrupted(disk)),
-            outcome => outcome.map_err(failed)?,
+            Err(error) if is_busy(&error) && n_tries < MAX_TRIES => {
+                sleep(TRY_AGAIN);
+                continue;
+            }
+            Err(error) => return Err(failed(error.to_string())),
         }
         info!("{} on {}", step.doing(), disk.device);
+        n_tries = 0;
         done.push(step.doing());
         checkpoint::update(|checkpoint| checkpoint.taken_down.clone_from(done));
     }
@@ -126,36 +141,33 @@ fn step_of(stack: &CurrentStack) -> Result<Option<Step>, String> {
         return Err(format!("it is held by {}, which cannot be taken down", other.name));
     }
     let path = |name: &str| format!("/dev/{}", name.replace('!', "/"));
-    if let Some(name) = stack.swaps.first() {
-        return Ok(Some(Step::SwapOff { path: path(name) }));
+    if let Some(swap) = stack.swaps.first() {
+        let (path, number) = (path(&swap.name), swap.number.clone());
+        return Ok(Some(Step::SwapOff { path, number }));
     }
-    Ok(stack.devices.first().map(|device| match &device.kind {
-        ActiveKind::Mapping(uuid) => Step::RemoveMapping {
-            name: device.name.clone(),
-            number: device.number.clone(),
-            uuid: uuid.clone(),
-        },
-        ActiveKind::Array | ActiveKind::Other => Step::StopArray { path: path(&device.name) },
-    }))
+    let Some(device) = stack.devices.first() else { return Ok(None) };
+    let (name, number) = (device.name.clone(), device.number.clone());
+    match &device.kind {
+        ActiveKind::Mapping(uuid) => {
+            Ok(Some(Step::RemoveMapping { name, number, uuid: uuid.clone() }))
+        }
+        ActiveKind::Array => Ok(Some(Step::StopArray { path: path(&name), number })),
+        ActiveKind::Other => Err(format!("it is held by {name}, which cannot be taken down")),
+    }
 }
 
-fn carry_out(step: &Step, system: &System) -> Result<(), String> {
-    for _ in 1..MAX_TRIES {
-        match system.take_down(step) {
-            Err(why) if why.contains("busy") && !system.stop().is_stopped() => sleep(TRY_AGAIN),
-            outcome => return outcome,
-        }
-    }
-    system.take_down(step)
+/// Whether another program has the device open. udev opens each device shortly after each change.
+fn is_busy(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::EBUSY as i32)
 }
 
 impl Step {
     /// The step in words.
     fn doing(&self) -> String {
         match self {
-            Self::SwapOff { path } => format!("ending the use of {path} as swap space"),
+            Self::SwapOff { path, .. } => format!("ending the use of {path} as swap space"),
             Self::RemoveMapping { name, .. } => format!("removing the mapping {name}"),
-            Self::StopArray { path } => format!("stopping the array {path}"),
+            Self::StopArray { path, .. } => format!("stopping the array {path}"),
         }
     }
 }

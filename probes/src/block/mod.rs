@@ -62,7 +62,7 @@ pub use queue::DiskQueue;
 pub use raid::{RaidController, RaidDrive, RaidVolume, controllers as raid_controllers};
 pub use security::DiskSecurity;
 pub use signature::{Filesystem, Membership};
-pub use stack::{ActiveDevice, ActiveKind, CurrentStack, current_stack};
+pub use stack::{ActiveDevice, ActiveKind, ActiveSwap, CurrentStack, current_stack};
 pub use target::DiskTarget;
 pub use tcg::DiskTcg;
 pub use virtual_devices::VirtualDevice;

@@ -22,12 +22,21 @@ const GROUP_BYTES: usize = 36;
 pub struct CurrentStack {
     /// Mapped and assembled devices, those that nothing is built on first.
     pub devices: Vec<ActiveDevice>,
-    /// Names of devices and partitions that are swap space in use.
-    pub swaps: Vec<String>,
+    /// Devices and partitions that are swap space in use.
+    pub swaps: Vec<ActiveSwap>,
     /// Mounts, in words.
     pub mounts: Vec<String>,
     /// Devices that are also built on something outside the disk, in words.
     pub shared: Vec<String>,
+}
+
+/// A device or partition that is swap space in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActiveSwap {
+    /// Kernel name, e.g. `sda2`.
+    pub name: String,
+    /// Major and minor number.
+    pub number: String,
 }
 
 /// A device that the kernel has built on a disk.
@@ -96,7 +105,7 @@ pub fn current_stack(machine: &Machine, device_number: &str) -> Result<CurrentSt
         });
         stack.mounts.extend(at.map(|at| format!("{name} is mounted at {}", at.mount_point)));
         if areas.iter().any(|area| is_it(&area.path)) {
-            stack.swaps.push(name);
+            stack.swaps.push(ActiveSwap { name, number });
         }
     }
     if !machine.problems().is_empty() {
@@ -248,7 +257,7 @@ mod tests {
         );
         assert_eq!(
             (found.swaps, found.mounts, found.shared),
-            (vec!["dm-0".into()], vec![], vec![])
+            (vec![ActiveSwap { name: "dm-0".into(), number: "253:0".into() }], vec![], vec![])
         );
     }
 

@@ -5,11 +5,12 @@ use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
+use nix::sys::stat::{major, minor};
 
 use super::Step;
 
@@ -35,22 +36,35 @@ const BLKRRPART: libc::c_ulong = 0x125f;
 /// As the kernel answers.
 pub(in crate::install) fn perform(step: &Step) -> io::Result<()> {
     match step {
-        Step::SwapOff { path } => swap_off(&CString::new(path.as_str())?),
+        Step::SwapOff { path, number } => {
+            let area = open(path, number)?;
+            // By its descriptor, since the name may lead to another device by now.
+            let path = format!("/proc/self/fd/{}", area.as_raw_fd());
+            swap_off(&CString::new(path)?)
+        }
         Step::RemoveMapping { number, uuid, .. } => {
             let request = removal(number, uuid.as_deref())
                 .ok_or_else(|| io::Error::other("the mapping has no usable name"))?;
             let control = OpenOptions::new().read(true).write(true).open(DM_CONTROL)?;
             remove_mapping(&control, request)
         }
-        Step::StopArray { path } => {
-            let flags = OFlag::O_CLOEXEC.bits();
-            let array = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-            if !array.metadata()?.file_type().is_block_device() {
-                return Err(io::Error::other(format!("{path} is no block device")));
-            }
-            stop_array(&array)
-        }
+        Step::StopArray { path, number } => stop_array(&open(path, number)?),
     }
+}
+
+/// Opens the block device with this number at this path.
+fn open(path: &str, number: &str) -> io::Result<File> {
+    let flags = OFlag::O_CLOEXEC.bits();
+    let device = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = device.metadata()?;
+    if !metadata.file_type().is_block_device() {
+        return Err(io::Error::other(format!("{path} is not a block device")));
+    }
+    let found = format!("{}:{}", major(metadata.rdev()), minor(metadata.rdev()));
+    if found != number {
+        return Err(io::Error::other(format!("{path} is device {found}, expected {number}")));
+    }
+    Ok(device)
 }
 
 /// The request that removes a mapping, named by its UUID or else by its number: names are not unique over time.
@@ -130,9 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn path_that_is_no_array_or_swap_space_is_refused() {
-        let array = perform(&Step::StopArray { path: "/dev/null".into() });
-        assert!(array.unwrap_err().to_string().contains("no block device"));
-        assert!(perform(&Step::SwapOff { path: "/dev/null".into() }).is_err());
+    fn path_that_leads_to_another_device_is_refused() {
+        let error = open("/dev/null", "1:3").unwrap_err().to_string();
+        assert!(error.contains("not a block device"), "{error}");
+        let swap = Step::SwapOff { path: "/dev/null".into(), number: "1:3".into() };
+        assert!(perform(&swap).unwrap_err().to_string().contains("not a block device"));
+        // Any block device of the host that can be opened, with the number of another.
+        let nodes = std::fs::read_dir("/dev").unwrap().flatten().map(|entry| entry.path());
+        let is_device = |path: &std::path::PathBuf| {
+            std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
+        };
+        let mut devices = nodes.filter(is_device).filter(|path| File::open(path).is_ok());
+        if let Some(device) = devices.next() {
+            let error = open(device.to_str().unwrap(), "1:99999").unwrap_err().to_string();
+            assert!(error.contains("expected 1:99999"), "{error}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use probes::block::ActiveDevice;
 use probes::machine::Source;
 
 use super::*;
@@ -22,6 +23,8 @@ struct Folder {
     hangs_after: usize,
     /// How long udev takes to notice that nothing is to be started.
     delay: Duration,
+    /// Whether a busy device is gone after the first try, and another disk has its name.
+    is_replaced: bool,
 }
 
 impl Kernel for Folder {
@@ -53,6 +56,10 @@ impl Kernel for Folder {
         let mut n_busy = self.n_busy.lock().unwrap();
         if *n_busy > 0 {
             *n_busy -= 1;
+            if self.is_replaced {
+                let md = "sys/devices/virtual/block/md0";
+                write(&self.root, &format!("{md}/slaves/sdb1/x"), "");
+            }
             return Err(io::Error::from_raw_os_error(nix::errno::Errno::EBUSY as i32));
         }
         let remove = |path: &str| std::fs::remove_dir_all(self.root.join(path)).unwrap();
@@ -127,6 +134,7 @@ impl Setup {
             fails_after,
             hangs_after,
             delay,
+            is_replaced: name == "replaced",
         });
         let system = System::of(Arc::clone(&kernel) as Arc<dyn Kernel>, root);
         Self { kernel, system, disk }
@@ -231,4 +239,22 @@ fn signal_ends_a_take_down_within_five_seconds() {
         assert_eq!((failure.code, done.len()), (Code::Interrupted, n_done), "{name}");
         assert!(started.elapsed() < Duration::from_secs(7), "{:?}", started.elapsed());
     }
+}
+
+#[test]
+fn busy_device_is_judged_again_before_the_next_try() {
+    let setup = Setup::new("replaced");
+    let failure = take_down(&setup.disk, &setup.system, &mut Vec::new()).unwrap_err();
+    assert!(failure.message.contains("md0 is also built on sdb1"), "{}", failure.message);
+    assert_eq!(setup.n_steps(), 0);
+}
+
+#[test]
+fn device_of_an_unknown_kind_is_never_taken_down() {
+    let device = |kind| ActiveDevice { name: "x0".into(), number: "250:0".into(), kind };
+    let stack = |kind| CurrentStack { devices: vec![device(kind)], ..CurrentStack::default() };
+    let error = step_of(&stack(ActiveKind::Other)).unwrap_err();
+    assert!(error.contains("x0, which cannot be taken down"), "{error}");
+    let step = step_of(&stack(ActiveKind::Array)).unwrap().unwrap();
+    assert_eq!(step, Step::StopArray { path: "/dev/x0".into(), number: "250:0".into() });
 }
