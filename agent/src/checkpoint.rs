@@ -37,6 +37,8 @@ pub struct Checkpoint {
     pub disk: Option<DiskIdentity>,
     /// What would be true of the disk if the process ended now.
     pub disk_state: Option<DiskState>,
+    /// How many times coreos-installer was run for this instruction.
+    pub attempts: u32,
     /// Whether the job is over and its result delivered, so that nothing is left to post. A refusal with an untouched disk
     /// does not end the job.
     pub is_over: bool,

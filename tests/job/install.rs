@@ -279,7 +279,9 @@ fn an_unproved_disk_stays_as_it_is_if_the_instruction_says_so() {
         return;
     };
     assert!(before == after);
-    assert_eq!(result["disk_state"], "installed");
+    assert_eq!(result["disk_state"], "written", "nobody may take it for the whole image");
+    let message = result["message"].as_str().unwrap();
+    assert!(message.contains("was written, but ignition_digest: found sha512-"), "{message}");
 }
 
 #[test]

@@ -4,11 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use formats::digest;
 use run_coreos_installer::api::{CheckName, Install, Proof};
 use run_coreos_installer::proof::before::{Before, Unread};
-use run_coreos_installer::proof::{Expected, prove};
+use run_coreos_installer::proof::{Expected, Proved, fatal, prove};
 use run_coreos_installer::signals::Stop;
 use run_coreos_installer::stream_facts::{Sample, StreamFacts};
 use serde_json::{Value, json};
@@ -56,7 +57,7 @@ fn proof_of(
     others: Vec<probes::block::Disk>,
 ) -> Proof {
     let disk = Disk::new(image);
-    prove(Expected { sector_bytes, others, ..expected(&disk, asked) })
+    prove(Expected { sector_bytes, others, ..expected(&disk, asked) }).proof
 }
 
 fn expected(disk: &Disk, asked: &Value) -> Expected {
@@ -251,7 +252,7 @@ fn a_second_boot_label_on_another_disk_is_reported_but_not_fatal() {
 
 #[test]
 fn a_disk_that_returns_no_data_is_a_failed_check() {
-    let proof = prove(expected(&Disk("/dev/null".into()), &json!({})));
+    let proof = prove(expected(&Disk("/dev/null".into()), &json!({}))).proof;
     assert_eq!(failed(&proof), [CheckName::PartitionTable]);
 }
 
@@ -304,7 +305,7 @@ fn saved_partitions_are_compared_with_what_they_were() {
     image::with_saved(&mut good, &[DATA]);
     let failed_of = |bytes: &[u8]| {
         let disk = Disk::new(bytes);
-        failed(&prove(Expected { before: before.clone(), ..expected(&disk, &asked) }))
+        failed(&prove(Expected { before: before.clone(), ..expected(&disk, &asked) }).proof)
     };
     assert_eq!(failed_of(&good), []);
     let changed = |change: &dyn Fn(&mut Vec<u8>)| {
@@ -371,7 +372,7 @@ fn network_profiles_must_be_on_the_disk_where_either_version_of_coreos_installer
         files.push(("loader/entries/a.conf", entry.clone().into_bytes()));
         files.extend_from_slice(more);
         let disk = Disk::new(&image::with_boot_files(512, &files)?);
-        Some(failed(&prove(Expected { before: before.clone(), ..expected(&disk, &asked) })))
+        Some(failed(&prove(Expected { before: before.clone(), ..expected(&disk, &asked) }).proof))
     };
     let initramfs = |content: &[u8]| ("i/initramfs.img", content.to_vec());
     let in_boot = |name, text: &str| (name, text.as_bytes().to_vec());
@@ -408,7 +409,7 @@ fn partitions_and_blocks_must_be_the_images() {
         change(&mut disk);
         let disk = Disk::new(&disk);
         let facts = Some(facts_of(&image));
-        failed(&prove(Expected { image: facts, ..expected(&disk, asked) }))
+        failed(&prove(Expected { image: facts, ..expected(&disk, asked) }).proof)
     };
     let full = json!({"verify": "full", "image": {"url": "http://h/i"}});
     for asked in [json!({}), full] {
@@ -443,7 +444,7 @@ fn saved_partitions_are_no_difference_from_the_image() {
     image::with_saved(&mut disk, &[DATA]);
     let disk = Disk::new(&disk);
     let (before, image) = (before.unwrap(), Some(facts_of(&image)));
-    let proof = prove(Expected { before, image, ..expected(&disk, &asked) });
+    let proof = prove(Expected { before, image, ..expected(&disk, &asked) }).proof;
     assert_eq!(failed(&proof), [], "{proof:#?}");
 }
 
@@ -455,7 +456,7 @@ fn full_comparison_needs_digests_of_the_whole_image() {
         let asked = json!({"verify": verify, "image": {"url": "http://h/i"}});
         let mut facts = facts_of(&image);
         change(&mut facts);
-        failed(&prove(Expected { image: Some(facts), ..expected(&disk, &asked) }))
+        failed(&prove(Expected { image: Some(facts), ..expected(&disk, &asked) }).proof)
     };
     for (verify, expected) in [("full", vec![CheckName::ImageContent]), ("sample", vec![])] {
         assert_eq!(failed_with(verify, &|facts| facts.samples.clear()), expected);
@@ -463,8 +464,46 @@ fn full_comparison_needs_digests_of_the_whole_image() {
     }
 }
 
+/// A disk so large that comparing it with the image takes seconds, and what is known of the image.
+fn large_disk(image: &[u8]) -> (Disk, StreamFacts) {
+    const N_BLOCKS: u64 = 200_000;
+    let disk = Disk::new(image);
+    let size_bytes = (N_BLOCKS + 1000) << 16;
+    fs::File::options().write(true).open(&disk.0).unwrap().set_len(size_bytes).unwrap();
+    let (mut facts, zeros) = (facts_of(image), Sha256::digest([0; 1 << 16]));
+    let numbers = facts.samples.len() as u64..N_BLOCKS;
+    facts.samples.extend(numbers.map(|number| Sample {
+        offset: number << 16,
+        n_bytes: 1 << 16,
+        sha256: zeros.into(),
+    }));
+    (disk, facts)
+}
+
 #[test]
-fn proof_that_a_signal_interrupts_is_a_failed_one() {
+fn signal_during_the_proof_fails_no_check() {
+    for has_stamp in [true, false] {
+        let mut files = image::boot_files(IGNITION, OPTIONS);
+        files.retain(|(path, _)| has_stamp || *path != "ignition.firstboot");
+        let Some(image) = image::with_boot_files(512, &files) else { return };
+        let (disk, facts) = large_disk(&image);
+        let stop = Stop::default();
+        stop.stop();
+        let started = Instant::now();
+        let expected = Expected { stop, image: Some(facts), ..expected(&disk, &json!({})) };
+        let Proved { proof, is_interrupted } = prove(expected);
+        // Ends the comparison, which goes on without anybody who waits for it.
+        fs::File::options().write(true).open(&disk.0).unwrap().set_len(0).unwrap();
+        assert!(started.elapsed() < Duration::from_secs(4), "{:?}", started.elapsed());
+        let failed = failed(&proof);
+        assert!(is_interrupted && proof.checks.len() >= 5, "{proof:#?}");
+        // What was found to be wrong until then still counts.
+        assert_eq!(failed, if has_stamp { vec![] } else { vec![CheckName::FirstbootStamp] });
+    }
+}
+
+#[test]
+fn other_disk_that_never_responds_fails_nothing_but_its_own_check() {
     let disk = Disk::new(&image::with_fat_boot(IGNITION, OPTIONS));
     let pipe = std::env::temp_dir().join(format!("rci-proof-pipe-{}", std::process::id()));
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
@@ -475,10 +514,11 @@ fn proof_that_a_signal_interrupts_is_a_failed_one() {
         size_bytes: Some(1 << 20),
         ..probes::block::Disk::default()
     };
-    let stop = Stop::default();
-    stop.stop();
-    let proof = prove(Expected { stop, others: vec![other], ..expected(&disk, &json!({})) });
-    std::fs::remove_file(&pipe).unwrap();
-    let found = proof.checks[0].found.clone().unwrap_or_default();
-    assert!(!proof.checks[0].ok && found.contains("interrupted by a signal"), "{found}");
+    let Proved { proof, is_interrupted } =
+        prove(Expected { others: vec![other], ..expected(&disk, &json!({})) });
+    fs::remove_file(&pipe).unwrap();
+    assert_eq!(failed(&proof), [CheckName::OtherBootLabels], "{proof:#?}");
+    assert!(fatal(&proof).is_none() && !is_interrupted);
+    let found = proof.checks.last().unwrap().found.as_ref().unwrap();
+    assert!(found.contains("not checked") && found.contains("no answer within"), "{found}");
 }

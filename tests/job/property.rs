@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use probes::block::{Disk, ObstacleKind};
 use run_coreos_installer::api::{Code, DiskState, Install};
 use run_coreos_installer::clock::Clock;
-use run_coreos_installer::install::run::{End, Installer, Job, Ran, Written, install};
+use run_coreos_installer::install::run::{End, Installer, Ran, Task, Written, install};
 use run_coreos_installer::install::selection::Selection;
 use run_coreos_installer::install::{Failure, System, settle};
 use run_coreos_installer::signals::Stop;
@@ -361,8 +361,8 @@ fn case(seed: u64, keeps_held_names: bool) -> Counts {
             is_unchanged: true,
             violations: &mut counts.violations,
         };
-        let job = Job { target: &target, selection };
-        let written = install(&job, &mut fake, &clock, &stop);
+        let task = Task { target: &target, selection };
+        let written = install(&task, &mut fake, &clock, &stop);
         if written.outcome.is_ok() && !fake.is_unchanged {
             fake.violations.push("the result names a disk that has changed".into());
         }

@@ -106,7 +106,10 @@ pub enum DiskState {
     Untouched,
     /// It may contain part of the image; it does not boot.
     HalfWritten,
-    /// It contains the whole image.
+    /// It was written, but it is not proved that it contains the whole image: its verification failed or was
+    /// interrupted. It may boot.
+    Written,
+    /// It contains the whole image, and its verification passed.
     Installed,
     /// It was written and failed its verification, so its partition table was erased; it does not boot. Partitions
     /// to keep are still listed.

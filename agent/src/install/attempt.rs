@@ -18,7 +18,7 @@ use super::run::{End, Installer, Ran, interrupted};
 use super::stream::Stream;
 use super::target::Target;
 use super::watchdog::{Patience, Sampler};
-use crate::api::{Code, Install};
+use crate::api::{Code, DiskState, Install};
 use crate::signals::Stop;
 
 /// coreos-installer, and what it writes.
@@ -161,7 +161,10 @@ impl CoreosInstaller<'_> {
                 return hung(format!("coreos-installer was stopped after {why}{left}"));
             }
             (None, _) => return hung("coreos-installer survived SIGKILL".into()),
-            (Some(_), Some(Cut::Stopped)) => return (Err(interrupted()), false),
+            // What is left of the disk is known once its counters were read.
+            (Some(_), Some(Cut::Stopped)) => {
+                return (Err(interrupted(DiskState::HalfWritten)), false);
+            }
             (Some(_), Some(Cut::TooLong)) => {
                 let limit_s = self.limit.as_secs();
                 let what = format!("coreos-installer did not finish within {limit_s} s");

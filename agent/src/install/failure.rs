@@ -109,7 +109,6 @@ pub fn advice(code: Code) -> &'static str {
         Code::ImageHash => "the image was changed, or the VIM's hash belongs to another image",
         Code::ImageTruncated => "upload the image to its server again, completely",
         Code::ImageChanged => "do not replace images on their server while nodes install them",
-        Code::Interrupted => "start the job again; the disk does not boot",
         _ => "read the log of coreos-installer that comes with this result",
     }
 }

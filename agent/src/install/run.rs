@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use probes::block::Disk;
 use tracing::warn;
 
 use super::counters::{self, Reading};
@@ -12,6 +13,7 @@ use super::takedown;
 use super::target::Target;
 use super::{Failure, describe};
 use crate::api::{Code, DiskState, WriteCounters};
+use crate::checkpoint;
 use crate::clock::Clock;
 use crate::signals::Stop;
 
@@ -20,7 +22,7 @@ const MAX_ATTEMPTS: u32 = 3;
 
 /// Which disk is to be written.
 #[derive(Debug)]
-pub struct Job<'a> {
+pub struct Task<'a> {
     /// The disk.
     pub target: &'a Target,
     /// How it was chosen.
@@ -74,6 +76,8 @@ pub struct Written {
     pub counters: Option<WriteCounters>,
     /// What was active on the disk and was taken down, in words.
     pub taken_down: Vec<String>,
+    /// All disks, as they were right before the last run.
+    pub disks: Vec<Disk>,
 }
 
 impl Default for Written {
@@ -85,6 +89,7 @@ impl Default for Written {
             log_tail: Vec::new(),
             counters: None,
             taken_down: Vec::new(),
+            disks: Vec::new(),
         }
     }
 }
@@ -99,54 +104,59 @@ impl Written {
 
 /// Writes the disk.
 pub fn install(
-    job: &Job<'_>,
+    task: &Task<'_>,
     installer: &mut dyn Installer,
     clock: &dyn Clock,
     stop: &Stop,
 ) -> Written {
     let mut written = Written::default();
-    if takedown::is_needed(job.target.disk())
-        && let Err(failure) = take_down(job, &mut written.taken_down)
+    if takedown::is_needed(task.target.disk())
+        && let Err(failure) = take_down(task, &mut written.taken_down)
     {
         return Written { outcome: Err(failure), ..written };
     }
-    let before = match counters::before(job.target) {
+    let before = match counters::before(task.target) {
         Ok(before) => before,
+        Err(_) if stop.is_stopped() => {
+            return Written { outcome: Err(interrupted(DiskState::Untouched)), ..written };
+        }
         Err(failure) => return Written { outcome: Err(failure), ..written },
     };
-    while written.attempts < MAX_ATTEMPTS {
+    loop {
         let is_written = written.disk_state != DiskState::Untouched;
-        // Asked right before each run.
-        settle::wait(job.selection.system, clock, stop);
-        if let Err(failure) = job.selection.confirm(job.target, is_written) {
-            written.outcome = Err(failure);
-            break;
-        }
-        if stop.is_stopped() {
-            written.outcome = Err(interrupted());
-            break;
+        match confirm(task, is_written, clock, stop) {
+            Ok(disks) => written.disks = disks,
+            Err(failure) => {
+                written.outcome = Err(failure);
+                break;
+            }
         }
         written.attempts += 1;
-        let ran = installer.run(&job.target.path());
+        // What a crash from now on would leave, until the counters say more.
+        record(DiskState::HalfWritten, written.attempts);
+        let ran = installer.run(&task.target.path());
         written.log_tail = ran.log_tail;
         written.outcome = ran.outcome;
-        let after = counters::after(job.target, ran.end);
+        let after = counters::after(task.target, ran.end);
         written.counters = before.map(|before| before.with(after));
         if written.outcome.is_ok() && !is_written && before.is_some() && before == after {
             // An earlier installation with the same config would pass the proof.
-            let disk = describe(job.target.disk());
+            let disk = describe(task.target.disk());
             let what = format!("coreos-installer reported success, but wrote nothing to {disk}");
             written.outcome = Err(
                 Failure::new(Code::InstallerFailed, what).advise(advice(Code::InstallerFailed))
             );
         }
         if written.outcome.is_ok() {
-            written.disk_state = DiskState::Installed;
+            written.disk_state = DiskState::Written;
             // The result names this disk, so it must still be the one that was held.
-            written.outcome = job.target.check();
+            written.outcome = task.target.check();
         }
+        if written.outcome.is_err() {
+            written.disk_state = after_failure(written.disk_state, ran.end, before, after);
+        }
+        record(written.disk_state, written.attempts);
         let Err(failure) = &written.outcome else { break };
-        written.disk_state = after_failure(written.disk_state, ran.end, before, after);
         let is_hopeless = !ran.is_transient || ran.end == End::Hung;
         if is_hopeless || written.attempts == MAX_ATTEMPTS {
             break;
@@ -155,13 +165,44 @@ pub fn install(
         warn!("coreos-installer failed: {failure}; next try in {} s", wait.as_secs());
         clock.sleep(wait, stop);
     }
+    if let Err(failure) = &mut written.outcome
+        && failure.code == Code::Interrupted
+    {
+        *failure = interrupted(written.disk_state);
+    }
     written
 }
 
+/// Waits until the disks have settled and checks right before a run that the choice still leads to the target.
+/// Returns all disks.
+fn confirm(
+    task: &Task<'_>,
+    is_written: bool,
+    clock: &dyn Clock,
+    stop: &Stop,
+) -> Result<Vec<Disk>, Failure> {
+    let stopped = || interrupted(DiskState::Untouched);
+    if stop.is_stopped() {
+        return Err(stopped());
+    }
+    settle::wait(task.selection.system, clock, stop);
+    let confirmed = task.selection.confirm(task.target, is_written);
+    // A signal cuts the questions short, and then the disk seems to have changed.
+    if stop.is_stopped() { Err(stopped()) } else { confirmed }
+}
+
+/// Says what is true of the disk from now on, for the process that reports a crash.
+fn record(disk_state: DiskState, attempts: u32) {
+    checkpoint::update(|checkpoint| {
+        checkpoint.disk_state = Some(disk_state);
+        checkpoint.attempts = attempts;
+    });
+}
+
 /// Takes down what is active on the disk, right after the choice was confirmed.
-fn take_down(job: &Job<'_>, done: &mut Vec<String>) -> Result<(), Failure> {
-    job.selection.confirm(job.target, false)?;
-    takedown::take_down(job.target.disk(), job.selection.system, done)
+fn take_down(task: &Task<'_>, done: &mut Vec<String>) -> Result<(), Failure> {
+    task.selection.confirm(task.target, false)?;
+    takedown::take_down(task.target.disk(), task.selection.system, done)
 }
 
 /// What a failed run has left, by the disk's own counters. Without them a run that was started counts as one that
@@ -180,19 +221,42 @@ fn after_failure(
     }
 }
 
-/// The failure of a job that a signal ended.
+/// The failure of a job that a signal ended, by what is left of the disk.
 #[must_use]
-pub fn interrupted() -> Failure {
-    Failure::new(
-        Code::Interrupted,
-        "the agent received a signal to stop while the disk was being written",
-    )
-    .advise(advice(Code::Interrupted))
+pub fn interrupted(disk_state: DiskState) -> Failure {
+    let (what, advice) = match disk_state {
+        DiskState::Untouched => {
+            ("before anything was written to the disk", "start the service again")
+        }
+        DiskState::HalfWritten => (
+            "while the disk was being written",
+            "start the service again to write the disk again; as it is, it does not boot",
+        ),
+        DiskState::Written | DiskState::Installed | DiskState::Erased => (
+            "before the written disk was proved",
+            "start the service again to write and prove the disk again; do not boot it as it is",
+        ),
+    };
+    Failure::new(Code::Interrupted, format!("the agent received a signal to stop {what}"))
+        .advise(advice)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interrupted_job_says_what_is_left_of_the_disk() {
+        for (disk_state, word, does_not_boot) in [
+            (DiskState::Untouched, "before anything was written", false),
+            (DiskState::HalfWritten, "being written", true),
+            (DiskState::Written, "before the written disk was proved", false),
+        ] {
+            let failure = interrupted(disk_state);
+            assert!(failure.message.contains(word), "{failure}");
+            assert_eq!(failure.advice.unwrap().contains("does not boot"), does_not_boot);
+        }
+    }
 
     #[test]
     fn a_disk_counts_as_untouched_only_if_its_counters_say_so() {
@@ -203,7 +267,7 @@ mod tests {
         assert_eq!(of(End::Ended, None, None), DiskState::HalfWritten);
         assert_eq!(of(End::Ended, reading(7), None), DiskState::HalfWritten);
         assert_eq!(of(End::NotStarted, None, None), DiskState::Untouched);
-        for earlier in [DiskState::HalfWritten, DiskState::Installed] {
+        for earlier in [DiskState::HalfWritten, DiskState::Written] {
             let state = after_failure(earlier, End::Ended, reading(7), reading(7));
             assert_eq!(state, DiskState::HalfWritten);
         }

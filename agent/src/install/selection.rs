@@ -40,10 +40,11 @@ impl Selection<'_> {
     /// Chooses again on new facts, and checks that the held disk is chosen again and is unchanged.
     ///
     /// `is_written` says that an earlier attempt has begun to write the target: then the content that it had counts.
+    /// Returns all disks as they are now.
     ///
     /// # Errors
     /// `DISK_CHANGED` if another disk is chosen now, none or several; as [`Target::check`].
-    pub fn confirm(&self, target: &Target, is_written: bool) -> Result<(), Failure> {
+    pub fn confirm(&self, target: &Target, is_written: bool) -> Result<Vec<Disk>, Failure> {
         target.check()?;
         let held = target.disk();
         let mut disks = self.disks()?;
@@ -66,7 +67,8 @@ impl Selection<'_> {
             )));
         }
         // Collecting takes a moment.
-        target.check()
+        target.check()?;
+        Ok(disks)
     }
 
     /// Collects the facts of all disks.

@@ -43,7 +43,8 @@ impl Job<'_> {
             }
             DiskState::Untouched => "no disk was touched",
             DiskState::HalfWritten => "the disk may be half written and does not boot",
-            DiskState::Installed => "the disk was written",
+            DiskState::Written => "the disk was written, but it is not proved",
+            DiskState::Installed => "the disk is installed and proved",
             DiskState::Erased => "the disk was written and its partition table erased",
         };
         let advice = result.advice.as_deref().unwrap_or("see the message above");

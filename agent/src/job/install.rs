@@ -7,13 +7,13 @@ use probes::block::Disk;
 use tracing::{info, warn};
 
 use super::Ended;
-use super::prove::{Written as OnDisk, read_before};
+use super::prove::{OnDisk, read_before};
 use super::sequence::Job;
 use crate::api::{Code, DiskState, Install, JobResult, Outcome, Stage, State};
 use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::install::attempt::CoreosInstaller;
-use crate::install::preflight::{self, Checked, Ready, Surroundings};
+use crate::install::preflight::{self, Checked, Surroundings};
 use crate::install::root_arguments::with_derived;
 use crate::install::run::{self, Written};
 use crate::install::seen::{Seen, digest_of};
@@ -38,7 +38,7 @@ impl Job<'_> {
     /// Carries out `install`.
     pub(super) fn install(&mut self, install: &Install) -> Ended {
         self.event(Stage::Preflight, State::Started, None);
-        let (target, ready) = match self.preflight(install) {
+        let (target, ignition, checked) = match self.preflight(install) {
             Ok(passed) => passed,
             // After a signal preflight fails only because it was interrupted.
             Err(_) if self.stop.is_stopped() => return self.interrupted(),
@@ -50,8 +50,8 @@ impl Job<'_> {
         let disk = target.disk();
         let (install, notes) = with_derived(install, disk, &self.settings.system);
         let install = &install;
-        self.warnings.extend(ready.warnings.iter().cloned().chain(notes));
-        info!(installer = %ready.version, "preflight passed for {}", describe(disk));
+        self.warnings.extend(checked.warnings.iter().cloned().chain(notes));
+        info!(installer = %checked.version, "preflight passed for {}", describe(disk));
         self.event(Stage::Preflight, State::Done, Some(&describe(disk)));
         if self.settings.is_dry_run {
             info!("dry run: {} would be written now; nothing was changed", describe(disk));
@@ -60,19 +60,19 @@ impl Job<'_> {
         if self.stop.is_stopped() {
             return self.interrupted();
         }
-        let before = read_before(&target, install, &self.settings.network_dir, &self.stop);
-        let before = match before {
+        let network_dir = &self.settings.network_dir;
+        let before = match read_before(&target, install, network_dir, &self.stop) {
             Ok(before) => before,
             Err(_) if self.stop.is_stopped() => return self.interrupted(),
             Err(failure) => return self.refused(Some(disk), &failure),
         };
-        let (written, facts) = self.write(install, &target, &ready);
+        let (written, facts) = self.write(install, &target, &ignition, &checked);
         let mut result = self.result(Outcome::Failed, Stage::Write, written.disk_state);
         name_disk(&mut result, Some(disk));
         result.attempts = written.attempts;
         result.log_tail = written.log_tail;
         result.write = written.counters;
-        result.image = ready.image.as_ref().map(|image| image.written(facts.as_ref()));
+        result.image = checked.image.as_ref().map(|image| image.written(facts.as_ref()));
         result.taken_down = written.taken_down;
         if let Err(mut failure) = written.outcome {
             if written.disk_state == DiskState::Untouched && !result.taken_down.is_empty() {
@@ -94,11 +94,12 @@ impl Job<'_> {
         // What is proved and named in the result is the disk that was held open while it was written.
         match target.direct() {
             Ok(file) => {
-                let (target, file) = (&target, Arc::new(file));
-                let ignition = &ready.ignition;
-                self.prove(install, OnDisk { target, file, before, ignition, image: facts }, result)
+                let (target, file, disks) = (&target, Arc::new(file), written.disks);
+                let ignition = &ignition;
+                let on_disk = OnDisk { target, file, before, ignition, image: facts, disks };
+                self.prove(install, on_disk, result)
             }
-            Err(failure) => self.end_badly(&mut result, &failure, ExitStatus::HalfWritten),
+            Err(failure) => self.end_badly(&mut result, &failure, ExitStatus::Unproven),
         }
     }
 
@@ -123,8 +124,8 @@ impl Job<'_> {
         }
     }
 
-    /// Every check before the disk is touched; returns the disk and what to write to it.
-    fn preflight(&self, install: &Install) -> Result<(Target, Ready), Refused> {
+    /// Every check before the disk is touched; returns the disk, the Ignition config, and what else was found.
+    fn preflight(&self, install: &Install) -> Result<(Target, Vec<u8>, Checked), Refused> {
         let none = |failure| Refused { disk: None, failure, seen: None };
         self.check_configuration(install).map_err(none)?;
         let (ignition, mut warnings) =
@@ -147,9 +148,9 @@ impl Job<'_> {
             available_memory_bytes: (self.settings.available_memory_bytes)(),
         };
         match preflight::check(install, disk, &self.collected.findings, &around) {
-            Ok(Checked { version, image, warnings: more }) => {
-                warnings.extend(more);
-                Ok((target, Ready { ignition, version, image, warnings }))
+            Ok(mut checked) => {
+                warnings.append(&mut checked.warnings);
+                Ok((target, ignition, Checked { warnings, ..checked }))
             }
             Err(failure) => Err(Refused { disk: Some(Box::new(disk.clone())), failure, seen }),
         }
@@ -195,10 +196,11 @@ impl Job<'_> {
         &mut self,
         install: &Install,
         target: &Target,
-        ready: &Ready,
+        ignition: &[u8],
+        checked: &Checked,
     ) -> (Written, Option<StreamFacts>) {
         let verify = install.verify.unwrap_or_default();
-        let stream = ready.image.clone().map(|image| Stream::start(image, &self.client, verify));
+        let stream = checked.image.clone().map(|image| Stream::start(image, &self.client, verify));
         let stream = match stream.transpose() {
             Ok(stream) => stream,
             Err(failure) => return (Written::not_started(failure), None),
@@ -228,20 +230,20 @@ impl Job<'_> {
         };
         let mut installer = CoreosInstaller {
             program: &self.settings.installer,
-            version: ready.version,
+            version: checked.version,
             run_dir: &self.settings.run_dir,
             network_dir: &self.settings.network_dir,
             target,
             install,
-            ignition: &ready.ignition,
+            ignition,
             stream: stream.as_ref(),
             limit: self.settings.installer_limit,
             patience: self.settings.patience,
             stop: &self.stop,
             progress: &mut progress,
         };
-        let job = run::Job { target, selection: self.selection(install) };
-        let written = run::install(&job, &mut installer, self.clock.as_ref(), &self.stop);
+        let task = run::Task { target, selection: self.selection(install) };
+        let written = run::install(&task, &mut installer, self.clock.as_ref(), &self.stop);
         (written, stream.and_then(|stream| stream.facts()))
     }
 }

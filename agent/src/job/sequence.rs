@@ -13,7 +13,7 @@ use super::posting::Unposted;
 use super::waiting::Refusals;
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
-    Action, Code, DiskState, IgnitionSource, Install, Instruction, JobResult, Stage, State,
+    Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State,
     is_node_id, parse_instruction,
 };
 use crate::checkpoint;
@@ -259,7 +259,7 @@ impl<'a> Job<'a> {
         self.console.works();
         self.supplement();
         checkpoint::update(|checkpoint| {
-            (checkpoint.disk, checkpoint.disk_state) = (None, None);
+            (checkpoint.disk, checkpoint.disk_state, checkpoint.attempts) = (None, None, 0);
             checkpoint.taken_down.clear();
         });
         self.is_bare = false;
@@ -386,13 +386,6 @@ impl<'a> Job<'a> {
             checkpoint.stage = Some(stage);
             checkpoint.request_id.clone_from(&self.request_id);
             checkpoint.request_digest.clone_from(&self.request_digest);
-            match (stage, how) {
-                (Stage::Write, State::Started) => {
-                    checkpoint.disk_state = Some(DiskState::HalfWritten);
-                }
-                (Stage::Write, State::Done) => checkpoint.disk_state = Some(DiskState::Installed),
-                _ => {}
-            }
         });
         self.events.push(stage, how, None, message);
     }

@@ -213,8 +213,9 @@ fn report_crash(
     let disk_state = found.disk_state.unwrap_or(DiskState::Untouched);
     let exit_status = match disk_state {
         DiskState::Untouched => ExitStatus::Bug,
-        DiskState::HalfWritten | DiskState::Erased => ExitStatus::HalfWritten,
-        DiskState::Installed => ExitStatus::Unproven,
+        DiskState::HalfWritten => ExitStatus::HalfWritten,
+        DiskState::Written | DiskState::Erased => ExitStatus::Unproven,
+        DiskState::Installed => ExitStatus::NotReported,
     };
     if found.node_id.is_empty() || found.is_over || settings.is_dry_run {
         return exit_status;
@@ -248,8 +249,12 @@ fn result(found: &Checkpoint, message: String, disk_state: DiskState) -> JobResu
             Outcome::Refused,
             "start the service again, and report the bug with the log of this boot",
         ),
-        _ => (
-            Outcome::Failed,
+        DiskState::Installed => (
+            Outcome::Installed,
+            "reboot by hand, since the disk is good; report the bug with the log of this boot",
+        ),
+        DiskState::HalfWritten | DiskState::Written | DiskState::Erased => (
+            if disk_state == DiskState::HalfWritten { Outcome::Failed } else { Outcome::Unproven },
             "do not boot the disk; install again, and report the bug with the log of this boot",
         ),
     };
@@ -269,7 +274,7 @@ fn result(found: &Checkpoint, message: String, disk_state: DiskState) -> JobResu
         taken_down: found.taken_down.clone(),
         image: None,
         write: None,
-        attempts: u32::from(disk_state != DiskState::Untouched),
+        attempts: found.attempts,
         proof: None,
         findings: Vec::new(),
         warnings: Vec::new(),

@@ -57,22 +57,26 @@ pub struct Disk {
 type Chunk = (u64, Arc<[u8]>);
 
 impl Disk {
-    /// Opens a disk for reading.
+    /// Opens a disk that was not written, for reading. Nothing of its page cache is written or dropped.
     ///
     /// # Errors
     /// In words: it cannot be opened.
     pub fn open(path: &Path) -> Result<Self, String> {
         let file =
             File::open(path).map_err(|error| format!("opening {}: {error}", path.display()))?;
-        Ok(Self::of(Arc::new(file)))
+        Ok(Self::cached(Arc::new(file)))
     }
 
-    /// An open disk, whose pages are dropped from the page cache, so that reads come from the medium.
+    /// The disk that was written, whose pages are dropped from the page cache, so that reads come from the medium.
     #[must_use]
     pub fn of(file: Arc<File>) -> Self {
         // Otherwise the page cache that coreos-installer filled could be read instead of the disk.
         file.sync_all().ok();
         posix_fadvise(&*file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED).ok();
+        Self::cached(file)
+    }
+
+    fn cached(file: Arc<File>) -> Self {
         Self {
             file,
             bytes_left: Arc::new(AtomicU64::new(BUDGET_BYTES)),
@@ -86,6 +90,14 @@ impl Disk {
     pub fn with_budget(self, n_bytes: u64) -> Self {
         let bytes_left = Arc::new(AtomicU64::new(BUDGET_BYTES.saturating_add(n_bytes)));
         Self { bytes_left, ..self }
+    }
+
+    /// What `fstat(2)` says of it.
+    ///
+    /// # Errors
+    /// As the kernel answers.
+    pub fn metadata(&self) -> io::Result<std::fs::Metadata> {
+        self.file.metadata()
     }
 
     /// The size of the disk in bytes.

@@ -2,7 +2,7 @@
 //!
 //! The partition table and its backup, the file systems labelled `boot` and `root`, the Ignition config and the
 //! boot loader entries, the EFI system partition, and the labels of all other disks. A corrupt disk can neither hang nor crash
-//! the agent: reads have a budget, and the work runs on a thread of its own with a deadline.
+//! the agent: reads have a budget, and the work runs on threads of its own with a deadline.
 
 mod arguments;
 pub mod before;
@@ -13,6 +13,7 @@ pub mod esp;
 mod filesystems;
 pub mod gpt;
 mod initramfs;
+mod made;
 pub mod network;
 mod others;
 pub mod saved;
@@ -20,12 +21,12 @@ pub mod superblock;
 
 use std::fs::File;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use formats::gpt::Partition;
-use probes::guard;
 
 use crate::api::{Check, CheckName, Install, Proof};
+use crate::ask::{Unanswered, ask_within};
 use crate::signals::Stop;
 use crate::stream_facts::StreamFacts;
 
@@ -33,15 +34,12 @@ use arguments::Entries;
 use before::Before;
 use disk::Disk;
 use gpt::Table;
+use made::Made;
 
-/// How long the whole proof may take, besides the comparison with the image.
+/// How long the checks of the disk may take, besides the comparison with the image.
 const LIMIT: Duration = Duration::from_mins(2);
 /// How fast any disk can be read, in bytes a second.
 const SLOWEST_BYTES_S: u64 = 8 << 20;
-/// How often to look for a signal meanwhile.
-const TICK: Duration = Duration::from_millis(100);
-/// Stack of the thread that reads the disk: the default of Rust's threads.
-const STACK_BYTES: usize = 2 << 20;
 /// While this file exists, the boot loader asks Ignition to run; its absence makes the node boot unconfigured.
 const STAMP: &str = "/ignition.firstboot";
 
@@ -68,42 +66,36 @@ pub struct Expected {
     pub image: Option<StreamFacts>,
 }
 
+/// What reading a disk back has shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proved {
+    /// The checks that were made.
+    pub proof: Proof,
+    /// Whether a signal ended it before every check was made.
+    pub is_interrupted: bool,
+}
+
 /// Reads the disk back.
 ///
-/// A proof that does not finish, panics, or is interrupted by a signal is a failed check and does not end the program.
+/// A proof that does not finish or panics is a failed check, in addition to those that were made until then. One that
+/// a signal interrupts is none: nothing is known to be wrong with the disk.
 #[must_use]
-pub fn prove(expected: Expected) -> Proof {
-    let stop = expected.stop.clone();
+pub fn prove(mut expected: Expected) -> Proved {
+    let (stop, others) = (expected.stop.clone(), std::mem::take(&mut expected.others));
     let samples = expected.image.iter().flat_map(|image| &image.samples);
     let n_bytes: u64 = samples.map(|sample| sample.n_bytes as u64).sum();
     let limit = LIMIT + Duration::from_secs(n_bytes / SLOWEST_BYTES_S);
+    let made = Made::default();
+    let (here, mut is_interrupted) = (made.clone(), false);
     // A bug in the reader of a corrupt file system must not prevent the result from being reported.
-    let answer = guard::ask("proof", STACK_BYTES, move || {
-        let mut checks = Vec::new();
-        look_at(&expected, &mut checks);
-        checks
-    });
-    let broken = |found: &str| Proof {
-        checks: vec![Check {
-            name: CheckName::PartitionTable,
-            ok: false,
-            fatal: true,
-            expected: Some("a disk that can be read".into()),
-            found: Some(found.into()),
-        }],
-    };
-    let Ok(answer) = answer else { return broken("could not start a thread to read it") };
-    let started = Instant::now();
-    loop {
-        match answer.recv_timeout(TICK) {
-            Ok(Ok(checks)) => return Proof { checks },
-            Ok(Err(panic)) => return broken(&format!("reading it failed: {panic}")),
-            // systemd kills the agent a minute after the signal, before a long proof could be reported.
-            Err(_) if stop.is_stopped() => return broken("reading it was interrupted by a signal"),
-            Err(_) if started.elapsed() < limit => {}
-            Err(_) => return broken("reading it did not finish"),
-        }
+    match ask_within("proof", limit, &stop, move || look_at(&expected, &here)) {
+        // Last, on threads and with a limit of its own: a dying disk elsewhere says nothing about this one.
+        Ok(Some(partitions)) => made.push(others::check(&others, &partitions, &stop)),
+        Ok(None) => {}
+        Err(Unanswered::Stopped) => is_interrupted = true,
+        Err(why) => made.fail(&format!("reading it: {why}")),
     }
+    Proved { proof: Proof { checks: made.checks() }, is_interrupted }
 }
 
 /// The first failed check that prevents the reboot.
@@ -125,22 +117,27 @@ pub fn check(name: CheckName, expected: &str, outcome: Result<String, String>) -
     }
 }
 
-fn look_at(expected: &Expected, checks: &mut Vec<Check>) {
+/// Makes the checks of the disk itself; returns its partitions if it has any.
+fn look_at(expected: &Expected, checks: &Made) -> Option<Vec<Partition>> {
     let mut disk = Disk::of(Arc::clone(&expected.disk));
     let table = match gpt::read(&mut disk, expected.sector_bytes) {
         Ok(table) => table,
         Err(error) => {
             checks.push(check(CheckName::PartitionTable, "a GUID partition table", Err(error)));
-            return;
+            return None;
         }
     };
     look_at_table(expected, &mut disk, &table, checks);
     let partitions = &table.partitions;
+    checks.begin(CheckName::BootFilesystem);
     let found = filesystems::Found::on(&disk, partitions);
     look_at_boot(expected, &disk, &found, checks);
+    checks.begin(CheckName::RootFilesystem);
     let root = found.root(&disk);
     checks.push(check(CheckName::RootFilesystem, "one file system labelled root", root));
+    checks.begin(CheckName::ImageContent);
     look_at_content(expected, &disk, found.boot_partition(), checks);
+    checks.begin(CheckName::EspLoader);
     let mut loader = check(
         CheckName::EspLoader,
         "a boot loader in the EFI system partition",
@@ -148,17 +145,11 @@ fn look_at(expected: &Expected, checks: &mut Vec<Check>) {
     );
     loader.fatal = expected.is_uefi;
     checks.push(loader);
-    let mut labels = check(
-        CheckName::OtherBootLabels,
-        "no file system labelled boot, and none of this disk's partitions, on another disk",
-        others::boot_labels(&expected.others, partitions),
-    );
-    labels.fatal = false;
-    checks.push(labels);
+    Some(table.partitions)
 }
 
 /// The checks of the partition table.
-fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &mut Vec<Check>) {
+fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &Made) {
     let partitions = &table.partitions;
     let names: Vec<String> =
         partitions.iter().map(|part| format!("{} {:?}", part.number, part.name)).collect();
@@ -171,6 +162,7 @@ fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &m
             Ok(names.join(", "))
         },
     ));
+    checks.begin(CheckName::BackupTable);
     let saved = &expected.before.saved;
     // Only with saved partitions does coreos-installer write a table for the whole disk.
     let last_lba = match saved[..] {
@@ -190,18 +182,14 @@ fn look_at_table(expected: &Expected, disk: &mut Disk, table: &Table, checks: &m
         checks.push(check(CheckName::ImageTable, "the image's partitions", outcome));
     }
     if !saved.is_empty() {
+        checks.begin(CheckName::SavedPartitions);
         let outcome = saved::check(disk, partitions, saved);
         checks.push(check(CheckName::SavedPartitions, "the saved partitions as before", outcome));
     }
 }
 
 /// The comparison with the blocks of the image.
-fn look_at_content(
-    expected: &Expected,
-    disk: &Disk,
-    boot: Option<&Partition>,
-    checks: &mut Vec<Check>,
-) {
+fn look_at_content(expected: &Expected, disk: &Disk, boot: Option<&Partition>, checks: &Made) {
     let image = expected.image.as_ref();
     let n_bytes = image.map_or(0, |image| image.samples.iter().map(|s| s.n_bytes as u64).sum());
     let mut disk = disk.clone().with_budget(n_bytes);
@@ -214,12 +202,7 @@ fn look_at_content(
 }
 
 /// The checks of the file system labelled `boot`.
-fn look_at_boot(
-    expected: &Expected,
-    disk: &Disk,
-    found: &filesystems::Found<'_>,
-    checks: &mut Vec<Check>,
-) {
+fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>, checks: &Made) {
     let (files, description) = match found.boot(disk) {
         Ok(opened) => opened,
         Err(error) => {

@@ -203,6 +203,12 @@ impl Client {
         self.skew.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What ends its waits.
+    #[must_use]
+    pub fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
     /// How long an image may send nothing until that is reported.
     #[must_use]
     pub fn stall_notice(&self) -> Duration {

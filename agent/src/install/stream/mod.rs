@@ -199,7 +199,8 @@ impl Stream {
             (state.whole.clone(), state.tee.take())
         };
         let (digest, n_bytes) = whole?;
-        let record = tee.map(|tee| tee.record(RECORD_LIMIT)).unwrap_or_default();
+        let stop = self.shared.client.stop();
+        let record = tee.map(|tee| tee.record(RECORD_LIMIT, stop)).unwrap_or_default();
         let head = &self.shared.image.head;
         Some(StreamFacts {
             digest,

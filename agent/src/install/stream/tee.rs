@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
 use probes::guard;
@@ -17,6 +17,8 @@ use tracing::{debug, warn};
 use super::super::image::{Format, Head, decoder};
 use super::parts::{self, SAMPLE_BYTES};
 use crate::api::Verify;
+use crate::ask::receive_within;
+use crate::signals::Stop;
 use crate::stream_facts::Sample;
 
 /// Block of a full record, in bytes.
@@ -156,15 +158,11 @@ impl Tee {
     }
 
     /// What was found, once the thread has finished; waits for at most `limit`.
-    pub(super) fn record(&self, limit: Duration) -> Record {
-        match self.record.recv_timeout(limit) {
-            Ok(Ok(record)) => record,
-            Ok(Err(panic)) => {
-                warn!(panic, "a bug ended the recording of the image for the proof");
-                Record::default()
-            }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Record::default(),
-        }
+    pub(super) fn record(&self, limit: Duration, stop: &Stop) -> Record {
+        receive_within(&self.record, limit, stop).unwrap_or_else(|why| {
+            warn!("the image cannot be compared with the disk: {why}");
+            Record::default()
+        })
     }
 }
 
@@ -253,7 +251,7 @@ mod tests {
             tee.feed(piece);
         }
         tee.end();
-        tee.record(Duration::from_mins(1))
+        tee.record(Duration::from_mins(1), &Stop::default())
     }
 
     #[test]
@@ -297,7 +295,7 @@ mod tests {
         let mut tee = Tee::start(Verify::Sample, &head).unwrap();
         tee.feed(&vec![7; 200_000]);
         tee.pieces = None;
-        let record = tee.record(Duration::from_mins(1));
+        let record = tee.record(Duration::from_mins(1), &Stop::default());
         assert_eq!(record.image_bytes, None);
         assert_eq!(record.samples.len(), 1);
     }
