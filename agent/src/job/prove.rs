@@ -220,9 +220,10 @@ fn erase(target: &Target, keep: Vec<Partition>, stop: &Stop) -> Result<String, S
     let erase =
         move || Erasure { file: &file, size_bytes, sector_bytes, keep: &keep }.run(disk_guid);
     // A signal that came before does not leave a bad disk bootable, but the agent must end soon.
-    let (limit, stop) = match stop.is_stopped() {
-        true => (STOPPED_ERASE_LIMIT, Stop::default()),
-        false => (ERASE_LIMIT, stop.clone()),
+    let (limit, stop) = if stop.is_stopped() {
+        (STOPPED_ERASE_LIMIT, Stop::default())
+    } else {
+        (ERASE_LIMIT, stop.clone())
     };
     // A disk that does not respond must not prevent the result.
     ask_within("erase", limit, &stop, erase).unwrap_or_else(|why| Err(why.to_string()))

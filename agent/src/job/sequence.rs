@@ -13,8 +13,8 @@ use super::posting::Unposted;
 use super::waiting::Refusals;
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
-    Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State,
-    is_node_id, parse_instruction,
+    Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State, is_node_id,
+    parse_instruction,
 };
 use crate::checkpoint;
 use crate::clean;
