@@ -116,12 +116,12 @@ fn erase_one(choice: DiskChoice, around: &Surroundings<'_>) -> Result<String, Fa
         protect: around.protect,
         min_bytes: None,
     };
-    let target = selection.target().map_err(|(_, failure)| failure)?;
+    let target = selection.target(around.reported).map_err(|(_, failure)| failure)?;
     let disk = target.disk();
-    if takedown::is_needed(disk) {
-        takedown::take_down(disk, around.system)?;
-    }
     selection.confirm(&target, false)?;
+    if takedown::is_needed(disk) {
+        takedown::take_down(disk, around.system, &mut Vec::new())?;
+    }
     wipe(&target)?;
     let text = describe(disk);
     is_blank(disk, around.system)?;

@@ -370,8 +370,9 @@ impl Agent<'_> {
         let failed = |failure: &Failure| steps::details(failure);
         let surveyed = (self.survey)()
             .map_err(|error| failed(&Failure::new(Code::NoReport, format!("{error:#}"))))?;
+        let system = self.job.system.until(&self.stop);
         let around = erase::Surroundings {
-            system: &self.job.system,
+            system: &system,
             reported: &surveyed.collected.disks,
             protect: &self.job.protect,
             clean_disks: &self.settings.clean_disks,
