@@ -67,7 +67,6 @@ group_demo() {
 # What the tests with a real Ironic need.
 group_ironic() {
   group_build
-  need openssl openssl openssl
   need setpriv util-linux util-linux
   # Only Debian has it in a package of its own.
   python3 -c 'import ensurepip, venv' 2>/dev/null || needed+=(python3-venv)

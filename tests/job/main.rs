@@ -23,6 +23,8 @@ mod image;
 #[cfg(test)]
 mod install;
 #[cfg(test)]
+mod ironic;
+#[cfg(test)]
 mod late;
 #[cfg(test)]
 mod machine;

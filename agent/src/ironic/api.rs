@@ -19,7 +19,7 @@ use crate::vim::{Client, Response, VimSettings};
 /// The longest text of Ironic that is repeated, in characters.
 const MAX_FAULT_CHARS: usize = 500;
 /// What people append to the address of the API.
-const SUFFIXES: [&str; 4] = ["/v1/continue_inspection", "/v1/continue", "/v1", "/"];
+const SUFFIXES: [&str; 3] = ["/v1/continue_inspection", "/v1/continue", "/v1"];
 
 /// The API of one Ironic, which may have several addresses.
 #[derive(Debug)]
@@ -91,6 +91,7 @@ impl Api {
 }
 
 fn without_suffix(address: &str) -> &str {
+    let address = address.trim_end_matches('/');
     SUFFIXES.iter().fold(address, |address, suffix| address.strip_suffix(suffix).unwrap_or(address))
 }
 
@@ -177,8 +178,7 @@ mod tests {
     fn address_may_name_a_path_of_the_api() {
         for address in ["http://h", "http://h/", "http://h/v1/", "http://h/v1/continue_inspection"]
         {
-            let bare = address.trim_end_matches('/');
-            assert_eq!(without_suffix(bare), "http://h", "{address}");
+            assert_eq!(without_suffix(address), "http://h", "{address}");
         }
     }
 
