@@ -52,6 +52,13 @@ exports: ## Check exports and disk hints with the code of Ironic, Metal3, assist
 	$(CARGO) build -q -p run-coreos-installer --example match-hints
 	@python=$$(tests/exports/setup); for part in run check_lldp check_hints; do "$$python" -W ignore tests/exports/$$part.py; done
 
+.PHONY: assisted
+assisted: ## Check what the agent sends to assisted-service with the service's own client
+	@tests/setup.sh build
+	@rm -rf target/assisted && mkdir -p target/assisted
+	RCI_RECORD=$(CURDIR)/target/assisted $(CARGO) test -q -p run-coreos-installer --test job assisted
+	"$$(tests/assisted/setup)" tests/assisted/check.py target/assisted
+
 .PHONY: lab-vim
 lab-vim: ## Build the lab VIM, target/release/lab-vim
 	@tests/setup.sh rust

@@ -3,6 +3,7 @@
 //! The first line of a doc comment is the short help, the paragraph after it is the long help with unit
 //! and default. Options are listed in the order of their declaration. A test checks that the help fits 80 columns.
 
+mod assisted;
 mod disks;
 mod inspect;
 mod ironic;
@@ -11,6 +12,7 @@ mod offline;
 
 use std::path::PathBuf;
 
+pub use assisted::AssistedOptions;
 pub use disks::DisksOptions;
 pub use inspect::{Form, InspectFormat, InspectOptions};
 pub use ironic::{Backend, IronicOptions, Recipient, ReportOptions};
@@ -250,6 +252,9 @@ pub struct InstallOptions {
     /// The back end, and what Ironic needs.
     #[command(flatten)]
     pub ironic: IronicOptions,
+    /// What assisted-service needs.
+    #[command(flatten)]
+    pub assisted: AssistedOptions,
     /// What to install without a VIM.
     #[command(flatten)]
     pub offline: OfflineOptions,

@@ -20,6 +20,7 @@ pub mod api;
 pub mod ironic;
 pub mod vim;
 
+pub mod assisted;
 pub mod install;
 pub mod job;
 pub mod proof;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::API_VERSION;
 use crate::bounded;
-use crate::cli::{InstallOptions, OfflineOptions};
+use crate::cli::{Backend, InstallOptions, OfflineOptions};
 use crate::config::{Origin, Setting};
 use crate::install::hints::{Hints, from_option};
 use crate::job::Offline;
@@ -35,6 +35,7 @@ pub(crate) fn offline(
     options: &InstallOptions,
     settings: &[Setting],
 ) -> anyhow::Result<Option<Offline>> {
+    check_backend(options, settings)?;
     check_combination(options, settings)?;
     let Some(ignition) = &options.offline.ignition else { return Ok(None) };
     Ok(Some(Offline {
@@ -45,10 +46,41 @@ pub(crate) fn offline(
     }))
 }
 
+/// Checks the options that depend on the kind of server.
+fn check_backend(options: &InstallOptions, settings: &[Setting]) -> anyhow::Result<()> {
+    let (backend, infra_env_id) = (options.ironic.backend, &options.assisted.infra_env_id);
+    let written =
+        |name: &str| set(settings, name).map_or_else(|| format!("--{name}"), Setting::written);
+    match (backend, infra_env_id) {
+        (Backend::Vim | Backend::Ironic | Backend::IronicAgent, Some(_)) => {
+            bail!("{} needs {} assisted", written("infra-env-id"), written("backend"))
+        }
+        (Backend::Vim | Backend::Ironic | Backend::IronicAgent, None) => Ok(()),
+        (Backend::Assisted, _) if options.vim.vim.is_none() => bail!(
+            "{} is assisted, but the address of assisted-service is missing; give it with --vim, rci.vim= or RCI_VIM=",
+            written("backend")
+        ),
+        (Backend::Assisted, _) if options.dry_run => bail!(
+            "{} is not possible with assisted-service, which would wait for an install that never comes",
+            written("dry-run")
+        ),
+        (Backend::Assisted, Some(id)) if formats::guid::parse(id).is_some() => Ok(()),
+        (Backend::Assisted, id) => bail!(
+            "{} is {:.64?}, expected the UUID of the infra-env",
+            written("infra-env-id"),
+            id.as_deref().unwrap_or_default()
+        ),
+    }
+}
+
 /// Refuses options of an install with a VIM together with those of an install without one.
 fn check_combination(options: &InstallOptions, settings: &[Setting]) -> anyhow::Result<()> {
     let written =
         |name: &str| set(settings, name).map_or_else(|| format!("--{name}"), Setting::written);
+    // assisted-service has no setting for it.
+    let is_assisted = options.ironic.backend == Backend::Assisted;
+    let for_vim = settings.iter().filter(|setting| !(is_assisted && setting.name == "block-on"));
+    let for_vim: Vec<Setting> = for_vim.cloned().collect();
     match (&options.vim.vim, &options.offline.ignition) {
         (Some(_), Some(_)) => bail!(
             "{} and {} are both set: drop {0} to install this config without a VIM, or {1} to install what the VIM asks for",
@@ -59,7 +91,7 @@ fn check_combination(options: &InstallOptions, settings: &[Setting]) -> anyhow::
             "no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=, or install without \
              one with --ignition"
         ),
-        (Some(_), None) => match option_without_a_vim(settings) {
+        (Some(_), None) => match option_without_a_vim(&for_vim) {
             Some(first) => bail!(
                 "{} is for an install without a VIM: drop it, as the VIM decides that, or set --ignition instead of {}",
                 first.written(),

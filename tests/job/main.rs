@@ -5,6 +5,8 @@
 //! a simulated kernel, for `property`.
 
 #[cfg(test)]
+mod assisted;
+#[cfg(test)]
 mod certificates;
 #[cfg(test)]
 mod changed;

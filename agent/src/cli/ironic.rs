@@ -17,6 +17,8 @@ pub enum Backend {
     Ironic,
     /// Ironic, as the node's agent: inspects, cleans, installs
     IronicAgent,
+    /// assisted-service, as the agent of a host
+    Assisted,
 }
 
 /// Who gets a report.

@@ -9,22 +9,23 @@ use probes::machine::{Extras, Machine, Source};
 use probes::network::neighbours;
 
 use crate::api::OnRefusal;
+use crate::assisted;
 use crate::checkpoint;
 use crate::cli::{Backend, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::export;
+use crate::ironic;
 use crate::ironic::api::Api;
 use crate::ironic::inspection::{self, Inspected};
-use crate::ironic::{self, Surveyed};
-use crate::job::{self, Collected, JobSettings, Listener, Offline, supervise};
+use crate::job::{self, Collected, CrashReporter, JobSettings, Listener, Offline, supervise};
 use crate::links::{LinksUp, restore_all};
 use crate::report::{Report, report};
 use crate::secret::Secret;
 use crate::signals::Stop;
 use crate::vim::transport::ProxySettings;
 use crate::vim::url::{Url, Zones};
-use crate::vim::{Client, VimSettings};
+use crate::vim::{Client, TokenHeader, VimSettings};
 
 /// Switches send LLDP every 30 s.
 const LLDP_WAIT: Duration = Duration::from_secs(31);
@@ -36,20 +37,25 @@ pub(super) fn install(
     offline: Option<Offline>,
     is_typed: bool,
 ) -> ExitStatus {
-    let settings = job_settings(options, offline);
+    let mut settings = job_settings(options, offline);
     let collect_options = Options {
         budget: Duration::from_secs(options.budget),
         extras: extras(Duration::from_secs(options.lldp_wait.unwrap_or_default())),
         ..Options::default()
     };
-    let brings_links_up = options.bring_links_up && !options.dry_run;
     let stop = job::stop_on_signals();
     let backend = options.ironic.backend;
+    // assisted-service asks for the hardware again and again; a port must not go up and down each time.
+    let brings_links_up =
+        options.bring_links_up && !options.dry_run && backend != Backend::Assisted;
+    if backend == Backend::Assisted {
+        settings = for_assisted(options, settings, &stop);
+    }
     if !supervise::is_child() {
         let supervise = match backend {
             // An agent that is gone cannot say that its step failed, so it is started again.
             Backend::IronicAgent => supervise::keep_alive,
-            Backend::Vim | Backend::Ironic => supervise::supervise,
+            Backend::Vim | Backend::Ironic | Backend::Assisted => supervise::supervise,
         };
         if let Some(status) = supervise(&settings, &stop) {
             return status;
@@ -81,6 +87,7 @@ pub(super) fn install(
             let clock = Arc::new(RealClock);
             job::run_with(&settings, &mut collect, clock, stop.clone()).exit_status
         }
+        Backend::Assisted => serve_assisted(options, &settings, &mut collect, &stop),
         Backend::Ironic | Backend::IronicAgent => {
             serve_ironic(options, &settings, &mut collect, &stop)
         }
@@ -93,6 +100,7 @@ pub(super) fn install(
     status
 }
 
+/// The settings of the job, except for what depends on the kind of server.
 fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettings {
     let mut settings = JobSettings::new(server_settings(&options.vim));
     settings.offline = offline;
@@ -124,7 +132,7 @@ fn serve_ironic(
     };
     let mut survey = || {
         let report = collect();
-        Ok(Surveyed { collected: collected(&report)?, document: export::ironic(&report) })
+        Ok(ironic::Surveyed { collected: collected(&report)?, document: export::ironic(&report) })
     };
     let clock: Arc<dyn Clock> = Arc::new(RealClock);
     ironic::run(&of_ironic, settings, &mut survey, &clock, stop)
@@ -152,6 +160,40 @@ fn ironic_settings(options: &InstallOptions) -> anyhow::Result<ironic::Settings>
         clean_disks: of_ironic.clean_disk.clone(),
         ..ironic::Settings::new(server_settings(&options.vim))
     })
+}
+
+/// Does what assisted-service asks for.
+fn serve_assisted(
+    options: &InstallOptions,
+    settings: &JobSettings,
+    collect: &mut dyn FnMut() -> Report,
+    stop: &Stop,
+) -> ExitStatus {
+    let mut survey = || {
+        let report = collect();
+        Ok(assisted::Surveyed::new(&report, collected(&report)?))
+    };
+    let clock = Arc::new(RealClock);
+    let assisted = assisted_settings(options);
+    assisted::run(&assisted, settings, &mut survey, clock, stop.clone()).exit_status
+}
+
+/// The settings of the job with what assisted-service needs: another header, and another report of a crash.
+fn for_assisted(options: &InstallOptions, mut settings: JobSettings, stop: &Stop) -> JobSettings {
+    settings.vim.token_header = TokenHeader::SecretKey;
+    let (assisted, job, stop) = (assisted_settings(options), settings.clone(), stop.clone());
+    settings.crash_reporter = Some(CrashReporter(Arc::new(move |result| {
+        assisted::report_crash(&assisted, &job, result, &stop);
+    })));
+    settings
+}
+
+fn assisted_settings(options: &InstallOptions) -> assisted::Settings {
+    let infra_env_id = options.assisted.infra_env_id.as_deref().unwrap_or_default();
+    let block_on = options.offline.block_on.as_deref();
+    // The command line allows only values that the API knows.
+    let block_on = block_on.and_then(|text| serde_json::from_value(text.into()).ok());
+    assisted::Settings { block_on, ..assisted::Settings::new(infra_env_id) }
 }
 
 fn extras(lldp_wait: Duration) -> Extras {

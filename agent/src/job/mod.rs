@@ -37,6 +37,7 @@ use crate::exit_status::ExitStatus;
 use crate::install::System;
 use crate::install::watchdog::Patience;
 use crate::signals::Stop;
+use crate::vim::events::Observer;
 use crate::vim::{Client, Events, VimSettings};
 
 pub use neighbours::Listener;
@@ -87,6 +88,10 @@ pub struct JobSettings {
     pub listener: Listener,
     /// Program and arguments that power the machine off.
     pub poweroff: Vec<String>,
+    /// Is called for each event of the job, also where no events are posted.
+    pub observer: Option<Observer>,
+    /// Reports that the process of the job crashed, if the server is no VIM.
+    pub crash_reporter: Option<CrashReporter>,
 }
 
 impl JobSettings {
@@ -113,7 +118,19 @@ impl JobSettings {
             failure_limit: Duration::from_mins(2),
             listener: Listener::default(),
             poweroff: vec!["systemctl".into(), "poweroff".into()],
+            observer: None,
+            crash_reporter: None,
         }
+    }
+}
+
+/// Reports the result of a job whose process crashed.
+#[derive(Clone)]
+pub struct CrashReporter(pub Arc<dyn Fn(&JobResult) + Send + Sync>);
+
+impl std::fmt::Debug for CrashReporter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("CrashReporter")
     }
 }
 
@@ -178,7 +195,8 @@ pub fn run_with(
             return Ended::with(ExitStatus::Usage);
         }
     };
-    let events = Events::start(Arc::clone(&client), Arc::clone(&clock));
+    let observer = settings.observer.clone();
+    let events = Events::start(Arc::clone(&client), Arc::clone(&clock), observer);
     let settings = &JobSettings { system: settings.system.until(&stop), ..settings.clone() };
     let mut job = sequence::Job::new(settings, client, events, clock, stop);
     let ended = job.run(collect);

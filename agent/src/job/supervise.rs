@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 use probes::machine::{Machine, Source};
 use tracing::{error, info, warn};
 
-use super::JobSettings;
+use super::{CrashReporter, JobSettings};
 use crate::api::{API_VERSION, Code, DiskState, JobResult, Neighbours, Outcome, Stage};
 use crate::checkpoint::{self, Checkpoint};
 use crate::clock::{Clock as _, RealClock};
@@ -221,6 +221,10 @@ fn report_crash(
         return exit_status;
     }
     let result = result(found, message, disk_state);
+    if let Some(CrashReporter(report)) = &settings.crash_reporter {
+        report(&result);
+        return exit_status;
+    }
     if let Some(offline) = &settings.offline {
         offline.deliver(&result);
         return exit_status;

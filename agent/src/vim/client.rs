@@ -14,6 +14,7 @@ use tracing::warn;
 use super::exchange::{Ask, Body, Reply, check_accepted};
 use super::refusal::refusal;
 use super::retry::{Backoff, Failed, RetryAfter, Why};
+use super::token::Token;
 use super::transport::{self, Timeouts, VimSettings};
 use super::url::{Url, Zones};
 use crate::api::{
@@ -22,7 +23,7 @@ use crate::api::{
 };
 use crate::clean;
 use crate::clock::Clock;
-use crate::secret::{self, Secret};
+use crate::secret;
 use crate::signals::Stop;
 use crate::uuid;
 
@@ -80,7 +81,7 @@ pub struct Client {
     pub(super) base: Option<Url>,
     pub(super) zones: Zones,
     pub(super) agent: ureq::Agent,
-    pub(super) token: Option<Secret>,
+    pub(super) token: Option<Token>,
     pub(super) timeouts: Timeouts,
     pub(super) deadline: Option<Duration>,
     pub(super) clock: Arc<dyn Clock>,

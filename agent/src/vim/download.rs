@@ -13,7 +13,7 @@ use super::client::Client;
 use super::exchange::{authorized, total_bytes};
 use super::fetch::FETCH_LIMIT;
 use super::retry::{Backoff, Failed, Why};
-use super::transport;
+use super::token::Token;
 use super::url::Url;
 
 /// The least that must arrive within each [`Timeouts::stall`](super::transport::Timeouts::stall): a server that sends
@@ -146,7 +146,7 @@ impl Client {
             .agent
             .get(url.to_string())
             .config()
-            .max_redirects(transport::MAX_REDIRECTS)
+            .max_redirects(Token::max_redirects(self.token_for(url)))
             .timeout_recv_body(Some(limit))
             .build();
         if let Some((range, validator)) = range {

@@ -83,9 +83,20 @@ impl Shared {
     }
 }
 
+/// Is called for each event, before it is queued.
+#[derive(Clone)]
+pub struct Observer(pub Arc<dyn Fn(Stage, State, Option<u8>) + Send + Sync>);
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
 /// The queue of events and the thread that posts them.
 #[derive(Debug)]
 pub struct Events {
+    observer: Option<Observer>,
     shared: Arc<Shared>,
     clock: Arc<dyn Clock>,
     is_posting: bool,
@@ -94,13 +105,13 @@ pub struct Events {
 impl Events {
     /// Starts the thread; nothing is posted before [`Events::open`].
     #[must_use]
-    pub fn start(client: Arc<Client>, clock: Arc<dyn Clock>) -> Self {
+    pub fn start(client: Arc<Client>, clock: Arc<dyn Clock>, observer: Option<Observer>) -> Self {
         let shared = Arc::new(Shared::default());
         let (for_thread, its_clock) = (Arc::clone(&shared), Arc::clone(&clock));
         let work = move || post_all(&for_thread, &client, its_clock.as_ref());
         let on_panic = |panic| warn!(panic, "a bug ended the posting of events");
         let is_posting = guard::spawn("events", STACK_BYTES, work, on_panic).is_ok();
-        Self { shared, clock, is_posting }
+        Self { observer, shared, clock, is_posting }
     }
 
     /// Posts events from now on, under the id that the VIM has for the node.
@@ -116,6 +127,9 @@ impl Events {
 
     /// Queues an event.
     pub fn push(&self, stage: Stage, how: State, percent: Option<u8>, message: Option<&str>) {
+        if let Some(Observer(observe)) = &self.observer {
+            observe(stage, how, percent);
+        }
         let mut queue = self.shared.lock();
         if let Some(last) = queue.progress_of(stage, how, message) {
             last.time = rfc3339(self.clock.time_of_day());

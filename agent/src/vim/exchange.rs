@@ -13,10 +13,10 @@ use formats::time::{parse_http_date, rfc3339};
 use super::client::{Client, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
 use super::refusal::refusal;
 use super::retry::{Failed, RetryAfter};
+use super::token::{Token, TokenHeader};
+use super::unreachable;
 use super::url::Url;
-use super::{transport, unreachable};
 use crate::api::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE};
-use crate::secret::Secret;
 
 /// The smallest difference between the clocks that is worth a warning.
 const NOTABLE_SKEW: Duration = Duration::from_mins(1);
@@ -76,6 +76,8 @@ pub(super) enum Ask<'a> {
     Post(&'a Body<'a>),
     /// PUT of this body. Redirects are not followed.
     Put(&'a Body<'a>),
+    /// POST of a body of this content type. Redirects are not followed.
+    Upload(&'a Body<'a>, &'a str),
 }
 
 impl Ask<'_> {
@@ -86,7 +88,7 @@ impl Ask<'_> {
     fn body(&self) -> Option<&Body<'_>> {
         match self {
             Self::Api | Self::Versioned(_) | Self::Source | Self::Start(_) => None,
-            Self::Post(body) | Self::Put(body) => Some(body),
+            Self::Post(body) | Self::Put(body) | Self::Upload(body, _) => Some(body),
         }
     }
 }
@@ -172,8 +174,12 @@ impl Client {
             _ => None,
         };
         let post = ask.body().map(|body| {
+            let content_type = match ask {
+                Ask::Upload(_, content_type) => content_type,
+                _ => "application/json",
+            };
             let headers = [
-                ("Content-Type", Some("application/json".to_owned())),
+                ("Content-Type", Some(content_type.to_owned())),
                 ("Content-Encoding", body.encoding.map(str::to_owned)),
                 ("Idempotency-Key", body.key.map(str::to_owned)),
                 (IRONIC_VERSION, body.version.map(str::to_owned)),
@@ -195,7 +201,7 @@ impl Client {
                 let mut builder = agent
                     .get(address)
                     .config()
-                    .max_redirects(if is_source { transport::MAX_REDIRECTS } else { 0 })
+                    .max_redirects(if is_source { Token::max_redirects(token.as_ref()) } else { 0 })
                     .timeout_recv_body(Some(timeouts.ignition))
                     // A VIM may think for longer than the longest pause in a download.
                     .timeout_per_read(is_source.then_some(timeouts.idle))
@@ -228,7 +234,7 @@ impl Client {
     }
 
     /// The token, but only for requests to the VIM itself.
-    pub(super) fn token_for(&self, url: &Url) -> Option<&Secret> {
+    pub(super) fn token_for(&self, url: &Url) -> Option<&Token> {
         let is_vim = self.base.as_ref().is_some_and(|base| url.is_same_origin(base));
         self.token.as_ref().filter(|_| is_vim)
     }
@@ -294,11 +300,14 @@ impl Client {
 
 pub(super) fn authorized<T>(
     request: ureq::RequestBuilder<T>,
-    token: Option<&Secret>,
+    token: Option<&Token>,
 ) -> ureq::RequestBuilder<T> {
-    match token {
-        Some(token) => request.header("Authorization", format!("Bearer {}", token.expose())),
-        None => request,
+    let Some(Token { header, secret }) = token else { return request };
+    match header {
+        TokenHeader::Bearer => {
+            request.header("Authorization", format!("Bearer {}", secret.expose()))
+        }
+        TokenHeader::SecretKey => request.header("X-Secret-Key", secret.expose()),
     }
 }
 

@@ -18,6 +18,7 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
+use super::token::{Token, TokenHeader};
 use super::url::Zones;
 use crate::bounded;
 use crate::secret::Secret;
@@ -31,8 +32,6 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 ];
 /// Largest PEM file, in bytes.
 const MAX_PEM_BYTES: u64 = 8 * 1024 * 1024;
-/// Most redirects of a GET.
-pub(super) const MAX_REDIRECTS: u32 = 5;
 
 /// How the VIM is reached.
 #[derive(Debug, Clone)]
@@ -42,8 +41,10 @@ pub struct VimSettings {
     pub url: Option<String>,
     /// Whether `http` addresses are allowed.
     pub allow_plain_http: bool,
-    /// File with the bearer token.
+    /// File with the token.
     pub token_file: Option<PathBuf>,
+    /// The header that carries the token.
+    pub token_header: TokenHeader,
     /// PEM file with CA certificates that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
     /// PEM file with the client certificate and its chain.
@@ -72,6 +73,7 @@ impl VimSettings {
             url: None,
             allow_plain_http: false,
             token_file: None,
+            token_header: TokenHeader::default(),
             ca_file: None,
             client_cert_file: None,
             client_key_file: None,
@@ -197,9 +199,10 @@ impl Default for Timeouts {
 pub(super) fn agent(
     settings: &VimSettings,
     zones: &Zones,
-) -> anyhow::Result<(ureq::Agent, Option<Secret>)> {
+) -> anyhow::Result<(ureq::Agent, Option<Token>)> {
     let token = settings.token_file.as_deref().map(Secret::from_file).transpose();
     let token = token.context("reading --token-file")?;
+    let token = token.map(|secret| Token { header: settings.token_header, secret });
     let roots = roots(settings.ca_file.as_deref()).context("reading --ca-file")?;
     ensure!(
         !roots.is_empty() || settings.allow_plain_http,

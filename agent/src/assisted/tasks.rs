@@ -1,0 +1,122 @@
+//! Steps other than inventory and install: each runs on a thread of its own, with a time limit.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use probes::block::Disk;
+use probes::guard;
+use serde_json::Value;
+use tracing::warn;
+
+use super::api::{Api, Reply};
+use super::step::Step;
+use super::{connectivity, disk_speed, domains, free_addresses, images, logs, ntp};
+
+/// How long a step may take.
+const LIMIT: Duration = Duration::from_mins(2);
+/// Stack of the threads.
+const STACK_BYTES: usize = 1 << 20;
+/// The exit code of a step that was not done.
+const NOT_DONE: i64 = -1;
+
+/// What steps may need.
+#[derive(Debug, Clone)]
+pub(super) struct Around {
+    pub(super) api: Api,
+    /// The disks that the service knows.
+    pub(super) disks: Vec<Disk>,
+    /// The logs to upload.
+    pub(super) logs: logs::Sources,
+}
+
+/// Carries out a step; returns the JSON for the reply, null for none, or why it was not done.
+type Work = fn(&Step, &Around) -> Result<Value, String>;
+
+/// The steps and their work.
+const WORK: [(&str, Work); 7] = [
+    ("connectivity-check", connectivity::check),
+    ("free-network-addresses", free_addresses::search),
+    ("ntp-synchronizer", ntp::check),
+    ("installation-disk-speed-check", disk_speed::check),
+    ("domain-resolution", domains::resolve),
+    ("container-image-availability", images::availability),
+    ("logs-gather", logs::gather),
+];
+
+#[derive(Debug)]
+struct Task {
+    step: Step,
+    answer: Receiver<Result<Result<Value, String>, guard::Panic>>,
+    started: Instant,
+    /// Whether its time limit has passed; its thread may still run.
+    is_given_up: bool,
+}
+
+/// The steps that are being carried out, by type.
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    running: BTreeMap<String, Task>,
+}
+
+impl Tasks {
+    /// Starts a step. A step of a type that is still running is not started again, and gets no reply.
+    pub(super) fn start(&mut self, step: Step, around: &Around) -> Option<(Step, Reply)> {
+        if let Some(task) = self.running.get(&step.kind) {
+            let reply = Reply::failed(NOT_DONE, "an earlier step of this type still hangs");
+            return task.is_given_up.then_some((step, reply));
+        }
+        let Some((_, work)) = WORK.iter().find(|(kind, _)| *kind == step.kind) else {
+            warn!(step = step.kind, "this agent does not support the step");
+            let error = format!("this agent does not support the step {}", step.kind);
+            return Some((step, Reply::failed(NOT_DONE, error)));
+        };
+        let (work, of_thread, around) = (*work, step.clone(), around.clone());
+        match guard::ask("step", STACK_BYTES, move || work(&of_thread, &around)) {
+            Ok(answer) => {
+                let started = Instant::now();
+                let kind = step.kind.clone();
+                self.running.insert(kind, Task { step, answer, started, is_given_up: false });
+                None
+            }
+            Err(error) => {
+                let error = format!("no thread could be started: {error}");
+                Some((step, Reply::failed(NOT_DONE, error)))
+            }
+        }
+    }
+
+    /// The steps that ended, with their replies.
+    pub(super) fn finished(&mut self) -> Vec<(Step, Reply)> {
+        let mut finished = Vec::new();
+        self.running.retain(|_, task| {
+            let reply = match task.answer.try_recv() {
+                Ok(Ok(Ok(Value::Null))) => Reply::default(),
+                Ok(Ok(Ok(output))) => Reply::done(&output),
+                Ok(Ok(Err(error))) => Reply::failed(NOT_DONE, error),
+                Ok(Err(panic)) => Reply::failed(NOT_DONE, format!("a bug ended the step: {panic}")),
+                Err(TryRecvError::Disconnected) => {
+                    Reply::failed(NOT_DONE, "the step ended without a result")
+                }
+                Err(TryRecvError::Empty) if task.is_given_up || task.started.elapsed() < LIMIT => {
+                    return true;
+                }
+                Err(TryRecvError::Empty) => {
+                    task.is_given_up = true;
+                    let limit_s = LIMIT.as_secs();
+                    let error = format!("the step did not end within {limit_s} s");
+                    finished.push((task.step.clone(), Reply::failed(NOT_DONE, error)));
+                    return true;
+                }
+            };
+            if !task.is_given_up {
+                finished.push((task.step.clone(), reply));
+            }
+            false
+        });
+        for (step, reply) in finished.iter().filter(|(_, reply)| reply.exit_code != 0) {
+            warn!(step = step.kind, "{}", reply.error);
+        }
+        finished
+    }
+}

@@ -1,0 +1,508 @@
+//! The agent of a host of assisted-service, against a server written from the published API. No real service ran here.
+//!
+//! With `RCI_RECORD` set to a directory, every document that the agent sends is kept there for `tests/assisted/check.py`,
+//! which reads them with the service's own Python client.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use run_coreos_installer::assisted::{self, Settings, Surveyed};
+use run_coreos_installer::clock::Clock;
+use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::job::Ended;
+use run_coreos_installer::vim::TokenHeader;
+use serde_json::{Value, json};
+
+use super::image;
+use super::machine::{IGNITION, Machine};
+use super::mock::{Mock, Reply, Request};
+
+const ENV: &str = "11111111-2222-4333-8444-555555555555";
+const HOST: &str = "66666666-7777-4888-8999-aaaaaaaaaaaa";
+const CLUSTER: &str = "bbbbbbbb-cccc-4ddd-8eee-ffffffffffff";
+const LINK: &str = "/dev/disk/by-id/x-SERIAL-sda";
+const TOKEN: &str = "t0ken-of-the-infra-env";
+const WRITE: &str =
+    "echo 'Read disk 1 MiB/4 MiB (38%)' >&2; dd if=$ROOT/image of=$DEVICE conv=notrunc status=none";
+
+/// Paths of the service, from the operations of the published API.
+fn of_host(rest: &str) -> String {
+    format!("/api/assisted-install/v2/infra-envs/{ENV}/hosts/{HOST}{rest}")
+}
+
+/// A host and the service.
+struct World {
+    machine: Machine,
+    settings: Settings,
+    inventory: Value,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut machine = Machine::new("");
+        let token = machine.root.join("token");
+        fs::write(&token, TOKEN).unwrap();
+        machine.settings.vim.token_file = Some(token);
+        machine.settings.vim.token_header = TokenHeader::SecretKey;
+        let mut settings = Settings::new(ENV);
+        settings.unit_dirs = vec![machine.root.join("units")];
+        machine.collected.disks[0].by_id.push(LINK.into());
+        let inventory = json!({"hostname": "n1", "disks": [{"path": machine.disk("sda")}]});
+        Self { machine, settings, inventory }
+    }
+
+    /// A service that gives these steps, one list for each time that it is asked, and then stops the agent. While an
+    /// install runs it neither gives another one nor stops the agent. `other` answers before the service does.
+    fn service(
+        &self,
+        steps: Vec<Value>,
+        other: impl Fn(&Request, usize) -> Option<Reply> + Send + Sync + 'static,
+    ) -> Mock {
+        let stop = self.machine.stop.clone();
+        let (asked, n_begun, n_ended) =
+            (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        Mock::start(move |request, n| {
+            assert_eq!(request.header("x-secret-key"), Some(TOKEN), "{}", request.path);
+            assert_eq!(request.header("authorization"), None);
+            if let Some(reply) = other(request, n) {
+                return reply;
+            }
+            if request.path.contains("/instructions?timestamp=") {
+                let is_idle = n_begun.load(Ordering::SeqCst) == n_ended.load(Ordering::SeqCst);
+                let next = steps.get(asked.load(Ordering::SeqCst));
+                let is_install = next.is_some_and(|steps| steps[0]["step_type"] == "install");
+                if !is_idle && (is_install || next.is_none()) {
+                    return instructions(&json!([]));
+                }
+                asked.fetch_add(1, Ordering::SeqCst);
+                n_begun.fetch_add(usize::from(is_install), Ordering::SeqCst);
+                if next.is_none() {
+                    stop.stop();
+                }
+                return instructions(next.unwrap_or(&json!([])));
+            }
+            if request.path.ends_with("/instructions") && request.json()["step_type"] == "install" {
+                n_ended.fetch_add(1, Ordering::SeqCst);
+            }
+            answer(request)
+        })
+    }
+
+    /// A service that gives these steps once and stops the agent after this number of replies: steps take real time, and
+    /// the clock of the test does not.
+    fn service_until(&self, n_replies: usize, steps: Value) -> Mock {
+        let (stop, is_given) = (self.machine.stop.clone(), AtomicUsize::new(0));
+        let n_replied = AtomicUsize::new(0);
+        self.service(Vec::new(), move |request, _| {
+            let is_reply = request.path.ends_with("/instructions");
+            if is_reply && n_replied.fetch_add(1, Ordering::SeqCst) + 1 == n_replies {
+                stop.stop();
+            }
+            let asks = request.path.contains("/instructions?timestamp=");
+            let is_first = asks && is_given.fetch_add(1, Ordering::SeqCst) == 0;
+            asks.then(|| instructions(if is_first { &steps } else { &Value::Null }))
+        })
+    }
+
+    fn run(&mut self, service: &Mock) -> Ended {
+        self.machine.settings.vim.url = Some(service.url.clone());
+        let surveyed = Surveyed {
+            collected: self.machine.collected.clone(),
+            host_id: HOST.into(),
+            inventory: self.inventory.clone(),
+        };
+        let clock: Arc<dyn Clock> = self.machine.clock.clone();
+        let mut survey = || Ok(surveyed.clone());
+        let stop = self.machine.stop.clone();
+        let ended = assisted::run(&self.settings, &self.machine.settings, &mut survey, clock, stop);
+        record(service);
+        ended
+    }
+
+    fn install(&self, change: impl FnOnce(&mut Value)) -> Value {
+        let mut request = json!({
+            "cluster_id": CLUSTER, "infra_env_id": ENV, "host_id": HOST, "role": "master",
+            "boot_device": LINK, "installer_image": "quay.io/x/installer:1",
+            "controller_image": "quay.io/x/controller:1", "check_cvo": true, "installer_args": "",
+        });
+        change(&mut request);
+        json!([{"step_type": "install", "step_id": "install-1", "args": [request.to_string()]}])
+    }
+}
+
+fn step(kind: &str, args: &[String]) -> Value {
+    json!({"step_type": kind, "step_id": format!("{kind}-1"), "args": args})
+}
+
+fn instructions(steps: &Value) -> Reply {
+    Reply::json(
+        200,
+        &json!({
+            "next_instruction_seconds": 2, "post_step_action": "continue", "instructions": steps,
+        }),
+    )
+}
+
+/// What the service answers if all is well.
+fn answer(request: &Request) -> Reply {
+    let path = request.path.split('?').next().unwrap_or_default();
+    if path.ends_with("/hosts") {
+        let command = json!({"command": "podman", "args": ["run"], "retry_seconds": 60});
+        return Reply::json(201, &json!({"id": HOST, "next_step_runner_command": command}));
+    }
+    if path.ends_with("/downloads/ignition") {
+        let singular =
+            format!("/api/assisted-install/v2/infra-env/{ENV}/hosts/{HOST}/downloads/ignition");
+        assert_eq!(path, singular);
+        return Reply::bytes(IGNITION.as_bytes());
+    }
+    if path == of_host("") {
+        return Reply::json(200, &json!({"id": HOST, "requested_hostname": ""}));
+    }
+    Reply::status(if path.ends_with("/instructions") { 204 } else { 200 })
+}
+
+/// Keeps what the agent sent, if asked to: one JSON line for each request; `body` is null if it is no JSON.
+fn record(service: &Mock) {
+    let lines = service.requests("").into_iter().map(|request| {
+        let is_json = request.header("content-type") == Some("application/json");
+        json!({"path": request.path, "body": is_json.then(|| request.json())})
+    });
+    keep(lines);
+}
+
+/// Keeps the steps of this server, so that they are checked too.
+fn record_steps(steps: &Value) {
+    let answer = json!({
+        "next_instruction_seconds": 2, "post_step_action": "continue", "instructions": steps,
+    });
+    keep([json!({"steps": answer})]);
+}
+
+fn keep(lines: impl IntoIterator<Item = Value>) {
+    static N: AtomicUsize = AtomicUsize::new(0);
+    let Some(dir) = std::env::var_os("RCI_RECORD") else { return };
+    let lines: Vec<String> = lines.into_iter().map(|line| line.to_string()).collect();
+    let file = format!("{}-{}.jsonl", std::process::id(), N.fetch_add(1, Ordering::SeqCst));
+    fs::write(PathBuf::from(dir).join(file), lines.join("\n")).unwrap();
+}
+
+/// The replies to steps of this type, in the order in which they were sent.
+fn replies(service: &Mock, kind: &str) -> Vec<Value> {
+    let replies = service.requests("/instructions").into_iter().map(|request| request.json());
+    replies.filter(|reply| reply["step_type"] == kind).collect()
+}
+
+fn output(reply: &Value) -> Value {
+    serde_json::from_str(reply["output"].as_str().unwrap()).unwrap()
+}
+
+/// The stages that were reported, with their information.
+fn stages(service: &Mock) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let reports = service.requests("/progress").into_iter().map(|request| request.json());
+    reports.map(|report| (text(&report["current_stage"]), text(&report["progress_info"]))).collect()
+}
+
+/// A host that can be installed; `None` if the image cannot be made.
+fn ready(ignition: &str) -> Option<World> {
+    let image = image::coreos(ignition, "ignition.platform.id=metal")?;
+    let mut world = World::new();
+    fs::write(world.machine.root.join("image"), image).unwrap();
+    world.machine.installer("0.27.0", WRITE);
+    Some(world)
+}
+
+#[test]
+fn host_is_installed_and_every_stage_reported_in_order() {
+    let Some(mut world) = ready(IGNITION) else { return };
+    let install = world.install(|request| {
+        request["installer_args"] = r#"["--append-karg", "ignition.platform.id=metal"]"#.into();
+        request["disks_to_format"] = json!(["/dev/sdz"]);
+    });
+    record_steps(&install);
+    let service = world.service(vec![install], |_, _| None);
+    let ended = world.run(&service);
+    assert_eq!(ended.exit_status, ExitStatus::Done, "{:?}", stages(&service));
+    let stages = stages(&service);
+    let names: Vec<&str> = stages.iter().map(|(stage, _)| stage.as_str()).collect();
+    let mut once = names.clone();
+    once.dedup();
+    let expected = ["Starting installation", "Installing", "Writing image to disk", "Rebooting"];
+    assert_eq!(once, expected);
+    assert!(stages[0].1.contains("/dev/sdz"), "{stages:?}");
+    assert!(stages.contains(&("Writing image to disk".into(), "100%".into())), "{stages:?}");
+    let reply = &replies(&service, "install")[0];
+    assert_eq!((&reply["exit_code"], &reply["step_id"]), (&json!(0), &json!("install-1")));
+    assert_eq!(world.machine.seen_config()["append-karg"], json!(["ignition.platform.id=metal"]));
+    let uploads =
+        service.requests("").into_iter().filter(|r| r.path.contains("/logs?logs_type=host"));
+    let uploads: Vec<Request> = uploads.collect();
+    assert!(uploads[0].path.contains(CLUSTER) && uploads[0].path.contains(HOST));
+    let states: Vec<Value> =
+        service.requests("/logs-progress").iter().map(|r| r.json()["logs_state"].clone()).collect();
+    assert_eq!(states, [json!("collecting"), json!("completed")]);
+}
+
+#[test]
+fn host_with_the_agent_of_ironic_is_not_rebooted() {
+    let Some(mut world) = ready(IGNITION) else { return };
+    let units = &world.settings.unit_dirs[0];
+    fs::create_dir_all(units).unwrap();
+    fs::write(units.join("ironic-agent.service"), "").unwrap();
+    let service = world.service(vec![world.install(|_| ())], |_, _| None);
+    assert_eq!(world.run(&service).exit_status, ExitStatus::Staying);
+    assert_eq!(stages(&service).last().unwrap().0, "Rebooting");
+}
+
+#[test]
+fn name_and_overrides_of_the_host_are_installed() {
+    let mut world = World::new();
+    world.machine.installer("0.27.0", "cp $ROOT/run/private/config.ign $ROOT/seen.ign; exit 1");
+    let overrides = r#"{"ignition":{"version":"3.1.0"},"passwd":{"users":[{"name":"core"}]}}"#;
+    let host = json!({
+        "id": HOST, "requested_hostname": "master-0", "ignition_config_overrides": overrides,
+    });
+    let service = world.service(vec![world.install(|_| ())], move |request, _| {
+        (request.path == of_host("")).then(|| Reply::json(200, &host))
+    });
+    world.run(&service);
+    let config: Value = serde_json::from_str(&world.machine.read("seen.ign")).unwrap();
+    assert_eq!(config["ignition"]["version"], "3.3.0");
+    assert_eq!(config["passwd"]["users"][0]["name"], "core");
+    assert_eq!(config["storage"]["files"][0]["contents"]["source"], "data:,master-0");
+}
+
+#[test]
+fn refused_host_asks_again_instead_of_freezing() {
+    let mut world = World::new();
+    let steps = vec![json!([{"step_type": "inventory", "step_id": "i-1", "args": [HOST]}])];
+    let service = world.service(steps, |request, n| {
+        let refusals = [401, 403, 404, 409, 500];
+        (request.path.ends_with("/hosts") && n < refusals.len())
+            .then(|| Reply::json(refusals[n], &json!({"code": "1", "reason": "not you"})))
+    });
+    world.run(&service);
+    assert_eq!(service.requests("/hosts").len(), 6);
+    assert_eq!(output(&replies(&service, "inventory")[0]), world.inventory);
+    // A person must act before a refused registration can succeed.
+    assert!(world.machine.slept()[..4].iter().all(|wait| wait.as_secs() >= 15));
+}
+
+#[test]
+fn host_that_the_service_forgot_or_unbinds_registers_again() {
+    let mut world = World::new();
+    let stop = world.machine.stop.clone();
+    let n_asked = AtomicUsize::new(0);
+    let service = Mock::start(move |request, _| {
+        if !request.path.contains("/instructions?timestamp=") {
+            return answer(request);
+        }
+        match n_asked.fetch_add(1, Ordering::SeqCst) {
+            0 => Reply::json(404, &json!({"code": 404, "message": "no such host"})),
+            1 => Reply::json(
+                200,
+                &json!({"next_instruction_seconds": 0, "post_step_action": "exit", "instructions": null}),
+            ),
+            _ => {
+                stop.stop();
+                Reply::json(200, &json!({}))
+            }
+        }
+    });
+    world.run(&service);
+    assert_eq!(service.requests("/hosts").len(), 3);
+}
+
+#[test]
+fn equal_inventory_is_sent_once() {
+    let mut world = World::new();
+    let ask = |id: &str| json!([{"step_type": "inventory", "step_id": id, "args": [HOST]}]);
+    let small = json!([{"step_type": "inventory", "step_id": "i-4", "args": [HOST, "--output-max-size=9"]}]);
+    let service = world.service(vec![ask("i-1"), ask("i-2"), ask("i-3"), small], |_, _| None);
+    world.run(&service);
+    let replies = replies(&service, "inventory");
+    let codes: Vec<(&str, i64)> = replies
+        .iter()
+        .map(|reply| (reply["step_id"].as_str().unwrap(), reply["exit_code"].as_i64().unwrap()))
+        .collect();
+    assert_eq!(codes, [("i-1", 0), ("i-4", -1)]);
+}
+
+#[test]
+fn steps_are_answered_with_what_is_true() {
+    let mut world = World::new();
+    let domains =
+        json!({"domains": [{"domain_name": "localhost"}, {"domain_name": "no.such.invalid"}]});
+    let images = json!({"images": ["quay.io/a/b:1"], "timeout": 60});
+    let hosts = json!([{"host_id": CLUSTER, "nics": [
+        {"name": "eno1", "mac": "02:00:00:00:00:01", "ip_addresses": ["192.0.2.1"]},
+    ]}]);
+    let steps = json!([
+        step("domain-resolution", &[domains.to_string()]),
+        step("container-image-availability", &[images.to_string()]),
+        step("installation-disk-speed-check", &[r#"{"path":"/dev/none"}"#.into(), "480.00".into()]),
+        step("reboot-for-reclaim", &[]),
+        step("connectivity-check", &[hosts.to_string()]),
+        step("ntp-synchronizer", &[r#"{"ntp_source":""}"#.into()]),
+        step("free-network-addresses", &[r#"["192.0.2.0/21"]"#.into()]),
+        step("logs-gather", &[json!({"cluster_id": CLUSTER}).to_string()]),
+    ]);
+    record_steps(&steps);
+    let service = world.service_until(8, steps);
+    world.run(&service);
+    let resolutions = output(&replies(&service, "domain-resolution")[0])["resolutions"].clone();
+    assert_eq!(resolutions[0]["domain_name"], "localhost");
+    assert!(resolutions[0]["ipv4_addresses"].as_array().unwrap().contains(&json!("127.0.0.1")));
+    assert_eq!(resolutions[1]["ipv4_addresses"], json!([]));
+    let images = output(&replies(&service, "container-image-availability")[0]);
+    assert_eq!(images["images"][0], json!({"name": "quay.io/a/b:1", "result": "failure"}));
+    for (kind, words) in [
+        ("installation-disk-speed-check", "is no disk of the inventory"),
+        ("reboot-for-reclaim", "does not support the step"),
+        ("free-network-addresses", "with a prefix of at least 22"),
+    ] {
+        let reply = &replies(&service, kind)[0];
+        assert!(reply["error"].as_str().unwrap().contains(words), "{reply}");
+        assert_eq!((&reply["exit_code"], &reply["output"]), (&json!(-1), &json!("")));
+    }
+    assert_eq!(replies(&service, "logs-gather")[0]["exit_code"], 0);
+    assert_eq!(
+        output(&replies(&service, "connectivity-check")[0])["remote_hosts"][0]["host_id"],
+        CLUSTER
+    );
+    assert!(output(&replies(&service, "ntp-synchronizer")[0])["ntp_sources"].is_array());
+    assert_eq!(
+        service.requests("").iter().filter(|r| r.path.contains("logs_type=host")).count(),
+        1
+    );
+}
+
+#[test]
+fn speed_of_a_disk_is_measured_without_a_change() {
+    let mut world = World::new();
+    let step = step(
+        "installation-disk-speed-check",
+        &[json!({"path": LINK}).to_string(), "480.00".into()],
+    );
+    let service = world.service_until(1, json!([step]));
+    world.run(&service);
+    let reply = &replies(&service, "installation-disk-speed-check")[0];
+    // Not every file system can be read directly.
+    if reply["exit_code"] == 0 {
+        let found = output(reply);
+        assert_eq!(found["path"], LINK);
+        assert!(found["io_sync_duration"].as_u64().unwrap() >= 1, "{found}");
+    }
+    assert!(world.machine.is_untouched("sda"));
+}
+
+#[test]
+fn failed_install_is_reported_and_the_host_stays_for_the_next_one() {
+    let mut world = World::new();
+    world.machine.installer("0.27.0", "write_some; echo 'Error: broken pipe dream' >&2; exit 1");
+    let wrong = world.install(|request| request["boot_device"] = "/dev/none".into());
+    let right = world.install(|_| ());
+    let service = world.service(vec![wrong, right], |_, _| None);
+    let ended = world.run(&service);
+    assert_eq!(ended.exit_status, ExitStatus::HalfWritten);
+    let replies = replies(&service, "install");
+    assert_eq!(replies.len(), 2);
+    let error = |at: usize| replies[at]["error"].as_str().unwrap();
+    assert!(error(0).contains("DISK_") && error(0).contains("no disk was touched"), "{}", error(0));
+    assert!(error(1).contains("half written"), "{}", error(1));
+    assert!(replies.iter().all(|reply| reply["exit_code"] == 1));
+    let failed: Vec<_> =
+        stages(&service).into_iter().filter(|(stage, _)| stage == "Failed").collect();
+    assert_eq!(failed.len(), 2);
+    assert!(failed[0].1.contains("DISK_"), "{failed:?}");
+}
+
+#[test]
+fn request_that_is_not_for_this_host_or_not_allowed_touches_nothing() {
+    for (change, words) in [
+        (json!({"role": "bootstrap"}), "the role is bootstrap"),
+        (json!({"role": "king"}), "expected one of master"),
+        (json!({"host_id": CLUSTER}), "host_id is"),
+        (json!({"infra_env_id": HOST}), "infra_env_id is"),
+        (json!({"cluster_id": "../.."}), "cluster_id is"),
+        (json!({"installer_args": r#"["--ignition-url","http://x/"]"#}), "installer_args contains"),
+        (json!({"installer_args": r#"["--append-karg=x"]"#}), "installer_args contains"),
+        (json!({"boot_device": "/dev/../etc/passwd"}), "expected a path below /dev"),
+    ] {
+        let mut world = World::new();
+        let install = world.install(|request| {
+            for (key, value) in change.as_object().unwrap() {
+                request[key] = value.clone();
+            }
+        });
+        let service = world.service(vec![install], |_, _| None);
+        assert_eq!(world.run(&service).exit_status, ExitStatus::Untouched, "{change}");
+        let reply = &replies(&service, "install")[0];
+        assert!(reply["error"].as_str().unwrap().contains(words), "{change}: {reply}");
+        assert_eq!(stages(&service).last().unwrap().0, "Failed");
+        assert!(world.machine.is_untouched("sda") && world.machine.read("args").is_empty());
+    }
+}
+
+#[test]
+fn stopped_install_ends_with_the_disk_named_as_half_written() {
+    let mut world = World::new();
+    world.machine.installer("0.27.0", "write_some; touch $ROOT/sys/devices/sda/wrote; sleep 60");
+    let stop = json!([{"step_type": "stop-installation", "step_id": "stop-1", "args": null}]);
+    let stat = world.machine.root.join("sys/devices/sda/wrote");
+    let is_stopped = AtomicUsize::new(0);
+    let service = world.service(vec![world.install(|_| ())], move |request, _| {
+        let asks = request.path.contains("/instructions?timestamp=");
+        (asks && stat.exists() && is_stopped.fetch_add(1, Ordering::SeqCst) == 0)
+            .then(|| instructions(&stop))
+    });
+    assert_eq!(world.run(&service).exit_status, ExitStatus::HalfWritten);
+    let reply = &replies(&service, "install")[0];
+    assert!(reply["error"].as_str().unwrap().contains("half written"), "{reply}");
+    assert_eq!(replies(&service, "stop-installation")[0]["exit_code"], 0);
+}
+
+#[test]
+fn token_does_not_follow_a_redirect() {
+    let mut world = World::new();
+    let elsewhere = Mock::start(|_, _| Reply::bytes(IGNITION.as_bytes()));
+    let target = format!("{}/stolen", elsewhere.url);
+    let service = world.service(vec![world.install(|_| ())], move |request, _| {
+        let is_ignition = request.path.ends_with("/downloads/ignition");
+        is_ignition.then(|| Reply::status(302).and("Location", &target))
+    });
+    world.run(&service);
+    assert!(elsewhere.requests("").is_empty());
+    let reply = &replies(&service, "install")[0];
+    assert!(reply["error"].as_str().unwrap().contains("IGNITION_FETCH"), "{reply}");
+}
+
+#[test]
+fn service_that_answers_nonsense_does_not_break_the_agent() {
+    let mut world = World::new();
+    let stop = world.machine.stop.clone();
+    let n_asked = AtomicUsize::new(0);
+    let service = Mock::start(move |request, _| {
+        if !request.path.contains("/instructions?timestamp=") {
+            return answer(request);
+        }
+        match n_asked.fetch_add(1, Ordering::SeqCst) {
+            0 => Reply::bytes(b"<html>"),
+            1 => Reply::json(200, &json!([1, 2])),
+            2 => Reply::Half,
+            3 => instructions(&json!({"a": 1})),
+            4 => instructions(&json!([{"step_type": 7}, {"step_type": "install", "args": ["{"]}])),
+            5 => instructions(&json!([{"step_type": "x\u{1b}[2J", "step_id": "y", "args": []}])),
+            _ => {
+                stop.stop();
+                instructions(&json!([]))
+            }
+        }
+    });
+    assert_eq!(world.run(&service).exit_status, ExitStatus::Untouched);
+    let errors: Vec<Value> = replies(&service, "install");
+    assert_eq!(errors.len(), 1, "{errors:?}");
+}
