@@ -185,7 +185,11 @@ pub struct VimOptions {
     /// Private key (PEM) of the client certificate
     #[arg(long, value_name = "FILE", requires = "client_cert_file")]
     pub client_key_file: Option<PathBuf>,
-    /// Seconds to keep trying while the VIM does not respond [default: forever]
+    /// Seconds after which a job without an install ends [default: forever]
+    ///
+    /// They count from the start, over the report, every request for an
+    /// instruction, and refused instructions. When they have passed, the agent
+    /// asks once more.
     #[arg(long, value_name = "SECONDS", value_parser = seconds::<0, { u64::MAX }>)]
     pub give_up_after: Option<u64>,
 }

@@ -13,6 +13,7 @@ use crate::config::{Origin, Setting};
 use crate::install::hints::{Hints, from_option};
 use crate::job::Offline;
 use crate::job::offline::{REQUEST_ID, WORDS};
+use crate::secret::redact;
 use crate::vim::client::MAX_IGNITION_BYTES;
 
 /// Options that only mean something with a VIM.
@@ -136,6 +137,8 @@ fn instruction(ignition: &str, options: &InstallOptions) -> anyhow::Result<Vec<u
             install.insert(key.to_owned(), value);
         }
     };
+    check_url("--ignition", ignition, options)?;
+    check_url("--image", offline.image.as_deref().unwrap_or_default(), options)?;
     set("ignition", ignition_source(ignition, offline.ignition_hash.as_deref())?);
     set("image", image(options)?);
     set("disk", disk(offline)?);
@@ -156,6 +159,15 @@ fn instruction(ignition: &str, options: &InstallOptions) -> anyhow::Result<Vec<u
         "install": install,
     });
     serde_json::to_vec(&instruction).context("writing the instruction as JSON")
+}
+
+/// Checks that the configuration allows this address, before anything is read.
+fn check_url(option: &str, address: &str, options: &InstallOptions) -> anyhow::Result<()> {
+    if options.vim.allow_plain_http || !address.starts_with("http://") {
+        return Ok(());
+    }
+    let shown = redact(address);
+    bail!("{option} is {shown:?}, expected https, or plain HTTP with --allow-plain-http")
 }
 
 fn ignition_source(ignition: &str, hash: Option<&str>) -> anyhow::Result<Value> {
@@ -196,19 +208,35 @@ fn image(options: &InstallOptions) -> anyhow::Result<Value> {
     Ok(source)
 }
 
-fn disk(offline: &OfflineOptions) -> anyhow::Result<Value> {
+/// The disk of `--disk` or `--hints`; null without them.
+///
+/// # Errors
+/// If the agent would not understand it.
+pub(crate) fn disk(offline: &OfflineOptions) -> anyhow::Result<Value> {
     if let Some(device) = &offline.disk {
+        check_device(device)?;
         return Ok(json!({"device": device}));
     }
     let hints = hints(offline)?;
     Ok(if hints.is_empty() { Value::Null } else { json!({"hints": hints}) })
 }
 
+/// Checks the value of `--disk` before anything is read.
+///
+/// # Errors
+/// If it is no path of a device.
+pub(crate) fn check_device(device: &str) -> anyhow::Result<()> {
+    if device.starts_with("/dev/") {
+        return Ok(());
+    }
+    bail!("--disk is {device:.100?}, expected a path below /dev, e.g. /dev/disk/by-id/…")
+}
+
 /// The hints of all values together.
 ///
 /// # Errors
 /// If the agent would not understand one.
-pub(crate) fn hints(offline: &OfflineOptions) -> anyhow::Result<Map<String, Value>> {
+fn hints(offline: &OfflineOptions) -> anyhow::Result<Map<String, Value>> {
     let hints = from_option(&offline.hints).map_err(|error| anyhow!(error))?;
     if !offline.hints.is_empty() {
         Hints::parse(&hints).map_err(|error| anyhow!("--hints: {error}"))?;

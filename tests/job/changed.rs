@@ -78,8 +78,8 @@ struct Node {
     second: Disk,
 }
 
-/// A VIM that sends the same install five times and then `stop`, and a machine with two disks of which only the first
-/// is plugged in. Before the third time, `change` happens to the disks that are plugged in; it gets the second disk.
+/// A VIM that sends the same install five times and then `stop`, and a machine with two disks. Only the first is plugged
+/// in. Before the third time, `change` happens to the disks that are plugged in; it gets the second disk.
 fn node(
     install: Value,
     change: impl Fn(&mut Vec<Disk>, Disk) + Send + Sync + 'static,

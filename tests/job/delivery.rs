@@ -61,7 +61,7 @@ fn refusal_reaches_a_vim_that_was_away_for_longer_than_its_result_is_retried() {
     machine.settings.on_refusal = OnRefusal::Retry;
     assert_eq!(machine.run().exit_status, ExitStatus::Done);
     let results = mock.requests("/result");
-    assert_eq!(keys(&results).len(), 1, "the VIM can tell that it is one result");
+    assert_eq!(keys(&results).len(), 1, "the VIM sees that it is one result");
     let paths: Vec<String> = mock.requests("").into_iter().map(|request| request.path).collect();
     let last = |end: &str| paths.iter().rposition(|path| path.ends_with(end));
     assert!(last("/result") < last("/instruction"), "accepted results are not posted again");
@@ -140,7 +140,7 @@ fn vim_that_forgot_the_node_gets_the_report_and_then_the_result_of_an_install() 
         let mock = Mock::start(move |request, n| match request.path.as_str() {
             "/v1/reports" if n == 0 => install(&json!({})),
             "/v1/reports" => Reply::json(202, &json!({"node_id": new_id})),
-            // Whoever posts the result without another report gets nowhere.
+            // A result without another report before it is refused.
             this if this == path && (new_id != "mac-02" || n > 0) => Reply::status(204),
             this if this.ends_with("/events") => Reply::status(204),
             _ => Reply::status(404),

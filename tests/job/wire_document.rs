@@ -300,7 +300,7 @@ fn observe_repeated(
 }
 
 fn repeated_cell(origin: Origin, odd: &Arc<Make>, image: &[u8]) -> String {
-    // With the longest waits, a limited time ends long before so many posts.
+    // With the longest waits, a limited time ends long before this many posts.
     let (n, most, exit_status) = observe_repeated(origin, odd, image, u32::MAX);
     let minutes = |wait: Duration| wait.as_secs().div_ceil(60);
     let how_long = if n > MANY {

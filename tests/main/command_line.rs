@@ -364,7 +364,7 @@ fn a_report_that_is_given_up_says_why() {
     assert_eq!(output.status.code(), Some(3));
     let text = stderr(&output);
     assert!(text.contains("the report could not be posted: cannot reach"), "{text}");
-    assert!(text.contains("the next try would be after the time limit"), "{text}");
+    assert!(text.contains("the time limit has passed"), "{text}");
 }
 
 #[test]

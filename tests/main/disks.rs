@@ -73,5 +73,17 @@ fn instruction_decides_and_a_refused_one_ends_with_status_2() {
     assert!(stderr(&misspelt).contains("disc"), "{}", stderr(&misspelt));
     let unknown = disks("crowded-server", &["--hints", "serail=S1"]);
     assert_eq!((unknown.status.code(), stdout(&unknown).as_str()), (Some(2), ""));
+    assert!(stderr(&unknown).contains("did you mean \"serial\"?"), "{}", stderr(&unknown));
     assert_eq!(run("disks --instruction /nowhere/instruction.json").status.code(), Some(2));
+}
+
+#[test]
+fn disk_is_named_as_for_an_install() {
+    let (status, found) = decision("crowded-server", &["--disk", "/dev/sdc"]);
+    assert_eq!((status, &found["device"]), (Some(0), &"/dev/sdc".into()), "{found}");
+    let (status, found) = decision("crowded-server", &["--disk", "/dev/none"]);
+    assert_eq!((status, &found["code"]), (Some(1), &"DISK_NONE".into()));
+    let bad = disks("crowded-server", &["--disk", "sdc"]);
+    assert_eq!(bad.status.code(), Some(2));
+    assert!(stderr(&bad).contains("--disk is \"sdc\", expected a path below /dev"));
 }

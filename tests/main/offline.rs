@@ -30,6 +30,12 @@ fn options_that_contradict_each_other_are_usage_errors_that_say_which_to_drop() 
         ("--ignition F --image-hash sha256-0", "--image <FILE|URL>"),
         ("--ignition F --hints serial", "--hints \"serial\": expected KEY=VALUE"),
         ("--ignition F --hints colour=red", "--hints: the hint \"colour\" is unknown"),
+        ("--ignition F --disk sda", "--disk is \"sda\", expected a path below /dev"),
+        (
+            "--ignition http://h/x.ign",
+            "--ignition is \"http://h/x.ign\", expected https, or plain HTTP with --allow-plain-http",
+        ),
+        ("--ignition F --image http://h/x", "--image is \"http://h/x\", expected https, or plain"),
         ("--ignition F --hints serial=a --hints serial=b", "--hints contains \"serial\" twice"),
         ("--ignition /no/such.ign", "reading --ignition: opening /no/such.ign: No such file"),
         ("", "or install without one with --ignition"),
@@ -140,6 +146,7 @@ fn live_config_refuses_an_install_that_the_agent_would_refuse() {
             "--agent-option disk is for an install without",
         ),
         ("--install F --agent-option hints=serial", "--hints \"serial\""),
+        ("--install F --agent-option disk=sda", "--disk is \"sda\", expected a path below /dev"),
         (
             "--install F --agent-option after=explode",
             "holds \"explode\" for after, expected one of",
@@ -150,7 +157,7 @@ fn live_config_refuses_an_install_that_the_agent_would_refuse() {
             "--install http://h/x.ign",
             "--install is \"http://h/x.ign\", expected https, or plain HTTP",
         ),
-        ("--install BAD", "the config to install is refused"),
+        ("--install BAD", "the config to install: the Ignition config is refused: "),
         ("--install /no/such.ign", "reading --install: opening /no/such.ign"),
         ("", "or a config to install without one with --install"),
     ] {

@@ -9,6 +9,9 @@ use super::Format;
 /// Options of `disks`.
 #[derive(Debug, Clone, Args)]
 pub struct DisksOptions {
+    /// Choose this disk, as `install --disk` does
+    #[arg(long, value_name = "DEVICE", conflicts_with_all = ["hints", "instruction"])]
+    pub disk: Option<String>,
     /// Choose by these root device hints, e.g. `serial=S1` or JSON
     ///
     /// Keys and operators of Ironic, or those of Metal3, as in an instruction:

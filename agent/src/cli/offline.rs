@@ -67,7 +67,7 @@ pub struct OfflineOptions {
     /// Copy the live system's network profiles to the installed system
     #[arg(long)]
     pub copy_network: bool,
-    /// Least severity of findings that prevents the install
+    /// Least severity of findings that prevents the install [default: critical]
     #[arg(long, value_name = "SEVERITY", value_parser = ["critical", "warning", "never"])]
     pub block_on: Option<String>,
     /// What happens after the install; after a failure nothing does

@@ -18,6 +18,7 @@ use crate::cli::{DisksOptions, Format};
 use crate::exit_status::ExitStatus;
 use crate::install::hints::from_option;
 use crate::install::{Decision, Undecided, Wanted, decide, existing_data};
+use crate::offline::check_device;
 use crate::{clean, output, text};
 
 /// No instruction is longer.
@@ -110,6 +111,11 @@ fn wanted(options: &DisksOptions) -> anyhow::Result<Install> {
     if let Some(path) = &options.instruction {
         return instruction(path);
     }
+    if let Some(device) = &options.disk {
+        check_device(device)?;
+        let disk = DiskChoice { device: Some(device.clone()), ..DiskChoice::default() };
+        return Ok(Install { disk: Some(disk), ..Install::default() });
+    }
     if options.hints.is_empty() {
         return Ok(Install::default());
     }
@@ -183,11 +189,13 @@ fn page(all: &Disks<'_>, width: usize) -> String {
     let column = |index: usize| rows.iter().map(|row| row[index].chars().count()).max();
     let widths = [0, 1, 2, 3].map(|index| column(index).unwrap_or_default());
     let judged = all.disks.iter().map(judgement);
-    let judged = std::iter::once("ELIGIBLE".to_owned()).chain(judged);
+    let judged: Vec<String> = std::iter::once("ELIGIBLE".to_owned()).chain(judged).collect();
+    let longest = judged.iter().map(|judgement| judgement.chars().count()).max();
+    let least = MIN_LAST.min(longest.unwrap_or_default());
     let mut page = String::new();
-    for (row, judgement) in rows.iter().zip(judged) {
+    for (row, judgement) in rows.iter().zip(&judged) {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}  "));
-        page.push_str(&columns(&cells.collect::<String>(), &judgement, width));
+        page.push_str(&columns(&cells.collect::<String>(), judgement, least, width));
     }
     if all.disks.is_empty() {
         "This machine has no disk.\n".clone_into(&mut page);
@@ -195,10 +203,10 @@ fn page(all: &Disks<'_>, width: usize) -> String {
     page + "\n" + &verdict(&all.decision, width)
 }
 
-/// A row: its cells and, from there on, the wrapped judgement; on a narrow screen that goes below.
-fn columns(cells: &str, judgement: &str, width: usize) -> String {
+/// A row: its cells and, from there on, the wrapped judgement; it goes below if fewer than `least` characters are left.
+fn columns(cells: &str, judgement: &str, least: usize, width: usize) -> String {
     let indent = cells.chars().count();
-    if indent + MIN_LAST <= width {
+    if indent + least <= width {
         let judgement = wrapped(judgement, indent, width);
         return format!("{cells}{}", judgement.trim_start());
     }
@@ -272,6 +280,10 @@ mod tests {
              \nNothing would be written: DISK_NONE\n"
         );
         assert!(page(&all, 60).lines().all(|line| line.chars().count() <= 60));
+        // Short judgements fit where long ones would be wrapped to a few words a line.
+        let decision = Shown { code: Some("DISK_NONE".into()), ..Shown::default() };
+        let short = Disks { disks: vec![disk("/dev/nvme0n1", &[])], decision };
+        assert!(page(&short, 50).contains("-       yes, blank\n"));
     }
 
     #[test]
@@ -279,6 +291,7 @@ mod tests {
         let of = |hints: &[&str]| {
             wanted(&DisksOptions {
                 hints: hints.iter().map(|text| (*text).to_owned()).collect(),
+                disk: None,
                 instruction: None,
                 protect: Vec::new(),
                 root: None,

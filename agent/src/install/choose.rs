@@ -153,7 +153,8 @@ fn by_device<'d>(
     match found[..] {
         [disk] => Ok(disk),
         [] => {
-            Err(Failure::new(Code::DiskNone, format!("there is no disk {device}; {}", seen(disks))))
+            Err(Failure::new(Code::DiskNone, format!("there is no disk {device}; {}", seen(disks)))
+                .advise("correct the path or insert the missing disk; `run-coreos-installer disks` lists the disks"))
         }
         _ => Err(ambiguous(&found, &format!("are named {device}"))),
     }

@@ -19,6 +19,29 @@ use serde_json::{Map, Value};
 
 use super::choose::is_stable_path;
 
+/// Every hint: Ironic's names, then those that only Metal3 has.
+const KEYS: [&str; 17] = [
+    "model",
+    "vendor",
+    "serial",
+    "wwn",
+    "wwn_with_extension",
+    "wwn_vendor_extension",
+    "name",
+    "hctl",
+    "by_path",
+    "tran",
+    "size",
+    "rotational",
+    "serialNumber",
+    "wwnWithExtension",
+    "wwnVendorExtension",
+    "deviceName",
+    "minSizeGigabytes",
+];
+/// From which similarity on a hint is suggested for an unknown one.
+const LEAST_SIMILARITY: f64 = 0.5;
+
 /// How many hints, and how many alternatives in one, are read.
 const MAX_HINTS: usize = 32;
 
@@ -193,6 +216,20 @@ impl Test {
     }
 }
 
+/// What to write instead of an unknown hint, in words.
+fn nearest(key: &str) -> String {
+    let key = key.to_ascii_lowercase();
+    let similarity =
+        |known: &str| strsim::normalized_damerau_levenshtein(&key, &known.to_ascii_lowercase());
+    let similar = KEYS.map(|known| (similarity(known), known)).into_iter();
+    match similar.max_by(|(a, _), (b, _)| a.total_cmp(b)) {
+        Some((similarity, known)) if similarity >= LEAST_SIMILARITY => {
+            format!("did you mean {known:?}?")
+        }
+        _ => format!("expected one of {}", KEYS.join(", ")),
+    }
+}
+
 /// Reads one hint.
 fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
     let attribute = match key {
@@ -210,7 +247,7 @@ fn hint(key: &str, value: &Value, is_metal3: bool) -> Result<Hint, String> {
         "rotational" => Attribute::Rotational,
         _ => {
             let shown: String = key.chars().take(64).collect();
-            return Err(format!("the hint {shown:?} is unknown"));
+            return Err(format!("the hint {shown:?} is unknown, {}", nearest(&shown)));
         }
     };
     let given = match value {

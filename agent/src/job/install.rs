@@ -42,10 +42,7 @@ impl Job<'_> {
             Ok(passed) => passed,
             // After a signal preflight fails only because it was interrupted.
             Err(_) if self.stop.is_stopped() => return self.interrupted(),
-            Err(Refused { disk, failure, seen }) => {
-                self.seen = seen;
-                return self.refused(disk.as_deref(), &failure);
-            }
+            Err(refused) => return self.refused_by_preflight(refused),
         };
         let disk = target.disk();
         let (install, notes) = with_derived(install, disk, &self.settings.system);
@@ -108,6 +105,12 @@ impl Job<'_> {
         let mut result = self.result(Outcome::Refused, Stage::Preflight, DiskState::Untouched);
         name_disk(&mut result, disk);
         self.end_badly(&mut result, failure, ExitStatus::Untouched)
+    }
+
+    fn refused_by_preflight(&mut self, refused: Refused) -> Ended {
+        let Refused { disk, failure, seen } = refused;
+        self.seen = seen;
+        self.refused(disk.as_deref(), &failure)
     }
 
     fn selection<'b>(&'b self, install: &'b Install) -> Selection<'b> {

@@ -106,6 +106,7 @@ impl Job<'_> {
         let system = &self.settings.system;
         self.warnings.extend(settle::wait(system, self.clock.as_ref(), &self.stop));
         let since = self.clock.now();
+        let mut is_reported = false;
         while !self.stop.is_stopped() {
             let waited = self.clock.now().saturating_duration_since(since);
             let rest = self.settings.wait_for_disk.saturating_sub(waited);
@@ -113,11 +114,13 @@ impl Job<'_> {
             let Some(found) = found.filter(|disks| !disks.iter().any(can_be_written)) else {
                 break;
             };
-            info!(
-                "no disk of {} can be written yet; waiting for at most {} s",
-                found.len(),
-                rest.as_secs()
-            );
+            if !is_reported {
+                let (n, rest_s) = (found.len(), rest.as_secs());
+                info!(
+                    "no disk can be written yet (disks found: {n}); waiting for at most {rest_s} s"
+                );
+                is_reported = true;
+            }
             self.clock.sleep(DISK_POLL.min(rest), &self.stop);
         }
         let is_outdated = self.settings.offline.is_none()

@@ -124,10 +124,8 @@ impl Job<'_> {
             format!("an instruction other than the one refused with {code}")
         };
         self.console.waits_for(&what, &self.node_id);
-        info!(
-            ask_again_s = wait.as_secs(),
-            "refused with {code}, no disk was touched; asking the VIM again"
-        );
+        let wait_s = self.granted(wait).as_secs();
+        info!("refused with {code}, no disk was touched; asking the VIM again in {wait_s} s");
         let then = format!("refused with {code}; asking again");
         self.wait_and_ask(wait, &then, None)
     }
@@ -161,6 +159,13 @@ impl Job<'_> {
         }
     }
 
+    /// How long a wait may last. The VIM is asked once more when `--give-up-after` passes.
+    fn granted(&self, wait: Duration) -> Duration {
+        // An hour and its jitter.
+        let wait = wait.clamp(MIN_WAIT, MAX_RETRY_AFTER + MAX_RETRY_AFTER / 10);
+        self.client.time_left().map_or(wait, |left| wait.min(left))
+    }
+
     /// Waits without regard to what changes meanwhile.
     pub(super) fn wait(&mut self, wait: Duration, then: &str) -> Result<(), Ended> {
         self.wait_with(wait, then, |job, wait| job.clock.sleep(wait, &job.stop))
@@ -181,14 +186,10 @@ impl Job<'_> {
         then: &str,
         sleep: impl FnOnce(&mut Self, Duration) -> T,
     ) -> Result<T, Ended> {
-        // An hour and its jitter.
-        let wait = wait.clamp(MIN_WAIT, MAX_RETRY_AFTER + MAX_RETRY_AFTER / 10);
-        let left = self.client.time_left();
-        if left.is_some_and(|left| left.is_zero()) {
+        if self.client.time_left().is_some_and(|left| left.is_zero()) {
             return Err(self.give_up(None));
         }
-        // The VIM is asked once more when `--give-up-after` passes.
-        let wait = left.map_or(wait, |left| wait.min(left));
+        let wait = self.granted(wait);
         let message = format!("{then} in {} s", wait.as_secs());
         self.event(Stage::Wait, State::Started, Some(&message));
         let slept = sleep(self, wait);

@@ -70,7 +70,7 @@ pub(super) fn check(configuration: &Configuration, has_install: bool) -> anyhow:
         Some(name) => bail!(
             "{name} is for an install without a VIM: drop it, or set --install instead of --vim"
         ),
-        None => offline::hints(&options.offline).map(|_| ()).context("--agent-option"),
+        None => offline::disk(&options.offline).map(|_| ()).context("--agent-option"),
     }
 }
 

@@ -65,7 +65,7 @@ impl fmt::Display for LiveError {
             }
             Self::Refused(refusal) => refusal.fmt(f),
             Self::Warned(warning) => write!(f, "the live image's Ignition config: {warning}"),
-            Self::Target(refusal) => write!(f, "the config to install is refused: {refusal}"),
+            Self::Target(refusal) => write!(f, "the config to install: {refusal}"),
             Self::Template(what) => {
                 write!(f, "the template of the live image is malformed: {what}")
             }

@@ -104,6 +104,22 @@ fn hints_that_are_not_understood_are_refused() {
 }
 
 #[test]
+fn unknown_hint_leads_to_the_nearest_known_one() {
+    let refused = |key: &str| fits(&json!({key: "1"})).unwrap_err();
+    assert_eq!(refused("serail"), "the hint \"serail\" is unknown, did you mean \"serial\"?");
+    assert!(refused("minsizegigabyte").ends_with("did you mean \"minSizeGigabytes\"?"));
+    let of_none = refused("colour_of_the_lid");
+    assert!(of_none.contains("expected one of model, vendor, serial"), "{of_none}");
+    for key in KEYS {
+        let outcome = fits(&json!({key: "1"}));
+        assert!(
+            outcome.as_ref().err().is_none_or(|error| !error.contains("unknown")),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
 fn a_disk_without_the_attribute_never_matches() {
     let hints = json!({"serial": "s!= X"});
     let hints = Hints::parse(hints.as_object().unwrap()).unwrap();
