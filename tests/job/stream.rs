@@ -454,3 +454,39 @@ fn size_and_sector_size_of_compressed_images_are_known_before_the_write() {
         assert!(!result["warnings"].to_string().contains("size of the image is unknown"));
     }
 }
+
+/// A file packed by gzip as `gzip -1` does, without its checksum.
+fn damaged_gzip(bytes: &[u8]) -> Option<Vec<u8>> {
+    let path = std::env::temp_dir().join(format!("rci-gzip-{}", std::process::id()));
+    fs::write(&path, bytes).unwrap();
+    let packed = Command::new(tool("gzip")?).args(["-1", "-c"]).arg(&path).output().unwrap().stdout;
+    fs::remove_file(path).unwrap();
+    let mut packed = packed;
+    let at = packed.len() - 8;
+    packed[at] ^= 0xff;
+    Some(packed)
+}
+
+#[test]
+fn image_that_cannot_be_verified_in_full_never_reaches_the_disk() {
+    let Some(late) = damaged_gzip(&numbers()) else { return };
+    // An xz header with a filter that does not exist.
+    let early = b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4\x46\x02\x00\x7f\x01".repeat(50);
+    for (image, code, words) in [
+        (early, "INSTRUCTION_INVALID", "the agent cannot decompress"),
+        (late, "IMAGE_FETCH", "could not be decompressed to its end"),
+    ] {
+        let files = Files::start(move |asked| match asked.path.as_str() {
+            "/i.raw" => Sent::new(&image),
+            _ => Sent::status(404),
+        });
+        let install =
+            json!({"ignition": inline(), "image": insecure(&files, None), "verify": "full"});
+        let Some(mut run) = Run::on(vim(install)) else { return };
+        assert_eq!(run.machine.run().exit_status, ExitStatus::Untouched);
+        let result = run.result();
+        assert_eq!(result["code"], code, "{result:#}");
+        assert!(result["message"].as_str().unwrap().contains(words), "{result:#}");
+        assert!(run.machine.is_untouched("sda"));
+    }
+}

@@ -62,7 +62,7 @@ impl Erasure<'_> {
                 format!("but the kernel has the old partitions until the next boot: {error}")
             }
         };
-        Ok(format!("{what}, {kernel}"))
+        Ok(format!("{what}, so that it does not boot, {kernel}"))
     }
 
     fn table_of_kept(&self, disk_guid: Guid) -> Result<Built, String> {
@@ -153,7 +153,10 @@ mod tests {
             let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &[] };
             let what = erasure.run(Guid([3; 16])).unwrap();
             // A file has no partitions, so the kernel has none to read again.
-            assert!(what.starts_with("its partition tables were erased, but the kernel"), "{what}");
+            assert!(
+                what.starts_with("its partition tables were erased, so that it does not boot, but"),
+                "{what}"
+            );
             let bytes = std::fs::read(&path).unwrap();
             std::fs::remove_file(path).unwrap();
             assert!(!bytes.windows(8).any(|window| window == b"EFI PART"));

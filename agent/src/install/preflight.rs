@@ -13,7 +13,7 @@ use super::failure::advice;
 use super::image::{self, Image};
 use super::installer::{self, Version};
 use super::{Failure, System, osmet, takedown};
-use crate::api::{BlockOn, Code, Finding, IgnitionSource, Install, Severity};
+use crate::api::{BlockOn, Code, Finding, IgnitionSource, Install, Severity, Verify};
 use crate::vim::Client;
 
 /// The longest kernel argument, and the most bytes of all of them.
@@ -122,6 +122,7 @@ pub fn check(
     blocking_findings(findings, install.block_on.unwrap_or_default())?;
     arguments(install)?;
     warnings.extend(memory(around.available_memory_bytes)?);
+    let is_full = install.verify == Some(Verify::Full);
     let version = installer::version(around.installer, around.system.stop())?;
     if install.copy_network == Some(true) {
         network(around.network_dir)?;
@@ -129,13 +130,25 @@ pub fn check(
     check_use(disk, around.system)?;
     match &install.image {
         Some(wanted) => {
-            image = Some(image::check(wanted, disk, around.client, around.system, &mut warnings)?);
+            let found = image::check(wanted, disk, around.client, around.system, &mut warnings)?;
+            if is_full && !found.head.is_readable() {
+                return Err(unverifiable(&found));
+            }
+            image = Some(found);
         }
         None => warnings.extend(osmet::check(around.osmet_dir, disk)?),
     }
     // A server may take minutes to respond, during which another program may have started to use the disk.
     check_use(disk, around.system)?;
     Ok(Checked { version, image, warnings })
+}
+
+/// The whole disk could not be compared with the image, which would only be found out after the write.
+fn unverifiable(image: &Image) -> Failure {
+    let shown = image.source.shown();
+    let what = format!("verify is full, but the agent cannot decompress {shown}");
+    Failure::new(Code::InstructionInvalid, what)
+        .advise("set verify to sample, or pack the image with xz, gzip or zstd and usual settings")
 }
 
 /// Refuses a disk that is in use, unless the choice allowed to take down what is active on it, and that is possible.

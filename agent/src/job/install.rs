@@ -38,16 +38,15 @@ impl Job<'_> {
     /// Carries out `install`.
     pub(super) fn install(&mut self, install: &Install) -> Ended {
         self.event(Stage::Preflight, State::Started, None);
-        let (target, ignition, checked) = match self.preflight(install) {
+        let (target, ignition, checked, install) = match self.preflight(install) {
             Ok(passed) => passed,
             // After a signal preflight fails only because it was interrupted.
             Err(_) if self.stop.is_stopped() => return self.interrupted(),
             Err(refused) => return self.refused_by_preflight(refused),
         };
         let disk = target.disk();
-        let (install, notes) = with_derived(install, disk, &self.settings.system);
         let install = &install;
-        self.warnings.extend(checked.warnings.iter().cloned().chain(notes));
+        self.warnings.extend(checked.warnings.iter().cloned());
         info!(installer = %checked.version, "preflight passed for {}", describe(disk));
         self.event(Stage::Preflight, State::Done, Some(&describe(disk)));
         if self.settings.is_dry_run {
@@ -127,8 +126,9 @@ impl Job<'_> {
         }
     }
 
-    /// Every check before the disk is touched; returns the disk, the Ignition config, and what else was found.
-    fn preflight(&self, install: &Install) -> Result<(Target, Vec<u8>, Checked), Refused> {
+    /// Every check before the disk is touched; returns the disk, the Ignition config, what else was found, and the
+    /// instruction with the kernel arguments that the disk needs.
+    fn preflight(&self, install: &Install) -> Result<(Target, Vec<u8>, Checked, Install), Refused> {
         let none = |failure| Refused { disk: None, failure, seen: None };
         self.check_configuration(install).map_err(none)?;
         let (ignition, mut warnings) =
@@ -150,12 +150,17 @@ impl Job<'_> {
             system: &self.settings.system,
             available_memory_bytes: (self.settings.available_memory_bytes)(),
         };
-        match preflight::check(install, disk, &self.collected.findings, &around) {
+        let refused =
+            |failure| Refused { disk: Some(Box::new(disk.clone())), failure, seen: seen.clone() };
+        let (install, notes) =
+            with_derived(install, disk, &self.settings.system).map_err(refused)?;
+        warnings.extend(notes);
+        match preflight::check(&install, disk, &self.collected.findings, &around) {
             Ok(mut checked) => {
                 warnings.append(&mut checked.warnings);
-                Ok((target, ignition, Checked { warnings, ..checked }))
+                Ok((target, ignition, Checked { warnings, ..checked }, install))
             }
-            Err(failure) => Err(Refused { disk: Some(Box::new(disk.clone())), failure, seen }),
+            Err(failure) => Err(refused(failure)),
         }
     }
 

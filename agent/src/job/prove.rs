@@ -168,10 +168,7 @@ impl Job<'_> {
             Some(Ok(what)) => {
                 result.disk_state = DiskState::Erased;
                 checkpoint::update(|checkpoint| checkpoint.disk_state = Some(DiskState::Erased));
-                (
-                    format!("; so that it does not boot, {what}"),
-                    "install again, and use another disk if it fails again",
-                )
+                (format!("; {what}"), "install again, and use another disk if it fails again")
             }
             Some(Err(why)) => {
                 (format!("; its partition table could not be erased: {why}"), NO_BOOT)

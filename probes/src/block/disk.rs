@@ -156,6 +156,9 @@ pub struct Disk {
     /// Whether it refuses writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_read_only: Option<bool>,
+    /// Whether the device itself refuses writes; otherwise the kernel may only have been configured so. Not reported.
+    #[serde(skip)]
+    pub is_write_protected: bool,
     /// Whether the kernel hides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<bool>,

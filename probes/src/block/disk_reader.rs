@@ -139,6 +139,7 @@ fn with_place(machine: &Machine, device: &BlockDevice, disk: Disk) -> Disk {
 fn with_attributes(machine: &Machine, device: &BlockDevice, disk: Disk) -> Disk {
     let format = device.text(machine, "integrity/format");
     let hctl = disk.hctl.as_ref();
+    let is_read_only = device.flag(machine, "ro");
     Disk {
         size_bytes: device.size_bytes,
         rotational: device.flag(machine, "queue/rotational"),
@@ -148,7 +149,8 @@ fn with_attributes(machine: &Machine, device: &BlockDevice, disk: Disk) -> Disk 
         physical_block_bytes: device.block_bytes(machine, "queue/physical_block_size"),
         coreos_image: device.logical_block_bytes.and_then(coreos_image).map(str::to_owned),
         is_removable: device.flag(machine, "removable"),
-        is_read_only: device.flag(machine, "ro"),
+        is_read_only,
+        is_write_protected: is_read_only == Some(true) && is_virtio_read_only(machine, device),
         hidden: device.is_hidden,
         state: device.text(machine, "device/state"),
         zoned: device.text(machine, "queue/zoned").filter(|zoned| zoned != "none"),
@@ -184,6 +186,12 @@ fn coreos_image(logical_block_bytes: u32) -> Option<&'static str> {
 fn protection_type(machine: &Machine, device: &BlockDevice, hctl: &str) -> Option<u32> {
     let attribute = format!("device/scsi_disk/{hctl}/protection_type");
     device.number::<u32>(machine, &attribute).filter(|kind| *kind != 0)
+}
+
+/// Whether a virtio disk refuses writes: bit 5 of its features, `VIRTIO_BLK_F_RO` (`uapi/linux/virtio_blk.h`).
+fn is_virtio_read_only(machine: &Machine, device: &BlockDevice) -> bool {
+    let features = device.name.starts_with("vd").then(|| device.text(machine, "device/features"));
+    features.flatten().is_some_and(|features| features.as_bytes().get(5) == Some(&b'1'))
 }
 
 /// The speed of the SATA link above the disk at `path`: `6.0 Gbps`, or `<unknown>`.

@@ -129,7 +129,11 @@ fn obstacles_of_state(disk: &Disk, failure: Option<&str>) -> Vec<Obstacle> {
         found.push(ObstacleKind::State.because("removable"));
     }
     if disk.is_read_only == Some(true) {
-        found.push(ObstacleKind::Structural.because("read-only"));
+        // The flag is the same for `blockdev --setro` and for a switch on the drive (`bdev_read_only`), so the disk may
+        // well be the one that is meant.
+        let kind =
+            if disk.is_write_protected { ObstacleKind::Structural } else { ObstacleKind::State };
+        found.push(kind.because("read-only"));
     }
     match disk.size_bytes {
         Some(0) => {
@@ -322,7 +326,17 @@ mod tests {
         let udev = ("sys/block/sda/dev", "8:0\n");
         let mounts = ("proc/self/mountinfo", "1 0 8:0 / /data rw - xfs /dev/sda rw\n");
         assert_eq!(kinds(&[size]), []);
-        assert_eq!(kinds(&[size, ("sys/block/sda/ro", "1")]), [Kind::Structural]);
+        assert_eq!(kinds(&[size, ("sys/block/sda/ro", "1")]), [Kind::State], "perhaps by software");
+        let virtio = |features| {
+            let files = [
+                ("sys/block/vda/size", "2048\n"),
+                ("sys/block/vda/ro", "1"),
+                ("sys/block/vda/device/features", features),
+            ];
+            kinds(&files)
+        };
+        assert_eq!(virtio("0000010000\n"), [Kind::Structural], "the device itself says so");
+        assert_eq!(virtio("1111101111\n"), [Kind::State]);
         assert_eq!(kinds(&[("sys/block/sr0/size", "2048")]), [Kind::Structural]);
         assert_eq!(kinds(&[size, removable]), [Kind::State]);
         assert_eq!(kinds(&[("sys/block/sda/size", "0"), removable])[1], Kind::Structural);

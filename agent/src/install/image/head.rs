@@ -58,6 +58,12 @@ impl Head {
         self.table_bytes.filter(|_| self.format == Format::Raw)
     }
 
+    /// Whether the agent can decompress it; coreos-installer may accept more than that, such as a larger dictionary.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.format == Format::Raw || !self.unpacked.is_empty()
+    }
+
     /// The partitions of the image; none if its table cannot be read.
     #[must_use]
     pub fn partitions(&self) -> Vec<Partition> {
@@ -78,6 +84,16 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn image_that_cannot_be_decompressed_is_not_readable() {
+        let head = |packed: &[u8]| Head::new(packed.to_vec(), None);
+        assert!(
+            head(b"raw").is_readable() && head(include_bytes!("testdata/digits.xz")).is_readable()
+        );
+        // An xz header whose only filter is unknown.
+        assert!(!head(b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4\x46\x02\x00\x7f\x01").is_readable());
+    }
 
     #[test]
     fn length_of_a_compressed_image_is_not_its_size() {

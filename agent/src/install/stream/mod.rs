@@ -38,7 +38,7 @@ const STACK_BYTES: usize = 1 << 20;
 /// How often the thread checks whether the stream has ended while no client connects.
 const TICK_MS: u16 = 200;
 /// How long to wait for the rest of a sample once the image is written; it is nearly done then.
-const RECORD_LIMIT: Duration = Duration::from_mins(1);
+pub(super) const RECORD_LIMIT: Duration = Duration::from_mins(1);
 
 /// The image on a loopback port, for the runs of coreos-installer of one install.
 #[derive(Debug)]
@@ -200,7 +200,7 @@ impl Stream {
         };
         let (digest, n_bytes) = whole?;
         let stop = self.shared.client.stop();
-        let record = tee.map(|tee| tee.record(RECORD_LIMIT, stop)).unwrap_or_default();
+        let record = tee.map(|mut tee| tee.record(RECORD_LIMIT, stop)).unwrap_or_default();
         let head = &self.shared.image.head;
         Some(StreamFacts {
             digest,

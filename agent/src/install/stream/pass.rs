@@ -7,10 +7,12 @@
 use formats::digest::{Algorithm, Hasher};
 
 use super::super::image::Image;
+use super::RECORD_LIMIT;
 use super::meter::Meter;
 use super::source::{Fault, Reader};
 use super::tee::Tee;
 use crate::api::Code;
+use crate::signals::Stop;
 
 /// How much is passed on at once, in bytes; as much is held back.
 pub(super) const BLOCK_BYTES: usize = 256 * 1024;
@@ -158,6 +160,16 @@ impl<'a> Pass<'a> {
                 return Err(Fault::new(Code::ImageHash, message));
             }
             digest = found;
+        }
+        // Without the digests of every block the proof would fail, after the disk was written.
+        // A signal need not end this wait: coreos-installer is ended by another thread.
+        let stop = Stop::default();
+        if self.tee.as_mut().is_some_and(|tee| !tee.has_what_is_needed(RECORD_LIMIT, &stop)) {
+            let message = format!(
+                "verify is full, but {} could not be decompressed to its end to take the digests of its blocks",
+                self.shown()
+            );
+            return Err(Fault::new(Code::ImageFetch, message));
         }
         Ok(digest)
     }

@@ -104,6 +104,8 @@ pub(super) struct Tee {
     pieces: Option<SyncSender<Piece>>,
     record: Receiver<Result<Record, guard::Panic>>,
     waits: bool,
+    /// The record, once it was received.
+    kept: Option<Record>,
 }
 
 impl Tee {
@@ -118,9 +120,12 @@ impl Tee {
         let (pieces, queue) = sync_channel(QUEUE);
         let work = move || record(Pieces { queue, current: Arc::new([]), at: 0 }, &plan);
         match guard::ask("image-check", STACK_BYTES, work) {
-            Ok(record) => {
-                Some(Self { pieces: Some(pieces), record, waits: verify == Verify::Full })
-            }
+            Ok(record) => Some(Self {
+                pieces: Some(pieces),
+                record,
+                waits: verify == Verify::Full,
+                kept: None,
+            }),
             Err(error) => {
                 warn!(
                     "the image cannot be recorded for the proof: no thread could be started: {error}"
@@ -135,7 +140,7 @@ impl Tee {
         let Some(pieces) = &self.pieces else { return };
         let piece: Piece = bytes.into();
         if self.waits {
-            // The thread ends early if the image cannot be decompressed; coreos-installer will say so.
+            // The thread ends early if the image cannot be decompressed; `has_what_is_needed` says so.
             pieces.send(piece).ok();
             return;
         }
@@ -157,8 +162,23 @@ impl Tee {
         }
     }
 
+    /// Whether a full record, if one is needed, reaches the end of the image. The stream must have ended.
+    pub(super) fn has_what_is_needed(&mut self, limit: Duration, stop: &Stop) -> bool {
+        if !self.waits {
+            return true;
+        }
+        self.end();
+        let record = self.record(limit, stop);
+        let is_whole = record.image_bytes.is_some();
+        self.kept = Some(record);
+        is_whole
+    }
+
     /// What was found, once the thread has finished; waits for at most `limit`.
-    pub(super) fn record(&self, limit: Duration, stop: &Stop) -> Record {
+    pub(super) fn record(&mut self, limit: Duration, stop: &Stop) -> Record {
+        if let Some(record) = self.kept.take() {
+            return record;
+        }
         receive_within(&self.record, limit, stop).unwrap_or_else(|why| {
             warn!("the image cannot be compared with the disk: {why}");
             Record::default()
@@ -279,7 +299,7 @@ mod tests {
     fn sample_that_falls_behind_ends_early_and_blocks_nobody() {
         let (pieces, queue) = sync_channel(1);
         let (_open, record) = std::sync::mpsc::channel();
-        let mut tee = Tee { pieces: Some(pieces), record, waits: false };
+        let mut tee = Tee { pieces: Some(pieces), record, waits: false, kept: None };
         for _ in 0..100 {
             tee.feed(b"piece");
         }
