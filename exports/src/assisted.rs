@@ -191,3 +191,32 @@ fn route(route: &Route) -> Value {
         ("metric", i32::try_from(route.metric).ok().into()),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_of_a_drive_is_that_of_its_name_then_transport_then_medium() {
+        let of = |name: &str, transport: Option<&str>, rotational| {
+            drive_type(&Disk {
+                name: name.to_owned(),
+                transport: transport.map(str::to_owned),
+                rotational,
+                ..Disk::default()
+            })
+        };
+        for (found, expected) in [
+            (of("sr0", Some("sata"), Some(true)), Some("ODD")),
+            (of("dm-0", Some("fc"), Some(true)), Some("Multipath")),
+            (of("sda", Some("fc"), Some(true)), Some("FC")),
+            (of("sda", Some("iscsi"), None), Some("iSCSI")),
+            (of("sda", Some("sas"), Some(true)), Some("HDD")),
+            (of("nvme0n1", Some("nvme"), Some(false)), Some("SSD")),
+            (of("dasda", Some("ccw"), Some(true)), None),
+            (of("sda", None, None), None),
+        ] {
+            assert_eq!(found, expected);
+        }
+    }
+}

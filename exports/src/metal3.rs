@@ -153,6 +153,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn type_of_storage_is_absent_unless_it_is_known() {
+        let of = |name: &str, rotational| {
+            let made = storage(&Disk { name: name.to_owned(), rotational, ..Disk::default() });
+            made.get("type").and_then(|kind| kind.as_str().map(str::to_owned))
+        };
+        assert_eq!(of("sda", Some(true)).as_deref(), Some("HDD"));
+        assert_eq!(of("sda", Some(false)).as_deref(), Some("SSD"));
+        assert_eq!(of("sda", None), None);
+        assert_eq!(of("nvme0n1", None).as_deref(), Some("NVME"));
+    }
+
+    #[test]
     fn names_of_nodes_become_names_of_resources() {
         for (text, expected) in [
             ("uuid-4C4C4544-0058", "uuid-4c4c4544-0058"),

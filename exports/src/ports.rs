@@ -142,3 +142,121 @@ pub(crate) fn tlvs(neighbour: &LldpNeighbour) -> Vec<(u8, String)> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use probes::network::{LocalAddresses, Network};
+
+    fn inventory(interfaces: Vec<Interface>) -> Inventory {
+        let network = Network { interfaces, ..Network::default() };
+        Inventory { network: Some(network), ..Inventory::default() }
+    }
+
+    fn physical(name: &str) -> Interface {
+        Interface {
+            name: name.to_owned(),
+            kind: Some("physical".to_owned()),
+            current_mac: Some("02:00:00:00:00:0A".to_owned()),
+            ..Interface::default()
+        }
+    }
+
+    #[test]
+    fn mac_of_a_bonded_port_is_only_the_permanent_one() {
+        let bonded = Interface { master: Some("bond0".to_owned()), ..physical("eth0") };
+        let known =
+            Interface { permanent_mac: Some("02:00:00:00:00:0b".to_owned()), ..bonded.clone() };
+        let all = inventory(vec![physical("eth1"), bonded, known]);
+        let macs: Vec<Option<String>> = ports(&all).into_iter().map(|port| port.mac).collect();
+        let text = |mac: &str| Some(mac.to_owned());
+        assert_eq!(macs, [text("02:00:00:00:00:0a"), None, text("02:00:00:00:00:0b")]);
+    }
+
+    #[test]
+    fn ports_that_would_confuse_a_consumer_are_left_out() {
+        let all = inventory(vec![
+            Interface { is_bmc_usb: true, ..physical("usb0") },
+            Interface { vf_of: Some("0000:3b:00.0".to_owned()), ..physical("eth0v1") },
+            Interface { is_representor: true, ..physical("eth0_0") },
+            Interface { kind: Some("bond".to_owned()), ..physical("bond0") },
+            physical("eth0"),
+        ]);
+        let names: Vec<&str> = ports(&all).iter().map(|port| port.facts.name.as_str()).collect();
+        assert_eq!(names, ["eth0"]);
+        let bonds = software(&all);
+        assert_eq!((bonds.len(), bonds[0].0.facts.name.as_str()), (1, "bond0"));
+    }
+
+    #[test]
+    fn infiniband_port_of_mellanox_has_the_mac_in_its_guid() {
+        let address = "a0:00:00:27:fe:80:00:00:00:00:00:00:7c:fe:90:03:00:29:26:52";
+        let port = |vendor: &str, address: &str| {
+            let all = inventory(vec![Interface {
+                permanent_mac: Some(address.to_owned()),
+                vendor_id: Some(vendor.to_owned()),
+                ..physical("ib0")
+            }]);
+            let port = ports(&all).remove(0);
+            (port.mac, port.client_id)
+        };
+        let client_id = "ff:00:00:00:00:00:02:00:00:02:c9:00:7c:fe:90:03:00:29:26:52".to_owned();
+        assert_eq!(port("15b3", address), (Some("7c:fe:90:29:26:52".to_owned()), Some(client_id)));
+        let other = address.replace(":03:00:", ":ff:fe:");
+        assert_eq!(port("15b3", &other).0, None);
+        assert_eq!(port("1077", address), (None, None));
+    }
+
+    #[test]
+    fn switch_is_the_only_neighbour_that_forwards_frames() {
+        let neighbour = |name: &str, capability: &str| LldpNeighbour {
+            system_name: Some(name.to_owned()),
+            enabled_capabilities: vec![capability.to_owned()],
+            ..LldpNeighbour::default()
+        };
+        let of = |lldp: Vec<LldpNeighbour>| {
+            let port = Interface { lldp: Some(lldp), ..physical("eth0") };
+            switch(&port).and_then(|found| found.system_name.clone())
+        };
+        let (card, leaf) = (neighbour("card", "station_only"), neighbour("leaf", "bridge"));
+        assert_eq!(of(vec![card.clone()]).as_deref(), Some("card"));
+        assert_eq!(of(vec![card.clone(), leaf.clone()]).as_deref(), Some("leaf"));
+        assert_eq!(of(vec![leaf.clone(), leaf]), None);
+        assert_eq!(of(vec![card.clone(), card]), None);
+    }
+
+    #[test]
+    fn lasting_global_addresses_come_first_and_unusable_ones_are_left_out() {
+        let address = |text: &str, scope: &str, flags: &[&str]| Address {
+            interface: "eth0".to_owned(),
+            address: text.to_owned(),
+            family: "ipv6".to_owned(),
+            scope: Some(scope.to_owned()),
+            flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+        };
+        let addresses = vec![
+            address("fe80::1/64", "link", &[]),
+            address("fd00::1/64", "global", &["tentative"]),
+            address("fd00::2/64", "global", &["temporary"]),
+            address("fd00::3/64", "global", &["deprecated"]),
+            address("fd00::4/64", "global", &[]),
+        ];
+        let local = LocalAddresses { addresses, ..LocalAddresses::default() };
+        let all = Inventory { local_addresses: Some(local), ..inventory(vec![physical("eth0")]) };
+        let port = ports(&all).remove(0);
+        assert_eq!(port.ipv6, ["fd00::4/64", "fd00::2/64", "fd00::3/64", "fe80::1/64"]);
+        assert!(port.ipv4.is_empty());
+    }
+
+    #[test]
+    fn parts_of_a_frame_end_at_its_end_mark_or_where_it_is_cut() {
+        let of = |hex: &str| {
+            let lldpdu_hex = hex.to_owned();
+            tlvs(&LldpNeighbour { lldpdu_hex, ..LldpNeighbour::default() })
+        };
+        let ttl = (3, "0078".to_owned());
+        assert_eq!(of("0602007800000a0161"), vec![ttl.clone()]);
+        assert_eq!(of("060200780a0461"), [ttl]);
+        assert_eq!(of(""), []);
+    }
+}

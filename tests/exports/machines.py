@@ -13,8 +13,8 @@ SHARED = REPOSITORY.parent / "shared"
 
 
 def machines():
-    """Every captured machine, as name and archive."""
-    found = {}
+    """Every captured machine, as name and archive, and this one, which has none."""
+    found = {"this machine": None}
     for folder in (REPOSITORY / "fixtures", SHARED / "fixtures"):
         for archive in sorted(folder.glob("*/root.tar.zst")):
             found[archive.parent.name] = archive
@@ -31,7 +31,8 @@ def documents(archive):
     """The report of a machine and its other forms, by format."""
     made = {}
     for form in FORMATS:
-        command = [PROGRAM, "inspect", "--root", str(archive), "--format", form, "--log-level", "error"]
+        command = [PROGRAM, "inspect", "--format", form, "--log-level", "error"]
+        command += ["--root", str(archive)] if archive else []
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"inspect --format {form} exits with {done.returncode}: {done.stderr}")

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use probes::collect::{Inventory, Options};
 use probes::machine::{Archive, Extras, Failure, Source};
 use run_coreos_installer::report::{Report, report};
-use run_coreos_installer::{output, text};
+use run_coreos_installer::{export, output, text};
+use serde_json::Value;
 
 use crate::memory::peak_of;
 
@@ -51,6 +52,44 @@ pub(crate) fn check(tree: Archive) -> Result<Report, String> {
     Ok(report)
 }
 
+/// Makes the documents of other programs and describes the first value in them that stands for nothing.
+fn exported(report: &Report) -> Result<(), String> {
+    let facts = &report.inventory;
+    let documents = [
+        export::ironic(report),
+        exports::metal3::resource(facts, &report.node_id),
+        exports::assisted::inventory(facts),
+        exports::redfish::documents(facts),
+    ];
+    match documents.iter().find_map(|document| nothing(document, "")) {
+        Some(path) => Err(format!("an export has no value at {path}")),
+        None => Ok(()),
+    }
+}
+
+/// The path of the first null, empty text, list or object below the document. Ironic needs two keys, and Redfish its
+/// empty collections.
+fn nothing(value: &Value, path: &str) -> Option<String> {
+    const MAY_BE_NULL: [&str; 2] = [".inventory.cpu.architecture", ".inventory.memory.physical_mb"];
+    let below: Vec<(String, &Value)> = match value {
+        Value::Null if MAY_BE_NULL.contains(&path) => return None,
+        Value::Array(list) if list.is_empty() && path.ends_with(".Members") => return None,
+        // Of such a machine nothing is known.
+        Value::Object(_) if path.is_empty() && value == &serde_json::json!({}) => return None,
+        Value::Array(list) => list.iter().map(|value| (format!("{path}[]"), value)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, value)| (format!("{path}.{key}"), value)).collect()
+        }
+        Value::String(text) if !text.trim().is_empty() => return None,
+        Value::Bool(_) | Value::Number(_) => return None,
+        Value::Null | Value::String(_) => return Some(path.to_owned()),
+    };
+    if below.is_empty() {
+        return Some(path.to_owned());
+    }
+    below.into_iter().find_map(|(path, value)| nothing(value, &path))
+}
+
 fn rendered(tree: Archive) -> Result<Report, String> {
     let report = report_of(tree);
     for problem in &report.problems {
@@ -71,6 +110,7 @@ fn rendered(tree: Archive) -> Result<Report, String> {
     if written(&back) != written(&report.inventory) {
         return Err("the JSON reads back as another report".to_owned());
     }
+    exported(&report)?;
     output::yaml(&report).map_err(|error| format!("no YAML: {error}"))?;
     for is_colored in [false, true] {
         let text = text::text(&report, is_colored) + &text::findings(&report, is_colored);

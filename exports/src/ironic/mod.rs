@@ -222,3 +222,30 @@ fn lldp(ports: &[Port<'_>]) -> Value {
     }
     Value::Object(raw)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn machine_of_which_nothing_is_known_has_only_what_hooks_need() {
+        let expected = json!({
+            "inventory": {"cpu": {"architecture": null}, "memory": {"physical_mb": null}}
+        });
+        assert_eq!(document(&Inventory::default(), None, None), expected);
+    }
+
+    #[test]
+    fn wwn_with_extension_is_given_for_naa_names_only() {
+        let of = |wwn: &str| {
+            let made = disk(&Disk { wwn: Some(wwn.to_owned()), ..Disk::default() });
+            (made.get("wwn_with_extension").cloned(), made.get("wwn_vendor_extension").cloned())
+        };
+        let long = "0x600508b1001c4d41aabbccddeeff0011";
+        assert_eq!(of(long), (Some(long.into()), Some("0xaabbccddeeff0011".into())));
+        let short = "0x5000c500a1b2c3d4";
+        assert_eq!(of(short), (Some(short.into()), None));
+        assert_eq!(of("eui.0025385b11b2c3d4"), (None, None));
+    }
+}
