@@ -1,5 +1,7 @@
 //! Values that must not be shown: tokens, keys, passwords in addresses.
 
+mod config;
+
 use std::fmt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +17,8 @@ const MIN_HIDDEN_BYTES: usize = 6;
 const MAX_HIDDEN: usize = 256;
 
 /// What [`hide`] removes: tokens, queries of addresses.
-static HIDDEN: Mutex<Hidden> = Mutex::new(Hidden { own: Vec::new(), others: Vec::new() });
+static HIDDEN: Mutex<Hidden> =
+    Mutex::new(Hidden { own: Vec::new(), others: Vec::new(), config: String::new() });
 
 /// Texts that [`hide`] removes.
 struct Hidden {
@@ -23,6 +26,8 @@ struct Hidden {
     own: Vec<String>,
     /// Parts of addresses.
     others: Vec<String>,
+    /// The secret parts of the Ignition config.
+    config: String,
 }
 
 impl Hidden {
@@ -98,6 +103,12 @@ pub fn conceal(text: &str) {
     hidden.others.push(text.to_owned());
 }
 
+/// Conceals the secret parts of an Ignition config, in place of those of the one before.
+pub fn conceal_config(config: &[u8]) {
+    let secrets = config::secrets(config);
+    HIDDEN.lock().unwrap_or_else(PoisonError::into_inner).config = secrets;
+}
+
 /// Conceals user, password and query of an address.
 pub fn conceal_address(address: &str) {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
@@ -115,12 +126,15 @@ pub fn conceal_address(address: &str) {
 #[must_use]
 pub fn hide(line: &str) -> String {
     let mut line = redact(line);
-    for text in HIDDEN.lock().unwrap_or_else(PoisonError::into_inner).all() {
-        if line.contains(text.as_str()) {
-            line = line.replace(text.as_str(), "…");
-        }
+    let hidden = HIDDEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut found: Vec<&String> =
+        hidden.all().filter(|text| line.contains(text.as_str())).collect();
+    // A text that is a part of another one would leave the rest of that.
+    found.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    for text in found {
+        line = line.replace(text.as_str(), "…");
     }
-    line
+    config::hide(&line, &hidden.config)
 }
 
 /// Removes user, password and query from every address in a line.
@@ -203,6 +217,13 @@ mod tests {
         assert_eq!(hide(&echoed), "401: … joe … sig … n");
         conceal("short");
         assert_eq!(hide("short"), "short");
+    }
+
+    #[test]
+    fn longer_text_is_hidden_before_a_shorter_one_in_it() {
+        conceal("inner-secret");
+        conceal("outer-inner-secret-outer");
+        assert_eq!(hide("is outer-inner-secret-outer"), "is …");
     }
 
     #[test]

@@ -136,7 +136,9 @@ fn result_of_an_earlier_run_does_not_survive_and_an_impossible_file_is_refused_f
         Machine::offline(&json!({"ignition": inline(), "disk": {"device": "/dev/none"}}));
     fs::create_dir_all(&machine.settings.run_dir).unwrap();
     let file = machine.settings.run_dir.join("result.json");
-    fs::write(&file, r#"{"outcome":"installed"}"#).unwrap();
+    machine.run();
+    let earlier = fs::read_to_string(&file).unwrap();
+    fs::write(&file, earlier.replace("refused", "installed")).unwrap();
     machine.run();
     assert_eq!(machine.result()["outcome"], "refused");
     let nowhere = machine.root.join("no/such/folder/result.json");
@@ -144,6 +146,24 @@ fn result_of_an_earlier_run_does_not_survive_and_an_impossible_file_is_refused_f
     machine.n_collected = 0;
     assert_eq!(machine.run().exit_status, ExitStatus::Usage);
     assert_eq!(machine.n_collected, 0);
+}
+
+#[test]
+fn file_that_is_no_earlier_result_is_never_removed_or_replaced() {
+    let mut machine = Machine::offline(&json!({"ignition": inline()}));
+    let file = machine.root.join("config.ign");
+    for content in [IGNITION, "", "{}", r#"{"outcome": "installed"}"#] {
+        fs::write(&file, content).unwrap();
+        machine.settings.offline.as_mut().unwrap().result.clone_from(&file);
+        assert_eq!(machine.run().exit_status, ExitStatus::Usage, "{content}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), content);
+    }
+    let link = machine.root.join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    machine.settings.offline.as_mut().unwrap().result = link.clone();
+    assert_eq!(machine.run().exit_status, ExitStatus::Usage);
+    assert!(link.is_symlink() && file.exists());
+    assert!(machine.is_untouched("sda") && machine.read("args").is_empty());
 }
 
 #[test]

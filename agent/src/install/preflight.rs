@@ -14,6 +14,7 @@ use super::image::{self, Image};
 use super::installer::{self, Version};
 use super::{Failure, System, osmet, takedown};
 use crate::api::{BlockOn, Code, Finding, IgnitionSource, Install, Severity, Verify};
+use crate::secret;
 use crate::vim::Client;
 
 /// The longest kernel argument, and the most bytes of all of them.
@@ -77,6 +78,8 @@ pub fn ignition(
             ));
         }
     };
+    // Errors of coreos-installer and of servers may quote it.
+    secret::conceal_config(&bytes);
     let refuse = |refusal: ignition::Refusal| {
         use ignition::Code as Why;
         let (code, advice) = match refusal.code {

@@ -20,6 +20,8 @@ use crate::vim::client::result_as_json;
 pub const REQUEST_ID: &str = "offline";
 /// How many of coreos-installer's last lines are shown after a failure. The result has more.
 const MAX_SHOWN_LINES: usize = 5;
+/// The longest file that is read to see whether it is a result, in bytes.
+const MAX_RESULT_BYTES: u64 = 16 << 20;
 
 /// What the job's texts call parts of an instruction, and what they are here. The first lines that fit count.
 pub const WORDS: [(&str, &str); 9] = [
@@ -60,15 +62,32 @@ pub enum After {
 }
 
 impl Offline {
-    /// Removes the result of an earlier run, and checks that this one can be written.
+    /// Removes the result of an earlier run, and nothing else, and checks that this one can be written.
     pub(super) fn prepare(&self, settings: &JobSettings) -> io::Result<()> {
         if self.result.parent() == Some(&settings.run_dir) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&settings.run_dir)?;
         }
+        self.check_file()?;
         remove(&self.result)?;
         let draft = self.draft();
-        fs::File::create(&draft)?;
+        create(&draft)?;
         remove(&draft)
+    }
+
+    /// Checks that the file is absent or contains an earlier result: it may be an input that was named by mistake.
+    fn check_file(&self) -> io::Result<()> {
+        match fs::symlink_metadata(&self.result) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+            Ok(found) if !found.is_file() => return Err(io::Error::other("it is no regular file")),
+            Ok(_) => {}
+        }
+        let bytes = crate::bounded::read_file(&self.result, MAX_RESULT_BYTES).unwrap_or_default();
+        if serde_json::from_slice::<JobResult>(&bytes).is_ok() {
+            return Ok(());
+        }
+        let what = "it contains something other than the result of an earlier install, and is kept; name another file";
+        Err(io::Error::other(what))
     }
 
     /// Writes the result of a failed job, and logs where it is.
@@ -85,10 +104,15 @@ impl Offline {
         json.push(b'\n');
         let draft = self.draft();
         let write = || {
-            let mut file = fs::File::create(&draft)?;
+            let mut file = create(&draft)?;
             file.write_all(&json)?;
             file.sync_all()?;
+            self.check_file()?;
             fs::rename(&draft, &self.result)?;
+            // The new name is on the disk once its directory is.
+            if let Some(directory) = self.result.parent().and_then(|dir| fs::File::open(dir).ok()) {
+                directory.sync_all().ok();
+            }
             checkpoint::update(|checkpoint| checkpoint.is_over = true);
             Ok(())
         };
@@ -101,9 +125,14 @@ impl Offline {
     /// The file that becomes the result.
     fn draft(&self) -> PathBuf {
         let mut name = OsString::from(&self.result);
-        name.push(".new");
+        name.push(format!(".{}.new", std::process::id()));
         name.into()
     }
+}
+
+/// Makes a new file; one that exists is some other program's.
+fn create(path: &Path) -> io::Result<fs::File> {
+    fs::File::options().write(true).create_new(true).open(path)
 }
 
 fn remove(file: &Path) -> io::Result<()> {

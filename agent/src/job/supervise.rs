@@ -217,10 +217,16 @@ fn report_crash(
         DiskState::Written | DiskState::Erased => ExitStatus::Unproven,
         DiskState::Installed => ExitStatus::NotReported,
     };
-    if found.node_id.is_empty() || found.is_over || settings.is_dry_run {
+    // A VIM knows no other name of the node; a file needs none.
+    let has_receiver = !found.node_id.is_empty() || settings.offline.is_some();
+    if !has_receiver || found.is_over || settings.is_dry_run {
         return exit_status;
     }
-    let result = result(found, message, disk_state);
+    let mut result = result(found, message, disk_state);
+    if result.node_id.is_empty() {
+        result.node_id = format!("boot-{}", uuid::random());
+        result.started_at.clone_from(&result.finished_at);
+    }
     if let Some(CrashReporter(report)) = &settings.crash_reporter {
         report(&result);
         return exit_status;
@@ -317,6 +323,24 @@ mod tests {
             kill(pid, Signal::SIGKILL).ok();
         }
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn crash_before_the_node_is_known_leaves_a_result_where_there_is_no_vim() {
+        let file = std::env::temp_dir().join(format!("rci-crash-{}", std::process::id()));
+        let mut settings = JobSettings::new(crate::vim::VimSettings::new(""));
+        settings.offline = Some(crate::job::Offline {
+            instruction: Vec::new(),
+            result: file.clone(),
+            after: crate::job::After::Stay,
+            words: &[],
+        });
+        let killed = ProcessStatus::from_raw(9);
+        report_crash(&settings, &Stop::default(), &Checkpoint::default(), killed);
+        let result: JobResult = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        std::fs::remove_file(file).unwrap();
+        assert_eq!(result.code.as_deref(), Some("AGENT_BUG"));
+        assert!(result.node_id.starts_with("boot-") && !result.started_at.is_empty());
     }
 
     #[test]
