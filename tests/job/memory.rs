@@ -21,9 +21,13 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// In the child: runs the job once and says how far the peak rose.
+/// In the child: runs the job once and says how far the peak rose above that of a job that only reboots. The code that
+/// both run is in memory by then: of a debug build that is several MiB.
 #[expect(clippy::print_stdout, reason = "the parent reads it")]
 fn run_child(vim: &str) {
+    let reboot = json!({"api_version": "1", "request_id": "r", "action": "reboot"});
+    let plain = Mock::start(move |_, _| Reply::json(200, &reboot));
+    Machine::new(&plain.url).run();
     let mut machine = Machine::new(vim);
     machine.settings.vim.timeouts.headers = Duration::from_secs(3);
     machine.settings.vim.timeouts.body = Duration::from_secs(3);
@@ -92,14 +96,14 @@ fn hostile_responses_and_large_configs_cost_little_memory() {
         assert!(bytes <= 16 * MIB, "{what}: {} KiB", bytes / 1024);
         println!("{what} costs {} KiB", bytes / 1024);
     }
-    for n_files in [1, 2000] {
+    for n_files in [1, 2000, 20_000] {
         let (bytes, mock) = cost(move |_| {
             Reply::bytes(large_config(n_files).as_bytes())
                 .and("Content-Type", &format!("application/{IGNITION}"))
         });
         let result = result(&mock);
         assert_eq!(result["attempts"], 1, "{n_files} files: {result:#}");
-        assert!(bytes <= 64 * MIB, "{n_files} files: {} KiB", bytes / 1024);
         println!("an Ignition config of 8 MiB with {n_files} files costs {} KiB", bytes / 1024);
+        assert!(bytes <= 64 * MIB, "{n_files} files: {} KiB", bytes / 1024);
     }
 }

@@ -4,6 +4,7 @@
 //! only after the whole image is written, the size of the disk never. So everything is checked here. Each
 //! refusal has a code, and leaves the disk unchanged.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use probes::block::Disk;
@@ -65,12 +66,18 @@ pub fn ignition(
     source: &IgnitionSource,
     client: &Client,
 ) -> Result<(Vec<u8>, Vec<String>), Failure> {
-    let bytes = match (&source.inline, &source.url) {
-        (Some(text), _) => text.clone().into_bytes(),
-        (None, Some(url)) => client.fetch_ignition(url).map_err(|message| {
-            Failure::new(Code::IgnitionFetch, format!("fetching the Ignition config: {message}"))
+    let bytes: Cow<'_, [u8]> = match (&source.inline, &source.url) {
+        (Some(text), _) => text.as_bytes().into(),
+        (None, Some(url)) => client
+            .fetch_ignition(url)
+            .map_err(|message| {
+                Failure::new(
+                    Code::IgnitionFetch,
+                    format!("fetching the Ignition config: {message}"),
+                )
                 .advise("make the config reachable from the node")
-        })?,
+            })?
+            .into(),
         (None, None) => {
             return Err(Failure::new(
                 Code::InstructionInvalid,
@@ -107,7 +114,8 @@ pub fn ignition(
     if source.hash.is_none() && source.url.as_deref().is_some_and(|url| url.starts_with("http:")) {
         warnings.push("the Ignition config came over plain HTTP without a hash".into());
     }
-    Ok((bytes, warnings))
+    // Only now, since the check needs much memory for a large config.
+    Ok((bytes.into_owned(), warnings))
 }
 
 /// Checks everything else; the disk has been chosen.
