@@ -185,6 +185,18 @@ pub struct VimOptions {
     /// Private key (PEM) of the client certificate
     #[arg(long, value_name = "FILE", requires = "client_cert_file")]
     pub client_key_file: Option<PathBuf>,
+    /// Proxy for everything that is fetched or posted [default: as for curl]
+    ///
+    /// E.g. `http://user:password@proxy.example:3128`, for the VIM, images,
+    /// their metadata and Ignition configs. Without it the variables
+    /// `https_proxy`, `all_proxy` and `http_proxy` are used.
+    #[arg(long, value_name = "URL")]
+    pub proxy: Option<String>,
+    /// Hosts, domains and addresses to reach without the proxy
+    ///
+    /// `*` for all. Without it the variable `no_proxy` is used.
+    #[arg(long, value_name = "HOST", value_delimiter = ',')]
+    pub no_proxy: Vec<String>,
     /// Seconds after which a job without an install ends [default: forever]
     ///
     /// They count from the start, over the report, every request for an

@@ -87,11 +87,11 @@ impl LinksUp {
                     links.names.push(port.name.clone());
                     with_brought_up(|all| all.push((class.to_owned(), port.name.clone())));
                 }
-                Err(error) => warn!(port = port.name, %error, "the port could not be brought up"),
+                Err(error) => warn!("port {} could not be brought up: {error}", port.name),
             }
         }
         if !links.names.is_empty() {
-            info!(ports = links.names.join(","), "ports brought up to see their links");
+            info!("ports brought up to see their links: {}", links.names.join(", "));
             links.wait_for_carrier(wait, stop);
         }
         links
@@ -165,22 +165,22 @@ fn with_limit<T: Send + 'static>(
     let answer = match guard::ask("links", STACK_BYTES, move || work(&inner)) {
         Ok(answer) => answer,
         Err(error) => {
-            warn!(%error, "{doing} failed: no thread could be started");
+            warn!("{doing} failed: no thread could be started: {error}");
             return None;
         }
     };
     match answer.recv_timeout(limit) {
         Ok(Ok(done)) => Some(done),
         Ok(Err(panic)) => {
-            warn!(port = watch.port(), panic, "a bug ended {doing}; please report it");
+            warn!("a bug ended {doing}, at port {}; please report it: {panic}", watch.port());
             None
         }
         Err(_) => {
             watch.is_given_up.store(true, Ordering::SeqCst);
             let limit_s = limit.as_secs();
+            let port = watch.port();
             warn!(
-                port = watch.port(),
-                limit_s, "{doing}: the driver does not respond; continuing without it"
+                "{doing}: the driver of port {port} has not responded for {limit_s} s; continuing without it"
             );
             None
         }
@@ -191,9 +191,9 @@ fn restore(class: &Path, name: &str) {
     with_brought_up(|all| all.retain(|port| port.0 != class || port.1 != name));
     // Somebody configured the port meanwhile; it may be the route to the VIM.
     if is_in_use(&machine(), name) {
-        info!(port = name, "the port is in use now and stays up");
+        info!("port {name} is in use now and stays up");
     } else if let Err(error) = set_up(class, name, false) {
-        warn!(port = name, %error, "the port could not be set down again");
+        warn!("port {name} could not be set down again: {error}");
     }
 }
 

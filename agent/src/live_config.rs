@@ -97,6 +97,9 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         let (name, value) = pair(option)?;
         agent_options.entry(name).or_default().push(value);
     }
+    for (name, values) in job::agent_options(&options.vim) {
+        agent_options.entry(name.to_owned()).or_default().extend(values);
+    }
     check_agent_options(&agent_options, options)?;
     refuse_dry_run(options)?;
     let token = |file: &Path| {
@@ -442,6 +445,21 @@ mod tests {
         for option in ["log-level=debug", "give_up_after=86400", "bring_links_up=false"] {
             made(&["--agent-option", option]).unwrap();
         }
+    }
+
+    #[test]
+    fn agent_in_the_live_image_gets_proxy_and_time_limit() {
+        let options =
+            ["--proxy", "http://p.example:1", "--no-proxy", "a,b", "--give-up-after", "7200"];
+        let text = made(&[&options[..], &["--format", "butane"]].concat()).unwrap();
+        for line in [r#"proxy: "http://p.example:1""#, "no_proxy:", "give_up_after: "] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(text.contains("7200"), "{text}");
+        let error = made(&[&options[..], &["--format", "kargs"]].concat()).unwrap_err();
+        assert!(error.contains("cannot carry --proxy, --no-proxy, --give-up-after"), "{error}");
+        let error = made(&["--proxy", "http://p", "--agent-option", "proxy=http://q"]).unwrap_err();
+        assert!(error.contains("2 values for proxy"), "{error}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl Hidden {
 }
 
 /// Text that cannot be printed: it has no `Display`, and `Debug` hides it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Default, Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {

@@ -55,6 +55,19 @@ pub fn forms(text: &str) -> Option<WwnForms> {
     Some(WwnForms { full, base, extension })
 }
 
+/// The digits of every NAA name in a text, after `0x` or `naa.`; other numbers have other lengths or first digits.
+pub fn naa_in_text(text: &str) -> impl Iterator<Item = &str> {
+    let marks = text.match_indices("0x").chain(text.match_indices("naa."));
+    marks.filter_map(|(at, _)| {
+        let rest = bare(text.get(at..)?);
+        let end = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+        // T10 SPC-5 §7.7.6.6: names of NAA 1, 2 and 5 have 16 digits, those of NAA 6 have 32.
+        let first = rest.bytes().next();
+        matches!((end, first), (16, Some(b'1' | b'2' | b'5' | b'c')) | (32, Some(b'6')))
+            .then(|| &rest[..end])
+    })
+}
+
 /// Whether two spellings mean the same WWN. A WWN of 32 digits and its first 16 are the same.
 #[must_use]
 pub fn is_same(one: &str, other: &str) -> bool {
@@ -131,6 +144,14 @@ pub fn serial_of_wwid(wwid: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn naa_names_in_a_text_have_a_prefix_a_length_and_a_first_digit() {
+        let text = "wwn-0x5000c500a1b2c3d4, naa.600508b1001c4d41aabbccddeeff0011 0x10 0x7000c500a1b2c3d4 \
+                    naa.5000c500a1b2c3d45";
+        let found: Vec<&str> = naa_in_text(text).collect();
+        assert_eq!(found, ["5000c500a1b2c3d4", "600508b1001c4d41aabbccddeeff0011"]);
+    }
 
     #[test]
     fn a_wwn_is_the_same_in_every_spelling() {

@@ -156,6 +156,30 @@ fn a_server_that_accepts_no_results_does_not_delay_an_installed_node() {
 }
 
 #[test]
+fn page_of_a_proxy_in_place_of_a_bare_vim_is_no_answer_to_the_result() {
+    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let mock = Mock::start(|request, n| match request.path.as_str() {
+        "/v1/reports" => Reply::bytes(IGNITION.as_bytes())
+            .and("Content-Type", "application/vnd.coreos.ignition+json"),
+        path if path.ends_with("/result") && n < 6 => {
+            Reply::bytes(b"<html>log in first</html>").and("Content-Type", "text/html")
+        }
+        path if path.ends_with("/result") => Reply::status(204),
+        _ => Reply::status(404),
+    });
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.failure_limit = std::time::Duration::from_mins(2);
+    fs::write(machine.root.join("image"), image).unwrap();
+    machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+    assert_eq!(machine.run().exit_status, ExitStatus::Done);
+    assert_eq!(
+        mock.requests("/result").len(),
+        7,
+        "it is posted until the server itself accepts it"
+    );
+}
+
+#[test]
 fn a_result_that_the_vim_refuses_is_not_reported() {
     let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
     let mock = Mock::start(|request, _| match request.path.as_str() {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use run_coreos_installer::exit_status::ExitStatus;
+use run_coreos_installer::job::Listener;
 use serde_json::{Value, json};
 
 use super::machine::Machine;
@@ -117,21 +118,20 @@ fn disk_that_comes_and_goes_ends_in_an_install_and_not_in_endless_reports() {
 
 #[test]
 fn links_that_come_up_lead_to_another_report() {
+    let listener = Listener::default();
+    let of_vim = listener.clone();
     let (mock, mut machine) = vim(
-        |_, _| {},
+        move |_, n| {
+            if n == 0 {
+                of_vim.end_links(true);
+            }
+        },
         |request, _| match request.path.as_str() {
-            "/v1/reports" => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 3600})),
+            "/v1/reports" => Reply::json(202, &json!({"node_id": "node-7", "retry_after_s": 60})),
             _ => action("stop"),
         },
     );
-    let listener = machine.settings.listener.clone();
-    listener.begin_links();
-    listener.clone().start(move || {
-        std::thread::sleep(std::time::Duration::from_millis(30));
-        listener.end_links(true);
-        std::thread::sleep(std::time::Duration::from_mins(10));
-        unreachable!("the job ends before")
-    });
+    machine.settings.listener = listener;
     assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
     assert_eq!(order(&mock), ["/v1/reports", "/v1/reports", "/v1/nodes/node-7/instruction"]);
 }

@@ -41,6 +41,8 @@ mod proof;
 #[cfg(test)]
 mod property;
 #[cfg(test)]
+mod proxy;
+#[cfg(test)]
 mod refusal;
 #[cfg(test)]
 mod stream;

@@ -21,7 +21,7 @@ use crate::ironic::inspection::{self, Inspected};
 use crate::job::{self, Collected, CrashReporter, JobSettings, Listener, Offline, supervise};
 use crate::links::{LinksUp, restore_all};
 use crate::report::{Report, report};
-use crate::secret::Secret;
+use crate::secret::{Secret, redact};
 use crate::signals::Stop;
 use crate::vim::transport::ProxySettings;
 use crate::vim::url::{Url, Zones};
@@ -251,7 +251,8 @@ pub(super) fn send_report(options: &ReportOptions) -> anyhow::Result<ExitStatus>
     let report = super::read(&super::source(&options.source)?, &options.source, LLDP_WAIT)?;
     match client.post_report(&json(&report)?) {
         Ok(_) => {
-            tracing::info!(node = report.node_id, vim = settings.url, "the VIM has the report");
+            let vim = redact(settings.url.as_deref().unwrap_or_default());
+            tracing::info!("{vim} has the report of node {}", report.node_id);
             Ok(ExitStatus::Done)
         }
         Err(gave_up) => {
@@ -289,9 +290,19 @@ fn send_inspection(settings: &VimSettings, options: &ReportOptions) -> anyhow::R
     })
 }
 
+/// The proxy of the options; those that are not set are taken from the environment.
+fn proxy(options: &VimOptions) -> Option<ProxySettings> {
+    let from_env = ProxySettings::from_env();
+    let proxy = match &options.proxy {
+        Some(url) => from_env.unwrap_or_default().with_url(url),
+        None => from_env?,
+    };
+    Some(if options.no_proxy.is_empty() { proxy } else { proxy.with_no_proxy(&options.no_proxy) })
+}
+
 fn server_settings(options: &VimOptions) -> VimSettings {
     VimSettings {
-        proxy: ProxySettings::from_env(),
+        proxy: proxy(options),
         url: options.vim.clone(),
         allow_plain_http: options.allow_plain_http,
         token_file: options.token_file.clone(),
@@ -321,6 +332,18 @@ fn collected(report: &Report) -> anyhow::Result<Collected> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn proxy_of_the_options_is_used_whatever_the_environment_says() {
+        use crate::cli::{Cli, Command};
+        use clap::Parser as _;
+        let words = ["x", "install", "--proxy", "http://p.example:1", "--no-proxy", "a, b.example"];
+        let Some(Command::Install(options)) = Cli::parse_from(words).command else { panic!() };
+        let hosts = ["a".to_owned(), "b.example".to_owned()];
+        let expected =
+            ProxySettings::default().with_url("http://p.example:1").with_no_proxy(&hosts);
+        assert_eq!(proxy(&options.vim), Some(expected));
+    }
 
     #[test]
     fn unattended_dry_run_never_exits_with_the_status_that_reboots() {

@@ -109,7 +109,7 @@ fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
     stop.release();
     let differing = written?;
     for key in differing {
-        tracing::warn!(key, "a replay of the capture gives a different value");
+        tracing::warn!("a replay of the capture gives a different value for {key}");
     }
     // Without a field, which would be appended to the command.
     tracing::info!(

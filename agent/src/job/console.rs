@@ -76,7 +76,7 @@ impl Console {
     pub(crate) fn start() -> Self {
         let shared = Arc::new(Shared::default());
         let for_thread = Arc::clone(&shared);
-        let on_panic = |panic| warn!(panic, "a bug ended the lines on the console");
+        let on_panic = |panic| warn!("a bug ended the lines on the console: {panic}");
         // Without the thread the job runs as well.
         guard::spawn("console", STACK_BYTES, move || write_lines(&for_thread), on_panic).ok();
         Self { shared }

@@ -73,6 +73,7 @@ impl Job<'_> {
             return self.end_offline(offline, result);
         }
         self.event(Stage::Result, State::Started, None);
+        self.console.waits_for(&self.vim("the result to be accepted by"), &self.node_id);
         let limit = self.client.time_left().map(|left| left.max(self.settings.failure_limit));
         let limit = if self.is_bare { Some(self.settings.failure_limit) } else { limit };
         match self.post(&result, limit) {

@@ -47,7 +47,7 @@ impl Job<'_> {
         let disk = target.disk();
         let install = &install;
         self.warnings.extend(checked.warnings.iter().cloned());
-        info!(installer = %checked.version, "preflight passed for {}", describe(disk));
+        info!("preflight passed for {}, coreos-installer {}", describe(disk), checked.version);
         self.event(Stage::Preflight, State::Done, Some(&describe(disk)));
         if self.settings.is_dry_run {
             info!("dry run: {} would be written now; nothing was changed", describe(disk));
@@ -232,7 +232,7 @@ impl Job<'_> {
             {
                 n_logged += 1;
                 if LOGGED_PERCENT.get(n_logged).is_none_or(|next| percent < *next) {
-                    info!(percent, "writing");
+                    info!("written: {percent} %");
                 }
             }
         };

@@ -145,7 +145,7 @@ impl Job<'_> {
             let failure = interrupted(DiskState::Written);
             return self.end_badly(&mut result, &failure, ExitStatus::Unproven);
         }
-        info!(n_checks, "proved: the disk contains what was asked for");
+        info!("proved by {n_checks} checks: the disk contains what was asked for");
         self.event(Stage::Proof, State::Done, None);
         result.outcome = Outcome::Installed;
         result.stage = Stage::Result;

@@ -170,7 +170,7 @@ impl<'a> Job<'a> {
             self.node_id.clone_from(&self.collected.node_id);
         }
         if !is_node_id(&self.node_id) {
-            warn!(node_id = %self.node_id, "the node id cannot be used in a URL path; using a random one");
+            warn!("the node id {} cannot be used in a URL path; using a random one", self.node_id);
             self.node_id = format!("boot-{}", uuid::random());
         }
         self.event(Stage::Collect, State::Done, None);
@@ -189,7 +189,7 @@ impl<'a> Job<'a> {
         self.supplemented = None;
         match self.client.post_report(&self.collected.report) {
             Ok(answer) => {
-                info!(node_id = %self.node_id, "report posted");
+                info!("report posted for node {}", self.node_id);
                 self.event(Stage::Report, State::Done, None);
                 self.event(Stage::Instruction, State::Started, None);
                 Ok(answer)
@@ -250,7 +250,7 @@ impl<'a> Job<'a> {
     }
 
     /// The VIM's address after `what`, for the console.
-    fn vim(&self, what: &str) -> String {
+    pub(super) fn vim(&self, what: &str) -> String {
         format!("{what} {}", redact(self.settings.vim.url.as_deref().unwrap_or_default()))
     }
 
@@ -294,7 +294,9 @@ impl<'a> Job<'a> {
             return self.after(ended, instruction.on_refusal);
         }
         let reason = clean::text(&instruction.reason.unwrap_or_default(), MAX_REASON_CHARS);
-        info!(request_id = %instruction.request_id, reason, "instruction: {}", instruction.action.as_str());
+        let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        let (action, request_id) = (instruction.action.as_str(), &instruction.request_id);
+        info!("instruction {request_id} asks for {action}{because}");
         self.event(Stage::Instruction, State::Done, Some(instruction.action.as_str()));
         let asked = instruction.retry_after_s.map(RetryAfter::seconds);
         let on_refusal = instruction.on_refusal;
@@ -358,7 +360,7 @@ impl<'a> Job<'a> {
             return;
         };
         if has_just_reported {
-            info!(node_id, "the VIM uses another id for this node");
+            info!("the VIM uses another id for this node: {node_id}");
             self.node_id = node_id.into();
         } else {
             warn!("the VIM's response names another node, {node_id}; ignoring that");

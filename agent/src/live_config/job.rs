@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail};
 use ignition::live::{Secret, Target};
 
 use super::names;
-use crate::cli::{Command, LiveConfigOptions};
+use crate::cli::{Command, LiveConfigOptions, VimOptions};
 use crate::config::{Configuration, Origin, Setting};
 use crate::offline;
 
@@ -46,6 +46,17 @@ pub(super) fn check_combination(
             }
         }
     }
+}
+
+/// The options of `live-config` that the agent in the live image gets unchanged.
+pub(super) fn agent_options(vim: &VimOptions) -> Vec<(&'static str, Vec<String>)> {
+    let give_up_after = vim.give_up_after.map(|seconds| seconds.to_string());
+    let all = [
+        ("proxy", vim.proxy.iter().cloned().collect()),
+        ("no_proxy", vim.no_proxy.clone()),
+        ("give_up_after", give_up_after.into_iter().collect()),
+    ];
+    all.into_iter().filter(|(_, values): &(_, Vec<String>)| !values.is_empty()).collect()
 }
 
 /// Checks the options that the agent in the live image will have.

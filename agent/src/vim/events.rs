@@ -109,7 +109,7 @@ impl Events {
         let shared = Arc::new(Shared::default());
         let (for_thread, its_clock) = (Arc::clone(&shared), Arc::clone(&clock));
         let work = move || post_all(&for_thread, &client, its_clock.as_ref());
-        let on_panic = |panic| warn!(panic, "a bug ended the posting of events");
+        let on_panic = |panic| warn!("a bug ended the posting of events: {panic}");
         let is_posting = guard::spawn("events", STACK_BYTES, work, on_panic).is_ok();
         Self { observer, shared, clock, is_posting }
     }

@@ -21,7 +21,7 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use super::token::{Token, TokenHeader};
 use super::url::Zones;
 use crate::bounded;
-use crate::secret::Secret;
+use crate::secret::{self, Secret};
 
 /// Where distributions keep the CAs that they trust; the first file that exists is read.
 const SYSTEM_BUNDLES: [&str; 4] = [
@@ -85,7 +85,7 @@ impl VimSettings {
 }
 
 /// A proxy for every request: reports, Ignition configs and images.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProxySettings {
     /// Its address, e.g. `http://proxy.example:3128`; it may contain a user and a password.
     url: Secret,
@@ -108,17 +108,27 @@ impl ProxySettings {
         };
         let url = ["https_proxy", "all_proxy", "http_proxy"].into_iter().find_map(value)?;
         let no_proxy = value("no_proxy").unwrap_or_default();
-        let no_proxy = no_proxy.split(',').map(|host| host.trim().to_owned());
-        Some(Self {
-            url: Secret::new(url.trim()),
-            no_proxy: no_proxy.filter(|host| !host.is_empty()).collect(),
-        })
+        let hosts: Vec<String> = no_proxy.split(',').map(str::to_owned).collect();
+        Some(Self::default().with_url(&url).with_no_proxy(&hosts))
+    }
+
+    /// The same with another address of the proxy.
+    #[must_use]
+    pub fn with_url(self, url: &str) -> Self {
+        Self { url: Secret::new(url.trim()), ..self }
+    }
+
+    /// The same with other hosts that are reached without the proxy.
+    #[must_use]
+    pub fn with_no_proxy(self, hosts: &[String]) -> Self {
+        let hosts = hosts.iter().map(|host| host.trim().to_owned());
+        Self { no_proxy: hosts.filter(|host| !host.is_empty()).collect(), ..self }
     }
 
     fn proxy(&self) -> anyhow::Result<Proxy> {
         let wrong = |_| {
             anyhow!(
-                "the proxy of https_proxy, all_proxy or http_proxy is malformed, expected e.g. http://proxy.example:3128"
+                "the proxy is malformed (--proxy, or https_proxy, all_proxy or http_proxy), expected e.g. http://proxy.example:3128"
             )
         };
         let parsed = Proxy::new(self.url.expose()).map_err(wrong)?;
@@ -222,6 +232,10 @@ pub(super) fn agent(
         .client_cert(client_cert)
         .unversioned_rustls_crypto_provider(provider)
         .build();
+    if let Some(proxy) = &settings.proxy {
+        // An error of the library may quote the address.
+        secret::conceal_address(proxy.url.expose());
+    }
     let times = settings.timeouts;
     let config = Config::builder()
         .http_status_as_error(false)

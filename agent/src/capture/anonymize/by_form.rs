@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use formats::wwn;
+
 use super::collect::{Secrets, split_iscsi, uuid_digits};
 
 impl Secrets {
@@ -51,20 +53,8 @@ impl Secrets {
             }
             self.in_pairs(token.trim_matches([':', '-']));
         }
-        for (at, _) in text.match_indices("0x").chain(text.match_indices("naa.")) {
-            let rest = text
-                .get(at..)
-                .unwrap_or_default()
-                .trim_start_matches("0x")
-                .trim_start_matches("naa.");
-            let end = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
-            // T10 SPC-5 §7.7.6.6: names of NAA 1, 2 and 5 have 16 digits, those of NAA 6 have 32.
-            if matches!(
-                (end, rest.bytes().next()),
-                (16, Some(b'1' | b'2' | b'5' | b'c')) | (32, Some(b'6'))
-            ) {
-                self.digits(&rest[..end]);
-            }
+        for digits in wwn::naa_in_text(text) {
+            self.digits(digits);
         }
     }
 

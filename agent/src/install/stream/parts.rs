@@ -28,7 +28,7 @@ const N_SAMPLES: u64 = 1024;
 /// Most blocks that are sampled, whatever the image says about its size.
 const MAX_SAMPLES: usize = 1 << 16;
 
-/// Digests every so many blocks of the parts of an image.
+/// Digests blocks at a fixed distance in the parts of an image.
 #[derive(Debug)]
 struct Sampler<'a> {
     record: &'a mut Record,
@@ -55,8 +55,8 @@ pub(super) fn sample(packed: impl Read + Send, head: &Head, record: &mut Record)
     Ok(())
 }
 
-/// How much of an image of which only the beginning can be reached is decompressed. The largest file system, that of the
-/// root, is the last one.
+/// How much is decompressed if only the beginning can be reached. The largest file system, that of the root, is the last
+/// one.
 fn beginning_bytes(head: &Head) -> u64 {
     let Some(size_bytes) = head.size_bytes else { return UNKNOWN_BYTES };
     let last = head.partitions().into_iter().map(|part| part.start_bytes).max().unwrap_or(0);

@@ -1,0 +1,38 @@
+//! The program itself with a proxy from its configuration file.
+
+use std::process::Command;
+
+use super::mock::{Mock, Reply};
+
+#[test]
+fn configured_proxy_is_used_and_its_password_never_shown() {
+    // The proxy is asked for a tunnel to the VIM, and refuses.
+    let proxy = Mock::start(|_, _| Reply::status(407));
+    let address = proxy.url.replace("http://", "http://user:hunter2secret@");
+    let file = std::env::temp_dir().join(format!("rci-proxy-{}.yaml", std::process::id()));
+    let settings = format!("proxy: {address}\nvim: http://vim.example\nallow_plain_http: true\n");
+    std::fs::write(&file, settings).unwrap();
+    let run = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
+            .args(words)
+            .arg("--config")
+            .arg(&file)
+            .env_clear()
+            .env("no_proxy", "another.example")
+            .output()
+            .unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        String::from_utf8_lossy(&text).into_owned()
+    };
+    let words = ["report", "--give-up-after", "0", "--only", "os", "--lldp-wait", "0"];
+    let said = run(&[&words[..], &["--log-level", "debug"]].concat());
+    let asked = proxy.requests("vim.example:80");
+    assert!(!asked.is_empty(), "{said}");
+    assert!(
+        asked[0].header("proxy-authorization").is_some_and(|value| value.starts_with("Basic "))
+    );
+    assert!(said.contains("could not be posted") && !said.contains("hunter2secret"), "{said}");
+    let said = run(&["report", "--print-config"]);
+    assert!(said.contains("proxy") && !said.contains("hunter2secret"), "{said}");
+    std::fs::remove_file(&file).unwrap();
+}
