@@ -92,6 +92,6 @@ fn take_down_that_fails_half_way_is_not_reported_as_if_nothing_had_happened() {
     assert_eq!(result["taken_down"], json!([step]));
     let message = result["message"].as_str().unwrap();
     assert!(message.contains("the array is frozen"), "{message}");
-    assert!(message.ends_with(&format!("nothing was written to the disk, but before: {step}")));
+    assert!(message.ends_with(&format!("the disk was not written, but before: {step}")));
     assert!(machine.is_untouched("sda"));
 }

@@ -71,14 +71,12 @@ impl Job<'_> {
         result.image = checked.image.as_ref().map(|image| image.written(facts.as_ref()));
         result.taken_down = written.taken_down;
         if let Err(mut failure) = written.outcome {
-            if written.disk_state == DiskState::Untouched && !result.taken_down.is_empty() {
-                let steps = result.taken_down.join("; ");
-                let _ = write!(
-                    failure.message,
-                    "; nothing was written to the disk, but before: {steps}"
-                );
+            let is_untouched = written.disk_state == DiskState::Untouched;
+            let steps = result.taken_down.join("; ");
+            if is_untouched && !steps.is_empty() {
+                let _ = write!(failure.message, "; the disk was not written, but before: {steps}");
             }
-            let exit_status = if written.disk_state == DiskState::Untouched {
+            let exit_status = if is_untouched {
                 result.outcome = Outcome::Refused;
                 ExitStatus::Untouched
             } else {
