@@ -4,16 +4,31 @@
 //! the document but not the generator.
 
 use std::collections::BTreeSet;
+use std::io::Read as _;
 
 use anyhow::Context as _;
+use flate2::read::DeflateDecoder;
 use serde_json::{Map, Value, json};
 
-/// The `OpenAPI` 3.1 document of VIM API v1, as in the repository.
-pub const DOCUMENT: &str = include_str!("../../vim-api-v1.openapi.json");
+/// The document as `build.rs` packs it.
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.packed"));
+/// More than the document needs, in bytes.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The prefix of references to schemas in the document, and in a JSON Schema of its own.
 const IN_DOCUMENT: &str = "#/components/schemas/";
 const IN_SCHEMA: &str = "#/$defs/";
+
+/// The `OpenAPI` 3.1 document of VIM API v1, as in the repository.
+///
+/// # Errors
+/// If the binary is damaged.
+pub fn document() -> anyhow::Result<String> {
+    let mut text = String::new();
+    let unpacked = DeflateDecoder::new(PACKED).take(MAX_BYTES).read_to_string(&mut text);
+    unpacked.context("unpacking the OpenAPI document")?;
+    Ok(text)
+}
 
 /// The JSON Schema called `name` (`Report`, `Instruction`, `EventBatch`, `Result`), with every schema
 /// that it refers to.
@@ -21,7 +36,8 @@ const IN_SCHEMA: &str = "#/$defs/";
 /// # Errors
 /// If the document has no such schema.
 pub fn schema(name: &str) -> anyhow::Result<Value> {
-    let document: Value = serde_json::from_str(DOCUMENT).context("reading the OpenAPI document")?;
+    let text = document()?;
+    let document: Value = serde_json::from_str(&text).context("reading the OpenAPI document")?;
     let all = document["components"]["schemas"]
         .as_object()
         .context("the OpenAPI document contains no schemas")?;
@@ -129,7 +145,7 @@ mod tests {
                 _ => {}
             }
         }
-        let mut document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        let mut document: Value = serde_json::from_str(&document().unwrap()).unwrap();
         document["components"]["schemas"] = Value::Object(schemas());
         walk(&document, &document);
     }

@@ -126,7 +126,7 @@ fn schema(options: &SchemaOptions) -> anyhow::Result<ExitStatus> {
         Document::Event => "EventBatch",
         Document::Result => "Result",
         Document::Openapi => {
-            output::print(api::openapi::DOCUMENT)?;
+            output::print(&api::openapi::document()?)?;
             return Ok(ExitStatus::Done);
         }
     };
