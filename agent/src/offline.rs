@@ -303,4 +303,38 @@ mod tests {
         let device = [("ignition", "https://h/i"), ("disk", "/dev/sda")];
         assert_eq!(instruction_of(&device)["install"]["disk"], json!({"device": "/dev/sda"}));
     }
+
+    #[test]
+    fn assisted_service_needs_an_address_and_an_infra_env_and_no_dry_run() {
+        let outcome = |kernel: &[(&str, &str)]| {
+            let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+            let kernel = kernel.iter().map(pair).collect();
+            let sources = Sources { kernel, ..Sources::default() };
+            let words = ["run-coreos-installer".into(), "install".into()];
+            let configuration = configure(&words, &sources, true).unwrap();
+            let Some(Command::Install(options)) = &configuration.cli.command else { panic!() };
+            offline(options, &configuration.settings).map_err(|error| error.to_string())
+        };
+        let (backend, vim) = (("backend", "assisted"), ("vim", "https://assisted.example"));
+        let env = ("infra-env-id", "11111111-2222-4333-8444-555555555555");
+        assert_eq!(outcome(&[backend, vim, env, ("block-on", "never")]), Ok(None));
+        for (kernel, words) in [
+            (&[backend, env][..], "the address of assisted-service is missing"),
+            (&[backend, vim][..], "expected the UUID of the infra-env"),
+            (
+                &[backend, vim, ("infra_env_id", "x")][..],
+                "rci.infra_env_id is \"x\", expected the UUID",
+            ),
+            (
+                &[backend, vim, env, ("dry-run", "true")][..],
+                "is not possible with assisted-service",
+            ),
+            (&[vim, env][..], "needs --backend assisted"),
+            (&[backend, vim, env, ("disk", "/dev/sda")][..], "is for an install without a VIM"),
+            (&[vim, ("block-on", "never")][..], "is for an install without a VIM"),
+        ] {
+            let error = outcome(kernel).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
 }

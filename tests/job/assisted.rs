@@ -96,10 +96,10 @@ impl World {
     /// the clock of the test does not.
     fn service_until(&self, n_replies: usize, steps: Value) -> Mock {
         let (stop, is_given) = (self.machine.stop.clone(), AtomicUsize::new(0));
-        let n_replied = AtomicUsize::new(0);
+        let sent = AtomicUsize::new(0);
         self.service(Vec::new(), move |request, _| {
             let is_reply = request.path.ends_with("/instructions");
-            if is_reply && n_replied.fetch_add(1, Ordering::SeqCst) + 1 == n_replies {
+            if is_reply && sent.fetch_add(1, Ordering::SeqCst) + 1 == n_replies {
                 stop.stop();
             }
             let asks = request.path.contains("/instructions?timestamp=");
@@ -124,16 +124,17 @@ impl World {
         }
         ended
     }
+}
 
-    fn install(&self, change: impl FnOnce(&mut Value)) -> Value {
-        let mut request = json!({
-            "cluster_id": CLUSTER, "infra_env_id": ENV, "host_id": HOST, "role": "master",
-            "boot_device": LINK, "installer_image": "quay.io/x/installer:1",
-            "controller_image": "quay.io/x/controller:1", "check_cvo": true, "installer_args": "",
-        });
-        change(&mut request);
-        json!([{"step_type": "install", "step_id": "install-1", "args": [request.to_string()]}])
-    }
+/// A step that asks for an install of this host.
+fn install(change: impl FnOnce(&mut Value)) -> Value {
+    let mut request = json!({
+        "cluster_id": CLUSTER, "infra_env_id": ENV, "host_id": HOST, "role": "master",
+        "boot_device": LINK, "installer_image": "quay.io/x/installer:1",
+        "controller_image": "quay.io/x/controller:1", "check_cvo": true, "installer_args": "",
+    });
+    change(&mut request);
+    json!([{"step_type": "install", "step_id": "install-1", "args": [request.to_string()]}])
 }
 
 fn step(kind: &str, args: &[String]) -> Value {
@@ -222,7 +223,7 @@ fn ready(ignition: &str) -> Option<World> {
 #[test]
 fn host_is_installed_and_every_stage_reported_in_order() {
     let Some(mut world) = ready(IGNITION) else { return };
-    let install = world.install(|request| {
+    let install = install(|request| {
         request["installer_args"] = r#"["--append-karg", "ignition.platform.id=metal"]"#.into();
         request["disks_to_format"] = json!(["/dev/sdz"]);
     });
@@ -245,9 +246,9 @@ fn host_is_installed_and_every_stage_reported_in_order() {
         service.requests("").into_iter().filter(|r| r.path.contains("/logs?logs_type=host"));
     let uploads: Vec<Request> = uploads.collect();
     assert!(uploads[0].path.contains(CLUSTER) && uploads[0].path.contains(HOST));
-    let states: Vec<Value> =
+    let uploading: Vec<Value> =
         service.requests("/logs-progress").iter().map(|r| r.json()["logs_state"].clone()).collect();
-    assert_eq!(states, [json!("collecting"), json!("completed")]);
+    assert_eq!(uploading, [json!("collecting"), json!("completed")]);
 }
 
 #[test]
@@ -256,7 +257,7 @@ fn host_with_the_agent_of_ironic_is_not_rebooted() {
     let units = &world.settings.unit_dirs[0];
     fs::create_dir_all(units).unwrap();
     fs::write(units.join("ironic-agent.service"), "").unwrap();
-    let service = world.service(vec![world.install(|_| ())], |_, _| None);
+    let service = world.service(vec![install(|_| ())], |_, _| None);
     assert_eq!(world.run(&service).exit_status, ExitStatus::Staying);
     assert_eq!(stages(&service).last().unwrap().0, "Rebooting");
 }
@@ -269,7 +270,7 @@ fn name_and_overrides_of_the_host_are_installed() {
     let host = json!({
         "id": HOST, "requested_hostname": "master-0", "ignition_config_overrides": overrides,
     });
-    let service = world.service(vec![world.install(|_| ())], move |request, _| {
+    let service = world.service(vec![install(|_| ())], move |request, _| {
         (request.path == of_host("")).then(|| Reply::json(200, &host))
     });
     world.run(&service);
@@ -407,8 +408,8 @@ fn speed_of_a_disk_is_measured_without_a_change() {
 fn failed_install_is_reported_and_the_host_stays_for_the_next_one() {
     let mut world = World::new();
     world.machine.installer("0.27.0", "write_some; echo 'Error: broken pipe dream' >&2; exit 1");
-    let wrong = world.install(|request| request["boot_device"] = "/dev/none".into());
-    let right = world.install(|_| ());
+    let wrong = install(|request| request["boot_device"] = "/dev/none".into());
+    let right = install(|_| ());
     let service = world.service(vec![wrong, right], |_, _| None);
     let ended = world.run(&service);
     assert_eq!(ended.exit_status, ExitStatus::HalfWritten);
@@ -437,7 +438,7 @@ fn request_that_is_not_for_this_host_or_not_allowed_touches_nothing() {
         (json!({"boot_device": "/dev/../etc/passwd"}), "expected a path below /dev"),
     ] {
         let mut world = World::new();
-        let install = world.install(|request| {
+        let install = install(|request| {
             for (key, value) in change.as_object().unwrap() {
                 request[key] = value.clone();
             }
@@ -458,7 +459,7 @@ fn stopped_install_ends_with_the_disk_named_as_half_written() {
     let stop = json!([{"step_type": "stop-installation", "step_id": "stop-1", "args": null}]);
     let stat = world.machine.root.join("sys/devices/sda/wrote");
     let is_stopped = AtomicUsize::new(0);
-    let service = world.service(vec![world.install(|_| ())], move |request, _| {
+    let service = world.service(vec![install(|_| ())], move |request, _| {
         let asks = request.path.contains("/instructions?timestamp=");
         (asks && stat.exists() && is_stopped.fetch_add(1, Ordering::SeqCst) == 0)
             .then(|| instructions(&stop))
@@ -470,11 +471,27 @@ fn stopped_install_ends_with_the_disk_named_as_half_written() {
 }
 
 #[test]
+fn crash_of_the_process_is_reported_as_a_failed_stage() {
+    let mut world = World::new();
+    let service = world.service(Vec::new(), |_, _| None);
+    world.machine.settings.vim.url = Some(service.url.clone());
+    let mut other = Machine::offline(
+        &json!({"ignition": {"inline": IGNITION}, "disk": {"device": "/dev/none"}}),
+    );
+    let mut result = other.run().result.unwrap();
+    result.node_id = HOST.into();
+    result.message = "a bug ended the agent: index 7".into();
+    assisted::report_crash(&world.settings, &world.machine.settings, &result, &world.machine.stop);
+    assert_eq!(stages(&service), [("Failed".to_owned(), result.message.clone())]);
+    assert_eq!(service.requests("/progress")[0].path, of_host("/progress"));
+}
+
+#[test]
 fn token_does_not_follow_a_redirect() {
     let mut world = World::new();
     let elsewhere = Mock::start(|_, _| Reply::bytes(IGNITION.as_bytes()));
     let target = format!("{}/stolen", elsewhere.url);
-    let service = world.service(vec![world.install(|_| ())], move |request, _| {
+    let service = world.service(vec![install(|_| ())], move |request, _| {
         let is_ignition = request.path.ends_with("/downloads/ignition");
         is_ignition.then(|| Reply::status(302).and("Location", &target))
     });
