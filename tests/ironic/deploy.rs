@@ -132,7 +132,7 @@ fn happy(ironic: &Ironic) {
 }
 
 /// A deployment whose installer runs for a while.
-fn in_mid_step<'a>(ironic: &'a Ironic) -> (Node<'a>, Task, Agent) {
+fn in_mid_step(ironic: &Ironic) -> (Node<'_>, Task, Agent) {
     let node = waiting(ironic, &by_serial());
     let task = Task::new(&node).installer(&format!("write_some; sleep 60; {WRITE}"));
     let agent = task.start();
@@ -247,8 +247,8 @@ fn busy(ironic: &Ironic) {
         let (status, list) =
             agent.request(&["--tls-max", version], &format!("/v1/commands/{right}"));
         assert_eq!(status, 200, "TLS {version}");
-        let last = list["commands"].as_array().unwrap().last().unwrap();
-        assert_eq!(last["command_status"], "RUNNING", "{list}");
+        let newest = list["commands"].as_array().unwrap().last().unwrap();
+        assert_eq!(newest["command_status"], "RUNNING", "{list}");
     }
     assert_eq!(agent.request(&[], "/v1/status").0, 200);
     node.until("active");

@@ -3,6 +3,12 @@
 //! `tests/ironic/setup` installs it. The agent runs as a process of its own, this program started once more, so that it
 //! can be killed; its machine is the one of the job's tests, with files for disks and a script for coreos-installer.
 
+#![expect(
+    clippy::print_stderr,
+    clippy::print_stdout,
+    reason = "the tests show which scenario ended how, and the agent's process writes its log"
+)]
+
 #[cfg(test)]
 mod agent;
 #[cfg(test)]

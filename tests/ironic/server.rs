@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 /// How long anything may take.
-pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_mins(2);
 
 /// Nearly every inspection hook, so that most of a document is really read.
 const HOOKS: &str = "$default_hooks,memory,cpus,cpu-capabilities,boot-mode,root-device,raid-device,pci-devices,\
@@ -44,6 +44,8 @@ pub(crate) struct Options {
     pub(crate) is_fast: bool,
     /// The API speaks TLS: certificate and key.
     pub(crate) tls: Option<(&'static str, &'static str)>,
+    /// How long Ironic waits for an agent, in seconds.
+    pub(crate) callback_timeout_s: Option<u32>,
 }
 
 /// A running Ironic, ended when dropped.
@@ -239,6 +241,10 @@ impl Node<'_> {
 
     /// Waits for a state; another end is a failure.
     pub(crate) fn until(&self, wanted: &str) {
+        self.until_within(wanted, LIMIT);
+    }
+
+    pub(crate) fn until_within(&self, wanted: &str, limit: Duration) {
         let started = Instant::now();
         loop {
             let node = self.get();
@@ -249,7 +255,7 @@ impl Node<'_> {
             let is_end =
                 state.ends_with("failed") || (state == "active" && wanted.ends_with("failed"));
             assert!(
-                !is_end && started.elapsed() < LIMIT,
+                !is_end && started.elapsed() < limit,
                 "{} is {state}, expected {wanted}: {}\n{}",
                 self.uuid,
                 node["last_error"],
@@ -272,11 +278,12 @@ impl Node<'_> {
     }
 }
 
+fn tls((certificate, key): (&str, &str)) -> String {
+    format!("enable_ssl_api = true\ncert_file = {certificate}\nkey_file = {key}\n")
+}
+
 fn config(folder: &Path, port: u16, url: &str, options: Options) -> String {
     let folder = folder.display();
-    let tls = options.tls.map(|(cert, key)| {
-        format!("enable_ssl_api = true\ncert_file = {cert}\nkey_file = {key}\n")
-    });
     let is_fast = options.is_fast;
     format!(
         "[DEFAULT]
@@ -313,7 +320,7 @@ enabled = {}
 driver = fake-hardware
 [conductor]
 automated_clean = false
-deploy_callback_timeout = 20
+deploy_callback_timeout = {}
 clean_callback_timeout = 20
 check_provision_state_interval = 5
 [database]
@@ -329,8 +336,9 @@ lock_path = {folder}/state
 [service_catalog]
 endpoint_override = {url}
 ",
-        tls.unwrap_or_default(),
+        options.tls.map(tls).unwrap_or_default(),
         options.discovers,
+        options.callback_timeout_s.unwrap_or(20),
         !is_fast,
     )
 }

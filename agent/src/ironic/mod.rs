@@ -5,7 +5,7 @@
 //! inspection → lookup → command server and heartbeats → steps → power off or reboot, both by systemd
 //! ```
 //! Two dangers shape it. Ironic believes what the agent shows: an empty list of commands in the middle of a step means to
-//! it that the step is done, so the list outlives the agent ([`journal`]). And a step that fails must say so with FAILED and
+//! it that the step is done, so the list outlives the agent (`journal.rs`). And a step that fails must say so with FAILED and
 //! nothing else. The step `install_coreos` runs the same job as an install with a VIM ([`crate::job`]).
 
 pub mod api;
