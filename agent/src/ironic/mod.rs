@@ -338,7 +338,7 @@ impl Agent<'_> {
         let offline = Offline {
             instruction: instance.instruction.to_string().into_bytes(),
             result: self.job.run_dir.join("result.json"),
-            after: After::Stay,
+            after: After::Ordered,
             words: &instance::WORDS,
         };
         let settings = JobSettings {

@@ -59,6 +59,9 @@ pub enum After {
     Poweroff,
     /// Exit with status 7, after which nothing reboots
     Stay,
+    /// Nothing: the caller says what happens
+    #[value(skip)]
+    Ordered,
 }
 
 impl Offline {
@@ -181,6 +184,7 @@ impl Job<'_> {
     fn leave(&mut self, after: After) -> ExitStatus {
         match after {
             After::Reboot => ExitStatus::Done,
+            After::Ordered => ExitStatus::Staying,
             After::Stay => {
                 info!("staying up, as configured: boot the installed disk by hand");
                 ExitStatus::Staying
