@@ -1,5 +1,7 @@
 //! Which disk a whole job writes, and which it refuses before anything is written.
 
+use std::os::unix::fs::FileExt as _;
+
 use probes::block::{Disk, Filesystem, ObstacleKind, Partition};
 use run_coreos_installer::exit_status::ExitStatus;
 use serde_json::{Value, json};
@@ -140,4 +142,26 @@ fn disk_that_the_configuration_protects_is_never_written() {
         machine.settings.protect = vec!["serial-sda".into()];
     });
     assert_eq!(result["code"], "PROTECTED");
+}
+
+#[test]
+fn data_in_the_middle_of_a_disk_that_seems_blank_are_found_before_the_write() {
+    let fill = |machine: &mut Machine| {
+        let disk = std::fs::File::options().write(true).open(machine.disk("sda")).unwrap();
+        disk.write_all_at(&vec![7; 8 << 20], 30 << 20).unwrap();
+    };
+    let result = refused(&json!({}), &fill);
+    assert_eq!(result["code"], "EXISTING_DATA");
+    let message = result["message"].as_str().unwrap();
+    assert!(message.contains("data without a known signature"), "{message}");
+    assert!(message.contains("; there are data at byte "), "{message}");
+    // A disk that is identified may contain anything, and the result says so.
+    let disk = json!({"hints": {"serial": "SERIAL-sda"}});
+    let mock = vim(json!({"ignition": inline(), "disk": disk}));
+    let mut machine = Machine::new(&mock.url);
+    fill(&mut machine);
+    machine.installer("0.27.0", "exit 1");
+    machine.run();
+    assert!(!machine.read("args").is_empty());
+    assert_eq!(super::install::result(&mock)["existing_data"][0]["name"], "sda");
 }

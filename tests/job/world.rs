@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use probes::block::{Disk, Filesystem, ObstacleKind};
 use probes::machine::{Archive, Node, Source};
@@ -377,8 +377,18 @@ impl Handle for Held {
         Ok(())
     }
 
+    /// Every simulated disk reads as zeros.
     fn file(&self) -> io::Result<File> {
-        File::open("/dev/null")
+        static ZEROS: OnceLock<File> = OnceLock::new();
+        let zeros = || {
+            let path = std::env::temp_dir().join(format!("rci-world-{}", std::process::id()));
+            let options = File::options().read(true).write(true).create(true).clone();
+            let file = options.open(&path).unwrap();
+            std::fs::remove_file(path).unwrap();
+            file.set_len(1 << 40).unwrap();
+            file
+        };
+        ZEROS.get_or_init(zeros).try_clone()
     }
 }
 

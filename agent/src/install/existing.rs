@@ -74,6 +74,10 @@ pub fn found(disk: &Disk) -> Vec<ExistingData> {
         let name = format!("{} partition {}", disk.name, part.number);
         entry(&name, format!("{what}{label}, in a table that the kernel does not use"))
     }));
+    if let Some(kind) = disk.partition_table.as_ref().filter(|_| found.is_empty()) {
+        // Its partitions may have been deleted by mistake.
+        found.push(entry(&disk.name, format!("{kind} partition table without partitions")));
+    }
     let active = disk.obstacles.iter().filter(|obstacle| obstacle.kind == ObstacleKind::Active);
     found.extend(active.map(|obstacle| entry(&disk.name, obstacle.text.clone())));
     found.truncate(MAX_LISTED);

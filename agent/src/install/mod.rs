@@ -4,6 +4,7 @@
 //! [`selection::Selection::target`], [`preflight`], [`run::install`].
 
 pub mod attempt;
+mod blank;
 pub mod busy;
 mod child;
 pub mod choice;

@@ -3,6 +3,8 @@
 
 use probes::block::{Disk, Obstacle, ObstacleKind};
 
+use super::blank::{self, NotBlank};
+use super::existing::found;
 use super::identity::changed;
 use super::target::Target;
 use super::{Decision, Failure, System, Undecided, Wanted, decide, describe};
@@ -24,11 +26,33 @@ pub struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Chooses one of these disks, whose facts were just collected, and holds it.
+    /// Chooses one of these disks, whose facts were just collected, and holds it. If it seems blank, blocks all over it
+    /// are read, and if it is not, the choice is made again with that fact.
     ///
     /// # Errors
     /// As [`decide`] and [`Target::hold`], with the disk if it is clear which one is meant.
     pub fn target(&self, disks: &[Disk]) -> Result<Target, (Option<Box<Disk>>, Failure)> {
+        let target = self.hold(disks)?;
+        if !found(target.disk()).is_empty() {
+            return Ok(target);
+        }
+        let Err(why) = blank::check(&target) else { return Ok(target) };
+        let mut disks = disks.to_vec();
+        for disk in disks.iter_mut().filter(|disk| is_same(disk, target.disk())) {
+            disk.has_unknown_content = true;
+        }
+        let where_found = match why {
+            NotBlank::Data(offset) => format!("there are data at byte {offset}"),
+            NotBlank::Unread(why) => format!("whether it is blank is unknown: {why}"),
+        };
+        tracing::info!("{} seemed blank, but {where_found}", describe(target.disk()));
+        self.hold(&disks).map_err(|(disk, failure)| {
+            let message = format!("{}; {where_found}", failure.message);
+            (disk, Failure { message, ..failure })
+        })
+    }
+
+    fn hold(&self, disks: &[Disk]) -> Result<Target, (Option<Box<Disk>>, Failure)> {
         let with_disk = |disk: Option<&Disk>| disk.map(|disk| Box::new(disk.clone()));
         let decision =
             self.decide(disks).map_err(|Undecided { disk, failure }| (with_disk(disk), failure))?;

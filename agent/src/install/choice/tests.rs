@@ -157,9 +157,8 @@ fn only_disk_is_written_without_a_description_if_it_is_blank_or_has_coreos() {
     let unlisted = UnlistedPartition { number: 1, ..UnlistedPartition::default() };
     let hidden = Disk { unlisted: vec![unlisted.clone()], ..disk("sda", 100) };
     let hidden_too = Disk { unlisted: vec![unlisted], ..coreos("sda", 100) };
-    let blank_table = Disk { partition_table: Some("gpt".into()), ..disk("sda", 100) };
-    assert_eq!(of(&[blank_table], json!({})), Ok("sda".into()));
-    for found in [data("sda", 1), lvm("sda", 1), unknown, hidden, hidden_too] {
+    let empty_table = Disk { partition_table: Some("gpt".into()), ..disk("sda", 100) };
+    for found in [data("sda", 1), lvm("sda", 1), unknown, hidden, hidden_too, empty_table] {
         for install in [json!({}), json!({"existing_data": "wipe"})] {
             let found = of(std::slice::from_ref(&found), install);
             assert_eq!(found, Err(Code::ExistingData));

@@ -1,0 +1,96 @@
+//! Whether a disk is as blank as it seems. Its facts come from its table, its signatures and its first block; a disk
+//! whose beginning was erased may be full of data all the same. So blocks all over it are read through the descriptor of
+//! the chosen disk, before it counts as blank.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
+
+use super::target::Target;
+use crate::ask::ask_within;
+
+/// How many blocks are read.
+const N_BLOCKS: u64 = 64;
+const BLOCK_BYTES: u64 = 4096;
+/// How long that may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Why a disk does not count as blank.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NotBlank {
+    /// There are data at this offset in bytes.
+    Data(u64),
+    /// It could not be read, in words.
+    Unread(String),
+}
+
+/// Reads blocks all over the held disk.
+///
+/// # Errors
+/// It contains data, or could not be read.
+pub(super) fn check(target: &Target) -> Result<(), NotBlank> {
+    let size_bytes = target.disk().size_bytes.unwrap_or_default();
+    let file = target.file().map_err(|failure| NotBlank::Unread(failure.message))?;
+    ask_within("blank", LIMIT, target.system().stop(), move || sample(&file, size_bytes))
+        .unwrap_or_else(|why| Err(NotBlank::Unread(why.to_string())))
+}
+
+fn sample(file: &File, size_bytes: u64) -> Result<(), NotBlank> {
+    let n_blocks = size_bytes / BLOCK_BYTES;
+    let mut block = vec![0; usize::try_from(BLOCK_BYTES).unwrap_or_default()];
+    for at in 0..N_BLOCKS.min(n_blocks) {
+        let number = u128::from(n_blocks - 1) * u128::from(at) / u128::from(N_BLOCKS - 1);
+        let offset = u64::try_from(number).unwrap_or_default() * BLOCK_BYTES;
+        file.read_exact_at(&mut block, offset).map_err(|error| {
+            NotBlank::Unread(format!("reading {BLOCK_BYTES} bytes at {offset}: {error}"))
+        })?;
+        // Erased flash reads as ones on some drives.
+        let is_blank = [0x00, 0xff].iter().any(|blank| block.iter().all(|byte| byte == blank));
+        if !is_blank {
+            return Err(NotBlank::Data(offset));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sampled(n_bytes: u64, change: &dyn Fn(&File)) -> Result<(), NotBlank> {
+        let name = format!("rci-blank-{}-{:?}", std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(name);
+        let options = File::options().read(true).write(true).create(true).truncate(true).clone();
+        let file = options.open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        file.set_len(n_bytes).unwrap();
+        change(&file);
+        sample(&file, n_bytes)
+    }
+
+    #[test]
+    fn data_anywhere_on_the_disk_is_found_and_erased_flash_is_blank() {
+        const SIZE: u64 = 1 << 30;
+        assert_eq!(sampled(SIZE, &|_| {}), Ok(()));
+        let fill = |at: u64, byte: u8, n_mib: u64| {
+            move |file: &File| {
+                for mib in 0..n_mib {
+                    file.write_all_at(&vec![byte; 1 << 20], at + (mib << 20)).unwrap();
+                }
+            }
+        };
+        // What is as large as the distance of two blocks cannot be missed.
+        let found = sampled(SIZE, &fill(500 << 20, 7, 17));
+        assert!(matches!(found, Err(NotBlank::Data(at)) if at >> 20 >= 500), "{found:?}");
+        let end = sampled(SIZE, &fill(SIZE - (1 << 20), 7, 1));
+        assert_eq!(end, Err(NotBlank::Data(SIZE - 4096)));
+        assert_eq!(sampled(SIZE, &fill(500 << 20, 0xff, 17)), Ok(()));
+        assert_eq!(sampled(4096, &|_| {}), Ok(()));
+    }
+
+    #[test]
+    fn disk_that_cannot_be_read_is_not_blank() {
+        let cut = sampled(1 << 20, &|file| file.set_len(1 << 19).unwrap());
+        assert!(matches!(cut, Err(NotBlank::Unread(_))), "{cut:?}");
+    }
+}
