@@ -81,7 +81,8 @@ pub enum Verify {
     /// A sample of its blocks.
     #[default]
     Sample,
-    /// The whole image.
+    /// The whole image, except for the blocks of the boot file system that coreos-installer changes after the copy; of
+    /// that file system the result says how many blocks are equal.
     Full,
 }
 

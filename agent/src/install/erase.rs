@@ -40,8 +40,11 @@ impl Erasure<'_> {
             (self.zeros()?, "its partition tables were erased".to_owned())
         } else {
             let table = self.table_of_kept(disk_guid)?;
-            let n_kept = self.keep.len();
-            (table, format!("its partition table lists only the {n_kept} partitions to keep"))
+            let kept = match self.keep.len() {
+                1 => "the partition to keep".to_owned(),
+                n_kept => format!("the {n_kept} partitions to keep"),
+            };
+            (table, format!("its partition table lists only {kept}"))
         };
         let end_at = self.size_bytes.checked_sub(built.end.len() as u64);
         let end_at = end_at.ok_or("the disk is too small")?;
@@ -172,7 +175,7 @@ mod tests {
         let (path, file) = disk("keep", 10_000);
         let keep = [kept()];
         let erasure = Erasure { file: &file, size_bytes: SIZE, sector_bytes: 512, keep: &keep };
-        assert!(erasure.run(Guid([3; 16])).unwrap().contains("only the 1 partitions"));
+        assert!(erasure.run(Guid([3; 16])).unwrap().contains("only the partition to keep"));
         let bytes = std::fs::read(&path).unwrap();
         std::fs::remove_file(path).unwrap();
         let header = Header::parse(&bytes[512..]).unwrap();

@@ -5,6 +5,7 @@
 //! entries, network profiles. With saved partitions it also writes a table for the whole disk (`src/download.rs`,
 //! `image_copy_default`). On s390x, `zipl` writes a loader to the first blocks. Nothing else may differ.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 use formats::gpt::Partition;
@@ -79,40 +80,53 @@ pub(super) fn changed(
     changed
 }
 
-/// Compares the blocks of the disk with the image's, but for those that overlap a changed part. `None` if there is
-/// nothing to compare with and nobody asked for it.
+/// Compares the blocks of the disk with the image's. Blocks that overlap a changed part may differ.
+///
+/// # Errors
+/// In words: blocks that differ, or why nothing was compared.
 pub(super) fn blocks(
     disk: &mut Disk,
     facts: Option<&StreamFacts>,
     verify: Verify,
     changed: &[Range<u64>],
-) -> Option<Result<String, String>> {
+) -> Result<String, NotEqual> {
     let is_full = verify == Verify::Full;
-    let known = facts.filter(|facts| !facts.samples.is_empty());
-    let Some(facts) = known else {
-        return is_full.then(|| Err("no digests of the image were taken".into()));
-    };
+    let facts = facts.filter(|facts| !facts.samples.is_empty()).ok_or_else(not_compared)?;
     if is_full && !facts.has_all_samples {
-        return Some(Err(
-            "digests of a part of the image only, since it could not be unpacked".into()
-        ));
+        let why = "digests of a part of the image only, since it could not be unpacked";
+        return Err(NotEqual::NotCompared(why.into()));
     }
-    Some(compare(disk, facts, changed))
+    compare(disk, facts, changed).map_err(NotEqual::Differs)
+}
+
+/// Why the blocks of the disk are not known to be the image's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NotEqual {
+    /// They differ, or cannot be read.
+    Differs(String),
+    /// There was nothing to compare them with.
+    NotCompared(String),
+}
+
+fn not_compared() -> NotEqual {
+    let n_cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let why = if n_cpus == 1 { ", since the machine has only one CPU" } else { "" };
+    NotEqual::NotCompared(format!("not compared: no digests of the image were taken{why}"))
 }
 
 fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Result<String, String> {
     let (mut n_equal, mut equal_bytes, mut end_bytes) = (0_u64, 0_u64, 0_u64);
-    let (mut n_changed, mut wrong) = (0_u64, Vec::new());
+    let (mut n_changed, mut n_kept, mut wrong) = (0_u64, 0_u64, Vec::new());
     let mut buffer = Vec::new();
     for sample in &facts.samples {
         let end = sample.offset.saturating_add(sample.n_bytes as u64);
-        if changed.iter().any(|part| sample.offset < part.end && part.start < end) {
-            n_changed += 1;
-            continue;
-        }
         buffer.resize(sample.n_bytes, 0);
         disk.read_at(sample.offset, &mut buffer)?;
-        if Sha256::digest(&buffer)[..] == sample.sha256 {
+        let is_equal = Sha256::digest(&buffer)[..] == sample.sha256;
+        if changed.iter().any(|part| sample.offset < part.end && part.start < end) {
+            n_changed += 1;
+            n_kept += u64::from(is_equal);
+        } else if is_equal {
             n_equal += 1;
             equal_bytes += sample.n_bytes as u64;
             end_bytes = end;
@@ -129,11 +143,18 @@ fn compare(disk: &mut Disk, facts: &StreamFacts, changed: &[Range<u64>]) -> Resu
             "{n_wrong} of {n_compared} blocks differ from the image, first {first}"
         ));
     }
-    let rest = match (facts.has_all_samples, n_changed) {
-        (false, _) => "; the rest of the image was not sampled",
-        (true, 0) => "",
-        (true, _) => "; those of the boot file system were checked by file",
-    };
+    let mut rest = String::new();
+    if n_changed > 0 {
+        let n_other = n_changed - n_kept;
+        let _ = write!(
+            rest,
+            "; of {n_changed} more blocks in parts that coreos-installer changes, such as the boot file system, \
+             {n_kept} are equal and {n_other} were not compared"
+        );
+    }
+    if !facts.has_all_samples {
+        rest.push_str("; the rest of the image was not sampled");
+    }
     let [equal_mib, end_mib] = [equal_bytes, end_bytes].map(|n_bytes| n_bytes.div_ceil(1 << 20));
     Ok(format!("{n_equal} blocks equal, {equal_mib} MiB of the first {end_mib} MiB{rest}"))
 }

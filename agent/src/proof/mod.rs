@@ -25,13 +25,14 @@ use std::time::Duration;
 
 use formats::gpt::Partition;
 
-use crate::api::{Check, CheckName, Install, Proof};
+use crate::api::{Check, CheckName, Install, Proof, Verify};
 use crate::ask::{Unanswered, ask_within};
 use crate::signals::Stop;
 use crate::stream_facts::StreamFacts;
 
 use arguments::Entries;
 use before::Before;
+use content::NotEqual;
 use disk::Disk;
 use gpt::Table;
 use made::Made;
@@ -196,9 +197,12 @@ fn look_at_content(expected: &Expected, disk: &Disk, boot: Option<&Partition>, c
     let disk_bytes = disk.size().unwrap_or(u64::MAX);
     let changed = content::changed(boot, !expected.before.saved.is_empty(), disk_bytes);
     let verify = expected.install.verify.unwrap_or_default();
-    if let Some(outcome) = content::blocks(&mut disk, image, verify, &changed) {
-        checks.push(check(CheckName::ImageContent, "the image's blocks", outcome));
-    }
+    let outcome = content::blocks(&mut disk, image, verify, &changed);
+    // A comparison that nobody insisted on and that was not possible says nothing against the disk.
+    let is_fatal = verify == Verify::Full || !matches!(outcome, Err(NotEqual::NotCompared(_)));
+    let outcome = outcome.map_err(|(NotEqual::Differs(why) | NotEqual::NotCompared(why))| why);
+    let checked = check(CheckName::ImageContent, "the image's blocks", outcome);
+    checks.push(Check { fatal: is_fatal, ..checked });
 }
 
 /// The checks of the file system labelled `boot`.

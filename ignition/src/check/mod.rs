@@ -112,12 +112,16 @@ impl Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let subject = match self.code {
-            Code::Hash => "the digest of the Ignition config is wrong",
+            Code::Hash => "the digest of the Ignition config does not match",
             Code::Version | Code::Invalid => "the Ignition config is refused",
         };
         f.write_str(subject)?;
         for (i, problem) in self.problems.iter().enumerate() {
-            write!(f, "{}{problem}", if i == 0 { ": " } else { "; " })?;
+            f.write_str(if i == 0 { ": " } else { "; " })?;
+            match self.code {
+                Code::Hash => write!(f, "found {}, expected {}", problem.found, problem.expected)?,
+                Code::Version | Code::Invalid => write!(f, "{problem}")?,
+            }
         }
         if self.n_more > 0 {
             write!(f, "; and {} more", self.n_more)?;
