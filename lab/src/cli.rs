@@ -28,6 +28,9 @@ What is served:
   /files/NAME          files of --files, --file and --image
   /ignition/ID         the Ignition config of a node; `default` for all
   /ocp/run-coreos-installer[.gz|.sha512]   the agent (--agent)
+  /boot/ipxe?mac=&serial=   the iPXE script of a machine: its disk if it was
+                       installed, or the live image (--boot)
+  /boot/NAME           files of that folder: kernel, initramfs, root file system
   /ca.pem              the CA of the HTTPS port
   /lab/...             the admin API, for this machine only (see README.md)
 
@@ -105,6 +108,12 @@ pub(crate) struct Options {
     /// Serve the agent under /ocp/, compressed with gzip.
     #[arg(long, value_name = "FILE")]
     pub(crate) agent: Option<PathBuf>,
+    /// Serve this folder under /boot/ to machines that boot over the network.
+    ///
+    /// A machine boots live-MAC.ipxe, live-SERIAL.ipxe or live.ipxe, and its own
+    /// disk once it was installed.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) boot: Option<PathBuf>,
     /// Value of {{base}} [default: the node's Host header]
     #[arg(long, value_name = "URL")]
     pub(crate) public_url: Option<String>,

@@ -84,8 +84,18 @@ impl Shelf {
         })
     }
 
+    /// All files of a folder.
+    ///
+    /// # Errors
+    /// When it does not exist.
+    pub(crate) fn folder(dir: &Path) -> anyhow::Result<Self> {
+        let root = dir.canonicalize();
+        let root = root.with_context(|| format!("opening the folder {}", dir.display()))?;
+        Ok(Self { root: Some(root), ..Self::default() })
+    }
+
     /// The file served as `/files/NAME`; `None` when there is none or when it is outside the folder.
-    fn file(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn file(&self, name: &str) -> Option<PathBuf> {
         if let Some(path) = self.named.get(name) {
             return Some(path.clone());
         }

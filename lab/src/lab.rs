@@ -23,6 +23,8 @@ pub(crate) struct Lab {
     pub(crate) faults: Faults,
     /// Files that are served besides the API.
     pub(crate) shelf: Shelf,
+    /// What machines boot over the network; `None` when nothing is served for that.
+    pub(crate) boot: Option<Shelf>,
     /// The requests received.
     pub(crate) journal: Journal,
     /// The bearer token of /v1; `None` when none is required.
@@ -58,6 +60,7 @@ impl Lab {
             store,
             faults: Faults::new(options.fault.clone()),
             shelf,
+            boot: None,
             journal: Journal::default(),
             token,
             client_certificate: options.require_client_certificate,

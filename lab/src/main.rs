@@ -10,6 +10,7 @@ mod files;
 mod http;
 mod journal;
 mod lab;
+mod netboot;
 mod orders;
 mod page;
 mod server;
@@ -104,7 +105,9 @@ fn prepare(options: &Options, ca_pem: Option<String>) -> anyhow::Result<Lab> {
     let store = Store::open(&options.db)?;
     let shelf = Shelf::fill(options)?;
     let token = options.token.as_deref().map(read_token).transpose()?;
-    let lab = Lab::new(options, contract, store, shelf, token, ca_pem);
+    let boot = options.boot.as_deref().map(Shelf::folder).transpose()?;
+    let mut lab = Lab::new(options, contract, store, shelf, token, ca_pem);
+    lab.boot = boot;
     let mode = json!({
         "mode": options.answer, "polls": options.polls, "retry_after": options.retry_after,
     });

@@ -192,6 +192,21 @@ fn not_yet(mode: &AnswerMode, node: &str) -> Order {
     }
 }
 
+/// Why a node needs no other install, if it was installed and nothing else was asked for since.
+///
+/// # Errors
+/// 500 when a setting in the database is broken.
+pub(crate) fn installed(lab: &Lab, node: &Node) -> Result<Option<String>, Refusal> {
+    if lab.after_install != AfterInstall::Reboot {
+        return Ok(None);
+    }
+    // Settings are stored under the name in the report, also for a node that was given another.
+    let reported = node.report.as_ref().and_then(|report| report.body["node_id"].as_str());
+    let Some(source) = source(lab, reported.unwrap_or(&node.id))? else { return Ok(None) };
+    let reboot = reboot(lab, node, &source)?;
+    Ok(reboot.and_then(|reboot| reboot["reason"].as_str().map(str::to_owned)))
+}
+
 /// For a node that has installed what it would be sent again: an instruction to reboot, with the reason.
 fn reboot(lab: &Lab, node: &Node, source: &Source) -> Result<Option<Value>, Refusal> {
     let Some(result) = lab.store.last_result(&node.id)? else { return Ok(None) };

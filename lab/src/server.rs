@@ -19,7 +19,7 @@ use crate::http::{Answer, Refusal, header, percent_decoded, read_body};
 use crate::lab::Lab;
 use crate::socket::{Connection, Control};
 use crate::store::now;
-use crate::{admin, api, broken, contract, journal, orders, page};
+use crate::{admin, api, broken, contract, journal, netboot, orders, page};
 
 /// A request with its body read.
 #[derive(Debug)]
@@ -209,6 +209,7 @@ async fn route(lab: &Arc<Lab>, request: &Request) -> Result<Answer, Refusal> {
     let text = |content_type, text: String| crate::http::answer(StatusCode::OK, content_type, text);
     match parts.as_slice() {
         ["files" | "ocp", _, ..] => lab.shelf.serve(&path).await,
+        ["boot", _, ..] => netboot::serve(lab, request, &path["/boot/".len()..]).await,
         ["openapi.json"] => Ok(text("application/json", contract::DOCUMENT.to_owned())),
         ["ca.pem"] => {
             let pem = lab.ca_pem.clone().ok_or_else(unknown)?;

@@ -9,6 +9,7 @@ use super::words::{clock, cut, date};
 use super::{encoded, report, shell, words};
 use crate::http::{Answer, Refusal};
 use crate::lab::Lab;
+use crate::netboot::{self, Boot};
 use crate::store::{Document, Node};
 
 /// The page; `None` when the node is unknown.
@@ -36,12 +37,24 @@ pub(super) fn page(lab: &Lab, id: &str) -> Result<Option<Answer>, Refusal> {
                 p { (message) }
             }
         }
+        (boot_panel(lab, &node))
         @if let Some(result) = &node.result { (result_panel(&result.body)) }
         (findings_panel(&node))
         (timeline(&events))
         @if let Some(report) = &node.report { (report::sections(report)) }
     };
     Ok(Some(shell(&format!("{title} · Lab VIM"), Some(&node.id), &content)))
+}
+
+/// What the node boots over the network; nothing if this VIM serves no network boot.
+fn boot_panel(lab: &Lab, node: &Node) -> Markup {
+    let text = match netboot::of_node(lab, node) {
+        Ok(None) => return html! {},
+        Ok(Some(Boot::Disk(reason))) => format!("its disk: {reason}"),
+        Ok(Some(Boot::Live(script))) => format!("the live image, by {script}"),
+        Err(refusal) => refusal.message,
+    };
+    html! { section.panel aria-label="network boot" { p { strong { "Network boot: " } (text) } } }
 }
 
 fn downloads(node: &Node) -> Markup {

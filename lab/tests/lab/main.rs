@@ -5,6 +5,7 @@
 mod api;
 mod faults;
 mod files;
+mod netboot;
 mod pages;
 mod secure;
 mod util;

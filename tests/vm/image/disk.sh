@@ -34,7 +34,7 @@ boot_tree() {
   install -m644 "$3" "$1/ostree/vm-0/initramfs-$KERNEL_VERSION.img"
   : >"$1/ignition.firstboot"
   # shellcheck disable=SC2016 # grub's variable
-  printf 'set timeout=1\n# CONSOLE-SETTINGS-START\n# CONSOLE-SETTINGS-END\nblscfg\n' >"$1/grub2/grub.cfg"
+  printf 'set timeout=1\n# CONSOLE-SETTINGS-START\n# CONSOLE-SETTINGS-END\nif [ -f $prefix/user.cfg ]; then\nsource $prefix/user.cfg\nfi\nblscfg\n' >"$1/grub2/grub.cfg"
   cat >"$1/loader/entries/ostree-1-vm.conf" <<BLS
 title CoreOS of the VM tests (ostree:0)
 version 1
@@ -47,11 +47,10 @@ BLS
 JSON
 }
 
-# disk_image TO SECTOR_BYTES BOOT_TREE BOOT_MIB ROOT_TREE ROOT_MIB
+# disk_image TO SECTOR_BYTES BOOT_TREE BOOT_MIB ROOT_TREE ROOT_MIB GRUB_BOOT BIOS_PARTITION
 disk_image() {
   local esp=$work/esp boot=$work/boot-$2 root_fs=$work/root-$2
   rm -f "$esp" "$boot" "$root_fs"
-  truncate -s 1M "$work/bios"
   truncate -s 16M "$esp"
   mkfs.vfat -n EFI-SYSTEM -S "$2" "$esp" >/dev/null
   mmd -i "$esp" ::/EFI ::/EFI/BOOT
@@ -60,20 +59,22 @@ disk_image() {
   mkfs.ext4 -q -b 4096 -L boot -d "$3" "$boot"
   truncate -s "$6M" "$root_fs"
   mkfs.ext4 -q -b 4096 -O ^has_journal -L root -d "$5" "$root_fs"
-  python3 ./gpt.py "$1" "$2" "BIOS-BOOT=21686148-6449-6E6F-744E-656564454649=$work/bios" \
+  GRUB_BOOT=$7 python3 ./gpt.py "$1" "$2" "BIOS-BOOT=21686148-6449-6E6F-744E-656564454649=$8" \
     "EFI-SYSTEM=C12A7328-F81F-11D2-BA4B-00A0C93EC93B=$esp" "boot=0FC63DAF-8483-4772-8E79-3D69D8477DE4=$boot" \
     "root=4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709=$root_fs"
 }
 
 step_progress 70 "writing the file systems"
 boot_tree "$work/boot" "$(part kernel)/vmlinux" "$work/initramfs.img"
-disk_image "$work/512.raw" 512 "$work/boot" $(($(du -sm "$work/boot" | cut -f1) + 48)) "$root" $(($(du -sm "$root" | cut -f1) * 5 / 4 + 48))
+disk_image "$work/512.raw" 512 "$work/boot" $(($(du -sm "$work/boot" | cut -f1) + 48)) "$root" $(($(du -sm "$root" | cut -f1) * 5 / 4 + 48)) \
+  "$(part loaders)/grub-boot.img" "$(part loaders)/grub-core.img"
 zstd -q -3 -T0 "$work/512.raw" -o "$OUT/coreos-512.raw.zst"
 stat -c %s "$work/512.raw" >"$OUT/coreos-512.bytes"
 
 mkdir -p "$work/empty"
+truncate -s 1M "$work/bios"
 head -c 65536 /dev/urandom >"$work/stand-in"
 boot_tree "$work/boot-small" "$work/stand-in" "$work/stand-in"
-disk_image "$work/4096.raw" 4096 "$work/boot-small" 32 "$work/empty" 16
+disk_image "$work/4096.raw" 4096 "$work/boot-small" 32 "$work/empty" 16 "" "$work/bios"
 gzip -6 -c "$work/4096.raw" >"$OUT/coreos-4096.raw.gz"
 stat -c %s "$work/4096.raw" >"$OUT/coreos-4096.bytes"

@@ -2,6 +2,8 @@
 """Puts partition images together to a disk image with a GPT, for any sector size (the usual tools do 512 on a file only).
 
 gpt.py OUT SECTOR_BYTES NAME=TYPE_UUID=FILE ...    each partition starts at a whole MiB
+
+With $GRUB_BOOT, GRUB's boot.img, the machine's BIOS starts GRUB from the first partition, which holds its core.img.
 """
 import os
 import struct
@@ -52,6 +54,20 @@ def main() -> None:
         disk.write(entries + header(n_sectors - 1, 1, n_sectors - 1 - table_sectors))
         for _, _, path, first, _ in partitions:
             copy(path, disk, first)
+        if boot := os.environ.get("GRUB_BOOT"):
+            install_grub(boot, disk, MIB // sector)
+
+
+def install_grub(boot: str, disk, core: int) -> None:
+    """What grub-bios-setup does: the boot sector learns where core.img is, and its first sector where the rest is
+    (GRUB, include/grub/i386/pc/boot.h: GRUB_BOOT_MACHINE_KERNEL_SECTOR, GRUB_BOOT_MACHINE_LIST_SIZE)."""
+    with open(boot, "rb") as file:
+        code = bytearray(file.read(440))
+    code[0x5C:0x64] = struct.pack("<Q", core)
+    disk.seek(0)
+    disk.write(code)
+    disk.seek(core * 512 + 0x1F4)
+    disk.write(struct.pack("<Q", core + 1))
 
 
 def copy(path: str, disk, at: int) -> None:

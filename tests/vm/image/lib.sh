@@ -12,7 +12,9 @@ recipe_of() {
     firmware) echo firmware.sh ;;
     tree) echo tree.sh ;;
     live) echo kernel.sh tree.sh installer.sh live.sh modules.sh system.sh dracut/*/* units/live/* ;;
-    disk) echo kernel.sh tree.sh disk.sh modules.sh system.sh gpt.py dracut/*/* units/disk/* ;;
+    loaders) echo loaders.sh ;;
+    iso) echo kernel.sh tree.sh installer.sh live.sh modules.sh system.sh dracut/*/* units/live/* loaders.sh iso.sh ;;
+    disk) echo kernel.sh tree.sh loaders.sh disk.sh modules.sh system.sh gpt.py dracut/*/* units/disk/* ;;
     tiny) echo kernel.sh tiny.sh modules.sh tiny-init tiny-dhcp ;;
   esac
 }
@@ -21,7 +23,8 @@ recipe_of() {
 made_of() {
   case $1 in
     live) echo kernel tree installer ;;
-    disk) echo kernel tree ;;
+    iso) echo kernel tree installer live loaders ;;
+    disk) echo kernel tree loaders ;;
     tiny) echo kernel ;;
   esac
 }
@@ -33,6 +36,8 @@ title_of() {
     firmware) echo 'UEFI firmware' ;;
     tree) echo "a system of the distribution's packages" ;;
     live) echo 'the live image: squashfs and initramfs' ;;
+    loaders) echo 'boot loaders' ;;
+    iso) echo 'the live image as an ISO' ;;
     disk) echo 'the image to install: partitions, boot loader files, root file system' ;;
     tiny) echo 'the tiny system of the tests' ;;
   esac

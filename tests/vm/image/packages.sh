@@ -3,7 +3,7 @@
 
 declare -A package_of=(
   [mmdebstrap]=mmdebstrap [mksquashfs]=squashfs-tools [mcopy]=mtools [mkfs.vfat]=dosfstools [mkfs.ext4]=e2fsprogs
-  [cpio]=cpio [zstd]=zstd [xz]=xz-utils [modprobe]=kmod [swtpm]=swtpm [python3]=python3 [gzip]=gzip [curl]=curl
+  [cpio]=cpio [xorriso]=xorriso [zstd]=zstd [xz]=xz-utils [modprobe]=kmod [swtpm]=swtpm [python3]=python3 [gzip]=gzip [curl]=curl
 )
 
 missing=()
@@ -15,6 +15,8 @@ if ! is_whole installer; then
     dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
   done
 fi
+# The network ROMs of the virtual machines.
+[ -e /usr/lib/ipxe/qemu/pxe-virtio.rom ] || missing+=(ipxe-qemu)
 
 # igb and the NVMe subsystem need QEMU 8; bookworm has that only in backports.
 qemu_major() { qemu-system-x86_64 --version 2>/dev/null | sed -n 's/^QEMU emulator version \([0-9]*\).*/\1/p'; }

@@ -24,14 +24,14 @@ unpack_system() {
   : >"$root/etc/fstab"
 }
 
-# build_initramfs ROOT GLUE TO: builds an initramfs from that tree with Ignition and one of our two glue modules.
+# build_initramfs ROOT GLUE TO: builds an initramfs from that tree with Ignition, its network, and one of our two glue modules.
 # Level 3 of zstd instead of dracut's 15 saves a quarter of a minute; the file is used once or twice.
 build_initramfs() {
   local root=$1 glue=$2
-  cp -r "dracut/40$glue" "$root/usr/lib/dracut/modules.d/"
   # Ignition's module depends on dracut's network; the glue of the live system has a smaller one.
   sed -i 's/echo qemu systemd url-lib network/echo systemd/' "$root/usr/lib/dracut/modules.d/30ignition/module-setup.sh"
   rm -rf "$root"/usr/lib/dracut/modules.d/*{network,ifcfg,url-lib,cms,qemu-net}* "$root"/etc/dracut.conf.d/*ifcfg*
+  cp -r "dracut/40$glue" dracut/40ignition-network "$root/usr/lib/dracut/modules.d/"
   for dir in proc sys dev; do mount --rbind --make-rslave "/$dir" "$root/$dir"; done
   # shellcheck disable=SC2086 # a list of names
   chroot "$root" dracut --force --no-hostonly --no-hostonly-cmdline --quiet --strip --compress "zstd -3 -q -T0" --kver "$KERNEL_VERSION" \
@@ -41,7 +41,7 @@ build_initramfs() {
   umount -lR "$root"/{proc,sys,dev}
   mv "$root/tmp/initramfs.img" "$3"
   chmod 644 "$3"
-  rm -rf "$root/usr/lib/dracut/modules.d/40$glue"
+  rm -rf "$root"/usr/lib/dracut/modules.d/40ignition-*
 }
 
 # slim ROOT: removes what neither system needs once its initramfs is built.

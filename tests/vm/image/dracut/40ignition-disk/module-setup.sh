@@ -2,7 +2,7 @@
 # shellcheck disable=SC2154 # moddir, initdir and systemdsystemunitdir come from dracut
 # What an installed CoreOS adds to Ignition's own dracut module: the config that coreos-installer left on the boot file system.
 
-depends() { echo ignition systemd; }
+depends() { echo ignition systemd ignition-network; }
 
 install() {
   inst_multiple cp mkdir mount umount

@@ -1,0 +1,123 @@
+//! Network boot: the iPXE script of each machine, and the files that it fetches, under `/boot/`.
+//!
+//! A machine names its MAC and its serial number in the query; the reports say which node that is. A node that was
+//! installed boots its disk until somebody asks for another install, so that a machine whose firmware prefers the
+//! network is not installed for ever.
+
+use std::path::PathBuf;
+
+use hyper::StatusCode;
+use serde_json::Value;
+
+use crate::files::Shelf;
+use crate::http::{Answer, Refusal, answer, query};
+use crate::lab::Lab;
+use crate::orders;
+use crate::server::Request;
+use crate::store::Node;
+
+/// Scripts are short; a larger file is not one.
+const MAX_SCRIPT_BYTES: u64 = 64 << 10;
+
+/// What a machine boots.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Boot {
+    /// Its disk, for this reason.
+    Disk(String),
+    /// The live image, by this script.
+    Live(String),
+}
+
+/// Answers a GET below `/boot/`.
+///
+/// # Errors
+/// 404 when the file or the script does not exist, 500 when the database fails.
+pub(crate) async fn serve(lab: &Lab, request: &Request, name: &str) -> Result<Answer, Refusal> {
+    let Some(shelf) = &lab.boot else {
+        let message =
+            "start the lab VIM with --boot DIR to serve machines that boot over the network";
+        return Err(Refusal::new(404, "PATH_UNKNOWN", message));
+    };
+    if name != "ipxe" {
+        return shelf.serve(&format!("/files/{name}")).await;
+    }
+    let (mac, serial) = (parameter(request, "mac"), parameter(request, "serial"));
+    let node = find(lab, mac.as_deref(), serial.as_deref())?;
+    let text = match next(lab, shelf, node.as_ref(), mac.as_deref(), serial.as_deref())? {
+        Boot::Disk(reason) => format!("#!ipxe\n# {reason}\nexit\n"),
+        Boot::Live(script) => read(shelf, &script)?,
+    };
+    Ok(answer(StatusCode::OK, "text/plain; charset=utf-8", text))
+}
+
+/// What a node boots next, for its page; `None` when this VIM serves no network boot.
+///
+/// # Errors
+/// 404 when there is no script for it, 500 when the database fails.
+pub(crate) fn of_node(lab: &Lab, node: &Node) -> Result<Option<Boot>, Refusal> {
+    let Some(shelf) = &lab.boot else { return Ok(None) };
+    let report = node.report.as_ref().map(|report| &report.body);
+    let mac = report.and_then(|report| macs(report).into_iter().next());
+    let serial = report.and_then(|report| report["product"]["serial"].as_str());
+    next(lab, shelf, Some(node), mac.as_deref(), serial).map(Some)
+}
+
+fn next(
+    lab: &Lab,
+    shelf: &Shelf,
+    node: Option<&Node>,
+    mac: Option<&str>,
+    serial: Option<&str>,
+) -> Result<Boot, Refusal> {
+    if let Some(node) = node
+        && let Some(reason) = orders::installed(lab, node)?
+    {
+        return Ok(Boot::Disk(reason));
+    }
+    let ids = [mac.map(|mac| mac.replace(':', "-")), serial.map(str::to_owned)];
+    let scripts = ids.into_iter().flatten().map(|id| format!("live-{id}.ipxe"));
+    let script = scripts.chain(["live.ipxe".to_owned()]).find(|name| shelf.file(name).is_some());
+    script.map(Boot::Live).ok_or_else(|| {
+        let message = "the folder of --boot has no live.ipxe; run-coreos-installer live-config --format ipxe \
+                       makes one";
+        Refusal::new(404, "FILE_UNKNOWN", message)
+    })
+}
+
+fn read(shelf: &Shelf, name: &str) -> Result<String, Refusal> {
+    let failed = || Refusal::new(404, "FILE_UNKNOWN", format!("{name:?} is no readable script"));
+    let path: PathBuf = shelf.file(name).ok_or_else(failed)?;
+    let is_short = path.metadata().is_ok_and(|file| file.len() <= MAX_SCRIPT_BYTES);
+    if !is_short {
+        return Err(failed());
+    }
+    std::fs::read_to_string(path).map_err(|_| failed())
+}
+
+/// The node whose last report has this MAC, or this serial number if no report has the MAC.
+fn find(lab: &Lab, mac: Option<&str>, serial: Option<&str>) -> Result<Option<Node>, Refusal> {
+    let mut nodes = lab.store.nodes()?;
+    let has = |test: &dyn Fn(&Value) -> bool| {
+        nodes.iter().position(|node| node.report.as_ref().is_some_and(|report| test(&report.body)))
+    };
+    let by_mac = mac.and_then(|mac| has(&|report| macs(report).iter().any(|own| own == mac)));
+    let is_serial = |report: &Value| report["product"]["serial"].as_str() == serial;
+    let found = by_mac.or_else(|| serial.and_then(|_| has(&is_serial)));
+    Ok(found.map(|index| nodes.swap_remove(index)))
+}
+
+/// The MACs of a report, those that the ports were made with first.
+fn macs(report: &Value) -> Vec<String> {
+    let ports = report["network"]["interfaces"].as_array().map_or(&[][..], Vec::as_slice);
+    let of = |key: &'static str| ports.iter().filter_map(move |port| port[key].as_str());
+    of("permanent_mac").chain(of("current_mac")).map(str::to_ascii_lowercase).collect()
+}
+
+/// A parameter of the query that is a MAC or a serial number; iPXE leaves an unknown one empty.
+fn parameter(request: &Request, name: &str) -> Option<String> {
+    let value = query(request.query.as_deref(), name)?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ".:-_ ".contains(c);
+    let is_id = !value.is_empty() && value.len() <= 64 && value.chars().all(is_plain);
+    let value = if name == "mac" { value.to_ascii_lowercase().replace('-', ":") } else { value };
+    is_id.then_some(value)
+}
