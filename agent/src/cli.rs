@@ -8,6 +8,7 @@ mod disks;
 mod inspect;
 mod ironic;
 mod live_config;
+mod network;
 mod offline;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ pub use disks::DisksOptions;
 pub use inspect::{Form, InspectFormat, InspectOptions};
 pub use ironic::{Backend, IronicOptions, Recipient, ReportOptions};
 pub use live_config::{LiveConfigOptions, LiveFormat};
+pub use network::NetworkOptions;
 pub use offline::OfflineOptions;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -94,6 +96,8 @@ pub enum Command {
     Schema(SchemaOptions),
     /// Make the Ignition config or boot loader's configuration of a live image
     LiveConfig(Box<LiveConfigOptions>),
+    /// Write network profiles from a cloud's metadata
+    Network(NetworkOptions),
 }
 
 /// Which machine is read, and how.

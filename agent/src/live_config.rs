@@ -1,6 +1,6 @@
 //! `live-config`: turns the options into settings of a live image and prints the chosen format.
 
-mod additions;
+pub(crate) mod additions;
 mod job;
 mod names;
 mod warnings;
@@ -138,6 +138,7 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         files: options.file.iter().map(|file| additions::file(file)).collect::<Result<_, _>>()?,
         units: options.unit.iter().map(|file| additions::unit(file)).collect::<Result<_, _>>()?,
         network: additions::network(&options.network)?,
+        network_metadata: options.network_metadata.clone(),
         platform: options.platform.clone(),
         config_url: options.config_url.clone(),
         kernel_arguments: options.append_karg.clone(),
@@ -148,6 +149,9 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
 
 /// Where the live image gets the agent from. Writes the compressed agent if asked to.
 fn agent(options: &LiveConfigOptions) -> anyhow::Result<AgentBinary> {
+    if let Some(path) = &options.binary_on_iso {
+        return Ok(AgentBinary::OnIso(path.clone()));
+    }
     let Some(file) = &options.binary else { return Ok(AgentBinary::InImage) };
     let bytes = fs::read(file).with_context(|| format!("reading --binary {}", file.display()))?;
     if !bytes.starts_with(b"\x7fELF") {

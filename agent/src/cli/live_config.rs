@@ -62,8 +62,16 @@ pub struct LiveConfigOptions {
     /// --binary the image must already contain the agent: see --agent-in-image.
     #[arg(long, value_name = "FILE")]
     pub binary: Option<PathBuf>,
+    /// The agent is this file of the ISO, e.g. `/run-coreos-installer`
+    ///
+    /// For an ISO without a server; no ISO has room for the agent in its config.
+    /// `xorriso -indev IN.iso -outdev OUT.iso -compliance iso_9660_level=1
+    /// -boot_image any replay -map run-coreos-installer /run-coreos-installer`
+    /// adds it. Not with the kernel argument coreos.liveiso.fromram.
+    #[arg(long, value_name = "PATH", conflicts_with = "binary")]
+    pub binary_on_iso: Option<String>,
     /// The image already contains the agent as /usr/local/bin/run-coreos-installer
-    #[arg(long, conflicts_with = "binary")]
+    #[arg(long, conflicts_with_all = ["binary", "binary_on_iso"])]
     pub agent_in_image: bool,
     /// URL of the agent, compressed with gzip
     #[arg(long, value_name = "URL", requires = "binary")]
@@ -113,6 +121,13 @@ pub struct LiveConfigOptions {
     /// Also write the network's keyfiles into this directory
     #[arg(long, value_name = "DIR", requires = "network")]
     pub network_dir: Option<PathBuf>,
+    /// Metadata of Packet (Equinix Metal) to make network profiles of, when it boots
+    ///
+    /// E.g. `https://metadata.platformequinix.com/metadata`. Bond, public, private and
+    /// IPv6 addresses become profiles in the live system, which an install with
+    /// `copy_network` copies to the installed one.
+    #[arg(long, value_name = "URL")]
+    pub network_metadata: Option<String>,
     /// CA certificates (PEM) that the whole live system trusts, e.g. a mirror's
     #[arg(long, value_name = "FILE")]
     pub mirror_ca: Option<PathBuf>,

@@ -4,6 +4,7 @@ mod disks;
 mod explain;
 mod inspect;
 mod job;
+mod network;
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -67,6 +68,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
             output::print(&live.text)?;
             Ok(ExitStatus::Done)
         }
+        Command::Network(options) => network::network(options),
         Command::Install(options) => {
             let offline = crate::offline::offline(options, &configuration.settings)?;
             let is_typed = is_typed(&configuration.settings, "dry-run");

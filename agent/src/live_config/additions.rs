@@ -97,16 +97,24 @@ pub(super) fn write_network(
     options: &LiveConfigOptions,
     profiles: &[Keyfile],
 ) -> anyhow::Result<()> {
-    let Some(folder) = &options.network_dir else { return Ok(()) };
+    match &options.network_dir {
+        Some(folder) => write_profiles(folder, profiles)
+            .with_context(|| format!("writing --network-dir {}", folder.display())),
+        None => Ok(()),
+    }
+}
+
+/// Writes profiles into a folder, readable by root alone, as `NetworkManager` demands.
+pub(crate) fn write_profiles(folder: &Path, profiles: &[Keyfile]) -> anyhow::Result<()> {
     let write = |path: &Path, text: &str| {
         let mut file = fs::OpenOptions::new();
         let mut file = file.write(true).create(true).truncate(true).mode(0o600).open(path)?;
         std::io::Write::write_all(&mut file, text.as_bytes())
     };
-    let failed = || format!("writing --network-dir {}", folder.display());
-    fs::create_dir_all(folder).with_context(failed)?;
+    fs::create_dir_all(folder)?;
     for profile in profiles {
-        write(&folder.join(&profile.name), &profile.text).with_context(failed)?;
+        let path = folder.join(&profile.name);
+        write(&path, &profile.text).with_context(|| path.display().to_string())?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::cli::LiveConfigOptions;
 use crate::config::Setting;
 
 /// Settings whose names differ from the options that set them.
-const OPTIONS: [(&str, &[&str]); 20] = [
+const OPTIONS: [(&str, &[&str]); 21] = [
     ("vim_addresses", &["vim-address"]),
     ("vim_names", &["vim-name"]),
     ("ca", &["ca-file"]),
@@ -14,6 +14,7 @@ const OPTIONS: [(&str, &[&str]); 20] = [
     ("client_cert and client_key", &["client-cert-file", "client-key-file"]),
     ("token", &["token-file"]),
     ("agent.url", &["binary-url"]),
+    ("agent.iso_path", &["binary-on-iso"]),
     ("agent.hash", &["binary"]),
     ("agent_options", &["agent-option"]),
     ("ssh_keys", &["ssh-key"]),
@@ -62,6 +63,7 @@ pub(super) fn of_ignition(options: &LiveConfigOptions) -> Vec<&'static str> {
         ("vim-address", !options.vim_address.is_empty()),
         ("vim-name", !options.vim_name.is_empty()),
         ("binary", options.binary.is_some()),
+        ("binary-on-iso", options.binary_on_iso.is_some()),
         ("binary-url", options.binary_url.is_some()),
         ("binary-gz", options.binary_gz.is_some()),
         ("agent-option", !options.agent_option.is_empty()),
@@ -72,6 +74,7 @@ pub(super) fn of_ignition(options: &LiveConfigOptions) -> Vec<&'static str> {
         ("file", !options.file.is_empty()),
         ("unit", !options.unit.is_empty()),
         ("network", !options.network.is_empty()),
+        ("network-metadata", options.network_metadata.is_some()),
         ("mirror-ca", options.mirror_ca.is_some()),
     ];
     all.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect()

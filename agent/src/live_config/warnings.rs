@@ -39,7 +39,8 @@ fn no_agent(options: &LiveConfigOptions, settings: &Settings) -> Option<String> 
     let is_missing = matches!(settings.agent, AgentBinary::InImage) && !options.agent_in_image;
     is_missing.then(|| {
         "the config does not contain the agent, so its unit fails unless the image has \
-         /usr/local/bin/run-coreos-installer; add it with --binary (and --binary-url for an ISO), \
+         /usr/local/bin/run-coreos-installer; add it with --binary (for an ISO also --binary-url, or \
+         --binary-on-iso instead), \
          or confirm with --agent-in-image that the image has it"
             .to_owned()
     })

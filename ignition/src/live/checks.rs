@@ -51,6 +51,16 @@ impl Settings {
                 return refuse("agent.hash", shown(hash), expected);
             }
         }
+        if let AgentBinary::OnIso(path) = &self.agent {
+            let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._/".contains(&b);
+            if !path.starts_with('/') || path.ends_with('/') || !path.bytes().all(is_plain) {
+                return refuse(
+                    "agent.iso_path",
+                    shown(path),
+                    "a path on the ISO, e.g. /run-coreos-installer",
+                );
+            }
+        }
         self.check_additions()?;
         for (key, values) in &self.agent_options {
             if OWN_KEYS.contains(&key.as_str()) || !is_name(key) {
@@ -85,6 +95,16 @@ impl Settings {
                             expected,
                         );
                     }
+                }
+            }
+        }
+        if let Some(url) = &self.network_metadata {
+            match url.split_once("://") {
+                Some(("https", _)) => fetch_url("network_metadata", url)?,
+                Some(("http", _)) if self.allow_plain_http => fetch_url("network_metadata", url)?,
+                _ => {
+                    let expected = "https, or plain HTTP with allow_plain_http";
+                    return refuse("network_metadata", shown_url(url), expected);
                 }
             }
         }

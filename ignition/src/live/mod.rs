@@ -25,7 +25,7 @@ use std::fmt;
 use std::io::Write as _;
 
 pub use boot::{grub_entry, ipxe_script, kernel_arguments, pxelinux_config};
-pub use network::{Keyfile, keyfiles};
+pub use network::{Keyfile, keyfiles, packet_network};
 pub use settings::{
     AgentBinary, Boot, ExtraFile, FileSource, Secret, Settings, Spec, Target, Unit,
 };

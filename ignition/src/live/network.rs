@@ -5,10 +5,12 @@
 
 mod fields;
 mod global;
+mod packet;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+pub use packet::packet_network;
 use serde_json::{Map, Value};
 
 use super::LiveError;

@@ -35,6 +35,8 @@ pub enum AgentBinary {
     /// The image already contains it; nothing is written.
     #[default]
     InImage,
+    /// It is this file of the ISO that is booted, e.g. `/run-coreos-installer`.
+    OnIso(String),
     /// Ignition fetches it, compressed with gzip.
     Fetched {
         /// URL of the compressed file, e.g. `http://[fd02:9a04::1]/run-coreos-installer.gz`.
@@ -183,6 +185,8 @@ pub struct Settings {
     pub units: Vec<Unit>,
     /// `NetworkManager` profiles of the live system; an install can copy them to the installed one.
     pub network: Vec<Keyfile>,
+    /// URL of Packet's metadata, from which the live system makes further profiles.
+    pub network_metadata: Option<String>,
     /// CA certificates that every program of the live system trusts, PEM; list them in [`Settings::ca`] too.
     pub mirror_ca: Option<String>,
     /// Ignition platform of the live boot; `None` is `metal`.

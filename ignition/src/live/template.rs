@@ -52,9 +52,15 @@ fn values(settings: &Settings) -> Values {
     set("ssh_keys", (!keys.is_empty()).then(|| keys.clone().into()));
     let has_login = !keys.is_empty() || settings.password_hash.is_some();
     set("core_login", has_login.then_some(Value::Bool(true)));
+    if let AgentBinary::OnIso(path) = &settings.agent {
+        set("iso_path", text(path));
+    }
     let (source, hash) = agent(settings);
     set("agent_source", source);
     set("agent_hash", hash);
+    // In a unit's command, % and $ are special (systemd.service(5), COMMAND LINES).
+    let metadata = settings.network_metadata.as_ref();
+    set("metadata", metadata.map(|url| url.replace('%', "%%").replace('$', "$$").into()));
     set("mirror_ca", settings.mirror_ca.as_deref().map(ended));
     set("files", Some(files(settings)));
     set("units", Some(units(settings)));
@@ -77,7 +83,7 @@ fn hosts(settings: &Settings) -> String {
 
 fn agent(settings: &Settings) -> (Option<Value>, Option<Value>) {
     match &settings.agent {
-        AgentBinary::InImage => (None, None),
+        AgentBinary::InImage | AgentBinary::OnIso(_) => (None, None),
         AgentBinary::Fetched { url, hash } => {
             (Some(url.clone().into()), Some(hash.to_ascii_lowercase().into()))
         }

@@ -74,6 +74,7 @@ fn everything() -> Settings {
                 .to_owned(),
         }],
         network: keyfiles("interfaces: [{name: eth0, ipv4: {dhcp: true}}]").unwrap(),
+        network_metadata: Some("https://metadata.example/metadata?a=%20$x".to_owned()),
         mirror_ca: Some(PEM.to_owned()),
         platform: Some("packet".to_owned()),
         kernel_arguments: vec![
@@ -114,6 +115,7 @@ fn hostile() -> Settings {
 fn offline() -> Settings {
     Settings {
         install: Some(Target::Embedded(Secret::new(TARGET))),
+        agent: AgentBinary::OnIso("/run-coreos-installer".to_owned()),
         agent_options: BTreeMap::from([
             ("after".to_owned(), vec!["poweroff".to_owned()]),
             ("append_karg".to_owned(), vec!["a=1".to_owned(), "console=ttyS0".to_owned()]),
@@ -424,7 +426,7 @@ fn debug_output_hides_secrets() {
 #[test]
 fn invalid_setting_is_refused_by_name() {
     type Change = fn(&mut Settings);
-    let cases: [(&str, Change); 24] = [
+    let cases: [(&str, Change); 26] = [
         ("vim", |s| s.vim = Some("vim.example".to_owned())),
         ("vim", |s| s.vim = Some("http://".to_owned())),
         ("vim", |s| s.vim = Some("http://vim example".to_owned())),
@@ -442,6 +444,7 @@ fn invalid_setting_is_refused_by_name() {
         ("ssh_keys", |s| s.ssh_keys = vec![format!("{SSH} a\nssh-rsa b")]),
         ("ssh_keys", |s| s.ssh_keys = vec!["-----BEGIN OPENSSH PRIVATE KEY-----".to_owned()]),
         ("password_hash", |s| s.password_hash = Some(Secret::new("geheim"))),
+        ("agent.iso_path", |s| s.agent = AgentBinary::OnIso("/a b; reboot".to_owned())),
         ("agent.url", |s| s.agent = AgentBinary::fetched("http://[fe80::1%eth0]/a.gz", b"")),
         ("agent.url", |s| s.agent = AgentBinary::fetched("/srv/agent.gz", b"")),
         ("agent.hash", |s| {
@@ -462,6 +465,7 @@ fn invalid_setting_is_refused_by_name() {
             let name = "run-coreos-installer.service".to_owned();
             s.units = vec![Unit { name, text: "[Service]\n".to_owned() }];
         }),
+        ("network_metadata", |s| s.network_metadata = Some("metadata".to_owned())),
         ("network", |s| {
             s.network = vec![Keyfile { name: "../x".to_owned(), text: String::new() }];
         }),

@@ -1,0 +1,67 @@
+//! `network`: makes network profiles of a cloud's metadata. `live-config` adds a unit that runs it before the agent.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use ignition::live::packet_network;
+
+use crate::cli::NetworkOptions;
+use crate::clock::RealClock;
+use crate::exit_status::ExitStatus;
+use crate::live_config::additions::write_profiles;
+use crate::signals::Stop;
+use crate::vim::transport::ProxySettings;
+use crate::vim::{Client, VimSettings};
+
+/// Largest metadata, in bytes.
+const MAX_METADATA_BYTES: u64 = 1 << 20;
+
+/// Writes the profiles.
+pub(super) fn network(options: &NetworkOptions) -> anyhow::Result<ExitStatus> {
+    let settings = VimSettings {
+        allow_plain_http: options.allow_plain_http,
+        proxy: ProxySettings::from_env(),
+        ..VimSettings::without_vim()
+    };
+    // No handler: a signal ends the program at once, since there is nothing to restore.
+    let client = Client::new(&settings, Arc::new(RealClock), Stop::default())?;
+    let what = "fetching the metadata";
+    let metadata = client
+        .fetch_if_present(what, &options.metadata, MAX_METADATA_BYTES)
+        .map_err(|error| anyhow!(error))
+        .context(what)?
+        .with_context(|| format!("{what}: {} has none", options.metadata))?;
+    let metadata = String::from_utf8(metadata).context("the metadata is not UTF-8")?;
+    // The metadata names no name servers; the live system has those of DHCP.
+    let resolv_conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
+    let profiles = packet_network(&metadata, &name_servers(&resolv_conf))
+        .map_err(|error| anyhow!("the metadata: {error}"))?;
+    let place = options.output.display();
+    write_profiles(&options.output, &profiles).with_context(|| format!("writing to {place}"))?;
+    for profile in &profiles {
+        tracing::info!("wrote {place}/{}", profile.name);
+    }
+    Ok(ExitStatus::Done)
+}
+
+/// The name servers of resolv.conf(5), without those of this machine alone.
+fn name_servers(resolv_conf: &str) -> Vec<IpAddr> {
+    let lines = resolv_conf.lines().filter_map(|line| line.trim().strip_prefix("nameserver"));
+    let addresses = lines.filter_map(|address| address.trim().parse::<IpAddr>().ok());
+    addresses.filter(|address| !address.is_loopback()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_servers_of_this_machine_alone_are_left_out() {
+        let text = "# x\nnameserver 127.0.0.53\nnameserver 192.0.2.53\nnameserver fe80::1%eth0\n\
+                    nameserver 2001:db8::53\nsearch example\n";
+        let expected: Vec<IpAddr> =
+            vec!["192.0.2.53".parse().unwrap(), "2001:db8::53".parse().unwrap()];
+        assert_eq!(name_servers(text), expected);
+    }
+}
