@@ -20,6 +20,12 @@ pub(crate) enum Artifact {
     OvmfVariables,
     /// The live system's root file system, attached as a CD.
     LiveSquashfs,
+    /// The live system as an ISO.
+    LiveIso,
+    /// iPXE, in the form of a kernel.
+    IpxeLkrn,
+    /// The real coreos-installer, for what it does with ISOs and initramfs files.
+    CoreosInstaller,
     /// The live system's initramfs, to which a test appends `/config.ign`.
     LiveInitrd,
     /// The image to install on disks with 512-byte sectors (zstd).
@@ -39,6 +45,9 @@ impl Artifact {
             Self::OvmfCode => "OVMF_CODE",
             Self::OvmfVariables => "OVMF_VARIABLES",
             Self::LiveSquashfs => "LIVE_SQUASHFS",
+            Self::LiveIso => "LIVE_ISO",
+            Self::IpxeLkrn => "IPXE_LKRN",
+            Self::CoreosInstaller => "COREOS_INSTALLER",
             Self::LiveInitrd => "LIVE_INITRD",
             Self::Image512 => "IMAGE_512",
             Self::Image4096 => "IMAGE_4096",

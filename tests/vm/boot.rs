@@ -3,17 +3,19 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use ext4_view::{Ext4, Ext4Read};
 
 use crate::artifacts::{Artifact, artifact};
 use crate::cpio::{GuestFile, append};
-use crate::guest::Boot;
+use crate::guest::{Boot, KernelBoot};
 use crate::machine::Machine;
 
-/// Arguments for a fast start and a certain end; `quiet` keeps the kernel's log off the slow console.
-const COMMON: &str = "console=ttyS0 panic=-1 mitigations=off quiet net.ifnames=0";
+/// Arguments for a fast start and a certain end; `quiet` keeps the kernel's log off the slow console. On a busy host the kernel
+/// concludes from too few interrupts that the timer does not work, and panics.
+const COMMON: &str = "console=ttyS0 panic=-1 mitigations=off no_timer_check quiet net.ifnames=0";
 
 /// The tiny system, which runs `script` and powers off; files in /results are returned.
 pub(crate) fn tiny(
@@ -29,7 +31,7 @@ pub(crate) fn tiny(
     std::fs::write(&initrd, append(read(artifact(Artifact::TinyInitrd)?)?, &files))?;
     let (kernel, more) = kernel(machine)?;
     let command_line = format!("{COMMON}{more}");
-    Ok(Boot { kernel: kernel.to_owned(), initrd, command_line, cd: None })
+    Ok(Boot::Kernel(KernelBoot { kernel: kernel.to_owned(), initrd, command_line, cd: None }))
 }
 
 /// The kernel for a machine, and the arguments that it needs there.
@@ -54,12 +56,12 @@ pub(crate) fn live(name: &str, folder: &Path, machine: &Machine, ignition: &[u8]
         "{}{more} systemd.show_status=1 ignition.firstboot ignition.platform.id=metal",
         COMMON.replace(" net.ifnames=0", "")
     );
-    Ok(Boot {
+    Ok(Boot::Kernel(KernelBoot {
         kernel: kernel.to_owned(),
         initrd,
         command_line,
         cd: Some(artifact(Artifact::LiveSquashfs)?.to_owned()),
-    })
+    }))
 }
 
 /// Does what the boot loader of `CoreOS` does: uses the last BLS entry of the file system `boot` and, while the stamp
@@ -86,7 +88,7 @@ pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> R
         (folder.join(format!("{name}.linux")), folder.join(format!("{name}.initrd")));
     std::fs::write(&kernel, boot.read(value("linux")?)?)?;
     std::fs::write(&initrd, boot.read(value("initrd")?)?)?;
-    let mut command_line = format!("{} panic=-1 {more}", value("options")?);
+    let mut command_line = format!("{} panic=-1 no_timer_check {more}", value("options")?);
     if boot.exists("/ignition.firstboot")? {
         command_line += " ignition.firstboot";
         let stamp = boot.read_to_string("/ignition.firstboot")?;
@@ -95,13 +97,38 @@ pub(crate) fn installed(name: &str, folder: &Path, disk: &Path, more: &str) -> R
             command_line = format!("{command_line} {}", arguments.trim().trim_matches(['"', '\'']));
         }
     }
-    Ok(Boot { kernel, initrd, command_line, cd: None })
+    Ok(Boot::Kernel(KernelBoot { kernel, initrd, command_line, cd: None }))
 }
 
 /// A file of a disk's boot file system, or `None` if it does not exist.
 pub(crate) fn boot_file(disk: &Path, path: &str) -> Result<Option<Vec<u8>>> {
     let boot = boot_file_system(disk)?;
     if boot.exists(path)? { Ok(Some(boot.read(path)?)) } else { Ok(None) }
+}
+
+/// Writes a file of a disk's boot file system, as its owner would from the running system.
+pub(crate) fn write_boot_file(disk: &Path, path: &str, content: &[u8]) -> Result<()> {
+    let start_bytes = partition_start_bytes(&mut File::open(disk)?, "boot")?;
+    let source = disk.with_extension("boot-file");
+    std::fs::write(&source, content)?;
+    let (folder, name) = path.rsplit_once('/').context("a path without a folder")?;
+    let commands = disk.with_extension("debugfs");
+    // debugfs writes into its current folder only.
+    let folder = if folder.is_empty() { "/" } else { folder };
+    std::fs::write(&commands, format!("cd {folder}\nwrite {} {name}\n", source.display()))?;
+    // The image of a partition within a file, as libext2fs names it.
+    let output = Command::new("debugfs")
+        .arg("-w")
+        .arg("-f")
+        .arg(&commands)
+        .arg(format!("{}?offset={start_bytes}", disk.display()))
+        .output()
+        .context("running debugfs")?;
+    let written = boot_file(disk, path)?;
+    if written.as_deref() != Some(content) {
+        bail!("debugfs wrote no {path}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
 }
 
 /// Opens the file system in the GPT partition named `boot`.

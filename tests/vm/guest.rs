@@ -16,9 +16,20 @@ use crate::qmp::Qmp;
 /// What systemd prints when a boot fails.
 pub(crate) const EMERGENCY: &str = "You are in emergency mode";
 
-/// What the firmware or boot loader would choose.
+/// How a guest starts.
 #[derive(Debug, Clone)]
-pub(crate) struct Boot {
+pub(crate) enum Boot {
+    /// A kernel that QEMU starts.
+    Kernel(KernelBoot),
+    /// The firmware starts this CD.
+    Cd(PathBuf),
+    /// The firmware asks the network first, by the first port's own ROM: DHCP names a file in this TFTP folder.
+    Network { tftp: PathBuf, file: &'static str },
+}
+
+/// What a boot loader would have chosen.
+#[derive(Debug, Clone)]
+pub(crate) struct KernelBoot {
     /// An ELF kernel (PVH) or a bzImage.
     pub(crate) kernel: PathBuf,
     pub(crate) initrd: PathBuf,
@@ -54,7 +65,7 @@ impl Guest {
         let tpm = if machine.has_tpm { Some(start_tpm(folder, &sockets)?) } else { None };
         let mut args: Vec<String> = fixed_arguments(name, folder, &sockets);
         args.extend(machine.arguments(folder)?);
-        args.extend(boot.arguments());
+        boot.add_arguments(&mut args);
         if machine.has_tpm {
             args.extend([
                 "-chardev".to_owned(),
@@ -178,20 +189,41 @@ impl Drop for Guest {
 }
 
 impl Boot {
-    /// QEMU's arguments for this boot.
-    fn arguments(&self) -> Vec<String> {
-        let mut args = vec!["-kernel".to_owned(), self.kernel.display().to_string()];
-        args.extend(["-initrd".to_owned(), self.initrd.display().to_string()]);
-        args.extend(["-append".to_owned(), self.command_line.clone()]);
-        if let Some(cd) = &self.cd {
-            args.extend([
-                "-drive".to_owned(),
-                format!("if=none,id=cd,file={},format=raw,readonly=on,media=cdrom", cd.display()),
-            ]);
-            args.extend(["-device", "ide-cd,drive=cd,bus=ide.0"].map(str::to_owned));
+    /// Adds QEMU's arguments for this boot to those of the machine.
+    fn add_arguments(&self, args: &mut Vec<String>) {
+        match self {
+            Self::Kernel(boot) => {
+                args.extend(["-kernel".to_owned(), boot.kernel.display().to_string()]);
+                args.extend(["-initrd".to_owned(), boot.initrd.display().to_string()]);
+                args.extend(["-append".to_owned(), boot.command_line.clone()]);
+                if let Some(cd) = &boot.cd {
+                    add_cd(args, cd, "");
+                }
+            }
+            Self::Cd(cd) => add_cd(args, cd, ",bootindex=1"),
+            Self::Network { tftp, file } => {
+                for arg in args.iter_mut() {
+                    if arg.starts_with("user,id=net0") {
+                        *arg += &format!(",tftp={},bootfile={file}", tftp.display());
+                    }
+                    if arg.contains(",netdev=net0,") {
+                        *arg = arg.replace(",romfile=", ",bootindex=1");
+                    }
+                }
+            }
         }
-        args
+        // SeaBIOS, and what it starts, prints to the serial console only without graphics.
+        if !matches!(self, Self::Kernel(_)) {
+            args.extend(["-machine", "graphics=off"].map(str::to_owned));
+        }
     }
+}
+
+fn add_cd(args: &mut Vec<String>, image: &Path, more: &str) {
+    let file = image.display();
+    let drive = format!("if=none,id=cd,file={file},format=raw,readonly=on,media=cdrom");
+    args.extend(["-drive".to_owned(), drive]);
+    args.extend(["-device".to_owned(), format!("ide-cd,drive=cd,bus=ide.0{more}")]);
 }
 
 /// Arguments of every guest. Always TCG: an existing /dev/kvm may be far slower than no KVM.

@@ -19,9 +19,9 @@ use crate::machine::Machine;
 use crate::narrator::Narrator;
 
 /// Time limit of one boot of the live system with an install; many times what an idle machine needs.
-pub(crate) const LIVE: Duration = Duration::from_mins(8);
+pub(crate) const LIVE: Duration = Duration::from_mins(12);
 /// Time limit of one boot of the installed system.
-const INSTALLED: Duration = Duration::from_mins(5);
+const INSTALLED: Duration = Duration::from_mins(8);
 
 /// A random word, so that the proof cannot come from an earlier run.
 pub(crate) fn nonce() -> Result<String> {
@@ -31,7 +31,7 @@ pub(crate) fn nonce() -> Result<String> {
 }
 
 /// The installed system's config: a file, a host name, a user, and a unit that shows them on the console and powers off.
-fn installed_ignition(proof: &str) -> String {
+pub(crate) fn installed_ignition(proof: &str) -> String {
     let unit = "[Unit]\nDescription=Show on the console what Ignition left\nAfter=ignition-firstboot-complete.service\n\n\
                 [Service]\nType=oneshot\nExecStart=/usr/local/bin/show-proof\nExecStartPost=/usr/bin/systemctl --no-block poweroff\n\n\
                 [Install]\nWantedBy=multi-user.target\n";
@@ -52,7 +52,7 @@ fn installed_ignition(proof: &str) -> String {
 }
 
 /// Text in a URL: everything but letters and digits as %XX.
-fn percent(text: &str) -> String {
+pub(crate) fn percent(text: &str) -> String {
     let one = |byte: u8| {
         if byte.is_ascii_alphanumeric() {
             (byte as char).to_string()
@@ -99,7 +99,29 @@ pub(crate) fn start_lab_with(
     instruction: &Value,
     more: &[&str],
 ) -> Result<(PathBuf, Lab)> {
+    serving(test_folder(test)?, proof, instruction, more)
+}
+
+/// The same, where the lab VIM also serves the target's config under another name from the start.
+pub(crate) fn start_lab_serving(
+    test: &str,
+    proof: &str,
+    more: &[&str],
+    name: &str,
+) -> Result<(PathBuf, Lab)> {
     let folder = test_folder(test)?;
+    let file = folder.join(name);
+    std::fs::create_dir_all(file.parent().unwrap_or(&folder))?;
+    std::fs::write(file, installed_ignition(proof))?;
+    serving(folder, proof, &instruction(proof)?, more)
+}
+
+fn serving(
+    folder: PathBuf,
+    proof: &str,
+    instruction: &Value,
+    more: &[&str],
+) -> Result<(PathBuf, Lab)> {
     std::fs::write(folder.join("target.ign"), installed_ignition(proof))?;
     std::fs::write(folder.join("instruction.json"), instruction.to_string())?;
     let mut arguments = ["--instruction", "instruction.json", "--file", "target.ign=target.ign"]
@@ -127,25 +149,38 @@ pub(crate) fn start_live_with(
     options: &[&str],
     script: &str,
 ) -> Result<Guest> {
+    let config = with_script(&live_config_of(lab, options)?, script)?;
+    std::fs::write(folder.join("live.ign"), &config)?;
+    let boot = boot::live("live", folder, machine, &config)?;
+    Guest::start("live", folder, machine, &boot, LIVE)
+}
+
+/// The Ignition config of the live image for this lab VIM.
+pub(crate) fn live_config_of(lab: &Lab, options: &[&str]) -> Result<Vec<u8>> {
+    let agent = agent_binary()?.display().to_string();
+    let url = lab.url_ipv4();
+    let binary_url = format!("{url}/ocp/run-coreos-installer.gz");
+    let of_lab =
+        ["--vim", &url, "--allow-plain-http", "--binary", &agent, "--binary-url", &binary_url];
+    // The images of the tests have no signature.
+    let insecure = ["--agent-option", "allow-insecure-image=true"];
+    live_config(&[&of_lab[..], &insecure, options].concat())
+}
+
+/// What `live-config` prints.
+pub(crate) fn live_config(options: &[&str]) -> Result<Vec<u8>> {
     let agent = agent_binary()?;
     let output = Command::new(agent)
         // The agent refuses RCI_* variables that are no options, e.g. RCI_STATIC_AGENT.
         .env_clear()
-        .args(["live-config", "--vim", &lab.url_ipv4(), "--allow-plain-http", "--binary"])
-        .arg(agent)
-        // The images of the tests have no signature.
-        .args(["--agent-option", "allow-insecure-image=true"])
-        .args(["--binary-url", &format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4())])
+        .arg("live-config")
         .args(options)
         .output()
         .with_context(|| format!("running {}", agent.display()))?;
     if !output.status.success() {
         bail!("live-config: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
     }
-    let config = with_script(&output.stdout, script)?;
-    std::fs::write(folder.join("live.ign"), &config)?;
-    let boot = boot::live("live", folder, machine, &config)?;
-    Guest::start("live", folder, machine, &boot, LIVE)
+    Ok(output.stdout)
 }
 
 /// Adds a unit that runs `script` before the agent to an Ignition config; none for an empty script.
@@ -169,9 +204,9 @@ fn with_script(config: &[u8], script: &str) -> Result<Vec<u8>> {
 }
 
 /// Boots the installed disk and returns the line that Ignition's unit prints.
-fn boot_installed(name: &str, folder: &Path) -> Result<String> {
+pub(crate) fn boot_installed(name: &str, folder: &Path) -> Result<String> {
     let disk = folder.join("target.raw");
-    let boot = boot::installed(name, folder, &disk, "mitigations=off")?;
+    let boot = boot::installed(name, folder, &disk, "console=ttyS0 mitigations=off")?;
     let machine = Machine::plain(1024, vec![Machine::target_disk()]);
     let mut guest = Guest::start(name, folder, &machine, &boot, INSTALLED)?;
     let line = guest.wait_for("PROOF file=")?.text;

@@ -18,6 +18,7 @@ pub(crate) struct Lab {
     child: Child,
     ipv4: SocketAddr,
     ipv6: SocketAddr,
+    https: Option<SocketAddr>,
 }
 
 impl Lab {
@@ -45,7 +46,9 @@ impl Lab {
             let log = std::fs::read_to_string(folder.join("lab-vim.log")).unwrap_or_default();
             bail!("the lab VIM printed {line:?}, expected its addresses:\n{log}");
         };
-        Ok(Self { child, ipv4, ipv6 })
+        let https =
+            line.split_whitespace().find_map(|word| word.strip_prefix("https=")?.parse().ok());
+        Ok(Self { child, ipv4, ipv6, https })
     }
 
     /// Its address as a guest sees it: QEMU's user network has the host at 10.0.2.2.
@@ -61,6 +64,29 @@ impl Lab {
     /// The port over IPv6, for other forms of the address.
     pub(crate) fn port_ipv6(&self) -> u16 {
         self.ipv6.port()
+    }
+
+    /// Its HTTPS address as a guest sees it, if the arguments gave it one.
+    pub(crate) fn url_https(&self) -> Result<String> {
+        let https = self.https.context("the lab VIM has no HTTPS port")?;
+        Ok(format!("https://10.0.2.2:{}", https.port()))
+    }
+
+    /// PUTs a setting through the admin API.
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Result<()> {
+        let mut stream = TcpStream::connect(self.ipv4)?;
+        let body = body.to_string();
+        write!(
+            stream,
+            "PUT {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        if !answer.starts_with("HTTP/1.0 20") && !answer.starts_with("HTTP/1.1 20") {
+            bail!("PUT {path}: {answer}");
+        }
+        Ok(())
     }
 
     /// Its address on this machine.

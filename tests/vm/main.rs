@@ -21,7 +21,11 @@ mod smbios;
 
 mod harness;
 mod inspect;
+mod iso;
 mod job;
+mod netboot;
+mod packet;
+mod pointer;
 mod refusal;
 mod reinstall;
 mod report;

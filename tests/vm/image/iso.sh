@@ -3,7 +3,7 @@
 # network profiles, and kernel arguments in the configuration of both boot loaders.
 AREA_BYTES=262144
 KARGS_BYTES=2048
-KARGS="coreos.liveiso=vm-live console=ttyS0 panic=-1 mitigations=off quiet systemd.show_status=1 ignition.firstboot ignition.platform.id=metal"
+KARGS="coreos.liveiso=vm-live console=ttyS0 panic=-1 mitigations=off no_timer_check quiet systemd.show_status=1 ignition.firstboot ignition.platform.id=metal"
 work=$(mktemp -d "$CACHE/build.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 loaders=$(part loaders)
