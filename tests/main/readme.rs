@@ -1,4 +1,4 @@
-//! The commands of the README, run as they are written.
+//! The commands of the README and of docs/first-node.md, run as they are written.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -160,4 +160,84 @@ fn only_two_blocks_of_the_readme_are_not_run_and_they_use_targets_that_exist() {
             assert!(makefile.contains(&format!("\n{target}: ")), "make has no target {target}");
         }
     }
+}
+
+/// Accepts what docs/first-node.md asks of it, with the real program's options, and writes down what that was. The virtual
+/// machine tests run the real one with the same options.
+const RECORDER: &str = r#"#!/bin/sh
+set -eu
+case "$1 $2 ${3:-}" in
+'iso ignition embed') [ "$4" = -i ] && grep -q '"ignition"' "$5" && [ -s "$6" ] ;;
+'iso kargs modify') [ "$4" = -a ] && [ -s "$6" ] ;;
+'iso customize --live-ignition') grep -q '"ignition"' "$4" && ls network/*.nmconnection >/dev/null && [ -s fedora-coreos-live.iso ] ;;
+'pxe ignition wrap') grep -q '"ignition"' "$5" && : >"$7" ;;
+*) echo "unexpected: $*" >&2 && exit 2 ;;
+esac
+echo "$*" >>installer-calls
+"#;
+
+/// Copies an ISO, as `xorriso` with these options does.
+const XORRISO: &str = r#"#!/bin/sh
+set -eu
+[ "$1 $3 $5 $6 $7 $8 $9" = '-indev -outdev -compliance iso_9660_level=1 -boot_image any replay' ]
+shift 9
+[ "$1 $3" = '-map /run-coreos-installer' ] && [ -x "$2" ]
+echo iso >single.iso
+"#;
+
+/// The `sh` blocks of a document without the indentation of the list that contains them.
+fn indented_blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(indentation) = line.strip_suffix("```sh") else { continue };
+        let of_block = lines.by_ref().take_while(|line| line.trim() != "```");
+        let stripped = of_block.map(|line| line.strip_prefix(indentation).unwrap_or(line));
+        blocks.push(stripped.map(|line| format!("{line}\n")).collect());
+    }
+    blocks
+}
+
+#[test]
+fn first_node_document_works_from_top_to_bottom_in_an_empty_folder() {
+    let programs = scratch("first-node-programs");
+    let agent = env!("CARGO_BIN_EXE_run-coreos-installer");
+    std::os::unix::fs::symlink(agent, programs.join("run-coreos-installer")).unwrap();
+    std::os::unix::fs::symlink(lab_vim(), programs.join("lab-vim")).unwrap();
+    write_program(&programs.join("coreos-installer"), RECORDER);
+    write_program(&programs.join("xorriso"), XORRISO);
+    let text = std::fs::read_to_string(repository().join("docs/first-node.md")).unwrap();
+    let blocks = indented_blocks(&text);
+    assert!(blocks.len() >= 10, "{} blocks", blocks.len());
+    // What `coreos-installer download` leaves.
+    let downloads = "for part in live.iso live-kernel live-initramfs.img live-rootfs.img; do\n\
+                     echo $part >fedora-coreos-$part\ndone\n";
+    let script = format!("{downloads}{}", blocks.concat());
+    let (folder, printed) = run_block("first-node", &script, &programs);
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    assert_eq!(read("installer-calls").lines().count(), 6, "{}", read("installer-calls"));
+    assert!(
+        printed.contains("kernel --name vmlinuz http://192.0.2.10:8080/boot/vmlinuz "),
+        "{printed}"
+    );
+    let of_profiles = std::fs::read_dir(folder.join("network")).unwrap().count();
+    assert_eq!(of_profiles, 4, "bond0, bond0.100 and two ports");
+    for (name, expected) in [
+        ("live.ign", "ocp/run-coreos-installer.gz"),
+        ("single.ign", "run-coreos-installer-copy.service"),
+        ("bootstrap.ign", "bootstrap.service"),
+        ("ironic.ign", "backend:%20"),
+        ("boot/live.pxelinux", "APPEND ignition.firstboot"),
+        ("boot/live.grub", "linux '(http,192.0.2.10:8080)/boot/vmlinuz' "),
+        ("boot/packet.ipxe", "ignition.platform.id=packet"),
+        ("boot/packet.ign", "run-coreos-installer-network.service"),
+    ] {
+        assert!(read(name).contains(expected), "{name}: {}", read(name));
+    }
+    // The only warnings are those of the test build, which is not static, and of the static network.
+    let warnings: Vec<&str> = printed.lines().filter(|line| line.contains("WARN")).collect();
+    let is_expected = |line: &&&str| {
+        line.contains("needs shared libraries") || line.contains("before the profiles of --network")
+    };
+    assert_eq!(warnings.iter().filter(|line| !is_expected(line)).count(), 0, "{warnings:#?}");
 }
