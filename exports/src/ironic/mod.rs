@@ -229,7 +229,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn machine_of_which_nothing_is_known_has_only_what_hooks_need() {
+    fn unknown_machine_has_only_what_hooks_need() {
         let expected = json!({
             "inventory": {"cpu": {"architecture": null}, "memory": {"physical_mb": null}}
         });
