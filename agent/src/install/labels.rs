@@ -19,10 +19,13 @@ pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), 
     let is_other = |disk: &&Disk| {
         disk.name != target.name && disk.multipath.as_deref() != Some(target.name.as_str())
     };
+    // What is also built on the target is taken down, or refused if that is impossible.
+    let is_of_target = |place: &String| target.content_above.iter().any(|a| a.name == *place);
     let mut found: Vec<String> = disks
         .iter()
         .filter(is_other)
         .flat_map(|disk| places(disk).into_iter().map(move |place| (disk, place)))
+        .filter(|(_, place)| !is_of_target(place))
         .map(|(disk, place)| format!("{place} of {}", describe(disk)))
         .collect();
     let kept = target.partitions.iter().filter(|part| saved.keeps(part));
@@ -56,5 +59,8 @@ fn places(disk: &Disk) -> Vec<String> {
     let unlisted = disk.unlisted.iter();
     let unlisted = unlisted.filter(|part| part.filesystem.as_ref().is_some_and(is_boot));
     let unlisted = unlisted.map(|part| format!("partition {}", part.number));
-    whole.into_iter().chain(partitions).chain(unlisted).collect()
+    // A path of a LUN shows the same as the LUN.
+    let above = disk.content_above.iter().filter(|_| disk.multipath.is_none());
+    let above = above.filter(|above| is_boot(&above.filesystem)).map(|above| above.name.clone());
+    whole.into_iter().chain(partitions).chain(unlisted).chain(above).collect()
 }

@@ -178,6 +178,9 @@ pub struct Disk {
     /// Partitions that its table lists and the kernel does not have. Not reported.
     #[serde(skip)]
     pub unlisted: Vec<UnlistedPartition>,
+    /// What the mappings and arrays that are built on it contain. Not reported.
+    #[serde(skip)]
+    pub content_above: Vec<ContentAbove>,
     /// Whether its first bytes contain something without any known signature. Not reported.
     #[serde(skip)]
     pub has_unknown_content: bool,
@@ -261,6 +264,15 @@ pub struct UnlistedPartition {
     pub label: Option<String>,
     /// Its content.
     pub filesystem: Option<Filesystem>,
+}
+
+/// Content of one device above a disk.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContentAbove {
+    /// Kernel name of the device or of a partition of it, e.g. `dm-3` or `md127p1`.
+    pub name: String,
+    /// Its content.
+    pub filesystem: Filesystem,
 }
 
 impl Disk {

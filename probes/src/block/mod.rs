@@ -9,6 +9,7 @@
 //! `sysfs_path`, `identifier`, `tcg`), readers of one topic above them, then `disk` and
 //! `content`, then what compares disks (`multipath`, `eligibility`), and this file on top.
 
+mod above;
 mod activity;
 mod arrivals;
 mod ata_identify;
@@ -52,7 +53,7 @@ pub use activity::{CurrentIo, current_io};
 pub use arrivals::{Arrival, Arrivals, arrivals};
 pub use bay::DiskBay;
 pub use current::{CurrentDisk, CurrentUse, current, current_use};
-pub use disk::{Disk, DiskPath, UnlistedPartition};
+pub use disk::{ContentAbove, Disk, DiskPath, UnlistedPartition};
 pub use fc::FcHost;
 pub use health::Health;
 pub use nvme::{NvmeController, NvmeSubsystem};
@@ -132,6 +133,8 @@ pub fn block(machine: &Machine) -> Block {
     disks.sort_by(|a, b| crate::natural::compare(&a.name, &b.name));
     multipath::mark(machine, &mut disks, &listing);
     eligibility::judge(machine, &mut disks, &listing, &contents, &usage);
+    let virtuals = virtual_devices::read(machine, &listing, &usage);
+    above::attach(machine, &mut disks, &virtuals, &listing);
     let counted = multipath::counted(&disks);
     Block {
         n_disks: listing.is_known.then_some(counted.len()),
@@ -140,7 +143,7 @@ pub fn block(machine: &Machine) -> Block {
             .try_fold(0, |sum: u64, size| sum.checked_add((*size)?))
             .filter(|_| listing.is_known),
         disks,
-        r#virtual: virtual_devices::read(machine, &listing, &usage),
+        r#virtual: virtuals,
         nvme_controllers: controllers,
         nvme_subsystems: nvme::subsystems(machine),
         fc_hosts: fc::hosts(machine),

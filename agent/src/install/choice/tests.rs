@@ -1,6 +1,6 @@
 //! Which disk is written, and which never.
 
-use probes::block::{Filesystem, Partition, UnlistedPartition};
+use probes::block::{ContentAbove, Filesystem, Partition, UnlistedPartition};
 use serde_json::{Value, json};
 
 use super::*;
@@ -325,6 +325,19 @@ fn protected_disk_is_never_written() {
     let smallest = json!({"disk": {"if_several": "smallest"}, "protect": ["SERIAL-sda"]});
     assert_eq!(of(&disks, smallest), Err(Code::Protected), "and no other takes its place");
     assert_eq!(of(&disks, json!({"protect": ["SERIAL-sda"]})), Err(Code::DiskAmbiguous));
+}
+
+#[test]
+fn boot_label_in_an_array_or_volume_of_another_disk_is_refused_too() {
+    let boot = ContentAbove { name: "dm-3".into(), filesystem: filesystem("xfs", Some("boot")) };
+    let with = |disk: Disk| Disk { content_above: vec![boot.clone()], ..disk };
+    let install = || json!({"disk": {"hints": {"serial": "SERIAL-sda"}}});
+    let failure = decided(&[disk("sda", 9), with(disk("sdb", 9))], install()).unwrap_err();
+    assert_eq!(failure.code, Code::BootLabel);
+    assert!(failure.message.contains("dm-3 of /dev/sdb"), "{}", failure.message);
+    // Built on the target as well: that is a matter of the take-down.
+    let both = [with(disk("sda", 9)), with(disk("sdb", 9))];
+    assert_eq!(of(&both, install()), Ok("sda".into()));
 }
 
 #[test]

@@ -92,10 +92,24 @@ fn xfs_log(first: &[u8]) -> Option<Filesystem> {
     is_log.then(|| Filesystem::new("xfs_external_log", None, None))
 }
 
-/// OCFS2 has its superblock in the third block; that of larger blocks lies beyond what is read here.
+/// OCFS2 has its superblock in the third block.
 fn ocfs2(first: &[u8]) -> Option<Filesystem> {
     let is_there = |at: usize| first.get(at..).is_some_and(|bytes| bytes.starts_with(b"OCFSV2"));
     [1024, 2048].into_iter().any(is_there).then(|| Filesystem::new("ocfs2", None, None))
+}
+
+/// The same for blocks of 2 and of 4 KiB: `second` are the second 4 KiB, `third` the beginning of the third.
+pub(super) fn ocfs2_of_large_blocks(second: &[u8], third: &[u8]) -> Option<Filesystem> {
+    let is_there = |bytes: &[u8]| bytes.starts_with(b"OCFSV2");
+    (is_there(second) || is_there(third)).then(|| Filesystem::new("ocfs2", None, None))
+}
+
+/// VMFS has its volume's header at 1 MiB and its own at 2 MiB (`libblkid/src/superblocks/vmfs.c`).
+pub(super) fn vmfs(at_1_mib: &[u8], at_2_mib: &[u8]) -> Option<Filesystem> {
+    let is_volume = at_1_mib.starts_with(&[0x0d, 0xd0, 0x01, 0xc0]);
+    let is_file_system = at_2_mib.starts_with(&[0x5e, 0xf1, 0xab, 0x2f]);
+    let kind = if is_volume { "VMFS_volume_member" } else { "VMFS" };
+    (is_volume || is_file_system).then(|| Filesystem::new(kind, None, None))
 }
 
 fn squashfs(first: &[u8]) -> Option<Filesystem> {

@@ -90,6 +90,7 @@ fn firmware_raid(tail: &[u8]) -> Option<&'static str> {
     let is_highpoint = |n: usize| sector(n).is_some_and(|bytes| is_highpoint(le32(bytes, 0)));
     let found = [
         (last.starts_with(b"$XIDE$"), "lsi_mega_raid_member"),
+        (is_via(last), "via_raid_member"),
         (last.starts_with(b"JM") && is_summed(last), "jmicron_raid_member"),
         (is_adaptec, "adaptec_raid_member"),
         (is_silicon, "silicon_medley_raid_member"),
@@ -98,6 +99,14 @@ fn firmware_raid(tail: &[u8]) -> Option<&'static str> {
         (sector(16)?.starts_with(b"Promise Technology, Inc."), "promise_fasttrack_raid_member"),
     ];
     found.into_iter().find(|(is_there, _)| *is_there).map(|(_, kind)| kind)
+}
+
+/// VIA's metadata: a signature, a version of 0 or 1, and the sum of the first 50 bytes after them.
+fn is_via(sector: &[u8]) -> bool {
+    let sum = sector.iter().take(50).fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+    le16(sector, 0) == 0xaa55
+        && sector.get(2).is_some_and(|version| *version <= 1)
+        && sector.get(50) == Some(&sum)
 }
 
 /// The sum of the first 64 words of `JMicron` metadata is 0 or 1.

@@ -109,8 +109,10 @@ pub(super) fn detect(
         // Creating a pool leaves the first bytes of an older file system in place.
         .or_else(|| members::zfs(&read(16 << 10, 4096)?))
         .or_else(|| filesystems::in_first(first))
+        .or_else(|| filesystems::ocfs2_of_large_blocks(&second, &read(8 << 10, 512)?))
         .or_else(|| filesystems::at_32_kib(&read(32 << 10, 4096)?))
         .or_else(|| filesystems::at_60_kib(first, &read(60 << 10, 8192)?))
+        .or_else(|| filesystems::vmfs(&read(1 << 20, 512)?, &read(2 << 20, 512)?))
 }
 
 #[cfg(test)]
@@ -199,7 +201,9 @@ mod tests {
     fn content_that_other_hosts_or_disks_need_is_detected() {
         let end = 1 << 20;
         assert_eq!(kind(&[(65536 + 4, &0x103c_428b_u32.to_le_bytes())]), "scoutfs_meta");
-        assert_eq!(kind(&[(2048, b"OCFSV2")]), "ocfs2");
+        for at in [1024, 2048, 4096, 8192] {
+            assert_eq!(kind(&[(at, b"OCFSV2")]), "ocfs2", "{at}");
+        }
         assert_eq!(kind(&[(65536, &[1, 0x16, 0x19, 0x70, 0, 0, 0, 1])]), "gfs2");
         let log = [0xfe, 0xed, 0xba, 0xbe, 0, 0, 0, 1, 0, 0, 0, 2];
         assert_eq!(kind(&[(0, &log)]), "xfs_external_log");
@@ -212,6 +216,23 @@ mod tests {
     }
 
     #[test]
+    fn datastore_of_vmware_is_detected_far_from_its_start() {
+        for (place, magic, expected) in [
+            (1 << 20, [0x0d, 0xd0, 0x01, 0xc0], "VMFS_volume_member"),
+            (2 << 20, [0x5e, 0xf1, 0xab, 0x2f], "VMFS"),
+        ] {
+            let found = detect(&[0; 4096], Some(16 << 20), &mut |at, n| {
+                let mut bytes = vec![0; n];
+                if at == place {
+                    bytes[..4].copy_from_slice(&magic);
+                }
+                Some(bytes)
+            });
+            assert_eq!(found.unwrap().kind, expected);
+        }
+    }
+
+    #[test]
     fn members_of_firmware_raid_are_detected_by_their_last_sectors() {
         let end = 1 << 20;
         let at = |n: usize, bytes: &[u8]| kind(&[(end - 512 * n, bytes)]);
@@ -219,6 +240,9 @@ mod tests {
         assert_eq!(at(2, b"NVIDIA"), "nvidia_raid_member");
         assert_eq!(at(11, &0x5a78_16f3_u32.to_le_bytes()), "hpt45x_raid_member");
         assert_eq!(at(16, b"Promise Technology, Inc."), "promise_fasttrack_raid_member");
+        // The sum of the first 50 bytes.
+        let via = [(end - 512, &[0x55, 0xaa, 1][..]), (end - 512 + 50, &[0][..])];
+        assert_eq!(kind(&via), "via_raid_member");
         let hpt = (9 * 512 + 32, &0x5a78_16f0_u32.to_le_bytes()[..]);
         assert_eq!(kind(&[hpt]), "hpt37x_raid_member");
         let last = end - 512;
