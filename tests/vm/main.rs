@@ -21,6 +21,7 @@ mod smbios;
 
 mod harness;
 mod inspect;
+mod ironic;
 mod iso;
 mod job;
 mod netboot;
@@ -31,3 +32,7 @@ mod reinstall;
 mod report;
 mod silence;
 mod uefi;
+
+#[path = "../ironic/server.rs"]
+#[expect(dead_code, reason = "the tests with a real Ironic use all of it")]
+mod server;

@@ -1,0 +1,89 @@
+//! A real Ironic inspects and installs a virtual machine: live image, agent and coreos-installer are the real ones. Power is
+//! not: Ironic's has no effect, and the machine is on from the start.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::agent::agent_binary;
+use crate::artifacts::{Artifact, artifact};
+use crate::boot;
+use crate::guest::Guest;
+use crate::install::{LIVE, installed_ignition, live_config, nonce, start_lab};
+use crate::machine::Machine;
+use crate::server::{Ironic, Options, port};
+
+#[test]
+#[expect(clippy::print_stderr, reason = "the times of a run are worth a look")]
+fn node_of_ironic_is_inspected_deployed_and_powered_off() -> Result<()> {
+    let proof = nonce()?;
+    // The lab VIM serves the agent and the image, nothing else.
+    let (folder, lab) = start_lab("ironic", &proof, &[])?;
+    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
+    let ironic = Ironic::start(Options { callback_timeout_s: Some(600), ..Options::default() });
+    let image = artifact(Artifact::Image512)?;
+    let digest = Command::new("sha256sum").arg(image).output().context("running sha256sum")?;
+    let digest = String::from_utf8(digest.stdout)?;
+    let name = image.file_name().and_then(|name| name.to_str()).context("the image has no name")?;
+    let node = ironic.enrol(
+        "vm",
+        &json!({
+            "driver_info": {"fast_track": true},
+            "properties": {"root_device": {"serial": "s== TARGET-0"}},
+            "instance_info": {
+                "image_source": format!("{}/files/{name}", lab.url_ipv4()),
+                "image_os_hash_algo": "sha256",
+                "image_os_hash_value": digest.split(' ').next(),
+            },
+        }),
+    );
+    let mac = machine.ports[0].mac;
+    let added = json!({"node_uuid": node.uuid, "address": mac});
+    ensure!(ironic.api("POST", "ports", Some(&added)).0 == 201, "no port with {mac}");
+    node.order("inspect");
+    node.until("inspect wait");
+    let callback = port();
+    let url = ironic.url.replace("127.0.0.1", "10.0.2.2");
+    let agent = agent_binary()?.display().to_string();
+    let config = live_config(&[
+        "--vim",
+        &url,
+        "--allow-plain-http",
+        "--binary",
+        &agent,
+        "--binary-url",
+        &format!("{}/ocp/run-coreos-installer.gz", lab.url_ipv4()),
+        "--agent-option",
+        "backend=ironic-agent",
+        "--agent-option",
+        &format!("callback-url=https://127.0.0.1:{callback}"),
+    ])?;
+    let started = Instant::now();
+    let boot = boot::live("live", &folder, &machine, &config)?;
+    let mut live = Guest::start("live", &folder, &machine, &boot, LIVE)?;
+    // Ironic reaches the guest through QEMU's user network.
+    live.qmp()?.execute(
+        "human-monitor-command",
+        &json!({"command-line": format!("hostfwd_add net0 tcp:127.0.0.1:{callback}-:9999")}),
+    )?;
+    node.until_within("manageable", LIVE);
+    eprintln!("inspected after {:.0} s", started.elapsed().as_secs_f64());
+    node.order("provide");
+    node.until("available");
+    let arguments = json!({"coreos_append_karg": ["console=ttyS0", format!("vm.proof={proof}")]});
+    node.deploy(&installed_ignition(&proof), &arguments);
+    node.until_within("active", LIVE);
+    eprintln!("active after {:.0} s", started.elapsed().as_secs_f64());
+    // As Ironic asks.
+    live.wait_for_end()?;
+    let (_, inventory) = ironic.api("GET", &format!("nodes/{}/inventory", node.uuid), None);
+    ensure!(inventory["inventory"]["disks"][0]["serial"] == "TARGET-0", "{inventory:#}");
+    let ignition = boot::boot_file(&folder.join("target.raw"), "/ignition/config.ign")?;
+    ensure!(
+        ignition.as_deref() == Some(installed_ignition(&proof).as_bytes()),
+        "the disk has another Ignition config"
+    );
+    Ok(())
+}
