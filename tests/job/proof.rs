@@ -91,7 +91,7 @@ fn facts_of(image: &[u8]) -> StreamFacts {
     }
 }
 
-/// The checks that failed, apart from a comparison with an image of which nothing is known.
+/// The checks that failed, apart from the comparison with an unknown image.
 fn failed(proof: &Proof) -> Vec<CheckName> {
     let is_unknown = |check: &&Check| check.name == CheckName::ImageContent && !check.fatal;
     let failed = proof.checks.iter().filter(|check| !check.ok && !is_unknown(check));

@@ -193,7 +193,7 @@ fn indented_blocks(text: &str) -> Vec<String> {
         let Some(indentation) = line.strip_suffix("```sh") else { continue };
         let of_block = lines.by_ref().take_while(|line| line.trim() != "```");
         let stripped = of_block.map(|line| line.strip_prefix(indentation).unwrap_or(line));
-        blocks.push(stripped.map(|line| format!("{line}\n")).collect());
+        blocks.push(stripped.flat_map(|line| [line, "\n"]).collect());
     }
     blocks
 }

@@ -204,7 +204,7 @@ impl Boot {
             Self::Network { tftp, file } => {
                 for arg in args.iter_mut() {
                     if arg.starts_with("user,id=net0") {
-                        *arg += &format!(",tftp={},bootfile={file}", tftp.display());
+                        *arg = format!("{arg},tftp={},bootfile={file}", tftp.display());
                     }
                     if arg.contains(",netdev=net0,") {
                         *arg = arg.replace(",romfile=", ",bootindex=1");
