@@ -297,7 +297,7 @@ fn an_unproved_disk_is_left_without_partition_tables_and_otherwise_as_it_is() {
     assert_eq!(result["disk_state"], "erased");
     let message = result["message"].as_str().unwrap();
     assert!(
-        message.contains("so that it does not boot, its partition tables were erased"),
+        message.contains("its partition tables were erased, so that it does not boot"),
         "{message}"
     );
 }
