@@ -131,7 +131,10 @@ fn sigterm_to_the_program_ends_its_job_with_a_result() {
 fn crash_of_an_install_without_a_vim_leaves_a_result_in_the_file() {
     let server = Mock::start(|_, _| Reply::Drip(Duration::from_secs(5)));
     let file = std::env::temp_dir().join(format!("rci-crash-{}.json", std::process::id()));
-    std::fs::write(&file, "that of an earlier run").unwrap();
+    let earlier = json!({"api_version": "1", "node_id": "n", "outcome": "failed", "stage": "preflight", "message": "m",
+        "disk_state": "untouched", "attempts": 0, "started_at": "2026-01-01T00:00:00Z",
+        "finished_at": "2026-01-01T00:00:00Z"});
+    std::fs::write(&file, earlier.to_string()).unwrap();
     let mut parent = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
         .args(["install", "--ignition", &format!("{}/node.ign", server.url), "--allow-plain-http"])
         .args(["--lldp-wait", "0", "--wait-for-disk", "0", "--bring-links-up=false"])

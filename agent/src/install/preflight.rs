@@ -85,8 +85,6 @@ pub fn ignition(
             ));
         }
     };
-    // Errors of coreos-installer and of servers may quote it.
-    secret::conceal_config(&bytes);
     let refuse = |refusal: ignition::Refusal| {
         use ignition::Code as Why;
         let (code, advice) = match refusal.code {
@@ -101,10 +99,15 @@ pub fn ignition(
         };
         Failure::new(code, refusal.to_string()).advise(advice)
     };
-    if let Some(hash) = &source.hash {
-        ignition::verify_hash(&bytes, hash).map_err(refuse)?;
-    }
-    let checked = ignition::check(&bytes).map_err(refuse)?;
+    let checked = source
+        .hash
+        .as_deref()
+        .map_or(Ok(()), |hash| ignition::verify_hash(&bytes, hash))
+        .and_then(|()| ignition::check(&bytes));
+    // Errors of coreos-installer and of servers may quote it, and a refusal may too. Only now, since the check needs much
+    // memory for a large config.
+    secret::conceal_config(&bytes);
+    let checked = checked.map_err(refuse)?;
     let mut warnings: Vec<String> = checked
         .warnings
         .iter()
@@ -114,7 +117,6 @@ pub fn ignition(
     if source.hash.is_none() && source.url.as_deref().is_some_and(|url| url.starts_with("http:")) {
         warnings.push("the Ignition config came over plain HTTP without a hash".into());
     }
-    // Only now, since the check needs much memory for a large config.
     Ok((bytes.into_owned(), warnings))
 }
 
