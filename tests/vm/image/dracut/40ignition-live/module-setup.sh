@@ -6,7 +6,6 @@
 depends() { echo ignition systemd ignition-network; }
 
 install() {
-  local unit
   inst_multiple busybox cat cp dd ln ls mkdir mount sed sleep tail tr umount
   inst_script "$moddir/is-live-image" /usr/bin/is-live-image
   inst_script "$moddir/live-sysroot" /usr/sbin/live-sysroot
@@ -15,11 +14,9 @@ install() {
   echo '{"live-initrd-network": true}' >"$initdir/etc/coreos/features.json"
   # The live root is no argument of the kernel; dracut would wait for one.
   inst_hook cmdline 10 "$moddir/root-is-ours.sh"
-  for unit in live-setup-user; do
-    inst_simple "$moddir/$unit.service" "$systemdsystemunitdir/$unit.service"
-    mkdir -p "$initdir/$systemdsystemunitdir/ignition-complete.target.requires"
-    ln_r "$systemdsystemunitdir/$unit.service" "$systemdsystemunitdir/ignition-complete.target.requires/$unit.service"
-  done
+  inst_simple "$moddir/live-setup-user.service" "$systemdsystemunitdir/live-setup-user.service"
+  mkdir -p "$initdir/$systemdsystemunitdir/ignition-complete.target.requires"
+  ln_r "$systemdsystemunitdir/live-setup-user.service" "$systemdsystemunitdir/ignition-complete.target.requires/live-setup-user.service"
   inst_simple "$moddir/live-sysroot.service" "$systemdsystemunitdir/live-sysroot.service"
   mkdir -p "$initdir/$systemdsystemunitdir/initrd-root-fs.target.requires"
   ln_r "$systemdsystemunitdir/live-sysroot.service" "$systemdsystemunitdir/initrd-root-fs.target.requires/live-sysroot.service"
