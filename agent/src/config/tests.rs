@@ -136,14 +136,24 @@ fn unknown_setting_is_refused_by_every_command_with_the_nearest_option() {
 #[test]
 fn setting_unlike_every_option_is_refused_with_all_options() {
     for (file, kernel, environment, expected) in [
-        ("zzz: 1", "", "", "holds the key \"zzz\", expected one of after, agent-in-image, agent-option, "),
+        (
+            "zzz: 1",
+            "",
+            "",
+            "holds the key \"zzz\", expected one of after, agent-in-image, agent-option, ",
+        ),
         (
             "",
             "rci.zzz=1",
             "",
             "rci.zzz on the kernel command line is not an option, expected one of rci.after, rci.agent-in-image, rci.agent-option, ",
         ),
-        ("", "", "RCI_é", "RCI_é is not an option, expected one of RCI_AFTER, RCI_AGENT_IN_IMAGE, RCI_AGENT_OPTION, "),
+        (
+            "",
+            "",
+            "RCI_é",
+            "RCI_é is not an option, expected one of RCI_AFTER, RCI_AGENT_IN_IMAGE, RCI_AGENT_OPTION, ",
+        ),
     ] {
         let environment = [(environment, "1")];
         let environment = if environment[0].0.is_empty() { &[][..] } else { &environment };
