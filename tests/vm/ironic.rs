@@ -17,6 +17,7 @@ use crate::server::{Ironic, Options, port};
 
 #[test]
 #[expect(clippy::print_stderr, reason = "the times of a run are worth a look")]
+#[expect(clippy::too_many_lines, reason = "one node from enrolled to powered off")]
 fn node_of_ironic_is_inspected_deployed_and_powered_off() -> Result<()> {
     let proof = nonce()?;
     // The lab VIM serves the agent and the image, nothing else.
