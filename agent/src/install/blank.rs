@@ -11,7 +11,7 @@ use crate::ask::ask_within;
 
 /// How many blocks are read.
 const N_BLOCKS: u64 = 64;
-const BLOCK_BYTES: u64 = 4096;
+const BLOCK_BYTES: usize = 4096;
 /// How long that may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -29,18 +29,19 @@ pub(super) enum NotBlank {
 /// # Errors
 /// It contains data, or could not be read.
 pub(super) fn check(target: &Target) -> Result<(), NotBlank> {
-    let size_bytes = target.disk().size_bytes.unwrap_or_default();
+    let size_bytes = target.disk().size_bytes;
+    let size_bytes = size_bytes.ok_or_else(|| NotBlank::Unread("its size is unknown".into()))?;
     let file = target.file().map_err(|failure| NotBlank::Unread(failure.message))?;
     ask_within("blank", LIMIT, target.system().stop(), move || sample(&file, size_bytes))
         .unwrap_or_else(|why| Err(NotBlank::Unread(why.to_string())))
 }
 
 fn sample(file: &File, size_bytes: u64) -> Result<(), NotBlank> {
-    let n_blocks = size_bytes / BLOCK_BYTES;
-    let mut block = vec![0; usize::try_from(BLOCK_BYTES).unwrap_or_default()];
+    let n_blocks = size_bytes / BLOCK_BYTES as u64;
+    let mut block = [0; BLOCK_BYTES];
     for at in 0..N_BLOCKS.min(n_blocks) {
         let number = u128::from(n_blocks - 1) * u128::from(at) / u128::from(N_BLOCKS - 1);
-        let offset = u64::try_from(number).unwrap_or_default() * BLOCK_BYTES;
+        let offset = u64::try_from(number).unwrap_or(u64::MAX).saturating_mul(BLOCK_BYTES as u64);
         file.read_exact_at(&mut block, offset).map_err(|error| {
             NotBlank::Unread(format!("reading {BLOCK_BYTES} bytes at {offset}: {error}"))
         })?;

@@ -14,10 +14,13 @@ use crate::api::Code;
 /// How many members a message names.
 const MAX_NAMED: usize = 16;
 /// Types of partitions whose content may span disks, although no signature shows it: of Windows' dynamic disks
-/// (metadata and data, GPT and DOS) and of its storage pools.
-const TYPES: [&[&str]; 2] = [
-    &["5808c8aa-7e8f-42e0-85d2-e1e90434cfb3", "af9b60a0-1431-4f62-bc68-3311714a69ad", "0x42"],
-    &["e75caf8f-f680-4cee-afa3-b001e56efc2d"],
+/// (metadata and data, GPT and DOS) and of its storage pools. What the disks are called comes first.
+const TYPES: [(&str, &[&str]); 2] = [
+    (
+        "dynamic disks of Windows",
+        &["5808c8aa-7e8f-42e0-85d2-e1e90434cfb3", "af9b60a0-1431-4f62-bc68-3311714a69ad", "0x42"],
+    ),
+    ("disks of a storage pool of Windows", &["e75caf8f-f680-4cee-afa3-b001e56efc2d"]),
 ];
 
 /// A volume: a disk, or a partition.
@@ -167,15 +170,12 @@ fn by_type<'d>(
     };
     let others: Vec<&Disk> = others.collect();
     let mut found = Vec::new();
-    for types in TYPES {
+    for (kind, types) in TYPES {
         let lost = target.partitions.iter().find(|part| has(part, types) && !saved.keeps(part));
         let other = others.iter().find(|disk| disk.partitions.iter().any(|part| has(part, types)));
         if let (Some(lost), Some(other)) = (lost, other) {
             let other = describe(other);
-            found.push(format!(
-                "{} may be one of several dynamic disks of Windows, as {other}",
-                lost.name
-            ));
+            found.push(format!("{} may be one of several {kind}, as {other}", lost.name));
         }
     }
     found

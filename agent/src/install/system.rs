@@ -159,7 +159,7 @@ impl System {
     }
 
     /// Whether the agent is to end.
-    pub(super) fn stop(&self) -> &Stop {
+    pub(crate) fn stop(&self) -> &Stop {
         &self.stop
     }
 

@@ -44,7 +44,7 @@ impl Target {
         &self.disk
     }
 
-    pub(super) fn system(&self) -> &System {
+    pub(crate) fn system(&self) -> &System {
         &self.system
     }
 
