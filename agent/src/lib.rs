@@ -17,6 +17,7 @@ pub mod report;
 pub mod text;
 
 pub mod api;
+pub mod archive;
 pub mod ironic;
 pub mod vim;
 

@@ -5,14 +5,12 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde_json::Value;
-use tar::{Builder, Header};
 
 use super::api::Api;
 use super::step::Step;
 use super::tasks::Around;
+use crate::archive::tar_gz;
 use crate::{bounded, clean, uuid};
 
 /// Largest file of the archive.
@@ -63,19 +61,11 @@ pub(super) fn upload(api: &Api, cluster_id: &str, sources: &Sources) -> Result<(
 
 fn archive(sources: &Sources) -> std::io::Result<Vec<u8>> {
     let result = bounded::read_file(&sources.result, MAX_FILE_BYTES).unwrap_or_default();
-    let mut archive = Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
-    for (name, bytes) in [
-        ("report.json", concealed(&sources.report)),
-        ("result.json", concealed(&result)),
-        ("agent.log", clean::recent_log().into_bytes()),
-    ] {
-        let mut header = Header::new_gnu();
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
-        header.set_cksum();
-        archive.append_data(&mut header, name, &bytes[..])?;
-    }
-    archive.into_inner()?.finish()
+    tar_gz(&[
+        ("report.json", &concealed(&sources.report)),
+        ("result.json", &concealed(&result)),
+        ("agent.log", clean::recent_log().as_bytes()),
+    ])
 }
 
 /// A JSON document without secrets; nothing if it is none.

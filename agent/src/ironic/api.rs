@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::clean;
 use crate::clock::Clock;
 use crate::signals::Stop;
-use crate::vim::retry::{Failed, Why};
+use crate::vim::retry::{Failed, Why, is_transient};
 use crate::vim::url::Url;
 use crate::vim::{Client, Response, VimSettings};
 
@@ -75,7 +75,7 @@ impl Api {
         body: Option<&Arc<Vec<u8>>>,
     ) -> Result<Response, Failed> {
         let first = self.current.load(Ordering::Relaxed);
-        let mut last = None;
+        let (mut last, mut may_have_arrived) = (None, false);
         for n in 0..self.servers.len() {
             let index = (first + n) % self.servers.len();
             match self.servers[index].call(path, version, body) {
@@ -83,10 +83,15 @@ impl Api {
                     self.current.store(index, Ordering::Relaxed);
                     return Ok(response);
                 }
-                Err(failed) => last = Some(failed),
+                Err(failed) => {
+                    may_have_arrived |= failed.may_have_arrived;
+                    last = Some(failed);
+                }
             }
         }
-        Err(last.unwrap_or_else(|| Failed::network("no address of Ironic is configured".into())))
+        let failed =
+            last.unwrap_or_else(|| Failed::network("no address of Ironic is configured".into()));
+        Err(Failed { may_have_arrived, ..failed })
     }
 }
 
@@ -113,11 +118,10 @@ pub(super) fn refused(
         message.push_str("; ");
         message.push_str(&advice);
     }
-    let why = match status {
-        408 | 409 | 425 | 429 | 500..=599 => Why::Unavailable,
-        _ => Why::Refused,
-    };
-    Failed { why, status: Some(status), ..Failed::network(message) }
+    // 409: another request holds the lock of the node for a moment.
+    let why = if status == 409 || is_transient(status) { Why::Unavailable } else { Why::Refused };
+    let retry_after = response.retry_after;
+    Failed { why, retry_after, status: Some(status), ..Failed::network(message) }
 }
 
 /// Advice for a status that means the same for every request.

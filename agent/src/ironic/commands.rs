@@ -6,7 +6,6 @@ use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use probes::guard;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -14,15 +13,15 @@ use super::http::{Answer, Handler, Head};
 use super::journal::{Journal, Record, Status};
 use super::steps::{Kind, Order, error, offered};
 use super::{logs, steps};
+use crate::ask::ask_within;
 use crate::secret::Secret;
+use crate::signals::Stop;
 use crate::uuid;
 
 /// How long a request that waits for a long command is held; Ironic gives up after a minute.
 const WAIT_LIMIT: Duration = Duration::from_secs(50);
 /// How long writing all caches to the disks may take.
 const SYNC_LIMIT: Duration = Duration::from_secs(50);
-/// Stack of the thread that does.
-const STACK_BYTES: usize = 64 << 10;
 /// Extensions of ironic-python-agent that this agent has.
 const EXTENSIONS: [&str; 7] = ["deploy", "clean", "service", "standby", "log", "system", "image"];
 
@@ -149,13 +148,9 @@ impl Commands {
             Task::PartitionUuids => Ok(json!({})),
             Task::Logs => Ok(json!({"system_logs": logs::collect(&self.journalctl)?})),
             Task::Sync => {
-                let answer = guard::ask("sync", STACK_BYTES, nix::unistd::sync);
-                let answer =
-                    answer.map_err(|error| format!("could not start a thread: {error}"))?;
-                match answer.recv_timeout(SYNC_LIMIT) {
-                    Ok(Ok(())) => Ok(Value::Null),
-                    _ => Err("a disk did not respond in time".into()),
-                }
+                ask_within("sync", SYNC_LIMIT, &Stop::default(), nix::unistd::sync)
+                    .map_err(|why| format!("writing all caches to the disks: {why}"))?;
+                Ok(Value::Null)
             }
             Task::Long(_) => Err("this command does not run here".into()),
         }

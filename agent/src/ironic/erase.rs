@@ -11,13 +11,13 @@ use std::time::Duration;
 use formats::guid::Guid;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 use probes::block::Disk;
-use probes::guard;
 use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::instance::root_device;
 use super::steps::Order;
 use crate::api::{Code, DiskChoice, ExistingDataPolicy, Install};
+use crate::ask::ask_within;
 use crate::install::erase::Erasure;
 use crate::install::hints::from_option;
 use crate::install::selection::Selection;
@@ -32,8 +32,6 @@ const LIMIT: Duration = Duration::from_mins(5);
 /// How long the kernel may take to forget the partitions.
 const FORGET_LIMIT: Duration = Duration::from_secs(15);
 const FORGET_POLL: Duration = Duration::from_millis(500);
-/// Stack of the thread that writes.
-const STACK_BYTES: usize = 4 << 20;
 
 /// What erasing depends on, apart from the order.
 #[derive(Debug, Clone, Copy)]
@@ -93,7 +91,7 @@ fn choices(order: &Order, clean_disks: &[String]) -> Result<Vec<DiskChoice>, Fai
             hinted(hints)
         });
     }
-    choices.extend(root_device(&order.node).map(|hints| hinted(hints.clone())));
+    choices.extend(root_device(&order.node)?.map(|hints| hinted(hints.clone())));
     if choices.is_empty() {
         return Err(Failure::new(Code::DiskNone, "no disk is named, so nothing was erased").advise(
             "set clean-disk in the configuration of the agent, or root_device in the node's properties; to make nodes \
@@ -150,13 +148,8 @@ fn wipe(target: &Target) -> Result<(), Failure> {
         wipe_ends(&file, 0, size_bytes)
     };
     // A disk that does not respond must not keep the agent from reporting that.
-    let answer = guard::ask("erase", STACK_BYTES, work)
-        .map_err(|error| failed(format!("could not start a thread: {error}")))?;
-    match answer.recv_timeout(LIMIT) {
-        Ok(Ok(outcome)) => outcome.map_err(failed),
-        Ok(Err(panic)) => Err(failed(panic)),
-        Err(_) => Err(failed(format!("it did not respond within {} s", LIMIT.as_secs()))),
-    }
+    let erased = ask_within("erase", LIMIT, target.system().stop(), work);
+    erased.map_err(|why| failed(why.to_string()))?.map_err(failed)
 }
 
 /// Start and length of a partition in bytes.
@@ -190,9 +183,19 @@ fn wipe_ends(file: &File, start: u64, n_bytes: u64) -> Result<(), String> {
 fn is_blank(disk: &Disk, system: &System) -> Result<(), Failure> {
     let started = std::time::Instant::now();
     loop {
-        let disks = system.disks().ok().flatten();
-        // A system that cannot collect facts again has none that differ from what was read back.
-        let Some(disks) = disks else { return Ok(()) };
+        let disks = match system.disks() {
+            Ok(Some(disks)) => disks,
+            // A system that never collects facts again has none that differ from what was read back.
+            Ok(None) => return Ok(()),
+            Err(why) if started.elapsed() > FORGET_LIMIT => {
+                let what = format!("whether {} is blank is unknown: {why}", describe(disk));
+                return Err(Failure::new(Code::TargetIo, what).advise("clean the node again"));
+            }
+            Err(_) => {
+                std::thread::sleep(FORGET_POLL);
+                continue;
+            }
+        };
         let found = disks.iter().find(|found| found.name == disk.name);
         let Some(found) = found else {
             return Err(Failure::new(Code::DiskChanged, format!("{} is gone", describe(disk)))

@@ -160,7 +160,9 @@ impl Contact {
     /// The certificate, valid by the clock of Ironic: this machine's may be wrong by years.
     fn certificate(&self, callback_url: &str, date: Option<SystemTime>) -> Option<Certificate> {
         let now = date.unwrap_or_else(|| self.clock.time_of_day());
-        let url = Url::parse(callback_url, &Zones::default()).ok()?;
+        let url = Url::parse(callback_url, &Zones::default())
+            .map_err(|why| error!("the address for Ironic's commands, {callback_url}: {why}"))
+            .ok()?;
         Certificate::new(url.host(), now).map_err(|why| error!("{why}")).ok()
     }
 

@@ -41,8 +41,7 @@ pub fn inspect(api: &Api, document: &Value) -> Result<Inspected, GaveUp> {
         let response = match api.call("/v1/continue_inspection", None, Some(&body)) {
             Ok(response) => response,
             Err(failed) => {
-                // A request that may have arrived. A refused connection did not carry one.
-                is_answer_lost |= !failed.message.contains("connection refused");
+                is_answer_lost |= failed.may_have_arrived;
                 return Err(failed);
             }
         };

@@ -66,14 +66,14 @@ pub(super) fn instance(
     if let Some(image) = image {
         install.insert("image".to_owned(), image);
     }
-    if let Some(hints) = root_device(&order.node) {
+    if let Some(hints) = root_device(&order.node)? {
         install.insert("disk".to_owned(), json!({"hints": hints}));
     }
-    let kargs = words(meta_data.get("coreos_append_karg"));
+    let kargs = words(meta_data, "coreos_append_karg")?;
     if !kargs.is_empty() {
         install.insert("append_kargs".to_owned(), json!(kargs));
     }
-    let copies_network = is_true(meta_data.get("coreos_copy_network"));
+    let copies_network = is_true(meta_data, "coreos_copy_network")?;
     if copies_network {
         install.insert("copy_network".to_owned(), json!(true));
     }
@@ -99,7 +99,9 @@ fn invalid(message: impl Into<String>) -> Failure {
 
 /// The arguments of the step, which are keys of `install`.
 fn arguments(order: &Order) -> Result<Map<String, Value>, Failure> {
-    let given = order.arguments();
+    let given = order
+        .arguments()
+        .map_err(|message| invalid(message).advise("correct the step's args in Ironic"))?;
     match given.keys().find(|key| !ARGUMENTS.iter().any(|(known, _)| known == key)) {
         None => Ok(given),
         Some(unknown) => {
@@ -121,24 +123,45 @@ fn configdrive(info: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
 }
 
 /// The root device hints of the instance or, if it has none, of the node.
-pub(super) fn root_device(node: &Value) -> Option<&Map<String, Value>> {
-    ["/instance_info/root_device", "/properties/root_device"]
-        .into_iter()
-        .filter_map(|pointer| node.pointer(pointer)?.as_object())
-        .find(|hints| !hints.is_empty())
+///
+/// # Errors
+/// `INSTRUCTION_INVALID`: hints that are no object. They mean some disk, and that is not the other one.
+pub(super) fn root_device(node: &Value) -> Result<Option<&Map<String, Value>>, Failure> {
+    for part in ["instance_info", "properties"] {
+        match node.get(part).and_then(|part| part.get("root_device")) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(hints)) if hints.is_empty() => {}
+            Some(Value::Object(hints)) => return Ok(Some(hints)),
+            Some(found) => {
+                return Err(wrong(&format!("{part}.root_device"), found, "an object with hints"));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// A value of a wrong type. It may not count as absent: then something else would be installed than was asked for.
+fn wrong(name: &str, found: &Value, expected: &str) -> Failure {
+    let found: String = found.to_string().chars().take(100).collect();
+    invalid(format!("{name} is {found}, expected {expected}"))
+        .advise("correct it in Ironic and deploy the node again")
 }
 
 fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<Value>, Failure> {
-    let text = |key: &str| info.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
-    let Some(source) = text("image_source") else { return Ok(None) };
+    let text = |key: &str| match info.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
+        Some(found) => Err(wrong(key, found, "text")),
+    };
+    let Some(source) = text("image_source")? else { return Ok(None) };
     if !source.starts_with("http://") && !source.starts_with("https://") {
         let message = format!("image_source is {source:.200?}, expected an http or https address");
         return Err(invalid(message).advise(
             "give the address of a raw CoreOS image, or no image_source for the live image's own",
         ));
     }
-    let algorithm = text("image_os_hash_algo").map(str::to_ascii_lowercase);
-    let digest = text("image_os_hash_value").or_else(|| text("image_checksum"));
+    let algorithm = text("image_os_hash_algo")?.map(str::to_ascii_lowercase);
+    let digest = text("image_os_hash_value")?.or(text("image_checksum")?);
     let digest = digest.filter(|digest| digest.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let hash = digest.and_then(|digest| match (algorithm.as_deref(), digest.len()) {
         (None | Some("sha256"), 64) => Some(format!("sha256-{digest}")),
@@ -209,22 +232,29 @@ fn add_hostname(config: &mut Value, hostname: &str) {
 }
 
 /// Kernel arguments: a list, or one text with several.
-fn words(value: Option<&Value>) -> Vec<String> {
-    let split = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    match value {
-        Some(Value::String(text)) => split(text),
-        Some(Value::Array(texts)) => {
-            texts.iter().filter_map(Value::as_str).flat_map(split).collect()
-        }
-        _ => Vec::new(),
+fn words(meta_data: &Value, key: &str) -> Result<Vec<String>, Failure> {
+    let texts = match meta_data.get(key) {
+        None | Some(Value::Null) => &[][..],
+        Some(Value::Array(texts)) => texts,
+        Some(text) => std::slice::from_ref(text),
+    };
+    let mut words = Vec::new();
+    for text in texts {
+        let text = text.as_str().ok_or_else(|| wrong(key, text, "text, or a list of texts"))?;
+        words.extend(text.split_whitespace().map(str::to_owned));
     }
+    Ok(words)
 }
 
-fn is_true(value: Option<&Value>) -> bool {
-    match value {
-        Some(Value::Bool(flag)) => *flag,
-        Some(Value::String(text)) => text.eq_ignore_ascii_case("true"),
-        _ => false,
+fn is_true(meta_data: &Value, key: &str) -> Result<bool, Failure> {
+    match meta_data.get(key) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(Value::String(text)) if text.eq_ignore_ascii_case("true") => Ok(true),
+        Some(Value::String(text)) if text.is_empty() || text.eq_ignore_ascii_case("false") => {
+            Ok(false)
+        }
+        Some(found) => Err(wrong(key, found, "true or false")),
     }
 }
 
@@ -302,6 +332,13 @@ mod tests {
             (json!({"configdrive": "H4sIAAAA"}), json!({})),
             (json!({"image_source": "2ed1e2b4-0000-0000-0000-000000000000"}), json!({})),
             (json!({}), json!({"disk": "/dev/sda"})),
+            // The node has other hints, and the live image its own image.
+            (json!({"root_device": "/dev/sdb"}), json!({})),
+            (json!({"image_source": 5}), json!({})),
+            (json!({"image_source": "http://h/i", "image_checksum": [1]}), json!({})),
+            (json!({"configdrive": {"meta_data": {"coreos_append_karg": ["a", 1]}}}), json!({})),
+            (json!({"configdrive": {"meta_data": {"coreos_copy_network": 1}}}), json!({})),
+            (json!({}), json!("existing_data=wipe")),
         ] {
             let failure = instance(&order(&info, &args), "", false).unwrap_err();
             assert!(failure.code == Code::InstructionInvalid && failure.advice.is_some());

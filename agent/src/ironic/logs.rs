@@ -6,19 +6,17 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use probes::guard;
 
+use crate::archive::tar_gz;
+use crate::ask::ask_within;
 use crate::clean;
 use crate::secret::hide;
+use crate::signals::Stop;
 
 /// The most of the journal that is read, in bytes.
 const MAX_JOURNAL_BYTES: u64 = 4 << 20;
 /// How long reading it may take; Ironic waits a minute for the answer.
 const JOURNAL_LIMIT: Duration = Duration::from_secs(30);
-/// Stack of the thread that reads it.
-const STACK_BYTES: usize = 256 << 10;
 
 /// The archive. `journalctl` is the program that prints the journal, with its arguments.
 ///
@@ -30,19 +28,8 @@ pub(super) fn collect(journalctl: &[String]) -> Result<String, String> {
         .unwrap_or_else(|why| format!("the journal could not be read: {why}\n").into_bytes());
     let journal = hide(&String::from_utf8_lossy(&journal));
     let files = [("run-coreos-installer.log", own.as_bytes()), ("journal", journal.as_bytes())];
-    let bytes = archive(&files).map_err(|error| format!("packing the logs: {error}"))?;
+    let bytes = tar_gz(&files).map_err(|error| format!("packing the logs: {error}"))?;
     Ok(STANDARD.encode(bytes))
-}
-
-fn archive(files: &[(&str, &[u8])]) -> std::io::Result<Vec<u8>> {
-    let mut tar = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::default()));
-    for (name, bytes) in files {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(bytes.len() as u64);
-        header.set_mode(0o644);
-        tar.append_data(&mut header, name, *bytes)?;
-    }
-    tar.into_inner()?.finish()
 }
 
 fn journal(journalctl: &[String]) -> Result<Vec<u8>, String> {
@@ -59,13 +46,9 @@ fn journal(journalctl: &[String]) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
         stdout.take(MAX_JOURNAL_BYTES).read_to_end(&mut bytes).map(|_| bytes)
     };
-    let found = guard::ask("journal", STACK_BYTES, read)
-        .map_err(|error| format!("could not start a thread: {error}"))
-        .and_then(|answer| match answer.recv_timeout(JOURNAL_LIMIT) {
-            Ok(Ok(read)) => read.map_err(|error| error.to_string()),
-            Ok(Err(panic)) => Err(panic),
-            Err(_) => Err(format!("no answer within {} s", JOURNAL_LIMIT.as_secs())),
-        });
+    let found = ask_within("journal", JOURNAL_LIMIT, &Stop::default(), read)
+        .map_err(|why| why.to_string())
+        .and_then(|read| read.map_err(|error| error.to_string()));
     // It may have more to say than is read.
     child.kill().ok();
     child.wait().ok();

@@ -6,7 +6,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::api::{Api, refused};
 use super::inspection::is_uuid;
@@ -20,6 +20,8 @@ const VERSION: &str = "1.62";
 const LEAST_TOKEN_BYTES: usize = 32;
 /// The least and greatest time in which Ironic wants to hear of the agent.
 const TIMEOUT_S: (u64, u64) = (10, 24 * 3600);
+/// Ironic's default of `[api] ramdisk_heartbeat_timeout`.
+const DEFAULT_TIMEOUT_S: u64 = 300;
 
 /// What a lookup found.
 #[derive(Debug, Clone)]
@@ -91,7 +93,12 @@ fn parse(body: &[u8], configured: Option<&Secret>) -> Result<(String, Secret, Du
     )?;
     let (least, most) = TIMEOUT_S;
     let seconds = answer.pointer("/config/heartbeat_timeout").and_then(Value::as_u64);
-    let seconds = seconds.unwrap_or(300).clamp(least, most);
+    if seconds.is_none() {
+        warn!(
+            "the answer to the lookup has no heartbeat_timeout; assuming {DEFAULT_TIMEOUT_S} s, Ironic's default"
+        );
+    }
+    let seconds = seconds.unwrap_or(DEFAULT_TIMEOUT_S).clamp(least, most);
     Ok((uuid.to_owned(), token, Duration::from_secs(seconds)))
 }
 

@@ -88,8 +88,17 @@ impl Order {
     }
 
     /// The arguments of the step.
-    pub(super) fn arguments(&self) -> Map<String, Value> {
-        self.step.get("args").and_then(Value::as_object).cloned().unwrap_or_default()
+    ///
+    /// # Errors
+    /// In words: they are no object.
+    pub(super) fn arguments(&self) -> Result<Map<String, Value>, String> {
+        match self.step.get("args") {
+            None | Some(Value::Null) => Ok(Map::new()),
+            Some(Value::Object(arguments)) => Ok(arguments.clone()),
+            Some(found) => {
+                Err(format!("the arguments of the step are {found:.100}, expected an object"))
+            }
+        }
     }
 
     /// The result of a step that succeeded.

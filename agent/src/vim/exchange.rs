@@ -280,13 +280,21 @@ impl Client {
     /// The failure of a request that got no response.
     pub(super) fn no_response(&self, url: &Url, error: &ureq::Error) -> Failed {
         let (why, text) = unreachable::explain(error, self.request(url));
-        Failed { why, ..Failed::network(format!("cannot reach {}: {text}", url.shown())) }
+        Failed {
+            why,
+            may_have_arrived: unreachable::may_have_arrived(error),
+            ..Failed::network(format!("cannot reach {}: {text}", url.shown()))
+        }
     }
 
     /// The failure of a response that ended while it was read.
     pub(super) fn broken_off(&self, url: &Url, error: &std::io::Error) -> Failed {
         let (why, text) = unreachable::explain_read(error, self.request(url));
-        Failed { why, ..Failed::network(format!("reading {}: {text}", url.shown())) }
+        Failed {
+            why,
+            may_have_arrived: true,
+            ..Failed::network(format!("reading {}: {text}", url.shown()))
+        }
     }
 
     pub(super) fn request<'a>(&self, url: &'a Url) -> unreachable::Request<'a> {

@@ -3,7 +3,6 @@
 //! No response, however large, slow or malformed, can make it panic, hang or use unbounded memory: sizes and times are
 //! limited, see [`transport`]. Waits between attempts are in [`retry`].
 
-mod call;
 pub mod client;
 pub mod delivery;
 pub mod download;
@@ -18,9 +17,8 @@ pub mod transport;
 mod unreachable;
 pub mod url;
 
-pub use call::Response;
 pub use client::{Answer, Client};
 pub use events::Events;
-pub use request::Method;
+pub use request::{Method, Response};
 pub use token::TokenHeader;
 pub use transport::VimSettings;

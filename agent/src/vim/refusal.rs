@@ -26,7 +26,8 @@ pub(super) fn refusal(reply: &Reply, url: &Url) -> Failed {
         _ => "",
     };
     message.push_str(advice);
-    Failed { why, message, retry_after: reply.retry_after, status: Some(status) }
+    let retry_after = reply.retry_after;
+    Failed { why, retry_after, status: Some(status), ..Failed::network(message) }
 }
 
 #[cfg(test)]

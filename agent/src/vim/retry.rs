@@ -55,6 +55,8 @@ pub struct Failed {
     pub retry_after: Option<RetryAfter>,
     /// The HTTP status, if there was a response.
     pub status: Option<u16>,
+    /// Whether the server may have received the request, although there was no response.
+    pub may_have_arrived: bool,
 }
 
 impl Failed {
@@ -67,7 +69,13 @@ impl Failed {
     /// A failure below HTTP.
     #[must_use]
     pub fn network(message: String) -> Self {
-        Self { why: Why::Network, message, retry_after: None, status: None }
+        Self {
+            why: Why::Network,
+            message,
+            retry_after: None,
+            status: None,
+            may_have_arrived: false,
+        }
     }
 }
 
@@ -183,12 +191,8 @@ mod tests {
     }
 
     fn failed(why: Why, retry_after: Option<u64>) -> Failed {
-        Failed {
-            why,
-            message: String::new(),
-            retry_after: retry_after.map(RetryAfter::seconds),
-            status: None,
-        }
+        let retry_after = retry_after.map(RetryAfter::seconds);
+        Failed { why, retry_after, ..Failed::network(String::new()) }
     }
 
     #[test]

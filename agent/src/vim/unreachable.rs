@@ -60,6 +60,31 @@ pub(super) fn explain(error: &ureq::Error, request: Request<'_>) -> Explanation 
     (Why::Network, text)
 }
 
+/// Whether a request that got no response may have arrived: not if there never was a connection.
+pub(super) fn may_have_arrived(error: &ureq::Error) -> bool {
+    use std::io::ErrorKind as Kind;
+    use ureq::Timeout as T;
+    if tls_error(error).is_some() {
+        return false;
+    }
+    match error {
+        ureq::Error::Io(error) => !matches!(
+            error.kind(),
+            Kind::ConnectionRefused
+                | Kind::NetworkUnreachable
+                | Kind::HostUnreachable
+                | Kind::NetworkDown
+                | Kind::AddrNotAvailable
+        ),
+        ureq::Error::Timeout(timeout) => !matches!(timeout, T::Resolve | T::Connect),
+        ureq::Error::HostNotFound
+        | ureq::Error::ConnectionFailed
+        | ureq::Error::ConnectProxyFailed(_)
+        | ureq::Error::Tls(_) => false,
+        _ => true,
+    }
+}
+
 /// Explains a response that ended while it was read.
 pub(super) fn explain_read(error: &io::Error, request: Request<'_>) -> Explanation {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<ureq::Error>()) {
@@ -312,6 +337,27 @@ mod tests {
 
     fn wrapped(error: rustls::Error) -> ureq::Error {
         ureq::Error::Io(io::Error::new(io::ErrorKind::InvalidData, error))
+    }
+
+    #[test]
+    fn request_has_arrived_nowhere_unless_there_was_a_connection() {
+        let io = |kind: io::ErrorKind| ureq::Error::Io(kind.into());
+        for error in [
+            ureq::Error::HostNotFound,
+            ureq::Error::Timeout(ureq::Timeout::Connect),
+            io(io::ErrorKind::ConnectionRefused),
+            io(io::ErrorKind::HostUnreachable),
+            wrapped(rustls::Error::HandshakeNotComplete),
+        ] {
+            assert!(!may_have_arrived(&error), "{error}");
+        }
+        for error in [
+            ureq::Error::Timeout(ureq::Timeout::RecvResponse),
+            io(io::ErrorKind::ConnectionReset),
+            io(io::ErrorKind::UnexpectedEof),
+        ] {
+            assert!(may_have_arrived(&error), "{error}");
+        }
     }
 
     #[test]
