@@ -176,7 +176,8 @@ fn refusal(response: &Response, address: &str) -> Failed {
         _ => "",
     };
     let message = format!("{address} responded {status}{}{advice}", reason.unwrap_or_default());
-    Failed { status: Some(status), why, ..Failed::network(message) }
+    let retry_after = response.retry_after;
+    Failed { why, retry_after, status: Some(status), ..Failed::network(message) }
 }
 
 #[cfg(test)]
@@ -190,12 +191,12 @@ mod tests {
             (404, r#"{"code":"404","reason":"no env"}"#, ": no env; check --infra-env-id"),
             (409, "<html>", "responded 409; the service does not accept this host"),
         ] {
-            let response = Response { status, body: body.into(), date: None };
+            let response = Response { status, body: body.into(), date: None, retry_after: None };
             let failed = refusal(&response, "https://a.example/x");
             assert!(failed.message.contains(expected), "{}", failed.message);
             assert_eq!((failed.why, failed.status), (Why::Refused, Some(status)));
         }
-        let busy = Response { status: 503, body: Vec::new(), date: None };
+        let busy = Response { status: 503, body: Vec::new(), date: None, retry_after: None };
         assert_eq!(refusal(&busy, "a").why, Why::Unavailable);
     }
 

@@ -17,10 +17,15 @@ const COMPLETE: u32 = 2;
 
 /// A neighbour on a port.
 pub(super) type Neighbour = (String, Ipv4Addr);
+/// The MAC of each neighbour that was asked for; `None` if it did not respond.
+pub(super) type Answers = BTreeMap<Neighbour, Option<String>>;
 
 /// Asks for every neighbour and waits. The result has the MAC of each that responded, and `None` for each that the kernel
 /// asked for without a response. A neighbour that the kernel did not ask for is absent: nothing is known of it.
-pub(super) fn ask(neighbours: &[Neighbour], wait: Duration) -> BTreeMap<Neighbour, Option<String>> {
+///
+/// # Errors
+/// In words: the kernel's table cannot be read.
+pub(super) fn ask(neighbours: &[Neighbour], wait: Duration) -> Result<Answers, String> {
     let mut sockets: BTreeMap<&str, UdpSocket> = BTreeMap::new();
     for (nic, ip) in neighbours {
         if !sockets.contains_key(nic.as_str())
@@ -34,10 +39,10 @@ pub(super) fn ask(neighbours: &[Neighbour], wait: Duration) -> BTreeMap<Neighbou
         }
     }
     std::thread::sleep(wait);
-    let table = Machine::new(Arc::new(Source::live()), "assisted").text("proc/net/arp");
-    let mut known = parse(&table.unwrap_or_default());
+    let table = Machine::new(Arc::new(Source::live()), "assisted").whole_text("proc/net/arp");
+    let mut known = parse(&table.ok_or("the kernel's ARP table, /proc/net/arp, cannot be read")?);
     known.retain(|neighbour, _| neighbours.contains(neighbour));
-    known
+    Ok(known)
 }
 
 fn socket(nic: &str) -> Option<UdpSocket> {

@@ -62,7 +62,7 @@ pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
         })
         .collect();
     let wait = if asked.is_empty() { Duration::ZERO } else { WAIT };
-    let answers = arp::ask(&asked, wait);
+    let answers = arp::ask(&asked, wait)?;
     let reports: Vec<Value> =
         hosts.iter().map(|host| report(host, &neighbours, &answers, &echoes)).collect();
     Ok(json!({"remote_hosts": reports}))
@@ -84,7 +84,7 @@ fn remote(value: &Value) -> Option<Remote> {
 fn report(
     host: &Remote,
     neighbours: &[(&Address, IpAddr)],
-    answers: &std::collections::BTreeMap<arp::Neighbour, Option<String>>,
+    answers: &arp::Answers,
     echoes: &std::collections::BTreeMap<ping::Target, ping::Echo>,
 ) -> Value {
     let l2: Vec<Value> = neighbours

@@ -38,12 +38,11 @@ pub(super) fn search(step: &Step, _: &Around) -> Result<Value, String> {
         n_left = n_left.checked_sub(hosts.len()).ok_or_else(|| {
             format!("the networks have more than {MAX_ADDRESSES} addresses together")
         })?;
-        let free: Vec<String> = hosts
-            .chunks(BATCH)
-            .flat_map(|hosts| arp::ask(hosts, WAIT))
-            .filter(|(_, mac)| mac.is_none())
-            .map(|((_, ip), _)| ip.to_string())
-            .collect();
+        let mut free = Vec::new();
+        for hosts in hosts.chunks(BATCH) {
+            let silent = arp::ask(hosts, WAIT)?.into_iter().filter(|(_, mac)| mac.is_none());
+            free.extend(silent.map(|((_, ip), _)| ip.to_string()));
+        }
         found.push(json!({"network": text, "free_addresses": free}));
     }
     if found.is_empty() {

@@ -114,10 +114,17 @@ fn notes(request: &Value) -> Vec<String> {
 
 /// Makes the install certain of its disk: the service chose it from an inventory, in which a name such as `/dev/sda` may
 /// have meant another disk than it does now.
-pub(super) fn pin(install: &mut Install, reported: &[Disk]) {
+///
+/// # Errors
+/// `DISK_NONE`: the inventory has no such disk.
+pub(super) fn pin(install: &mut Install, reported: &[Disk]) -> Result<(), Failure> {
     let device = install.disk.as_mut().and_then(|choice| choice.device.as_mut());
-    let Some(device) = device else { return };
-    let Some(disk) = find(reported, device) else { return };
+    let Some(device) = device else { return Ok(()) };
+    let Some(disk) = find(reported, device) else {
+        let what = format!("boot_device is {device:.200?}, expected a disk of the inventory");
+        return Err(Failure::new(Code::DiskNone, what)
+            .advise("choose another disk in the service, or insert the missing one"));
+    };
     if device == &disk.device
         && let Some(link) = disk.by_id.first()
     {
@@ -128,6 +135,7 @@ pub(super) fn pin(install: &mut Install, reported: &[Disk]) {
         wwn: disk.wwn.clone(),
         size_bytes: disk.size_bytes.filter(|size_bytes| *size_bytes > 0),
     });
+    Ok(())
 }
 
 /// The disk of the inventory that a path names.

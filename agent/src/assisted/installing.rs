@@ -13,7 +13,9 @@ use super::logs;
 use super::progress::{self, Progress, Report};
 use super::session::Session;
 use super::step::Step;
+use crate::api::Code;
 use crate::exit_status::ExitStatus;
+use crate::install::Failure;
 use crate::job::Collected;
 use crate::signals::Stop;
 use crate::vim::client::GaveUp;
@@ -52,7 +54,10 @@ impl Session<'_> {
     }
 
     fn start_install(&mut self, step: Step, mut request: Request) {
-        install::pin(&mut request.install, &self.surveyed.collected.disks);
+        if let Err(failure) = install::pin(&mut request.install, &self.surveyed.collected.disks) {
+            self.fail(&step, &Finished::refused(&failure));
+            return;
+        }
         request.install.block_on = self.settings.block_on;
         info!("the service asks for an install");
         self.console.works();
@@ -81,7 +86,8 @@ impl Session<'_> {
             }
             Err(error) => {
                 let error = format!("no thread could be started: {error}");
-                self.fail(&step, &Finished::refused_request(&error));
+                let failure = Failure::new(Code::AgentBug, error).advise("reboot the host");
+                self.fail(&step, &Finished::refused(&failure));
             }
         }
     }
@@ -129,6 +135,7 @@ impl Session<'_> {
         }
         self.upload_logs(&install.cluster_id);
         install.progress.add(progress::REBOOTING, "");
+        self.waits("the end of the install to be accepted by");
         // A service that does not know that the disk is installed would put the host into an error.
         let limit = self.api.client.time_left().map(|left| left.max(self.job.failure_limit));
         while let Some(report) = install.progress.next() {
@@ -152,11 +159,11 @@ impl Session<'_> {
         Some(ExitStatus::Done)
     }
 
-    /// Reports a stage until the service accepts or refuses it.
+    /// Reports a stage until the service accepts it, or never will: the host is gone, or has another stage.
     fn insist(&self, report: &Report, limit: Option<Duration>) -> Result<(), GaveUp> {
         self.api.client.until_success("reporting the stage", limit, || {
             match self.api.progress(report.stage, &report.info) {
-                Err(failed) if failed.status == Some(409) => {
+                Err(failed) if matches!(failed.status, Some(400 | 404 | 409)) => {
                     warn!("the service refuses the stage {}: {}", report.stage, failed.message);
                     Ok(())
                 }

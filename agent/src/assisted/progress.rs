@@ -1,5 +1,5 @@
-//! The stages of an install in the service's names (assisted-service, `models/host_stage.go`). Each is reported once, in
-//! the order of the service, which refuses a stage that comes before the present one.
+//! The stages of an install in the service's names (assisted-service, `models/host_stage.go`), in the order of the
+//! service, which refuses a stage that comes before the present one. The write is reported every 5 %.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -117,8 +117,11 @@ impl<'a> Session<'a> {
         let exit_status = match gave_up {
             GaveUp::Stopped => self.stopped(),
             gave_up => {
-                error!("the host could not be registered: {gave_up}; nothing was installed");
-                ExitStatus::NotReported
+                error!("the host could not be registered: {gave_up}");
+                match self.exit_status {
+                    ExitStatus::Untouched => ExitStatus::NotReported,
+                    of_install => of_install,
+                }
             }
         };
         Ended { exit_status, result: None }

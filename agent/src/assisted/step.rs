@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use formats::digest;
 use serde_json::Value;
+use tracing::warn;
 
 use super::api::Reply;
 use crate::clean;
@@ -49,9 +50,17 @@ pub(super) struct Steps {
 impl Steps {
     /// Reads a response. Go writes an empty list as null.
     pub(super) fn parse(answer: &Value) -> Self {
-        let list = answer.get("instructions").and_then(Value::as_array);
+        let given = answer.get("instructions").and_then(Value::as_array);
+        let given = given.map_or(&[][..], Vec::as_slice);
+        let list: Vec<Step> = given.iter().take(MAX_STEPS).filter_map(step).collect();
+        let n_ignored = given.len() - list.len();
+        if n_ignored > 0 {
+            warn!(
+                "steps of the service that are ignored, since they are malformed or too many: {n_ignored}"
+            );
+        }
         Self {
-            list: list.into_iter().flatten().take(MAX_STEPS).filter_map(step).collect(),
+            list,
             wait_s: answer.get("next_instruction_seconds").and_then(Value::as_u64),
             is_exit: answer.get("post_step_action").and_then(Value::as_str) == Some("exit"),
         }

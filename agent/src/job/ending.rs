@@ -68,6 +68,7 @@ impl Job<'_> {
     /// The result is retried as long as the report: a VIM that does not know of the install would order it again. A
     /// server that only serves an Ignition config need not accept results.
     pub(super) fn end_well(&mut self, mut result: JobResult) -> Ended {
+        self.replace_unposted();
         self.complete(&mut result);
         if let Some(offline) = &self.settings.offline {
             return self.end_offline(offline, result);

@@ -197,7 +197,6 @@ pub fn run_with(
     };
     let observer = settings.observer.clone();
     let events = Events::start(Arc::clone(&client), Arc::clone(&clock), observer);
-    let settings = &JobSettings { system: settings.system.until(&stop), ..settings.clone() };
     let mut job = sequence::Job::new(settings, client, events, clock, stop);
     let ended = job.run(collect);
     let is_stopped = job.stop.is_stopped();

@@ -259,6 +259,8 @@ impl<'a> Job<'a> {
         self.console.works();
         self.supplement();
         checkpoint::update(|checkpoint| {
+            // A process may run several jobs.
+            checkpoint.is_over = false;
             (checkpoint.disk, checkpoint.disk_state, checkpoint.attempts) = (None, None, 0);
             checkpoint.taken_down.clear();
         });
