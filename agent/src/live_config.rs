@@ -378,6 +378,10 @@ mod tests {
                 &["--file", "/x=http://h/x"],
                 "--file is \"http://h/x\" without one, expected a digest",
             ),
+            (
+                &["--network-metadata", "http://h/m"],
+                "--network-metadata is \"http://h/m\", expected https",
+            ),
             (&["--hostname", "-x"], "--hostname is \"-x\", expected a host name"),
             (&["--append-karg", "a\"b", "--format", "kargs"], "--append-karg is "),
             (&["--config-url", "x y", "--format", "kargs"], "--config-url is "),

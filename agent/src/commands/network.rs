@@ -1,11 +1,13 @@
 //! `network`: makes network profiles of a cloud's metadata. `live-config` adds a unit that runs it before the agent.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use ignition::live::packet_network;
 
+use crate::bounded;
 use crate::cli::NetworkOptions;
 use crate::clock::RealClock;
 use crate::exit_status::ExitStatus;
@@ -16,6 +18,11 @@ use crate::vim::{Client, VimSettings};
 
 /// Largest metadata, in bytes.
 const MAX_METADATA_BYTES: u64 = 1 << 20;
+/// Where name servers are listed. With systemd-resolved the first file names only its own address on this machine, and the
+/// second those that it asks.
+const RESOLV_CONFS: [&str; 2] = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
+/// The most that is read of such a file, in bytes.
+const MAX_RESOLV_CONF_BYTES: u64 = 64 << 10;
 
 /// Writes the profiles.
 pub(super) fn network(options: &NetworkOptions) -> anyhow::Result<ExitStatus> {
@@ -34,15 +41,28 @@ pub(super) fn network(options: &NetworkOptions) -> anyhow::Result<ExitStatus> {
         .with_context(|| format!("{what}: {} has none", options.metadata))?;
     let metadata = String::from_utf8(metadata).context("the metadata is not UTF-8")?;
     // The metadata names no name servers; the live system has those of DHCP.
-    let resolv_conf = std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default();
-    let profiles = packet_network(&metadata, &name_servers(&resolv_conf))
-        .map_err(|error| anyhow!("the metadata: {error}"))?;
+    let servers = RESOLV_CONFS.iter().map(|path| name_servers(&resolv_conf(path)));
+    let servers = servers.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
+    if servers.is_empty() {
+        let files = RESOLV_CONFS.join(" and ");
+        tracing::warn!(
+            "{files} name no server that the profiles could have; the host will not resolve names"
+        );
+    }
+    let profiles =
+        packet_network(&metadata, &servers).map_err(|error| anyhow!("the metadata: {error}"))?;
     let place = options.output.display();
     write_profiles(&options.output, &profiles).with_context(|| format!("writing to {place}"))?;
     for profile in &profiles {
         tracing::info!("wrote {place}/{}", profile.name);
     }
     Ok(ExitStatus::Done)
+}
+
+/// The text of a resolv.conf(5); empty if there is none.
+fn resolv_conf(path: &str) -> String {
+    let bytes = bounded::read_file(Path::new(path), MAX_RESOLV_CONF_BYTES).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The name servers of resolv.conf(5), without those of this machine alone.

@@ -104,11 +104,13 @@ pub(super) fn write_network(
     }
 }
 
-/// Writes profiles into a folder, readable by root alone, as `NetworkManager` demands.
+/// Writes profiles into a folder, readable by their owner alone, as `NetworkManager` demands.
 pub(crate) fn write_profiles(folder: &Path, profiles: &[Keyfile]) -> anyhow::Result<()> {
     let write = |path: &Path, text: &str| {
         let mut file = fs::OpenOptions::new();
         let mut file = file.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        // A file that exists keeps its mode when it is opened.
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
         std::io::Write::write_all(&mut file, text.as_bytes())
     };
     fs::create_dir_all(folder)?;

@@ -6,7 +6,7 @@ use crate::cli::LiveConfigOptions;
 use crate::config::Setting;
 
 /// Settings whose names differ from the options that set them.
-const OPTIONS: [(&str, &[&str]); 21] = [
+const OPTIONS: [(&str, &[&str]); 22] = [
     ("vim_addresses", &["vim-address"]),
     ("vim_names", &["vim-name"]),
     ("ca", &["ca-file"]),
@@ -28,6 +28,7 @@ const OPTIONS: [(&str, &[&str]); 21] = [
     ("files.url", &["file"]),
     ("files.hash", &["file"]),
     ("units", &["unit"]),
+    ("network_metadata", &["network-metadata"]),
 ];
 
 /// The option `name` as the user wrote it; as on the command line if no source sets it.

@@ -114,11 +114,24 @@ fn profile(
         }
     }
     let mut out = format!("[connection]\nid={name}\ntype={kind}\n");
-    let is_by_mac = text(interface, "identifier", at)?.is_some_and(|by| by == "mac-address");
+    let is_by_mac = match text(interface, "identifier", at)?.as_deref() {
+        None | Some("name") => false,
+        Some("mac-address") => true,
+        Some(other) => {
+            return wrong(&format!("{at}.identifier"), &other.into(), "name or mac-address");
+        }
+    };
     if !is_by_mac {
         line(&mut out, "interface-name", name);
     }
     if let Some(bond) = &context.bond {
+        // A port has no settings of its own above the link, so what is given for it would be lost.
+        for (family, lines) in ["ipv4", "ipv6"].into_iter().zip(&context.lines) {
+            if !lines.is_empty() || interface.get(family).is_some_and(|ip| ip["enabled"] != false) {
+                let found = format!("{family} of {name}, a port of {bond}");
+                return refuse("network", found, "addresses, routes and name servers on the bond");
+            }
+        }
         // The names before NetworkManager 1.44, which newer versions accept too.
         line(&mut out, "master", bond);
         line(&mut out, "slave-type", "bond");
@@ -370,6 +383,18 @@ dns-resolver:
             ("interfaces: [{name: ../etc}]", "\"../etc\" at interfaces.0.name"),
             ("interfaces: [{name: a}, {name: a}]", "\"a\" at interfaces.1.name"),
             ("interfaces: [{name: a, mtu: -1}]", "\"-1\" at interfaces.0.mtu"),
+            (
+                "interfaces: [{name: a, identifier: pci-address}]",
+                "\"pci-address\" at interfaces.0.identifier",
+            ),
+            (
+                "interfaces: [{name: b, type: bond, link-aggregation: {mode: '1', port: [a]}}, {name: a, ipv4: {dhcp: true}}]",
+                "ipv4 of a, a port of b",
+            ),
+            (
+                "{interfaces: [{name: a}], routes: {config: [{destination: 10.0.0.0/99, next-hop-interface: a}]}}",
+                "\"10.0.0.0/99\" at routes.config.0.destination",
+            ),
             (
                 "interfaces: [{name: a, ipv4: {address: [{ip: '::1', prefix-length: 64}]}}]",
                 "\"::1\" at interfaces.0.ipv4.address.0.ip",

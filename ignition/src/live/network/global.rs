@@ -26,8 +26,7 @@ pub(super) fn routes(
         known(route, &at, &keys)?;
         let destination = needed(route, "destination", &at)?;
         let interface = needed(route, "next-hop-interface", &at)?;
-        let (network, _) = destination.split_once('/').unwrap_or((&destination, ""));
-        let Some(family) = family_of(network) else {
+        let Some(family) = family_of_network(&destination) else {
             return wrong(&format!("{at}.destination"), &destination.into(), "a network");
         };
         let next = text(route, "next-hop-address", &at)?.unwrap_or_default();
@@ -53,6 +52,14 @@ pub(super) fn routes(
         }
     }
     Ok(())
+}
+
+/// The family of `ADDRESS/PREFIX`, or of an address alone.
+fn family_of_network(network: &str) -> Option<&'static str> {
+    let (address, prefix) = network.split_once('/').unwrap_or((network, "0"));
+    let family = family_of(address)?;
+    let most = if family == "ipv6" { 128 } else { 32 };
+    (prefix.parse::<u8>().ok()? <= most).then_some(family)
 }
 
 /// Name servers belong to an interface: that with the default route of their family, or the first with addresses.
