@@ -127,20 +127,7 @@ fn addresses<'a>(inventory: &'a Inventory, interface: &Interface, family: &str) 
 /// off is left out.
 pub(crate) fn tlvs(neighbour: &LldpNeighbour) -> Vec<(u8, String)> {
     let bytes: Vec<u8> = hex::bytes_lossy(&neighbour.lldpdu_hex).collect();
-    let mut rest = bytes.as_slice();
-    let mut found = Vec::new();
-    while let [high, low, tail @ ..] = rest {
-        let length = usize::from(high & 1) << 8 | usize::from(*low);
-        let (kind, Some((content, next))) = (high >> 1, tail.split_at_checked(length)) else {
-            break;
-        };
-        if kind == formats::lldp::END {
-            break;
-        }
-        found.push((kind, hex::hex(content)));
-        rest = next;
-    }
-    found
+    formats::lldp::tlvs(&bytes).map(|tlv| (tlv.kind, hex::hex(tlv.value))).collect()
 }
 
 #[cfg(test)]

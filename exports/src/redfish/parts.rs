@@ -84,13 +84,13 @@ pub(super) fn processors(tree: &mut Tree, inventory: &Inventory) {
 pub(super) fn memory_summary(inventory: &Inventory) -> Value {
     let memory = inventory.memory.as_ref();
     let bytes = memory.and_then(|memory| memory.installed_bytes).filter(|bytes| *bytes > 0);
-    let gib: Option<Value> = bytes.map(|bytes| {
+    let gib: Option<Value> = bytes.and_then(|bytes| {
         if bytes.is_multiple_of(GIB) {
-            return (bytes / GIB).into();
+            return Some((bytes / GIB).into());
         }
-        // Exact: a DIMM is a multiple of 1 MiB, and fewer than 2^53 of these fit in any machine.
-        let mib = u32::try_from(bytes / MIB).unwrap_or(u32::MAX);
-        (f64::from(mib) / 1024.0).into()
+        // Exact: a DIMM is a multiple of 1 MiB. 2^32 of these are 4 PiB; a size that is larger is no plausible one.
+        let mib = u32::try_from(bytes / MIB).ok()?;
+        Some((f64::from(mib) / 1024.0).into())
     });
     object([("TotalSystemMemoryGiB", gib.into())])
 }
