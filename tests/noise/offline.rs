@@ -58,7 +58,13 @@ fn set(tree: &Archive, path: &str) -> Option<CpuSet> {
 /// The CPUs of the core of the last online CPU, if the tree has this for every CPU.
 fn last_core(tree: &Archive) -> Option<CpuSet> {
     let online = set(tree, &format!("{CPU}/online"))?;
-    let siblings = |cpu: u32| set(tree, &format!("{CPU}/cpu{cpu}/topology/thread_siblings_list"));
+    // The second is the name before Linux 5.3; later kernels have both, but a capture only what was read.
+    let siblings = |cpu: u32| {
+        let folder = format!("{CPU}/cpu{cpu}/topology");
+        ["core_cpus_list", "thread_siblings_list"]
+            .iter()
+            .find_map(|name| set(tree, &format!("{folder}/{name}")))
+    };
     if online.iter().any(|cpu| siblings(cpu).is_none()) {
         return None;
     }
