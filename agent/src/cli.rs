@@ -193,7 +193,8 @@ pub struct VimOptions {
     ///
     /// E.g. `http://user:password@proxy.example:3128`, for the VIM, images,
     /// their metadata and Ignition configs. Without it the variables
-    /// `https_proxy`, `all_proxy` and `http_proxy` are used.
+    /// `https_proxy`, `all_proxy` and `http_proxy` are used. In a live image
+    /// (`live-config`) Ignition also uses it, once it has its config.
     #[arg(long, value_name = "URL")]
     pub proxy: Option<String>,
     /// Hosts, domains and addresses to reach without the proxy

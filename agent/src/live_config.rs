@@ -139,6 +139,8 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         units: options.unit.iter().map(|file| additions::unit(file)).collect::<Result<_, _>>()?,
         network: additions::network(&options.network)?,
         network_metadata: options.network_metadata.clone(),
+        proxy: options.vim.proxy.as_deref().map(job::ignition_proxy),
+        no_proxy: job::ignition_no_proxy(&options.vim.no_proxy),
         platform: options.platform.clone(),
         config_url: options.config_url.clone(),
         kernel_arguments: options.append_karg.clone(),
@@ -300,6 +302,10 @@ mod tests {
                 format!("{vim} --agent-in-image --ca-file {ca} --config-url https://v/i"),
                 "Ignition fetches --config-url",
             ),
+            (
+                format!("{vim} {fetched} --proxy http://p:1 --spec 3.0"),
+                "Ignition fetches files without --proxy",
+            ),
             (format!("{vim} --format kargs"), "these kernel arguments name no Ignition config"),
         ] {
             let found = warnings(&options);
@@ -312,6 +318,8 @@ mod tests {
             format!(
                 "{vim} --format grub --kernel-url http://v/k --initramfs-url http://v/i --config-url http://v/c"
             ),
+            format!("{vim} {fetched} --proxy http://p:1 --spec 3.1"),
+            format!("{vim} --agent-in-image --proxy http://p:1 --spec 3.0"),
             format!("{vim} --format kargs --agent-in-image"),
             format!("--install {target} --agent-in-image --autologin"),
         ] {
@@ -464,6 +472,14 @@ mod tests {
             assert!(text.contains(line), "{line}: {text}");
         }
         assert!(text.contains("7200"), "{text}");
+        let json = made(&["--proxy", "p.example:1", "--no-proxy", "a, b,a,"]).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let expected = serde_json::json!({
+            "httpProxy": "http://p.example:1", "httpsProxy": "http://p.example:1", "noProxy": ["a", "b"]
+        });
+        assert_eq!(json["ignition"]["proxy"], expected, "Ignition has the proxy too");
+        let error = made(&["--proxy", "socks5://me:secret@p"]).unwrap_err();
+        assert!(error.contains("--proxy is text of another form"), "{error}");
         let error = made(&[&options[..], &["--format", "kargs"]].concat()).unwrap_err();
         assert!(error.contains("cannot carry --proxy, --no-proxy, --give-up-after"), "{error}");
         let error = made(&["--proxy", "http://p", "--agent-option", "proxy=http://q"]).unwrap_err();

@@ -59,6 +59,23 @@ pub(super) fn agent_options(vim: &VimOptions) -> Vec<(&'static str, Vec<String>)
     all.into_iter().filter(|(_, values): &(_, Vec<String>)| !values.is_empty()).collect()
 }
 
+/// The proxy for Ignition, which needs the scheme that curl and the agent add.
+pub(super) fn ignition_proxy(url: &str) -> Secret {
+    let url = url.trim();
+    Secret::new(if url.contains("://") { url.to_owned() } else { format!("http://{url}") })
+}
+
+/// The hosts that Ignition reaches without the proxy; it refuses one that is listed twice.
+pub(super) fn ignition_no_proxy(hosts: &[String]) -> Vec<String> {
+    let mut unique: Vec<String> = Vec::new();
+    for host in hosts.iter().map(|host| host.trim()).filter(|host| !host.is_empty()) {
+        if !unique.iter().any(|known| known == host) {
+            unique.push(host.to_owned());
+        }
+    }
+    unique
+}
+
 /// Checks the options that the agent in the live image will have.
 ///
 /// # Errors

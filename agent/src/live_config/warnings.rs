@@ -27,9 +27,10 @@ pub(super) fn warnings(
             too_large(options, text),
             network_too_late(settings),
             ca_too_late(options, settings),
+            proxy_ignored(settings),
         ]
     } else {
-        [no_config(options), None, None, None, None, None]
+        [no_config(options), None, None, None, None, None, None]
     };
     all.into_iter().flatten().collect()
 }
@@ -104,12 +105,25 @@ fn too_large(options: &LiveConfigOptions, text: &str) -> Option<String> {
     })
 }
 
+/// Whether Ignition fetches files in the live image.
+fn fetches(settings: &Settings) -> bool {
+    let is_url = |source: &FileSource| matches!(source, FileSource::Url { .. });
+    matches!(settings.agent, AgentBinary::Fetched { .. })
+        || settings.files.iter().any(|file| is_url(&file.source))
+}
+
+/// Ignition fetches without the proxy that the agent has.
+fn proxy_ignored(settings: &Settings) -> Option<String> {
+    (settings.proxy.is_some() && !settings.spec.has_proxy() && fetches(settings)).then(|| {
+        "Ignition fetches files without --proxy, which spec 3.0 does not have; use --spec 3.1 or newer \
+         if the live image supports it, or a server that is reached without the proxy"
+            .to_owned()
+    })
+}
+
 /// Ignition needs the network before it writes the network's profiles.
 fn network_too_late(settings: &Settings) -> Option<String> {
-    let is_url = |source: &FileSource| matches!(source, FileSource::Url { .. });
-    let fetches = matches!(settings.agent, AgentBinary::Fetched { .. })
-        || settings.files.iter().any(|file| is_url(&file.source));
-    (!settings.network.is_empty() && fetches).then(|| {
+    (!settings.network.is_empty() && fetches(settings)).then(|| {
         "Ignition fetches files before the profiles of --network exist; if that network has no DHCP, write \
          them with --network-dir and add them with `coreos-installer iso customize --network-keyfile`, or \
          give dracut's ip= as a kernel argument"

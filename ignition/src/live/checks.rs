@@ -108,6 +108,12 @@ impl Settings {
                 }
             }
         }
+        if let Some(proxy) = &self.proxy
+            && !matches!(url_form(proxy.reveal()).as_deref(), Ok("http" | "https"))
+        {
+            let expected = "a URL with http:// or https://, the proxies that Ignition has";
+            return refuse("proxy", "text of another form", expected);
+        }
         for unit in &self.units {
             // The rest is checked with the finished config.
             if unit.name == "run-coreos-installer.service" {

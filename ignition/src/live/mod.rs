@@ -86,7 +86,9 @@ pub fn ignition_json(settings: &Settings) -> Result<String, LiveError> {
     let mut json = serde_json::to_string_pretty(&config).map_err(broken)?;
     json.push('\n');
     let checked = crate::check(json.as_bytes()).map_err(LiveError::Refused)?;
-    match checked.warnings.first() {
+    // HTTPS through a plain HTTP proxy is as usual: the proxy sees the host and no content.
+    let is_meant = |warning: &Warning| warning.path == "$.ignition.proxy.httpsProxy";
+    match checked.warnings.iter().find(|warning| !is_meant(warning)) {
         // Only what users add can differ: their units, and paths of their files.
         Some(warning) => Err(LiveError::Warned(warning.clone())),
         None => Ok(json),

@@ -104,6 +104,12 @@ impl Spec {
         if minor <= 5 { Some(Self(minor)) } else { None }
     }
 
+    /// Whether the spec has `ignition.proxy`: since 3.1.0.
+    #[must_use]
+    pub const fn has_proxy(self) -> bool {
+        self.0 >= 1
+    }
+
     /// Version of the Ignition config, e.g. `3.3.0`.
     pub(super) fn ignition(self) -> String {
         format!("3.{}.0", self.0)
@@ -189,6 +195,10 @@ pub struct Settings {
     pub network_metadata: Option<String>,
     /// CA certificates that every program of the live system trusts, PEM; list them in [`Settings::ca`] too.
     pub mirror_ca: Option<String>,
+    /// Proxy through which Ignition fetches, `http://` or `https://`; it may contain a password. Spec 3.0 has none.
+    pub proxy: Option<Secret>,
+    /// Hosts that Ignition reaches without [`Settings::proxy`].
+    pub no_proxy: Vec<String>,
     /// Ignition platform of the live boot; `None` is `metal`.
     pub platform: Option<String>,
     /// URL of the Ignition config for `ignition.config.url`; `None` if it is embedded.

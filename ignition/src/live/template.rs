@@ -48,6 +48,7 @@ fn values(settings: &Settings) -> Values {
     set("token", settings.token.as_ref().map(|token| ended(token.reveal())));
     set("password_hash", settings.password_hash.as_ref().map(|hash| hash.reveal().into()));
     set("autologin", settings.autologin.then_some(Value::Bool(true)));
+    set("proxy", proxy(settings));
     let keys = &settings.ssh_keys;
     set("ssh_keys", (!keys.is_empty()).then(|| keys.clone().into()));
     let has_login = !keys.is_empty() || settings.password_hash.is_some();
@@ -131,6 +132,16 @@ fn units(settings: &Settings) -> Value {
 fn network(settings: &Settings) -> Value {
     let keyfiles = settings.network.iter();
     keyfiles.map(|keyfile| json!({"name": keyfile.name, "text": keyfile.text})).collect()
+}
+
+/// The proxy of Ignition itself; the agent has its own setting. Absent in spec 3.0, whose Ignition would ignore it.
+fn proxy(settings: &Settings) -> Option<Value> {
+    let url = settings.proxy.as_ref().filter(|_| settings.spec.has_proxy())?.reveal();
+    let mut fields = json!({"http_proxy": url, "https_proxy": url});
+    if !settings.no_proxy.is_empty() {
+        fields["no_proxy"] = settings.no_proxy.clone().into();
+    }
+    Some(fields)
 }
 
 /// Compressed bytes as a data URL.

@@ -76,6 +76,8 @@ fn everything() -> Settings {
         network: keyfiles("interfaces: [{name: eth0, ipv4: {dhcp: true}}]").unwrap(),
         network_metadata: Some("https://metadata.example/metadata?a=%20$x".to_owned()),
         mirror_ca: Some(PEM.to_owned()),
+        proxy: Some(Secret::new("https://me:secret@proxy.example:3128")),
+        no_proxy: vec![".site.example".to_owned(), "192.0.2.0/24".to_owned()],
         platform: Some("packet".to_owned()),
         kernel_arguments: vec![
             "console=ttyS0,115200n8".to_owned(),
@@ -206,6 +208,28 @@ fn every_spec_that_rhcos_reads_can_be_written_and_is_accepted() {
 }
 
 #[test]
+fn proxy_of_ignition_is_accepted_and_absent_in_spec_3_0() {
+    let proxied = |minor| Settings {
+        proxy: Some(Secret::new("http://proxy.example:3128")),
+        spec: Spec::new(minor).unwrap(),
+        ..vim_document()
+    };
+    for minor in 0..=3 {
+        let json = ignition_json(&proxied(minor)).unwrap();
+        assert_eq!(json.contains("httpProxy"), minor > 0, "3.{minor}.0: {json}");
+        if let Some(answer) = tools::ignition_validate(&json) {
+            let warnings = answer.unwrap();
+            let n_warnings = warnings.lines().filter(|line| line.contains("warning")).count();
+            assert_eq!(n_warnings, usize::from(minor > 0), "3.{minor}.0: {warnings}");
+            assert_eq!(warnings.contains("httpsProxy"), minor > 0, "3.{minor}.0: {warnings}");
+        }
+    }
+    let malformed = Settings { proxy: Some(Secret::new("socks5://u:pw@h")), ..vim_document() };
+    let error = ignition_json(&malformed).unwrap_err().to_string();
+    assert!(error.starts_with("proxy is text of another form") && !error.contains("pw"), "{error}");
+}
+
+#[test]
 fn butane_makes_the_same_config_of_the_yaml() {
     for (name, settings) in all() {
         let yaml = butane_yaml(&settings).unwrap();
@@ -272,6 +296,9 @@ fn butane_to_ignition(key: &str, value: &Value) -> Value {
                 }
                 "password_hash" => ("passwordHash".to_owned(), value.clone()),
                 "ssh_authorized_keys" => ("sshAuthorizedKeys".to_owned(), value.clone()),
+                "http_proxy" => ("httpProxy".to_owned(), value.clone()),
+                "https_proxy" => ("httpsProxy".to_owned(), value.clone()),
+                "no_proxy" => ("noProxy".to_owned(), value.clone()),
                 "certificate_authorities" => {
                     ("certificateAuthorities".to_owned(), butane_to_ignition(key, value))
                 }
