@@ -5,7 +5,7 @@ CARGO ?= cargo
 CACHE := $(or $(RCI_CACHE),$(XDG_CACHE_HOME),$(HOME)/.cache)$(if $(RCI_CACHE),,/run-coreos-installer)
 STATIC := target/static/run-coreos-installer
 
-export PATH := $(PATH):$(CACHE)/cargo-deny-0.20.2/bin
+export PATH := $(PATH):$(CACHE)/cargo-deny-0.20.2/bin:$(CACHE)/promtool/bin
 export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
 
 .PHONY: help

@@ -84,6 +84,7 @@ group_build() {
   need strace strace strace
   need curl curl curl
   need ignition-validate ignition ignition-validate
+  unpack_promtool
 }
 
 # What `make check` runs in addition to cargo. It also checks the fuzz targets, which need libFuzzer.
@@ -96,6 +97,28 @@ group_check() {
 # libFuzzer is C++.
 group_fuzz() {
   need c++ g++ gcc-c++
+}
+
+# promtool alone: Debian's package also starts a server.
+unpack_promtool() {
+  local where=$cache/promtool
+  command -v promtool >/dev/null && return
+  [ -x "$where/bin/promtool" ] && return
+  if ! command -v apt-get >/dev/null; then
+    needed+=(golang-github-prometheus)
+    return
+  fi
+  say "unpacking promtool (once; kept in $where)"
+  mkdir -p "$where/bin"
+  local work
+  work=$(mktemp -d)
+  (cd "$work" && apt-get download prometheus && dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool) >&2 || {
+    rm -rf "$work"
+    say "promtool could not be downloaded; refresh the lists of packages (as root: apt-get update), then try again"
+    exit 1
+  }
+  mv "$work/usr/bin/promtool" "$where/bin/promtool"
+  rm -rf "$work"
 }
 
 deny() {

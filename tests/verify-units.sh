@@ -6,14 +6,14 @@ cd "$(dirname "$0")/.."
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 mkdir -p "$root/usr/local/bin" "$root/usr/bin" "$root/etc/systemd/system"
-cp systemd/*.service "$root/etc/systemd/system/"
+cp systemd/*.{service,timer} "$root/etc/systemd/system/"
 for program in usr/local/bin/run-coreos-installer usr/bin/systemctl; do
   install -m755 /bin/true "$root/$program"
 done
 # The units of this machine's systemd stand in for those of the live image.
 mkdir -p "$root/usr/lib"
 cp -a /usr/lib/systemd "$root/usr/lib/systemd" 2>/dev/null || cp -a /lib/systemd "$root/usr/lib/systemd"
-found=$(systemd-analyze --root="$root" --man=no --recursive-errors=no verify systemd/*.service 2>&1) || {
+found=$(systemd-analyze --root="$root" --man=no --recursive-errors=no verify systemd/*.{service,timer} 2>&1) || {
   printf '%s\n' "$found" >&2
   exit 1
 }

@@ -4,6 +4,7 @@
 //! and default. Options are listed in the order of their declaration. A test checks that the help fits 80 columns.
 
 mod assisted;
+mod check;
 mod disks;
 mod inspect;
 mod ironic;
@@ -14,6 +15,7 @@ mod offline;
 use std::path::PathBuf;
 
 pub use assisted::AssistedOptions;
+pub use check::{CheckFormat, CheckOptions};
 pub use disks::DisksOptions;
 pub use inspect::{Form, InspectFormat, InspectOptions};
 pub use ironic::{Backend, IronicOptions, Recipient, ReportOptions};
@@ -82,7 +84,7 @@ pub enum Command {
     Install(Box<InstallOptions>),
     /// Print the hardware of this machine
     Inspect(InspectOptions),
-    /// Print only what is wrong; exit status 1 if it needs attention
+    /// Print only what is wrong; exit status 1 for warnings, 7 if critical
     Check(CheckOptions),
     /// Explain the code of a finding, or list all codes
     Explain(ExplainOptions),
@@ -138,20 +140,6 @@ pub struct SourceOptions {
     /// option that changes the machine while it is read. Needs root.
     #[arg(long)]
     pub bring_links_up: bool,
-}
-
-/// Options of `check`.
-#[derive(Debug, Clone, Args)]
-pub struct CheckOptions {
-    /// Which machine is read.
-    #[command(flatten)]
-    pub source: SourceOptions,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
-    /// When to colour the text
-    #[arg(long, value_enum, default_value_t = Color::Auto)]
-    pub color: Color,
 }
 
 /// Options of `explain`.

@@ -6,31 +6,32 @@ use std::process::ExitCode;
 
 /// How a run ended. A signal that ends the program gives 128 and its number instead, e.g. 143 for SIGTERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub enum ExitStatus {
     /// The command did what it was asked to do. For `install` in the live image: systemd may reboot.
-    Done = 0,
-    /// `check` found a warning or a critical finding. `disks`: no disk would be chosen.
-    Findings = 1,
+    Done,
+    /// `check` found a warning, but nothing critical. `disks`: no disk would be chosen.
+    Findings,
     /// An option, the configuration or a file that it names is wrong; nothing was done.
-    Usage = 2,
+    Usage,
     /// The VIM did not receive the report, or the result of a finished install. Without a VIM: the result's file could
     /// not be written.
-    NotReported = 3,
+    NotReported,
     /// Nothing was installed and no disk was touched.
-    Untouched = 4,
+    Untouched,
     /// The install failed after writing began.
-    HalfWritten = 5,
+    HalfWritten,
     /// The disk was written, but reading it back showed that it is not what was asked for.
-    Unproven = 6,
+    Unproven,
     /// The disk is installed and proved, and the machine stays on: `--after stay`, or it could not be powered off.
-    Staying = 7,
+    Staying,
+    /// `check` found a critical finding. The number is that of [`ExitStatus::Staying`], which only `install` has.
+    Critical,
     /// The program panicked; 101 is what every Rust program returns then.
-    Bug = 101,
+    Bug,
 }
 
 impl ExitStatus {
-    /// Every exit status, in ascending order.
+    /// One status for each number, in ascending order.
     pub const ALL: [Self; 9] = [
         Self::Done,
         Self::Findings,
@@ -46,7 +47,17 @@ impl ExitStatus {
     /// The number that the shell sees.
     #[must_use]
     pub fn code(self) -> u8 {
-        self as u8
+        match self {
+            Self::Done => 0,
+            Self::Findings => 1,
+            Self::Usage => 2,
+            Self::NotReported => 3,
+            Self::Untouched => 4,
+            Self::HalfWritten => 5,
+            Self::Unproven => 6,
+            Self::Staying | Self::Critical => 7,
+            Self::Bug => 101,
+        }
     }
 
     /// What it means, in the words of the help.
@@ -54,13 +65,15 @@ impl ExitStatus {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Findings => "check: something needs attention; disks: none would be chosen",
+            Self::Findings => "check: warnings only; disks: none would be chosen",
             Self::Usage => "wrong option, configuration or input file; nothing was done",
             Self::NotReported => "the report or the result was not delivered",
             Self::Untouched => "not installed; no disk was touched",
             Self::HalfWritten => "not installed; the disk may be half written",
             Self::Unproven => "installed, but the proof failed: do not boot the disk",
-            Self::Staying => "installed and proved; the machine stays on",
+            Self::Staying | Self::Critical => {
+                "check: critical findings; install: proved, the machine stays on"
+            }
             Self::Bug => "a bug in this program; please report it",
         }
     }
@@ -95,6 +108,7 @@ mod tests {
             assert_eq!(help.lines().filter(|l| *l == line).count(), 1, "{status:?}");
         }
         codes.dedup();
+        assert_eq!(ExitStatus::Critical.code(), 7, "monitoring relies on it");
         assert!(codes.len() == ExitStatus::ALL.len() && codes.is_sorted(), "{codes:?}");
     }
 

@@ -8,6 +8,7 @@ pub mod log;
 pub mod output;
 
 pub mod capture;
+pub mod check;
 pub mod export;
 pub mod links;
 pub mod live_config;

@@ -214,14 +214,18 @@ fn write(root: &Path, archive: &Archive) {
 }
 
 #[test]
-fn check_of_an_installed_machine_ends_with_0_and_with_1_once_it_has_a_fault() {
+fn check_of_an_installed_machine_ends_with_0_and_with_1_or_7_once_it_has_a_fault() {
     let trees = trees("disk.none_eligible");
     let installed =
         trees.silent.iter().find(|case| case.why.contains("installed machine")).unwrap();
     let healthy = archive(&trees.machine, &installed.with);
     let mut faulty = healthy.clone();
     faulty.set("proc/sys/kernel/tainted", Some(Node::File((*b"16\n").into())));
-    for (name, archive, status) in [("healthy", healthy, 0), ("faulty", faulty, 1)] {
+    let trees = self::trees("memory.ecc.uncorrectable");
+    let broken = archive(&trees.machine, &trees.raises[0].with);
+    for (name, archive, status) in
+        [("healthy", healthy, 0), ("faulty", faulty, 1), ("broken", broken, 7)]
+    {
         let root = scratch(name);
         write(&root, &archive);
         let output = run(&format!("check --root {}", root.display()));

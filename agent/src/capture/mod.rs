@@ -5,7 +5,6 @@
 
 mod anonymize;
 mod difference;
-mod draft;
 mod leaks;
 mod tree;
 
@@ -18,9 +17,9 @@ use probes::machine::{Archive, Recorded, Source};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use crate::output;
+use crate::output::draft::{Draft, PRIVATE};
 use crate::report::{Report, report};
 use crate::signals::Stop;
-use draft::Draft;
 use leaks::{Identifiers, Leak};
 
 /// Name of the report in the archive. No replay reads it.
@@ -38,7 +37,7 @@ pub fn write(
     file: &Path,
     stop: &Stop,
 ) -> anyhow::Result<Vec<String>> {
-    let mut draft = Draft::new(file)?;
+    let mut draft = Draft::new(file, PRIVATE)?;
     let differing = put(&mut draft, recorded, &output::json(report)?, options)?;
     keep(draft, stop)?;
     Ok(differing)
@@ -66,7 +65,7 @@ pub fn write_anonymized(
     let archive = Archive::unpack(packed.as_slice()).context("unpacking the capture")?;
     let anonymous = replay(Source::unpacked(archive), options)?;
     refuse_leaks(&identifiers.left_in(&recorded, &anonymous))?;
-    let mut draft = Draft::new(file)?;
+    let mut draft = Draft::new(file, PRIVATE)?;
     let mut differing = put(&mut draft, &recorded, &anonymous, options)?;
     differing.extend(difference::other_shapes(&report, &anonymous)?);
     keep(draft, stop)?;

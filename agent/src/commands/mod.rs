@@ -1,5 +1,6 @@
 //! One function a command: options in, exit status out.
 
+mod check;
 mod disks;
 mod explain;
 mod inspect;
@@ -15,13 +16,10 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use clap::CommandFactory as _;
 use probes::collect::{Options, sections};
-use probes::findings::Severity;
 use probes::guard;
 use probes::machine::{Extras, Source};
 
-use crate::cli::{
-    CaptureOptions, CheckOptions, Cli, Command, Document, Format, SchemaOptions, SourceOptions,
-};
+use crate::cli::{CaptureOptions, Cli, Command, Document, SchemaOptions, SourceOptions};
 use crate::config::{Configuration, Origin, Setting};
 use crate::exit_status::ExitStatus;
 use crate::links::LinksUp;
@@ -29,7 +27,7 @@ use crate::live_config::live_config;
 use crate::report::{Report, report};
 use crate::secret::redact_setting;
 use crate::signals::Stop;
-use crate::{api, capture, output, text};
+use crate::{api, capture, output};
 
 /// `inspect` and its like have a person waiting: no LLDP unless asked for.
 const NO_WAIT: Duration = Duration::ZERO;
@@ -55,7 +53,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
     }
     match command {
         Command::Inspect(options) => inspect::inspect(options),
-        Command::Check(options) => check(options),
+        Command::Check(options) => check::check(options),
         Command::Explain(options) => explain::explain(options),
         Command::Disks(options) => disks::disks(options),
         Command::Capture(options) => capture(options),
@@ -76,28 +74,6 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         }
         Command::Report(options) => job::send_report(options),
     }
-}
-
-fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
-    let report = read(&source(&options.source)?, &options.source, NO_WAIT)?;
-    output::print(&match options.format {
-        Format::Text => text::findings(&report, output::is_colored(options.color)),
-        Format::Json => output::json(&report.findings)?,
-        Format::Yaml => output::yaml(&report.findings)?,
-    })?;
-    // JSON and YAML contain only findings: without this warning an unreadable machine would look healthy.
-    if let Some(first) = report.problems.first()
-        && !matches!(options.format, Format::Text)
-    {
-        tracing::warn!(
-            n_problems = report.problems.len(),
-            "some data was unreadable, so faults there may be missed; `inspect` lists it, e.g. {}: {}",
-            first.path,
-            first.found
-        );
-    }
-    let needs_attention = report.findings.iter().any(|f| f.severity >= Severity::Warning);
-    Ok(if needs_attention { ExitStatus::Findings } else { ExitStatus::Done })
 }
 
 fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {

@@ -1,5 +1,7 @@
 //! Standard output: text, JSON, YAML, and when it is coloured.
 
+pub(crate) mod draft;
+
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::Context as _;

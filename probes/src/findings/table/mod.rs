@@ -210,8 +210,9 @@ mod tests {
         let mut text = "# Findings\n\nEvery finding that `check`, `inspect` and `report` can make. \
             `run-coreos-installer explain CODE` prints the same text. This file is generated from \
             `probes/src/findings/table/`; do not edit it.\n\n\
-            `check` ends with status 1 if there is a warning or a critical finding. An install stops at \
-            critical findings unless the instruction's `block_on` says otherwise.\n\n\
+            `check` ends with status 0 if nothing is worse than info, with 1 if there is a warning, and with 7 if a \
+            finding is critical. An install stops at critical findings unless the instruction's `block_on` says \
+            otherwise.\n\n\
             | Code | Severity | Component |\n|---|---|---|\n"
             .to_owned();
         for row in rows() {

@@ -1,5 +1,5 @@
 //! A file that appears under its name only when it is whole: it is written next to it under another name and
-//! put in its place by `rename(2)`. Only its owner reads it, for what it holds may be secret.
+//! put in its place by `rename(2)`.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Seek as _, Write as _};
@@ -8,24 +8,26 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-/// Read and written by its owner alone.
-const MODE: u32 = 0o600;
+/// Only the owner reads it: it may contain secrets.
+pub(crate) const PRIVATE: u32 = 0o600;
+/// Anyone may read it, such as the user of another service.
+pub(crate) const READABLE: u32 = 0o644;
 
 /// The file before it has its name. Dropped, it is deleted.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(crate) struct Draft {
     path: PathBuf,
     name: PathBuf,
     file: File,
 }
 
 impl Draft {
-    /// Begins the file that is to be called `name`.
+    /// Begins the file that is to be called `name`, with the permissions `mode`.
     ///
     /// # Errors
     /// If the folder cannot be written, or what is called so is no file: a link would lead elsewhere, and a
     /// device is not to be replaced.
-    pub(super) fn new(name: &Path) -> anyhow::Result<Draft> {
+    pub(crate) fn new(name: &Path, mode: u32) -> anyhow::Result<Draft> {
         match fs::symlink_metadata(name) {
             Ok(found) if !found.is_file() => {
                 let kind = found.file_type();
@@ -50,17 +52,17 @@ impl Draft {
             .write(true)
             // Never through a link, never a file that is there.
             .create_new(true)
-            .mode(MODE)
+            .mode(PRIVATE)
             .open(&path)
             .with_context(|| format!("creating --output {}", name.display()))?;
         let draft = Draft { path, name: name.to_owned(), file };
-        // A umask may have taken the owner's rights away.
-        draft.file.set_permissions(Permissions::from_mode(MODE)).context("setting its mode")?;
+        // Whatever the umask is.
+        draft.file.set_permissions(Permissions::from_mode(mode)).context("setting its mode")?;
         Ok(draft)
     }
 
     /// Where it lies until it is kept.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
@@ -68,7 +70,7 @@ impl Draft {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn write(&mut self, content: &[u8]) -> anyhow::Result<()> {
+    pub(crate) fn write(&mut self, content: &[u8]) -> anyhow::Result<()> {
         let written = self
             .file
             .set_len(0)
@@ -81,7 +83,7 @@ impl Draft {
     ///
     /// # Errors
     /// If it cannot be written to the disk.
-    pub(super) fn keep(self) -> anyhow::Result<()> {
+    pub(crate) fn keep(self) -> anyhow::Result<()> {
         self.file
             .sync_all()
             .and_then(|()| fs::rename(&self.path, &self.name))
@@ -118,30 +120,30 @@ mod tests {
         let name = dir.join("x");
         fs::write(&name, "old").unwrap();
         fs::set_permissions(&name, Permissions::from_mode(0o644)).unwrap();
-        let mut draft = Draft::new(&name).unwrap();
+        let mut draft = Draft::new(&name, PRIVATE).unwrap();
         draft.write(b"first and longer").unwrap();
         draft.write(b"new").unwrap();
         assert_eq!(fs::read(&name).unwrap(), b"old", "until it is kept");
         assert_eq!(fs::read(draft.path()).unwrap(), b"new");
         draft.keep().unwrap();
         assert_eq!(fs::read(&name).unwrap(), b"new");
-        assert_eq!(fs::metadata(&name).unwrap().permissions().mode() & 0o7777, MODE);
+        assert_eq!(fs::metadata(&name).unwrap().permissions().mode() & 0o7777, PRIVATE);
         assert_eq!(names(&dir), ["x"]);
         fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]
     fn error_names_the_option_and_the_file_that_it_names() {
-        let error = format!("{:#}", Draft::new(Path::new("/nonexistent/x")).unwrap_err());
+        let error = format!("{:#}", Draft::new(Path::new("/nonexistent/x"), PRIVATE).unwrap_err());
         assert!(error.starts_with("creating --output /nonexistent/x: No such file"), "{error}");
-        let error = Draft::new(Path::new("/")).unwrap_err().to_string();
+        let error = Draft::new(Path::new("/"), PRIVATE).unwrap_err().to_string();
         assert!(error.starts_with("--output / is a directory"), "{error}");
     }
 
     #[test]
     fn a_draft_that_is_not_kept_is_deleted() {
         let dir = folder("dropped");
-        let mut draft = Draft::new(&dir.join("x")).unwrap();
+        let mut draft = Draft::new(&dir.join("x"), PRIVATE).unwrap();
         draft.write(b"half").unwrap();
         assert_eq!(names(&dir).len(), 1);
         drop(draft);
@@ -156,10 +158,10 @@ mod tests {
         std::os::unix::fs::symlink("target", dir.join("link")).unwrap();
         fs::create_dir(dir.join("folder")).unwrap();
         for (name, what) in [("link", "a link"), ("folder", "a directory")] {
-            let error = Draft::new(&dir.join(name)).unwrap_err().to_string();
+            let error = Draft::new(&dir.join(name), PRIVATE).unwrap_err().to_string();
             assert!(error.contains(what), "{error}");
         }
-        assert!(Draft::new(Path::new("/dev/null")).is_err());
+        assert!(Draft::new(Path::new("/dev/null"), PRIVATE).is_err());
         assert_eq!(fs::read(dir.join("target")).unwrap(), b"precious");
         fs::remove_dir_all(dir).unwrap();
     }

@@ -1,0 +1,54 @@
+//! The findings of a report in the forms that other programs read.
+
+pub mod ocptv;
+pub mod prometheus;
+
+use probes::findings::Severity;
+
+/// The name of a severity in these forms.
+fn severity_name(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Warning => "warning",
+        Severity::Critical => "critical",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use probes::findings::{Finding, Severity};
+    use serde_json::json;
+
+    use crate::report::Report;
+
+    /// A report of a machine without facts, with these findings.
+    pub(super) fn report_with(findings: Vec<Finding>) -> Report {
+        let mut report: Report = serde_json::from_value(json!({
+            "schema_version": "1.0",
+            "agent": {"name": "run-coreos-installer", "version": "1.2.3", "capabilities": []},
+            "node_id": "n1",
+            "collected_at": "2026-11-20T10:00:00Z",
+            "duration_ms": 1,
+            "identity": [],
+            "findings": [],
+            "problems": [],
+            "timings": {"collectors_ms": {}},
+        }))
+        .unwrap();
+        report.findings = findings;
+        report
+    }
+
+    /// A finding; critical if its code says uncorrectable, otherwise a warning.
+    pub(super) fn finding(code: &str, component: &str, locator: Option<&str>) -> Finding {
+        let is_critical = code.contains("uncorrectable");
+        Finding {
+            code: serde_json::from_value(code.into()).unwrap(),
+            severity: if is_critical { Severity::Critical } else { Severity::Warning },
+            component: component.to_owned(),
+            locator: locator.map(str::to_owned),
+            evidence: "seen".to_owned(),
+            advice: "replace it".to_owned(),
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! Findings as the output of a diagnostic: OCP Test & Validation, version 2.0, JSON lines
+//! (`opencomputeproject/ocp-diag-core`, `json_spec/output`).
+//!
+//! One run with one step for each kind of part. A warning or a critical finding is a diagnosis `FAIL` that names the
+//! part; a finding of the severity info is a line of the log. A step whose section was not read ends with `SKIP`; one
+//! that was read in part, and found nothing, has the diagnosis `UNKNOWN`.
+
+use std::time::SystemTime;
+
+use formats::time::rfc3339_ms;
+use probes::block::{Disk, DiskBay};
+use probes::findings::{Finding, Severity};
+use probes::memory::Dimm;
+use probes::network::Interface;
+use serde_json::{Map, Value, json};
+
+use super::severity_name;
+use crate::report::Report;
+
+/// The steps in order: the component of findings, the sections whose facts they need, and the collectors that read them.
+const STEPS: &[(&str, &[&str])] = &[
+    ("identity", &["dmi", "smbios", "network", "bmc"]),
+    ("firmware", &["dmi", "smbios", "firmware", "devices"]),
+    ("power", &["smbios", "bmc", "bmc_telemetry"]),
+    ("bmc", &["bmc", "bmc_telemetry"]),
+    ("os", &["os"]),
+    ("cpu", &["cpu", "smbios"]),
+    ("memory", &["memory", "smbios"]),
+    ("disk", &["block", "raid"]),
+    ("nic", &["network", "module"]),
+    ("pci", &["pci"]),
+];
+
+/// A part that diagnoses can name.
+struct Part {
+    component: String,
+    /// What the locator of a finding begins with.
+    name: String,
+    info: Value,
+}
+
+/// The findings of `report` as the output of a run that was started as `command_line`.
+#[must_use]
+pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
+    let parts = parts(report);
+    let mut lines = Lines { text: String::new(), n: 0, time: rfc3339_ms(time) };
+    lines.push("schemaVersion", json!({"major": 2, "minor": 0}));
+    lines.run("testRunStart", start(report, &parts, command_line));
+    for problem in &report.problems {
+        let message = format!(
+            "{}: {}: found {}, expected {}",
+            problem.collector, problem.path, problem.found, problem.expected
+        );
+        lines.run("log", json!({"severity": "WARNING", "message": message}));
+    }
+    let mut has_read = false;
+    let mut known: Vec<(&str, &[&str])> = STEPS.to_vec();
+    for finding in &report.findings {
+        if known.iter().all(|(component, _)| *component != finding.component) {
+            known.push((&finding.component, &[]));
+        }
+    }
+    for (number, (component, collectors)) in known.into_iter().enumerate() {
+        has_read |= step(&mut lines, number, component, collectors, report, &parts);
+    }
+    let is_bad = report.findings.iter().any(|finding| finding.severity >= Severity::Warning);
+    let result = match (is_bad, has_read) {
+        (true, _) => "FAIL",
+        (false, true) => "PASS",
+        (false, false) => "NOT_APPLICABLE",
+    };
+    lines.run("testRunEnd", json!({"status": "COMPLETE", "result": result}));
+    lines.text
+}
+
+/// Writes one step; returns whether its facts were read.
+fn step(
+    lines: &mut Lines,
+    number: usize,
+    component: &str,
+    collectors: &[&str],
+    report: &Report,
+    parts: &[Part],
+) -> bool {
+    let id = number.to_string();
+    lines.step(&id, "testStepStart", json!({"name": component}));
+    let findings: Vec<&Finding> =
+        report.findings.iter().filter(|finding| finding.component == component).collect();
+    let (bad, info): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().copied().partition(|finding| finding.severity >= Severity::Warning);
+    for finding in info {
+        let locator = finding.locator.as_ref().map(|at| format!(" {at}")).unwrap_or_default();
+        let message =
+            format!("{}{locator}: {}; {}", finding.code, finding.evidence, finding.advice);
+        lines.step(&id, "log", json!({"severity": "INFO", "message": message}));
+    }
+    for finding in &bad {
+        lines.step(&id, "diagnosis", diagnosis(finding, parts));
+    }
+    let is_read = !findings.is_empty() || has_facts(report, component);
+    if is_read && bad.is_empty() {
+        let is_partial =
+            report.problems.iter().any(|problem| collectors.contains(&problem.collector.as_str()));
+        lines.step(&id, "diagnosis", if is_partial {
+            json!({"verdict": format!("{component}.read_in_part"), "type": "UNKNOWN",
+                   "message": "nothing was found, but some data was unreadable; faults there may be missed"})
+        } else {
+            json!({"verdict": format!("{component}.no_finding"), "type": "PASS"})
+        });
+    }
+    lines.step(&id, "testStepEnd", json!({"status": if is_read { "COMPLETE" } else { "SKIP" }}));
+    is_read
+}
+
+fn has_facts(report: &Report, component: &str) -> bool {
+    let inventory = &report.inventory;
+    match component {
+        "identity" => !report.identity.is_empty(),
+        "firmware" => inventory.bios.is_some() || inventory.firmware.is_some(),
+        "power" => inventory.smbios.is_some() || inventory.bmc.is_some(),
+        "bmc" => inventory.bmc.is_some(),
+        "os" => inventory.os.is_some(),
+        "cpu" => inventory.cpu.is_some(),
+        "memory" => inventory.memory.is_some(),
+        "disk" => inventory.block.is_some(),
+        "nic" => inventory.network.is_some(),
+        "pci" => inventory.pci.is_some(),
+        _ => false,
+    }
+}
+
+fn diagnosis(finding: &Finding, parts: &[Part]) -> Value {
+    let severity = severity_name(finding.severity);
+    let message = format!("{severity}: {}; {}", finding.evidence, finding.advice);
+    let mut diagnosis =
+        json!({"verdict": finding.code.as_str(), "type": "FAIL", "message": message});
+    let named = parts.iter().position(|part| part.is_named_by(finding));
+    if let Some(number) = named {
+        diagnosis["hardwareInfoId"] = part_id(number).into();
+    }
+    diagnosis
+}
+
+impl Part {
+    fn new(component: &str, kind: &str, name: &str, keys: &[(&str, Option<&str>)]) -> Self {
+        let mut info = object(&[("partType", Some(kind)), ("name", Some(name))]);
+        for (key, value) in keys {
+            if let Some(value) = value {
+                info[*key] = (*value).into();
+            }
+        }
+        Self { component: component.to_owned(), name: name.to_owned(), info }
+    }
+
+    /// Whether the finding is about this part: its locator is the name alone, or the name and more in brackets.
+    fn is_named_by(&self, finding: &Finding) -> bool {
+        let locator = finding.locator.as_deref().filter(|_| finding.component == self.component);
+        let rest = locator.and_then(|locator| locator.strip_prefix(self.name.as_str()));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ("))
+    }
+}
+
+fn part_id(number: usize) -> String {
+    format!("part-{number}")
+}
+
+/// The parts that the report lists and those that only a finding names.
+fn parts(report: &Report) -> Vec<Part> {
+    let mut parts = modules(report);
+    parts.extend(disks(report));
+    parts.extend(ports(report));
+    for finding in report.findings.iter().filter(|finding| finding.severity >= Severity::Warning) {
+        let Some(locator) = &finding.locator else { continue };
+        if !parts.iter().any(|part| part.is_named_by(finding)) {
+            let kind = &finding.component;
+            parts.push(Part::new(kind, kind, locator, &[("location", Some(locator))]));
+        }
+    }
+    for (number, part) in parts.iter_mut().enumerate() {
+        part.info["hardwareInfoId"] = part_id(number).into();
+    }
+    parts
+}
+
+fn modules(report: &Report) -> Vec<Part> {
+    let dimms = report.inventory.memory.iter().flat_map(|memory| &memory.dimms);
+    let populated = dimms.filter(|dimm| dimm.is_populated != Some(false));
+    let part = |dimm: &Dimm| {
+        let keys = [
+            ("location", dimm.bank_locator.as_deref()),
+            ("manufacturer", dimm.manufacturer.as_deref()),
+            ("serialNumber", dimm.serial.as_deref()),
+            ("manufacturerPartNumber", dimm.part_number.as_deref()),
+        ];
+        Some(Part::new("memory", "DIMM", dimm.locator.as_deref()?, &keys))
+    };
+    populated.filter_map(part).collect()
+}
+
+fn disks(report: &Report) -> Vec<Part> {
+    let disks = report.inventory.block.iter().flat_map(|block| &block.disks);
+    let part = |disk: &Disk| {
+        let slot = |bay: &DiskBay| bay.label.clone().or(bay.slot.map(|slot| slot.to_string()));
+        let bay = disk.bay.as_ref().and_then(slot);
+        let keys = [
+            ("location", bay.as_deref().or(disk.by_path.as_deref())),
+            ("manufacturer", disk.vendor.as_deref()),
+            ("serialNumber", disk.serial.as_deref()),
+            ("manufacturerPartNumber", disk.model.as_deref()),
+            ("version", disk.firmware.as_deref()),
+        ];
+        Part::new("disk", "disk", &disk.name, &keys)
+    };
+    disks.map(part).collect()
+}
+
+fn ports(report: &Report) -> Vec<Part> {
+    let ports = report.inventory.network.iter().flat_map(|network| &network.interfaces);
+    let part = |port: &Interface| {
+        let keys = [
+            ("location", port.pci_address.as_deref()),
+            ("serialNumber", port.permanent_mac.as_deref()),
+            ("version", port.firmware.as_deref()),
+        ];
+        Part::new("nic", "network port", &port.name, &keys)
+    };
+    ports.filter(|port| port.pci_address.is_some()).map(part).collect()
+}
+
+fn start(report: &Report, parts: &[Part], command_line: &str) -> Value {
+    let inventory = &report.inventory;
+    let software = |id: &str, name: Option<&str>, version: Option<&str>, kind: &str| {
+        let keys = [
+            ("softwareInfoId", Some(id)),
+            ("name", Some(name.unwrap_or(id))),
+            ("version", version),
+            ("softwareType", Some(kind)),
+        ];
+        object(&keys)
+    };
+    let bios = inventory.bios.as_ref();
+    let os = inventory.os.as_ref();
+    let firmware = bios.map(|bios| {
+        software("firmware", bios.vendor.as_deref(), bios.version.as_deref(), "FIRMWARE")
+    });
+    let kernel = os.and_then(|os| os.kernel.as_deref());
+    let kernel = kernel.map(|release| software("kernel", None, Some(release), "SYSTEM"));
+    let product = inventory.product.as_ref();
+    let model = product.map(|product| {
+        let words = [product.vendor.as_deref(), product.name.as_deref()];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    });
+    let software: Vec<Value> = firmware.into_iter().chain(kernel).collect();
+    let hardware: Vec<&Value> = parts.iter().map(|part| &part.info).collect();
+    let mut dut = json!({
+        "dutInfoId": report.node_id,
+        "softwareInfos": software,
+        "hardwareInfos": hardware,
+    });
+    if let Some(model) = model.filter(|model| !model.is_empty()) {
+        dut["platformInfos"] = json!([{"info": model}]);
+    }
+    if let Some(hostname) = os.and_then(|os| os.hostname.as_deref()) {
+        dut["name"] = hostname.into();
+    }
+    json!({
+        "name": report.agent.name,
+        "version": report.agent.version,
+        "commandLine": command_line,
+        "parameters": {},
+        "dutInfo": dut,
+    })
+}
+
+/// An object of the values that are known.
+fn object(keys: &[(&str, Option<&str>)]) -> Value {
+    let known = keys.iter().filter_map(|(key, value)| Some(((*key).to_owned(), (*value)?.into())));
+    Value::Object(known.collect::<Map<String, Value>>())
+}
+
+/// The lines with their numbers.
+struct Lines {
+    text: String,
+    n: u64,
+    time: String,
+}
+
+impl Lines {
+    fn push(&mut self, key: &str, value: Value) {
+        let mut line = Map::new();
+        line.insert("sequenceNumber".to_owned(), self.n.into());
+        line.insert("timestamp".to_owned(), self.time.as_str().into());
+        line.insert(key.to_owned(), value);
+        self.n += 1;
+        self.text.push_str(&Value::Object(line).to_string());
+        self.text.push('\n');
+    }
+
+    fn run(&mut self, key: &str, value: Value) {
+        self.push("testRunArtifact", Value::Object(Map::from_iter([(key.to_owned(), value)])));
+    }
+
+    fn step(&mut self, id: &str, key: &str, value: Value) {
+        let step = [("testStepId".to_owned(), id.into()), (key.to_owned(), value)];
+        self.push("testStepArtifact", Value::Object(Map::from_iter(step)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use probes::machine::Problem;
+    use probes::memory::Memory;
+
+    use super::*;
+    use crate::check::tests::{finding, report_with};
+
+    fn parsed(report: &Report) -> Vec<Value> {
+        let text = lines(report, "run-coreos-installer check", SystemTime::UNIX_EPOCH);
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The diagnoses, as step name, type, verdict and part.
+    fn diagnoses(lines: &[Value]) -> Vec<[String; 4]> {
+        let steps = lines.iter().map(|line| &line["testStepArtifact"]);
+        let name = |id: &Value| {
+            let start =
+                steps.clone().find(|s| s["testStepId"] == *id && s.get("testStepStart").is_some());
+            start.unwrap()["testStepStart"]["name"].as_str().unwrap().to_owned()
+        };
+        let found = steps.clone().filter(|step| step.get("diagnosis").is_some());
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        found
+            .map(|step| {
+                let diagnosis = &step["diagnosis"];
+                let [kind, verdict, part] =
+                    ["type", "verdict", "hardwareInfoId"].map(|key| text(&diagnosis[key]));
+                [name(&step["testStepId"]), kind, verdict, part]
+            })
+            .collect()
+    }
+
+    #[test]
+    fn run_has_numbered_lines_between_its_start_and_its_end() {
+        let lines = parsed(&report_with(Vec::new()));
+        for (number, line) in lines.iter().enumerate() {
+            assert_eq!(line["sequenceNumber"], number, "{line}");
+            assert_eq!(line["timestamp"], "1970-01-01T00:00:00.000Z");
+        }
+        assert_eq!(lines[0]["schemaVersion"], json!({"major": 2, "minor": 0}));
+        let start = &lines[1]["testRunArtifact"]["testRunStart"];
+        assert_eq!(
+            (&start["dutInfo"]["dutInfoId"], &start["version"]),
+            (&json!("n1"), &json!("1.2.3"))
+        );
+        let end = &lines.last().unwrap()["testRunArtifact"]["testRunEnd"];
+        assert_eq!(*end, json!({"status": "COMPLETE", "result": "NOT_APPLICABLE"}));
+        let skipped =
+            lines.iter().filter(|l| l["testStepArtifact"]["testStepEnd"]["status"] == "SKIP");
+        assert_eq!(skipped.count(), STEPS.len(), "no section was read");
+    }
+
+    #[test]
+    fn failed_part_is_named_by_the_hardware_info_of_its_module() {
+        let mut report = report_with(vec![
+            finding("memory.ecc.uncorrectable", "memory", Some("A1")),
+            finding("memory.lost", "memory", None),
+            finding("disk.haunted", "disk", Some("sdq (serial 7)")),
+            finding("new.kind", "robot", Some("arm")),
+        ]);
+        let dimm = |locator: &str, serial: &str| Dimm {
+            locator: Some(locator.to_owned()),
+            serial: Some(serial.to_owned()),
+            ..Dimm::default()
+        };
+        let dimms = vec![dimm("A10", "S10"), dimm("A1", "S1")];
+        report.inventory.memory = Some(Memory { dimms, ..Memory::default() });
+        let lines = parsed(&report);
+        let found = diagnoses(&lines);
+        let expected = [
+            ["memory", "FAIL", "memory.ecc.uncorrectable", "part-1"],
+            ["memory", "FAIL", "memory.lost", ""],
+            ["disk", "FAIL", "disk.haunted", "part-2"],
+            ["robot", "FAIL", "new.kind", "part-3"],
+        ];
+        assert_eq!(found, expected.map(|row| row.map(str::to_owned)));
+        let infos = &lines[1]["testRunArtifact"]["testRunStart"]["dutInfo"]["hardwareInfos"];
+        assert_eq!(
+            (&infos[1]["serialNumber"], &infos[1]["hardwareInfoId"]),
+            (&json!("S1"), &json!("part-1"))
+        );
+        assert_eq!(infos[2]["name"], "sdq (serial 7)");
+        assert_eq!(lines.last().unwrap()["testRunArtifact"]["testRunEnd"]["result"], "FAIL");
+    }
+
+    #[test]
+    fn part_that_could_not_be_read_is_not_said_to_pass() {
+        let mut report = report_with(Vec::new());
+        report.inventory.memory = Some(Memory::default());
+        report.inventory.pci = Some(probes::pci::Pci::default());
+        report.problems.push(Problem {
+            collector: "memory".to_owned(),
+            path: "/proc/meminfo".to_owned(),
+            found: "\"x\"".to_owned(),
+            expected: "a number".to_owned(),
+        });
+        let lines = parsed(&report);
+        let found = diagnoses(&lines);
+        let expected = [
+            ["memory", "UNKNOWN", "memory.read_in_part", ""],
+            ["pci", "PASS", "pci.no_finding", ""],
+        ];
+        assert_eq!(found, expected.map(|row| row.map(str::to_owned)));
+        assert_eq!(lines[2]["testRunArtifact"]["log"]["severity"], "WARNING");
+    }
+
+    #[test]
+    fn finding_that_is_only_worth_knowing_fails_nothing() {
+        let mut info = finding("bmc.event_log", "bmc", Some("Fan 1"));
+        info.severity = Severity::Info;
+        let lines = parsed(&report_with(vec![info]));
+        assert_eq!(diagnoses(&lines), [["bmc", "PASS", "bmc.no_finding", ""].map(str::to_owned)]);
+        let log = lines.iter().find(|line| line["testStepArtifact"].get("log").is_some()).unwrap();
+        let message = log["testStepArtifact"]["log"]["message"].as_str().unwrap();
+        assert!(message.starts_with("bmc.event_log Fan 1: seen; "), "{message}");
+        assert_eq!(lines.last().unwrap()["testRunArtifact"]["testRunEnd"]["result"], "PASS");
+    }
+}

@@ -1,0 +1,115 @@
+//! Findings as metrics: Prometheus text format 0.0.4, for the textfile collector of `node_exporter`.
+//!
+//! The names and labels are stable. A finding's evidence is no label: it changes, and each change would begin a new
+//! series. `explain CODE` has the advice.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use probes::findings::Severity;
+
+use super::severity_name;
+use crate::report::Report;
+
+/// Begins the name of every metric.
+const PREFIX: &str = "run_coreos_installer_";
+
+/// The findings of `report`, which was finished at `time`.
+#[must_use]
+pub fn metrics(report: &Report, time: SystemTime) -> String {
+    let mut text = Text::default();
+    let agent = [("version", report.agent.version.as_str()), ("node_id", &report.node_id)];
+    text.family("agent_info", "Version of the agent and the name of the node; always 1.");
+    text.sample("agent_info", &agent, 1);
+    text.family("findings", "Number of findings by severity.");
+    for severity in [Severity::Critical, Severity::Warning, Severity::Info] {
+        let count = report.findings.iter().filter(|finding| finding.severity == severity).count();
+        text.sample("findings", &[("severity", severity_name(severity))], as_u64(count));
+    }
+    text.family("finding", "Number of findings with this code and part. See explain CODE.");
+    // Two samples with the same labels would make node_exporter reject the file.
+    let mut by_part: BTreeMap<_, u64> = BTreeMap::new();
+    for finding in &report.findings {
+        let labels = [
+            ("code", finding.code.as_str()),
+            ("severity", severity_name(finding.severity)),
+            ("component", finding.component.as_str()),
+            ("locator", finding.locator.as_deref().unwrap_or_default()),
+        ];
+        *by_part.entry(labels).or_default() += 1;
+    }
+    for (labels, count) in by_part {
+        text.sample("finding", &labels, count);
+    }
+    text.family("problems", "Number of facts that could not be read; faults there may be missed.");
+    text.sample("problems", &[], as_u64(report.problems.len()));
+    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    text.family(
+        "check_timestamp_seconds",
+        "When the check was finished; its age is time() minus this.",
+    );
+    text.sample("check_timestamp_seconds", &[], seconds);
+    text.0
+}
+
+fn as_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Metrics in the text format.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn family(&mut self, name: &str, help: &str) {
+        let _ = write!(self.0, "# HELP {PREFIX}{name} {help}\n# TYPE {PREFIX}{name} gauge\n");
+    }
+
+    /// A label without a value is left out: to Prometheus both are the same.
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: u64) {
+        let known = labels.iter().filter(|(_, value)| !value.is_empty());
+        let labels: Vec<String> =
+            known.map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+        let labels =
+            if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+        let _ = writeln!(self.0, "{PREFIX}{name}{labels} {value}");
+    }
+}
+
+/// The value of a label as the format requires.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::check::tests::{finding, report_with};
+
+    #[test]
+    fn each_part_is_one_series_and_the_age_can_be_computed() {
+        let report = report_with(vec![
+            finding("memory.ecc.uncorrectable", "memory", Some("DIMM \"A\\1\"\n")),
+            finding("disk.zero_size", "disk", Some("sda")),
+            finding("disk.zero_size", "disk", Some("sda")),
+            finding("memory.lost", "memory", None),
+        ]);
+        let text = metrics(&report, UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let expected = [
+            "run_coreos_installer_agent_info{version=\"1.2.3\",node_id=\"n1\"} 1",
+            "run_coreos_installer_findings{severity=\"critical\"} 1",
+            "run_coreos_installer_findings{severity=\"warning\"} 3",
+            "run_coreos_installer_findings{severity=\"info\"} 0",
+            "run_coreos_installer_finding{code=\"disk.zero_size\",severity=\"warning\",component=\"disk\",locator=\"sda\"} 2",
+            "run_coreos_installer_finding{code=\"memory.ecc.uncorrectable\",severity=\"critical\",component=\"memory\",locator=\"DIMM \\\"A\\\\1\\\"\\n\"} 1",
+            "run_coreos_installer_finding{code=\"memory.lost\",severity=\"warning\",component=\"memory\"} 1",
+            "run_coreos_installer_problems 0",
+            "run_coreos_installer_check_timestamp_seconds 1700000000",
+        ];
+        assert_eq!(samples, expected);
+    }
+}

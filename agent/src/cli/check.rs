@@ -1,0 +1,42 @@
+//! The options of `check`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{Color, SourceOptions};
+
+/// Options of `check`.
+#[derive(Debug, Clone, Args)]
+pub struct CheckOptions {
+    /// Which machine is read.
+    #[command(flatten)]
+    pub source: SourceOptions,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
+    pub format: CheckFormat,
+    /// File to write instead of standard output
+    ///
+    /// It is replaced as a whole: another program that reads it never finds a
+    /// part of it. Anyone may read it.
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// When to colour the text
+    #[arg(long, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+}
+
+/// Form of the findings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CheckFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// The same as JSON, easier to read
+    Yaml,
+    /// OCP Test & Validation, JSON lines: a step for each kind of part
+    Ocptv,
+    /// Metrics for the textfile collector of Prometheus's `node_exporter`
+    Prometheus,
+}

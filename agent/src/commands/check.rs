@@ -1,0 +1,72 @@
+//! `check`: the findings alone, for people or for another program, and an exit status by the worst of them.
+
+use std::path::Path;
+use std::time::SystemTime;
+
+use probes::findings::{Finding, Severity};
+
+use crate::check::{ocptv, prometheus};
+use crate::cli::{CheckFormat, CheckOptions};
+use crate::exit_status::ExitStatus;
+use crate::output::draft::{Draft, READABLE};
+use crate::report::Report;
+use crate::secret::redact_setting;
+use crate::{output, text};
+
+/// Prints the findings.
+///
+/// # Errors
+/// If the options are wrong, the machine cannot be read, or the file cannot be written.
+pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
+    let report = super::read(&super::source(&options.source)?, &options.source, super::NO_WAIT)?;
+    let is_colored = options.output.is_none() && output::is_colored(options.color);
+    let text = match options.format {
+        CheckFormat::Text => text::findings(&report, is_colored),
+        CheckFormat::Json => output::json(&report.findings)?,
+        CheckFormat::Yaml => output::yaml(&report.findings)?,
+        CheckFormat::Ocptv => ocptv::lines(&report, &command_line(), SystemTime::now()),
+        CheckFormat::Prometheus => prometheus::metrics(&report, SystemTime::now()),
+    };
+    match &options.output {
+        Some(file) => write(file, &text)?,
+        None => output::print(&text)?,
+    }
+    warn_of_problems(&report, options.format);
+    Ok(status(&report.findings))
+}
+
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    let mut draft = Draft::new(file, READABLE)?;
+    draft.write(text.as_bytes())?;
+    draft.keep()
+}
+
+/// JSON and YAML contain only findings: without this warning an unreadable machine would look healthy.
+fn warn_of_problems(report: &Report, format: CheckFormat) {
+    if let Some(first) = report.problems.first()
+        && matches!(format, CheckFormat::Json | CheckFormat::Yaml)
+    {
+        tracing::warn!(
+            n_problems = report.problems.len(),
+            "some data was unreadable, so faults there may be missed; `inspect` lists it, e.g. {}: {}",
+            first.path,
+            first.found
+        );
+    }
+}
+
+/// The status that the worst finding calls for.
+fn status(findings: &[Finding]) -> ExitStatus {
+    match findings.iter().map(|finding| finding.severity).max() {
+        Some(Severity::Critical) => ExitStatus::Critical,
+        Some(Severity::Warning) => ExitStatus::Findings,
+        Some(Severity::Info) | None => ExitStatus::Done,
+    }
+}
+
+/// What was typed, without passwords in addresses.
+fn command_line() -> String {
+    let words: Vec<String> =
+        std::env::args_os().map(|word| redact_setting(&word.to_string_lossy())).collect();
+    words.join(" ")
+}

@@ -1,0 +1,149 @@
+//! The findings in the forms of other programs, held to the programs' own schemas and checkers; the exit status.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::util::{repository, run, scratch, stdout};
+
+/// Captured machines of the repository, with faults and without.
+fn machines() -> Vec<std::path::PathBuf> {
+    let folders = std::fs::read_dir(repository().join("fixtures")).unwrap();
+    let roots = folders.map(|folder| folder.unwrap().path().join("root.tar.zst"));
+    let mut roots: Vec<_> = roots.filter(|root| root.is_file()).collect();
+    roots.sort();
+    assert!(roots.len() > 3);
+    roots
+}
+
+/// The published schema, with its parts by their `$id`; `None` where it does not lie next to the repository.
+fn schema() -> Option<jsonschema::Validator> {
+    let folder = repository().join("../shared/schemas/ocptv");
+    let files = std::fs::read_dir(folder).ok()?;
+    let documents: Vec<Value> = files
+        .map(|file| serde_json::from_slice(&std::fs::read(file.unwrap().path()).unwrap()).unwrap())
+        .collect();
+    let root = documents.iter().find(|document| document["title"] == "OutputArtifact").unwrap();
+    let mut options = jsonschema::options();
+    for document in &documents {
+        let id = document["$id"].as_str().unwrap();
+        let resource = jsonschema::Resource::from_contents(document.clone()).unwrap();
+        options = options.with_resource(id, resource);
+    }
+    Some(options.should_validate_formats(true).build(root).unwrap())
+}
+
+#[test]
+fn ocptv_lines_of_every_machine_fit_the_published_schema() {
+    let Some(schema) = schema() else { return };
+    for root in machines() {
+        let output = run(&format!("check --format ocptv --root {}", root.display()));
+        let lines = stdout(&output);
+        assert!(lines.lines().count() > 20, "{}: {lines}", root.display());
+        for line in lines.lines() {
+            let value: Value = serde_json::from_str(line).unwrap();
+            let errors: Vec<String> = schema.iter_errors(&value).map(|e| e.to_string()).collect();
+            assert!(errors.is_empty(), "{}: {errors:#?}\n{line}", root.display());
+        }
+    }
+    // The schema must be able to fail.
+    let bad = serde_json::json!({"sequenceNumber": 0, "timestamp": "2026-11-20T10:00:00Z",
+        "testRunArtifact": {"testRunEnd": {"status": "COMPLETE", "result": "GOOD"}}});
+    assert!(!schema.is_valid(&bad));
+}
+
+#[test]
+fn every_step_of_a_run_is_started_and_ended_once_with_its_diagnoses_between() {
+    for root in machines() {
+        let output = run(&format!("check --format ocptv --root {}", root.display()));
+        let lines: Vec<Value> =
+            stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let mut open: Option<Value> = None;
+        let mut n_failed = 0;
+        for (number, line) in lines.iter().enumerate() {
+            assert_eq!(line["sequenceNumber"], number);
+            let Some(step) = line.get("testStepArtifact") else {
+                assert!(open.is_none(), "{line}");
+                continue;
+            };
+            if step.get("testStepStart").is_some() {
+                assert!(open.replace(step["testStepId"].clone()).is_none(), "{line}");
+            }
+            assert_eq!(open.as_ref(), Some(&step["testStepId"]), "{line}");
+            n_failed += usize::from(step["diagnosis"]["type"] == "FAIL");
+            if step.get("testStepEnd").is_some() {
+                open = None;
+            }
+        }
+        let result = &lines.last().unwrap()["testRunArtifact"]["testRunEnd"]["result"];
+        assert_eq!(result == "FAIL", n_failed > 0, "{}", root.display());
+        assert_eq!(result == "FAIL", output.status.code() != Some(0), "{}", root.display());
+    }
+}
+
+#[test]
+fn promtool_accepts_the_metrics_of_every_machine() {
+    let cached = std::env::var_os("HOME")
+        .map(|home| Path::new(&home).join(".cache/run-coreos-installer/promtool/bin/promtool"));
+    let promtool = cached.filter(|path| path.is_file()).unwrap_or_else(|| "promtool".into());
+    let has_it = Command::new(&promtool).arg("--version").output().is_ok();
+    let is_required = std::env::var_os("RCI_REQUIRE_TOOLS").is_some();
+    assert!(has_it || !is_required, "promtool is missing, but RCI_REQUIRE_TOOLS is set");
+    if !has_it {
+        return;
+    }
+    let dir = scratch("prometheus");
+    for root in machines() {
+        let file = dir.join("check.prom");
+        let words = format!(
+            "check --format prometheus --root {} --output {}",
+            root.display(),
+            file.display()
+        );
+        assert_eq!(stdout(&run(&words)), "");
+        let metrics = std::fs::File::open(&file).unwrap();
+        let output = Command::new(&promtool)
+            .args(["check", "metrics"])
+            .stdin(Stdio::from(metrics))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned() + &stdout(&output);
+        assert!(output.status.success() && said.is_empty(), "{}: {said}", root.display());
+    }
+    // Nothing but the finished file is left.
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 1);
+}
+
+#[test]
+fn output_file_is_replaced_as_a_whole_and_readable_for_others() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let file = scratch("check-output").join("findings.json");
+    std::fs::write(&file, "old").unwrap();
+    let before = std::fs::metadata(&file).unwrap().ino();
+    let root = &machines()[0];
+    let words = format!("check --format json --root {} -o {}", root.display(), file.display());
+    assert_eq!(stdout(&run(&words)), "");
+    let after = std::fs::metadata(&file).unwrap();
+    assert_ne!(after.ino(), before, "written in place");
+    assert_eq!(after.permissions().mode() & 0o777, 0o644);
+    let findings: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let printed = stdout(&run(&format!("check --format json --root {}", root.display())));
+    assert_eq!(serde_json::from_str::<Vec<Value>>(&printed).unwrap(), findings);
+    let output = run(&format!("check --root {} -o /nonexistent/x", root.display()));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn exit_status_is_that_of_the_worst_finding() {
+    let mut seen = std::collections::BTreeSet::new();
+    for root in machines() {
+        let output = run(&format!("check --format json --root {}", root.display()));
+        let findings: Vec<Value> = serde_json::from_str(&stdout(&output)).unwrap();
+        let has = |severity: &str| findings.iter().any(|finding| finding["severity"] == severity);
+        let expected = if has("critical") { 7 } else { i32::from(has("warning")) };
+        assert_eq!(output.status.code(), Some(expected), "{}", root.display());
+        seen.insert(expected);
+    }
+    assert!(seen.contains(&1), "{seen:?}");
+}
