@@ -84,7 +84,7 @@ pub enum Command {
     Install(Box<InstallOptions>),
     /// Print the hardware of this machine
     Inspect(InspectOptions),
-    /// Print only what is wrong; exit status 1 for warnings, 7 if critical
+    /// Print only what is wrong; exit status 1, or 7 if critical
     Check(CheckOptions),
     /// Explain the code of a finding, or list all codes
     Explain(ExplainOptions),
