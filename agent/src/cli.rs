@@ -5,6 +5,7 @@
 
 mod assisted;
 mod check;
+mod compare;
 mod disks;
 mod inspect;
 mod ironic;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 
 pub use assisted::AssistedOptions;
 pub use check::{CheckFormat, CheckOptions};
+pub use compare::{DiffFormat, DiffOptions};
 pub use disks::DisksOptions;
 pub use inspect::{Form, InspectFormat, InspectOptions};
 pub use ironic::{Backend, IronicOptions, Recipient, ReportOptions};
@@ -88,6 +90,8 @@ pub enum Command {
     Check(CheckOptions),
     /// Explain the code of a finding, or list all codes
     Explain(ExplainOptions),
+    /// Show what differs between two reports; exit status like diff
+    Diff(DiffOptions),
     /// List the disks and show which one an install would choose
     Disks(DisksOptions),
     /// Post the report to a VIM or to Ironic; install nothing

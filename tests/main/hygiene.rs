@@ -42,9 +42,15 @@ fn code_after_an_item_for_tests_is_checked() {
 /// An item for tests belongs into the tests; only a module for tests may be declared among the code.
 #[test]
 fn items_for_tests_are_in_modules_for_tests() {
-    for folder in
-        ["agent/src", "exports/src", "formats/src", "probes/src", "ignition/src", "lab/src"]
-    {
+    for folder in [
+        "agent/src",
+        "compare/src",
+        "exports/src",
+        "formats/src",
+        "probes/src",
+        "ignition/src",
+        "lab/src",
+    ] {
         for (path, text) in sources(folder) {
             for item in text.split("#[cfg(test)]").skip(1) {
                 let first = item.trim_start().lines().next().unwrap_or_default();
@@ -162,8 +168,12 @@ fn no_probe_can_write() {
 }
 
 #[test]
-fn formats_and_exports_do_no_io() {
-    for (path, text) in sources("formats/src").into_iter().chain(sources("exports/src")) {
+fn formats_exports_and_comparisons_do_no_io() {
+    for (path, text) in sources("formats/src")
+        .into_iter()
+        .chain(sources("exports/src"))
+        .chain(sources("compare/src"))
+    {
         for word in [
             "std::fs",
             "std::process",
@@ -183,9 +193,16 @@ fn formats_and_exports_do_no_io() {
 
 #[test]
 fn every_file_begins_with_its_documentation() {
-    for folder in
-        ["agent/src", "exports/src", "formats/src", "probes/src", "ignition/src", "lab", "tests"]
-    {
+    for folder in [
+        "agent/src",
+        "compare/src",
+        "exports/src",
+        "formats/src",
+        "probes/src",
+        "ignition/src",
+        "lab",
+        "tests",
+    ] {
         for (path, text) in sources(folder) {
             assert!(text.starts_with("//!"), "{} begins without //!", path.display());
         }
@@ -194,9 +211,15 @@ fn every_file_begins_with_its_documentation() {
 
 #[test]
 fn no_file_is_too_long_to_read() {
-    for folder in
-        ["agent/src", "exports/src", "formats/src", "probes/src", "ignition/src", "lab/src"]
-    {
+    for folder in [
+        "agent/src",
+        "compare/src",
+        "exports/src",
+        "formats/src",
+        "probes/src",
+        "ignition/src",
+        "lab/src",
+    ] {
         for (path, text) in sources(folder).into_iter().filter(|(path, _)| !is_test(path)) {
             let n_lines = code(&text).lines().count();
             assert!(n_lines <= 400, "{} has {n_lines} lines without its tests", path.display());

@@ -1,7 +1,8 @@
 //! Tests of the whole program without virtual machines: `cargo test --test main`.
 //!
 //! `report` replays captured machines and compares the result with the expected one. `command_line` runs the program as a
-//! user does, `check` the findings in the forms of other programs, `disks` the choice of a disk, `readme` the commands of the README. `findings` raises every finding on a small machine. `facts` and
+//! user does, `check` the findings in the forms of other programs, `compare` the comparison of reports,
+//! `disks` the choice of a disk, `readme` the commands of the README. `findings` raises every finding on a small machine. `facts` and
 //! `schemas` compare documents and code. `exports` compares the report in the forms of other programs. `second_opinion` compares the report with another library's. `opens` counts the
 //! files that a report opens. `offline` installs without a
 //! VIM. `signals` interrupts commands. `scripts` runs scripts of `make`. `hygiene`, `layers` and `words` check
@@ -11,6 +12,7 @@
 
 mod check;
 mod command_line;
+mod compare;
 mod disks;
 mod exports;
 mod facts;

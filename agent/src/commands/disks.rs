@@ -80,7 +80,7 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
     let install = wanted(options)?;
     let source = match &options.root {
         None => Source::live(),
-        Some(root) => super::captured(root)?,
+        Some(root) => super::captured(root, "--root ")?,
     };
     let is_live = source.is_live();
     let collection = Options { only: vec!["block".to_owned()], ..Options::default() };

@@ -1,6 +1,7 @@
 //! One function a command: options in, exit status out.
 
 mod check;
+mod compare;
 mod disks;
 mod explain;
 mod inspect;
@@ -54,6 +55,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
     match command {
         Command::Inspect(options) => inspect::inspect(options),
         Command::Check(options) => check::check(options),
+        Command::Diff(options) => compare::diff(options),
         Command::Explain(options) => explain::explain(options),
         Command::Disks(options) => disks::disks(options),
         Command::Capture(options) => capture(options),
@@ -176,11 +178,12 @@ fn source(options: &SourceOptions) -> anyhow::Result<Arc<Source>> {
 fn open(options: &SourceOptions) -> anyhow::Result<Source> {
     match &options.root {
         None => Ok(Source::live()),
-        Some(root) => captured(root),
+        Some(root) => captured(root, "--root "),
     }
 }
 
-fn captured(root: &Path) -> anyhow::Result<Source> {
+/// The captured machine at `root`; `option` is what precedes it in an error.
+fn captured(root: &Path, option: &str) -> anyhow::Result<Source> {
     Source::captured(root).map_err(|error| {
         let found = match error.kind() {
             ErrorKind::NotFound => "there is no such file or directory".to_owned(),
@@ -188,7 +191,7 @@ fn captured(root: &Path) -> anyhow::Result<Source> {
             _ => error.to_string(),
         };
         anyhow!(
-            "--root {}: {found}; expected a directory that contains sys/ or proc/, or a tar or \
+            "{option}{}: {found}; expected a directory that contains sys/ or proc/, or a tar or \
              tar.zst archive made by `run-coreos-installer capture`",
             root.display()
         )

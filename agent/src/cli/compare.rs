@@ -1,0 +1,45 @@
+//! Options of the commands that compare reports.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Options of `diff`.
+#[derive(Debug, Clone, Args)]
+pub struct DiffOptions {
+    /// The first machine: a report, a capture, a directory, or `-`
+    ///
+    /// A report is what `inspect --format json` prints; `-` reads one from
+    /// standard input. A capture or a directory is read again, as with --root.
+    #[arg(value_name = "A")]
+    pub a: PathBuf,
+    /// The second machine [default: this machine]
+    #[arg(value_name = "B")]
+    pub b: Option<PathBuf>,
+    /// Also compare what varies between two reads of one machine
+    ///
+    /// Error counters, wear of disks, and speeds of PCI links, which power saving
+    /// changes. Never compared: times, temperatures, the section `live`, USB
+    /// devices, partitions, addresses and the operating system. LLDP neighbours
+    /// are compared where both reports have them.
+    #[arg(long)]
+    pub counters: bool,
+    /// Compare two machines that ought to be alike
+    ///
+    /// Parts are matched by their place alone, so another serial number, MAC or
+    /// neighbour is no difference.
+    #[arg(long)]
+    pub ignore_serials: bool,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
+    pub format: DiffFormat,
+}
+
+/// Form of a comparison on standard output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DiffFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+}

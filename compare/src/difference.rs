@@ -1,0 +1,430 @@
+//! What differs between two reports: parts that were added, are gone, were replaced, moved or changed.
+//!
+//! Parts are matched by what identifies them, the best first, and those that are left by where they are fitted. A value
+//! that occurs twice in one report matches nothing.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::kinds::{Attribute, Kind, NEIGHBOURS, Nature, kinds};
+use crate::line;
+use crate::machine::{Machine, Part};
+
+/// Which differences count.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Scope {
+    /// Whether values that vary between two reads of one machine are compared too.
+    pub with_volatile: bool,
+    /// Whether only the place matters: for two machines that ought to be alike.
+    pub without_serials: bool,
+}
+
+/// How a part differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// Only the second report has it.
+    Added,
+    /// Only the first report has it.
+    Gone,
+    /// Another part is in the same place.
+    Replaced,
+    /// The same part is in another place.
+    Moved,
+    /// The same part has other values.
+    Changed,
+}
+
+impl Change {
+    /// The word for it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Change::Added => "added",
+            Change::Gone => "gone",
+            Change::Replaced => "replaced",
+            Change::Moved => "moved",
+            Change::Changed => "changed",
+        }
+    }
+}
+
+/// A part that differs.
+#[derive(Debug)]
+pub struct Difference<'a> {
+    /// How it differs.
+    pub change: Change,
+    /// The part in the first report.
+    pub a: Option<&'a Part>,
+    /// The part in the second report.
+    pub b: Option<&'a Part>,
+    /// The attributes that differ, with both values.
+    pub attributes: Vec<(&'static Attribute, &'a Value, &'a Value)>,
+}
+
+/// What differs between two machines.
+#[derive(Debug)]
+pub struct Differences<'a> {
+    a: &'a Machine,
+    b: &'a Machine,
+    /// The parts that differ, by kind.
+    pub parts: Vec<Difference<'a>>,
+    /// The kinds that only one of the reports knows anything of, so that they cannot be compared.
+    pub not_compared: Vec<&'static Kind>,
+}
+
+/// Compares two machines.
+#[must_use]
+pub fn differences<'a>(a: &'a Machine, b: &'a Machine, scope: Scope) -> Differences<'a> {
+    let mut found = Differences { a, b, parts: Vec::new(), not_compared: Vec::new() };
+    for kind in kinds() {
+        match (a.knows(kind), b.knows(kind)) {
+            (true, true) => compare(a, b, kind, scope, &mut found.parts),
+            (false, false) => {}
+            _ => found.not_compared.push(kind),
+        }
+    }
+    found
+}
+
+fn compare<'a>(
+    a: &'a Machine,
+    b: &'a Machine,
+    kind: &'static Kind,
+    scope: Scope,
+    all: &mut Vec<Difference<'a>>,
+) {
+    let mut found: Vec<Difference<'a>> = Vec::new();
+    // What another kind lists in one report alone, such as a network port without a driver, is compared here.
+    let is_twice = |part: &Part| a.is_listed_twice(part) && b.is_listed_twice(part);
+    let mut left_a: Vec<&Part> = a.of_kind(kind).filter(|part| !is_twice(part)).collect();
+    let mut left_b: Vec<&Part> = b.of_kind(kind).filter(|part| !is_twice(part)).collect();
+    if !scope.without_serials {
+        for (a, b) in pairs(&mut left_a, &mut left_b, |part| &part.identities) {
+            found.extend(pair(a, b, is_elsewhere(a, b).then_some(Change::Moved), scope));
+        }
+    }
+    for (a, b) in pairs(&mut left_a, &mut left_b, |part| &part.slots) {
+        let is_other = !scope.without_serials && differ(&a.identities, &b.identities);
+        found.extend(pair(a, b, is_other.then_some(Change::Replaced), scope));
+    }
+    let one = |change, a, b| Difference { change, a, b, attributes: Vec::new() };
+    found.extend(left_a.into_iter().map(|part| one(Change::Gone, Some(part), None)));
+    found.extend(left_b.into_iter().map(|part| one(Change::Added, None, Some(part))));
+    // Both reports list like parts in the same order, except for those that moved.
+    let position = |difference: &Difference| difference.b.or(difference.a).map(|part| part.index);
+    found.sort_by_key(position);
+    all.extend(found);
+}
+
+/// Takes out of both lists the parts that match by one of `keys`, the best first.
+fn pairs<'a>(
+    left_a: &mut Vec<&'a Part>,
+    left_b: &mut Vec<&'a Part>,
+    keys: fn(&Part) -> &Vec<Option<String>>,
+) -> Vec<(&'a Part, &'a Part)> {
+    let n_keys = left_a.iter().map(|part| keys(part).len()).max().unwrap_or_default();
+    let mut found = Vec::new();
+    for at in 0..n_keys {
+        let unique = |parts: &[&'a Part]| {
+            let mut by_key: BTreeMap<&'a str, Option<&'a Part>> = BTreeMap::new();
+            for part in parts {
+                if let Some(Some(key)) = keys(part).get(at) {
+                    by_key.entry(key).and_modify(|other| *other = None).or_insert(Some(*part));
+                }
+            }
+            by_key
+        };
+        let (by_a, by_b) = (unique(left_a), unique(left_b));
+        for (key, a) in by_a {
+            let (Some(a), Some(Some(b))) = (a, by_b.get(key)) else { continue };
+            found.push((a, *b));
+            left_a.retain(|part| !std::ptr::eq(*part, a));
+            left_b.retain(|part| !std::ptr::eq(*part, *b));
+        }
+    }
+    found
+}
+
+/// The difference of two parts that belong together; `None` if nothing differs.
+fn pair<'a>(
+    a: &'a Part,
+    b: &'a Part,
+    change: Option<Change>,
+    scope: Scope,
+) -> Option<Difference<'a>> {
+    let is_compared = |nature| match nature {
+        Nature::Volatile => scope.with_volatile,
+        Nature::Own => !scope.without_serials,
+        Nature::Required | Nature::Model => true,
+    };
+    let both = a.attributes().zip(&b.values);
+    // A report made without listening knows no neighbours: that is no difference of the machine.
+    let is_heard = |attribute: &Attribute, a: &Value, b: &Value| {
+        attribute.path != NEIGHBOURS || !(a.is_null() || b.is_null())
+    };
+    let differing = both.filter(|((attribute, a), b)| {
+        is_compared(attribute.nature) && a != b && is_heard(attribute, a, b)
+    });
+    let attributes: Vec<_> = differing.map(|((attribute, a), b)| (attribute, a, b)).collect();
+    let change = change.or((!attributes.is_empty()).then_some(Change::Changed))?;
+    Some(Difference { change, a: Some(a), b: Some(b), attributes })
+}
+
+/// Whether the best key that both parts have differs.
+fn differ(a: &[Option<String>], b: &[Option<String>]) -> bool {
+    let mut both = a.iter().zip(b).filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)));
+    both.next().is_some_and(|(a, b)| a != b)
+}
+
+/// Whether two parts are in different places. The last slot is the kernel's name, which may change without a move.
+fn is_elsewhere(a: &Part, b: &Part) -> bool {
+    match (a.slots.split_last(), b.slots.split_last()) {
+        (Some((_, a)), Some((_, b))) => differ(a, b),
+        _ => false,
+    }
+}
+
+/// Where a part was, and where it is unless its name says so.
+fn way(a: &Part, b: &Part) -> String {
+    if a.place != b.place {
+        return format!("from {}", a.place);
+    }
+    let mut both = a.slots.iter().zip(&b.slots).filter_map(|(a, b)| a.as_ref().zip(b.as_ref()));
+    both.next().map(|(a, b)| format!("from {a} to {b}")).unwrap_or_default()
+}
+
+impl Difference<'_> {
+    /// The part: the kind and the place, where it is now.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.b.or(self.a).map(Part::name).unwrap_or_default()
+    }
+
+    /// What differs, in a line.
+    #[must_use]
+    pub fn details(&self) -> String {
+        match (self.change, self.a, self.b) {
+            (Change::Gone, Some(part), _) | (Change::Added, _, Some(part)) => part.summary(),
+            (Change::Moved, Some(a), Some(b)) => {
+                let changes = self.changes();
+                let separator = if changes.is_empty() { "" } else { "; " };
+                [&way(a, b), separator, &changes].concat()
+            }
+            _ => self.changes(),
+        }
+    }
+
+    fn changes(&self) -> String {
+        let changes = self.attributes.iter().map(|(attribute, a, b)| {
+            let (mut from, mut to) = (attribute.unit.text(a), attribute.unit.text(b));
+            if from == to {
+                (from, to) = (a.to_string(), b.to_string());
+            }
+            format!("{} {from} -> {to}", attribute.name.replace('_', " "))
+        });
+        changes.collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Differences<'_> {
+    /// Whether nothing differs in what could be compared.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// The differences for people, a line for each part; the part and its place in front.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let names: Vec<String> = self.parts.iter().map(Difference::name).collect();
+        let width = names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
+        let mut text = String::new();
+        for (difference, name) in self.parts.iter().zip(&names) {
+            let change = difference.change.as_str();
+            text += &line(&format!("{name:width$}  {change:8}  {}", difference.details()));
+        }
+        text
+    }
+
+    /// The differences for programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let machine = |machine: &Machine| {
+            let text =
+                |key: &str, value: &Option<String>| Some((key.to_owned(), value.clone()?.into()));
+            let known = [
+                text("node_id", &machine.node_id),
+                text("vendor", &machine.vendor),
+                text("model", &machine.model),
+                text("serial", &machine.serial),
+            ];
+            Value::Object(known.into_iter().flatten().collect())
+        };
+        json!({
+            "same": self.is_empty(),
+            "a": machine(self.a),
+            "b": machine(self.b),
+            "differences": self.parts.iter().map(Difference::json).collect::<Vec<_>>(),
+            "not_compared": self.not_compared.iter().map(|kind| kind.name).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Difference<'_> {
+    fn json(&self) -> Value {
+        let kind = self.a.or(self.b).map_or("", |part| part.kind.name);
+        let mut object = Map::new();
+        object.insert("kind".to_owned(), kind.into());
+        object.insert("change".to_owned(), self.change.as_str().into());
+        for (key, part) in [("a", self.a), ("b", self.b)] {
+            if let Some(part) = part {
+                object.insert(key.to_owned(), part.json());
+            }
+        }
+        let changes = self.attributes.iter().map(|(attribute, a, b)| {
+            json!({"name": attribute.name, "path": attribute.path, "a": a, "b": b})
+        });
+        object.insert("changes".to_owned(), changes.collect());
+        object.into()
+    }
+}
+
+impl Part {
+    /// The part for programs: its place and what is known of it.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let mut object = Map::new();
+        if !self.place.is_empty() {
+            object.insert("place".to_owned(), self.place.clone().into());
+        }
+        for (attribute, value) in self.attributes().filter(|(_, value)| !value.is_null()) {
+            object.insert(attribute.name.to_owned(), value.clone());
+        }
+        object.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with two DIMMs, two disks, a port and a BIOS.
+    fn report() -> Value {
+        json!({
+            "product": {"vendor": "Dell Inc.", "name": "PowerEdge R650", "serial": "ABC1234"},
+            "bios": {"vendor": "Dell Inc.", "version": "1.9.2"},
+            "memory": {"n_slots": 4, "dimms": [
+                {"locator": "A1", "is_populated": true, "size_bytes": 34_359_738_368_u64, "serial": "D1", "configured_speed_mt_s": 3200},
+                {"locator": "A2", "is_populated": true, "size_bytes": 34_359_738_368_u64, "serial": "D2", "configured_speed_mt_s": 3200},
+                {"locator": "A3", "is_populated": false},
+            ]},
+            "block": {"n_disks": 2, "disks": [
+                {"name": "nvme0n1", "serial": "S1", "bay": {"slot": 1}, "size_bytes": 3_840_755_982_336_u64, "firmware": "1.0", "transport": "nvme"},
+                {"name": "nvme1n1", "serial": "S2", "bay": {"slot": 2}, "size_bytes": 3_840_755_982_336_u64, "firmware": "1.0", "transport": "nvme"},
+            ]},
+            "network": {"interfaces": [
+                {"name": "eno1", "kind": "physical", "permanent_mac": "02:00:00:00:00:01", "pci_address": "0000:01:00.0", "speed_mbit_s": 25000},
+            ]},
+        })
+    }
+
+    fn compared(a: &Value, b: &Value, scope: Scope) -> String {
+        let (a, b) = (Machine::of(a), Machine::of(b));
+        differences(&a, &b, scope).text()
+    }
+
+    #[test]
+    fn machine_does_not_differ_from_itself() {
+        assert_eq!(compared(&report(), &report(), Scope::default()), "");
+    }
+
+    #[test]
+    fn lost_dimm_is_gone_and_one_more_is_added() {
+        let mut other = report();
+        other["memory"]["dimms"][1] = json!({"locator": "A2", "is_populated": false});
+        let line = "DIMM A2  gone      32 GiB, 3200 MT/s, serial D2\n";
+        assert_eq!(compared(&report(), &other, Scope::default()), line);
+        let added = compared(&other, &report(), Scope::default());
+        assert_eq!(added, line.replace("gone ", "added"));
+    }
+
+    #[test]
+    fn other_disk_in_the_same_bay_is_replaced() {
+        let mut other = report();
+        other["block"]["disks"][1]["serial"] = "S9".into();
+        assert_eq!(
+            compared(&report(), &other, Scope::default()),
+            "disk nvme1n1, bay 2  replaced  serial S2 -> S9\n"
+        );
+        let scope = Scope { without_serials: true, ..Scope::default() };
+        assert_eq!(compared(&report(), &other, scope), "");
+    }
+
+    #[test]
+    fn same_disk_in_another_bay_is_moved_whatever_the_kernel_calls_it() {
+        let mut other = report();
+        other["block"]["disks"][0]["name"] = "nvme1n1".into();
+        other["block"]["disks"][1]["name"] = "nvme0n1".into();
+        assert!(!compared(&report(), &other, Scope::default()).contains("moved"));
+        let mut other = report();
+        other["block"]["disks"][1]["bay"]["slot"] = 7.into();
+        assert_eq!(
+            compared(&report(), &other, Scope::default()),
+            "disk nvme1n1, bay 7  moved     from nvme1n1, bay 2\n"
+        );
+    }
+
+    #[test]
+    fn other_firmware_and_speed_are_changed() {
+        let mut other = report();
+        other["bios"]["version"] = "2.19.1".into();
+        other["network"]["interfaces"][0]["speed_mbit_s"] = 10000.into();
+        assert_eq!(
+            compared(&report(), &other, Scope::default()),
+            "BIOS       changed   version 1.9.2 -> 2.19.1\n\
+             port eno1  changed   speed 25 Gbit/s -> 10 Gbit/s\n"
+        );
+    }
+
+    #[test]
+    fn counter_counts_only_if_asked_for() {
+        let mut other = report();
+        other["block"]["disks"][0]["health"] = json!({"media_errors": 3});
+        assert_eq!(compared(&report(), &other, Scope::default()), "");
+        let scope = Scope { with_volatile: true, ..Scope::default() };
+        assert!(compared(&report(), &other, scope).contains("media errors not known -> 3"));
+    }
+
+    #[test]
+    fn section_that_one_report_lacks_is_not_a_difference_but_named() {
+        let mut other = report();
+        other.as_object_mut().unwrap().remove("block");
+        let (a, b) = (Machine::of(&report()), Machine::of(&other));
+        let found = differences(&a, &b, Scope::default());
+        assert!(found.is_empty(), "{}", found.text());
+        assert!(found.not_compared.iter().any(|kind| kind.name == "disk"));
+    }
+
+    #[test]
+    fn equal_serial_numbers_identify_nothing() {
+        let mut report = report();
+        report["memory"]["dimms"][1]["serial"] = "D1".into();
+        let mut other = report.clone();
+        other["memory"]["dimms"][0]["size_bytes"] = 17_179_869_184_u64.into();
+        let found = compared(&report, &other, Scope::default());
+        assert_eq!(found, "DIMM A1  changed   size 32 GiB -> 16 GiB\n");
+    }
+
+    #[test]
+    fn json_carries_the_report_s_values() {
+        let mut other = report();
+        other["network"]["interfaces"][0]["speed_mbit_s"] = 10000.into();
+        let (a, b) = (Machine::of(&report()), Machine::of(&other));
+        let found = differences(&a, &b, Scope::default()).json();
+        assert_eq!(found["same"], json!(false));
+        let expected = json!([{"name": "speed", "path": "speed_mbit_s", "a": 25000, "b": 10000}]);
+        assert_eq!(found["differences"][0]["changes"], expected);
+        assert_eq!(found["differences"][0]["kind"], json!("interface"));
+    }
+}

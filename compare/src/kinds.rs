@@ -1,0 +1,147 @@
+//! The kinds of parts: where the report lists them, what identifies a part, where it is fitted, what is compared.
+//!
+//! Paths are keys of the report, separated by `/`, from the part on. `pci:` starts at the PCI device of the part
+//! instead; `@id` and `@neighbours` are derived, see [`crate::machine`]. Left out on purpose, because they differ
+//! between two reads of one machine or are no hardware: USB devices, sensors, addresses, partitions, the operating
+//! system, times.
+
+mod devices;
+mod platform;
+
+use crate::quantity::Unit;
+
+/// How the values of an attribute vary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nature {
+    /// The same on like machines, and usually required of a machine.
+    Required,
+    /// The same on like machines, but rarely required, such as the maker of a DIMM.
+    Model,
+    /// Different on every machine, such as a serial number.
+    Own,
+    /// May differ between two reads of one machine: counters, and what power saving changes.
+    Volatile,
+}
+
+/// What is known of a part of some kind.
+#[derive(Debug)]
+pub struct Attribute {
+    /// The name in expectations and in text, e.g. `size`.
+    pub name: &'static str,
+    /// The path in the report, e.g. `size_bytes`.
+    pub path: &'static str,
+    /// What the values are.
+    pub unit: Unit,
+    /// How they vary.
+    pub nature: Nature,
+}
+
+/// A kind of parts.
+#[derive(Debug)]
+pub struct Kind {
+    /// The name in expectations, e.g. `dimm`.
+    pub name: &'static str,
+    /// The name in text, e.g. `DIMM`.
+    pub title: &'static str,
+    /// The report's key that lists the parts, or that is the only part. `*` is every element of a list.
+    pub list: &'static str,
+    /// A key that is present only if the parts were read.
+    pub witness: &'static str,
+    /// Paths of a part that is listed but is no part of the machine, with the value it has then.
+    pub skip: &'static [(&'static str, &'static str)],
+    /// What identifies a part wherever it is fitted; the best first. The first path of each must be known.
+    pub identities: &'static [&'static [&'static str]],
+    /// Where a part is fitted; the best first. The first path of each must be known.
+    pub slots: &'static [&'static [&'static str]],
+    /// How people find the part: words and paths.
+    pub place: &'static [(&'static str, &'static str)],
+    /// What is compared.
+    pub attributes: &'static [Attribute],
+}
+
+impl Kind {
+    /// Whether a machine has at most one part of this kind.
+    #[must_use]
+    pub fn is_single(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// The attribute of this name.
+    #[must_use]
+    pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
+        self.attributes.iter().find(|attribute| attribute.name == name)
+    }
+}
+
+/// Every kind, in the order in which differences are listed.
+pub fn kinds() -> impl Iterator<Item = &'static Kind> {
+    platform::KINDS.iter().chain(devices::KINDS)
+}
+
+/// The kind of this name.
+#[must_use]
+pub fn kind(name: &str) -> Option<&'static Kind> {
+    kinds().find(|kind| kind.name == name)
+}
+
+/// The path of the LLDP neighbours of a port, as `SWITCH port PORT`.
+pub const NEIGHBOURS: &str = "@neighbours";
+
+/// The kind whose parts may be listed by another kind too: a network card is a PCI device.
+pub const PCI: &str = "pci";
+
+const fn of(nature: Nature, name: &'static str, path: &'static str, unit: Unit) -> Attribute {
+    Attribute { name, path, unit, nature }
+}
+
+const fn required(name: &'static str, path: &'static str, unit: Unit) -> Attribute {
+    of(Nature::Required, name, path, unit)
+}
+
+const fn model(name: &'static str, path: &'static str, unit: Unit) -> Attribute {
+    of(Nature::Model, name, path, unit)
+}
+
+const fn own(name: &'static str, path: &'static str) -> Attribute {
+    of(Nature::Own, name, path, Unit::Text)
+}
+
+const fn volatile(name: &'static str, path: &'static str, unit: Unit) -> Attribute {
+    of(Nature::Volatile, name, path, unit)
+}
+
+/// A kind without parts.
+const NONE: Kind = Kind {
+    name: "",
+    title: "",
+    list: "",
+    witness: "",
+    skip: &[],
+    identities: &[],
+    slots: &[],
+    place: &[],
+    attributes: &[],
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_nobody_can_confuse_them_with_settings() {
+        let mut names: Vec<&str> = kinds().map(|kind| kind.name).collect();
+        let n_kinds = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), n_kinds);
+        for kind in kinds() {
+            let mut names: Vec<&str> = kind.attributes.iter().map(|a| a.name).collect();
+            let n_names = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), n_names, "{}", kind.name);
+            assert!(!names.contains(&"count") && !names.contains(&"severity"), "{}", kind.name);
+            assert!(kind.is_single() || !kind.place.is_empty(), "{}", kind.name);
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Compares reports: [`difference`] of two.
+//!
+//! A report is a JSON value; [`machine`] takes the parts out of it by the table of [`kinds`]. Nothing here reads or
+//! writes anything, so the agent and the lab VIM share it.
+
+#![forbid(unsafe_code)]
+
+pub mod difference;
+pub mod kinds;
+pub mod machine;
+pub mod quantity;
+
+/// A line of text for people: control characters are escaped, since a device's name must not control the terminal.
+#[must_use]
+pub fn line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len() + 1);
+    for character in text.trim_end().chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line.push('\n');
+    line
+}

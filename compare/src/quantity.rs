@@ -1,0 +1,126 @@
+//! Quantities with their units: as people write them (`32 GiB`, `3.84 TB`, `25 Gbit/s`) and as the report has them.
+
+use serde_json::Value;
+
+/// What the values of an attribute are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Text.
+    Text,
+    /// True or false.
+    Flag,
+    /// A plain number.
+    Count,
+    /// Bytes that people write in binary units, such as memory.
+    Bytes,
+    /// Bytes that people write in decimal units, such as disks.
+    DiskBytes,
+    /// Mbit/s of a link.
+    Mbit,
+    /// Transfers of memory, in MT/s.
+    Transfers,
+    /// Clock, in MHz.
+    Mhz,
+    /// Transfers of a PCI link, in tenths of GT/s.
+    GigaTransfers,
+    /// Power, in W.
+    Watts,
+}
+
+const DECIMAL: &[(&str, u64)] = &[
+    ("B", 1),
+    ("KB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("PB", 1_000_000_000_000_000),
+];
+
+const BINARY: &[(&str, u64)] = &[
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("PiB", 1 << 50),
+];
+
+impl Unit {
+    /// The units in which it is printed, each with its size in the report's unit; the smallest first.
+    fn printed(self) -> &'static [(&'static str, u64)] {
+        match self {
+            Unit::Text | Unit::Flag | Unit::Count => &[],
+            Unit::Bytes => BINARY,
+            Unit::DiskBytes => DECIMAL,
+            Unit::Mbit => &[("Mbit/s", 1), ("Gbit/s", 1000)],
+            Unit::Transfers => &[("MT/s", 1)],
+            Unit::Mhz => &[("MHz", 1)],
+            Unit::GigaTransfers => &[("GT/s", 10)],
+            Unit::Watts => &[("W", 1)],
+        }
+    }
+
+    /// A value of the report for people.
+    #[must_use]
+    pub fn text(self, value: &Value) -> String {
+        match value {
+            Value::Null => "not known".to_owned(),
+            Value::String(text) => text.clone(),
+            Value::Array(list) => {
+                list.iter().map(|value| self.text(value)).collect::<Vec<_>>().join(" and ")
+            }
+            other => match other.as_u64() {
+                Some(number) => self.number(number),
+                None => other.to_string(),
+            },
+        }
+    }
+
+    /// At least three digits; more if the number is a whole one of the unit.
+    fn number(self, number: u64) -> String {
+        let fits = |(_, size): &&(&str, u64)| number >= *size;
+        let Some((unit, size)) = self.printed().iter().rev().find(fits).or(self.printed().first())
+        else {
+            return number.to_string();
+        };
+        let whole = number / size;
+        // Truncated, so that `>= 3.84 TB` matches what is printed as 3.84 TB.
+        let hundredths = u128::from(number % size) * 100 / u128::from(*size);
+        let decimals = match (whole, hundredths) {
+            (_, 0) | (100.., _) => String::new(),
+            (10.., _) => format!(".{}", hundredths / 10),
+            _ => format!(".{hundredths:02}"),
+        };
+        let decimals = if decimals.is_empty() {
+            ""
+        } else {
+            decimals.trim_end_matches('0').trim_end_matches('.')
+        };
+        format!("{whole}{decimals} {unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn quantities_are_printed_as_on_the_label() {
+        for (unit, value, expected) in [
+            (Unit::Bytes, json!(34_359_738_368_u64), "32 GiB"),
+            (Unit::Bytes, json!(1_610_612_736_u64), "1.5 GiB"),
+            (Unit::DiskBytes, json!(3_840_755_982_336_u64), "3.84 TB"),
+            (Unit::DiskBytes, json!(960_197_124_096_u64), "960 GB"),
+            (Unit::DiskBytes, json!(0), "0 B"),
+            (Unit::Mbit, json!(25_000), "25 Gbit/s"),
+            (Unit::Mbit, json!(100), "100 Mbit/s"),
+            (Unit::GigaTransfers, json!(25), "2.5 GT/s"),
+            (Unit::Count, json!(16), "16"),
+            (Unit::Flag, json!(true), "true"),
+            (Unit::Text, Value::Null, "not known"),
+        ] {
+            assert_eq!(unit.text(&value), expected);
+        }
+    }
+}
