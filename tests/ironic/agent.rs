@@ -12,6 +12,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use run_coreos_installer::clock::{Clock, RealClock};
 use run_coreos_installer::ironic::{Settings, Surveyed, run};
+use run_coreos_installer::job::{JobSettings, supervise};
 use run_coreos_installer::signals::Stop;
 use run_coreos_installer::vim::VimSettings;
 use serde_json::{Value, json};
@@ -45,6 +46,8 @@ pub(crate) struct Task {
     clean_disks: Vec<String>,
     has_second_disk: bool,
     is_dirty: bool,
+    is_supervised: bool,
+    callback_host: Option<&'static str>,
 }
 
 impl Task {
@@ -62,6 +65,8 @@ impl Task {
             clean_disks: Vec::new(),
             has_second_disk: false,
             is_dirty: false,
+            is_supervised: false,
+            callback_host: None,
         }
     }
 
@@ -86,8 +91,21 @@ impl Task {
         self
     }
 
+    /// The agent is the child of a process that starts it again after a crash, as in a live image.
+    pub(crate) fn supervised(mut self) -> Self {
+        self.is_supervised = true;
+        self
+    }
+
+    /// Ironic reaches the agent at this address.
+    pub(crate) fn at(mut self, host: &'static str) -> Self {
+        self.callback_host = Some(host);
+        self
+    }
+
     pub(crate) fn start(&self) -> Agent {
         let task = json!({
+            "is_supervised": self.is_supervised, "callback_host": self.callback_host,
             "ironic": self.ironic, "mac": self.mac, "folder": self.folder, "port": self.port,
             "installer": self.installer, "clean_disks": self.clean_disks,
             "has_second_disk": self.has_second_disk, "is_dirty": self.is_dirty,
@@ -118,6 +136,18 @@ impl Agent {
             assert!(started.elapsed() < LIMIT, "no {text:?} in:\n{}", self.log());
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Kills the supervised process, but not its parent.
+    pub(crate) fn crash(&self) {
+        let parent = self.child.id();
+        let tasks = fs::read_dir(format!("/proc/{parent}/task")).unwrap();
+        let children = tasks
+            .flatten()
+            .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+        let children: String = children.collect();
+        let child = children.split_whitespace().next().unwrap().parse().unwrap();
+        kill(Pid::from_raw(child), Signal::SIGKILL).unwrap();
     }
 
     /// Kills it and what it started, as a crash and its parent do.
@@ -199,11 +229,19 @@ fn agent_process() {
     let text = |key: &str| task[key].as_str().unwrap().to_owned();
     let mut ironic = VimSettings::new(text("ironic"));
     ironic.allow_plain_http = true;
+    if task["is_supervised"] == true && !supervise::is_child() {
+        let status = supervise::keep_alive(&JobSettings::new(ironic), &Stop::on_signals().unwrap());
+        println!("the parent ends with {status:?}");
+        return;
+    }
     let ca = PathBuf::from(text("folder")).join("ca.pem");
     ironic.ca_file = ca.exists().then_some(ca);
     let mut settings = Settings::new(ironic);
     settings.port = u16::try_from(task["port"].as_u64().unwrap()).unwrap();
     settings.least_interval = Duration::from_secs(1);
+    settings.lockdown = vec!["touch".into(), text("folder") + "/locked"];
+    let host = task["callback_host"].as_str();
+    settings.callback_url = host.map(|host| format!("https://{host}:{}", settings.port));
     settings.journalctl = vec!["echo".into(), "a line of the journal".into()];
     let disks = task["clean_disks"].as_array().unwrap();
     settings.clean_disks = disks.iter().map(|disk| disk.as_str().unwrap().to_owned()).collect();

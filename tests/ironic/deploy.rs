@@ -49,6 +49,8 @@ fn deployments() {
         &[
             ("inspected and deployed node is active, with its disk written", happy),
             ("agent killed in the middle of a step fails the deployment", killed),
+            ("agent that its parent starts again after a crash fails the deployment", crashed),
+            ("node that cannot be powered off is locked down, over IPv6", locked_down),
             ("agent without its state never takes part again", forgotten),
             ("agent that is gone fails the deployment", gone),
             ("failing step says why and what to do", failing),
@@ -148,6 +150,39 @@ fn killed(ironic: &Ironic) {
     let text = node.last_error();
     assert!(text.contains("AGENT_BUG") && text.contains("what to do:"), "{text}");
     again.until_logged("continuing as the agent of node");
+}
+
+fn crashed(ironic: &Ironic) {
+    let node = waiting(ironic, &by_serial());
+    let installer = format!("write_some; sleep 60; {WRITE}");
+    let mut agent = Task::new(&node).installer(&installer).supervised().start();
+    agent.until_logged("writing ");
+    agent.crash();
+    node.until("deploy failed");
+    let text = node.last_error();
+    assert!(text.contains("AGENT_BUG") && text.contains("what to do:"), "{text}");
+    agent.until_logged("continuing as the agent of node");
+    assert!(agent.log().contains("starting it again"), "{}", agent.log());
+    // The node stays failed while the agent that was started again sends heartbeats.
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(node.state(), "deploy failed");
+    agent.end();
+}
+
+/// Ironic orders the lockdown, and waits until the agent no longer responds, before it reboots such a node.
+fn locked_down(ironic: &Ironic) {
+    let mut more = by_serial();
+    more["disable_power_off"] = json!(true);
+    let node = waiting(ironic, &more);
+    let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
+    let agent = Task::new(&node).at(if has_ipv6 { "[::1]" } else { "127.0.0.1" }).start();
+    node.until("active");
+    assert!(is_written(&agent));
+    agent.until_logged("switching the networks off as Ironic asks");
+    assert!(agent.folder.join("locked").exists());
+    let refused = TcpStream::connect(("127.0.0.1", agent.port));
+    assert!(refused.is_err(), "the command server still accepts connections");
+    assert!(!agent.folder.join("off").exists(), "the node was powered off");
 }
 
 fn forgotten(ironic: &Ironic) {

@@ -2,6 +2,7 @@
 //!
 //! Short commands run while their request waits. Steps and everything that ends the agent run on its main thread.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -52,6 +53,7 @@ pub(super) struct Commands {
     started_at: SystemTime,
     /// Secrets of the node whose journal is read are hidden, whatever program logged them.
     journalctl: Vec<String>,
+    is_closed: AtomicBool,
 }
 
 impl Commands {
@@ -62,7 +64,7 @@ impl Commands {
     ) -> Self {
         let started_at = SystemTime::now();
         let (journal, ended) = (Mutex::new(journal), Condvar::new());
-        Self { journal, ended, work, started_at, journalctl }
+        Self { journal, ended, work, started_at, journalctl, is_closed: AtomicBool::new(false) }
     }
 
     pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
@@ -73,6 +75,11 @@ impl Commands {
     pub(super) fn end(&self, id: &str, outcome: Result<Value, Value>) {
         self.journal().end(id, outcome);
         self.ended.notify_all();
+    }
+
+    /// Ends the command server and the heartbeats.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
     }
 
     fn token(&self) -> Option<Secret> {
@@ -185,6 +192,10 @@ impl Commands {
 }
 
 impl Handler for Commands {
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
     fn admit(&self, head: &Head) -> Result<(), Answer> {
         if !head.path.starts_with("/v1/commands") {
             return Ok(());

@@ -13,6 +13,7 @@ use tracing::{debug, error, info, warn};
 use super::api::{Api, refused};
 use super::certificate::Certificate;
 use super::commands::Commands;
+use super::http::Handler as _;
 use super::journal::Session;
 use super::lookup::lookup;
 use super::server;
@@ -175,8 +176,7 @@ impl Contact {
         loop {
             match self.api.address().ok_or_else(|| "no address".to_owned()).and_then(local_address)
             {
-                Ok(IpAddr::V4(address)) => return Some(format!("https://{address}:{port}")),
-                Ok(IpAddr::V6(address)) => return Some(format!("https://[{address}]:{port}")),
+                Ok(address) => return Some(callback(address, port)),
                 Err(why) => {
                     warn!("the address for Ironic's commands is unknown: {why}; set callback-url");
                 }
@@ -215,7 +215,7 @@ impl Contact {
         let body = Arc::new(body.to_string().into_bytes());
         let timeout = Duration::from_secs(session.heartbeat_timeout_s);
         let mut was_accepted = false;
-        while !self.stop.is_stopped() {
+        while !self.stop.is_stopped() && !self.commands.is_closed() {
             let sent = self.api.call(&path, Some(VERSION), Some(&body));
             let answered = sent.and_then(|response| match response.status {
                 200..=299 => Ok(()),
@@ -269,6 +269,10 @@ fn advice(status: u16, fault: &str) -> Option<String> {
         _ => return None,
     };
     Some(advice.into())
+}
+
+fn callback(address: IpAddr, port: u16) -> String {
+    format!("https://{}", SocketAddr::new(address, port))
 }
 
 /// The address of this machine from which a server is reached. Nothing is sent.
@@ -341,6 +345,12 @@ mod tests {
         let url = |text: &str| Url::parse(text, &Zones::default()).unwrap();
         let found = local_address(&url("http://127.0.0.1:6385")).unwrap();
         assert_eq!(found.to_string(), "127.0.0.1");
+        // A machine without IPv6 has no address to reach the server from.
+        if UdpSocket::bind("[::1]:0").is_ok() {
+            let found = local_address(&url("http://[::1]:6385")).unwrap();
+            assert_eq!(callback(found, 9999), "https://[::1]:9999");
+        }
+        assert_eq!(callback(found, 9998), "https://127.0.0.1:9998");
         assert!(local_address(&url("http://no-such-host.invalid")).is_err());
     }
 }

@@ -62,6 +62,9 @@ pub(super) trait Handler: Send + Sync {
 
     /// Answers a request.
     fn answer(&self, head: &Head, body: &[u8]) -> Answer;
+
+    /// Whether no further connection is accepted.
+    fn is_closed(&self) -> bool;
 }
 
 /// Reads a request and has it answered. `arrived` is called between the two.
@@ -234,6 +237,9 @@ mod tests {
         }
         fn answer(&self, head: &Head, body: &[u8]) -> Answer {
             Answer::ok(json!([head.method, head.path, String::from_utf8_lossy(body)]))
+        }
+        fn is_closed(&self) -> bool {
+            false
         }
     }
 

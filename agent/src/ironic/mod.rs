@@ -286,6 +286,9 @@ impl Agent<'_> {
                 Work::Lockdown => {
                     info!("switching the networks off as Ironic asks");
                     self.leave(&id, &self.settings.lockdown);
+                    // Ironic waits until nothing responds, and fails the deployment if the networks stay up.
+                    self.commands.close();
+                    self.wake.now();
                     return self.after_power_off();
                 }
             }

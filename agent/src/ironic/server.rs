@@ -51,7 +51,7 @@ pub(super) fn listen(port: u16) -> io::Result<TcpListener> {
         .or_else(|_| TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))))
 }
 
-/// Serves requests on threads of its own until the process ends.
+/// Serves requests on threads of its own until the handler is closed or the process ends.
 ///
 /// # Errors
 /// In words: the certificate cannot be used, or there is no thread.
@@ -73,6 +73,9 @@ pub(super) fn start(
     let shared = Shared::default();
     let accept = move || {
         for socket in listener.incoming() {
+            if handler.is_closed() {
+                return;
+            }
             match socket {
                 Ok(socket) => admit(socket, &shared, &config, &handler),
                 // Out of descriptors: the next connection may find some.
