@@ -42,6 +42,8 @@ pub struct Checkpoint {
     /// Whether the job is over and its result delivered, so that nothing is left to post. A refusal with an untouched disk
     /// does not end the job.
     pub is_over: bool,
+    /// Whether a service still has to learn how the job ended, though the job itself is over and its result delivered.
+    pub awaits_service: bool,
     /// What was active on the disk and was taken down, in words.
     pub taken_down: Vec<String>,
     /// When the job started: RFC 3339, UTC.

@@ -5,13 +5,18 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use run_coreos_installer::api::{DiskState, JobResult};
 use run_coreos_installer::assisted::{self, Settings, Surveyed};
-use run_coreos_installer::clock::Clock;
+use run_coreos_installer::clock::{Clock, RealClock};
 use run_coreos_installer::exit_status::ExitStatus;
-use run_coreos_installer::job::Ended;
+use run_coreos_installer::job::{CrashReporter, Ended, supervise};
+use run_coreos_installer::signals::Stop;
 use run_coreos_installer::vim::TokenHeader;
 use serde_json::{Value, json};
 
@@ -483,10 +488,116 @@ fn crash_of_the_process_is_reported_as_a_failed_stage() {
     );
     let mut result = other.run().result.unwrap();
     result.node_id = HOST.into();
+    result.code = Some("AGENT_BUG".into());
     result.message = "a bug ended the agent: index 7".into();
-    assisted::report_crash(&world.settings, &world.machine.settings, &result, &world.machine.stop);
-    assert_eq!(stages(&service), [("Failed".to_owned(), result.message.clone())]);
+    result.advice = Some("install again".into());
+    result.disk_state = DiskState::HalfWritten;
+    let World { settings, machine, .. } = &world;
+    let status = assisted::report_crash(settings, &machine.settings, &result, &machine.stop);
+    assert_eq!(status, None);
+    let expected = "AGENT_BUG: a bug ended the agent: index 7; the disk may be half written; what to do: install again";
+    assert_eq!(stages(&service), [("Failed".to_owned(), expected.to_owned())]);
     assert_eq!(service.requests("/progress")[0].path, of_host("/progress"));
+}
+
+/// The variable that makes this program the agent, with the address of its service.
+const VARIABLE: &str = "RCI_ASSISTED_AGENT";
+/// The text before the folder of the process that is killed, which cannot remove it.
+const FOLDER: &str = "the folder is ";
+/// The text before the exit status in the output of the parent.
+const PRINTED: &str = "the host ends with ";
+
+/// Not a test, but the agent's processes, if the variable is set: the one that installs, and its parent.
+#[test]
+#[expect(clippy::print_stdout, reason = "the test reads it")]
+fn agent_process() {
+    let Ok(url) = std::env::var(VARIABLE) else { return };
+    run_coreos_installer::log::start(run_coreos_installer::cli::LogLevel::Info);
+    let stop = Stop::on_signals().unwrap();
+    let mut world = if supervise::is_child() { ready(IGNITION).unwrap() } else { World::new() };
+    world.is_recorded = false;
+    world.machine.settings.vim.url = Some(url);
+    if !supervise::is_child() {
+        let (of_crash, job) = (world.settings.clone(), world.machine.settings.clone());
+        let of_report = stop.clone();
+        let report =
+            move |result: &JobResult| assisted::report_crash(&of_crash, &job, result, &of_report);
+        world.machine.settings.crash_reporter = Some(CrashReporter(Arc::new(report)));
+        let status = supervise::supervise(&world.machine.settings, &stop);
+        println!("{PRINTED}{status:?}");
+        return;
+    }
+    println!("{FOLDER}{}", world.machine.root.display());
+    let surveyed = Surveyed {
+        collected: world.machine.collected.clone(),
+        host_id: HOST.into(),
+        inventory: world.inventory.clone(),
+    };
+    let clock: Arc<dyn Clock> = Arc::new(RealClock);
+    let mut survey = || Ok(surveyed.clone());
+    assisted::run(&world.settings, &world.machine.settings, &mut survey, clock, stop);
+}
+
+/// What the service learns if the process that installs is killed when it sends its first request that `is_last`
+/// accepts: the stages, and how its parent ends.
+fn killed_at(is_last: fn(&Request) -> bool) -> (Vec<(String, String)>, String) {
+    let parent = Arc::new(AtomicU32::new(0));
+    let (pid, n_asked) = (Arc::clone(&parent), AtomicUsize::new(0));
+    let service = Mock::start(move |request, _| {
+        if is_last(request) {
+            let tasks = fs::read_dir(format!("/proc/{}/task", pid.load(Ordering::SeqCst))).unwrap();
+            let lists = tasks
+                .flatten()
+                .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+            let children: String = lists.collect();
+            for child in children.split_whitespace() {
+                kill(Pid::from_raw(child.parse().unwrap()), Signal::SIGKILL).unwrap();
+            }
+        }
+        if request.path.contains("/instructions?timestamp=") {
+            let is_first = n_asked.fetch_add(1, Ordering::SeqCst) == 0;
+            return instructions(&if is_first { install(|_| ()) } else { json!([]) });
+        }
+        answer(request)
+    });
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "assisted::agent_process", "--nocapture", "--test-threads=1"])
+        .env(VARIABLE, &service.url)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    parent.store(child.id(), Ordering::SeqCst);
+    let printed = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    let after = |text: &str| {
+        printed.lines().find_map(|line| line.split_once(text)).map(|(_, rest)| rest.to_owned())
+    };
+    fs::remove_dir_all(after(FOLDER).unwrap()).unwrap();
+    (stages(&service), after(PRINTED).unwrap_or_else(|| panic!("{printed}")))
+}
+
+#[test]
+fn crash_between_the_end_of_an_install_and_its_report_does_not_lose_the_host() {
+    if ready(IGNITION).is_none() {
+        return;
+    }
+    let (reported, end) = killed_at(|request| request.path.contains("/logs?"));
+    assert_eq!(reported.last(), Some(&("Rebooting".to_owned(), String::new())), "{reported:?}");
+    assert_eq!(reported.iter().filter(|(stage, _)| stage == "Rebooting").count(), 1);
+    assert_eq!(end, "Some(Done)");
+}
+
+#[test]
+fn crash_before_the_write_fails_the_host_with_the_state_of_its_disk() {
+    if ready(IGNITION).is_none() {
+        return;
+    }
+    let (reported, end) = killed_at(|request| request.path.ends_with("/downloads/ignition"));
+    let (stage, info) = reported.last().unwrap();
+    assert_eq!(stage, "Failed", "{reported:?}");
+    assert!(info.starts_with("AGENT_BUG: ") && info.contains("no disk was touched"), "{info}");
+    assert_eq!(end, "Some(Bug)");
 }
 
 #[test]

@@ -2,11 +2,14 @@
 //! `/api/assisted-install`, version 2), and what its refusals mean.
 
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
+use tracing::warn;
 
+use super::progress::Report;
 use crate::clean;
+use crate::vim::client::GaveUp;
 use crate::vim::retry::{Failed, Why, is_transient};
 use crate::vim::{Client, Method, Response};
 
@@ -107,6 +110,19 @@ impl Api {
         let info = clean::text(info, MAX_INFO_CHARS);
         let body = json!({"current_stage": stage, "progress_info": info});
         self.call(&self.of_host("/progress"), Method::Put(body.to_string().into_bytes())).map(drop)
+    }
+
+    /// Reports a stage until the service accepts it, or never will: the host is gone, or has another stage.
+    pub(super) fn insist(&self, report: &Report, limit: Option<Duration>) -> Result<(), GaveUp> {
+        self.client.until_success("reporting the stage", limit, || {
+            match self.progress(report.stage, &report.info) {
+                Err(failed) if matches!(failed.status, Some(400 | 404 | 409)) => {
+                    warn!("the service refuses the stage {}: {}", report.stage, failed.message);
+                    Ok(())
+                }
+                outcome => outcome,
+            }
+        })
     }
 
     /// What the service knows of the host.

@@ -14,11 +14,11 @@ use super::progress::{self, Progress, Report};
 use super::session::Session;
 use super::step::Step;
 use crate::api::Code;
+use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::job::Collected;
 use crate::signals::Stop;
-use crate::vim::client::GaveUp;
 use crate::vim::retry::{Failed, is_transient};
 
 /// How long an interrupted install may take to end: coreos-installer is killed, and the disk is looked at.
@@ -80,6 +80,12 @@ impl Session<'_> {
             clock: Arc::clone(&self.clock),
             stop: interrupt.clone(),
         };
+        // From here on a crash is reported, until the service knows how the install ended.
+        checkpoint::update(|checkpoint| {
+            checkpoint.node_id.clone_from(&self.api.host_id);
+            (checkpoint.awaits_service, checkpoint.is_over) = (true, false);
+            (checkpoint.disk, checkpoint.disk_state, checkpoint.attempts) = (None, None, 0);
+        });
         match guard::ask("install", STACK_BYTES, move || work.run()) {
             Ok(answer) => {
                 self.install = Some(Installing { step, cluster_id, progress, answer, interrupt });
@@ -139,7 +145,7 @@ impl Session<'_> {
         // A service that does not know that the disk is installed would put the host into an error.
         let limit = self.api.client.time_left().map(|left| left.max(self.job.failure_limit));
         while let Some(report) = install.progress.next() {
-            if let Err(gave_up) = self.insist(&report, limit) {
+            if let Err(gave_up) = self.api.insist(&report, limit) {
                 error!("the disk is installed, but that could not be reported: {gave_up}");
                 error!(
                     "what to do: make the service reachable, or reboot by hand; the disk is good"
@@ -148,6 +154,7 @@ impl Session<'_> {
             }
             install.progress.sent(&report);
         }
+        checkpoint::update(|checkpoint| checkpoint.awaits_service = false);
         self.reply(&install.step, &Reply::default());
         if self.settings.is_converged() {
             info!(
@@ -159,28 +166,18 @@ impl Session<'_> {
         Some(ExitStatus::Done)
     }
 
-    /// Reports a stage until the service accepts it, or never will: the host is gone, or has another stage.
-    fn insist(&self, report: &Report, limit: Option<Duration>) -> Result<(), GaveUp> {
-        self.api.client.until_success("reporting the stage", limit, || {
-            match self.api.progress(report.stage, &report.info) {
-                Err(failed) if matches!(failed.status, Some(400 | 404 | 409)) => {
-                    warn!("the service refuses the stage {}: {}", report.stage, failed.message);
-                    Ok(())
-                }
-                outcome => outcome,
-            }
-        })
-    }
-
     /// Reports that an install failed: the stage for people, the reply for the service's state of the host.
     fn fail(&mut self, step: &Step, finished: &Finished) {
         let failure = finished.failure.clone().unwrap_or_default();
         error!("the install failed: {failure}");
         let report = Report { stage: progress::FAILED, info: failure.clone() };
-        if let Err(gave_up) = self.insist(&report, Some(self.job.failure_limit)) {
+        if let Err(gave_up) = self.api.insist(&report, Some(self.job.failure_limit)) {
             error!("the failure could not be reported: {gave_up}");
         }
         self.reply(step, &Reply::failed(finished.exit_code, failure));
+        checkpoint::update(|checkpoint| {
+            (checkpoint.awaits_service, checkpoint.is_over) = (false, true);
+        });
     }
 
     fn upload_logs(&self, cluster_id: &str) {

@@ -34,7 +34,8 @@ use anyhow::Context as _;
 use serde_json::Value;
 use tracing::error;
 
-use crate::api::{BlockOn, JobResult};
+use self::install::Finished;
+use crate::api::{BlockOn, DiskState, JobResult};
 use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::job::{Collected, Ended, JobSettings};
@@ -142,23 +143,42 @@ pub fn run(
 }
 
 /// Reports that a crash of the process ended an install. The result names the node by the id of the host.
-pub fn report_crash(settings: &Settings, job: &JobSettings, result: &JobResult, stop: &Stop) {
+///
+/// A disk that is installed and proved is not wasted because of a crash after that: the stage is the one that was
+/// missing, and the host reboots. The exit status is then returned.
+pub fn report_crash(
+    settings: &Settings,
+    job: &JobSettings,
+    result: &JobResult,
+    stop: &Stop,
+) -> Option<ExitStatus> {
+    let is_installed = result.disk_state == DiskState::Installed;
+    let exit_status = if is_installed { ExitStatus::Done } else { ExitStatus::Bug };
+    let ended = Ended { exit_status, result: Some(Box::new(result.clone())) };
+    let (stage, info) = match Finished::of(&ended).failure {
+        Some(failure) => (progress::FAILED, failure),
+        None => (progress::REBOOTING, String::new()),
+    };
     let client = Client::new(&job.vim, Arc::new(RealClock), stop.clone());
     let outcome = client.map_err(|error| format!("{error:#}")).and_then(|client| {
+        // The service would put a host into an error whose disk it does not know to be installed.
+        let longest = client.time_left().map(|left| left.max(job.failure_limit));
+        let limit = if is_installed { longest } else { Some(job.failure_limit) };
         let api = api::Api {
             client: Arc::new(client),
             infra_env_id: settings.infra_env_id.clone(),
             host_id: result.node_id.clone(),
         };
-        let info = result.message.as_str();
-        let limit = Some(job.failure_limit);
-        let tried = api
-            .client
-            .until_success("reporting the crash", limit, || api.progress(progress::FAILED, info));
-        tried.map_err(|gave_up| gave_up.to_string())
+        api.insist(&progress::Report { stage, info }, limit).map_err(|gave_up| gave_up.to_string())
     });
-    if let Err(error) = outcome {
-        error!("the crash could not be reported: {error}");
+    match outcome {
+        Ok(()) if is_installed && settings.is_converged() => Some(ExitStatus::Staying),
+        Ok(()) if is_installed => Some(ExitStatus::Done),
+        Ok(()) => None,
+        Err(error) => {
+            error!("the crash could not be reported: {error}");
+            None
+        }
     }
 }
 

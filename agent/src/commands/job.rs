@@ -183,7 +183,7 @@ fn for_assisted(options: &InstallOptions, mut settings: JobSettings, stop: &Stop
     settings.vim.token_header = TokenHeader::SecretKey;
     let (assisted, job, stop) = (assisted_settings(options), settings.clone(), stop.clone());
     settings.crash_reporter = Some(CrashReporter(Arc::new(move |result| {
-        assisted::report_crash(&assisted, &job, result, &stop);
+        assisted::report_crash(&assisted, &job, result, &stop)
     })));
     settings
 }

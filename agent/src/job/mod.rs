@@ -124,9 +124,13 @@ impl JobSettings {
     }
 }
 
-/// Reports the result of a job whose process crashed.
+/// Reports the result of a job whose process crashed. Returns an exit status other than that of a crash if the report makes
+/// up for it.
+pub type ReportCrash = dyn Fn(&JobResult) -> Option<ExitStatus> + Send + Sync;
+
+/// Another way to report a crash than a result for a VIM.
 #[derive(Clone)]
-pub struct CrashReporter(pub Arc<dyn Fn(&JobResult) + Send + Sync>);
+pub struct CrashReporter(pub Arc<ReportCrash>);
 
 impl std::fmt::Debug for CrashReporter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -219,7 +219,8 @@ fn report_crash(
     };
     // A VIM knows no other name of the node; a file needs none.
     let has_receiver = !found.node_id.is_empty() || settings.offline.is_some();
-    if !has_receiver || found.is_over || settings.is_dry_run {
+    let is_over = found.is_over && !found.awaits_service;
+    if !has_receiver || is_over || settings.is_dry_run {
         return exit_status;
     }
     let mut result = result(found, message, disk_state);
@@ -228,8 +229,7 @@ fn report_crash(
         result.started_at.clone_from(&result.finished_at);
     }
     if let Some(CrashReporter(report)) = &settings.crash_reporter {
-        report(&result);
-        return exit_status;
+        return report(&result).unwrap_or(exit_status);
     }
     if let Some(offline) = &settings.offline {
         offline.deliver(&result);
