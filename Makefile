@@ -42,6 +42,7 @@ ironic: ## Only the tests with a real Ironic, which is installed into the cache
 .PHONY: vm
 vm: static lab-vim ## Only the tests of the static binary and the virtual machine tests
 	$(CARGO) test -p run-coreos-installer --test static
+	@tests/setup.sh ironic
 	@tests/vm/setup
 	$(CARGO) test -p run-coreos-installer --test vm -- --test-threads=2
 
@@ -50,14 +51,14 @@ exports: ## Check exports and disk hints with the code of Ironic, Metal3, assist
 	@tests/setup.sh build
 	$(CARGO) build -q -p run-coreos-installer
 	$(CARGO) build -q -p run-coreos-installer --example match-hints
-	@python=$$(tests/exports/setup); for part in run check_lldp check_hints; do "$$python" -W ignore tests/exports/$$part.py; done
+	@python=$$(tests/venv peers tests/exports/requirements.txt); for part in run check_lldp check_hints; do "$$python" -W ignore tests/exports/$$part.py; done
 
 .PHONY: assisted
 assisted: ## Check what the agent sends to assisted-service with the service's own client
 	@tests/setup.sh build
 	@rm -rf target/assisted && mkdir -p target/assisted
 	RCI_RECORD=$(CURDIR)/target/assisted $(CARGO) test -q -p run-coreos-installer --test job assisted
-	"$$(tests/assisted/setup)" tests/assisted/check.py target/assisted
+	"$$(tests/venv assisted tests/assisted/requirements.txt)" tests/assisted/check.py target/assisted
 
 .PHONY: lab-vim
 lab-vim: ## Build the lab VIM, target/release/lab-vim
