@@ -4,6 +4,7 @@ use ignition::live::LiveError;
 
 use crate::cli::LiveConfigOptions;
 use crate::config::Setting;
+use crate::offline;
 
 /// Settings whose names differ from the options that set them.
 const OPTIONS: [(&str, &[&str]); 22] = [
@@ -60,7 +61,7 @@ pub(super) fn of_ignition(options: &LiveConfigOptions) -> Vec<&'static str> {
         ("proxy", options.vim.proxy.is_some()),
         ("no-proxy", !options.vim.no_proxy.is_empty()),
         ("give-up-after", options.vim.give_up_after.is_some()),
-        ("install", options.install.as_ref().is_some_and(|install| !install.contains("://"))),
+        ("install", options.install.as_deref().is_some_and(|install| !offline::is_url(install))),
         ("vim-address", !options.vim_address.is_empty()),
         ("vim-name", !options.vim_name.is_empty()),
         ("binary", options.binary.is_some()),

@@ -50,17 +50,17 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Refusal> {
     let minor = minor(&version)?;
     // The config as it is and its typed form each need many times the size of the text, so the types are dropped before
     // the other form is parsed.
-    let typed_first = typed(bytes).ok();
+    let typed_first = typed(bytes);
     let mut raw: Value = serde_json::from_slice(bytes).map_err(|err| at_path(bytes, &err))?;
     let later = take_out(&mut raw, minor);
     let config = match typed_first {
-        Some(mut config) => {
+        Ok(mut config) => {
             take_out(&mut config, minor);
             config
         }
         // A key of a later version may have a value of any type.
-        None if later.is_empty() => typed(bytes)?,
-        None => {
+        Err(refusal) if later.is_empty() => return Err(refusal),
+        Err(_) => {
             let text = serde_json::to_vec(&raw).map_err(|err| at_path(bytes, &err))?;
             typed(&text)?
         }

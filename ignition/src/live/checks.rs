@@ -99,14 +99,8 @@ impl Settings {
             }
         }
         if let Some(url) = &self.network_metadata {
-            match url.split_once("://") {
-                Some(("https", _)) => fetch_url("network_metadata", url)?,
-                Some(("http", _)) if self.allow_plain_http => fetch_url("network_metadata", url)?,
-                _ => {
-                    let expected = "https, or plain HTTP with allow_plain_http";
-                    return refuse("network_metadata", shown_url(url), expected);
-                }
-            }
+            self.check_tls("network_metadata", url)?;
+            fetch_url("network_metadata", url)?;
         }
         if let Some(proxy) = &self.proxy
             && !matches!(url_form(proxy.reveal()).as_deref(), Ok("http" | "https"))
@@ -127,16 +121,20 @@ impl Settings {
         }
     }
 
-    fn check_vim(&self, vim: &str) -> Result<(), LiveError> {
-        let rest = match vim.split_once("://") {
-            Some(("https", rest)) => rest,
-            Some(("http", rest)) if self.allow_plain_http => rest,
+    /// Checks the scheme of a URL that the agent uses, and returns the rest of it.
+    fn check_tls<'u>(&self, setting: &'static str, url: &'u str) -> Result<&'u str, LiveError> {
+        match url.split_once("://") {
+            Some(("https", rest)) => Ok(rest),
+            Some(("http", rest)) if self.allow_plain_http => Ok(rest),
             Some(("http", _)) => {
-                let expected = "https, or plain HTTP with allow_plain_http";
-                return refuse("vim", shown_url(vim), expected);
+                refuse(setting, shown_url(url), "https, or plain HTTP with allow_plain_http")
             }
-            _ => return refuse("vim", shown_url(vim), "a URL with https:// or http://"),
-        };
+            _ => refuse(setting, shown_url(url), "a URL with https:// or http://"),
+        }
+    }
+
+    fn check_vim(&self, vim: &str) -> Result<(), LiveError> {
+        let rest = self.check_tls("vim", vim)?;
         if rest.is_empty() || rest.starts_with('/') || !is_one_word(vim) {
             return refuse("vim", shown_url(vim), "a URL with a host and without spaces");
         }
@@ -163,15 +161,10 @@ impl Settings {
             Target::Embedded(config) => {
                 crate::check(config.reveal().as_bytes()).map(|_| ()).map_err(LiveError::Target)
             }
-            Target::Url(url) => match url.split_once("://") {
-                Some(("https", _)) => fetch_url("install", url),
-                Some(("http", _)) if self.allow_plain_http => fetch_url("install", url),
-                Some(("http", _)) => {
-                    let expected = "https, or plain HTTP with allow_plain_http";
-                    refuse("install", shown_url(url), expected)
-                }
-                _ => refuse("install", shown_url(url), "a URL with https:// or http://"),
-            },
+            Target::Url(url) => {
+                self.check_tls("install", url)?;
+                fetch_url("install", url)
+            }
         }
     }
 

@@ -116,4 +116,6 @@ pub fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
+mod butane_keys;
+#[cfg(test)]
 mod tests;

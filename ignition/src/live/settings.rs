@@ -110,6 +110,11 @@ impl Spec {
         self.0 >= 1
     }
 
+    /// Whether Butane's `certificate_authorities` has `inline`: since 1.1.0, spec 3.1.0.
+    pub(super) const fn has_inline_ca(self) -> bool {
+        self.0 >= 1
+    }
+
     /// Version of the Ignition config, e.g. `3.3.0`.
     pub(super) fn ignition(self) -> String {
         format!("3.{}.0", self.0)

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+use super::translate::text_url;
 use super::{AgentBinary, FileSource, LiveError, Settings, Target, UNIT, gzip, yaml};
 use crate::digest;
 
@@ -43,6 +44,7 @@ fn values(settings: &Settings) -> Values {
     set("agent_config", text(&yaml::document(&agent_config(settings))));
     set("hostname", settings.hostname.as_ref().map(|name| format!("{name}\n").into()));
     set("ca", settings.ca.as_deref().map(ended));
+    set_ca(settings, &mut set);
     set("client_cert", settings.client_cert.as_deref().map(ended));
     set("client_key", settings.client_key.as_ref().map(|key| ended(key.reveal())));
     set("token", settings.token.as_ref().map(|token| ended(token.reveal())));
@@ -67,6 +69,17 @@ fn values(settings: &Settings) -> Values {
     set("units", Some(units(settings)));
     set("network", Some(network(settings)));
     values
+}
+
+/// The CA for Ignition. In version 1.0.0 of Butane's variant fcos, which makes spec 3.0.0, it has no `inline`.
+fn set_ca(settings: &Settings, set: &mut impl FnMut(&str, Option<Value>)) {
+    let Some(ca) = &settings.ca else { return };
+    let ca = format!("{}\n", ca.trim_end_matches('\n'));
+    if settings.spec.has_inline_ca() {
+        set("ca_text", Some(ca.into()));
+    } else {
+        set("ca_url", Some(text_url(&ca).into()));
+    }
 }
 
 /// A file's text ends with a newline.

@@ -126,7 +126,7 @@ fn offline() -> Settings {
     }
 }
 
-fn all() -> [(&'static str, Settings); 5] {
+pub(super) fn all() -> [(&'static str, Settings); 5] {
     let bare = Settings { vim: Some("https://vim.example".to_owned()), ..Settings::default() };
     [
         ("vim-document", vim_document()),

@@ -34,7 +34,7 @@ fn translate(key: &str, value: &Value) -> Value {
             .iter()
             .filter(|(key, _)| *key != "why")
             .map(|(key, value)| match (key.as_str(), value.as_str()) {
-                ("inline", Some(text)) => ("source".to_owned(), data_url(text).into()),
+                ("inline", Some(text)) => ("source".to_owned(), text_url(text).into()),
                 _ => (camel_case(key), translate(key, value)),
             })
             .collect::<Map<_, _>>()
@@ -60,7 +60,7 @@ fn camel_case(key: &str) -> String {
 }
 
 /// A data URL of text; all but letters, digits and `-._~/:` is percent-encoded.
-fn data_url(text: &str) -> String {
+pub(super) fn text_url(text: &str) -> String {
     text.bytes().fold("data:,".to_owned(), |mut url, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte) {
             url.push(char::from(byte));
