@@ -43,7 +43,8 @@ pub(crate) async fn serve(lab: &Lab, request: &Request, name: &str) -> Result<An
     }
     let (mac, serial) = (parameter(request, "mac"), parameter(request, "serial"));
     let node = find(lab, mac.as_deref(), serial.as_deref())?;
-    let text = match next(lab, shelf, node.as_ref(), mac.as_deref(), serial.as_deref())? {
+    let macs: Vec<String> = mac.into_iter().collect();
+    let text = match next(lab, shelf, node.as_ref(), &macs, serial.as_deref())? {
         Boot::Disk(reason) => format!("#!ipxe\n# {reason}\nexit\n"),
         Boot::Live(script) => read(shelf, &script)?,
     };
@@ -57,16 +58,16 @@ pub(crate) async fn serve(lab: &Lab, request: &Request, name: &str) -> Result<An
 pub(crate) fn of_node(lab: &Lab, node: &Node) -> Result<Option<Boot>, Refusal> {
     let Some(shelf) = &lab.boot else { return Ok(None) };
     let report = node.report.as_ref().map(|report| &report.body);
-    let mac = report.and_then(|report| macs(report).into_iter().next());
+    let macs = report.map(macs).unwrap_or_default();
     let serial = report.and_then(|report| report["product"]["serial"].as_str());
-    next(lab, shelf, Some(node), mac.as_deref(), serial).map(Some)
+    next(lab, shelf, Some(node), &macs, serial).map(Some)
 }
 
 fn next(
     lab: &Lab,
     shelf: &Shelf,
     node: Option<&Node>,
-    mac: Option<&str>,
+    macs: &[String],
     serial: Option<&str>,
 ) -> Result<Boot, Refusal> {
     if let Some(node) = node
@@ -74,24 +75,30 @@ fn next(
     {
         return Ok(Boot::Disk(reason));
     }
-    let ids = [mac.map(|mac| mac.replace(':', "-")), serial.map(str::to_owned)];
-    let scripts = ids.into_iter().flatten().map(|id| format!("live-{id}.ipxe"));
-    let script = scripts.chain(["live.ipxe".to_owned()]).find(|name| shelf.file(name).is_some());
-    script.map(Boot::Live).ok_or_else(|| {
-        let message = "the folder of --boot has no live.ipxe; run-coreos-installer live-config --format ipxe \
-                       makes one";
-        Refusal::new(404, "FILE_UNKNOWN", message)
-    })
+    // Which port of a node boots is not known here; iPXE names the one that it uses.
+    let ids = macs.iter().map(|mac| mac.replace(':', "-")).chain(serial.map(str::to_owned));
+    let mut names: Vec<String> = ids.map(|id| format!("live-{id}.ipxe")).collect();
+    names.push("live.ipxe".to_owned());
+    if let Some(script) = names.iter().find(|name| shelf.file(name).is_some()) {
+        return Ok(Boot::Live(script.clone()));
+    }
+    let message = format!(
+        "the folder of --boot has none of {}; run-coreos-installer live-config --format ipxe makes live.ipxe",
+        names.join(", ")
+    );
+    Err(Refusal::new(404, "FILE_UNKNOWN", message))
 }
 
 fn read(shelf: &Shelf, name: &str) -> Result<String, Refusal> {
-    let failed = || Refusal::new(404, "FILE_UNKNOWN", format!("{name:?} is no readable script"));
-    let path: PathBuf = shelf.file(name).ok_or_else(failed)?;
-    let is_short = path.metadata().is_ok_and(|file| file.len() <= MAX_SCRIPT_BYTES);
-    if !is_short {
-        return Err(failed());
+    let failed =
+        |why: String| Refusal::new(404, "FILE_UNKNOWN", format!("the script {name} {why}"));
+    let path: PathBuf = shelf.file(name).ok_or_else(|| failed("has just been removed".into()))?;
+    let unreadable = |error: std::io::Error| failed(format!("cannot be read: {error}"));
+    let n_bytes = path.metadata().map_err(unreadable)?.len();
+    if n_bytes > MAX_SCRIPT_BYTES {
+        return Err(failed(format!("has {n_bytes} bytes, expected at most {MAX_SCRIPT_BYTES}")));
     }
-    std::fs::read_to_string(path).map_err(|_| failed())
+    std::fs::read_to_string(path).map_err(unreadable)
 }
 
 /// The node whose last report has this MAC, or this serial number if no report has the MAC.

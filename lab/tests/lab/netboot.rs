@@ -67,6 +67,24 @@ fn script_of_a_mac_or_serial_number_comes_before_the_one_for_all() {
     assert_eq!(vim.get("/boot/vmlinuz").text(), "kernel");
     assert_eq!(vim.get("/boot/..%2fc.ign").status, 404);
     fs::remove_file(vim.dir.join("boot/live.ipxe")).unwrap();
-    assert_eq!(vim.get("/boot/ipxe").code(), "FILE_UNKNOWN");
+    let missing = vim.get("/boot/ipxe?mac=52:54:00:aa:00:02&serial=X");
+    assert_eq!(missing.code(), "FILE_UNKNOWN");
+    let names = "none of live-52-54-00-aa-00-02.ipxe, live-X.ipxe, live.ipxe;";
+    assert!(missing.text().contains(names), "{}", missing.text());
+    fs::write(vim.dir.join("boot/live.ipxe"), "x".repeat(70_000)).unwrap();
+    let long = vim.get("/boot/ipxe").text();
+    assert!(long.contains("live.ipxe has 70000 bytes, expected at most 65536"), "{long}");
     assert_eq!(Vim::start(&[]).get("/boot/ipxe").code(), "PATH_UNKNOWN");
+}
+
+#[test]
+fn page_of_a_node_shows_the_script_of_any_of_its_ports() {
+    let vim = vim();
+    let mut report = with_port("uuid-1");
+    let second = json!({"name": "eth1", "permanent_mac": "52:54:00:aa:00:0b"});
+    report["network"]["interfaces"].as_array_mut().unwrap().push(second);
+    vim.post("/v1/reports", &report);
+    fs::write(vim.dir.join("boot/live-52-54-00-aa-00-0b.ipxe"), "second port").unwrap();
+    let page = vim.get("/nodes/uuid-1").text();
+    assert!(page.contains("the live image, by live-52-54-00-aa-00-0b.ipxe"), "{page}");
 }
