@@ -48,6 +48,7 @@ fn deployments() {
         &ironic,
         &[
             ("inspected and deployed node is active, with its disk written", happy),
+            ("host of docs/first-node.md is deployed", metal3),
             ("agent killed in the middle of a step fails the deployment", killed),
             ("agent that its parent starts again after a crash fails the deployment", crashed),
             ("node that cannot be powered off is locked down, over IPv6", locked_down),
@@ -131,6 +132,27 @@ fn happy(ironic: &Ironic) {
     assert!(!agent.log().contains(&agent.token()), "the log contains the token");
     let listed = ironic.ramdisk_logs();
     assert!(listed.iter().any(|path| path.to_string_lossy().contains(&node.uuid)), "{listed:?}");
+}
+
+/// The `BareMetalHost` of the document, as the baremetal-operator gives it to Ironic (`devicehints.go`,
+/// `customDeploy.method` as the deploy step). Only the serial number is that of the test's disk.
+fn metal3(ironic: &Ironic) {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/first-node.md");
+    let text = fs::read_to_string(path).unwrap();
+    let (_, rest) = text.split_once("```yaml\n").unwrap();
+    let host: Value = serde_yaml_ng::from_str(rest.split_once("```").unwrap().0).unwrap();
+    let spec = &host["spec"];
+    let hints: Vec<&String> = spec["rootDeviceHints"].as_object().unwrap().keys().collect();
+    assert_eq!(
+        (&host["kind"], &hints[..]),
+        (&json!("BareMetalHost"), &[&"serialNumber".to_owned()][..])
+    );
+    let node = available(ironic, &by_serial());
+    node.deploy_by(spec["customDeploy"]["method"].as_str().unwrap(), IGNITION, &json!({}));
+    node.until("wait call-back");
+    let agent = Task::new(&node).start();
+    node.until("active");
+    assert!(is_written(&agent));
 }
 
 /// A deployment whose installer runs for a while.

@@ -230,8 +230,12 @@ impl Node<'_> {
 
     /// Orders an install, as Metal3 does.
     pub(crate) fn deploy(&self, user_data: &str, meta_data: &Value) {
-        let step =
-            json!({"interface": "deploy", "step": "install_coreos", "args": {}, "priority": 80});
+        self.deploy_by("install_coreos", user_data, meta_data);
+    }
+
+    /// Orders an install by this step.
+    pub(crate) fn deploy_by(&self, step: &str, user_data: &str, meta_data: &Value) {
+        let step = json!({"interface": "deploy", "step": step, "args": {}, "priority": 80});
         self.order_with(&json!({
             "target": "active",
             "configdrive": {"meta_data": meta_data, "user_data": user_data},

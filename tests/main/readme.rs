@@ -198,16 +198,79 @@ fn indented_blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-#[test]
-fn first_node_document_works_from_top_to_bottom_in_an_empty_folder() {
-    let programs = scratch("first-node-programs");
+fn first_node() -> String {
+    std::fs::read_to_string(repository().join("docs/first-node.md")).unwrap()
+}
+
+/// A folder for PATH with the two programs.
+fn own_programs(name: &str) -> PathBuf {
+    let programs = scratch(name);
     let agent = env!("CARGO_BIN_EXE_run-coreos-installer");
     std::os::unix::fs::symlink(agent, programs.join("run-coreos-installer")).unwrap();
     std::os::unix::fs::symlink(lab_vim(), programs.join("lab-vim")).unwrap();
+    programs
+}
+
+/// A file that `tests/vm/setup` has put into the cache; `None` if no virtual machine test ran here.
+fn cached(part: &str, file: &str) -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let cache = variable("RCI_CACHE").or_else(|| {
+        let parent = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+        parent.map(|parent| parent.join("run-coreos-installer"))
+    })?;
+    let folders = std::fs::read_dir(cache).ok()?.flatten();
+    let folders = folders.filter(|folder| folder.file_name().to_string_lossy().starts_with(part));
+    let files = folders.map(|folder| folder.path().join(file)).filter(|file| file.is_file());
+    files.max_by_key(|file| file.metadata().and_then(|file| file.modified()).ok())
+}
+
+#[test]
+fn first_node_document_works_with_the_real_coreos_installer() {
+    let found = (cached("installer-", "coreos-installer"), cached("iso-", "live.iso"));
+    let (Some(installer), Some(iso)) = found else { return };
+    if Command::new("xorriso").arg("-version").output().is_err() {
+        return;
+    }
+    let programs = own_programs("first-node-real-programs");
+    std::os::unix::fs::symlink(&installer, programs.join("coreos-installer")).unwrap();
+    let downloads = format!(
+        "ln -s '{}' fedora-coreos-live.iso\nfor part in kernel initramfs.img rootfs.img; do\n\
+         echo $part >fedora-coreos-live-$part\ndone\n",
+        iso.display()
+    );
+    let script = format!("{downloads}{}", indented_blocks(&first_node()).concat());
+    let (folder, _) = run_block("first-node-real", &script, &programs);
+    let shown = |args: &str| {
+        let args = args.split(' ');
+        let output = Command::new(&installer).args(args).current_dir(&folder).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    for name in ["live", "single", "ironic"] {
+        let embedded = shown(&format!("iso ignition show {name}.iso"));
+        assert_eq!(embedded, read(&format!("{name}.ign")), "{name}");
+    }
+    assert!(shown("iso kargs show live.iso").contains("console=ttyS0,115200n8"));
+    assert_eq!(shown("pxe ignition unwrap boot/config.img"), read("boot/live.ign"));
+    let profiles = shown("iso network extract static.iso");
+    assert!(profiles.contains("bond0.100"), "{profiles}");
+    let listed = Command::new("xorriso")
+        .args(["-indev", "single.iso", "-find", "/run-coreos-installer"])
+        .current_dir(&folder)
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("/run-coreos-installer"));
+    // Five ISOs.
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn first_node_document_works_from_top_to_bottom_in_an_empty_folder() {
+    let programs = own_programs("first-node-programs");
     write_program(&programs.join("coreos-installer"), RECORDER);
     write_program(&programs.join("xorriso"), XORRISO);
-    let text = std::fs::read_to_string(repository().join("docs/first-node.md")).unwrap();
-    let blocks = indented_blocks(&text);
+    let blocks = indented_blocks(&first_node());
     assert!(blocks.len() >= 10, "{} blocks", blocks.len());
     // What `coreos-installer download` leaves.
     let downloads = "for part in live.iso live-kernel live-initramfs.img live-rootfs.img; do\n\
