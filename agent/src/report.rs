@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use probes::collect::{Inventory, Options, collect, sections};
+use probes::faults::{Fault, faults};
 use probes::findings::{Finding, findings};
 use probes::identity::{Identifier, identity};
 use probes::live::{Live, live};
@@ -40,6 +41,9 @@ pub struct Report {
     pub inventory: Inventory,
     /// What is wrong with the machine, worst first.
     pub findings: Vec<Finding>,
+    /// The findings joined into faults, worst first: which part may be broken, where it is, and why.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
     /// What could not be read or understood, and why.
     pub problems: Vec<Problem>,
     /// How long each collector took.
@@ -76,13 +80,15 @@ pub fn report(source: &Arc<Source>, options: &Options) -> Report {
     let (node_id, problem) = node_id(&identity, source);
     collected.problems.extend(problem);
     collected.inventory.keep_only(&options.only);
+    let findings = findings(&collected.inventory);
     Report {
         schema_version: SCHEMA_VERSION.to_owned(),
         agent: agent(),
         node_id,
         collected_at: formats::time::rfc3339(SystemTime::now()),
         duration_ms: milliseconds(start.elapsed()),
-        findings: findings(&collected.inventory),
+        faults: faults(&collected.inventory, &findings),
+        findings,
         identity,
         inventory: collected.inventory,
         problems: collected.problems,

@@ -1,7 +1,7 @@
 //! Reads which hardware a machine has, from sysfs, procfs, SMBIOS, netlink and ioctl; runs no other program.
 //!
 //! ```text
-//! kernel → Machine (all I/O) → parse_… (pure) → a domain's types → Inventory → findings
+//! kernel → Machine (all I/O) → parse_… (pure) → a domain's types → Inventory → findings → faults
 //! ```
 //!
 //! One domain is one file or folder: its types, one public function, its readers and parsers, its
@@ -52,6 +52,7 @@ pub mod tpm;
 pub mod virtualization;
 pub mod watchdogs;
 
+pub mod faults;
 pub mod findings;
 pub mod identity;
 

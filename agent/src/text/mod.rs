@@ -4,6 +4,7 @@
 mod block;
 mod cpu;
 mod devices;
+mod faults;
 mod management;
 mod memory;
 mod network;
@@ -46,14 +47,16 @@ pub fn text(report: &Report, is_colored: bool) -> String {
     platform::platform(&mut page, inventory);
     identity(&mut page, report);
     report.live.iter().for_each(|live| moment(&mut page, live));
+    faults::faults(&mut page, &report.faults);
     write_findings(&mut page, report);
     page.into_text()
 }
 
-/// Only findings and problems.
+/// Only faults, findings and problems.
 #[must_use]
 pub fn findings(report: &Report, is_colored: bool) -> String {
     let mut page = Page::new(is_colored);
+    faults::faults(&mut page, &report.faults);
     write_findings(&mut page, report);
     page.into_text()
 }
@@ -120,12 +123,17 @@ fn write_findings(page: &mut Page, report: &Report) {
     }
 }
 
-fn finding(page: &mut Page, finding: &Finding) {
-    let (tone, word) = match finding.severity {
+/// How a severity is highlighted, and its word.
+fn severity(severity: Severity) -> (Tone, &'static str) {
+    match severity {
         Severity::Critical => (Tone::Critical, "critical"),
         Severity::Warning => (Tone::Warning, "warning"),
         Severity::Info => (Tone::Plain, "info"),
-    };
+    }
+}
+
+fn finding(page: &mut Page, finding: &Finding) {
+    let (tone, word) = severity(finding.severity);
     let locator = finding.locator.as_ref().map(|locator| format!(" {locator}")).unwrap_or_default();
     let line = format!("{word} {}{locator}: {}", finding.code, finding.evidence);
     page.toned(tone, 1, &line);

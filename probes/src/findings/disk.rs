@@ -16,7 +16,7 @@ pub(super) fn disks(inventory: &Inventory) -> &[Disk] {
 }
 
 /// Kernel name, serial number and bay: what is printed on the label, and where the disk is.
-pub(super) fn locator(disk: &Disk) -> String {
+pub(crate) fn locator(disk: &Disk) -> String {
     let serial = disk.serial.as_ref().map(|serial| format!("serial {serial}"));
     let bay = disk.bay.as_ref().and_then(|bay| {
         let slot = bay.slot.map(|slot| slot.to_string());

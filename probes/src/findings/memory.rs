@@ -34,7 +34,7 @@ fn counted(memory: &Memory, row: &EccCount) -> Option<Finding> {
 }
 
 /// The name that is printed at a slot, with its bank where several slots share the name.
-fn printed_name(dimms: &[Dimm], index: usize) -> Option<String> {
+pub(crate) fn printed_name(dimms: &[Dimm], index: usize) -> Option<String> {
     let dimm = dimms.get(index)?;
     let locator = dimm.locator.as_ref()?;
     let is_unique =

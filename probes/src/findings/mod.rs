@@ -13,6 +13,9 @@ mod platform;
 mod raid;
 mod table;
 
+pub(crate) use disk::locator as disk_locator;
+pub(crate) use memory::printed_name as slot_name;
+pub(crate) use raid::drive_locator;
 pub use table::{FindingCode, Row, nearest_code, row, rows};
 
 use schemars::JsonSchema;
@@ -51,6 +54,18 @@ pub struct Finding {
     pub evidence: String,
     /// What to do next.
     pub advice: String,
+    /// What a fault needs to know besides. Not reported.
+    #[serde(skip)]
+    pub basis: Basis,
+}
+
+/// The basis of a finding.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Basis {
+    /// The record of the source, e.g. a line of the kernel log.
+    pub raw: Option<String>,
+    /// The DIMMs that may be meant, as indices into the inventory's list; empty if the locator names one.
+    pub dimms: Vec<usize>,
 }
 
 /// A check of the whole inventory.
@@ -96,6 +111,7 @@ pub const CHECKS: &[Check] = &[
     raid::memory,
     nic::no_carrier,
     nic::slow,
+    nic::half_duplex,
     nic::firmware_lldp,
     pci::link,
     pci::aer,

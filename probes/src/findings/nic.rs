@@ -1,6 +1,6 @@
 //! Network ports without a link, with a slow one, or with firmware that hides LLDP frames.
 
-use super::table::{NIC_FIRMWARE_LLDP, NIC_NO_CARRIER, NIC_SPEED};
+use super::table::{NIC_FIRMWARE_LLDP, NIC_HALF_DUPLEX, NIC_NO_CARRIER, NIC_SPEED};
 use super::{Finding, Severity};
 use crate::collect::Inventory;
 use crate::network::Interface;
@@ -33,6 +33,17 @@ pub(super) fn slow(inventory: &Inventory) -> Vec<Finding> {
         (speed > 0 && speed < max).then(|| NIC_SPEED.finding(Some(locator(nic)), evidence))
     };
     physical(inventory).filter_map(slow).collect()
+}
+
+/// Links that cannot send and receive at the same time.
+pub(super) fn half_duplex(inventory: &Inventory) -> Vec<Finding> {
+    let half = |nic: &Interface| {
+        let speed = nic.speed_mbit_s.filter(|speed| *speed > 0)?;
+        let is_half = nic.duplex.as_deref() == Some("half") && nic.has_carrier == Some(true);
+        let evidence = format!("the link runs at {speed} Mbit/s half duplex");
+        is_half.then(|| NIC_HALF_DUPLEX.finding(Some(locator(nic)), evidence))
+    };
+    physical(inventory).filter_map(half).collect()
 }
 
 /// Firmware that handles LLDP itself consumes the switch's frames. That matters only if it is why a

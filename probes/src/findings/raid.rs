@@ -21,7 +21,7 @@ fn drives(inventory: &Inventory) -> impl Iterator<Item = (&RaidController, &Raid
 }
 
 /// Slot and enclosure as they are printed, then serial number and controller.
-fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> String {
+pub(crate) fn drive_locator(controller: &RaidController, drive: &RaidDrive) -> String {
     let place = match (drive.enclosure, drive.slot) {
         (Some(enclosure), Some(slot)) => format!("slot {slot} of enclosure {enclosure}"),
         (None, Some(slot)) => format!("slot {slot}"),

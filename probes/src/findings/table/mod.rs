@@ -18,7 +18,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{Finding, Severity};
+use super::{Basis, Finding, Severity};
 
 pub(super) use disk::*;
 pub(super) use memory::*;
@@ -96,6 +96,7 @@ impl Row {
             locator,
             evidence: evidence.into(),
             advice: self.advice.to_owned(),
+            basis: Basis::default(),
         }
     }
 }

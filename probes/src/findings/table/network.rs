@@ -27,6 +27,18 @@ row_table! {
         false_alarms: "A slower switch is a valid choice, so this is only a note. Ports without a link raise \
                        nothing.",
     };
+    NIC_HALF_DUPLEX = Row {
+        code: "nic.half_duplex",
+        severity: Warning,
+        other_severity: None,
+        component: "nic",
+        meaning: "The link sends and receives in turn instead of at the same time. Both ends lose frames if only \
+                  one of them does so.",
+        source: "/sys/class/net/*/duplex, or ethtool's link modes (ETHTOOL_MSG_LINKMODES_GET).",
+        advice: "Set both ends to negotiate the speed. If they already do, replace the cable.",
+        false_alarms: "A port without a link or without a known speed raises nothing. Virtual ports, USB ports of \
+                       a BMC and virtual functions are skipped.",
+    };
     NIC_FIRMWARE_LLDP = Row {
         code: "nic.firmware_lldp",
         severity: Info,

@@ -1,0 +1,103 @@
+//! Faults for people: part and place in front, then the evidence and one line of advice.
+
+use probes::faults::{Fault, Suspect};
+
+use super::page::{Page, counted};
+use super::severity;
+
+/// Suspects of one fault that are written out; more are counted.
+const MOST_SUSPECTS: usize = 8;
+
+/// The faults, worst first; nothing if there are none.
+pub(super) fn faults(page: &mut Page, faults: &[Fault]) {
+    if faults.is_empty() {
+        return;
+    }
+    page.section(&format!("faults ({})", faults.len()));
+    for fault in faults {
+        let (tone, word) = severity(fault.severity);
+        let first = match fault.suspects.as_slice() {
+            [] => "unknown part".to_owned(),
+            [only] => suspect(only),
+            several => format!("one of {} parts", several.len()),
+        };
+        page.toned(tone, 1, &format!("{word} {first}: {}", fault.class));
+        if fault.suspects.len() > 1 {
+            for one in fault.suspects.iter().take(MOST_SUSPECTS) {
+                page.line(5, &suspect(one));
+            }
+            let n_more = fault.suspects.len().saturating_sub(MOST_SUSPECTS);
+            if n_more > 0 {
+                page.line(5, &format!("and {}", counted(n_more, "other part")));
+            }
+        }
+        for evidence in &fault.evidence {
+            page.line(3, &format!("{}: {}", evidence.source, evidence.observed));
+        }
+        page.line(3, &fault.advice);
+    }
+}
+
+/// Part, place, what is printed on it, and the certainty.
+fn suspect(suspect: &Suspect) -> String {
+    let place = suspect.label.as_ref().filter(|label| !suspect.part.contains(label.as_str()));
+    let place = place.map(|label| format!(" in {label}")).unwrap_or_default();
+    let unit = suspect.fru.as_ref().map(|fru| {
+        let named = |name: &str, value: &Option<String>| {
+            value.as_ref().map(|value| format!("{name}{value}"))
+        };
+        let facts = [
+            named("", &fru.manufacturer),
+            named("", &fru.model),
+            named("part ", &fru.part_number),
+            named("serial ", &fru.serial),
+        ];
+        format!(" ({})", facts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+    });
+    let unit = unit.unwrap_or_default();
+    format!("{}{place}{unit}, {} % certain", suspect.part, suspect.certainty_percent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use probes::faults::ReplaceableUnit;
+    use probes::findings::Severity;
+
+    fn page(suspects: Vec<Suspect>) -> String {
+        let fault = Fault {
+            class: "disk.failing".to_owned(),
+            severity: Severity::Critical,
+            suspects,
+            evidence: Vec::new(),
+            advice: "Replace it.".to_owned(),
+        };
+        let mut page = Page::new(false);
+        faults(&mut page, &[fault]);
+        page.into_text().lines().skip(1).collect::<Vec<_>>().join("\n")
+    }
+
+    fn part(n: u8) -> Suspect {
+        let part = format!("disk sd{n}");
+        Suspect { part, label: Some("bay 3".to_owned()), fru: None, certainty_percent: 40 }
+    }
+
+    #[test]
+    fn part_place_and_unit_come_first() {
+        let serial = Some("SERIAL-01".to_owned());
+        let model = Some("ST4000".to_owned());
+        let fru = Some(ReplaceableUnit { model, serial, ..ReplaceableUnit::default() });
+        let text = page(vec![Suspect { fru, ..part(1) }]);
+        let line =
+            " critical disk sd1 in bay 3 (ST4000, serial SERIAL-01), 40 % certain: disk.failing";
+        assert_eq!(text, format!("faults (1)\n{line}\n   Replace it."));
+    }
+
+    #[test]
+    fn several_suspects_are_listed_and_many_are_counted() {
+        let text = page((0..10).map(part).collect());
+        assert!(text.contains(" critical one of 10 parts: disk.failing\n"), "{text}");
+        assert!(text.contains("     disk sd7 in bay 3, 40 % certain\n     and 2 other parts\n"));
+        assert!(page(Vec::new()).contains("unknown part: "));
+    }
+}

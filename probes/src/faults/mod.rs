@@ -1,0 +1,187 @@
+//! Faults: findings about the same part joined into one diagnosis, with the parts that may have caused
+//! it, how certain that is, and the evidence of each source.
+//!
+//! The model is a fault manager's list of suspects, as that of illumos (`fmadm faulty`): a fault has a
+//! class, suspects with a certainty that adds up to at most 100 %, and for each suspect the unit that a
+//! technician replaces and the label by which it is found. [`rules`] says which findings are signs of a
+//! fault; [`parts`] finds the part that a finding names.
+
+mod parts;
+mod rules;
+
+use std::cmp::Reverse;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::collect::Inventory;
+use crate::findings::{Finding, FindingCode, Severity};
+use parts::Parts;
+use rules::{Group, Rule};
+
+/// Something broken, the parts that may be the cause, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Fault {
+    /// The kind of fault, e.g. `memory.dimm.uncorrectable`.
+    pub class: String,
+    /// The worst severity of its findings.
+    pub severity: Severity,
+    /// The parts that may be the cause, the most likely one first; empty if no part is known.
+    pub suspects: Vec<Suspect>,
+    /// What each source observed.
+    pub evidence: Vec<Evidence>,
+    /// What to do next.
+    pub advice: String,
+}
+
+/// A part that may be the cause of a fault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Suspect {
+    /// Kind and name of the part, e.g. `DIMM P1-DIMMA1`, `disk sda`, `NIC eno1`.
+    pub part: String,
+    /// Where it is, as printed on the board, bay or slot, e.g. `P1-DIMMA1`, `bay 3`, `slot 4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The unit to replace, as its own label identifies it; absent if nothing of it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fru: Option<ReplaceableUnit>,
+    /// How certain it is that this part is the cause, 1 to 99.
+    #[schemars(range(min = 1, max = 99))]
+    pub certainty_percent: u8,
+}
+
+/// What is printed on a replaceable unit.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ReplaceableUnit {
+    /// Manufacturer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub manufacturer: Option<String>,
+    /// Model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Part number, by which a replacement is ordered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part_number: Option<String>,
+    /// Serial number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+}
+
+/// What one source observed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Evidence {
+    /// The source, e.g. `EDAC`, `SMART`, `system event log`, `kernel log`.
+    pub source: String,
+    /// The finding that reports it.
+    pub finding: FindingCode,
+    /// What was observed, with figures.
+    pub observed: String,
+    /// The record as the source gave it, where there is one: a line of the kernel log, the bytes of a log
+    /// entry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw: Option<String>,
+}
+
+/// A finding as a sign of a fault: its rule, and how certain it makes each part.
+struct Sign<'a> {
+    finding: &'a Finding,
+    rule: &'static Rule,
+    /// Indices of parts, each with a certainty in percent.
+    suspects: Vec<(usize, u8)>,
+}
+
+/// A fault while it is put together.
+struct Case<'a> {
+    group: Group,
+    suspects: Vec<(usize, u8)>,
+    signs: Vec<Sign<'a>>,
+}
+
+/// Joins the findings of `inventory` into faults, worst first. Findings that are no sign of a fault, such
+/// as an identifier that was never set, are left out.
+#[must_use]
+pub fn faults(inventory: &Inventory, findings: &[Finding]) -> Vec<Fault> {
+    let mut parts = Parts::new(inventory);
+    let sign = |finding| {
+        let rule = rules::rule(finding)?;
+        Some(Sign { finding, rule, suspects: rule.suspects(finding, &mut parts) })
+    };
+    let mut signs: Vec<Sign> = findings.iter().filter_map(sign).collect();
+    // What names one part comes first, so that vaguer signs can support it. Notices come last: they
+    // support a fault and never make one.
+    signs.sort_by_key(|sign| (sign.finding.severity == Severity::Info, sign.suspects.len()));
+    let mut cases: Vec<Case> = Vec::new();
+    for sign in signs {
+        let shared = |case: &&mut Case| case.group == sign.rule.group && case.shares(&sign);
+        let mut known = cases.iter_mut().filter(shared);
+        match (known.next(), known.next()) {
+            (Some(case), None) => case.support(sign),
+            _ if sign.finding.severity == Severity::Info => {}
+            _ => cases.push(Case::new(sign)),
+        }
+    }
+    let mut faults: Vec<Fault> = cases.into_iter().filter_map(|case| case.fault(&parts)).collect();
+    faults.sort_by_key(|fault| Reverse(fault.severity));
+    faults
+}
+
+impl<'a> Case<'a> {
+    fn new(sign: Sign<'a>) -> Case<'a> {
+        Case { group: sign.rule.group, suspects: sign.suspects.clone(), signs: vec![sign] }
+    }
+
+    fn shares(&self, sign: &Sign) -> bool {
+        self.suspects.iter().any(|(part, _)| sign.suspects.iter().any(|(other, _)| part == other))
+    }
+
+    /// Adds another sign. It makes the suspects that it shares more certain and adds none: what is known
+    /// of one part says nothing new about the others that the sign may mean.
+    fn support(&mut self, sign: Sign<'a>) {
+        for (part, certainty) in &mut self.suspects {
+            let more = sign.suspects.iter().find(|(other, _)| other == part);
+            *certainty = more.map_or(*certainty, |(_, more)| combine(*certainty, *more));
+        }
+        self.signs.push(sign);
+    }
+
+    fn fault(mut self, parts: &Parts) -> Option<Fault> {
+        // Independent causes: all signs together never make more than 100 %.
+        let sum: u32 = self.suspects.iter().map(|(_, certainty)| u32::from(*certainty)).sum();
+        let scaled = |certainty: u8| match sum {
+            0..=100 => certainty,
+            _ => u8::try_from(u32::from(certainty) * 100 / sum).unwrap_or(99),
+        };
+        self.suspects.sort_by_key(|(_, certainty)| Reverse(*certainty));
+        let suspects = self
+            .suspects
+            .iter()
+            .filter_map(|(part, certainty)| parts.suspect(*part, scaled(*certainty).clamp(1, 99)));
+        let suspects = suspects.collect();
+        // The worst sign names the fault; of equally bad ones the most certain.
+        let weight = |sign: &&Sign| (sign.finding.severity, sign.rule.certainty);
+        let main = self.signs.iter().rev().max_by_key(weight)?;
+        let evidence = self.signs.iter().map(|sign| Evidence {
+            source: sign.rule.source.to_owned(),
+            finding: sign.finding.code.clone(),
+            observed: sign.finding.evidence.clone(),
+            raw: sign.finding.basis.raw.clone(),
+        });
+        Some(Fault {
+            class: main.rule.class.to_owned(),
+            severity: main.finding.severity,
+            suspects,
+            evidence: evidence.collect(),
+            advice: main.finding.advice.clone(),
+        })
+    }
+}
+
+/// The certainty from two independent signs of the same cause.
+fn combine(a: u8, b: u8) -> u8 {
+    let doubt = u16::from(100 - a.min(100)) * u16::from(100 - b.min(100)) / 100;
+    u8::try_from(100 - doubt).unwrap_or(99).min(99)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+//! Tests of the joining of findings into faults.
+
+use super::*;
+use crate::block::{Block, Disk, DiskBay, Health};
+use crate::bmc::{Bmc, BmcEvent};
+use crate::findings::findings;
+use crate::memory::{Dimm, EccCount, Memory};
+use crate::network::{Interface, Module, Network};
+use crate::pci::{Aer, Link, Pci, PciDevice};
+
+fn found(inventory: &Inventory) -> Vec<Fault> {
+    faults(inventory, &findings(inventory))
+}
+
+fn dimm(locator: &str) -> Dimm {
+    Dimm {
+        locator: Some(locator.to_owned()),
+        is_populated: Some(true),
+        size_bytes: Some(16 << 30),
+        part_number: Some("M393A2K40CB2-CTD".to_owned()),
+        serial: Some(format!("SERIAL-{locator}")),
+        ..Dimm::default()
+    }
+}
+
+fn memory(ecc: Vec<EccCount>) -> Inventory {
+    let dimms = vec![dimm("A1"), dimm("A2"), dimm("B1"), dimm("B2")];
+    Inventory { memory: Some(Memory { dimms, ecc, ..Memory::default() }), ..Inventory::default() }
+}
+
+fn counted(label: &str, n: u64) -> EccCount {
+    EccCount {
+        name: "mc0/dimm0".to_owned(),
+        label: Some(label.to_owned()),
+        correctable: Some(n),
+        ..EccCount::default()
+    }
+}
+
+fn memory_event(sensor: &str) -> Bmc {
+    let event = BmcEvent {
+        sensor: Some(sensor.to_owned()),
+        kind: Some("memory".to_owned()),
+        event: Some("uncorrectable error".to_owned()),
+        is_asserted: Some(true),
+        calls_for_attention: true,
+        ..BmcEvent::default()
+    };
+    Bmc { event_log: vec![event], firmware: Some("1".to_owned()), ..Bmc::default() }
+}
+
+#[test]
+fn dimm_named_by_two_sources_is_one_fault_with_more_certainty() {
+    let one = found(&memory(vec![counted("A2", 9)]));
+    let alone = one[0].suspects[0].certainty_percent;
+    let both = Inventory { bmc: Some(memory_event("DIMM A2")), ..memory(vec![counted("A2", 9)]) };
+    let faults = found(&both);
+    assert_eq!((one.len(), faults.len()), (1, 1), "{faults:?}");
+    let fault = &faults[0];
+    let sources: Vec<&str> = fault.evidence.iter().map(|e| e.source.as_str()).collect();
+    assert_eq!(sources, ["system event log", "EDAC"]);
+    let suspect = &fault.suspects[0];
+    assert_eq!((fault.suspects.len(), suspect.part.as_str()), (1, "DIMM A2"));
+    assert_eq!(suspect.label.as_deref(), Some("A2"));
+    let fru = suspect.fru.as_ref().unwrap();
+    assert_eq!(fru.part_number.as_deref(), Some("M393A2K40CB2-CTD"));
+    assert_eq!(fru.serial.as_deref(), Some("SERIAL-A2"));
+    assert!(suspect.certainty_percent > alone, "{} {alone}", suspect.certainty_percent);
+    assert_eq!(fault.class, "memory.dimm.correctable");
+}
+
+#[test]
+fn errors_at_an_unknown_dimm_make_every_dimm_a_suspect() {
+    let unknown =
+        EccCount { name: "mc0".to_owned(), uncorrectable: Some(1), ..EccCount::default() };
+    let fault = &found(&memory(vec![unknown]))[0];
+    let parts: Vec<&str> = fault.suspects.iter().map(|s| s.part.as_str()).collect();
+    assert_eq!(parts, ["DIMM A1", "DIMM A2", "DIMM B1", "DIMM B2"]);
+    assert!(fault.suspects.iter().all(|s| s.certainty_percent == 22), "{fault:?}");
+    assert_eq!(fault.severity, Severity::Critical);
+}
+
+#[test]
+fn vague_sign_supports_the_one_fault_that_it_fits_and_adds_no_suspect() {
+    let vague = Inventory { bmc: Some(memory_event("Mem ECC")), ..memory(vec![counted("B1", 9)]) };
+    let faults = found(&vague);
+    assert_eq!((faults.len(), faults[0].suspects.len(), faults[0].evidence.len()), (1, 1, 2));
+    let two = vec![counted("B1", 9), EccCount { name: "mc0/dimm1".to_owned(), ..counted("A1", 2) }];
+    let faults = found(&Inventory { bmc: Some(memory_event("Mem ECC")), ..memory(two) });
+    assert_eq!(faults.len(), 3, "nothing says which of the two it means");
+}
+
+#[test]
+fn errors_of_the_link_and_health_of_an_nvme_drive_are_one_fault() {
+    let disk = Disk {
+        name: "nvme0n1".to_owned(),
+        transport: Some("nvme".to_owned()),
+        pci_address: Some("0000:3b:00.0".to_owned()),
+        model: Some("MZQL2960HCJR".to_owned()),
+        serial: Some("SERIAL-01".to_owned()),
+        bay: Some(DiskBay { label: Some("Slot 03".to_owned()), ..DiskBay::default() }),
+        health: Some(Health { is_passed: Some(false), ..Health::default() }),
+        ..Disk::default()
+    };
+    let device = PciDevice {
+        address: "0000:3b:00.0".to_owned(),
+        aer: Some(Aer { n_fatal: Some(2), ..Aer::default() }),
+        ..PciDevice::default()
+    };
+    let inventory = Inventory {
+        block: Some(Block { disks: vec![disk], ..Block::default() }),
+        pci: Some(Pci { devices: vec![device], ..Pci::default() }),
+        ..Inventory::default()
+    };
+    let faults = found(&inventory);
+    assert_eq!((faults.len(), faults[0].class.as_str()), (1, "disk.failing"), "{faults:?}");
+    let suspect = &faults[0].suspects[0];
+    assert_eq!(
+        (suspect.part.as_str(), suspect.label.as_deref()),
+        ("disk nvme0n1", Some("bay Slot 03"))
+    );
+    assert_eq!(suspect.certainty_percent, 99);
+}
+
+#[test]
+fn narrow_link_names_the_card_and_its_slot() {
+    let link = Link { current_width: Some(4), possible_width: Some(16), ..Link::default() };
+    let device = PciDevice {
+        address: "0000:3b:00.0".to_owned(),
+        slot: Some("4".to_owned()),
+        device_name: Some("GH100".to_owned()),
+        link: Some(link),
+        ..PciDevice::default()
+    };
+    let pci = Pci { devices: vec![device], ..Pci::default() };
+    let faults = found(&Inventory { pci: Some(pci), ..Inventory::default() });
+    let suspects: Vec<(&str, Option<&str>, u8)> = faults[0]
+        .suspects
+        .iter()
+        .map(|s| (s.part.as_str(), s.label.as_deref(), s.certainty_percent))
+        .collect();
+    let expected = [
+        ("PCI device 0000:3b:00.0", Some("slot 4"), 54),
+        ("slot 4 or its riser", Some("slot 4"), 26),
+    ];
+    assert_eq!(suspects, expected);
+}
+
+#[test]
+fn half_duplex_link_suspects_the_module_before_the_port() {
+    let module = Module { part_number: Some("SFP-10G-SR".to_owned()), ..Module::default() };
+    let port = Interface {
+        name: "eno1".to_owned(),
+        kind: Some("physical".to_owned()),
+        speed_mbit_s: Some(100),
+        duplex: Some("half".to_owned()),
+        has_carrier: Some(true),
+        module: Some(module),
+        ..Interface::default()
+    };
+    let network = Network { interfaces: vec![port], ..Network::default() };
+    let inventory = Inventory { network: Some(network), ..Inventory::default() };
+    let parts: Vec<String> =
+        found(&inventory).remove(0).suspects.into_iter().map(|s| s.part).collect();
+    assert_eq!(parts, ["module or cable of eno1", "nic eno1"]);
+}
+
+#[test]
+fn machine_without_findings_and_identifiers_that_were_never_set_are_no_fault() {
+    assert!(found(&Inventory::default()).is_empty());
+    let product = crate::dmi::Product {
+        name: Some("To Be Filled By O.E.M.".to_owned()),
+        ..crate::dmi::Product::default()
+    };
+    let inventory = Inventory { product: Some(product), ..Inventory::default() };
+    assert!(!findings(&inventory).is_empty() && found(&inventory).is_empty());
+}
+
+#[test]
+fn certainties_of_a_fault_never_exceed_100_percent() {
+    assert_eq!((combine(90, 60), combine(99, 99), combine(0, 30)), (96, 99, 30));
+    let ecc = |at: &str| EccCount {
+        name: "mc0".to_owned(),
+        controller: Some(at.to_owned()),
+        uncorrectable: Some(1),
+        ..EccCount::default()
+    };
+    let vague = vec![ecc("a"), ecc("b"), ecc("c"), ecc("d"), ecc("e")];
+    let faults = found(&Inventory { bmc: Some(memory_event("Mem ECC")), ..memory(vague) });
+    assert_eq!(faults.len(), 1);
+    let sum: u32 = faults[0].suspects.iter().map(|s| u32::from(s.certainty_percent)).sum();
+    assert!((90..=100).contains(&sum), "{sum}");
+}
