@@ -37,6 +37,26 @@ pub fn span_in(whole: &str, part: &str) -> Range<usize> {
     if is_within { start..start + part.len() } else { 0..0 }
 }
 
+/// How deep the brackets and braces of JSON or YAML are nested at most; those within texts count too.
+///
+/// libyaml needs time in the square of the depth, before any limit of its caller applies.
+#[must_use]
+pub fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+/// The deepest nesting that YAML from a user may have.
+pub const MAX_NESTING: usize = 500;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +71,12 @@ mod tests {
     fn a_quoted_finding_has_no_control_characters_and_a_bounded_length() {
         assert_eq!(quote("a\x1b[31m"), "\"a\\u{1b}[31m\"");
         assert!(quote(&"x".repeat(1000)).len() < 100);
+    }
+
+    #[test]
+    fn nesting_is_that_of_the_deepest_bracket() {
+        assert_eq!(nesting("a: [{b: []}]\nc: ]]] []"), 3);
+        assert_eq!(nesting("a"), 0);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
+use formats::text;
 use serde_yaml_ng::Value as Yaml;
 
 use super::option_name;
@@ -29,6 +30,11 @@ pub(super) fn read(path: &Path) -> std::io::Result<String> {
 /// # Errors
 /// If the text is not such a mapping.
 pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
+    if text::nesting(text) > text::MAX_NESTING {
+        bail!(
+            "the configuration file {name} nests deeper than any option, expected lines of the form OPTION: VALUE"
+        );
+    }
     let document: Yaml =
         serde_yaml_ng::from_str(text).map_err(|error| yaml_error(&error, text, name))?;
     let entries = match document {

@@ -15,7 +15,8 @@ use serde_json::{Map, Value};
 
 use super::LiveError;
 use super::checks::refuse;
-use fields::{flag, known, line, list, needed, number, object, one_line, scalar, text, wrong};
+use crate::text::shown;
+use fields::{flag, known, line, list, needed, number, object, scalar, text, wrong};
 
 /// A profile of `NetworkManager`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,11 +41,21 @@ struct Context {
 /// # Errors
 /// [`LiveError`] with the path of the first key or value that cannot be converted.
 pub fn keyfiles(text: &str) -> Result<Vec<Keyfile>, LiveError> {
-    let document: Value = match serde_yaml_ng::from_str(text) {
-        Ok(document) => document,
-        Err(error) => return refuse("network", error.to_string(), "YAML"),
-    };
-    let top = object(&document, "the document")?;
+    if formats::text::nesting(text) > formats::text::MAX_NESTING {
+        return refuse("network", "a document that nests deeper than nmstate's", "nmstate's YAML");
+    }
+    // This type, other than that of JSON, refuses keys that occur twice.
+    let document: Result<serde_yaml_ng::Value, _> = serde_yaml_ng::from_str(text);
+    match document.map(serde_json::to_value) {
+        Ok(Ok(document)) => profiles(&document),
+        Ok(Err(error)) => refuse("network", error.to_string(), "keys that are text"),
+        Err(error) => refuse("network", error.to_string(), "YAML"),
+    }
+}
+
+/// Converts the parsed document.
+fn profiles(document: &Value) -> Result<Vec<Keyfile>, LiveError> {
+    let top = object(document, "the document")?;
     known(top, "", &["interfaces", "routes", "dns-resolver"])?;
     let interfaces = list(top.get("interfaces"), "interfaces")?;
     let mut contexts: BTreeMap<String, Context> = BTreeMap::new();
@@ -145,7 +156,15 @@ fn profile(
     }
     if context.bond.is_none() {
         for (family, lines) in ["ipv4", "ipv6"].into_iter().zip(&context.lines) {
-            ip(interface, at, family, &mut out)?;
+            let is_enabled = ip(interface, at, family, &mut out)?;
+            if !is_enabled && !lines.is_empty() {
+                let found = format!("routes or name servers of {name} without {family}");
+                return refuse(
+                    "network",
+                    found,
+                    format!("{family} of {name} with addresses or DHCP"),
+                );
+            }
             out.push_str(lines);
         }
     }
@@ -168,7 +187,7 @@ fn ethernet(
     }
     out.push_str("\n[ethernet]\n");
     if let Some(mac) = mac {
-        if mac.split(':').count() != 6 || !mac.bytes().all(|b| b.is_ascii_hexdigit() || b == b':') {
+        if !is_mac(&mac) {
             return wrong(&format!("{at}.mac-address"), &mac.into(), "six bytes, as 52:54:00:…");
         }
         // Without the identifier the key sets the address instead of selecting the port.
@@ -185,6 +204,9 @@ fn ports(interface: &Map<String, Value>, at: &str) -> Result<Vec<String>, LiveEr
     let Some(bond) = interface.get("link-aggregation") else { return Ok(Vec::new()) };
     let at = format!("{at}.link-aggregation");
     let bond = object(bond, &at)?;
+    if bond.contains_key("port") && bond.contains_key("slaves") {
+        return refuse("network", format!("{at} with port and slaves"), "one of the two");
+    }
     let members = list(bond.get("port").or_else(|| bond.get("slaves")), &format!("{at}.port"))?;
     members
         .iter()
@@ -205,7 +227,15 @@ fn bond(interface: &Map<String, Value>, at: &str, out: &mut String) -> Result<()
     if let Some(options) = bond.get("options") {
         for (key, value) in object(options, &format!("{at}.options"))? {
             let at = format!("{at}.options.{key}");
-            line(out, one_line(key, &at)?, &scalar(value, &at)?);
+            let is_name = key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
+            if !is_name || key.is_empty() || key == "mode" {
+                return refuse(
+                    "network",
+                    shown(&at),
+                    "the name of an option of the bond, other than its mode",
+                );
+            }
+            line(out, key, &scalar(value, &at)?);
         }
     }
     Ok(())
@@ -222,6 +252,9 @@ fn vlan(
     let vlan = object(interface.get("vlan").unwrap_or(&empty), &at)?;
     known(vlan, &at, &["base-iface", "id"])?;
     let parent = needed(vlan, "base-iface", &at)?;
+    if !all.contains_key(&parent) {
+        return wrong(&format!("{at}.base-iface"), &parent.into(), "an interface of this document");
+    }
     if all.get(&parent).is_some_and(|(parent, _)| parent.contains_key("identifier")) {
         let expected = "an interface that its name identifies";
         return wrong(&format!("{at}.base-iface"), &parent.into(), expected);
@@ -235,18 +268,19 @@ fn vlan(
     Ok(())
 }
 
-/// The section `[ipv4]` or `[ipv6]`; without an entry the interface has no addresses of that family.
+/// Writes the section `[ipv4]` or `[ipv6]`, and returns whether the interface has addresses of that family. Without an entry
+/// it has none.
 fn ip(
     interface: &Map<String, Value>,
     at: &str,
     family: &str,
     out: &mut String,
-) -> Result<(), LiveError> {
+) -> Result<bool, LiveError> {
     let at = format!("{at}.{family}");
     let _ = write!(out, "\n[{family}]\n");
     let Some(entry) = interface.get(family) else {
         line(out, "method", "disabled");
-        return Ok(());
+        return Ok(false);
     };
     let ip = object(entry, &at)?;
     let keys =
@@ -266,7 +300,7 @@ fn ip(
     };
     line(out, "method", method);
     if method == "disabled" {
-        return Ok(());
+        return Ok(false);
     }
     for (index, address) in addresses.iter().enumerate() {
         let at = format!("{at}.address.{index}");
@@ -291,7 +325,12 @@ fn ip(
             line(out, theirs, "true");
         }
     }
-    Ok(())
+    Ok(true)
+}
+
+fn is_mac(text: &str) -> bool {
+    let is_byte = |part: &str| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+    text.split(':').count() == 6 && text.split(':').all(is_byte)
 }
 
 fn family_of(address: &str) -> Option<&'static str> {
@@ -416,5 +455,48 @@ dns-resolver:
             let error = keyfiles(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("network is {expected}")), "{text}\n{error}");
         }
+    }
+
+    #[test]
+    fn what_would_be_lost_or_contradicts_itself_is_refused() {
+        for (text, expected) in [
+            (
+                "interfaces: [{name: a, ipv4: {dhcp: true, dhcp: false}}]",
+                "interfaces[0].ipv4: duplicate entry",
+            ),
+            (
+                "interfaces: [{name: a, mac-address: ':::::'}]",
+                "\":::::\" at interfaces.0.mac-address",
+            ),
+            (
+                "interfaces: [{name: b, type: bond, link-aggregation: {mode: '1', port: [a], slaves: [c]}}]",
+                "interfaces.0.link-aggregation with port and slaves",
+            ),
+            (
+                "interfaces: [{name: b, type: bond, link-aggregation: {mode: '1', options: {mode: '4'}}}]",
+                "\"interfaces.0.link-aggregation.options.mode\"",
+            ),
+            (
+                "interfaces: [{name: b, type: bond, link-aggregation: {mode: '1', options: {'[ipv4': ']'}}}]",
+                "\"interfaces.0.link-aggregation.options.[ipv4\"",
+            ),
+            (
+                "{interfaces: [{name: a}], routes: {config: [{destination: 10.0.0.0/8, next-hop-interface: a}]}}",
+                "routes or name servers of a without ipv4",
+            ),
+            (
+                "interfaces: [{name: v, type: vlan, vlan: {base-iface: eth7, id: 1}}]",
+                "\"eth7\" at interfaces.0.vlan.base-iface",
+            ),
+        ] {
+            let error = keyfiles(text).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("network is {expected}")), "{text}\n{error}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_before_it_costs_time() {
+        let error = keyfiles(&format!("interfaces: {}", "[".repeat(400_000))).unwrap_err();
+        assert!(error.to_string().contains("nests deeper"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use super::{Keyfile, LiveError, keyfiles, refuse};
+use super::{Keyfile, LiveError, profiles, refuse};
 
 /// The modes of a bond by number, as in the kernel's `uapi/linux/if_bonding.h`.
 const MODES: [&str; 7] = [
@@ -20,6 +20,9 @@ const MODES: [&str; 7] = [
     "balance-alb",
 ];
 
+/// The most ports, and the most addresses, that a machine may have.
+const MAX_ENTRIES: usize = 256;
+
 /// Makes the profiles of a machine from its metadata. The metadata names no name servers.
 ///
 /// # Errors
@@ -30,6 +33,7 @@ pub fn packet_network(metadata: &str, name_servers: &[IpAddr]) -> Result<Vec<Key
     };
     let network = &document["network"];
     let list = |key: &str| network[key].as_array().map_or(&[][..], Vec::as_slice);
+    bounded(network)?;
     let (ports, bonds) = ports(list("interfaces"), network)?;
     let mut interfaces = ports;
     let Some(main) = bonds.first().or(interfaces.first()).cloned() else {
@@ -69,11 +73,9 @@ pub fn packet_network(metadata: &str, name_servers: &[IpAddr]) -> Result<Vec<Key
         return refuse("network", "metadata without network.addresses", "at least one");
     }
     let families = [("ipv4", ipv4), ("ipv6", ipv6)];
-    let servers = name_servers.iter().filter(|server| {
-        let family = usize::from(server.is_ipv6());
-        !families[family].1.is_empty()
-    });
-    let servers: Vec<String> = servers.map(ToString::to_string).collect();
+    let is_usable = |server: &&IpAddr| !families[usize::from(server.is_ipv6())].1.is_empty();
+    let servers: Vec<String> =
+        name_servers.iter().filter(is_usable).map(ToString::to_string).collect();
     for interface in interfaces.iter_mut().filter(|interface| interface["name"] == name) {
         for (family, addresses) in &families {
             if !addresses.is_empty() {
@@ -81,12 +83,23 @@ pub fn packet_network(metadata: &str, name_servers: &[IpAddr]) -> Result<Vec<Key
             }
         }
     }
-    // JSON is YAML too.
     let state = json!({
         "interfaces": interfaces, "routes": {"config": routes},
         "dns-resolver": {"config": {"server": servers}},
     });
-    keyfiles(&state.to_string())
+    profiles(&state)
+}
+
+/// Refuses metadata with more ports or addresses than a machine has.
+fn bounded(network: &Value) -> Result<(), LiveError> {
+    for key in ["interfaces", "addresses"] {
+        let n = network[key].as_array().map_or(0, Vec::len);
+        if n > MAX_ENTRIES {
+            let found = format!("metadata with {n} network.{key}");
+            return refuse("network", found, format!("at most {MAX_ENTRIES}"));
+        }
+    }
+    Ok(())
 }
 
 /// The ports, identified by their MACs, and the bonds that they form.
@@ -195,6 +208,10 @@ mod tests {
         {
             assert!(packet_network(text, &[]).is_err(), "{text}");
         }
+        let mut crowded = metadata();
+        crowded["network"]["interfaces"] = vec![json!({"name": "a", "mac": "x"}); 257].into();
+        let error = packet_network(&crowded.to_string(), &[]).unwrap_err().to_string();
+        assert!(error.contains("257 network.interfaces"), "{error}");
         let mut metadata = metadata();
         metadata["network"]["bonding"]["mode"] = json!(9);
         assert!(packet_network(&metadata.to_string(), &[]).is_err());
