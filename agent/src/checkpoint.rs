@@ -73,12 +73,14 @@ pub fn create() -> std::io::Result<PathBuf> {
     Err(last)
 }
 
-/// From now on changes are written to the file.
+/// From now on changes are written to the file, which contains a first line at once: the parent then knows that this
+/// process has begun and catches signals.
 ///
 /// # Errors
 /// The file cannot be opened.
 pub fn open(path: &Path) -> std::io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
+    file.write_all_at(b"{}\n", 0)?;
     *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some((file, Checkpoint::default()));
     Ok(())
 }

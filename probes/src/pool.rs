@@ -16,6 +16,10 @@ use crate::guard::{self, Panic};
 
 /// If no job finishes for this long, another thread starts.
 const PATIENCE: Duration = Duration::from_millis(10);
+/// How often a signal is looked for.
+const SIGNAL_POLL: Duration = Duration::from_millis(250);
+/// How long jobs are waited for after a signal: with the rest of the agent's work it ends within five seconds.
+const AFTER_SIGNAL: Duration = Duration::from_secs(1);
 const STACK_BYTES: usize = 1 << 20;
 
 /// Work for the pool.
@@ -47,16 +51,24 @@ pub(crate) enum Failure {
 }
 
 /// Runs the jobs and waits for each no longer than its deadline, and for all no longer than `budget`
-/// after `start`. The results are in the order of the jobs.
+/// after `start`. Once `signal` is not zero, none is waited for longer than a moment. The results are in the order of
+/// the jobs.
 pub(crate) fn run<T: Send + 'static>(
     jobs: Vec<Job<T>>,
     start: Instant,
     budget: Duration,
+    signal: Option<&AtomicUsize>,
 ) -> Vec<Settled<T>> {
     let shared = Arc::new(Shared { state: Mutex::new(State::new(jobs)), changed: Condvar::new() });
     let mut pool = Pool { shared, end: start + budget, n_threads: 0 };
     pool.spawn();
-    while pool.supervise() {}
+    let mut is_cut_short = false;
+    while pool.supervise(signal.filter(|_| !is_cut_short).map(|_| SIGNAL_POLL)) {
+        if !is_cut_short && signal.is_some_and(|signal| signal.load(Ordering::SeqCst) != 0) {
+            is_cut_short = true;
+            pool.end = pool.end.min(Instant::now() + AFTER_SIGNAL);
+        }
+    }
     pool.settle()
 }
 
@@ -159,14 +171,15 @@ struct Pool<T> {
 }
 
 impl<T: Send + 'static> Pool<T> {
-    /// Waits for a while, and makes sure that the work goes on; `false` when all jobs are settled.
-    fn supervise(&mut self) -> bool {
+    /// Waits for a while, at most `poll`, and makes sure that the work goes on; `false` when all jobs are settled.
+    fn supervise(&mut self, poll: Option<Duration>) -> bool {
         let state = self.shared.state();
         let Some(limit) = state.open().map(|(_, slot)| self.limit(slot)).min() else {
             return false;
         };
         let now = Instant::now();
         let limit = if state.waiting.is_empty() { limit } else { limit.min(now + PATIENCE) };
+        let limit = poll.map_or(limit, |poll| limit.min(now + poll));
         let n_open = state.n_open;
         let waited = self.shared.changed.wait_timeout(state, limit.saturating_duration_since(now));
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -257,7 +270,7 @@ mod tests {
         let short = Duration::from_millis(50);
         let jobs =
             vec![bad(), hangs(short), bad(), hangs(short), hangs(short), good(), bad(), good()];
-        let settled = run(jobs, Instant::now(), Duration::from_secs(20));
+        let settled = run(jobs, Instant::now(), Duration::from_secs(20), None);
         let ends: String = settled
             .iter()
             .map(|settled| match &settled.result {
@@ -274,10 +287,25 @@ mod tests {
     fn budget_also_ends_jobs_that_never_started() {
         let long = Duration::from_hours(1);
         let jobs = vec![hangs(long), hangs(long), hangs(long), good()];
-        let settled = run(jobs, Instant::now(), Duration::ZERO);
+        let settled = run(jobs, Instant::now(), Duration::ZERO, None);
         assert_eq!(settled.len(), 4);
         let last = &settled[3];
         assert!(matches!(last.result, Ok(7) | Err(Failure::NotStarted)));
         assert!(settled[..3].iter().all(|settled| settled.result.is_err()));
+    }
+
+    #[test]
+    fn signal_ends_the_wait_for_jobs_that_hang_and_keeps_what_is_done() {
+        static SIGNAL: AtomicUsize = AtomicUsize::new(0);
+        let long = Duration::from_hours(1);
+        let start = Instant::now();
+        thread::spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            SIGNAL.store(15, Ordering::SeqCst);
+        });
+        let settled = run(vec![good(), hangs(long)], start, long, Some(&SIGNAL));
+        assert!(start.elapsed() >= AFTER_SIGNAL && start.elapsed() < Duration::from_secs(4));
+        assert!(matches!(settled[0].result, Ok(7)));
+        assert!(matches!(settled[1].result, Err(Failure::Late)));
     }
 }

@@ -38,12 +38,13 @@ pub(super) fn install(
     is_typed: bool,
 ) -> ExitStatus {
     let mut settings = job_settings(options, offline);
+    let stop = job::stop_on_signals();
     let collect_options = Options {
         budget: Duration::from_secs(options.budget),
+        signal: Some(stop.number()),
         extras: extras(Duration::from_secs(options.lldp_wait.unwrap_or_default())),
         ..Options::default()
     };
-    let stop = job::stop_on_signals();
     let backend = options.ironic.backend;
     // assisted-service asks for the hardware again and again; a port must not go up and down each time.
     let brings_links_up =

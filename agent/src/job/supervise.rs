@@ -32,6 +32,8 @@ const VARIABLE: &str = "RUN_COREOS_INSTALLER_CHECKPOINT";
 const POLL: Duration = Duration::from_millis(50);
 /// How often the parent reads how far the child is.
 const CHECKPOINT_POLL: Duration = Duration::from_secs(1);
+/// How long a child may take until it catches signals.
+const START_LIMIT: Duration = Duration::from_secs(1);
 /// How long a child that has done its job may take to end.
 const HANGING_LIMIT: Duration = Duration::from_secs(10);
 /// How long to wait before a child that crashed is started again.
@@ -132,7 +134,7 @@ fn wait(
     stop: &Stop,
 ) -> ProcessStatus {
     let pid = i32::try_from(child.id()).map(Pid::from_raw);
-    let mut is_passed_on = false;
+    let (mut is_passed_on, mut stopped_at) = (false, None);
     let mut looked_at = Instant::now();
     let mut done: Option<(u8, Instant)> = None;
     loop {
@@ -156,8 +158,11 @@ fn wait(
             }
         }
         if stop.is_stopped() && !is_passed_on {
-            is_passed_on = true;
-            if let Ok(pid) = pid {
+            let stopped = *stopped_at.get_or_insert_with(Instant::now);
+            // A child that has just been started would die of the signal and leave no result.
+            let is_ready = checkpoint::read(checkpoint).is_some();
+            is_passed_on = is_ready || stopped.elapsed() > START_LIMIT;
+            if is_passed_on && let Ok(pid) = pid {
                 kill(pid, Signal::SIGTERM).ok();
             }
         }

@@ -6,6 +6,7 @@ pub use inventory::Inventory;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
 use crate::machine::{Extras, Machine, Problem, Source};
@@ -263,6 +264,8 @@ pub struct Options {
     pub identity: bool,
     /// After this no collector is waited for.
     pub budget: Duration,
+    /// The number of a signal that was received. Once it is not zero, no collector is waited for longer than a moment.
+    pub signal: Option<Arc<AtomicUsize>>,
     /// What is read only on request.
     pub extras: Extras,
 }
@@ -270,7 +273,13 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         let extras = Extras::default();
-        Options { only: Vec::new(), identity: false, budget: Duration::from_secs(45), extras }
+        Options {
+            only: Vec::new(),
+            identity: false,
+            budget: Duration::from_secs(45),
+            signal: None,
+            extras,
+        }
     }
 }
 
@@ -321,7 +330,8 @@ fn collect_with(
         let (run, machine) = (collector.run, machine.clone());
         Job { deadline: collector.deadline, work: Box::new(move || run(&machine)) }
     };
-    let settled = pool::run(wanted.iter().map(job).collect(), start, options.budget);
+    let jobs = wanted.iter().map(job).collect();
+    let settled = pool::run(jobs, start, options.budget, options.signal.as_deref());
     let mut collected = Collected::default();
     for ((collector, machine), settled) in wanted.iter().zip(settled) {
         let duration_ms = u64::try_from(settled.duration.as_millis()).unwrap_or(u64::MAX);
