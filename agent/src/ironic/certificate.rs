@@ -146,3 +146,69 @@ fn tagged(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     out.extend(parts.concat());
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use rustls::RootCertStore;
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier as _;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_hours(24);
+
+    /// A moment of a year, about.
+    fn year(year: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs((year - 1970) * 31_556_952)
+    }
+
+    /// Whether a client that trusts the certificate accepts it for this server at this time.
+    fn is_accepted(certificate: &Certificate, host: &str, at: SystemTime) -> bool {
+        let der = CertificateDer::from(certificate.der.clone());
+        let mut roots = RootCertStore::empty();
+        roots.add(der.clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let name = ServerName::try_from(host).unwrap();
+        let now = UnixTime::since_unix_epoch(at.duration_since(SystemTime::UNIX_EPOCH).unwrap());
+        let verifier = verifier.build().unwrap();
+        verifier.verify_server_cert(&der, &[], &name, &[], now).is_ok()
+    }
+
+    #[test]
+    fn certificate_is_for_its_address_or_name_and_no_other() {
+        let hosts = ["192.0.2.1", "2001:db8::1", "node-1.example"];
+        for host in hosts {
+            let certificate = Certificate::new(host, year(2026)).unwrap();
+            for other in hosts.into_iter().chain(["192.0.2.2", "2001:db8::2", "example"]) {
+                assert_eq!(is_accepted(&certificate, other, year(2026)), other == host, "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn certificate_is_valid_for_a_month_in_either_form_of_time() {
+        for now in [year(2026), year(2050) - 10 * DAY, year(2050) + 2 * DAY, year(2051)] {
+            let certificate = Certificate::new("192.0.2.1", now).unwrap();
+            for (at, expected) in [
+                (now - 2 * DAY, false),
+                (now - DAY / 2, true),
+                (now + 29 * DAY, true),
+                (now + 31 * DAY, false),
+            ] {
+                assert_eq!(is_accepted(&certificate, "192.0.2.1", at), expected, "{now:?} {at:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_short_until_2049() {
+        let last = SystemTime::UNIX_EPOCH + Duration::from_secs(2_524_607_999);
+        assert_eq!(time(last), [&[UTC_TIME, 13][..], b"491231235959Z"].concat());
+        let next = last + Duration::from_secs(1);
+        assert_eq!(time(next), [&[GENERALIZED_TIME, 15][..], b"20500101000000Z"].concat());
+    }
+}

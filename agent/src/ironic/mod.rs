@@ -23,7 +23,6 @@ mod server;
 mod steps;
 
 use std::io;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -43,6 +42,7 @@ use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::{Failure, settle};
+use crate::job::power::{self, POWEROFF_LIMIT, run_until_stopped};
 use crate::job::{After, Collected, JobSettings, Offline, run_with};
 use crate::secret::Secret;
 use crate::signals::Stop;
@@ -274,43 +274,52 @@ impl Agent<'_> {
                 }
                 Work::PowerOff => {
                     info!("powering off as Ironic asks");
-                    self.leave(&id, &self.job.poweroff);
-                    return self.after_power_off();
+                    return self.leave(&id, &self.job.poweroff);
                 }
                 Work::Reboot => {
                     info!("rebooting as Ironic asks");
-                    self.leave(&id, &[]);
+                    self.answer(&id);
                     // systemd reboots after this status.
                     return ExitStatus::Done;
                 }
                 Work::Lockdown => {
                     info!("switching the networks off as Ironic asks");
-                    self.leave(&id, &self.settings.lockdown);
+                    self.answer(&id);
                     // Ironic waits until nothing responds, and fails the deployment if the networks stay up.
                     self.commands.close();
                     self.wake.now();
-                    return self.after_power_off();
+                    return self.lock();
                 }
             }
         }
     }
 
-    /// Notes that a command is done, lets its answer out and runs a program.
-    fn leave(&self, id: &str, program: &[String]) {
+    /// Notes that a command is done, and lets its answer out.
+    fn answer(&self, id: &str) {
         self.commands.end(id, Ok(Value::Null));
         std::thread::sleep(ANSWER_TIME);
-        let Some((name, args)) = program.split_first() else { return };
-        match Command::new(name).args(args).stdin(Stdio::null()).status() {
-            Ok(status) if status.success() => {}
-            Ok(status) => error!("{}: {status}", program.join(" ")),
-            Err(error) => error!("running {}: {error}", program.join(" ")),
-        }
     }
 
-    /// Waits for the signal with which systemd ends this program before it powers off.
-    fn after_power_off(&self) -> ExitStatus {
+    /// Runs the last program of this machine, and waits for the signal with which systemd ends this one.
+    fn leave(&self, id: &str, program: &[String]) -> ExitStatus {
+        self.answer(id);
+        if let Err(why) =
+            run_until_stopped(program, POWEROFF_LIMIT, self.clock.as_ref(), &self.stop)
+        {
+            error!("{why}");
+            error!("what to do: power the machine off by hand, or from Ironic");
+        }
+        self.exit_status
+    }
+
+    /// Switches the networks off and waits for the signal: Ironic may keep the machine on.
+    fn lock(&self) -> ExitStatus {
+        let clock = self.clock.as_ref();
+        if let Err(why) = power::run(&self.settings.lockdown, POWEROFF_LIMIT, clock, &self.stop) {
+            error!("{why}");
+        }
         while !self.stop.is_stopped() {
-            self.clock.sleep(Duration::from_secs(1), &self.stop);
+            clock.sleep(Duration::from_secs(1), &self.stop);
         }
         self.exit_status
     }

@@ -1,14 +1,12 @@
 //! The end of the job: what is logged, posted and returned as exit status.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
-
 use tracing::{error, info, warn};
 
 use formats::time::rfc3339;
 
 use super::Ended;
 use super::offline::in_words;
+use super::power::{POWEROFF_LIMIT, run_until_stopped};
 use super::sequence::Job;
 use crate::api::{API_VERSION, DiskState, JobResult, Neighbours, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
@@ -19,9 +17,6 @@ use crate::vim::client::GaveUp;
 const MAX_WARNINGS: usize = 100;
 /// The longest message of a result, in characters.
 const MAX_MESSAGE_CHARS: usize = 4000;
-
-/// How long the machine may take to switch off.
-const POWEROFF_LIMIT: Duration = Duration::from_mins(5);
 
 impl Job<'_> {
     /// Ends the job with a failure: logs it, posts it, returns the exit status.
@@ -120,21 +115,10 @@ impl Job<'_> {
     /// Asks systemd to power off and waits for it to end this program. If the machine stays on, returns `otherwise`;
     /// `disk` is the state of the disk for the advice.
     pub(super) fn switch_off(&mut self, otherwise: ExitStatus, disk: &str) -> ExitStatus {
-        let command = &self.settings.poweroff;
-        let status = command
-            .split_first()
-            .map(|(program, args)| Command::new(program).args(args).stdin(Stdio::null()).status());
-        match status {
-            Some(Ok(status)) if status.success() => {
-                self.clock.sleep(POWEROFF_LIMIT, &self.stop);
-                if self.stop.is_stopped() {
-                    return ExitStatus::Done;
-                }
-                error!("the machine is still on after {} s", POWEROFF_LIMIT.as_secs());
-            }
-            Some(Ok(status)) => error!("{}: {status}", command.join(" ")),
-            Some(Err(error)) => error!("running {}: {error}", command.join(" ")),
-            None => error!("no command to power the machine off"),
+        let (command, clock) = (&self.settings.poweroff, self.clock.as_ref());
+        match run_until_stopped(command, POWEROFF_LIMIT, clock, &self.stop) {
+            Ok(()) => return ExitStatus::Done,
+            Err(why) => error!("{why}"),
         }
         error!("what to do: power the machine off by hand; {disk}");
         otherwise

@@ -19,6 +19,7 @@ mod late;
 mod neighbours;
 pub mod offline;
 mod posting;
+pub(crate) mod power;
 mod prove;
 mod sequence;
 pub mod supervise;
