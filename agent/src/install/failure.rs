@@ -252,6 +252,48 @@ mod tests {
             Code::ImageFetch,
             true,
         ),
+        (
+            "Partitions in use on /dev/vda:\nError: checking for exclusive access",
+            Code::DiskBusy,
+            false,
+        ),
+        ("Error: opening /dev/vda\nCaused by: device is in use", Code::DiskBusy, false),
+        (
+            "Error: fetching signature URL\nCaused by: error sending request for url",
+            Code::Signature,
+            true,
+        ),
+        ("Error: signature verification failed", Code::Signature, false),
+        ("Error: writing /run/x: (os error 28)", Code::NoSpace, false),
+        ("Error: osmet: metadata missing for this image", Code::MediumLost, false),
+        ("Error: unpacking osmet image\nCaused by: I/O error", Code::MediumLost, false),
+        (
+            "Error: opening /sysroot/x\nCaused by: Input/output error (os error 5)",
+            Code::MediumLost,
+            false,
+        ),
+        ("Error: reading image\nCaused by: Stale file handle", Code::MediumLost, false),
+        ("Error: downloading source Ignition config http://h/c.ign", Code::IgnitionFetch, true),
+        ("Error: reading /dev/vda (os error 5)", Code::TargetIo, false),
+        ("Error: opening /dev/vda: No such device or address", Code::TargetIo, false),
+        ("Error: writing /dev/vda: Remote I/O error", Code::TargetIo, false),
+        ("Error: appending kargs", Code::Kargs, false),
+        ("Error: couldn't locate platform ID", Code::Kargs, false),
+        ("Error: configuring platform", Code::Kargs, false),
+        ("Error: configuring GRUB", Code::Kargs, false),
+        ("Error: writing grub.cfg", Code::Kargs, false),
+        ("Error: copying network config", Code::Network, false),
+        ("Error: fetching image URL", Code::ImageFetch, true),
+        ("Error: error sending request for url (http://h/i)", Code::ImageFetch, true),
+        ("Error: request or response body error: operation timed out", Code::ImageFetch, true),
+        ("Error: reading: Connection reset by peer", Code::ImageFetch, true),
+        ("Error: connection closed before message completed", Code::ImageFetch, true),
+        ("Error: copying the image: Broken pipe (os error 32)", Code::ImageFetch, true),
+        ("Error: operation timed out", Code::ImageFetch, true),
+        ("Error: decoding: unexpected end of file", Code::ImageFetch, true),
+        ("Error: decoding: unexpected EOF during chunk", Code::ImageFetch, true),
+        ("Error: decoding: premature EOF", Code::ImageFetch, true),
+        ("Error: xz: corrupt input stream", Code::ImageFetch, true),
         ("Error: something new", Code::InstallerFailed, false),
         ("", Code::InstallerFailed, false),
     ];
@@ -260,6 +302,22 @@ mod tests {
     fn each_known_text_has_its_code() {
         for (text, code, is_transient) in TEXTS {
             assert_eq!(of(text), Meaning { code: *code, is_transient: *is_transient }, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_row_of_the_table_is_reached_and_every_class_has_its_own_advice() {
+        let row = |text: &str| {
+            let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            let text = error_text(&lines);
+            KNOWN.iter().position(|(words, ..)| words.iter().all(|word| text.contains(word)))
+        };
+        let reached: Vec<usize> = TEXTS.iter().filter_map(|(text, ..)| row(text)).collect();
+        for (number, (words, code, _)) in KNOWN.iter().enumerate() {
+            assert!(reached.contains(&number), "{words:?}");
+            // The config is fetched and checked by the agent, so these two come from a changed program only.
+            let is_known = [Code::IgnitionFetch, Code::IgnitionInvalid].contains(code);
+            assert!(is_known || !advice(*code).starts_with("read the log"), "{code}");
         }
     }
 
