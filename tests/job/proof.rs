@@ -1,5 +1,6 @@
 //! Reads disks back: good ones, wrong ones, and damaged ones.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -401,6 +402,58 @@ fn network_profiles_must_be_on_the_disk_where_either_version_of_coreos_installer
             files.iter().map(|(path, _)| path).collect::<Vec<_>>()
         );
     }
+}
+
+#[test]
+fn kernel_and_initramfs_must_have_the_digest_in_the_name_of_their_directory() {
+    let (kernel, initramfs) = (vec![5_u8; 70_000], vec![7_u8; 1_500_001]);
+    let digest = digest::sha256(&[&kernel[..], &initramfs].concat()).replace("sha256-", "");
+    let found = |asked: &Value, kernel: &[u8], initramfs: &[u8], more: &[&str]| {
+        let dir = format!("ostree/test-{digest}");
+        let entry = format!(
+            "linux /boot/{dir}/vmlinuz-6.1\ninitrd /boot/{dir}/initramfs-6.1.img\noptions {OPTIONS}\n"
+        );
+        let mut files: Vec<(String, Vec<u8>)> = image::boot_files(IGNITION, OPTIONS)
+            .into_iter()
+            .filter(|(path, _)| !path.starts_with("loader"))
+            .map(|(path, text)| (path.to_owned(), text.into_bytes()))
+            .collect();
+        files.push(("loader/entries/a.conf".into(), entry.into_bytes()));
+        // In place of the link to itself that OSTree puts there.
+        for dir in [format!("boot/{dir}"), dir] {
+            files.push((format!("{dir}/vmlinuz-6.1"), kernel.to_vec()));
+            files.push((format!("{dir}/initramfs-6.1.img"), initramfs.to_vec()));
+            files.push((format!("{dir}/.vmlinuz-6.1.hmac"), b"x".to_vec()));
+            files.extend(more.iter().map(|name| (format!("{dir}/{name}"), b"x".to_vec())));
+        }
+        let files: Vec<(&str, &[u8])> =
+            files.iter().map(|(path, bytes)| (path.as_str(), &bytes[..])).collect();
+        let disk = Disk::new(&image::with_boot_files(512, &files)?);
+        let mut expected = expected(&disk, asked);
+        expected.before.profiles = (*asked != json!({})).then(BTreeMap::default);
+        let checks = prove(expected).proof.checks;
+        Some(checks.into_iter().find(|check| check.name == CheckName::BootFiles))
+    };
+    let none = json!({});
+    let Some(good) = found(&none, &kernel, &initramfs, &[]) else { return };
+    let good = good.unwrap();
+    assert!(good.ok && good.fatal, "{good:?}");
+    assert!(good.found.unwrap().contains("2 MiB with the digest"));
+    let mut damaged = initramfs.clone();
+    damaged[1_500_000] ^= 1;
+    let bad = found(&none, &kernel, &damaged, &[]).unwrap().unwrap();
+    assert!(!bad.ok && bad.fatal, "{bad:?}");
+    assert!(!found(&none, &damaged, &initramfs, &[]).unwrap().unwrap().ok);
+    // Network profiles are appended, with zeros before them.
+    let network = json!({"copy_network": true});
+    for zeros in [&[][..], &[0; 3]] {
+        let appended = [&initramfs[..], zeros, APPENDED].concat();
+        assert!(found(&network, &kernel, &appended, &[]).unwrap().unwrap().ok);
+        assert!(!found(&none, &kernel, &appended, &[]).unwrap().unwrap().ok);
+    }
+    assert!(found(&network, &kernel, &initramfs, &[]).unwrap().unwrap().ok);
+    // The digest of a directory with a devicetree includes that.
+    assert_eq!(found(&none, &kernel, &damaged, &["devicetree-6.1"]).unwrap(), None);
 }
 
 #[test]

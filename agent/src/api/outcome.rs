@@ -214,6 +214,9 @@ pub enum CheckName {
     KernelArguments,
     /// Every boot loader entry contains the requested Ignition platform.
     Platform,
+    /// The kernel and the initramfs of every boot loader entry have the digest that `OSTree` recorded in the image. Only if
+    /// the entries name such a digest.
+    BootFiles,
     /// The installed system has the network profiles that were to be copied.
     NetworkFiles,
     /// The EFI system partition has a boot loader.
@@ -240,6 +243,7 @@ impl CheckName {
             Self::IgnitionDigest => "ignition_digest",
             Self::KernelArguments => "kernel_arguments",
             Self::Platform => "platform",
+            Self::BootFiles => "boot_files",
             Self::NetworkFiles => "network_files",
             Self::EspLoader => "esp_loader",
             Self::OtherBootLabels => "other_boot_labels",

@@ -142,6 +142,7 @@ mod tests {
         let entry = |(number, options): (usize, Option<&str>)| Entry {
             name: format!("{number}.conf"),
             options: options.map(str::to_owned),
+            linux: None,
             initrd: None,
         };
         options.iter().copied().enumerate().map(entry).collect()

@@ -99,7 +99,7 @@ impl BootFiles {
     }
 
     /// The names in a directory.
-    fn names(&self, path: &str) -> Result<Vec<String>, String> {
+    pub(super) fn names(&self, path: &str) -> Result<Vec<String>, String> {
         match self {
             Self::Ext4(ext4) => ext4
                 .read_dir(path)
@@ -135,7 +135,12 @@ impl BootFiles {
             let bytes = bytes.map_err(|error| format!("{ENTRIES}/{name}: {error}"))?;
             let text = String::from_utf8_lossy(&bytes);
             let value = |key| value_of(&text, key).map(str::to_owned);
-            Ok(Entry { options: value("options"), initrd: value("initrd"), name })
+            Ok(Entry {
+                options: value("options"),
+                linux: value("linux"),
+                initrd: value("initrd"),
+                name,
+            })
         };
         names.into_iter().map(entry).collect()
     }
@@ -148,6 +153,8 @@ pub(super) struct Entry {
     pub(super) name: String,
     /// Kernel arguments.
     pub(super) options: Option<String>,
+    /// Path of the kernel in the boot file system.
+    pub(super) linux: Option<String>,
     /// Path of the initramfs in the boot file system.
     pub(super) initrd: Option<String>,
 }

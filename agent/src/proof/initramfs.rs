@@ -47,7 +47,7 @@ pub(super) fn appended(n_bytes: u64, read: &Read<'_>) -> Result<BTreeMap<String,
 }
 
 /// How long the xz stream at the end of the file is; `None` if there is none.
-fn stream_bytes(n_bytes: u64, read: &Read<'_>) -> Result<Option<u64>, String> {
+pub(super) fn stream_bytes(n_bytes: u64, read: &Read<'_>) -> Result<Option<u64>, String> {
     let Some(footer_at) = n_bytes.checked_sub(FRAME_BYTES) else { return Ok(None) };
     let footer = read(footer_at, FRAME_BYTES)?;
     let index_bytes = (u64::from(le32(&footer, 4)) + 1) * 4;

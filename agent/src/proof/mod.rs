@@ -13,6 +13,7 @@ pub mod esp;
 mod filesystems;
 pub mod gpt;
 mod initramfs;
+mod kernel;
 mod made;
 pub mod network;
 mod others;
@@ -242,6 +243,12 @@ fn look_at_boot(expected: &Expected, disk: &Disk, found: &filesystems::Found<'_>
     let found = Entries { entries: &entries, stamp: &String::from_utf8_lossy(&stamp) };
     checks.push(arguments::kernel_arguments(&expected.install, &found));
     checks.push(arguments::platform(&expected.install, &found));
+    checks.begin(CheckName::BootFiles);
+    let known = entries.as_deref().unwrap_or_default();
+    if let Some(outcome) = kernel::check(&files, known, expected.before.profiles.is_some()) {
+        let wanted = "each kernel and initramfs as OSTree recorded it";
+        checks.push(check(CheckName::BootFiles, wanted, outcome));
+    }
     if let Some(profiles) = &expected.before.profiles {
         checks.push(check(
             CheckName::NetworkFiles,
