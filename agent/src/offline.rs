@@ -151,6 +151,8 @@ fn instruction(ignition: &str, options: &InstallOptions) -> anyhow::Result<Vec<u
     set("console", json!(offline.console));
     set("copy_network", json!(offline.copy_network.then_some(true)));
     set("block_on", json!(offline.block_on));
+    set("verify", json!(offline.verify));
+    set("on_unproved", json!(offline.on_unproved));
     let instruction = json!({
         "api_version": API_VERSION,
         "request_id": REQUEST_ID,
@@ -192,7 +194,9 @@ pub(crate) fn ignition_text(file: &str) -> anyhow::Result<String> {
 
 fn image(options: &InstallOptions) -> anyhow::Result<Value> {
     let Some(image) = &options.offline.image else { return Ok(Value::Null) };
-    let mut source = if is_url(image) {
+    let mut source = if is_url(image) && is_metadata(image) {
+        json!({"stream": {"url": image}})
+    } else if is_url(image) {
         json!({"url": image})
     } else {
         // The installer may run in another directory.
@@ -206,6 +210,11 @@ fn image(options: &InstallOptions) -> anyhow::Result<Value> {
         source["insecure"] = true.into();
     }
     Ok(source)
+}
+
+/// Whether an address is that of stream metadata, as `…/streams/stable.json`.
+fn is_metadata(address: &str) -> bool {
+    address.split(['?', '#']).next().is_some_and(|path| path.ends_with(".json"))
 }
 
 /// The disk of `--disk` or `--hints`; null without them.
@@ -281,6 +290,8 @@ mod tests {
             ("append_karg", "a=1 console=ttyS0,115200n8"),
             ("copy_network", "true"),
             ("block_on", "warning"),
+            ("verify", "full"),
+            ("on_unproved", "keep"),
         ]);
         let expected = json!({
             "ignition": {"url": "https://h/node.ign", "hash": "sha256-0"},
@@ -290,8 +301,23 @@ mod tests {
             "append_kargs": ["a=1", "console=ttyS0,115200n8"],
             "copy_network": true,
             "block_on": "warning",
+            "verify": "full",
+            "on_unproved": "keep",
         });
         assert_eq!(instruction["install"], expected);
+    }
+
+    #[test]
+    fn image_is_an_address_stream_metadata_or_a_file() {
+        for (image, expected) in [
+            ("https://h/image.raw.xz", json!({"url": "https://h/image.raw.xz"})),
+            ("https://h/a.json.xz", json!({"url": "https://h/a.json.xz"})),
+            ("https://h/stable.json?x=1", json!({"stream": {"url": "https://h/stable.json?x=1"}})),
+            ("/images/a.json", json!({"file": "/images/a.json"})),
+        ] {
+            let found = instruction_of(&[("ignition", "https://h/i"), ("image", image)]);
+            assert_eq!(found["install"]["image"], expected);
+        }
     }
 
     #[test]

@@ -7,10 +7,12 @@ use run_coreos_installer::exit_status::ExitStatus;
 use run_coreos_installer::job::After;
 use serde_json::{Value, json};
 
+use super::files::{Files, Sent};
 use super::image;
 use super::install::{inline, result, vim};
-use super::machine::{IGNITION, Machine};
+use super::machine::{IGNITION, Machine, tool};
 use super::mock::{Mock, Reply};
+use super::stream::STREAMING;
 
 const WRITE: &str = "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none";
 
@@ -130,6 +132,98 @@ fn after_poweroff_powers_off_only_an_installed_machine() {
     // The clock of the test lets the time pass in which systemd would have ended the agent.
     assert_eq!(machine.run().exit_status, ExitStatus::Staying);
     assert!(trace.exists());
+}
+
+/// A machine without a VIM, whose coreos-installer reads the image from the agent as the real one does; `None` without
+/// curl.
+fn streaming(install: &Value) -> Option<Machine> {
+    tool("curl")?;
+    let mut machine = Machine::offline(install);
+    machine.installer("0.27.0", STREAMING);
+    Some(machine)
+}
+
+fn check<'a>(result: &'a Value, name: &str) -> &'a Value {
+    let checks = result["proof"]["checks"].as_array().unwrap();
+    checks.iter().find(|check| check["name"] == name).unwrap()
+}
+
+#[test]
+fn image_file_is_compared_in_full_if_the_configuration_asks_for_it() {
+    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let file = std::env::temp_dir().join(format!("rci-offline-image-{}", std::process::id()));
+    fs::write(&file, &image).unwrap();
+    let mut source = json!({"file": file, "insecure": true});
+    for (verify, blocks) in [("sample", "blocks equal"), ("full", "32 MiB")] {
+        let install = json!({"ignition": inline(), "image": source, "verify": verify});
+        let Some(mut machine) = streaming(&install) else { return };
+        assert_eq!(machine.run().exit_status, ExitStatus::Done);
+        let result = machine.result();
+        let content = check(&result, "image_content");
+        let found = content["found"].as_str().unwrap();
+        assert!(content["ok"] == true && found.contains(blocks), "{verify}: {found}");
+        assert_eq!(content["fatal"], true);
+        assert_eq!(result["image"]["source"], file.to_str().unwrap());
+    }
+    source["hash"] = json!(digest::sha256(b"something else"));
+    let install = json!({"ignition": inline(), "image": source});
+    let Some(mut machine) = streaming(&install) else { return };
+    assert_eq!(machine.run().exit_status, ExitStatus::Untouched);
+    assert_eq!(machine.result()["code"], "IMAGE_HASH");
+    fs::remove_file(file).unwrap();
+}
+
+#[test]
+fn stream_metadata_name_the_image_and_its_digest_without_a_vim_too() {
+    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    for is_right in [true, false] {
+        let sha256 = digest::sha256(if is_right { &image } else { b"x" });
+        let image = image.clone();
+        let files = Files::start(move |asked| match asked.path.as_str() {
+            "/stable.json" => {
+                let host = format!("http://{}", asked.host.as_deref().unwrap());
+                let sha256 = sha256.trim_start_matches("sha256-");
+                let file = json!({"location": format!("{host}/i.raw"), "sha256": sha256,
+                    "signature": format!("{host}/i.raw.sig")});
+                let metal = json!({"metal": {"formats": {"raw.xz": {"disk": file}}}});
+                let text = json!({"architectures": {std::env::consts::ARCH: {"artifacts": metal}}});
+                Sent::new(text.to_string().as_bytes())
+            }
+            "/i.raw" => Sent::new(&image),
+            "/i.raw.sig" => Sent::new(b"its signature"),
+            _ => Sent::status(404),
+        });
+        let stream = json!({"stream": {"url": format!("{}/stable.json", files.url)}});
+        let install = json!({"ignition": inline(), "image": stream});
+        let Some(mut machine) = streaming(&install) else { return };
+        let expected = if is_right { ExitStatus::Done } else { ExitStatus::Untouched };
+        assert_eq!(machine.run().exit_status, expected);
+        assert_eq!(machine.read("sig"), "its signature");
+        let code = machine.result()["code"].clone();
+        assert_eq!(code, if is_right { Value::Null } else { json!("IMAGE_HASH") });
+    }
+}
+
+#[test]
+fn table_of_an_unproved_disk_is_kept_only_on_request() {
+    let wrong = r#"{"ignition":{"version":"3.2.0"}}"#;
+    let Some(image) = image::coreos(wrong, "ignition.platform.id=metal") else { return };
+    for (on_unproved, disk_state, has_table) in [
+        (json!(null), "erased", false),
+        (json!("erase"), "erased", false),
+        (json!("keep"), "written", true),
+    ] {
+        let mut machine =
+            Machine::offline(&json!({"ignition": inline(), "on_unproved": on_unproved}));
+        fs::write(machine.root.join("image"), &image).unwrap();
+        machine.installer("0.27.0", WRITE);
+        assert_eq!(machine.run().exit_status, ExitStatus::Unproven);
+        let result = machine.result();
+        assert_eq!(result["code"], "PROOF_IGNITION_DIGEST");
+        assert_eq!(result["disk_state"], disk_state, "{on_unproved}");
+        let disk = fs::read(machine.disk("sda")).unwrap();
+        assert_eq!(disk[512..].starts_with(b"EFI PART"), has_table, "{on_unproved}");
+    }
 }
 
 #[test]

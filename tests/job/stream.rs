@@ -65,7 +65,7 @@ impl Run {
 }
 
 /// Behaves as coreos-installer: asks for the signature, then for the image, and writes the disk only if all of it came.
-const STREAMING: &str = r#"
+pub(crate) const STREAMING: &str = r#"
 URL=$(sed -n 's/.*"image-url": "\(.*\)".*/\1/p' "$CONFIG")
 echo "$no_proxy $NO_PROXY" > "$ROOT/no_proxy"
 curl -sf "$URL.sig" -o "$ROOT/sig"

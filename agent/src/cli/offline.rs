@@ -35,6 +35,9 @@ pub struct OfflineOptions {
     #[arg(long, value_name = "JSON|KEY=VALUE", num_args = 1..)]
     pub hints: Vec<String>,
     /// Image to write [default: the live image's own]
+    ///
+    /// An address that ends in .json is that of stream metadata, which name the
+    /// image for this machine and its digest.
     #[arg(long, value_name = "FILE|URL")]
     pub image: Option<String>,
     /// Digest of that image as downloaded, `sha256-…` or `sha512-…`
@@ -70,6 +73,12 @@ pub struct OfflineOptions {
     /// Least severity of findings that prevents the install [default: critical]
     #[arg(long, value_name = "SEVERITY", value_parser = ["critical", "warning", "never"])]
     pub block_on: Option<String>,
+    /// How much of the written disk is compared with the image [default: sample]
+    #[arg(long, value_name = "EXTENT", value_parser = ["sample", "full"])]
+    pub verify: Option<String>,
+    /// What happens to the table of a disk that fails the proof [default: erase]
+    #[arg(long, value_name = "ACTION", value_parser = ["erase", "keep"])]
+    pub on_unproved: Option<String>,
     /// What happens after the install; after a failure nothing does
     #[arg(long, value_enum, value_name = "ACTION", default_value_t = After::Reboot)]
     pub after: After,
