@@ -9,14 +9,14 @@ use probes::firmware::BootMode;
 /// The disks that a consumer may be shown as storage: each LUN once, with a known size.
 ///
 /// Left out are drives for removable media, virtual media of a BMC, special areas of an eMMC, what the kernel hides,
-/// the single paths of a multipath device, and disks without a capacity. Ironic's matcher of root device hints fails
+/// the single paths of a multipath device, the members of a RAID volume, and disks without a capacity. Ironic's matcher of root device hints fails
 /// for all disks if one has no size.
 pub(crate) fn disks(inventory: &Inventory) -> impl Iterator<Item = &Disk> {
     let all = inventory.block.iter().flat_map(|block| &block.disks);
     all.filter(|disk| {
         disk.is_storage()
             && disk.hidden != Some(true)
-            && disk.multipath.is_none()
+            && disk.unit().is_none()
             && disk.size_bytes.is_some_and(|size_bytes| size_bytes > 0)
     })
 }

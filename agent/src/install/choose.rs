@@ -84,9 +84,7 @@ pub(super) fn pick<'d>(
     // drive share its serial number.
     let is_part = |other: &&Disk| {
         let name = Some(disk.name.as_str());
-        other.name == disk.name
-            || other.multipath.as_deref() == name
-            || other.part_of.as_deref() == name
+        other.name == disk.name || other.unit() == name || other.part_of.as_deref() == name
     };
     let description = match (&hints, rule, choice.if_several) {
         (Some(hints), None, _) if hints.identify() && matching.iter().all(is_part) => {
@@ -149,15 +147,42 @@ fn by_device<'d>(
     }
     // A LUN and its paths share their names; the LUN is meant.
     let heads: Vec<&str> = found.iter().map(|disk| disk.name.as_str()).collect();
-    found.retain(|disk| disk.multipath.as_deref().is_none_or(|head| !heads.contains(&head)));
+    found.retain(|disk| disk.unit().is_none_or(|head| !heads.contains(&head)));
     match found[..] {
         [disk] => Ok(disk),
-        [] => {
-            Err(Failure::new(Code::DiskNone, format!("there is no disk {device}; {}", seen(disks)))
-                .advise("correct the path or insert the missing disk; `run-coreos-installer disks` lists the disks"))
-        }
+        [] => Err(built_on_disks(disks, device, resolve).unwrap_or_else(|| {
+            Failure::new(Code::DiskNone, format!("there is no disk {device}; {}", seen(disks)))
+                .advise("correct the path or insert the missing disk; `run-coreos-installer disks` lists the disks")
+        })),
         _ => Err(ambiguous(&found, &format!("are named {device}"))),
     }
+}
+
+/// Why an array or a mapping is no target.
+fn built_on_disks(
+    disks: &[Disk],
+    device: &str,
+    resolve: &dyn Fn(&str) -> Option<String>,
+) -> Option<Failure> {
+    let target = resolve(device).unwrap_or_else(|| device.to_owned());
+    let name = target.strip_prefix("/dev/")?;
+    let is_it = |holder: &String| holder == name;
+    let holds = |disk: &&Disk| {
+        let of_partitions = disk.partitions.iter().flat_map(|part| &part.holders);
+        disk.holders.iter().chain(of_partitions).any(is_it)
+    };
+    let below: Vec<&str> = disks.iter().filter(holds).map(|disk| disk.name.as_str()).collect();
+    if below.is_empty() {
+        return None;
+    }
+    let what = format!(
+        "{device} is built on {}: of such devices only multipath devices and RAID 1 volumes of Intel VROC can be \
+         installed on",
+        below.join(", ")
+    );
+    Some(Failure::new(Code::DiskNotEligible, what).advise(
+        "name one of these disks; to mirror the system, let the Ignition config do it (Butane: boot_device.mirror)",
+    ))
 }
 
 /// The disk among those that could be meant, and the rule that decided.

@@ -15,10 +15,9 @@ const BOOT: &str = "boot";
 /// # Errors
 /// `BOOT_LABEL` with every place.
 pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), Failure> {
-    // The paths of a LUN show what is on the LUN itself.
-    let is_other = |disk: &&Disk| {
-        disk.name != target.name && disk.multipath.as_deref() != Some(target.name.as_str())
-    };
+    // The paths of a LUN and the members of a RAID volume show what is on the target itself.
+    let is_other =
+        |disk: &&Disk| disk.name != target.name && disk.unit() != Some(target.name.as_str());
     // What is also built on the target is taken down, or refused if that is impossible.
     let is_of_target = |place: &String| target.content_above.iter().any(|a| a.name == *place);
     let mut found: Vec<String> = disks
@@ -60,7 +59,7 @@ fn places(disk: &Disk) -> Vec<String> {
     let unlisted = unlisted.filter(|part| part.filesystem.as_ref().is_some_and(is_boot));
     let unlisted = unlisted.map(|part| format!("partition {}", part.number));
     // A path of a LUN shows the same as the LUN.
-    let above = disk.content_above.iter().filter(|_| disk.multipath.is_none());
+    let above = disk.content_above.iter().filter(|_| disk.unit().is_none());
     let above = above.filter(|above| is_boot(&above.filesystem)).map(|above| above.name.clone());
     whole.into_iter().chain(partitions).chain(unlisted).chain(above).collect()
 }

@@ -6,7 +6,8 @@ use probes::block::Disk;
 use super::{Failure, describe};
 use crate::api::Code;
 
-/// Refuses a protected disk. The entries of a LUN's paths protect the LUN.
+/// Refuses a protected disk. The entries of a LUN's paths protect the LUN, and those of members their
+/// RAID volume.
 ///
 /// `resolve` follows a path below `/dev`: a disk has more links than its facts list.
 ///
@@ -19,7 +20,7 @@ pub(super) fn check(
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Failure> {
     let [configured, instructed] = lists;
-    let paths = || all.iter().filter(|path| path.multipath.as_deref() == Some(&disk.name));
+    let paths = || all.iter().filter(|path| path.unit() == Some(&disk.name));
     let names = |entry: &&String| {
         let target =
             Some(entry.trim()).filter(|entry| entry.starts_with("/dev/")).and_then(resolve);

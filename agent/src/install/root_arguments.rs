@@ -10,6 +10,9 @@ use crate::api::{Code, Install};
 /// Arguments for a root on a multipath device.
 const MULTIPATH: [&str; 3] =
     ["rd.multipath=default", "root=/dev/disk/by-label/dm-mpath-root", "rw"];
+/// What lets the initramfs assemble a volume of Intel's firmware RAID, with the UUID of its container (`OpenShift`
+/// documentation, page on Intel VROC).
+const MD_UUID: &str = "rd.md.uuid=";
 /// The argument for an iSCSI root that the firmware connects, as its iBFT table says.
 const ISCSI_FIRMWARE: &str = "rd.iscsi.firmware=1";
 /// What supplies a root on iSCSI: the arguments of dracut's module `95iscsi`.
@@ -78,6 +81,18 @@ fn derived(
     // A multipath device of device-mapper; NVMe has its own multipath, which needs no argument.
     if disk.name.starts_with("dm-") && !is_given(&["rd.multipath", "root="]) {
         arguments.extend(MULTIPATH.map(str::to_owned));
+    }
+    if disk.name.starts_with("md") && !is_given(&[MD_UUID, "rd.auto"]) {
+        let uuid = disk.md_container_uuid.as_deref().ok_or_else(|| {
+            let what = format!(
+                "{} is a RAID volume without which the installed system does not find its root, and the UUID of its \
+                 container is unknown",
+                describe(disk)
+            );
+            Failure::new(Code::Kargs, what)
+                .advise("add rd.md.uuid=… with the MD_UUID that `mdadm --detail --export` prints for the container")
+        })?;
+        arguments.push(format!("{MD_UUID}{uuid}"));
     }
     if disk.transport.as_deref() == Some("iscsi") && !is_given(&ISCSI_ARGUMENTS) {
         check_firmware(disk, firmware())?;
@@ -154,6 +169,19 @@ mod tests {
         assert_eq!(of("dm-0", &[], ours()), ok(&format!("{mpath} rd.iscsi.firmware=1")));
         assert_eq!(of("sda", &["netroot=iscsi:x"], targets(&[])), ok(""));
         assert_eq!(of("nvme0n1", &[], targets(&[])), ok(""));
+    }
+
+    #[test]
+    fn root_on_a_vroc_volume_gets_the_uuid_of_its_container_or_is_refused() {
+        let uuid = "f3b5c1d2:00000000:11111111:22222222";
+        let volume =
+            Disk { name: "md126".into(), md_container_uuid: Some(uuid.into()), ..Disk::default() };
+        let of = |disk: &Disk, given: &[String]| derived(disk, given, || targets(&[]));
+        assert_eq!(of(&volume, &[]), Ok(vec![format!("rd.md.uuid={uuid}")]));
+        assert_eq!(of(&volume, &["rd.md.uuid=x".into()]), Ok(vec![]));
+        let unknown = Disk { md_container_uuid: None, ..volume };
+        assert_eq!(of(&unknown, &["rd.md.uuid=x".into()]), Ok(vec![]));
+        assert_eq!(of(&unknown, &[]).unwrap_err().code, Code::Kargs);
     }
 
     #[test]

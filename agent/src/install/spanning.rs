@@ -35,10 +35,9 @@ struct Volume<'d> {
 /// # Errors
 /// `EXISTING_DATA` with the other members.
 pub(super) fn check(target: &Disk, disks: &[Disk], saved: &Saved) -> Result<(), Failure> {
-    // The paths of a LUN show what is on the LUN itself.
-    let is_other = |disk: &&Disk| {
-        disk.name != target.name && disk.multipath.as_deref() != Some(target.name.as_str())
-    };
+    // The paths of a LUN and the members of a RAID volume show what is on the target itself.
+    let is_other =
+        |disk: &&Disk| disk.name != target.name && disk.unit() != Some(target.name.as_str());
     let is_kept = |part: &Partition| saved.keeps(part);
     let lost = volumes(target, &|part| !is_kept(part));
     let mut others: Vec<Volume<'_>> =

@@ -200,10 +200,10 @@ impl Job<'_> {
     }
 }
 
-/// The other disks: neither this one nor the paths of a multipath LUN, which show the data that was just written.
+/// The other disks: neither this one nor the paths of a multipath LUN or the members of a RAID volume, which show the data
+/// that was just written.
 fn others(disks: Vec<Disk>, disk: &Disk) -> Vec<Disk> {
-    let is_other =
-        |other: &Disk| other.device != disk.device && other.multipath.as_ref() != Some(&disk.name);
+    let is_other = |other: &Disk| other.device != disk.device && other.unit() != Some(&disk.name);
     disks.into_iter().filter(is_other).collect()
 }
 

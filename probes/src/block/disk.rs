@@ -199,6 +199,13 @@ pub struct Disk {
     /// The multipath device that this path belongs to, e.g. `dm-0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multipath: Option<String>,
+    /// The volume of Intel's firmware RAID (VROC, RST) that this disk is a member of, e.g. `md126`; only for RAID 1, which
+    /// the firmware boots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raid_member_of: Option<String>,
+    /// Of such a volume, the UUID of its container as mdadm writes it. Not reported.
+    #[serde(skip)]
+    pub md_container_uuid: Option<String>,
     /// `gpt` or `dos`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition_table: Option<String>,
@@ -281,6 +288,13 @@ impl Disk {
     pub fn is_storage(&self) -> bool {
         let is_drive = is_optical(&self.name) || is_floppy(&self.name);
         !is_drive && emmc_parent(&self.name).is_none() && !self.is_bmc_medium()
+    }
+
+    /// The device that has the content of this disk and is to be used instead of it: the multipath device, or the volume
+    /// of a firmware RAID.
+    #[must_use]
+    pub fn unit(&self) -> Option<&str> {
+        self.multipath.as_deref().or(self.raid_member_of.as_deref())
     }
 
     /// Whether it is a virtual medium of a management controller.

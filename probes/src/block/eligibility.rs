@@ -103,6 +103,9 @@ fn obstacles_of_kind(disk: &Disk) -> Vec<Obstacle> {
             format!("{issue}: a second path to the same LUN without multipath, or a duplicate")
         }));
     }
+    if let Some(volume) = &disk.raid_member_of {
+        reasons.push(format!("a member of the RAID volume {volume}; use that instead"));
+    }
     if disk.hidden == Some(true) {
         reasons.push("hidden by the kernel".to_owned());
     }

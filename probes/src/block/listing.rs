@@ -32,6 +32,8 @@ pub(super) struct Listing {
     pub hidden_paths: Vec<BlockDevice>,
     /// Multipath devices of device-mapper, with their partitions; these are also in `virtuals`.
     pub heads: Vec<Head>,
+    /// Volumes of firmware RAIDs that md assembles; these are also in `virtuals`. The caller adds them.
+    pub volumes: Vec<Volume>,
 }
 
 /// A LUN with several paths.
@@ -43,10 +45,23 @@ pub(super) struct Head {
     pub paths: Vec<String>,
 }
 
+/// A volume of Intel's firmware RAID.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Volume {
+    /// Its device, e.g. `md126`.
+    pub device: BlockDevice,
+    /// Names of its members, e.g. `nvme0n1`.
+    pub members: Vec<String>,
+    /// The UUID of its container as mdadm writes it.
+    pub container_uuid: Option<String>,
+}
+
 impl Listing {
-    /// Physical disks and multipath devices.
+    /// Physical disks, multipath devices and volumes of firmware RAIDs.
     pub(super) fn all(&self) -> impl Iterator<Item = &BlockDevice> {
-        self.disks.iter().chain(self.heads.iter().map(|head| &head.device))
+        let heads = self.heads.iter().map(|head| &head.device);
+        let volumes = self.volumes.iter().map(|volume| &volume.device);
+        self.disks.iter().chain(heads).chain(volumes)
     }
 
     /// The multipath device with the path `name`.

@@ -27,6 +27,7 @@ mod fc;
 mod health;
 mod identifier;
 mod identity;
+mod imsm;
 mod kernel_name;
 mod listing;
 mod mounts;
@@ -92,7 +93,8 @@ pub struct Block {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub physical_bytes: Option<u64>,
     /// Every disk and drive, by name in natural order. A LUN under multipath is listed as the multipath
-    /// device; each of its paths is listed too, and no install may use those.
+    /// device; each of its paths is listed too, and no install may use those. The same holds for a volume of Intel's
+    /// firmware RAID (RAID 1) and its members.
     pub disks: Vec<Disk>,
     /// Devices built on others or on memory, by name in natural order. Those without content (such as
     /// unused loop devices) are omitted.
@@ -113,7 +115,8 @@ pub struct Block {
 /// Reads the disks.
 #[must_use]
 pub fn block(machine: &Machine) -> Block {
-    let listing = listing::list(machine);
+    let mut listing = listing::list(machine);
+    listing.volumes = imsm::volumes(machine, &listing.virtuals);
     let controllers = nvme::controllers(machine);
     let requests = requests(machine, &listing, &controllers);
     let contents = disk_threads::read_all(machine, &listing, &requests);
@@ -131,6 +134,7 @@ pub fn block(machine: &Machine) -> Block {
         })
         .collect();
     disks.sort_by(|a, b| crate::natural::compare(&a.name, &b.name));
+    imsm::mark(&mut disks, &listing);
     multipath::mark(machine, &mut disks, &listing);
     eligibility::judge(machine, &mut disks, &listing, &contents, &usage);
     let virtuals = virtual_devices::read(machine, &listing, &usage);

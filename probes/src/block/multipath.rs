@@ -119,7 +119,9 @@ fn unit_id(disk: &Disk) -> Option<String> {
 pub(super) fn counted(disks: &[Disk]) -> Vec<Option<u64>> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     let mut sizes: Vec<Option<u64>> = Vec::new();
-    for disk in disks.iter().filter(|disk| disk.is_storage()) {
+    // The members of an md volume are the storage.
+    let is_physical = |disk: &&Disk| disk.is_storage() && !disk.name.starts_with("md");
+    for disk in disks.iter().filter(is_physical) {
         if disk.is_removable == Some(true) && disk.size_bytes == Some(0) {
             continue;
         }

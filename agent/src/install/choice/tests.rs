@@ -382,6 +382,51 @@ fn name_that_a_lun_shares_with_its_paths_means_the_lun() {
     assert_eq!(chosen(&disks[1..], &json!({"device": name})), Err(Code::DiskAmbiguous));
 }
 
+/// A volume of Intel's firmware RAID with its two members, which show its content as their own.
+fn vroc() -> [Disk; 3] {
+    let volume = Disk { serial: None, wwn: None, ..coreos("md126", 9) };
+    let member = |name: &str| {
+        let member = Disk { raid_member_of: Some("md126".into()), ..coreos(name, 10) };
+        with_obstacle(member, ObstacleKind::Structural, "a member of the RAID volume md126")
+    };
+    [volume, member("nvme0n1"), member("nvme1n1")]
+}
+
+#[test]
+fn vroc_volume_is_installed_on_as_a_whole_and_never_one_of_its_members() {
+    let disks = vroc();
+    assert_eq!(of(&disks, json!({})), Ok("md126".into()), "it is the only disk that can be meant");
+    let by_id = json!({"device": "/dev/disk/by-id/ata-md126"});
+    assert_eq!(chosen(&disks, &by_id), Ok("md126".into()));
+    for member in [
+        json!({"device": "/dev/nvme0n1"}),
+        json!({"hints": {"serial": "SERIAL-nvme1n1"}}),
+        json!({"device": "/dev/disk/by-path/pci-nvme1n1"}),
+    ] {
+        let install = json!({"disk": member, "existing_data": "wipe"});
+        let failure = decided(&disks, install).unwrap_err();
+        assert_eq!(failure.code, Code::DiskNotEligible);
+        assert!(failure.message.contains("member of the RAID volume md126"), "{}", failure.message);
+    }
+    let protect = json!({"disk": by_id, "protect": ["SERIAL-nvme1n1"]});
+    assert_eq!(of(&disks, protect), Err(Code::Protected));
+    // A further disk has the same label and is no member.
+    let [volume, first, _] = disks;
+    let disks = [volume, first, coreos("sda", 9)];
+    assert_eq!(of(&disks, json!({"disk": by_id})), Err(Code::BootLabel));
+}
+
+#[test]
+fn device_built_on_disks_is_refused_with_the_disks_that_it_is_built_on() {
+    let mut disks = [disk("sda", 9), disk("sdb", 9)];
+    disks[0].holders = vec!["md0".into()];
+    disks[1].partitions = vec![partition("sdb", 1, "x", "linux_raid_member")];
+    disks[1].partitions[0].holders = vec!["md0".into()];
+    let failure = decided(&disks, json!({"disk": {"device": "/dev/md0"}})).unwrap_err();
+    assert_eq!(failure.code, Code::DiskNotEligible);
+    assert!(failure.message.contains("/dev/md0 is built on sda, sdb"), "{}", failure.message);
+}
+
 #[test]
 fn rules_choose_among_several_disks_and_ties_are_refused() {
     let disks = [disk("sdb", 100), disk("sda", 50), disk("sdc", 200)];
