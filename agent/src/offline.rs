@@ -214,7 +214,8 @@ fn image(options: &InstallOptions) -> anyhow::Result<Value> {
 
 /// Whether an address is that of stream metadata, as `…/streams/stable.json`.
 fn is_metadata(address: &str) -> bool {
-    address.split(['?', '#']).next().is_some_and(|path| path.ends_with(".json"))
+    let path = address.split(['?', '#']).next().map(Path::new);
+    path.and_then(Path::extension).is_some_and(|extension| extension == "json")
 }
 
 /// The disk of `--disk` or `--hints`; null without them.

@@ -17,6 +17,7 @@ use run_coreos_installer::job::{JobSettings, run_with, stop_on_signals, supervis
 use run_coreos_installer::vim::VimSettings;
 use serde_json::{Value, json};
 
+use super::image;
 use super::install::{inline, result, vim as vim_with};
 use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply};
@@ -183,7 +184,7 @@ fn node_in_processes_of_its_own() {
     let text = |key: &str| task[key].as_str().unwrap().to_owned();
     let stop = stop_on_signals();
     if !supervise::is_child() {
-        let mut vim = VimSettings::new(&text("vim"));
+        let mut vim = VimSettings::new(text("vim"));
         vim.allow_plain_http = true;
         let status = supervise::supervise(&JobSettings::new(vim), &stop).unwrap();
         std::process::exit(status.code().into());
@@ -316,4 +317,31 @@ fn sigterm_while_the_hardware_is_read_ends_an_install_without_a_vim_with_a_resul
     fs::remove_file(&config).unwrap();
     assert_eq!(output.status.code(), Some(i32::from(ExitStatus::Untouched.code())));
     assert_eq!(result.code.as_deref(), Some("INTERRUPTED"));
+}
+
+#[test]
+fn disk_that_a_power_cut_left_half_written_is_written_again_only_if_it_is_identified() {
+    let Some(image) = image::coreos(IGNITION, "ignition.platform.id=metal") else { return };
+    let identified = json!({"hints": {"serial": "SERIAL-sda"}});
+    for (disk, expected) in
+        [(json!({}), ExitStatus::Untouched), (identified.clone(), ExitStatus::Done)]
+    {
+        let mock = vim_with(json!({"ignition": inline(), "disk": disk}));
+        let mut machine = Machine::new(&mock.url);
+        fs::write(machine.root.join("image"), &image).unwrap();
+        // coreos-installer writes the first MiB, and with it the table, at the very end.
+        let half = [&vec![0; 1 << 20], &image[1 << 20..16 << 20]].concat();
+        let mut target = fs::File::options().write(true).open(machine.disk("sda")).unwrap();
+        std::io::Write::write_all(&mut target, &half).unwrap();
+        machine.collected.disks[0].has_unknown_content = true;
+        machine.installer("0.27.0", "dd if=$ROOT/image of=$DEVICE conv=notrunc status=none");
+        assert_eq!(machine.run().exit_status, expected, "{disk}");
+        let result = result(&mock);
+        if expected == ExitStatus::Done {
+            assert_eq!(result["outcome"], "installed");
+        } else {
+            assert_eq!(result["code"], "EXISTING_DATA");
+            assert_eq!(fs::read(machine.disk("sda")).unwrap()[..half.len()], half);
+        }
+    }
 }
