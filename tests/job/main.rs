@@ -26,6 +26,7 @@ mod image;
 mod install;
 #[cfg(test)]
 mod ironic;
+mod ironic_agent;
 #[cfg(test)]
 mod late;
 #[cfg(test)]

@@ -267,6 +267,22 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && std::hint::black_box(difference) == 0
 }
 
+/// The record of a step that Ironic has ordered and of which this agent has no record, e.g. after a power failure. Ironic
+/// would treat an empty list as a step that is done.
+pub(super) fn unknown_step(kind: Kind) -> Record {
+    Record {
+        id: uuid::random(),
+        name: format!("execute_{}_step", kind.as_str()),
+        status: Status::Failed,
+        error: error(
+            kind,
+            "INTERRUPTED: the machine rebooted, or the agent lost its state, in the middle of the step, and a disk may be half \
+             written; what to do: do not boot it; deploy or clean the node again",
+        ),
+        result: Value::Null,
+    }
+}
+
 /// The error of a command that was running when the agent ended.
 pub(super) fn lost(command: &str) -> Value {
     let kind = Kind::of_command(command).unwrap_or(Kind::Deploy);

@@ -3,6 +3,7 @@
 //! Ironic reads the outcome of a step only when a heartbeat arrives, so one follows as soon as a step ends, but never
 //! sooner after the last one than ironic-python-agent does.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs as _, UdpSocket};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -12,11 +13,10 @@ use tracing::{debug, error, info, warn};
 
 use super::api::{Api, refused};
 use super::certificate::Certificate;
-use super::commands::Commands;
+use super::commands::{Commands, unknown_step};
 use super::http::Handler as _;
-use super::journal::Session;
-use super::lookup::lookup;
-use super::server;
+use super::journal::{Journal, Session};
+use super::{lookup, server};
 use crate::clock::Clock;
 use crate::job::console::Console;
 use crate::signals::Stop;
@@ -28,8 +28,6 @@ use crate::vim::url::{Url, Zones};
 const VERSION: &str = "1.68";
 /// When the next heartbeat follows, as parts of Ironic's time limit: it may lose one of them.
 const PARTS: (f64, f64) = (0.3, 0.6);
-/// The shortest and longest wait after a heartbeat that failed.
-const RETRY: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(10));
 /// How long to wait for a port or an address that is not there yet.
 const SETUP_RETRY: Duration = Duration::from_secs(10);
 /// A wait is cut into pieces of this length, to notice a signal.
@@ -81,7 +79,10 @@ impl Wake {
 /// Why heartbeats ended.
 enum Over {
     /// Ironic no longer accepts the token.
-    TokenRejected,
+    TokenRejected {
+        /// Whether it accepted it before.
+        was_accepted: bool,
+    },
     Stopped,
 }
 
@@ -89,33 +90,43 @@ impl Contact {
     /// Runs until a signal ends the agent.
     pub(super) fn run(&self) {
         let console = Console::start();
-        let mut is_serving = false;
-        let mut saved = self.commands.journal().session.clone();
-        while !self.stop.is_stopped() {
-            let is_restart = saved.is_some();
-            let Some(session) = saved.take().or_else(|| self.look_up(&console)) else { return };
-            if is_restart {
-                info!("continuing as the agent of node {}", session.node_uuid);
+        let saved = self.commands.journal().session.clone();
+        if let Some(session) = &saved {
+            info!("continuing as the agent of node {}", session.node_uuid);
+        }
+        let Some(mut session) = saved.or_else(|| self.look_up(&console)) else { return };
+        let Some(listener) = self.listen() else { return };
+        let handler = Arc::clone(&self.commands);
+        if let Err(why) = server::start(listener, &session.certificate, handler) {
+            error!("{why}");
+            return;
+        }
+        console.works();
+        let mut is_accepted = true;
+        while let Over::TokenRejected { was_accepted } = self.beat(&session) {
+            // A node that was powered off and on through a BMC that is not this machine's, or a test.
+            if std::mem::replace(&mut is_accepted, false) || was_accepted {
+                warn!("Ironic no longer accepts the token of this boot; asking for another one");
             }
-            if !is_serving {
-                let Some(listener) = self.listen() else { return };
-                let handler = Arc::clone(&self.commands);
-                if let Err(why) = server::start(listener, &session.certificate, handler) {
-                    error!("{why}");
-                    return;
+            self.renew(&mut session);
+        }
+    }
+
+    /// Asks once for another token. A proxy in front of Ironic may have refused the heartbeat, and then the token is still
+    /// good: Ironic never gives it again, so it must not be thrown away. No time limit ends this: a step may be running.
+    fn renew(&self, session: &mut Session) {
+        let uuid = self.node_uuid.as_deref();
+        match lookup::once(&self.api, &self.macs, uuid, Some(&session.token)) {
+            Ok(found) if found.token != session.token => {
+                session.token = found.token;
+                if found.node_uuid != session.node_uuid {
+                    warn!("this machine was node {}", session.node_uuid);
+                    session.node_uuid = found.node_uuid;
                 }
-                is_serving = true;
+                self.keep(|journal| journal.replace_session(session.clone()));
             }
-            console.works();
-            match self.beat(&session) {
-                Over::Stopped => return,
-                Over::TokenRejected => {
-                    // A node that was powered off and on through a BMC that is not this machine's, or a test.
-                    warn!(
-                        "Ironic no longer accepts the token of this boot; asking for another one"
-                    );
-                }
-            }
+            Ok(_) => debug!("Ironic conceals the token; keeping the one of this boot"),
+            Err(failed) => debug!("{}", failed.message),
         }
     }
 
@@ -124,7 +135,7 @@ impl Contact {
         let node = self.node_uuid.as_deref().unwrap_or(&self.settings.node_id);
         console.waits_for(&format!("Ironic at {server} to ask something of it"), node);
         let token = self.settings.token.as_ref();
-        let found = match lookup(&self.api, &self.macs, self.node_uuid.as_deref(), token) {
+        let found = match lookup::lookup(&self.api, &self.macs, self.node_uuid.as_deref(), token) {
             Ok(found) => found,
             Err(GaveUp::Stopped) => return None,
             Err(gave_up) => {
@@ -133,16 +144,8 @@ impl Contact {
                 return None;
             }
         };
-        // The certificate of this boot must not change: Ironic keeps the first one.
-        let known = self.commands.journal().session.clone();
-        let callback_url = match &known {
-            Some(session) => session.callback_url.clone(),
-            None => self.callback_url()?,
-        };
-        let certificate = match known {
-            Some(session) => session.certificate,
-            None => self.certificate(&callback_url, found.date)?,
-        };
+        let callback_url = self.callback_url()?;
+        let certificate = self.certificate(&callback_url, found.date)?;
         let session = Session {
             node_uuid: found.node_uuid,
             token: found.token,
@@ -150,12 +153,24 @@ impl Contact {
             callback_url,
             certificate,
         };
-        if let Err(error) = self.commands.journal().begin(session.clone()) {
+        let lost = found.step.map(unknown_step);
+        if let Some(step) = &lost {
+            error!(
+                "Ironic is in the middle of {}, which this agent knows nothing of; it reports the step as failed, since a disk \
+                 may be half written",
+                step.name
+            );
+        }
+        self.keep(|journal| journal.begin(session.clone(), lost));
+        Some(session)
+    }
+
+    fn keep(&self, change: impl FnOnce(&mut Journal) -> io::Result<()>) {
+        if let Err(error) = change(&mut self.commands.journal()) {
             warn!(
                 "the session cannot be kept, so an agent that restarts cannot continue it: {error}"
             );
         }
-        Some(session)
     }
 
     /// The certificate, valid by the clock of Ironic: this machine's may be wrong by years.
@@ -203,6 +218,12 @@ impl Contact {
         }
     }
 
+    /// The wait after a heartbeat that failed: 5 to 10 seconds, as in ironic-python-agent.
+    fn pause(&self) -> Duration {
+        let least = self.settings.least_interval;
+        between(least, 2 * least, self.clock.random())
+    }
+
     /// Sends heartbeats until Ironic rejects the token or a signal arrives.
     fn beat(&self, session: &Session) -> Over {
         let path = format!("/v1/heartbeat/{}", session.node_uuid);
@@ -233,17 +254,17 @@ impl Contact {
                 }
                 Err(failed) if is_token_rejected(&failed) => {
                     debug!("{}", failed.message);
-                    let pause = between(RETRY.0, RETRY.1, self.clock.random());
+                    let pause = self.pause();
                     self.wake.wait(pause, pause, &self.stop);
                     return if self.stop.is_stopped() {
                         Over::Stopped
                     } else {
-                        Over::TokenRejected
+                        Over::TokenRejected { was_accepted }
                     };
                 }
                 Err(failed) => {
                     warn!("{}", failed.message);
-                    between(RETRY.0, RETRY.1, self.clock.random())
+                    self.pause()
                 }
             };
             self.wake.wait(wait, self.settings.least_interval.min(wait), &self.stop);

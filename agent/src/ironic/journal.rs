@@ -129,8 +129,21 @@ impl Journal {
         journal
     }
 
-    /// Begins a session. Commands of an earlier one are another deployment's, unless they are still running.
-    pub(super) fn begin(&mut self, session: Session) -> io::Result<()> {
+    /// Begins a session with the outcome of a step whose record is lost, if there was one.
+    ///
+    /// # Errors
+    /// The file cannot be written; the session begins all the same.
+    pub(super) fn begin(&mut self, session: Session, lost: Option<Record>) -> io::Result<()> {
+        self.session = Some(session);
+        self.records.extend(lost);
+        self.save()
+    }
+
+    /// Goes on with another token. Commands that ended under the old one belong to another deployment.
+    ///
+    /// # Errors
+    /// The file cannot be written; the session changes all the same.
+    pub(super) fn replace_session(&mut self, session: Session) -> io::Result<()> {
         self.session = Some(session);
         self.records.retain(|record| record.status == Status::Running);
         self.save()
@@ -246,7 +259,7 @@ mod tests {
     fn command_that_ran_when_the_agent_ended_is_failed_and_the_session_is_the_same() {
         let directory = directory("lost");
         let mut journal = Journal::open(&directory, lost);
-        journal.begin(session()).unwrap();
+        journal.begin(session(), None).unwrap();
         journal.add(record("a", Status::Running)).unwrap();
         journal.end("a", Ok(json!({"deploy_steps": {}})));
         journal.add(record("b", Status::Running)).unwrap();
@@ -268,7 +281,7 @@ mod tests {
     fn damaged_file_gives_neither_token_nor_commands() {
         let directory = directory("damaged");
         let mut journal = Journal::open(&directory, lost);
-        journal.begin(session()).unwrap();
+        journal.begin(session(), None).unwrap();
         journal.add(record("a", Status::Running)).unwrap();
         let text = fs::read_to_string(directory.join(FILE)).unwrap();
         for damaged in ["", "null", &text[..text.len() / 2], &text.replace("RUNNING", "DONE")] {
@@ -292,13 +305,15 @@ mod tests {
     }
 
     #[test]
-    fn new_session_forgets_ended_commands_and_keeps_the_running_one() {
+    fn new_token_forgets_ended_commands_and_keeps_the_running_one() {
         let directory = directory("session");
         let mut journal = Journal::open(&directory, lost);
         journal.add(record("a", Status::Running)).unwrap();
         journal.end("a", Ok(Value::Null));
         journal.add(record("b", Status::Running)).unwrap();
-        journal.begin(session()).unwrap();
+        journal.begin(session(), None).unwrap();
+        assert_eq!(journal.records.len(), 2);
+        journal.replace_session(session()).unwrap();
         let ids: Vec<&str> = journal.records.iter().map(|record| record.id.as_str()).collect();
         assert_eq!(ids, ["b"]);
         fs::remove_dir_all(directory).unwrap();

@@ -10,6 +10,7 @@ use tracing::{error, info, warn};
 
 use super::api::{Api, refused};
 use super::inspection::is_uuid;
+use super::steps::Kind;
 use crate::secret::Secret;
 use crate::vim::client::GaveUp;
 use crate::vim::retry::{Failed, Why};
@@ -28,6 +29,8 @@ const DEFAULT_TIMEOUT_S: u64 = 300;
 pub(super) struct Found {
     pub(super) node_uuid: String,
     pub(super) token: Secret,
+    /// A step that Ironic has ordered from an earlier agent of this boot.
+    pub(super) step: Option<Kind>,
     /// Without a heartbeat in this time, Ironic gives the node up.
     pub(super) heartbeat_timeout: Duration,
     /// The time of day at Ironic.
@@ -44,30 +47,40 @@ pub(super) fn lookup(
     node_uuid: Option<&str>,
     configured: Option<&Secret>,
 ) -> Result<Found, GaveUp> {
-    let uuid = node_uuid.map(|uuid| format!("&node_uuid={uuid}")).unwrap_or_default();
-    let path = format!("/v1/lookup?addresses={}{uuid}", macs.join(","));
     let limit = api.client().time_left();
     let mut is_explained = false;
     api.client().until_success("asking Ironic which node this is", limit, || {
-        let response = api.call(&path, Some(VERSION), None)?;
-        if response.status != 200 {
-            let failed = refused("the lookup", &response, |status, _| advice(status, macs));
-            // A node is looked up long before it is deployed: a refusal is no fault that a person must correct.
-            return Err(Failed { why: Why::Unavailable, ..failed });
-        }
-        match parse(&response.body, configured) {
-            Ok((node_uuid, token, heartbeat_timeout)) => {
-                info!("Ironic knows this machine as node {node_uuid}");
-                Ok(Found { node_uuid, token, heartbeat_timeout, date: response.date })
+        once(api, macs, node_uuid, configured).inspect_err(|failed| {
+            // An answer that cannot be used: a person must act.
+            if failed.status == Some(200) && !std::mem::replace(&mut is_explained, true) {
+                error!("{}", failed.message);
             }
-            Err(message) => {
-                if !std::mem::replace(&mut is_explained, true) {
-                    error!("{message}");
-                }
-                Err(Failed::unavailable(message))
-            }
-        }
+        })
     })
+}
+
+/// Looks the node up once. `known` is a token that Ironic may conceal.
+///
+/// # Errors
+/// Ironic did not respond, refused, or gave an answer that cannot be used (status 200).
+pub(super) fn once(
+    api: &Api,
+    macs: &[String],
+    node_uuid: Option<&str>,
+    known: Option<&Secret>,
+) -> Result<Found, Failed> {
+    let uuid = node_uuid.map(|uuid| format!("&node_uuid={uuid}")).unwrap_or_default();
+    let path = format!("/v1/lookup?addresses={}{uuid}", macs.join(","));
+    let response = api.call(&path, Some(VERSION), None)?;
+    if response.status != 200 {
+        let failed = refused("the lookup", &response, |status, _| advice(status, macs));
+        // A node is looked up long before it is deployed: a refusal is no fault that a person must correct.
+        return Err(Failed { why: Why::Unavailable, ..failed });
+    }
+    let found = parse(&response.body, node_uuid, known)
+        .map_err(|message| Failed { status: Some(200), ..Failed::unavailable(message) })?;
+    info!("Ironic knows this machine as node {}", found.node_uuid);
+    Ok(Found { date: response.date, ..found })
 }
 
 fn advice(status: u16, macs: &[String]) -> Option<String> {
@@ -79,15 +92,18 @@ fn advice(status: u16, macs: &[String]) -> Option<String> {
     })
 }
 
-/// The node, its token and the heartbeat's time limit in an answer.
-fn parse(body: &[u8], configured: Option<&Secret>) -> Result<(String, Secret, Duration), String> {
+/// What an answer says. The node must be `asked`, if that is known.
+fn parse(body: &[u8], asked: Option<&str>, known: Option<&Secret>) -> Result<Found, String> {
     let answer: Value = serde_json::from_slice(body)
         .map_err(|error| format!("the answer to the lookup is not JSON: {error}"))?;
     let uuid = answer.pointer("/node/uuid").and_then(Value::as_str);
     let uuid = uuid.filter(|uuid| is_uuid(uuid)).ok_or("the answer to the lookup names no node")?;
+    if let Some(asked) = asked.filter(|asked| !asked.eq_ignore_ascii_case(uuid)) {
+        return Err(format!("the answer to the lookup of node {asked} is node {uuid}"));
+    }
     let given = answer.pointer("/config/agent_token").and_then(Value::as_str);
     let given = given.filter(|token| token.len() >= LEAST_TOKEN_BYTES).map(Secret::new);
-    let token = given.or_else(|| configured.cloned()).ok_or(
+    let token = given.or_else(|| known.cloned()).ok_or(
         "Ironic has already given the token of this boot to an agent, and this one does not have it; power-cycle the \
          node through Ironic",
     )?;
@@ -99,7 +115,23 @@ fn parse(body: &[u8], configured: Option<&Secret>) -> Result<(String, Secret, Du
         );
     }
     let seconds = seconds.unwrap_or(DEFAULT_TIMEOUT_S).clamp(least, most);
-    Ok((uuid.to_owned(), token, Duration::from_secs(seconds)))
+    Ok(Found {
+        node_uuid: uuid.to_owned(),
+        token,
+        step: step(&answer),
+        heartbeat_timeout: Duration::from_secs(seconds),
+        date: None,
+    })
+}
+
+/// The step that an earlier agent of this boot was given. Ironic removes `agent_url` when it powers the node off, and the
+/// index of the step when the last one has ended.
+fn step(answer: &Value) -> Option<Kind> {
+    let info = answer.pointer("/node/driver_internal_info")?;
+    info.get("agent_url").and_then(Value::as_str).filter(|url| !url.is_empty())?;
+    Kind::ALL.into_iter().find(|kind| {
+        info.get(format!("{}_step_index", kind.as_str())).is_some_and(Value::is_u64)
+    })
 }
 
 #[cfg(test)]
@@ -116,23 +148,48 @@ mod tests {
 
     #[test]
     fn concealed_token_is_never_used() {
-        let error = parse(&answer("******", 300), None).unwrap_err();
+        let error = parse(&answer("******", 300), None, None).unwrap_err();
         assert!(error.contains("power-cycle"), "{error}");
         let configured = Secret::new("x".repeat(43));
-        let (_, token, _) = parse(&answer("******", 300), Some(&configured)).unwrap();
-        assert_eq!(token, configured);
-        let (_, token, _) = parse(&answer(&"y".repeat(43), 300), Some(&configured)).unwrap();
-        assert_eq!(token.expose(), "y".repeat(43));
+        let found = parse(&answer("******", 300), None, Some(&configured)).unwrap();
+        assert_eq!(found.token, configured);
+        let found = parse(&answer(&"y".repeat(43), 300), None, Some(&configured)).unwrap();
+        assert_eq!(found.token.expose(), "y".repeat(43));
     }
 
     #[test]
     fn absurd_time_limit_is_clamped_and_damaged_answer_refused() {
         for (timeout, expected) in [(0, 10), (300, 300), (u64::MAX, 24 * 3600)] {
-            let (_, _, found) = parse(&answer(&"t".repeat(43), timeout), None).unwrap();
-            assert_eq!(found.as_secs(), expected);
+            let found = parse(&answer(&"t".repeat(43), timeout), None, None).unwrap();
+            assert_eq!(found.heartbeat_timeout.as_secs(), expected);
         }
         for body in ["", "null", "[]", r#"{"node":{"uuid":"../../x"}}"#] {
-            assert!(parse(body.as_bytes(), None).is_err(), "{body}");
+            assert!(parse(body.as_bytes(), None, None).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn answer_about_another_node_is_refused() {
+        let body = answer(&"t".repeat(43), 300);
+        let asked = |uuid| parse(&body, Some(uuid), None);
+        assert!(asked("F2A4B2D6-95F3-4DBB-A343-A7B6D0BBBB01").is_ok());
+        let why = asked("f2a4b2d6-95f3-4dbb-a343-a7b6d0bbbb02").unwrap_err();
+        assert!(why.contains("bb02") && why.contains("bb01"), "{why}");
+    }
+
+    #[test]
+    fn step_is_in_progress_only_if_ironic_knows_an_agent_of_this_boot() {
+        let step = |info: Value| step(&json!({"node": {"driver_internal_info": info}}));
+        let url = "https://192.0.2.1:9999";
+        for (info, expected) in [
+            (json!({"agent_url": url, "deploy_step_index": 0}), Some(Kind::Deploy)),
+            (json!({"agent_url": url, "clean_step_index": 2}), Some(Kind::Clean)),
+            (json!({"agent_url": url, "deploy_step_index": null}), None),
+            (json!({"agent_url": url}), None),
+            (json!({"deploy_step_index": 1}), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(step(info.clone()), expected, "{info}");
         }
     }
 }

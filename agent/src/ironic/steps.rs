@@ -40,6 +40,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::Deploy, Self::Clean, Self::Service];
+
     /// The word in commands and keys.
     pub(super) fn as_str(self) -> &'static str {
         match self {
@@ -51,9 +53,7 @@ impl Kind {
 
     /// The kind of `execute_…_step` or `get_…_steps`.
     pub(super) fn of_command(command: &str) -> Option<Self> {
-        [Self::Deploy, Self::Clean, Self::Service]
-            .into_iter()
-            .find(|kind| command.contains(kind.as_str()))
+        Self::ALL.into_iter().find(|kind| command.contains(kind.as_str()))
     }
 }
 

@@ -1,0 +1,190 @@
+//! The agent of a node against an Ironic that conceals tokens, refuses heartbeats and orders what it must not.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use run_coreos_installer::clock::Clock;
+use run_coreos_installer::ironic::{Settings, Surveyed, run};
+use run_coreos_installer::job::JobSettings;
+use run_coreos_installer::secret::Secret;
+use run_coreos_installer::signals::Stop;
+use serde_json::{Value, json};
+
+use super::machine::Machine;
+use super::mock::{Mock, Reply, Request};
+
+const UUID: &str = "f2a4b2d6-95f3-4dbb-a343-a7b6d0bbbb01";
+const TOKEN: &str = "a-token-of-this-boot-that-is-long-enough-1234";
+/// How long anything may take.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// An agent on a thread; stopped when dropped.
+struct Agent {
+    port: u16,
+    stop: Stop,
+    run_dir: PathBuf,
+}
+
+impl Agent {
+    fn start(ironic: &Mock, change: impl FnOnce(&mut Settings, &mut JobSettings)) -> Self {
+        let machine = Machine::new(&ironic.url);
+        let mut settings = Settings::new(machine.settings.vim.clone());
+        let mut job = machine.settings.clone();
+        job.vim.url = None;
+        settings.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        settings.least_interval = Duration::from_millis(100);
+        change(&mut settings, &mut job);
+        let (port, stop) = (settings.port, Stop::default());
+        let run_dir = job.run_dir.clone();
+        let (for_thread, clock) = (stop.clone(), machine.clock.clone());
+        let collected = machine.collected.clone();
+        std::thread::spawn(move || {
+            let clock: Arc<dyn Clock> = clock;
+            let document = json!({"inventory": {"interfaces": [
+                {"name": "eth0", "mac_address": "02:00:00:00:00:01", "ipv4_address": "192.0.2.10"},
+            ]}});
+            let mut survey =
+                || Ok(Surveyed { collected: collected.clone(), document: document.clone() });
+            run(&settings, &job, &mut survey, &clock, &for_thread);
+        });
+        Self { port, stop, run_dir }
+    }
+
+    fn request(&self, path: &str, body: Option<&str>) -> (u16, Value) {
+        let url = format!("https://127.0.0.1:{}{path}agent_token={TOKEN}", self.port);
+        let mut curl = Command::new("curl");
+        curl.args(["-sk", "-m", "60", "-w", "\n%{http_code}", &url]).stdin(Stdio::piped());
+        if body.is_some() {
+            curl.args(["--data-binary", "@-"]);
+        }
+        let mut child = curl.stdout(Stdio::piped()).spawn().unwrap();
+        // A request that is refused early need not be read to its end.
+        child.stdin.take().unwrap().write_all(body.unwrap_or_default().as_bytes()).ok();
+        let text = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        let (body, status) = text.rsplit_once('\n').unwrap();
+        (status.parse().unwrap(), serde_json::from_str(body).unwrap_or_default())
+    }
+
+    /// Orders a command and waits for its end.
+    fn order(&self, name: &str, params: &Value) -> (u16, Value) {
+        let body = json!({"name": name, "params": params}).to_string();
+        self.request("/v1/commands/?wait=true&", Some(&body))
+    }
+
+    /// Orders an install with these arguments on a node with this `instance_info`.
+    fn install(&self, args: &Value, info: &Value) -> (u16, Value) {
+        let step = json!({"interface": "deploy", "step": "install_coreos", "args": args});
+        let node = json!({"uuid": UUID, "instance_info": info, "properties": {}});
+        self.order("deploy.execute_deploy_step", &json!({"step": step, "node": node}))
+    }
+
+    /// Names and states of the commands.
+    fn list(&self) -> Vec<(String, String)> {
+        let (status, list) = self.request("/v1/commands/?", None);
+        assert_eq!(status, 200, "{list}");
+        let text = |record: &Value, key: &str| record[key].as_str().unwrap().to_owned();
+        let records = list["commands"].as_array().unwrap();
+        let pair = |record| (text(record, "command_name"), text(record, "command_status"));
+        records.iter().map(pair).collect()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
+
+/// The answer to a lookup with this token and what Ironic knows of the node.
+fn found(token: &str, info: &Value) -> Reply {
+    let node = json!({"uuid": UUID, "driver_internal_info": info});
+    let config = json!({"agent_token": token, "heartbeat_timeout": 10});
+    Reply::json(200, &json!({"node": node, "config": config}))
+}
+
+/// An Ironic with these answers to lookups, and to heartbeats as long as `is_refusing`.
+fn ironic(
+    lookup: impl Fn(usize) -> Reply + Send + Sync + 'static,
+    heartbeat: impl Fn() -> u16 + Send + Sync + 'static,
+) -> Mock {
+    Mock::start(move |request: &Request, n| match &request.path {
+        path if path.contains("inspection") => Reply::json(202, &json!({"uuid": UUID})),
+        path if path.contains("lookup") => lookup(n),
+        _ => Reply::json(heartbeat(), &json!({})),
+    })
+}
+
+fn heartbeats(ironic: &Mock) -> Vec<Request> {
+    ironic.requests(&format!("/v1/heartbeat/{UUID}"))
+}
+
+/// Waits until there were this many heartbeats.
+fn until_heartbeats(ironic: &Mock, n: usize) {
+    let started = Instant::now();
+    while heartbeats(ironic).len() < n {
+        assert!(started.elapsed() < LIMIT, "{} heartbeats", heartbeats(ironic).len());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn heartbeat_refused_once_changes_neither_token_nor_commands() {
+    // The first has its token from a file, the second from Ironic, which then conceals it.
+    for has_file in [true, false] {
+        let is_refusing = Arc::new(AtomicBool::new(false));
+        let refusing = Arc::clone(&is_refusing);
+        let lookup = move |n| found(if n > 0 || has_file { "******" } else { TOKEN }, &json!({}));
+        let ironic =
+            ironic(lookup, move || if refusing.swap(false, Ordering::SeqCst) { 404 } else { 202 });
+        let agent = Agent::start(&ironic, |settings, _| {
+            settings.token = has_file.then(|| Secret::new(TOKEN));
+        });
+        until_heartbeats(&ironic, 1);
+        let (status, record) = agent.install(&json!({}), &json!({"image_source": "ftp://h"}));
+        assert_eq!((status, &record["command_status"]), (200, &json!("FAILED")), "{record}");
+        is_refusing.store(true, Ordering::SeqCst);
+        let n = heartbeats(&ironic).len();
+        until_heartbeats(&ironic, n + 3);
+        assert_eq!(agent.list(), [("execute_deploy_step".to_owned(), "FAILED".to_owned())]);
+        let last = heartbeats(&ironic).pop().unwrap().json();
+        assert_eq!(last["agent_token"], TOKEN);
+    }
+}
+
+#[test]
+fn agent_without_its_state_shows_the_step_that_ironic_is_in_as_failed() {
+    for (kind, key) in [("deploy", "deploy_step_index"), ("clean", "clean_step_index")] {
+        let lookup =
+            move |_| found("******", &json!({"agent_url": "https://192.0.2.10:9999", key: 1}));
+        let ironic = ironic(lookup, || 202);
+        let agent = Agent::start(&ironic, |settings, _| {
+            settings.token = Some(Secret::new(TOKEN));
+        });
+        until_heartbeats(&ironic, 1);
+        assert_eq!(agent.list(), [(format!("execute_{kind}_step"), "FAILED".to_owned())]);
+        assert!(agent.run_dir.join("ironic-agent.json").exists());
+    }
+}
+
+#[test]
+fn agent_that_had_a_session_never_gives_up() {
+    let is_refusing = Arc::new(AtomicBool::new(true));
+    let refusing = Arc::clone(&is_refusing);
+    let lookup = |n| if n == 0 { found(TOKEN, &json!({})) } else { Reply::status(404) };
+    let ironic =
+        ironic(lookup, move || if refusing.load(Ordering::SeqCst) { 404 } else { 202 });
+    let agent = Agent::start(&ironic, |settings, _| {
+        settings.ironic.deadline = Some(Duration::from_millis(1));
+    });
+    until_heartbeats(&ironic, 4);
+    is_refusing.store(false, Ordering::SeqCst);
+    let n = heartbeats(&ironic).len();
+    until_heartbeats(&ironic, n + 2);
+    assert!(!agent.stop.is_stopped());
+    assert!(agent.list().is_empty());
+}
