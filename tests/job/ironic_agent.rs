@@ -176,8 +176,7 @@ fn agent_that_had_a_session_never_gives_up() {
     let is_refusing = Arc::new(AtomicBool::new(true));
     let refusing = Arc::clone(&is_refusing);
     let lookup = |n| if n == 0 { found(TOKEN, &json!({})) } else { Reply::status(404) };
-    let ironic =
-        ironic(lookup, move || if refusing.load(Ordering::SeqCst) { 404 } else { 202 });
+    let ironic = ironic(lookup, move || if refusing.load(Ordering::SeqCst) { 404 } else { 202 });
     let agent = Agent::start(&ironic, |settings, _| {
         settings.ironic.deadline = Some(Duration::from_millis(1));
     });

@@ -129,9 +129,9 @@ fn parse(body: &[u8], asked: Option<&str>, known: Option<&Secret>) -> Result<Fou
 fn step(answer: &Value) -> Option<Kind> {
     let info = answer.pointer("/node/driver_internal_info")?;
     info.get("agent_url").and_then(Value::as_str).filter(|url| !url.is_empty())?;
-    Kind::ALL.into_iter().find(|kind| {
-        info.get(format!("{}_step_index", kind.as_str())).is_some_and(Value::is_u64)
-    })
+    Kind::ALL
+        .into_iter()
+        .find(|kind| info.get(format!("{}_step_index", kind.as_str())).is_some_and(Value::is_u64))
 }
 
 #[cfg(test)]
