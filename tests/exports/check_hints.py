@@ -190,11 +190,9 @@ def wanted(text):
 
 
 def same_wwn(disk, key, text):
-    """Whether a WWN of the disk is the wanted one in another spelling, or is compared with it by order or as a part."""
+    """Whether a WWN of the disk is the wanted one in another spelling."""
     if not key.startswith("wwn"):
         return False
-    if text.strip().lower().startswith(("s<", "s>", "s!=", "<in>")):
-        return True
     return any(bare(v) & bare(disk.get("wwn", "")) or bare(v) & bare(disk.get("wwn_vendor_extension", ""))
                for v in wanted(text))
 

@@ -13,7 +13,7 @@ pub use option::from_option;
 
 use operator::{Order, number_order, split_operator, text_order};
 
-use formats::wwn::{self, WwnForms};
+use formats::wwn;
 use probes::block::Disk;
 use serde_json::{Map, Value};
 
@@ -141,6 +141,26 @@ impl Hint {
         }
     }
 
+    /// What a world-wide name has for a hint, in the forms that are compared.
+    fn wwn_texts(&self, name: &str) -> Vec<String> {
+        let Some(forms) = wwn::forms(name) else {
+            // An NVMe disk without EUI-64 and NGUID: `nvme.`, and then vendor, serial number and model.
+            let is_whole = self.attribute != Attribute::WwnVendorExtension;
+            return is_whole.then(|| folded(name)).into_iter().collect();
+        };
+        let mut texts = match self.attribute {
+            Attribute::Wwn => forms.all(),
+            Attribute::WwnWithExtension => vec![forms.full],
+            _ => forms.extension.into_iter().collect(),
+        };
+        // Part of a name may begin with its prefix, and must not match in the middle of the digits then.
+        if matches!(self.test, Test::Contains(_)) {
+            texts.extend(texts.clone().iter().map(|digits| format!("0x{digits}")));
+            texts.push(folded(name));
+        }
+        texts
+    }
+
     /// What the disk has for a text attribute, in the form that is compared.
     fn texts(&self, disk: &Disk) -> Vec<String> {
         let one = |text: Option<&String>| text.map(|text| folded(text)).into_iter().collect();
@@ -156,18 +176,13 @@ impl Hint {
                 .chain(&disk.by_id)
                 .map(|text| folded(text))
                 .collect(),
-            Attribute::Wwn => wwns(disk).flat_map(WwnForms::all).collect(),
-            Attribute::WwnWithExtension => wwns(disk).map(|forms| forms.full).collect(),
-            Attribute::WwnVendorExtension => {
-                wwns(disk).filter_map(|forms| forms.extension).collect()
+            Attribute::Wwn | Attribute::WwnWithExtension | Attribute::WwnVendorExtension => {
+                let names = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten();
+                names.flat_map(|name| self.wwn_texts(name)).collect()
             }
             Attribute::Size | Attribute::Rotational => Vec::new(),
         }
     }
-}
-
-fn wwns(disk: &Disk) -> impl Iterator<Item = WwnForms> {
-    [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten().filter_map(|text| wwn::forms(text))
 }
 
 impl Test {

@@ -26,6 +26,10 @@ fn fits(hints: &Value) -> Result<bool, String> {
     Hints::parse(hints.as_object().unwrap()).map(|hints| hints.matches(&disk()))
 }
 
+fn parsed(hints: &Value) -> Hints {
+    Hints::parse(hints.as_object().unwrap()).unwrap()
+}
+
 #[test]
 fn hints_in_ironics_syntax_match_as_they_do_there() {
     for (hints, expected) in [
@@ -125,4 +129,31 @@ fn a_disk_without_the_attribute_never_matches() {
     let hints = Hints::parse(hints.as_object().unwrap()).unwrap();
     assert!(hints.matches(&disk()));
     assert!(!hints.matches(&Disk::default()));
+}
+
+#[test]
+fn part_of_a_wwn_is_found_with_its_prefix_and_only_at_the_start() {
+    let disk = Disk { wwn: Some("0x5000c500a1b2c3d4".into()), ..Disk::default() };
+    for (hint, is_match) in [
+        ("<in> 0x5000c5", true),
+        ("<in> 5000C5", true),
+        ("<in> a1b2", true),
+        ("<in> 0xa1b2", false),
+        ("s!= 5000c500a1b2c3d4", false),
+        ("s< 0x6", true),
+    ] {
+        let hints = json!({"wwn": hint});
+        assert_eq!(parsed(&hints).matches(&disk), is_match, "{hint}");
+    }
+}
+
+#[test]
+fn nvme_disk_without_eui_and_nguid_is_found_by_its_whole_name() {
+    let name = "nvme.1b36-64656164-51454d55-00000001";
+    let disk = Disk { wwn: Some(name.into()), ..Disk::default() };
+    for key in ["wwn", "wwn_with_extension"] {
+        assert!(parsed(&json!({key: name})).matches(&disk), "{key}");
+        assert!(!parsed(&json!({key: "nvme.1b36-00"})).matches(&disk), "{key}");
+    }
+    assert!(!parsed(&json!({"wwn_vendor_extension": name})).matches(&disk));
 }
