@@ -304,3 +304,48 @@ fn first_node_document_works_from_top_to_bottom_in_an_empty_folder() {
     };
     assert_eq!(warnings.iter().filter(|line| !is_expected(line)).count(), 0, "{warnings:#?}");
 }
+
+#[test]
+fn configuration_files_and_kernel_arguments_of_the_documents_are_accepted() {
+    let mut n_files = 0;
+    for name in ["docs/ironic.md", "docs/assisted.md"] {
+        let text = std::fs::read_to_string(repository().join(name)).unwrap();
+        for block in text.split("```yaml\n# /etc/run-coreos-installer.yaml").skip(1) {
+            // The rest of the first line, and the file up to the end of the block.
+            let (_, file) = block.split_once("```").unwrap().0.split_once('\n').unwrap();
+            let file: serde_json::Value = serde_yaml_ng::from_str(file).unwrap();
+            let mut command = crate::util::agent();
+            command.args(["live-config", "--agent-in-image", "--format", "butane"]);
+            for (key, value) in file.as_object().unwrap() {
+                let values = value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
+                for value in values.iter().map(|value| value.as_str().unwrap()) {
+                    match key.as_str() {
+                        "vim" => command.args(["--vim", value]),
+                        // Files of the live image.
+                        "ca-file" | "token-file" => &mut command,
+                        _ => command.arg("--agent-option").arg(format!("{key}={value}")),
+                    };
+                }
+            }
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{name}: {}", crate::util::stderr(&output));
+            n_files += 1;
+        }
+        // `vim` has an option of its own.
+        for word in text.split(['`', ' ']).filter(|word| word.starts_with("rci.")) {
+            let is_vim = word.starts_with("rci.vim=");
+            let output = crate::util::run(&if is_vim {
+                format!(
+                    "live-config --format kargs --agent-in-image --vim {}",
+                    &word["rci.vim=".len()..]
+                )
+            } else {
+                format!(
+                    "live-config --format kargs --agent-in-image --vim https://h --append-karg {word}"
+                )
+            });
+            assert!(output.status.success(), "{word}: {}", crate::util::stderr(&output));
+        }
+    }
+    assert_eq!(n_files, 2);
+}
