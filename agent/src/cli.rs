@@ -4,6 +4,7 @@
 //! and default. Options are listed in the order of their declaration. A test checks that the help fits 80 columns.
 
 mod assisted;
+mod block;
 mod check;
 mod compare;
 mod disks;
@@ -16,6 +17,7 @@ mod offline;
 use std::path::PathBuf;
 
 pub use assisted::AssistedOptions;
+pub use block::BlockOptions;
 pub use check::{CheckFormat, CheckOptions};
 pub use compare::{DiffFormat, DiffOptions};
 pub use disks::DisksOptions;
@@ -262,6 +264,9 @@ pub struct InstallOptions {
     /// The installer to run
     #[arg(long, value_name = "PROGRAM", default_value = "coreos-installer")]
     pub installer: PathBuf,
+    /// Which findings prevent the install.
+    #[command(flatten)]
+    pub block: BlockOptions,
     /// The back end, and what Ironic needs.
     #[command(flatten)]
     pub ironic: IronicOptions,

@@ -10,6 +10,7 @@ use crate::api::API_VERSION;
 use crate::bounded;
 use crate::cli::{Backend, InstallOptions, OfflineOptions};
 use crate::config::{Origin, Setting};
+use crate::install::blocking::check_pattern;
 use crate::install::hints::{Hints, from_option};
 use crate::job::Offline;
 use crate::job::offline::{REQUEST_ID, WORDS};
@@ -38,6 +39,9 @@ pub(crate) fn offline(
 ) -> anyhow::Result<Option<Offline>> {
     check_backend(options, settings)?;
     check_combination(options, settings)?;
+    for pattern in options.block.block_also.iter().chain(&options.block.block_except) {
+        check_pattern(pattern).map_err(|error| anyhow!("block-also or block-except: {error}"))?;
+    }
     let Some(ignition) = &options.offline.ignition else { return Ok(None) };
     Ok(Some(Offline {
         instruction: instruction(ignition, options)?,
@@ -78,10 +82,6 @@ fn check_backend(options: &InstallOptions, settings: &[Setting]) -> anyhow::Resu
 fn check_combination(options: &InstallOptions, settings: &[Setting]) -> anyhow::Result<()> {
     let written =
         |name: &str| set(settings, name).map_or_else(|| format!("--{name}"), Setting::written);
-    // assisted-service has no setting for it.
-    let is_assisted = options.ironic.backend == Backend::Assisted;
-    let for_vim = settings.iter().filter(|setting| !(is_assisted && setting.name == "block-on"));
-    let for_vim: Vec<Setting> = for_vim.cloned().collect();
     match (&options.vim.vim, &options.offline.ignition) {
         (Some(_), Some(_)) => bail!(
             "{} and {} are both set: drop {0} to install this config without a VIM, or {1} to install what the VIM asks for",
@@ -92,7 +92,7 @@ fn check_combination(options: &InstallOptions, settings: &[Setting]) -> anyhow::
             "no VIM is configured; give its address with --vim, rci.vim= or RCI_VIM=, or install without \
              one with --ignition"
         ),
-        (Some(_), None) => match option_without_a_vim(&for_vim) {
+        (Some(_), None) => match option_without_a_vim(settings) {
             Some(first) => bail!(
                 "{} is for an install without a VIM: drop it, as the VIM decides that, or set --ignition instead of {}",
                 first.written(),
@@ -150,7 +150,6 @@ fn instruction(ignition: &str, options: &InstallOptions) -> anyhow::Result<Vec<u
     set("platform", json!(offline.platform));
     set("console", json!(offline.console));
     set("copy_network", json!(offline.copy_network.then_some(true)));
-    set("block_on", json!(offline.block_on));
     set("verify", json!(offline.verify));
     set("on_unproved", json!(offline.on_unproved));
     let instruction = json!({
@@ -290,7 +289,6 @@ mod tests {
             ("save_partlabel", "data*,var"),
             ("append_karg", "a=1 console=ttyS0,115200n8"),
             ("copy_network", "true"),
-            ("block_on", "warning"),
             ("verify", "full"),
             ("on_unproved", "keep"),
         ]);
@@ -301,7 +299,6 @@ mod tests {
             "save_partlabel": ["data*", "var"],
             "append_kargs": ["a=1", "console=ttyS0,115200n8"],
             "copy_network": true,
-            "block_on": "warning",
             "verify": "full",
             "on_unproved": "keep",
         });
@@ -345,6 +342,10 @@ mod tests {
         let (backend, vim) = (("backend", "assisted"), ("vim", "https://assisted.example"));
         let env = ("infra-env-id", "11111111-2222-4333-8444-555555555555");
         assert_eq!(outcome(&[backend, vim, env, ("block-on", "never")]), Ok(None));
+        let blocked = [vim, ("block-on", "warning"), ("block-also", "disk.*,memory.lost@A1")];
+        assert_eq!(outcome(&blocked), Ok(None));
+        let misspelt = outcome(&[vim, ("block-except", "memory.lots")]).unwrap_err();
+        assert!(misspelt.ends_with("the nearest is memory.lost"), "{misspelt}");
         for (kernel, words) in [
             (&[backend, env][..], "the address of assisted-service is missing"),
             (&[backend, vim][..], "expected the UUID of the infra-env"),
@@ -358,7 +359,6 @@ mod tests {
             ),
             (&[vim, env][..], "needs --backend assisted"),
             (&[backend, vim, env, ("disk", "/dev/sda")][..], "is for an install without a VIM"),
-            (&[vim, ("block-on", "never")][..], "is for an install without a VIM"),
         ] {
             let error = outcome(kernel).unwrap_err();
             assert!(error.contains(words), "{error}");

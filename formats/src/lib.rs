@@ -28,6 +28,7 @@ pub mod mountinfo;
 pub mod netlink;
 pub mod octal;
 pub mod partition_filter;
+pub mod pattern;
 pub mod smbios;
 pub mod swaps;
 pub mod text;

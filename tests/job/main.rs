@@ -7,6 +7,8 @@
 #[cfg(test)]
 mod assisted;
 #[cfg(test)]
+mod blocked;
+#[cfg(test)]
 mod certificates;
 #[cfg(test)]
 mod changed;

@@ -43,9 +43,16 @@ pub struct Install {
     /// Partitions to keep, by number or range: `5`, `5-7`, `5-`, `-7`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub save_partindex: Vec<String>,
-    /// The least severity of findings that prevents the install; absent for `critical`.
+    /// The least severity of findings that prevents the install; absent for the node's configuration, which says `critical` unless it is changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_on: Option<BlockOn>,
+    /// Findings that prevent the install too, whatever their severity: `CODE` or `CODE@PART`, with `*` for any characters,
+    /// e.g. `memory.ecc.*` or `disk.health.worn@sda`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub block_also: Vec<String>,
+    /// Findings that never prevent the install, in the same form.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub block_except: Vec<String>,
     /// What to do if the chosen disk contains data; absent for `wipe` if the instruction identifies the disk by serial,
     /// WWN, `/dev/disk/by-id/…` or `/dev/disk/by-path/…`, otherwise for `coreos`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -58,7 +58,6 @@ impl Session<'_> {
             self.fail(&step, &Finished::refused(&failure));
             return;
         }
-        request.install.block_on = self.settings.block_on;
         info!("the service asks for an install");
         self.console.works();
         for note in &request.notes {

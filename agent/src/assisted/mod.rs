@@ -35,7 +35,7 @@ use serde_json::Value;
 use tracing::error;
 
 use self::install::Finished;
-use crate::api::{BlockOn, DiskState, JobResult};
+use crate::api::{DiskState, JobResult};
 use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::job::{Collected, Ended, JobSettings};
@@ -50,8 +50,6 @@ pub struct Settings {
     pub infra_env_id: String,
     /// Directories with units of systemd.
     pub unit_dirs: Vec<PathBuf>,
-    /// The least severity of findings that prevents an install; the service has no setting for it.
-    pub block_on: Option<BlockOn>,
 }
 
 impl Settings {
@@ -59,11 +57,7 @@ impl Settings {
     #[must_use]
     pub fn new(infra_env_id: impl Into<String>) -> Self {
         let dirs = ["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"];
-        Self {
-            infra_env_id: infra_env_id.into(),
-            unit_dirs: dirs.map(PathBuf::from).to_vec(),
-            block_on: None,
-        }
+        Self { infra_env_id: infra_env_id.into(), unit_dirs: dirs.map(PathBuf::from).to_vec() }
     }
 
     /// Whether Ironic's agent runs on this host too (the converged flow). Then Ironic controls the power of the host,

@@ -70,9 +70,6 @@ pub struct OfflineOptions {
     /// Copy the live system's network profiles to the installed system
     #[arg(long)]
     pub copy_network: bool,
-    /// Least severity of findings that prevents the install [default: critical]
-    #[arg(long, value_name = "SEVERITY", value_parser = ["critical", "warning", "never"])]
-    pub block_on: Option<String>,
     /// How much of the written disk is compared with the image [default: sample]
     #[arg(long, value_name = "EXTENT", value_parser = ["sample", "full"])]
     pub verify: Option<String>,

@@ -1,5 +1,6 @@
 //! `install` and `report`: what is posted to the VIM, and how a run ends.
 
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::cli::{Backend, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
 use crate::export;
+use crate::install::blocking::Policy;
 use crate::ironic;
 use crate::ironic::api::Api;
 use crate::ironic::inspection::{self, Inspected};
@@ -106,6 +108,16 @@ fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettin
     let mut settings = JobSettings::new(server_settings(&options.vim));
     settings.offline = offline;
     settings.is_dry_run = options.dry_run;
+    // The command line allows only values that the API knows.
+    let block_on = options.block.block_on.as_deref();
+    settings.blocking = Policy {
+        block_on: block_on.and_then(|text| serde_json::from_value(text.into()).ok()),
+        also: options.block.block_also.clone(),
+        except: options.block.block_except.clone(),
+    };
+    // A service's standard error is a log, where every line has a prefix. The console itself has 80 columns.
+    let is_watched = std::io::stderr().is_terminal();
+    settings.screen = Some(if is_watched { "/dev/stderr" } else { "/dev/console" }.into());
     settings.installer.clone_from(&options.installer);
     settings.protect.clone_from(&options.protect);
     settings.wait_for_disk = Duration::from_secs(options.wait_for_disk);
@@ -191,10 +203,7 @@ fn for_assisted(options: &InstallOptions, mut settings: JobSettings, stop: &Stop
 
 fn assisted_settings(options: &InstallOptions) -> assisted::Settings {
     let infra_env_id = options.assisted.infra_env_id.as_deref().unwrap_or_default();
-    let block_on = options.offline.block_on.as_deref();
-    // The command line allows only values that the API knows.
-    let block_on = block_on.and_then(|text| serde_json::from_value(text.into()).ok());
-    assisted::Settings { block_on, ..assisted::Settings::new(infra_env_id) }
+    assisted::Settings::new(infra_env_id)
 }
 
 fn extras(lldp_wait: Duration) -> Extras {

@@ -5,6 +5,7 @@
 
 pub mod attempt;
 mod blank;
+pub mod blocking;
 pub mod busy;
 mod child;
 pub mod choice;

@@ -9,12 +9,13 @@ use std::path::Path;
 
 use probes::block::Disk;
 
+use super::blocking::{self, Policy};
 use super::busy::check_not_busy;
 use super::failure::advice;
 use super::image::{self, Image};
 use super::installer::{self, Version};
 use super::{Failure, System, osmet, takedown};
-use crate::api::{BlockOn, Code, Finding, IgnitionSource, Install, Severity, Verify};
+use crate::api::{Code, Finding, IgnitionSource, Install, Verify};
 use crate::secret;
 use crate::vim::Client;
 
@@ -35,6 +36,8 @@ const MIN_AVAILABLE_BYTES: u64 = 256 << 20;
 pub struct Surroundings<'a> {
     /// The client that fetches.
     pub client: &'a Client,
+    /// Which findings prevent an install by the node's configuration.
+    pub blocking: &'a Policy,
     /// The program that writes.
     pub installer: &'a Path,
     /// Directory with `NetworkManager` profiles.
@@ -132,7 +135,12 @@ pub fn check(
 ) -> Result<Checked, Failure> {
     let mut warnings = Vec::new();
     let mut image = None;
-    blocking_findings(findings, install.block_on.unwrap_or_default())?;
+    for pattern in install.block_also.iter().chain(&install.block_except) {
+        let refuse =
+            |error| Failure::new(Code::InstructionInvalid, format!("the instruction: {error}"));
+        blocking::check_pattern(pattern).map_err(refuse)?;
+    }
+    around.blocking.with(install).check(findings)?;
     arguments(install)?;
     warnings.extend(memory(around.available_memory_bytes)?);
     let is_full = install.verify == Some(Verify::Full);
@@ -170,29 +178,6 @@ fn check_use(disk: &Disk, system: &System) -> Result<(), Failure> {
         return takedown::check(disk, system);
     }
     check_not_busy(disk, system)
-}
-
-/// Refuses if there are findings of a severity that stops an install.
-fn blocking_findings(findings: &[Finding], block_on: BlockOn) -> Result<(), Failure> {
-    let least = match block_on {
-        BlockOn::Critical => Severity::Critical,
-        BlockOn::Warning => Severity::Warning,
-        BlockOn::Never => return Ok(()),
-    };
-    let blocking: Vec<String> = findings
-        .iter()
-        .filter(|finding| finding.severity >= least)
-        .take(16)
-        .map(|finding| {
-            let part = finding.locator.as_deref().unwrap_or(&finding.component);
-            format!("{part}: {} ({})", finding.evidence, finding.code)
-        })
-        .collect();
-    if blocking.is_empty() {
-        return Ok(());
-    }
-    Err(Failure::new(Code::Findings, format!("the machine is faulty: {}", blocking.join("; ")))
-        .advise("replace the part, or set block_on to never in the instruction"))
 }
 
 /// Checks that there is enough memory for the whole install; returns a warning if that is unknown.

@@ -13,6 +13,8 @@ pub struct Seen {
     pub has_memory: bool,
     /// Whether there are network profiles to copy.
     pub has_profiles: bool,
+    /// The findings that prevented the install, see [`super::blocking::key`].
+    pub blocking: Vec<String>,
 }
 
 /// Digest of the facts of disks that decide whether they may be written. Facts that change by themselves (health,

@@ -16,12 +16,14 @@ pub(super) const ERASE: &str = "erase_devices_metadata";
 const ERASE_PRIORITY: u8 = 10;
 
 /// The arguments of the step that installs: keys of `install` in VIM API v1.
-pub(super) const ARGUMENTS: [(&str, &str); 9] = [
+pub(super) const ARGUMENTS: [(&str, &str); 11] = [
     ("existing_data", "which data on the disk may be overwritten: refuse, coreos or wipe"),
     (
         "block_on",
         "least severity of findings that prevents the install: critical, warning or never",
     ),
+    ("block_also", "findings that prevent the install too, as CODE or CODE@PART"),
+    ("block_except", "findings that never prevent the install, in the same form"),
     ("verify", "how much of the disk is read back: sample or full"),
     ("on_unproved", "what happens to a disk that fails its verification: erase or keep"),
     ("save_partlabel", "partitions to keep, by label"),

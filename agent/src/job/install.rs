@@ -6,13 +6,14 @@ use std::sync::Arc;
 use probes::block::Disk;
 use tracing::{info, warn};
 
-use super::Ended;
 use super::prove::{OnDisk, read_before};
 use super::sequence::Job;
+use super::{Ended, banner};
 use crate::api::{Code, DiskState, Install, JobResult, Outcome, Stage, State};
 use crate::checkpoint;
 use crate::exit_status::ExitStatus;
 use crate::install::attempt::CoreosInstaller;
+use crate::install::blocking;
 use crate::install::preflight::{self, Checked, Surroundings};
 use crate::install::root_arguments::with_derived;
 use crate::install::run::{self, Written};
@@ -42,7 +43,7 @@ impl Job<'_> {
             Ok(passed) => passed,
             // After a signal preflight fails only because it was interrupted.
             Err(_) if self.stop.is_stopped() => return self.interrupted(),
-            Err(refused) => return self.refused_by_preflight(refused),
+            Err(refused) => return self.refused_by_preflight(refused, install),
         };
         let disk = target.disk();
         let install = &install;
@@ -104,8 +105,17 @@ impl Job<'_> {
         self.end_badly(&mut result, failure, ExitStatus::Untouched)
     }
 
-    fn refused_by_preflight(&mut self, refused: Refused) -> Ended {
-        let Refused { disk, failure, seen } = refused;
+    fn refused_by_preflight(&mut self, refused: Refused, install: &Install) -> Ended {
+        let Refused { disk, failure, mut seen } = refused;
+        if failure.code == Code::Findings {
+            let policy = self.settings.blocking.with(install);
+            let blocking = policy.blocking(&self.collected.findings);
+            if let Some(seen) = &mut seen {
+                seen.blocking = blocking.iter().map(|finding| blocking::key(finding)).collect();
+            }
+            self.banner = Some(banner::text(&blocking, &self.node_id));
+            self.show_banner();
+        }
         self.seen = seen;
         self.refused(disk.as_deref(), &failure)
     }
@@ -142,6 +152,7 @@ impl Job<'_> {
         let disk = target.disk();
         let around = Surroundings {
             client: &self.client,
+            blocking: &self.settings.blocking,
             installer: &self.settings.installer,
             network_dir: &self.settings.network_dir,
             osmet_dir: &self.settings.osmet_dir,
@@ -162,12 +173,22 @@ impl Job<'_> {
         }
     }
 
+    /// Names the faulty part on the console.
+    pub(super) fn show_banner(&self) {
+        if let (Some(text), Some(screen)) = (&self.banner, &self.settings.screen)
+            && !self.settings.is_dry_run
+        {
+            banner::show(text.clone(), screen.clone());
+        }
+    }
+
     /// The facts on which a refusal depends, with these disks.
     fn seen_with(&self, disks: &[Disk]) -> Seen {
         Seen {
             disks: digest_of(disks),
             has_memory: preflight::has_memory((self.settings.available_memory_bytes)()),
             has_profiles: preflight::has_profiles(&self.settings.network_dir).unwrap_or_default(),
+            blocking: Vec::new(),
         }
     }
 
@@ -182,7 +203,9 @@ impl Job<'_> {
             }
         };
         let disks = disks.as_deref().unwrap_or(&self.collected.disks);
-        self.seen_with(disks) != *seen
+        let found: Vec<String> = self.collected.findings.iter().map(blocking::key).collect();
+        let is_repaired = seen.blocking.iter().any(|key| !found.contains(key));
+        is_repaired || Seen { blocking: seen.blocking.clone(), ..self.seen_with(disks) } != *seen
     }
 
     /// Checks that the configuration allows what the instruction asks for.

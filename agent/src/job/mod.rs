@@ -12,6 +12,7 @@
 //!
 //! [`offline`] is the same job without a VIM.
 
+mod banner;
 pub(crate) mod console;
 mod ending;
 mod install;
@@ -36,6 +37,7 @@ use crate::api::{Finding, JobResult, OnRefusal};
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::System;
+use crate::install::blocking::Policy;
 use crate::install::watchdog::Patience;
 use crate::signals::Stop;
 use crate::vim::events::Observer;
@@ -59,6 +61,10 @@ pub struct JobSettings {
     pub offline: Option<Offline>,
     /// Whether to stop before anything is changed; then no events and no result are posted.
     pub is_dry_run: bool,
+    /// Which findings prevent an install if the instruction does not say.
+    pub blocking: Policy,
+    /// The terminal on which a blocked node names the faulty part in large letters.
+    pub screen: Option<PathBuf>,
     /// Disks that are never written: serial, WWN, path below `/dev`, or a label on them.
     pub protect: Vec<String>,
     /// Whether an instruction may ask for an image without a signature.
@@ -103,6 +109,8 @@ impl JobSettings {
             vim,
             offline: None,
             is_dry_run: false,
+            blocking: Policy::default(),
+            screen: None,
             protect: Vec::new(),
             is_insecure_image_allowed: false,
             on_refusal: OnRefusal::default(),

@@ -17,6 +17,10 @@ use crate::vim::url::Url;
 
 /// The shortest wait between two requests.
 const MIN_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait before the hardware of a blocked node is read again.
+const BLOCKED_WAIT: Duration = Duration::from_mins(1);
+/// One wait in this number shows the faulty part on the console again, which other lines push off the screen.
+const WAITS_PER_BANNER: u32 = 5;
 /// How many refused instructions are remembered.
 const MAX_REFUSED: usize = 64;
 
@@ -39,6 +43,13 @@ pub(super) struct Refused {
     code: String,
     /// The node at that time; `None` if the refusal does not depend on it.
     seen: Option<Seen>,
+}
+
+impl Refused {
+    /// Whether findings prevented the install.
+    fn is_blocked(&self) -> bool {
+        self.seen.as_ref().is_some_and(|seen| !seen.blocking.is_empty())
+    }
 }
 
 /// The instructions that were refused. None of them is tried again, unless what prevented it may have passed.
@@ -104,7 +115,7 @@ impl Job<'_> {
             return Some(refused);
         }
         info!(
-            "the disks, memory or network profiles of this node have changed since the instruction was refused with {}; trying it again",
+            "the hardware or network profiles of this node have changed since the instruction was refused with {}; trying it again",
             refused.code
         );
         self.refusals.forget(digest);
@@ -114,10 +125,21 @@ impl Job<'_> {
     /// Waits, ever longer, and asks for another instruction than those that were refused.
     pub(super) fn ask_again(&mut self, last: &Refused) -> Next {
         let refused = Failed { why: Why::Refused, ..Failed::unavailable(String::new()) };
-        let wait = self.refusals.backoff.wait(&refused, self.clock.as_ref());
+        let mut wait = self.refusals.backoff.wait(&refused, self.clock.as_ref());
         let code = &last.code;
+        let is_blocked = last.is_blocked();
+        if is_blocked {
+            // Somebody may be at the machine, with the part in hand.
+            wait = wait.min(BLOCKED_WAIT);
+            self.n_blocked += 1;
+            if self.n_blocked.is_multiple_of(WAITS_PER_BANNER) {
+                self.show_banner();
+            }
+        }
         let what = if is_passing(code) {
             format!("another try after {code}")
+        } else if is_blocked {
+            format!("another instruction, or a repair of this node, after {code}")
         } else if last.seen.is_some() {
             format!("another instruction, or a change of this node's disks, after {code}")
         } else {
@@ -127,7 +149,14 @@ impl Job<'_> {
         let wait_s = self.granted(wait).as_secs();
         info!("refused with {code}, no disk was touched; asking the VIM again in {wait_s} s");
         let then = format!("refused with {code}; asking again");
-        self.wait_and_ask(wait, &then, None)
+        if !is_blocked {
+            return self.wait_and_ask(wait, &then, None);
+        }
+        // Whether the fault is gone is only known once the hardware has been read again.
+        match self.wait_unless_outdated(wait, &then) {
+            Ok(_) => Next::Inspect,
+            Err(ended) => Next::End(ended),
+        }
     }
 
     /// Waits and asks for the instruction. `then` says what follows the wait.

@@ -41,21 +41,6 @@ fn arguments_that_would_be_mangled_are_refused() {
 }
 
 #[test]
-fn findings_stop_the_install_by_their_severity() {
-    let row = probes::findings::row("memory.ecc.uncorrectable").unwrap();
-    let finding =
-        |severity| Finding { severity, ..row.finding(Some("DIMM A1".to_owned()), "5 errors") };
-    let warning = [finding(Severity::Warning)];
-    let critical = [finding(Severity::Critical)];
-    assert!(blocking_findings(&warning, BlockOn::Critical).is_ok());
-    assert!(blocking_findings(&warning, BlockOn::Warning).is_err());
-    assert!(blocking_findings(&critical, BlockOn::Never).is_ok());
-    let failure = blocking_findings(&critical, BlockOn::Critical).unwrap_err();
-    assert_eq!(failure.code, Code::Findings);
-    assert!(failure.message.contains("DIMM A1"));
-}
-
-#[test]
 fn too_little_available_memory_is_refused_with_what_was_found_and_expected() {
     assert_eq!(memory(Some(MIN_AVAILABLE_BYTES)), Ok(None));
     let failure = memory(Some(MIN_AVAILABLE_BYTES - 1)).unwrap_err();

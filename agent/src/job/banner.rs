@@ -1,0 +1,237 @@
+//! What a blocked node shows on its console: the faulty part and its place in letters that are readable from the rack's
+//! aisle, and below them the details. 80 columns, plain ASCII: a kernel console shows nothing else reliably.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use nix::fcntl::OFlag;
+use probes::findings::Finding;
+use probes::guard;
+use tracing::debug;
+
+use crate::clean;
+
+/// Letters in a line: each is 5 columns wide and has one to its right.
+const LETTERS_PER_LINE: usize = 13;
+/// Lines of large letters, so that the details fit on a screen of 25 lines with them.
+const MAX_LARGE_LINES: usize = 3;
+/// Findings whose details are shown.
+const MAX_DETAILS: usize = 3;
+/// The longest detail, in characters.
+const MAX_DETAIL_CHARS: usize = 160;
+const COLUMNS: usize = 80;
+/// Stack of the thread that writes; a serial console may take long.
+const STACK_BYTES: usize = 64 << 10;
+
+/// Rows of each letter, the left column in the highest of 5 bits.
+#[rustfmt::skip]
+const FONT: [(u8, [u8; 5]); 46] = [
+    (b'#', [0b01010, 0b11111, 0b01010, 0b11111, 0b01010]),
+    (b'(', [0b00010, 0b00100, 0b00100, 0b00100, 0b00010]),
+    (b')', [0b01000, 0b00100, 0b00100, 0b00100, 0b01000]),
+    (b'+', [0b00000, 0b00100, 0b01110, 0b00100, 0b00000]),
+    (b',', [0b00000, 0b00000, 0b00000, 0b00100, 0b01000]),
+    (b'-', [0b00000, 0b00000, 0b01110, 0b00000, 0b00000]),
+    (b'.', [0b00000, 0b00000, 0b00000, 0b01100, 0b01100]),
+    (b'/', [0b00001, 0b00010, 0b00100, 0b01000, 0b10000]),
+    (b'0', [0b01110, 0b10011, 0b10101, 0b11001, 0b01110]),
+    (b'1', [0b00100, 0b01100, 0b00100, 0b00100, 0b01110]),
+    (b'2', [0b11110, 0b00001, 0b01110, 0b10000, 0b11111]),
+    (b'3', [0b11110, 0b00001, 0b01110, 0b00001, 0b11110]),
+    (b'4', [0b10001, 0b10001, 0b11111, 0b00001, 0b00001]),
+    (b'5', [0b11111, 0b10000, 0b11110, 0b00001, 0b11110]),
+    (b'6', [0b01110, 0b10000, 0b11110, 0b10001, 0b01110]),
+    (b'7', [0b11111, 0b00010, 0b00100, 0b01000, 0b01000]),
+    (b'8', [0b01110, 0b10001, 0b01110, 0b10001, 0b01110]),
+    (b'9', [0b01110, 0b10001, 0b01111, 0b00001, 0b01110]),
+    (b':', [0b00000, 0b00100, 0b00000, 0b00100, 0b00000]),
+    (b'A', [0b01110, 0b10001, 0b11111, 0b10001, 0b10001]),
+    (b'B', [0b11110, 0b10001, 0b11110, 0b10001, 0b11110]),
+    (b'C', [0b01111, 0b10000, 0b10000, 0b10000, 0b01111]),
+    (b'D', [0b11110, 0b10001, 0b10001, 0b10001, 0b11110]),
+    (b'E', [0b11111, 0b10000, 0b11110, 0b10000, 0b11111]),
+    (b'F', [0b11111, 0b10000, 0b11110, 0b10000, 0b10000]),
+    (b'G', [0b01111, 0b10000, 0b10011, 0b10001, 0b01111]),
+    (b'H', [0b10001, 0b10001, 0b11111, 0b10001, 0b10001]),
+    (b'I', [0b11111, 0b00100, 0b00100, 0b00100, 0b11111]),
+    (b'J', [0b00111, 0b00010, 0b00010, 0b10010, 0b01100]),
+    (b'K', [0b10010, 0b10100, 0b11000, 0b10100, 0b10010]),
+    (b'L', [0b10000, 0b10000, 0b10000, 0b10000, 0b11111]),
+    (b'M', [0b10001, 0b11011, 0b10101, 0b10001, 0b10001]),
+    (b'N', [0b10001, 0b11001, 0b10101, 0b10011, 0b10001]),
+    (b'O', [0b01110, 0b10001, 0b10001, 0b10001, 0b01110]),
+    (b'P', [0b11110, 0b10001, 0b11110, 0b10000, 0b10000]),
+    (b'Q', [0b01110, 0b10001, 0b10101, 0b10010, 0b01101]),
+    (b'R', [0b11110, 0b10001, 0b11110, 0b10010, 0b10001]),
+    (b'S', [0b01111, 0b10000, 0b01110, 0b00001, 0b11110]),
+    (b'T', [0b11111, 0b00100, 0b00100, 0b00100, 0b00100]),
+    (b'U', [0b10001, 0b10001, 0b10001, 0b10001, 0b01110]),
+    (b'V', [0b10001, 0b10001, 0b10001, 0b01010, 0b00100]),
+    (b'W', [0b10001, 0b10001, 0b10101, 0b11011, 0b10001]),
+    (b'X', [0b10001, 0b01010, 0b00100, 0b01010, 0b10001]),
+    (b'Y', [0b10001, 0b01010, 0b00100, 0b00100, 0b00100]),
+    (b'Z', [0b11111, 0b00010, 0b00100, 0b01000, 0b11111]),
+    (b'_', [0b00000, 0b00000, 0b00000, 0b00000, 0b11111]),
+];
+
+/// The text for these findings, worst first, on the node `node_id`.
+pub(super) fn text(blocking: &[&Finding], node_id: &str) -> String {
+    let Some(worst) = blocking.first() else { return String::new() };
+    let rule = "=".repeat(COLUMNS);
+    let mut text = format!("\n{rule}\n{}", large(&format!("{} {}", worst.component, place(worst))));
+    for finding in blocking.iter().take(MAX_DETAILS) {
+        let part = finding.locator.as_deref().unwrap_or(&finding.component);
+        let line = format!("{part}: {} ({})", finding.evidence, finding.code);
+        text.push_str(&wrapped(&line));
+        text.push_str(&wrapped(&finding.advice));
+    }
+    if let Some(n_more) = blocking.len().checked_sub(MAX_DETAILS).filter(|n| *n > 0) {
+        text.push_str(&wrapped(&format!("and {n_more} more")));
+    }
+    text.push_str(&wrapped(&format!("node {node_id}: nothing is installed; no disk was touched")));
+    text + &rule + "\n"
+}
+
+/// Writes `text` to `file`, a terminal. A serial console that never accepts it must not stop the job.
+pub(super) fn show(text: String, file: PathBuf) {
+    let write = move || {
+        let opened = OpenOptions::new()
+            .append(true)
+            .custom_flags((OFlag::O_NOCTTY | OFlag::O_CLOEXEC).bits())
+            .open(&file);
+        // A terminal in raw mode needs the carriage returns; others ignore them.
+        let text = text.replace('\n', "\r\n");
+        if let Err(error) = opened.and_then(|mut file| file.write_all(text.as_bytes())) {
+            debug!("writing to {}: {error}", file.display());
+        }
+    };
+    guard::spawn("banner", STACK_BYTES, write, |panic| debug!("the banner: {panic}")).ok();
+}
+
+/// Where the part is: the bay of a disk, otherwise what the locator says before its brackets.
+fn place(finding: &Finding) -> &str {
+    let locator = finding.locator.as_deref().unwrap_or_default();
+    let (name, details) = locator.split_once(" (").unwrap_or((locator, ""));
+    let bay = details.trim_end_matches(')').split(", ").find(|detail| detail.starts_with("bay "));
+    bay.unwrap_or(name)
+}
+
+/// `text` in large letters, its words on lines of their own where they fit.
+fn large(text: &str) -> String {
+    let text = text.to_ascii_uppercase();
+    let mut lines: Vec<Vec<u8>> = Vec::new();
+    for word in text.split_whitespace() {
+        let letters: Vec<u8> = word.bytes().filter(|letter| rows_of(*letter).is_some()).collect();
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + letters.len() <= LETTERS_PER_LINE => {
+                line.push(b' ');
+                line.extend(letters);
+            }
+            _ => lines.extend(letters.chunks(LETTERS_PER_LINE).map(<[u8]>::to_vec)),
+        }
+    }
+    let mut large = String::new();
+    for line in lines.iter().take(MAX_LARGE_LINES) {
+        for row in 0..5 {
+            let bits = line.iter().map(|letter| rows_of(*letter).unwrap_or_default());
+            let row: String =
+                bits.map(|rows| blocks(rows.get(row).copied().unwrap_or_default())).collect();
+            large.push_str(row.trim_end());
+            large.push('\n');
+        }
+        large.push('\n');
+    }
+    large
+}
+
+fn rows_of(letter: u8) -> Option<[u8; 5]> {
+    FONT.iter().find(|(known, _)| *known == letter).map(|(_, rows)| *rows)
+}
+
+fn blocks(row: u8) -> String {
+    (0..6).rev().map(|bit| if row << 1 >> bit & 1 == 1 { '#' } else { ' ' }).collect()
+}
+
+/// Lines of at most 80 columns, of what may come from firmware.
+fn wrapped(text: &str) -> String {
+    let text = clean::text(text, MAX_DETAIL_CHARS);
+    let mut lines = vec![String::new()];
+    // A console would break a longer word anywhere.
+    let letters: Vec<char> = text.chars().collect();
+    let words = letters.split(|letter| *letter == ' ').flat_map(|word| word.chunks(COLUMNS));
+    for word in words.map(|word| word.iter().collect::<String>()) {
+        let is_full = |line: &String| {
+            !line.is_empty() && line.chars().count() + 1 + word.chars().count() > COLUMNS
+        };
+        if lines.last().is_none_or(is_full) {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(&word);
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(locator: Option<&str>) -> Finding {
+        let row = probes::findings::row("memory.ecc.uncorrectable").unwrap();
+        row.finding(locator.map(str::to_owned), "5 errors")
+    }
+
+    #[test]
+    fn large_letters_are_made_of_blocks() {
+        let expected =
+            ["#####  ###", "  #   #   #", "  #   #####", "  #   #   #", "  #   #   #", ""];
+        assert_eq!(
+            large("tå a").lines().collect::<Vec<_>>(),
+            [
+                "#####        ###",
+                "  #         #   #",
+                "  #         #####",
+                "  #         #   #",
+                "  #         #   #",
+                "",
+            ]
+        );
+        assert_eq!(large("ta").lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn part_and_place_come_first_and_all_fits_the_screen() {
+        let bay = finding(Some("sda (serial Z1, bay 3)"));
+        assert_eq!(place(&bay), "bay 3");
+        assert_eq!(place(&finding(Some("slot 4 (0000:3b:00.0)"))), "slot 4");
+        assert_eq!(place(&finding(None)), "");
+        let long = finding(Some(&"DIMM_SLOT".repeat(9)));
+        for blocking in [vec![&bay], vec![&long; 9]] {
+            let text = text(&blocking, "mac-02");
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+            assert!(text.lines().count() <= 40, "{text}");
+            assert!(
+                text.contains("(memory.ecc.uncorrectable)") && text.contains("node mac-02"),
+                "{text}"
+            );
+        }
+        let text = text(&[&bay], "mac-02");
+        assert!(
+            text.starts_with(&format!("\n{}\n{}", "=".repeat(80), large("MEMORY BAY 3"))),
+            "{text}"
+        );
+        assert!(text.contains("sda (serial Z1, bay 3): 5 errors"), "{text}");
+    }
+
+    #[test]
+    fn control_characters_of_firmware_do_not_reach_the_console() {
+        let text = text(&[&finding(Some("A1\u{1b}[2J"))], "n");
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+    }
+}

@@ -1,0 +1,137 @@
+//! Installs that a fault of the machine prevents: what the VIM and the console learn, and how the node goes on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use probes::findings::{Finding, row};
+use run_coreos_installer::api::OnRefusal;
+use run_coreos_installer::clock::Clock;
+use run_coreos_installer::job::run_with;
+use serde_json::{Value, json};
+
+use super::install::inline;
+use super::machine::Machine;
+use super::mock::{Mock, Reply};
+
+/// A VIM that answers the report of each number with an install, and everything after an install with stop.
+fn vim(install: impl Fn(usize) -> Value + Send + Sync + 'static) -> Mock {
+    let n_reports = std::sync::atomic::AtomicUsize::new(0);
+    Mock::start(move |request, _| {
+        let number = if request.path == "/v1/reports" {
+            n_reports.fetch_add(1, std::sync::atomic::Ordering::SeqCst)
+        } else if request.path.ends_with("/instruction") {
+            usize::MAX
+        } else {
+            return Reply::status(204);
+        };
+        let stop = json!({"api_version": "1", "request_id": "end", "action": "stop"});
+        let install = json!({
+            "api_version": "1", "request_id": "r1", "action": "install", "install": install(number),
+        });
+        Reply::json(200, if number < 10 { &install } else { &stop })
+    })
+}
+
+fn finding(code: &str) -> Finding {
+    row(code).unwrap().finding(Some("DIMM A1".into()), "3 errors")
+}
+
+/// Runs the job on a machine whose findings depend on how often its hardware has been read.
+fn run(machine: &mut Machine, findings: impl Fn(u32) -> Vec<Finding>) {
+    machine.settings.on_refusal = OnRefusal::Retry;
+    let (mut collected, n) = (machine.collected.clone(), &mut machine.n_collected);
+    let clock: Arc<dyn Clock> = machine.clock.clone();
+    let mut collect = || {
+        *n += 1;
+        collected.findings = findings(*n);
+        Ok(collected.clone())
+    };
+    run_with(&machine.settings, &mut collect, clock, machine.stop.clone());
+}
+
+/// The codes of all results, in order.
+fn codes(mock: &Mock) -> Vec<String> {
+    let results = mock.requests("/result");
+    results.iter().map(|result| result.json()["code"].as_str().unwrap().to_owned()).collect()
+}
+
+fn plain() -> Value {
+    json!({"ignition": inline()})
+}
+
+#[test]
+fn blocked_node_reads_its_hardware_again_and_installs_once_the_fault_is_gone() {
+    let mock = vim(|_| plain());
+    let mut machine = Machine::new(&mock.url);
+    run(&mut machine, |n| if n < 4 { vec![finding("memory.ecc.uncorrectable")] } else { vec![] });
+    // The installer of this machine writes nothing; that it ran is the point.
+    assert_eq!(codes(&mock), ["FINDINGS", "INSTALLER_FAILED"]);
+    let result = mock.requests("/result")[0].json();
+    assert!(result["message"].as_str().unwrap().contains("DIMM A1: 3 errors"), "{result:#}");
+    assert_eq!(result["disk_state"], "untouched");
+    assert_eq!((machine.n_collected, mock.requests("/v1/reports").len()), (4, 4));
+    let slept = machine.slept();
+    assert!(slept.iter().take(3).all(|wait| *wait <= Duration::from_mins(1)), "{slept:?}");
+}
+
+#[test]
+fn blocked_node_goes_on_when_the_vim_allows_it() {
+    let mock = vim(|number| {
+        let mut install = plain();
+        if number == 2 {
+            install["block_except"] = json!(["memory.ecc.*@DIMM A1"]);
+        }
+        install
+    });
+    let mut machine = Machine::new(&mock.url);
+    run(&mut machine, |_| vec![finding("memory.ecc.uncorrectable")]);
+    assert_eq!(codes(&mock), ["FINDINGS", "INSTALLER_FAILED"]);
+    assert_eq!(machine.n_collected, 3);
+}
+
+#[test]
+fn configuration_of_the_node_blocks_by_code_and_the_installer_does_not_run() {
+    let mock = vim(|number| if number < 5 { plain() } else { json!({"ignition": {}}) });
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.blocking.also = vec!["memory.ecc.correctable".into()];
+    machine.settings.vim.deadline = Some(Duration::from_secs(30));
+    run(&mut machine, |_| vec![finding("memory.ecc.correctable")]);
+    assert_eq!(codes(&mock)[0], "FINDINGS");
+    assert!(machine.read("args").is_empty() && machine.is_untouched("sda"));
+}
+
+#[test]
+fn misspelt_code_of_an_instruction_is_refused_and_not_ignored() {
+    let mock = vim(|_| {
+        let mut install = plain();
+        install["block_also"] = json!(["memory.ecc.corectable"]);
+        install
+    });
+    let mut machine = Machine::new(&mock.url);
+    run(&mut machine, |_| vec![]);
+    let result = mock.requests("/result")[0].json();
+    assert_eq!(result["code"], "INSTRUCTION_INVALID");
+    assert!(result["message"].as_str().unwrap().contains("nearest is memory.ecc.correctable"));
+}
+
+#[test]
+fn console_of_a_blocked_node_names_part_and_place_in_large_letters() {
+    let mock = vim(|_| plain());
+    let mut machine = Machine::new(&mock.url);
+    let screen = machine.root.join("console");
+    std::fs::write(&screen, "").unwrap();
+    machine.settings.screen = Some(screen.clone());
+    run(&mut machine, |n| if n < 3 { vec![finding("memory.ecc.uncorrectable")] } else { vec![] });
+    let start = Instant::now();
+    let shown = loop {
+        let shown = std::fs::read_to_string(&screen).unwrap();
+        if shown.contains("node mac-02") || start.elapsed() > Duration::from_secs(20) {
+            break shown;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    // The first row of M, E, M, O, R, Y.
+    assert!(shown.contains("#   # ##### #   #  ###  ####  #   #"), "{shown}");
+    assert!(shown.contains("DIMM A1: 3 errors (memory.ecc.uncorrectable)"), "{shown}");
+    assert!(shown.lines().all(|line| line.len() <= 80), "{shown}");
+}
