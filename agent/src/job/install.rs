@@ -113,7 +113,7 @@ impl Job<'_> {
             if let Some(seen) = &mut seen {
                 seen.blocking = blocking.iter().map(|finding| blocking::key(finding)).collect();
             }
-            self.banner = Some(banner::text(&blocking, &self.node_id));
+            self.blocked.banner = Some(banner::text(&blocking, &self.node_id));
             self.show_banner();
         }
         self.seen = seen;
@@ -175,7 +175,7 @@ impl Job<'_> {
 
     /// Names the faulty part on the console.
     pub(super) fn show_banner(&self) {
-        if let (Some(text), Some(screen)) = (&self.banner, &self.settings.screen)
+        if let (Some(text), Some(screen)) = (&self.blocked.banner, &self.settings.screen)
             && !self.settings.is_dry_run
         {
             banner::show(text.clone(), screen.clone());

@@ -10,7 +10,7 @@ use tracing::{error, info, warn};
 use super::console::Console;
 use super::late::Late;
 use super::posting::Unposted;
-use super::waiting::Refusals;
+use super::waiting::{Blocked, Refusals};
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
     Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State, is_node_id,
@@ -64,10 +64,7 @@ pub(super) struct Job<'a> {
     pub(super) supplemented: Option<String>,
     /// Whether the next 202 answers the report; only then it may give the node another id.
     has_just_reported: bool,
-    /// How often a blocked node has asked again.
-    pub(super) n_blocked: u32,
-    /// What the console shows while findings prevent the install.
-    pub(super) banner: Option<String>,
+    pub(super) blocked: Blocked,
     /// Whether a bare Ignition config is carried out, and no instruction.
     pub(super) is_bare: bool,
 }
@@ -122,8 +119,7 @@ impl<'a> Job<'a> {
             late: Late::default(),
             supplemented: None,
             has_just_reported: false,
-            n_blocked: 0,
-            banner: None,
+            blocked: Blocked::default(),
             is_bare: false,
         }
     }
@@ -272,7 +268,7 @@ impl<'a> Job<'a> {
         });
         self.is_bare = false;
         self.seen = None;
-        (self.banner, self.n_blocked) = (None, 0);
+        self.blocked = Blocked::default();
         self.request_id = None;
         self.events.set_request(None);
         self.request_digest = Some(digest::sha256(bytes));

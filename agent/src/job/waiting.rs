@@ -45,6 +45,14 @@ pub(super) struct Refused {
     seen: Option<Seen>,
 }
 
+/// A node whose findings prevent the install.
+#[derive(Debug, Default)]
+pub(super) struct Blocked {
+    /// What the console shows meanwhile.
+    pub(super) banner: Option<String>,
+    n_waits: u32,
+}
+
 impl Refused {
     /// Whether findings prevented the install.
     fn is_blocked(&self) -> bool {
@@ -131,8 +139,8 @@ impl Job<'_> {
         if is_blocked {
             // Somebody may be at the machine, with the part in hand.
             wait = wait.min(BLOCKED_WAIT);
-            self.n_blocked += 1;
-            if self.n_blocked.is_multiple_of(WAITS_PER_BANNER) {
+            self.blocked.n_waits += 1;
+            if self.blocked.n_waits.is_multiple_of(WAITS_PER_BANNER) {
                 self.show_banner();
             }
         }
