@@ -19,7 +19,7 @@ use std::path::PathBuf;
 pub use assisted::AssistedOptions;
 pub use block::BlockOptions;
 pub use check::{CheckFormat, CheckOptions};
-pub use compare::{DiffFormat, DiffOptions};
+pub use compare::{CohortOptions, DiffFormat, DiffOptions, ExpectOptions};
 pub use disks::DisksOptions;
 pub use inspect::{Form, InspectFormat, InspectOptions};
 pub use ironic::{Backend, IronicOptions, Recipient, ReportOptions};
@@ -94,6 +94,10 @@ pub enum Command {
     Explain(ExplainOptions),
     /// Show what differs between two reports; exit status like diff
     Diff(DiffOptions),
+    /// Write what a machine must have, from a good machine's report
+    Expect(ExpectOptions),
+    /// Show which of several like machines departs from the others
+    Cohort(CohortOptions),
     /// List the disks and show which one an install would choose
     Disks(DisksOptions),
     /// Post the report to a VIM or to Ironic; install nothing
@@ -223,6 +227,13 @@ pub struct InstallOptions {
     /// What was not read by then is listed under problems.
     #[arg(long, value_name = "SECONDS", default_value_t = 45, value_parser = seconds::<1, 3600>)]
     pub budget: u64,
+    /// Refuse to install on a machine that lacks what this file expects
+    ///
+    /// Made by `expect`; see docs/expectations.md. Deviations are findings of the
+    /// report, and `block_on` decides which prevent an install. To check
+    /// neighbours, set --lldp-wait too.
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
     /// Seconds to listen for LLDP before the report is posted
     ///
     /// For a VIM that needs the neighbours first; ends early once every port

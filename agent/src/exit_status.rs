@@ -9,7 +9,7 @@ use std::process::ExitCode;
 pub enum ExitStatus {
     /// The command did what it was asked to do. For `install` in the live image: systemd may reboot.
     Done,
-    /// `check` found a warning, but nothing critical. `disks`: no disk would be chosen. `diff`: something differs.
+    /// `check` found a warning, but nothing critical. `disks`: no disk would be chosen. `diff`, `cohort`: something differs.
     Findings,
     /// An option, the configuration or a file that it names is wrong; nothing was done.
     Usage,
@@ -65,7 +65,7 @@ impl ExitStatus {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Findings => "check: warnings only; diff: differs; disks: none would be chosen",
+            Self::Findings => "check: only warnings; diff, cohort: differs; disks: none chosen",
             Self::Usage => "wrong option, configuration or input file; nothing was done",
             Self::NotReported => "the report or the result was not delivered",
             Self::Untouched => "not installed; no disk was touched",

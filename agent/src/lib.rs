@@ -9,6 +9,7 @@ pub mod output;
 
 pub mod capture;
 pub mod check;
+pub mod expect;
 pub mod export;
 pub mod links;
 pub mod live_config;

@@ -108,6 +108,14 @@ fn compare<'a>(
         let is_other = !scope.without_serials && differ(&a.identities, &b.identities);
         found.extend(pair(a, b, is_other.then_some(Change::Replaced), scope));
     }
+    // Parts that nothing distinguishes, such as two CPUs in sockets of one name: like ones first, then in order.
+    for (a, b) in
+        in_order(&mut left_a, &mut left_b, |a, b| a.slots == b.slots && a.values == b.values)
+            .into_iter()
+            .chain(in_order(&mut left_a, &mut left_b, |a, b| a.slots == b.slots))
+    {
+        found.extend(pair(a, b, None, scope));
+    }
     let one = |change, a, b| Difference { change, a, b, attributes: Vec::new() };
     found.extend(left_a.into_iter().map(|part| one(Change::Gone, Some(part), None)));
     found.extend(left_b.into_iter().map(|part| one(Change::Added, None, Some(part))));
@@ -143,6 +151,21 @@ fn pairs<'a>(
             left_b.retain(|part| !std::ptr::eq(*part, *b));
         }
     }
+    found
+}
+
+/// Takes out of both lists the first parts that are `alike`.
+fn in_order<'a>(
+    left_a: &mut Vec<&'a Part>,
+    left_b: &mut Vec<&'a Part>,
+    alike: fn(&Part, &Part) -> bool,
+) -> Vec<(&'a Part, &'a Part)> {
+    let mut found = Vec::new();
+    left_a.retain(|a| {
+        let at = left_b.iter().position(|b| alike(a, b));
+        found.extend(at.map(|at| (*a, left_b.remove(at))));
+        at.is_none()
+    });
     found
 }
 
@@ -366,7 +389,7 @@ mod tests {
         let mut other = report();
         other["block"]["disks"][0]["name"] = "nvme1n1".into();
         other["block"]["disks"][1]["name"] = "nvme0n1".into();
-        assert!(!compared(&report(), &other, Scope::default()).contains("moved"));
+        assert_eq!(compared(&report(), &other, Scope::default()), "");
         let mut other = report();
         other["block"]["disks"][1]["bay"]["slot"] = 7.into();
         assert_eq!(
@@ -414,6 +437,15 @@ mod tests {
         other["memory"]["dimms"][0]["size_bytes"] = 17_179_869_184_u64.into();
         let found = compared(&report, &other, Scope::default());
         assert_eq!(found, "DIMM A1  changed   size 32 GiB -> 16 GiB\n");
+    }
+
+    #[test]
+    fn sockets_of_one_name_differ_only_if_one_of_them_changes() {
+        let socket = |status: &str| json!({"locator": "Microprocessor", "status": status});
+        let machine = |status| json!({"smbios": {"version": "2.3"}, "cpu": {"sockets": [socket(status), socket("enabled")]}});
+        assert_eq!(compared(&machine("idle"), &machine("idle"), Scope::default()), "");
+        let found = compared(&machine("enabled"), &machine("idle"), Scope::default());
+        assert_eq!(found, "socket Microprocessor  changed   status enabled -> idle\n");
     }
 
     #[test]

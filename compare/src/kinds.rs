@@ -66,6 +66,14 @@ impl Kind {
         self.slots.is_empty()
     }
 
+    /// Whether the attribute says which part it is, such as the name of a port.
+    #[must_use]
+    pub fn is_place(&self, attribute: &Attribute) -> bool {
+        let slots = self.slots.iter().filter_map(|slot| slot.first());
+        let places = self.place.iter().map(|(_, path)| path);
+        slots.chain(places).any(|path| *path == attribute.path)
+    }
+
     /// The attribute of this name.
     #[must_use]
     pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
@@ -143,5 +151,34 @@ mod tests {
             assert!(!names.contains(&"count") && !names.contains(&"severity"), "{}", kind.name);
             assert!(kind.is_single() || !kind.place.is_empty(), "{}", kind.name);
         }
+    }
+
+    /// The table of the keys of expectations as `docs/expectations.md` ends with it.
+    fn table() -> String {
+        let mut text = "| Part | Keys | In the report |\n|---|---|---|\n".to_owned();
+        for kind in kinds() {
+            let attributes = kind.attributes.iter().filter(|a| a.nature != Nature::Volatile);
+            let names = attributes.map(|attribute| match attribute.nature {
+                Nature::Required => format!("**{}**", attribute.name),
+                Nature::Own => format!("*{}*", attribute.name),
+                _ => attribute.name.to_owned(),
+            });
+            let (name, keys) = (kind.name, names.collect::<Vec<_>>().join(", "));
+            text.push_str(&["| `", name, "` | ", &keys, " | `", kind.list, "` |\n"].concat());
+        }
+        text
+    }
+
+    #[test]
+    fn docs_expectations_md_ends_with_the_table_of_kinds() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/expectations.md");
+        let read = || std::fs::read_to_string(path).unwrap();
+        let found = read();
+        let (text, _) = found.split_once("do not edit it. -->\n").unwrap();
+        let expected = [text, "do not edit it. -->\n\n", &table()].concat();
+        if std::env::var_os("UPDATE_EXPECTED").is_some() {
+            std::fs::write(path, &expected).unwrap();
+        }
+        assert!(read() == expected, "UPDATE_EXPECTED=1 rewrites {path}");
     }
 }

@@ -1,14 +1,23 @@
-//! Compares reports: [`difference`] of two.
+//! Compares reports: [`difference`] of two, [`expectation`] of what a machine must have and its [`draft`] from a good
+//! machine, [`cohort`] of like machines, [`failing`] part numbers.
 //!
 //! A report is a JSON value; [`machine`] takes the parts out of it by the table of [`kinds`]. Nothing here reads or
 //! writes anything, so the agent and the lab VIM share it.
 
 #![forbid(unsafe_code)]
 
+pub mod cohort;
 pub mod difference;
+pub mod draft;
+pub mod expectation;
+pub mod failing;
 pub mod kinds;
 pub mod machine;
 pub mod quantity;
+
+mod condition;
+mod matching;
+mod pattern;
 
 /// A line of text for people: control characters are escaped, since a device's name must not control the terminal.
 #[must_use]

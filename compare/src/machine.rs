@@ -138,10 +138,21 @@ impl Part {
     /// What the part is, in a line: what is required of such parts, the maker, the model and the serial number.
     #[must_use]
     pub fn summary(&self) -> String {
+        self.words(true)
+    }
+
+    /// The same without the serial number: what a like part has too.
+    #[must_use]
+    pub fn likeness(&self) -> String {
+        self.words(false)
+    }
+
+    fn words(&self, with_own: bool) -> String {
         let mut words: Vec<String> = Vec::new();
         for (attribute, value) in self.attributes().filter(|(_, value)| !value.is_null()) {
             let is_named = SUMMARY.contains(&attribute.name);
-            if !is_named && attribute.nature != Nature::Required {
+            let is_own = attribute.nature == Nature::Own && !with_own;
+            if is_own || (!is_named && attribute.nature != Nature::Required) {
                 continue;
             }
             let text = attribute.unit.text(value);

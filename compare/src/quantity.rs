@@ -60,6 +60,34 @@ impl Unit {
         }
     }
 
+    /// The size of a unit that people write.
+    pub(crate) fn size(self, written: &str) -> Option<u64> {
+        let all: &[&[(&str, u64)]] = match self {
+            Unit::Bytes | Unit::DiskBytes => &[BINARY, DECIMAL],
+            Unit::Mhz => &[self.printed(), &[("GHz", 1000)]],
+            Unit::Watts => &[self.printed(), &[("kW", 1000)]],
+            _ => &[self.printed()],
+        };
+        let mut units = all.iter().flat_map(|units| units.iter());
+        units.find(|(name, _)| name.eq_ignore_ascii_case(written)).map(|(_, size)| *size)
+    }
+
+    /// A quantity to show what is expected.
+    pub(crate) fn example(self) -> &'static str {
+        match self {
+            Unit::Text => "text, e.g. \"ABC*\"",
+            Unit::Flag => "true or false",
+            Unit::Count => "a whole number, e.g. 2 or \">= 2\"",
+            Unit::Bytes => "a size, e.g. 32 GiB or \">= 32 GiB\"",
+            Unit::DiskBytes => "a size, e.g. 3.84 TB or \">= 3.5 TB\"",
+            Unit::Mbit => "a speed, e.g. 25 Gbit/s or \">= 10 Gbit/s\"",
+            Unit::Transfers => "a speed, e.g. 3200 MT/s",
+            Unit::Mhz => "a speed, e.g. 3500 MHz",
+            Unit::GigaTransfers => "a speed, e.g. 16 GT/s",
+            Unit::Watts => "a power, e.g. 1400 W",
+        }
+    }
+
     /// A value of the report for people.
     #[must_use]
     pub fn text(self, value: &Value) -> String {
@@ -76,27 +104,28 @@ impl Unit {
         }
     }
 
-    /// At least three digits; more if the number is a whole one of the unit.
+    /// In the largest unit that is no larger than the number, with three digits; `3.84 TB`, `960 GB`, `25 Gbit/s`.
     fn number(self, number: u64) -> String {
         let fits = |(_, size): &&(&str, u64)| number >= *size;
-        let Some((unit, size)) = self.printed().iter().rev().find(fits).or(self.printed().first())
-        else {
+        let mut units = self.printed().iter().rev();
+        let Some((unit, size)) = units.find(fits).or(self.printed().first()) else {
             return number.to_string();
         };
-        let whole = number / size;
-        // Truncated, so that `>= 3.84 TB` matches what is printed as 3.84 TB.
-        let hundredths = u128::from(number % size) * 100 / u128::from(*size);
-        let decimals = match (whole, hundredths) {
-            (_, 0) | (100.., _) => String::new(),
-            (10.., _) => format!(".{}", hundredths / 10),
-            _ => format!(".{hundredths:02}"),
+        let step: u128 = match number / size {
+            0..10 => 100,
+            10..100 => 10,
+            _ => 1,
         };
-        let decimals = if decimals.is_empty() {
-            ""
-        } else {
-            decimals.trim_end_matches('0').trim_end_matches('.')
+        let (number, size) = (u128::from(number), u128::from(*size));
+        // A quantity that a person may write as an exact expectation, so it is rounded, not cut.
+        let rounded = (number * step + size / 2) / size;
+        let (whole, rest) = (rounded / step, rounded % step);
+        let decimals = match step {
+            100 => format!(".{rest:02}"),
+            10 => format!(".{rest}"),
+            _ => String::new(),
         };
-        format!("{whole}{decimals} {unit}")
+        format!("{whole}{} {unit}", decimals.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 

@@ -1,7 +1,7 @@
-//! `diff`: captured machines against themselves and against copies with one part changed.
+//! `diff`, `expect` and `cohort`: captured machines against themselves and against copies with one part changed.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -107,4 +107,98 @@ fn unreadable_input_ends_with_2_and_says_what_was_expected() {
     let output = run(&format!("diff {} {}", folder.join("none").display(), capture("plain-guest")));
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("there is no such file"), "{}", stderr(&output));
+}
+
+/// The findings of expectations, as `check --expect` prints them.
+fn deviations(report: &str, expect: &Path) -> (Option<i32>, Vec<Value>) {
+    let output = run(&format!("check --format json --root {report} --expect {}", expect.display()));
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let is_expected =
+        |finding: &Value| finding["code"].as_str().unwrap().starts_with("expectation.");
+    (output.status.code(), findings.into_iter().filter(is_expected).collect())
+}
+
+#[test]
+fn machine_has_what_is_expected_of_a_machine_like_it() {
+    for name in MACHINES {
+        let output = run(&format!("expect {}", capture(name)));
+        assert_eq!(output.status.code(), Some(0));
+        let file = scratch(&format!("expect-{name}")).join("expect.yaml");
+        std::fs::write(&file, &output.stdout).unwrap();
+        assert_eq!(deviations(&capture(name), &file).1, Vec::<Value>::new(), "{}", stdout(&output));
+    }
+}
+
+#[test]
+fn deviation_is_a_critical_finding_with_the_part_and_both_values() {
+    let output = run(&format!("expect {}", capture("two-socket-server")));
+    let text = stdout(&output);
+    assert!(text.contains("    size: 16 GiB\n"), "{text}");
+    let file = scratch("expect-other").join("expect.yaml");
+    let other = text.replace("version: \"2.19.1\"", "version: \"2.20.*\"");
+    std::fs::write(&file, other.replacen("count: 6", "count: 8", 1)).unwrap();
+    let (status, found) = deviations(&capture("two-socket-server"), &file);
+    assert_eq!(status, Some(7));
+    let bios = found.iter().find(|finding| finding["locator"] == "BIOS").unwrap();
+    assert_eq!(bios["evidence"], "version is 2.19.1, expected 2.20.*");
+    assert_eq!((&bios["severity"], &bios["component"]), (&json!("critical"), &json!("firmware")));
+    let dimm = found.iter().find(|finding| finding["code"] == "expectation.missing").unwrap();
+    let evidence = dimm["evidence"].as_str().unwrap();
+    assert!(evidence.starts_with("found 6, expected 8 with size 16 GiB"), "{evidence}");
+    assert_eq!(found.len(), 2, "{found:#?}");
+    let expect = file.display().to_string();
+    let output = run(&format!("inspect --root {} --expect {expect}", capture("two-socket-server")));
+    assert!(stdout(&output).contains("critical expectation.mismatch BIOS: version is 2.19.1"));
+}
+
+#[test]
+fn file_of_expectations_that_means_nothing_is_refused_by_key() {
+    let file = scratch("expect-refused").join("expect.yaml");
+    for (text, expected) in [
+        ("dimm: {sise: 1 GiB}", "dimm: \"sise\" is not a known key, did you mean \"size\"?"),
+        ("bios: {version: 2.10}", "bios: version is the number 2.1, expected text"),
+        ("bios: {version: a}\nbios: {version: b}", "has a key twice"),
+        ("dimm: [", "is not YAML"),
+        ("1: a", "a key is not text"),
+        ("", "it is empty, expected a key for each kind of part"),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        for command in ["check", "inspect", "install --dry-run --vim http://127.0.0.1:1"] {
+            let output = run(&format!("{command} --expect {}", file.display()));
+            assert_eq!(output.status.code(), Some(2), "{command}: {text}");
+            assert!(stderr(&output).contains(expected), "{command}: {}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn cohort_names_the_machine_that_departs_and_the_part() {
+    let mut paths = Vec::new();
+    for n in 0..4 {
+        let mut report = report("two-socket-server");
+        report["product"]["serial"] = format!("SERIAL-{n}").into();
+        report["findings"] = json!([]);
+        if n == 2 {
+            let dimms = report["memory"]["dimms"].as_array_mut().unwrap();
+            dimms[0] =
+                json!({"locator": "DIMM_A1", "bank_locator": "NODE 0", "is_populated": false});
+            report["bios"]["version"] = "2.18.0".into();
+        }
+        paths.push(written(&format!("cohort-{n}"), &report).display().to_string());
+    }
+    let output = run(&format!("cohort {}", paths.join(" ")));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "Dell Inc. PowerEdge R650: reports: 4, departures: 2", "{text}");
+    assert!(lines[1].contains("cohort-2"), "{text}");
+    assert!(lines[1].ends_with("BIOS          version 2.18.0; 3 of 4 have 2.19.1"), "{text}");
+    assert!(lines[2].contains("DIMM DIMM_A1  missing; 3 of 4 have 16 GiB, DDR4"), "{text}");
+    assert_eq!(lines.len(), 3, "{text}");
+    let output = run(&format!("cohort --format json {}", paths.join(" ")));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(found["models"][0]["departures"][0]["serial"], "SERIAL-2");
+    let output = run(&format!("cohort {}", paths[..2].join(" ")));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("no model has 3 reports"), "{}", stderr(&output));
 }

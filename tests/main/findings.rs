@@ -3,12 +3,14 @@
 //!
 //! `machine` gives files by path; each case of `raises` and `silent` changes some of them (`null` removes
 //! what is at a path). A content is text, `-> TARGET` (a link), `bytes: …` (see [`bytes`]) or
-//! `smbios: …` (a line per structure, see [`smbios`]).
+//! `smbios: …` (a line per structure, see [`smbios`]). `expect` has what the machine is expected to have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use compare::expectation::Expectations;
+use compare::machine::Machine;
 use probes::collect::{Options, collect};
 use probes::findings::{Finding, Row, Severity, findings, rows};
 use probes::machine::{Archive, Node, Source};
@@ -24,6 +26,9 @@ type Files = BTreeMap<String, Option<Value>>;
 #[serde(deny_unknown_fields)]
 struct Trees {
     machine: Files,
+    /// What the machine is expected to have, for the codes of expectations.
+    #[serde(default)]
+    expect: serde_json::Value,
     raises: Vec<Case>,
     silent: Vec<Case>,
 }
@@ -39,6 +44,8 @@ struct Case {
     /// Whether no locator is expected.
     #[serde(default)]
     no_locator: bool,
+    /// Instead of what all cases expect.
+    expect: Option<serde_json::Value>,
     with: Files,
 }
 
@@ -149,9 +156,14 @@ fn smbios(lines: &str) -> Vec<u8> {
 }
 
 /// The findings of `code` on the machine, by the whole path from files to findings.
-fn found(code: &str, archive: Archive) -> Vec<Finding> {
+fn found(code: &str, archive: Archive, expect: &serde_json::Value) -> Vec<Finding> {
     let collected = collect(&Arc::new(Source::unpacked(archive)), &Options::default());
-    let all = findings(&collected.inventory);
+    let mut all = findings(&collected.inventory);
+    if !expect.is_null() {
+        let expectations = Expectations::parse(expect).unwrap();
+        let report = serde_json::to_value(&collected.inventory).unwrap();
+        all.extend(run_coreos_installer::expect::findings(&expectations, &Machine::of(&report)));
+    }
     all.into_iter().filter(|finding| finding.code.as_str() == code).collect()
 }
 
@@ -160,7 +172,8 @@ fn check_row(row: &Row) {
     let trees = trees(code);
     let mut severities = BTreeSet::new();
     for case in &trees.raises {
-        let found = found(code, archive(&trees.machine, &case.with));
+        let expect = case.expect.as_ref().unwrap_or(&trees.expect);
+        let found = found(code, archive(&trees.machine, &case.with), expect);
         let [finding] = found.as_slice() else {
             panic!("{code}: {}: {} findings, expected one", case.why, found.len());
         };
@@ -170,14 +183,17 @@ fn check_row(row: &Row) {
         if case.locator.is_some() || case.no_locator {
             assert_eq!(finding.locator, case.locator, "{code}: {}", case.why);
         }
-        assert_eq!(finding.component, row.component(), "{code}");
+        // An expectation may be about a part of any kind.
+        let is_any = row.component() == "any" && finding.component != "any";
+        assert!(is_any || finding.component == row.component(), "{code}: {finding:?}");
         assert!(!finding.evidence.is_empty() && !finding.advice.is_empty(), "{finding:?}");
         severities.insert(finding.severity);
     }
     let all: BTreeSet<Severity> = row.severities().collect();
     assert_eq!(severities, all, "{code}: each severity of the row needs a tree");
     for case in &trees.silent {
-        let found = found(code, archive(&trees.machine, &case.with));
+        let expect = case.expect.as_ref().unwrap_or(&trees.expect);
+        let found = found(code, archive(&trees.machine, &case.with), expect);
         assert!(found.is_empty(), "{code}: {}: expected nothing, found {found:?}", case.why);
     }
 }

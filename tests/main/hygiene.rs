@@ -243,6 +243,7 @@ fn the_top_of_the_repository_has_only_known_files() {
         "README.md",
         "agent",
         "clippy.toml",
+        "compare",
         "deny.toml",
         "docs",
         "exports",

@@ -30,6 +30,11 @@ pub struct Instruction {
     /// What the node does if it refuses this instruction; absent for what its configuration says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_refusal: Option<OnRefusal>,
+    /// What the machine must have, by kind of part, e.g. `{"dimm": {"count": 16, "size": "32 GiB"}}`; see
+    /// docs/expectations.md. Each deviation is a finding of the result, and `install.block_on` decides which prevent
+    /// an install. `install.expect` is about the chosen disk only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<serde_json::Map<String, serde_json::Value>>,
     /// `install`: what to write and where. `reignite`: the Ignition config. Absent otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub install: Option<Install>,

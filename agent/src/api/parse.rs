@@ -1,5 +1,6 @@
 //! Parses an instruction strictly: what the agent does not understand may be what keeps it from the wrong disk.
 
+use compare::expectation::Expectations;
 use serde_json::Value;
 
 use crate::clean;
@@ -166,6 +167,10 @@ fn check(instruction: &Instruction) -> Result<(), String> {
             super::NODE_ID_PATTERN
         ));
     }
+    if let Some(expect) = &instruction.expect {
+        Expectations::parse_keys(expect)
+            .map_err(|why| format!("the instruction's expect: {why}"))?;
+    }
     let Some(install) = &instruction.install else {
         return match instruction.action {
             Action::Install | Action::Reignite => Err(format!(
@@ -238,6 +243,26 @@ mod tests {
             let hint = nearest.map(|key| format!("did you mean \"{key}\"?"));
             assert_eq!(message.contains("did you mean"), hint.is_some(), "{message}");
             assert!(message.contains(&hint.unwrap_or_default()), "{message}");
+        }
+    }
+
+    #[test]
+    fn expectation_that_means_nothing_is_refused_by_key() {
+        let text = |expect: &str| {
+            format!(r#"{{"api_version":"1","request_id":"r","action":"wait","expect":{expect}}}"#)
+        };
+        parse_instruction(text(r#"{"dimm":{"count":16,"size":"32 GiB"}}"#).as_bytes()).unwrap();
+        for (expect, complaint) in [
+            (
+                r#"{"dimm":{"sise":"32 GiB"}}"#,
+                "expect: dimm: \"sise\" is not a known key, did you mean \"size\"?",
+            ),
+            (r#"{"dimm":{"size":"32 GiB..16 GiB"}}"#, "a range that nothing can match"),
+            ("[]", "expect"),
+        ] {
+            let refusal = parse_instruction(text(expect).as_bytes()).unwrap_err();
+            assert_eq!(refusal.code, Code::InstructionInvalid, "{expect}");
+            assert!(refusal.message.contains(complaint), "{}", refusal.message);
         }
     }
 

@@ -12,6 +12,12 @@ pub struct CheckOptions {
     /// Which machine is read.
     #[command(flatten)]
     pub source: SourceOptions,
+    /// Also check that the machine has what this file expects
+    ///
+    /// Made by `expect`; see docs/expectations.md. Each deviation is a finding. To
+    /// check neighbours, set --lldp-wait too.
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
     pub format: CheckFormat,

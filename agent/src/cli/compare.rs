@@ -35,6 +35,29 @@ pub struct DiffOptions {
     pub format: DiffFormat,
 }
 
+/// Options of `expect`.
+#[derive(Debug, Clone, Args)]
+pub struct ExpectOptions {
+    /// The good machine: a report, a capture, a directory, or `-` [default:
+    /// this machine]
+    #[arg(value_name = "REPORT")]
+    pub report: Option<PathBuf>,
+}
+
+/// Options of `cohort`.
+#[derive(Debug, Clone, Args)]
+pub struct CohortOptions {
+    /// Reports, captures or directories, at least 3 of a model
+    ///
+    /// Machines of one maker and model are compared: what most of them have is
+    /// the norm. Serial numbers, MACs and neighbours are not compared.
+    #[arg(value_name = "REPORT", required = true)]
+    pub reports: Vec<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
+    pub format: DiffFormat,
+}
+
 /// Form of a comparison on standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum DiffFormat {

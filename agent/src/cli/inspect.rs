@@ -1,5 +1,7 @@
 //! The options of `inspect`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use super::{Color, SourceOptions};
@@ -10,6 +12,12 @@ pub struct InspectOptions {
     /// Which machine is read.
     #[command(flatten)]
     pub source: SourceOptions,
+    /// Also check that the machine has what this file expects
+    ///
+    /// Made by `expect`; see docs/expectations.md. Each deviation is a finding. To
+    /// check neighbours, set --lldp-wait too.
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
     /// Output format
     ///
     /// The forms of other programs contain what they have a place for, in their

@@ -11,14 +11,17 @@ use crate::exit_status::ExitStatus;
 use crate::output::draft::{Draft, READABLE};
 use crate::report::Report;
 use crate::secret::redact_setting;
-use crate::{output, text};
+use crate::{expect, output, text};
 
 /// Prints the findings.
 ///
 /// # Errors
 /// If the options are wrong, the machine cannot be read, or the file cannot be written.
 pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
-    let report = super::read(&super::source(&options.source)?, &options.source, super::NO_WAIT)?;
+    let expectations = options.expect.as_deref().map(expect::read).transpose()?;
+    let mut report =
+        super::read(&super::source(&options.source)?, &options.source, super::NO_WAIT)?;
+    expect::add(expectations.as_ref(), &mut report)?;
     let is_colored = options.output.is_none() && output::is_colored(options.color);
     let text = match options.format {
         CheckFormat::Text => text::findings(&report, is_colored),

@@ -1,19 +1,22 @@
-//! `diff`: what differs between two machines, or between a machine and an earlier report of it.
+//! `diff`, `expect` and `cohort`: machines compared with each other, or with an earlier report.
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use compare::cohort::{LEAST, Member, Model, models};
 use compare::difference::{Scope, differences};
+use compare::draft::draft;
+use compare::failing::{Failing, failing};
 use compare::machine::Machine;
 use probes::collect::Options;
 use probes::machine::Source;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::cli::{DiffFormat, DiffOptions};
+use crate::cli::{CohortOptions, DiffFormat, DiffOptions, ExpectOptions};
 use crate::exit_status::ExitStatus;
-use crate::report::{Report, report};
+use crate::report::report;
 use crate::{bounded, output};
 
 /// The largest report that is read; one of a machine with a thousand PCI devices has about 2 MB.
@@ -27,11 +30,11 @@ pub(super) fn diff(options: &DiffOptions) -> anyhow::Result<ExitStatus> {
     if options.a == Path::new("-") && options.b.as_deref() == Some(Path::new("-")) {
         bail!("A and B are both -, expected one report on standard input");
     }
-    let a = machine(&options.a)?;
-    let b = match &options.b {
-        Some(path) => machine(path)?,
-        None => of_report(&report(&Arc::new(Source::live()), &Options::default()))?,
-    };
+    let a = Machine::of(&load(&options.a)?);
+    let b = Machine::of(&match &options.b {
+        Some(path) => load(path)?,
+        None => this_machine()?,
+    });
     let scope = Scope { with_volatile: options.counters, without_serials: options.ignore_serials };
     let found = differences(&a, &b, scope);
     output::print(&match options.format {
@@ -60,12 +63,63 @@ pub(super) fn diff(options: &DiffOptions) -> anyhow::Result<ExitStatus> {
     Ok(if found.is_empty() { ExitStatus::Done } else { ExitStatus::Findings })
 }
 
-/// The machine of a report, of a capture or of a directory.
-fn machine(path: &Path) -> anyhow::Result<Machine> {
+/// Prints what a machine must have to be like this one.
+///
+/// # Errors
+/// If the machine cannot be read.
+pub(super) fn expect(options: &ExpectOptions) -> anyhow::Result<ExitStatus> {
+    let report = match &options.report {
+        Some(path) => load(path)?,
+        None => this_machine()?,
+    };
+    output::print(&draft(&Machine::of(&report)))?;
+    Ok(ExitStatus::Done)
+}
+
+/// Prints which machines depart from most machines of their model.
+///
+/// # Errors
+/// If a report cannot be read, or there are too few of every model.
+pub(super) fn cohort(options: &CohortOptions) -> anyhow::Result<ExitStatus> {
+    let member = |path: &PathBuf| Ok(Member::of(path.display().to_string(), &load(path)?));
+    let members: Vec<Member> = options.reports.iter().map(member).collect::<anyhow::Result<_>>()?;
+    let (models, failing) = (models(&members), failing(&members));
+    output::print(&match options.format {
+        DiffFormat::Json => output::json(&json!({
+            "models": models.iter().map(Model::json).collect::<Vec<_>>(),
+            "failing_parts": failing.iter().map(Failing::json).collect::<Vec<_>>(),
+        }))?,
+        DiffFormat::Text => {
+            let mut text: String = models.iter().map(Model::text).collect();
+            if !failing.is_empty() {
+                text.push_str("parts with findings, by part number\n");
+            }
+            text.extend(failing.iter().map(Failing::text));
+            text
+        }
+    })?;
+    if !models.iter().any(Model::has_norm) {
+        bail!("no model has {LEAST} reports, so there is no norm to compare with");
+    }
+    let has_departed = models.iter().any(|model| !model.departures.is_empty());
+    Ok(if has_departed { ExitStatus::Findings } else { ExitStatus::Done })
+}
+
+/// The report of this machine.
+fn this_machine() -> anyhow::Result<Value> {
+    replayed(Source::live())
+}
+
+fn replayed(source: Source) -> anyhow::Result<Value> {
+    // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
+    output::tree(&output::json(&report(&Arc::new(source), &Options::default()))?)
+}
+
+/// A report, or that of a capture or a directory.
+fn load(path: &Path) -> anyhow::Result<Value> {
     let is_standard_input = path == Path::new("-");
     if !is_standard_input && !starts_like_json(path) {
-        let source = super::captured(path, "")?;
-        return of_report(&report(&Arc::new(source), &Options::default()));
+        return replayed(super::captured(path, "")?);
     }
     let (bytes, name) = if is_standard_input {
         let mut bytes = Vec::new();
@@ -90,7 +144,7 @@ fn machine(path: &Path) -> anyhow::Result<Machine> {
             "{name} has no schema_version, expected a report as `inspect --format json` prints it"
         );
     }
-    Ok(Machine::of(&report))
+    Ok(report)
 }
 
 /// Whether the file begins with a JSON object.
@@ -98,9 +152,4 @@ fn starts_like_json(path: &Path) -> bool {
     let mut head = Vec::new();
     let is_read = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
     is_read.is_ok() && head.trim_ascii_start().starts_with(b"{")
-}
-
-fn of_report(report: &Report) -> anyhow::Result<Machine> {
-    // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
-    Ok(Machine::of(&output::tree(&output::json(report)?)?))
 }

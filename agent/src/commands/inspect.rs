@@ -4,7 +4,7 @@ use anyhow::bail;
 
 use crate::cli::{Form, InspectFormat, InspectOptions};
 use crate::exit_status::ExitStatus;
-use crate::{export, output, text};
+use crate::{expect, export, output, text};
 
 /// Prints the report.
 ///
@@ -20,7 +20,10 @@ pub(super) fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
     if !is_own && !options.source.only.is_empty() {
         bail!("--only: this format needs all sections; remove --only, or use --format json");
     }
-    let report = super::read(&super::source(&options.source)?, &options.source, super::NO_WAIT)?;
+    let expectations = options.expect.as_deref().map(expect::read).transpose()?;
+    let mut report =
+        super::read(&super::source(&options.source)?, &options.source, super::NO_WAIT)?;
+    expect::add(expectations.as_ref(), &mut report)?;
     output::print(&match options.format {
         InspectFormat::Text => text::text(&report, output::is_colored(options.color)),
         InspectFormat::Json => output::json(&report)?,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
+use compare::expectation::Expectations;
 use probes::collect::Options;
 use probes::machine::{Extras, Machine, Source};
 use probes::network::neighbours;
@@ -15,6 +16,7 @@ use crate::checkpoint;
 use crate::cli::{Backend, InstallOptions, Recipient, ReportOptions, VimOptions};
 use crate::clock::{Clock, RealClock};
 use crate::exit_status::ExitStatus;
+use crate::expect;
 use crate::export;
 use crate::install::blocking::Policy;
 use crate::ironic;
@@ -38,6 +40,7 @@ pub(super) fn install(
     options: &InstallOptions,
     offline: Option<Offline>,
     is_typed: bool,
+    expectations: Option<&Expectations>,
 ) -> ExitStatus {
     let mut settings = job_settings(options, offline);
     let stop = job::stop_on_signals();
@@ -77,7 +80,10 @@ pub(super) fn install(
         let brings_links_up = brings_links_up && !stop.is_stopped();
         let links = (brings_links_up && !is_first && !listener.is_listening())
             .then(|| LinksUp::bring_up(&stop));
-        let report = report(&Arc::new(Source::live()), &collect_options);
+        let mut report = report(&Arc::new(Source::live()), &collect_options);
+        if let Err(why) = expect::add(expectations, &mut report) {
+            tracing::error!("comparing the machine with the expectations: {why:#}");
+        }
         drop(links);
         if is_first {
             listen(&listener, brings_links_up, &stop);

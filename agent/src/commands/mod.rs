@@ -28,7 +28,7 @@ use crate::live_config::live_config;
 use crate::report::{Report, report};
 use crate::secret::redact_setting;
 use crate::signals::Stop;
-use crate::{api, capture, output};
+use crate::{api, capture, expect, output};
 
 /// `inspect` and its like have a person waiting: no LLDP unless asked for.
 const NO_WAIT: Duration = Duration::ZERO;
@@ -56,6 +56,8 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         Command::Inspect(options) => inspect::inspect(options),
         Command::Check(options) => check::check(options),
         Command::Diff(options) => compare::diff(options),
+        Command::Expect(options) => compare::expect(options),
+        Command::Cohort(options) => compare::cohort(options),
         Command::Explain(options) => explain::explain(options),
         Command::Disks(options) => disks::disks(options),
         Command::Capture(options) => capture(options),
@@ -71,8 +73,9 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         Command::Network(options) => network::network(options),
         Command::Install(options) => {
             let offline = crate::offline::offline(options, &configuration.settings)?;
+            let expectations = options.expect.as_deref().map(expect::read).transpose()?;
             let is_typed = is_typed(&configuration.settings, "dry-run");
-            Ok(job::install(options, offline, is_typed))
+            Ok(job::install(options, offline, is_typed, expectations.as_ref()))
         }
         Command::Report(options) => job::send_report(options),
     }

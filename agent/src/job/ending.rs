@@ -149,7 +149,7 @@ impl Job<'_> {
             write: None,
             attempts: 0,
             proof: None,
-            findings: self.collected.findings.clone(),
+            findings: self.findings(),
             warnings: Vec::new(),
             log_tail: Vec::new(),
             neighbours: Neighbours::new(),

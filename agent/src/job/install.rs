@@ -164,7 +164,7 @@ impl Job<'_> {
         let (install, notes) =
             with_derived(install, disk, &self.settings.system).map_err(refused)?;
         warnings.extend(notes);
-        match preflight::check(&install, disk, &self.collected.findings, &around) {
+        match preflight::check(&install, disk, &self.findings(), &around) {
             Ok(mut checked) => {
                 warnings.append(&mut checked.warnings);
                 Ok((target, ignition, Checked { warnings, ..checked }, install))

@@ -15,6 +15,7 @@
 mod banner;
 pub(crate) mod console;
 mod ending;
+mod expect;
 mod install;
 mod late;
 mod neighbours;

@@ -13,8 +13,8 @@ use super::posting::Unposted;
 use super::waiting::{Blocked, Refusals};
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
-    Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State, is_node_id,
-    parse_instruction,
+    Action, Code, Finding, IgnitionSource, Install, Instruction, JobResult, Stage, State,
+    is_node_id, parse_instruction,
 };
 use crate::checkpoint;
 use crate::clean;
@@ -47,6 +47,8 @@ pub(super) struct Job<'a> {
     /// Digest of the instruction that is carried out.
     pub(super) request_digest: Option<String>,
     pub(super) collected: Collected,
+    /// How the machine deviates from what the instruction expects.
+    pub(super) deviations: Vec<Finding>,
     pub(super) warnings: Vec<String>,
     /// Counts consecutive reports that only led to a request for another one.
     pub(super) again: Backoff,
@@ -109,6 +111,7 @@ impl<'a> Job<'a> {
             request_id: None,
             request_digest: None,
             collected: Collected::default(),
+            deviations: Vec::new(),
             warnings: Vec::new(),
             again: Backoff::default(),
             refusals: Refusals::default(),
@@ -303,6 +306,7 @@ impl<'a> Job<'a> {
         let (action, request_id) = (instruction.action.as_str(), &instruction.request_id);
         info!("instruction {request_id} asks for {action}{because}");
         self.event(Stage::Instruction, State::Done, Some(instruction.action.as_str()));
+        self.expect(instruction.expect.as_ref());
         let asked = instruction.retry_after_s.map(RetryAfter::seconds);
         let on_refusal = instruction.on_refusal;
         match (instruction.action, instruction.install) {

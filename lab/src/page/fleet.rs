@@ -45,6 +45,7 @@ fn totals(nodes: &[Node]) -> Markup {
         div.head {
             h1 { "Nodes" }
             @if !nodes.is_empty() {
+                a href="/models" { "Compare nodes by model" }
                 dl.totals {
                     @for (name, tone) in [
                         ("waiting", "idle"), ("at work", "busy"), ("installed", "good"),

@@ -2,6 +2,7 @@
 
 mod fleet;
 mod job;
+mod models;
 mod node;
 mod report;
 mod words;
@@ -36,6 +37,7 @@ pub(crate) fn answer(
     match parts {
         [""] => fleet::page(lab, &request.base).map(Some),
         ["live"] => Ok(Some(live(lab))),
+        ["models"] => models::page(lab).map(Some),
         ["nodes", id] => node::page(lab, id),
         ["nodes", id, what @ ("report.json" | "events.json" | "result.json")] => {
             download(lab, id, what)

@@ -38,7 +38,7 @@ fn nothing_that_a_node_sends_becomes_markup() {
         {"name": "platform", "ok": false, "fatal": true, "expected": EVIL, "found": EVIL},
     ]});
     assert_eq!(vim.post("/v1/nodes/uuid-1/result", &done).status, 204);
-    for path in ["/", "/nodes/uuid-1"] {
+    for path in ["/", "/nodes/uuid-1", "/models"] {
         let page = vim.get(path);
         let text = page.text();
         assert!(!text.contains("<script>alert") && !text.contains("<img"), "{path}: {text}");
@@ -46,6 +46,32 @@ fn nothing_that_a_node_sends_becomes_markup() {
         let policy = page.header("content-security-policy").unwrap();
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
     }
+}
+
+#[test]
+fn node_that_departs_from_its_model_is_shown_with_the_part_and_its_part_number() {
+    let vim = Vim::start(&[]);
+    for n in 0..3 {
+        let mut body = report(&format!("uuid-{n}"));
+        body["product"] = json!({"vendor": "Dell Inc.", "name": "R650"});
+        body["bios"] = json!({"version": if n == 1 { "2.0" } else { "2.19.1" }});
+        body["memory"] = json!({"n_slots": 1, "dimms": [
+            {"locator": "A1", "is_populated": true, "part_number": "M393A4K40"},
+        ]});
+        body["findings"] = json!([{
+            "code": "memory.ecc.correctable", "severity": if n == 0 { "info" } else { "warning" },
+            "component": "memory", "locator": "DIMM A1", "evidence": "e", "advice": "a",
+        }]);
+        assert!(vim.post("/v1/reports", &body).status < 300);
+    }
+    let page = vim.get("/models").text();
+    assert!(page.contains("<a href=\"/nodes/uuid-1\">uuid-1</a></td><td>BIOS</td><td>version 2.0; 2 of 3 have 2.19.1"), "{page}");
+    assert!(!page.contains("<a href=\"/nodes/uuid-2\">"), "{page}");
+    assert!(
+        page.contains("<code>M393A4K40</code></td><td>DIMM</td><td>2 of 3</td><td>2</td>"),
+        "{page}"
+    );
+    assert!(vim.get("/").text().contains("href=\"/models\""));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! on which it stays silent.
 
 mod disk;
+mod expectation;
 mod memory;
 mod network;
 mod platform;
@@ -103,7 +104,8 @@ impl Row {
 
 /// All rows, by component and code as `docs/findings.md` lists them.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    let all = [platform::ROWS, memory::ROWS, disk::ROWS, raid::ROWS, network::ROWS];
+    let all =
+        [platform::ROWS, memory::ROWS, disk::ROWS, raid::ROWS, network::ROWS, expectation::ROWS];
     all.into_iter().flatten().copied()
 }
 

@@ -1,0 +1,142 @@
+//! Expectations of a machine, from a file or an instruction, as findings.
+
+use std::cmp::Reverse;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow, bail};
+use compare::expectation::{Deviating, Expectations, Level};
+use compare::machine::Machine;
+use probes::findings::{Finding, Severity, row};
+use serde_json::{Map, Value};
+use serde_yaml_ng::Value as Yaml;
+
+use crate::bounded;
+use crate::report::Report;
+
+/// Largest file of expectations.
+const LIMIT_BYTES: u64 = 1 << 20;
+
+/// Reads a file of expectations: YAML, as `expect` writes it, or JSON.
+///
+/// # Errors
+/// If it cannot be read, or has a key or value that means nothing.
+pub fn read(path: &Path) -> anyhow::Result<Expectations> {
+    let name = path.display();
+    let bytes = bounded::read_file(path, LIMIT_BYTES)?;
+    let document: Yaml = serde_yaml_ng::from_slice(&bytes).map_err(|error| {
+        let place = error.location().map(|at| format!(", line {}", at.line()));
+        let why = if error.to_string().contains("duplicate entry") {
+            "has a key twice"
+        } else {
+            "is not YAML"
+        };
+        anyhow!("{name}{} {why}", place.unwrap_or_default())
+    })?;
+    let expectations = json(document)
+        .and_then(|value| Expectations::parse(&value).map_err(|complaint| anyhow!("{complaint}")));
+    expectations.with_context(|| format!("the expectations in {name}"))
+}
+
+/// The report's machine, as it is compared with others.
+///
+/// # Errors
+/// If the report has no JSON form; every report has one.
+pub fn machine(report: &Report) -> anyhow::Result<Machine> {
+    // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
+    let text = serde_json::to_string_pretty(report)?;
+    Ok(Machine::of(&serde_json::from_str(&text)?))
+}
+
+/// Adds to the report's findings how the machine deviates from what is expected.
+///
+/// # Errors
+/// As [`machine`].
+pub fn add(expectations: Option<&Expectations>, report: &mut Report) -> anyhow::Result<()> {
+    let Some(expectations) = expectations else { return Ok(()) };
+    let found = findings(expectations, &machine(report)?);
+    report.findings.extend(found);
+    report.findings.sort_by_key(|finding| Reverse(finding.severity));
+    Ok(())
+}
+
+/// How a machine deviates from what is expected.
+#[must_use]
+pub fn findings(expectations: &Expectations, machine: &Machine) -> Vec<Finding> {
+    let deviations = expectations.deviations(machine);
+    deviations.into_iter().filter_map(|one| finding(one, expectations.level)).collect()
+}
+
+fn finding(one: Deviating, level: Option<Level>) -> Option<Finding> {
+    let mut finding = row(one.deviation.code())?.finding(Some(one.part), one.evidence);
+    component(one.kind).clone_into(&mut finding.component);
+    match level {
+        Some(Level::Warning) => finding.severity = Severity::Warning,
+        Some(Level::Critical) => finding.severity = Severity::Critical,
+        None => {}
+    }
+    Some(finding)
+}
+
+/// The component of findings for a kind of parts.
+fn component(kind: &str) -> &'static str {
+    match kind {
+        "cpu" | "socket" => "cpu",
+        "memory" | "dimm" => "memory",
+        "disk" | "raid_controller" | "raid_drive" | "raid_volume" | "fc_host" => "disk",
+        "interface" | "infiniband" => "nic",
+        "gpu" | "pci" => "pci",
+        "power_supply" => "power",
+        "bmc" | "fru" => "bmc",
+        "bios" | "firmware" | "firmware_component" | "tpm" => "firmware",
+        _ => "identity",
+    }
+}
+
+/// YAML as JSON.
+fn json(yaml: Yaml) -> anyhow::Result<Value> {
+    Ok(match yaml {
+        Yaml::Null => Value::Null,
+        Yaml::Bool(flag) => flag.into(),
+        Yaml::String(text) => text.into(),
+        Yaml::Number(number) => match number.as_u64() {
+            Some(whole) => whole.into(),
+            None => number.as_f64().into(),
+        },
+        Yaml::Sequence(items) => items.into_iter().map(json).collect::<Result<_, _>>()?,
+        Yaml::Mapping(entries) => {
+            let mut keys = Map::new();
+            for (key, value) in entries {
+                let Yaml::String(key) = key else { bail!("a key is not text") };
+                keys.insert(key, json(value)?);
+            }
+            keys.into()
+        }
+        Yaml::Tagged(_) => bail!("a value has a tag"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use compare::expectation::Deviation;
+
+    #[test]
+    fn each_deviation_has_a_row_and_the_level_of_the_file_wins() {
+        for deviation in
+            [Deviation::Missing, Deviation::Mismatch, Deviation::Unknown, Deviation::Surplus]
+        {
+            let one = Deviating {
+                deviation,
+                kind: "dimm",
+                part: "DIMM A1".to_owned(),
+                evidence: "e".to_owned(),
+            };
+            for (level, severity) in
+                [(Level::Warning, Severity::Warning), (Level::Critical, Severity::Critical)]
+            {
+                let finding = finding(one.clone(), Some(level)).unwrap();
+                assert_eq!((finding.severity, finding.component.as_str()), (severity, "memory"));
+            }
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! What most machines of a model have, and which machines depart from it.
+//!
+//! Machines are alike if maker and model are equal. For each place the majority is the norm: whether a part is there,
+//! and each of its values. Without a majority there is no norm.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::kinds::{Attribute, Kind, Nature, kinds};
+use crate::line;
+use crate::machine::{Machine, Part};
+
+/// The least number of like machines that have a norm: of two that differ, either may be right.
+pub const LEAST: usize = 3;
+
+/// One report.
+#[derive(Debug)]
+pub struct Member {
+    /// The name of the report for people, such as its file.
+    pub name: String,
+    /// The machine.
+    pub machine: Machine,
+    /// The report's list of findings.
+    pub findings: Value,
+}
+
+impl Member {
+    /// The machine of a report.
+    #[must_use]
+    pub fn of(name: String, report: &Value) -> Member {
+        let findings = report.get("findings").cloned().unwrap_or_default();
+        Member { name, machine: Machine::of(report), findings }
+    }
+}
+
+/// The machines of one model.
+#[derive(Debug)]
+pub struct Model<'a> {
+    /// Maker and model.
+    pub title: String,
+    /// How many machines there are.
+    pub n_machines: usize,
+    /// Which machine departs from the norm in which part.
+    pub departures: Vec<Departure<'a>>,
+    /// What has no norm.
+    pub varied: Vec<Varied>,
+}
+
+/// How one machine departs from the norm.
+#[derive(Debug)]
+pub struct Departure<'a> {
+    /// The machine.
+    pub member: &'a Member,
+    /// The kind of the part.
+    pub kind: &'static Kind,
+    /// The kind and the place of the part.
+    pub part: String,
+    /// The attribute; `None` if the part is missing, or more than the norm.
+    pub attribute: Option<&'static Attribute>,
+    /// What was found; null for a part that is missing or a value that is not known.
+    pub found: Value,
+    /// The norm; null for a part that the norm lacks or a value that is usually not known.
+    pub norm: Value,
+    /// How many machines have the norm.
+    pub n_norm: usize,
+    /// How many machines were compared.
+    pub n_compared: usize,
+}
+
+/// A value without a norm.
+#[derive(Debug)]
+pub struct Varied {
+    /// The kind and the place of the part, and the attribute.
+    pub what: String,
+    /// Each value and how many machines have it, the most frequent first.
+    pub values: Vec<(String, usize)>,
+}
+
+/// The models, the most departures first. Models of fewer than [`LEAST`] machines have none.
+#[must_use]
+pub fn models(members: &[Member]) -> Vec<Model<'_>> {
+    let mut by_title: BTreeMap<String, Vec<&Member>> = BTreeMap::new();
+    for member in members {
+        by_title.entry(title(&member.machine)).or_default().push(member);
+    }
+    let mut models: Vec<Model<'_>> =
+        by_title.into_iter().map(|(title, members)| model(title, &members)).collect();
+    models.sort_by_key(|model| std::cmp::Reverse(model.departures.len()));
+    models
+}
+
+fn title(machine: &Machine) -> String {
+    let words: Vec<&str> =
+        [&machine.vendor, &machine.model].into_iter().flatten().map(String::as_str).collect();
+    if words.is_empty() { "unknown model".to_owned() } else { words.join(" ") }
+}
+
+fn model<'a>(title: String, members: &[&'a Member]) -> Model<'a> {
+    let mut model =
+        Model { title, n_machines: members.len(), departures: Vec::new(), varied: Vec::new() };
+    for kind in kinds() {
+        let known: Vec<&Member> =
+            members.iter().copied().filter(|m| m.machine.knows(kind)).collect();
+        if known.len() < LEAST {
+            continue;
+        }
+        let by_slot: Vec<BTreeMap<String, &Part>> =
+            known.iter().map(|member| by_slot(&member.machine, kind)).collect();
+        let slots: BTreeSet<&String> = by_slot.iter().flat_map(BTreeMap::keys).collect();
+        for slot in slots {
+            let column: Vec<(&'a Member, Option<&Part>)> = known
+                .iter()
+                .copied()
+                .zip(by_slot.iter().map(|parts| parts.get(slot).copied()))
+                .collect();
+            model.compare(kind, &column);
+        }
+    }
+    // The machine with most departures first: it is the one to look at.
+    let mut n_departures: BTreeMap<String, usize> = BTreeMap::new();
+    for departure in &model.departures {
+        *n_departures.entry(departure.member.name.clone()).or_default() += 1;
+    }
+    model.departures.sort_by_cached_key(|departure| {
+        let name = &departure.member.name;
+        (std::cmp::Reverse(n_departures.get(name).copied()), name.clone())
+    });
+    model
+}
+
+/// The parts by the best slot that is known of each.
+fn by_slot<'a>(machine: &'a Machine, kind: &'static Kind) -> BTreeMap<String, &'a Part> {
+    let mut parts: BTreeMap<String, &Part> = BTreeMap::new();
+    for part in machine.of_kind(kind).filter(|part| !machine.is_listed_twice(part)) {
+        let known = part.slots.iter().enumerate().find_map(|(at, slot)| Some((at, slot.as_ref()?)));
+        let mut slot = known.map(|(at, slot)| format!("{at} {slot}")).unwrap_or_default();
+        while parts.contains_key(&slot) {
+            slot.push('+');
+        }
+        parts.insert(slot, part);
+    }
+    parts
+}
+
+impl<'a> Model<'a> {
+    /// Compares the parts in one place.
+    fn compare(&mut self, kind: &'static Kind, column: &[(&'a Member, Option<&Part>)]) {
+        let present: Vec<(&'a Member, &Part)> =
+            column.iter().filter_map(|(member, part)| Some((*member, (*part)?))).collect();
+        let Some((_, example)) = present.first() else { return };
+        let (n_with, n_all) = (present.len(), column.len());
+        let name = example.name();
+        let departure = |member, part, found, norm, n_norm| Departure {
+            member,
+            kind,
+            part,
+            attribute: None,
+            found,
+            norm,
+            n_norm,
+            n_compared: n_all,
+        };
+        match (n_with * 2).cmp(&n_all) {
+            Ordering::Equal => {
+                let values = vec![("fitted".to_owned(), n_with), ("not fitted".to_owned(), n_with)];
+                self.varied.push(Varied { what: name, values });
+            }
+            Ordering::Greater => {
+                let without = column.iter().filter(|(_, part)| part.is_none());
+                let norm = Value::String(example.likeness());
+                self.departures.extend(without.map(|(member, _)| {
+                    departure(*member, name.clone(), Value::Null, norm.clone(), n_with)
+                }));
+            }
+            Ordering::Less => {
+                let n_norm = n_all - n_with;
+                self.departures.extend(present.iter().map(|(member, part)| {
+                    departure(*member, part.name(), part.summary().into(), Value::Null, n_norm)
+                }));
+                return;
+            }
+        }
+        if n_with >= LEAST {
+            self.compare_values(kind, &present);
+        }
+    }
+
+    fn compare_values(&mut self, kind: &'static Kind, present: &[(&'a Member, &Part)]) {
+        let shared = |a: &&Attribute| matches!(a.nature, Nature::Required | Nature::Model);
+        for attribute in kind.attributes.iter().filter(shared) {
+            let mut counts: Vec<(&Value, usize)> = Vec::new();
+            for (_, part) in present {
+                let value = part.value(attribute.name);
+                match counts.iter_mut().find(|(other, _)| *other == value) {
+                    Some((_, n)) => *n += 1,
+                    None => counts.push((value, 1)),
+                }
+            }
+            counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+            let Some((norm, n_norm)) = counts.first().copied() else { continue };
+            if n_norm * 2 <= present.len() {
+                let name = present.first().map(|(_, part)| part.name()).unwrap_or_default();
+                let values = counts.iter().map(|(value, n)| (attribute.unit.text(value), *n));
+                let what = format!("{name} {}", attribute.name.replace('_', " "));
+                self.varied.push(Varied { what, values: values.collect() });
+                continue;
+            }
+            for (member, part) in present {
+                let found = part.value(attribute.name);
+                if found != norm {
+                    self.departures.push(Departure {
+                        member,
+                        kind,
+                        part: part.name(),
+                        attribute: Some(attribute),
+                        found: found.clone(),
+                        norm: norm.clone(),
+                        n_norm,
+                        n_compared: present.len(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Whether there are enough machines for a norm.
+    #[must_use]
+    pub fn has_norm(&self) -> bool {
+        self.n_machines >= LEAST
+    }
+
+    /// The model for people: a line for each departure; the machine, the part and its place in front.
+    #[must_use]
+    pub fn text(&self) -> String {
+        if !self.has_norm() {
+            let n = self.n_machines;
+            return line(&format!(
+                "{}: reports: {n}; a norm needs {LEAST}, so it was not compared",
+                self.title
+            ));
+        }
+        let mut text = line(&format!(
+            "{}: reports: {}, departures: {}",
+            self.title,
+            self.n_machines,
+            self.departures.len()
+        ));
+        let width = |texts: &mut dyn Iterator<Item = &str>| {
+            texts.map(|text| text.chars().count()).max().unwrap_or_default()
+        };
+        let names = width(&mut self.departures.iter().map(|one| one.member.name.as_str()));
+        let parts = width(&mut self.departures.iter().map(|one| one.part.as_str()));
+        for one in &self.departures {
+            let (name, part, what) = (&one.member.name, &one.part, one.what());
+            text += &line(&format!("  {name:names$}  {part:parts$}  {what}"));
+        }
+        for varied in &self.varied {
+            let values = varied.values.iter().map(|(value, n)| format!("{value} ({n})"));
+            let values = values.collect::<Vec<_>>().join(", ");
+            text += &line(&format!("  no norm  {}: {values}", varied.what));
+        }
+        text
+    }
+
+    /// The model for programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        json!({
+            "model": self.title,
+            "n_reports": self.n_machines,
+            "has_norm": self.has_norm(),
+            "departures": self.departures.iter().map(Departure::json).collect::<Vec<_>>(),
+            "no_norm": self.varied.iter().map(|varied| json!({
+                "what": varied.what,
+                "values": varied.values.iter().map(|(value, n)| json!({"value": value, "n": n})).collect::<Vec<_>>(),
+            })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Departure<'_> {
+    /// What is other than the norm, in a line.
+    #[must_use]
+    pub fn what(&self) -> String {
+        let count = format!("{} of {}", self.n_norm, self.n_compared);
+        match self.attribute {
+            Some(attribute) => format!(
+                "{} {}; {count} have {}",
+                attribute.name.replace('_', " "),
+                attribute.unit.text(&self.found),
+                attribute.unit.text(&self.norm)
+            ),
+            None if self.found.is_null() => {
+                format!("missing; {count} have {}", self.norm.as_str().unwrap_or_default())
+            }
+            None => format!("{}; {count} have none", self.found.as_str().unwrap_or_default()),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let machine = &self.member.machine;
+        json!({
+            "report": self.member.name,
+            "node_id": machine.node_id,
+            "serial": machine.serial,
+            "kind": self.kind.name,
+            "part": self.part,
+            "name": self.attribute.map(|attribute| attribute.name),
+            "path": self.attribute.map(|attribute| attribute.path),
+            "found": self.found,
+            "norm": self.norm,
+            "n_norm": self.n_norm,
+            "n_compared": self.n_compared,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(n: u64) -> Value {
+        let dimm = |locator: &str| json!({"locator": locator, "is_populated": true, "size_bytes": 34_359_738_368_u64, "part_number": "M393A4K40", "serial": format!("{n}{locator}")});
+        json!({
+            "product": {"vendor": "Dell Inc.", "name": "R650", "serial": format!("SN{n}")},
+            "bios": {"version": "2.19.1"},
+            "memory": {"n_slots": 4, "dimms": [dimm("A1"), dimm("A2")]},
+            "findings": [],
+        })
+    }
+
+    fn members(change: impl Fn(u64, &mut Value), n: u64) -> Vec<Member> {
+        let member = |n| {
+            let mut report = report(n);
+            change(n, &mut report);
+            Member::of(format!("node{n}"), &report)
+        };
+        (0..n).map(member).collect()
+    }
+
+    #[test]
+    fn like_machines_do_not_depart_though_their_serial_numbers_differ() {
+        let members = members(|_, _| {}, 4);
+        let models = models(&members);
+        assert_eq!(models[0].text(), "Dell Inc. R650: reports: 4, departures: 0\n");
+    }
+
+    #[test]
+    fn machine_that_departs_is_named_with_the_part_and_the_norm() {
+        let members = members(
+            |n, report| match n {
+                1 => report["memory"]["dimms"][1] = json!({"locator": "A2", "is_populated": false}),
+                2 => report["bios"]["version"] = json!("2.0"),
+                3 => report["gpu"] = json!({"cards": []}),
+                _ => {}
+            },
+            5,
+        );
+        let models = models(&members);
+        assert_eq!(
+            models[0].text(),
+            "Dell Inc. R650: reports: 5, departures: 2\n  \
+             node1  DIMM A2  missing; 4 of 5 have 32 GiB, M393A4K40\n  \
+             node2  BIOS     version 2.0; 4 of 5 have 2.19.1\n"
+        );
+    }
+
+    #[test]
+    fn without_a_majority_there_is_no_norm_and_with_two_machines_no_comparison() {
+        let four =
+            members(|n, report| report["bios"]["version"] = json!(format!("2.{}", n % 2)), 4);
+        let found = models(&four);
+        assert!(found[0].departures.is_empty());
+        assert!(
+            found[0].text().ends_with("  no norm  BIOS version: 2.0 (2), 2.1 (2)\n"),
+            "{}",
+            found[0].text()
+        );
+        let two = members(|n, report| report["bios"]["version"] = json!(format!("2.{n}")), 2);
+        let found = models(&two);
+        assert!(
+            !found[0].has_norm() && found[0].departures.is_empty() && found[0].varied.is_empty()
+        );
+        assert!(found[0].text().contains("a norm needs 3"));
+    }
+
+    #[test]
+    fn other_models_are_grouped_apart() {
+        let members = members(
+            |n, report| {
+                if n >= 3 {
+                    report["product"]["name"] = json!("R750");
+                    report["bios"]["version"] = json!("1.0");
+                }
+            },
+            6,
+        );
+        let models = models(&members);
+        assert_eq!(models.len(), 2);
+        assert!(models.iter().all(|model| model.departures.is_empty()));
+    }
+}

@@ -1,0 +1,368 @@
+//! What a machine is expected to have: parsed from a file or an instruction, and held against a report.
+//!
+//! An expectation takes a number of parts of one kind that meet all its conditions. Each part fulfils at most one
+//! expectation, and as many expectations as possible are fulfilled.
+
+use serde_json::{Map, Value};
+
+use crate::condition::{Condition, Outcome, Range, range};
+use crate::kinds::{Kind, Nature, kind, kinds};
+use crate::machine::{Machine, Part};
+use crate::matching::Matching;
+use crate::quantity::Unit;
+
+/// How bad every deviation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// Needs attention, but does not stop an install.
+    Warning,
+    /// Stops an install unless the VIM allows it.
+    Critical,
+}
+
+/// What a machine is expected to have.
+#[derive(Debug, Default)]
+pub struct Expectations {
+    all: Vec<Expectation>,
+    /// How bad deviations are; `None` for what the table of findings says.
+    pub level: Option<Level>,
+    /// Whether a part that no expectation fits is a deviation, in the kinds that have expectations.
+    are_others_reported: bool,
+}
+
+#[derive(Debug)]
+struct Expectation {
+    kind: &'static Kind,
+    count: Range,
+    conditions: Vec<Condition>,
+}
+
+/// How a machine deviates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deviation {
+    /// There are fewer parts than expected.
+    Missing,
+    /// A part has another value than expected.
+    Mismatch,
+    /// The report does not say whether a part is as expected.
+    Unknown,
+    /// There are more parts than expected.
+    Surplus,
+}
+
+impl Deviation {
+    /// The code of its finding.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Deviation::Missing => "expectation.missing",
+            Deviation::Mismatch => "expectation.mismatch",
+            Deviation::Unknown => "expectation.unknown",
+            Deviation::Surplus => "expectation.surplus",
+        }
+    }
+}
+
+/// A way in which a machine is not what was expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deviating {
+    /// How it deviates.
+    pub deviation: Deviation,
+    /// The kind of the part.
+    pub kind: &'static str,
+    /// The kind of the part and its place, e.g. `DIMM A3`.
+    pub part: String,
+    /// What was found and what was expected.
+    pub evidence: String,
+}
+
+/// Most expectations of one kind.
+const MAX_EXPECTATIONS: usize = 64;
+/// Largest number of parts that an expectation can demand.
+const MAX_COUNT: u64 = 4096;
+/// How similar two keys must be for one to be suggested for the other: `sise` for `size`.
+const LEAST_SIMILARITY: f64 = 0.5;
+
+impl Expectations {
+    /// Parses expectations: a key for each kind of part, with one expectation or a list of them.
+    ///
+    /// # Errors
+    /// In a sentence that begins with the key at fault: it is unknown, or its value is not what the key needs.
+    pub fn parse(value: &Value) -> Result<Expectations, String> {
+        let Value::Object(keys) = value else {
+            return Err(format!("it is {}, expected a key for each kind of part", form(value)));
+        };
+        Expectations::parse_keys(keys)
+    }
+
+    /// The same for the keys of an object.
+    ///
+    /// # Errors
+    /// As [`Expectations::parse`].
+    pub fn parse_keys(keys: &Map<String, Value>) -> Result<Expectations, String> {
+        let mut expectations = Expectations::default();
+        for (key, value) in keys {
+            match (key.as_str(), value) {
+                ("severity", Value::String(level)) if level == "warning" => {
+                    expectations.level = Some(Level::Warning);
+                }
+                ("severity", Value::String(level)) if level == "critical" => {
+                    expectations.level = Some(Level::Critical);
+                }
+                ("severity", _) => {
+                    return Err(format!("severity is {value}, expected warning or critical"));
+                }
+                ("others", Value::String(word)) if word == "report" || word == "ignore" => {
+                    expectations.are_others_reported = word == "report";
+                }
+                ("others", _) => {
+                    return Err(format!("others is {value}, expected report or ignore"));
+                }
+                _ => {
+                    let names = kinds().map(|kind| kind.name);
+                    let kind = kind(key)
+                        .ok_or_else(|| unknown("", key, names.chain(["severity", "others"])))?;
+                    expectations.all.extend(of_kind(kind, value)?);
+                }
+            }
+        }
+        Ok(expectations)
+    }
+
+    /// How the machine deviates from what is expected, by kind.
+    #[must_use]
+    pub fn deviations(&self, machine: &Machine) -> Vec<Deviating> {
+        let mut found = Vec::new();
+        for kind in kinds() {
+            let expected: Vec<&Expectation> =
+                self.all.iter().filter(|expectation| expectation.kind.name == kind.name).collect();
+            if !expected.is_empty() {
+                self.compare(kind, &expected, machine, &mut found);
+            }
+        }
+        found
+    }
+
+    fn compare(
+        &self,
+        kind: &'static Kind,
+        expected: &[&Expectation],
+        machine: &Machine,
+        found: &mut Vec<Deviating>,
+    ) {
+        if !machine.knows(kind) {
+            found.extend(expected.iter().filter(|one| one.count.least > 0).map(|one| {
+                let evidence = format!("the report has no data of it, expected {}", one.demand());
+                one.deviating(Deviation::Unknown, one.name(), evidence)
+            }));
+            return;
+        }
+        let parts: Vec<&Part> = machine.of_kind(kind).collect();
+        let fits: Vec<Vec<bool>> = parts
+            .iter()
+            .map(|part| expected.iter().map(|one| one.is_met_by(part)).collect())
+            .collect();
+        let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let least: Vec<usize> = expected.iter().map(|one| number(one.count.least)).collect();
+        let most: Vec<usize> = expected.iter().map(|one| number(one.count.most)).collect();
+        let matching = Matching::new(&fits, &least, &most);
+        let mut is_left: Vec<bool> = matching.chosen.iter().map(Option::is_none).collect();
+        for (at, one) in expected.iter().enumerate() {
+            let n_found = matching.n_parts(at);
+            let mut n_missing = number(one.count.least).saturating_sub(n_found);
+            while n_missing > 0
+                && let Some(nearest) = one.nearest(&parts, &is_left)
+            {
+                if let (Some(part), Some(is_left)) = (parts.get(nearest), is_left.get_mut(nearest))
+                {
+                    found.push(one.mismatch(part));
+                    *is_left = false;
+                }
+                n_missing -= 1;
+            }
+            if n_missing > 0 {
+                let evidence = format!("found {n_found}, expected {}", one.demand());
+                found.push(one.deviating(Deviation::Missing, one.name(), evidence));
+            }
+        }
+        for ((part, fits), _) in parts.iter().zip(&fits).zip(&is_left).filter(|(_, left)| **left) {
+            let one = expected.iter().zip(fits).find(|(_, fits)| **fits).map(|(one, _)| one);
+            let evidence = match one {
+                Some(one) => format!("expected {}, and this one is more", one.demand()),
+                None if self.are_others_reported => "no expectation fits this part".to_owned(),
+                None => continue,
+            };
+            let evidence = [part.summary(), "; ".to_owned(), evidence].concat();
+            found.push(Deviating {
+                deviation: Deviation::Surplus,
+                kind: kind.name,
+                part: part.name(),
+                evidence: evidence.trim_start_matches("; ").to_owned(),
+            });
+        }
+    }
+}
+
+/// Parses the expectations of one kind.
+fn of_kind(kind: &'static Kind, value: &Value) -> Result<Vec<Expectation>, String> {
+    match value {
+        Value::Object(keys) => Ok(vec![expectation(kind, keys, kind.name)?]),
+        Value::Array(list) if list.len() > MAX_EXPECTATIONS => {
+            Err(format!("{} has more than {MAX_EXPECTATIONS} expectations", kind.name))
+        }
+        Value::Array(list) => {
+            let parsed = list.iter().zip(1_usize..).map(|(value, number)| match value {
+                Value::Object(keys) => {
+                    expectation(kind, keys, &format!("{} number {number}", kind.name))
+                }
+                other => Err(format!(
+                    "{} number {number} is {}, expected keys with values",
+                    kind.name,
+                    form(other)
+                )),
+            });
+            parsed.collect()
+        }
+        other => Err(format!("{} is {}, expected keys with values", kind.name, form(other))),
+    }
+}
+
+fn expectation(
+    kind: &'static Kind,
+    keys: &Map<String, Value>,
+    place: &str,
+) -> Result<Expectation, String> {
+    let mut conditions = Vec::new();
+    let mut count = Range { least: 1, most: 1 };
+    for (key, value) in keys {
+        let at_fault = |found: String| format!("{place}: {key} {found}");
+        if key == "count" {
+            count = range(Unit::Count, value).map_err(at_fault)?;
+            // Without an upper end in the file there is none.
+            if count.least > MAX_COUNT || (count.most > MAX_COUNT && count.most != u64::MAX) {
+                return Err(at_fault(format!("is {value}, expected {MAX_COUNT} at most")));
+            }
+            if kind.is_single() && count != (Range { least: 1, most: 1 }) {
+                return Err(at_fault("is given, but a machine has only one".to_owned()));
+            }
+            continue;
+        }
+        let names = kind.attributes.iter().map(|attribute| attribute.name);
+        let attribute =
+            kind.attribute(key).ok_or_else(|| unknown(place, key, names.chain(["count"])))?;
+        conditions.push(Condition::parse(attribute, value).map_err(at_fault)?);
+    }
+    Ok(Expectation { kind, count, conditions })
+}
+
+/// The complaint about an unknown key, with the nearest known one or all of them.
+fn unknown<'a>(place: &str, key: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = known.collect();
+    let lower = key.to_ascii_lowercase();
+    let similarity = |name: &&str| strsim::normalized_damerau_levenshtein(&lower, name);
+    let nearest = names.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    let hint = match nearest.filter(|name| similarity(name) >= LEAST_SIMILARITY) {
+        Some(name) => format!("did you mean {name:?}?"),
+        None => format!("expected one of {}", names.join(", ")),
+    };
+    let key: String = key.chars().take(80).collect();
+    let place = if place.is_empty() { String::new() } else { format!("{place}: ") };
+    format!("{place}{key:?} is not a known key, {hint}")
+}
+
+/// What a value is, in words.
+fn form(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "empty",
+        Value::Object(_) => "a mapping",
+        Value::Array(_) => "a list",
+        _ => "a single value",
+    }
+}
+
+impl Expectation {
+    fn is_met_by(&self, part: &Part) -> bool {
+        self.outcomes(part).all(|(_, outcome)| outcome == Outcome::Met)
+    }
+
+    fn outcomes(&self, part: &Part) -> impl Iterator<Item = (&Condition, Outcome)> {
+        self.conditions
+            .iter()
+            .map(|condition| (condition, condition.check(part.value(condition.attribute.name))))
+    }
+
+    /// The part that is left and meets most conditions: one that ought to be as expected, but is not.
+    fn nearest(&self, parts: &[&Part], is_left: &[bool]) -> Option<usize> {
+        let left = parts.iter().enumerate().zip(is_left).filter(|(_, left)| **left);
+        let candidates = left.filter_map(|((at, part), _)| {
+            let unmet =
+                |outcome: Outcome| self.outcomes(part).filter(|(_, o)| *o == outcome).count();
+            let (n_unmet, n_unknown) = (unmet(Outcome::Unmet), unmet(Outcome::Unknown));
+            // The port eno2 is not the expected eno1 with other faults, and a part that has nothing expected is another.
+            let is_other = self.outcomes(part).any(|(condition, outcome)| {
+                let attribute = condition.attribute;
+                outcome == Outcome::Unmet
+                    && (self.kind.is_place(attribute)
+                        || (attribute.nature == Nature::Own && attribute.name != "wired_to"))
+            });
+            let is_alike = n_unmet < self.conditions.len() || self.conditions.len() == 1;
+            (is_alike && (!is_other || self.kind.is_single())).then_some((n_unmet, n_unknown, at))
+        });
+        candidates.min().map(|(_, _, at)| at)
+    }
+
+    fn mismatch(&self, part: &Part) -> Deviating {
+        let mut deviation = Deviation::Unknown;
+        let mut texts = Vec::new();
+        for (condition, outcome) in self.outcomes(part) {
+            let attribute = condition.attribute;
+            let name = attribute.name.replace('_', " ");
+            match outcome {
+                Outcome::Met => {}
+                Outcome::Unknown => {
+                    texts.push(format!("{name} is not known, expected {}", condition.written));
+                }
+                Outcome::Unmet => {
+                    deviation = Deviation::Mismatch;
+                    let found = attribute.unit.text(part.value(attribute.name));
+                    texts.push(format!("{name} is {found}, expected {}", condition.written));
+                }
+            }
+        }
+        self.deviating(deviation, part.name(), texts.join("; "))
+    }
+
+    /// The kind, and the name of the expected part if the expectation has one.
+    fn name(&self) -> String {
+        let is_name = |condition: &&Condition| self.kind.is_place(condition.attribute);
+        let is_part = !self.kind.is_single();
+        match self.conditions.iter().find(is_name).filter(|_| is_part) {
+            Some(condition) => format!("{} {}", self.kind.title, condition.written),
+            None => self.kind.title.to_owned(),
+        }
+    }
+
+    /// What is expected, e.g. `16 with size 32 GiB`.
+    fn demand(&self) -> String {
+        let Range { least, most } = self.count;
+        let count = match (least, most) {
+            (0, 0) => "none".to_owned(),
+            _ if least == most => least.to_string(),
+            (_, u64::MAX) => format!("at least {least}"),
+            (0, _) => format!("at most {most}"),
+            _ => format!("{least} to {most}"),
+        };
+        let conditions = self.conditions.iter().map(|condition| {
+            format!("{} {}", condition.attribute.name.replace('_', " "), condition.written)
+        });
+        let conditions = conditions.collect::<Vec<_>>().join(", ");
+        if conditions.is_empty() { count } else { format!("{count} with {conditions}") }
+    }
+
+    fn deviating(&self, deviation: Deviation, part: String, evidence: String) -> Deviating {
+        Deviating { deviation, kind: self.kind.name, part, evidence }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! The page of models: which nodes depart from the others of their model, and which part numbers have findings.
+
+use compare::cohort::{LEAST, Member, Model, models};
+use compare::failing::{Failing, failing};
+use maud::{Markup, html};
+
+use super::words::cut;
+use super::{encoded, shell};
+use crate::http::{Answer, Refusal};
+use crate::lab::Lab;
+
+/// Most rows of one table.
+const MAX_ROWS: usize = 300;
+
+/// The page.
+pub(super) fn page(lab: &Lab) -> Result<Answer, Refusal> {
+    let nodes = lab.store.nodes()?.into_iter();
+    let members: Vec<Member> =
+        nodes.filter_map(|node| Some(Member::of(node.id, &node.report?.body))).collect();
+    let (models, failing) = (models(&members), failing(&members));
+    let content = html! {
+        div.head { h1 { "Models" } }
+        @if models.is_empty() { section.empty { h2 { "No node has reported yet" } } }
+        @for model in &models { (section(model)) }
+        @if !failing.is_empty() { (part_numbers(&failing)) }
+    };
+    Ok(shell("Models", Some("Models"), &content))
+}
+
+fn section(model: &Model<'_>) -> Markup {
+    html! {
+        section {
+            h2 { (cut(&model.title)) }
+            @if !model.has_norm() {
+                p.muted { "Nodes: " (model.n_machines) ". A norm needs " (LEAST) "." }
+            } @else if model.departures.is_empty() {
+                p { "Nodes: " (model.n_machines) ". None departs from the others." }
+            } @else {
+                p { "Nodes: " (model.n_machines) ". What differs from most of them:" }
+                div.scroll tabindex="0" { table {
+                    thead { tr { th { "Node" } th { "Part" } th { "Found, and the norm" } } }
+                    tbody { @for one in model.departures.iter().take(MAX_ROWS) { tr {
+                        td { a href={ "/nodes/" (encoded(&one.member.name)) } { (cut(&one.member.name)) } }
+                        td { (cut(&one.part)) }
+                        td { (cut(&one.what())) }
+                    } } }
+                } }
+            }
+            @if !model.varied.is_empty() {
+                details {
+                    summary { "Without a norm (" (model.varied.len()) ")" }
+                    ul { @for one in model.varied.iter().take(MAX_ROWS) { li {
+                        (cut(&one.what)) ": "
+                        @for (value, n) in one.values.iter().take(8) { code { (cut(value)) } " (" (n) ") " }
+                    } } }
+                }
+            }
+        }
+    }
+}
+
+fn part_numbers(failing: &[Failing]) -> Markup {
+    html! {
+        section {
+            h2 { "Parts with findings, by part number" }
+            div.scroll tabindex="0" { table {
+                thead { tr { th { "Part number" } th { "Kind" } th { "Parts" } th { "Nodes" } th { "Findings" } } }
+                tbody { @for one in failing.iter().take(MAX_ROWS) { tr {
+                    td { code { (cut(&one.part_number)) } }
+                    td { (one.kind) }
+                    td { (one.n_failing) " of " (one.n_parts) }
+                    td { (one.n_machines) }
+                    td { @for code in &one.codes { code { (cut(code)) } " " } }
+                } } }
+            } }
+        }
+    }
+}
