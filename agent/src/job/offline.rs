@@ -7,6 +7,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use tracing::{error, info, warn};
 
 use super::sequence::Job;
@@ -86,7 +87,7 @@ impl Offline {
             Ok(_) => {}
         }
         let bytes = crate::bounded::read_file(&self.result, MAX_RESULT_BYTES).unwrap_or_default();
-        if serde_json::from_slice::<JobResult>(&bytes).is_ok() {
+        if is_result(&bytes) {
             return Ok(());
         }
         let what = "it contains something other than the result of an earlier install, and is kept; name another file";
@@ -240,9 +241,46 @@ fn failed(check: &Check) -> String {
     format!("proof failed: {name} is {found}, expected {}", or_absent(&check.expected))
 }
 
+/// The keys that every result has.
+const RESULT_KEYS: [&str; 9] = [
+    "api_version",
+    "node_id",
+    "outcome",
+    "stage",
+    "message",
+    "disk_state",
+    "attempts",
+    "started_at",
+    "finished_at",
+];
+
+/// Whether a file contains a result. Only its keys are looked at: a parser of the type would be 30 kB of the binary.
+fn is_result(bytes: &[u8]) -> bool {
+    let found = serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+    RESULT_KEYS.iter().all(|key| found.get(key).is_some())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_result_is_recognised_by_the_keys_that_its_type_requires() {
+        let mut result = serde_json::json!({
+            "api_version": "1", "node_id": "node-1", "outcome": "failed", "stage": "preflight", "message": "",
+            "disk_state": "untouched", "attempts": 0,
+            "started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:01Z",
+        });
+        serde_json::from_value::<JobResult>(result.clone()).unwrap();
+        assert!(is_result(result.to_string().as_bytes()));
+        for key in RESULT_KEYS {
+            let value = result.as_object_mut().unwrap().remove(key).unwrap();
+            assert!(!is_result(result.to_string().as_bytes()), "{key}");
+            assert!(serde_json::from_value::<JobResult>(result.clone()).is_err(), "{key}");
+            result[key] = value;
+        }
+        assert!(!is_result(b"") && !is_result(b"[]") && !is_result(b"{}"));
+    }
 
     #[test]
     fn texts_name_options_instead_of_keys_of_an_instruction() {
