@@ -60,6 +60,11 @@ assisted: ## Check what the agent sends to assisted-service with the service's o
 	RCI_RECORD=$(CURDIR)/target/assisted $(CARGO) test -q -p run-coreos-installer --test job assisted
 	"$$(tests/venv assisted tests/assisted/requirements.txt)" tests/assisted/check.py target/assisted
 
+.PHONY: accuracy
+accuracy: ## Inject faults into captured machines and print how many are named, by kind
+	@tests/setup.sh build
+	$(CARGO) test -q -p run-coreos-installer --test accuracy -- --nocapture
+
 .PHONY: lab-vim
 lab-vim: ## Build the lab VIM, target/release/lab-vim
 	@tests/setup.sh rust

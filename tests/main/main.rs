@@ -27,5 +27,6 @@ mod schemas;
 mod scripts;
 mod second_opinion;
 mod signals;
+mod trees;
 mod util;
 mod words;

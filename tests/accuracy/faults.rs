@@ -1,0 +1,92 @@
+//! The faults of `faults.yaml`, which explains their keys.
+
+use std::collections::BTreeMap;
+
+use probes::machine::{Archive, Node};
+use serde::Deserialize;
+use serde_yaml_ng::Value;
+
+use crate::parts::{DMI, Machine, Part, resolved};
+use crate::trees::{Files, node};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fault {
+    pub(crate) kind: String,
+    pub(crate) code: String,
+    on: String,
+    #[serde(default)]
+    class: String,
+    #[serde(default)]
+    with: Files,
+    #[serde(default)]
+    patch: BTreeMap<usize, String>,
+    part: Option<String>,
+}
+
+/// All faults.
+pub(crate) fn all() -> Vec<Fault> {
+    serde_yaml_ng::from_str(include_str!("faults.yaml")).unwrap()
+}
+
+impl Fault {
+    /// The machine with this fault in one of its parts, and what names the part; `None` if it has no such part.
+    pub(crate) fn inject(&self, machine: &Machine) -> Option<(Archive, String)> {
+        let mut parts = machine.parts(&self.on, &self.class);
+        if parts.is_empty() {
+            return None;
+        }
+        // One in the middle: the first is often special, as the disk of the system is.
+        let part = parts.swap_remove(parts.len() / 2);
+        let mut tree = machine.tree.clone();
+        for (offset, template) in &self.patch {
+            patch(&mut tree, part.structure? + offset, &filled(template, &part)?);
+        }
+        for (path, content) in &self.with {
+            let path = resolved(&tree, &filled(path, &part)?);
+            let Some(content) = content else {
+                tree.remove(&path);
+                continue;
+            };
+            let content = match content {
+                Value::String(text) => Value::String(filled(text, &part)?),
+                other => other.clone(),
+            };
+            let added = node(&content);
+            let whole = if path == DMI { with_structures(&tree, added) } else { added };
+            tree.set(&path, Some(whole));
+        }
+        let expected = self.part.clone().unwrap_or(part.name);
+        Some((tree, expected))
+    }
+}
+
+/// A template with the values of the part; `None` if the part lacks one.
+fn filled(template: &str, part: &Part) -> Option<String> {
+    let mut text = template.replace("{part}", &part.name);
+    for (key, value) in &part.values {
+        text = text.replace(&format!("{{{key}}}"), value);
+    }
+    (!text.contains('{')).then_some(text)
+}
+
+/// Replaces bytes of the SMBIOS table.
+fn patch(tree: &mut Archive, offset: usize, digits: &str) {
+    let Some(Node::File(table)) = tree.get(DMI) else { return };
+    let mut table = table.to_vec();
+    for (index, pair) in digits.as_bytes().chunks(2).enumerate() {
+        let byte = u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+        table[offset + index] = byte;
+    }
+    tree.set(DMI, Some(Node::File(table.into())));
+}
+
+/// The machine's SMBIOS table with more structures, before its end.
+fn with_structures(tree: &Archive, added: Node) -> Node {
+    let (Some(Node::File(table)), Node::File(added)) = (tree.get(DMI), &added) else {
+        return added;
+    };
+    let end = crate::parts::structures(table).find(|found| found.kind == 127);
+    let end = end.map_or(table.len(), |end| end.at);
+    Node::File([&table[..end], &added[..]].concat().into())
+}
