@@ -267,7 +267,7 @@ fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && std::hint::black_box(difference) == 0
 }
 
-/// The record of a step that Ironic has ordered and of which this agent has no record, e.g. after a power failure. Ironic
+/// The record of a step that Ironic has ordered and this agent does not know, e.g. after a power failure. Ironic
 /// would treat an empty list as a step that is done.
 pub(super) fn unknown_step(kind: Kind) -> Record {
     Record {

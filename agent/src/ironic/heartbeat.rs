@@ -156,7 +156,7 @@ impl Contact {
         let lost = found.step.map(unknown_step);
         if let Some(step) = &lost {
             error!(
-                "Ironic is in the middle of {}, which this agent knows nothing of; it reports the step as failed, since a disk \
+                "Ironic is in the middle of {}, and this agent has no record of it; it reports the step as failed, since a disk \
                  may be half written",
                 step.name
             );
