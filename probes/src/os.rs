@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::{Clock, clock};
 use crate::confidential::{ConfidentialComputing, confidential_computing};
 use crate::iommu::{Iommu, iommu};
+use crate::kernel_log::{KernelMessages, kernel_log};
 use crate::machine::Machine;
 use crate::virtualization;
 use formats::command_line::{last_value, without_secrets};
@@ -72,6 +73,9 @@ pub struct Os {
     /// Whether only approved cryptography is used (`/proc/sys/crypto/fips_enabled`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_fips_enabled: Option<bool>,
+    /// What the kernel logged about faults of the hardware since boot. Other messages are not read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub kernel_log: Vec<KernelMessages>,
     /// The booted live image; `None` on an installed system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_image: Option<LiveImage>,
@@ -112,6 +116,7 @@ pub fn os(machine: &Machine) -> Os {
         distribution_version: field("VERSION_ID"),
         variant_id: field("VARIANT_ID"),
         image_version: field("OSTREE_VERSION").or_else(|| field("IMAGE_VERSION")),
+        kernel_log: kernel_log(machine),
         live_image: live_image(machine, shown.as_deref().unwrap_or_default()),
         confidential_computing: confidential_computing(machine),
         iommu: iommu(machine, command_line.as_deref().unwrap_or_default()),

@@ -6,6 +6,7 @@ mod cpu;
 mod disk;
 mod disk_health;
 mod identity;
+mod kernel;
 mod memory;
 mod nic;
 mod pci;
@@ -115,6 +116,7 @@ pub const CHECKS: &[Check] = &[
     nic::firmware_lldp,
     pci::link,
     pci::aer,
+    kernel::messages,
 ];
 
 /// Runs every check. Findings are sorted by severity, worst first, then in the order of the checks.

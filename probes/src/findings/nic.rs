@@ -18,6 +18,11 @@ fn locator(nic: &Interface) -> String {
     }
 }
 
+/// The locator of a physical port by its name.
+pub(super) fn named(inventory: &Inventory, name: &str) -> Option<String> {
+    physical(inventory).find(|nic| nic.name == name).map(locator)
+}
+
 /// Ports that are up without a link.
 pub(super) fn no_carrier(inventory: &Inventory) -> Vec<Finding> {
     let down = physical(inventory).filter(|nic| nic.has_carrier == Some(false));

@@ -11,7 +11,7 @@ fn devices(inventory: &Inventory) -> &[PciDevice] {
 }
 
 /// The slot if it is known, otherwise the address.
-fn locator(device: &PciDevice) -> String {
+pub(super) fn locator(device: &PciDevice) -> String {
     match &device.slot {
         Some(slot) => format!("slot {slot} ({})", device.address),
         None => device.address.clone(),

@@ -8,6 +8,7 @@ pub mod disk;
 pub mod diskseq;
 pub mod ethtool;
 pub mod ipmi;
+pub mod kmsg;
 pub mod lldp;
 pub mod megaraid;
 pub mod netlink;

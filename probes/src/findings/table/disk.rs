@@ -122,4 +122,14 @@ row_table! {
         advice: "Find the disk that dropped out; add it again, or replace it.",
         false_alarms: "An array that is complete but rebuilding has no missing members and raises nothing.",
     };
+    DISK_KERNEL_ERRORS = Row {
+        code: "disk.kernel_errors",
+        severity: Warning,
+        other_severity: None,
+        component: "disk",
+        meaning: "The kernel logged read, write or timeout errors of a disk since boot.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        advice: "Check the health of the disk, its cable and its bay. If errors occur again in another bay, replace the disk.",
+        false_alarms: "Optical and removable drives, media that are gone, and commands that a disk does not support are ignored.",
+    };
 }

@@ -86,4 +86,14 @@ row_table! {
         false_alarms: "Memory that firmware and kernel reserve is always less than a DIMM. Machines with \
                        persistent memory or HBM are skipped, since these need not become system memory.",
     };
+    MEMORY_KERNEL_ERRORS = Row {
+        code: "memory.kernel_errors",
+        severity: Warning,
+        other_severity: None,
+        component: "memory",
+        meaning: "The kernel logged memory errors since boot.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        advice: "Find the DIMM in the message or in the log of the BMC, and replace it if errors occur again.",
+        false_alarms: "Only reports of errors match, not messages that announce a driver. A slot is named only if the message names it.",
+    };
 }

@@ -83,4 +83,24 @@ row_table! {
         false_alarms: "Errors that the link corrected are ignored. A device with fatal errors is reported once, \
                        as pci.aer.fatal.",
     };
+    NIC_KERNEL_ERRORS = Row {
+        code: "nic.kernel_errors",
+        severity: Warning,
+        other_severity: None,
+        component: "nic",
+        meaning: "The kernel logged that a network port stopped sending.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        advice: "Update the firmware of the card. If it occurs again, replace the card.",
+        false_alarms: "Virtual ports are ignored. A driver error can cause this, too.",
+    };
+    PCI_KERNEL_ERRORS = Row {
+        code: "pci.kernel_errors",
+        severity: Warning,
+        other_severity: None,
+        component: "pci",
+        meaning: "The kernel logged uncorrectable PCIe errors, a device that stopped responding, or a hardware error of a GPU.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        advice: "Reseat the card. If it occurs again, replace it.",
+        false_alarms: "Corrected errors and GPU errors that programs cause are ignored.",
+    };
 }

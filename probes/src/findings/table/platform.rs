@@ -187,4 +187,44 @@ row_table! {
         advice: "Run the agent on the host to see the whole machine.",
         false_alarms: "Virtual machines are not containers and raise nothing.",
     };
+    CPU_KERNEL_ERRORS = Row {
+        code: "cpu.kernel_errors",
+        severity: Warning,
+        other_severity: None,
+        component: "cpu",
+        meaning: "The kernel logged machine checks since boot.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        advice: "Decode the message with the tools of the CPU vendor. Replace the part that it names.",
+        false_alarms: "Only records of errors match, not the messages that announce machine checks at boot.",
+    };
+    CPU_THERMAL = Row {
+        code: "cpu.thermal",
+        severity: Warning,
+        other_severity: None,
+        component: "cpu",
+        meaning: "A processor was slowed down because it was too hot.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        advice: "Check fans, air flow and the heat sink.",
+        false_alarms: "Only the messages about heat match. A processor that slows down to save power logs none.",
+    };
+    OS_LOCKUP = Row {
+        code: "os.lockup",
+        severity: Warning,
+        other_severity: None,
+        component: "os",
+        meaning: "A CPU or a task made no progress for a long time.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        advice: "Look for disk, memory or PCIe errors at the same time. If there are none, update the kernel.",
+        false_alarms: "Virtual machines are ignored: their host can stop their CPUs. A very slow disk can delay tasks without a fault.",
+    };
+    FIRMWARE_BUG = Row {
+        code: "firmware.bug",
+        severity: Info,
+        other_severity: None,
+        component: "firmware",
+        meaning: "The kernel found errors in the tables or settings of the firmware and works around them.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        advice: "Update the firmware if a fault could be related.",
+        false_alarms: "Many healthy machines have such messages, so this is only a note.",
+    };
 }

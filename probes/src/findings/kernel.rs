@@ -1,0 +1,137 @@
+//! What the kernel log says about faults, by the part that it names.
+
+use std::collections::BTreeMap;
+
+use super::disk::{disks, locator as disk_locator};
+use super::table::{
+    CPU_KERNEL_ERRORS, CPU_THERMAL, DISK_KERNEL_ERRORS, FIRMWARE_BUG, MEMORY_KERNEL_ERRORS,
+    NIC_KERNEL_ERRORS, OS_LOCKUP, PCI_KERNEL_ERRORS, Row,
+};
+use super::{Finding, memory, nic, pci};
+use crate::block::Disk;
+use crate::collect::Inventory;
+use crate::cpuset::CpuSet;
+use crate::kernel_log::KernelMessages;
+use crate::memory::slot_of;
+
+static ROWS: [&Row; 8] = [
+    &DISK_KERNEL_ERRORS,
+    &MEMORY_KERNEL_ERRORS,
+    &CPU_KERNEL_ERRORS,
+    &CPU_THERMAL,
+    &PCI_KERNEL_ERRORS,
+    &NIC_KERNEL_ERRORS,
+    &OS_LOCKUP,
+    &FIRMWARE_BUG,
+];
+
+/// One finding for each kind of message about one part.
+pub(super) fn messages(inventory: &Inventory) -> Vec<Finding> {
+    let groups = inventory.os.iter().flat_map(|os| &os.kernel_log);
+    // Two names can mean one part: a disk and its controller, two CPUs of a package.
+    let mut by_part: BTreeMap<(usize, Option<String>), (u32, &KernelMessages)> = BTreeMap::new();
+    for group in groups {
+        let Some(at) = ROWS.iter().position(|row| row.code() == group.code) else { continue };
+        let About::Part(part) = about(inventory, group) else { continue };
+        let known = by_part.entry((at, part)).or_insert((0, group));
+        known.0 = known.0.saturating_add(group.n);
+    }
+    let finding = |((at, part), (n, group)): ((usize, Option<String>), (u32, &KernelMessages))| {
+        let plural = if n == 1 { "" } else { "s" };
+        let evidence = format!("{n} message{plural} in the kernel log, first: {}", group.first);
+        let mut finding = ROWS.get(at)?.finding(part, evidence);
+        finding.basis.raw = Some(group.first.clone());
+        Some(finding)
+    };
+    by_part.into_iter().filter_map(finding).collect()
+}
+
+/// What messages are about.
+enum About {
+    /// The part with this locator, if it is known.
+    Part(Option<String>),
+    /// No fault of this machine.
+    Nothing,
+}
+
+fn about(inventory: &Inventory, group: &KernelMessages) -> About {
+    // The host of a guest can withhold its CPUs for seconds.
+    if group.code == "os.lockup" && is_guest(inventory) {
+        return About::Nothing;
+    }
+    let Some(subject) = group.subject.as_deref() else { return About::Part(None) };
+    let certain = |locator: Option<String>| match locator {
+        Some(locator) => About::Part(Some(locator)),
+        None => About::Nothing,
+    };
+    match group.code.as_str() {
+        "disk.kernel_errors" => certain(disk(inventory, subject)),
+        "nic.kernel_errors" => certain(nic::named(inventory, subject)),
+        "memory.kernel_errors" => About::Part(slot(inventory, subject)),
+        "cpu.kernel_errors" | "cpu.thermal" => About::Part(Some(socket(inventory, subject))),
+        "pci.kernel_errors" => About::Part(Some(device(inventory, subject))),
+        _ => About::Part(None),
+    }
+}
+
+fn is_guest(inventory: &Inventory) -> bool {
+    let virtualization = inventory.os.as_ref().and_then(|os| os.virtualization.as_deref());
+    virtualization.is_some_and(|hypervisor| hypervisor != "none")
+}
+
+/// A disk by the name of itself, a partition or its NVMe controller. Optical drives, floppies and media
+/// that have gone are no disks of the machine. A port or controller without a disk keeps its name.
+fn disk(inventory: &Inventory, subject: &str) -> Option<String> {
+    let block = inventory.block.as_ref()?;
+    let controller = block.nvme_controllers.iter().find(|one| one.name == subject);
+    let is_meant = |disk: &&Disk| {
+        disk.name == subject
+            || disk.partitions.iter().any(|partition| partition.name == subject)
+            || disk.paths.iter().any(|path| path.name == subject)
+            || controller.is_some_and(|one| one.namespaces.contains(&disk.name))
+    };
+    let Some(disk) = disks(inventory).iter().find(is_meant) else {
+        let is_port = subject.starts_with("ata") || subject.starts_with("nvme");
+        return is_port.then(|| subject.to_owned());
+    };
+    (disk.is_storage() && disk.is_removable != Some(true)).then(|| disk_locator(disk))
+}
+
+/// The slot of the DIMM that the memory controller's driver or the firmware names.
+fn slot(inventory: &Inventory, label: &str) -> Option<String> {
+    let memory = inventory.memory.as_ref()?;
+    let row = memory.ecc.iter().find(|row| row.label.as_deref() == Some(label));
+    let index = row.and_then(|row| slot_of(row, &memory.dimms));
+    let by_name = || memory.dimms.iter().position(|dimm| dimm.locator.as_deref() == Some(label));
+    memory::printed_name(&memory.dimms, index.or_else(by_name)?)
+}
+
+/// The socket of a logical CPU, if package and socket are certainly the same; else the CPU's number.
+fn socket(inventory: &Inventory, subject: &str) -> String {
+    let unknown = || format!("CPU {subject}");
+    let (Some(cpu), Ok(number)) = (inventory.cpu.as_ref(), subject.parse::<u32>()) else {
+        return unknown();
+    };
+    let one = CpuSet::parse(&number.to_string()).unwrap_or_default();
+    let has_it =
+        |cpus: &String| CpuSet::parse(cpus).is_ok_and(|s| !s.intersection(&one).is_empty());
+    let mut packages = cpu.packages.iter();
+    let package = packages.position(|p| p.cores.iter().any(|core| has_it(&core.logical_cpus)));
+    let sockets = cpu.sockets.iter().filter(|socket| socket.is_populated != Some(false));
+    let sockets: Vec<_> = sockets.collect();
+    // The order of packages and of sockets need not be the same: only a single one is certain.
+    match (package, sockets.as_slice()) {
+        (Some(_), [only]) => only.locator.clone().unwrap_or_else(unknown),
+        (Some(package), _) => format!("package {package}"),
+        (None, _) => unknown(),
+    }
+}
+
+/// The device at an address; NVIDIA's driver leaves out the function.
+fn device(inventory: &Inventory, subject: &str) -> String {
+    let devices = inventory.pci.as_ref().map_or(&[][..], |pci| &pci.devices);
+    let subject = subject.to_ascii_lowercase();
+    let with_function = format!("{subject}.0");
+    let device = devices.iter().find(|d| d.address == subject || d.address == with_function);
+    device.map_or(subject, pci::locator)
+}

@@ -1,0 +1,168 @@
+//! Records of the kernel log (`Documentation/ABI/testing/dev-kmsg`), and which of them mean a fault:
+//! `data/kernel-log.txt`.
+//!
+//! Pure, so that the live log is filtered while it is read: neither a report nor a capture contains any
+//! other message.
+
+/// Messages that mean a fault; see the file.
+const PATTERNS: &str = include_str!("../data/kernel-log.txt");
+
+/// A message that means a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Message<'a> {
+    /// The code of the finding, e.g. `disk.kernel_errors`.
+    pub(crate) code: &'static str,
+    /// The part as the message names it, e.g. `sda`, `0000:3b:00.0`, `3` for a CPU.
+    pub(crate) subject: Option<&'a str>,
+    /// The message.
+    pub(crate) text: &'a str,
+}
+
+/// Reads a record of `/dev/kmsg`: `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT`, then lines that begin with a blank.
+/// `None` for messages of other programs, and for those without a meaning here.
+pub(crate) fn message(record: &str) -> Option<Message<'_>> {
+    let (prefix, text) = record.split_once(';')?;
+    let priority: u32 = prefix.split(',').next()?.trim().parse().ok()?;
+    // The facility is above the three bits of the level; programs that write to the log have another.
+    let text = text.lines().next().filter(|_| priority < 8)?;
+    patterns().find_map(|(code, subject, pieces)| {
+        fits(text, pieces).then(|| Message { code, subject: subject_of(text, subject), text })
+    })
+}
+
+/// Code, subject and pieces of each line.
+fn patterns() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    PATTERNS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
+        let (code, rest) = line.split_once('|')?;
+        let (subject, pieces) = rest.split_once('|')?;
+        Some((code.trim(), subject.trim(), pieces.trim()))
+    })
+}
+
+fn fits(text: &str, pieces: &str) -> bool {
+    let mut parts = pieces.split('!');
+    let wanted = parts.next().unwrap_or_default();
+    let mut rest = text;
+    for piece in wanted.split('*').map(str::trim) {
+        let Some(at) = rest.find(piece) else { return false };
+        rest = rest.get(at + piece.len()..).unwrap_or_default();
+    }
+    parts.all(|unwanted| !text.contains(unwanted.trim()))
+}
+
+fn trimmed(word: &str) -> &str {
+    word.trim_end_matches(['.', ':', '-'])
+}
+
+/// Whether a word is a PCI address. `pci_address` is not used: what reads the log is below it.
+fn is_address(word: &str) -> bool {
+    let parts: Vec<&str> = word.split([':', '.']).collect();
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    matches!(lengths.as_slice(), [4..=8, 2, 2, 1])
+        && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+fn subject_of<'a>(text: &'a str, place: &str) -> Option<&'a str> {
+    let is_part = |c: char| c.is_alphanumeric() || "._-:#".contains(c);
+    let word = |text: &'a str| {
+        let text = text.trim_start_matches([' ', '#', ':']);
+        let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
+        let word = trimmed(text.get(..end).unwrap_or_default());
+        (!word.is_empty()).then_some(word)
+    };
+    match place {
+        "-" => None,
+        "pci" => text.split(|c: char| !is_part(c)).map(trimmed).find(|word| is_address(word)),
+        // The port stands in front: `ata1.00: failed command: …`.
+        "failed command" => word(text),
+        // The name includes the end of what introduces it.
+        "nvme nvme" => word(text.get(text.find("nvme nvme")? + 5..)?),
+        _ => word(text.get(text.find(place)? + place.len()..)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_the_kernel_name_their_part() {
+        let of = |text: &str| {
+            let record = format!("3,812,5140900,-;{text}\n SUBSYSTEM=x\n");
+            message(&record).map(|m| (m.code, m.subject.unwrap_or_default().to_owned()))
+        };
+        let cases = [
+            ("I/O error, dev sda, sector 5 op 0x0:(READ) flags 0x0", "disk.kernel_errors", "sda"),
+            (
+                "sd 0:0:1:0: [sdb] tag#0 Sense Key : Medium Error [current]",
+                "disk.kernel_errors",
+                "sdb",
+            ),
+            ("ata3.00: failed command: READ FPDMA QUEUED", "disk.kernel_errors", "ata3.00"),
+            ("nvme nvme0: I/O 5 QID 3 timeout, aborting", "disk.kernel_errors", "nvme0"),
+            (
+                "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 5: be0",
+                "cpu.kernel_errors",
+                "3",
+            ),
+            (
+                "CPU12: Core temperature is above threshold, cpu clock is throttled (total events = 1)",
+                "cpu.thermal",
+                "12",
+            ),
+            (
+                "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Fatal)",
+                "pci.kernel_errors",
+                "0000:00:01.0",
+            ),
+            (
+                "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off",
+                "pci.kernel_errors",
+                "0000:3b:00",
+            ),
+            (
+                "NETDEV WATCHDOG: eno1 (i40e): transmit queue 3 timed out",
+                "nic.kernel_errors",
+                "eno1",
+            ),
+            ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [a:1]", "os.lockup", "3"),
+            (
+                "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0",
+                "memory.kernel_errors",
+                "CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+            ),
+            ("[Firmware Bug]: TSC doesn't count with P0 frequency!", "firmware.bug", ""),
+        ];
+        for (text, code, subject) in cases {
+            assert_eq!(of(text), Some((code, subject.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn messages_of_healthy_machines_are_ignored() {
+        let quiet = [
+            "ata1: SATA link up 6.0 Gbps (SStatus 133 SControl 300)",
+            "ata2: SATA link down (SStatus 0 SControl 300)",
+            "critical target error, dev sda, sector 0 op 0x9:(WRITE_ZEROES) flags 0x8800",
+            "I/O error, dev sda, sector 0 op 0x9:(WRITE_ZEROES) flags 0x8800",
+            "NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=python, MMU Fault",
+            "pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected, type=Physical Layer",
+            "mce: CPU0: Thermal monitoring enabled (TM1)",
+            "EXT4-fs (sda1): mounted filesystem with ordered data mode",
+        ];
+        for text in quiet {
+            assert_eq!(message(&format!("6,1,1,-;{text}\n")), None, "{text}");
+        }
+        assert_eq!(message("12,1,1,-;I/O error, dev sda, sector 5\n"), None, "of a program");
+        assert_eq!(message("I/O error, dev sda"), None);
+    }
+
+    #[test]
+    fn every_pattern_has_a_known_code_and_a_piece() {
+        assert!(patterns().count() > 25);
+        for (code, subject, pieces) in patterns() {
+            assert!(crate::findings::row(code).is_some(), "{code}");
+            assert!(!subject.is_empty() && pieces.len() > 8, "{pieces}");
+        }
+    }
+}
