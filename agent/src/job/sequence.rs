@@ -16,18 +16,16 @@ use crate::api::{
     Action, Code, Finding, IgnitionSource, Install, Instruction, JobResult, Stage, State,
     is_node_id, parse_instruction,
 };
-use crate::checkpoint;
-use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::install::seen::Seen;
 use crate::secret::redact;
 use crate::signals::Stop;
-use crate::uuid;
 use crate::vim::client::GaveUp;
 use crate::vim::retry::{Backoff, RetryAfter, Why};
 use crate::vim::{Answer, Client, Events};
+use crate::{checkpoint, clean, uuid};
 
 /// How long to wait if the action `wait` does not say.
 const DEFAULT_WAIT_S: u64 = 30;
@@ -47,7 +45,6 @@ pub(super) struct Job<'a> {
     /// Digest of the instruction that is carried out.
     pub(super) request_digest: Option<String>,
     pub(super) collected: Collected,
-    /// How the machine deviates from what the instruction expects.
     pub(super) deviations: Vec<Finding>,
     pub(super) warnings: Vec<String>,
     /// Counts consecutive reports that only led to a request for another one.
