@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
+use crate::disk::{Disk, DiskKind};
 use crate::guest::Guest;
 use crate::install::{
     LIVE, check_installed, instruction, nonce, start_lab, start_lab_with, start_live,
@@ -69,6 +70,60 @@ fn a_disk_that_freezes_during_the_write_is_reported_and_ends_the_job() -> Result
     // The agent's limits are 30 and 60 s; the guest's clock is slower than this one.
     ensure!(reported < Duration::from_secs(45), "reported after {reported:?}");
     ensure!(ended < Duration::from_secs(90), "the result came after {ended:?}");
+    Ok(())
+}
+
+/// A SCSI disk, which QEMU can pull out.
+fn scsi_disk(id: &'static str, serial: &'static str, wwn: u64) -> Disk {
+    let kind = DiskKind::Scsi {
+        serial,
+        wwn,
+        vendor: "SEAGATE",
+        product: "ST4000",
+        rotation: 1,
+        n_paths: 1,
+    };
+    Disk { id, kind, ..Machine::target_disk() }
+}
+
+#[test]
+fn a_disk_that_is_pulled_out_during_the_write_is_reported_and_no_other_is_touched() -> Result<()> {
+    let proof = nonce()?;
+    let mut order = instruction(&proof)?;
+    order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
+    let (folder, lab) = start_lab_with("silence_pulled", &proof, &order, &[])?;
+    let second = folder.join("second.raw");
+    let before = write_old_disk(&second)?;
+    let disks = vec![
+        scsi_disk("target", "TARGET-0", 0x5000_c500_15ea_71ad),
+        scsi_disk("second", "SECOND-0", 0x5000_c500_15ea_71ae),
+    ];
+    let mut live = start_live(&folder, &Machine::plain(2048, disks), &lab)?;
+    wait_for_event(&lab, &mut live, LIVE, |event| {
+        event["stage"] == "write" && event["percent"].as_u64().is_some_and(|percent| percent >= 5)
+    })?;
+    let mut qmp = live.qmp()?;
+    let drives = qmp.execute("query-block", &json!({}))?;
+    let drives = drives.as_array().context("no list of drives")?;
+    let target = drives.iter().find(|drive| drive["device"] == "target");
+    let path = target.map(|drive| &drive["qdev"]).context("the target is no drive of QEMU")?;
+    qmp.execute("device_del", &json!({"id": path}))?;
+    let pulled = Instant::now();
+    let result = lab.sent("result", Duration::from_mins(2))?;
+    let ended = pulled.elapsed();
+    lab.keep(&folder)?;
+    ensure!(
+        result["outcome"] == "failed" && result["disk_state"] == "half_written",
+        "the result says {result:#}"
+    );
+    ensure!(result["disk"]["serial"] == "TARGET-0", "the result names {}", result["disk"]);
+    ensure!(
+        result["code"] == "TARGET_IO" || result["code"] == "DISK_CHANGED",
+        "the result says {result:#}"
+    );
+    ensure!(ended < Duration::from_mins(1), "the result came after {ended:?}");
+    drop(live);
+    ensure!(digest(&second)? == before, "the other disk has changed");
     Ok(())
 }
 
