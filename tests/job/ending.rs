@@ -136,6 +136,21 @@ fn a_disk_that_changes_between_two_tries_is_not_written_again() {
 }
 
 #[test]
+fn disk_that_is_pulled_out_during_the_write_is_lost_and_not_too_small() {
+    let mock = vim(json!({"ignition": inline()}));
+    let mut machine = Machine::new(&mock.url);
+    let full = "echo 'Error: decoding and writing image: No space left on device (os error 28)'";
+    let pulled = "rm $ROOT/sys/dev/block/8:0";
+    machine.installer("0.27.0", &format!("write_some; {pulled}; {full} >&2; exit 1"));
+    assert_eq!(machine.run().exit_status, ExitStatus::HalfWritten);
+    let result = result(&mock);
+    assert_eq!((&result["code"], &result["attempts"]), (&json!("TARGET_IO"), &json!(1)));
+    assert_eq!(result["disk_state"], "half_written");
+    let message = result["message"].as_str().unwrap();
+    assert!(message.contains("no longer exists") && message.contains("No space left"), "{message}");
+}
+
+#[test]
 fn a_signal_stops_the_installer_and_is_reported() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);

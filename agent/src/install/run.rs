@@ -136,7 +136,8 @@ pub fn install(
         record(DiskState::HalfWritten, written.attempts);
         let ran = installer.run(&task.target.path());
         written.log_tail = ran.log_tail;
-        written.outcome = ran.outcome;
+        written.outcome =
+            ran.outcome.map_err(|failure| of_lost_disk(task.target, ran.end, stop, failure));
         let after = counters::after(task.target, ran.end);
         written.counters = before.map(|before| before.with(after));
         if written.outcome.is_ok() && !is_written && before.is_some() && before == after {
@@ -203,6 +204,26 @@ fn record(disk_state: DiskState, attempts: u32) {
 fn take_down(task: &Task<'_>, done: &mut Vec<String>) -> Result<(), Failure> {
     task.selection.confirm(task.target, false)?;
     takedown::take_down(task.target.disk(), task.selection.system, done)
+}
+
+/// The failure of a run whose disk is gone. A disk that was pulled out has size zero from then on, so that
+/// coreos-installer reports a disk that is too small (seen with a SCSI disk on Linux 6.1).
+fn of_lost_disk(target: &Target, end: End, stop: &Stop, failure: Failure) -> Failure {
+    let is_symptom = matches!(failure.code, Code::NoSpace | Code::TargetIo | Code::InstallerFailed);
+    if !is_symptom || matches!(end, End::NotStarted | End::Hung) {
+        return failure;
+    }
+    match target.check() {
+        Ok(()) => failure,
+        // A signal cuts the questions short, and then the disk seems to have changed.
+        Err(_) if stop.is_stopped() => failure,
+        Err(lost) => {
+            let what = format!("{}; {}", lost.message, failure.message);
+            Failure::new(Code::TargetIo, what).advise(
+                "check the seat, cable and power of the disk and the kernel log, then start again",
+            )
+        }
+    }
 }
 
 /// What a failed run has left, by the disk's own counters. Without them a run that was started counts as one that
