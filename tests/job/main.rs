@@ -28,6 +28,7 @@ mod image;
 mod install;
 #[cfg(test)]
 mod ironic;
+#[cfg(test)]
 mod ironic_agent;
 #[cfg(test)]
 mod late;

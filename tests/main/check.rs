@@ -135,6 +135,16 @@ fn output_file_is_replaced_as_a_whole_and_readable_for_others() {
 }
 
 #[test]
+fn sample_reads_the_running_machine_twice_and_no_capture() {
+    let start = std::time::Instant::now();
+    let output = run("check --only os --format json --sample 1");
+    assert!(start.elapsed() >= std::time::Duration::from_secs(1));
+    assert!(serde_json::from_str::<Vec<Value>>(&stdout(&output)).is_ok());
+    let output = run(&format!("check --sample 1 --root {}", machines()[0].display()));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn exit_status_is_that_of_the_worst_finding() {
     let mut seen = std::collections::BTreeSet::new();
     for root in machines() {

@@ -2,6 +2,7 @@
 
 pub mod ocptv;
 pub mod prometheus;
+pub mod sample;
 
 use probes::findings::Severity;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Color, SourceOptions};
+use super::{Color, SourceOptions, seconds};
 
 /// Options of `check`.
 #[derive(Debug, Clone, Args)]
@@ -27,6 +27,13 @@ pub struct CheckOptions {
     /// part of it. Anyone may read it.
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Read twice, this many seconds apart, and mark what changed
+    ///
+    /// Most error counters count since the boot. The evidence of a finding that
+    /// is new, or whose figures have changed since the first reading, says so:
+    /// that fault goes on. A signal ends the wait.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "root", value_parser = seconds::<1, 86_400>)]
+    pub sample: Option<u64>,
     /// When to colour the text
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub color: Color,

@@ -1,10 +1,11 @@
 //! `check`: the findings alone, for people or for another program, and an exit status by the worst of them.
 
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use probes::findings::{Finding, Severity};
 
+use crate::check::sample::compared;
 use crate::check::{ocptv, prometheus};
 use crate::cli::{CheckFormat, CheckOptions};
 use crate::exit_status::ExitStatus;
@@ -13,14 +14,24 @@ use crate::report::Report;
 use crate::secret::redact_setting;
 use crate::{expect, output, text};
 
+/// How often a wait between two readings logs that it goes on.
+const PROGRESS_S: u64 = 10;
+
 /// Prints the findings.
 ///
 /// # Errors
 /// If the options are wrong, the machine cannot be read, or the file cannot be written.
 pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
     let expectations = options.expect.as_deref().map(expect::read).transpose()?;
-    let mut report =
-        super::read(&super::source(&options.source)?, &options.source, super::NO_WAIT)?;
+    let source = super::source(&options.source)?;
+    let first = options.sample.map(|_| super::read(&source, &options.source, super::NO_WAIT));
+    let first = first.transpose()?;
+    wait(options.sample.unwrap_or_default());
+    let mut report = super::read(&source, &options.source, super::NO_WAIT)?;
+    if let (Some(first), Some(seconds)) = (first, options.sample) {
+        report.findings = compared(&first.findings, report.findings, seconds);
+    }
+    // Later, since an expectation is not a counter.
     expect::add(expectations.as_ref(), &mut report)?;
     let is_colored = options.output.is_none() && output::is_colored(options.color);
     let text = match options.format {
@@ -36,6 +47,17 @@ pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
     }
     warn_of_problems(&report, options.format);
     Ok(status(&report.findings))
+}
+
+/// Waits between two readings. Nothing catches signals here, so one ends the program at once.
+fn wait(seconds: u64) {
+    let mut left = seconds;
+    while left > 0 {
+        tracing::info!("reading the machine again in {left} s");
+        let step = left.min(PROGRESS_S);
+        std::thread::sleep(Duration::from_secs(step));
+        left -= step;
+    }
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {

@@ -1,0 +1,60 @@
+//! `check --sample`: what changed between two readings of the machine.
+//!
+//! Most counters count since the boot, so one reading cannot distinguish an old fault from one that goes on. A finding
+//! that the first reading did not have, or whose figures differ, says so in its evidence.
+
+use probes::findings::Finding;
+
+/// `after` with a note on each finding that is new or whose figures differ from those in `before`, which was read
+/// `seconds` earlier.
+#[must_use]
+pub fn compared(before: &[Finding], after: Vec<Finding>, seconds: u64) -> Vec<Finding> {
+    let mut earlier: Vec<&Finding> = before.iter().collect();
+    let compare = |mut finding: Finding| {
+        let is_same = |old: &&Finding| old.code == finding.code && old.locator == finding.locator;
+        // Each finding is compared once: several may have the same code and no part.
+        let old = earlier.iter().position(is_same).map(|at| earlier.remove(at));
+        let note = match old {
+            Some(old) if old.evidence == finding.evidence => String::new(),
+            Some(old) => format!("; {seconds} s before: {}", old.evidence),
+            None => format!("; not found {seconds} s before"),
+        };
+        finding.evidence.push_str(&note);
+        finding
+    };
+    after.into_iter().map(compare).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::tests::finding;
+
+    fn errors(locator: Option<&str>, evidence: &str) -> Finding {
+        let finding = finding("memory.ecc.correctable", "memory", locator);
+        Finding { evidence: evidence.to_owned(), ..finding }
+    }
+
+    #[test]
+    fn only_what_rose_or_appeared_is_marked() {
+        let before =
+            [errors(Some("A1"), "3 errors"), errors(Some("B1"), "1 error"), errors(None, "7")];
+        let after = vec![
+            errors(Some("A1"), "9 errors"),
+            errors(Some("B1"), "1 error"),
+            errors(Some("C1"), "2 errors"),
+            errors(None, "7"),
+            errors(None, "8"),
+        ];
+        let found = compared(&before, after, 30);
+        let evidence: Vec<&str> = found.iter().map(|finding| finding.evidence.as_str()).collect();
+        let expected = [
+            "9 errors; 30 s before: 3 errors",
+            "1 error",
+            "2 errors; not found 30 s before",
+            "7",
+            "8; not found 30 s before",
+        ];
+        assert_eq!(evidence, expected);
+    }
+}
