@@ -14,6 +14,9 @@ use super::signature::{self, Filesystem};
 
 /// Most partitions of a disk that are read.
 const MAX_PARTITIONS: usize = 32;
+/// `EIO`, `ENODATA` (a medium error), `EILSEQ` (data protection) and `ETIMEDOUT`: `blk_errors` in `block/blk-core.c`.
+/// Its errors for a lost path or a reservation are not the disk's fault.
+const READ_ERRORS: [i32; 4] = [5, 61, 84, 110];
 /// Anything shorter cannot contain a signature.
 const MIN_BYTES: u64 = 4096;
 
@@ -23,6 +26,7 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
     let mut whole = Volume::new(machine, device, disk, 0);
     let Some(first) = whole.read(0, 4096) else {
         content.is_denied = whole.is_denied();
+        content.is_unreadable = whole.failure.as_ref().is_some_and(Failure::is_fault);
         content.failure = whole.failure.map(|failure| failure.why.why);
         return content;
     };
@@ -149,6 +153,11 @@ struct Failure {
 }
 
 impl Failure {
+    /// Whether the disk caused it, and not a missing right or an incomplete capture.
+    fn is_fault(&self) -> bool {
+        self.why.errno.is_some_and(|errno| READ_ERRORS.contains(&errno))
+    }
+
     fn describe(&self, name: &str) -> String {
         format!("{name} cannot be read at byte {}: {}", self.offset_bytes, self.why.why)
     }
@@ -175,6 +184,7 @@ impl<'a> Volume<'a> {
                 is_there.then(|| Unanswered {
                     why: format!("only {} of {n_bytes} bytes", bytes.len()),
                     is_denied: false,
+                    errno: None,
                 })
             }
             Err(why) => why,

@@ -188,6 +188,10 @@ pub struct Disk {
     /// reported, since `not_eligible_because` says it in words.
     #[serde(skip)]
     pub is_content_denied: bool,
+    /// Why its first bytes cannot be read, if the disk itself is the cause. Not reported, since
+    /// `not_eligible_because` says it.
+    #[serde(skip)]
+    pub unreadable_because: Option<String>,
     /// Whether the running system was booted from it.
     pub is_live_medium: bool,
     /// The disk that this boot area of an eMMC belongs to.

@@ -133,9 +133,12 @@ fn read_with(
         }
     }
     for device in waiting {
+        let is_broken = broken.contains_key(&device.name);
         let failure = broken.remove(&device.name).unwrap_or_else(|| waits.why(&device.name));
         if !contents.contains_key(&device.name) {
+            let is_late = !is_broken && !waits.cut_off.contains(&device.name);
             fail(machine, device, failure, &mut contents);
+            contents.entry(device.name.clone()).or_default().is_unreadable = is_late;
         } else if !answered.contains(&device.name) {
             machine.problem(&format!("dev/{}", device.node()), failure, "its health");
         }
@@ -289,6 +292,8 @@ mod tests {
         assert!(contents["sdc"].is_read && contents["sdd"].is_read);
         assert_eq!(contents["sdd"].failure, None);
         assert_eq!(contents["sda"].failure.as_deref(), Some("no answer within 200 ms"));
+        let unreadable = ["sda", "sdb", "sdc", "sdd"].map(|name| contents[name].is_unreadable);
+        assert_eq!(unreadable, [true, false, false, false], "a bug is not a fault of the disk");
         let broken = contents["sdb"].failure.as_deref().unwrap();
         assert!(broken.starts_with("a bug in the reader: out of cheese"), "{broken}");
         let problems = machine.problems();

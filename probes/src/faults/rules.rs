@@ -83,6 +83,7 @@ static RULES: &[Rule] = &[
     row("disk.late_commands", "disk.timeouts", "disk health", Broken, 50, Named),
     row("disk.path_lost", "disk.path", "kernel", Link, 30, Named),
     row("disk.zero_size", "disk.no_capacity", "kernel", Broken, 70, Named),
+    row("disk.unreadable", "disk.media", "kernel", Broken, 70, Named),
     row("disk.array_degraded", "disk.array_degraded", "kernel", Broken, 50, Named),
     row("disk.raid_drive_failed", "disk.failed", RAID, Broken, 95, Named),
     row("disk.raid_drive_failing", "disk.failing", RAID, Broken, 90, Named),

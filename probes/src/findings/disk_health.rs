@@ -4,7 +4,7 @@ use super::Finding;
 use super::disk::{disks, locator};
 use super::table::{
     DISK_ARRAY_DEGRADED, DISK_HEALTH_BAD_SECTORS, DISK_HEALTH_FAILING, DISK_HEALTH_HOT,
-    DISK_HEALTH_WORN, DISK_LATE_COMMANDS, DISK_LOCKED, DISK_PATH_LOST,
+    DISK_HEALTH_WORN, DISK_LATE_COMMANDS, DISK_LOCKED, DISK_PATH_LOST, DISK_UNREADABLE,
 };
 use crate::block::{Disk, DiskPath, Health, VirtualDevice};
 use crate::collect::Inventory;
@@ -30,6 +30,24 @@ pub(super) fn failing(inventory: &Inventory) -> Vec<Finding> {
         let is_failing = health.is_passed == Some(false);
         is_failing.then(|| DISK_HEALTH_FAILING.finding(Some(locator(disk)), evidence))
     })
+}
+
+/// Disks whose first bytes cannot be read. A passive path to a LUN returns errors too, and a locked disk has its own
+/// finding.
+pub(super) fn unreadable(inventory: &Inventory) -> Vec<Finding> {
+    let is_locked = |disk: &Disk| {
+        disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true))
+            || disk.tcg.as_ref().is_some_and(|tcg| tcg.obstacle().is_some())
+    };
+    let is_path =
+        |disk: &Disk| disk.identity_issues.iter().any(|issue| issue.starts_with("the same"));
+    let finding = |disk: &Disk| {
+        let why = disk.unreadable_because.as_ref()?;
+        let is_ignored = disk.is_removable == Some(true) || is_locked(disk) || is_path(disk);
+        let evidence = format!("its first bytes cannot be read: {why}");
+        (!is_ignored).then(|| DISK_UNREADABLE.finding(Some(locator(disk)), evidence))
+    };
+    disks(inventory).iter().filter_map(finding).collect()
 }
 
 /// Disks that have used up their rated endurance.

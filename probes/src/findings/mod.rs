@@ -95,6 +95,7 @@ pub const CHECKS: &[Check] = &[
     memory::lost,
     disk::none_eligible,
     disk::zero_size,
+    disk_health::unreadable,
     disk::duplicate_identity,
     disk_health::failing,
     disk_health::worn,

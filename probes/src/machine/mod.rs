@@ -302,7 +302,8 @@ impl Machine {
         let result = self.source.ask(question);
         let why = result.as_ref().err().and_then(|error| {
             let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
-            problem::why(error).map(|why| Unanswered { why, is_denied })
+            let errno = error.raw_os_error();
+            problem::why(error).map(|why| Unanswered { why, is_denied, errno })
         });
         self.settle(&name, result).ok_or(why)
     }
@@ -344,6 +345,8 @@ pub struct Unanswered {
     pub why: String,
     /// Whether the right to ask is missing: then nothing is wrong with the device.
     pub is_denied: bool,
+    /// The kernel's error number, if the error has one.
+    pub errno: Option<i32>,
 }
 
 /// The error for a file that exceeds the reader's limit; it is never silently truncated.

@@ -28,6 +28,17 @@ row_table! {
         false_alarms: "Removable drives without a medium, optical and floppy drives, and virtual media of a BMC \
                        report zero capacity while empty and are ignored.",
     };
+    DISK_UNREADABLE = Row {
+        code: "disk.unreadable",
+        severity: Warning,
+        other_severity: None,
+        component: "disk",
+        meaning: "The first bytes of the disk cannot be read: the read ends in an I/O error, or the disk does not answer.",
+        source: "A read of the first 4096 bytes, and the time that it took.",
+        advice: "Check the cable and the backplane, then replace the disk. The kernel log names the failed reads.",
+        false_alarms: "Removable drives, locked disks, disks that need a right to be read, and paths to a LUN that \
+                       is also reachable otherwise are ignored.",
+    };
     DISK_DUPLICATE_IDENTITY = Row {
         code: "disk.duplicate_identity",
         severity: Warning,
