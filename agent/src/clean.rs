@@ -26,6 +26,12 @@ pub fn text(text: &str, max_chars: usize) -> String {
     shorten(&secret::hide(text), max_chars, |c| c)
 }
 
+/// The same in quotes. A precision such as `{:.100?}` does not shorten: `Debug` ignores it.
+#[must_use]
+pub fn quoted(text: &str, max_chars: usize) -> String {
+    format!("{:?}", self::text(text, max_chars))
+}
+
 fn shorten(text: &str, max_chars: usize, keep: impl Fn(char) -> char) -> String {
     let mut shown: String = text
         .chars()
@@ -201,6 +207,12 @@ mod tests {
     fn long_text_is_cut_at_a_character() {
         assert_eq!(text("äöüß", 4), "äöüß");
         assert_eq!(text("äöüßx", 4), "äöü…");
+    }
+
+    #[test]
+    fn quoted_text_is_short_and_without_secrets() {
+        let shown = quoted(&format!("http://user:password@h/{}", "x".repeat(1000)), 20);
+        assert_eq!(shown, "\"http://h/xxxxxxxxxx…\"");
     }
 
     #[test]

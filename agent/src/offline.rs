@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::api::API_VERSION;
 use crate::bounded;
+use crate::clean;
 use crate::cli::{Backend, InstallOptions, OfflineOptions};
 use crate::config::{Origin, Setting};
 use crate::install::blocking::check_pattern;
@@ -71,9 +72,9 @@ fn check_backend(options: &InstallOptions, settings: &[Setting]) -> anyhow::Resu
         ),
         (Backend::Assisted, Some(id)) if formats::guid::parse(id).is_some() => Ok(()),
         (Backend::Assisted, id) => bail!(
-            "{} is {:.64?}, expected the UUID of the infra-env",
+            "{} is {}, expected the UUID of the infra-env",
             written("infra-env-id"),
-            id.as_deref().unwrap_or_default()
+            clean::quoted(id.as_deref().unwrap_or_default(), 64)
         ),
     }
 }
@@ -238,7 +239,10 @@ pub(crate) fn check_device(device: &str) -> anyhow::Result<()> {
     if device.starts_with("/dev/") {
         return Ok(());
     }
-    bail!("--disk is {device:.100?}, expected a path below /dev, e.g. /dev/disk/by-id/…")
+    bail!(
+        "--disk is {device}, expected a path below /dev, e.g. /dev/disk/by-id/…",
+        device = clean::quoted(device, 100)
+    )
 }
 
 /// The hints of all values together.

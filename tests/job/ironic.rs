@@ -85,3 +85,12 @@ fn next_address_is_tried_if_the_first_does_not_respond() {
     let found = post(&format!("http://127.0.0.1:1,{}", mock.url));
     assert_eq!(found, Inspected::Accepted(Some(UUID.into())));
 }
+
+#[test]
+fn next_address_is_tried_if_the_first_is_a_proxy_without_its_server() {
+    let proxy = Mock::start(|_, _| Reply::status(503));
+    let mock = Mock::start(|_, _| accepted());
+    let found = post(&format!("{},{}", proxy.url, mock.url));
+    assert_eq!(found, Inspected::Accepted(Some(UUID.into())));
+    assert_eq!((proxy.requests("inspection").len(), mock.requests("inspection").len()), (1, 1));
+}

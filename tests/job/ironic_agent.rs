@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use run_coreos_installer::clock::Clock;
@@ -28,6 +29,8 @@ struct Agent {
     port: u16,
     stop: Stop,
     run_dir: PathBuf,
+    thread: Option<JoinHandle<()>>,
+    _machine: Machine,
 }
 
 impl Agent {
@@ -43,7 +46,7 @@ impl Agent {
         let run_dir = job.run_dir.clone();
         let (for_thread, clock) = (stop.clone(), machine.clock.clone());
         let collected = machine.collected.clone();
-        std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             let clock: Arc<dyn Clock> = clock;
             let document = json!({"inventory": {"interfaces": [
                 {"name": "eth0", "mac_address": "02:00:00:00:00:01", "ipv4_address": "192.0.2.10"},
@@ -52,7 +55,7 @@ impl Agent {
                 || Ok(Surveyed { collected: collected.clone(), document: document.clone() });
             run(&settings, &job, &mut survey, &clock, &for_thread);
         });
-        Self { port, stop, run_dir }
+        Self { port, stop, run_dir, thread: Some(thread), _machine: machine }
     }
 
     fn request(&self, path: &str, body: Option<&str>) -> (u16, Value) {
@@ -97,6 +100,8 @@ impl Agent {
 impl Drop for Agent {
     fn drop(&mut self) {
         self.stop.stop();
+        // It writes into the folder of its machine, which is removed next.
+        self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -186,4 +191,63 @@ fn agent_that_had_a_session_never_gives_up() {
     until_heartbeats(&ironic, n + 2);
     assert!(!agent.stop.is_stopped());
     assert!(agent.list().is_empty());
+}
+
+/// An agent that Ironic accepts.
+fn accepted(change: impl FnOnce(&mut Settings, &mut JobSettings)) -> (Mock, Agent) {
+    let ironic = ironic(|_| found(TOKEN, &json!({})), || 202);
+    let agent = Agent::start(&ironic, change);
+    until_heartbeats(&ironic, 1);
+    (ironic, agent)
+}
+
+#[test]
+fn power_off_or_lockdown_that_fails_is_no_success_and_further_steps_are_carried_out() {
+    let (_ironic, agent) = accepted(|settings, job| {
+        settings.lockdown = vec!["false".into()];
+        job.poweroff = vec!["false".into()];
+    });
+    for command in ["standby.power_off", "system.lockdown"] {
+        let (status, record) = agent.order(command, &json!({}));
+        assert_eq!((status, &record["command_status"]), (200, &json!("FAILED")), "{record}");
+        let details = record["command_error"]["details"].as_str().unwrap();
+        assert!(details.contains("exit status: 1; what to do: power"), "{details}");
+        let (_, record) = agent.install(&json!({}), &json!({"image_source": "ftp://h"}));
+        assert_eq!(record["command_status"], "FAILED", "{record}");
+    }
+}
+
+#[test]
+fn command_for_another_node_or_of_too_many_values_is_refused() {
+    let (_ironic, agent) = accepted(|_, _| {});
+    let node = json!({"uuid": UUID.replace("01", "02"), "instance_info": {}});
+    let params = json!({"step": {"step": "install_coreos"}, "node": node});
+    let (status, fault) = agent.order("deploy.execute_deploy_step", &params);
+    let text = fault["faultstring"].as_str().unwrap();
+    assert!(status == 400 && text.contains("the command is for"), "{fault}");
+    let params = json!({"step": {"x": vec![0; 1_000_000]}, "node": {}});
+    let (status, fault) = agent.order("deploy.execute_deploy_step", &params);
+    assert!(status == 400 && fault.to_string().contains("values"), "{fault}");
+    assert!(agent.list().is_empty());
+    // An Ignition config of 8 MiB in JSON in JSON is neither.
+    let user_data =
+        json!({"ignition": {"version": "3.2.0"}, "x": "\"".repeat(4 << 20)}).to_string();
+    let info = json!({"configdrive": {"user_data": user_data}, "image_source": "ftp://h"});
+    let (status, record) = agent.install(&json!({}), &info);
+    assert_eq!((status, &record["command_status"]), (200, &json!("FAILED")), "{record}");
+}
+
+#[test]
+fn large_command_is_refused_before_it_is_read_while_another_runs() {
+    let (_ironic, agent) = accepted(|_, job| {
+        job.poweroff = vec!["sleep".into(), "20".into()];
+    });
+    let body = r#"{"name":"standby.power_off","params":{}}"#;
+    let (_, record) = agent.request("/v1/commands/?wait=false&", Some(body));
+    assert_eq!(record["command_status"], "RUNNING", "{record}");
+    let large = format!("{{\"name\":\"{}\"}}", "x".repeat(1 << 20));
+    let (status, fault) = agent.request("/v1/commands/?wait=true&", Some(&large));
+    assert_eq!(status, 409, "{fault}");
+    // A small one is read, so that what is wrong with it is named.
+    assert_eq!(agent.request("/v1/commands/?wait=true&", Some("hello")).0, 400);
 }

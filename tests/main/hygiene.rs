@@ -209,6 +209,26 @@ fn every_file_begins_with_its_documentation() {
     }
 }
 
+/// `Debug` of text ignores a precision, so that a text of megabytes would be shown whole.
+#[test]
+fn no_text_is_shortened_by_a_precision_that_debug_ignores() {
+    for folder in
+        ["agent/src", "compare/src", "exports/src", "formats/src", "ignition/src", "lab/src"]
+    {
+        for (path, text) in sources(folder) {
+            for (n, line) in code(&text).lines().enumerate() {
+                let is_precision = |rest: &str| {
+                    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+                    rest.starts_with("?}")
+                };
+                let is_comment = line.trim_start().starts_with("//");
+                let found = !is_comment && line.split(":.").skip(1).any(is_precision);
+                assert!(!found, "{}:{}: {line}", path.display(), n + 1);
+            }
+        }
+    }
+}
+
 #[test]
 fn no_file_is_too_long_to_read() {
     for folder in [

@@ -9,7 +9,7 @@ pub mod instruction;
 pub mod openapi;
 pub mod outcome;
 pub mod parse;
-mod strict_json;
+pub(crate) mod strict_json;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -16,7 +16,7 @@ const MAX_VALUES: usize = 20_000;
 ///
 /// # Errors
 /// In words that follow "the instruction": it is not JSON, has a key twice, is nested too deeply or has too many values.
-pub(super) fn parse(bytes: &[u8]) -> Result<Value, String> {
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let found = Found::default();
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = Reader { found: &found, depth: 0 }.deserialize(&mut reader);

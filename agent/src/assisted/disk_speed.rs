@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::install::find;
 use super::step::Step;
 use super::tasks::Around;
+use crate::clean;
 use crate::clock::{Clock as _, RealClock};
 
 /// Bytes of a read, and what direct reads must be aligned to.
@@ -30,7 +31,9 @@ pub(super) fn check(step: &Step, around: &Around) -> Result<Value, String> {
     let request = step.json(0)?;
     let path = request.get("path").and_then(Value::as_str).ok_or("it names no path")?;
     let disk = find(&around.disks, path);
-    let disk = disk.ok_or_else(|| format!("{path:.200?} is no disk of the inventory"))?;
+    let disk = disk.ok_or_else(|| {
+        format!("{path} is no disk of the inventory", path = clean::quoted(path, 200))
+    })?;
     let size_bytes = disk.size_bytes.filter(|size| *size >= READ_BYTES as u64);
     let size_bytes = size_bytes.ok_or_else(|| format!("the size of {} is unknown", disk.device))?;
     let file = File::options()

@@ -9,6 +9,7 @@ use super::addresses::{Address, addresses};
 use super::arp;
 use super::step::Step;
 use super::tasks::Around;
+use crate::clean;
 
 /// The shortest prefix of a network that is searched; the service asks for no larger network.
 const MIN_PREFIX: u32 = 22;
@@ -61,7 +62,7 @@ fn parse(text: &str) -> Result<(Ipv4Addr, u32), String> {
         Some((Ipv4Addr::from_bits(ip.to_bits() & mask), prefix))
     };
     parsed().ok_or_else(|| {
-        format!("a network is {text:.64?}, expected e.g. 192.0.2.0/24, with a prefix of at least {MIN_PREFIX}")
+        format!("a network is {text}, expected e.g. 192.0.2.0/24, with a prefix of at least {MIN_PREFIX}", text = clean::quoted(text, 64))
     })
 }
 

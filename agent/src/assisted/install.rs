@@ -9,6 +9,7 @@ use tracing::{info, warn};
 use super::api::Api;
 use super::step::Step;
 use super::{installer_args, progress::Progress};
+use crate::api::strict_json;
 use crate::api::{
     API_VERSION, Code, DiskChoice, DiskState, Expect, IgnitionSource, ImageSource, Install, Outcome,
 };
@@ -61,7 +62,10 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
     let text = |key: &str| request.get(key).and_then(Value::as_str).unwrap_or_default();
     for (key, own) in [("host_id", &api.host_id), ("infra_env_id", &api.infra_env_id)] {
         if !text(key).eq_ignore_ascii_case(own) {
-            return Err(format!("{key} is {:.64?}, but that of this host is {own}", text(key)));
+            return Err(format!(
+                "{key} is {}, but that of this host is {own}",
+                clean::quoted(text(key), 64)
+            ));
         }
     }
     let role = text("role");
@@ -71,11 +75,18 @@ pub(super) fn parse(step: &Step, api: &Api, is_insecure_allowed: bool) -> Result
             .into());
     }
     if !ROLES.contains(&role) {
-        return Err(format!("role is {role:.64?}, expected one of {}", ROLES.join(", ")));
+        return Err(format!(
+            "role is {role}, expected one of {}",
+            ROLES.join(", "),
+            role = clean::quoted(role, 64)
+        ));
     }
     let cluster_id = text("cluster_id");
     if formats::guid::parse(cluster_id).is_none() {
-        return Err(format!("cluster_id is {cluster_id:.64?}, expected a UUID"));
+        return Err(format!(
+            "cluster_id is {cluster_id}, expected a UUID",
+            cluster_id = clean::quoted(cluster_id, 64)
+        ));
     }
     let mut install = Install {
         disk: Some(DiskChoice {
@@ -121,7 +132,10 @@ pub(super) fn pin(install: &mut Install, reported: &[Disk]) -> Result<(), Failur
     let device = install.disk.as_mut().and_then(|choice| choice.device.as_mut());
     let Some(device) = device else { return Ok(()) };
     let Some(disk) = find(reported, device) else {
-        let what = format!("boot_device is {device:.200?}, expected a disk of the inventory");
+        let what = format!(
+            "boot_device is {device}, expected a disk of the inventory",
+            device = clean::quoted(device, 200)
+        );
         return Err(Failure::new(Code::DiskNone, what)
             .advise("choose another disk in the service, or insert the missing one"));
     };
@@ -274,8 +288,27 @@ impl Work {
             info!("reading what the service knows of this host: {}", failed.message);
             Value::Null
         });
+        is_own(&host, &self.api.host_id)
+            .map_err(|message| Failure::new(Code::IgnitionFetch, message))?;
         with_overrides(&text, &host).map_err(|what| invalid(&what))
     }
+}
+
+/// Checks that an answer is about this host: the overrides of another one are not merged.
+fn is_own(host: &Value, host_id: &str) -> Result<(), String> {
+    let other =
+        host.get("id").and_then(Value::as_str).filter(|id| !id.eq_ignore_ascii_case(host_id));
+    other.map_or(Ok(()), |other| {
+        Err(format!(
+            "the service was asked for host {host_id} and responded with {}",
+            clean::quoted(other, 64)
+        ))
+    })
+}
+
+/// Parses a part of the config. It is written again after the merge, which would lose a key that occurs twice.
+fn strict(name: &str, text: &str) -> Result<Value, String> {
+    strict_json::parse(text.as_bytes()).map_err(|why| format!("{name} {why}"))
 }
 
 /// The config with the overrides and the name that the service has for the host, unless it contains them already.
@@ -285,8 +318,7 @@ fn with_overrides(config: &str, host: &Value) -> Result<String, String> {
     let text = |key: &str| host.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     let mut merged = parsed.clone();
     if let Some(overrides) = text("ignition_config_overrides") {
-        let overrides: Value = serde_json::from_str(overrides)
-            .map_err(|error| format!("the host's Ignition overrides are not JSON: {error}"))?;
+        let overrides = strict("the text of the host's Ignition overrides", overrides)?;
         merged = ignition::merge::merge(&merged, &overrides);
     }
     if let Some(name) = text("requested_hostname")
@@ -297,6 +329,7 @@ fn with_overrides(config: &str, host: &Value) -> Result<String, String> {
     if merged == parsed {
         return Ok(config.to_owned());
     }
+    strict("the Ignition config", config)?;
     warn!(
         "the Ignition config of the service lacked the host's name or overrides; they were added"
     );
@@ -315,7 +348,8 @@ fn hostname(name: &str) -> Result<Value, String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
     if name.len() > 253 || !name.chars().all(is_allowed) {
         return Err(format!(
-            "the host's name is {name:.300?}, expected letters, digits, dashes and dots"
+            "the host's name is {name}, expected letters, digits, dashes and dots",
+            name = clean::quoted(name, 300)
         ));
     }
     Ok(json!({
@@ -354,7 +388,18 @@ mod tests {
     fn malformed_overrides_or_name_are_refused() {
         let overrides = json!({"ignition_config_overrides": "{"});
         assert!(with_overrides(CONFIG, &overrides).is_err());
+        let twice = json!({"ignition_config_overrides": r#"{"a":1,"a":2}"#});
+        assert!(with_overrides(CONFIG, &twice).is_err());
+        let named = json!({"requested_hostname": "n"});
+        let config = r#"{"ignition":{"version":"3.2.0"},"passwd":{},"passwd":{}}"#;
+        assert!(with_overrides(config, &named).unwrap_err().contains("passwd"));
         assert!(with_overrides(CONFIG, &json!({"requested_hostname": "a b"})).is_err());
+    }
+
+    #[test]
+    fn answer_about_another_host_is_refused() {
+        assert!(is_own(&json!({"id": "A"}), "a").is_ok() && is_own(&json!({}), "a").is_ok());
+        assert!(is_own(&json!({"id": "b"}), "a").unwrap_err().contains("responded with \"b\""));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use serde_json::Value;
 
 use crate::api::{ImageSource, Install};
+use crate::clean;
 
 /// The longest list, and the longest argument in bytes.
 const MAX_ARGS: usize = 256;
@@ -30,11 +31,18 @@ pub(super) fn apply(text: &str, install: &mut Install) -> Result<Extra, String> 
     if text.is_empty() {
         return Ok(extra);
     }
-    let list: Value = serde_json::from_str(text)
-        .map_err(|_| format!("installer_args is {text:.200?}, expected a JSON list in a text"))?;
+    let list: Value = serde_json::from_str(text).map_err(|_| {
+        format!(
+            "installer_args is {text}, expected a JSON list in a text",
+            text = clean::quoted(text, 200)
+        )
+    })?;
     let list = list.as_array().filter(|list| list.len() <= MAX_ARGS);
     let list = list.ok_or_else(|| {
-        format!("installer_args is {text:.200?}, expected a list of at most {MAX_ARGS} texts")
+        format!(
+            "installer_args is {text}, expected a list of at most {MAX_ARGS} texts",
+            text = clean::quoted(text, 200)
+        )
     })?;
     let words: Option<Vec<&str>> = list.iter().map(Value::as_str).collect();
     let words = words.ok_or("installer_args contains something other than texts")?;
@@ -46,9 +54,10 @@ pub(super) fn apply(text: &str, install: &mut Install) -> Result<Extra, String> 
         }
         if !OPTIONS.contains(&option) {
             return Err(format!(
-                "installer_args contains {option:.100?}, expected -n, --copy-network or one of {}, with its value \
+                "installer_args contains {option}, expected -n, --copy-network or one of {}, with its value \
                  as the next argument",
-                OPTIONS.join(", ")
+                OPTIONS.join(", "),
+                option = clean::quoted(option, 100)
             ));
         }
         let value = words.next().ok_or_else(|| format!("installer_args: {option} has no value"))?;
@@ -79,8 +88,9 @@ fn check_value(option: &str, value: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "installer_args: the value of {option} is {value:.100?}, expected at most {MAX_ARG_BYTES} letters, digits and \
-         characters of {ALLOWED}, the first not a dash"
+        "installer_args: the value of {option} is {value}, expected at most {MAX_ARG_BYTES} letters, digits and \
+         characters of {ALLOWED}, the first not a dash",
+        value = clean::quoted(value, 100)
     ))
 }
 

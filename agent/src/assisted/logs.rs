@@ -48,7 +48,10 @@ pub(super) fn gather(step: &Step, around: &Around) -> Result<Value, String> {
 /// In words.
 pub(super) fn upload(api: &Api, cluster_id: &str, sources: &Sources) -> Result<(), String> {
     if formats::guid::parse(cluster_id).is_none() {
-        return Err(format!("the id of the cluster is {cluster_id:.64?}, expected a UUID"));
+        return Err(format!(
+            "the id of the cluster is {cluster_id}, expected a UUID",
+            cluster_id = clean::quoted(cluster_id, 64)
+        ));
     }
     let archive = archive(sources).map_err(|error| format!("packing the logs: {error}"))?;
     // Progress is for people; without it the logs are uploaded as well.

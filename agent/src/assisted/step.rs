@@ -32,8 +32,12 @@ impl Step {
     /// The argument at this place, parsed as JSON.
     pub(super) fn json(&self, at: usize) -> Result<Value, String> {
         let text = self.args.get(at).ok_or("it has no argument")?;
-        serde_json::from_str(text)
-            .map_err(|error| format!("its argument is {text:.200?}, expected JSON: {error}"))
+        serde_json::from_str(text).map_err(|error| {
+            format!(
+                "its argument is {text}, expected JSON: {error}",
+                text = clean::quoted(text, 200)
+            )
+        })
     }
 }
 
@@ -95,6 +99,10 @@ impl Cache {
 
     /// The service accepted this reply.
     pub(super) fn add(&mut self, kind: &str, reply: &Reply, now: Instant) {
+        // The service names the types. A reply that is not kept is sent again.
+        if self.replies.len() >= MAX_STEPS && !self.replies.contains_key(kind) {
+            return;
+        }
         self.replies.insert(kind.to_owned(), (digest_of(reply), now));
     }
 
@@ -146,5 +154,9 @@ mod tests {
         assert!(!cache.contains("inventory", &failed, now));
         cache.clear();
         assert!(!cache.contains("inventory", &reply, now));
+        (0..1000).for_each(|n| cache.add(&format!("type-{n}"), &reply, now));
+        assert_eq!(cache.replies.len(), MAX_STEPS);
+        cache.add("type-0", &Reply::done(&json!({"a": 3})), now);
+        assert!(!cache.contains("type-0", &reply, now));
     }
 }

@@ -16,6 +16,7 @@ use super::image::{self, Image};
 use super::installer::{self, Version};
 use super::{Failure, System, osmet, takedown};
 use crate::api::{Code, Finding, IgnitionSource, Install, Verify};
+use crate::clean;
 use crate::secret;
 use crate::vim::Client;
 
@@ -217,13 +218,15 @@ fn arguments(install: &Install) -> Result<(), Failure> {
         for value in values {
             if !is_argument(value) {
                 return refuse(format!(
-                    "{key} contains {value:.100?}, expected one argument without blanks or control characters"
+                    "{key} contains {value}, expected one argument without blanks or control characters",
+                    value = clean::quoted(value, 100)
                 ));
             }
             // The kernel, and the proof with it, would read the arguments up to the next quote as one.
             if !value.matches('"').count().is_multiple_of(2) {
                 return refuse(format!(
-                    "{key} contains {value:.100?}, expected every double quote to be closed"
+                    "{key} contains {value}, expected every double quote to be closed",
+                    value = clean::quoted(value, 100)
                 ));
             }
         }
@@ -239,7 +242,10 @@ fn arguments(install: &Install) -> Result<(), Failure> {
             && !platform.is_empty()
             && platform.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'))
     {
-        return refuse(format!("platform is {platform:.100?}, expected a name such as metal"));
+        return refuse(format!(
+            "platform is {platform}, expected a name such as metal",
+            platform = clean::quoted(platform, 100)
+        ));
     }
     // The arguments end up between single quotes in a file that GRUB reads.
     if let Some(args) = &install.firstboot_args
@@ -247,7 +253,8 @@ fn arguments(install: &Install) -> Result<(), Failure> {
             || args.chars().any(|c| c.is_control() || matches!(c, '\'' | '"' | '\\' | '$')))
     {
         return refuse(format!(
-            "firstboot_args is {args:.100?}, expected arguments without quotes or control characters"
+            "firstboot_args is {args}, expected arguments without quotes or control characters",
+            args = clean::quoted(args, 100)
         ));
     }
     saved_partitions(install)
@@ -263,7 +270,7 @@ fn saved_partitions(install: &Install) -> Result<(), Failure> {
         }) {
             return Err(Failure::new(
                 Code::InstructionInvalid,
-                format!("{key} contains {bad:.100?}"),
+                format!("{key} contains {bad}", bad = clean::quoted(bad, 100)),
             ));
         }
     }
@@ -271,7 +278,8 @@ fn saved_partitions(install: &Install) -> Result<(), Failure> {
         return Err(Failure::new(
             Code::InstructionInvalid,
             format!(
-                "save_partindex contains {bad:.100?}, expected numbers and ranges such as 5 or 5-7"
+                "save_partindex contains {bad}, expected numbers and ranges such as 5 or 5-7",
+                bad = clean::quoted(bad, 100)
             ),
         ));
     }

@@ -5,6 +5,7 @@ use probes::block::{Disk, Partition};
 
 use super::{Failure, describe};
 use crate::api::Code;
+use crate::clean;
 
 /// Partitions to keep.
 #[derive(Debug, Clone, Default)]
@@ -38,8 +39,9 @@ impl Saved {
             };
             let filters = filters.ok().filter(|_| !text.is_empty()).ok_or_else(|| {
                 let what = format!(
-                    "{key} contains {text:.100?}, expected labels, shell patterns such as data*, \
-                     or numbers and ranges such as 5 or 5-7"
+                    "{key} contains {text}, expected labels, shell patterns such as data*, \
+                     or numbers and ranges such as 5 or 5-7",
+                    text = clean::quoted(&text, 100)
                 );
                 Failure::new(Code::InstructionInvalid, what)
             })?;

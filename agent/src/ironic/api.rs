@@ -75,10 +75,14 @@ impl Api {
         body: Option<&Arc<Vec<u8>>>,
     ) -> Result<Response, Failed> {
         let first = self.current.load(Ordering::Relaxed);
-        let (mut last, mut may_have_arrived) = (None, false);
+        let (mut last, mut unavailable, mut may_have_arrived) = (None, None, false);
         for n in 0..self.servers.len() {
             let index = (first + n) % self.servers.len();
             match self.servers[index].call(path, version, body) {
+                // A proxy without its server; another address may have one.
+                Ok(response) if is_transient(response.status) => {
+                    unavailable.get_or_insert(response);
+                }
                 Ok(response) => {
                     self.current.store(index, Ordering::Relaxed);
                     return Ok(response);
@@ -88,6 +92,9 @@ impl Api {
                     last = Some(failed);
                 }
             }
+        }
+        if let Some(response) = unavailable.filter(|_| !may_have_arrived) {
+            return Ok(response);
         }
         let failed =
             last.unwrap_or_else(|| Failed::network("no address of Ironic is configured".into()));

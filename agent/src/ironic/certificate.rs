@@ -92,7 +92,10 @@ fn content(host: &str, now: SystemTime, serial: &[u8], public_key: &[u8]) -> Vec
     let name = tagged(SET, &[&tagged(SEQUENCE, &[&COMMON_NAME, &text])]);
     let name = tagged(SEQUENCE, &[&name]);
     let from = now.checked_sub(BACKDATED).unwrap_or(SystemTime::UNIX_EPOCH);
-    let validity = tagged(SEQUENCE, &[&time(from), &time(now + VALID)]);
+    // The last moment that the form has: a server's clock may be wrong by any number of years (RFC 5280, 4.1.2.5).
+    let last = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
+    let until = now.checked_add(VALID).unwrap_or(last).min(last);
+    let validity = tagged(SEQUENCE, &[&time(from.min(last)), &time(until)]);
     let curve = tagged(SEQUENCE, &[&EC_PUBLIC_KEY, &PRIME256V1]);
     let public_key = tagged(SEQUENCE, &[&curve, &bits(public_key)]);
     let names = tagged(SEQUENCE, &[&general_name(host)]);
@@ -210,5 +213,13 @@ mod tests {
         assert_eq!(time(last), [&[UTC_TIME, 13][..], b"491231235959Z"].concat());
         let next = last + Duration::from_secs(1);
         assert_eq!(time(next), [&[GENERALIZED_TIME, 15][..], b"20500101000000Z"].concat());
+    }
+
+    #[test]
+    fn certificate_made_in_the_last_days_of_9999_ends_with_that_year() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_000);
+        let certificate = Certificate::new("192.0.2.1", now).unwrap();
+        let last = b"99991231235959Z";
+        assert!(certificate.der.windows(last.len()).any(|bytes| bytes == last));
     }
 }

@@ -10,11 +10,13 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use super::http::{Answer, Handler, Head};
+use super::http::{Answer, Handler, Head, Permit};
 use super::journal::{Journal, Record, Status};
-use super::steps::{Kind, Order, error, offered};
+use super::steps::{Kind, MAX_DETAILS_CHARS, Order, error, offered};
 use super::{logs, steps};
+use crate::api::strict_json;
 use crate::ask::ask_within;
+use crate::clean;
 use crate::secret::Secret;
 use crate::signals::Stop;
 use crate::uuid;
@@ -23,6 +25,8 @@ use crate::uuid;
 const WAIT_LIMIT: Duration = Duration::from_secs(50);
 /// How long writing all caches to the disks may take.
 const SYNC_LIMIT: Duration = Duration::from_secs(50);
+/// A larger body is read only if no command runs, and only one at a time.
+const LARGE_BODY_BYTES: usize = 64 * 1024;
 /// Extensions of ironic-python-agent that this agent has.
 const EXTENSIONS: [&str; 7] = ["deploy", "clean", "service", "standby", "log", "system", "image"];
 
@@ -54,6 +58,7 @@ pub(super) struct Commands {
     /// Secrets of the node whose journal is read are hidden, whatever program logged them.
     journalctl: Vec<String>,
     is_closed: AtomicBool,
+    large_body: Mutex<()>,
 }
 
 impl Commands {
@@ -64,7 +69,8 @@ impl Commands {
     ) -> Self {
         let started_at = SystemTime::now();
         let (journal, ended) = (Mutex::new(journal), Condvar::new());
-        Self { journal, ended, work, started_at, journalctl, is_closed: AtomicBool::new(false) }
+        let (is_closed, large_body) = (AtomicBool::new(false), Mutex::new(()));
+        Self { journal, ended, work, started_at, journalctl, is_closed, large_body }
     }
 
     pub(super) fn journal(&self) -> MutexGuard<'_, Journal> {
@@ -86,18 +92,21 @@ impl Commands {
         self.journal().session.as_ref().map(|session| session.token.clone())
     }
 
-    fn post(&self, head: &Head, body: &[u8]) -> Result<Answer, Answer> {
-        let body: Value =
-            serde_json::from_slice(body).map_err(|_| Answer::fault(400, "the body is not JSON"))?;
+    fn post(&self, head: &Head, body: Vec<u8>, permit: Permit<'_>) -> Result<Answer, Answer> {
+        let parsed = strict_json::parse(&body);
+        drop(body);
+        let mut body = parsed.map_err(|why| Answer::fault(400, format!("the body {why}")))?;
+        let params = body.get_mut("params").map(Value::take).filter(Value::is_object);
         let name = body.get("name").and_then(Value::as_str);
-        let params = body.get("params").filter(|params| params.is_object());
         let (Some(name), Some(params)) = (name, params) else {
             return Err(Answer::fault(400, "the command needs a name and an object with params"));
         };
+        self.check_node(&params)?;
         let (extension, command) = name.split_once('.').unwrap_or((name, ""));
         let task = task(extension, command, params)?;
         let id = uuid::random();
         self.begin(&id, command)?;
+        drop(permit);
         info!("Ironic orders {name}");
         let waits = head.value("wait").is_some_and(|wait| wait.eq_ignore_ascii_case("true"));
         match task {
@@ -108,10 +117,7 @@ impl Commands {
                 Ok(self.shown(&id, if waits { WAIT_LIMIT } else { Duration::ZERO }))
             }
             task => {
-                let outcome = self.run(&task).map_err(|why| {
-                    let message = "Command execution failed";
-                    json!({"type": "CommandExecutionError", "code": 500, "message": message, "details": why})
-                });
+                let outcome = self.run(&task).map_err(|why| failure(&why));
                 let is_log = matches!(task, Task::Logs);
                 let (kept, answer) = match outcome {
                     // The list of commands is read at each heartbeat, and need not repeat megabytes.
@@ -128,13 +134,32 @@ impl Commands {
         }
     }
 
+    /// Checks that a command is for the node of this session.
+    fn check_node(&self, params: &Value) -> Result<(), Answer> {
+        let Some(given) = params.pointer("/node/uuid").and_then(Value::as_str) else {
+            return Ok(());
+        };
+        let journal = self.journal();
+        match &journal.session {
+            Some(session) if !session.node_uuid.eq_ignore_ascii_case(given) => {
+                let text =
+                    format!("this is node {}, but the command is for {given}", session.node_uuid);
+                Err(Answer::fault(400, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_not_busy(journal: &Journal) -> Result<(), Answer> {
+        journal.running().map_or(Ok(()), |running| {
+            Err(Answer::fault(409, format!("Agent is busy: executing command {}", running.name)))
+        })
+    }
+
     /// Notes a command before it starts.
     fn begin(&self, id: &str, command: &str) -> Result<(), Answer> {
         let mut journal = self.journal();
-        if let Some(running) = journal.running() {
-            let text = format!("Agent is busy: executing command {}", running.name);
-            return Err(Answer::fault(409, text));
-        }
+        Self::check_not_busy(&journal)?;
         let record = Record {
             id: id.to_owned(),
             name: command.to_owned(),
@@ -196,21 +221,30 @@ impl Handler for Commands {
         self.is_closed.load(Ordering::Relaxed)
     }
 
-    fn admit(&self, head: &Head) -> Result<(), Answer> {
+    fn admit(&self, head: &Head) -> Result<Permit<'_>, Answer> {
+        let is_large = head.body_bytes.is_some_and(|n_bytes| n_bytes > LARGE_BODY_BYTES);
         if !head.path.starts_with("/v1/commands") {
-            return Ok(());
+            let refusal = || Answer::fault(413, "this path has no body");
+            return if is_large { Err(refusal()) } else { Ok(None) };
         }
         let is_known = |given: &str| {
             self.token().is_some_and(|token| is_equal(given.as_bytes(), token.expose().as_bytes()))
         };
-        if head.value("agent_token").is_some_and(is_known) {
-            Ok(())
-        } else {
-            Err(Answer::fault(401, "Token invalid."))
+        if !head.value("agent_token").is_some_and(is_known) {
+            return Err(Answer::fault(401, "Token invalid."));
         }
+        if !is_large {
+            return Ok(None);
+        }
+        Self::check_not_busy(&self.journal())?;
+        let permit = self
+            .large_body
+            .try_lock()
+            .map_err(|_| Answer::fault(409, "Agent is busy: receiving another command"))?;
+        Ok(Some(permit))
     }
 
-    fn answer(&self, head: &Head, body: &[u8]) -> Answer {
+    fn answer(&self, head: &Head, body: Vec<u8>, permit: Permit<'_>) -> Answer {
         let id = head.path.strip_prefix("/v1/commands").map(|rest| rest.trim_start_matches('/'));
         let waits = head.value("wait").is_some_and(|wait| wait.eq_ignore_ascii_case("true"));
         match (head.method.as_str(), head.path.as_str(), id) {
@@ -221,7 +255,7 @@ impl Handler for Commands {
             })),
             ("GET", _, Some("")) => self.list(),
             ("GET", _, Some(id)) => self.shown(id, if waits { WAIT_LIMIT } else { Duration::ZERO }),
-            ("POST", _, Some("")) => self.post(head, body).unwrap_or_else(|fault| fault),
+            ("POST", _, Some("")) => self.post(head, body, permit).unwrap_or_else(|fault| fault),
             (_, _, Some(_)) | (_, "" | "/v1" | "/v1/status" | "/status", _) => {
                 Answer::fault(405, format!("{:.16} is not supported here", head.method))
             }
@@ -234,7 +268,7 @@ impl Handler for Commands {
 ///
 /// # Errors
 /// 404 for an extension and 400 for a command that this agent does not have; 400 for missing parameters.
-fn task(extension: &str, command: &str, params: &Value) -> Result<Task, Answer> {
+fn task(extension: &str, command: &str, params: Value) -> Result<Task, Answer> {
     let unknown = || {
         if EXTENSIONS.contains(&extension) {
             Answer::fault(400, format!("Unknown command: {extension:.64}.{command:.64}"))
@@ -259,6 +293,13 @@ fn task(extension: &str, command: &str, params: &Value) -> Result<Task, Answer> 
         }
         _ => return Err(unknown()),
     })
+}
+
+/// The error of a command that is no step.
+pub(super) fn failure(why: &str) -> Value {
+    let details = clean::text(why, MAX_DETAILS_CHARS);
+    let message = "Command execution failed";
+    json!({"type": "CommandExecutionError", "code": 500, "message": message, "details": details})
 }
 
 /// Compares without revealing by its duration how much is equal.

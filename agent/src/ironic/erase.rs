@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use formats::guid::Guid;
@@ -17,12 +18,13 @@ use tracing::info;
 use super::instance::root_device;
 use super::steps::Order;
 use crate::api::{Code, DiskChoice, ExistingDataPolicy, Install};
-use crate::ask::ask_within;
+use crate::ask::{Unanswered, ask_within};
 use crate::install::erase::Erasure;
 use crate::install::hints::from_option;
 use crate::install::selection::Selection;
 use crate::install::target::Target;
 use crate::install::{Failure, System, describe, takedown};
+use crate::signals::Stop;
 
 /// How much is erased at both ends of a disk and of each of its partitions: the signatures of file systems, arrays and
 /// volumes lie there.
@@ -148,8 +150,46 @@ fn wipe(target: &Target) -> Result<(), Failure> {
         wipe_ends(&file, 0, size_bytes)
     };
     // A disk that does not respond must not keep the agent from reporting that.
-    let erased = ask_within("erase", LIMIT, target.system().stop(), work);
+    let erased = counted(LIMIT, target.system().stop(), work);
     erased.map_err(|why| failed(why.to_string()))?.map_err(failed)
+}
+
+/// Erasures that have not ended, also those whose time limit has passed: nothing can end a write to a disk that does not
+/// respond, and it may be carried out later, over an install.
+static N_RUNNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Does `work` within a limit; until it has ended, [`check_none_runs`] fails.
+fn counted<T: Send + 'static>(
+    limit: Duration,
+    stop: &Stop,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Unanswered> {
+    N_RUNNING.fetch_add(1, Ordering::SeqCst);
+    let work = move || {
+        let done = work();
+        N_RUNNING.fetch_sub(1, Ordering::SeqCst);
+        done
+    };
+    let done = ask_within("erase", limit, stop, work);
+    if let Err(Unanswered::NoThread(_)) = &done {
+        N_RUNNING.fetch_sub(1, Ordering::SeqCst);
+    }
+    done
+}
+
+/// Checks that no erasure of an earlier step may still write.
+///
+/// # Errors
+/// One that was given up has not ended.
+pub(super) fn check_none_runs() -> Result<(), Failure> {
+    if N_RUNNING.load(Ordering::SeqCst) == 0 {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::DiskBusy,
+        "a disk that was to be erased does not respond, and may still be written",
+    )
+    .advise("see the kernel log; power-cycle the node through Ironic, or replace the disk"))
 }
 
 /// Start and length of a partition in bytes.
@@ -240,6 +280,21 @@ mod tests {
         assert_eq!(found[1].hints.as_ref().unwrap()["serial"], "S1");
         assert_eq!(found[2].hints.as_ref().unwrap()["wwn"], "0x5");
         assert!(choices(&hinted, &["sda".to_owned()]).is_err());
+    }
+
+    #[test]
+    fn nothing_begins_before_an_erasure_that_was_given_up_has_ended() {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let limit = Duration::from_millis(50);
+        let late = counted(limit, &Stop::default(), move || ended.recv().ok());
+        assert_eq!(late, Err(Unanswered::Late(limit)));
+        assert_eq!(check_none_runs().unwrap_err().code, Code::DiskBusy);
+        end.send(()).unwrap();
+        let started = std::time::Instant::now();
+        while check_none_runs().is_err() {
+            assert!(started.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     #[test]

@@ -2,13 +2,18 @@
 //! (RFC 9112).
 
 use std::io::{self, Read, Write};
+use std::sync::MutexGuard;
 
 use serde_json::{Value, json};
+
+use crate::clean;
 
 /// The longest head of a request, in bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// The longest body: a node with an Ignition config of the greatest size, in JSON inside of JSON.
 const MAX_BODY_BYTES: usize = 24 * 1024 * 1024;
+/// The longest text of a fault, in characters.
+const MAX_FAULT_CHARS: usize = 1000;
 /// How much of a body that nobody wants is read, so that the response is not lost when the connection closes.
 const MAX_SKIPPED_BYTES: u64 = 64 * 1024;
 
@@ -21,7 +26,7 @@ pub(super) struct Head {
     /// Names and values of the query, decoded.
     pub(super) query: Vec<(String, String)>,
     /// The length of the body; `None` if the request does not say.
-    body_bytes: Option<usize>,
+    pub(super) body_bytes: Option<usize>,
     is_chunked: bool,
     expects_continue: bool,
 }
@@ -48,9 +53,13 @@ impl Answer {
     /// An error as ironic-python-agent gives it. Ironic reads `faultstring` of every error without checking.
     pub(super) fn fault(status: u16, text: impl Into<String>) -> Self {
         let code = if status >= 500 { "Server" } else { "Client" };
-        Self { status, body: json!({"faultcode": code, "faultstring": text.into()}) }
+        let text = clean::text(&text.into(), MAX_FAULT_CHARS);
+        Self { status, body: json!({"faultcode": code, "faultstring": text}) }
     }
 }
+
+/// The permission to send a large body, which only one request has at a time.
+pub(super) type Permit<'a> = Option<MutexGuard<'a, ()>>;
 
 /// What answers requests.
 pub(super) trait Handler: Send + Sync {
@@ -58,10 +67,10 @@ pub(super) trait Handler: Send + Sync {
     ///
     /// # Errors
     /// The answer to a request that is not.
-    fn admit(&self, head: &Head) -> Result<(), Answer>;
+    fn admit(&self, head: &Head) -> Result<Permit<'_>, Answer>;
 
     /// Answers a request.
-    fn answer(&self, head: &Head, body: &[u8]) -> Answer;
+    fn answer(&self, head: &Head, body: Vec<u8>, permit: Permit<'_>) -> Answer;
 
     /// Whether no further connection is accepted.
     fn is_closed(&self) -> bool;
@@ -81,16 +90,16 @@ pub(super) fn receive(
     }
     arrived();
     Ok(match request {
-        Ok((head, body)) => handler.answer(&head, &body),
+        Ok((head, body, permit)) => handler.answer(&head, body, permit),
         Err(answer) => answer,
     })
 }
 
-fn read(
+fn read<'h>(
     stream: &mut (impl Read + Write),
-    handler: &dyn Handler,
+    handler: &'h dyn Handler,
     unread_bytes: &mut u64,
-) -> io::Result<Result<(Head, Vec<u8>), Answer>> {
+) -> io::Result<Result<(Head, Vec<u8>, Permit<'h>), Answer>> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     let end = loop {
@@ -111,9 +120,10 @@ fn read(
     };
     let n_bytes = head.body_bytes.unwrap_or_default();
     *unread_bytes = n_bytes.saturating_sub(body.len()) as u64;
-    if let Err(answer) = handler.admit(&head) {
-        return Ok(Err(answer));
-    }
+    let permit = match handler.admit(&head) {
+        Ok(permit) => permit,
+        Err(answer) => return Ok(Err(answer)),
+    };
     if head.is_chunked {
         return Ok(Err(Answer::fault(411, "the request needs Content-Length")));
     }
@@ -131,7 +141,7 @@ fn read(
     if n_read < missing {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok(Ok((head, body)))
+    Ok(Ok((head, body, permit)))
 }
 
 /// Parses a head that ends with its empty line.
@@ -229,14 +239,14 @@ mod tests {
     struct Echo;
 
     impl Handler for Echo {
-        fn admit(&self, head: &Head) -> Result<(), Answer> {
+        fn admit(&self, head: &Head) -> Result<Permit<'_>, Answer> {
             match head.value("agent_token") {
-                Some("good") => Ok(()),
+                Some("good") => Ok(None),
                 _ => Err(Answer::fault(401, "no")),
             }
         }
-        fn answer(&self, head: &Head, body: &[u8]) -> Answer {
-            Answer::ok(json!([head.method, head.path, String::from_utf8_lossy(body)]))
+        fn answer(&self, head: &Head, body: Vec<u8>, _: Permit<'_>) -> Answer {
+            Answer::ok(json!([head.method, head.path, String::from_utf8_lossy(&body)]))
         }
         fn is_closed(&self) -> bool {
             false

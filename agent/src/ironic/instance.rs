@@ -5,7 +5,8 @@
 use serde_json::{Map, Value, json};
 
 use super::steps::{ARGUMENTS, INSTALL, Order};
-use crate::api::{API_VERSION, Code};
+use crate::api::{API_VERSION, Code, strict_json};
+use crate::clean;
 use crate::install::Failure;
 
 /// Where the Ignition config puts the host name.
@@ -106,7 +107,10 @@ fn arguments(order: &Order) -> Result<Map<String, Value>, Failure> {
         None => Ok(given),
         Some(unknown) => {
             let known: Vec<&str> = ARGUMENTS.iter().map(|(name, _)| *name).collect();
-            let message = format!("the step {INSTALL} has no argument {unknown:.64?}");
+            let message = format!(
+                "the step {INSTALL} has no argument {unknown}",
+                unknown = clean::quoted(unknown, 64)
+            );
             Err(invalid(message).advise(format!("use one of {}", known.join(", "))))
         }
     }
@@ -142,7 +146,7 @@ pub(super) fn root_device(node: &Value) -> Result<Option<&Map<String, Value>>, F
 
 /// A value of a wrong type. It may not count as absent: then something else would be installed than was asked for.
 fn wrong(name: &str, found: &Value, expected: &str) -> Failure {
-    let found: String = found.to_string().chars().take(100).collect();
+    let found = clean::text(&found.to_string(), 100);
     invalid(format!("{name} is {found}, expected {expected}"))
         .advise("correct it in Ironic and deploy the node again")
 }
@@ -155,13 +159,26 @@ fn image(info: &Value, is_insecure_allowed: bool) -> Result<Option<Value>, Failu
     };
     let Some(source) = text("image_source")? else { return Ok(None) };
     if !source.starts_with("http://") && !source.starts_with("https://") {
-        let message = format!("image_source is {source:.200?}, expected an http or https address");
+        let message = format!(
+            "image_source is {source}, expected an http or https address",
+            source = clean::quoted(source, 200)
+        );
         return Err(invalid(message).advise(
             "give the address of a raw CoreOS image, or no image_source for the live image's own",
         ));
     }
     let algorithm = text("image_os_hash_algo")?.map(str::to_ascii_lowercase);
     let digest = text("image_os_hash_value")?.or(text("image_checksum")?);
+    if let (Some(name @ ("sha256" | "sha512")), Some(found)) = (algorithm.as_deref(), digest) {
+        let n_digits = if name == "sha256" { 64 } else { 128 };
+        let is_digest = found.len() == n_digits && found.bytes().all(|b| b.is_ascii_hexdigit());
+        // image_checksum may be the address of a file with digests.
+        if !is_digest && !found.contains("://") {
+            let found = Value::from(found);
+            let expected = format!("{n_digits} hexadecimal digits of {name}");
+            return Err(wrong("the digest of the image", &found, &expected));
+        }
+    }
     let digest = digest.filter(|digest| digest.bytes().all(|byte| byte.is_ascii_hexdigit()));
     let hash = digest.and_then(|digest| match (algorithm.as_deref(), digest.len()) {
         (None | Some("sha256"), 64) => Some(format!("sha256-{digest}")),
@@ -201,15 +218,20 @@ fn ignition(user_data: &Value, hostname: &str) -> Result<String, Failure> {
     if !NO_NAMES.contains(&hostname) && has_file_form {
         add_hostname(&mut config, hostname);
     }
+    let Value::String(text) = user_data else { return Ok(config.to_string()) };
     // The text as it came, unless something was added: digests that people compare stay the same.
-    Ok(match user_data {
-        Value::String(text)
-            if serde_json::from_str::<Value>(text).is_ok_and(|given| given == config) =>
-        {
-            text.clone()
-        }
-        _ => config.to_string(),
-    })
+    if serde_json::from_str::<Value>(text).is_ok_and(|given| given == config) {
+        return Ok(text.clone());
+    }
+    // A config that is written again would lose a key that occurs twice.
+    if let Err(why) = strict_json::parse(text.as_bytes())
+        && !text.trim().is_empty()
+    {
+        let message = format!("the Ignition config in user_data {why}");
+        return Err(Failure::new(Code::IgnitionInvalid, message)
+            .advise("correct user_data of the config drive"));
+    }
+    Ok(config.to_string())
 }
 
 /// Adds a file with the host name, unless the config has one.
@@ -335,6 +357,16 @@ mod tests {
             // The node has other hints, and the live image its own image.
             (json!({"root_device": "/dev/sdb"}), json!({})),
             (json!({"image_source": 5}), json!({})),
+            (
+                json!({"image_source": "http://h/i", "image_os_hash_algo": "sha512", "image_os_hash_value": "ab".repeat(32)}),
+                json!({}),
+            ),
+            (
+                json!({"image_source": "http://h/i", "image_os_hash_algo": "SHA256", "image_os_hash_value": "xy".repeat(32)}),
+                json!({}),
+            ),
+            (json!({"image_source": "q".repeat(300_000)}), json!({})),
+            (json!({}), json!({"k".repeat(300_000): 1})),
             (json!({"image_source": "http://h/i", "image_checksum": [1]}), json!({})),
             (json!({"configdrive": {"meta_data": {"coreos_append_karg": ["a", 1]}}}), json!({})),
             (json!({"configdrive": {"meta_data": {"coreos_copy_network": 1}}}), json!({})),
@@ -342,6 +374,7 @@ mod tests {
         ] {
             let failure = instance(&order(&info, &args), "", false).unwrap_err();
             assert!(failure.code == Code::InstructionInvalid && failure.advice.is_some());
+            assert!(failure.message.len() < 1000, "{} bytes", failure.message.len());
         }
     }
 
@@ -353,6 +386,10 @@ mod tests {
             r#"{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/etc/hostname"}]}}"#;
         assert_eq!(ignition(&json!(named), "node-1").unwrap(), named);
         assert_eq!(ignition(&json!("not JSON"), "node-1").unwrap(), "not JSON");
+        let twice = r#"{"ignition":{"version":"3.2.0"},"passwd":{},"passwd":{}}"#;
+        assert_eq!(ignition(&json!(twice), "localhost").unwrap(), twice);
+        let failure = ignition(&json!(twice), "node-1").unwrap_err();
+        assert!(failure.message.contains("passwd"), "{failure}");
         assert!(ignition(&json!(text), "node-1").unwrap().contains("data:,node-1"));
         assert!(!ignition(&json!(text), "node 1;").unwrap().contains("hostname"));
     }

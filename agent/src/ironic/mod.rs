@@ -11,6 +11,7 @@
 pub mod api;
 pub mod certificate;
 mod commands;
+mod ending;
 mod erase;
 mod heartbeat;
 mod http;
@@ -42,7 +43,6 @@ use crate::clean;
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::{Failure, settle};
-use crate::job::power::{self, POWEROFF_LIMIT, run_until_stopped};
 use crate::job::{After, Collected, JobSettings, Offline, run_with};
 use crate::secret::Secret;
 use crate::signals::Stop;
@@ -274,7 +274,9 @@ impl Agent<'_> {
                 }
                 Work::PowerOff => {
                     info!("powering off as Ironic asks");
-                    return self.leave(&id, &self.job.poweroff);
+                    if self.is_switched_off(&id) {
+                        return self.exit_status;
+                    }
                 }
                 Work::Reboot => {
                     info!("rebooting as Ironic asks");
@@ -284,11 +286,12 @@ impl Agent<'_> {
                 }
                 Work::Lockdown => {
                     info!("switching the networks off as Ironic asks");
-                    self.answer(&id);
-                    // Ironic waits until nothing responds, and fails the deployment if the networks stay up.
-                    self.commands.close();
-                    self.wake.now();
-                    return self.lock();
+                    if self.is_locked(&id) {
+                        while !self.stop.is_stopped() {
+                            self.clock.sleep(Duration::from_secs(1), &self.stop);
+                        }
+                        return self.exit_status;
+                    }
                 }
             }
         }
@@ -300,35 +303,13 @@ impl Agent<'_> {
         std::thread::sleep(ANSWER_TIME);
     }
 
-    /// Runs the last program of this machine, and waits for the signal with which systemd ends this one.
-    fn leave(&self, id: &str, program: &[String]) -> ExitStatus {
-        self.answer(id);
-        if let Err(why) =
-            run_until_stopped(program, POWEROFF_LIMIT, self.clock.as_ref(), &self.stop)
-        {
-            error!("{why}");
-            error!("what to do: power the machine off by hand, or from Ironic");
-        }
-        self.exit_status
-    }
-
-    /// Switches the networks off and waits for the signal: Ironic may keep the machine on.
-    fn lock(&self) -> ExitStatus {
-        let clock = self.clock.as_ref();
-        if let Err(why) = power::run(&self.settings.lockdown, POWEROFF_LIMIT, clock, &self.stop) {
-            error!("{why}");
-        }
-        while !self.stop.is_stopped() {
-            clock.sleep(Duration::from_secs(1), &self.stop);
-        }
-        self.exit_status
-    }
-
     /// Carries out a step. The error is what Ironic shows.
     fn step(&mut self, order: &Order) -> Result<Value, String> {
         if let Some(why) = &order.mismatch {
             return Err(format!("{}: {why}", Code::InstructionInvalid));
         }
+        // An erasure that timed out may still write.
+        erase::check_none_runs().map_err(|failure| steps::details(&failure))?;
         match (order.kind, order.name()) {
             (Kind::Deploy, INSTALL) => self.install(order),
             (Kind::Clean, ERASE) => self.erase(order),

@@ -3,11 +3,16 @@
 use serde_json::{Map, Value, json};
 
 use crate::api::JobResult;
+use crate::clean;
 use crate::install::Failure;
 
 /// The name and version under which the steps are offered.
 const MANAGER: &str = "RunCoreosInstaller";
 const MANAGER_VERSION: &str = "1";
+/// The largest step, in bytes of JSON: the list of commands repeats it.
+const MAX_STEP_BYTES: usize = 64 * 1024;
+/// The longest details of an error, in characters. Ironic keeps 4096 bytes.
+pub(super) const MAX_DETAILS_CHARS: usize = 2000;
 /// The step that installs.
 pub(super) const INSTALL: &str = "install_coreos";
 /// The step that erases.
@@ -76,13 +81,18 @@ impl Order {
     ///
     /// # Errors
     /// In words: a parameter is missing.
-    pub(super) fn parse(kind: Kind, params: &Value) -> Result<Self, String> {
-        let object = |key: &str| {
-            let found = params.get(key).filter(|value| value.is_object()).cloned();
+    pub(super) fn parse(kind: Kind, mut params: Value) -> Result<Self, String> {
+        let mismatch = check_version(kind, &params).err();
+        let mut object = |key: &str| {
+            let found = params.get_mut(key).map(Value::take).filter(Value::is_object);
             found.ok_or_else(|| format!("the command has no {key}"))
         };
-        let mismatch = check_version(kind, params).err();
-        Ok(Self { kind, step: object("step")?, node: object("node")?, mismatch })
+        let (step, node) = (object("step")?, object("node")?);
+        let n_bytes = step.to_string().len();
+        if n_bytes > MAX_STEP_BYTES {
+            return Err(format!("the step has {n_bytes} bytes, expected at most {MAX_STEP_BYTES}"));
+        }
+        Ok(Self { kind, step, node, mismatch })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -97,14 +107,14 @@ impl Order {
         match self.step.get("args") {
             None | Some(Value::Null) => Ok(Map::new()),
             Some(Value::Object(arguments)) => Ok(arguments.clone()),
-            Some(found) => {
-                Err(format!("the arguments of the step are {found:.100}, expected an object"))
-            }
+            // They are not repeated: they may contain secrets.
+            Some(_) => Err("the arguments of the step are not an object".to_owned()),
         }
     }
 
     /// The result of a step that succeeded.
-    pub(super) fn result(&self, result: Value) -> Value {
+    pub(super) fn result(&self, mut result: Value) -> Value {
+        clean::json(&mut result);
         let kind = self.kind.as_str();
         let mut object = Map::new();
         object.insert(format!("{kind}_result"), result);
@@ -151,8 +161,9 @@ fn check_version(kind: Kind, params: &Value) -> Result<(), String> {
         None | Some(Value::Null) => Ok(()),
         Some(found) if *found == json!({MANAGER: MANAGER_VERSION}) => Ok(()),
         Some(found) => Err(format!(
-            "the steps were read from another agent, {found:.200}, not {MANAGER} {MANAGER_VERSION}; start again, so \
-             that Ironic reads them from this one"
+            "the steps were read from another agent, {}, not {MANAGER} {MANAGER_VERSION}; start again, so that Ironic reads \
+             them from this one",
+            clean::text(&found.to_string(), 200)
         )),
     }
 }
@@ -164,6 +175,7 @@ pub(super) fn error(kind: Kind, details: &str) -> Value {
         Kind::Deploy => ("DeploymentError", "Deploy"),
         Kind::Service => ("ServicingError", "Service"),
     };
+    let details = clean::text(details, MAX_DETAILS_CHARS);
     json!({"type": name, "code": 500, "message": format!("{word} step failed"), "details": details})
 }
 
@@ -210,11 +222,28 @@ mod tests {
     }
 
     #[test]
+    fn error_is_short_and_contains_no_secret() {
+        let text = format!("http://user:hunter2@h/x?sig=abc {}", "x".repeat(300_000));
+        let details = error(Kind::Deploy, &text)["details"].as_str().unwrap().to_owned();
+        assert!(details.chars().count() <= MAX_DETAILS_CHARS, "{}", details.len());
+        assert!(!details.contains("hunter2") && !details.contains("abc"), "{details:.60}");
+        let order = Order::parse(
+            Kind::Deploy,
+            json!({"step": {"args": ["hunter2"]}, "node": {}, "deploy_version": {"x": "z".repeat(9999)}}),
+        );
+        let order = order.unwrap();
+        assert!(order.mismatch.as_ref().unwrap().len() < 1000);
+        assert!(!order.arguments().unwrap_err().contains("hunter2"));
+    }
+
+    #[test]
     fn step_is_repeated_as_it_was_received() {
         let step =
             json!({"interface": "deploy", "step": "install_coreos", "args": {}, "priority": 80});
-        let order = Order::parse(Kind::Deploy, &json!({"step": step, "node": {}})).unwrap();
+        let order = Order::parse(Kind::Deploy, json!({"step": step, "node": {}})).unwrap();
         assert_eq!(order.result(Value::Null)["deploy_step"], step);
-        assert!(Order::parse(Kind::Deploy, &json!({"step": step})).is_err());
+        assert!(Order::parse(Kind::Deploy, json!({"step": step})).is_err());
+        let large = json!({"step": {"step": "x".repeat(70_000)}, "node": {}});
+        assert!(Order::parse(Kind::Deploy, large).unwrap_err().contains("70"));
     }
 }

@@ -278,8 +278,8 @@ impl Client {
             200 | 201 if media_type == IGNITION_MEDIA_TYPE => Ok(Answer::Ignition(reply.body)),
             // Proxies and captive portals answer 200 with a page of their own.
             200 | 201 if media_type != JSON_MEDIA_TYPE => invalid(&format!(
-                "its content type is {:.60?}, expected {JSON_MEDIA_TYPE}",
-                reply.content_type
+                "its content type is {}, expected {JSON_MEDIA_TYPE}",
+                clean::quoted(&reply.content_type, 60)
             )),
             200 | 201 if !resembles_instruction(&reply.body) => {
                 invalid("it is not an instruction in JSON")

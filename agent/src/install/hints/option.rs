@@ -13,13 +13,18 @@ pub fn from_option(texts: &[String]) -> Result<Map<String, Value>, String> {
     let mut hints = Map::new();
     for text in texts {
         let more = if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|error| format!("--hints {text:.100?}: {error}"))?
+            serde_json::from_str(text).map_err(|error| {
+                format!("--hints {text}: {error}", text = crate::clean::quoted(text, 100))
+            })?
         } else {
             pairs(text)?
         };
         for (key, value) in more {
             if hints.contains_key(&key) {
-                return Err(format!("--hints contains {key:.100?} twice"));
+                return Err(format!(
+                    "--hints contains {key} twice",
+                    key = crate::clean::quoted(&key, 100)
+                ));
             }
             hints.insert(key, value);
         }
@@ -38,7 +43,8 @@ fn pairs(text: &str) -> Result<Map<String, Value>, String> {
             }
             (None, None) => {
                 return Err(format!(
-                    "--hints {text:.100?}: expected KEY=VALUE or a JSON object, e.g. serial=S1"
+                    "--hints {text}: expected KEY=VALUE or a JSON object, e.g. serial=S1",
+                    text = crate::clean::quoted(text, 100)
                 ));
             }
         }
@@ -46,7 +52,10 @@ fn pairs(text: &str) -> Result<Map<String, Value>, String> {
     let mut hints = Map::new();
     for (key, value) in pairs {
         if hints.contains_key(&key) {
-            return Err(format!("--hints contains {key:.100?} twice"));
+            return Err(format!(
+                "--hints contains {key} twice",
+                key = crate::clean::quoted(&key, 100)
+            ));
         }
         hints.insert(key, Value::String(value));
     }

@@ -12,6 +12,7 @@ use probes::block::Disk;
 use super::failure::advice;
 use super::{Failure, System, describe};
 use crate::api::{Code, ImageSource, WrittenImage};
+use crate::clean;
 use crate::secret::redact;
 use crate::stream_facts::StreamFacts;
 use crate::vim::Client;
@@ -150,7 +151,10 @@ fn locate(wanted: &ImageSource, disk: &Disk, client: &Client) -> Result<Location
     };
     if let Some(digest) = &wanted.hash {
         if formats::digest::Algorithm::of(digest).is_none() {
-            let message = format!("image.hash is {digest:.100?}, expected sha256-… or sha512-…");
+            let message = format!(
+                "image.hash is {digest}, expected sha256-… or sha512-…",
+                digest = clean::quoted(digest, 100)
+            );
             return Err(Failure::new(Code::ImageHash, message));
         }
         if !location.digests.iter().any(|other| other.eq_ignore_ascii_case(digest)) {

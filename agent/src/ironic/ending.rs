@@ -1,0 +1,52 @@
+//! The end of the agent's work: Ironic's orders to power off or to switch the networks off, and what happens if they fail
+//! (ironic-python-agent's commands `standby.power_off` and `system.lockdown`).
+
+use serde_json::Value;
+use tracing::error;
+
+use super::{ANSWER_TIME, Agent, commands};
+use crate::job::power::{self, POWEROFF_LIMIT};
+
+impl Agent<'_> {
+    /// Runs a program that ends what Ironic can reach. The command ends only after it: a success that was none would leave
+    /// a node on while Ironic counts it as off.
+    fn is_run(&self, id: &str, program: &[String], advice: &str) -> bool {
+        // Ironic does not wait for the end of these commands; the answer to its request leaves first.
+        std::thread::sleep(ANSWER_TIME);
+        let clock = self.clock.as_ref();
+        let ran = power::run(program, POWEROFF_LIMIT, clock, &self.stop);
+        if let Err(why) = &ran {
+            error!("{why}");
+            error!("what to do: {advice}");
+        }
+        let failed = |why| commands::failure(&format!("{why}; what to do: {advice}"));
+        let is_run = ran.is_ok();
+        self.commands.end(id, ran.map(|()| Value::Null).map_err(failed));
+        is_run
+    }
+
+    /// Whether systemd ends this program after the machine was asked to power off. Otherwise further commands are served.
+    pub(super) fn is_switched_off(&self, id: &str) -> bool {
+        const ADVICE: &str = "power the machine off by hand, or from Ironic";
+        if !self.is_run(id, &self.job.poweroff, ADVICE) {
+            return false;
+        }
+        self.clock.sleep(POWEROFF_LIMIT, &self.stop);
+        if !self.stop.is_stopped() {
+            error!("the machine is still on after {} s", POWEROFF_LIMIT.as_secs());
+            error!("what to do: {ADVICE}");
+        }
+        self.stop.is_stopped()
+    }
+
+    /// Whether the networks were switched off. If they were not, Ironic must see that the agent still responds.
+    pub(super) fn is_locked(&self, id: &str) -> bool {
+        if !self.is_run(id, &self.settings.lockdown, "power the machine off by hand") {
+            return false;
+        }
+        // Ironic waits until nothing responds, and fails the deployment if the networks stay up.
+        self.commands.close();
+        self.wake.now();
+        true
+    }
+}
