@@ -77,14 +77,20 @@ impl Policy {
 pub fn check_pattern(pattern: &str) -> Result<(), String> {
     let (code, part) = split(pattern);
     if part == Some("") {
-        return Err(format!("{pattern:.100?} has no part after @, expected CODE or CODE@PART"));
+        return Err(format!(
+            "{} has no part after @, expected CODE or CODE@PART",
+            crate::clean::quoted(pattern, 100)
+        ));
     }
     let is_known = code.contains('*') || row(code).is_some();
     if is_known {
         return Ok(());
     }
     let nearest = nearest_code(code);
-    Err(format!("no finding has the code {code:.100?}; the nearest is {nearest}"))
+    Err(format!(
+        "no finding has the code {}; the nearest is {nearest}",
+        crate::clean::quoted(code, 100)
+    ))
 }
 
 /// What identifies a finding as long as its figures change.
