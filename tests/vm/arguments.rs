@@ -47,6 +47,7 @@ impl Machine {
         if self.has_watchdog {
             option(&mut args, "-device", "i6300esb");
         }
+        args.extend_from_slice(&self.more);
         self.cxl_arguments(&mut args);
         Ok(args)
     }

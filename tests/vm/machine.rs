@@ -35,6 +35,8 @@ pub(crate) struct Machine {
     pub(crate) has_watchdog: bool,
     /// Volatile memory of a CXL type 3 device in MiB.
     pub(crate) cxl_memory_mib: Option<u64>,
+    /// More of QEMU's arguments, for hardware that a single test has.
+    pub(crate) more: Vec<String>,
 }
 
 /// Identity of a management controller (IPMI 2.0 §20.1).
@@ -131,6 +133,7 @@ impl Machine {
             has_uefi: false,
             has_watchdog: false,
             cxl_memory_mib: None,
+            more: Vec::new(),
         }
     }
 

@@ -3,6 +3,7 @@
 mod agent;
 mod arguments;
 mod artifacts;
+mod bmc;
 mod boot;
 mod console;
 mod cpio;
@@ -19,6 +20,7 @@ mod qmp;
 mod rich;
 mod smbios;
 
+mod faults;
 mod harness;
 mod inspect;
 mod ironic;
