@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 pub use assisted::AssistedOptions;
 pub use block::BlockOptions;
-pub use check::{CheckFormat, CheckOptions};
+pub use check::{CheckFormat, CheckOptions, ExplainOptions};
 pub use compare::{CohortOptions, DiffFormat, DiffOptions, ExpectOptions};
 pub use disks::DisksOptions;
 pub use inspect::{Form, InspectFormat, InspectOptions};
@@ -150,17 +150,6 @@ pub struct SourceOptions {
     /// option that changes the machine while it is read. Needs root.
     #[arg(long)]
     pub bring_links_up: bool,
-}
-
-/// Options of `explain`.
-#[derive(Debug, Clone, Args)]
-pub struct ExplainOptions {
-    /// Code of the finding, e.g. `memory.ecc.uncorrectable`
-    #[arg(value_name = "CODE")]
-    pub code: Option<String>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub format: Format,
 }
 
 /// How the VIM is reached.

@@ -1,10 +1,10 @@
-//! The options of `check`.
+//! The options of `check` and `explain`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Color, SourceOptions, seconds};
+use super::{Color, Format, SourceOptions, seconds};
 
 /// Options of `check`.
 #[derive(Debug, Clone, Args)]
@@ -37,6 +37,17 @@ pub struct CheckOptions {
     /// When to colour the text
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
+}
+
+/// Options of `explain`.
+#[derive(Debug, Clone, Args)]
+pub struct ExplainOptions {
+    /// Code of the finding, e.g. `memory.ecc.uncorrectable`
+    #[arg(value_name = "CODE")]
+    pub code: Option<String>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
 }
 
 /// Form of the findings.
