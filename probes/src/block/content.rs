@@ -28,8 +28,8 @@ pub(super) struct Content {
     pub unread: Vec<String>,
     /// Why its first bytes could not be read; `None` if they were read, or if the source has none.
     pub failure: Option<String>,
-    /// Whether that is the disk's fault: it did not answer, or the read ended in an I/O error.
-    pub is_unreadable: bool,
+    /// The same if it is the disk's fault: it did not answer, or the read ended in an I/O error.
+    pub fault: Option<String>,
     /// Whether a part could not be read because the right to read it is missing.
     pub is_denied: bool,
     /// The health that it reports.

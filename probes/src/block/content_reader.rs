@@ -26,8 +26,9 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
     let mut whole = Volume::new(machine, device, disk, 0);
     let Some(first) = whole.read(0, 4096) else {
         content.is_denied = whole.is_denied();
-        content.is_unreadable = whole.failure.as_ref().is_some_and(Failure::is_fault);
+        let is_fault = whole.failure.as_ref().is_some_and(Failure::is_fault);
         content.failure = whole.failure.map(|failure| failure.why.why);
+        content.fault = content.failure.clone().filter(|_| is_fault);
         return content;
     };
     content.is_read = true;

@@ -101,7 +101,7 @@ fn read_with(
         let on_panic = move |panic| drop(failed.send((name, Part::Broken(panic))));
         match guard::spawn("disk", STACK_BYTES, work, on_panic) {
             Ok(()) => waiting.push(device),
-            Err(error) => fail(machine, device, error.to_string(), &mut contents),
+            Err(error) => fail(machine, device, error.to_string(), false, &mut contents),
         }
     }
     drop(sender);
@@ -137,8 +137,7 @@ fn read_with(
         let failure = broken.remove(&device.name).unwrap_or_else(|| waits.why(&device.name));
         if !contents.contains_key(&device.name) {
             let is_late = !is_broken && !waits.cut_off.contains(&device.name);
-            fail(machine, device, failure, &mut contents);
-            contents.entry(device.name.clone()).or_default().is_unreadable = is_late;
+            fail(machine, device, failure, is_late, &mut contents);
         } else if !answered.contains(&device.name) {
             machine.problem(&format!("dev/{}", device.node()), failure, "its health");
         }
@@ -208,10 +207,12 @@ fn fail(
     machine: &Machine,
     device: &BlockDevice,
     failure: String,
+    is_fault: bool,
     contents: &mut BTreeMap<String, Content>,
 ) {
     machine.problem(&format!("dev/{}", device.node()), failure.clone(), "its first 4096 bytes");
-    let content = Content { failure: Some(failure), ..Content::default() };
+    let fault = is_fault.then(|| failure.clone());
+    let content = Content { failure: Some(failure), fault, ..Content::default() };
     contents.insert(device.name.clone(), content);
 }
 
@@ -292,7 +293,7 @@ mod tests {
         assert!(contents["sdc"].is_read && contents["sdd"].is_read);
         assert_eq!(contents["sdd"].failure, None);
         assert_eq!(contents["sda"].failure.as_deref(), Some("no answer within 200 ms"));
-        let unreadable = ["sda", "sdb", "sdc", "sdd"].map(|name| contents[name].is_unreadable);
+        let unreadable = ["sda", "sdb", "sdc", "sdd"].map(|name| contents[name].fault.is_some());
         assert_eq!(unreadable, [true, false, false, false], "a bug is not a fault of the disk");
         let broken = contents["sdb"].failure.as_deref().unwrap();
         assert!(broken.starts_with("a bug in the reader: out of cheese"), "{broken}");
