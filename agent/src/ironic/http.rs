@@ -61,6 +61,9 @@ impl Answer {
 /// The permission to send a large body, which only one request has at a time.
 pub(super) type Permit<'a> = Option<MutexGuard<'a, ()>>;
 
+/// Head, body and permit of a request.
+type Request<'a> = (Head, Vec<u8>, Permit<'a>);
+
 /// What answers requests.
 pub(super) trait Handler: Send + Sync {
     /// Decides by its head whether a request is read further.
@@ -99,7 +102,7 @@ fn read<'h>(
     stream: &mut (impl Read + Write),
     handler: &'h dyn Handler,
     unread_bytes: &mut u64,
-) -> io::Result<Result<(Head, Vec<u8>, Permit<'h>), Answer>> {
+) -> io::Result<Result<Request<'h>, Answer>> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     let end = loop {
