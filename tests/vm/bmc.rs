@@ -1,5 +1,5 @@
 //! A simulated management controller for QEMU's `ipmi-bmc-extern`, whose sensors and event log a test chooses: QEMU's own
-//! controller has no readings and an empty log. Framing: OpenIPMI's protocol for virtual machines, as in QEMU's
+//! controller has no readings and an empty log. Framing: `OpenIPMI`'s protocol for virtual machines, as in QEMU's
 //! `hw/ipmi/ipmi_bmc_extern.c`; commands: IPMI 2.0, appendix G.
 
 use std::io::{Read, Write};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::ipmi;
 
 /// How long QEMU may take to listen.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_mins(1);
 /// Ends a message.
 const END_MESSAGE: u8 = 0xa0;
 /// Ends a command to the controller's hardware, such as a reset.

@@ -12,7 +12,7 @@ use crate::artifacts::Artifact;
 use crate::bmc;
 use crate::disk::{Disk, DiskKind, Namespace};
 use crate::install::{LIVE, check_proved, instruction_for, nonce, start_lab_with, start_live_with};
-use crate::job::{digest, write_old_disk};
+use crate::job::{digest, write_old_disk_of};
 use crate::machine::{Dimm, Machine, Slot};
 use crate::qmp::Qmp;
 
@@ -280,7 +280,7 @@ fn a_broken_machine_is_reported_part_by_part_and_installed_only_when_the_vim_all
     order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
     order["install"]["existing_data"] = json!("wipe");
     let (folder, lab) = start_lab_with("faults", &proof, &order, &[])?;
-    write_old_disk(&folder.join("target.raw"), target().size_bytes)?;
+    write_old_disk_of(&folder.join("target.raw"), target().size_bytes)?;
     std::fs::File::create(folder.join("worn.raw"))?.set_len(64 * MIB)?;
     let outside = Outside::new()?;
     outside.serve_switch()?;

@@ -79,7 +79,7 @@ fn a_wrong_ignition_hash_leaves_the_disk_byte_for_byte_as_it_was() -> Result<()>
     let fault = ["--fault", "reports=wrong_hash,times=forever"];
     let (folder, lab) = start_lab_with("job_refused", &proof, &order, &fault)?;
     let disk = folder.join("target.raw");
-    let before = write_old_disk(&disk, Machine::target_disk().size_bytes)?;
+    let before = write_old_disk(&disk)?;
     let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
     let result = lab.sent("result", LIVE)?;
     live.wait_for(EMERGENCY)?;
@@ -94,8 +94,13 @@ fn a_wrong_ignition_hash_leaves_the_disk_byte_for_byte_as_it_was() -> Result<()>
     Ok(())
 }
 
-/// A disk with something on it that an install would destroy; returns its digest.
-pub(crate) fn write_old_disk(disk: &Path, size_bytes: u64) -> Result<Vec<u8>> {
+/// A disk of the usual size with something on it that an install would destroy; returns its digest.
+pub(crate) fn write_old_disk(disk: &Path) -> Result<Vec<u8>> {
+    write_old_disk_of(disk, Machine::target_disk().size_bytes)
+}
+
+/// The same with another size.
+pub(crate) fn write_old_disk_of(disk: &Path, size_bytes: u64) -> Result<Vec<u8>> {
     File::create(disk)?.set_len(size_bytes)?;
     let status = Command::new("mkfs.ext4")
         .args(["-q", "-L", "precious"])

@@ -22,7 +22,7 @@ fn a_corrected_instruction_is_carried_out_without_a_power_cycle() -> Result<()> 
     let fault = ["--fault", "reports=wrong_hash,times=1"];
     let (folder, lab) = start_lab_with("silence_corrected", &proof, &order, &fault)?;
     let disk = folder.join("target.raw");
-    let before = write_old_disk(&disk, Machine::target_disk().size_bytes)?;
+    let before = write_old_disk(&disk)?;
     let mut live = start_live(&folder, &Machine::plain(2048, vec![Machine::target_disk()]), &lab)?;
     let refused = lab.sent("result", LIVE)?;
     ensure!(
