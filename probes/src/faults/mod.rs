@@ -3,8 +3,8 @@
 //!
 //! The model is a fault manager's list of suspects, as that of illumos (`fmadm faulty`): a fault has a
 //! class, suspects with a certainty that adds up to at most 100 %, and for each suspect the unit that a
-//! technician replaces and the label by which it is found. [`rules`] says which findings are signs of a
-//! fault; [`parts`] finds the part that a finding names.
+//! technician replaces and the label by which it is found. `rules` says which findings are signs of a
+//! fault; `parts` finds the part that a finding names.
 
 mod parts;
 mod rules;
