@@ -313,7 +313,7 @@ default_inspect_interface = agent
 certificates_path = {folder}/certs
 deploy_logs_local_path = {folder}/logs
 deploy_logs_collect = always
-post_deploy_get_power_state_retries = 1
+post_deploy_get_power_state_retries = 10
 post_deploy_get_power_state_retry_interval = 1
 [api]
 host_ip = 127.0.0.1
