@@ -47,6 +47,20 @@ fn start(mock: &Mock) -> Child {
         .unwrap()
 }
 
+/// Starts an install without a VIM, silently.
+fn start_offline(ignition: &str, result: &Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
+        .args(["install", "--ignition", ignition, "--allow-plain-http", "--result"])
+        .arg(result)
+        .args(["--lldp-wait", "0", "--wait-for-disk", "0", "--bring-links-up=false"])
+        .env_clear()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
 /// The process that does the job.
 fn child_of(parent: &Child) -> Pid {
     Pid::from_raw(children(parent).split_whitespace().next().unwrap().parse().unwrap())
@@ -150,17 +164,7 @@ fn crash_of_an_install_without_a_vim_leaves_a_result_in_the_file() {
         "disk_state": "untouched", "attempts": 0, "started_at": "2026-01-01T00:00:00Z",
         "finished_at": "2026-01-01T00:00:00Z"});
     std::fs::write(&file, earlier.to_string()).unwrap();
-    let mut parent = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
-        .args(["install", "--ignition", &format!("{}/node.ign", server.url), "--allow-plain-http"])
-        .args(["--lldp-wait", "0", "--wait-for-disk", "0", "--bring-links-up=false"])
-        .arg("--result")
-        .arg(&file)
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut parent = start_offline(&format!("{}/node.ign", server.url), &file);
     wait_for(&server, "/node.ign");
     kill(child_of(&parent), Signal::SIGKILL).unwrap();
     assert_eq!(parent.wait().unwrap().code(), Some(101));
@@ -293,16 +297,7 @@ fn sigterm_while_the_hardware_is_read_ends_an_install_without_a_vim_with_a_resul
     let file = std::env::temp_dir().join(format!("rci-early-{}.json", std::process::id()));
     let config = file.with_extension("ign");
     fs::write(&config, IGNITION).unwrap();
-    let parent = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
-        .args(["install", "--lldp-wait", "0", "--wait-for-disk", "0", "--bring-links-up=false"])
-        .args(["--ignition".as_ref(), config.as_os_str()])
-        .args(["--result".as_ref(), file.as_os_str()])
-        .env_clear()
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let parent = start_offline(config.to_str().unwrap(), &file);
     let pid = Pid::from_raw(parent.id().try_into().unwrap());
     // The handler is set as soon as there is a second process.
     while children(&parent).is_empty() {

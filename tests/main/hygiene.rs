@@ -4,6 +4,17 @@ use std::path::{Path, PathBuf};
 
 use crate::util::repository;
 
+/// The sources of every crate that is shipped.
+const CRATES: [&str; 7] = [
+    "agent/src",
+    "compare/src",
+    "exports/src",
+    "formats/src",
+    "probes/src",
+    "ignition/src",
+    "lab/src",
+];
+
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     fn walk(dir: &Path, found: &mut Vec<(PathBuf, String)>) {
         for entry in std::fs::read_dir(dir).unwrap() {
@@ -42,15 +53,7 @@ fn code_after_an_item_for_tests_is_checked() {
 /// An item for tests belongs into the tests; only a module for tests may be declared among the code.
 #[test]
 fn items_for_tests_are_in_modules_for_tests() {
-    for folder in [
-        "agent/src",
-        "compare/src",
-        "exports/src",
-        "formats/src",
-        "probes/src",
-        "ignition/src",
-        "lab/src",
-    ] {
+    for folder in CRATES {
         for (path, text) in sources(folder) {
             for item in text.split("#[cfg(test)]").skip(1) {
                 let first = item.trim_start().lines().next().unwrap_or_default();
@@ -231,15 +234,7 @@ fn no_text_is_shortened_by_a_precision_that_debug_ignores() {
 
 #[test]
 fn no_file_is_too_long_to_read() {
-    for folder in [
-        "agent/src",
-        "compare/src",
-        "exports/src",
-        "formats/src",
-        "probes/src",
-        "ignition/src",
-        "lab/src",
-    ] {
+    for folder in CRATES {
         for (path, text) in sources(folder).into_iter().filter(|(path, _)| !is_test(path)) {
             let n_lines = code(&text).lines().count();
             assert!(n_lines <= 400, "{} has {n_lines} lines without its tests", path.display());

@@ -276,7 +276,8 @@ mod tests {
         let started = Instant::now();
         let good = "echo coreos-installer 0.27.0";
         assert_eq!(version_of("good", good), Ok(Version(0, 27, 0)));
-        let left_open = format!("{good}; sleep 600 &");
+        // Longer than the limit below, and short enough not to outlive the tests for long.
+        let left_open = format!("{good}; sleep 30 &");
         assert_eq!(version_of("open", &left_open), Ok(Version(0, 27, 0)));
         let endless = format!("{good}; exec yes");
         assert_eq!(version_of("endless", &endless), Ok(Version(0, 27, 0)));
