@@ -15,6 +15,14 @@ use super::mock::{Mock, Reply};
 
 /// A VIM that answers the report of each number with an install, and everything after an install with stop.
 fn vim(install: impl Fn(usize) -> Value + Send + Sync + 'static) -> Mock {
+    vim_that_expects(install, |_| None)
+}
+
+/// The same, with what the machine must be.
+fn vim_that_expects(
+    install: impl Fn(usize) -> Value + Send + Sync + 'static,
+    expected: impl Fn(usize) -> Option<Value> + Send + Sync + 'static,
+) -> Mock {
     let n_reports = std::sync::atomic::AtomicUsize::new(0);
     Mock::start(move |request, _| {
         let number = if request.path == "/v1/reports" {
@@ -25,9 +33,12 @@ fn vim(install: impl Fn(usize) -> Value + Send + Sync + 'static) -> Mock {
             return Reply::status(204);
         };
         let stop = json!({"api_version": "1", "request_id": "end", "action": "stop"});
-        let install = json!({
+        let mut install = json!({
             "api_version": "1", "request_id": "r1", "action": "install", "install": install(number),
         });
+        if let Some(expected) = expected(number) {
+            install["expect"] = expected;
+        }
         Reply::json(200, if number < 10 { &install } else { &stop })
     })
 }
@@ -44,6 +55,20 @@ fn run(machine: &mut Machine, findings: impl Fn(u32) -> Vec<Finding>) {
     let mut collect = || {
         *n += 1;
         collected.findings = findings(*n);
+        Ok(collected.clone())
+    };
+    run_with(&machine.settings, &mut collect, clock, machine.stop.clone());
+}
+
+/// Runs the job on a machine whose firmware is updated before its hardware is read for the `n_old + 1`st time.
+fn run_with_firmware_update(machine: &mut Machine, n_old: u32) {
+    machine.settings.on_refusal = OnRefusal::Retry;
+    let (mut collected, n) = (machine.collected.clone(), &mut machine.n_collected);
+    let clock: Arc<dyn Clock> = machine.clock.clone();
+    let mut collect = || {
+        *n += 1;
+        let version = if *n > n_old { "2.19.1" } else { "2.18.0" };
+        collected.report = json!({"bios": {"version": version}}).to_string().into_bytes();
         Ok(collected.clone())
     };
     run_with(&machine.settings, &mut collect, clock, machine.stop.clone());
@@ -72,6 +97,29 @@ fn blocked_node_reads_its_hardware_again_and_installs_once_the_fault_is_gone() {
     assert_eq!((machine.n_collected, mock.requests("/v1/reports").len()), (4, 4));
     let slept = machine.slept();
     assert!(slept.iter().take(3).all(|wait| *wait <= Duration::from_mins(1)), "{slept:?}");
+}
+
+#[test]
+fn node_that_is_not_as_expected_installs_once_it_is() {
+    let mock = vim_that_expects(|_| plain(), |_| Some(json!({"bios": {"version": "2.19.*"}})));
+    let mut machine = Machine::new(&mock.url);
+    run_with_firmware_update(&mut machine, 3);
+    assert_eq!(codes(&mock), ["FINDINGS", "INSTALLER_FAILED"]);
+    let result = mock.requests("/result")[0].json();
+    let text = result["message"].as_str().unwrap();
+    assert!(text.contains("BIOS: version is 2.18.0, expected 2.19.*"), "{result:#}");
+    assert_eq!(machine.n_collected, 4);
+}
+
+#[test]
+fn expectations_of_one_instruction_do_not_block_the_next() {
+    let expected = |number| (number == 0).then(|| json!({"bios": {"version": "2.19.*"}}));
+    let mock = vim_that_expects(|_| plain(), expected);
+    let mut machine = Machine::new(&mock.url);
+    run_with_firmware_update(&mut machine, u32::MAX);
+    assert_eq!(codes(&mock), ["FINDINGS", "INSTALLER_FAILED"]);
+    let last = mock.requests("/result")[1].json();
+    assert_eq!(last["findings"], json!([]), "{last:#}");
 }
 
 #[test]

@@ -31,7 +31,10 @@ const WORDS: [(&str, &str); 6] = [
         "set insecure in the instruction",
         "set allow-insecure-image in the configuration of the agent",
     ),
-    ("set block_on to never in the instruction", "set block-on in the configuration of the agent"),
+    (
+        "name it in block_except of the instruction",
+        "name it in block-except in the configuration of the agent",
+    ),
     ("copy_network", "--copy-network"),
     ("the instruction", "the service"),
     ("the VIM", "the service"),

@@ -1,7 +1,7 @@
 //! Which findings prevent an install: by severity, by code, and by part.
 
 use formats::pattern::matches;
-use probes::findings::{Finding, Severity, nearest_code, row};
+use probes::findings::{Finding, Severity, nearest_code, rows};
 
 use super::Failure;
 use crate::api::{BlockOn, Code, Install};
@@ -66,7 +66,7 @@ impl Policy {
             .collect();
         let failure =
             Failure::new(Code::Findings, format!("the machine is faulty: {}", named.join("; ")));
-        Err(failure.advise("replace the part, or set block_on to never in the instruction"))
+        Err(failure.advise("replace the part, or name it in block_except of the instruction"))
     }
 }
 
@@ -82,7 +82,7 @@ pub fn check_pattern(pattern: &str) -> Result<(), String> {
             crate::clean::quoted(pattern, 100)
         ));
     }
-    let is_known = code.contains('*') || row(code).is_some();
+    let is_known = rows().any(|row| matches(code, row.code()));
     if is_known {
         return Ok(());
     }
@@ -119,6 +119,8 @@ fn names(pattern: &str, finding: &Finding) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use probes::findings::row;
+
     use super::*;
 
     fn finding(code: &str, locator: &str) -> Finding {
@@ -202,6 +204,7 @@ mod tests {
         }
         let error = check_pattern("memory.ecc.corectable@DIMM A1").unwrap_err();
         assert!(error.ends_with("the nearest is memory.ecc.correctable"), "{error}");
+        assert!(check_pattern("memroy.*").unwrap_err().contains("the nearest is memory."));
         assert!(check_pattern("memory.*@").unwrap_err().contains("no part after @"));
     }
 }

@@ -136,10 +136,11 @@ pub fn check(
 ) -> Result<Checked, Failure> {
     let mut warnings = Vec::new();
     let mut image = None;
-    for pattern in install.block_also.iter().chain(&install.block_except) {
-        let refuse =
-            |error| Failure::new(Code::InstructionInvalid, format!("the instruction: {error}"));
-        blocking::check_pattern(pattern).map_err(refuse)?;
+    for (key, patterns) in
+        [("block_also", &install.block_also), ("block_except", &install.block_except)]
+    {
+        let refuse = |error| Failure::new(Code::InstructionInvalid, format!("{key}: {error}"));
+        patterns.iter().try_for_each(|pattern| blocking::check_pattern(pattern)).map_err(refuse)?;
     }
     around.blocking.with(install).check(findings)?;
     arguments(install)?;

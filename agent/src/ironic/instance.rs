@@ -22,7 +22,7 @@ pub(super) const WORDS: [(&str, &str); 10] = [
         "set allow-insecure-image in the configuration of the agent, or image_os_hash_algo and image_os_hash_value \
          (sha256 or sha512) in instance_info",
     ),
-    ("set block_on to never in the instruction", "set the step's argument block_on to never"),
+    ("name it in block_except of the instruction", "name it in the step's argument block_except"),
     ("install.disk.hints has", "root_device has"),
     (", or set if_several", ", in root_device"),
     ("set existing_data to wipe", "set the step's argument existing_data to wipe"),

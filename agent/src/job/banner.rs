@@ -15,7 +15,7 @@ use crate::clean;
 
 /// Letters in a line: each is 5 columns wide and has one to its right.
 const LETTERS_PER_LINE: usize = 13;
-/// Lines of large letters, so that the details fit on a screen of 25 lines with them.
+/// Lines of large letters. With three findings the text has at most 40 lines; a screen of 25 shows its end.
 const MAX_LARGE_LINES: usize = 3;
 /// Findings whose details are shown.
 const MAX_DETAILS: usize = 3;
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn part_and_place_come_first_and_all_fits_the_screen() {
+    fn part_and_place_come_first_and_the_text_has_at_most_forty_lines() {
         let bay = finding(Some("sda (serial Z1, bay 3)"));
         assert_eq!(place(&bay), "bay 3");
         assert_eq!(place(&finding(Some("slot 4 (0000:3b:00.0)"))), "slot 4");

@@ -5,25 +5,34 @@ use std::cmp::Reverse;
 use compare::expectation::Expectations;
 use compare::machine::Machine;
 use serde_json::{Map, Value};
+use tracing::error;
 
 use super::sequence::Job;
 use crate::api::Finding;
 use crate::expect;
 
 impl Job<'_> {
-    /// Compares the machine with what an instruction expects; an instruction without expectations has none.
+    /// Remembers what an instruction expects of the machine.
     pub(super) fn expect(&mut self, expected: Option<&Map<String, Value>>) {
         // The parser of instructions has refused expectations that mean nothing.
-        let expectations = expected.and_then(|keys| Expectations::parse_keys(keys).ok());
-        self.deviations = expectations.map_or_else(Vec::new, |expectations| {
-            let report = serde_json::from_slice(&self.collected.report).unwrap_or(Value::Null);
-            expect::findings(&expectations, &Machine::of(&report))
-        });
+        self.expectations = expected.and_then(|keys| Expectations::parse_keys(keys).ok());
+    }
+
+    /// How the machine, as it is now, deviates from what is expected.
+    fn deviations(&self) -> Vec<Finding> {
+        let Some(expectations) = &self.expectations else { return Vec::new() };
+        match serde_json::from_slice::<Value>(&self.collected.report) {
+            Ok(report) => expect::findings(expectations, &Machine::of(&report)),
+            Err(why) => {
+                error!("comparing the report with what is expected: {why}");
+                Vec::new()
+            }
+        }
     }
 
     /// What is wrong with the machine, and how it deviates from what is expected; the worst first.
     pub(super) fn findings(&self) -> Vec<Finding> {
-        let mut findings = [self.collected.findings.as_slice(), &self.deviations].concat();
+        let mut findings = [self.collected.findings.as_slice(), &self.deviations()].concat();
         findings.sort_by_key(|finding| Reverse(finding.severity));
         findings
     }

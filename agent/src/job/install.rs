@@ -109,7 +109,8 @@ impl Job<'_> {
         let Refused { disk, failure, mut seen } = refused;
         if failure.code == Code::Findings {
             let policy = self.settings.blocking.with(install);
-            let blocking = policy.blocking(&self.collected.findings);
+            let findings = self.findings();
+            let blocking = policy.blocking(&findings);
             if let Some(seen) = &mut seen {
                 seen.blocking = blocking.iter().map(|finding| blocking::key(finding)).collect();
             }
@@ -203,7 +204,7 @@ impl Job<'_> {
             }
         };
         let disks = disks.as_deref().unwrap_or(&self.collected.disks);
-        let found: Vec<String> = self.collected.findings.iter().map(blocking::key).collect();
+        let found: Vec<String> = self.findings().iter().map(blocking::key).collect();
         let is_repaired = seen.blocking.iter().any(|key| !found.contains(key));
         is_repaired || Seen { blocking: seen.blocking.clone(), ..self.seen_with(disks) } != *seen
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use compare::expectation::Expectations;
 use formats::digest;
 use formats::time::rfc3339;
 use tracing::{error, info, warn};
@@ -10,11 +11,11 @@ use tracing::{error, info, warn};
 use super::console::Console;
 use super::late::Late;
 use super::posting::Unposted;
-use super::waiting::{Blocked, Refusals};
+use super::waiting::{Blocked, Refusals, advice};
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
-    Action, Code, Finding, IgnitionSource, Install, Instruction, JobResult, Stage, State,
-    is_node_id, parse_instruction,
+    Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State, is_node_id,
+    parse_instruction,
 };
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
@@ -22,8 +23,7 @@ use crate::install::Failure;
 use crate::install::seen::Seen;
 use crate::secret::redact;
 use crate::signals::Stop;
-use crate::vim::client::GaveUp;
-use crate::vim::retry::{Backoff, RetryAfter, Why};
+use crate::vim::retry::{Backoff, RetryAfter};
 use crate::vim::{Answer, Client, Events};
 use crate::{checkpoint, clean, uuid};
 
@@ -45,7 +45,7 @@ pub(super) struct Job<'a> {
     /// Digest of the instruction that is carried out.
     pub(super) request_digest: Option<String>,
     pub(super) collected: Collected,
-    pub(super) deviations: Vec<Finding>,
+    pub(super) expectations: Option<Expectations>,
     pub(super) warnings: Vec<String>,
     /// Counts consecutive reports that only led to a request for another one.
     pub(super) again: Backoff,
@@ -75,19 +75,6 @@ pub(super) enum Next {
     End(Ended),
 }
 
-/// Advice for a request that was given up.
-pub(super) fn advice(gave_up: &GaveUp) -> &'static str {
-    match gave_up {
-        GaveUp::Stopped => "start the service again",
-        GaveUp::Deadline(failed) | GaveUp::Refused(failed) if failed.why == Why::Refused => {
-            "correct what the line above names, then start the service again"
-        }
-        GaveUp::Deadline(_) | GaveUp::Refused(_) => {
-            "make the VIM reachable from this node, then start the service again"
-        }
-    }
-}
-
 impl<'a> Job<'a> {
     pub(super) fn new(
         settings: &'a JobSettings,
@@ -108,7 +95,7 @@ impl<'a> Job<'a> {
             request_id: None,
             request_digest: None,
             collected: Collected::default(),
-            deviations: Vec::new(),
+            expectations: None,
             warnings: Vec::new(),
             again: Backoff::default(),
             refusals: Refusals::default(),
@@ -269,6 +256,7 @@ impl<'a> Job<'a> {
         self.is_bare = false;
         self.seen = None;
         self.blocked = Blocked::default();
+        self.expectations = None;
         self.request_id = None;
         self.events.set_request(None);
         self.request_digest = Some(digest::sha256(bytes));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tracing::{error, info, warn};
 
 use super::Ended;
-use super::sequence::{Job, Next, advice};
+use super::sequence::{Job, Next};
 use crate::api::{Code, DiskState, OnRefusal, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
@@ -34,6 +34,19 @@ const PASSING: [Code; 4] =
 fn is_passing(code: &str) -> bool {
     let status = code.strip_prefix("HTTP_").and_then(|status| status.parse().ok());
     status.is_some_and(is_transient) || PASSING.iter().any(|passing| passing.to_string() == code)
+}
+
+/// Advice for a request that was given up.
+pub(super) fn advice(gave_up: &GaveUp) -> &'static str {
+    match gave_up {
+        GaveUp::Stopped => "start the service again",
+        GaveUp::Deadline(failed) | GaveUp::Refused(failed) if failed.why == Why::Refused => {
+            "correct what the line above names, then start the service again"
+        }
+        GaveUp::Deadline(_) | GaveUp::Refused(_) => {
+            "make the VIM reachable from this node, then start the service again"
+        }
+    }
 }
 
 /// An instruction that was refused.
