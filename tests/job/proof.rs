@@ -408,7 +408,7 @@ fn network_profiles_must_be_on_the_disk_where_either_version_of_coreos_installer
 fn kernel_and_initramfs_must_have_the_digest_in_the_name_of_their_directory() {
     let (kernel, initramfs) = (vec![5_u8; 70_000], vec![7_u8; 1_500_001]);
     let digest = digest::sha256(&[&kernel[..], &initramfs].concat()).replace("sha256-", "");
-    let found = |asked: &Value, kernel: &[u8], initramfs: &[u8], more: &[&str]| {
+    let found = |asked: &Value, kernel: &[u8], initramfs: &[u8], more: Option<&[&str]>| {
         let dir = format!("ostree/test-{digest}");
         let entry = format!(
             "linux /boot/{dir}/vmlinuz-6.1\ninitrd /boot/{dir}/initramfs-6.1.img\noptions {OPTIONS}\n"
@@ -420,7 +420,9 @@ fn kernel_and_initramfs_must_have_the_digest_in_the_name_of_their_directory() {
             .collect();
         files.push(("loader/entries/a.conf".into(), entry.into_bytes()));
         // In place of the link to itself that OSTree puts there.
-        for dir in [format!("boot/{dir}"), dir] {
+        let dirs =
+            more.map_or_else(Vec::new, |more| [(format!("boot/{dir}"), more), (dir, more)].into());
+        for (dir, more) in dirs {
             files.push((format!("{dir}/vmlinuz-6.1"), kernel.to_vec()));
             files.push((format!("{dir}/initramfs-6.1.img"), initramfs.to_vec()));
             files.push((format!("{dir}/.vmlinuz-6.1.hmac"), b"x".to_vec()));
@@ -435,25 +437,27 @@ fn kernel_and_initramfs_must_have_the_digest_in_the_name_of_their_directory() {
         Some(checks.into_iter().find(|check| check.name == CheckName::BootFiles))
     };
     let none = json!({});
-    let Some(good) = found(&none, &kernel, &initramfs, &[]) else { return };
+    let Some(good) = found(&none, &kernel, &initramfs, Some(&[])) else { return };
     let good = good.unwrap();
     assert!(good.ok && good.fatal, "{good:?}");
     assert!(good.found.unwrap().contains("2 MiB with the digest"));
     let mut damaged = initramfs.clone();
     damaged[1_500_000] ^= 1;
-    let bad = found(&none, &kernel, &damaged, &[]).unwrap().unwrap();
+    let bad = found(&none, &kernel, &damaged, Some(&[])).unwrap().unwrap();
     assert!(!bad.ok && bad.fatal, "{bad:?}");
-    assert!(!found(&none, &damaged, &initramfs, &[]).unwrap().unwrap().ok);
+    assert!(!found(&none, &damaged, &initramfs, Some(&[])).unwrap().unwrap().ok);
     // Network profiles are appended, with zeros before them.
     let network = json!({"copy_network": true});
     for zeros in [&[][..], &[0; 3]] {
         let appended = [&initramfs[..], zeros, APPENDED].concat();
-        assert!(found(&network, &kernel, &appended, &[]).unwrap().unwrap().ok);
-        assert!(!found(&none, &kernel, &appended, &[]).unwrap().unwrap().ok);
+        assert!(found(&network, &kernel, &appended, Some(&[])).unwrap().unwrap().ok);
+        assert!(!found(&none, &kernel, &appended, Some(&[])).unwrap().unwrap().ok);
     }
-    assert!(found(&network, &kernel, &initramfs, &[]).unwrap().unwrap().ok);
+    assert!(found(&network, &kernel, &initramfs, Some(&[])).unwrap().unwrap().ok);
+    let gone = found(&none, &kernel, &initramfs, None).unwrap().unwrap();
+    assert!(!gone.ok && gone.fatal && gone.found.unwrap().contains(&digest));
     // The digest of a directory with a devicetree includes that.
-    assert_eq!(found(&none, &kernel, &damaged, &["devicetree-6.1"]).unwrap(), None);
+    assert_eq!(found(&none, &kernel, &damaged, Some(&["devicetree-6.1"])).unwrap(), None);
 }
 
 #[test]

@@ -30,7 +30,12 @@ pub(super) fn check(
 ) -> Option<Result<String, String>> {
     let mut checked = Vec::new();
     for entry in entries {
-        let Some((kernel, initrd, expected)) = named(files, entry) else { continue };
+        let Some((kernel, initrd, expected)) = named(entry) else { continue };
+        match has_other_files(files, kernel) {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(why) => return Some(Err(why)),
+        }
         match digest(files, kernel, initrd, expected, has_appended) {
             Ok(n_bytes) => {
                 let mib = n_bytes.div_ceil(1 << 20);
@@ -44,7 +49,7 @@ pub(super) fn check(
 }
 
 /// The kernel, the initramfs and their digest.
-fn named<'a>(files: &BootFiles, entry: &'a Entry) -> Option<(&'a str, &'a str, &'a str)> {
+fn named(entry: &Entry) -> Option<(&str, &str, &str)> {
     let (kernel, initrd) = (entry.linux.as_deref()?, entry.initrd.as_deref()?);
     let (directory, _) = kernel.rsplit_once('/')?;
     let name = directory.strip_prefix("/boot").unwrap_or(directory).strip_prefix("/ostree/")?;
@@ -52,12 +57,18 @@ fn named<'a>(files: &BootFiles, entry: &'a Entry) -> Option<(&'a str, &'a str, &
     let is_digest =
         digest.len() == DIGEST_CHARS && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_same_directory = initrd.rsplit_once('/').is_some_and(|(other, _)| other == directory);
+    (is_digest && is_same_directory).then_some((kernel, initrd, digest))
+}
+
+/// Whether the kernel's directory contains files, such as a devicetree, that the digest may include.
+fn has_other_files(files: &BootFiles, kernel: &str) -> Result<bool, String> {
+    let directory = kernel.rsplit_once('/').map_or(kernel, |(directory, _)| directory);
     let is_known = |name: &String| {
         ["vmlinuz-", "initramfs-", ".vmlinuz-"].iter().any(|prefix| name.starts_with(prefix))
             || [".", ".."].contains(&name.as_str())
     };
-    let has_no_more = files.names(directory).is_ok_and(|names| names.iter().all(is_known));
-    (is_digest && is_same_directory && has_no_more).then_some((kernel, initrd, digest))
+    let names = files.names(directory).map_err(|why| format!("{directory}: {why}"))?;
+    Ok(!names.iter().all(is_known))
 }
 
 /// Compares the digest of both files; returns how many bytes were read.
