@@ -156,7 +156,9 @@ impl Hint {
         // Part of a name may begin with its prefix, and must not match in the middle of the digits then.
         if matches!(self.test, Test::Contains(_)) {
             texts.extend(texts.clone().iter().map(|digits| format!("0x{digits}")));
-            texts.push(folded(name));
+            if self.attribute != Attribute::WwnVendorExtension {
+                texts.push(folded(name));
+            }
         }
         texts
     }

@@ -145,6 +145,8 @@ fn part_of_a_wwn_is_found_with_its_prefix_and_only_at_the_start() {
         let hints = json!({"wwn": hint});
         assert_eq!(parsed(&hints).matches(&disk), is_match, "{hint}");
     }
+    // A name of 16 digits has no extension.
+    assert!(!parsed(&json!({"wwn_vendor_extension": "<in> 5000c5"})).matches(&disk));
 }
 
 #[test]
