@@ -75,7 +75,7 @@ impl Api {
         body: Option<&Arc<Vec<u8>>>,
     ) -> Result<Response, Failed> {
         let first = self.current.load(Ordering::Relaxed);
-        let (mut last, mut unavailable, mut may_have_arrived) = (None, None, false);
+        let (mut last, mut unavailable) = (None, None);
         for n in 0..self.servers.len() {
             let index = (first + n) % self.servers.len();
             match self.servers[index].call(path, version, body) {
@@ -87,18 +87,18 @@ impl Api {
                     self.current.store(index, Ordering::Relaxed);
                     return Ok(response);
                 }
-                Err(failed) => {
-                    may_have_arrived |= failed.may_have_arrived;
-                    last = Some(failed);
+                // The caller must know of this before another address says that nothing is expected.
+                Err(failed) if failed.may_have_arrived && body.is_some() => {
+                    self.current.store((index + 1) % self.servers.len(), Ordering::Relaxed);
+                    return Err(failed);
                 }
+                Err(failed) => last = Some(failed),
             }
         }
-        if let Some(response) = unavailable.filter(|_| !may_have_arrived) {
+        if let Some(response) = unavailable {
             return Ok(response);
         }
-        let failed =
-            last.unwrap_or_else(|| Failed::network("no address of Ironic is configured".into()));
-        Err(Failed { may_have_arrived, ..failed })
+        Err(last.unwrap_or_else(|| Failed::network("no address of Ironic is configured".into())))
     }
 }
 

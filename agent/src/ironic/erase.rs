@@ -164,17 +164,28 @@ fn counted<T: Send + 'static>(
     stop: &Stop,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Unanswered> {
-    N_RUNNING.fetch_add(1, Ordering::SeqCst);
-    let work = move || {
+    let running = Running::start();
+    ask_within("erase", limit, stop, move || {
         let done = work();
-        N_RUNNING.fetch_sub(1, Ordering::SeqCst);
+        drop(running);
         done
-    };
-    let done = ask_within("erase", limit, stop, work);
-    if let Err(Unanswered::NoThread(_)) = &done {
+    })
+}
+
+/// Counts an erasure until it is dropped, also by a panic or because no thread could be started.
+struct Running;
+
+impl Running {
+    fn start() -> Self {
+        N_RUNNING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
         N_RUNNING.fetch_sub(1, Ordering::SeqCst);
     }
-    done
 }
 
 /// Checks that no erasure of an earlier step may still write.

@@ -119,6 +119,7 @@ impl Contact {
         match lookup::once(&self.api, &self.macs, uuid, Some(&session.token)) {
             Ok(found) if found.token != session.token => {
                 session.token = found.token;
+                session.heartbeat_timeout_s = found.heartbeat_timeout.as_secs();
                 if found.node_uuid != session.node_uuid {
                     warn!("this machine was node {}", session.node_uuid);
                     session.node_uuid = found.node_uuid;

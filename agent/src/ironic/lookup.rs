@@ -49,14 +49,16 @@ pub(super) fn lookup(
 ) -> Result<Found, GaveUp> {
     let limit = api.client().time_left();
     let mut is_explained = false;
-    api.client().until_success("asking Ironic which node this is", limit, || {
-        once(api, macs, node_uuid, configured).inspect_err(|failed| {
-            // An answer that cannot be used: a person must act.
-            if failed.status == Some(200) && !std::mem::replace(&mut is_explained, true) {
-                error!("{}", failed.message);
-            }
+    api.client()
+        .until_success("asking Ironic which node this is", limit, || {
+            once(api, macs, node_uuid, configured).inspect_err(|failed| {
+                // An answer that cannot be used: a person must act.
+                if failed.status == Some(200) && !std::mem::replace(&mut is_explained, true) {
+                    error!("{}", failed.message);
+                }
+            })
         })
-    })
+        .inspect(|found| info!("Ironic knows this machine as node {}", found.node_uuid))
 }
 
 /// Looks the node up once. `known` is a token that Ironic may conceal.
@@ -79,7 +81,6 @@ pub(super) fn once(
     }
     let found = parse(&response.body, node_uuid, known)
         .map_err(|message| Failed { status: Some(200), ..Failed::unavailable(message) })?;
-    info!("Ironic knows this machine as node {}", found.node_uuid);
     Ok(Found { date: response.date, ..found })
 }
 

@@ -121,25 +121,27 @@ impl Client {
         let mut stopped_at = None;
         let is_farewell = ask.body().is_some_and(|body| body.is_farewell);
         let stopped_limit = if is_farewell { FAREWELL_LIMIT } else { STOPPED_LIMIT };
+        // The server may have received it by then.
+        let lost = |text| Failed { may_have_arrived: true, ..Failed::network(text) };
         let raw = loop {
             match answer.recv_timeout(POLL) {
                 Ok(Ok(raw)) => break raw,
                 Ok(Err(panic)) => {
-                    return Err(Failed::network(format!("a bug ended the request: {panic}")));
+                    return Err(lost(format!("a bug ended the request: {panic}")));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Failed::network("the request ended without a result".into()));
+                    return Err(lost("the request ended without a result".into()));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if self.stop.is_stopped()
                 && stopped_at.get_or_insert_with(Instant::now).elapsed() > stopped_limit
             {
-                return Err(Failed::network("interrupted by a signal".into()));
+                return Err(lost("interrupted by a signal".into()));
             }
             if started.elapsed() > limit {
                 let text = "the server sends its response too slowly";
-                return Err(Failed::network(format!("reading {}: {text}", url.shown())));
+                return Err(lost(format!("reading {}: {text}", url.shown())));
             }
         };
         match raw {

@@ -98,7 +98,8 @@ impl Client {
                 "the response of {} is too large, expected at most {MAX_ANSWER_BYTES} bytes",
                 url.shown()
             );
-            return Err(Failed { status: Some(status), ..Failed::unavailable(message) });
+            let (status, may_have_arrived) = (Some(status), true);
+            return Err(Failed { status, may_have_arrived, ..Failed::unavailable(message) });
         }
         Ok(Response { status, body: reply.body, date: reply.date, retry_after })
     }
