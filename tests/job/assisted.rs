@@ -20,6 +20,7 @@ use run_coreos_installer::signals::Stop;
 use run_coreos_installer::vim::TokenHeader;
 use serde_json::{Value, json};
 
+use super::crash::children;
 use super::image;
 use super::machine::{IGNITION, Machine};
 use super::mock::{Mock, Reply, Request};
@@ -545,12 +546,7 @@ fn killed_at(is_last: fn(&Request) -> bool) -> (Vec<(String, String)>, String) {
     let (pid, n_asked) = (Arc::clone(&parent), AtomicUsize::new(0));
     let service = Mock::start(move |request, _| {
         if is_last(request) {
-            let tasks = fs::read_dir(format!("/proc/{}/task", pid.load(Ordering::SeqCst))).unwrap();
-            let lists = tasks
-                .flatten()
-                .filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-            let children: String = lists.collect();
-            for child in children.split_whitespace() {
+            for child in children(pid.load(Ordering::SeqCst)).split_whitespace() {
                 kill(Pid::from_raw(child.parse().unwrap()), Signal::SIGKILL).unwrap();
             }
         }

@@ -63,11 +63,12 @@ fn start_offline(ignition: &str, result: &Path) -> Child {
 
 /// The process that does the job.
 fn child_of(parent: &Child) -> Pid {
-    Pid::from_raw(children(parent).split_whitespace().next().unwrap().parse().unwrap())
+    Pid::from_raw(children(parent.id()).split_whitespace().next().unwrap().parse().unwrap())
 }
 
-fn children(parent: &Child) -> String {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", parent.id())).unwrap();
+/// The ids of a process's children, with blanks between them.
+pub(crate) fn children(parent: u32) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
     let lists = tasks
         .flatten()
         .filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
@@ -300,7 +301,9 @@ fn sigterm_while_the_hardware_is_read_ends_an_install_without_a_vim_with_a_resul
     let parent = start_offline(config.to_str().unwrap(), &file);
     let pid = Pid::from_raw(parent.id().try_into().unwrap());
     // The handler is set as soon as there is a second process.
-    while children(&parent).is_empty() {
+    let waiting = Instant::now();
+    while children(parent.id()).is_empty() {
+        assert!(waiting.elapsed() < LIMIT, "the program started no second process");
         std::thread::sleep(Duration::from_millis(1));
     }
     let started = Instant::now();

@@ -112,7 +112,7 @@ fn found(token: &str, info: &Value) -> Reply {
     Reply::json(200, &json!({"node": node, "config": config}))
 }
 
-/// An Ironic with these answers to lookups, and to heartbeats as long as `is_refusing`.
+/// An Ironic with these answers to lookups, and heartbeats.
 fn ironic(
     lookup: impl Fn(usize) -> Reply + Send + Sync + 'static,
     heartbeat: impl Fn() -> u16 + Send + Sync + 'static,
