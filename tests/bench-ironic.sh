@@ -19,5 +19,5 @@ if [ ${#missing[@]} -gt 0 ]; then
   command -v apt-get >/dev/null || { echo "install these packages: ${missing[*]}" >&2 && exit 1; }
   apt-get -qq -o DPkg::Lock::Timeout=600 install -y --no-install-recommends "${missing[@]}" >/dev/null
 fi
-python=$(tests/venv ipa tests/ironic/peer.txt)
+python=$(tests/venv ipa tests/ironic/ipa-requirements.txt)
 "$python" tests/ironic/bench.py "$agent" "${python%/bin/python}" "${1:-5}"

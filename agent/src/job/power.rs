@@ -41,7 +41,7 @@ pub(crate) fn run(
     clock: &dyn Clock,
     stop: &Stop,
 ) -> Result<(), String> {
-    let (program, args) = command.split_first().ok_or("no command to power the machine off")?;
+    let (program, args) = command.split_first().ok_or("no program is configured")?;
     let words = command.join(" ");
     let started = clock.now();
     let mut child = Command::new(program)
@@ -57,7 +57,7 @@ pub(crate) fn run(
             // A program that asks a hanging systemd does not end.
             Ok(None) if clock.now().duration_since(started) >= limit => {
                 child.kill().ok();
-                return Err(format!("{words} does not end"));
+                return Err(format!("{words} does not end within {} s", limit.as_secs()));
             }
             Ok(None) => clock.sleep(POLL, stop),
             Err(error) => return Err(format!("waiting for {words}: {error}")),
@@ -81,7 +81,7 @@ mod tests {
     fn program_that_fails_hangs_or_has_no_effect_ends_the_wait_with_the_reason() {
         let stop = Stop::default();
         for (command, words) in [
-            ("", "no command"),
+            ("", "no program"),
             ("/no/such/program", "running /no/such/program: "),
             ("false", "false: exit status: 1"),
             ("sleep 600", "sleep 600 does not end"),
