@@ -98,6 +98,14 @@ pub fn report(source: &Arc<Source>, options: &Options) -> Report {
     }
 }
 
+impl Report {
+    /// Replaces the findings, and concludes the faults from them.
+    pub fn set_findings(&mut self, findings: Vec<Finding>) {
+        self.faults = faults(&self.inventory, &findings);
+        self.findings = findings;
+    }
+}
+
 fn agent() -> Agent {
     let capabilities = sections().into_iter().map(str::to_owned).collect();
     let name = "run-coreos-installer".to_owned();

@@ -17,6 +17,7 @@ fn severity_name(severity: Severity) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use probes::faults::Fault;
     use probes::findings::{Finding, Severity};
     use serde_json::json;
 
@@ -38,6 +39,21 @@ mod tests {
         .unwrap();
         report.findings = findings;
         report
+    }
+
+    /// A fault of one part, concluded from the finding with this code.
+    pub(super) fn fault(code: &str, part: &str) -> Fault {
+        let suspect = json!({
+            "part": part, "label": "A1", "fru": {"serial": "S1"}, "certainty_percent": 80,
+        });
+        serde_json::from_value(json!({
+            "class": "test",
+            "severity": "critical",
+            "suspects": [suspect],
+            "evidence": [{"source": "EDAC", "finding": code, "observed": "seen"}],
+            "advice": "replace it",
+        }))
+        .unwrap()
     }
 
     /// A finding; critical if its code says uncorrectable, otherwise a warning.

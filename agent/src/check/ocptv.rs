@@ -3,12 +3,14 @@
 //!
 //! One run with one step for each kind of part. A warning or a critical finding is a diagnosis `FAIL` that names the
 //! part; a finding of the severity info is a line of the log. A step whose section was not read ends with `SKIP`; one
-//! that was read in part, and found nothing, has the diagnosis `UNKNOWN`.
+//! that was read in part, and found nothing, has the diagnosis `UNKNOWN`. A fault, with its suspects, follows the
+//! diagnoses from which it was concluded as an extension named [`FAULT`].
 
 use std::time::SystemTime;
 
 use formats::time::rfc3339_ms;
 use probes::block::{Disk, DiskBay};
+use probes::faults::Fault;
 use probes::findings::{Finding, Severity};
 use probes::memory::Dimm;
 use probes::network::Interface;
@@ -30,6 +32,9 @@ const STEPS: &[(&str, &[&str])] = &[
     ("nic", &["network", "module"]),
     ("pci", &["pci"]),
 ];
+
+/// The name of an extension whose content is a fault, with the keys of the report.
+pub const FAULT: &str = "run-coreos-installer.fault";
 
 /// A part that diagnoses can name.
 struct Part {
@@ -97,6 +102,9 @@ fn step(
     for finding in &bad {
         lines.step(&id, "diagnosis", diagnosis(finding, parts));
     }
+    for fault in report.faults.iter().filter(|fault| is_concluded_from(fault, &bad)) {
+        lines.step(&id, "extension", json!({"name": FAULT, "content": content(fault)}));
+    }
     let is_read = !findings.is_empty() || has_facts(report, component);
     if is_read && bad.is_empty() {
         let is_partial =
@@ -110,6 +118,21 @@ fn step(
     }
     lines.step(&id, "testStepEnd", json!({"status": if is_read { "COMPLETE" } else { "SKIP" }}));
     is_read
+}
+
+/// Whether the first evidence of a fault, which decided its class, is one of these findings.
+fn is_concluded_from(fault: &Fault, findings: &[&Finding]) -> bool {
+    let Some(first) = fault.evidence.first() else { return false };
+    findings
+        .iter()
+        .any(|finding| finding.code == first.finding && finding.evidence == first.observed)
+}
+
+/// A fault in the form of the report.
+fn content(fault: &Fault) -> Value {
+    // By way of the text: a second serialiser of the type would make the program larger.
+    let text = serde_json::to_string_pretty(fault).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
 }
 
 fn has_facts(report: &Report, component: &str) -> bool {
@@ -312,7 +335,7 @@ mod tests {
     use probes::memory::Memory;
 
     use super::*;
-    use crate::check::tests::{finding, report_with};
+    use crate::check::tests::{fault, finding, report_with};
 
     fn parsed(report: &Report) -> Vec<Value> {
         let text = lines(report, "run-coreos-installer check", SystemTime::UNIX_EPOCH);
@@ -390,6 +413,24 @@ mod tests {
         );
         assert_eq!(infos[2]["name"], "sdq (serial 7)");
         assert_eq!(lines.last().unwrap()["testRunArtifact"]["testRunEnd"]["result"], "FAIL");
+    }
+
+    #[test]
+    fn fault_follows_the_diagnosis_from_which_it_was_concluded() {
+        let mut report = report_with(vec![
+            finding("memory.ecc.uncorrectable", "memory", Some("DIMM A1")),
+            finding("disk.zero_size", "disk", Some("sda")),
+        ]);
+        report.faults = vec![fault("memory.ecc.uncorrectable", "DIMM A1")];
+        let lines = parsed(&report);
+        let at = |key: &str| lines.iter().position(|l| l["testStepArtifact"].get(key).is_some());
+        let (diagnosis, extension) = (at("diagnosis").unwrap(), at("extension").unwrap());
+        assert_eq!(extension, diagnosis + 1);
+        let extension = &lines[extension]["testStepArtifact"]["extension"];
+        assert_eq!(extension["name"], FAULT);
+        assert_eq!(extension["content"]["suspects"][0]["certainty_percent"], 80);
+        let n = lines.iter().filter(|l| l["testStepArtifact"].get("extension").is_some()).count();
+        assert_eq!(n, 1);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use probes::faults::Fault;
 use probes::findings::Severity;
 
 use super::severity_name;
@@ -42,6 +43,13 @@ pub fn metrics(report: &Report, time: SystemTime) -> String {
     for (labels, count) in by_part {
         text.sample("finding", &labels, count);
     }
+    text.family(
+        "fault_certainty_percent",
+        "How certain it is that this part is the cause of the fault. A fault may have several suspects.",
+    );
+    for (labels, certainty) in suspects(&report.faults) {
+        text.sample("fault_certainty_percent", &labels, certainty.into());
+    }
     text.family("problems", "Number of facts that could not be read; faults there may be missed.");
     text.sample("problems", &[], as_u64(report.problems.len()));
     let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -51,6 +59,26 @@ pub fn metrics(report: &Report, time: SystemTime) -> String {
     );
     text.sample("check_timestamp_seconds", &[], seconds);
     text.0
+}
+
+/// The suspects of all faults. One that is named twice for the same class is the more certain one.
+fn suspects(faults: &[Fault]) -> BTreeMap<[(&str, &str); 5], u8> {
+    let mut suspects = BTreeMap::new();
+    for fault in faults {
+        for suspect in &fault.suspects {
+            let serial = suspect.fru.as_ref().and_then(|fru| fru.serial.as_deref());
+            let labels = [
+                ("class", fault.class.as_str()),
+                ("severity", severity_name(fault.severity)),
+                ("part", suspect.part.as_str()),
+                ("label", suspect.label.as_deref().unwrap_or_default()),
+                ("serial", serial.unwrap_or_default()),
+            ];
+            let certainty: &mut u8 = suspects.entry(labels).or_default();
+            *certainty = suspect.certainty_percent.max(*certainty);
+        }
+    }
+    suspects
 }
 
 fn as_u64(count: usize) -> u64 {
@@ -87,7 +115,19 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::check::tests::{finding, report_with};
+    use crate::check::tests::{fault, finding, report_with};
+
+    #[test]
+    fn each_suspect_of_a_fault_is_one_series() {
+        let mut report = report_with(Vec::new());
+        report.faults = vec![fault("memory.lost", "DIMM A1"), fault("memory.lost", "DIMM A1")];
+        report.faults[0].suspects[0].certainty_percent = 30;
+        let text = metrics(&report, UNIX_EPOCH);
+        let sample = "run_coreos_installer_fault_certainty_percent{class=\"test\",severity=\"critical\",\
+                      part=\"DIMM A1\",label=\"A1\",serial=\"S1\"} 80\n";
+        assert_eq!(text.matches("percent{").count(), 1, "{text}");
+        assert!(text.contains(sample), "{text}");
+    }
 
     #[test]
     fn each_part_is_one_series_and_the_age_can_be_computed() {

@@ -29,7 +29,8 @@ pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
     wait(options.sample.unwrap_or_default());
     let mut report = super::read(&source, &options.source, super::NO_WAIT)?;
     if let (Some(first), Some(seconds)) = (first, options.sample) {
-        report.findings = compared(&first.findings, report.findings, seconds);
+        let findings = compared(&first.findings, std::mem::take(&mut report.findings), seconds);
+        report.set_findings(findings);
     }
     // Later, since an expectation is not a counter.
     expect::add(expectations.as_ref(), &mut report)?;

@@ -1,5 +1,6 @@
 //! The pages: server-rendered, every value escaped (a report is hostile input), live by server-sent events.
 
+mod faults;
 mod fleet;
 mod job;
 mod models;

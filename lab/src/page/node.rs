@@ -1,4 +1,4 @@
-//! A node's page: state, result and proof, findings, timeline, report.
+//! A node's page: state, result and proof, faults, findings, timeline, report.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::fleet::{machine, name};
 use super::job::{findings, severity, standing};
 use super::words::{clock, cut, date};
-use super::{encoded, report, shell, words};
+use super::{encoded, faults, report, shell, words};
 use crate::http::{Answer, Refusal};
 use crate::lab::Lab;
 use crate::netboot::{self, Boot};
@@ -39,6 +39,7 @@ pub(super) fn page(lab: &Lab, id: &str) -> Result<Option<Answer>, Refusal> {
         }
         (boot_panel(lab, &node))
         @if let Some(result) = &node.result { (result_panel(&result.body)) }
+        (faults::panel(&node))
         (findings_panel(&node))
         (timeline(&events))
         @if let Some(report) = &node.report { (report::sections(report)) }

@@ -37,7 +37,8 @@ const ORDER: [&str; 18] = [
 ];
 
 /// Keys that are shown elsewhere or mean nothing to a person.
-const ELSEWHERE: [&str; 5] = ["findings", "schema_version", "node_id", "agent", "collected_at"];
+const ELSEWHERE: [&str; 6] =
+    ["findings", "faults", "schema_version", "node_id", "agent", "collected_at"];
 
 /// Columns of the most important lists; the other keys of a row are shown by "more".
 const COLUMNS: [(&str, &[&str]); 12] = [

@@ -135,6 +135,35 @@ fn the_first_page_says_how_to_begin_and_then_shows_each_node() {
 }
 
 #[test]
+fn page_of_a_node_names_the_suspects_of_a_fault_with_place_and_serial_number() {
+    let vim = Vim::start(&[]);
+    let mut body = report("uuid-1");
+    body["faults"] = json!([{
+        "class": "disk.failing", "severity": "critical", "advice": "replace it",
+        "suspects": [{
+            "part": "disk sda", "label": "bay 3", "certainty_percent": 85,
+            "fru": {"model": "ST4000", "serial": "<b>S1"},
+        }],
+        "evidence": [{"source": "SMART", "finding": "disk.failed", "observed": "9 bad sectors"}],
+    }, {
+        "class": "memory.lost", "severity": "warning", "advice": "check it", "suspects": [], "evidence": [],
+    }]);
+    let answer = vim.post("/v1/reports", &body);
+    assert!(answer.status < 300, "{}", answer.text());
+    let page = vim.get("/nodes/uuid-1").text();
+    for part in [
+        "<code>disk.failing</code>",
+        "<strong>disk sda</strong>, in bay 3, ST4000, serial &lt;b&gt;S1",
+        "85 % certain",
+        "SMART: 9 bad sectors",
+        "The part is not known",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    assert!(!page.contains("section-faults"), "shown twice");
+}
+
+#[test]
 fn what_a_node_sent_can_be_downloaded() {
     let vim = Vim::installing(&[]);
     vim.post("/v1/reports", &report("uuid-1"));
