@@ -126,9 +126,7 @@ impl Client {
         let raw = loop {
             match answer.recv_timeout(POLL) {
                 Ok(Ok(raw)) => break raw,
-                Ok(Err(panic)) => {
-                    return Err(lost(format!("a bug ended the request: {panic}")));
-                }
+                Ok(Err(panic)) => return Err(lost(format!("a bug ended the request: {panic}"))),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(lost("the request ended without a result".into()));
                 }
