@@ -19,18 +19,19 @@ use serde_json::{Map, Value, json};
 use super::severity_name;
 use crate::report::Report;
 
-/// The steps in order: the component of findings, the sections whose facts they need, and the collectors that read them.
+/// The steps in order: the component of findings, and the collectors that read their facts. `os` reads the kernel log,
+/// and `bmc` the event log that names modules.
 const STEPS: &[(&str, &[&str])] = &[
     ("identity", &["dmi", "smbios", "network", "bmc"]),
-    ("firmware", &["dmi", "smbios", "firmware", "devices"]),
+    ("firmware", &["dmi", "smbios", "firmware", "devices", "os"]),
     ("power", &["smbios", "bmc", "bmc_telemetry"]),
     ("bmc", &["bmc", "bmc_telemetry"]),
     ("os", &["os"]),
-    ("cpu", &["cpu", "smbios"]),
-    ("memory", &["memory", "smbios"]),
-    ("disk", &["block", "raid"]),
-    ("nic", &["network", "module"]),
-    ("pci", &["pci"]),
+    ("cpu", &["cpu", "smbios", "os"]),
+    ("memory", &["memory", "smbios", "os", "bmc", "bmc_telemetry"]),
+    ("disk", &["block", "raid", "os"]),
+    ("nic", &["network", "module", "os"]),
+    ("pci", &["pci", "os"]),
 ];
 
 /// The name of an extension whose content is a fault, with the keys of the report.
@@ -444,6 +445,11 @@ mod tests {
             found: "\"x\"".to_owned(),
             expected: "a number".to_owned(),
         });
+        let mut unread = Report { problems: report.problems.clone(), ..report_with(Vec::new()) };
+        unread.inventory.pci = Some(probes::pci::Pci::default());
+        unread.problems[0].collector = "os".to_owned();
+        let of_log = ["pci", "UNKNOWN", "pci.read_in_part", ""].map(str::to_owned);
+        assert_eq!(diagnoses(&parsed(&unread)), [of_log], "the kernel log was not read");
         let lines = parsed(&report);
         let found = diagnoses(&lines);
         let expected = [

@@ -13,7 +13,9 @@ pub fn compared(before: &[Finding], after: Vec<Finding>, seconds: u64) -> Vec<Fi
     let compare = |mut finding: Finding| {
         let is_same = |old: &&Finding| old.code == finding.code && old.locator == finding.locator;
         // Each finding is compared once: several may have the same code and no part.
-        let old = earlier.iter().position(is_same).map(|at| earlier.remove(at));
+        let is_unchanged = |old: &&Finding| is_same(old) && old.evidence == finding.evidence;
+        let at = earlier.iter().position(is_unchanged).or_else(|| earlier.iter().position(is_same));
+        let old = at.map(|at| earlier.remove(at));
         let note = match old {
             Some(old) if old.evidence == finding.evidence => String::new(),
             Some(old) => format!("; {seconds} s before: {}", old.evidence),
@@ -37,14 +39,19 @@ mod tests {
 
     #[test]
     fn only_what_rose_or_appeared_is_marked() {
-        let before =
-            [errors(Some("A1"), "3 errors"), errors(Some("B1"), "1 error"), errors(None, "7")];
+        let before = [
+            errors(Some("A1"), "3 errors"),
+            errors(Some("B1"), "1 error"),
+            errors(None, "gone since"),
+            errors(None, "7"),
+        ];
         let after = vec![
             errors(Some("A1"), "9 errors"),
             errors(Some("B1"), "1 error"),
             errors(Some("C1"), "2 errors"),
             errors(None, "7"),
             errors(None, "8"),
+            errors(None, "9"),
         ];
         let found = compared(&before, after, 30);
         let evidence: Vec<&str> = found.iter().map(|finding| finding.evidence.as_str()).collect();
@@ -53,7 +60,8 @@ mod tests {
             "1 error",
             "2 errors; not found 30 s before",
             "7",
-            "8; not found 30 s before",
+            "8; 30 s before: gone since",
+            "9; not found 30 s before",
         ];
         assert_eq!(evidence, expected);
     }

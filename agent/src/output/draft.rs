@@ -76,7 +76,7 @@ impl Draft {
             .set_len(0)
             .and_then(|()| self.file.rewind())
             .and_then(|()| self.file.write_all(content));
-        written.with_context(|| format!("writing --output {}", self.path.display()))
+        written.with_context(|| format!("writing --output {}", self.name.display()))
     }
 
     /// Gives the file its name.
