@@ -41,7 +41,7 @@ pub fn read(path: &Path) -> anyhow::Result<Expectations> {
 ///
 /// # Errors
 /// If the report has no JSON form; every report has one.
-pub fn machine(report: &Report) -> anyhow::Result<Machine> {
+fn machine(report: &Report) -> anyhow::Result<Machine> {
     // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
     let text = serde_json::to_string_pretty(report)?;
     Ok(Machine::of(&serde_json::from_str(&text)?))

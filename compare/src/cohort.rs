@@ -38,8 +38,8 @@ impl Member {
 /// The machines of one model.
 #[derive(Debug)]
 pub struct Model<'a> {
-    /// Maker and model.
-    pub title: String,
+    /// Maker and model; `None` for the machines that are not compared because one of these is not known.
+    pub title: Option<String>,
     /// How many machines there are.
     pub n_machines: usize,
     /// Which machine departs from the norm in which part.
@@ -61,7 +61,7 @@ pub struct Departure<'a> {
     pub attribute: Option<&'static Attribute>,
     /// What was found; null for a part that is missing or a value that is not known.
     pub found: Value,
-    /// The norm; null for a part that the norm lacks or a value that is usually not known.
+    /// The norm; null for a part that the norm lacks.
     pub norm: Value,
     /// How many machines have the norm.
     pub n_norm: usize,
@@ -81,7 +81,7 @@ pub struct Varied {
 /// The models, the most departures first. Models of fewer than [`LEAST`] machines have none.
 #[must_use]
 pub fn models(members: &[Member]) -> Vec<Model<'_>> {
-    let mut by_title: BTreeMap<String, Vec<&Member>> = BTreeMap::new();
+    let mut by_title: BTreeMap<Option<String>, Vec<&Member>> = BTreeMap::new();
     for member in members {
         by_title.entry(title(&member.machine)).or_default().push(member);
     }
@@ -91,15 +91,16 @@ pub fn models(members: &[Member]) -> Vec<Model<'_>> {
     models
 }
 
-fn title(machine: &Machine) -> String {
-    let words: Vec<&str> =
-        [&machine.vendor, &machine.model].into_iter().flatten().map(String::as_str).collect();
-    if words.is_empty() { "unknown model".to_owned() } else { words.join(" ") }
+fn title(machine: &Machine) -> Option<String> {
+    Some([machine.vendor.as_deref()?, machine.model.as_deref()?].join(" "))
 }
 
-fn model<'a>(title: String, members: &[&'a Member]) -> Model<'a> {
+fn model<'a>(title: Option<String>, members: &[&'a Member]) -> Model<'a> {
     let mut model =
         Model { title, n_machines: members.len(), departures: Vec::new(), varied: Vec::new() };
+    if !model.has_norm() {
+        return model;
+    }
     for kind in kinds() {
         let known: Vec<&Member> =
             members.iter().copied().filter(|m| m.machine.knows(kind)).collect();
@@ -133,15 +134,24 @@ fn model<'a>(title: String, members: &[&'a Member]) -> Model<'a> {
 /// The parts by the best slot that is known of each.
 fn by_slot<'a>(machine: &'a Machine, kind: &'static Kind) -> BTreeMap<String, &'a Part> {
     let mut parts: BTreeMap<String, &Part> = BTreeMap::new();
+    let mut n_of_slot: BTreeMap<String, usize> = BTreeMap::new();
     for part in machine.of_kind(kind).filter(|part| !machine.is_listed_twice(part)) {
         let known = part.slots.iter().enumerate().find_map(|(at, slot)| Some((at, slot.as_ref()?)));
-        let mut slot = known.map(|(at, slot)| format!("{at} {slot}")).unwrap_or_default();
-        while parts.contains_key(&slot) {
-            slot.push('+');
-        }
-        parts.insert(slot, part);
+        let slot = known.map(|(at, slot)| format!("{at} {slot}")).unwrap_or_default();
+        let n = n_of_slot.entry(slot.clone()).or_default();
+        *n += 1;
+        parts.insert(format!("{slot} {n}"), part);
     }
     parts
+}
+
+/// What most of these parts are, and how many are that.
+fn most_frequent(parts: &[(&Member, &Part)]) -> (String, usize) {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, part) in parts {
+        *counts.entry(part.likeness()).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, n)| *n).unwrap_or_default()
 }
 
 impl<'a> Model<'a> {
@@ -169,9 +179,10 @@ impl<'a> Model<'a> {
             }
             Ordering::Greater => {
                 let without = column.iter().filter(|(_, part)| part.is_none());
-                let norm = Value::String(example.likeness());
+                let (norm, n_norm) = most_frequent(&present);
+                let norm = Value::String(norm);
                 self.departures.extend(without.map(|(member, _)| {
-                    departure(*member, name.clone(), Value::Null, norm.clone(), n_with)
+                    departure(*member, name.clone(), Value::Null, norm.clone(), n_norm)
                 }));
             }
             Ordering::Less => {
@@ -207,6 +218,10 @@ impl<'a> Model<'a> {
                 self.varied.push(Varied { what, values: values.collect() });
                 continue;
             }
+            // What most reports do not contain says nothing against a machine that has it.
+            if norm.is_null() {
+                continue;
+            }
             for (member, part) in present {
                 let found = part.value(attribute.name);
                 if found != norm {
@@ -225,28 +240,28 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Whether there are enough machines for a norm.
+    /// Whether the model is known and has enough machines for a norm.
     #[must_use]
     pub fn has_norm(&self) -> bool {
-        self.n_machines >= LEAST
+        self.title.is_some() && self.n_machines >= LEAST
     }
 
     /// The model for people: a line for each departure; the machine, the part and its place in front.
     #[must_use]
     pub fn text(&self) -> String {
-        if !self.has_norm() {
-            let n = self.n_machines;
+        let n = self.n_machines;
+        let Some(title) = &self.title else {
             return line(&format!(
-                "{}: reports: {n}; a norm needs {LEAST}, so it was not compared",
-                self.title
+                "no maker or no model: reports: {n}; it is not known which are alike, so they were not compared"
+            ));
+        };
+        if !self.has_norm() {
+            return line(&format!(
+                "{title}: reports: {n}; a norm needs {LEAST}, so it was not compared"
             ));
         }
-        let mut text = line(&format!(
-            "{}: reports: {}, departures: {}",
-            self.title,
-            self.n_machines,
-            self.departures.len()
-        ));
+        let mut text =
+            line(&format!("{title}: reports: {n}, departures: {}", self.departures.len()));
         let width = |texts: &mut dyn Iterator<Item = &str>| {
             texts.map(|text| text.chars().count()).max().unwrap_or_default()
         };
@@ -384,6 +399,51 @@ mod tests {
             !found[0].has_norm() && found[0].departures.is_empty() && found[0].varied.is_empty()
         );
         assert!(found[0].text().contains("a norm needs 3"));
+    }
+
+    #[test]
+    fn norm_of_a_missing_part_is_what_most_machines_have() {
+        let members = members(
+            |n, report| {
+                let dimms = report["memory"]["dimms"].as_array_mut().unwrap();
+                match n {
+                    0 => dimms[1]["part_number"] = json!("OTHER"),
+                    1 => drop(dimms.pop()),
+                    _ => {}
+                }
+            },
+            5,
+        );
+        let text = models(&members)[0].text();
+        assert!(text.contains("DIMM A2  missing; 3 of 5 have 32 GiB, M393A4K40\n"), "{text}");
+    }
+
+    #[test]
+    fn machine_whose_report_says_more_does_not_depart() {
+        let members = members(
+            |n, report| {
+                report["bios"]["vendor"] = json!("Dell Inc.");
+                if n > 0 {
+                    report["bios"]["version"] = Value::Null;
+                }
+            },
+            4,
+        );
+        assert_eq!(models(&members)[0].text(), "Dell Inc. R650: reports: 4, departures: 0\n");
+    }
+
+    #[test]
+    fn machines_without_a_model_are_not_compared_with_each_other() {
+        let members = members(
+            |n, report| {
+                report["product"] = json!({"vendor": "Dell Inc."});
+                report["bios"]["version"] = json!(if n == 0 { "1" } else { "2" });
+            },
+            4,
+        );
+        let models = models(&members);
+        assert!(models[0].departures.is_empty() && models[0].json()["model"].is_null());
+        assert!(models[0].text().starts_with("no maker or no model: reports: 4;"));
     }
 
     #[test]

@@ -183,11 +183,11 @@ fn pair<'a>(
     };
     let both = a.attributes().zip(&b.values);
     // A report made without listening knows no neighbours: that is no difference of the machine.
-    let is_heard = |attribute: &Attribute, a: &Value, b: &Value| {
+    let is_comparable = |attribute: &Attribute, a: &Value, b: &Value| {
         attribute.path != NEIGHBOURS || !(a.is_null() || b.is_null())
     };
     let differing = both.filter(|((attribute, a), b)| {
-        is_compared(attribute.nature) && a != b && is_heard(attribute, a, b)
+        is_compared(attribute.nature) && a != b && is_comparable(attribute, a, b)
     });
     let attributes: Vec<_> = differing.map(|((attribute, a), b)| (attribute, a, b)).collect();
     let change = change.or((!attributes.is_empty()).then_some(Change::Changed))?;
@@ -209,7 +209,7 @@ fn is_elsewhere(a: &Part, b: &Part) -> bool {
 }
 
 /// Where a part was, and where it is unless its name says so.
-fn way(a: &Part, b: &Part) -> String {
+fn movement(a: &Part, b: &Part) -> String {
     if a.place != b.place {
         return format!("from {}", a.place);
     }
@@ -232,7 +232,7 @@ impl Difference<'_> {
             (Change::Moved, Some(a), Some(b)) => {
                 let changes = self.changes();
                 let separator = if changes.is_empty() { "" } else { "; " };
-                [&way(a, b), separator, &changes].concat()
+                [&movement(a, b), separator, &changes].concat()
             }
             _ => self.changes(),
         }

@@ -1,4 +1,4 @@
-//! What a machine is expected to have: parsed from a file or an instruction, and held against a report.
+//! What a machine is expected to have: parsed from a file or an instruction, and compared with a report.
 //!
 //! An expectation takes a number of parts of one kind that meet all its conditions. Each part fulfils at most one
 //! expectation, and as many expectations as possible are fulfilled.
@@ -169,18 +169,16 @@ impl Expectations {
         let mut is_left: Vec<bool> = matching.chosen.iter().map(Option::is_none).collect();
         for (at, one) in expected.iter().enumerate() {
             let n_found = matching.n_parts(at);
-            let mut n_missing = number(one.count.least).saturating_sub(n_found);
-            while n_missing > 0
-                && let Some(nearest) = one.nearest(&parts, &is_left)
-            {
-                if let (Some(part), Some(is_left)) = (parts.get(nearest), is_left.get_mut(nearest))
-                {
+            let n_missing = number(one.count.least).saturating_sub(n_found);
+            let nearest = one.nearest(&parts, &is_left, n_missing);
+            let is_one_missing = nearest.len() < n_missing;
+            for at in nearest {
+                if let (Some(part), Some(is_left)) = (parts.get(at), is_left.get_mut(at)) {
                     found.push(one.mismatch(part));
                     *is_left = false;
                 }
-                n_missing -= 1;
             }
-            if n_missing > 0 {
+            if is_one_missing {
                 let evidence = format!("found {n_found}, expected {}", one.demand());
                 found.push(one.deviating(Deviation::Missing, one.name(), evidence));
             }
@@ -291,24 +289,29 @@ impl Expectation {
             .map(|condition| (condition, condition.check(part.value(condition.attribute.name))))
     }
 
-    /// The part that is left and meets most conditions: one that ought to be as expected, but is not.
-    fn nearest(&self, parts: &[&Part], is_left: &[bool]) -> Option<usize> {
+    /// Up to `n` parts that are left and meet most conditions: those that ought to be as expected, but are not.
+    fn nearest(&self, parts: &[&Part], is_left: &[bool], n: usize) -> Vec<usize> {
+        if n == 0 {
+            return Vec::new();
+        }
         let left = parts.iter().enumerate().zip(is_left).filter(|(_, left)| **left);
         let candidates = left.filter_map(|((at, part), _)| {
-            let unmet =
-                |outcome: Outcome| self.outcomes(part).filter(|(_, o)| *o == outcome).count();
-            let (n_unmet, n_unknown) = (unmet(Outcome::Unmet), unmet(Outcome::Unknown));
+            let outcomes: Vec<(&Condition, Outcome)> = self.outcomes(part).collect();
+            let count = |outcome: Outcome| outcomes.iter().filter(|(_, o)| *o == outcome).count();
+            let (n_unmet, n_unknown) = (count(Outcome::Unmet), count(Outcome::Unknown));
             // The port eno2 is not the expected eno1 with other faults, and a part that has nothing expected is another.
-            let is_other = self.outcomes(part).any(|(condition, outcome)| {
+            let is_other = outcomes.iter().any(|(condition, outcome)| {
                 let attribute = condition.attribute;
-                outcome == Outcome::Unmet
+                *outcome == Outcome::Unmet
                     && (self.kind.is_place(attribute)
                         || (attribute.nature == Nature::Own && attribute.name != "wired_to"))
             });
             let is_alike = n_unmet < self.conditions.len() || self.conditions.len() == 1;
             (is_alike && (!is_other || self.kind.is_single())).then_some((n_unmet, n_unknown, at))
         });
-        candidates.min().map(|(_, _, at)| at)
+        let mut candidates: Vec<(usize, usize, usize)> = candidates.collect();
+        candidates.sort_unstable();
+        candidates.into_iter().take(n).map(|(_, _, at)| at).collect()
     }
 
     fn mismatch(&self, part: &Part) -> Deviating {

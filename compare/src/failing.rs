@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use crate::cohort::Member;
 use crate::kinds::Kind;
 use crate::line;
-use crate::machine::{Machine, Part};
+use crate::machine::{Machine, Part, is_identity};
 
 /// A part number that has findings.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Failing {
     /// The kind of the parts.
-    pub kind: &'static str,
+    pub kind: &'static Kind,
     /// Part number or model.
     pub part_number: String,
     /// How many such parts have a finding.
@@ -49,7 +49,7 @@ pub fn failing(members: &[Member]) -> Vec<Failing> {
             let is_first = seen.insert([part.kind.name, " ", &part_number].concat());
             let key = (part.kind.name, part_number.clone());
             let entry = found.entry(key).or_insert_with(|| Failing {
-                kind: part.kind.title,
+                kind: part.kind,
                 n_parts: n_parts(members, part.kind, &part_number),
                 part_number,
                 n_failing: 0,
@@ -82,7 +82,8 @@ fn n_parts(members: &[Member], kind: &'static Kind, number: &str) -> usize {
 /// as a disk and the PCI device that it is, so only the first kind counts.
 fn blamed<'a>(machine: &'a Machine, locator: &str) -> Vec<&'a Part> {
     let is_named = |name: &str| !name.is_empty() && contains_word(locator, name);
-    let serial = |part: &&Part| part.value("serial").as_str().is_some_and(is_named);
+    let is_serial = |serial: &str| is_identity(serial) && is_named(serial);
+    let serial = |part: &&Part| part.value("serial").as_str().is_some_and(is_serial);
     let place = |part: &&Part| part.place.split(", ").next().is_some_and(is_named);
     let mut parts: Vec<&Part> = machine.parts.iter().filter(serial).collect();
     if parts.is_empty() {
@@ -109,7 +110,7 @@ impl Failing {
         let codes = self.codes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         line(&format!(
             "  {} {}: {} of {} parts, machines: {}: {codes}",
-            self.kind, self.part_number, self.n_failing, self.n_parts, self.n_machines
+            self.kind.title, self.part_number, self.n_failing, self.n_parts, self.n_machines
         ))
     }
 
@@ -117,7 +118,7 @@ impl Failing {
     #[must_use]
     pub fn json(&self) -> Value {
         json!({
-            "kind": self.kind,
+            "kind": self.kind.name,
             "part_number": self.part_number,
             "n_failing": self.n_failing,
             "n_parts": self.n_parts,
@@ -139,6 +140,20 @@ mod tests {
             Member::of(format!("node{n}"), &report)
         };
         findings.into_iter().enumerate().map(member).collect()
+    }
+
+    #[test]
+    fn placeholder_of_a_serial_number_blames_no_part() {
+        let drive = |slot: u64, serial: &str| json!({"slot": slot, "serial": serial, "model": "ST4000", "size_bytes": 1});
+        let drives = json!([drive(5, "0"), drive(0, "WFK1")]);
+        let report = json!({
+            "block": {"raid_controllers": [{"drives": drives}]},
+            "findings": [{"code": "raid.drive", "severity": "warning", "locator": "slot 0 (serial WFK1)"}],
+        });
+        let found = failing(&[Member::of("node".to_owned(), &report)]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].n_failing, found[0].n_parts), (1, 2));
+        assert_eq!(found[0].json()["kind"], "raid_drive");
     }
 
     #[test]

@@ -51,8 +51,7 @@ impl Machine {
     #[must_use]
     pub fn of(report: &Value) -> Machine {
         let text = |path| known_text(&fetch(report, path));
-        let devices = fetch(report, "pci/devices");
-        let devices = devices.as_array().into_iter().flatten();
+        let devices = at(report, "pci/devices").and_then(Value::as_array).into_iter().flatten();
         let devices = devices.filter_map(|device| Some((device.get("address")?.as_str()?, device)));
         let devices: BTreeMap<&str, &Value> = devices.collect();
         let mut machine = Machine {
@@ -63,7 +62,8 @@ impl Machine {
             ..Machine::default()
         };
         for kind in kinds() {
-            if fetch(report, kind.witness).is_null() {
+            let is_late = kind.name.starts_with("raid_") && !has_raid(report);
+            if is_late || at(report, kind.witness).is_none_or(Value::is_null) {
                 machine.unknown_kinds.push(kind.name);
                 continue;
             }
@@ -174,7 +174,15 @@ impl Part {
 const SUMMARY: &[&str] =
     &["vendor", "manufacturer", "model", "name", "product", "part_number", "firmware", "serial"];
 
-/// Adds to places that occur twice what is known of the slot.
+/// Whether the report knows the RAID controllers. No list means that there are none only if their collector answered.
+fn has_raid(report: &Value) -> bool {
+    let problems = at(report, "problems").and_then(Value::as_array).into_iter().flatten();
+    let mut collectors = problems.filter_map(|problem| problem.get("collector")?.as_str());
+    at(report, "block/raid_controllers").is_some_and(Value::is_array)
+        || !collectors.any(|collector| collector == "raid")
+}
+
+/// Replaces places that occur twice by the longest name of the slot.
 fn name_apart(parts: &mut [Part]) {
     let places: Vec<String> = parts.iter().map(|part| part.place.clone()).collect();
     for part in parts {
@@ -292,13 +300,18 @@ fn listed<'a>(report: &'a Value, path: &str) -> Vec<&'a Value> {
 
 /// The value at `path`; null if there is none.
 fn fetch(value: &Value, path: &str) -> Value {
+    at(value, path).cloned().unwrap_or_default()
+}
+
+/// The value at `path`.
+fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     fn step<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
         match value {
             Value::Array(list) => list.get(key.parse::<usize>().ok()?),
             other => other.get(key),
         }
     }
-    path.split('/').try_fold(value, step).cloned().unwrap_or_default()
+    path.split('/').try_fold(value, step)
 }
 
 /// A value as text; `None` for one that is not known.
@@ -312,7 +325,7 @@ fn known_text(value: &Value) -> Option<String> {
 }
 
 /// Whether a serial number can identify a part: firmware fills unknown ones with one character or with words.
-fn is_identity(text: &str) -> bool {
+pub(crate) fn is_identity(text: &str) -> bool {
     let significant = || text.bytes().filter(u8::is_ascii_alphanumeric);
     let first = significant().next();
     // Of a serial number and its maker, the serial number is the first word.
@@ -348,6 +361,19 @@ mod tests {
         assert!(!machine.knows(kind("disk").unwrap()) && machine.knows(kind("gpu").unwrap()));
         let device = machine.of_kind(kind("pci").unwrap()).next().unwrap();
         assert!(machine.is_listed_twice(device));
+    }
+
+    #[test]
+    fn collector_that_did_not_answer_makes_its_parts_unknown_and_not_absent() {
+        let knows = |report: &Value, name| Machine::of(report).knows(kind(name).unwrap());
+        let late = json!([{"collector": "raid", "path": "/dev/megaraid_sas_ioctl_node"}]);
+        let mut report = json!({"block": {"n_disks": 1}});
+        assert!(knows(&report, "raid_drive") && knows(&report, "fc_host"));
+        report["problems"] = late;
+        assert!(!knows(&report, "raid_drive") && knows(&report, "disk"));
+        // Only the controllers were read.
+        let report = json!({"block": {"raid_controllers": []}});
+        assert!(knows(&report, "raid_drive") && !knows(&report, "fc_host"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     let tokens = tokens(pattern);
     let text: Vec<char> = text.chars().collect();
-    // Where to go on after a mismatch: behind the last `*`, with one more character for it. Earlier ones need no retry.
+    // Where to go on after a mismatch: after the last `*`, with one more character for it. Earlier ones need no retry.
     let (mut at, mut from, mut retry) = (0, 0, None);
     while from < text.len() {
         match tokens.get(at) {

@@ -109,6 +109,34 @@ fn unreadable_input_ends_with_2_and_says_what_was_expected() {
     assert!(stderr(&output).contains("there is no such file"), "{}", stderr(&output));
 }
 
+#[test]
+fn reports_without_a_common_section_are_not_called_the_same() {
+    let a = written("nothing-in-common-a", &serde_json::json!({"schema_version": "1.0"}));
+    let b = written(
+        "nothing-in-common-b",
+        &serde_json::json!({"schema_version": "1.0", "bios": {"version": "1"}}),
+    );
+    for (a, b) in [(&a, &a), (&a, &b)] {
+        let output = run(&format!("diff {} {}", a.display(), b.display()));
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("no section in common"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn report_comes_through_a_pipe() {
+    let pipe = scratch("diff-pipe").join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let text = report("plain-guest").to_string();
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, text).unwrap()
+    });
+    let output = run(&format!("diff {} {}", pipe.display(), capture("plain-guest")));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    writer.join().unwrap();
+}
+
 /// The findings of expectations, as `check --expect` prints them.
 fn deviations(report: &str, expect: &Path) -> (Option<i32>, Vec<Value>) {
     let output = run(&format!("check --format json --root {report} --expect {}", expect.display()));

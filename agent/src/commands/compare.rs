@@ -9,6 +9,7 @@ use compare::cohort::{LEAST, Member, Model, models};
 use compare::difference::{Scope, differences};
 use compare::draft::draft;
 use compare::failing::{Failing, failing};
+use compare::kinds::kinds;
 use compare::machine::Machine;
 use probes::collect::Options;
 use probes::machine::Source;
@@ -35,6 +36,9 @@ pub(super) fn diff(options: &DiffOptions) -> anyhow::Result<ExitStatus> {
         Some(path) => load(path)?,
         None => this_machine()?,
     });
+    if !kinds().any(|kind| a.knows(kind) && b.knows(kind)) {
+        bail!("the two reports have no section in common, so nothing can be compared");
+    }
     let scope = Scope { with_volatile: options.counters, without_serials: options.ignore_serials };
     let found = differences(&a, &b, scope);
     output::print(&match options.format {
@@ -118,7 +122,9 @@ fn replayed(source: Source) -> anyhow::Result<Value> {
 /// A report, or that of a capture or a directory.
 fn load(path: &Path) -> anyhow::Result<Value> {
     let is_standard_input = path == Path::new("-");
-    if !is_standard_input && !starts_like_json(path) {
+    // A pipe is read once, and a capture is a file.
+    let is_pipe = std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if !is_standard_input && !is_pipe && !starts_like_json(path) {
         return replayed(super::captured(path, "")?);
     }
     let (bytes, name) = if is_standard_input {

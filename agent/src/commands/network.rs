@@ -41,12 +41,12 @@ pub(super) fn network(options: &NetworkOptions) -> anyhow::Result<ExitStatus> {
         .with_context(|| format!("{what}: {} has none", options.metadata))?;
     let metadata = String::from_utf8(metadata).context("the metadata is not UTF-8")?;
     // The metadata names no name servers; the live system has those of DHCP.
-    let servers = RESOLV_CONFS.iter().map(|path| name_servers(&resolv_conf(path)));
-    let servers = servers.into_iter().find(|found| !found.is_empty()).unwrap_or_default();
+    let mut servers = RESOLV_CONFS.iter().map(|path| name_servers(&resolv_conf(path)));
+    let servers = servers.find(|found| !found.is_empty()).unwrap_or_default();
     if servers.is_empty() {
         let files = RESOLV_CONFS.join(" and ");
         tracing::warn!(
-            "{files} name no server that the profiles could have; the host will not resolve names"
+            "{files} name no server that the profiles could have, or cannot be read; the host will not resolve names"
         );
     }
     let profiles =

@@ -1,4 +1,4 @@
-//! Expectations held against machines that have them, and against machines with one fault.
+//! Expectations compared with machines that have them, and against machines with one fault.
 
 use super::*;
 use serde_json::json;
@@ -214,5 +214,9 @@ fn crowd_of_parts_and_expectations_is_matched_in_time() {
     let machine = json!({"block": {"n_disks": 4096, "disks": disks}});
     let start = std::time::Instant::now();
     assert_eq!(deviations(&expected, &machine), []);
+    // None of the disks is one of these.
+    let one = json!({"count": 64, "transport": "nvme", "name": "sd*"});
+    let expected = json!({"disk": vec![one; 64]});
+    assert_eq!(deviations(&expected, &machine).len(), 4096);
     assert!(start.elapsed() < std::time::Duration::from_mins(1), "{:?}", start.elapsed());
 }

@@ -152,7 +152,8 @@ pub(super) static KINDS: &[Kind] = &[
         name: "fc_host",
         title: "FC port",
         list: "block/fc_hosts",
-        witness: "block",
+        // RAID controllers alone make a `block` too.
+        witness: "block/n_disks",
         identities: &[&["port_name"]],
         slots: &[&["pci:slot", "pci_address"], &["pci_address"], &["name"]],
         place: &[("", "name"), ("slot ", "pci:slot")],

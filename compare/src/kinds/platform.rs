@@ -76,7 +76,7 @@ pub(super) static KINDS: &[Kind] = &[
     },
     Kind {
         name: "firmware_component",
-        title: "firmware of",
+        title: "firmware component",
         list: "smbios/firmware_components",
         witness: "smbios/version",
         slots: &[&["name", "id"]],

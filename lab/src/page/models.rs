@@ -11,6 +11,8 @@ use crate::lab::Lab;
 
 /// Most rows of one table.
 const MAX_ROWS: usize = 300;
+/// Most values of one row.
+const MAX_VALUES: usize = 8;
 
 /// The page.
 pub(super) fn page(lab: &Lab) -> Result<Answer, Refusal> {
@@ -30,8 +32,10 @@ pub(super) fn page(lab: &Lab) -> Result<Answer, Refusal> {
 fn section(model: &Model<'_>) -> Markup {
     html! {
         section {
-            h2 { (cut(&model.title)) }
-            @if !model.has_norm() {
+            h2 { (cut(model.title.as_deref().unwrap_or("Unknown model"))) }
+            @if model.title.is_none() {
+                p.muted { "Nodes: " (model.n_machines) ". Without a maker and a model they are not compared." }
+            } @else if !model.has_norm() {
                 p.muted { "Nodes: " (model.n_machines) ". A norm needs " (LEAST) "." }
             } @else if model.departures.is_empty() {
                 p { "Nodes: " (model.n_machines) ". None departs from the others." }
@@ -45,14 +49,17 @@ fn section(model: &Model<'_>) -> Markup {
                         td { (cut(&one.what())) }
                     } } }
                 } }
+                (rest(model.departures.len(), MAX_ROWS))
             }
             @if !model.varied.is_empty() {
                 details {
                     summary { "Without a norm (" (model.varied.len()) ")" }
                     ul { @for one in model.varied.iter().take(MAX_ROWS) { li {
                         (cut(&one.what)) ": "
-                        @for (value, n) in one.values.iter().take(8) { code { (cut(value)) } " (" (n) ") " }
+                        @for (value, n) in one.values.iter().take(MAX_VALUES) { code { (cut(value)) } " (" (n) ") " }
+                        (rest(one.values.len(), MAX_VALUES))
                     } } }
+                    (rest(model.varied.len(), MAX_ROWS))
                 }
             }
         }
@@ -67,12 +74,18 @@ fn part_numbers(failing: &[Failing]) -> Markup {
                 thead { tr { th { "Part number" } th { "Kind" } th { "Parts" } th { "Nodes" } th { "Findings" } } }
                 tbody { @for one in failing.iter().take(MAX_ROWS) { tr {
                     td { code { (cut(&one.part_number)) } }
-                    td { (one.kind) }
+                    td { (one.kind.title) }
                     td { (one.n_failing) " of " (one.n_parts) }
                     td { (one.n_machines) }
                     td { @for code in &one.codes { code { (cut(code)) } " " } }
                 } } }
             } }
+            (rest(failing.len(), MAX_ROWS))
         }
     }
+}
+
+/// How many of `n` are left out where `most` are shown.
+fn rest(n: usize, most: usize) -> Markup {
+    html! { @if n > most { span.muted { "… and " (n - most) " more" } } }
 }
