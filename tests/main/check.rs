@@ -1,11 +1,10 @@
 //! The findings in the forms of other programs, held to the programs' own schemas and checkers; the exit status.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::util::{repository, run, scratch, stdout};
+use crate::util::{cache, repository, run, scratch, stdout};
 
 /// Captured machines of the repository, with faults and without.
 fn machines() -> Vec<std::path::PathBuf> {
@@ -84,8 +83,7 @@ fn every_step_of_a_run_is_started_and_ended_once_with_its_diagnoses_between() {
 
 #[test]
 fn promtool_accepts_the_metrics_of_every_machine() {
-    let cached = std::env::var_os("HOME")
-        .map(|home| Path::new(&home).join(".cache/run-coreos-installer/promtool/bin/promtool"));
+    let cached = cache().map(|cache| cache.join("promtool/bin/promtool"));
     let promtool = cached.filter(|path| path.is_file()).unwrap_or_else(|| "promtool".into());
     let has_it = Command::new(&promtool).arg("--version").output().is_ok();
     let is_required = std::env::var_os("RCI_REQUIRE_TOOLS").is_some();
@@ -135,7 +133,7 @@ fn output_file_is_replaced_as_a_whole_and_readable_for_others() {
 }
 
 #[test]
-fn sample_reads_the_running_machine_twice_and_no_capture() {
+fn sample_waits_between_two_readings_and_reads_no_capture() {
     let start = std::time::Instant::now();
     let output = run("check --only os --format json --sample 1");
     assert!(start.elapsed() >= std::time::Duration::from_secs(1));

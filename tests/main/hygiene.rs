@@ -196,16 +196,7 @@ fn formats_exports_and_comparisons_do_no_io() {
 
 #[test]
 fn every_file_begins_with_its_documentation() {
-    for folder in [
-        "agent/src",
-        "compare/src",
-        "exports/src",
-        "formats/src",
-        "probes/src",
-        "ignition/src",
-        "lab",
-        "tests",
-    ] {
+    for folder in CRATES.into_iter().chain(["lab/tests", "tests"]) {
         for (path, text) in sources(folder) {
             assert!(text.starts_with("//!"), "{} begins without //!", path.display());
         }
@@ -215,9 +206,7 @@ fn every_file_begins_with_its_documentation() {
 /// `Debug` of text ignores a precision, so that a text of megabytes would be shown whole.
 #[test]
 fn no_text_is_shortened_by_a_precision_that_debug_ignores() {
-    for folder in
-        ["agent/src", "compare/src", "exports/src", "formats/src", "ignition/src", "lab/src"]
-    {
+    for folder in CRATES {
         for (path, text) in sources(folder) {
             for (n, line) in code(&text).lines().enumerate() {
                 let is_precision = |rest: &str| {

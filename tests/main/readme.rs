@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::util::{repository, scratch};
+use crate::util::{cache, repository, scratch};
 
 /// The line above a block that the tests cannot run; a reason follows it.
 const NOT_RUN: &str = "<!-- not run by the tests: ";
@@ -213,12 +213,7 @@ fn own_programs(name: &str) -> PathBuf {
 
 /// A file that `tests/vm/setup` has put into the cache; `None` if no virtual machine test ran here.
 fn cached(part: &str, file: &str) -> Option<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let cache = variable("RCI_CACHE").or_else(|| {
-        let parent = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-        parent.map(|parent| parent.join("run-coreos-installer"))
-    })?;
-    let folders = std::fs::read_dir(cache).ok()?.flatten();
+    let folders = std::fs::read_dir(cache()?).ok()?.flatten();
     let folders = folders.filter(|folder| folder.file_name().to_string_lossy().starts_with(part));
     let files = folders.map(|folder| folder.path().join(file)).filter(|file| file.is_file());
     files.max_by_key(|file| file.metadata().and_then(|file| file.modified()).ok())

@@ -1,5 +1,8 @@
 //! Compares documents and code.
 
+use compare::kinds::{Kind, NEIGHBOURS, kinds};
+use serde_json::Value;
+
 use crate::util::{run, stdout};
 
 #[test]
@@ -35,4 +38,53 @@ fn a_real_report_fits_the_schema_that_is_made_from_the_types() {
     let errors: Vec<String> =
         validator.iter_errors(&report).map(|e| format!("{}: {e}", e.instance_path)).collect();
     assert!(errors.is_empty(), "{errors:#?}");
+}
+
+/// The schema of the value at `path`, through references, lists and alternatives.
+fn at<'a>(root: &'a Value, schema: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    if let Some(name) = schema["$ref"].as_str() {
+        return at(root, root.pointer(name.strip_prefix('#')?)?, path);
+    }
+    let here = match path.split_first() {
+        None => Some(schema),
+        Some((key, rest)) => {
+            let is_element = *key == "*" || key.parse::<usize>().is_ok();
+            let inner = if is_element { &schema["items"] } else { &schema["properties"][*key] };
+            if inner.is_null() { None } else { at(root, inner, rest) }
+        }
+    };
+    let alternatives = ["anyOf", "allOf", "oneOf"].iter().filter_map(|key| schema[*key].as_array());
+    here.or_else(|| alternatives.flatten().find_map(|inner| at(root, inner, path)))
+}
+
+/// The paths that are compared in the parts of a kind.
+fn paths(kind: &'static Kind) -> Vec<&'static str> {
+    let mut paths: Vec<&str> = kind.attributes.iter().map(|attribute| attribute.path).collect();
+    paths.extend(kind.identities.iter().chain(kind.slots).flat_map(|all| all.iter()));
+    paths.extend(kind.place.iter().map(|(_, path)| path));
+    paths.extend(kind.skip.iter().map(|(path, _)| path));
+    paths.retain(|path| !["@id", NEIGHBOURS].contains(path));
+    paths
+}
+
+/// A key that the report no longer has would be "not known" for ever.
+#[test]
+fn report_has_every_value_that_comparisons_use() {
+    let schema: Value = serde_json::from_str(&stdout(&run("schema report"))).unwrap();
+    let split = |path: &'static str| path.split('/').collect::<Vec<_>>();
+    let has = |path: &[&str]| at(&schema, &schema, path).is_some();
+    assert!(has(&["memory", "dimms", "*", "locator"]) && !has(&["memory", "dimms", "*", "place"]));
+    for kind in kinds() {
+        let list = split(kind.list);
+        assert!(has(&list) && has(&split(kind.witness)), "{}", kind.name);
+        let is_list = at(&schema, &schema, &[&list[..], &["*"]].concat()).is_some();
+        for path in paths(kind) {
+            let full = match path.strip_prefix("pci:") {
+                Some(path) => [&["pci", "devices", "*"][..], &split(path)].concat(),
+                None if is_list => [&list[..], &["*"], &split(path)].concat(),
+                None => [&list[..], &split(path)].concat(),
+            };
+            assert!(has(&full), "{}: {full:?}", kind.name);
+        }
+    }
 }

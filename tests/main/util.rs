@@ -63,3 +63,12 @@ pub(crate) fn scratch(name: &str) -> PathBuf {
     std::fs::create_dir_all(&dir).unwrap();
     dir
 }
+
+/// The folder of downloaded programs, as `tests/setup.sh` chooses it.
+pub(crate) fn cache() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    variable("RCI_CACHE").or_else(|| {
+        let parent = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
+        parent.map(|parent| parent.join("run-coreos-installer"))
+    })
+}
