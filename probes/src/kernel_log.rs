@@ -1,14 +1,17 @@
 //! What the kernel logged about faults of the hardware since boot: `/dev/kmsg`, grouped by part.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::kernel_messages::message;
 use crate::machine::Machine;
-use crate::sys::kmsg::KernelLog;
+use crate::sys::kmsg::{KernelLog, MORE};
 
-/// The most groups that are kept.
-const MOST_GROUPS: usize = 64;
+/// The most groups that are kept: more than the largest machines have parts.
+const MOST_GROUPS: usize = 4096;
+const LOG: &str = "dev/kmsg";
 
 /// Messages of one meaning about one part.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -19,7 +22,7 @@ pub struct KernelMessages {
     /// The part as the kernel names it, e.g. `sda`, `0000:3b:00.0`, `3` for a CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subject: Option<String>,
-    /// How many there were; the oldest may have been overwritten.
+    /// How many are in the log; the kernel overwrites the oldest messages when the log is full.
     pub n: u32,
     /// The first of them.
     pub first: String,
@@ -31,20 +34,31 @@ pub fn kernel_log(machine: &Machine) -> Vec<KernelMessages> {
     let log = machine.ask(&KernelLog).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
     let mut groups: Vec<KernelMessages> = Vec::new();
+    let mut known: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();
+    let mut n_lost = 0_u32;
     for message in log.lines().filter(|line| !line.starts_with(' ')).filter_map(message) {
-        let is_same = |group: &&mut KernelMessages| {
-            group.code == message.code && group.subject.as_deref() == message.subject
-        };
-        if let Some(group) = groups.iter_mut().find(is_same) {
+        let key = (message.code, message.subject);
+        if let Some(group) = known.get(&key).and_then(|at| groups.get_mut(*at)) {
             group.n = group.n.saturating_add(1);
         } else if groups.len() < MOST_GROUPS {
+            known.insert(key, groups.len());
             groups.push(KernelMessages {
                 code: message.code.to_owned(),
                 subject: message.subject.map(str::to_owned),
                 n: 1,
                 first: message.text.to_owned(),
             });
+        } else {
+            n_lost = n_lost.saturating_add(1);
         }
+    }
+    if n_lost > 0 {
+        let expected = format!("at most {MOST_GROUPS} parts; messages about others are ignored");
+        machine.problem(LOG, format!("{n_lost} messages about further parts"), expected);
+    }
+    if log.lines().next_back() == Some(MORE) {
+        let found = "more messages about faults than are read";
+        machine.problem(LOG, found, "fewer; only the oldest are counted");
     }
     groups
 }
@@ -65,5 +79,21 @@ mod tests {
         assert_eq!(groups[0], (Some("sda".to_owned()), 2, first));
         assert_eq!((groups.len(), groups[1].1), (2, 1));
         assert!(kernel_log(&crate::testing::tree(&[("proc/version", "x")])).is_empty());
+    }
+
+    #[test]
+    fn messages_beyond_the_limits_are_a_problem() {
+        let line = |part: usize| format!("3,1,10,-;I/O error, dev sd{part}, sector 1\n");
+        let log: String = (0..MOST_GROUPS).map(line).collect();
+        let machine = crate::testing::tree(&[("kernel/kmsg", &log)]);
+        assert_eq!((kernel_log(&machine).len(), machine.problems().len()), (MOST_GROUPS, 0));
+        let more = log + &line(MOST_GROUPS) + &line(0) + MORE;
+        let machine = crate::testing::tree(&[("kernel/kmsg", &more)]);
+        let groups = kernel_log(&machine);
+        assert_eq!((groups.len(), groups[0].n), (MOST_GROUPS, 2));
+        let found: Vec<String> = machine.problems().into_iter().map(|p| p.found).collect();
+        let expected =
+            ["1 messages about further parts", "more messages about faults than are read"];
+        assert_eq!(found, expected);
     }
 }

@@ -75,6 +75,11 @@ fn subject_of<'a>(text: &'a str, place: &str) -> Option<&'a str> {
         "pci" => text.split(|c: char| !is_part(c)).map(trimmed).find(|word| is_address(word)),
         // The port stands in front: `ata1.00: failed command: …`.
         "failed command" => word(text),
+        // Driver and address come before the name, the state of a port that goes may come after it.
+        ": NETDEV" => {
+            let before = text.split(place).next()?.split(" (").next()?;
+            word(before.rsplit(' ').next()?)
+        }
         // The name includes the end of what introduces it.
         "nvme nvme" => word(text.get(text.find("nvme nvme")? + 5..)?),
         _ => word(text.get(text.find(place)? + place.len()..)?),
@@ -125,6 +130,30 @@ mod tests {
                 "nic.kernel_errors",
                 "eno1",
             ),
+            (
+                "i40e 0000:3b:00.0 eno1: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5376 ms",
+                "nic.kernel_errors",
+                "eno1",
+            ),
+            (
+                "r8169 0000:03:00.0 enp3s0 (unregistering): NETDEV WATCHDOG: CPU: 7: transmit queue 0 timed out 5567 ms",
+                "nic.kernel_errors",
+                "enp3s0",
+            ),
+            (
+                "sd 2:0:1:0: Device offlined - not ready after error recovery",
+                "disk.kernel_errors",
+                "2:0:1:0",
+            ),
+            ("sd 0:2:0:0: rejecting I/O to offline device", "disk.kernel_errors", "0:2:0:0"),
+            ("rcu: INFO: rcu_sched self-detected stall on CPU", "os.lockup", ""),
+            ("rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:", "os.lockup", ""),
+            (
+                "rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: { 4-... } 6 jiffies",
+                "os.lockup",
+                "",
+            ),
+            ("INFO: rcu_sched self-detected stall on CPU", "os.lockup", ""),
             ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [a:1]", "os.lockup", "3"),
             (
                 "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0",

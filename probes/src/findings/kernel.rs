@@ -60,13 +60,18 @@ fn about(inventory: &Inventory, group: &KernelMessages) -> About {
         return About::Nothing;
     }
     let Some(subject) = group.subject.as_deref() else { return About::Part(None) };
-    let certain = |locator: Option<String>| match locator {
+    // A part that is not in the list is none of this machine, but only if the list was read.
+    let listed = |is_listed: bool, locator: Option<String>| match locator {
         Some(locator) => About::Part(Some(locator)),
-        None => About::Nothing,
+        None if is_listed => About::Nothing,
+        None => About::Part(Some(subject.to_owned())),
     };
     match group.code.as_str() {
-        "disk.kernel_errors" => certain(disk(inventory, subject)),
-        "nic.kernel_errors" => certain(nic::named(inventory, subject)),
+        "disk.kernel_errors" => {
+            let has_disks = inventory.block.as_ref().is_some_and(|block| block.n_disks.is_some());
+            listed(has_disks || is_no_disk(subject), disk(inventory, subject))
+        }
+        "nic.kernel_errors" => listed(inventory.network.is_some(), nic::named(inventory, subject)),
         "memory.kernel_errors" => About::Part(slot(inventory, subject)),
         "cpu.kernel_errors" | "cpu.thermal" => About::Part(Some(socket(inventory, subject))),
         "pci.kernel_errors" => About::Part(Some(device(inventory, subject))),
@@ -79,15 +84,24 @@ fn is_guest(inventory: &Inventory) -> bool {
     virtualization.is_some_and(|hypervisor| hypervisor != "none")
 }
 
-/// A disk by the name of itself, a partition or its NVMe controller. Optical drives, floppies and media
+/// An optical drive or a floppy.
+fn is_no_disk(name: &str) -> bool {
+    name.starts_with("sr") || name.starts_with("fd")
+}
+
+/// A disk by the name or SCSI address of itself, the name of a partition or its NVMe controller. Optical drives, floppies and media
 /// that have gone are no disks of the machine. A port or controller without a disk keeps its name.
 fn disk(inventory: &Inventory, subject: &str) -> Option<String> {
     let block = inventory.block.as_ref()?;
     let controller = block.nvme_controllers.iter().find(|one| one.name == subject);
     let is_meant = |disk: &&Disk| {
         disk.name == subject
+            || disk.hctl.as_deref() == Some(subject)
             || disk.partitions.iter().any(|partition| partition.name == subject)
-            || disk.paths.iter().any(|path| path.name == subject)
+            || disk
+                .paths
+                .iter()
+                .any(|path| path.name == subject || path.hctl.as_deref() == Some(subject))
             || controller.is_some_and(|one| one.namespaces.contains(&disk.name))
     };
     let Some(disk) = disks(inventory).iter().find(is_meant) else {
@@ -134,4 +148,40 @@ fn device(inventory: &Inventory, subject: &str) -> String {
     let with_function = format!("{subject}.0");
     let device = devices.iter().find(|d| d.address == subject || d.address == with_function);
     device.map_or(subject, pci::locator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Block;
+    use crate::network::Network;
+    use crate::os::Os;
+
+    fn located(subject: &str, code: &str, inventory: Inventory) -> Vec<Option<String>> {
+        let group = KernelMessages {
+            code: code.to_owned(),
+            subject: Some(subject.to_owned()),
+            n: 1,
+            first: "x".to_owned(),
+        };
+        let os = Some(Os { kernel_log: vec![group], ..Os::default() });
+        let found = messages(&Inventory { os, ..inventory });
+        found.into_iter().map(|finding| finding.locator).collect()
+    }
+
+    #[test]
+    fn part_keeps_its_name_if_the_list_of_parts_was_not_read() {
+        let unread = Inventory::default;
+        for (subject, code) in [("sda", "disk.kernel_errors"), ("eno1", "nic.kernel_errors")] {
+            assert_eq!(located(subject, code, unread()), [Some(subject.to_owned())], "{code}");
+        }
+        assert!(located("sr0", "disk.kernel_errors", unread()).is_empty());
+        let unlisted = Inventory { block: Some(Block::default()), ..unread() };
+        assert_eq!(located("sda", "disk.kernel_errors", unlisted).len(), 1);
+        let block = Some(Block { n_disks: Some(0), ..Block::default() });
+        let network = Some(Network::default());
+        let read = || Inventory { block: block.clone(), network: network.clone(), ..unread() };
+        assert!(located("sda", "disk.kernel_errors", read()).is_empty());
+        assert!(located("eno1", "nic.kernel_errors", read()).is_empty());
+    }
 }

@@ -11,14 +11,18 @@ use nix::libc;
 use super::Question;
 use crate::kernel_messages::message;
 
-/// A record has at most 8 KiB (`PRINTK_MESSAGE_MAX`, `kernel/printk/internal.h`).
+/// A record has at most 8 KiB (`CONSOLE_EXT_LOG_MAX`, `include/linux/printk.h`), since Linux 6.3 at most 2 KiB
+/// (`PRINTK_MESSAGE_MAX`, `kernel/printk/internal.h`). A read into less room fails.
 const RECORD_BYTES: usize = 16 << 10;
-/// The most records that are read; a log of 2 MiB has some 20,000.
-const MOST_RECORDS: usize = 100_000;
+/// The most records that are read; a log of 2 MiB has some 20,000. A kernel that logs without end must not
+/// keep the reader busy without end.
+const MOST_RECORDS: usize = 1_000_000;
 /// The most bytes that are kept of the messages that mean a fault.
-const MOST_KEPT_BYTES: usize = 128 << 10;
+const MOST_KEPT_BYTES: usize = 4 << 20;
+/// The last line if the log has more messages than were kept. No record looks like it.
+pub(crate) const MORE: &str = "more";
 
-/// Asks for the records that mean a fault, oldest first.
+/// Asks for the records that mean a fault, oldest first: the first line of each, which is the message.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelLog;
 
@@ -31,25 +35,45 @@ impl Question for KernelLog {
         let mut log =
             OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg")?;
         let mut record = vec![0; RECORD_BYTES];
-        let mut kept = Vec::new();
+        let mut kept = Kept::default();
         for _ in 0..MOST_RECORDS {
             match log.read(&mut record) {
-                Ok(0) => break,
+                Ok(0) => return Ok(kept.0),
                 Ok(n) => {
-                    let bytes = record.get(..n).unwrap_or_default();
-                    let is_kept = std::str::from_utf8(bytes).ok().and_then(message).is_some();
-                    if is_kept && kept.len() + n <= MOST_KEPT_BYTES {
-                        kept.extend_from_slice(bytes);
+                    if !kept.add(record.get(..n).unwrap_or_default()) {
+                        break;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(kept.0),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The kernel overwrote the next record; the following read continues after it.
                 Err(error) if error.raw_os_error() == Some(Errno::EPIPE as i32) => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(kept)
+        kept.0.extend_from_slice(MORE.as_bytes());
+        Ok(kept.0)
+    }
+}
+
+/// The messages that mean a fault.
+#[derive(Default)]
+struct Kept(Vec<u8>);
+
+impl Kept {
+    /// Adds a record if it means a fault; `false` if there is no room for it.
+    fn add(&mut self, record: &[u8]) -> bool {
+        let text = std::str::from_utf8(record).ok();
+        let Some(line) = text.filter(|text| message(text).is_some()).and_then(|t| t.lines().next())
+        else {
+            return true;
+        };
+        let has_room = self.0.len() + line.len() < MOST_KEPT_BYTES;
+        if has_room {
+            self.0.extend_from_slice(line.as_bytes());
+            self.0.push(b'\n');
+        }
+        has_room
     }
 }
 
@@ -61,7 +85,21 @@ mod tests {
     fn running_kernel_ends_its_log_without_waiting() {
         let Ok(kept) = KernelLog.ask_live() else { return };
         let text = String::from_utf8(kept).unwrap();
-        let records = text.lines().filter(|line| !line.starts_with(' '));
-        assert!(records.clone().all(|record| message(record).is_some()), "{text}");
+        assert!(text.lines().all(|line| line == MORE || message(line).is_some()), "{text}");
+    }
+
+    #[test]
+    fn first_line_of_each_fault_is_kept_until_there_is_no_room() {
+        let mut kept = Kept::default();
+        assert!(
+            kept.add(b"3,1,1,-;I/O error, dev sda, sector 1\n SUBSYSTEM=block\n DEVICE=b8:0\n")
+        );
+        assert!(kept.add(b"6,2,2,-;usb 1-1: new device\n"));
+        assert_eq!(kept.0, b"3,1,1,-;I/O error, dev sda, sector 1\n");
+        kept.0.resize(MOST_KEPT_BYTES - 10, b'x');
+        assert!(kept.add(b"6,3,3,-;usb 1-1: new device\n"), "nothing to keep");
+        assert!(!kept.add(b"3,4,4,-;I/O error, dev sda, sector 2\n"));
+        assert_eq!(kept.0.len(), MOST_KEPT_BYTES - 10);
+        assert_eq!(message(MORE), None);
     }
 }
