@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow, bail};
 use compare::expectation::{Deviating, Expectations, Level};
 use compare::machine::Machine;
+use formats::text;
 use probes::findings::{Finding, Severity, row};
 use serde_json::{Map, Value};
 use serde_yaml_ng::Value as Yaml;
@@ -23,7 +24,12 @@ const LIMIT_BYTES: u64 = 1 << 20;
 pub fn read(path: &Path) -> anyhow::Result<Expectations> {
     let name = path.display();
     let bytes = bounded::read_file(path, LIMIT_BYTES)?;
-    let document: Yaml = serde_yaml_ng::from_slice(&bytes).map_err(|error| {
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| anyhow!("{name} contains bytes that are not UTF-8 text"))?;
+    if text::nesting(text) > text::MAX_NESTING {
+        bail!("{name} nests deeper than any expectation, expected a file as `expect` writes it");
+    }
+    let document: Yaml = serde_yaml_ng::from_str(text).map_err(|error| {
         let place = error.location().map(|at| format!(", line {}", at.line()));
         let why = if error.to_string().contains("duplicate entry") {
             "has a key twice"
@@ -119,6 +125,23 @@ fn json(yaml: Yaml) -> anyhow::Result<Value> {
 mod tests {
     use super::*;
     use compare::expectation::Deviation;
+
+    #[test]
+    fn deep_nesting_is_refused_before_it_costs_time() {
+        let path = std::env::temp_dir().join(format!("rci-expect-{}.yaml", std::process::id()));
+        std::fs::write(&path, format!("dimm: {}", "[".repeat(400_000))).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        std::fs::write(&path, b"dimm: \xff").unwrap();
+        let not_text = read(&path).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        assert!(
+            error.ends_with(
+                "nests deeper than any expectation, expected a file as `expect` writes it"
+            ),
+            "{error}"
+        );
+        assert!(not_text.ends_with("contains bytes that are not UTF-8 text"), "{not_text}");
+    }
 
     #[test]
     fn each_deviation_has_a_row_and_the_level_of_the_file_wins() {

@@ -37,21 +37,54 @@ pub fn span_in(whole: &str, part: &str) -> Range<usize> {
     if is_within { start..start + part.len() } else { 0..0 }
 }
 
-/// How deep the brackets and braces of JSON or YAML are nested at most; those within texts count too.
+/// How deep the brackets and braces of JSON or YAML are nested at most. Those within quotes and comments do not
+/// count, nor does a closing one end what was opened outside. What is not certain counts: a quotation that goes on
+/// in the next line may be a mark in a block of text, so brackets that open there do.
 ///
 /// libyaml needs time in the square of the depth, before any limit of its caller applies.
 #[must_use]
 pub fn nesting(text: &str) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
+    let mut deepest = 0;
+    let mut depth = 0_usize;
+    // The open quotation mark, the one that the last byte closed, and whether the next byte is escaped.
+    let (mut quote, mut closed, mut is_escaped) = (None, None, false);
+    let (mut is_comment, mut is_later_line) = (false, false);
+    // The byte before this one, and the last one that was no blank: a quotation begins only where a value can.
+    let (mut before, mut solid) = (b'\n', b'\n');
     for byte in text.bytes() {
-        match byte {
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
+        let last_closed = closed.take();
+        match (quote, byte) {
+            _ if is_comment => is_comment = byte != b'\n',
+            (Some(_), _) if is_escaped => is_escaped = false,
+            (Some(b'"'), b'\\') => is_escaped = true,
+            (Some(open), _) if byte == open => (quote, closed) = (None, Some(byte)),
+            (Some(_), b'\n') => is_later_line = true,
+            (Some(_), b'[' | b'{') if is_later_line => depth += 1,
+            (Some(_), _) => {}
+            // Two single quotes within a quotation mean one.
+            (None, b'\'') if last_closed == Some(byte) => quote = Some(byte),
+            (None, b'#') => is_comment = before.is_ascii_whitespace(),
+            (None, b'"' | b'\'') if begins_value(before, solid) => {
+                (quote, is_later_line) = (Some(byte), false);
+            }
+            (None, b'[' | b'{') => depth += 1,
+            (None, b']' | b'}') => depth = depth.saturating_sub(1),
+            (None, _) => {}
         }
         deepest = deepest.max(depth);
+        before = byte;
+        if byte == b'\n' || !byte.is_ascii_whitespace() {
+            solid = byte;
+        }
     }
     deepest
+}
+
+/// Whether a quotation mark opens a quotation after these bytes. Elsewhere it is part of a plain text, such as
+/// `it's`.
+fn begins_value(before: u8, solid: u8) -> bool {
+    let is_after_bracket = matches!(before, b'[' | b'{' | b',' | b':');
+    is_after_bracket || (before.is_ascii_whitespace() && b"[{,:-?\n".contains(&solid))
 }
 
 /// The deepest nesting that YAML from a user may have.
@@ -77,6 +110,18 @@ mod tests {
     fn nesting_is_that_of_the_deepest_bracket() {
         assert_eq!(nesting("a: [{b: []}]\nc: ]]] []"), 3);
         assert_eq!(nesting("a"), 0);
+    }
+
+    #[test]
+    fn brackets_in_quotes_and_comments_do_not_count() {
+        assert_eq!(nesting(&r#"["]","#.repeat(1000)), 1000, "closing ones in quotes");
+        assert_eq!(nesting(&"['}', ".repeat(1000)), 1000);
+        assert_eq!(nesting(&"[ # ]\n".repeat(1000)), 1000);
+        assert_eq!(nesting(&r#""[", '{', "#.repeat(1000)), 0, "opening ones in quotes");
+        assert_eq!(nesting("a: \"\\\"[[[\"\nb: 'it''s [['\n# [[[[\nc: [1]"), 1);
+        assert_eq!(nesting("a: it's\nb: x \"y\nc: [[[[]]]] # isn't\nd: [[[[[]]]]]"), 5);
+        assert_eq!(nesting("a: |\n  \"\nb: [[[["), 4, "no quotation");
+        assert_eq!(nesting("kargs: a#[\nb: c=\"[[[\"\n"), 4, "plain text may count");
     }
 
     #[test]

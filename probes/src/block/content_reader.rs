@@ -3,6 +3,8 @@
 //!
 //! Unreadable parts are reported: a part that was not read is not an empty one.
 
+use nix::errno::Errno;
+
 use crate::machine::{Machine, Unanswered};
 use crate::sys::disk::{DiskBytes, DiskHandle};
 
@@ -14,9 +16,9 @@ use super::signature::{self, Filesystem};
 
 /// Most partitions of a disk that are read.
 const MAX_PARTITIONS: usize = 32;
-/// `EIO`, `ENODATA` (a medium error), `EILSEQ` (data protection) and `ETIMEDOUT`: `blk_errors` in `block/blk-core.c`.
-/// Its errors for a lost path or a reservation are not the disk's fault.
-const READ_ERRORS: [i32; 4] = [5, 61, 84, 110];
+/// Errors of a read that the disk causes: `ENODATA` is that of a medium error, `EILSEQ` that of data protection
+/// (`blk_errors` in `block/blk-core.c`). Those of a lost path or a reservation are not the disk's fault.
+const READ_ERRORS: [Errno; 4] = [Errno::EIO, Errno::ENODATA, Errno::EILSEQ, Errno::ETIMEDOUT];
 /// Anything shorter cannot contain a signature.
 const MIN_BYTES: u64 = 4096;
 
@@ -156,7 +158,7 @@ struct Failure {
 impl Failure {
     /// Whether the disk caused it, and not a missing right or an incomplete capture.
     fn is_fault(&self) -> bool {
-        self.why.errno.is_some_and(|errno| READ_ERRORS.contains(&errno))
+        self.why.errno.is_some_and(|errno| READ_ERRORS.contains(&Errno::from_raw(errno)))
     }
 
     fn describe(&self, name: &str) -> String {

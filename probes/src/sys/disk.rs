@@ -98,12 +98,15 @@ impl Question for DiskBytes<'_> {
     }
 }
 
-/// An unreadable sector gives `ENODATA` (`BLK_STS_MEDIUM`, `block/blk-core.c`), and some drivers refuse a
-/// read with `EINVAL` or `EOPNOTSUPP`. For a file in sysfs these mean that there is nothing to read; for a
-/// disk, that its content cannot be read.
+/// An unreadable sector gives `ENODATA` (`BLK_STS_MEDIUM`, `block/blk-core.c`), which is an I/O error here. For a
+/// file in sysfs it and the other errors below mean that there is nothing to read. For a disk they mean that its
+/// driver refuses the read: the content is unknown, which does not make the disk broken.
 fn read_error(error: io::Error) -> io::Error {
     match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::ENODATA | Errno::EINVAL | Errno::EOPNOTSUPP) => Errno::EIO.into(),
+        Some(Errno::ENODATA) => Errno::EIO.into(),
+        Some(errno @ (Errno::EINVAL | Errno::EOPNOTSUPP | Errno::ENOTTY | Errno::ENOSYS)) => {
+            io::Error::other(format!("the driver refuses the read: {}", errno.desc()))
+        }
         _ => error,
     }
 }
@@ -117,6 +120,15 @@ mod tests {
         let of = |errno: Errno| read_error(errno.into()).raw_os_error();
         assert_eq!(of(Errno::ENODATA), Some(Errno::EIO as i32));
         assert_eq!(of(Errno::ENXIO), Some(Errno::ENXIO as i32));
+    }
+
+    #[test]
+    fn refused_read_is_reported_and_is_no_error_of_the_disk() {
+        for errno in [Errno::EINVAL, Errno::EOPNOTSUPP] {
+            let error = read_error(errno.into());
+            assert_eq!(error.raw_os_error(), None, "{error}");
+            assert!(error.to_string().starts_with("the driver refuses the read: "), "{error}");
+        }
     }
 
     fn ask(device: &str, n_bytes: usize) -> io::Result<Vec<u8>> {
