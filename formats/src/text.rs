@@ -60,7 +60,6 @@ pub fn nesting(text: &str) -> usize {
             (Some(open), _) if byte == open => (quote, closed) = (None, Some(byte)),
             (Some(_), b'\n') => is_later_line = true,
             (Some(_), b'[' | b'{') if is_later_line => depth += 1,
-            (Some(_), _) => {}
             // Two single quotes within a quotation mean one.
             (None, b'\'') if last_closed == Some(byte) => quote = Some(byte),
             (None, b'#') => is_comment = before.is_ascii_whitespace(),
@@ -69,7 +68,7 @@ pub fn nesting(text: &str) -> usize {
             }
             (None, b'[' | b'{') => depth += 1,
             (None, b']' | b'}') => depth = depth.saturating_sub(1),
-            (None, _) => {}
+            _ => {}
         }
         deepest = deepest.max(depth);
         before = byte;

@@ -90,13 +90,18 @@ fn subject_of<'a>(text: &'a str, place: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
+    /// Checks the code and the part of each message.
+    fn check(cases: &[(&str, &str, &str)]) {
+        for (text, code, subject) in cases {
+            let record = format!("3,812,5140900,-;{text}\n SUBSYSTEM=x\n");
+            let found = message(&record).map(|m| (m.code, m.subject.unwrap_or_default()));
+            assert_eq!(found, Some((*code, *subject)), "{text}");
+        }
+    }
+
     #[test]
     fn messages_of_the_kernel_name_their_part() {
-        let of = |text: &str| {
-            let record = format!("3,812,5140900,-;{text}\n SUBSYSTEM=x\n");
-            message(&record).map(|m| (m.code, m.subject.unwrap_or_default().to_owned()))
-        };
-        let cases = [
+        check(&[
             ("I/O error, dev sda, sector 5 op 0x0:(READ) flags 0x0", "disk.kernel_errors", "sda"),
             (
                 "sd 0:0:1:0: [sdb] tag#0 Sense Key : Medium Error [current]",
@@ -130,6 +135,19 @@ mod tests {
                 "nic.kernel_errors",
                 "eno1",
             ),
+            ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [a:1]", "os.lockup", "3"),
+            (
+                "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0",
+                "memory.kernel_errors",
+                "CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
+            ),
+            ("[Firmware Bug]: TSC doesn't count with P0 frequency!", "firmware.bug", ""),
+        ]);
+    }
+
+    #[test]
+    fn messages_of_new_kernels_and_of_scsi_addresses_name_their_part() {
+        check(&[
             (
                 "i40e 0000:3b:00.0 eno1: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5376 ms",
                 "nic.kernel_errors",
@@ -154,17 +172,7 @@ mod tests {
                 "",
             ),
             ("INFO: rcu_sched self-detected stall on CPU", "os.lockup", ""),
-            ("watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [a:1]", "os.lockup", "3"),
-            (
-                "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0",
-                "memory.kernel_errors",
-                "CPU_SrcID#0_MC#0_Chan#1_DIMM#0",
-            ),
-            ("[Firmware Bug]: TSC doesn't count with P0 frequency!", "firmware.bug", ""),
-        ];
-        for (text, code, subject) in cases {
-            assert_eq!(of(text), Some((code, subject.to_owned())), "{text}");
-        }
+        ]);
     }
 
     #[test]
