@@ -143,6 +143,64 @@ fn sample_waits_between_two_readings_and_reads_no_capture() {
 }
 
 #[test]
+fn load_tests_every_cpu_in_the_time_asked_for_and_names_none_that_is_healthy() {
+    let start = std::time::Instant::now();
+    let output = run("check --only os --format json --load 1");
+    assert!(start.elapsed() >= std::time::Duration::from_secs(1));
+    assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
+    let findings: Vec<Value> = serde_json::from_str(&stdout(&output)).unwrap();
+    let codes: Vec<&str> = findings.iter().filter_map(|finding| finding["code"].as_str()).collect();
+    let is_load = |code: &&str| ["cpu.wrong_result", "memory.wrong_content"].contains(code);
+    assert!(!codes.iter().any(is_load), "{findings:?}");
+    let log = String::from_utf8(output.stderr).unwrap();
+    let n_cpus = std::thread::available_parallelism().unwrap();
+    assert!(log.contains(&format!("computed on {n_cpus} CPUs and tested ")), "{log}");
+    let n_mib = log.split("tested ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert!(n_mib.parse::<u64>().unwrap() > 0, "{log}");
+    let output = run(&format!("check --load 1 --root {}", machines()[0].display()));
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn signal_ends_a_load_at_once_with_all_its_processes() {
+    let mut check = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
+        .args(["check", "--only", "os", "--load", "600"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = check.id();
+    let threads = || std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    let children = || -> Vec<String> {
+        let of = |task: std::io::Result<std::fs::DirEntry>| {
+            std::fs::read_to_string(task.ok()?.path().join("children")).ok()
+        };
+        let all: String = threads().filter_map(of).collect();
+        all.split_whitespace().map(str::to_owned).collect()
+    };
+    let n_cpus = std::thread::available_parallelism().unwrap().get();
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while children().len() < n_cpus && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let started = children();
+    assert!(started.len() >= n_cpus, "{started:?}");
+    let status = Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap();
+    assert!(status.success());
+    let killed = std::time::Instant::now();
+    assert!(!check.wait().unwrap().success());
+    let is_running = |child: &String| {
+        let state = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        !state.is_empty() && !state.contains(") Z ")
+    };
+    while started.iter().any(is_running) {
+        assert!(killed.elapsed() < std::time::Duration::from_secs(5), "{started:?} still run");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+#[test]
 fn exit_status_is_that_of_the_worst_finding() {
     let mut seen = std::collections::BTreeSet::new();
     for root in machines() {

@@ -2,7 +2,8 @@
 //! the code and a similar one on which it stays silent, both read by the collectors like any capture.
 //!
 //! `machine` gives files by path; each case of `raises` and `silent` changes some of them (`null` removes
-//! what is at a path). `trees.rs` explains the notation of a content. `expect` has what the machine is expected to have.
+//! what is at a path). `trees.rs` explains the notation of a content. `expect` has what the machine is expected to have,
+//! `load` how the processes of a load ended.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use compare::machine::Machine;
 use probes::collect::{Options, collect};
 use probes::findings::{Finding, Row, Severity, findings, rows};
 use probes::machine::{Archive, Node, Source};
+use run_coreos_installer::check::load::{End, Outcome, judge};
 use serde::Deserialize;
 
 use crate::trees::{Files, node};
@@ -42,7 +44,27 @@ struct Case {
     no_locator: bool,
     /// Instead of what all cases expect.
     expect: Option<serde_json::Value>,
+    /// The processes of a load.
+    #[serde(default)]
+    load: Vec<Process>,
     with: Files,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Process {
+    cpu: u32,
+    /// What it wrote.
+    output: String,
+    /// The signal that ended it.
+    signal: Option<i32>,
+}
+
+impl Process {
+    fn outcome(&self) -> Outcome {
+        let end = self.signal.map_or(End::Exited(0), End::Signalled);
+        Outcome { cpu: self.cpu, output: self.output.clone(), end }
+    }
 }
 
 fn folder() -> PathBuf {
@@ -77,9 +99,10 @@ fn archive(machine: &Files, with: &Files) -> Archive {
 }
 
 /// The findings of `code` on the machine, by the whole path from files to findings.
-fn found(code: &str, archive: Archive, expect: &serde_json::Value) -> Vec<Finding> {
+fn found(code: &str, archive: Archive, case: &Case, expect: &serde_json::Value) -> Vec<Finding> {
     let collected = collect(&Arc::new(Source::unpacked(archive)), &Options::default());
     let mut all = findings(&collected.inventory);
+    all.extend(judge(&case.load.iter().map(Process::outcome).collect::<Vec<_>>()).findings);
     if !expect.is_null() {
         let expectations = Expectations::parse(expect).unwrap();
         let report = serde_json::to_value(&collected.inventory).unwrap();
@@ -94,7 +117,7 @@ fn check_row(row: &Row) {
     let mut severities = BTreeSet::new();
     for case in &trees.raises {
         let expect = case.expect.as_ref().unwrap_or(&trees.expect);
-        let found = found(code, archive(&trees.machine, &case.with), expect);
+        let found = found(code, archive(&trees.machine, &case.with), case, expect);
         let [finding] = found.as_slice() else {
             panic!("{code}: {}: {} findings, expected one", case.why, found.len());
         };
@@ -114,7 +137,7 @@ fn check_row(row: &Row) {
     assert_eq!(severities, all, "{code}: each severity of the row needs a tree");
     for case in &trees.silent {
         let expect = case.expect.as_ref().unwrap_or(&trees.expect);
-        let found = found(code, archive(&trees.machine, &case.with), expect);
+        let found = found(code, archive(&trees.machine, &case.with), case, expect);
         assert!(found.is_empty(), "{code}: {}: expected nothing, found {found:?}", case.why);
     }
 }

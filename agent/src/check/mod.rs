@@ -1,5 +1,6 @@
-//! The findings of a report in the forms that other programs read.
+//! The findings of a report in the forms that other programs read, and what `check` does besides one reading.
 
+pub mod load;
 pub mod ocptv;
 pub mod prometheus;
 pub mod sample;

@@ -34,6 +34,15 @@ pub struct CheckOptions {
     /// that fault goes on. A signal ends the wait.
     #[arg(long, value_name = "SECONDS", conflicts_with = "root", value_parser = seconds::<1, 86_400>)]
     pub sample: Option<u64>,
+    /// Compute on every CPU and test free memory for this many seconds
+    ///
+    /// A CPU that computes a wrong result is named, and so is memory that is read
+    /// back differently. Half of the available memory is used at most. Each CPU
+    /// is fully busy; what runs on the machine becomes slow. The machine is read
+    /// before and under load, and what changed is marked, as with --sample. A
+    /// short test finds a part that fails often: finding nothing proves nothing.
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["root", "sample"], value_parser = seconds::<1, 86_400>)]
+    pub load: Option<u64>,
     /// When to colour the text
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub color: Color,

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use probes::findings::{Finding, Severity};
 
+use crate::check::load::{Load, Task};
 use crate::check::sample::compared;
 use crate::check::{ocptv, prometheus};
 use crate::cli::{CheckFormat, CheckOptions};
@@ -22,15 +23,24 @@ const PROGRESS_S: u64 = 10;
 /// # Errors
 /// If the options are wrong, the machine cannot be read, or the file cannot be written.
 pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
+    if let Some(task) = Task::of_environment() {
+        task.run();
+        return Ok(ExitStatus::Done);
+    }
     let expectations = options.expect.as_deref().map(expect::read).transpose()?;
     let source = super::source(&options.source)?;
-    let first = options.sample.map(|_| super::read(&source, &options.source, super::NO_WAIT));
+    let window = options.sample.or(options.load);
+    let first = window.map(|_| super::read(&source, &options.source, super::NO_WAIT));
     let first = first.transpose()?;
-    wait(options.sample.unwrap_or_default());
+    let load = options.load.map(Load::start);
+    wait(window.unwrap_or_default());
     let mut report = super::read(&source, &options.source, super::NO_WAIT)?;
-    if let (Some(first), Some(seconds)) = (first, options.sample) {
+    if let (Some(first), Some(seconds)) = (first, window) {
         let findings = compared(&first.findings, std::mem::take(&mut report.findings), seconds);
         report.set_findings(findings);
+    }
+    if let Some(load) = load {
+        load.finish().add_to(&mut report);
     }
     // Later, since an expectation is not a counter.
     expect::add(expectations.as_ref(), &mut report)?;

@@ -4,8 +4,9 @@
 use super::{ReplaceableUnit, Suspect};
 use crate::block::{Disk, RaidController};
 use crate::collect::Inventory;
-use crate::cpu::Socket;
-use crate::findings::{Finding, disk_locator, drive_locator, slot_name};
+use crate::cpu::{Core, Socket};
+use crate::cpuset::CpuSet;
+use crate::findings::{Finding, disk_locator, drive_locator, slot_name, socket_of};
 use crate::memory::Dimm;
 use crate::network::Interface;
 use crate::pci::PciDevice;
@@ -60,7 +61,7 @@ impl<'a> Parts<'a> {
         let Some(locator) = locator else { return Vec::new() };
         let known = match component {
             "disk" => self.disk(locator).or_else(|| self.drive(locator)),
-            "cpu" => self.socket(locator),
+            "cpu" => self.socket(locator).or_else(|| self.logical_cpu(locator)),
             "power" => self.power_supply(locator),
             _ => None,
         };
@@ -113,6 +114,18 @@ impl<'a> Parts<'a> {
         let mut sockets = self.inventory.cpu.iter().flat_map(|cpu| &cpu.sockets);
         let socket = sockets.find(|socket| socket.locator.as_deref() == Some(locator))?;
         socket_part(socket).map(|part| self.add(part))
+    }
+
+    /// The processor with a logical CPU: the one in its socket if that is certain, else its core as the kernel numbers
+    /// it. The prefix keeps the CPU's number apart from sockets that are named `CPU 1`.
+    fn logical_cpu(&mut self, locator: &str) -> Option<usize> {
+        let number = locator.strip_prefix("logical CPU ")?;
+        let place = socket_of(self.inventory, number);
+        let core = core_of(self.inventory, number).map(|core| format!("core {core} of "));
+        self.socket(&place).or_else(|| {
+            let core = core.filter(|_| place.starts_with("package "))?;
+            Some(self.other(&format!("{core}{place} ({locator})"), None))
+        })
     }
 
     fn disk(&mut self, locator: &str) -> Option<usize> {
@@ -237,6 +250,15 @@ fn socket_part(socket: &Socket) -> Option<Part> {
         label: Some(locator.clone()),
         fru: unit([&socket.manufacturer, &socket.version, &socket.part_number, &socket.serial]),
     })
+}
+
+/// The kernel's number of the core with a logical CPU.
+fn core_of(inventory: &Inventory, number: &str) -> Option<i64> {
+    let one = CpuSet::parse(number).ok()?;
+    let mut cores = inventory.cpu.iter().flat_map(|cpu| &cpu.packages).flat_map(|p| &p.cores);
+    let has_it =
+        |core: &&Core| CpuSet::parse(&core.logical_cpus).is_ok_and(|cpus| cpus.contains_all(&one));
+    cores.find(has_it)?.id
 }
 
 fn disk_part(disk: &Disk) -> Part {

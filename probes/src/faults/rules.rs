@@ -66,6 +66,7 @@ const fn row(
 
 const EVENT_LOG: &str = "system event log";
 const KERNEL_LOG: &str = "kernel log";
+const LOAD: &str = "test under load";
 const RAID: &str = "RAID controller";
 
 static RULES: &[Rule] = &[
@@ -74,6 +75,7 @@ static RULES: &[Rule] = &[
     row("memory.event_log", "memory.dimm.errors", EVENT_LOG, Broken, 50, Dimms),
     row("memory.firmware_error", "memory.dimm.errors", "SMBIOS", Broken, 70, Dimms),
     row("memory.nvdimm.failed", "memory.nvdimm.failed", "NFIT", Broken, 90, Named),
+    row("memory.wrong_content", "memory.dimm.wrong_content", LOAD, Broken, 70, Dimms),
     row("memory.dimm.mismatch", "memory.setup.mismatch", "SMBIOS", Setup, 60, Dimms),
     row("memory.lost", "memory.dimm.missing", "SMBIOS and kernel", Broken, 60, Dimms),
     row("disk.health.failing", "disk.failing", "disk health", Broken, 95, Named),
@@ -97,6 +99,7 @@ static RULES: &[Rule] = &[
     row("pci.aer.fatal", "pci.device.fatal", "PCI Express AER", Broken, 70, Named),
     row("pci.aer.nonfatal", "pci.device.errors", "PCI Express AER", Broken, 60, Named),
     row("cpu.self_test", "cpu.failed", "SMBIOS", Broken, 95, Named),
+    row("cpu.wrong_result", "cpu.wrong_result", LOAD, Broken, 90, Named),
     row("cpu.offline", "cpu.offline", "kernel", Broken, 50, Processors),
     row("cpu.machine_check", "cpu.machine_check", "kernel", Broken, 50, Processors),
     row("power.supply", "power.supply", "firmware or BMC", Broken, 85, Named),

@@ -191,3 +191,28 @@ fn certainties_of_a_fault_never_exceed_100_percent() {
     let sum: u32 = faults[0].suspects.iter().map(|s| u32::from(s.certainty_percent)).sum();
     assert!((90..=100).contains(&sum), "{sum}");
 }
+
+#[test]
+fn suspect_of_a_wrong_result_is_the_processor_with_that_cpu_and_never_a_socket_of_that_number() {
+    use crate::cpu::{Core, Cpu, Package, Socket};
+    let wrong = |cpu: &str| {
+        let row = crate::findings::row("cpu.wrong_result").unwrap();
+        vec![row.finding(Some(format!("logical CPU {cpu}")), "0x1 instead of 0x2")]
+    };
+    let package = |id, cpus: &str| {
+        let core = Core { id: Some(4), logical_cpus: cpus.to_owned(), ..Core::default() };
+        Package { id: Some(id), cores: vec![core], ..Package::default() }
+    };
+    let socket = |name: &str| Socket { locator: Some(name.to_owned()), ..Socket::default() };
+    let suspect = |packages, sockets, cpu| {
+        let cpu_facts = Cpu { packages, sockets, ..Cpu::default() };
+        let inventory = Inventory { cpu: Some(cpu_facts), ..Inventory::default() };
+        let fault = faults(&inventory, &wrong(cpu)).remove(0);
+        fault.suspects.into_iter().map(|suspect| suspect.part).collect::<Vec<_>>()
+    };
+    let two = || vec![package(0, "0-1"), package(1, "2-3")];
+    let found = suspect(two(), vec![socket("CPU 1"), socket("CPU 2")], "2");
+    assert_eq!(found, ["core 4 of package 1 (logical CPU 2)"]);
+    assert_eq!(suspect(two(), vec![socket("CPU 9")], "1"), ["processor CPU 9"]);
+    assert_eq!(suspect(Vec::new(), Vec::new(), "1"), ["cpu logical CPU 1"]);
+}

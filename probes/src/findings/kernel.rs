@@ -121,7 +121,7 @@ fn slot(inventory: &Inventory, label: &str) -> Option<String> {
 }
 
 /// The socket of a logical CPU, if package and socket are certainly the same; else the CPU's number.
-fn socket(inventory: &Inventory, subject: &str) -> String {
+pub(crate) fn socket(inventory: &Inventory, subject: &str) -> String {
     let unknown = || format!("CPU {subject}");
     let (Some(cpu), Ok(number)) = (inventory.cpu.as_ref(), subject.parse::<u32>()) else {
         return unknown();

@@ -15,6 +15,7 @@ mod raid;
 mod table;
 
 pub(crate) use disk::locator as disk_locator;
+pub(crate) use kernel::socket as socket_of;
 pub(crate) use memory::printed_name as slot_name;
 pub(crate) use raid::drive_locator;
 pub use table::{FindingCode, Row, nearest_code, row, rows};

@@ -52,6 +52,17 @@ row_table! {
         false_alarms: "The handles FFFEh (errors are not recorded) and FFFFh (no error), the error types OK and \
                        unknown, and empty slots raise nothing.",
     };
+    MEMORY_WRONG_CONTENT = Row {
+        code: "memory.wrong_content",
+        severity: Critical,
+        other_severity: None,
+        component: "memory",
+        meaning: "Memory that was written under load was read back differently. Data in it is not safe.",
+        source: "`check --load`: patterns over free memory; physical addresses from /proc/self/pagemap.",
+        advice: "Find the DIMM in the log of the BMC or by its physical address, and replace it.",
+        false_alarms: "Words that a CPU with wrong results wrote or read are not counted. A CPU or a memory \
+                       controller can also cause this: if the address differs each time, suspect these.",
+    };
     MEMORY_NVDIMM_FAILED = Row {
         code: "memory.nvdimm.failed",
         severity: Critical,

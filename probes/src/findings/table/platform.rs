@@ -166,6 +166,21 @@ row_table! {
         false_alarms: "A processor that the user disabled in the firmware setup (status 2) and an empty socket \
                        raise nothing.",
     };
+    CPU_WRONG_RESULT = Row {
+        code: "cpu.wrong_result",
+        severity: Critical,
+        other_severity: None,
+        component: "cpu",
+        meaning: "A CPU computed a wrong result under load, or the test process on it crashed or got stuck while the \
+                  same program ran well on other CPUs. Whatever this CPU computes may be wrong.",
+        source: "`check --load`: integer and floating-point arithmetic and memory copies with known results, in one \
+                 process for each logical CPU.",
+        advice: "Take the machine out of service. Update its firmware, check cooling and voltage settings, and \
+                 replace the processor if the test fails again.",
+        false_alarms: "A CPU is named for its own wrong result only, never because it differs from others. A process \
+                       that another one ended, that ran out of memory, or that may not run on the CPU makes the CPU \
+                       untested. The test finds what fails often; silence proves nothing.",
+    };
     CPU_MACHINE_CHECK = Row {
         code: "cpu.machine_check",
         severity: Warning,

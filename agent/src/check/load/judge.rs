@@ -1,0 +1,278 @@
+//! What the processes of a load say about CPUs and memory.
+//!
+//! A CPU is named only for what it did itself: its results were wrong, or the process on it crashed or got stuck while
+//! another CPU did the same work. Everything else makes it untested, not faulty.
+
+use std::collections::BTreeMap;
+
+use nix::sys::signal::Signal;
+use probes::cpuset::CpuSet;
+use probes::findings::{Finding, row};
+
+/// How the process of one CPU ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// By itself.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+    /// It computed on and on after it was asked to end.
+    Stuck,
+    /// It did not end in time, and used no time of a CPU meanwhile.
+    Late,
+    /// It never ran.
+    NotStarted(String),
+}
+
+/// The process of one CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Number of the logical CPU.
+    pub cpu: u32,
+    /// What it wrote; the lines are those of `child`.
+    pub output: String,
+    /// How it ended.
+    pub end: End,
+}
+
+/// What a load showed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// The faults.
+    pub findings: Vec<Finding>,
+    /// CPUs that were not tested, or not to the end, by the reason.
+    pub untested: BTreeMap<String, CpuSet>,
+    /// How many CPUs computed to the end.
+    pub n_cpus: usize,
+    /// How much memory was written and read back.
+    pub memory_bytes: u64,
+}
+
+/// The lines of one process.
+#[derive(Default)]
+struct Lines<'a> {
+    wrong: Vec<&'a str>,
+    memory: Option<&'a str>,
+    /// Rounds, wrong results, bytes, wrong words; `None` if it did not finish.
+    done: Option<[u64; 4]>,
+    unpinned: Option<&'a str>,
+    has_moved: bool,
+}
+
+impl<'a> Lines<'a> {
+    fn parse(text: &'a str) -> Lines<'a> {
+        let mut lines = Lines::default();
+        for line in text.lines() {
+            match line.split_once(' ').unwrap_or((line, "")) {
+                ("wrong", result) => lines.wrong.push(result),
+                ("memory", word) => lines.memory = Some(word),
+                ("unpinned", why) => lines.unpinned = Some(why),
+                ("moved", _) => lines.has_moved = true,
+                ("done", counts) => {
+                    let counts: Vec<u64> =
+                        counts.split(' ').filter_map(|count| count.parse().ok()).collect();
+                    lines.done = counts.try_into().ok();
+                }
+                _ => {}
+            }
+        }
+        lines
+    }
+}
+
+/// Judges the processes of a load.
+#[must_use]
+pub fn judge(outcomes: &[Outcome]) -> Verdict {
+    let all: Vec<(&Outcome, Lines)> =
+        outcomes.iter().map(|outcome| (outcome, Lines::parse(&outcome.output))).collect();
+    let n_done = all.iter().filter(|(_, lines)| lines.done.is_some()).count();
+    let mut verdict = Verdict { n_cpus: n_done, ..Verdict::default() };
+    let (mut memory, mut n_words) = (Vec::new(), 0);
+    for (outcome, lines) in &all {
+        verdict.memory_bytes += lines.done.map_or(0, |[_, _, bytes, _]| bytes);
+        match fault(outcome, lines, n_done > 0) {
+            Ok(Some(evidence)) => verdict.add_cpu(outcome.cpu, evidence),
+            Ok(None) => {
+                // A CPU that computes wrong results proves nothing about memory.
+                memory.extend(lines.memory.map(|word| (outcome.cpu, word)));
+                n_words += lines.done.map_or(0, |[.., words]| words);
+            }
+            Err(reason) => {
+                verdict.untested.entry(reason).or_default().insert(outcome.cpu);
+            }
+        }
+    }
+    if let Some((cpu, word)) = memory.first() {
+        let n_words = n_words.max(1);
+        let plural = if n_words == 1 { "" } else { "s" };
+        let evidence =
+            format!("{n_words} word{plural} read back differently, first on CPU {cpu} at {word}");
+        verdict.findings.extend(row("memory.wrong_content").map(|row| row.finding(None, evidence)));
+    }
+    verdict
+}
+
+impl Verdict {
+    fn add_cpu(&mut self, cpu: u32, evidence: String) {
+        let locator = Some(format!("logical CPU {cpu}"));
+        self.findings.extend(row("cpu.wrong_result").map(|row| row.finding(locator, evidence)));
+    }
+}
+
+/// What the process shows about its CPU: evidence of a fault, or nothing.
+///
+/// # Errors
+/// Why it shows nothing: the CPU was not tested, or not to the end.
+fn fault(
+    outcome: &Outcome,
+    lines: &Lines,
+    is_done_elsewhere: bool,
+) -> Result<Option<String>, String> {
+    let end = match &outcome.end {
+        End::NotStarted(why) => return Err(why.clone()),
+        End::Exited(0) if lines.done.is_some() => None,
+        End::Exited(0) => match (lines.unpinned, lines.has_moved) {
+            (Some(why), _) => return Err(format!("no process may run on it: {why}")),
+            (None, true) => return Err("the kernel stopped using it during the test".to_owned()),
+            (None, false) => Some("ended without a result".to_owned()),
+        },
+        End::Exited(code) => Some(format!("ended with status {code}")),
+        End::Signalled(number) => Some(format!("ended with {}", signal_name(*number))),
+        End::Stuck => Some("did not come to an end".to_owned()),
+        End::Late => Some("did not respond".to_owned()),
+    };
+    if let Some(first) = lines.wrong.first() {
+        let counts = lines.done.map(|[rounds, wrong, ..]| {
+            format!("{wrong} wrong results in {rounds} rounds, first: ")
+        });
+        let also = end.map(|end| format!("; then the test {end}")).unwrap_or_default();
+        let (result, kernel) = first.split_once("; ").unwrap_or((first, "a computation"));
+        return Ok(Some(format!("{}{kernel} gave {result}{also}", counts.unwrap_or_default())));
+    }
+    let Some(end) = end else { return Ok(None) };
+    // The others run the same program at the same time, so it is not the program.
+    if is_done_elsewhere && is_fault_of_cpu(&outcome.end) {
+        return Ok(Some(format!("the test on it {end}; on other CPUs it ran to its end")));
+    }
+    Err(format!("the test {end}"))
+}
+
+/// Whether nothing but a wrong result ends a process like this: no other process and no lack of memory.
+fn is_fault_of_cpu(end: &End) -> bool {
+    const CRASHES: [Signal; 7] = [
+        Signal::SIGSEGV,
+        Signal::SIGBUS,
+        Signal::SIGILL,
+        Signal::SIGFPE,
+        Signal::SIGABRT,
+        Signal::SIGTRAP,
+        Signal::SIGSYS,
+    ];
+    match end {
+        End::Exited(_) | End::Stuck => true,
+        End::Signalled(number) => CRASHES.iter().any(|crash| *crash as i32 == *number),
+        End::Late | End::NotStarted(_) => false,
+    }
+}
+
+fn signal_name(number: i32) -> String {
+    Signal::try_from(number)
+        .map_or_else(|_| format!("signal {number}"), |signal| signal.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "done 900 0 8388608 0\n";
+
+    fn outcome(cpu: u32, output: &str, end: End) -> Outcome {
+        Outcome { cpu, output: output.to_owned(), end }
+    }
+
+    fn good(cpu: u32) -> Outcome {
+        outcome(cpu, GOOD, End::Exited(0))
+    }
+
+    /// The findings as code, locator and evidence, and the CPUs that were not tested.
+    fn judged(outcomes: &[Outcome]) -> (Vec<String>, Vec<String>) {
+        let verdict = judge(outcomes);
+        let finding = |f: &Finding| {
+            format!("{} {}: {}", f.code, f.locator.as_deref().unwrap_or("-"), f.evidence)
+        };
+        let untested = verdict.untested.iter().map(|(why, cpus)| format!("{cpus}: {why}"));
+        (verdict.findings.iter().map(finding).collect(), untested.collect())
+    }
+
+    #[test]
+    fn only_the_cpu_with_a_wrong_result_is_named() {
+        let wrong = "wrong 0x1 instead of 0x2; integer arithmetic\ndone 100 3 0 0\n";
+        let (findings, untested) = judged(&[good(0), outcome(1, wrong, End::Exited(0)), good(2)]);
+        let expected = "cpu.wrong_result logical CPU 1: 3 wrong results in 100 rounds, first: integer \
+                        arithmetic gave 0x1 instead of 0x2";
+        assert_eq!((findings, untested), (vec![expected.to_owned()], vec![]));
+        assert_eq!(judge(&[good(0), good(1)]).memory_bytes, 16 << 20);
+    }
+
+    #[test]
+    fn crash_names_the_cpu_only_if_another_one_did_the_same_work() {
+        let crash = |cpu| outcome(cpu, "", End::Signalled(11));
+        let (findings, untested) = judged(&[good(0), crash(1)]);
+        let expected = "cpu.wrong_result logical CPU 1: the test on it ended with SIGSEGV; on other CPUs it \
+                        ran to its end";
+        assert_eq!((findings, untested), (vec![expected.to_owned()], vec![]));
+        let (findings, untested) = judged(&[crash(0), crash(1)]);
+        assert_eq!(
+            (findings, untested),
+            (vec![], vec!["0-1: the test ended with SIGSEGV".to_owned()])
+        );
+        let panic = outcome(3, "", End::Exited(101));
+        let (findings, _) = judged(&[good(0), panic, outcome(4, "", End::Stuck)]);
+        assert_eq!(findings.len(), 2, "{findings:?}");
+    }
+
+    #[test]
+    fn wrong_result_before_a_crash_is_the_evidence() {
+        let output = "wrong 0x1 instead of 0x2; a memory copy\n";
+        let (findings, _) = judged(&[outcome(7, output, End::Signalled(11))]);
+        let expected = "cpu.wrong_result logical CPU 7: a memory copy gave 0x1 instead of 0x2; then the test \
+                        ended with SIGSEGV";
+        assert_eq!(findings, [expected]);
+    }
+
+    #[test]
+    fn cpu_that_could_not_be_tested_is_named_as_untested_and_not_as_faulty() {
+        let (findings, untested) = judged(&[
+            good(0),
+            outcome(1, "unpinned EINVAL: Invalid argument\n", End::Exited(0)),
+            outcome(2, "unpinned EINVAL: Invalid argument\n", End::Exited(0)),
+            outcome(3, "moved\n", End::Exited(0)),
+            outcome(4, "", End::Signalled(9)),
+            outcome(5, "", End::NotStarted("it is offline".to_owned())),
+            outcome(6, "", End::Late),
+        ]);
+        assert_eq!(findings, [""; 0]);
+        let expected = [
+            "5: it is offline",
+            "1-2: no process may run on it: EINVAL: Invalid argument",
+            "6: the test did not respond",
+            "4: the test ended with SIGKILL",
+            "3: the kernel stopped using it during the test",
+        ];
+        let mut sorted = expected.map(str::to_owned);
+        sorted.sort_by_key(|line| line.split_once(": ").map(|(_, why)| why.to_owned()));
+        assert_eq!(untested, sorted);
+    }
+
+    #[test]
+    fn wrong_words_are_memory_unless_the_cpu_that_read_them_is_wrong_itself() {
+        let word = "memory physical address 0x1000: 0x1 instead of 0x3, a second read gave a wrong value again\n";
+        let memory = format!("{word}done 9 0 4096 5\n");
+        let (findings, _) = judged(&[good(0), outcome(1, &memory, End::Exited(0))]);
+        assert_eq!(findings.len(), 1);
+        assert!(findings[0].starts_with("memory.wrong_content -: 5 words read back differently, first on CPU 1 at physical address 0x1000: "));
+        let both = format!("wrong 0x1 instead of 0x2; integer arithmetic\n{word}done 9 1 4096 5\n");
+        let (findings, _) = judged(&[good(0), outcome(1, &both, End::Exited(0))]);
+        assert!(findings.len() == 1 && findings[0].starts_with("cpu.wrong_result"), "{findings:?}");
+    }
+}
