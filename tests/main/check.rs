@@ -180,7 +180,7 @@ fn signal_ends_a_load_at_once_with_all_its_processes() {
         all.split_whitespace().map(str::to_owned).collect()
     };
     let n_cpus = std::thread::available_parallelism().unwrap().get();
-    let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let until = std::time::Instant::now() + std::time::Duration::from_mins(1);
     while children().len() < n_cpus && std::time::Instant::now() < until {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
