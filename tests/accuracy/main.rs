@@ -1,4 +1,4 @@
-//! How many faults the agent names: `make accuracy`.
+//! How many faults the agent names, and how many of its findings are true: `make accuracy`.
 //!
 //! Each fault of `faults.yaml` is injected into one part of each captured machine that has such a part: those of `fixtures/`, and
 //! foreign ones next to the repository. A fault is found if its finding is new, and named if the finding's locator contains the part.
@@ -12,6 +12,7 @@ mod faults;
 #[path = "../noise/machines.rs"]
 mod machines;
 mod parts;
+mod precision;
 #[path = "../main/trees.rs"]
 mod trees;
 
