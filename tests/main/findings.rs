@@ -87,7 +87,7 @@ fn trees(code: &str) -> Trees {
 }
 
 /// The machine with the changes of a case.
-fn archive(machine: &Files, with: &Files) -> Archive {
+pub(crate) fn archive(machine: &Files, with: &Files) -> Archive {
     let mut archive = Archive::default();
     for (path, content) in machine.iter().chain(with) {
         archive.remove(path);

@@ -2,7 +2,7 @@
 //!
 //! `report` replays captured machines and compares the result with the expected one. `command_line` runs the program as a
 //! user does, `check` the findings in the forms of other programs, `compare` the comparison of reports,
-//! `disks` the choice of a disk, `readme` the commands of the README. `findings` raises every finding on a small machine. `facts` and
+//! `disks` the choice of a disk, `readme` the commands of the README. `findings` raises every finding on a small machine, `silence` none on healthy ones. `facts` and
 //! `schemas` compare documents and code. `exports` compares the report in the forms of other programs. `second_opinion` compares the report with another library's. `opens` counts the
 //! files that a report opens. `offline` installs without a
 //! VIM. `signals` interrupts commands. `scripts` runs scripts of `make`. `hygiene`, `layers` and `words` check
@@ -27,6 +27,7 @@ mod schemas;
 mod scripts;
 mod second_opinion;
 mod signals;
+mod silence;
 mod trees;
 mod util;
 mod words;

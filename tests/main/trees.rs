@@ -1,4 +1,4 @@
-//! The notation of small trees, in `fixtures/findings/*.yaml` and `tests/accuracy/faults.yaml`.
+//! The notation of small trees, in `fixtures/{findings,healthy}/*.yaml` and `tests/accuracy/faults.yaml`.
 //!
 //! A content is text, `-> TARGET` (a link), `bytes: …` (see [`bytes`]) or `smbios: …` (a line per structure, see
 //! [`smbios`]).

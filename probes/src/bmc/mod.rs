@@ -86,6 +86,10 @@ pub struct Bmc {
     /// controller does not return all of them, the oldest are missing and a problem is reported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub event_log: Vec<BmcEvent>,
+    /// Whether the kernel's devices are unknown, as in a capture of the SMBIOS table alone: then nobody
+    /// could have asked the controller. Not reported.
+    #[serde(skip)]
+    pub is_unexamined: bool,
 }
 
 /// Sensors, event log and parts, which may take seconds to read.
@@ -144,6 +148,8 @@ pub fn bmc(machine: &Machine) -> Option<Bmc> {
 fn from_sysfs(machine: &Machine, bmc: &mut Bmc) {
     const DEVICES: &str = "sys/bus/platform/devices";
     let names = machine.list(DEVICES);
+    // A running kernel always has platform devices.
+    bmc.is_unexamined = names.is_empty() && bmc.interface.is_some();
     let Some(name) = names.iter().find(|name| name.starts_with("ipmi_bmc.")) else { return };
     let path = |file: &str| format!("{DEVICES}/{name}/{file}");
     let hex = |file: &str| machine.parse(&path(file), parse_hex);

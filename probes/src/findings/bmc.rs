@@ -6,7 +6,7 @@ use super::Finding;
 use super::table::{
     BMC_EVENT_LOG, BMC_EVENT_LOG_FULL, BMC_SENSOR, BMC_SILENT, MEMORY_EVENT_LOG, POWER_SUPPLY,
 };
-use crate::bmc::{BmcEvent, BmcSensor, EventLogInfo};
+use crate::bmc::{Bmc, BmcEvent, BmcSensor, EventLogInfo};
 use crate::collect::Inventory;
 
 /// Size of one log entry (IPMI 2.0, section 32.1).
@@ -122,7 +122,8 @@ pub(super) fn full_log(inventory: &Inventory) -> Vec<Finding> {
 
 /// A controller that the firmware describes and that did not respond, or was not asked.
 pub(super) fn silent(inventory: &Inventory) -> Vec<Finding> {
-    let named = inventory.bmc.as_ref().filter(|bmc| bmc.firmware.is_none());
+    let is_silent = |bmc: &&Bmc| bmc.firmware.is_none() && !bmc.is_unexamined;
+    let named = inventory.bmc.as_ref().filter(is_silent);
     let interface = named.and_then(|bmc| bmc.interface.as_deref());
     let finding = |interface: &str| {
         let evidence =

@@ -7,7 +7,7 @@ use super::table::{
     CPU_KERNEL_ERRORS, CPU_THERMAL, DISK_KERNEL_ERRORS, FIRMWARE_BUG, MEMORY_KERNEL_ERRORS,
     NIC_KERNEL_ERRORS, OS_LOCKUP, PCI_KERNEL_ERRORS, Row,
 };
-use super::{Finding, memory, nic, pci};
+use super::{Finding, hypervisor, memory, nic, pci};
 use crate::block::Disk;
 use crate::collect::Inventory;
 use crate::cpuset::CpuSet;
@@ -56,7 +56,7 @@ enum About {
 
 fn about(inventory: &Inventory, group: &KernelMessages) -> About {
     // The host of a guest can withhold its CPUs for seconds.
-    if group.code == "os.lockup" && is_guest(inventory) {
+    if group.code == "os.lockup" && hypervisor(inventory).is_some() {
         return About::Nothing;
     }
     let Some(subject) = group.subject.as_deref() else { return About::Part(None) };
@@ -77,11 +77,6 @@ fn about(inventory: &Inventory, group: &KernelMessages) -> About {
         "pci.kernel_errors" => About::Part(Some(device(inventory, subject))),
         _ => About::Part(None),
     }
-}
-
-fn is_guest(inventory: &Inventory) -> bool {
-    let virtualization = inventory.os.as_ref().and_then(|os| os.virtualization.as_deref());
-    virtualization.is_some_and(|hypervisor| hypervisor != "none")
 }
 
 /// An optical drive or a floppy.

@@ -1,13 +1,14 @@
 //! Memory: error counts, mismatched DIMMs, memory that the kernel does not have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Finding;
 use super::table::{
     MEMORY_DIMM_MISMATCH, MEMORY_ECC_CORRECTABLE, MEMORY_ECC_UNCORRECTABLE, MEMORY_FIRMWARE_ERROR,
     MEMORY_LOST, MEMORY_NVDIMM_FAILED,
 };
+use super::{Finding, hypervisor};
 use crate::collect::Inventory;
+use crate::dmi::is_placeholder;
 use crate::memory::{Dimm, EccCount, Memory, Nvdimm, slot_of};
 
 /// Errors that the memory controllers counted, by DIMM, rank or controller.
@@ -86,9 +87,24 @@ pub(super) fn nvdimm(inventory: &Inventory) -> Vec<Finding> {
     memory.iter().flat_map(|memory| &memory.modules).filter_map(finding).collect()
 }
 
+/// Whether a hypervisor made up the DIMMs of its guest. QEMU, for one, describes 40 GiB as two DIMMs of
+/// 16 GiB and one of 8 GiB (`hw/smbios/smbios.c`), without serial numbers. DIMMs with serial numbers are
+/// those of a host that shows its tables to the guest, or somebody described them.
+fn are_made_up(inventory: &Inventory) -> bool {
+    let is_real = |dimm: &Dimm| {
+        let is_virtual = dimm.manufacturer.as_deref().is_some_and(|name| name.contains("Virtual"));
+        dimm.serial.is_some() && !is_virtual
+    };
+    let mut dimms = inventory.memory.iter().flat_map(|memory| &memory.dimms);
+    hypervisor(inventory).is_some() && !dimms.any(is_real)
+}
+
 /// Populated DIMMs that differ from the others of their kind in size or configured speed. Persistent
 /// memory and HBM always differ from plain DIMMs, so kinds are compared apart.
 pub(super) fn mismatch(inventory: &Inventory) -> Vec<Finding> {
+    if are_made_up(inventory) {
+        return Vec::new();
+    }
     let dimms = inventory.memory.iter().flat_map(|memory| &memory.dimms);
     let mut groups: BTreeMap<_, Vec<&Dimm>> = BTreeMap::new();
     for dimm in dimms.filter(|dimm| dimm.size_bytes.is_some()) {
@@ -137,7 +153,9 @@ fn describe((size_bytes, speed_mt_s): (Option<u64>, Option<u32>)) -> String {
 /// modules that need not become system memory are skipped.
 pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
     let Some(memory) = &inventory.memory else { return Vec::new() };
-    if memory.dimms.iter().any(|dimm| dimm.is_populated != Some(false) && !is_plain(dimm)) {
+    let is_special = |dimm: &Dimm| dimm.is_populated != Some(false) && !is_plain(dimm);
+    let is_known = !memory.dimms.iter().any(is_special) && !has_twins(memory);
+    if !is_known || is_limited(inventory) {
         return Vec::new();
     }
     let Some((installed, present, smallest)) = totals(memory) else { return Vec::new() };
@@ -147,6 +165,24 @@ pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
     let (installed, present) = (installed >> 20, present >> 20);
     let evidence = format!("{installed} MiB are installed, but the kernel has {present} MiB");
     vec![MEMORY_LOST.finding(None, evidence)]
+}
+
+/// Whether the kernel has less memory because somebody decided so: a hypervisor for its guest, or the
+/// kernel command line. The first domain of Xen sees the DIMMs of the host, but gets a part of them.
+fn is_limited(inventory: &Inventory) -> bool {
+    let line = inventory.os.as_ref().and_then(|os| os.command_line.as_deref());
+    let mut arguments = line.unwrap_or_default().split_whitespace();
+    let limits = ["mem=", "memmap="];
+    are_made_up(inventory)
+        || hypervisor(inventory) == Some("xen")
+        || arguments.any(|argument| limits.iter().any(|limit| argument.starts_with(limit)))
+}
+
+/// Whether two modules have one serial number: the firmware lists a module twice, so its sum is wrong.
+fn has_twins(memory: &Memory) -> bool {
+    let serials = memory.dimms.iter().filter_map(|dimm| dimm.serial.as_ref());
+    let mut known = BTreeSet::new();
+    serials.filter(|serial| !is_placeholder(serial)).any(|serial| !known.insert(serial))
 }
 
 /// Whether a module is plain memory. Persistent memory may be a disk, or use plain memory as its
@@ -162,7 +198,12 @@ fn is_plain(dimm: &Dimm) -> bool {
 
 fn totals(memory: &Memory) -> Option<(u64, u64, u64)> {
     let present = memory.kernel_present_bytes.or(memory.usable_bytes)?;
-    let smallest = memory.dimms.iter().filter_map(|dimm| dimm.size_bytes).min()?;
+    // Some firmware lists the chip with its own code.
+    let is_code = |dimm: &&Dimm| {
+        dimm.kind.as_deref().is_some_and(|kind| kind == "Flash" || kind.ends_with("ROM"))
+    };
+    let modules = memory.dimms.iter().filter(|dimm| !is_code(dimm));
+    let smallest = modules.filter_map(|dimm| dimm.size_bytes).min()?;
     Some((memory.installed_bytes?, present, smallest))
 }
 

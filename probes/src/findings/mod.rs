@@ -70,6 +70,12 @@ pub struct Basis {
     pub dimms: Vec<usize>,
 }
 
+/// The hypervisor of a guest; `None` on bare metal, or if nothing shows one.
+fn hypervisor(inventory: &Inventory) -> Option<&str> {
+    let virtualization = inventory.os.as_ref().and_then(|os| os.virtualization.as_deref());
+    virtualization.filter(|name| *name != "none")
+}
+
 /// A check of the whole inventory.
 pub type Check = fn(&Inventory) -> Vec<Finding>;
 

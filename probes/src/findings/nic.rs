@@ -1,7 +1,9 @@
 //! Network ports without a link, with a slow one, or with firmware that hides LLDP frames.
 
+use std::collections::BTreeSet;
+
 use super::table::{NIC_FIRMWARE_LLDP, NIC_HALF_DUPLEX, NIC_NO_CARRIER, NIC_SPEED};
-use super::{Finding, Severity};
+use super::{Finding, Severity, pci};
 use crate::collect::Inventory;
 use crate::network::Interface;
 
@@ -23,9 +25,17 @@ pub(super) fn named(inventory: &Inventory, name: &str) -> Option<String> {
     physical(inventory).find(|nic| nic.name == name).map(locator)
 }
 
-/// Ports that are up without a link.
+/// Ports that are up without a link, unless they are unused: a live image sets all ports up.
 pub(super) fn no_carrier(inventory: &Inventory) -> Vec<Finding> {
-    let down = physical(inventory).filter(|nic| nic.has_carrier == Some(false));
+    let card = |nic: &Interface| Some(pci::card(nic.pci_address.as_deref()?).to_owned());
+    let with_link = physical(inventory).filter(|nic| nic.has_carrier == Some(true));
+    let in_use: BTreeSet<String> = with_link.filter_map(card).collect();
+    let is_unused = |nic: &Interface| {
+        nic.master.is_none()
+            && (nic.link_down_reason.as_deref() == Some("no cable")
+                || card(nic).is_some_and(|card| in_use.contains(&card)))
+    };
+    let down = physical(inventory).filter(|nic| nic.has_carrier == Some(false) && !is_unused(nic));
     down.map(|nic| NIC_NO_CARRIER.finding(Some(locator(nic)), "the port is up but has no link"))
         .collect()
 }

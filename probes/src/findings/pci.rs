@@ -29,6 +29,10 @@ pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
     let slots = inventory.smbios.as_ref().map_or(&[][..], |table| &table.slots);
     let narrow = |device: &&PciDevice| {
         let link = device.link.as_ref()?;
+        // An idle GPU is suspended; the width of its link counts again once it wakes up.
+        if device.power_state.as_deref().is_some_and(|state| state != "D0") {
+            return None;
+        }
         let wired = slots.iter().find(|slot| is_in(device, slot)).and_then(|slot| slot.n_lanes);
         let (current, possible) = (link.current_width?, link.possible_width?);
         let possible = wired.map_or(possible, |wired| possible.min(u32::from(wired)));
@@ -42,8 +46,8 @@ pub(super) fn link(inventory: &Inventory) -> Vec<Finding> {
     ends.iter().filter_map(narrow).collect()
 }
 
-/// An address without its function.
-fn card(address: &str) -> &str {
+/// An address without its function: that of the card.
+pub(super) fn card(address: &str) -> &str {
     address.split_once('.').map_or(address, |(card, _)| card)
 }
 

@@ -80,7 +80,7 @@ pub(super) fn clock(inventory: &Inventory) -> Vec<Finding> {
 }
 
 /// Strings that name vendor and model, and that the vendor never set. Serial numbers and the UUID are
-/// checked as identifiers.
+/// checked as identifiers. Asset tags are for the owner of the machine to set.
 pub(super) fn placeholders(inventory: &Inventory) -> Vec<Finding> {
     let (product, board) = (inventory.product.as_ref(), inventory.baseboard.as_ref());
     let (chassis, bios) = (inventory.chassis.as_ref(), inventory.bios.as_ref());
@@ -93,10 +93,8 @@ pub(super) fn placeholders(inventory: &Inventory) -> Vec<Finding> {
         ("baseboard.vendor", board.and_then(|b| b.vendor.as_ref())),
         ("baseboard.product", board.and_then(|b| b.product.as_ref())),
         ("baseboard.version", board.and_then(|b| b.version.as_ref())),
-        ("baseboard.asset_tag", board.and_then(|b| b.asset_tag.as_ref())),
         ("chassis.vendor", chassis.and_then(|c| c.vendor.as_ref())),
         ("chassis.version", chassis.and_then(|c| c.version.as_ref())),
-        ("chassis.asset_tag", chassis.and_then(|c| c.asset_tag.as_ref())),
         ("bios.version", bios.and_then(|b| b.version.as_ref())),
     ];
     let named = fields.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?)));

@@ -45,9 +45,13 @@ pub(super) fn failed_drive(inventory: &Inventory) -> Vec<Finding> {
             _ => return None,
         };
         let volumes = controller.volumes.iter().flatten();
-        let of =
-            volumes.filter(|volume| drive.device_id.is_some_and(|id| volume.drives.contains(&id)));
-        let of: Vec<String> = of.map(volume_name).collect();
+        let has_it =
+            |volume: &&RaidVolume| drive.device_id.is_some_and(|id| volume.drives.contains(&id));
+        let of: Vec<&RaidVolume> = volumes.filter(has_it).collect();
+        if state == "offline" && is_in_use(drive, &of) {
+            return None;
+        }
+        let of: Vec<String> = of.into_iter().map(volume_name).collect();
         let member = if of.is_empty() {
             String::new()
         } else {
@@ -59,6 +63,14 @@ pub(super) fn failed_drive(inventory: &Inventory) -> Vec<Finding> {
         Some(Finding { severity, ..finding })
     };
     drives(inventory).filter_map(failed).collect()
+}
+
+/// Whether the system reads the drive itself, or volumes have lost nothing although it is a member. The
+/// emulated controller of QEMU's guests calls every drive offline (`megasas_pd_get_info_submit`); a real
+/// one degrades the volume of an offline drive.
+fn is_in_use(drive: &RaidDrive, volumes: &[&RaidVolume]) -> bool {
+    let is_optimal = |volume: &&RaidVolume| volume.state.as_deref() == Some("optimal");
+    drive.disk.is_some() || (!volumes.is_empty() && volumes.iter().all(is_optimal))
 }
 
 /// Drives that predicted their own failure.
@@ -174,10 +186,18 @@ mod tests {
             Some("slot 4 of enclosure 32 (serial WFK0A1B2, RAID controller 0000:18:00.0)")
         );
         assert!(found[0].evidence.ends_with("failed, a member of volume 0"), "{found:?}");
-        assert_eq!(
-            failed_drive(&inventory(drive("offline"), optimal()))[0].severity,
-            Severity::Warning
-        );
+    }
+
+    #[test]
+    fn offline_drive_is_a_warning_unless_it_is_in_use() {
+        let degraded = || RaidVolume { state: Some("degraded".to_owned()), ..optimal() };
+        let found = |drive, volume| failed_drive(&inventory(drive, volume));
+        assert_eq!(found(drive("offline"), degraded())[0].severity, Severity::Warning);
+        assert!(found(drive("offline"), optimal()).is_empty());
+        let passed_through = RaidDrive { disk: Some("sda".to_owned()), ..drive("offline") };
+        assert!(found(passed_through, degraded()).is_empty());
+        let unused = RaidVolume { drives: Vec::new(), ..optimal() };
+        assert_eq!(found(drive("offline"), unused).len(), 1, "no volume shows that it works");
     }
 
     #[test]

@@ -84,7 +84,8 @@ row_table! {
         source: "SMBIOS type 17 (DSP0134, section 7.18).",
         advice: "Fit matching DIMMs (see the board manual).",
         false_alarms: "Modules of different kinds (DDR4 and HBM, plain and persistent memory) are not compared, \
-                       nor are unknown speeds. If no size has a majority, nothing is odd.",
+                       nor are unknown speeds. If no size has a majority, nothing is odd. In a virtual machine, \
+                       DIMMs without serial numbers are the hypervisor's invention and are ignored.",
     };
     MEMORY_LOST = Row {
         code: "memory.lost",
@@ -95,7 +96,9 @@ row_table! {
         source: "SMBIOS type 17 compared with the present pages in /proc/zoneinfo, or MemTotal in /proc/meminfo.",
         advice: "Check the firmware log for a DIMM that failed its test, then the settings for mirroring and sparing.",
         false_alarms: "Memory that firmware and kernel reserve is always less than a DIMM. Machines with \
-                       persistent memory or HBM are skipped, since these need not become system memory.",
+                       persistent memory or HBM are skipped, since these need not become system memory. So are \
+                       guests of Xen, other guests whose DIMMs have no serial numbers, firmware that lists a \
+                       serial number twice, and kernels that were started with mem= or memmap=.",
     };
     MEMORY_KERNEL_ERRORS = Row {
         code: "memory.kernel_errors",

@@ -13,8 +13,9 @@ row_table! {
         source: "/sys/class/net/*/carrier.",
         advice: "If a cable should be connected, check it, the module and the switch port.",
         false_alarms: "A port that is down cannot report a link and raises nothing. Virtual functions, \
-                       representors and the USB port of a BMC are skipped. Unused ports are common, so this is \
-                       only a note.",
+                       representors and the USB port of a BMC are skipped. A port outside of a bond or bridge is \
+                       skipped if it reports that no cable is plugged in, or if another port of its card has a \
+                       link. Unused ports are common, so this is only a note.",
     };
     NIC_SPEED = Row {
         code: "nic.speed",
@@ -59,8 +60,9 @@ row_table! {
         meaning: "A PCIe link uses fewer lanes than the card, the port and the slot all support.",
         source: "/sys/bus/pci/devices/*/{current,max}_link_width, and the slot's lanes in SMBIOS type 9.",
         advice: "Reseat the card or riser. If that does not help, try another slot.",
-        false_alarms: "Link speed is ignored, since idle links slow down to save power. A slot that is wired for \
-                       fewer lanes than the port has is known from SMBIOS.",
+        false_alarms: "Link speed is ignored, since idle links slow down to save power. Suspended devices (power_state \
+                       other than D0) are skipped. A slot that is wired for fewer lanes than the port has is known \
+                       from SMBIOS.",
     };
     PCI_AER_FATAL = Row {
         code: "pci.aer.fatal",

@@ -49,7 +49,7 @@ row_table! {
                  probes/data/placeholders.txt.",
         advice: "Do not use these fields to distinguish machines; set them with the vendor's tool.",
         false_alarms: "One finding lists all such fields. Serial numbers and the UUID are reported under identity \
-                       instead.",
+                       instead. Asset tags are for the owner to set and are ignored.",
     };
     FIRMWARE_BOOT_STATUS = Row {
         code: "firmware.boot_status",

@@ -14,7 +14,7 @@ row_table! {
         source: "MegaRAID firmware, MR_DCMD_PD_GET_INFO, fwState of the drive.",
         advice: "Replace the drive; the controller rebuilds the volume onto the new one.",
         false_alarms: "Hot spares, unconfigured good drives, passed-through drives and drives that are rebuilding \
-                       raise nothing.",
+                       raise nothing, nor does an offline drive of a volume that is optimal.",
     };
     DISK_RAID_DRIVE_FAILING = Row {
         code: "disk.raid_drive_failing",
