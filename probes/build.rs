@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use pci_ids::{Classes, Vendors};
 
 /// A block ends at the first device after this many bytes of names. Smaller blocks take more space in the
-/// binary, larger ones more time: blocks of 40 KB take 5 % more space than a single block.
+/// binary, larger ones more time for each name that is looked up.
 const BLOCK_BYTES: usize = 40_000;
 
 /// The subvendor is that of the vendor; the subvendor follows; the number follows in two bytes.

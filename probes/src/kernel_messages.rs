@@ -4,6 +4,12 @@
 //! Pure, so that the live log is filtered while it is read: neither a report nor a capture contains any
 //! other message.
 
+use std::sync::LazyLock;
+
+use formats::pattern::matches;
+
+use crate::pci_address::is_pci_address;
+
 /// Messages that mean a fault; see the file.
 const PATTERNS: &str = include_str!("../data/kernel-log.txt");
 
@@ -25,41 +31,44 @@ pub(crate) fn message(record: &str) -> Option<Message<'_>> {
     let priority: u32 = prefix.split(',').next()?.trim().parse().ok()?;
     // The facility is above the three bits of the level; programs that write to the log have another.
     let text = text.lines().next().filter(|_| priority < 8)?;
-    patterns().find_map(|(code, subject, pieces)| {
-        fits(text, pieces).then(|| Message { code, subject: subject_of(text, subject), text })
+    let row = ROWS.iter().find(|row| row.fits(text))?;
+    Some(Message { code: row.code, subject: subject_of(text, row.subject), text })
+}
+
+/// A line of the file.
+struct Row {
+    code: &'static str,
+    subject: &'static str,
+    /// Its pieces as a pattern.
+    wanted: String,
+    unwanted: Vec<&'static str>,
+}
+
+static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    PATTERNS.lines().filter(|line| !line.starts_with('#')).filter_map(row).collect()
+});
+
+fn row(line: &'static str) -> Option<Row> {
+    let (code, rest) = line.split_once('|')?;
+    let (subject, pieces) = rest.split_once('|')?;
+    let mut parts = pieces.split('!').map(str::trim);
+    let wanted: Vec<&str> = parts.next()?.split('*').map(str::trim).collect();
+    Some(Row {
+        code: code.trim(),
+        subject: subject.trim(),
+        wanted: format!("*{}*", wanted.join("*")),
+        unwanted: parts.collect(),
     })
 }
 
-/// Code, subject and pieces of each line.
-fn patterns() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    PATTERNS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
-        let (code, rest) = line.split_once('|')?;
-        let (subject, pieces) = rest.split_once('|')?;
-        Some((code.trim(), subject.trim(), pieces.trim()))
-    })
-}
-
-fn fits(text: &str, pieces: &str) -> bool {
-    let mut parts = pieces.split('!');
-    let wanted = parts.next().unwrap_or_default();
-    let mut rest = text;
-    for piece in wanted.split('*').map(str::trim) {
-        let Some(at) = rest.find(piece) else { return false };
-        rest = rest.get(at + piece.len()..).unwrap_or_default();
+impl Row {
+    fn fits(&self, text: &str) -> bool {
+        matches(&self.wanted, text) && !self.unwanted.iter().any(|piece| text.contains(piece))
     }
-    parts.all(|unwanted| !text.contains(unwanted.trim()))
 }
 
 fn trimmed(word: &str) -> &str {
     word.trim_end_matches(['.', ':', '-'])
-}
-
-/// Whether a word is a PCI address. `pci_address` is not used: what reads the log is below it.
-fn is_address(word: &str) -> bool {
-    let parts: Vec<&str> = word.split([':', '.']).collect();
-    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-    matches!(lengths.as_slice(), [4..=8, 2, 2, 1])
-        && parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 fn subject_of<'a>(text: &'a str, place: &str) -> Option<&'a str> {
@@ -72,7 +81,7 @@ fn subject_of<'a>(text: &'a str, place: &str) -> Option<&'a str> {
     };
     match place {
         "-" => None,
-        "pci" => text.split(|c: char| !is_part(c)).map(trimmed).find(|word| is_address(word)),
+        "pci" => text.split(|c: char| !is_part(c)).map(trimmed).find(|word| is_pci_address(word)),
         // The port stands in front: `ata1.00: failed command: …`.
         "failed command" => word(text),
         // Driver and address come before the name, the state of a port that goes may come after it.
@@ -196,10 +205,10 @@ mod tests {
 
     #[test]
     fn every_pattern_has_a_known_code_and_a_piece() {
-        assert!(patterns().count() > 25);
-        for (code, subject, pieces) in patterns() {
+        assert!(ROWS.len() > 25);
+        for Row { code, subject, wanted, .. } in ROWS.iter() {
             assert!(crate::findings::row(code).is_some(), "{code}");
-            assert!(!subject.is_empty() && pieces.len() > 8, "{pieces}");
+            assert!(!subject.is_empty() && wanted.len() > 10, "{wanted}");
         }
     }
 }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::ancestors;
-
 /// Domain, bus, device and function; ordered by number, not by text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
@@ -21,7 +19,7 @@ impl Address {
     /// Reads `DDDD:BB:DD.F`; `None` if `text` is something else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Address> {
-        if !ancestors::is_pci_address(text) {
+        if !is_pci_address(text) {
             return None;
         }
         let (domain, rest) = text.split_once(':')?;
@@ -45,6 +43,22 @@ impl fmt::Display for Address {
     }
 }
 
+/// Whether `text` is a PCI address `DDDD:BB:DD.F`; the domain may be longer than four digits.
+#[must_use]
+pub fn is_pci_address(text: &str) -> bool {
+    let hex = |part: &str, len: std::ops::RangeInclusive<usize>| {
+        len.contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    let Some((rest, function)) = text.rsplit_once('.') else { return false };
+    let mut parts = rest.split(':');
+    let (Some(domain), Some(bus), Some(device), None) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return false;
+    };
+    hex(domain, 4..=8) && hex(bus, 2..=2) && hex(device, 2..=2) && hex(function, 1..=1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +70,8 @@ mod tests {
         }
         assert!(Address::parse("ffff:00:00.0") < Address::parse("10000:00:00.0"));
         assert_eq!(Address::parse("0000:3b:00"), None);
+        assert!(is_pci_address("10000:01:00.0"));
+        assert!(!is_pci_address("pci0000:00"));
+        assert!(!is_pci_address("1:0:0:0"));
     }
 }

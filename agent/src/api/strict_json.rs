@@ -15,7 +15,8 @@ const MAX_VALUES: usize = 20_000;
 /// Parses a JSON text.
 ///
 /// # Errors
-/// In words that follow "the instruction": it is not JSON, has a key twice, is nested too deeply or has too many values.
+/// In words that follow the name of the document: it is not JSON, has a key twice, is nested too deeply or contains too
+/// many values.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
     let found = Found::default();
     let mut reader = serde_json::Deserializer::from_slice(bytes);

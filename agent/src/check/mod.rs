@@ -67,7 +67,7 @@ mod tests {
             locator: locator.map(str::to_owned),
             evidence: "seen".to_owned(),
             advice: "replace it".to_owned(),
-            basis: probes::findings::Basis::default(),
+            raw: None,
         }
     }
 }

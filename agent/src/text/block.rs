@@ -79,10 +79,9 @@ fn disk(page: &mut Page, disk: &Disk) {
 /// What a technician looks for: location, construction, content.
 fn details(disk: &Disk) -> Vec<String> {
     let bay = disk.bay.as_ref().and_then(|bay| {
-        let slot = bay.slot.map(|slot| slot.to_string());
         let light = if bay.is_fault_on == Some(true) { ", fault light on" } else { "" };
         let of = bay.enclosure.as_ref().map(|enclosure| format!(" of enclosure {enclosure}"));
-        let name = bay.label.clone().or(slot)?;
+        let name = bay.name()?;
         Some(format!("bay {name}{}{light}", of.unwrap_or_default()))
     });
     let volume = (disk.is_raid_volume == Some(true)).then(|| {

@@ -42,6 +42,14 @@ pub struct DiskBay {
     pub is_fault_on: Option<bool>,
 }
 
+impl DiskBay {
+    /// What the bay is called: the enclosure's name of the slot, or else its number.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        self.label.clone().or_else(|| self.slot.map(|slot| slot.to_string()))
+    }
+}
+
 /// All occupied slots, by the SCSI address of the device in them.
 pub(super) fn bays(machine: &Machine) -> BTreeMap<String, DiskBay> {
     let mut bays = BTreeMap::new();

@@ -9,6 +9,15 @@ use super::security::DiskSecurity;
 use super::signature::Filesystem;
 use super::tcg::DiskTcg;
 
+/// Why a disk could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ReadFailure {
+    /// In words.
+    pub why: String,
+    /// Whether it is the disk's fault: it did not answer, or the read ended in an I/O error.
+    pub is_fault: bool,
+}
+
 /// What was read from one disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Content {
@@ -27,9 +36,7 @@ pub(super) struct Content {
     /// Parts that were not read, and why, in words: they are not known to be empty.
     pub unread: Vec<String>,
     /// Why its first bytes could not be read; `None` if they were read, or if the source has none.
-    pub failure: Option<String>,
-    /// The same if it is the disk's fault: it did not answer, or the read ended in an I/O error.
-    pub fault: Option<String>,
+    pub failure: Option<ReadFailure>,
     /// Whether a part could not be read because the right to read it is missing.
     pub is_denied: bool,
     /// The health that it reports.

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use crate::machine::{Machine, Unanswered};
 use crate::sys::disk::{DiskBytes, DiskHandle};
 
-use super::content::Content;
+use super::content::{Content, ReadFailure};
 use super::listing::BlockDevice;
 use super::partition::{entry_of, is_entry_of};
 use super::partition_table::{self, Entry, Found, Place};
@@ -28,9 +28,9 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
     let mut whole = Volume::new(machine, device, disk, 0);
     let Some(first) = whole.read(0, 4096) else {
         content.is_denied = whole.is_denied();
-        let is_fault = whole.failure.as_ref().is_some_and(Failure::is_fault);
-        content.failure = whole.failure.map(|failure| failure.why.why);
-        content.fault = content.failure.clone().filter(|_| is_fault);
+        content.failure = whole
+            .failure
+            .map(|failure| ReadFailure { is_fault: failure.is_fault(), why: failure.why.why });
         return content;
     };
     content.is_read = true;

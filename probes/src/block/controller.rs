@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::ancestors::is_pci_address;
 use crate::machine::Machine;
+use crate::pci_address::is_pci_address;
 
 use super::listing::BlockDevice;
 use super::sysfs_path::{hctl, pci_path};

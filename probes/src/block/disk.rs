@@ -111,9 +111,9 @@ pub struct Disk {
     /// PCI address of the Intel Volume Management Device (VMD) that the drive is attached through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vmd_address: Option<String>,
-    /// Whether it is the volume of a RAID controller, whose drives are hidden; `None` for controllers
-    /// where this is unknown. The firmware RAID of a chipset (Intel, AMD) does not count: the operating
-    /// system assembles it, and its members are disks, with `false`.
+    /// Whether it is the volume of a RAID controller, whose drives are hidden, or a RAID 1 volume of Intel VROC, which
+    /// the operating system assembles. `None` for controllers where this is unknown. Members of the firmware RAID of a
+    /// chipset (Intel, AMD) are disks, with `false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_raid_volume: Option<bool>,
     /// RAID level of such a volume, as the driver writes it, e.g. `RAID 1(1+0)`.
@@ -286,6 +286,9 @@ pub struct ContentAbove {
     pub filesystem: Filesystem,
 }
 
+/// How an identity issue begins that names disks with the same identity.
+pub(super) const SHARED_IDENTITY: &str = "the same identity as";
+
 impl Disk {
     /// Whether it is a disk or LUN, not a drive for removable media.
     #[must_use]
@@ -299,6 +302,24 @@ impl Disk {
     #[must_use]
     pub fn unit(&self) -> Option<&str> {
         self.multipath.as_deref().or(self.raid_member_of.as_deref())
+    }
+
+    /// Whether an ATA password keeps it from being read.
+    #[must_use]
+    pub fn is_locked_by_password(&self) -> bool {
+        self.security.as_ref().is_some_and(|security| security.is_locked == Some(true))
+    }
+
+    /// Whether an ATA password or a TCG lock keeps it from being read or written.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.is_locked_by_password()
+            || self.tcg.as_ref().is_some_and(|tcg| tcg.obstacle().is_some())
+    }
+
+    /// The issues that name disks with the same identity.
+    pub(crate) fn shared_identities(&self) -> impl Iterator<Item = &String> {
+        self.identity_issues.iter().filter(|issue| issue.starts_with(SHARED_IDENTITY))
     }
 
     /// Whether it is a virtual medium of a management controller.

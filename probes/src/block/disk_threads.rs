@@ -13,7 +13,7 @@ use crate::machine::Machine;
 use crate::sys::disk::DiskHandle;
 
 use super::bay::{self, DiskBay};
-use super::content::Content;
+use super::content::{Content, ReadFailure};
 use super::content_reader;
 use super::health::{self, Answers};
 use super::listing::{BlockDevice, Listing};
@@ -211,8 +211,8 @@ fn fail(
     contents: &mut BTreeMap<String, Content>,
 ) {
     machine.problem(&format!("dev/{}", device.node()), failure.clone(), "its first 4096 bytes");
-    let fault = is_fault.then(|| failure.clone());
-    let content = Content { failure: Some(failure), fault, ..Content::default() };
+    let failure = Some(ReadFailure { why: failure, is_fault });
+    let content = Content { failure, ..Content::default() };
     contents.insert(device.name.clone(), content);
 }
 
@@ -292,10 +292,12 @@ mod tests {
         assert!(started.elapsed() < Duration::from_secs(30));
         assert!(contents["sdc"].is_read && contents["sdd"].is_read);
         assert_eq!(contents["sdd"].failure, None);
-        assert_eq!(contents["sda"].failure.as_deref(), Some("no answer within 200 ms"));
-        let unreadable = ["sda", "sdb", "sdc", "sdd"].map(|name| contents[name].fault.is_some());
+        let failure = |name: &str| contents[name].failure.clone();
+        assert_eq!(failure("sda").unwrap().why, "no answer within 200 ms");
+        let unreadable =
+            ["sda", "sdb", "sdc", "sdd"].map(|name| failure(name).is_some_and(|one| one.is_fault));
         assert_eq!(unreadable, [true, false, false, false], "a bug is not a fault of the disk");
-        let broken = contents["sdb"].failure.as_deref().unwrap();
+        let broken = failure("sdb").unwrap().why;
         assert!(broken.starts_with("a bug in the reader: out of cheese"), "{broken}");
         let problems = machine.problems();
         let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();

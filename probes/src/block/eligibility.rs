@@ -43,7 +43,10 @@ pub(super) fn judge(
         let uses = uses(disk, &above, usage);
         disk.is_live_medium = is_live_medium(disk, &uses, usage);
         let content = contents.get(&disk.name);
-        let failure = content.and_then(|content| content.failure.as_deref());
+        let failure = content.and_then(|content| content.failure.as_ref());
+        disk.unreadable_because =
+            failure.filter(|failure| failure.is_fault).map(|failure| failure.why.clone());
+        let failure = failure.map(|failure| failure.why.as_str());
         let failure = failure.or_else(|| {
             let is_read = content.is_some_and(|content| content.is_read);
             (is_complete && !is_read && disk.multipath.is_none()).then_some("nothing was read")
@@ -54,7 +57,6 @@ pub(super) fn judge(
         obstacles.extend(obstacles_of_use(disk, uses));
         obstacles.extend(obstacles_of_content(disk));
         obstacles.extend(content.map(obstacles_of_reading).unwrap_or_default());
-        disk.unreadable_because = content.and_then(|content| content.fault.clone());
         disk.is_content_denied = content.is_some_and(|content| content.is_denied);
         disk.eligible = obstacles.is_empty();
         disk.not_eligible_because = obstacles.iter().map(|found| found.text.clone()).collect();
@@ -99,8 +101,7 @@ fn obstacles_of_kind(disk: &Disk) -> Vec<Obstacle> {
     if let Some(map) = &disk.multipath {
         reasons.push(format!("a path of the multipath device {map}; use that instead"));
     } else {
-        let issues = disk.identity_issues.iter().filter(|issue| issue.starts_with("the same"));
-        shared.extend(issues.map(|issue| {
+        shared.extend(disk.shared_identities().map(|issue| {
             format!("{issue}: a second path to the same LUN without multipath, or a duplicate")
         }));
     }
@@ -124,7 +125,7 @@ fn obstacles_of_kind(disk: &Disk) -> Vec<Obstacle> {
 /// Obstacles from the state that the kernel or the disk itself reports.
 fn obstacles_of_state(disk: &Disk, failure: Option<&str>) -> Vec<Obstacle> {
     let mut found = Vec::new();
-    if disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true)) {
+    if disk.is_locked_by_password() {
         found.push(ObstacleKind::State.because("locked by an ATA password"));
     }
     let lock = disk.tcg.as_ref().and_then(DiskTcg::obstacle);

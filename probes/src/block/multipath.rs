@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::machine::{Machine, quote};
 
-use super::disk::{Disk, DiskPath, shared_by_all};
+use super::disk::{Disk, DiskPath, SHARED_IDENTITY, shared_by_all};
 use super::identifier::squash;
 use super::listing::Listing;
 
@@ -48,7 +48,7 @@ pub(super) fn mark(machine: &Machine, disks: &mut [Disk], listing: &Listing) {
             }
             let others: Vec<&str> =
                 names.iter().filter(|name| **name != disk.name).map(String::as_str).collect();
-            disk.identity_issues.push(format!("the same identity as {}", others.join(", ")));
+            disk.identity_issues.push(format!("{SHARED_IDENTITY} {}", others.join(", ")));
         }
     }
 }

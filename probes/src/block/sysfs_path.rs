@@ -1,6 +1,6 @@
 //! What the resolved sysfs path of a device says: each part is a device above it.
 
-use crate::ancestors::is_pci_address;
+use crate::pci_address::is_pci_address;
 
 /// The Host:Channel:Target:LUN of the SCSI disk at `path`, e.g. `0:0:0:0`.
 pub(super) fn hctl(path: &str) -> Option<&str> {

@@ -10,6 +10,7 @@ mod parts;
 mod rules;
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,8 @@ pub struct Fault {
     pub class: String,
     /// The worst severity of its findings.
     pub severity: Severity,
-    /// The parts that may be the cause, the most likely one first; empty if no part is known.
+    /// The parts that may be the cause, the most likely one first; empty if no part is known. At most 100: their
+    /// certainties add up to at most 100 %.
     pub suspects: Vec<Suspect>,
     /// What each source observed.
     pub evidence: Vec<Evidence>,
@@ -77,8 +79,7 @@ pub struct Evidence {
     pub finding: FindingCode,
     /// What was observed, with figures.
     pub observed: String,
-    /// The record as the source gave it, where there is one: a line of the kernel log, the bytes of a log
-    /// entry.
+    /// The first message of the kernel log about the part; absent for other sources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
 }
@@ -89,6 +90,8 @@ struct Sign<'a> {
     rule: &'static Rule,
     /// Indices of parts, each with a certainty in percent.
     suspects: Vec<(usize, u8)>,
+    /// The same by part: a machine can have thousands, and each sign is compared with each case.
+    certainties: BTreeMap<usize, u8>,
 }
 
 /// A fault while it is put together.
@@ -105,7 +108,9 @@ pub fn faults(inventory: &Inventory, findings: &[Finding]) -> Vec<Fault> {
     let mut parts = Parts::new(inventory);
     let sign = |finding| {
         let rule = rules::rule(finding)?;
-        Some(Sign { finding, rule, suspects: rule.suspects(finding, &mut parts) })
+        let suspects = rule.suspects(finding, &mut parts);
+        let certainties = suspects.iter().copied().collect();
+        Some(Sign { finding, rule, suspects, certainties })
     };
     let mut signs: Vec<Sign> = findings.iter().filter_map(sign).collect();
     // What names one part comes first, so that vaguer signs can support it. Notices come last: they
@@ -132,32 +137,28 @@ impl<'a> Case<'a> {
     }
 
     fn shares(&self, sign: &Sign) -> bool {
-        self.suspects.iter().any(|(part, _)| sign.suspects.iter().any(|(other, _)| part == other))
+        self.suspects.iter().any(|(part, _)| sign.certainties.contains_key(part))
     }
 
     /// Adds another sign. It makes the suspects that it shares more certain and adds none: what is known
     /// of one part says nothing new about the others that the sign may mean.
     fn support(&mut self, sign: Sign<'a>) {
         for (part, certainty) in &mut self.suspects {
-            let more = sign.suspects.iter().find(|(other, _)| other == part);
-            *certainty = more.map_or(*certainty, |(_, more)| combine(*certainty, *more));
+            let more = sign.certainties.get(part);
+            *certainty = more.map_or(*certainty, |more| combine(*certainty, *more));
         }
         self.signs.push(sign);
     }
 
     fn fault(mut self, parts: &Parts) -> Option<Fault> {
-        // Independent causes: all signs together never make more than 100 %.
-        let sum: u32 = self.suspects.iter().map(|(_, certainty)| u32::from(*certainty)).sum();
-        let scaled = |certainty: u8| match sum {
-            0..=100 => certainty,
-            _ => u8::try_from(u32::from(certainty) * 100 / sum).unwrap_or(99),
-        };
         self.suspects.sort_by_key(|(_, certainty)| Reverse(*certainty));
+        let certainties: Vec<u8> = self.suspects.iter().map(|(_, certainty)| *certainty).collect();
         let suspects = self
             .suspects
             .iter()
-            .filter_map(|(part, certainty)| parts.suspect(*part, scaled(*certainty).clamp(1, 99)));
-        let suspects = suspects.collect();
+            .zip(limited(&certainties))
+            .filter_map(|((part, _), certainty)| parts.suspect(*part, certainty))
+            .collect();
         // The worst sign names the fault; of equally bad ones the most certain.
         let weight = |sign: &&Sign| (sign.finding.severity, sign.rule.certainty);
         let main = self.signs.iter().rev().max_by_key(weight)?;
@@ -165,7 +166,7 @@ impl<'a> Case<'a> {
             source: sign.rule.source.to_owned(),
             finding: sign.finding.code.clone(),
             observed: sign.finding.evidence.clone(),
-            raw: sign.finding.basis.raw.clone(),
+            raw: sign.finding.raw.clone(),
         });
         Some(Fault {
             class: main.rule.class.to_owned(),
@@ -175,6 +176,24 @@ impl<'a> Case<'a> {
             advice: main.finding.advice.clone(),
         })
     }
+}
+
+/// Certainties in falling order so that they add up to at most 100 %, each of them 1 to 99 %.
+fn limited(certainties: &[u8]) -> Vec<u8> {
+    let sum: u32 = certainties.iter().map(|certainty| u32::from(*certainty)).sum();
+    // Independent causes: all signs together never make more than 100 %.
+    let scaled = |certainty: &u8| match sum {
+        0..=100 => *certainty,
+        _ => u8::try_from(u32::from(*certainty) * 100 / sum).unwrap_or(99),
+    };
+    let mut all: Vec<u8> = certainties.iter().take(100).map(|c| scaled(c).clamp(1, 99)).collect();
+    // Rounding up to 1 % takes from the others, the last of the largest ones first, which keeps the order.
+    while all.iter().map(|certainty| u32::from(*certainty)).sum::<u32>() > 100
+        && let Some(largest) = all.iter_mut().max()
+    {
+        *largest -= 1;
+    }
+    all
 }
 
 /// The certainty from two independent signs of the same cause.

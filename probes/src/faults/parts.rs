@@ -1,12 +1,14 @@
 //! The parts of a machine that can be at fault, found by the names that findings use: slots, serial
 //! numbers, kernel names and PCI addresses.
 
+use std::collections::BTreeMap;
+
 use super::{ReplaceableUnit, Suspect};
-use crate::block::{Disk, RaidController};
+use crate::block::{Disk, DiskBay, RaidController};
 use crate::collect::Inventory;
 use crate::cpu::{Core, Socket};
 use crate::cpuset::CpuSet;
-use crate::findings::{Finding, disk_locator, drive_locator, slot_name, socket_of};
+use crate::findings::{Finding, disk_locator, drive_locator, slot_names, socket_of};
 use crate::memory::Dimm;
 use crate::network::Interface;
 use crate::pci::PciDevice;
@@ -24,12 +26,17 @@ struct Part {
 /// The parts that were named so far.
 pub(super) struct Parts<'a> {
     inventory: &'a Inventory,
+    /// The name that is printed at each DIMM's slot.
+    slots: Vec<Option<String>>,
     known: Vec<Part>,
+    by_key: BTreeMap<String, usize>,
 }
 
 impl<'a> Parts<'a> {
     pub(super) fn new(inventory: &'a Inventory) -> Parts<'a> {
-        Parts { inventory, known: Vec::new() }
+        let dimms = inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
+        let slots = slot_names(dimms);
+        Parts { inventory, slots, known: Vec::new(), by_key: BTreeMap::new() }
     }
 
     pub(super) fn suspect(&self, part: usize, certainty_percent: u8) -> Option<Suspect> {
@@ -43,8 +50,7 @@ impl<'a> Parts<'a> {
     }
 
     fn add(&mut self, part: Part) -> usize {
-        let known = self.known.iter().position(|known| known.key == part.key);
-        known.unwrap_or_else(|| {
+        *self.by_key.entry(part.key.clone()).or_insert_with(|| {
             self.known.push(part);
             self.known.len() - 1
         })
@@ -78,15 +84,16 @@ impl<'a> Parts<'a> {
         })]
     }
 
-    /// The DIMMs that a finding suspects: those that its check names, the one in the slot of its locator
-    /// or whose slot a sensor is named after, or else all of them.
+    /// The DIMMs that a finding suspects: the one in the slot of its locator or whose slot a sensor is
+    /// named after, or else all of them.
     pub(super) fn dimms(&mut self, finding: &Finding) -> Vec<usize> {
         let all = self.inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
         let populated =
             || all.iter().enumerate().filter(|(_, dimm)| dimm.is_populated != Some(false));
-        let mut found = finding.basis.dimms.clone();
-        if let (true, Some(locator)) = (found.is_empty(), &finding.locator) {
-            let is_slot = |index: &usize| slot_name(all, *index).as_ref() == Some(locator);
+        let mut found = Vec::new();
+        if let Some(locator) = &finding.locator {
+            let is_slot =
+                |index: &usize| self.slots.get(*index).is_some_and(|s| s.as_ref() == Some(locator));
             let is_named = |dimm: &Dimm| {
                 dimm.locator.as_ref().is_some_and(|name| contains_name(locator, name))
             };
@@ -98,8 +105,21 @@ impl<'a> Parts<'a> {
             found = populated().map(|(index, _)| index).collect();
         }
         let described: Vec<Part> =
-            found.into_iter().filter_map(|index| dimm_part(all, index)).collect();
+            found.into_iter().filter_map(|index| self.dimm_part(all, index)).collect();
         described.into_iter().map(|part| self.add(part)).collect()
+    }
+
+    fn dimm_part(&self, all: &[Dimm], index: usize) -> Option<Part> {
+        let dimm = all.get(index)?;
+        let label = self.slots.get(index).cloned().flatten();
+        let name =
+            label.clone().unwrap_or_else(|| format!("in slot {index} of the firmware's table"));
+        Some(Part {
+            key: format!("dimm {index}"),
+            name: if name.starts_with("DIMM") { name } else { format!("DIMM {name}") },
+            label,
+            fru: unit([&dimm.manufacturer, &None, &dimm.part_number, &dimm.serial]),
+        })
     }
 
     /// All sockets with a processor.
@@ -230,18 +250,6 @@ impl<'a> Parts<'a> {
     }
 }
 
-fn dimm_part(all: &[Dimm], index: usize) -> Option<Part> {
-    let dimm = all.get(index)?;
-    let label = slot_name(all, index);
-    let name = label.clone().unwrap_or_else(|| format!("in slot {index} of the firmware's table"));
-    Some(Part {
-        key: format!("dimm {index}"),
-        name: if name.starts_with("DIMM") { name } else { format!("DIMM {name}") },
-        label,
-        fru: unit([&dimm.manufacturer, &None, &dimm.part_number, &dimm.serial]),
-    })
-}
-
 fn socket_part(socket: &Socket) -> Option<Part> {
     let locator = socket.locator.as_ref()?;
     Some(Part {
@@ -262,10 +270,7 @@ fn core_of(inventory: &Inventory, number: &str) -> Option<i64> {
 }
 
 fn disk_part(disk: &Disk) -> Part {
-    let bay = disk.bay.as_ref().and_then(|bay| {
-        let slot = bay.slot.map(|slot| slot.to_string());
-        bay.label.clone().or(slot).map(|bay| format!("bay {bay}"))
-    });
+    let bay = disk.bay.as_ref().and_then(DiskBay::name).map(|bay| format!("bay {bay}"));
     Part {
         key: format!("disk {}", disk.name),
         name: format!("disk {}", disk.name),

@@ -216,3 +216,40 @@ fn suspect_of_a_wrong_result_is_the_processor_with_that_cpu_and_never_a_socket_o
     assert_eq!(suspect(two(), vec![socket("CPU 9")], "1"), ["processor CPU 9"]);
     assert_eq!(suspect(Vec::new(), Vec::new(), "1"), ["cpu logical CPU 1"]);
 }
+
+#[test]
+fn rounding_up_and_many_suspects_keep_the_sum_within_100_percent() {
+    let sum = |all: &[u8]| all.iter().map(|one| u32::from(*one)).sum::<u32>();
+    for certainties in [vec![1; 200], vec![90; 300], [vec![99; 3], vec![1; 120]].concat()] {
+        let all = limited(&certainties);
+        assert!(sum(&all) <= 100 && all.len() <= 100, "{all:?}");
+        assert!(all.is_sorted_by(|a, b| a >= b) && all.iter().all(|one| *one > 0), "{all:?}");
+    }
+    assert_eq!(limited(&[60, 30]), [60, 30]);
+    assert_eq!(limited(&[90, 90]), [50, 50]);
+    assert!(limited(&[]).is_empty());
+}
+
+#[test]
+fn thousands_of_dimms_with_errors_are_joined_in_time() {
+    let names: Vec<String> = (0..2000).map(|number| format!("DIMM {number}")).collect();
+    let counts =
+        names.iter().map(|name| EccCount { name: format!("mc0/{name}"), ..counted(name, 9) });
+    let memory = Memory {
+        dimms: names.iter().map(|name| dimm(name)).collect(),
+        ecc: counts.collect(),
+        ..Memory::default()
+    };
+    let inventory = Inventory { memory: Some(memory), ..Inventory::default() };
+    let findings: Vec<Finding> = names
+        .iter()
+        .map(|name| {
+            crate::findings::row("memory.firmware_error").unwrap().finding(Some(name.clone()), "x")
+        })
+        .collect();
+    let started = std::time::Instant::now();
+    let faults = faults(&inventory, &findings);
+    assert_eq!(faults.len(), 2000);
+    assert_eq!(faults[0].suspects.len(), 1);
+    assert!(started.elapsed() < std::time::Duration::from_mins(1), "{:?}", started.elapsed());
+}

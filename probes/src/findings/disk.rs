@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
 use super::table::{DISK_DUPLICATE_IDENTITY, DISK_NONE_ELIGIBLE, DISK_ZERO_SIZE};
-use crate::block::{Block, Disk};
+use crate::block::{Block, Disk, DiskBay};
 use crate::collect::Inventory;
 
 /// Where an installed system mounts its root and boot file systems; `/sysroot` is that of ostree.
@@ -18,10 +18,7 @@ pub(super) fn disks(inventory: &Inventory) -> &[Disk] {
 /// Kernel name, serial number and bay: what is printed on the label, and where the disk is.
 pub(crate) fn locator(disk: &Disk) -> String {
     let serial = disk.serial.as_ref().map(|serial| format!("serial {serial}"));
-    let bay = disk.bay.as_ref().and_then(|bay| {
-        let slot = bay.slot.map(|slot| slot.to_string());
-        bay.label.clone().or(slot).map(|bay| format!("bay {bay}"))
-    });
+    let bay = disk.bay.as_ref().and_then(DiskBay::name).map(|bay| format!("bay {bay}"));
     match [serial, bay].into_iter().flatten().collect::<Vec<_>>().join(", ") {
         known if known.is_empty() => disk.name.clone(),
         known => format!("{} ({known})", disk.name),

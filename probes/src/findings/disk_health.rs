@@ -35,15 +35,11 @@ pub(super) fn failing(inventory: &Inventory) -> Vec<Finding> {
 /// Disks whose first bytes cannot be read. A passive path to a LUN returns errors too, and a locked disk has its own
 /// finding.
 pub(super) fn unreadable(inventory: &Inventory) -> Vec<Finding> {
-    let is_locked = |disk: &Disk| {
-        disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true))
-            || disk.tcg.as_ref().is_some_and(|tcg| tcg.obstacle().is_some())
-    };
-    let is_path =
-        |disk: &Disk| disk.identity_issues.iter().any(|issue| issue.starts_with("the same"));
     let finding = |disk: &Disk| {
         let why = disk.unreadable_because.as_ref()?;
-        let is_ignored = disk.is_removable == Some(true) || is_locked(disk) || is_path(disk);
+        let is_ignored = disk.is_removable == Some(true)
+            || disk.is_locked()
+            || disk.shared_identities().next().is_some();
         let evidence = format!("its first bytes cannot be read: {why}");
         (!is_ignored).then(|| DISK_UNREADABLE.finding(Some(locator(disk)), evidence))
     };
@@ -101,9 +97,7 @@ pub(super) fn late(inventory: &Inventory) -> Vec<Finding> {
 /// Disks that an ATA password or a TCG lock keeps from being read or written.
 pub(super) fn locked(inventory: &Inventory) -> Vec<Finding> {
     let locked = |disk: &Disk| {
-        let has_password =
-            disk.security.as_ref().is_some_and(|security| security.is_locked == Some(true));
-        let (evidence, advice) = if has_password {
+        let (evidence, advice) = if disk.is_locked_by_password() {
             let advice = "Unlock it in the firmware setup, or erase it with its master password.";
             ("locked by an ATA password".to_owned(), advice)
         } else {

@@ -40,7 +40,7 @@ pub(super) fn messages(inventory: &Inventory) -> Vec<Finding> {
         let plural = if n == 1 { "" } else { "s" };
         let evidence = format!("{n} message{plural} in the kernel log, first: {}", group.first);
         let mut finding = ROWS.get(at)?.finding(part, evidence);
-        finding.basis.raw = Some(group.first.clone());
+        finding.raw = Some(group.first.clone());
         Some(finding)
     };
     by_part.into_iter().filter_map(finding).collect()
@@ -84,8 +84,8 @@ fn is_no_disk(name: &str) -> bool {
     name.starts_with("sr") || name.starts_with("fd")
 }
 
-/// A disk by the name or SCSI address of itself, the name of a partition or its NVMe controller. Optical drives, floppies and media
-/// that have gone are no disks of the machine. A port or controller without a disk keeps its name.
+/// A disk by its name or SCSI address, or by the name of a partition or of its NVMe controller. Optical drives,
+/// floppies and media that have gone are no disks of the machine. A port or controller without a disk keeps its name.
 fn disk(inventory: &Inventory, subject: &str) -> Option<String> {
     let block = inventory.block.as_ref()?;
     let controller = block.nvme_controllers.iter().find(|one| one.name == subject);
@@ -121,9 +121,7 @@ pub(crate) fn socket(inventory: &Inventory, subject: &str) -> String {
     let (Some(cpu), Ok(number)) = (inventory.cpu.as_ref(), subject.parse::<u32>()) else {
         return unknown();
     };
-    let one = CpuSet::parse(&number.to_string()).unwrap_or_default();
-    let has_it =
-        |cpus: &String| CpuSet::parse(cpus).is_ok_and(|s| !s.intersection(&one).is_empty());
+    let has_it = |cpus: &String| CpuSet::parse(cpus).is_ok_and(|set| set.contains(number));
     let mut packages = cpu.packages.iter();
     let package = packages.position(|p| p.cores.iter().any(|core| has_it(&core.logical_cpus)));
     let sockets = cpu.sockets.iter().filter(|socket| socket.is_populated != Some(false));

@@ -34,16 +34,27 @@ fn counted(memory: &Memory, row: &EccCount) -> Option<Finding> {
     Some(Finding { advice, ..finding })
 }
 
-/// The name that is printed at a slot, with its bank where several slots share the name.
-pub(crate) fn printed_name(dimms: &[Dimm], index: usize) -> Option<String> {
-    let dimm = dimms.get(index)?;
-    let locator = dimm.locator.as_ref()?;
-    let is_unique =
-        dimms.iter().filter(|other| other.locator.as_ref() == Some(locator)).count() == 1;
-    match &dimm.bank_locator {
-        Some(bank) if !is_unique => Some(format!("{locator} ({bank})")),
-        _ => Some(locator.clone()),
+/// The name that is printed at each slot, with its bank where several slots share the name.
+pub(crate) fn printed_names(dimms: &[Dimm]) -> Vec<Option<String>> {
+    let mut n_slots: BTreeMap<&str, usize> = BTreeMap::new();
+    for locator in dimms.iter().filter_map(|dimm| dimm.locator.as_deref()) {
+        *n_slots.entry(locator).or_default() += 1;
     }
+    let name = |dimm: &Dimm| {
+        let locator = dimm.locator.as_ref()?;
+        match &dimm.bank_locator {
+            Some(bank) if n_slots.get(locator.as_str()) > Some(&1) => {
+                Some(format!("{locator} ({bank})"))
+            }
+            _ => Some(locator.clone()),
+        }
+    };
+    dimms.iter().map(name).collect()
+}
+
+/// As [`printed_names`], of one slot.
+pub(super) fn printed_name(dimms: &[Dimm], index: usize) -> Option<String> {
+    printed_names(dimms).into_iter().nth(index).flatten()
 }
 
 /// Where the driver counted. Its label is no slot name: most drivers compose it of numbers, such as

@@ -16,7 +16,7 @@ mod table;
 
 pub(crate) use disk::locator as disk_locator;
 pub(crate) use kernel::socket as socket_of;
-pub(crate) use memory::printed_name as slot_name;
+pub(crate) use memory::printed_names as slot_names;
 pub(crate) use raid::drive_locator;
 pub use table::{FindingCode, Row, nearest_code, row, rows};
 
@@ -56,18 +56,9 @@ pub struct Finding {
     pub evidence: String,
     /// What to do next.
     pub advice: String,
-    /// What a fault needs to know besides. Not reported.
+    /// The record of the source, for the evidence of a fault: the first message of the kernel log. Not reported.
     #[serde(skip)]
-    pub basis: Basis,
-}
-
-/// The basis of a finding.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Basis {
-    /// The record of the source, e.g. a line of the kernel log.
     pub raw: Option<String>,
-    /// The DIMMs that may be meant, as indices into the inventory's list; empty if the locator names one.
-    pub dimms: Vec<usize>,
 }
 
 /// The hypervisor of a guest; `None` on bare metal, or if nothing shows one.

@@ -2,6 +2,7 @@
 
 use crate::ancestors;
 use crate::machine::Machine;
+use crate::pci_address::is_pci_address;
 
 /// Drivers of USB links between a host and its management controller.
 const USB_LINK_DRIVERS: [&str; 6] =
@@ -102,7 +103,7 @@ fn device_path(machine: &Machine, interface_path: &str) -> Option<String> {
 
 fn bus_by_path(path: &str) -> Option<String> {
     let last = path.rsplit('/').next()?;
-    let bus = if ancestors::is_pci_address(last) {
+    let bus = if is_pci_address(last) {
         "pci"
     } else if last.starts_with("virtio") {
         "virtio"

@@ -4,9 +4,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::interface::Interface;
-use crate::ancestors::is_pci_address;
 use crate::machine::Machine;
 use crate::natural;
+use crate::pci_address::is_pci_address;
 
 /// A virtual function of a physical port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ancestors;
 use crate::machine::Machine;
+use crate::pci_address::is_pci_address;
 
 /// PCI devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -206,7 +207,7 @@ fn set_relations(machine: &Machine, attributes: &Attributes, device: &mut PciDev
         .filter(|state| matches!(state.as_str(), "D0" | "D1" | "D2" | "D3hot" | "D3cold"));
     device.physical_function = at("physfn")
         .and_then(|path| machine.link_name(&path))
-        .filter(|address| ancestors::is_pci_address(address));
+        .filter(|address| is_pci_address(address));
     device.max_vfs = at("sriov_totalvfs").and_then(|path| machine.number(&path));
     if device.max_vfs.is_some() {
         device.n_vfs = at("sriov_numvfs").and_then(|path| machine.number(&path));

@@ -9,9 +9,9 @@ use formats::vpd;
 use formats::wwn::is_blank;
 use std::collections::BTreeSet;
 
-use crate::ancestors::is_pci_address;
 use crate::block::target;
 use crate::machine::Machine;
+use crate::pci_address::is_pci_address;
 
 use super::{RaidController, RaidDrive, RaidVolume, host, naa};
 

@@ -8,9 +8,9 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use crate::ancestors::is_pci_address;
 use crate::block::disk::Disk;
 use crate::machine::Machine;
+use crate::pci_address::is_pci_address;
 use crate::sys::megaraid::{
     ConfigurationRoom, DrivePage, MegaraidCommand, MegaraidNode, MegaraidQuestion,
 };

@@ -19,7 +19,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use super::{Basis, Finding, Severity};
+use super::{Finding, Severity};
 
 pub(super) use disk::*;
 pub(super) use memory::*;
@@ -97,7 +97,7 @@ impl Row {
             locator,
             evidence: evidence.into(),
             advice: self.advice.to_owned(),
-            basis: Basis::default(),
+            raw: None,
         }
     }
 }
@@ -214,8 +214,8 @@ mod tests {
             `run-coreos-installer explain CODE` prints the same text. This file is generated from \
             `probes/src/findings/table/`; do not edit it.\n\n\
             `check` ends with status 0 if nothing is worse than info, with 1 if there is a warning, and with 7 if a \
-            finding is critical. An install stops at critical findings unless the instruction's `block_on` says \
-            otherwise.\n\n\
+            finding is critical. An install stops at critical findings unless `block_on`, `block_also` or `block_except` \
+            of the instruction, or the agent's options of these names, say otherwise.\n\n\
             | Code | Severity | Component |\n|---|---|---|\n"
             .to_owned();
         for row in rows() {
