@@ -67,9 +67,9 @@ fn a_disk_that_freezes_during_the_write_is_reported_and_ends_the_job() -> Result
     lab.keep(&folder)?;
     ensure!(result["outcome"] == "failed", "the result says {result:#}");
     ensure!(result["disk_state"] == "half_written", "the result says {result:#}");
-    // The agent's limits are 30 and 60 s; the guest's clock is slower than this one.
-    ensure!(reported < Duration::from_secs(45), "reported after {reported:?}");
-    ensure!(ended < Duration::from_secs(90), "the result came after {ended:?}");
+    println!("reported after {reported:?}, result after {ended:?}");
+    ensure!(reported < Duration::from_secs(30), "reported after {reported:?}");
+    ensure!(ended < Duration::from_mins(1), "the result came after {ended:?}");
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 use super::child::Process;
 use super::progress::{Lines, Tail, percent};
 use super::stream::{Stream, Update};
-use super::watchdog::{Patience, Sample, Sampler};
+use super::watchdog::{DiskClock, Patience, Sample, Sampler};
 use crate::signals::Stop;
 
 /// How long the installer may take to end after SIGTERM.
@@ -72,8 +72,10 @@ struct Run {
     started: Instant,
     progress_at: Instant,
     reported_at: Option<Instant>,
-    /// The first sample since the last progress, and the latest.
-    samples: Option<(Sample, Sample)>,
+    /// The first sample of the processes since the last progress.
+    first: Option<Sample>,
+    latest: Option<Sample>,
+    disk: DiskClock,
     cut: Option<(Cut, Instant)>,
     killed_at: Option<Instant>,
     ended: Option<(ExitStatus, Instant)>,
@@ -159,22 +161,20 @@ impl Follower<'_> {
         }
     }
 
-    /// Reports a run that makes no progress.
+    /// Reports a run that makes no progress, or whose disk makes none.
     fn watch(&mut self, run: &mut Run, progress: Progress<'_>) {
-        let silent = run.progress_at.elapsed();
-        if silent < self.patience.stall / 3 {
-            return;
-        }
-        if let Some(sample) = self.sampler.poll(self.patience.stall / 15) {
-            let first = run.samples.take().map_or_else(|| sample.clone(), |(first, _)| first);
-            if first.n_completed() != sample.n_completed() {
+        let with_processes = run.idle_for() >= self.patience.stall / 3;
+        if let Some(sample) = self.sampler.poll(self.patience.stall / 15, with_processes) {
+            if run.disk.update(&sample, Instant::now()) {
                 run.has_progressed();
-                return;
+            } else if sample.has_processes() {
+                run.first.get_or_insert_with(|| sample.clone());
             }
-            run.samples = Some((first, sample));
+            run.latest = Some(sample);
         }
-        let is_due = run.reported_at.is_none_or(|at| at.elapsed() >= self.patience.repeat);
-        if silent >= self.patience.stall && is_due {
+        if run.idle_for() < self.patience.stall {
+            run.reported_at = None;
+        } else if run.reported_at.is_none_or(|at| at.elapsed() >= self.patience.repeat) {
             let text = self.describe(run);
             warn!("{text}");
             progress(None, &text);
@@ -183,11 +183,13 @@ impl Follower<'_> {
     }
 
     fn describe(&self, run: &Run) -> String {
-        let found = match &run.samples {
-            Some((_, latest)) => latest.describe(self.device),
+        let found = match &run.latest {
+            Some(latest) => latest.describe(self.device),
             None => "the kernel does not say why".into(),
         };
-        format!("no progress for {} s: {found}", run.progress_at.elapsed().as_secs())
+        let (all, disk) = (run.progress_at.elapsed(), run.disk.stuck_for(Instant::now()));
+        let what = if disk > all { "no progress of the disk" } else { "no progress" };
+        format!("{what} for {} s: {found}", all.max(disk).as_secs())
     }
 
     /// Ends the run if it must not go on.
@@ -215,12 +217,16 @@ impl Follower<'_> {
     }
 
     fn reason(&self, run: &Run) -> Option<Cut> {
-        let is_hung = run.samples.as_ref().is_some_and(|(first, now)| now.is_hung_since(first));
+        let is_hung = match (&run.first, &run.latest) {
+            (Some(first), Some(latest)) => latest.is_hung_since(first),
+            _ => false,
+        } && run.progress_at.elapsed() >= self.patience.hang;
+        let is_stuck = run.disk.stuck_for(Instant::now()) >= self.patience.hang;
         if self.stop.is_stopped() {
             Some(Cut::Stopped)
         } else if run.started.elapsed() > self.limit {
             Some(Cut::TooLong)
-        } else if is_hung && run.progress_at.elapsed() >= self.patience.hang {
+        } else if is_hung || is_stuck {
             Some(Cut::Hung(self.describe(run)))
         } else {
             None
@@ -244,7 +250,9 @@ impl Run {
             started: now,
             progress_at: now,
             reported_at: None,
-            samples: None,
+            first: None,
+            latest: None,
+            disk: DiskClock::default(),
             cut: None,
             killed_at: None,
             ended: None,
@@ -253,8 +261,12 @@ impl Run {
 
     fn has_progressed(&mut self) {
         self.progress_at = Instant::now();
-        self.reported_at = None;
-        self.samples = None;
+        self.first = None;
+    }
+
+    /// For how long nothing has made progress, or the disk has made none.
+    fn idle_for(&self) -> Duration {
+        self.progress_at.elapsed().max(self.disk.stuck_for(Instant::now()))
     }
 }
 
@@ -324,9 +336,19 @@ mod tests {
     /// Follows a stuck process on such a system; what is reported, and how it ends.
     fn follow(root: &std::path::Path, process: &mut Stuck, stop: &Stop) -> (Vec<String>, Ended) {
         let (_open, output): (SyncSender<Vec<u8>>, _) = sync_channel(1);
+        follow_output(root, process, stop, &output)
+    }
+
+    /// The same for a process that prints.
+    fn follow_output(
+        root: &std::path::Path,
+        process: &mut Stuck,
+        stop: &Stop,
+        output: &Receiver<Vec<u8>>,
+    ) -> (Vec<String>, Ended) {
         let system = System::below(root.to_owned());
         let mut follower = Follower {
-            output: &output,
+            output,
             stream: None,
             sampler: Sampler::new(&system, 77, "8:0"),
             device: "/dev/sda",
@@ -382,6 +404,36 @@ mod tests {
             let (reported, ended) = follow(&root, &mut process, &stop);
             assert_eq!(matches!(ended.cut, Some(Cut::Hung(_))), is_hung, "{ended:?}");
             assert_eq!(reported.len(), 1, "a stall is reported in either case");
+        }
+    }
+
+    #[test]
+    fn disk_that_freezes_is_reported_once_and_given_up_although_the_installer_makes_progress() {
+        let root = hung_system("frozen", IDLE, "0");
+        let (printing, output) = sync_channel(1);
+        let stat = root.join("sys/devices/sda/stat");
+        std::thread::spawn(move || {
+            for n in 0.. {
+                if n == 10 {
+                    fs::write(&stat, IN_FLIGHT).unwrap();
+                }
+                if printing.send(format!("Read disk ({}%)\n", n % 100).into_bytes()).is_err() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let mut process = Stuck { is_mortal: true, signals: Vec::new() };
+        let stop = Stop::default();
+        let (reported, ended) = follow_output(&root, &mut process, &stop, &output);
+        assert_eq!(process.signals, [Signal::SIGKILL]);
+        let Some(Cut::Hung(why)) = ended.cut else { panic!("{ended:?}") };
+        let reported: Vec<_> =
+            reported.iter().filter(|line| !line.starts_with("Read disk")).collect();
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        for text in [&why, reported[0]] {
+            assert!(text.starts_with("no progress of the disk for 0 s: a (b) c "), "{text}");
+            assert!(text.contains("/dev/sda has 3 requests in flight"), "{text}");
         }
     }
 }
