@@ -24,8 +24,10 @@ use super::memory::{Budget, Memory, Wrong};
 
 /// The environment variable that makes the program such a child: CPU, seconds, bytes, floor.
 pub(super) const VARIABLE: &str = "RUN_COREOS_INSTALLER_LOAD";
-/// How long kernels run before the next block of memory is tested.
+/// How long kernels run before the next block of memory is tested: this, or as long as the block before took.
 const SLICE: Duration = Duration::from_millis(10);
+/// Longer would delay the end.
+const MOST: Duration = Duration::from_secs(1);
 
 /// What a child has to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,10 +76,11 @@ impl Task {
         let (mut n_rounds, mut n_wrong) = (0_u64, 0_u64);
         let mut is_known = [false; KERNELS.len()];
         let mut is_memory_known = false;
+        let mut share = SLICE;
         while start.elapsed() < self.limit && !is_over() {
-            let slice = Instant::now();
             let mut lines = String::new();
-            while slice.elapsed() < SLICE {
+            let slice = Instant::now();
+            while slice.elapsed() < share {
                 n_rounds += 1;
                 for (kernel, is_known) in KERNELS.iter().zip(&mut is_known) {
                     let found = (kernel.run)();
@@ -91,7 +94,9 @@ impl Task {
                     }
                 }
             }
+            let test = Instant::now();
             let wrong = memory.step(start.elapsed());
+            share = test.elapsed().clamp(SLICE, MOST);
             if let Some(wrong) = wrong.filter(|_| !std::mem::replace(&mut is_memory_known, true)) {
                 let _ = writeln!(lines, "memory {}", described(&wrong));
             }

@@ -1,0 +1,132 @@
+//! QEMU's debugger, by the remote protocol of GDB (GDB manual, appendix E): stops the guest, reads and writes registers
+//! of one CPU.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Time limit of an answer; stopping a busy guest takes a while.
+const ANSWER: Duration = Duration::from_secs(30);
+/// The number of the register `cs` in QEMU (`target/i386/gdbstub.c`).
+const CS: u32 = 18;
+
+/// The debugger of one guest, which runs when this is made.
+#[derive(Debug)]
+pub(crate) struct Debugger {
+    stream: UnixStream,
+}
+
+/// The folder with the socket of a debugger; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Socket(PathBuf);
+
+impl Socket {
+    pub(crate) fn new() -> Result<Self> {
+        let folder = std::env::temp_dir().join(format!("rci-vm-gdb-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self(folder))
+    }
+
+    /// QEMU's arguments.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        vec!["-gdb".to_owned(), format!("unix:{},server=on,wait=off", self.path().display())]
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.join("gdb")
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+impl Debugger {
+    /// Connects, which stops the guest, and lets it run on.
+    pub(crate) fn connect(socket: &Socket) -> Result<Self> {
+        let path: &Path = &socket.path();
+        let stream = UnixStream::connect(path)
+            .with_context(|| format!("connecting to {}", path.display()))?;
+        stream.set_read_timeout(Some(ANSWER))?;
+        let mut debugger = Self { stream };
+        // The reply says why the guest is stopped.
+        debugger.ask("?")?;
+        debugger.send("c")?;
+        Ok(debugger)
+    }
+
+    /// Stops the guest and, if `cpu` runs a program and not the kernel, flips bit 1 of each of its `registers`: 0 to 15
+    /// are the general ones from rax on, 49 to 64 are xmm0 to xmm15. Returns whether it did.
+    pub(crate) fn flip(&mut self, cpu: u32, registers: &[u32]) -> Result<bool> {
+        self.stream.write_all(&[3])?;
+        let stopped = self.reply()?;
+        ensure!(stopped.starts_with(['T', 'S']), "the debugger said {stopped:?}");
+        // Threads are the CPUs, counted from 1.
+        let selected = self.ask(&format!("Hg{:x}", cpu + 1))?;
+        ensure!(selected == "OK", "the debugger has no CPU {cpu}: {selected:?}");
+        let is_program = self.first_byte(CS)?.1 & 3 == 3;
+        for register in registers.iter().filter(|_| is_program) {
+            let (digits, first) = self.first_byte(*register)?;
+            let rest = digits.get(2..).unwrap_or_default();
+            let written = self.ask(&format!("P{register:x}={:02x}{rest}", first ^ 2))?;
+            ensure!(written == "OK", "the debugger wrote no register: {written:?}");
+        }
+        self.send("c")?;
+        Ok(is_program)
+    }
+
+    /// A register in hexadecimal digits, the lowest byte first, and this byte.
+    fn first_byte(&mut self, register: u32) -> Result<(String, u8)> {
+        let digits = self.ask(&format!("p{register:x}"))?;
+        let first = digits.get(..2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        // Other versions of QEMU may number the registers differently.
+        let n_bytes = match register {
+            0..16 => 8,
+            CS => 4,
+            _ => 16,
+        };
+        let first = first.filter(|_| digits.len() == 2 * n_bytes);
+        let first = first.with_context(|| format!("register {register} is {digits:?}"))?;
+        Ok((digits, first))
+    }
+
+    /// Sends a command and returns the reply.
+    fn ask(&mut self, command: &str) -> Result<String> {
+        self.send(command)?;
+        self.reply()
+    }
+
+    /// Sends `$command#checksum`.
+    fn send(&mut self, command: &str) -> Result<()> {
+        let sum = command.bytes().fold(0_u8, u8::wrapping_add);
+        Ok(self.stream.write_all(format!("${command}#{sum:02x}").as_bytes())?)
+    }
+
+    /// The next packet, which is acknowledged; the other side's acknowledgements are skipped.
+    fn reply(&mut self) -> Result<String> {
+        let until = Instant::now() + ANSWER;
+        let mut packet: Option<String> = None;
+        loop {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).context("reading from the debugger")?;
+            match (byte[0], &mut packet) {
+                (b'$', _) => packet = Some(String::new()),
+                (b'#', Some(text)) => {
+                    self.stream.read_exact(&mut [0; 2])?;
+                    self.stream.write_all(b"+")?;
+                    return Ok(std::mem::take(text));
+                }
+                (other, Some(text)) => text.push(char::from(other)),
+                (_, None) => {}
+            }
+            if Instant::now() > until {
+                bail!("the debugger gave no reply within {ANSWER:?}");
+            }
+        }
+    }
+}
