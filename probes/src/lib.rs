@@ -40,6 +40,7 @@ pub mod usb;
 pub mod bmc;
 pub mod clock;
 pub mod confidential;
+pub mod counters;
 pub mod devices;
 pub mod dmi;
 pub mod firmware;

@@ -3,7 +3,7 @@
 //!
 //! `machine` gives files by path; each case of `raises` and `silent` changes some of them (`null` removes
 //! what is at a path). `trees.rs` explains the notation of a content. `expect` has what the machine is expected to have,
-//! `load` how the processes of a load ended.
+//! `load` how the processes of a load ended, `after` what has changed at a second reading.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use compare::expectation::Expectations;
 use compare::machine::Machine;
 use probes::collect::{Options, collect};
+use probes::counters::{link_errors, risen};
 use probes::findings::{Finding, Row, Severity, findings, rows};
 use probes::machine::{Archive, Node, Source};
 use run_coreos_installer::check::load::{End, Outcome, judge};
@@ -48,6 +49,8 @@ struct Case {
     #[serde(default)]
     load: Vec<Process>,
     with: Files,
+    /// What has changed at a second reading, for the codes of counters that rise.
+    after: Option<Files>,
 }
 
 #[derive(Deserialize)]
@@ -111,13 +114,30 @@ fn found(code: &str, archive: Archive, case: &Case, expect: &serde_json::Value) 
     all.into_iter().filter(|finding| finding.code.as_str() == code).collect()
 }
 
+/// The findings of `code` from counters that rise between the machine and what it is after the case.
+fn found_rising(code: &str, trees: &Trees, case: &Case) -> Vec<Finding> {
+    let Some(after) = &case.after else { return Vec::new() };
+    let read = |archive: Archive| {
+        let source = Arc::new(Source::unpacked(archive));
+        let inventory = collect(&source, &Options::default()).inventory;
+        link_errors(&source, &inventory)
+    };
+    let mut later = archive(&trees.machine, &case.with);
+    for (path, content) in after {
+        later.set(path, content.as_ref().map(node));
+    }
+    let found = risen(&read(archive(&trees.machine, &case.with)), &read(later), 30);
+    found.into_iter().filter(|finding| finding.code.as_str() == code).collect()
+}
+
 fn check_row(row: &Row) {
     let code = row.code();
     let trees = trees(code);
     let mut severities = BTreeSet::new();
     for case in &trees.raises {
         let expect = case.expect.as_ref().unwrap_or(&trees.expect);
-        let found = found(code, archive(&trees.machine, &case.with), case, expect);
+        let mut found = found(code, archive(&trees.machine, &case.with), case, expect);
+        found.extend(found_rising(code, &trees, case));
         let [finding] = found.as_slice() else {
             panic!("{code}: {}: {} findings, expected one", case.why, found.len());
         };
@@ -137,7 +157,8 @@ fn check_row(row: &Row) {
     assert_eq!(severities, all, "{code}: each severity of the row needs a tree");
     for case in &trees.silent {
         let expect = case.expect.as_ref().unwrap_or(&trees.expect);
-        let found = found(code, archive(&trees.machine, &case.with), case, expect);
+        let mut found = found(code, archive(&trees.machine, &case.with), case, expect);
+        found.extend(found_rising(code, &trees, case));
         assert!(found.is_empty(), "{code}: {}: expected nothing, found {found:?}", case.why);
     }
 }

@@ -1,14 +1,52 @@
 //! `check --sample`: what changed between two readings of the machine.
 //!
 //! Most counters count since the boot, so one reading cannot distinguish an old fault from one that goes on. A finding
-//! that the first reading did not have, or whose figures differ, says so in its evidence.
+//! that the first reading did not have, or whose figures differ, says so in its evidence. Error counters of links are
+//! findings only if they rise.
 
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use probes::counters::{LinkErrors, link_errors, risen};
 use probes::findings::Finding;
+use probes::machine::Source;
+
+use crate::report::Report;
+
+/// The first reading.
+#[derive(Debug)]
+pub struct Earlier {
+    report: Report,
+    links: Vec<LinkErrors>,
+}
+
+impl Earlier {
+    /// Remembers `report` and the counters of its links.
+    #[must_use]
+    pub fn new(source: &Arc<Source>, report: Report) -> Earlier {
+        let links = link_errors(source, &report.inventory);
+        Earlier { report, links }
+    }
+
+    /// The links whose errors have risen since then, `seconds` ago.
+    #[must_use]
+    pub fn risen(&self, source: &Arc<Source>, seconds: u64) -> Vec<Finding> {
+        risen(&self.links, &link_errors(source, &self.report.inventory), seconds)
+    }
+
+    /// Marks what has changed in `report`, and adds the links whose errors have `risen`.
+    pub fn compare(&self, report: &mut Report, risen: Vec<Finding>, seconds: u64) {
+        let now = std::mem::take(&mut report.findings);
+        let mut findings = compared(&self.report.findings, now, seconds);
+        findings.extend(risen);
+        findings.sort_by_key(|finding| Reverse(finding.severity));
+        report.set_findings(findings);
+    }
+}
 
 /// `after` with a note on each finding that is new or whose figures differ from those in `before`, which was read
 /// `seconds` earlier.
-#[must_use]
-pub fn compared(before: &[Finding], after: Vec<Finding>, seconds: u64) -> Vec<Finding> {
+fn compared(before: &[Finding], after: Vec<Finding>, seconds: u64) -> Vec<Finding> {
     let mut earlier: Vec<&Finding> = before.iter().collect();
     let compare = |mut finding: Finding| {
         let is_same = |old: &&Finding| old.code == finding.code && old.locator == finding.locator;

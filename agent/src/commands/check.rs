@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use probes::findings::{Finding, Severity};
 
 use crate::check::load::{Load, Task};
-use crate::check::sample::compared;
+use crate::check::sample::Earlier;
 use crate::check::{ocptv, prometheus};
 use crate::cli::{CheckFormat, CheckOptions};
 use crate::exit_status::ExitStatus;
@@ -31,13 +31,15 @@ pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
     let source = super::source(&options.source)?;
     let window = options.sample.or(options.load);
     let first = window.map(|_| super::read(&source, &options.source, super::NO_WAIT));
-    let first = first.transpose()?;
+    let earlier = first.transpose()?.map(|first| Earlier::new(&source, first));
     let load = options.load.map(Load::start);
-    wait(window.unwrap_or_default());
+    let seconds = window.unwrap_or_default();
+    wait(seconds);
+    // Before the second reading, which may set links up and down.
+    let risen = earlier.as_ref().map(|earlier| earlier.risen(&source, seconds));
     let mut report = super::read(&source, &options.source, super::NO_WAIT)?;
-    if let (Some(first), Some(seconds)) = (first, window) {
-        let findings = compared(&first.findings, std::mem::take(&mut report.findings), seconds);
-        report.set_findings(findings);
+    if let (Some(earlier), Some(risen)) = (earlier, risen) {
+        earlier.compare(&mut report, risen, seconds);
     }
     if let Some(load) = load {
         load.finish().add_to(&mut report);

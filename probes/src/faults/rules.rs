@@ -93,6 +93,8 @@ static RULES: &[Rule] = &[
     row("disk.raid_volume_degraded", "disk.array_degraded", RAID, Broken, 50, Nothing),
     row("disk.raid_volume_offline", "disk.array_offline", RAID, Broken, 50, Nothing),
     row("disk.raid_memory_errors", "disk.controller.memory", RAID, Broken, 80, Named),
+    row("disk.link_errors", "disk.link.errors", "kernel", Link, 30, Named),
+    row("nic.link_errors", "nic.link.errors", "kernel", Link, 70, PortAndModule),
     row("nic.speed", "nic.link.slow", "kernel", Link, 60, PortAndModule),
     row("nic.half_duplex", "nic.link.half_duplex", "kernel", Link, 60, PortAndModule),
     row("pci.link.width", "pci.link.width", "PCI Express link", Broken, 80, CardAndSlot),

@@ -17,6 +17,7 @@ mod table;
 pub(crate) use disk::locator as disk_locator;
 pub(crate) use kernel::socket as socket_of;
 pub(crate) use memory::printed_names as slot_names;
+pub(crate) use nic::locators as nic_locators;
 pub(crate) use raid::drive_locator;
 pub use table::{FindingCode, Row, nearest_code, row, rows};
 

@@ -25,6 +25,11 @@ pub(super) fn named(inventory: &Inventory, name: &str) -> Option<String> {
     physical(inventory).find(|nic| nic.name == name).map(locator)
 }
 
+/// The name and the locator of each physical port.
+pub(crate) fn locators(inventory: &Inventory) -> impl Iterator<Item = (&str, String)> {
+    physical(inventory).map(|nic| (nic.name.as_str(), locator(nic)))
+}
+
 /// Ports that are up without a link, unless they are unused: a live image sets all ports up.
 pub(super) fn no_carrier(inventory: &Inventory) -> Vec<Finding> {
     let card = |nic: &Interface| Some(pci::card(nic.pci_address.as_deref()?).to_owned());

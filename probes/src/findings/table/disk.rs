@@ -123,6 +123,17 @@ row_table! {
         advice: "Check the cable, the switch port and the controller of the path.",
         false_alarms: "Paths whose state is live or running, or is not known, are not counted as lost.",
     };
+    DISK_LINK_ERRORS = Row {
+        code: "disk.link_errors",
+        severity: Warning,
+        other_severity: None,
+        component: "disk",
+        meaning: "A Fibre Channel link has errors while the agent watches (check --sample).",
+        source: "/sys/class/fc_host/*/statistics, read twice.",
+        advice: "Replace the cable or the module, and clean its connector. If the errors go on, try another switch port.",
+        false_alarms: "Only what rises between the two readings counts. A counter that the driver does not keep has \
+                       all bits set and is ignored.",
+    };
     DISK_ARRAY_DEGRADED = Row {
         code: "disk.array_degraded",
         severity: Warning,

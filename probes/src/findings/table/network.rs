@@ -40,6 +40,18 @@ row_table! {
         false_alarms: "A port without a link or without a known speed raises nothing. Virtual ports, USB ports of \
                        a BMC and virtual functions are skipped.",
     };
+    NIC_LINK_ERRORS = Row {
+        code: "nic.link_errors",
+        severity: Warning,
+        other_severity: None,
+        component: "nic",
+        meaning: "Frames arrive damaged, or the link goes down, while the agent watches (check --sample).",
+        source: "/sys/class/net/*/statistics/{rx_crc,rx_frame,tx_carrier}_errors and carrier_down_count; \
+                 /sys/class/infiniband/*/ports/*/counters, read twice.",
+        advice: "Replace the cable or the module, and clean its connector. If the errors go on, try another switch port.",
+        false_alarms: "Only what rises between the two readings counts, and never drops or overruns, which a busy \
+                       host has. A port that somebody unplugs or sets down meanwhile is one that went down.",
+    };
     NIC_FIRMWARE_LLDP = Row {
         code: "nic.firmware_lldp",
         severity: Info,
