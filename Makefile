@@ -81,7 +81,7 @@ check: ## Check formatting, lints, docs, licences, scripts and units
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy -q --workspace --all-targets --locked -- -D warnings
 	$(CARGO) check -q --manifest-path probes/fuzz/Cargo.toml --locked --target-dir target/fuzz-check
-	$(CARGO) clippy -q -p run-coreos-installer --test static --test vm --test ironic --locked -- -D warnings
+	$(CARGO) clippy -q -p run-coreos-installer --test accuracy --test static --test vm --test ironic --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --workspace --no-deps --locked
 	cargo-deny --log-level error check licenses bans sources
 	git ls-files | xargs grep -lE '^#!.*\b(ba)?sh' | grep -v '\.md$$' | xargs shellcheck -x

@@ -24,9 +24,23 @@ pub(crate) struct Fault {
     part: Option<String>,
 }
 
+/// Codes of which no captured tree can have a fault, and why.
+pub(crate) const NOT_INJECTED: [(&str, &str); 8] = [
+    ("cpu.wrong_result", "only a load on the running machine shows it, and no capture has one"),
+    ("memory.wrong_content", "only a load on the running machine shows it, and no capture has one"),
+    ("disk.link_errors", "it compares two readings, and a capture is one"),
+    ("nic.link_errors", "it compares two readings, and a capture is one"),
+    ("expectation.mismatch", "it compares with a file of expectations, which no capture has"),
+    ("expectation.missing", "it compares with a file of expectations, which no capture has"),
+    ("expectation.surplus", "it compares with a file of expectations, which no capture has"),
+    ("expectation.unknown", "it compares with a file of expectations, which no capture has"),
+];
+
 /// All faults.
 pub(crate) fn all() -> Vec<Fault> {
-    serde_yaml_ng::from_str(include_str!("faults.yaml")).unwrap()
+    let mut faults: Value = serde_yaml_ng::from_str(include_str!("faults.yaml")).unwrap();
+    faults.apply_merge().unwrap();
+    serde_yaml_ng::from_value(faults).unwrap()
 }
 
 impl Fault {

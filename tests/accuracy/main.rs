@@ -19,9 +19,9 @@ mod trees;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use faults::{Fault, all};
+use faults::{Fault, NOT_INJECTED, all};
 use probes::collect::{Options, collect};
-use probes::findings::{Finding, findings};
+use probes::findings::{Finding, Row, findings, rows};
 use probes::machine::{Archive, Source};
 
 use crate::parts::Machine;
@@ -74,6 +74,18 @@ fn inject(name: &str, tree: Archive, faults: &[Fault], counts: &mut BTreeMap<Str
 }
 
 #[test]
+fn every_code_has_a_kind_of_fault_or_a_reason_why_it_has_none() {
+    let faults = all();
+    let injected: BTreeSet<&str> = faults.iter().map(|fault| fault.code.as_str()).collect();
+    let excused: BTreeSet<&str> = NOT_INJECTED.iter().map(|(code, _)| *code).collect();
+    assert!(injected.is_disjoint(&excused), "a code is injected and excused");
+    let known: BTreeSet<&str> = rows().map(Row::code).collect();
+    let named: BTreeSet<&str> = injected.union(&excused).copied().collect();
+    let differing: Vec<&&str> = known.symmetric_difference(&named).collect();
+    assert!(differing.is_empty(), "neither injected nor excused, or unknown: {differing:?}");
+}
+
+#[test]
 fn injected_faults_are_named_with_the_right_part() {
     let (faults, machines) = (all(), machines::all());
     let kinds: BTreeSet<&str> = faults.iter().map(|fault| fault.kind.as_str()).collect();
@@ -97,6 +109,9 @@ fn injected_faults_are_named_with_the_right_part() {
         for missed in count.missed.iter().take(3) {
             println!("    not named: {missed}");
         }
+    }
+    for (code, why) in NOT_INJECTED {
+        println!("{code}: not injected: {why}");
     }
     let sum = |of: fn(&Count) -> usize| counts.values().map(of).sum::<usize>();
     let (injected, found, named) = (sum(|c| c.injected), sum(|c| c.found), sum(|c| c.named));

@@ -32,8 +32,16 @@ impl Machine {
     /// The parts that `on` and `class` of a fault mean.
     pub(crate) fn parts(&self, on: &str, class: &str) -> Vec<Part> {
         match on {
+            "silent_bmc"
+                if self.inventory.bmc.as_ref().is_some_and(|bmc| bmc.firmware.is_some()) =>
+            {
+                Vec::new()
+            }
             "bmc" if self.tree.directories().any(|path| path == "kernel/ipmi") => Vec::new(),
-            "machine" | "bmc" => vec![Part::default()],
+            "bare" if self.is_guest() => Vec::new(),
+            "machine" | "bare" | "bmc" | "silent_bmc" => vec![Part::default()],
+            "boot" => self.boot_status(),
+            "only_disk" => self.only_disk().into_iter().collect(),
             "cpu" => self.cpu().into_iter().collect(),
             "dimm" => self.dimms(),
             "processor" => self.processors(),
@@ -119,6 +127,27 @@ impl Machine {
             .collect()
     }
 
+    /// Whether a hypervisor runs the machine.
+    fn is_guest(&self) -> bool {
+        let os = self.inventory.os.as_ref();
+        os.and_then(|os| os.virtualization.as_ref()).is_some_and(|name| name != "none")
+    }
+
+    /// Where the firmware reports how the last boot went.
+    fn boot_status(&self) -> Vec<Part> {
+        let found = structures(self.table()).find(|found| found.kind == 32 && found.length > 0x0a);
+        let part = found.map(|found| Part { structure: Some(found.at), ..Part::default() });
+        part.into_iter().collect()
+    }
+
+    /// The only disk of any kind, if its size is known.
+    fn only_disk(&self) -> Option<Part> {
+        let names = self.disks();
+        let [disk] = self.inventory.block.as_ref()?.disks.as_slice() else { return None };
+        let [name] = names.as_slice() else { return None };
+        disk.size_bytes.is_some().then(|| self.disk(name))
+    }
+
     /// The names of the physical disks.
     fn disks(&self) -> Vec<String> {
         let disks = self.inventory.block.iter().flat_map(|block| &block.disks);
@@ -196,7 +225,8 @@ impl Machine {
         physical
             .map(|nic| {
                 let base = self.directory(&format!("sys/class/net/{}", nic.name));
-                let mut values = BTreeMap::from([("base", base)]);
+                let linkmodes = linkmodes(&nic.name);
+                let mut values = BTreeMap::from([("base", base), ("linkmodes", linkmodes)]);
                 if let Some(speed) = nic.max_speed_mbit_s.filter(|speed| *speed >= 100) {
                     values.insert("slower", (speed / 10).to_string());
                 }
@@ -204,6 +234,18 @@ impl Machine {
             })
             .collect()
     }
+}
+
+/// A dump of ethtool's link modes that contains the port and nothing about it, in the notation of trees.
+fn linkmodes(port: &str) -> String {
+    let name_bytes = 4 + port.len() + 1;
+    let padded = name_bytes.next_multiple_of(4);
+    let hex = |number: usize| hexadecimal(u16::try_from(number).unwrap());
+    let (total, header, name) = (hex(24 + padded), hex(4 + padded), hex(name_bytes));
+    let n_zeros = padded - 4 - port.len();
+    format!(
+        "bytes: {total}0000 1400 0000 00*8 04010000 {header} 0180 {name} 0200 \"{port}\" 00*{n_zeros}"
+    )
 }
 
 fn hexadecimal(number: u16) -> String {

@@ -216,13 +216,21 @@ mod tests {
             `check` ends with status 0 if nothing is worse than info, with 1 if there is a warning, and with 7 if a \
             finding is critical. An install stops at critical findings unless `block_on`, `block_also` or `block_except` \
             of the instruction, or the agent's options of these names, say otherwise.\n\n\
-            | Code | Severity | Component |\n|---|---|---|\n"
+            Each code has a test: machines that raise it, and similar ones on which it stays silent. The sources are below.\n\n\
+            | Code | Severity | Component | Test |\n|---|---|---|---|\n"
             .to_owned();
         for row in rows() {
             let anchor = row.code.replace('.', "");
             let (code, component) = (row.code, row.component);
-            writeln!(text, "| [`{code}`](#{anchor}) | {} | {component} |", severities(row))
-                .unwrap();
+            let tree = format!("fixtures/findings/{code}.yaml");
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../");
+            assert!(std::path::Path::new(&format!("{path}{tree}")).exists(), "{tree} is missing");
+            let severities = severities(row);
+            writeln!(
+                text,
+                "| [`{code}`](#{anchor}) | {severities} | {component} | [{code}.yaml](../{tree}) |"
+            )
+            .unwrap();
         }
         for row in rows() {
             write!(text, "\n## {}\n\nSeverity: {}\n", row.code, severities(row)).unwrap();
