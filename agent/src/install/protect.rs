@@ -34,7 +34,7 @@ pub(super) fn check(
         None => Ok(()),
         Some((entry, owner)) => Err(Failure::new(
             Code::Protected,
-            format!("{} is protected by {owner}: protect contains {entry:?}", describe(disk)),
+            format!("{owner} protects {}: protect contains {entry:?}", describe(disk)),
         )
         .advise("choose another disk, or remove the entry from protect")),
     }
@@ -141,6 +141,6 @@ mod tests {
         let path = Disk { multipath: Some("dm-0".into()), ..disk() };
         let entry = ["/dev/disk/by-path/pci-1".to_owned()];
         let failure = check(&lun, &[lun.clone(), path], [&entry, &[]], &|_| None).unwrap_err();
-        assert!(failure.message.contains("by the configuration"), "{}", failure.message);
+        assert!(failure.message.contains("the configuration protects"), "{}", failure.message);
     }
 }

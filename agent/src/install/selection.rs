@@ -85,9 +85,9 @@ impl Selection<'_> {
         let chosen = decision.disk;
         if !is_same(chosen, held) {
             return Err(changed(format!(
-                "{} was chosen, but the instruction now leads to {}",
-                describe(held),
-                describe(chosen)
+                "the instruction now leads to {}, but {} was chosen before",
+                describe(chosen),
+                describe(held)
             )));
         }
         // Collecting takes a moment.

@@ -5,7 +5,7 @@ use tracing::{error, info, warn};
 use formats::time::rfc3339;
 
 use super::Ended;
-use super::offline::in_words;
+use super::offline::{advice_in, message_in};
 use super::power::{POWEROFF_LIMIT, run_until_stopped};
 use super::sequence::Job;
 use crate::api::{API_VERSION, DiskState, JobResult, Neighbours, Outcome, Stage, State};
@@ -27,10 +27,10 @@ impl Job<'_> {
         exit_status: ExitStatus,
     ) -> Ended {
         let known = self.settings.offline.as_ref().map_or(&[][..], |offline| offline.words);
-        let words = |text: &str| in_words(known, text);
         result.code = Some(failure.code.to_string());
-        result.message = words(&failure.message).chars().take(MAX_MESSAGE_CHARS).collect();
-        result.advice = failure.advice.as_deref().map(words);
+        let message = message_in(known, &failure.message);
+        result.message = message.chars().take(MAX_MESSAGE_CHARS).collect();
+        result.advice = failure.advice.as_deref().map(|advice| advice_in(known, advice));
         error!("{} failed with {}: {}", result.stage.as_str(), failure.code, result.message);
         let disk = match result.disk_state {
             DiskState::Untouched if !result.taken_down.is_empty() => {

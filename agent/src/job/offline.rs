@@ -146,9 +146,23 @@ fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// A text of the job as it reads where no VIM sent an instruction.
-pub(super) fn in_words(words: &[(&str, &str)], text: &str) -> String {
+/// What comes before a text from outside in a message: serial numbers, paths, quotes, what a server or program said.
+const BEFORE_FOREIGN: [char; 6] = ['"', '\'', '(', ':', ';', '/'];
+
+/// An advice of the job as it reads where no VIM sent an instruction. The agent's own words are all of it.
+pub(super) fn advice_in(words: &[(&str, &str)], text: &str) -> String {
     words.iter().fold(text.to_owned(), |text, (of_job, here)| text.replace(of_job, here))
+}
+
+/// A message of the job in the same way. Only its beginning, up to the first place where a text from outside may
+/// follow, is the agent's own for certain; such a text stays as it is, whatever it contains.
+pub(super) fn message_in(words: &[(&str, &str)], text: &str) -> String {
+    // The apostrophe of `the instruction's` is not that of a quote.
+    let is_start =
+        |at: usize, c: char| BEFORE_FOREIGN.contains(&c) && !text[at..].starts_with("'s ");
+    let end =
+        text.char_indices().find(|(at, c)| is_start(*at, *c)).map_or(text.len(), |(at, _)| at);
+    format!("{}{}", advice_in(words, &text[..end]), &text[end..])
 }
 
 impl Job<'_> {
@@ -293,12 +307,37 @@ mod tests {
                 "the image was changed, or the VIM's hash belongs to another image",
                 "the image was changed, or --image-hash belongs to another image",
             ),
+        ] {
+            assert_eq!(advice_in(&WORDS, of_job), here);
+        }
+    }
+
+    #[test]
+    fn words_of_a_message_are_replaced_and_texts_from_outside_are_not() {
+        for (of_job, here) in [
             (
-                "no disk matches what the instruction asks for",
-                "no disk matches what the configuration asks for",
+                "no disk matches what the instruction asks for; seen: sda (serial the VIM)",
+                "no disk matches what the configuration asks for; seen: sda (serial the VIM)",
+            ),
+            (
+                "the instruction's action is \"the VIM\", expected install",
+                "the configuration's action is \"the VIM\", expected install",
+            ),
+            (
+                "install.disk.hints has 0 keys, expected 1 to 32",
+                "--hints has 0 keys, expected 1 to 32",
             ),
         ] {
-            assert_eq!(in_words(&WORDS, of_job), here);
+            assert_eq!(message_in(&WORDS, of_job), here);
+        }
+        for foreign in [
+            "/dev/sda (serial the VIM) contains data (sda: xfs \"the instruction\")",
+            "reading /srv/the VIM/the instruction: No such file or directory",
+            "coreos-installer failed: the instruction pointer left the VIM",
+            "fetching the image: 'the VIM' is unknown",
+            "\"the VIM\" is no URL",
+        ] {
+            assert_eq!(message_in(&WORDS, foreign), foreign);
         }
     }
 }

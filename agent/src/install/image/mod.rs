@@ -212,7 +212,7 @@ fn check_fit(
         {
             return Err(Failure::new(
                 Code::SectorSize,
-                format!("{} has sectors of {found} bytes, {who} is for {wanted}", disk.device),
+                format!("{who} is for sectors of {wanted} bytes, {} has {found}", disk.device),
             )
             .advise(advice(Code::SectorSize)));
         }
