@@ -110,9 +110,7 @@ pub fn install(
     stop: &Stop,
 ) -> Written {
     let mut written = Written::default();
-    if takedown::is_needed(task.target.disk())
-        && let Err(failure) = take_down(task, &mut written.taken_down)
-    {
+    if let Err(failure) = take_down(task, &mut written.taken_down) {
         return Written { outcome: Err(failure), ..written };
     }
     let before = match counters::before(task.target) {
@@ -200,8 +198,12 @@ fn record(disk_state: DiskState, attempts: u32) {
     });
 }
 
-/// Takes down what is active on the disk, right after the choice was confirmed.
+/// Takes down what is active on the disk, right after the choice was confirmed, and keeps the rest inactive.
 fn take_down(task: &Task<'_>, done: &mut Vec<String>) -> Result<(), Failure> {
+    takedown::keep_inactive(task.target.disk(), task.selection.system)?;
+    if !takedown::is_needed(task.target.disk()) {
+        return Ok(());
+    }
     task.selection.confirm(task.target, false)?;
     takedown::take_down(task.target.disk(), task.selection.system, done)
 }

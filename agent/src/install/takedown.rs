@@ -109,6 +109,26 @@ pub fn take_down(disk: &Disk, system: &System, done: &mut Vec<String>) -> Result
     check_not_busy(disk, system)
 }
 
+/// Keeps the members of arrays and volume groups on the disk inactive while it is written. coreos-installer has the
+/// kernel read the old partition table again, and udev then starts what it finds, also from halves on other disks.
+///
+/// # Errors
+/// `DISK_BUSY`: udev cannot be kept from it.
+pub fn keep_inactive(disk: &Disk, system: &System) -> Result<(), Failure> {
+    if !has_members(disk) {
+        return Ok(());
+    }
+    keep_down(system)
+        .map_err(|why| busy(disk, &format!("keeping its arrays and volume groups stopped: {why}")))
+}
+
+fn has_members(disk: &Disk) -> bool {
+    let partitions = disk.partitions.iter().filter_map(|part| part.filesystem.as_ref());
+    let unlisted = disk.unlisted.iter().filter_map(|part| part.filesystem.as_ref());
+    let mut all = disk.filesystem.iter().chain(partitions).chain(unlisted);
+    all.any(|found| found.kind.ends_with("_member"))
+}
+
 /// Keeps arrays and volume groups stopped, and waits until that has an effect or a signal comes.
 fn keep_down(system: &System) -> Result<(), String> {
     let started = Instant::now();
@@ -183,7 +203,7 @@ fn interrupted(disk: &Disk) -> Failure {
 fn busy(disk: &Disk, why: &str) -> Failure {
     let what = format!("what is active on {} cannot be taken down: {why}", describe(disk));
     Failure::new(Code::DiskBusy, what).advise(
-        "unmount it, remove the other disk from the array or volume group, or choose another disk",
+        "unmount it, stop the array or volume group by hand (mdadm --stop, vgchange -a n), or choose another disk",
     )
 }
 

@@ -21,6 +21,8 @@ struct Folder {
     /// After how many steps one fails, and after how many one hangs.
     fails_after: usize,
     hangs_after: usize,
+    /// How often udev was kept from starting anything.
+    n_kept: Mutex<u32>,
     /// How long udev takes to notice that nothing is to be started.
     delay: Duration,
     /// Whether a busy device is gone after the first try, and another disk has its name.
@@ -44,6 +46,7 @@ impl Kernel for Folder {
         None
     }
     fn keep_down(&self) -> io::Result<Duration> {
+        *self.n_kept.lock().unwrap() += 1;
         Ok(self.delay)
     }
     fn take_down(&self, step: &Step) -> io::Result<()> {
@@ -133,6 +136,7 @@ impl Setup {
             n_busy: Mutex::new(3),
             fails_after,
             hangs_after,
+            n_kept: Mutex::default(),
             delay,
             is_replaced: name == "replaced",
         });
@@ -257,4 +261,23 @@ fn device_of_an_unknown_kind_is_never_taken_down() {
     assert!(error.contains("x0, which cannot be taken down"), "{error}");
     let step = step_of(&stack(ActiveKind::Array)).unwrap().unwrap();
     assert_eq!(step, Step::StopArray { path: "/dev/x0".into(), number: "250:0".into() });
+}
+
+#[test]
+fn udev_is_kept_from_inactive_members_and_left_alone_on_other_disks() {
+    let setup = Setup::new("inactive");
+    let with = |kind: &str| Disk {
+        partitions: vec![probes::block::Partition {
+            filesystem: Some(probes::block::Filesystem {
+                kind: kind.into(),
+                ..probes::block::Filesystem::default()
+            }),
+            ..probes::block::Partition::default()
+        }],
+        ..Disk::default()
+    };
+    for (kind, n_kept) in [("xfs", 0), ("linux_raid_member", 1), ("LVM2_member", 2)] {
+        keep_inactive(&with(kind), &setup.system).unwrap();
+        assert_eq!(*setup.kernel.n_kept.lock().unwrap(), n_kept, "{kind}");
+    }
 }
