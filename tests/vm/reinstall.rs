@@ -13,6 +13,7 @@ use crate::install::{
     LIVE, check_installed, check_proved, instruction, instruction_for, nonce, start_lab_with,
     start_live, start_live_with,
 };
+use crate::job::digest;
 use crate::machine::Machine;
 
 /// A RAID 1 of one disk, a volume group on it with an active volume that is mounted nowhere, and swap on a partition.
@@ -119,6 +120,67 @@ fn a_disk_with_an_earlier_install_is_installed_again_and_a_second_disk_is_refuse
     check_proved(&lab)?;
     let found = lab.sent("result", Duration::ZERO)?["existing_data"].to_string();
     ensure!(found.contains("boot"), "the result names no boot file system in {found}");
+    Ok(())
+}
+
+/// A mirrored CoreOS as Butane's `boot_device.mirror` makes it, active on both disks. Once the install was refused, its
+/// arrays are stopped by hand.
+const MIRROR: &str = "#!/bin/sh -e
+modprobe raid1
+n=0
+for disk in TARGET-0 SECOND-0; do
+  n=$((n + 1))
+  printf 'label: gpt\nsize=1MiB, name=bios-%s\nsize=32MiB, name=esp-%s\nsize=128MiB, name=boot-%s\nsize=256MiB, name=root-%s\n' $n $n $n $n |
+    sfdisk -q /dev/disk/by-id/virtio-$disk
+done
+udevadm settle
+mirror() {
+  mdadm --create /dev/md/md-$1 --run --assume-clean --metadata=$2 --level=1 --raid-devices=2 \
+    /dev/disk/by-partlabel/$1-1 /dev/disk/by-partlabel/$1-2
+  mkfs.ext4 -q -L $1 /dev/md/md-$1
+}
+mirror boot 1.0
+mirror root 1.2
+udevadm settle
+cat >/run/stop-mirror <<'END'
+until journalctl -b | grep -q DISK_BUSY; do sleep 1; done
+mdadm --stop /dev/md/md-boot /dev/md/md-root
+udevadm settle
+sync
+echo \"OTHER-HALF label=$(lsblk -dno LABEL /dev/disk/by-partlabel/boot-2)\" >/dev/ttyS0
+END
+systemd-run -q --no-block sh /run/stop-mirror
+";
+
+#[test]
+fn an_active_mirror_is_refused_and_once_stopped_one_half_is_installed_and_the_other_kept()
+-> Result<()> {
+    let proof = nonce()?;
+    let mut order = instruction(&proof)?;
+    order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
+    order["install"]["existing_data"] = json!("wipe");
+    let (folder, lab) = start_lab_with("reinstall_mirror", &proof, &order, &[])?;
+    let disks = vec![Machine::target_disk(), Disk { size_bytes: 512 << 20, ..second_disk() }];
+    let machine = Machine::plain(2048, disks);
+    let mut live = start_live_with(&folder, &machine, &lab, &[], MIRROR)?;
+    // CoreOS counts file systems labelled `boot` at the first boot; the half that stays must be none.
+    let other = live.wait_for("OTHER-HALF label=")?.text;
+    ensure!(!other.trim_end().ends_with("label=boot"), "the other half shows {other:?}");
+    let second = folder.join("second.raw");
+    let before = digest(&second)?;
+    let result = lab.sent("result", Duration::ZERO)?;
+    refused(&result)?;
+    let says = result["message"].as_str().unwrap_or_default();
+    let names_it = says.contains("is also built on vdb3");
+    ensure!(result["code"] == "DISK_BUSY" && names_it, "the result says {result:#}");
+    live.wait_for_end()?;
+    lab.keep(&folder)?;
+    check_installed(&lab)?;
+    ensure!(digest(&second)? == before, "the other half has changed");
+    let found = lab.sent("result", Duration::ZERO)?["existing_data"].to_string();
+    for part in ["linux_raid_member", "boot-1", "root-1"] {
+        ensure!(found.contains(part), "the result names no {part} in {found}");
+    }
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! A node that cannot go on says so, and goes on as soon as it can: corrected instructions, stalled images, frozen disks.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -9,6 +11,7 @@ use crate::disk::{Disk, DiskKind};
 use crate::guest::Guest;
 use crate::install::{
     LIVE, check_installed, instruction, nonce, start_lab, start_lab_with, start_live,
+    start_live_with,
 };
 use crate::job::{digest, write_old_disk};
 use crate::lab::Lab;
@@ -67,9 +70,57 @@ fn a_disk_that_freezes_during_the_write_is_reported_and_ends_the_job() -> Result
     lab.keep(&folder)?;
     ensure!(result["outcome"] == "failed", "the result says {result:#}");
     ensure!(result["disk_state"] == "half_written", "the result says {result:#}");
-    println!("reported after {reported:?}, result after {ended:?}");
     ensure!(reported < Duration::from_secs(30), "reported after {reported:?}");
     ensure!(ended < Duration::from_mins(1), "the result came after {ended:?}");
+    Ok(())
+}
+
+/// Sends SIGTERM to the agent once 50 MB are on the disk, and prints when, and when systemd saw it end.
+const SIGTERM_DURING_THE_WRITE: &str = "#!/bin/sh -e
+cat >/run/stop-agent <<'END'
+written() { set -- $(cat /sys/block/vda/stat); [ $7 -gt 100000 ]; }
+until written; do sleep 0.2; done
+pid=$(systemctl show -P MainPID run-coreos-installer.service)
+read begin _ </proc/uptime
+kill -TERM $pid
+while [ -e /proc/$pid ]; do sleep 0.1; done
+left=$(cat /proc/[0-9]*/comm | grep -c coreos-install || :)
+until end=$(systemctl show -P ExecMainExitTimestampMonotonic run-coreos-installer.service) && [ $end -gt 0 ]; do
+  sleep 0.1
+done
+echo STOPPED begin=$begin end_us=$end left=$left >/dev/ttyS0
+END
+systemd-run -q --no-block -p DefaultDependencies=no -p IgnoreOnIsolate=yes sh /run/stop-agent
+";
+
+#[test]
+fn sigterm_during_the_write_ends_the_agent_within_5_s_and_reports_a_half_written_disk() -> Result<()>
+{
+    let (folder, lab) = start_lab("silence_stopped", &nonce()?, &[])?;
+    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
+    let mut live = start_live_with(&folder, &machine, &lab, &[], SIGTERM_DURING_THE_WRITE)?;
+    let shown = live.wait_for("STOPPED begin=")?.text;
+    let result = lab.sent("result", Duration::from_secs(1))?;
+    drop(live);
+    lab.keep(&folder)?;
+    let value = |key: &str| {
+        let found = shown.split_whitespace().find_map(|word| word.strip_prefix(key));
+        found.with_context(|| format!("no {key} in {shown:?}"))
+    };
+    let ended_s = value("end_us=")?.parse::<f64>()? / 1e6;
+    let took_s = ended_s - value("begin=")?.parse::<f64>()?;
+    ensure!((0.0..5.0).contains(&took_s), "the agent ended {took_s} s after SIGTERM");
+    ensure!(value("left=")? == "0", "coreos-installer outlived the agent: {shown:?}");
+    ensure!(
+        result["outcome"] == "failed"
+            && result["code"] == "INTERRUPTED"
+            && result["disk_state"] == "half_written",
+        "the result says {result:#}"
+    );
+    // coreos-installer writes the boot loader last; an empty partition table comes first.
+    let mut loader = [1; 440];
+    File::open(folder.join("target.raw"))?.read_exact(&mut loader)?;
+    ensure!(loader.iter().all(|byte| *byte == 0), "the disk has a boot loader");
     Ok(())
 }
 
