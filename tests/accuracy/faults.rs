@@ -24,7 +24,7 @@ pub(crate) struct Fault {
     part: Option<String>,
 }
 
-/// Codes of which no captured tree can have a fault, and why.
+/// Codes whose faults no captured tree can have, and why.
 pub(crate) const NOT_INJECTED: [(&str, &str); 8] = [
     ("cpu.wrong_result", "only a load on the running machine shows it, and no capture has one"),
     ("memory.wrong_content", "only a load on the running machine shows it, and no capture has one"),
