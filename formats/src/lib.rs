@@ -7,6 +7,7 @@
 
 pub mod bytes;
 pub mod command_line;
+pub mod cper;
 pub mod crc;
 pub mod device_path;
 pub mod dhcp;

@@ -10,6 +10,7 @@ use crate::confidential::{ConfidentialComputing, confidential_computing};
 use crate::iommu::{Iommu, iommu};
 use crate::kernel_log::{KernelMessages, kernel_log};
 use crate::machine::Machine;
+use crate::sys::pstore::Crashes;
 use crate::virtualization;
 use formats::command_line::{last_value, without_secrets};
 
@@ -76,9 +77,23 @@ pub struct Os {
     /// What the kernel logged about faults of the hardware since boot. Other messages are not read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernel_log: Vec<KernelMessages>,
+    /// Crashes of an earlier kernel that it stored for the next boot (`/sys/fs/pstore`).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub earlier_crashes: Vec<EarlierCrash>,
     /// The booted live image; `None` on an installed system.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live_image: Option<LiveImage>,
+}
+
+/// One record of a crash; a crash can have several.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EarlierCrash {
+    /// Name of the record, e.g. `dmesg-efi-165243210901001`.
+    pub record: String,
+    /// The message of the crash, if the record contains it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// How the live image was booted.
@@ -106,6 +121,7 @@ pub fn os(machine: &Machine) -> Os {
     let field = |name: &str| os_release_field(&release, name);
     let command_line = machine.text("proc/cmdline");
     let shown = command_line.as_deref().map(without_secrets);
+    let live_image = live_image(machine, shown.as_deref().unwrap_or_default());
     let hostname =
         machine.text("proc/sys/kernel/hostname").or_else(|| machine.text("etc/hostname"));
     Os {
@@ -117,7 +133,8 @@ pub fn os(machine: &Machine) -> Os {
         variant_id: field("VARIANT_ID"),
         image_version: field("OSTREE_VERSION").or_else(|| field("IMAGE_VERSION")),
         kernel_log: kernel_log(machine),
-        live_image: live_image(machine, shown.as_deref().unwrap_or_default()),
+        earlier_crashes: earlier_crashes(machine, live_image.is_some()),
+        live_image,
         confidential_computing: confidential_computing(machine),
         iommu: iommu(machine, command_line.as_deref().unwrap_or_default()),
         clock: clock(machine),
@@ -129,6 +146,18 @@ pub fn os(machine: &Machine) -> Os {
         virtualization: virtualization::hypervisor(machine),
         container: virtualization::container(machine),
     }
+}
+
+fn earlier_crashes(machine: &Machine, is_live: bool) -> Vec<EarlierCrash> {
+    let answer = machine.ask(&Crashes { is_live }).unwrap_or_default();
+    let records = String::from_utf8_lossy(&answer);
+    let records = records.lines().map(|line| match line.split_once('\t') {
+        Some((record, message)) => {
+            EarlierCrash { record: record.to_owned(), message: Some(message.to_owned()) }
+        }
+        None => EarlierCrash { record: line.to_owned(), message: None },
+    });
+    records.collect()
 }
 
 /// The word in brackets: `none [integrity] confidentiality`.

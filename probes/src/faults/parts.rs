@@ -69,6 +69,7 @@ impl<'a> Parts<'a> {
             "disk" => self.disk(locator).or_else(|| self.drive(locator)),
             "cpu" => self.socket(locator).or_else(|| self.logical_cpu(locator)),
             "power" => self.power_supply(locator),
+            "firmware" => self.dimm_in(locator),
             _ => None,
         };
         let known = known.or_else(|| address_in(locator).and_then(|address| self.card(address)));
@@ -107,6 +108,17 @@ impl<'a> Parts<'a> {
         let described: Vec<Part> =
             found.into_iter().filter_map(|index| self.dimm_part(all, index)).collect();
         described.into_iter().map(|part| self.add(part)).collect()
+    }
+
+    /// The DIMM in the only slot of this name.
+    fn dimm_in(&mut self, slot: &str) -> Option<usize> {
+        let all = self.inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
+        let mut named = (0..all.len()).filter(|index| {
+            self.slots.get(*index).is_some_and(|name| name.as_deref() == Some(slot))
+        });
+        let (Some(index), None) = (named.next(), named.next()) else { return None };
+        let part = self.dimm_part(all, index)?;
+        Some(self.add(part))
     }
 
     fn dimm_part(&self, all: &[Dimm], index: usize) -> Option<Part> {

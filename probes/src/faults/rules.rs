@@ -116,6 +116,8 @@ static RULES: &[Rule] = &[
     row("bmc.event_log", "sensor.event", EVENT_LOG, Broken, 30, Named),
     row("bmc.silent", "bmc.silent", "SMBIOS", Broken, 60, Only("BMC")),
     row("firmware.boot_status", "system.boot_failure", "SMBIOS", Broken, 30, Nothing),
+    row("firmware.boot_error", "system.boot_error", "BERT", Broken, 50, Named),
+    row("os.earlier_crash", "system.crash", "pstore", Broken, 30, Nothing),
     row("firmware.watchdog_reset", "system.watchdog_reset", "watchdog", Broken, 30, Nothing),
     row("firmware.clock", "system.clock", "clock", Setup, 60, Only("battery of the clock")),
 ];

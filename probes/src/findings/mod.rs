@@ -5,6 +5,7 @@ mod bmc;
 mod cpu;
 mod disk;
 mod disk_health;
+mod earlier_boot;
 mod identity;
 mod kernel;
 mod memory;
@@ -78,6 +79,8 @@ pub const CHECKS: &[Check] = &[
     platform::container,
     platform::power_supplies,
     platform::last_start,
+    earlier_boot::boot_errors,
+    earlier_boot::crashes,
     platform::machine_check,
     platform::clock,
     bmc::sensors,

@@ -2,9 +2,11 @@
 //! `/sys/firmware/efi/efivars/` (UEFI Specification 2.10, 3.3 "Globally Defined Variables").
 //! Variables need root, and efivarfs mounted.
 
+mod boot_error;
 mod esrt;
 mod load_option;
 
+pub use boot_error::BootError;
 pub use esrt::FirmwareResource;
 pub use load_option::BootEntry;
 
@@ -52,6 +54,9 @@ pub struct Firmware {
     /// Parts whose firmware UEFI can update, by GUID.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<FirmwareResource>,
+    /// Errors of the hardware that the firmware recorded before this boot; some keep them for several boots.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub boot_errors: Vec<BootError>,
 }
 
 /// By which interface the firmware booted the system.
@@ -67,6 +72,11 @@ pub enum BootMode {
 /// Reads how the firmware booted the machine.
 #[must_use]
 pub fn firmware(machine: &Machine) -> Firmware {
+    Firmware { boot_errors: boot_error::boot_errors(machine), ..boot(machine) }
+}
+
+/// All but what the firmware recorded of errors.
+fn boot(machine: &Machine) -> Firmware {
     match machine.has_directory(EFI) {
         Some(true) => {}
         Some(false) => {
@@ -94,6 +104,7 @@ pub fn firmware(machine: &Machine) -> Firmware {
         boot_timeout_s: number("Timeout").filter(|seconds| *seconds != u16::MAX),
         boot_entries: variables.boot_entries(machine),
         resources: esrt::esrt(machine),
+        boot_errors: Vec::new(),
     }
 }
 

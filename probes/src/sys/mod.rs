@@ -15,6 +15,7 @@ pub mod netlink;
 pub mod nss;
 pub mod nvme;
 pub mod page_size;
+pub mod pstore;
 pub mod random_id;
 pub mod scsi;
 pub mod tpm;

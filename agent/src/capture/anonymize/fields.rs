@@ -8,8 +8,8 @@ use formats::fru::text::{digits, pack_digits, pack_six_bits, six_bits};
 use formats::guid::swapped;
 use formats::hex::hex;
 use formats::{
-    Encoding, Field, Kind, command_line, dhcp, fib_trie, fru, labelled, lldp, megaraid, mountinfo,
-    netlink, smbios, vpd,
+    Encoding, Field, Kind, command_line, cper, dhcp, fib_trie, fru, labelled, lldp, megaraid,
+    mountinfo, netlink, smbios, vpd,
 };
 use probes::dmi::is_placeholder;
 
@@ -33,6 +33,7 @@ pub(super) fn fields(path: &str, content: &[u8]) -> Vec<Field> {
     let text = || std::str::from_utf8(content).unwrap_or_default();
     match path {
         "sys/firmware/dmi/tables/DMI" => smbios::fields(content),
+        "sys/firmware/acpi/tables/data/BERT" => cper::fields(content),
         "kernel/lldp/frames" => lldp::fields(content),
         "proc/cmdline" => command_line::fields(text()),
         "proc/cpuinfo" => labelled::cpuinfo(text()),

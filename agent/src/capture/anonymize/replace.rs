@@ -109,8 +109,8 @@ impl Place {
             Some(question) if question.starts_with("ipmi/") && question.contains("/lan/") => {
                 Kind::Bmc
             }
-            // Lines of the kernel log.
-            Some("kmsg") => Kind::Text,
+            // Lines of the kernel log, and of that of a crash.
+            Some("kmsg" | "pstore") => Kind::Text,
             Some(_) => Kind::Kernel,
             None if path == "sys/firmware/dmi/tables/DMI" => Kind::Smbios,
             None if content.contains(&0) || std::str::from_utf8(content).is_err() => Kind::Binary,

@@ -62,6 +62,27 @@ row_table! {
         false_alarms: "Boots that a user requested, a missing boot medium and a failed operating system are not \
                        hardware faults and are ignored.",
     };
+    FIRMWARE_BOOT_ERROR = Row {
+        code: "firmware.boot_error",
+        severity: Warning,
+        other_severity: Some(Info),
+        component: "firmware",
+        meaning: "The firmware recorded an error of the hardware before this boot. Corrected errors are info.",
+        source: "ACPI table BERT, /sys/firmware/acpi/tables/data/BERT, with sections of UEFI 2.10, appendix N.",
+        advice: "Look for errors of the same part in this report and in the event log of the BMC. If it occurs again, \
+                 replace the part.",
+        false_alarms: "Some firmware keeps the record for several boots, and a reset by the power button can leave one.",
+    };
+    OS_EARLIER_CRASH = Row {
+        code: "os.earlier_crash",
+        severity: Warning,
+        other_severity: None,
+        component: "os",
+        meaning: "The kernel of an earlier boot crashed and stored its last messages.",
+        source: "/sys/fs/pstore, on a live system also /var/lib/systemd/pstore, where systemd moves them.",
+        advice: "Read the message: a machine check or an I/O error points at hardware. Delete the records afterwards.",
+        false_alarms: "Logs of a normal shutdown and of the console are ignored. A bug of the kernel can be the cause.",
+    };
     FIRMWARE_WATCHDOG_RESET = Row {
         code: "firmware.watchdog_reset",
         severity: Warning,
