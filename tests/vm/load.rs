@@ -1,4 +1,4 @@
-//! `check --load` in a guest with two CPUs, of which the debugger makes one compute wrong results.
+//! `check --load` in a guest with two CPUs. The debugger makes one of them compute wrong results.
 
 use std::path::Path;
 use std::time::Duration;
