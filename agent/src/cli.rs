@@ -114,6 +114,7 @@ pub enum Command {
 
 /// Which machine is read, and how.
 #[derive(Debug, Clone, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct SourceOptions {
     /// Read a captured machine instead of this one
     ///
@@ -150,6 +151,9 @@ pub struct SourceOptions {
     /// option that changes the machine while it is read. Needs root.
     #[arg(long)]
     pub bring_links_up: bool,
+    /// Whether parts of each disk are read as a test: an option of `check`.
+    #[arg(skip)]
+    pub disk_samples: bool,
 }
 
 /// How the VIM is reached.

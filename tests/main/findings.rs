@@ -14,7 +14,7 @@ use compare::machine::Machine;
 use probes::collect::{Options, collect};
 use probes::counters::{link_errors, risen};
 use probes::findings::{Finding, Row, Severity, findings, rows};
-use probes::machine::{Archive, Node, Source};
+use probes::machine::{Archive, Extras, Node, Source};
 use run_coreos_installer::check::load::{End, Outcome, judge};
 use serde::Deserialize;
 
@@ -103,7 +103,9 @@ pub(crate) fn archive(machine: &Files, with: &Files) -> Archive {
 
 /// The findings of `code` on the machine, by the whole path from files to findings.
 fn found(code: &str, archive: Archive, case: &Case, expect: &serde_json::Value) -> Vec<Finding> {
-    let collected = collect(&Arc::new(Source::unpacked(archive)), &Options::default());
+    let extras = Extras { disk_samples: true, ..Extras::default() };
+    let options = Options { extras, ..Options::default() };
+    let collected = collect(&Arc::new(Source::unpacked(archive)), &options);
     let mut all = findings(&collected.inventory);
     all.extend(judge(&case.load.iter().map(Process::outcome).collect::<Vec<_>>()).findings);
     if !expect.is_null() {

@@ -34,6 +34,7 @@ mod pointer;
 mod refusal;
 mod reinstall;
 mod report;
+mod sectors;
 mod silence;
 mod uefi;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Color, Format, SourceOptions, seconds};
+use super::{Color, Format, SourceOptions, seconds, yes_or_no};
 
 /// Options of `check`.
 #[derive(Debug, Clone, Args)]
@@ -43,6 +43,13 @@ pub struct CheckOptions {
     /// short test finds a part that fails often: finding nothing proves nothing.
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["root", "sample"], value_parser = seconds::<1, 86_400>)]
     pub load: Option<u64>,
+    /// Read 64 KiB at the start, in the middle and at the end of each disk
+    ///
+    /// A part that cannot be read is named with its sectors. Nothing is written.
+    #[arg(long, value_name = "true|false", default_value_t = true, num_args = 0..=1,
+          require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set,
+          value_parser = yes_or_no)]
+    pub read_disks: bool,
     /// When to colour the text
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub color: Color,

@@ -8,7 +8,7 @@ use probes::findings::{Finding, Severity};
 use crate::check::load::{Load, Task};
 use crate::check::sample::Earlier;
 use crate::check::{ocptv, prometheus};
-use crate::cli::{CheckFormat, CheckOptions};
+use crate::cli::{CheckFormat, CheckOptions, SourceOptions};
 use crate::exit_status::ExitStatus;
 use crate::output::draft::{Draft, READABLE};
 use crate::report::Report;
@@ -29,15 +29,16 @@ pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
     }
     let expectations = options.expect.as_deref().map(expect::read).transpose()?;
     let source = super::source(&options.source)?;
+    let reads = SourceOptions { disk_samples: options.read_disks, ..options.source.clone() };
     let window = options.sample.or(options.load);
-    let first = window.map(|_| super::read(&source, &options.source, super::NO_WAIT));
+    let first = window.map(|_| super::read(&source, &reads, super::NO_WAIT));
     let earlier = first.transpose()?.map(|first| Earlier::new(&source, first));
     let load = options.load.map(Load::start);
     let seconds = window.unwrap_or_default();
     wait(seconds);
     // Before the second reading, which may set links up and down.
     let risen = earlier.as_ref().map(|earlier| earlier.risen(&source, seconds));
-    let mut report = super::read(&source, &options.source, super::NO_WAIT)?;
+    let mut report = super::read(&source, &reads, super::NO_WAIT)?;
     if let (Some(earlier), Some(risen)) = (earlier, risen) {
         earlier.compare(&mut report, risen, seconds);
     }

@@ -169,6 +169,7 @@ fn collection(options: &SourceOptions, lldp_wait: Duration) -> anyhow::Result<Op
     let extras = Extras {
         memory_blocks: options.memory_blocks,
         vpd: options.vpd,
+        disk_samples: options.disk_samples,
         lldp_wait: options.lldp_wait.map_or(lldp_wait, Duration::from_secs),
     };
     Ok(Options { only: options.only.clone(), budget, extras, ..Options::default() })

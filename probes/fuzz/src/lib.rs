@@ -76,7 +76,7 @@ pub fn with_disk(files: &[(&str, &[u8])], disk: &[u8], collect: impl Fn(&Machine
 
 /// All optional reads, except those that wait.
 pub const EVERYTHING: Extras =
-    Extras { memory_blocks: true, vpd: true, lldp_wait: std::time::Duration::ZERO };
+    Extras { memory_blocks: true, vpd: true, disk_samples: true, lldp_wait: std::time::Duration::ZERO };
 
 /// Splits `data` into `N` pieces, each preceded by its length in two little-endian bytes. The last piece
 /// is the rest; a missing piece is empty.

@@ -37,6 +37,8 @@ pub(super) struct Content {
     pub unread: Vec<String>,
     /// Why its first bytes could not be read; `None` if they were read, or if the source has none.
     pub failure: Option<ReadFailure>,
+    /// What of the disk a quick test could not read, if that is the disk's fault.
+    pub sample_failure: Option<String>,
     /// Whether a part could not be read because the right to read it is missing.
     pub is_denied: bool,
     /// The health that it reports.

@@ -30,7 +30,7 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
         content.is_denied = whole.is_denied();
         content.failure = whole
             .failure
-            .map(|failure| ReadFailure { is_fault: failure.is_fault(), why: failure.why.why });
+            .map(|failure| ReadFailure { is_fault: is_fault(&failure.why), why: failure.why.why });
         return content;
     };
     content.is_read = true;
@@ -155,12 +155,12 @@ struct Failure {
     why: Unanswered,
 }
 
-impl Failure {
-    /// Whether the disk caused it, and not a missing right or an incomplete capture.
-    fn is_fault(&self) -> bool {
-        self.why.errno.is_some_and(|errno| READ_ERRORS.contains(&Errno::from_raw(errno)))
-    }
+/// Whether the disk caused it, and not a missing right or an incomplete capture.
+pub(super) fn is_fault(why: &Unanswered) -> bool {
+    why.errno.is_some_and(|errno| READ_ERRORS.contains(&Errno::from_raw(errno)))
+}
 
+impl Failure {
     fn describe(&self, name: &str) -> String {
         format!("{name} cannot be read at byte {}: {}", self.offset_bytes, self.why.why)
     }

@@ -192,6 +192,9 @@ pub struct Disk {
     /// `not_eligible_because` says it.
     #[serde(skip)]
     pub unreadable_because: Option<String>,
+    /// What of it a quick test could not read, if the disk itself is the cause. Not reported, since only `check` reads it.
+    #[serde(skip)]
+    pub sample_failure: Option<String>,
     /// Whether the running system was booted from it.
     pub is_live_medium: bool,
     /// The disk that this boot area of an eMMC belongs to.

@@ -17,6 +17,7 @@ use super::content::{Content, ReadFailure};
 use super::content_reader;
 use super::health::{self, Answers};
 use super::listing::{BlockDevice, Listing};
+use super::samples;
 
 /// A healthy disk answers within milliseconds, one that has to start its motor within 15 s. All disks
 /// together end before the deadline of the collector.
@@ -50,6 +51,7 @@ pub(super) struct Request {
 enum Part {
     Content(Box<Content>),
     Answers(Box<(Answers, Option<DiskBay>)>),
+    Sample(Option<String>),
     Ended,
     Broken(guard::Panic),
 }
@@ -69,11 +71,15 @@ fn read_both(machine: &Machine, device: &BlockDevice, request: &Request, send: S
     let disk = DiskHandle::new(&device.node());
     let content = content_reader::read(machine, device, &disk);
     // A disk that fails to return its first bytes may hang on further commands, so its health is not read.
-    let ask = if content.failure.is_some() { health::read_locks } else { health::read };
+    let is_read = content.failure.is_none();
+    let ask = if is_read { health::read } else { health::read_locks };
     send(Part::Content(Box::new(content)));
     let asked = ask(machine, &disk, &request.method);
     let bay = request.bay.as_ref().and_then(|bay| bay::ask(machine, bay));
     send(Part::Answers(Box::new((asked, bay))));
+    if is_read {
+        send(Part::Sample(samples::failure(machine, device, &disk)));
+    }
 }
 
 /// Reads each disk with `read` on a thread of its own. A disk that does not answer in time keeps its
@@ -128,22 +134,41 @@ fn read_with(
                 let content = contents.entry(name.clone()).or_default();
                 (content.health, content.security) = (found.health, found.security);
                 (content.tcg, content.bay) = (found.tcg, bay);
+                waits.renew(&name);
                 answered.insert(name);
+            }
+            Part::Sample(failure) => {
+                contents.entry(name).or_default().sample_failure = failure;
             }
         }
     }
-    for device in waiting {
+    give_up(machine, &waiting, &waits, &answered, broken, &mut contents);
+    with_bays(requests, &mut contents);
+    contents
+}
+
+/// Says of each disk whose thread did not come to its end what is missing.
+fn give_up(
+    machine: &Machine,
+    devices: &[&BlockDevice],
+    waits: &Waits,
+    answered: &BTreeSet<String>,
+    mut broken: BTreeMap<String, String>,
+    contents: &mut BTreeMap<String, Content>,
+) {
+    for device in devices {
         let is_broken = broken.contains_key(&device.name);
         let failure = broken.remove(&device.name).unwrap_or_else(|| waits.why(&device.name));
         if !contents.contains_key(&device.name) {
             let is_late = !is_broken && !waits.cut_off.contains(&device.name);
-            fail(machine, device, failure, is_late, &mut contents);
+            fail(machine, device, failure, is_late, contents);
         } else if !answered.contains(&device.name) {
             machine.problem(&format!("dev/{}", device.node()), failure, "its health");
+        } else if waits.is_late(&device.name) {
+            let failure = format!("its start, middle or end cannot be read: {failure}");
+            contents.entry(device.name.clone()).or_default().sample_failure = Some(failure);
         }
     }
-    with_bays(requests, &mut contents);
-    contents
 }
 
 /// The name of the bay is known even if the enclosure does not answer.
@@ -159,6 +184,8 @@ struct Waits {
     until: BTreeMap<String, Instant>,
     /// Disks that were given up at the end of the time for all, not of their own.
     cut_off: BTreeSet<String>,
+    /// Disks that were given up at the end of their own time.
+    late: BTreeSet<String>,
     patience: Patience,
     end: Instant,
 }
@@ -169,15 +196,16 @@ impl Waits {
         let end = now + patience.all;
         let first = end.min(now + patience.answer);
         let until = disks.iter().map(|device| (device.name.clone(), first)).collect();
-        Waits { until, cut_off: BTreeSet::new(), patience, end }
+        Waits { until, cut_off: BTreeSet::new(), late: BTreeSet::new(), patience, end }
     }
 
     /// How long to wait for the next answer; gives up late disks. `None` if no disk is left.
     fn rest(&mut self) -> Option<Duration> {
         let now = Instant::now();
-        let late = self.until.extract_if(.., |_, until| *until <= now);
-        let cut_off = late.filter(|(_, until)| *until == self.end).map(|(name, _)| name);
-        self.cut_off.extend(cut_off);
+        for (name, until) in self.until.extract_if(.., |_, until| *until <= now) {
+            let given_up = if until == self.end { &mut self.cut_off } else { &mut self.late };
+            given_up.insert(name);
+        }
         self.until.values().min().map(|until| until.saturating_duration_since(now))
     }
 
@@ -189,6 +217,11 @@ impl Waits {
         } else {
             format!("no answer within {} ms", answer.as_millis())
         }
+    }
+
+    /// Whether the disk was given up at the end of its own time.
+    fn is_late(&self, name: &str) -> bool {
+        self.late.contains(name)
     }
 
     fn renew(&mut self, name: &str) {

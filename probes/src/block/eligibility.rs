@@ -57,6 +57,7 @@ pub(super) fn judge(
         obstacles.extend(obstacles_of_use(disk, uses));
         obstacles.extend(obstacles_of_content(disk));
         obstacles.extend(content.map(obstacles_of_reading).unwrap_or_default());
+        disk.sample_failure = content.and_then(|content| content.sample_failure.clone());
         disk.is_content_denied = content.is_some_and(|content| content.is_denied);
         disk.eligible = obstacles.is_empty();
         disk.not_eligible_because = obstacles.iter().map(|found| found.text.clone()).collect();

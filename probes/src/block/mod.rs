@@ -38,6 +38,7 @@ mod partition;
 mod partition_table;
 mod queue;
 mod raid;
+mod samples;
 mod security;
 mod signature;
 mod stack;

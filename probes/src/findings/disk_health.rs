@@ -32,15 +32,17 @@ pub(super) fn failing(inventory: &Inventory) -> Vec<Finding> {
     })
 }
 
-/// Disks whose first bytes cannot be read. A passive path to a LUN returns errors too, and a locked disk has its own
+/// Disks whose first bytes, middle or end cannot be read. A passive path to a LUN returns errors too, and a locked disk has its own
 /// finding.
 pub(super) fn unreadable(inventory: &Inventory) -> Vec<Finding> {
     let finding = |disk: &Disk| {
-        let why = disk.unreadable_because.as_ref()?;
+        let first = |why: &String| format!("its first bytes cannot be read: {why}");
+        // A zone that was never written may return errors.
+        let sample = disk.sample_failure.clone().filter(|_| disk.zoned.is_none());
+        let evidence = disk.unreadable_because.as_ref().map(first).or(sample)?;
         let is_ignored = disk.is_removable == Some(true)
             || disk.is_locked()
             || disk.shared_identities().next().is_some();
-        let evidence = format!("its first bytes cannot be read: {why}");
         (!is_ignored).then(|| DISK_UNREADABLE.finding(Some(locator(disk)), evidence))
     };
     disks(inventory).iter().filter_map(finding).collect()

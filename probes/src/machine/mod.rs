@@ -49,6 +49,8 @@ pub struct Extras {
     pub memory_blocks: bool,
     /// The Vital Product Data of PCI devices: some devices take seconds to respond.
     pub vpd: bool,
+    /// Short reads at the start, in the middle and at the end of each disk.
+    pub disk_samples: bool,
     /// How long to listen for LLDP frames; zero for not at all.
     pub lldp_wait: Duration,
 }

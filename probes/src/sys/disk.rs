@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::sync::OnceLock;
 
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
+use nix::fcntl::{OFlag, PosixFadviseAdvice, posix_fadvise};
 
 use super::Question;
 
@@ -95,6 +95,35 @@ impl Question for DiskBytes<'_> {
         }
         bytes.truncate(n_read);
         Ok(bytes)
+    }
+}
+
+/// Whether a part of a block device can be read. The answer is empty: its content is of no interest.
+#[derive(Debug, Clone)]
+pub struct DiskSample<'a> {
+    /// The device.
+    pub disk: &'a DiskHandle,
+    /// Where to begin, in bytes.
+    pub offset_bytes: u64,
+    /// How many bytes; at the end of the device fewer are read.
+    pub n_bytes: usize,
+}
+
+impl Question for DiskSample<'_> {
+    fn name(&self) -> String {
+        format!("disk-sample/{}/{}-{}", self.disk.name(), self.offset_bytes, self.n_bytes)
+    }
+
+    fn ask_live(&self) -> io::Result<Vec<u8>> {
+        let (Ok(offset), Ok(n_bytes)) = (self.offset_bytes.try_into(), self.n_bytes.try_into())
+        else {
+            return Err(Errno::EINVAL.into());
+        };
+        // What an earlier read left in memory says nothing about the disk now. Pages with changes stay.
+        let advice = PosixFadviseAdvice::POSIX_FADV_DONTNEED;
+        posix_fadvise(self.disk.file()?, offset, n_bytes, advice).ok();
+        let Self { disk, offset_bytes, n_bytes } = *self;
+        DiskBytes { disk, offset_bytes, n_bytes }.ask_live().map(|_| Vec::new())
     }
 }
 

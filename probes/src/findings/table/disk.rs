@@ -33,8 +33,10 @@ row_table! {
         severity: Warning,
         other_severity: None,
         component: "disk",
-        meaning: "The first bytes of the disk cannot be read: the read ends in an I/O error, or the disk does not answer.",
-        source: "A read of the first 4096 bytes, and the time that it took.",
+        meaning: "The disk cannot be read at its start, in its middle or at its end: the read ends in an I/O error, or \
+                  the disk does not answer.",
+        source: "A read of the first 4096 bytes, and the time that it took. `check` also reads 64 KiB each at the start, \
+                 in the middle and at the end.",
         advice: "Check the cable and the backplane, then replace the disk. The kernel log names the failed reads.",
         false_alarms: "Removable drives, locked disks, disks that need a right to be read, and paths to a LUN that \
                        is also reachable otherwise are ignored.",
