@@ -46,6 +46,8 @@ pub struct Model<'a> {
     pub departures: Vec<Departure<'a>>,
     /// What has no norm.
     pub varied: Vec<Varied>,
+    /// The machines whose reports lack a kind of parts that most reports have, with these kinds.
+    pub not_compared: BTreeMap<String, Vec<&'static str>>,
 }
 
 /// How one machine departs from the norm.
@@ -96,14 +98,24 @@ fn title(machine: &Machine) -> Option<String> {
 }
 
 fn model<'a>(title: Option<String>, members: &[&'a Member]) -> Model<'a> {
-    let mut model =
-        Model { title, n_machines: members.len(), departures: Vec::new(), varied: Vec::new() };
+    let mut model = Model {
+        title,
+        n_machines: members.len(),
+        departures: Vec::new(),
+        varied: Vec::new(),
+        not_compared: BTreeMap::new(),
+    };
     if !model.has_norm() {
         return model;
     }
     for kind in kinds() {
         let known: Vec<&Member> =
             members.iter().copied().filter(|m| m.machine.knows(kind)).collect();
+        for unknown in
+            members.iter().filter(|m| known.len() * 2 > members.len() && !m.machine.knows(kind))
+        {
+            model.not_compared.entry(unknown.name.clone()).or_default().push(kind.name);
+        }
         if known.len() < LEAST {
             continue;
         }
@@ -276,6 +288,9 @@ impl<'a> Model<'a> {
             let values = values.collect::<Vec<_>>().join(", ");
             text += &line(&format!("  no norm  {}: {values}", varied.what));
         }
+        for (name, kinds) in &self.not_compared {
+            text += &line(&format!("  not compared  {name}: no data of {}", kinds.join(", ")));
+        }
         text
     }
 
@@ -291,6 +306,7 @@ impl<'a> Model<'a> {
                 "what": varied.what,
                 "values": varied.values.iter().map(|(value, n)| json!({"value": value, "n": n})).collect::<Vec<_>>(),
             })).collect::<Vec<_>>(),
+            "not_compared": self.not_compared,
         })
     }
 }
@@ -430,6 +446,21 @@ mod tests {
             4,
         );
         assert_eq!(models(&members)[0].text(), "Dell Inc. R650: reports: 4, departures: 0\n");
+    }
+
+    #[test]
+    fn machine_without_a_section_is_named_as_not_compared() {
+        let members = members(
+            |n, report| {
+                if n == 2 {
+                    report["memory"] = Value::Null;
+                }
+            },
+            4,
+        );
+        let text = models(&members)[0].text();
+        assert!(text.contains("  not compared  node2: no data of "), "{text}");
+        assert!(text.contains("dimm"), "{text}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Parts are matched by what identifies them, the best first, and those that are left by where they are fitted. A value
 //! that occurs twice in one report matches nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -144,12 +144,14 @@ fn pairs<'a>(
             by_key
         };
         let (by_a, by_b) = (unique(left_a), unique(left_b));
+        let mut taken: BTreeSet<*const Part> = BTreeSet::new();
         for (key, a) in by_a {
             let (Some(a), Some(Some(b))) = (a, by_b.get(key)) else { continue };
             found.push((a, *b));
-            left_a.retain(|part| !std::ptr::eq(*part, a));
-            left_b.retain(|part| !std::ptr::eq(*part, *b));
+            taken.extend([std::ptr::from_ref(a), std::ptr::from_ref(*b)]);
         }
+        left_a.retain(|part| !taken.contains(&std::ptr::from_ref(*part)));
+        left_b.retain(|part| !taken.contains(&std::ptr::from_ref(*part)));
     }
     found
 }

@@ -151,7 +151,10 @@ impl Expectations {
         found: &mut Vec<Deviating>,
     ) {
         if !machine.knows(kind) {
-            found.extend(expected.iter().filter(|one| one.count.least > 0).map(|one| {
+            let is_demanded = |one: &&&Expectation| {
+                one.count.least > 0 || one.count.most != u64::MAX || self.are_others_reported
+            };
+            found.extend(expected.iter().filter(is_demanded).map(|one| {
                 let evidence = format!("the report has no data of it, expected {}", one.demand());
                 one.deviating(Deviation::Unknown, one.name(), evidence)
             }));
@@ -188,7 +191,13 @@ impl Expectations {
             let evidence = match one {
                 Some(one) => format!("expected {}, and this one is more", one.demand()),
                 None if self.are_others_reported => "no expectation fits this part".to_owned(),
-                None => continue,
+                None => {
+                    let suspect = expected.iter().zip(0..).find(|(one, at)| {
+                        number(one.count.most) <= matching.n_parts(*at) && one.may_be(part)
+                    });
+                    found.extend(suspect.map(|(one, _)| one.mismatch(part)));
+                    continue;
+                }
             };
             let evidence = [part.summary(), "; ".to_owned(), evidence].concat();
             found.push(Deviating {
@@ -207,6 +216,9 @@ fn of_kind(kind: &'static Kind, value: &Value) -> Result<Vec<Expectation>, Strin
         Value::Object(keys) => Ok(vec![expectation(kind, keys, kind.name)?]),
         Value::Array(list) if list.len() > MAX_EXPECTATIONS => {
             Err(format!("{} has more than {MAX_EXPECTATIONS} expectations", kind.name))
+        }
+        Value::Array(list) if kind.is_single() && list.len() > 1 => {
+            Err(format!("{} is a list of {}, but a machine has only one", kind.name, list.len()))
         }
         Value::Array(list) => {
             let parsed = list.iter().zip(1_usize..).map(|(value, number)| match value {
@@ -281,6 +293,12 @@ fn form(value: &Value) -> &'static str {
 impl Expectation {
     fn is_met_by(&self, part: &Part) -> bool {
         self.outcomes(part).all(|(_, outcome)| outcome == Outcome::Met)
+    }
+
+    /// Whether nothing that is known of the part speaks against it, but something is not known.
+    fn may_be(&self, part: &Part) -> bool {
+        let outcomes: Vec<Outcome> = self.outcomes(part).map(|(_, outcome)| outcome).collect();
+        !outcomes.contains(&Outcome::Unmet) && outcomes.contains(&Outcome::Unknown)
     }
 
     fn outcomes(&self, part: &Part) -> impl Iterator<Item = (&Condition, Outcome)> {

@@ -1,6 +1,6 @@
 //! The parts of a machine, taken out of its report by the table of [`crate::kinds`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -39,11 +39,13 @@ pub struct Machine {
     pub serial: Option<String>,
     /// All parts, in the order of the kinds and of the report.
     pub parts: Vec<Part>,
-    /// The kinds that the report knows nothing of.
+    /// The kinds without data in the report, and those with more parts than are compared.
     pub unknown_kinds: Vec<&'static str>,
+    /// The PCI addresses of parts that are listed with more detail than a PCI device has.
+    detailed: BTreeSet<String>,
 }
 
-/// More parts of one kind than any machine has; a report that lists more is not compared in full.
+/// More parts of one kind than any machine has. A kind with more parts is not compared.
 const MAX_PARTS: usize = 4096;
 
 impl Machine {
@@ -69,12 +71,20 @@ impl Machine {
             }
             let view = |object| View { object, devices: &devices };
             let listed = listed(report, kind.list).into_iter().map(view);
-            let counted = listed.filter(|view| !view.is_skipped(kind)).take(MAX_PARTS);
+            let counted = listed.filter(|view| !view.is_skipped(kind)).take(MAX_PARTS + 1);
             let mut parts: Vec<Part> =
                 counted.enumerate().map(|(index, view)| view.part(kind, index)).collect();
+            if parts.len() > MAX_PARTS {
+                machine.unknown_kinds.push(kind.name);
+                continue;
+            }
             name_apart(&mut parts);
             machine.parts.extend(parts);
         }
+        // The controller of several disks is a part of its own.
+        let detailed = ["interface", "gpu", "raid_controller"];
+        let detailed = machine.parts.iter().filter(|part| detailed.contains(&part.kind.name));
+        machine.detailed = detailed.filter_map(|part| part.pci_address.clone()).collect();
         machine
     }
 
@@ -104,15 +114,8 @@ impl Machine {
     /// Whether another kind lists the PCI device `part` too, with more detail.
     #[must_use]
     pub fn is_listed_twice(&self, part: &Part) -> bool {
-        // The controller of several disks is a part of its own.
-        let names_its_device =
-            |kind: &Kind| ["interface", "gpu", "raid_controller"].contains(&kind.name);
-        part.kind.name == PCI
-            && part.pci_address.is_some()
-            && self
-                .parts
-                .iter()
-                .any(|other| names_its_device(other.kind) && other.pci_address == part.pci_address)
+        let address = part.pci_address.as_ref().filter(|_| part.kind.name == PCI);
+        address.is_some_and(|address| self.detailed.contains(address))
     }
 }
 
@@ -184,9 +187,12 @@ fn has_raid(report: &Value) -> bool {
 
 /// Replaces places that occur twice by the longest name of the slot.
 fn name_apart(parts: &mut [Part]) {
-    let places: Vec<String> = parts.iter().map(|part| part.place.clone()).collect();
+    let mut n_of_place: BTreeMap<String, usize> = BTreeMap::new();
+    for part in &*parts {
+        *n_of_place.entry(part.place.clone()).or_default() += 1;
+    }
     for part in parts {
-        let is_twice = places.iter().filter(|place| **place == part.place).count() > 1;
+        let is_twice = n_of_place.get(&part.place).is_some_and(|n| *n > 1);
         let slots = part.slots.iter().flatten().filter(|slot| **slot != part.place);
         if let Some(longest) = slots.max_by_key(|slot| slot.len())
             && is_twice

@@ -27,17 +27,31 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     tokens.iter().skip(at).all(|token| matches!(token, Token::Any))
 }
 
-/// A pattern that `text` fits, and no other text unless `text` has control characters, which a file cannot have.
+/// A pattern that `text` fits, and no other text unless `text` has characters that a file cannot have. A
+/// long text is cut: a pattern has a limit.
 pub(crate) fn literal(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len());
     for character in text.chars() {
+        if pattern.len() >= LITERAL_BYTES {
+            pattern.push('*');
+            break;
+        }
         match character {
-            _ if character.is_control() => pattern.push('?'),
+            _ if !is_in_a_file(character) => pattern.push('?'),
             '*' | '?' | '\\' => pattern.extend(['\\', character]),
             _ => pattern.push(character),
         }
     }
     pattern
+}
+
+/// Where a literal is cut, below the limit of an expectation.
+const LITERAL_BYTES: usize = 1000;
+
+/// Whether a file of YAML can have the character as it is, and a reader sees it.
+fn is_in_a_file(character: char) -> bool {
+    let is_hidden = matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+    !character.is_control() && !is_hidden
 }
 
 enum Token {

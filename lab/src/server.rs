@@ -219,7 +219,10 @@ async fn route(lab: &Arc<Lab>, request: &Request) -> Result<Answer, Refusal> {
             let config = orders::ignition(lab, name)?.ok_or_else(unknown)?;
             Ok(text(orders::IGNITION_TYPE, config))
         }
-        parts => page::answer(lab, request, parts)?.ok_or_else(unknown),
+        // A page of many nodes takes time that the other requests must not wait for.
+        parts => {
+            tokio::task::block_in_place(|| page::answer(lab, request, parts))?.ok_or_else(unknown)
+        }
     }
 }
 

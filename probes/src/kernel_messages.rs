@@ -31,9 +31,23 @@ pub(crate) fn message(record: &str) -> Option<Message<'_>> {
     let priority: u32 = prefix.split(',').next()?.trim().parse().ok()?;
     // The facility is above the three bits of the level; programs that write to the log have another.
     let text = text.lines().next().filter(|_| priority < 8)?;
+    if QUOTES.iter().any(|(start, piece)| text.starts_with(start) && text.contains(piece)) {
+        return None;
+    }
     let row = ROWS.iter().find(|row| row.fits(text))?;
     Some(Message { code: row.code, subject: subject_of(text, row.subject), text })
 }
+
+/// Starts and pieces of messages that quote names of devices, users or the boot loader, which may look like an error.
+const QUOTES: [(&str, &str); 7] = [
+    ("usb ", ": Product: "),
+    ("usb ", ": Manufacturer: "),
+    ("usb ", ": SerialNumber: "),
+    ("Kernel command line: ", ""),
+    ("Command line: ", ""),
+    ("Unknown kernel command line parameters ", ""),
+    ("audit: ", ""),
+];
 
 /// A line of the file.
 struct Row {
@@ -181,6 +195,21 @@ mod tests {
                 "",
             ),
             ("INFO: rcu_sched self-detected stall on CPU", "os.lockup", ""),
+            (
+                "nvme nvme0: Disabling device after reset failure: -19",
+                "disk.kernel_errors",
+                "nvme0",
+            ),
+            (
+                "[Hardware Error]: CPU:2 (19:1:1) MC18_STATUS[Over|UE|MiscV|-|-|-|-]: 0xbc",
+                "cpu.kernel_errors",
+                "2",
+            ),
+            (
+                "EDAC MC0: 1 UE on mc#0csrow#3channel#0 (csrow:3 channel:0 page:0x0)",
+                "memory.kernel_errors",
+                "mc#0csrow#3channel#0",
+            ),
         ]);
     }
 
@@ -195,6 +224,10 @@ mod tests {
             "pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected, type=Physical Layer",
             "mce: CPU0: Thermal monitoring enabled (TM1)",
             "EXT4-fs (sda1): mounted filesystem with ordered data mode",
+            "[Hardware Error]: CPU:2 (19:1:1) MC18_STATUS[Over|CE|MiscV|-|-|-|-]: 0xbc",
+            // Written by others.
+            "usb 1-1: Product: I/O error, dev sda, sector 5",
+            "Kernel command line: BOOT_IMAGE=x note=\"0000:00:01.0 device inaccessible\"",
         ];
         for text in quiet {
             assert_eq!(message(&format!("6,1,1,-;{text}\n")), None, "{text}");

@@ -88,7 +88,7 @@ impl Machine {
                     .into_bytes(),
                 node_id: "mac-02".into(),
                 disks: vec![],
-                findings: vec![],
+                ..Collected::default()
             },
             stop: Stop::default(),
             clock: Arc::new(TestClock {

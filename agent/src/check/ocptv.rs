@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use formats::time::rfc3339_ms;
 use probes::block::{Disk, DiskBay};
 use probes::faults::Fault;
-use probes::findings::{Finding, Severity};
+use probes::findings::{Finding, Severity, collectors, slot_names};
 use probes::memory::Dimm;
 use probes::network::Interface;
 use serde_json::{Map, Value, json};
@@ -19,20 +19,9 @@ use serde_json::{Map, Value, json};
 use super::severity_name;
 use crate::report::Report;
 
-/// The steps in order: the component of findings, and the collectors that read their facts. `os` reads the kernel log,
-/// and `bmc` the event log that names modules.
-const STEPS: &[(&str, &[&str])] = &[
-    ("identity", &["dmi", "smbios", "network", "bmc"]),
-    ("firmware", &["dmi", "smbios", "firmware", "devices", "os"]),
-    ("power", &["smbios", "bmc", "bmc_telemetry"]),
-    ("bmc", &["bmc", "bmc_telemetry"]),
-    ("os", &["os"]),
-    ("cpu", &["cpu", "smbios", "os"]),
-    ("memory", &["memory", "smbios", "os", "bmc", "bmc_telemetry"]),
-    ("disk", &["block", "raid", "os"]),
-    ("nic", &["network", "module", "os"]),
-    ("pci", &["pci", "os"]),
-];
+/// The steps in order: the components of findings.
+const STEPS: [&str; 10] =
+    ["identity", "firmware", "power", "bmc", "os", "cpu", "memory", "disk", "nic", "pci"];
 
 /// The name of an extension whose content is a fault, with the keys of the report.
 pub const FAULT: &str = "run-coreos-installer.fault";
@@ -60,14 +49,14 @@ pub fn lines(report: &Report, command_line: &str, time: SystemTime) -> String {
         lines.run("log", json!({"severity": "WARNING", "message": message}));
     }
     let mut has_read = false;
-    let mut known: Vec<(&str, &[&str])> = STEPS.to_vec();
+    let mut known: Vec<&str> = STEPS.to_vec();
     for finding in &report.findings {
-        if known.iter().all(|(component, _)| *component != finding.component) {
-            known.push((&finding.component, &[]));
+        if !known.contains(&finding.component.as_str()) {
+            known.push(&finding.component);
         }
     }
-    for (number, (component, collectors)) in known.into_iter().enumerate() {
-        has_read |= step(&mut lines, number, component, collectors, report, &parts);
+    for (number, component) in known.into_iter().enumerate() {
+        has_read |= step(&mut lines, number, component, report, &parts);
     }
     let is_bad = report.findings.iter().any(|finding| finding.severity >= Severity::Warning);
     let result = match (is_bad, has_read) {
@@ -84,7 +73,6 @@ fn step(
     lines: &mut Lines,
     number: usize,
     component: &str,
-    collectors: &[&str],
     report: &Report,
     parts: &[Part],
 ) -> bool {
@@ -108,6 +96,7 @@ fn step(
     }
     let is_read = !findings.is_empty() || has_facts(report, component);
     if is_read && bad.is_empty() {
+        let collectors = collectors(component);
         let is_partial =
             report.problems.iter().any(|problem| collectors.contains(&problem.collector.as_str()));
         lines.step(&id, "diagnosis", if is_partial {
@@ -136,6 +125,7 @@ fn content(fault: &Fault) -> Value {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
+/// Whether anything was read of it. A section may be there with nothing known in it.
 fn has_facts(report: &Report, component: &str) -> bool {
     let inventory = &report.inventory;
     match component {
@@ -144,11 +134,11 @@ fn has_facts(report: &Report, component: &str) -> bool {
         "power" => inventory.smbios.is_some() || inventory.bmc.is_some(),
         "bmc" => inventory.bmc.is_some(),
         "os" => inventory.os.is_some(),
-        "cpu" => inventory.cpu.is_some(),
-        "memory" => inventory.memory.is_some(),
-        "disk" => inventory.block.is_some(),
-        "nic" => inventory.network.is_some(),
-        "pci" => inventory.pci.is_some(),
+        "cpu" => inventory.cpu.as_ref().is_some_and(|cpu| cpu.n_logical_cpus_online.is_some()),
+        "memory" => inventory.memory.as_ref().is_some_and(|memory| memory.usable_bytes.is_some()),
+        "disk" => inventory.block.as_ref().is_some_and(|block| block.n_disks.is_some()),
+        "nic" => inventory.network.as_ref().is_some_and(|network| !network.interfaces.is_empty()),
+        "pci" => inventory.pci.as_ref().is_some_and(|pci| pci.n_devices.is_some()),
         _ => false,
     }
 }
@@ -158,11 +148,22 @@ fn diagnosis(finding: &Finding, parts: &[Part]) -> Value {
     let message = format!("{severity}: {}; {}", finding.evidence, finding.advice);
     let mut diagnosis =
         json!({"verdict": finding.code.as_str(), "type": "FAIL", "message": message});
-    let named = parts.iter().position(|part| part.is_named_by(finding));
-    if let Some(number) = named {
+    if let Some(number) = named(parts, finding) {
         diagnosis["hardwareInfoId"] = part_id(number).into();
     }
     diagnosis
+}
+
+/// The part that the finding names; `None` if it may be several.
+fn named(parts: &[Part], finding: &Finding) -> Option<usize> {
+    let is_exact = |part: &Part| {
+        part.component == finding.component && Some(&part.name) == finding.locator.as_ref()
+    };
+    parts.iter().position(is_exact).or_else(|| {
+        let mut all = parts.iter().enumerate().filter(|(_, part)| part.is_named_by(finding));
+        let (first, other) = (all.next(), all.next());
+        first.filter(|_| other.is_none()).map(|(number, _)| number)
+    })
 }
 
 impl Part {
@@ -207,18 +208,18 @@ fn parts(report: &Report) -> Vec<Part> {
 }
 
 fn modules(report: &Report) -> Vec<Part> {
-    let dimms = report.inventory.memory.iter().flat_map(|memory| &memory.dimms);
-    let populated = dimms.filter(|dimm| dimm.is_populated != Some(false));
-    let part = |dimm: &Dimm| {
+    let dimms = report.inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
+    let part = |(dimm, name): (&Dimm, Option<String>)| {
         let keys = [
             ("location", dimm.bank_locator.as_deref()),
             ("manufacturer", dimm.manufacturer.as_deref()),
             ("serialNumber", dimm.serial.as_deref()),
             ("manufacturerPartNumber", dimm.part_number.as_deref()),
         ];
-        Some(Part::new("memory", "DIMM", dimm.locator.as_deref()?, &keys))
+        Some(Part::new("memory", "DIMM", &name?, &keys))
     };
-    populated.filter_map(part).collect()
+    let named = dimms.iter().zip(slot_names(dimms));
+    named.filter(|(dimm, _)| dimm.is_populated != Some(false)).filter_map(part).collect()
 }
 
 fn disks(report: &Report) -> Vec<Part> {
@@ -417,6 +418,23 @@ mod tests {
     }
 
     #[test]
+    fn modules_of_one_name_are_distinguished_or_not_named() {
+        let dimm = |bank: &str| Dimm {
+            locator: Some("A1".to_owned()),
+            bank_locator: Some(bank.to_owned()),
+            ..Dimm::default()
+        };
+        let mut report = report_with(vec![
+            finding("memory.ecc.uncorrectable", "memory", Some("A1 (NODE 1)")),
+            finding("memory.lost", "memory", Some("A1")),
+        ]);
+        let dimms = vec![dimm("NODE 0"), dimm("NODE 1")];
+        report.inventory.memory = Some(Memory { dimms, ..Memory::default() });
+        let found = diagnoses(&parsed(&report));
+        assert_eq!([&found[0][3], &found[1][3]], ["part-1", "part-2"]);
+    }
+
+    #[test]
     fn fault_follows_the_diagnosis_from_which_it_was_concluded() {
         let mut report = report_with(vec![
             finding("memory.ecc.uncorrectable", "memory", Some("DIMM A1")),
@@ -437,8 +455,9 @@ mod tests {
     #[test]
     fn part_that_could_not_be_read_is_not_said_to_pass() {
         let mut report = report_with(Vec::new());
-        report.inventory.memory = Some(Memory::default());
-        report.inventory.pci = Some(probes::pci::Pci::default());
+        let pci = || probes::pci::Pci { n_devices: Some(1), ..probes::pci::Pci::default() };
+        report.inventory.memory = Some(Memory { usable_bytes: Some(1), ..Memory::default() });
+        report.inventory.pci = Some(pci());
         report.problems.push(Problem {
             collector: "memory".to_owned(),
             path: "/proc/meminfo".to_owned(),
@@ -446,7 +465,7 @@ mod tests {
             expected: "a number".to_owned(),
         });
         let mut unread = Report { problems: report.problems.clone(), ..report_with(Vec::new()) };
-        unread.inventory.pci = Some(probes::pci::Pci::default());
+        unread.inventory.pci = Some(pci());
         unread.problems[0].collector = "os".to_owned();
         let of_log = ["pci", "UNKNOWN", "pci.read_in_part", ""].map(str::to_owned);
         assert_eq!(diagnoses(&parsed(&unread)), [of_log], "the kernel log was not read");

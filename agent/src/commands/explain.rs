@@ -1,6 +1,7 @@
 //! `explain`: what a finding means, what to do about it, and how a false alarm is ruled out.
 
 use anyhow::bail;
+use probes::faults::codes_of;
 use probes::findings::{Row, Severity, nearest_code, row, rows};
 
 use crate::cli::{ExplainOptions, Format};
@@ -27,7 +28,14 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
         })?;
         return Ok(ExitStatus::Done);
     };
+    let signs: Vec<&str> = codes_of(code).filter(|sign| sign != code).collect();
     let Some(row) = row(code) else {
+        if !signs.is_empty() {
+            bail!(
+                "{code} is a kind of fault; explain the findings from which it is concluded: {}",
+                signs.join(", ")
+            );
+        }
         let nearest = nearest_code(code);
         bail!(
             "no finding has the code \"{}\"; the nearest is {nearest}; `explain` alone lists all",

@@ -342,6 +342,11 @@ fn collected(report: &Report) -> anyhow::Result<Collected> {
         node_id: report.node_id.clone(),
         disks: disks.cloned().collect(),
         findings: report.findings.clone(),
+        unread: report
+            .problems
+            .iter()
+            .map(|problem| (problem.collector.clone(), problem.path.clone()))
+            .collect(),
     })
 }
 

@@ -40,12 +40,14 @@ impl Policy {
             BlockOn::Warning => Some(Severity::Warning),
             BlockOn::Never => None,
         };
-        let is_in = |patterns: &[String], finding: &Finding| {
-            patterns.iter().any(|pattern| names(pattern, finding))
+        let is_also = |finding: &Finding| self.also.iter().any(|pattern| names(pattern, finding));
+        let is_excepted = |finding: &Finding| {
+            let mut fitting = self.except.iter().filter(|pattern| names(pattern, finding));
+            fitting.any(|pattern| !is_unclear(pattern, findings))
         };
         let blocks = |finding: &&Finding| {
             let is_bad = least.is_some_and(|least| finding.severity >= least);
-            (is_bad || is_in(&self.also, finding)) && !is_in(&self.except, finding)
+            (is_bad || is_also(finding)) && !is_excepted(finding)
         };
         findings.iter().filter(blocks).collect()
     }
@@ -108,13 +110,25 @@ fn split(pattern: &str) -> (&str, Option<&str>) {
     pattern.split_once('@').map_or((pattern, None), |(code, part)| (code, Some(part)))
 }
 
-/// Whether a text names a finding. The part is the whole locator or what comes before its brackets.
+/// Whether a text names a finding. The part is the whole locator or what comes before its brackets, in upper or lower
+/// case.
 fn names(pattern: &str, finding: &Finding) -> bool {
     let (code, wanted) = split(pattern);
-    let locator = part(finding);
-    let short = locator.split(" (").next().unwrap_or(locator);
+    let locator = part(finding).to_lowercase();
+    let short = locator.split(" (").next().unwrap_or(&locator);
     matches(code, finding.code.as_str())
-        && wanted.is_none_or(|wanted| matches(wanted, locator) || matches(wanted, short))
+        && wanted.is_none_or(|wanted| {
+            let wanted = wanted.to_lowercase();
+            matches(&wanted, &locator) || matches(&wanted, short)
+        })
+}
+
+/// Whether a text without `*` in its part names several parts: `slot 0` of two controllers. Then it excepts none.
+fn is_unclear(pattern: &str, findings: &[Finding]) -> bool {
+    let is_one_part = split(pattern).1.is_some_and(|wanted| !wanted.contains('*'));
+    let mut named = findings.iter().filter(|finding| names(pattern, finding)).map(part);
+    let first = named.next();
+    is_one_part && named.any(|other| Some(other) != first)
 }
 
 #[cfg(test)]
@@ -177,6 +191,22 @@ mod tests {
             except: texts(&["memory.*", "disk.health.worn@sda"]),
         };
         assert_eq!(blocking(&except), ["disk.health.worn@sdb (serial Z2, bay 4)"]);
+    }
+
+    #[test]
+    fn exception_that_names_several_parts_by_the_start_of_their_names_excepts_none() {
+        let findings = [
+            finding("disk.raid_drive_failed", "slot 0 (controller 0000:18:00.0)"),
+            finding("disk.raid_drive_failed", "slot 0 (controller 0000:19:00.0)"),
+        ];
+        let blocking = |except: &str| {
+            let policy = Policy { except: texts(&[except]), ..Policy::default() };
+            policy.blocking(&findings).len()
+        };
+        assert_eq!(blocking("disk.raid_drive_failed@slot 0"), 2);
+        assert_eq!(blocking("disk.raid_drive_failed@Slot 0 (controller 0000:18:00.0)"), 1);
+        assert_eq!(blocking("disk.raid_drive_failed@slot 0*"), 0);
+        assert_eq!(blocking("disk.raid_drive_failed"), 0);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! [`offline`] is the same job without a VIM.
 
 mod banner;
+mod collected;
 pub(crate) mod console;
 mod ending;
 mod expect;
@@ -27,6 +28,7 @@ mod sequence;
 pub mod supervise;
 mod waiting;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,6 +161,8 @@ pub struct Collected {
     pub disks: Vec<Disk>,
     /// What is wrong with the machine.
     pub findings: Vec<Finding>,
+    /// What could not be read, as collector and path.
+    pub unread: BTreeSet<(String, String)>,
 }
 
 /// How the job ended.

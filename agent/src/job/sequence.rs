@@ -151,10 +151,12 @@ impl<'a> Job<'a> {
         self.late.remember(&self.settings.system);
         // Links that are up already will be in this report.
         self.settings.listener.take_new_links();
-        self.collected = collect().map_err(|error| {
+        let mut collected = collect().map_err(|error| {
             error!("{}: {error:#}; nothing was reported, nothing was installed", Code::NoReport);
             Ended::with(ExitStatus::NotReported)
         })?;
+        collected.keep_unread(&self.collected);
+        self.collected = collected;
         if self.node_id.is_empty() || !is_node_id(&self.node_id) {
             self.node_id.clone_from(&self.collected.node_id);
         }

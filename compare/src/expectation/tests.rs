@@ -206,6 +206,27 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
 }
 
 #[test]
+fn part_that_may_be_a_forbidden_one_is_reported() {
+    let disk = json!({"name": "vda", "size_bytes": 1});
+    let machine = json!({"block": {"n_disks": 1, "disks": [disk]}});
+    let forbidden = json!({"disk": {"count": 0, "firmware": "BAD*"}});
+    let found = deviations(&forbidden, &machine);
+    assert_eq!(found.len(), 1, "{found:?}");
+    // What is known speaks against it.
+    let other = json!({"disk": {"count": 0, "firmware": "BAD*", "name": "sd*"}});
+    assert_eq!(deviations(&other, &machine), []);
+    // None was read.
+    assert_eq!(deviations(&json!({"disk": {"count": 0}}), &json!({})).len(), 1);
+}
+
+#[test]
+fn second_expectation_of_what_a_machine_has_once_is_refused() {
+    let expected = json!({"bios": [{"version": "*"}, {"version": "*"}]});
+    let why = Expectations::parse(&expected).unwrap_err();
+    assert!(why.contains("bios is a list of 2, but a machine has only one"), "{why}");
+}
+
+#[test]
 fn crowd_of_parts_and_expectations_is_matched_in_time() {
     let disk = |n: u32| json!({"name": format!("sd{n}"), "transport": "sas", "size_bytes": 1});
     let disks: Vec<Value> = (0..4096).map(disk).collect();

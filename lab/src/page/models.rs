@@ -51,6 +51,9 @@ fn section(model: &Model<'_>) -> Markup {
                 } }
                 (rest(model.departures.len(), MAX_ROWS))
             }
+            @for (name, kinds) in model.not_compared.iter().take(MAX_ROWS) {
+                p { "Not compared: " (cut(name)) ", no data of " (cut(&kinds.join(", "))) }
+            }
             @if !model.varied.is_empty() {
                 details {
                     summary { "Without a norm (" (model.varied.len()) ")" }

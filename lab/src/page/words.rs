@@ -70,8 +70,14 @@ pub(super) fn bytes(n: u64, is_decimal: bool) -> String {
         size *= step;
         unit += 1;
     }
-    let text = if unit == 0 { n.to_string() } else { tenths(n / (size / 10).max(1)) };
+    let text = if unit == 0 { n.to_string() } else { tenths(tenths_of(n, size)) };
     format!("{text} {}", units[unit])
+}
+
+/// How many tenths of `size` are in `n`, rounded.
+fn tenths_of(n: u64, size: u64) -> u64 {
+    u64::try_from((u128::from(n) * 10 + u128::from(size) / 2) / u128::from(size))
+        .unwrap_or(u64::MAX)
 }
 
 /// A number of tenths, without a needless `.0`.
@@ -151,6 +157,7 @@ mod tests {
         for (key, n, text) in [
             ("size_bytes", 17_179_869_184u64, "16 GiB"),
             ("size_bytes", 1536, "1.5 KiB"),
+            ("size_bytes", 49152, "48 KiB"),
             ("size_bytes", 0, "0 B"),
             ("speed_mbit_s", 25_000, "25 Gbit/s"),
             ("speed_mbit_s", 2500, "2.5 Gbit/s"),
@@ -162,7 +169,7 @@ mod tests {
         ] {
             assert_eq!(scalar(key, &json!(n), false).as_deref(), Some(text), "{key}");
         }
-        assert_eq!(scalar("size_bytes", &json!(960_197_124_096u64), true).unwrap(), "960.1 GB");
+        assert_eq!(scalar("size_bytes", &json!(960_197_124_096u64), true).unwrap(), "960.2 GB");
         assert_eq!(scalar("logical_block_bytes", &json!(4096), true).unwrap(), "4 KiB");
         assert_eq!(scalar("size_bytes", &json!(u64::MAX), false).unwrap(), "16384 PiB");
     }

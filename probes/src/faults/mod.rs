@@ -84,6 +84,11 @@ pub struct Evidence {
     pub raw: Option<String>,
 }
 
+/// The codes of the findings from which a fault of `class` is concluded; none if there is no such class.
+pub fn codes_of(class: &str) -> impl Iterator<Item = &'static str> {
+    rules::codes_of(class)
+}
+
 /// A finding as a sign of a fault: its rule, and how certain it makes each part.
 struct Sign<'a> {
     finding: &'a Finding,

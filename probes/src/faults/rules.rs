@@ -127,6 +127,11 @@ pub(super) fn rule(finding: &Finding) -> Option<&'static Rule> {
     RULES.iter().find(|rule| rule.code == finding.code.as_str())
 }
 
+/// The codes of the findings that are signs of a fault of `class`.
+pub(super) fn codes_of(class: &str) -> impl Iterator<Item = &'static str> {
+    RULES.iter().filter(move |rule| rule.class == class).map(|rule| rule.code)
+}
+
 impl Rule {
     /// The parts that `finding` makes suspect.
     pub(super) fn suspects(&self, finding: &Finding, parts: &mut Parts) -> Vec<(usize, u8)> {

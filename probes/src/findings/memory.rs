@@ -35,7 +35,8 @@ fn counted(memory: &Memory, row: &EccCount) -> Option<Finding> {
 }
 
 /// The name that is printed at each slot, with its bank where several slots share the name.
-pub(crate) fn printed_names(dimms: &[Dimm]) -> Vec<Option<String>> {
+#[must_use]
+pub fn printed_names(dimms: &[Dimm]) -> Vec<Option<String>> {
     let mut n_slots: BTreeMap<&str, usize> = BTreeMap::new();
     for locator in dimms.iter().filter_map(|dimm| dimm.locator.as_deref()) {
         *n_slots.entry(locator).or_default() += 1;
@@ -50,6 +51,12 @@ pub(crate) fn printed_names(dimms: &[Dimm]) -> Vec<Option<String>> {
         }
     };
     dimms.iter().map(name).collect()
+}
+
+/// Each DIMM and its printed name.
+fn named(inventory: &Inventory) -> impl Iterator<Item = (&Dimm, Option<String>)> {
+    let dimms = inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
+    dimms.iter().zip(printed_names(dimms))
 }
 
 /// As [`printed_names`], of one slot.
@@ -72,13 +79,12 @@ fn place(row: &EccCount) -> String {
 
 /// Errors that the firmware recorded for a module.
 pub(super) fn firmware_error(inventory: &Inventory) -> Vec<Finding> {
-    let dimms = inventory.memory.iter().flat_map(|memory| &memory.dimms);
-    let finding = |dimm: &Dimm| {
+    let finding = |(dimm, name): (&Dimm, Option<String>)| {
         let error = dimm.firmware_error.as_ref()?;
         let evidence = format!("the firmware recorded: {error}");
-        Some(MEMORY_FIRMWARE_ERROR.finding(dimm.locator.clone(), evidence))
+        Some(MEMORY_FIRMWARE_ERROR.finding(name, evidence))
     };
-    dimms.filter_map(finding).collect()
+    named(inventory).filter_map(finding).collect()
 }
 
 /// NVDIMMs that lost data or cannot keep it.
@@ -116,19 +122,18 @@ pub(super) fn mismatch(inventory: &Inventory) -> Vec<Finding> {
     if are_made_up(inventory) {
         return Vec::new();
     }
-    let dimms = inventory.memory.iter().flat_map(|memory| &memory.dimms);
-    let mut groups: BTreeMap<_, Vec<&Dimm>> = BTreeMap::new();
-    for dimm in dimms.filter(|dimm| dimm.size_bytes.is_some()) {
-        groups.entry((&dimm.kind, &dimm.technology)).or_default().push(dimm);
+    let mut groups: BTreeMap<_, Vec<(&Dimm, Option<String>)>> = BTreeMap::new();
+    for (dimm, name) in named(inventory).filter(|(dimm, _)| dimm.size_bytes.is_some()) {
+        groups.entry((&dimm.kind, &dimm.technology)).or_default().push((dimm, name));
     }
     groups.into_values().flat_map(odd_ones).collect()
 }
 
 /// The modules of one kind that differ from most of `populated`.
-fn odd_ones(populated: Vec<&Dimm>) -> Vec<Finding> {
+fn odd_ones(populated: Vec<(&Dimm, Option<String>)>) -> Vec<Finding> {
     let shape = |dimm: &Dimm| (dimm.size_bytes, dimm.configured_speed_mt_s);
     let mut n_of: BTreeMap<_, usize> = BTreeMap::new();
-    for dimm in &populated {
+    for (dimm, _) in &populated {
         *n_of.entry(shape(dimm)).or_default() += 1;
     }
     let Some((usual, n_usual)) = n_of.iter().max_by_key(|(_, n)| **n).map(|(s, n)| (*s, *n)) else {
@@ -140,11 +145,11 @@ fn odd_ones(populated: Vec<&Dimm>) -> Vec<Finding> {
     }
     populated
         .into_iter()
-        .filter(|dimm| is_other(shape(dimm), usual))
-        .map(|dimm| {
+        .filter(|(dimm, _)| is_other(shape(dimm), usual))
+        .map(|(dimm, name)| {
             let (odd, usual) = (describe(shape(dimm)), describe(usual));
             let evidence = format!("{odd}; {n_usual} other DIMMs have {usual}");
-            MEMORY_DIMM_MISMATCH.finding(dimm.locator.clone(), evidence)
+            MEMORY_DIMM_MISMATCH.finding(name, evidence)
         })
         .collect()
 }

@@ -17,7 +17,7 @@ mod table;
 
 pub(crate) use disk::locator as disk_locator;
 pub(crate) use kernel::socket as socket_of;
-pub(crate) use memory::printed_names as slot_names;
+pub use memory::printed_names as slot_names;
 pub(crate) use nic::locators as nic_locators;
 pub(crate) use raid::drive_locator;
 pub use table::{FindingCode, Row, nearest_code, row, rows};
@@ -67,6 +67,25 @@ pub struct Finding {
 fn hypervisor(inventory: &Inventory) -> Option<&str> {
     let virtualization = inventory.os.as_ref().and_then(|os| os.virtualization.as_deref());
     virtualization.filter(|name| *name != "none")
+}
+
+/// The collectors that read the facts of findings about a component. `os` reads the kernel log, and `bmc` the event log
+/// that names modules.
+#[must_use]
+pub fn collectors(component: &str) -> &'static [&'static str] {
+    match component {
+        "identity" => &["dmi", "smbios", "network", "bmc"],
+        "firmware" => &["dmi", "smbios", "firmware", "devices", "os"],
+        "power" => &["smbios", "bmc", "bmc_telemetry"],
+        "bmc" => &["bmc", "bmc_telemetry"],
+        "os" => &["os"],
+        "cpu" => &["cpu", "smbios", "os"],
+        "memory" => &["memory", "smbios", "os", "bmc", "bmc_telemetry"],
+        "disk" => &["block", "raid", "os"],
+        "nic" => &["network", "module", "os"],
+        "pci" => &["pci", "os"],
+        _ => &[],
+    }
 }
 
 /// A check of the whole inventory.

@@ -31,15 +31,18 @@ pub(super) fn counts(machine: &Machine) -> Vec<EccCount> {
             });
         }
         let count = |name: &str| machine.count::<u64>(&format!("{dir}/{name}"));
-        // Errors without a location are in no DIMM's count
-        // (`edac_inc_ue_error`, `drivers/edac/edac_mc.c`).
-        let has_dimms = counts.len() > before;
-        let names = if has_dimms {
-            ["ce_noinfo_count", "ue_noinfo_count"]
-        } else {
-            ["ce_count", "ue_count"]
+        // Errors without a location are in no DIMM's count. `ue_noinfo_count` is not all of these: kernels differ in
+        // where they count errors of a location that is known in part (`edac_inc_ue_error`, `drivers/edac/edac_mc.c`).
+        let of_dimms = counts.get(before..).unwrap_or_default();
+        let has_dimms = !of_dimms.is_empty();
+        let without = |total: Option<u64>, of_dimm: fn(&EccCount) -> Option<u64>| {
+            let located = of_dimms.iter().filter_map(of_dimm).fold(0, u64::saturating_add);
+            total.map(|total| total.saturating_sub(located))
         };
-        let [correctable, uncorrectable] = names.map(count);
+        let correctable = without(count("ce_count"), |dimm| dimm.correctable)
+            .or_else(|| count("ce_noinfo_count"));
+        let uncorrectable = without(count("ue_count"), |dimm| dimm.uncorrectable)
+            .or_else(|| count("ue_noinfo_count"));
         let is_above_zero = [correctable, uncorrectable].into_iter().flatten().any(|n| n > 0);
         if !has_dimms || is_above_zero {
             counts.push(EccCount {
@@ -142,18 +145,19 @@ mod tests {
 
     #[test]
     fn errors_without_a_location_are_a_row_of_the_controller() {
-        let with = |n_uncorrectable: &str| {
+        let with = |total: &str| {
             counts(&tree(&[
-                ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ue_count", "0"),
-                ("sys/devices/system/edac/mc/mc0/ue_noinfo_count", n_uncorrectable),
+                ("sys/devices/system/edac/mc/mc0/dimm0/dimm_ue_count", "7"),
+                // Some kernels count an error there whose location is known in part, and others do not.
+                ("sys/devices/system/edac/mc/mc0/ue_noinfo_count", "0"),
                 ("sys/devices/system/edac/mc/mc0/ce_noinfo_count", "0"),
-                ("sys/devices/system/edac/mc/mc0/ue_count", "9"),
+                ("sys/devices/system/edac/mc/mc0/ue_count", total),
             ]))
         };
-        let rows = with("2");
+        let rows = with("9");
         assert_eq!((rows.len(), rows[1].name.as_str()), (2, "mc0"));
         assert_eq!((rows[1].uncorrectable, rows[1].correctable), (Some(2), Some(0)));
-        assert_eq!(with("0").len(), 1);
+        assert_eq!(with("7").len(), 1);
     }
 
     #[test]
