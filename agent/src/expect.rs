@@ -56,7 +56,7 @@ fn machine(report: &Report) -> anyhow::Result<Machine> {
 /// Adds to the report's findings how the machine deviates from what is expected.
 ///
 /// # Errors
-/// As [`machine`].
+/// If the report has no JSON form; every report has one.
 pub fn add(expectations: Option<&Expectations>, report: &mut Report) -> anyhow::Result<()> {
     let Some(expectations) = expectations else { return Ok(()) };
     let found = findings(expectations, &machine(report)?);
