@@ -3,7 +3,7 @@
 //! Parts are matched by what identifies them, the best first, and those that are left by where they are fitted. A value
 //! that occurs twice in one report matches nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
@@ -144,16 +144,24 @@ fn pairs<'a>(
             by_key
         };
         let (by_a, by_b) = (unique(left_a), unique(left_b));
-        let mut taken: BTreeSet<*const Part> = BTreeSet::new();
+        let (mut taken_a, mut taken_b) = (Vec::new(), Vec::new());
         for (key, a) in by_a {
             let (Some(a), Some(Some(b))) = (a, by_b.get(key)) else { continue };
             found.push((a, *b));
-            taken.extend([std::ptr::from_ref(a), std::ptr::from_ref(*b)]);
+            taken_a.push(a.index);
+            taken_b.push(b.index);
         }
-        left_a.retain(|part| !taken.contains(&std::ptr::from_ref(*part)));
-        left_b.retain(|part| !taken.contains(&std::ptr::from_ref(*part)));
+        for (left, taken) in [(&mut *left_a, taken_a), (&mut *left_b, taken_b)] {
+            without(left, taken);
+        }
     }
     found
+}
+
+/// Takes the parts of these indices out of the list.
+fn without(parts: &mut Vec<&Part>, mut taken: Vec<usize>) {
+    taken.sort_unstable();
+    parts.retain(|part| taken.binary_search(&part.index).is_err());
 }
 
 /// Takes out of both lists the first parts that are `alike`.

@@ -62,8 +62,8 @@ pub fn metrics(report: &Report, time: SystemTime) -> String {
 }
 
 /// The suspects of all faults. One that is named twice for the same class is the more certain one.
-fn suspects(faults: &[Fault]) -> BTreeMap<[(&str, &str); 5], u8> {
-    let mut suspects = BTreeMap::new();
+fn suspects(faults: &[Fault]) -> Vec<([(&str, &str); 5], u8)> {
+    let mut suspects: Vec<([(&str, &str); 5], u8)> = Vec::new();
     for fault in faults {
         for suspect in &fault.suspects {
             let serial = suspect.fru.as_ref().and_then(|fru| fru.serial.as_deref());
@@ -74,8 +74,10 @@ fn suspects(faults: &[Fault]) -> BTreeMap<[(&str, &str); 5], u8> {
                 ("label", suspect.label.as_deref().unwrap_or_default()),
                 ("serial", serial.unwrap_or_default()),
             ];
-            let certainty: &mut u8 = suspects.entry(labels).or_default();
-            *certainty = suspect.certainty_percent.max(*certainty);
+            match suspects.iter_mut().find(|(other, _)| *other == labels) {
+                Some((_, certainty)) => *certainty = suspect.certainty_percent.max(*certainty),
+                None => suspects.push((labels, suspect.certainty_percent)),
+            }
         }
     }
     suspects

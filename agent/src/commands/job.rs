@@ -345,7 +345,7 @@ fn collected(report: &Report) -> anyhow::Result<Collected> {
         unread: report
             .problems
             .iter()
-            .map(|problem| (problem.collector.clone(), problem.path.clone()))
+            .map(|problem| [problem.collector.as_str(), " ", problem.path.as_str()].concat())
             .collect(),
     })
 }

@@ -13,8 +13,8 @@ impl Collected {
     pub(super) fn keep_unread(&mut self, earlier: &Collected) {
         let is_unread_now = |finding: &Finding| {
             let read_by = collectors(&finding.component);
-            let newly = self.unread.difference(&earlier.unread);
-            newly.into_iter().any(|(collector, _)| read_by.contains(&collector.as_str()))
+            let mut newly = self.unread.iter().filter(|unread| !earlier.unread.contains(unread));
+            newly.any(|unread| read_by.iter().any(|name| unread.split(' ').next() == Some(name)))
         };
         let is_lost = |finding: &&Finding| {
             self.findings.iter().all(|found| key(found) != key(finding))
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     fn collected(findings: Vec<Finding>, unread: &[&str]) -> Collected {
-        let unread = unread.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect();
+        let unread = unread.iter().map(|name| format!("{name} sys/x")).collect();
         Collected { findings, unread, ..Collected::default() }
     }
 

@@ -28,7 +28,6 @@ mod sequence;
 pub mod supervise;
 mod waiting;
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -161,8 +160,8 @@ pub struct Collected {
     pub disks: Vec<Disk>,
     /// What is wrong with the machine.
     pub findings: Vec<Finding>,
-    /// What could not be read, as collector and path.
-    pub unread: BTreeSet<(String, String)>,
+    /// What could not be read, as collector, a blank and path.
+    pub unread: Vec<String>,
 }
 
 /// How the job ended.
