@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::util::{cache, repository, run, scratch, stdout};
+use crate::util::{agent, cache, repository, run, scratch, stdout};
 
 /// Captured machines of the repository, with faults and without.
 fn machines() -> Vec<std::path::PathBuf> {
@@ -163,11 +163,12 @@ fn load_tests_every_cpu_in_the_time_asked_for_and_names_none_that_is_healthy() {
 
 #[test]
 fn signal_ends_a_load_at_once_with_all_its_processes() {
-    let mut check = Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
+    let log = scratch("check-load").join("log");
+    let mut check = agent()
         .args(["check", "--only", "os", "--load", "600"])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
         .spawn()
         .unwrap();
     let pid = check.id();
@@ -185,7 +186,9 @@ fn signal_ends_a_load_at_once_with_all_its_processes() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let started = children();
-    assert!(started.len() >= n_cpus, "{started:?}");
+    let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(started.len() >= n_cpus, "{started:?} of {state}: {log}");
     let status = Command::new("kill").args(["-TERM", &pid.to_string()]).status().unwrap();
     assert!(status.success());
     let killed = std::time::Instant::now();
