@@ -92,7 +92,9 @@ fn step(
         lines.step(&id, "diagnosis", diagnosis(finding, parts));
     }
     for fault in report.faults.iter().filter(|fault| is_concluded_from(fault, &bad)) {
-        lines.step(&id, "extension", json!({"name": FAULT, "content": content(fault)}));
+        if let Some(content) = content(fault) {
+            lines.step(&id, "extension", json!({"name": FAULT, "content": content}));
+        }
     }
     let is_read = !findings.is_empty() || has_facts(report, component);
     if is_read && bad.is_empty() {
@@ -118,11 +120,10 @@ fn is_concluded_from(fault: &Fault, findings: &[&Finding]) -> bool {
         .any(|finding| finding.code == first.finding && finding.evidence == first.observed)
 }
 
-/// A fault in the form of the report.
-fn content(fault: &Fault) -> Value {
+/// A fault in the form of the report; every fault has one.
+fn content(fault: &Fault) -> Option<Value> {
     // By way of the text: a second serialiser of the type would make the program larger.
-    let text = serde_json::to_string_pretty(fault).unwrap_or_default();
-    serde_json::from_str(&text).unwrap_or_default()
+    serde_json::from_str(&serde_json::to_string_pretty(fault).ok()?).ok()
 }
 
 /// Whether anything was read of it. A section may be there with nothing known in it.

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use compare::expectation::Expectations;
 use compare::machine::Machine;
+use probes::findings::row;
 use serde_json::{Map, Value};
 use tracing::error;
 
@@ -23,9 +24,12 @@ impl Job<'_> {
         let Some(expectations) = &self.expectations else { return Vec::new() };
         match serde_json::from_slice::<Value>(&self.collected.report) {
             Ok(report) => expect::findings(expectations, &Machine::of(&report)),
+            // Nothing is known to be as expected then.
             Err(why) => {
                 error!("comparing the report with what is expected: {why}");
-                Vec::new()
+                let unknown = row("expectation.unknown");
+                let evidence = format!("the report cannot be compared: {why}");
+                unknown.map(|row| row.finding(None, evidence)).into_iter().collect()
             }
         }
     }
