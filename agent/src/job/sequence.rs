@@ -297,7 +297,7 @@ impl<'a> Job<'a> {
         let asked = instruction.retry_after_s.map(RetryAfter::seconds);
         let on_refusal = instruction.on_refusal;
         match (instruction.action, instruction.install) {
-            (Action::Install, Some(_)) if self.await_disks() => Next::Inspect,
+            (Action::Install, Some(_)) if self.needs_report() => Next::Inspect,
             (Action::Install, Some(install)) => {
                 let ended = self.install(&install);
                 self.after(ended, on_refusal)
