@@ -68,11 +68,8 @@ mod tests {
         let device = "sys/devices/pci0000:3a/0000:3a:03.0/0000:3c:00.0";
         fs::create_dir_all(root.join(device)).unwrap();
         fs::create_dir_all(root.join("sys/bus/pci/devices")).unwrap();
-        symlink(
-            format!("../../../../{device}"),
-            root.join("sys/bus/pci/devices/0000:3c:00.0"),
-        )
-        .unwrap();
+        symlink(format!("../../../../{device}"), root.join("sys/bus/pci/devices/0000:3c:00.0"))
+            .unwrap();
         let machine = Machine::new(Arc::new(Source::captured(&root).unwrap()), "locate");
 
         let bay = DiskBay {
@@ -87,8 +84,7 @@ mod tests {
         set(&machine, &root, &sas, false).unwrap();
         assert_eq!(read(&root, &format!("{}/locate", slots[0])), "0");
 
-        let path =
-            DiskPath { pci_address: Some("0000:3c:00.0".to_owned()), ..DiskPath::default() };
+        let path = DiskPath { pci_address: Some("0000:3c:00.0".to_owned()), ..DiskPath::default() };
         let nvme = Disk { paths: vec![path], ..Disk::default() };
         set(&machine, &root, &nvme, true).unwrap();
         let state = leds.map(|led| read(&root, &format!("{led}/brightness")));

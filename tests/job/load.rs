@@ -82,10 +82,7 @@ fn install_ends_a_load_at_once() {
         "api_version": "1", "request_id": "i", "action": "install", "on_refusal": "stop",
         "install": {"ignition": {"inline": IGNITION}, "disk": {"device": "/dev/none"}},
     });
-    let mock = vim(
-        |_| wait(3600, 1),
-        move |n| if n < 2 { wait(3600, 1) } else { install.clone() },
-    );
+    let mock = vim(|_| wait(3600, 1), move |n| if n < 2 { wait(3600, 1) } else { install.clone() });
     let (status, log, messages) = run(&mock);
     assert_eq!(status, Some(4), "{log}");
     assert_eq!(mock.requests("/v1/reports").len(), 1, "{log}");
@@ -100,7 +97,8 @@ fn load_with_another_action_or_without_end_is_refused() {
         let instruction = json!({
             "api_version": "1", "request_id": "r", "action": action, "load_s": load_s,
         });
-        let refusal = run_coreos_installer::api::parse_instruction(instruction.to_string().as_bytes());
+        let refusal =
+            run_coreos_installer::api::parse_instruction(instruction.to_string().as_bytes());
         let message = refusal.unwrap_err().message;
         assert!(message.contains("expected 1 to 86400 with the action wait"), "{message}");
     }

@@ -28,7 +28,8 @@ impl Job<'_> {
             return Some(wait);
         };
         if !std::mem::replace(&mut self.load.has_run, true) {
-            let text = format!("the VIM allows a load of every CPU and of free memory: {seconds} s");
+            let text =
+                format!("the VIM allows a load of every CPU and of free memory: {seconds} s");
             info!("{text}");
             self.event(Stage::Wait, State::Started, Some(&text));
             let end = self.clock.now() + Duration::from_secs(seconds);

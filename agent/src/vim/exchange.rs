@@ -10,8 +10,8 @@ use tracing::warn;
 
 use formats::time::parse_http_date;
 
-use super::clock_skew::clock_skew;
 use super::client::{Client, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
+use super::clock_skew::clock_skew;
 use super::refusal::refusal;
 use super::retry::{Failed, RetryAfter};
 use super::token::{Token, TokenHeader};
