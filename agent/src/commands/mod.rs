@@ -114,7 +114,7 @@ fn schema(options: &SchemaOptions) -> anyhow::Result<ExitStatus> {
         Document::Event => "EventBatch",
         Document::Result => "Result",
         Document::Openapi => {
-            output::print(&api::openapi::document()?)?;
+            output::print(&output::json(&api::openapi::document()?)?)?;
             return Ok(ExitStatus::Done);
         }
     };
