@@ -88,6 +88,7 @@ C
   # A link named as the linker: naming another linker would compile everything anew.
   mkdir -p "$parts/bin"
   ln -sfn "$PWD/tests/link-in-order.sh" "$parts/bin/musl-gcc"
+  /usr/bin/rustc --edition 2024 -O -o "$parts/bin/order-sections" tests/order-sections.rs
   upper=$(printf '%s' "$musl" | tr 'a-z-' 'A-Z_')
   # A panic names file and line, in a library neither; a library's derived Debug prints the name of a variant, not its fields. That of
   # `core` has an Option, which our own messages may print.
