@@ -9,7 +9,7 @@ use crate::collect::Inventory;
 use crate::cpu::{Core, Socket};
 use crate::cpuset::CpuSet;
 use crate::findings::{Finding, disk_locator, drive_locator, slot_names, socket_of};
-use crate::memory::Dimm;
+use crate::memory::{Dimm, candidates};
 use crate::network::Interface;
 use crate::pci::PciDevice;
 use crate::pci_address::Address;
@@ -86,7 +86,7 @@ impl<'a> Parts<'a> {
     }
 
     /// The DIMMs that a finding suspects: the one in the slot of its locator or whose slot a sensor is
-    /// named after, or else all of them.
+    /// named after, those that the driver's label may mean, or else all of them.
     pub(super) fn dimms(&mut self, finding: &Finding) -> Vec<usize> {
         let all = self.inventory.memory.as_ref().map_or(&[][..], |memory| &memory.dimms);
         let populated =
@@ -101,6 +101,9 @@ impl<'a> Parts<'a> {
             let exact: Vec<usize> = (0..all.len()).filter(is_slot).collect();
             let by_name = || populated().filter(|(_, dimm)| is_named(dimm)).map(|(index, _)| index);
             found = if exact.len() == 1 { exact } else { by_name().collect() };
+        }
+        if let (true, Some(memory)) = (found.is_empty(), &self.inventory.memory) {
+            found = candidates(memory, &finding.evidence);
         }
         if found.is_empty() {
             found = populated().map(|(index, _)| index).collect();

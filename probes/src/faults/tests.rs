@@ -50,6 +50,26 @@ fn memory_event(sensor: &str) -> Bmc {
 }
 
 #[test]
+fn label_of_the_driver_suspects_the_dimm_of_its_bank_or_those_of_its_socket() {
+    let names = |banks: [&str; 4]| {
+        let size_bytes = Some(16 << 30);
+        let row = EccCount { size_bytes, ..counted("CPU_SrcID#1_MC#0_Chan#1_DIMM#0", 9) };
+        let mut inventory = memory(vec![row]);
+        let dimms = inventory.memory.iter_mut().flat_map(|memory| &mut memory.dimms);
+        dimms.zip(banks).for_each(|(dimm, bank)| dimm.bank_locator = Some(bank.to_owned()));
+        let faults = found(&inventory);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        let labels = faults[0].suspects.iter().filter_map(|suspect| suspect.label.clone());
+        labels.collect::<Vec<_>>()
+    };
+    let bank = |socket, channel| format!("P{socket}_Node{socket}_Channel{channel}_Dimm0");
+    let [a, b, c, d] = [bank(0, 0), bank(0, 1), bank(1, 0), bank(1, 1)];
+    assert_eq!(names([&a, &b, &c, &d]), ["B2"]);
+    assert_eq!(names([&a, &b, &c, &bank(1, 2)]), ["B1", "B2"], "no such channel");
+    assert_eq!(names([&a, &b, &c, "BANK 3"]), ["A1", "A2", "B1", "B2"]);
+}
+
+#[test]
 fn dimm_named_by_two_sources_is_one_fault_with_more_certainty() {
     let one = found(&memory(vec![counted("A2", 9)]));
     let alone = one[0].suspects[0].certainty_percent;

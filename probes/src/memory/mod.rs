@@ -16,6 +16,7 @@ mod dimms;
 mod ecc;
 mod nvdimm;
 mod page;
+mod place;
 mod totals;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub use cxl::CxlMemory;
 pub use dax::DaxDevice;
 pub(crate) use ecc::slot_of;
 pub use nvdimm::{Nvdimm, PersistentMemory, PersistentNamespace, PersistentRegion};
+pub(crate) use place::candidates;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
