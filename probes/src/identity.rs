@@ -77,7 +77,7 @@ fn unset_uuid(product: &dmi::Product) -> Option<String> {
 }
 
 /// Why a value should not be trusted.
-fn suspicion(value: &str) -> Option<&'static str> {
+pub(crate) fn suspicion(value: &str) -> Option<&'static str> {
     let mut digits = value.chars().filter(char::is_ascii_alphanumeric).peekable();
     if digits.peek().is_some() && digits.all(|digit| digit == '0') {
         Some("zero")

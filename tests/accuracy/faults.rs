@@ -25,9 +25,11 @@ pub(crate) struct Fault {
 }
 
 /// Codes whose faults no captured tree can have, and why.
-pub(crate) const NOT_INJECTED: [(&str, &str); 8] = [
+pub(crate) const NOT_INJECTED: [(&str, &str); 10] = [
     ("cpu.wrong_result", "only a load on the running machine shows it, and no capture has one"),
     ("memory.wrong_content", "only a load on the running machine shows it, and no capture has one"),
+    ("cpu.throttled", "it compares two readings, and a capture is one"),
+    ("pci.aer.correctable", "it compares two readings, and a capture is one"),
     ("disk.link_errors", "it compares two readings, and a capture is one"),
     ("nic.link_errors", "it compares two readings, and a capture is one"),
     ("expectation.mismatch", "it compares with a file of expectations, which no capture has"),

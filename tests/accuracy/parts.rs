@@ -38,12 +38,12 @@ impl Machine {
                 Vec::new()
             }
             "bmc" if self.tree.directories().any(|path| path == "kernel/ipmi") => Vec::new(),
-            "bare" if self.is_guest() => Vec::new(),
+            "bare" | "bare_dimm" if self.is_guest() => Vec::new(),
             "machine" | "bare" | "bmc" | "silent_bmc" => vec![Part::default()],
             "boot" => self.boot_status(),
             "only_disk" => self.only_disk().into_iter().collect(),
             "cpu" => self.cpu().into_iter().collect(),
-            "dimm" => self.dimms(),
+            "dimm" | "bare_dimm" => self.dimms(),
             "processor" => self.processors(),
             "disk" => self.disks().into_iter().map(|name| self.disk(&name)).collect(),
             "scsi" => {

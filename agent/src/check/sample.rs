@@ -1,13 +1,13 @@
 //! `check --sample`: what changed between two readings of the machine.
 //!
 //! Most counters count since the boot, so one reading cannot distinguish an old fault from one that goes on. A finding
-//! that the first reading did not have, or whose figures differ, says so in its evidence. Error counters of links are
-//! findings only if they rise.
+//! that the first reading did not have, or whose figures differ, says so in its evidence. Some counters are findings only
+//! if they rise.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use probes::counters::{LinkErrors, link_errors, risen};
+use probes::counters::{self, Counters, risen};
 use probes::findings::Finding;
 use probes::machine::Source;
 
@@ -17,24 +17,24 @@ use crate::report::Report;
 #[derive(Debug)]
 pub struct Earlier {
     report: Report,
-    links: Vec<LinkErrors>,
+    counters: Vec<Counters>,
 }
 
 impl Earlier {
-    /// Remembers `report` and the counters of its links.
+    /// Remembers `report` and the counters of its parts.
     #[must_use]
     pub fn new(source: &Arc<Source>, report: Report) -> Earlier {
-        let links = link_errors(source, &report.inventory);
-        Earlier { report, links }
+        let counters = counters::read(source, &report.inventory);
+        Earlier { report, counters }
     }
 
-    /// The links whose errors have risen since then, `seconds` ago.
+    /// The parts whose counters have risen since then, `seconds` ago.
     #[must_use]
     pub fn risen(&self, source: &Arc<Source>, seconds: u64) -> Vec<Finding> {
-        risen(&self.links, &link_errors(source, &self.report.inventory), seconds)
+        risen(&self.counters, &counters::read(source, &self.report.inventory), seconds)
     }
 
-    /// Marks what has changed in `report`, and adds the links whose errors have `risen`.
+    /// Marks what has changed in `report`, and adds the parts whose counters have `risen`.
     pub fn compare(&self, report: &mut Report, risen: Vec<Finding>, seconds: u64) {
         let now = std::mem::take(&mut report.findings);
         let mut findings = compared(&self.report.findings, now, seconds);

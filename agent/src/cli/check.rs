@@ -31,7 +31,8 @@ pub struct CheckOptions {
     ///
     /// Most error counters count since the boot. The evidence of a finding that
     /// is new, or whose figures have changed since the first reading, says so:
-    /// that fault goes on. A signal ends the wait.
+    /// that fault goes on. Links whose errors rise, and processors that heat slows
+    /// down meanwhile, are findings of their own. A signal ends the wait.
     #[arg(long, value_name = "SECONDS", conflicts_with = "root", value_parser = seconds::<1, 86_400>)]
     pub sample: Option<u64>,
     /// Compute on every CPU and test free memory for this many seconds

@@ -19,7 +19,6 @@ mod ending;
 mod expect;
 mod install;
 mod late;
-mod load;
 mod neighbours;
 pub mod offline;
 mod posting;

@@ -169,13 +169,13 @@ fn describe((size_bytes, speed_mt_s): (Option<u64>, Option<u32>)) -> String {
 /// modules that need not become system memory are skipped.
 pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
     let Some(memory) = &inventory.memory else { return Vec::new() };
-    let is_special = |dimm: &Dimm| dimm.is_populated != Some(false) && !is_plain(dimm);
-    let is_known = !memory.dimms.iter().any(is_special) && !has_twins(memory);
-    if !is_known || is_limited(inventory) {
+    if !are_all_plain(memory) || has_twins(memory) || is_limited(inventory) {
         return Vec::new();
     }
     let Some((installed, present, smallest)) = totals(memory) else { return Vec::new() };
-    if installed.saturating_sub(present) < smallest {
+    // A guest that has less than any of its DIMMs was given the table of another machine.
+    let is_foreign = hypervisor(inventory).is_some() && present < smallest;
+    if is_foreign || installed.saturating_sub(present) < smallest {
         return Vec::new();
     }
     let (installed, present) = (installed >> 20, present >> 20);
@@ -185,7 +185,7 @@ pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
 
 /// Whether the kernel has less memory because somebody decided so: a hypervisor for its guest, or the
 /// kernel command line. The first domain of Xen sees the DIMMs of the host, but gets a part of them.
-fn is_limited(inventory: &Inventory) -> bool {
+pub(super) fn is_limited(inventory: &Inventory) -> bool {
     let line = inventory.os.as_ref().and_then(|os| os.command_line.as_deref());
     let mut arguments = line.unwrap_or_default().split_whitespace();
     let limits = ["mem=", "memmap="];
@@ -199,6 +199,11 @@ fn has_twins(memory: &Memory) -> bool {
     let serials = memory.dimms.iter().filter_map(|dimm| dimm.serial.as_ref());
     let mut known = BTreeSet::new();
     serials.filter(|serial| !is_placeholder(serial)).any(|serial| !known.insert(serial))
+}
+
+/// Whether all modules become memory of the system.
+pub(super) fn are_all_plain(memory: &Memory) -> bool {
+    memory.dimms.iter().all(|dimm| dimm.is_populated == Some(false) || is_plain(dimm))
 }
 
 /// Whether a module is plain memory. Persistent memory may be a disk, or use plain memory as its

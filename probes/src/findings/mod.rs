@@ -1,6 +1,7 @@
 //! What is wrong with the machine: each check is a function, listed in [`CHECKS`]; what its findings mean
 //! is in the table of [`rows`].
 
+mod balance;
 mod bmc;
 mod cpu;
 mod disk;
@@ -19,6 +20,7 @@ pub(crate) use disk::locator as disk_locator;
 pub(crate) use kernel::socket as socket_of;
 pub use memory::printed_names as slot_names;
 pub(crate) use nic::locators as nic_locators;
+pub(crate) use pci::locator as pci_locator;
 pub(crate) use raid::drive_locator;
 pub use table::{FindingCode, Row, nearest_code, row, rows};
 
@@ -80,7 +82,7 @@ pub fn collectors(component: &str) -> &'static [&'static str] {
         "bmc" => &["bmc", "bmc_telemetry"],
         "os" => &["os"],
         "cpu" => &["cpu", "smbios", "os"],
-        "memory" => &["memory", "smbios", "os", "bmc", "bmc_telemetry"],
+        "memory" => &["memory", "smbios", "os", "bmc", "bmc_telemetry", "cpu", "topology"],
         "disk" => &["block", "raid", "os"],
         "nic" => &["network", "module", "os"],
         "pci" => &["pci", "os"],
@@ -114,6 +116,7 @@ pub const CHECKS: &[Check] = &[
     memory::nvdimm,
     memory::mismatch,
     memory::lost,
+    balance::uneven,
     disk::none_eligible,
     disk::zero_size,
     disk_health::unreadable,
@@ -133,11 +136,14 @@ pub const CHECKS: &[Check] = &[
     raid::volume,
     raid::memory,
     nic::no_carrier,
+    nic::duplicate_mac,
     nic::slow,
     nic::half_duplex,
+    nic::module_alarm,
     nic::firmware_lldp,
     pci::link,
     pci::aer,
+    pci::no_response,
     kernel::messages,
 ];
 

@@ -1,10 +1,14 @@
-//! Network ports without a link, with a slow one, or with firmware that hides LLDP frames.
+//! Network ports without a link, with a slow one, with another port's address, or with firmware that hides LLDP frames.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::table::{NIC_FIRMWARE_LLDP, NIC_HALF_DUPLEX, NIC_NO_CARRIER, NIC_SPEED};
-use super::{Finding, Severity, pci};
+use super::table::{
+    NIC_DUPLICATE_MAC, NIC_FIRMWARE_LLDP, NIC_HALF_DUPLEX, NIC_MODULE_ALARM, NIC_NO_CARRIER,
+    NIC_SPEED,
+};
+use super::{Finding, Severity, hypervisor, pci};
 use crate::collect::Inventory;
+use crate::identity::suspicion;
 use crate::network::Interface;
 
 fn physical(inventory: &Inventory) -> impl Iterator<Item = &Interface> {
@@ -45,6 +49,34 @@ pub(super) fn no_carrier(inventory: &Inventory) -> Vec<Finding> {
         .collect()
 }
 
+/// Cards with the same permanent address. The ports of one card may share theirs, and so may a virtual function and the
+/// paravirtual port of a guest.
+pub(super) fn duplicate_mac(inventory: &Inventory) -> Vec<Finding> {
+    let mut by_mac: BTreeMap<&str, Vec<(&str, &Interface)>> = BTreeMap::new();
+    for nic in physical(inventory).filter(|_| hypervisor(inventory).is_none()) {
+        if let (Some(mac), Some(address)) = (&nic.permanent_mac, &nic.pci_address)
+            && nic.master.is_none()
+            && is_from_a_vendor(mac)
+        {
+            by_mac.entry(mac).or_default().push((pci::card(address), nic));
+        }
+    }
+    let finding = |(mac, mut ports): (&str, Vec<(&str, &Interface)>)| {
+        ports.sort_by_key(|(card, nic)| (*card, &nic.name));
+        ports.dedup_by_key(|(card, _)| *card);
+        let names: Vec<String> = ports.iter().map(|(_, nic)| locator(nic)).collect();
+        let evidence = format!("all report the permanent MAC {mac}");
+        (names.len() > 1).then(|| NIC_DUPLICATE_MAC.finding(Some(names.join(", ")), evidence))
+    };
+    by_mac.into_iter().filter_map(finding).collect()
+}
+
+/// Whether an address is globally unique: bit 1 of its first byte says that software chose it.
+fn is_from_a_vendor(mac: &str) -> bool {
+    let is_local = mac.as_bytes().get(1).is_none_or(|digit| b"2367abefABEF".contains(digit));
+    !is_local && suspicion(mac).is_none()
+}
+
 /// Links that run below the highest speed of the port.
 pub(super) fn slow(inventory: &Inventory) -> Vec<Finding> {
     let slow = |nic: &Interface| {
@@ -64,6 +96,17 @@ pub(super) fn half_duplex(inventory: &Inventory) -> Vec<Finding> {
         is_half.then(|| NIC_HALF_DUPLEX.finding(Some(locator(nic)), evidence))
     };
     physical(inventory).filter_map(half).collect()
+}
+
+/// Modules beyond their own alarm thresholds. Without a link there may be no cable, or no light at its other end.
+pub(super) fn module_alarm(inventory: &Inventory) -> Vec<Finding> {
+    let alarm = |nic: &Interface| {
+        let alarms = &nic.module.as_ref()?.alarms;
+        let is_alarmed = !alarms.is_empty() && nic.has_carrier == Some(true);
+        let evidence = format!("the module reports {}", alarms.join(", "));
+        is_alarmed.then(|| NIC_MODULE_ALARM.finding(Some(locator(nic)), evidence))
+    };
+    physical(inventory).filter_map(alarm).collect()
 }
 
 /// Firmware that handles LLDP itself consumes the switch's frames. That matters only if it is why a
@@ -121,6 +164,29 @@ mod tests {
         assert!(no_carrier(&inventory(nic())).is_empty());
         let down = Interface { has_carrier: Some(false), ..nic() };
         assert_eq!(no_carrier(&inventory(down)).len(), 1);
+    }
+
+    #[test]
+    fn same_address_on_two_cards_is_found_and_on_one_card_is_not() {
+        let found = |mac: &str, addresses: [&str; 2]| {
+            let port = |address: &str| Interface {
+                permanent_mac: Some(mac.to_owned()),
+                pci_address: Some(address.to_owned()),
+                ..nic()
+            };
+            let network =
+                Network { interfaces: addresses.map(port).to_vec(), ..Network::default() };
+            let found =
+                duplicate_mac(&Inventory { network: Some(network), ..Inventory::default() });
+            found.into_iter().filter_map(|finding| finding.locator).collect::<Vec<_>>()
+        };
+        let cards = ["0000:3b:00.0", "0000:5e:00.0"];
+        let both = "eno1 (0000:3b:00.0), eno1 (0000:5e:00.0)";
+        assert_eq!(found("3c:ec:ef:12:34:56", cards), [both]);
+        for mac in ["02:00:00:12:34:56", "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", ""] {
+            assert!(found(mac, cards).is_empty(), "{mac}");
+        }
+        assert!(found("3c:ec:ef:12:34:56", ["0000:3b:00.0", "0000:3b:00.1"]).is_empty());
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! PCI: links with too few lanes, and errors that devices counted.
+//! PCI: links with too few lanes, errors that devices counted, and devices that no longer respond.
+
+use std::collections::BTreeSet;
 
 use super::Finding;
-use super::table::{PCI_AER_FATAL, PCI_AER_NONFATAL, PCI_LINK_WIDTH};
+use super::table::{PCI_AER_FATAL, PCI_AER_NONFATAL, PCI_LINK_WIDTH, PCI_NO_RESPONSE};
 use crate::collect::Inventory;
 use crate::pci::{self, PciDevice};
 use crate::smbios::Slot;
@@ -11,7 +13,7 @@ fn devices(inventory: &Inventory) -> &[PciDevice] {
 }
 
 /// The slot if it is known, otherwise the address.
-pub(super) fn locator(device: &PciDevice) -> String {
+pub(crate) fn locator(device: &PciDevice) -> String {
     match &device.slot {
         Some(slot) => format!("slot {slot} ({})", device.address),
         None => device.address.clone(),
@@ -75,6 +77,26 @@ pub(super) fn aer(inventory: &Inventory) -> Vec<Finding> {
         Some(row.finding(Some(locator(device)), evidence))
     };
     devices(inventory).iter().filter_map(counted).collect()
+}
+
+/// Devices whose registers read as all ones. What is below such a device cannot respond either, and the functions of a
+/// card fail together, so each fault is reported once.
+pub(super) fn no_response(inventory: &Inventory) -> Vec<Finding> {
+    let is_lost = |device: &&PciDevice| {
+        device.link.as_ref().is_some_and(|link| link.reads_all_ones)
+            // A device without power reads the same. Kernels before 5.8 do not report the power state.
+            && device.power_state.as_deref() == Some("D0")
+            && device.physical_function.is_none()
+    };
+    let mut lost: Vec<&PciDevice> = devices(inventory).iter().filter(is_lost).collect();
+    let all: BTreeSet<&str> = lost.iter().map(|device| device.address.as_str()).collect();
+    lost.retain(|device| !device.parent.as_deref().is_some_and(|above| all.contains(above)));
+    lost.dedup_by_key(|device| card(&device.address));
+    let finding = |device: &PciDevice| {
+        let evidence = format!("{} has power, but its registers read as all ones", name(device));
+        PCI_NO_RESPONSE.finding(Some(locator(device)), evidence)
+    };
+    lost.into_iter().map(finding).collect()
 }
 
 #[cfg(test)]

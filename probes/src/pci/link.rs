@@ -30,18 +30,27 @@ pub struct Link {
     /// Most lanes that both ends have; `None` if the other end is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub possible_width: Option<u32>,
+    /// Whether the state of the link reads as all ones, as it does if the device has no power or no longer responds.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub reads_all_ones: bool,
 }
+
+/// The number of lanes in a register of all ones (`PCI_EXP_LNKSTA_NLW`, `uapi/linux/pci_regs.h`).
+const ALL_ONES: u32 = 63;
 
 /// Reads the link of a device; `None` for a device without one.
 pub(super) fn read(machine: &Machine, attributes: &Attributes) -> Option<Link> {
     let at = |name: &str| attributes.at(name);
     let speed = |name: &str| at(name).and_then(|path| machine.parse(&path, parse_speed)).flatten();
     let width = |name: &str| at(name).and_then(|path| machine.parse(&path, parse_width)).flatten();
+    let is_known = |width: &u32| *width != ALL_ONES;
+    let current_width = width("current_link_width");
     let link = Link {
         current_gt_s_x10: speed("current_link_speed"),
-        current_width: width("current_link_width"),
+        current_width: current_width.filter(is_known),
         max_gt_s_x10: speed("max_link_speed"),
-        max_width: width("max_link_width"),
+        max_width: width("max_link_width").filter(is_known),
+        reads_all_ones: current_width == Some(ALL_ONES),
         ..Link::default()
     };
     (link != Link::default()).then_some(link)
@@ -62,11 +71,11 @@ fn parse_speed(text: &str) -> Result<Option<u32>, &'static str> {
     Ok(Some(speed).filter(|speed| *speed > 0))
 }
 
-/// A number of lanes; 0 means no link, 255 and 63 mean unknown (`enum pcie_link_width`).
+/// A number of lanes or [`ALL_ONES`]; 0 means no link, 255 unknown (`enum pcie_link_width`).
 fn parse_width(text: &str) -> Result<Option<u32>, &'static str> {
     match text.parse() {
-        Ok(width @ (1 | 2 | 4 | 8 | 12 | 16 | 32)) => Ok(Some(width)),
-        Ok(0 | 63 | 255) => Ok(None),
+        Ok(width @ (1 | 2 | 4 | 8 | 12 | 16 | 32 | ALL_ONES)) => Ok(Some(width)),
+        Ok(0 | 255) => Ok(None),
         _ => Err("a number of lanes that a link can have"),
     }
 }

@@ -1,6 +1,6 @@
 //! Rows of memory.
 
-use super::super::Severity::{Critical, Warning};
+use super::super::Severity::{Critical, Info, Warning};
 use super::{Row, row_table};
 
 row_table! {
@@ -97,8 +97,22 @@ row_table! {
         advice: "Check the firmware log for a DIMM that failed its test, then the settings for mirroring and sparing.",
         false_alarms: "Memory that firmware and kernel reserve is always less than a DIMM. Machines with \
                        persistent memory or HBM are skipped, since these need not become system memory. So are \
-                       guests of Xen, other guests whose DIMMs have no serial numbers, firmware that lists a \
-                       serial number twice, and kernels that were started with mem= or memmap=.",
+                       guests of Xen, other guests whose DIMMs have no serial numbers or are each larger than \
+                       the memory of the guest, firmware that lists a serial number twice, and kernels that were started with mem= or memmap=.",
+    };
+    MEMORY_UNBALANCED = Row {
+        code: "memory.unbalanced",
+        severity: Warning,
+        other_severity: Some(Info),
+        component: "memory",
+        meaning: "A socket has less memory than another one, by about a DIMM or more. It is only a note if the \
+                  channels of one memory controller differ.",
+        source: "Present pages of the NUMA nodes of each socket (/proc/zoneinfo); size and dimm_location in \
+                 /sys/devices/system/edac/mc.",
+        advice: "Check whether the firmware disabled a DIMM or does not detect it. Otherwise spread the DIMMs evenly \
+                 (see the board manual).",
+        false_alarms: "Nodes without CPUs (CXL), nodes that span sockets, machines with persistent memory or HBM, \
+                       guests, and kernels that were started with mem= or memmap= are ignored.",
     };
     MEMORY_KERNEL_ERRORS = Row {
         code: "memory.kernel_errors",

@@ -52,6 +52,31 @@ row_table! {
         false_alarms: "Only what rises between the two readings counts, and never drops or overruns, which a busy \
                        host has. A port that somebody unplugs or sets down meanwhile is one that went down.",
     };
+    NIC_MODULE_ALARM = Row {
+        code: "nic.module_alarm",
+        severity: Warning,
+        other_severity: None,
+        component: "nic",
+        meaning: "A value of an SFP module is beyond the alarm thresholds that are stored in it: light, laser current, \
+                  temperature or supply voltage.",
+        source: "Module EEPROM at address A2h (SFF-8472, tables 9-5 and 9-11), for modules with internal calibration.",
+        advice: "If it receives too little light, clean the connectors and check the cable and the module at its other \
+                 end. Otherwise replace the module.",
+        false_alarms: "Ports without a link, values of 0 and modules without thresholds raise nothing. QSFP modules \
+                       are not checked, since lanes of other ports may be dark.",
+    };
+    NIC_DUPLICATE_MAC = Row {
+        code: "nic.duplicate_mac",
+        severity: Warning,
+        other_severity: None,
+        component: "nic",
+        meaning: "Network cards have the same permanent MAC address. They disturb each other on one network, and \
+                  DHCP confuses them.",
+        source: "Permanent address from netlink (IFLA_PERM_ADDRESS).",
+        advice: "Set another address with the vendor's tool, or return one of the cards.",
+        false_alarms: "Ports of one card, virtual functions, bonds, guests and addresses that software chose are \
+                       ignored.",
+    };
     NIC_FIRMWARE_LLDP = Row {
         code: "nic.firmware_lldp",
         severity: Info,
@@ -96,6 +121,29 @@ row_table! {
         advice: "Reseat the card or riser. If the errors continue, replace the card.",
         false_alarms: "Errors that the link corrected are ignored. A device with fatal errors is reported once, \
                        as pci.aer.fatal.",
+    };
+    PCI_AER_CORRECTABLE = Row {
+        code: "pci.aer.correctable",
+        severity: Warning,
+        other_severity: None,
+        component: "pci",
+        meaning: "A PCIe link corrects ten errors or more in a second while the agent watches (check --sample). No \
+                  data is lost, but the link is bad.",
+        source: "/sys/bus/pci/devices/*/aer_dev_correctable, read twice.",
+        advice: "Reseat the card or riser. If the errors continue, replace the riser or cable, then the card.",
+        false_alarms: "A link within its specification has less than one such error in a second. What was counted \
+                       earlier is ignored.",
+    };
+    PCI_NO_RESPONSE = Row {
+        code: "pci.no_response",
+        severity: Warning,
+        other_severity: None,
+        component: "pci",
+        meaning: "A PCIe device that was found at boot no longer responds: its registers read as all ones.",
+        source: "/sys/bus/pci/devices/*/current_link_width, which is 63 then, and power_state.",
+        advice: "Power the machine off and on. If the device fails again, reseat the card or riser, then replace it.",
+        false_alarms: "A device without power reads the same, so only devices in D0 count. Virtual functions, and \
+                       devices below one that does not respond, are skipped.",
     };
     NIC_KERNEL_ERRORS = Row {
         code: "nic.kernel_errors",

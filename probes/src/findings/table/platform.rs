@@ -212,20 +212,6 @@ row_table! {
         advice: "Search the kernel log for \"Hardware Error\"; it names the CPU, memory or bus.",
         false_alarms: "The other taint bits, such as those of unsigned or third-party modules, are ignored.",
     };
-    OS_CLOCK_SKEW = Row {
-        code: "os.clock_skew",
-        severity: Warning,
-        other_severity: None,
-        component: "os",
-        meaning: "The machine's clock differs from the VIM's by five minutes or more. Certificates may be rejected as \
-                  expired or not yet valid, and the times in reports and logs are wrong.",
-        source: "The header Date of the VIM's responses, compared with the machine's clock. Only the result of a job \
-                 contains this finding.",
-        advice: "Configure a time server and check the battery of the board. If many nodes have this finding, check \
-                 the VIM's clock.",
-        false_alarms: "The wrong clock may be the VIM's, so it is never critical. The VIM's last response counts: once \
-                       a time server has set the clock, the finding is gone. Dates of other servers are ignored.",
-    };
     OS_CONTAINER = Row {
         code: "os.container",
         severity: Info,
@@ -246,6 +232,19 @@ row_table! {
         source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
         advice: "Decode the message with the tools of the CPU vendor. Replace the part that it names.",
         false_alarms: "Only records of errors match, not the messages that announce machine checks at boot.",
+    };
+    CPU_THROTTLED = Row {
+        code: "cpu.throttled",
+        severity: Warning,
+        other_severity: None,
+        component: "cpu",
+        meaning: "Heat slowed a processor or one of its cores down for 1 % of the time or more while the agent \
+                  watches (check --sample, check --load).",
+        source: "/sys/devices/system/cpu/cpu*/thermal_throttle/{core,package}_throttle_total_time_ms, read twice \
+                 (Intel, since Linux 5.6).",
+        advice: "Check fans, heat sink, dust and the temperature of the air.",
+        false_alarms: "Time before the first reading is ignored, and so are shorter moments: healthy notebooks \
+                       have both.",
     };
     CPU_THERMAL = Row {
         code: "cpu.thermal",

@@ -32,7 +32,12 @@ impl<'a> Memory<'a> {
         self.read(ADDRESS, page, HALF_BYTES, HALF_BYTES)
     }
 
-    /// The temperature of an SFP, whose diagnostics have an address of their own.
+    /// The diagnostics of an SFP, which have an address of their own: thresholds first, values from byte 96.
+    pub(super) fn sfp_diagnostics(&self) -> Option<Vec<u8>> {
+        self.read(ADDRESS_DIAGNOSTICS, 0, 0, HALF_BYTES)
+    }
+
+    /// The temperature of an SFP alone, which is what captures of earlier versions contain.
     pub(super) fn sfp_temperature(&self) -> Option<i16> {
         temperature(&self.read(ADDRESS_DIAGNOSTICS, 0, 96, 2)?, 0)
     }

@@ -74,6 +74,10 @@ pub struct Module {
     /// Temperature at the time of reading, in °C, rounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<i16>,
+    /// What an SFP measures beyond its own alarm thresholds, e.g. `receive power too low`. A port without a cable
+    /// receives none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alarms: Vec<String>,
 }
 
 /// The modules by the name of the port.

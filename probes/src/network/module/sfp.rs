@@ -1,6 +1,6 @@
-//! SFP, SFP+, SFP28 (SFF-8472): everything is in the lower half.
+//! SFP, SFP+, SFP28 (SFF-8472): the description is in the lower half, the diagnostics at another address.
 
-use super::memory::{Memory, byte, date, length, number, oui, text};
+use super::memory::{Memory, byte, date, length, number, oui, temperature, text};
 use super::{Module, names};
 
 /// Byte 8: the cable is copper, passive or active.
@@ -11,6 +11,9 @@ const RJ45: u8 = 0x22;
 const IS_1000BASE_T: u8 = 0x08;
 /// Byte 36: 10GBASE-T, 10GBASE-T for short reach, 5GBASE-T and 2.5GBASE-T (SFF-8024, table 4-4).
 const BASE_T: [u8; 4] = [0x16, 0x1c, 0x1d, 0x1e];
+/// What a module measures, in the order of its thresholds and values.
+const MEASURED: [&str; 5] =
+    ["temperature", "supply voltage", "laser current", "transmit power", "receive power"];
 
 pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     memory.check(lower.get(..63).unwrap_or_default(), byte(lower, 63));
@@ -18,6 +21,8 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     memory.check(lower.get(64..95).unwrap_or_default(), byte(lower, 95));
     let is_copper_cable = byte(lower, 8).is_some_and(|codes| codes & IS_COPPER_CABLE != 0);
     let is_base_t = is_base_t(lower);
+    let is_measured = has_diagnostics(lower);
+    let diagnostics = is_measured.then(|| memory.sfp_diagnostics()).flatten();
     let mut module = Module {
         connector: byte(lower, 2).and_then(names::connector),
         vendor: text(lower, 20, 16),
@@ -29,7 +34,11 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
         nominal_rate_mbd: rate(lower),
         // A copper cable stores there which standard it complies with.
         wavelength_nm: number(lower, 60).filter(|_| !is_copper_cable && !is_base_t),
-        temperature_celsius: has_thermometer(lower).then(|| memory.sfp_temperature()).flatten(),
+        temperature_celsius: match &diagnostics {
+            Some(diagnostics) => temperature(diagnostics, 96),
+            None => is_measured.then(|| memory.sfp_temperature()).flatten(),
+        },
+        alarms: diagnostics.map(|diagnostics| alarms(&diagnostics)).unwrap_or_default(),
         ..Module::default()
     };
     let is_cable = is_copper_cable || byte(lower, 2) == Some(names::NO_SEPARABLE_CONNECTOR);
@@ -74,6 +83,25 @@ fn reach(lower: &[u8], is_cable: bool, is_base_t: bool, module: &mut Module) {
 }
 
 /// Byte 92: the module has calibrated diagnostics at the second address and needs no address change.
-fn has_thermometer(lower: &[u8]) -> bool {
+fn has_diagnostics(lower: &[u8]) -> bool {
     byte(lower, 92).is_some_and(|kind| kind & 0x64 == 0x60)
+}
+
+/// The values beyond the module's own alarm thresholds. Each has four of them: high and low alarm, high and low warning.
+fn alarms(diagnostics: &[u8]) -> Vec<String> {
+    let alarm = |(at, name): (usize, &&str)| {
+        // Only the temperature is signed. Inverting the sign orders it like the others.
+        let sign = if at == 0 { 0x8000 } else { 0 };
+        let number = |at: usize| {
+            let bytes = diagnostics.get(at..)?.first_chunk::<2>()?;
+            Some(u16::from_be_bytes(*bytes)).filter(|number| *number != 0).map(|n| n ^ sign)
+        };
+        // Modules store 0 for what they do not measure, and equal or reversed thresholds if they have none.
+        let value = number(96 + 2 * at)?;
+        let (high, low) = (number(8 * at)?, number(8 * at + 2)?);
+        let what = if value > high { "high" } else { "low" };
+        let is_beyond = value > high || value < low;
+        (high > low && is_beyond).then(|| format!("{name} too {what}"))
+    };
+    MEASURED.iter().enumerate().filter_map(alarm).collect()
 }

@@ -122,6 +122,36 @@ fn sfp_reports_part_serial_reach_and_temperature() {
     assert!(machine.problems().is_empty(), "{:?}", machine.problems());
 }
 
+/// An SFP with these diagnostics: numbers by their byte.
+fn measured(numbers: &[(usize, u16)]) -> Module {
+    let mut diagnostics = vec![0; 128];
+    for (at, number) in numbers {
+        put(&mut diagnostics, *at, &number.to_be_bytes());
+    }
+    let sfp = sfp();
+    let machine = machine(&[("eno1", "50-00-00-80", &sfp), ("eno1", "51-00-00-80", &diagnostics)]);
+    let module = modules(&machine).remove("eno1").unwrap();
+    assert!(machine.problems().is_empty(), "{:?}", machine.problems());
+    module
+}
+
+#[test]
+fn sfp_beyond_its_own_thresholds_has_alarms() {
+    let heat = [(0, 0x4b00), (2, 0xfb00)];
+    let light = [(24, 10_000), (26, 1_000), (32, 10_000), (34, 100)];
+    let with = |values: &[(usize, u16)]| measured(&[&heat[..], &light, values].concat());
+    let good = with(&[(96, 0x1f90), (102, 5_000), (104, 5_000)]);
+    assert_eq!((good.temperature_celsius, good.alarms.len()), (Some(32), 0));
+    let bad = with(&[(96, 0x5000), (102, 20_000), (104, 50)]);
+    let alarms = ["temperature too high", "transmit power too high", "receive power too low"];
+    assert_eq!((bad.temperature_celsius, bad.alarms), (Some(80), alarms.map(str::to_owned).into()));
+    let frost = with(&[(96, 0xf600)]);
+    assert_eq!(frost.alarms, ["temperature too low"], "-10 degrees, at least -5");
+    assert!(with(&[(96, 0xfc00)]).alarms.is_empty(), "-4 degrees");
+    assert!(with(&[]).alarms.is_empty(), "nothing is measured");
+    assert!(measured(&[(96, 0x5000), (104, 50)]).alarms.is_empty(), "no thresholds");
+}
+
 #[test]
 fn copper_cable_has_a_length_and_no_wavelength() {
     let (lower, page) = copper();
