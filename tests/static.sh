@@ -88,12 +88,19 @@ C
   # A link named as the linker: naming another linker would compile everything anew.
   mkdir -p "$parts/bin"
   ln -sfn "$PWD/tests/link-in-order.sh" "$parts/bin/musl-gcc"
+  /usr/bin/rustc --edition 2024 -O -o "$parts/bin/order-sections" tests/order-sections.rs
   upper=$(printf '%s' "$musl" | tr 'a-z-' 'A-Z_')
+  # A panic names file and line, in a library neither; a library's derived Debug prints the name of a variant, not its fields. That of
+  # `core` has an Option, which our own messages may print.
+  local profile=profile.static package=profile.static.package
+  local details=(--config "$profile.rustflags = [\"-Zlocation-detail=file,line\"]"
+    --config "$package.'*'.rustflags = [\"-Zlocation-detail=none\", \"-Zfmt-debug=shallow\"]"
+    --config "$package.core.rustflags = [\"-Zlocation-detail=none\"]")
   # Building the standard library is not stable yet; RUSTC_BOOTSTRAP lets this compiler do it.
   env "PATH=$parts/bin:$PATH" RUSTC_BOOTSTRAP=1 RUSTC=/usr/bin/rustc "CARGO_TARGET_${upper}_LINKER=musl-gcc" "CC_${musl//-/_}=musl-gcc" \
     "CFLAGS_${musl//-/_}=-fno-asynchronous-unwind-tables $allocator" \
     RUSTFLAGS="-C link-self-contained=no -C force-unwind-tables=no -C relocation-model=static -C target-feature=+crt-static -L native=$parts -C link-arg=$parts/checked.o -C link-arg=-Wl,--no-dynamic-linker $linker" \
-    /usr/bin/cargo "${build[@]}" -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size --target "$musl" --target-dir "$parts"
+    /usr/bin/cargo --config unstable.profile-rustflags=true "${details[@]}" "${build[@]}" -Z build-std=std,panic_abort -Z build-std-features=optimize_for_size --target "$musl" --target-dir "$parts"
   built=$parts/$musl/static/run-coreos-installer
 }
 

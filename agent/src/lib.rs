@@ -13,6 +13,7 @@ pub mod expect;
 pub mod export;
 pub mod links;
 pub mod live_config;
+pub mod locate;
 mod node_id;
 mod offline;
 pub mod report;

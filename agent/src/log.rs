@@ -4,6 +4,7 @@
 
 use std::io::{self, IsTerminal as _};
 
+use probes::guard;
 use tracing::level_filters::LevelFilter;
 
 use crate::checkpoint;
@@ -29,7 +30,8 @@ pub fn start(level: LogLevel) {
         .ok();
     // Panics of guarded work do not reach this hook: they become a problem in the report or a failed check.
     std::panic::set_hook(Box::new(|panic| {
-        checkpoint::record_panic(&panic.to_string());
-        tracing::error!(%panic, "a bug ended the run");
+        let panic = guard::message(panic);
+        checkpoint::record_panic(&panic);
+        tracing::error!(panic, "a bug ended the run");
     }));
 }

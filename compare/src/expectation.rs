@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::condition::{Condition, Outcome, Range, range};
-use crate::kinds::{Kind, Nature, kind, kinds};
+use crate::kinds::{Kind, NEIGHBOURS, Nature, kind, kinds};
 use crate::machine::{Machine, Part};
 use crate::matching::Matching;
 use crate::quantity::Unit;
@@ -127,6 +127,13 @@ impl Expectations {
             }
         }
         Ok(expectations)
+    }
+
+    /// Whether a port must be wired to a certain switch port. Only a report made while listening for LLDP says that.
+    #[must_use]
+    pub fn names_neighbours(&self) -> bool {
+        let mut conditions = self.all.iter().flat_map(|one| &one.conditions);
+        conditions.any(|condition| condition.attribute.path == NEIGHBOURS)
     }
 
     /// How the machine deviates from what is expected, by kind.

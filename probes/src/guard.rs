@@ -74,14 +74,15 @@ fn install() {
     });
 }
 
-/// The message and location of a panic.
-fn message(panic: &PanicHookInfo<'_>) -> Panic {
+/// The message of a panic, and its location if that is known: the static binary has none of libraries.
+#[must_use]
+pub fn message(panic: &PanicHookInfo<'_>) -> Panic {
     let payload = panic.payload();
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
     match panic.location() {
-        Some(place) => format!("{text} ({}:{})", place.file(), place.line()),
-        None => text.to_owned(),
+        Some(place) if place.line() > 0 => format!("{text} ({}:{})", place.file(), place.line()),
+        _ => text.to_owned(),
     }
 }
 

@@ -112,6 +112,35 @@ fn node_that_is_not_as_expected_installs_once_it_is() {
 }
 
 #[test]
+fn port_at_another_switch_port_blocks_until_it_is_recabled() {
+    let expected = json!({"interface": {"name": "eno1", "wired_to": "leaf-17 port 12"}});
+    let mock = vim_that_expects(|_| plain(), move |_| Some(expected.clone()));
+    let mut machine = Machine::new(&mock.url);
+    machine.settings.on_refusal = OnRefusal::Retry;
+    let (mut collected, n) = (machine.collected.clone(), &mut machine.n_collected);
+    let listener = machine.settings.listener.clone();
+    let mut collect = || {
+        *n += 1;
+        let mut port = json!({"name": "eno1", "kind": "physical"});
+        // The first report does not wait for neighbours.
+        if listener.is_required() {
+            let id = if *n < 4 { "13" } else { "12" };
+            port["lldp"] = json!([{"system_name": "leaf-17", "port_id": id}]);
+        }
+        collected.report = json!({"network": {"interfaces": [port]}}).to_string().into_bytes();
+        Ok(collected.clone())
+    };
+    let clock: Arc<dyn Clock> = machine.clock.clone();
+    run_with(&machine.settings, &mut collect, clock, machine.stop.clone());
+    assert_eq!(codes(&mock), ["FINDINGS", "INSTALLER_FAILED"]);
+    let result = mock.requests("/result")[0].json();
+    let text = "port eno1: wired to is leaf-17 port 13, expected leaf-17 port 12";
+    assert!(result["message"].as_str().unwrap().contains(text), "{result:#}");
+    assert_eq!(result["disk_state"], "untouched");
+    assert_eq!(machine.n_collected, 4);
+}
+
+#[test]
 fn expectations_of_one_instruction_do_not_block_the_next() {
     let expected = |number| (number == 0).then(|| json!({"bios": {"version": "2.19.*"}}));
     let mock = vim_that_expects(|_| plain(), expected);

@@ -33,6 +33,8 @@ mod ironic_agent;
 #[cfg(test)]
 mod late;
 #[cfg(test)]
+mod load;
+#[cfg(test)]
 mod machine;
 #[cfg(test)]
 mod memory;

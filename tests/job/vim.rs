@@ -334,15 +334,17 @@ fn an_ipv6_literal_with_a_zone_is_reached() {
 }
 
 #[test]
-fn a_wrong_clock_is_reported_to_the_vim() {
+fn wrong_clock_is_a_finding_of_the_result() {
     let mock = vim(|_, _| {
         Reply::json(200, &json!({"api_version": "1", "request_id": "r", "action": "nonsense"}))
             .and("Date", "Sun, 06 Nov 1994 08:49:37 GMT")
     });
     let mut machine = Machine::new(&mock.url);
     machine.run();
-    let warnings = mock.requests("/result")[0].json()["warnings"].to_string();
-    assert!(warnings.contains("1994-11-06T08:49:37Z"), "{warnings}");
+    let findings = mock.requests("/result")[0].json()["findings"].clone();
+    assert_eq!(findings[0]["code"], "os.clock_skew", "{findings:#}");
+    assert_eq!(findings[0]["severity"], "warning");
+    assert!(findings.to_string().contains("1994-11-06T08:49:37Z"), "{findings:#}");
 }
 
 #[test]

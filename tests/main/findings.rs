@@ -3,7 +3,8 @@
 //!
 //! `machine` gives files by path; each case of `raises` and `silent` changes some of them (`null` removes
 //! what is at a path). `trees.rs` explains the notation of a content. `expect` has what the machine is expected to have,
-//! `load` how the processes of a load ended, `after` what has changed at a second reading.
+//! `load` how the processes of a load ended, `clocks` what the machine's clock and the VIM's show, `after` what has changed
+//! at a second reading.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,13 @@ use std::sync::Arc;
 
 use compare::expectation::Expectations;
 use compare::machine::Machine;
+use formats::time::parse_http_date;
 use probes::collect::{Options, collect};
 use probes::counters::{self, risen};
 use probes::findings::{Finding, Row, Severity, findings, rows};
 use probes::machine::{Archive, Extras, Node, Source};
 use run_coreos_installer::check::load::{End, Outcome, judge};
+use run_coreos_installer::vim::clock_skew::clock_skew;
 use serde::Deserialize;
 
 use crate::trees::{Files, node};
@@ -48,6 +51,8 @@ struct Case {
     /// The processes of a load.
     #[serde(default)]
     load: Vec<Process>,
+    /// The machine's clock and the VIM's, as in the header `Date`.
+    clocks: Option<[String; 2]>,
     with: Files,
     /// What has changed at a second reading, for the codes of counters that rise.
     after: Option<Files>,
@@ -108,6 +113,10 @@ fn found(code: &str, archive: Archive, case: &Case, expect: &serde_json::Value) 
     let collected = collect(&Arc::new(Source::unpacked(archive)), &options);
     let mut all = findings(&collected.inventory);
     all.extend(judge(&case.load.iter().map(Process::outcome).collect::<Vec<_>>()).findings);
+    if let Some(clocks) = &case.clocks {
+        let [ours, theirs] = clocks.each_ref().map(|text| parse_http_date(text).unwrap());
+        all.extend(clock_skew(ours, theirs));
+    }
     if !expect.is_null() {
         let expectations = Expectations::parse(expect).unwrap();
         let report = serde_json::to_value(&collected.inventory).unwrap();

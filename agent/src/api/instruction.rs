@@ -27,6 +27,12 @@ pub struct Instruction {
     /// `wait`, `reinspect`: seconds until the node asks or reports again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u64>,
+    /// `wait`: allows the node to compute on every CPU and to test free memory for at most this many seconds, once after
+    /// each report. When they are over, the node reads its hardware under load and posts another report; another
+    /// instruction ends the load at once. Absent: no load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 86_400))]
+    pub load_s: Option<u64>,
     /// What the node does if it refuses this instruction; absent for what its configuration says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_refusal: Option<OnRefusal>,

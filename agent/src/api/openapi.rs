@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use anyhow::Context as _;
-use flate2::read::DeflateDecoder;
+use lzma_rust2::XzReader;
 use serde_json::{Map, Value, json};
 
-/// The document as `build.rs` packs it.
-const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.packed"));
+/// The document as `build.rs` packs it: without white space between its tokens.
+const PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.xz"));
 /// More than the document needs, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
+const MAX_DICTIONARY_KIB: u32 = 2 << 10;
 
 /// The prefix of references to schemas in the document, and in a JSON Schema of its own.
 const IN_DOCUMENT: &str = "#/components/schemas/";
@@ -23,11 +24,11 @@ const IN_SCHEMA: &str = "#/$defs/";
 ///
 /// # Errors
 /// If the binary is damaged.
-pub fn document() -> anyhow::Result<String> {
-    let mut text = String::new();
-    let unpacked = DeflateDecoder::new(PACKED).take(MAX_BYTES).read_to_string(&mut text);
-    unpacked.context("unpacking the OpenAPI document")?;
-    Ok(text)
+pub fn document() -> anyhow::Result<Value> {
+    let mut text = Vec::new();
+    let reader = XzReader::new_mem_limit(PACKED, false, MAX_DICTIONARY_KIB);
+    reader.take(MAX_BYTES).read_to_end(&mut text).context("unpacking the OpenAPI document")?;
+    serde_json::from_slice(&text).context("reading the OpenAPI document")
 }
 
 /// The JSON Schema called `name` (`Report`, `Instruction`, `EventBatch`, `Result`), with every schema
@@ -36,8 +37,7 @@ pub fn document() -> anyhow::Result<String> {
 /// # Errors
 /// If the document has no such schema.
 pub fn schema(name: &str) -> anyhow::Result<Value> {
-    let text = document()?;
-    let document: Value = serde_json::from_str(&text).context("reading the OpenAPI document")?;
+    let document = document()?;
     let all = document["components"]["schemas"]
         .as_object()
         .context("the OpenAPI document contains no schemas")?;
@@ -145,7 +145,7 @@ mod tests {
                 _ => {}
             }
         }
-        let mut document: Value = serde_json::from_str(&document().unwrap()).unwrap();
+        let mut document = document().unwrap();
         document["components"]["schemas"] = Value::Object(schemas());
         walk(&document, &document);
     }

@@ -167,6 +167,13 @@ fn check(instruction: &Instruction) -> Result<(), String> {
             super::NODE_ID_PATTERN
         ));
     }
+    if let Some(seconds) = instruction.load_s
+        && (instruction.action != Action::Wait || !(1..=86_400).contains(&seconds))
+    {
+        return Err(format!(
+            "the instruction's load_s is {seconds}, expected 1 to 86400 with the action wait"
+        ));
+    }
     if let Some(expect) = &instruction.expect {
         Expectations::parse_keys(expect)
             .map_err(|why| format!("the instruction's expect: {why}"))?;

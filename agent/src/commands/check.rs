@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use probes::findings::{Finding, Severity};
 
-use crate::check::load::{Load, Task};
+use crate::check::load::Load;
 use crate::check::sample::Earlier;
 use crate::check::{ocptv, prometheus};
 use crate::cli::{CheckFormat, CheckOptions, SourceOptions};
@@ -23,10 +23,6 @@ const PROGRESS_S: u64 = 10;
 /// # Errors
 /// If the options are wrong, the machine cannot be read, or the file cannot be written.
 pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
-    if let Some(task) = Task::of_environment() {
-        task.run();
-        return Ok(ExitStatus::Done);
-    }
     let expectations = options.expect.as_deref().map(expect::read).transpose()?;
     let source = super::source(&options.source)?;
     let reads = SourceOptions { disk_samples: options.read_disks, ..options.source.clone() };

@@ -44,12 +44,6 @@ pub(super) fn install(
 ) -> ExitStatus {
     let mut settings = job_settings(options, offline);
     let stop = job::stop_on_signals();
-    let collect_options = Options {
-        budget: Duration::from_secs(options.budget),
-        signal: Some(stop.number()),
-        extras: extras(Duration::from_secs(options.lldp_wait.unwrap_or_default())),
-        ..Options::default()
-    };
     let backend = options.ironic.backend;
     // assisted-service asks for the hardware again and again; a port must not go up and down each time.
     let brings_links_up =
@@ -68,14 +62,14 @@ pub(super) fn install(
         }
     }
     let listener = settings.listener.clone();
+    if options.lldp_wait.is_some() {
+        // Either every report contains the neighbours, or nobody wants to wait for them.
+        listener.require();
+    }
     // Links and neighbours follow the report, unless the VIM needs them first.
     let mut follows = backend == Backend::Vim && options.lldp_wait.is_none() && !options.dry_run;
     let mut collect = || {
-        // After a signal it still reports, but waits for nothing more.
-        let mut collect_options = collect_options.clone();
-        if stop.is_stopped() {
-            collect_options.extras.lldp_wait = Duration::ZERO;
-        }
+        let collect_options = collect_options(options, &listener, &stop);
         let is_first = std::mem::take(&mut follows);
         let brings_links_up = brings_links_up && !stop.is_stopped();
         let links = (brings_links_up && !is_first && !listener.is_listening())
@@ -107,6 +101,23 @@ pub(super) fn install(
     // A disk that hangs can keep this process from ending; its parent does not wait for that.
     checkpoint::update(|checkpoint| checkpoint.exit_status = Some(status.code()));
     status
+}
+
+/// How the hardware is read.
+fn collect_options(options: &InstallOptions, listener: &Listener, stop: &Stop) -> Options {
+    let lldp_wait = match options.lldp_wait {
+        // After a signal it still reports, but waits for nothing more.
+        _ if stop.is_stopped() => Duration::ZERO,
+        Some(seconds) => Duration::from_secs(seconds),
+        None if listener.is_required() => LLDP_WAIT,
+        None => Duration::ZERO,
+    };
+    Options {
+        budget: Duration::from_secs(options.budget),
+        signal: Some(stop.number()),
+        extras: extras(lldp_wait),
+        ..Options::default()
+    }
 }
 
 /// The settings of the job, except for what depends on the kind of server.

@@ -20,6 +20,7 @@ use probes::collect::{Options, sections};
 use probes::guard;
 use probes::machine::{Extras, Source};
 
+use crate::check::load::Task;
 use crate::cli::{CaptureOptions, Cli, Command, Document, SchemaOptions, SourceOptions};
 use crate::config::{Configuration, Origin, Setting};
 use crate::exit_status::ExitStatus;
@@ -43,6 +44,10 @@ const STACK_BYTES: usize = 2 << 20;
 /// # Errors
 /// If the options are wrong or contradict the machine; the caller exits with status 2.
 pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
+    if let Some(task) = Task::of_environment() {
+        task.run();
+        return Ok(ExitStatus::Done);
+    }
     let cli = &configuration.cli;
     let Some(command) = &cli.command else {
         output::print(&Cli::command().render_help().to_string())?;
@@ -109,7 +114,7 @@ fn schema(options: &SchemaOptions) -> anyhow::Result<ExitStatus> {
         Document::Event => "EventBatch",
         Document::Result => "Result",
         Document::Openapi => {
-            output::print(&api::openapi::document()?)?;
+            output::print(&output::json(&api::openapi::document()?)?)?;
             return Ok(ExitStatus::Done);
         }
     };

@@ -35,17 +35,21 @@ pub fn digest_of(disks: &[Disk]) -> String {
         })
         .collect();
     // What the report leaves out counts too.
+    let unlisted = |disk: &'_ Disk| -> Vec<_> {
+        let parts = disk.unlisted.iter().cloned();
+        parts.map(|part| (part.number, part.label, part.filesystem)).collect()
+    };
     let unreported: Vec<_> =
-        disks.iter().map(|disk| (&disk.unlisted, disk.has_unknown_content)).collect();
+        disks.iter().map(|disk| (unlisted(disk), disk.has_unknown_content)).collect();
     // Disks can always be serialised; if they ever cannot, the rest is still compared.
     let mut bytes = serde_json::to_vec(&lasting).unwrap_or_default();
-    bytes.extend(format!("{unreported:?}").into_bytes());
+    bytes.extend(serde_json::to_vec(&unreported).unwrap_or_default());
     digest::sha256(&bytes)
 }
 
 #[cfg(test)]
 mod tests {
-    use probes::block::{Filesystem, Health, Partition};
+    use probes::block::{Filesystem, Health, Partition, UnlistedPartition};
 
     use super::*;
 
@@ -67,6 +71,14 @@ mod tests {
         assert_eq!(digest(&before), digest(&warmer));
         assert_ne!(digest(&before), digest(&relabelled));
         assert_ne!(digest(&before), digest(&freed));
+        let unlisted = |label: &str| UnlistedPartition {
+            filesystem: Some(filesystem(label)),
+            ..UnlistedPartition::default()
+        };
+        let old = Disk { unlisted: vec![unlisted("old")], ..before.clone() };
+        let older = Disk { unlisted: vec![unlisted("older")], ..before.clone() };
+        assert_ne!(digest(&before), digest(&old));
+        assert_ne!(digest(&old), digest(&older));
         assert_ne!(digest_of(&[before.clone(), warmer]), digest(&before));
         assert_ne!(digest_of(&[]), digest(&before));
     }

@@ -95,7 +95,6 @@ impl Job<'_> {
     /// Adds what every result contains in the end.
     fn complete(&mut self, result: &mut JobResult) {
         result.warnings = std::mem::take(&mut self.warnings);
-        result.warnings.extend(self.client.clock_skew());
         result.warnings.truncate(MAX_WARNINGS);
         result.neighbours = self.settings.listener.known().unwrap_or_default();
         result.live = Some(probes::live::live());

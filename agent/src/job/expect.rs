@@ -37,6 +37,8 @@ impl Job<'_> {
     /// What is wrong with the machine, and how it deviates from what is expected; the worst first.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings = [self.collected.findings.as_slice(), &self.deviations()].concat();
+        findings.extend(self.load.findings.iter().cloned());
+        findings.extend(self.client.clock_skew());
         findings.sort_by_key(|finding| Reverse(finding.severity));
         findings
     }

@@ -19,6 +19,7 @@ mod ending;
 mod expect;
 mod install;
 mod late;
+mod load;
 mod neighbours;
 pub mod offline;
 mod posting;

@@ -3,7 +3,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use compare::expectation::Expectations;
 use probes::guard;
 use tracing::{debug, info, warn};
 
@@ -16,6 +18,8 @@ use crate::vim::retry::{Backoff, Why};
 
 /// Stack of the thread that listens, and of the one that posts.
 const STACK_BYTES: usize = 2 << 20;
+/// How often a wait checks whether the listening is over.
+const TICK: Duration = Duration::from_secs(1);
 /// How often the supplement is posted before it is left to the result.
 const MAX_TRIES: u32 = 5;
 
@@ -33,6 +37,8 @@ struct Shared {
     is_raising: AtomicBool,
     /// Whether ports have been brought up since the last report.
     has_new_links: AtomicBool,
+    /// Whether reports must contain the neighbours.
+    is_required: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +84,17 @@ impl Listener {
         matches!(*self.lock(), State::Listening)
     }
 
+    /// Makes further reports contain the neighbours.
+    pub fn require(&self) {
+        self.shared.is_required.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether a report must contain the neighbours, so that it listens for them itself.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        self.shared.is_required.load(Ordering::SeqCst)
+    }
+
     /// Whether ports are being brought up now.
     pub(super) fn brings_links_up(&self) -> bool {
         self.is_listening() && self.shared.is_raising.load(Ordering::SeqCst)
@@ -120,6 +137,27 @@ impl Listener {
 }
 
 impl Job<'_> {
+    /// Whether the VIM gets another report before an install: with disks that have appeared, or with neighbours.
+    pub(super) fn needs_report(&mut self) -> bool {
+        self.await_disks() || self.await_neighbours()
+    }
+
+    /// Whether the instruction expects neighbours that the last report does not contain, so that the VIM gets another one
+    /// before the install. Each further report listens again: a cable may have been moved.
+    fn await_neighbours(&self) -> bool {
+        let is_expected = self.expectations.as_ref().is_some_and(Expectations::names_neighbours);
+        if !is_expected || self.settings.listener.is_required() {
+            return false;
+        }
+        self.settings.listener.require();
+        info!("the instruction expects LLDP neighbours; listening for them before the install");
+        // What listens now puts ports down at its end that it brought up.
+        while self.settings.listener.is_listening() && !self.stop.is_stopped() {
+            self.clock.sleep(TICK, &self.stop);
+        }
+        !self.stop.is_stopped()
+    }
+
     /// Posts the neighbours as soon as they are known. The VIM has the report.
     pub(super) fn supplement(&mut self) {
         if !self.posts() || self.supplemented.as_ref() == Some(&self.node_id) {

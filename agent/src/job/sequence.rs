@@ -10,6 +10,7 @@ use tracing::{error, info, warn};
 
 use super::console::Console;
 use super::late::Late;
+use super::load::WaitingLoad;
 use super::posting::Unposted;
 use super::waiting::{Blocked, Refusals, advice};
 use super::{Collected, Ended, JobSettings};
@@ -64,6 +65,7 @@ pub(super) struct Job<'a> {
     /// Whether the next 202 answers the report; only then it may give the node another id.
     has_just_reported: bool,
     pub(super) blocked: Blocked,
+    pub(super) load: WaitingLoad,
     /// Whether a bare Ignition config is carried out, and no instruction.
     pub(super) is_bare: bool,
 }
@@ -107,6 +109,7 @@ impl<'a> Job<'a> {
             supplemented: None,
             has_just_reported: false,
             blocked: Blocked::default(),
+            load: WaitingLoad::default(),
             is_bare: false,
         }
     }
@@ -155,6 +158,7 @@ impl<'a> Job<'a> {
             error!("{}: {error:#}; nothing was reported, nothing was installed", Code::NoReport);
             Ended::with(ExitStatus::NotReported)
         })?;
+        self.end_load_of_report();
         collected.keep_unread(&self.collected);
         self.collected = collected;
         if self.node_id.is_empty() || !is_node_id(&self.node_id) {
@@ -297,7 +301,7 @@ impl<'a> Job<'a> {
         let asked = instruction.retry_after_s.map(RetryAfter::seconds);
         let on_refusal = instruction.on_refusal;
         match (instruction.action, instruction.install) {
-            (Action::Install, Some(_)) if self.await_disks() => Next::Inspect,
+            (Action::Install, Some(_)) if self.needs_report() => Next::Inspect,
             (Action::Install, Some(install)) => {
                 let ended = self.install(&install);
                 self.after(ended, on_refusal)
@@ -306,6 +310,7 @@ impl<'a> Job<'a> {
                 self.again.reset();
                 let asked = asked.unwrap_or(RetryAfter::seconds(DEFAULT_WAIT_S));
                 let wait = RetryAfter::poll(Some(asked), self.clock.as_ref());
+                let Some(wait) = self.load(instruction.load_s, wait) else { return Next::Inspect };
                 self.console.waits_for(&self.vim("another instruction from"), &self.node_id);
                 self.wait_and_ask(wait, "asking again", None)
             }
@@ -340,14 +345,6 @@ impl<'a> Job<'a> {
                 self.after(ended, on_refusal)
             }
         }
-    }
-
-    fn refuse_node(&mut self, node_id: &str) -> Ended {
-        let message =
-            format!("the instruction is for node {node_id}, but this node is {}", self.node_id);
-        self.refuse(&Failure::new(Code::NodeWrong, message).advise(
-            "correct node_id; another id for a node is given in the 202 that accepts its report",
-        ))
     }
 
     /// Adopts the id that the VIM gives the node when it accepts the report. Any later one is another node's.

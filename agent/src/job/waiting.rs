@@ -145,6 +145,7 @@ impl Job<'_> {
 
     /// Waits, ever longer, and asks for another instruction than those that were refused.
     pub(super) fn ask_again(&mut self, last: &Refused) -> Next {
+        self.end_load();
         let refused = Failed { why: Why::Refused, ..Failed::unavailable(String::new()) };
         let mut wait = self.refusals.backoff.wait(&refused, self.clock.as_ref());
         let code = &last.code;
@@ -303,6 +304,15 @@ impl Job<'_> {
             )
             .advise("start the service again"),
         )
+    }
+
+    /// Refuses an instruction for another node.
+    pub(super) fn refuse_node(&mut self, node_id: &str) -> Ended {
+        let message =
+            format!("the instruction is for node {node_id}, but this node is {}", self.node_id);
+        self.refuse(&Failure::new(Code::NodeWrong, message).advise(
+            "correct node_id; another id for a node is given in the 202 that accepts its report",
+        ))
     }
 
     /// Posts that nothing is done and no disk was touched.

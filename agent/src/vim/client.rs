@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use probes::findings::Finding;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use tracing::warn;
@@ -86,7 +87,7 @@ pub struct Client {
     pub(super) deadline: Option<Duration>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) stop: Stop,
-    pub(super) skew: Mutex<Option<String>>,
+    pub(super) skew: Mutex<Option<Finding>>,
     /// When the client was made: `deadline` counts from then.
     started: Instant,
 }
@@ -198,9 +199,9 @@ impl Client {
         check_accepted(&self.send(&url, Ask::Post(&body), MAX_ANSWER_BYTES)?, &url)
     }
 
-    /// How far this machine's clock differs from the VIM's, in words; `None` if the difference is small.
+    /// The finding of a clock that differs from the VIM's, by its last response.
     #[must_use]
-    pub fn clock_skew(&self) -> Option<String> {
+    pub fn clock_skew(&self) -> Option<Finding> {
         self.skew.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -8,18 +8,16 @@ use std::time::{Duration, Instant, SystemTime};
 use probes::guard;
 use tracing::warn;
 
-use formats::time::{parse_http_date, rfc3339};
+use formats::time::parse_http_date;
 
 use super::client::{Client, MAX_ANSWER_BYTES, MAX_IGNITION_BYTES};
+use super::clock_skew::clock_skew;
 use super::refusal::refusal;
 use super::retry::{Failed, RetryAfter};
 use super::token::{Token, TokenHeader};
 use super::unreachable;
 use super::url::Url;
 use crate::api::{IGNITION_MEDIA_TYPE, JSON_MEDIA_TYPE};
-
-/// The smallest difference between the clocks that is worth a warning.
-const NOTABLE_SKEW: Duration = Duration::from_mins(1);
 
 /// How long a request that was sent after a signal may take; the last one of a job gets [`FAREWELL_LIMIT`].
 const STOPPED_LIMIT: Duration = Duration::from_secs(1);
@@ -143,7 +141,7 @@ impl Client {
             }
         };
         match raw {
-            Ok(raw) => Ok(self.reply(raw, sent_at)),
+            Ok(raw) => Ok(self.reply(raw, url, sent_at)),
             Err(Broken::NoResponse(error)) => Err(self.no_response(url, &error)),
             Err(Broken::InBody(error)) => Err(self.broken_off(url, &error)),
         }
@@ -227,7 +225,7 @@ impl Client {
     pub(super) fn refused(&self, url: &Url, response: ureq::http::Response<ureq::Body>) -> Failed {
         let sent_at = self.clock.time_of_day();
         match read_all(response, Some(self.timeouts.body), 64 * 1024) {
-            Ok(raw) => refusal(&self.reply(raw, sent_at), url),
+            Ok(raw) => refusal(&self.reply(raw, url, sent_at), url),
             Err(Broken::NoResponse(error)) => self.no_response(url, &error),
             Err(Broken::InBody(error)) => self.broken_off(url, &error),
         }
@@ -235,15 +233,19 @@ impl Client {
 
     /// The token, but only for requests to the VIM itself.
     pub(super) fn token_for(&self, url: &Url) -> Option<&Token> {
-        let is_vim = self.base.as_ref().is_some_and(|base| url.is_same_origin(base));
-        self.token.as_ref().filter(|_| is_vim)
+        self.token.as_ref().filter(|_| self.is_vim(url))
     }
 
-    fn reply(&self, raw: Raw, sent_at: SystemTime) -> Reply {
+    fn is_vim(&self, url: &Url) -> bool {
+        self.base.as_ref().is_some_and(|base| url.is_same_origin(base))
+    }
+
+    fn reply(&self, raw: Raw, url: &Url, sent_at: SystemTime) -> Reply {
         let header = |name: &str| header(&raw.head, name).map(str::to_owned);
         let date = header("date").as_deref().and_then(parse_http_date);
-        if let Some(date) = date {
-            self.note_skew(date, sent_at);
+        // A cache may answer for a server of images, with an old date.
+        if let Some(date) = date.filter(|_| self.is_vim(url)) {
+            self.note_skew(sent_at, date);
         }
         let reference = date.unwrap_or_else(|| self.clock.time_of_day());
         Reply {
@@ -258,23 +260,14 @@ impl Client {
         }
     }
 
-    /// Records, and logs once, that the clocks differ.
-    fn note_skew(&self, theirs: SystemTime, ours: SystemTime) {
-        let difference = theirs.duration_since(ours).unwrap_or_else(|error| error.duration());
-        if difference < NOTABLE_SKEW {
-            return;
-        }
+    /// Records whether the clocks differ, and logs when they begin to.
+    fn note_skew(&self, ours: SystemTime, theirs: SystemTime) {
+        let found = clock_skew(ours, theirs);
         let mut skew = self.skew.lock().unwrap_or_else(PoisonError::into_inner);
-        if skew.is_none() {
-            let text = format!(
-                "this machine's clock shows {}, the VIM's {}: they differ by {} s",
-                rfc3339(ours),
-                rfc3339(theirs),
-                difference.as_secs()
-            );
-            warn!("{text}");
-            *skew = Some(text);
+        if let Some(finding) = found.as_ref().filter(|_| skew.is_none()) {
+            warn!("{}", finding.evidence);
         }
+        *skew = found;
     }
 
     /// The failure of a request that got no response.

@@ -4,6 +4,7 @@
 //! limited, see [`transport`]. Waits between attempts are in [`retry`].
 
 pub mod client;
+pub mod clock_skew;
 pub mod delivery;
 pub mod download;
 pub mod events;

@@ -1,4 +1,5 @@
-//! `check --load`: a process on each CPU that computes what is known, and writes and reads back free memory.
+//! `check --load`, and the load that a VIM allows while the node waits: a process on each CPU that computes what is known,
+//! and writes and reads back free memory.
 //!
 //! A process and not a thread, because a wrong result can be a wrong address: what crashes then is the process of that
 //! CPU alone. The program starts itself again with an environment variable, as `job::supervise` does.
@@ -173,13 +174,19 @@ fn machine() -> Machine {
 }
 
 impl Verdict {
+    /// What was tested.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        format!(
+            "computed on {} CPUs and tested {} MiB of memory; what is not found may still be there",
+            self.n_cpus,
+            self.memory_bytes >> 20
+        )
+    }
+
     /// Adds findings, and problems for what was not tested, to a report.
     pub fn add_to(self, report: &mut Report) {
-        let n_mib = self.memory_bytes >> 20;
-        info!(
-            "computed on {} CPUs and tested {n_mib} MiB of memory; what is not found may still be there",
-            self.n_cpus
-        );
+        info!("{}", self.summary());
         for (reason, cpus) in self.untested {
             tracing::warn!("CPU {cpus} was not tested: {reason}");
             report.problems.push(Problem {

@@ -212,6 +212,20 @@ row_table! {
         advice: "Search the kernel log for \"Hardware Error\"; it names the CPU, memory or bus.",
         false_alarms: "The other taint bits, such as those of unsigned or third-party modules, are ignored.",
     };
+    OS_CLOCK_SKEW = Row {
+        code: "os.clock_skew",
+        severity: Warning,
+        other_severity: None,
+        component: "os",
+        meaning: "The machine's clock differs from the VIM's by five minutes or more. Certificates may be rejected as \
+                  expired or not yet valid, and the times in reports and logs are wrong.",
+        source: "The header Date of the VIM's responses, compared with the machine's clock. Only the result of a job \
+                 contains this finding.",
+        advice: "Configure a time server and check the battery of the board. If many nodes have this finding, check \
+                 the VIM's clock.",
+        false_alarms: "The wrong clock may be the VIM's, so it is never critical. The VIM's last response counts: once \
+                       a time server has set the clock, the finding is gone. Dates of other servers are ignored.",
+    };
     OS_CONTAINER = Row {
         code: "os.container",
         severity: Info,
