@@ -45,7 +45,10 @@ pub(crate) async fn serve(lab: &Lab, request: &Request, name: &str) -> Result<An
     let node = find(lab, mac.as_deref(), serial.as_deref())?;
     let macs: Vec<String> = mac.into_iter().collect();
     let text = match next(lab, shelf, node.as_ref(), &macs, serial.as_deref())? {
-        Boot::Disk(reason) => format!("#!ipxe\n# {reason}\nexit\n"),
+        // UEFI firmware tries its next boot entry only if a loader fails; after success it opens its menu and waits.
+        Boot::Disk(reason) => {
+            format!("#!ipxe\n# {reason}\niseq ${{platform}} efi && exit 1 ||\nexit\n")
+        }
         Boot::Live(script) => read(shelf, &script)?,
     };
     Ok(answer(StatusCode::OK, "text/plain; charset=utf-8", text))

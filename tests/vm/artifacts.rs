@@ -24,6 +24,8 @@ pub(crate) enum Artifact {
     LiveIso,
     /// iPXE, in the form of a kernel.
     IpxeLkrn,
+    /// iPXE, as a UEFI program that uses the firmware's network driver.
+    SnponlyEfi,
     /// The real coreos-installer, for what it does with ISOs and initramfs files.
     CoreosInstaller,
     /// The live system's initramfs, to which a test appends `/config.ign`.
@@ -47,6 +49,7 @@ impl Artifact {
             Self::LiveSquashfs => "LIVE_SQUASHFS",
             Self::LiveIso => "LIVE_ISO",
             Self::IpxeLkrn => "IPXE_LKRN",
+            Self::SnponlyEfi => "SNPONLY_EFI",
             Self::CoreosInstaller => "COREOS_INSTALLER",
             Self::LiveInitrd => "LIVE_INITRD",
             Self::Image512 => "IMAGE_512",

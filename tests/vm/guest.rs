@@ -23,8 +23,11 @@ pub(crate) enum Boot {
     Kernel(KernelBoot),
     /// The firmware starts this CD.
     Cd(PathBuf),
-    /// The firmware asks the network first, by the first port's own ROM: DHCP names a file in this TFTP folder.
+    /// The firmware asks the network first, by the first port's own ROM, or with UEFI by its own network stack: DHCP names a file
+    /// in this TFTP folder.
     Network { tftp: PathBuf, file: &'static str },
+    /// The firmware boots what its boot entries say.
+    Entries,
 }
 
 /// What a boot loader would have chosen.
@@ -65,7 +68,7 @@ impl Guest {
         let tpm = if machine.has_tpm { Some(start_tpm(folder, &sockets)?) } else { None };
         let mut args: Vec<String> = fixed_arguments(name, folder, &sockets);
         args.extend(machine.arguments(folder)?);
-        boot.add_arguments(&mut args);
+        boot.add_arguments(&mut args, machine.has_uefi);
         if machine.has_tpm {
             args.extend([
                 "-chardev".to_owned(),
@@ -190,7 +193,7 @@ impl Drop for Guest {
 
 impl Boot {
     /// Adds QEMU's arguments for this boot to those of the machine.
-    fn add_arguments(&self, args: &mut Vec<String>) {
+    fn add_arguments(&self, args: &mut Vec<String>, has_uefi: bool) {
         match self {
             Self::Kernel(boot) => {
                 args.extend(["-kernel".to_owned(), boot.kernel.display().to_string()]);
@@ -202,15 +205,21 @@ impl Boot {
             }
             Self::Cd(cd) => add_cd(args, cd, ",bootindex=1"),
             Self::Network { tftp, file } => {
+                let first = if has_uefi { ",romfile=,bootindex=1" } else { ",bootindex=1" };
                 for arg in args.iter_mut() {
                     if arg.starts_with("user,id=net0") {
                         *arg = format!("{arg},tftp={},bootfile={file}", tftp.display());
                     }
                     if arg.contains(",netdev=net0,") {
-                        *arg = arg.replace(",romfile=", ",bootindex=1");
+                        *arg = arg.replace(",romfile=", first);
+                    }
+                    // OVMF drops devices without an index from its boot order once another one has an index.
+                    if has_uefi && arg.contains("-blk-pci,drive=target,") {
+                        arg.push_str(",bootindex=2");
                     }
                 }
             }
+            Self::Entries => {}
         }
         // SeaBIOS, and what it starts, prints to the serial console only without graphics.
         if !matches!(self, Self::Kernel(_)) {

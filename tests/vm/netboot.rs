@@ -32,7 +32,21 @@ RequiredBy=run-coreos-installer.service
 ";
 
 /// The folder that the lab VIM serves to machines, made with `live-config` alone: a config that points at another one.
-fn write_boot_folder(folder: &Path, lab: &Lab) -> Result<()> {
+pub(crate) fn write_boot_folder(folder: &Path, lab: &Lab) -> Result<()> {
+    write_live_image(folder, lab, &[])?;
+    let boot = folder.join("boot");
+    std::fs::write(folder.join("bootstrap.service"), BOOTSTRAP)?;
+    let unit = folder.join("bootstrap.service").display().to_string();
+    std::fs::write(boot.join("nested.ign"), live_config_of(lab, &["--unit", &unit])?)?;
+    let nested = format!("{}/boot/nested.ign", lab.url_ipv4());
+    let outer = json!({"ignition": {
+        "version": "3.3.0", "config": {"merge": [{"source": nested}]},
+    }});
+    Ok(std::fs::write(boot.join("live.ign"), outer.to_string())?)
+}
+
+/// The parts of the live image and the script that boots them, with more options of `live-config`; `boot/live.ign` is missing.
+pub(crate) fn write_live_image(folder: &Path, lab: &Lab, options: &[&str]) -> Result<()> {
     let boot = folder.join("boot");
     let link = |artifact_: Artifact, name: &str| -> Result<()> {
         let path = artifact(artifact_)?;
@@ -45,16 +59,9 @@ fn write_boot_folder(folder: &Path, lab: &Lab) -> Result<()> {
     link(Artifact::Vmlinuz, "vmlinuz")?;
     link(Artifact::LiveInitrd, "initramfs.img")?;
     link(Artifact::LiveSquashfs, "rootfs.img")?;
-    std::fs::write(folder.join("bootstrap.service"), BOOTSTRAP)?;
-    let unit = folder.join("bootstrap.service").display().to_string();
-    std::fs::write(boot.join("nested.ign"), live_config_of(lab, &["--unit", &unit])?)?;
     let url = lab.url_ipv4();
     let at = |name: &str| format!("{url}/boot/{name}");
-    let outer = json!({"ignition": {
-        "version": "3.3.0", "config": {"merge": [{"source": at("nested.ign")}]},
-    }});
-    std::fs::write(boot.join("live.ign"), outer.to_string())?;
-    let script = live_config(&[
+    let of_image = [
         "--format",
         "ipxe",
         "--vim",
@@ -76,7 +83,8 @@ fn write_boot_folder(folder: &Path, lab: &Lab) -> Result<()> {
         "no_timer_check",
         "--append-karg",
         "systemd.show_status=1",
-    ])?;
+    ];
+    let script = live_config(&[&of_image, options].concat())?;
     std::fs::write(boot.join("live.ipxe"), script)?;
     // What the machine's ROM finds by DHCP and TFTP.
     let tftp = folder.join("tftp");
@@ -101,7 +109,7 @@ fn add_ipxe_entry(disk: &Path, lab: &Lab) -> Result<()> {
 }
 
 /// How often this path was requested.
-fn fetched(lab: &Lab, path: &str) -> Result<usize> {
+pub(crate) fn fetched(lab: &Lab, path: &str) -> Result<usize> {
     let requests = lab.requests()?;
     let all = requests.as_array().map_or(&[][..], Vec::as_slice);
     Ok(all.iter().filter(|request| request["path"] == path).count())

@@ -39,7 +39,8 @@ fn installed_machine_boots_its_disk_until_another_install_is_asked_for() {
     for query in [&by_mac, "mac=52-54-00-aa-00-01", "serial=SERIAL-01"] {
         let text = script(query);
         assert!(
-            text.starts_with("#!ipxe\n# installed at ") && text.ends_with("\nexit\n"),
+            text.starts_with("#!ipxe\n# installed at ")
+                && text.ends_with("\niseq ${platform} efi && exit 1 ||\nexit\n"),
             "{text}"
         );
     }
