@@ -170,7 +170,12 @@ impl Machine {
     /// Network ports, directly on the root complex: behind a root port, virtio-net sometimes failed at power-on.
     fn port_arguments(&self, args: &mut Vec<String>) {
         for (at, port) in self.ports.iter().enumerate() {
-            let net = if port.reaches_host {
+            let net = if at == 0 && port.reaches_host {
+                std::iter::once("")
+                    .chain(self.forwards.iter().map(String::as_str))
+                    .collect::<Vec<_>>()
+                    .join(",")
+            } else if port.reaches_host {
                 String::new()
             } else {
                 format!(",net=10.0.{}.0/24,restrict=on", at + 2)

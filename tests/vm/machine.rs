@@ -35,6 +35,8 @@ pub(crate) struct Machine {
     pub(crate) has_watchdog: bool,
     /// Volatile memory of a CXL type 3 device in MiB.
     pub(crate) cxl_memory_mib: Option<u64>,
+    /// What QEMU connects with the first port's network, as `guestfwd=…` and `hostfwd=…`.
+    pub(crate) forwards: Vec<String>,
     /// More of QEMU's arguments, for hardware that a single test has.
     pub(crate) more: Vec<String>,
 }
@@ -133,6 +135,7 @@ impl Machine {
             has_uefi: false,
             has_watchdog: false,
             cxl_memory_mib: None,
+            forwards: Vec::new(),
             more: Vec::new(),
         }
     }

@@ -1,42 +1,144 @@
-//! A machine of Packet: its metadata becomes network profiles, which the installed system keeps, and the installed system has
-//! the platform of the instruction once.
+//! A machine of Packet (Equinix Metal): the live boot and the installed system have its platform, so the real Ignition reports to
+//! its metadata server; its metadata becomes network profiles, which the installed system keeps.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::artifacts::{Artifact, artifact};
 use crate::boot;
-use crate::install::{check_proved, instruction, nonce, start_lab_with, start_live_with};
+use crate::cpio::{GuestFile, append};
+use crate::guest::{Boot, Guest};
+use crate::install::{LIVE, check_proved, instruction, live_config_of, nonce, start_lab_serving};
+use crate::lab::Lab;
 use crate::machine::Machine;
+use crate::netboot::write_live_image;
 
-#[test]
-fn profiles_made_of_the_metadata_are_kept_by_the_installed_system() -> Result<()> {
-    let proof = nonce()?;
-    let mut order = instruction(&proof)?;
-    order["install"]["platform"] = json!("packet");
-    order["install"]["copy_network"] = json!(true);
-    let machine = Machine::plain(2048, vec![Machine::target_disk()]);
-    let metadata = json!({"id": "1", "network": {
+/// The name that Ignition contacts, at port 443.
+const SERVER: &str = "metadata.packet.net";
+/// The address that the machine's hosts file gives it.
+const ADDRESS: &str = "10.0.2.100";
+
+/// The metadata of a machine with this port: a bond with a public, a private and an IPv6 address.
+fn metadata(mac: &str, lab: &Lab) -> Value {
+    json!({"id": "1", "phone_home_url": format!("{}/phone-home", lab.url_ipv4()), "network": {
         "bonding": {"mode": 1},
-        "interfaces": [{"name": "eth0", "mac": machine.ports[0].mac, "bond": "bond0"}],
+        "interfaces": [{"name": "eth0", "mac": mac, "bond": "bond0"}],
         "addresses": [
             {"address_family": 4, "public": true, "enabled": true, "cidr": 24, "address": "10.0.2.15", "gateway": "10.0.2.2"},
             {"address_family": 4, "public": false, "enabled": true, "cidr": 31, "address": "10.99.0.3", "gateway": "10.99.0.2"},
             {"address_family": 6, "public": true, "enabled": true, "cidr": 64, "address": "fec0::77", "gateway": "fec0::2"},
         ],
-    }});
-    let files = std::env::temp_dir().join(format!("rci-vm-metadata-{}", std::process::id()));
-    std::fs::write(&files, metadata.to_string())?;
-    let served = format!("metadata={}", files.display());
-    let (folder, lab) = start_lab_with("packet", &proof, &order, &["--file", &served])?;
-    let url = format!("{}/files/metadata", lab.url_ipv4());
-    let mut live = start_live_with(&folder, &machine, &lab, &["--network-metadata", &url], "")?;
+    }})
+}
+
+/// Connects the metadata server's address to the lab VIM, for QEMU, which starts a program for each connection.
+fn server(folder: &Path, lab: &Lab) -> Result<String> {
+    let url = lab.url_https()?;
+    let port = url.rsplit(':').next().unwrap_or_default();
+    let relay = folder.join("relay");
+    let script =
+        format!("#!/bin/bash\nexec 3<>/dev/tcp/127.0.0.1/{port}\ncat <&3 &\ncat >&3\nkill $!\n");
+    std::fs::write(&relay, script)?;
+    std::fs::set_permissions(&relay, std::fs::Permissions::from_mode(0o755))?;
+    Ok(format!("guestfwd=tcp:{ADDRESS}:443-cmd:{}", relay.display()))
+}
+
+/// Adds the metadata server's name and the lab VIM's CA to an initramfs.
+fn with_server(initramfs: Vec<u8>, folder: &Path) -> Result<Vec<u8>> {
+    let hosts = format!("127.0.0.1 localhost\n{ADDRESS} {SERVER}\n");
+    let ca = std::fs::read(folder.join("tls/ca.pem"))?;
+    let files = [
+        GuestFile::new("etc/hosts", 0o644, hosts),
+        GuestFile::new("etc/ssl/certs/ca-certificates.crt", 0o644, ca),
+    ];
+    Ok(append(initramfs, &files))
+}
+
+/// How often Ignition asked the metadata server where to report, and how often it reported the end of a stage.
+fn reported(lab: &Lab) -> Result<(usize, usize)> {
+    let requests = lab.requests()?;
+    let all = requests.as_array().map_or(&[][..], Vec::as_slice);
+    let is_question = |request: &&Value| {
+        let agent = request["headers"]["user-agent"].as_str().unwrap_or_default();
+        request["path"] == "/metadata" && request["tls"] == true && agent.starts_with("Ignition/")
+    };
+    let is_message = |request: &&Value| request["path"] == "/events" && request["method"] == "POST";
+    Ok((all.iter().filter(is_question).count(), all.iter().filter(is_message).count()))
+}
+
+/// Checks that kernel arguments name this platform and no other.
+fn check_platform(arguments: &str) -> Result<()> {
+    let platforms: Vec<&str> = arguments
+        .split_whitespace()
+        .filter(|word| word.starts_with("ignition.platform.id="))
+        .collect();
+    ensure!(platforms == ["ignition.platform.id=packet"], "{arguments}");
+    Ok(())
+}
+
+/// The folder that the lab VIM serves to machines: the live image for this platform, with the metadata server in its initramfs.
+fn write_boot_folder(folder: &Path, lab: &Lab) -> Result<()> {
+    write_live_image(folder, lab, &["--platform", "packet"])?;
+    let initramfs = folder.join("boot/initramfs.img");
+    // The file is a link to that of all tests.
+    std::fs::remove_file(&initramfs)?;
+    let original = std::fs::read(artifact(Artifact::LiveInitrd)?)?;
+    std::fs::write(&initramfs, with_server(original, folder)?)?;
+    let url = format!("{}/metadata", lab.url_ipv4());
+    let config = live_config_of(lab, &["--network-metadata", &url])?;
+    Ok(std::fs::write(folder.join("boot/live.ign"), config)?)
+}
+
+/// Boots the installed system and returns the line that Ignition's unit prints.
+fn first_boot(folder: &Path, machine: &Machine) -> Result<String> {
+    let disk = folder.join("target.raw");
+    let boot = boot::installed("first", folder, &disk, "console=ttyS0 mitigations=off")?;
+    if let Boot::Kernel(kernel) = &boot {
+        let original = std::fs::read(&kernel.initrd)?;
+        std::fs::write(&kernel.initrd, with_server(original, folder)?)?;
+    }
+    let mut first = Guest::start("first", folder, machine, &boot, LIVE)?;
+    let line = first.wait_for("PROOF file=")?.text;
+    first.wait_for_end()?;
+    Ok(line)
+}
+
+#[test]
+fn live_and_installed_ignition_report_to_the_metadata_server_whose_network_is_kept() -> Result<()> {
+    let proof = nonce()?;
+    let arguments =
+        ["--boot", "boot", "--listen-https", "127.0.0.1:0", "--tls-dir", "tls", "--name", SERVER];
+    let (folder, lab) = start_lab_serving("packet", &proof, &arguments, "boot/target.ign")?;
+    let mut order = instruction(&proof)?;
+    order["install"]["platform"] = json!("packet");
+    order["install"]["copy_network"] = json!(true);
+    // Ignition reports each stage, so it needs a network even for a config that it has already.
+    order["install"]["firstboot_args"] = json!("rd.neednet=1 ip=dhcp");
+    lab.put("/lab/default/instruction", &order)?;
+    let mut machine = Machine::plain(2560, vec![Machine::target_disk()]);
+    let answer = |route: &str, body: &Value| json!({"route": route, "kind": "answer", "times": "forever", "body": body.to_string()});
+    let metadata = metadata(machine.ports[0].mac, &lab);
+    lab.put(
+        "/lab/faults",
+        &json!([answer("/metadata", &metadata), answer("/events", &json!({}))]),
+    )?;
+    machine.forwards.push(server(&folder, &lab)?);
+
+    write_boot_folder(&folder, &lab)?;
+    let boot = Boot::Network { tftp: folder.join("tftp"), file: "boot.ipxe" };
+    let mut live = Guest::start("live", &folder, &machine, &boot, LIVE)?;
     live.wait_for("wrote /etc/NetworkManager/system-connections/bond0.nmconnection")?;
     live.wait_for_end()?;
-    std::fs::remove_file(&files)?;
     lab.keep(&folder)?;
     check_proved(&lab)?;
+    let of_live = reported(&lab)?;
+    ensure!(of_live.0 >= 4 && of_live.1 >= 4, "Ignition of the live boot reported {of_live:?}");
+    let report = lab.sent("report", Duration::ZERO)?;
+    check_platform(report["os"]["command_line"].as_str().unwrap_or_default())?;
     let result = lab.sent("result", Duration::ZERO)?;
     let checks = result["proof"]["checks"].as_array().context("the result has no proof")?;
     let network = checks.iter().find(|check| check["name"] == "network_files");
@@ -44,9 +146,14 @@ fn profiles_made_of_the_metadata_are_kept_by_the_installed_system() -> Result<()
     let profiles = network.map(|check| check["expected"].to_string()).unwrap_or_default();
     ensure!(profiles.contains("bond0.nmconnection"), "the profiles are {profiles}");
     let entry = boot::boot_file(&folder.join("target.raw"), "/loader/entries/ostree-1-vm.conf")?;
-    let entry = String::from_utf8(entry.context("no boot loader entry")?)?;
-    let platforms: Vec<&str> =
-        entry.split_whitespace().filter(|word| word.starts_with("ignition.platform.id=")).collect();
-    ensure!(platforms == ["ignition.platform.id=packet"], "{entry}");
+    check_platform(&String::from_utf8(entry.context("no boot loader entry")?)?)?;
+
+    let shown = first_boot(&folder, &machine)?;
+    ensure!(shown.contains(&format!("file={proof} ")), "the first boot showed {shown:?}");
+    let of_both = reported(&lab)?;
+    ensure!(
+        of_both.0 >= of_live.0 + 4 && of_both.1 >= of_live.1 + 4,
+        "Ignition of the live boot reported {of_live:?}, of both boots {of_both:?}"
+    );
     Ok(())
 }

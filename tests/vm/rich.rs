@@ -56,6 +56,7 @@ impl Machine {
             has_uefi: false,
             has_watchdog: false,
             cxl_memory_mib: None,
+            forwards: Vec::new(),
             more: Vec::new(),
         }
     }
