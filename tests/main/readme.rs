@@ -220,6 +220,27 @@ fn cached(part: &str, file: &str) -> Option<PathBuf> {
 }
 
 #[test]
+fn tests_that_the_first_node_document_names_exist() {
+    let folder = repository().join("tests/vm");
+    let files = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let sources: String = files
+        .filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
+        .map(|file| std::fs::read_to_string(file).unwrap())
+        .collect();
+    let document = first_node();
+    let (_, table) = document.split_once("## Which test tries each way").unwrap();
+    let rows = table.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    let named: Vec<&str> = rows
+        .map_while(|row| row.strip_prefix("| ")?.strip_suffix("` |"))
+        .map(|row| row.rsplit('`').next().unwrap())
+        .collect();
+    assert!(named.len() >= 6, "{named:?}");
+    for name in named {
+        assert!(sources.contains(&format!("\nfn {name}()")), "{name} is no test");
+    }
+}
+
+#[test]
 fn first_node_document_works_with_the_real_coreos_installer() {
     let found = (cached("installer-", "coreos-installer"), cached("iso-", "live.iso"));
     let (Some(installer), Some(iso)) = found else { return };
