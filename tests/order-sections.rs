@@ -62,7 +62,8 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     let mut text = String::new();
-    let (code, constants): (Vec<Part>, Vec<Part>) = parts.into_iter().partition(|part| part.is_code);
+    let (code, constants): (Vec<Part>, Vec<Part>) =
+        parts.into_iter().partition(|part| part.is_code);
     for parts in [code, constants] {
         for index in order(&parts) {
             writeln!(text, "{}", parts[index].name).ok();
