@@ -35,6 +35,7 @@ pub mod checkpoint;
 pub mod clean;
 pub mod clock;
 pub mod exit_status;
+pub mod remains;
 pub mod secret;
 pub mod signals;
 pub mod stream_facts;

@@ -84,7 +84,7 @@ fn the_whole_job_ends_with_an_installed_and_proved_disk() {
     assert_eq!(result["disk"]["serial"], "SERIAL-sda");
     assert!(result["live"]["agent_cpu_time_ms"].is_u64() && result["live"]["uptime_s"].is_u64());
     let checks = result["proof"]["checks"].as_array().unwrap();
-    assert_eq!(checks.len(), 11);
+    assert_eq!(checks.len(), 12);
     let failed: Vec<&Value> = checks.iter().filter(|check| check["ok"] != true).collect();
     // The live image of the test has no image to compare with, and the result does not conceal that.
     assert_eq!(failed.len(), 1, "{checks:#?}");

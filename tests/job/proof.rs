@@ -109,7 +109,7 @@ fn a_good_disk_is_proved_with_either_sector_size() {
         });
         let proof = proof_of(&image, sector as u64, &asked, vec![]);
         assert_eq!(failed(&proof), [], "{proof:#?}");
-        assert_eq!(proof.checks.len(), 11);
+        assert_eq!(proof.checks.len(), 12);
     }
 }
 
@@ -215,6 +215,32 @@ fn disk_without_the_backup_of_the_table_is_not_proved() {
         image[end - 33 * 512..].copy_from_slice(&copy[end - 33 * 512..]);
     };
     assert_fails("other entries", other, &[CheckName::BackupTable]);
+}
+
+/// The root partition grows up to them at the first boot.
+#[test]
+fn disk_with_metadata_of_an_array_at_its_end_is_not_proved() {
+    const SIZE: usize = 32 << 20;
+    let uberblock = [0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0];
+    for (at, magic) in [
+        (SIZE - (64 << 10), &[0xfc, 0x4e, 0x2b, 0xa9][..]),
+        (SIZE - 63 * 512, b"Promise Technology, Inc."),
+        (SIZE - 257 * 512, &[0xde, 0x11, 0xde, 0x11]),
+        (SIZE - (128 << 10), &uberblock),
+    ] {
+        let put = |image: &mut Vec<u8>| image[at..at + magic.len()].copy_from_slice(magic);
+        assert_fails(&at.to_string(), put, &[CheckName::Signatures]);
+    }
+}
+
+#[test]
+fn partition_that_is_a_member_of_an_array_is_not_proved() {
+    // Version 1.0, 8 KiB before the end of the partition.
+    let member = |image: &mut Vec<u8>| {
+        image[ROOT.end - 8192..ROOT.end - 8184]
+            .copy_from_slice(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
+    };
+    assert_fails("root", member, &[CheckName::Signatures]);
 }
 
 #[test]

@@ -271,3 +271,20 @@ fn the_top_of_the_repository_has_only_known_files() {
         assert!(expected.contains(&name), "{name} is at the top of the repository");
     }
 }
+
+#[test]
+fn every_test_that_the_safety_page_names_exists() {
+    let page = std::fs::read_to_string(repository().join("docs/safety.md")).unwrap();
+    let all: String =
+        ["agent", "tests"].iter().flat_map(|f| sources(f)).map(|(_, text)| text).collect();
+    let rows = page.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let mut n_named = 0;
+    for row in rows {
+        let tests = row.trim_end_matches(" |").rsplit(" | ").next().unwrap();
+        for name in tests.split('`').skip(1).step_by(2) {
+            assert!(all.contains(&format!("fn {name}()")), "{name} is no test");
+            n_named += 1;
+        }
+    }
+    assert!(n_named > 40, "{n_named}");
+}

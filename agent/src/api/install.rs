@@ -77,7 +77,8 @@ pub enum ExistingDataPolicy {
     Refuse,
     /// An earlier `CoreOS`: a blank disk is written, too.
     Coreos,
-    /// Any. What is active on the disk is taken down first.
+    /// Any. What is active on the disk is taken down first, and metadata of arrays and pools that the image does not
+    /// overwrite is erased after the write.
     Wipe,
 }
 

@@ -50,6 +50,10 @@ pub struct JobResult {
     /// nothing was. Its content is not changed by that, but it has to be started again to be used.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_down: Vec<String>,
+    /// Metadata of arrays and pools at the end of the disk that the image had not overwritten and that was erased after
+    /// the write, e.g. `linux_raid_member at byte 3221159936`; absent if there was none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub erased: Vec<String>,
     /// The image that was fetched; absent if none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<WrittenImage>,
@@ -202,6 +206,8 @@ pub enum CheckName {
     SavedPartitions,
     /// The blocks of the disk have the digests of the image's blocks.
     ImageContent,
+    /// Nothing makes the disk or one of its partitions a member of an array or pool. Saved partitions may be members.
+    Signatures,
     /// The disk has a file system labelled `boot` that can be read.
     BootFilesystem,
     /// The disk has a whole file system labelled `root`.
@@ -237,6 +243,7 @@ impl CheckName {
             Self::ImageTable => "image_table",
             Self::SavedPartitions => "saved_partitions",
             Self::ImageContent => "image_content",
+            Self::Signatures => "signatures",
             Self::BootFilesystem => "boot_filesystem",
             Self::RootFilesystem => "root_filesystem",
             Self::FirstbootStamp => "firstboot_stamp",

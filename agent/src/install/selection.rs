@@ -1,14 +1,16 @@
 //! The choice of the disk on the facts of the moment: made when the instruction arrives, and again right before
 //! each write, when it must lead to the same disk.
 
-use probes::block::{Disk, Obstacle, ObstacleKind};
+use probes::block::{Disk, Filesystem, Obstacle, ObstacleKind};
 
 use super::blank::{self, NotBlank};
 use super::existing::found;
 use super::identity::changed;
+use super::remains;
 use super::target::Target;
 use super::{Decision, Failure, System, Undecided, Wanted, decide, describe};
 use crate::api::{Code, Install};
+use crate::remains::describe as describe_remains;
 
 /// What a choice depends on.
 #[derive(Debug, Clone, Copy)]
@@ -26,26 +28,39 @@ pub struct Selection<'a> {
 }
 
 impl Selection<'_> {
-    /// Chooses one of these disks, whose facts were just collected, and holds it. If it seems blank, blocks all over it
-    /// are read, and if it is not, the choice is made again with that fact.
+    /// Chooses one of these disks, whose facts were just collected, and holds it. Its end is searched for metadata of
+    /// arrays and pools; if it seems blank, blocks all over it are read. The choice is made again with what was found.
     ///
     /// # Errors
     /// As [`decide`] and [`Target::hold`], with the disk if it is clear which one is meant.
     pub fn target(&self, disks: &[Disk]) -> Result<Target, (Option<Box<Disk>>, Failure)> {
         let target = self.hold(disks)?;
-        if !found(target.disk()).is_empty() {
+        let held = target.disk();
+        let mut changed = held.clone();
+        let is_new = |kind: &str| held.filesystem.as_ref().is_none_or(|known| known.kind != kind);
+        let mut remains = remains::before(&target).into_iter();
+        let where_found = if let Some(first) = remains.find(|(_, kind)| is_new(kind)) {
+            let what = describe_remains(&first);
+            let text = format!("{} is a member of an array or pool: {what}", held.name);
+            changed.obstacles.push(ObstacleKind::Content.because(text));
+            let filesystem = Filesystem { kind: first.1.into(), ..Filesystem::default() };
+            changed.filesystem.get_or_insert(filesystem);
+            what
+        } else if found(held).is_empty() {
+            changed.has_unknown_content = true;
+            match blank::check(&target) {
+                Ok(()) => return Ok(target),
+                Err(NotBlank::Data(offset)) => format!("there are data at byte {offset}"),
+                Err(NotBlank::Unread(why)) => format!("whether it is blank is unknown: {why}"),
+            }
+        } else {
             return Ok(target);
-        }
-        let Err(why) = blank::check(&target) else { return Ok(target) };
-        let mut disks = disks.to_vec();
-        for disk in disks.iter_mut().filter(|disk| is_same(disk, target.disk())) {
-            disk.has_unknown_content = true;
-        }
-        let where_found = match why {
-            NotBlank::Data(offset) => format!("there are data at byte {offset}"),
-            NotBlank::Unread(why) => format!("whether it is blank is unknown: {why}"),
         };
-        tracing::info!("{} seemed blank, but {where_found}", describe(target.disk()));
+        let mut disks = disks.to_vec();
+        for disk in disks.iter_mut().filter(|disk| is_same(disk, held)) {
+            *disk = changed.clone();
+        }
+        tracing::info!("{} contains more than was known: {where_found}", describe(held));
         self.hold(&disks).map_err(|(disk, failure)| {
             let message = format!("{}; {where_found}", failure.message);
             (disk, Failure { message, ..failure })

@@ -144,6 +144,7 @@ impl Job<'_> {
             existing_data: Vec::new(),
             disk_state,
             taken_down: Vec::new(),
+            erased: Vec::new(),
             image: None,
             write: None,
             attempts: 0,

@@ -22,7 +22,7 @@ use crate::install::erase::Erasure;
 use crate::install::failure::advice;
 use crate::install::run::interrupted;
 use crate::install::target::Target;
-use crate::install::{Failure, describe, efi, osmet};
+use crate::install::{Failure, describe, efi, osmet, remains};
 use crate::proof::before::{Before, Unread};
 use crate::proof::{self, Expected, Proved};
 use crate::signals::Stop;
@@ -109,6 +109,16 @@ impl Job<'_> {
         let keep: Vec<Partition> =
             before.saved.iter().map(|saved| saved.partition.clone()).collect();
         self.event(Stage::Proof, State::Started, None);
+        // Before the proof, which has to find none.
+        match remains::erase(target) {
+            Ok(erased) => result.erased = erased,
+            Err(why) => {
+                self.warnings.push(format!("erasing metadata at the end of the disk: {why}"))
+            }
+        }
+        for what in &result.erased {
+            info!("erased {what} of {}", disk.device);
+        }
         info!("reading {} back", disk.device);
         let is_uefi = self.settings.system.is_uefi();
         let Proved { mut proof, is_interrupted } = proof::prove(Expected {

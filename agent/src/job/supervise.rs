@@ -287,6 +287,7 @@ fn result(found: &Checkpoint, message: String, disk_state: DiskState) -> JobResu
         existing_data: Vec::new(),
         disk_state,
         taken_down: found.taken_down.clone(),
+        erased: Vec::new(),
         image: None,
         write: None,
         attempts: found.attempts,

@@ -17,6 +17,7 @@ mod kernel;
 mod made;
 pub mod network;
 mod others;
+mod remains;
 pub mod saved;
 pub mod superblock;
 
@@ -131,6 +132,11 @@ fn look_at(expected: &Expected, checks: &Made) -> Option<Vec<Partition>> {
     };
     look_at_table(expected, &mut disk, &table, checks);
     let partitions = &table.partitions;
+    checks.begin(CheckName::Signatures);
+    let saved = &expected.before.saved;
+    let foreign = remains::check(&disk, expected.sector_bytes, &table, saved);
+    let wanted = "no metadata of an array or pool";
+    checks.push(check(CheckName::Signatures, wanted, foreign));
     checks.begin(CheckName::BootFilesystem);
     let found = filesystems::Found::on(&disk, partitions);
     look_at_boot(expected, &disk, &found, checks);

@@ -98,6 +98,7 @@ fn result_panel(result: &Value) -> Markup {
             (proof(&result["proof"]["checks"]))
             (lines("Warnings", &result["warnings"], true))
             (lines("Taken down before the write", &result["taken_down"], true))
+            (lines("Erased after the write", &result["erased"], true))
             (lines("Last lines of coreos-installer", &result["log_tail"], tone != "good"))
         }
     }

@@ -64,7 +64,7 @@ pub use partition::Partition;
 pub use queue::DiskQueue;
 pub use raid::{RaidController, RaidDrive, RaidVolume, controllers as raid_controllers};
 pub use security::DiskSecurity;
-pub use signature::{Filesystem, Membership};
+pub use signature::{Filesystem, Membership, REMAINS_BYTES, foreign_content, remains};
 pub use stack::{ActiveDevice, ActiveKind, ActiveSwap, CurrentStack, current_stack};
 pub use target::DiskTarget;
 pub use tcg::DiskTcg;

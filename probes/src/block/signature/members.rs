@@ -8,14 +8,16 @@ use super::{Filesystem, Membership, Read, membership};
 use crate::block::partition_table::text;
 
 /// `MD_SB_MAGIC`, `include/uapi/linux/raid/md_p.h`.
-const MD_MAGIC: u32 = 0xa92b_4efc;
+pub(super) const MD_MAGIC: u32 = 0xa92b_4efc;
+/// What the metadata of Promise's firmware RAID begin with.
+pub(super) const PROMISE: &[u8] = b"Promise Technology, Inc.";
 /// Behind the checksum of a bcache superblock, `drivers/md/bcache/super.c`; a bcachefs has another.
 const BCACHE_MAGIC: [u8; 16] = [
     0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81,
 ];
 /// What the metadata of Intel's firmware RAID begin with.
-const IMSM: &[u8] = b"Intel Raid ISM Cfg Sig. ";
-const BCACHEFS_MAGIC: [u8; 16] = [
+pub(super) const IMSM: &[u8] = b"Intel Raid ISM Cfg Sig. ";
+pub(super) const BCACHEFS_MAGIC: [u8; 16] = [
     0xc6, 0x85, 0x73, 0xf6, 0x66, 0xce, 0x90, 0xa9, 0xd9, 0x6a, 0x60, 0xcf, 0x80, 0x3d, 0xf7, 0xef,
 ];
 
@@ -29,7 +31,7 @@ pub(super) fn in_second(second: &[u8]) -> Option<Filesystem> {
     let magic = second.get(24..40)?;
     let id = || Some(uuid(&second[40..56]));
     // HighPoint 37x keeps its metadata in the tenth sector.
-    if le32(second, 9 * 512 + 32 - 4096) == 0x5a78_16f0 {
+    if is_highpoint(le32(second, 9 * 512 + 32 - 4096)) {
         return Some(Filesystem::new("hpt37x_raid_member", None, None));
     }
     match magic {
@@ -64,7 +66,8 @@ pub(super) fn at_end(size_bytes: u64, read: &mut Read<'_>) -> Option<Filesystem>
     let has = |mark: &[u8], places: [usize; 2]| {
         places.into_iter().any(|n| from_end(n).is_some_and(|bytes| bytes.starts_with(mark)))
     };
-    if has(&[0xde, 0x11, 0xde, 0x11], [512, 4096]) {
+    let is_ddf = |magic: u32| has(&magic.to_be_bytes(), [512, 4096]);
+    if is_ddf(0xde11_de11) || is_ddf(0x11de_11de) {
         return Some(Filesystem::new("ddf_raid_member", None, None));
     }
     if has(IMSM, [1024, 8192]) {
@@ -80,7 +83,7 @@ pub(super) fn at_end(size_bytes: u64, read: &mut Read<'_>) -> Option<Filesystem>
 
 /// The firmware RAIDs whose metadata is in the last 12 KiB, by sectors of 512 bytes counted from the end
 /// (`libblkid/src/superblocks/*_raid.c`, dmraid). Other makers' metadata is known only from udev.
-fn firmware_raid(tail: &[u8]) -> Option<&'static str> {
+pub(super) fn firmware_raid(tail: &[u8]) -> Option<&'static str> {
     let sector = |n: usize| tail.get(tail.len().checked_sub(512 * n)?..)?.get(..512);
     let last = sector(1)?;
     // Offset 60h of the silicon_medley metadata: the vendor's id, with the version of the format after it.
@@ -96,7 +99,7 @@ fn firmware_raid(tail: &[u8]) -> Option<&'static str> {
         (is_silicon, "silicon_medley_raid_member"),
         (sector(2)?.starts_with(b"NVIDIA"), "nvidia_raid_member"),
         (is_highpoint(11), "hpt45x_raid_member"),
-        (sector(16)?.starts_with(b"Promise Technology, Inc."), "promise_fasttrack_raid_member"),
+        (sector(16)?.starts_with(PROMISE), "promise_fasttrack_raid_member"),
     ];
     found.into_iter().find(|(is_there, _)| *is_there).map(|(_, kind)| kind)
 }
@@ -121,7 +124,7 @@ fn is_highpoint(word: u32) -> bool {
 }
 
 /// DRBD's internal metadata are at the end (`struct md_on_disk_08`, `struct meta_data_on_disk_9`).
-fn drbd(last: &[u8]) -> Option<&'static str> {
+pub(super) fn drbd(last: &[u8]) -> Option<&'static str> {
     let magic = |at: usize| last.get(at..at + 4);
     let is_there =
         [60, 52].into_iter().any(|at| matches!(magic(at), Some([0x83, 0x74, 0x02, 0x6b..=0x6d])));

@@ -7,6 +7,7 @@ mod filesystems;
 pub(super) mod foreign;
 mod members;
 mod membership;
+mod remains;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use crate::udev::{UdevEntry, unescape_hex};
 
 use foreign::is_foreign;
 pub use membership::Membership;
+pub use remains::{REMAINS_BYTES, remains};
 
 /// A file system, swap area, encrypted volume or member of an array.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -113,6 +115,13 @@ pub(super) fn detect(
         .or_else(|| filesystems::at_32_kib(&read(32 << 10, 4096)?))
         .or_else(|| filesystems::at_60_kib(first, &read(60 << 10, 8192)?))
         .or_else(|| filesystems::vmfs(&read(1 << 20, 512)?, &read(2 << 20, 512)?))
+}
+
+/// What the volume called `name` is part of, by what it contains, in words; `None` if nothing else needs it. `read` is as
+/// for a volume of `size_bytes` bytes; without the size its end is not read.
+pub fn foreign_content(name: &str, size_bytes: Option<u64>, read: &mut Read<'_>) -> Option<String> {
+    let first = read(0, 4096)?;
+    foreign::of_volume(name, &detect(&first, size_bytes, read)?)
 }
 
 #[cfg(test)]
@@ -243,8 +252,12 @@ mod tests {
         // The sum of the first 50 bytes.
         let via = [(end - 512, &[0x55, 0xaa, 1][..]), (end - 512 + 50, &[0][..])];
         assert_eq!(kind(&via), "via_raid_member");
-        let hpt = (9 * 512 + 32, &0x5a78_16f0_u32.to_le_bytes()[..]);
-        assert_eq!(kind(&[hpt]), "hpt37x_raid_member");
+        // Of a sound array and of a broken one.
+        for magic in [0x5a78_16f0_u32, 0x5a78_16fd] {
+            let hpt = (9 * 512 + 32, &magic.to_le_bytes()[..]);
+            assert_eq!(kind(&[hpt]), "hpt37x_raid_member");
+        }
+        assert_eq!(at(1, &[0x11, 0xde, 0x11, 0xde]), "ddf_raid_member");
         let last = end - 512;
         assert_eq!(kind(&[(last + 0x60, &[0, 0, 0, 0x2f])]), "silicon_medley_raid_member");
         // Two words that complement each other: the sum is zero.
