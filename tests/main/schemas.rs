@@ -1,9 +1,10 @@
 //! Compares documents and code.
 
 use compare::kinds::{Kind, NEIGHBOURS, kinds};
+use probes::findings::row;
 use serde_json::Value;
 
-use crate::util::{run, stdout};
+use crate::util::{repository, run, stdout};
 
 #[test]
 fn every_document_has_a_schema() {
@@ -87,5 +88,42 @@ fn report_has_every_value_that_comparisons_use() {
             };
             assert!(has(&full), "{}: {full:?}", kind.name);
         }
+    }
+}
+
+/// What `text` has between backquotes.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn table_of_faults_names_existing_tests_and_all_findings_of_the_broken_machine() {
+    let read = |path: &str| std::fs::read_to_string(repository().join(path)).unwrap();
+    let document = read("docs/faults.md");
+    let mut codes = Vec::new();
+    let mut n_tests = 0;
+    for line in document.lines().filter(|line| line.starts_with("| ")).skip(1) {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let [_, _, arrives, _, _, test] = cells[..] else { panic!("{line}") };
+        codes.extend(quoted(arrives));
+        if let [name] = quoted(test)[..] {
+            let (file, function) = name.split_once("::").unwrap();
+            let source = read(&format!("tests/vm/{file}.rs"));
+            assert!(source.contains(&format!("#[test]\nfn {function}()")), "{name}");
+            n_tests += 1;
+        } else {
+            assert!(n_tests > 0 && test.starts_with("the same"), "{line}");
+        }
+    }
+    for code in codes.iter().filter(|code| code.contains('.')) {
+        assert!(row(code).is_some(), "no finding has the code {code}");
+    }
+    let source = read("tests/vm/faults.rs");
+    let list = source.split("const FINDINGS").nth(1).unwrap().split("];").next().unwrap();
+    let of_machine: Vec<&str> =
+        list.lines().filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next()).collect();
+    assert!(of_machine.len() > 5, "{list}");
+    for code in of_machine {
+        assert!(codes.contains(&code), "docs/faults.md lacks {code}");
     }
 }

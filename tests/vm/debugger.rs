@@ -1,5 +1,5 @@
 //! QEMU's debugger, by the remote protocol of GDB (GDB manual, appendix E): stops the guest, reads and writes registers
-//! of one CPU.
+//! of one CPU, and writes physical memory.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -63,9 +63,7 @@ impl Debugger {
     /// Stops the guest and, if `cpu` runs a program and not the kernel, flips bit 1 of each of its `registers`: 0 to 15
     /// are the general ones from rax on, 49 to 64 are xmm0 to xmm15. Returns whether it did.
     pub(crate) fn flip(&mut self, cpu: u32, registers: &[u32]) -> Result<bool> {
-        self.stream.write_all(&[3])?;
-        let stopped = self.reply()?;
-        ensure!(stopped.starts_with(['T', 'S']), "the debugger said {stopped:?}");
+        self.stop()?;
         // Threads are the CPUs, counted from 1.
         let selected = self.ask(&format!("Hg{:x}", cpu + 1))?;
         ensure!(selected == "OK", "the debugger has no CPU {cpu}: {selected:?}");
@@ -76,8 +74,32 @@ impl Debugger {
             let written = self.ask(&format!("P{register:x}={:02x}{rest}", first ^ 2))?;
             ensure!(written == "OK", "the debugger wrote no register: {written:?}");
         }
-        self.send("c")?;
+        self.resume()?;
         Ok(is_program)
+    }
+
+    /// Stops the guest.
+    pub(crate) fn stop(&mut self) -> Result<()> {
+        self.stream.write_all(&[3])?;
+        let stopped = self.reply()?;
+        ensure!(stopped.starts_with(['T', 'S']), "the debugger said {stopped:?}");
+        Ok(())
+    }
+
+    /// Lets the guest run on.
+    pub(crate) fn resume(&mut self) -> Result<()> {
+        self.send("c")
+    }
+
+    /// Writes a byte of physical memory of the stopped guest.
+    pub(crate) fn write_physical(&mut self, address: u64, byte: u8) -> Result<()> {
+        let write = format!("M{address:x},1:{byte:02x}");
+        // Addresses are virtual ones otherwise (QEMU: docs/system/gdb.rst).
+        for command in ["Qqemu.PhyMemMode:1", write.as_str(), "Qqemu.PhyMemMode:0"] {
+            let reply = self.ask(command)?;
+            ensure!(reply == "OK", "the debugger answered {command} with {reply:?}");
+        }
+        Ok(())
     }
 
     /// A register in hexadecimal digits, the lowest byte first, and this byte.

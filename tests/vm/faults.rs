@@ -1,8 +1,9 @@
 //! A machine with a fault in each part that QEMU can break: every fault arrives at the lab VIM with the part's name, the
-//! install is refused and writes nothing, and goes on when the VIM allows it.
+//! install is refused and writes nothing. The VIM then allows all faults but two cables, and the install goes on once these
+//! are in their places.
 
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -13,7 +14,9 @@ use crate::bmc;
 use crate::disk::{Disk, DiskKind, Namespace};
 use crate::install::{LIVE, check_proved, instruction_for, nonce, start_lab_with, start_live_with};
 use crate::job::{digest, write_old_disk_of};
+use crate::lab::Lab;
 use crate::machine::{Dimm, Machine, Slot};
+use crate::outside::{Outside, RIGHT_PORT, SWITCH, WRONG_PORT};
 use crate::qmp::Qmp;
 
 const MIB: u64 = 1 << 20;
@@ -37,65 +40,6 @@ is_unplugged() {
 echo BREAK-IT
 until is_unplugged; do sleep 0.2; done
 ";
-
-/// Sockets of the guest's controller and of its second cable; removed when dropped.
-struct Outside {
-    folder: PathBuf,
-}
-
-impl Outside {
-    fn new() -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("rci-vm-faults-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        bmc::serve(folder.join("bmc"));
-        Ok(Self { folder })
-    }
-
-    /// Acts as the switch port: sends an LLDP frame every second and discards what the guest sends. Unread frames would
-    /// fill the socket, and QEMU then polls it without pause.
-    fn serve_switch(&self) -> Result<()> {
-        let socket = UnixDatagram::bind(self.folder.join("switch"))?;
-        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
-        let (guest, folder) = (self.folder.join("port"), self.folder.clone());
-        std::thread::spawn(move || {
-            let mut last = Instant::now();
-            while folder.exists() {
-                while socket.recv(&mut [0; 2048]).is_ok() {}
-                if last.elapsed() > Duration::from_secs(1) {
-                    last = Instant::now();
-                    // Before QEMU listens, and while its queue is full, the frame is lost, as on a wire.
-                    socket.send_to(&lldp_frame("leaf-17", "Ethernet13"), &guest).ok();
-                }
-            }
-        });
-        Ok(())
-    }
-}
-
-impl Drop for Outside {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.folder).ok();
-    }
-}
-
-/// An LLDP frame (IEEE 802.1AB-2016 §8): chassis by MAC address, port by interface name, time to live, system name.
-fn lldp_frame(system: &str, port: &str) -> Vec<u8> {
-    let chassis = [0x3c, 0xec, 0xef, 0, 0, 0x17];
-    let mut frame = vec![0x01, 0x80, 0xc2, 0, 0, 0x0e];
-    frame.extend(chassis);
-    frame.extend([0x88, 0xcc]);
-    let mut add = |kind: u8, value: &[u8]| {
-        frame.extend([kind << 1, u8::try_from(value.len()).unwrap_or(u8::MAX)]);
-        frame.extend(value);
-    };
-    add(1, &[&[4], &chassis[..]].concat());
-    add(2, &[&[5], port.as_bytes()].concat());
-    add(3, &120_u16.to_be_bytes());
-    add(5, system.as_bytes());
-    add(0, &[]);
-    frame.resize(frame.len().max(60), 0);
-    frame
-}
 
 /// The machine, whose parts fail at once or by [`break_it`].
 fn broken(folder: &Path, outside: &Outside) -> Machine {
@@ -305,7 +249,18 @@ fn a_broken_machine_is_reported_part_by_part_and_installed_only_when_the_vim_all
 
     throttle(&mut qmp, 0)?;
     order["install"]["block_on"] = json!("never");
+    order["install"]["block_also"] = json!(["nic.no_carrier", "expectation.mismatch"]);
+    let wired_to = format!("{SWITCH} port {RIGHT_PORT}");
+    order["expect"] = json!({"interface": {"mac": CABLED, "wired_to": wired_to}});
     lab.put("/lab/default/instruction", &order)?;
+    let refused = refused_with(&lab, RIGHT_PORT)?;
+    lab.keep(&folder)?;
+    check_cables(&refused, &lab.sent("report", Duration::ZERO)?)?;
+    ensure!(digests(&folder)? == before, "a disk has changed");
+
+    // Nobody changes the instruction from here on.
+    outside.is_recabled.store(true, Ordering::SeqCst);
+    qmp.execute("set_link", &json!({"name": "unplugged", "up": true}))?;
     live.wait_for_end()?;
     lab.keep(&folder)?;
     check_proved(&lab)?;
@@ -323,9 +278,56 @@ fn check_refused(result: &Value) -> Result<()> {
     );
     let message = result["message"].as_str().unwrap_or_default();
     ensure!(message.contains("S64GNE0R100001"), "the message is {message}");
-    let warnings = result["warnings"].to_string();
-    ensure!(warnings.contains("clock"), "no word of the clock in {warnings}");
+    let clock = of_code(result, "os.clock_skew");
+    let evidence = clock[0]["evidence"].as_str().unwrap_or_default();
+    // systemd moves the clock to the time of its own build at least.
+    let seconds = evidence.rsplit(' ').nth(1).and_then(|n| n.parse::<u64>().ok());
+    ensure!(seconds > Some(86_400), "the findings about the clock are {clock:#}");
     Ok(())
+}
+
+/// Waits for the result of a blocked install whose message contains `text`.
+fn refused_with(lab: &Lab, text: &str) -> Result<Value> {
+    let until = Instant::now() + LIVE;
+    loop {
+        let result = lab.sent("result", Duration::ZERO)?;
+        let message = result["message"].as_str().unwrap_or_default();
+        if result["code"] == "FINDINGS" && message.contains(text) {
+            return Ok(result);
+        }
+        ensure!(Instant::now() < until, "no result contains {text}, the last one is {result:#}");
+        std::thread::sleep(Duration::from_secs(2));
+    }
+}
+
+/// The findings of a report or result with this code.
+fn of_code(document: &Value, code: &str) -> Value {
+    let findings = document["findings"].as_array().into_iter().flatten();
+    findings.filter(|finding| finding["code"] == code).cloned().collect()
+}
+
+/// The result of the install that only the two cables block: the port at the wrong port of the switch is named.
+fn check_cables(result: &Value, report: &Value) -> Result<()> {
+    let name = name_of(report, CABLED)?;
+    let found = of_code(result, "expectation.mismatch");
+    let evidence =
+        format!("wired to is {SWITCH} port {WRONG_PORT}, expected {SWITCH} port {RIGHT_PORT}");
+    ensure!(
+        found[0]["locator"] == format!("port {name}") && found[0]["evidence"] == evidence.as_str(),
+        "the deviations are {found:#}, expected one of port {name}"
+    );
+    let message = result["message"].as_str().unwrap_or_default();
+    ensure!(message.contains("nic.no_carrier"), "the message is {message}");
+    ensure!(!message.contains("S64GNE0R100001"), "the VIM allows other faults: {message}");
+    ensure!(result["disk_state"] == "untouched", "the result says {result:#}");
+    Ok(())
+}
+
+/// The kernel's name of the port with this MAC address.
+fn name_of<'a>(report: &'a Value, mac: &str) -> Result<&'a str> {
+    let ports = report["network"]["interfaces"].as_array().context("the report has no ports")?;
+    let port = ports.iter().find(|port| port["permanent_mac"] == mac);
+    port.and_then(|port| port["name"].as_str()).context("no port with that address")
 }
 
 /// The disks that cannot be read may not be installed on, and do not hide the others.
@@ -343,15 +345,12 @@ fn check_disks(report: &Value) -> Result<()> {
 
 /// The port whose cable is pulled: its name is the kernel's, so it is found by its MAC address.
 fn check_port(report: &Value) -> Result<()> {
-    let ports = report["network"]["interfaces"].as_array().context("the report has no ports")?;
-    let port = ports.iter().find(|port| port["permanent_mac"] == UNPLUGGED);
-    let name = port.and_then(|port| port["name"].as_str()).context("no port with that address")?;
-    let findings = report["findings"].as_array().context("the report has no findings")?;
-    let of_links: Vec<_> = findings.iter().filter(|f| f["code"] == "nic.no_carrier").collect();
-    let locator = of_links.first().and_then(|finding| finding["locator"].as_str());
+    let name = name_of(report, UNPLUGGED)?;
+    let of_links = of_code(report, "nic.no_carrier");
+    let locator = of_links[0]["locator"].as_str();
     ensure!(
-        of_links.len() == 1 && locator.is_some_and(|locator| locator.starts_with(name)),
-        "the findings about links are {of_links:?}, expected one about {name}"
+        of_links[1].is_null() && locator.is_some_and(|locator| locator.starts_with(name)),
+        "the findings about links are {of_links:#}, expected one about {name}"
     );
     Ok(())
 }
@@ -359,7 +358,7 @@ fn check_port(report: &Value) -> Result<()> {
 /// The switch port at the other end of the cable.
 fn check_neighbour(result: &Value) -> Result<()> {
     let neighbours = result["neighbours"].to_string();
-    for name in ["leaf-17", "Ethernet13"] {
+    for name in [SWITCH, WRONG_PORT] {
         ensure!(neighbours.contains(name), "no {name} among the neighbours {neighbours}");
     }
     Ok(())

@@ -17,6 +17,7 @@ mod ipmi;
 mod lab;
 mod machine;
 mod narrator;
+mod outside;
 mod qmp;
 mod rich;
 mod smbios;
