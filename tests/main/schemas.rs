@@ -120,8 +120,10 @@ fn table_of_faults_names_existing_tests_and_all_findings_of_the_broken_machine()
     }
     let source = read("tests/vm/faults.rs");
     let list = source.split("const FINDINGS").nth(1).unwrap().split("];").next().unwrap();
-    let of_machine: Vec<&str> =
-        list.lines().filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next()).collect();
+    let of_machine: Vec<&str> = list
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("(\"")?.split('"').next())
+        .collect();
     assert!(of_machine.len() > 5, "{list}");
     for code in of_machine {
         assert!(codes.contains(&code), "docs/faults.md lacks {code}");
