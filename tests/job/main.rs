@@ -50,6 +50,7 @@ mod property;
 mod proxy;
 #[cfg(test)]
 mod refusal;
+#[cfg(test)]
 mod remains;
 #[cfg(test)]
 mod stream;

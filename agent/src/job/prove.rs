@@ -113,7 +113,7 @@ impl Job<'_> {
         match remains::erase(target) {
             Ok(erased) => result.erased = erased,
             Err(why) => {
-                self.warnings.push(format!("erasing metadata at the end of the disk: {why}"))
+                self.warnings.push(format!("erasing metadata at the end of the disk: {why}"));
             }
         }
         for what in &result.erased {
