@@ -25,11 +25,12 @@ pub(crate) struct Fault {
 }
 
 /// Codes whose faults no captured tree can have, and why.
-pub(crate) const NOT_INJECTED: [(&str, &str); 10] = [
+pub(crate) const NOT_INJECTED: [(&str, &str); 11] = [
     ("cpu.wrong_result", "only a load on the running machine shows it, and no capture has one"),
     ("memory.wrong_content", "only a load on the running machine shows it, and no capture has one"),
     ("cpu.throttled", "it compares two readings, and a capture is one"),
     ("pci.aer.correctable", "it compares two readings, and a capture is one"),
+    ("os.clock_skew", "it compares with the clock of a VIM, which no capture has"),
     ("disk.link_errors", "it compares two readings, and a capture is one"),
     ("nic.link_errors", "it compares two readings, and a capture is one"),
     ("expectation.mismatch", "it compares with a file of expectations, which no capture has"),

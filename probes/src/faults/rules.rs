@@ -205,6 +205,7 @@ mod tests {
             "disk.raid_drive_foreign",
             "bmc.event_log.full",
             "nic.duplicate_mac",
+            "os.clock_skew",
             "nic.firmware_lldp",
         ];
         // An expectation says what the owner wants, not what is broken.
