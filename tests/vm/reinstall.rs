@@ -1,6 +1,7 @@
 //! Installs on disks that hold something: active volumes, an earlier CoreOS, another disk's boot file system.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -16,10 +17,18 @@ use crate::install::{
 use crate::job::digest;
 use crate::machine::Machine;
 
-/// A RAID 1 of one disk, a volume group on it with an active volume that is mounted nowhere, and swap on a partition.
+/// A RAID 1 of one disk, a volume group on it with an active volume that is mounted nowhere, and swap on a partition. At
+/// the end of the disk lies the superblock of an older array, which the image does not reach.
 const VOLUMES_ON_THE_TARGET: &str = "#!/bin/sh -e
 modprobe raid1
 modprobe dm-mod
+disk=/dev/disk/by-id/virtio-TARGET-0
+last=$(($(blockdev --getsz $disk) / 128 - 1))
+mdadm --create /dev/md9 --run --metadata=0.90 --level=1 --raid-devices=2 $disk missing
+udevadm settle
+mdadm --stop /dev/md9
+dd if=$disk of=/run/superblock bs=64k skip=$last count=1
+mdadm --zero-superblock $disk
 printf 'label: gpt\\nsize=1GiB\\nsize=256MiB\\n' | sfdisk -q /dev/disk/by-id/virtio-TARGET-0
 udevadm settle
 mdadm --create /dev/md0 --run --metadata=1.2 --level=1 --raid-devices=2 /dev/disk/by-id/virtio-TARGET-0-part1 missing
@@ -27,8 +36,16 @@ pvcreate -q /dev/md0
 vgcreate -q old /dev/md0
 lvcreate -q -y -L 64M -n data old
 mkfs.ext4 -q -L precious /dev/old/data
+dd if=/run/superblock of=$disk bs=64k seek=$last conv=notrunc,fsync
 udevadm settle
 ";
+
+/// What libblkid, and so udev, finds on a disk outside of its partitions.
+fn whole_disk_signatures(disk: &Path) -> Result<String> {
+    let output = Command::new("wipefs").args(["--no-act", "--noheadings"]).arg(disk).output()?;
+    ensure!(output.status.success(), "wipefs: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
 
 #[test]
 fn active_volumes_on_the_named_disk_are_taken_down_and_it_is_installed() -> Result<()> {
@@ -47,6 +64,11 @@ fn active_volumes_on_the_named_disk_are_taken_down_and_it_is_installed() -> Resu
     for part in ["linux_raid_member", "held by md0", "held by dm-0"] {
         ensure!(found.contains(part), "the result names no {part} in {found}");
     }
+    // mdadm of the installed system would start the old array on the whole disk.
+    let erased = result["erased"].to_string();
+    ensure!(erased.contains("linux_raid_member at byte"), "erased: {erased}");
+    let left = whole_disk_signatures(&folder.join("target.raw"))?;
+    ensure!(left.contains("gpt") && !left.contains("raid"), "the disk still contains {left}");
     Ok(())
 }
 
@@ -61,6 +83,8 @@ fn active_volumes_on_a_disk_that_nobody_named_are_left_alone() -> Result<()> {
     let result = lab.sent("result", LIVE)?;
     live.wait_for(EMERGENCY)?;
     lab.keep(&folder)?;
+    let left = whole_disk_signatures(&folder.join("target.raw"))?;
+    ensure!(left.contains("linux_raid_member"), "the disk contains {left}");
     refused(&result)
 }
 
