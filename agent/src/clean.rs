@@ -50,7 +50,13 @@ fn shorten(text: &str, max_chars: usize, keep: impl Fn(char) -> char) -> String 
 /// Whether `text` can be repeated as it is.
 #[must_use]
 pub fn is_clean(text: &str) -> bool {
-    !text.chars().any(|c| is_break(c) || is_invisible(c))
+    !text.chars().any(is_hidden)
+}
+
+/// Whether a terminal would obey `c`, or show nothing for it.
+#[must_use]
+pub fn is_hidden(c: char) -> bool {
+    is_break(c) || is_invisible(c)
 }
 
 /// Control characters and line breaks, which become blanks.

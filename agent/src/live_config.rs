@@ -307,6 +307,10 @@ mod tests {
                 "Ignition fetches files without --proxy",
             ),
             (format!("{vim} --format kargs"), "these kernel arguments name no Ignition config"),
+            (
+                format!("{vim} --format kargs --agent-in-image --platform paket"),
+                "platform is \"paket\", expected one that Ignition supports",
+            ),
         ] {
             let found = warnings(&options);
             assert!(found.len() == 1 && found[0].starts_with(expected), "{options}: {found:?}");
@@ -320,7 +324,7 @@ mod tests {
             ),
             format!("{vim} {fetched} --proxy http://p:1 --spec 3.1"),
             format!("{vim} --agent-in-image --proxy http://p:1 --spec 3.0"),
-            format!("{vim} --format kargs --agent-in-image"),
+            format!("{vim} --format kargs --agent-in-image --platform packet"),
             format!("--install {target} --agent-in-image --autologin"),
         ] {
             assert_eq!(warnings(&options), Vec::<String>::new(), "{options}");

@@ -2,7 +2,7 @@
 //!
 //! Without time and target, which the journal adds. Coloured only on a terminal.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 
 use probes::guard;
 use tracing::level_filters::LevelFilter;
@@ -10,6 +10,7 @@ use tracing::level_filters::LevelFilter;
 use crate::checkpoint;
 use crate::clean::CleanStderr;
 use crate::cli::LogLevel;
+use crate::output;
 
 /// Starts logging; a second call changes nothing.
 pub fn start(level: LogLevel) {
@@ -19,7 +20,7 @@ pub fn start(level: LogLevel) {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    let is_colored = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let is_colored = output::may_be_colored(&io::stderr());
     tracing_subscriber::fmt()
         .with_max_level(filter)
         .with_writer(CleanStderr { has_colors: is_colored })

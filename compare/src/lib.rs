@@ -19,17 +19,26 @@ mod condition;
 mod matching;
 mod pattern;
 
-/// A line of text for people: control characters are escaped, since a device's name must not control the terminal.
+/// A line of text for people: hidden characters are escaped, since a device's name must not control the terminal, or
+/// read as another.
 #[must_use]
 pub fn line(text: &str) -> String {
     let mut line = String::with_capacity(text.len() + 1);
     for character in text.trim_end().chars() {
-        if character.is_control() {
-            line.extend(character.escape_default());
-        } else {
+        if pattern::is_visible(character) {
             line.push(character);
+        } else {
+            line.extend(character.escape_default());
         }
     }
     line.push('\n');
     line
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn line_cannot_control_the_terminal_or_read_as_another() {
+        assert_eq!(super::line("serial \x1b[2J\u{202e}321\n"), "serial \\u{1b}[2J\\u{202e}321\n");
+    }
 }

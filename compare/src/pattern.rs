@@ -37,7 +37,7 @@ pub(crate) fn literal(text: &str) -> String {
             break;
         }
         match character {
-            _ if !is_in_a_file(character) => pattern.push('?'),
+            _ if !is_visible(character) => pattern.push('?'),
             '*' | '?' | '\\' => pattern.extend(['\\', character]),
             _ => pattern.push(character),
         }
@@ -49,7 +49,7 @@ pub(crate) fn literal(text: &str) -> String {
 const LITERAL_BYTES: usize = 1000;
 
 /// Whether a file of YAML can have the character as it is, and a reader sees it.
-fn is_in_a_file(character: char) -> bool {
+pub(crate) fn is_visible(character: char) -> bool {
     let is_hidden = matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
     !character.is_control() && !is_hidden
 }

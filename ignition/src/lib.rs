@@ -12,6 +12,7 @@ pub mod check;
 mod digest;
 pub mod live;
 pub mod merge;
+pub mod platform;
 mod text;
 
 pub use check::{Checked, Code, Problem, Refusal, Warning, check};

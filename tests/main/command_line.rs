@@ -443,3 +443,10 @@ fn explain_of_an_unknown_code_names_the_nearest_and_ends_with_2() {
     assert!(stdout(&output).is_empty());
     assert!(stderr(&output).contains("memory.ecc.uncorrectable"), "{}", stderr(&output));
 }
+
+#[test]
+fn explain_of_the_code_of_a_result_says_what_it_is() {
+    let output = run("explain TARGET_IO");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("codes in capitals are those of results"));
+}

@@ -36,6 +36,13 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
                 signs.join(", ")
             );
         }
+        if code.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
+            bail!(
+                "{} is not the code of a finding: codes in capitals are those of results, whose message and advice \
+                 explain them",
+                code.escape_debug()
+            );
+        }
         let nearest = nearest_code(code);
         bail!(
             "no finding has the code \"{}\"; the nearest is {nearest}; `explain` alone lists all",

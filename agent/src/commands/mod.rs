@@ -132,6 +132,12 @@ fn read(
     lldp_wait: Duration,
 ) -> anyhow::Result<Report> {
     let collection = collection(options, lldp_wait)?;
+    if source.is_live() && !collection.extras.lldp_wait.is_zero() {
+        tracing::info!(
+            "listening to LLDP for {} s; --lldp-wait changes that",
+            collection.extras.lldp_wait.as_secs()
+        );
+    }
     if !options.bring_links_up || !source.is_live() {
         return Ok(report(source, &collection));
     }

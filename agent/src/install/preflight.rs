@@ -144,6 +144,7 @@ pub fn check(
     }
     around.blocking.with(install).check(findings)?;
     arguments(install)?;
+    warnings.extend(install.platform.as_deref().and_then(ignition::platform::warning));
     warnings.extend(memory(around.available_memory_bytes)?);
     let is_full = install.verify == Some(Verify::Full);
     let version = installer::version(around.installer, around.system.stop())?;

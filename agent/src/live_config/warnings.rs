@@ -30,7 +30,8 @@ pub(super) fn warnings(
             proxy_ignored(settings),
         ]
     } else {
-        [no_config(options), None, None, None, None, None, None]
+        let platform = settings.platform.as_deref().and_then(ignition::platform::warning);
+        [no_config(options), platform, None, None, None, None, None]
     };
     all.into_iter().flatten().collect()
 }

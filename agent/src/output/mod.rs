@@ -2,7 +2,7 @@
 
 pub(crate) mod draft;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -55,12 +55,19 @@ pub fn width() -> usize {
     terminal.or_else(variable).unwrap_or(80_usize).clamp(60, 200)
 }
 
-/// Whether standard output is coloured: as requested, by default on a terminal without `NO_COLOR`.
+/// Whether a stream may be coloured: a terminal that shows colours, without `NO_COLOR`.
+#[must_use]
+pub fn may_be_colored(stream: &impl IsTerminal) -> bool {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    stream.is_terminal() && !is_dumb && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// Whether standard output is coloured: as requested, by default if it may be.
 #[must_use]
 pub fn is_colored(color: Color) -> bool {
     match color {
         Color::Always => true,
         Color::Never => false,
-        Color::Auto => io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        Color::Auto => may_be_colored(&io::stdout()),
     }
 }

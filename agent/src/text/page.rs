@@ -1,4 +1,6 @@
-//! The page of the text report: headings, indented lines, colour, no control characters.
+//! The page of the text report: headings, indented lines, colour, no hidden characters.
+
+use crate::clean;
 
 /// Width of the rule above each section, as in the VIM document's report.
 const RULE: usize = 73;
@@ -83,14 +85,14 @@ impl Page {
         }
     }
 
-    /// Adds a line. Control characters are escaped: a device's name must not control the terminal.
+    /// Adds a line. Hidden characters are escaped: a device's name must not control the terminal, or read as another.
     fn styled(&mut self, style: &str, text: &str) {
         let is_styled = self.is_colored && !style.is_empty();
         if is_styled {
             self.text.push_str(style);
         }
         for character in text.chars() {
-            if character.is_control() {
+            if clean::is_hidden(character) {
                 self.text.extend(character.escape_default());
             } else {
                 self.text.push(character);
@@ -124,10 +126,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_cannot_control_the_terminal() {
+    fn value_cannot_control_the_terminal_or_read_as_another() {
         let mut page = Page::new(true);
-        page.line(1, "serial=\x1b[2Jx\r\ny");
-        assert_eq!(page.into_text(), " serial=\\u{1b}[2Jx\\r\\ny\n");
+        page.line(1, "serial=\x1b[2Jx\r\ny \u{202e}321\u{200b}");
+        assert_eq!(page.into_text(), " serial=\\u{1b}[2Jx\\r\\ny \\u{202e}321\\u{200b}\n");
     }
 
     #[test]

@@ -521,6 +521,14 @@ fn refused_password_hash_is_not_in_the_message() {
 }
 
 #[test]
+fn refused_private_key_is_not_in_the_message() {
+    let mut settings = vim_document();
+    settings.ssh_keys = vec!["-----BEGIN OPENSSH PRIVATE KEY-----\ngeheim".to_owned()];
+    let refusal = ignition_json(&settings).unwrap_err().to_string();
+    assert!(refusal.contains("a private key") && !refusal.contains("geheim"), "{refusal}");
+}
+
+#[test]
 fn two_files_with_one_path_are_refused_with_the_path() {
     let mut settings = everything();
     settings.files[0].path = "/etc/hosts".to_owned();

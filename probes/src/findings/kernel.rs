@@ -115,9 +115,10 @@ fn slot(inventory: &Inventory, label: &str) -> Option<String> {
     memory::printed_name(&memory.dimms, index.or_else(by_name)?)
 }
 
-/// The socket of a logical CPU, if package and socket are certainly the same; else the CPU's number.
+/// The socket of a logical CPU, if package and socket are certainly the same; else the CPU's number, with a prefix
+/// that keeps it apart from sockets that are named `CPU 1`.
 pub(crate) fn socket(inventory: &Inventory, subject: &str) -> String {
-    let unknown = || format!("CPU {subject}");
+    let unknown = || format!("logical CPU {subject}");
     let (Some(cpu), Ok(number)) = (inventory.cpu.as_ref(), subject.parse::<u32>()) else {
         return unknown();
     };

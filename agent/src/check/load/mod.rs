@@ -116,7 +116,12 @@ fn end(child: &mut Child, until: Instant, used: Option<Duration>) -> End {
 }
 
 fn end_of(status: ProcessStatus) -> End {
-    status.signal().map_or_else(|| End::Exited(status.code().unwrap_or(-1)), End::Signalled)
+    match (status.code(), status.signal()) {
+        (Some(code), _) => End::Exited(code),
+        (None, Some(signal)) => End::Signalled(signal),
+        // wait(2) gives one or the other.
+        (None, None) => End::NotStarted(format!("its process ended in an unknown way: {status}")),
+    }
 }
 
 fn spawn(task: Task) -> std::io::Result<Child> {
