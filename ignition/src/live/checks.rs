@@ -203,7 +203,11 @@ impl Settings {
     fn check_login(&self) -> Result<(), LiveError> {
         for key in &self.ssh_keys {
             if key.contains("PRIVATE KEY") {
-                return refuse("ssh_keys", "a private key", "the public key, which is in the file .pub");
+                return refuse(
+                    "ssh_keys",
+                    "a private key",
+                    "the public key, which is in the file .pub",
+                );
             }
             let is_known = ["ssh-", "ecdsa-", "sk-"].iter().any(|kind| key.contains(kind));
             if !is_known || !key.contains(' ') || key.contains(char::is_control) {
