@@ -30,12 +30,17 @@ fn light(machine: &Machine, disk: &Disk) -> Option<String> {
     if let Some((enclosure, label)) = slot {
         return Some(format!("sys/class/enclosure/{enclosure}/{label}/locate"));
     }
+    // The light of another disk's port would be that of the card which the disk is attached to.
+    if disk.transport.as_deref() != Some("nvme") {
+        return None;
+    }
     // A disk that is reached over several controllers has an address for each of them only.
     let address = disk.pci_address.as_ref().or_else(|| disk.paths.first()?.pci_address.as_ref())?;
     let device = machine.device_path(&format!("sys/bus/pci/devices/{address}"));
     let leds = machine.list("sys/class/leds");
-    let mut ports = leds.iter().filter_map(|led| led.strip_suffix(":enclosure:locate"));
-    let port = ports.find(|port| device.split('/').any(|name| name == *port))?;
+    // The port of the bay is the one next to the disk; a port above it leads to the whole backplane.
+    let name = |port: &&str| format!("{port}:enclosure:locate");
+    let port = device.rsplit('/').find(|port| leds.contains(&name(port)))?;
     Some(format!("sys/class/leds/{port}:enclosure:locate/brightness"))
 }
 
@@ -58,14 +63,14 @@ mod tests {
     fn only_the_light_of_the_disks_own_bay_is_switched() {
         let root = std::env::temp_dir().join(format!("rci-locate-{}", std::process::id()));
         let slots = ["sys/class/enclosure/0:0:8:0/Slot 03", "sys/class/enclosure/0:0:8:0/Slot 04"];
-        let leds = ["0000:3a:02.0", "0000:3a:03.0"]
+        let leds = ["0000:3a:00.0", "0000:3a:02.0", "0000:3a:03.0"]
             .map(|port| format!("sys/class/leds/{port}:enclosure:locate"));
         for folder in slots.iter().copied().chain(leds.iter().map(String::as_str)) {
             fs::create_dir_all(root.join(folder)).unwrap();
             fs::write(root.join(folder).join("locate"), "0").unwrap();
             fs::write(root.join(folder).join("brightness"), "0").unwrap();
         }
-        let device = "sys/devices/pci0000:3a/0000:3a:03.0/0000:3c:00.0";
+        let device = "sys/devices/pci0000:39/0000:3a:00.0/0000:3a:03.0/0000:3c:00.0";
         fs::create_dir_all(root.join(device)).unwrap();
         fs::create_dir_all(root.join("sys/bus/pci/devices")).unwrap();
         symlink(format!("../../../../{device}"), root.join("sys/bus/pci/devices/0000:3c:00.0"))
@@ -85,12 +90,13 @@ mod tests {
         assert_eq!(read(&root, &format!("{}/locate", slots[0])), "0");
 
         let path = DiskPath { pci_address: Some("0000:3c:00.0".to_owned()), ..DiskPath::default() };
-        let nvme = Disk { paths: vec![path], ..Disk::default() };
+        let transport = Some("nvme".to_owned());
+        let nvme = Disk { paths: vec![path.clone()], transport, ..Disk::default() };
         set(&machine, &root, &nvme, true).unwrap();
         let state = leds.map(|led| read(&root, &format!("{led}/brightness")));
-        assert_eq!(state, ["0", "1"]);
+        assert_eq!(state, ["0", "0", "1"]);
 
-        let other = Disk { device: "/dev/vda".to_owned(), ..Disk::default() };
+        let other = Disk { device: "/dev/vda".to_owned(), paths: vec![path], ..Disk::default() };
         let error = set(&machine, &root, &other, true).unwrap_err().to_string();
         assert_eq!(error, "/dev/vda is in no bay with a locate light that the kernel knows");
         fs::remove_dir_all(&root).unwrap();
