@@ -254,8 +254,8 @@ row_table! {
         component: "cpu",
         meaning: "Heat slowed a processor or one of its cores down for 1 % of the time or more while the agent \
                   watches (check --sample, check --load).",
-        source: "/sys/devices/system/cpu/cpu*/thermal_throttle/{core,package}_throttle_total_time_ms, read twice \
-                 (Intel, since Linux 5.6).",
+        source: "core_throttle_total_time_ms and package_throttle_total_time_ms in \
+                 /sys/devices/system/cpu/cpu*/thermal_throttle, read twice (Intel, since Linux 5.6).",
         advice: "Check fans, heat sink, dust and the temperature of the air.",
         false_alarms: "Time before the first reading is ignored, and so are shorter moments: healthy notebooks \
                        have both.",
