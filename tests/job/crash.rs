@@ -35,7 +35,7 @@ fn vim() -> Mock {
 }
 
 /// Starts the whole program, which reads this machine and then waits for an instruction.
-fn start(mock: &Mock) -> Child {
+pub(super) fn start(mock: &Mock) -> Child {
     Command::new(env!("CARGO_BIN_EXE_run-coreos-installer"))
         .args(["install", "--vim", &mock.url, "--allow-plain-http", "--lldp-wait", "0"])
         .args(["--wait-for-disk", "0", "--bring-links-up=false"])

@@ -406,6 +406,13 @@ fn text_for_a_pipe_has_no_colour() {
 }
 
 #[test]
+fn wait_for_lldp_is_announced() {
+    let announced = |words: &str| stderr(&run(words)).contains("listening to LLDP for 1 s");
+    assert!(announced("inspect --only network --lldp-wait 1"));
+    assert!(!announced("inspect --only network"));
+}
+
+#[test]
 fn explain_describes_a_code_and_lists_all() {
     let text = stdout(&run("explain memory.ecc.uncorrectable"));
     for part in ["critical", "What it means\n", "What to do\n", "False alarms\n", "Source\n"] {

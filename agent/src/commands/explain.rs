@@ -38,7 +38,7 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
         }
         if code.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
             bail!(
-                "{} is not the code of a finding: codes in capitals are those of results, whose message and advice \
+                "\"{}\" is not the code of a finding: codes in capitals are those of results, whose message and advice \
                  explain them",
                 code.escape_debug()
             );

@@ -20,8 +20,8 @@ use crate::remains::{Found, covered, describe, find, gaps};
 /// How long reading or erasing 2 MiB may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Finds such metadata on the held disk before it is written, outside of its partitions. What cannot be read is not
-/// found; the proof reads it again.
+/// Finds such metadata on the held disk before it is written, outside of its partitions. An end that cannot be read is
+/// logged; the proof reads it again.
 pub(super) fn before(target: &Target) -> Vec<Found> {
     let disk = target.disk();
     let span = |part: &Partition| {
@@ -32,7 +32,10 @@ pub(super) fn before(target: &Target) -> Vec<Found> {
     let (Ok(file), Some(disk_bytes)) = (target.file(), disk.size_bytes) else { return Vec::new() };
     let search =
         move || find(disk_bytes, &gaps(disk_bytes, &partitions), &mut |at, n| read(&file, at, n));
-    ask(target.system(), search).unwrap_or_default()
+    ask(target.system(), search).unwrap_or_else(|why| {
+        tracing::warn!("metadata at the end of {} were not looked for: {why}", disk.device);
+        Vec::new()
+    })
 }
 
 /// Erases what is left of them after the write: everything in the last 2 MiB that neither a partition nor the table

@@ -20,6 +20,8 @@ use crate::vim::retry::{Backoff, Why};
 const STACK_BYTES: usize = 2 << 20;
 /// How often a wait checks whether the listening is over.
 const TICK: Duration = Duration::from_secs(1);
+/// How long a wait for the end of the listening may last: twice what listening and raising ports take.
+const LONGEST_WAIT: Duration = Duration::from_mins(2);
 /// How often the supplement is posted before it is left to the result.
 const MAX_TRIES: u32 = 5;
 
@@ -152,7 +154,12 @@ impl Job<'_> {
         self.settings.listener.require();
         info!("the instruction expects LLDP neighbours; listening for them before the install");
         // What listens now puts ports down at its end that it brought up.
+        let end = self.clock.now() + LONGEST_WAIT;
         while self.settings.listener.is_listening() && !self.stop.is_stopped() {
+            if self.clock.now() >= end {
+                warn!("the first listening for LLDP neighbours does not end; listening again");
+                break;
+            }
             self.clock.sleep(TICK, &self.stop);
         }
         !self.stop.is_stopped()

@@ -48,8 +48,9 @@ fn by_package(cpu: &Cpu, nodes: &[Node], memory: &Memory) -> Option<Vec<u64>> {
         let own = CpuSet::parse(node.cpus.as_deref()?).ok()?;
         let at = packages.iter().position(|package| package.contains_all(&own))?;
         let sum: &mut Option<u64> = sums.get_mut(at)?;
+        // The list has every node with present pages, so a node that it lacks has none.
         let bytes = present.get(&node.id).copied().unwrap_or_default();
-        *sum = sum.unwrap_or_default().checked_add(bytes);
+        *sum = Some(sum.unwrap_or_default().checked_add(bytes)?);
     }
     sums.into_iter().collect::<Option<Vec<u64>>>().filter(|_| !present.is_empty())
 }
