@@ -6,7 +6,6 @@ CACHE := $(or $(RCI_CACHE),$(XDG_CACHE_HOME),$(HOME)/.cache)$(if $(RCI_CACHE),,/
 STATIC := target/static/run-coreos-installer
 
 export PATH := $(PATH):$(CACHE)/cargo-deny-0.20.2/bin:$(CACHE)/promtool/bin
-export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
 
 .PHONY: help
 help: ## List the targets
@@ -41,6 +40,8 @@ ironic: ## Only the tests with a real Ironic, which is installed into the cache
 	$(CARGO) test -p run-coreos-installer --test ironic
 
 .PHONY: vm
+# Only here: the program refuses RCI_ variables that are no options.
+vm: export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
 vm: static lab-vim ## Only the tests of the static binary and the virtual machine tests
 	$(CARGO) test -p run-coreos-installer --test static
 	@tests/setup.sh ironic

@@ -1,6 +1,6 @@
 //! The static binary as it is shipped: its form, its size, and name resolution without the host's NSS modules.
 //!
-//! `RCI_STATIC_AGENT` names it; `make static` builds it and `make test` sets the variable.
+//! `RCI_STATIC_AGENT` names it; `make static` builds it and `make vm` sets the variable.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failed unwrap fails the test")]
 
