@@ -18,6 +18,7 @@ pub mod field;
 pub mod fru;
 pub mod gpt;
 pub mod guid;
+pub mod hest;
 pub mod hex;
 pub mod labelled;
 pub mod lldp;

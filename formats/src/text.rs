@@ -10,6 +10,22 @@ pub fn quote(text: &str) -> String {
     format!("\"{}{dots}\"", cut.escape_debug())
 }
 
+/// The line at which YAML that cannot be parsed is wrong, and its key, quoted. `at` is where the parser stopped.
+///
+/// The value may be a secret, so it is left out. Blanks before the key stay: a tab there is a common error.
+#[must_use]
+pub fn wrong_line(text: &str, at: Option<usize>) -> Option<(usize, String)> {
+    // The parser reports an unclosed bracket on the empty line after the last one.
+    let lines = text.lines().zip(1..).take(at.unwrap_or(usize::MAX));
+    let (found, line) = lines.filter(|(line, _)| !line.trim().is_empty()).last()?;
+    let found = found.trim_end();
+    let shown = match found.split_once(':') {
+        Some((key, value)) if !value.is_empty() => quote(&format!("{}: …", key.trim_end())),
+        _ => quote(found),
+    };
+    Some((line, shown))
+}
+
 /// Makes text of bytes: what is not UTF-8 becomes `\xNN`.
 #[must_use]
 pub fn escape_non_utf8(bytes: &[u8]) -> String {
@@ -41,10 +57,14 @@ pub fn span_in(whole: &str, part: &str) -> Range<usize> {
 /// count, nor does a closing one end what was opened outside. What is not certain counts: a quotation that goes on
 /// in the next line may be a mark in a block of text, so brackets that open there do.
 ///
+/// A text with more than `MAX_OPENING` brackets counts as nested so deep: quotation marks in plain text and in blocks
+/// could be arranged to hide the real depth.
+///
 /// libyaml needs time in the square of the depth, before any limit of its caller applies.
 #[must_use]
 pub fn nesting(text: &str) -> usize {
-    let mut deepest = 0;
+    let n_opening = text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
+    let mut deepest = if n_opening > MAX_OPENING { n_opening } else { 0 };
     let mut depth = 0_usize;
     // The open quotation mark, the one that the last byte closed, and whether the next byte is escaped.
     let (mut quote, mut closed, mut is_escaped) = (None, None, false);
@@ -86,6 +106,9 @@ fn begins_value(before: u8, solid: u8) -> bool {
     is_after_bracket || (before.is_ascii_whitespace() && b"[{,:-?\n".contains(&solid))
 }
 
+/// The most brackets of a text whose quotations are counted: libyaml needs about a second for as many, nested.
+const MAX_OPENING: usize = 20_000;
+
 /// The deepest nesting that YAML from a user may have.
 pub const MAX_NESTING: usize = 500;
 
@@ -121,6 +144,34 @@ mod tests {
         assert_eq!(nesting("a: it's\nb: x \"y\nc: [[[[]]]] # isn't\nd: [[[[[]]]]]"), 5);
         assert_eq!(nesting("a: |\n  \"\nb: [[[["), 4, "no quotation");
         assert_eq!(nesting("kargs: a#[\nb: c=\"[[[\"\n"), 4, "plain text may count");
+    }
+
+    #[test]
+    fn quotation_marks_in_plain_text_do_not_hide_a_depth_that_costs_time() {
+        // For YAML the mark is part of the plain text `x- "`, so these brackets are nested.
+        let hidden = "[x- \", ".repeat(30_000);
+        assert!(nesting(&hidden) > MAX_NESTING, "{}", nesting(&hidden));
+        assert!(nesting(&"[1], ".repeat(10_000)) < MAX_NESTING);
+    }
+
+    #[test]
+    fn wrong_line_is_the_last_that_is_not_blank_before_the_parser_stopped() {
+        assert_eq!(wrong_line("a: b\nc: [1\n\n", Some(3)), Some((2, "\"c: …\"".to_owned())));
+        assert_eq!(wrong_line("a: b\nc\nd", Some(2)), Some((2, "\"c\"".to_owned())));
+        assert_eq!(wrong_line("\n", None), None);
+    }
+
+    #[test]
+    fn wrong_line_has_no_value() {
+        for (line, expected) in [
+            ("proxy: http://u:SEC/RET@h: x", "\"proxy: …\""),
+            ("password: \"SECRET", "\"password: …\""),
+            ("- http://u:SECRET@h: x", "\"- http: …\""),
+            ("\tpassword:SECRET", "\"\\tpassword: …\""),
+            ("vim: ", "\"vim:\""),
+        ] {
+            assert_eq!(wrong_line(line, Some(1)), Some((1, expected.to_owned())), "{line}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::firmware_reports::{FirmwareReport, reports};
 use crate::kernel_messages::message;
 use crate::machine::Machine;
 use crate::sys::kmsg::{KernelLog, MORE};
@@ -28,7 +29,8 @@ pub struct KernelMessages {
     pub first: String,
 }
 
-/// Reads the messages, in the order in which the first of each group was logged.
+/// Reads the messages, in the order in which the first of each group was logged; those that the firmware reported
+/// come last.
 #[must_use]
 pub fn kernel_log(machine: &Machine) -> Vec<KernelMessages> {
     let log = machine.ask(&KernelLog).unwrap_or_default();
@@ -36,7 +38,9 @@ pub fn kernel_log(machine: &Machine) -> Vec<KernelMessages> {
     let mut groups: Vec<KernelMessages> = Vec::new();
     let mut known: BTreeMap<(&str, Option<&str>), usize> = BTreeMap::new();
     let mut n_lost = 0_u32;
-    for message in log.lines().filter(|line| !line.starts_with(' ')).filter_map(message) {
+    let reports = reports(&log);
+    let messages = log.lines().filter(|line| !line.starts_with(' ')).filter_map(message);
+    for message in messages.chain(reports.iter().filter_map(FirmwareReport::message)) {
         let key = (message.code, message.subject);
         if let Some(group) = known.get(&key).and_then(|at| groups.get_mut(*at)) {
             group.n = group.n.saturating_add(1);

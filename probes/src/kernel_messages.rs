@@ -27,10 +27,7 @@ pub(crate) struct Message<'a> {
 /// Reads a record of `/dev/kmsg`: `PRIORITY,SEQUENCE,TIME,FLAGS;TEXT`, then lines that begin with a blank.
 /// `None` for messages of other programs, and for those without a meaning here.
 pub(crate) fn message(record: &str) -> Option<Message<'_>> {
-    let (prefix, text) = record.split_once(';')?;
-    let priority: u32 = prefix.split(',').next()?.trim().parse().ok()?;
-    // The facility is above the three bits of the level; programs that write to the log have another.
-    let text = text.lines().next().filter(|_| priority < 8)?;
+    let text = kernel_text(record)?;
     if QUOTES.iter().any(|(start, piece)| text.starts_with(start) && text.contains(piece)) {
         return None;
     }
@@ -38,8 +35,16 @@ pub(crate) fn message(record: &str) -> Option<Message<'_>> {
     Some(Message { code: row.code, subject: subject_of(text, row.subject), text })
 }
 
+/// The first line of a record of the kernel itself.
+pub(crate) fn kernel_text(record: &str) -> Option<&str> {
+    let (prefix, text) = record.split_once(';')?;
+    let priority: u32 = prefix.split(',').next()?.trim().parse().ok()?;
+    // The facility is above the three bits of the level; programs that write to the log have another.
+    text.lines().next().filter(|_| priority < 8)
+}
+
 /// Starts and pieces of messages that quote names of devices, users or the boot loader, which may look like an error.
-const QUOTES: [(&str, &str); 7] = [
+const QUOTES: [(&str, &str); 12] = [
     ("usb ", ": Product: "),
     ("usb ", ": Manufacturer: "),
     ("usb ", ": SerialNumber: "),
@@ -47,6 +52,11 @@ const QUOTES: [(&str, &str); 7] = [
     ("Command line: ", ""),
     ("Unknown kernel command line parameters ", ""),
     ("audit: ", ""),
+    ("input: ", " as /devices/"),
+    ("hid-", "] on "),
+    ("BTRFS", "device label "),
+    ("BTRFS", "device fsid "),
+    ("scsi ", " PQ: "),
 ];
 
 /// A line of the file.
@@ -70,15 +80,36 @@ fn row(line: &'static str) -> Option<Row> {
     Some(Row {
         code: code.trim(),
         subject: subject.trim(),
-        wanted: format!("*{}*", wanted.join("*")),
+        wanted: match wanted.join("*").strip_prefix('^') {
+            Some(start) => format!("{start}*"),
+            None => format!("*{}*", wanted.join("*")),
+        },
         unwanted: parts.collect(),
     })
 }
 
 impl Row {
     fn fits(&self, text: &str) -> bool {
+        let text =
+            if self.subject == DEVICE { of_device(text).map(|(_, text)| text) } else { Some(text) };
+        text.is_some_and(|text| self.is_in(text))
+    }
+
+    fn is_in(&self, text: &str) -> bool {
         matches(&self.wanted, text) && !self.unwanted.iter().any(|piece| text.contains(piece))
     }
+}
+
+/// The subject of messages that begin with the driver and the address of a PCI device, as `pci_err()` writes them.
+const DEVICE: &str = "device";
+
+/// The address and the rest of such a message. Anywhere else an address may be part of a name.
+fn of_device(text: &str) -> Option<(&str, &str)> {
+    let (_driver, rest) = text.split_once(' ')?;
+    let (place, message) = rest.split_once(": ")?;
+    // Messages of a network port have its name after the address.
+    let address = place.split(' ').next()?;
+    is_pci_address(address).then_some((address, message))
 }
 
 fn trimmed(word: &str) -> &str {
@@ -95,6 +126,7 @@ fn subject_of<'a>(text: &'a str, place: &str) -> Option<&'a str> {
     };
     match place {
         "-" => None,
+        DEVICE => of_device(text).map(|(address, _)| address),
         "pci" => text.split(|c: char| !is_part(c)).map(trimmed).find(|word| is_pci_address(word)),
         // The port stands in front: `ata1.00: failed command: …`.
         "failed command" => word(text),
@@ -144,10 +176,16 @@ mod tests {
                 "12",
             ),
             (
-                "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Fatal)",
+                "virtio-pci 0000:02:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Inaccessible",
+                "pci.aer.fatal",
+                "0000:02:00.0",
+            ),
+            (
+                "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal)",
                 "pci.kernel_errors",
                 "0000:00:01.0",
             ),
+            ("igb 0000:03:00.0 eno1: PCIe link lost", "pci.kernel_errors", "0000:03:00.0"),
             (
                 "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off",
                 "pci.kernel_errors",
@@ -227,6 +265,12 @@ mod tests {
             "[Hardware Error]: CPU:2 (19:1:1) MC18_STATUS[Over|CE|MiscV|-|-|-|-]: 0xbc",
             // Written by others.
             "usb 1-1: Product: I/O error, dev sda, sector 5",
+            "BTRFS: device label PCIe Bus Error: severity=Uncorrected (Fatal) 0000:00:02.0 devid 1 transid 7 /dev/vda1",
+            "input: PCIe Bus Error: severity=Uncorrected (Fatal) as /devices/pci0000:00/0000:00:02.0/usb1/input5",
+            "hid-generic 0003:1234:5678.0001: input,hidraw0: USB HID v1.11 Keyboard [PCIe Bus Error: severity=Uncorrect (Fatal)] on usb-0000:00:02.0-1/input0",
+            "XFS (PCIe Bus Error: severity=Uncorrected (Fatal) 0000:00:02.0: x): Mounting",
+            "BTRFS: device label mce: [Hardware Error]: CPU 0: Machine Check devid 1 transid 7 /dev/vda1",
+            "scsi 0:0:0:0: Direct-Access     XXdevice inaccessible     1.0  PQ: 0 ANSI: 5",
             "Kernel command line: BOOT_IMAGE=x note=\"0000:00:01.0 device inaccessible\"",
         ];
         for text in quiet {

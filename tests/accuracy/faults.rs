@@ -84,7 +84,9 @@ fn filled(template: &str, part: &Part) -> Option<String> {
     for (key, value) in &part.values {
         text = text.replace(&format!("{{{key}}}"), value);
     }
-    (!text.contains('{')).then_some(text)
+    // The kernel numbers reports of the firmware: `{1}`.
+    let is_key = |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphabetic());
+    (!text.split('{').skip(1).any(is_key)).then_some(text)
 }
 
 /// Replaces bytes of the SMBIOS table.

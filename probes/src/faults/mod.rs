@@ -36,6 +36,16 @@ pub struct Fault {
     pub advice: String,
 }
 
+impl Fault {
+    /// Whether `finding` is among its evidence. Evidence has no place, so equal findings of two parts are evidence of the
+    /// faults of both.
+    #[must_use]
+    pub fn is_shown_by(&self, finding: &Finding) -> bool {
+        let mut evidence = self.evidence.iter();
+        evidence.any(|sign| sign.finding == finding.code && sign.observed == finding.evidence)
+    }
+}
+
 /// A part that may be the cause of a fault.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Suspect {

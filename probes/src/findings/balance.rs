@@ -80,7 +80,8 @@ fn channels(memory: &Memory) -> Option<Finding> {
     let uneven = controllers.iter().filter(|(_, sums)| differ(sums));
     let uneven: Vec<String> = uneven
         .map(|(controller, sums)| {
-            let sums = sums.iter().map(|(name, sum)| format!("{name} has {} MiB", sum >> 20));
+            let (shift, unit) = super::memory::unit(sums.values().copied());
+            let sums = sums.iter().map(|(name, sum)| format!("{name} has {} {unit}", sum >> shift));
             format!("{controller}: {}", sums.collect::<Vec<_>>().join(", "))
         })
         .collect();
@@ -178,7 +179,7 @@ mod tests {
             ("mc0/dimm2", "channel 1 slot 0", Some(16)),
         ]);
         assert_eq!(found[0].severity, Severity::Info);
-        assert_eq!(found[0].evidence, "mc0: channel 0 has 32768 MiB, channel 1 has 16384 MiB");
+        assert_eq!(found[0].evidence, "mc0: channel 0 has 32 GiB, channel 1 has 16 GiB");
         let even = [two, ("mc0/dimm2", "channel 1 slot 0", Some(16))];
         assert!(counted(&even).is_empty());
         assert!(counted(&[two, ("mc1/dimm0", "channel 0 slot 0", Some(8))]).is_empty());

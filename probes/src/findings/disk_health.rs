@@ -39,13 +39,18 @@ pub(super) fn unreadable(inventory: &Inventory) -> Vec<Finding> {
         let first = |why: &String| format!("its first bytes cannot be read: {why}");
         // A zone that was never written may return errors.
         let sample = disk.sample_failure.clone().filter(|_| disk.zoned.is_none());
-        let evidence = disk.unreadable_because.as_ref().map(first).or(sample)?;
-        let is_ignored = disk.is_removable == Some(true)
-            || disk.is_locked()
-            || disk.shared_identities().next().is_some();
-        (!is_ignored).then(|| DISK_UNREADABLE.finding(Some(locator(disk)), evidence))
+        of_unreadable(disk, disk.unreadable_because.as_ref().map(first).or(sample)?)
     };
     disks(inventory).iter().filter_map(finding).collect()
+}
+
+/// The finding about a disk that could not be read; `None` for a disk that is expected to refuse.
+#[must_use]
+pub fn of_unreadable(disk: &Disk, evidence: String) -> Option<Finding> {
+    let is_ignored = disk.is_removable == Some(true)
+        || disk.is_locked()
+        || disk.shared_identities().next().is_some();
+    (!is_ignored).then(|| DISK_UNREADABLE.finding(Some(locator(disk)), evidence))
 }
 
 /// Disks that have used up their rated endurance.

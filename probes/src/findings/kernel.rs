@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use super::disk::{disks, locator as disk_locator};
 use super::table::{
     CPU_KERNEL_ERRORS, CPU_THERMAL, DISK_KERNEL_ERRORS, FIRMWARE_BUG, MEMORY_KERNEL_ERRORS,
-    NIC_KERNEL_ERRORS, OS_LOCKUP, PCI_KERNEL_ERRORS, Row,
+    NIC_KERNEL_ERRORS, OS_LOCKUP, PCI_AER_FATAL, PCI_KERNEL_ERRORS, Row,
 };
 use super::{Finding, hypervisor, memory, nic, pci};
 use crate::block::Disk;
 use crate::collect::Inventory;
 use crate::cpuset::CpuSet;
 use crate::kernel_log::KernelMessages;
-use crate::memory::slot_of;
+use crate::memory::{slot_named, slot_of};
 
-static ROWS: [&Row; 8] = [
+static ROWS: [&Row; 9] = [
     &DISK_KERNEL_ERRORS,
     &MEMORY_KERNEL_ERRORS,
     &CPU_KERNEL_ERRORS,
@@ -23,6 +23,7 @@ static ROWS: [&Row; 8] = [
     &NIC_KERNEL_ERRORS,
     &OS_LOCKUP,
     &FIRMWARE_BUG,
+    &PCI_AER_FATAL,
 ];
 
 /// One finding for each kind of message about one part.
@@ -75,6 +76,14 @@ fn about(inventory: &Inventory, group: &KernelMessages) -> About {
         "memory.kernel_errors" => About::Part(slot(inventory, subject)),
         "cpu.kernel_errors" | "cpu.thermal" => About::Part(Some(socket(inventory, subject))),
         "pci.kernel_errors" => About::Part(Some(device(inventory, subject))),
+        "pci.aer.fatal" => {
+            let part = device(inventory, subject);
+            // The counter of the device, where there is one, has led to the same finding.
+            let is_counted = pci::aer(inventory).iter().any(|found| {
+                found.code.as_str() == group.code && found.locator.as_ref() == Some(&part)
+            });
+            if is_counted { About::Nothing } else { About::Part(Some(part)) }
+        }
         _ => About::Part(None),
     }
 }
@@ -111,8 +120,8 @@ fn slot(inventory: &Inventory, label: &str) -> Option<String> {
     let memory = inventory.memory.as_ref()?;
     let row = memory.ecc.iter().find(|row| row.label.as_deref() == Some(label));
     let index = row.and_then(|row| slot_of(row, &memory.dimms));
-    let by_name = || memory.dimms.iter().position(|dimm| dimm.locator.as_deref() == Some(label));
-    memory::printed_name(&memory.dimms, index.or_else(by_name)?)
+    let index = index.or_else(|| slot_named(label, &memory.dimms))?;
+    memory::printed_name(&memory.dimms, index)
 }
 
 /// The socket of a logical CPU, if package and socket are certainly the same; else the CPU's number, with a prefix

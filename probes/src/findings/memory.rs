@@ -147,7 +147,9 @@ fn odd_ones(populated: Vec<(&Dimm, Option<String>)>) -> Vec<Finding> {
         .into_iter()
         .filter(|(dimm, _)| is_other(shape(dimm), usual))
         .map(|(dimm, name)| {
-            let (odd, usual) = (describe(shape(dimm)), describe(usual));
+            let odd = shape(dimm);
+            let unit = unit([odd.0, usual.0].into_iter().flatten());
+            let (odd, usual) = (describe(odd, unit), describe(usual, unit));
             let evidence = format!("{odd}; {n_usual} other DIMMs have {usual}");
             MEMORY_DIMM_MISMATCH.finding(name, evidence)
         })
@@ -159,8 +161,16 @@ fn is_other(one: (Option<u64>, Option<u32>), usual: (Option<u64>, Option<u32>)) 
     one.0 != usual.0 || one.1.zip(usual.1).is_some_and(|(speed, usual)| speed != usual)
 }
 
-fn describe((size_bytes, speed_mt_s): (Option<u64>, Option<u32>)) -> String {
-    let size = size_bytes.map(|bytes| format!("{} MiB", bytes >> 20));
+/// The largest unit in which all sizes are whole numbers, so that they are easy to compare: its shift and its name.
+pub(super) fn unit(mut sizes: impl Iterator<Item = u64>) -> (u32, &'static str) {
+    if sizes.all(|bytes| bytes.is_multiple_of(1 << 30)) { (30, "GiB") } else { (20, "MiB") }
+}
+
+fn describe(
+    (size_bytes, speed_mt_s): (Option<u64>, Option<u32>),
+    (shift, unit): (u32, &str),
+) -> String {
+    let size = size_bytes.map(|bytes| format!("{} {unit}", bytes >> shift));
     let speed = speed_mt_s.map(|speed| format!("{speed} MT/s"));
     size.into_iter().chain(speed).collect::<Vec<_>>().join(" at ")
 }
@@ -169,7 +179,12 @@ fn describe((size_bytes, speed_mt_s): (Option<u64>, Option<u32>)) -> String {
 /// modules that need not become system memory are skipped.
 pub(super) fn lost(inventory: &Inventory) -> Vec<Finding> {
     let Some(memory) = &inventory.memory else { return Vec::new() };
-    if !are_all_plain(memory) || has_twins(memory) || is_limited(inventory) {
+    // Without the section os nobody knows whether a hypervisor or the command line keeps memory back.
+    if inventory.os.is_none()
+        || !are_all_plain(memory)
+        || has_twins(memory)
+        || is_limited(inventory)
+    {
         return Vec::new();
     }
     let Some((installed, present, smallest)) = totals(memory) else { return Vec::new() };
@@ -265,7 +280,8 @@ mod tests {
     }
 
     fn inventory(memory: Memory) -> Inventory {
-        Inventory { memory: Some(memory), ..Inventory::default() }
+        let os = Some(crate::os::Os::default());
+        Inventory { memory: Some(memory), os, ..Inventory::default() }
     }
 
     /// The finding of a DIMM's row with the given label, on a board with the given slots.
@@ -326,6 +342,20 @@ mod tests {
         let found = firmware_error(&inventory(Memory { dimms, ..Memory::default() }));
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].locator.as_deref(), Some("A2"));
+    }
+
+    #[test]
+    fn memory_is_not_lost_if_nobody_knows_whether_the_machine_is_a_guest() {
+        let memory = Memory {
+            dimms: vec![dimm("A1", 16, 3200), dimm("A2", 16, 3200)],
+            installed_bytes: Some(32 << 30),
+            usable_bytes: Some(15 << 30),
+            ..Memory::default()
+        };
+        let known = inventory(memory);
+        assert_eq!(lost(&known).len(), 1);
+        let unknown = Inventory { os: None, ..known };
+        assert_eq!(lost(&unknown), []);
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod raid;
 mod table;
 
 pub(crate) use disk::locator as disk_locator;
+pub use disk_health::of_unreadable;
 pub(crate) use kernel::socket as socket_of;
 pub use memory::printed_names as slot_names;
 pub(crate) use nic::locators as nic_locators;

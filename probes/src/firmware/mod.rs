@@ -11,6 +11,7 @@ pub use esrt::FirmwareResource;
 pub use load_option::BootEntry;
 
 use formats::efi::{self, boot_id};
+use formats::hest;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,10 @@ pub struct Firmware {
     /// Errors of the hardware that the firmware recorded before this boot; some keep them for several boots.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub boot_errors: Vec<BootError>,
+    /// Errors that the firmware handles before the kernel, which may therefore not count them: `machine_check`,
+    /// `corrected_machine_check`, `deferred_machine_check`, `pci_express`. `None` without the ACPI table HEST.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub firmware_first: Option<Vec<String>>,
 }
 
 /// By which interface the firmware booted the system.
@@ -72,10 +77,24 @@ pub enum BootMode {
 /// Reads how the firmware booted the machine.
 #[must_use]
 pub fn firmware(machine: &Machine) -> Firmware {
-    Firmware { boot_errors: boot_error::boot_errors(machine), ..boot(machine) }
+    Firmware {
+        boot_errors: boot_error::boot_errors(machine),
+        firmware_first: firmware_first(machine),
+        ..boot(machine)
+    }
 }
 
-/// All but what the firmware recorded of errors.
+/// The errors that the firmware handles first, by the table HEST, which needs root.
+fn firmware_first(machine: &Machine) -> Option<Vec<String>> {
+    const PATH: &str = "sys/firmware/acpi/tables/HEST";
+    let (names, is_whole) = hest::firmware_first(&machine.bytes(PATH)?).unwrap_or_default();
+    if !is_whole {
+        machine.problem(PATH, "a source of unknown kind or length", "a whole table HEST of ACPI");
+    }
+    (is_whole || !names.is_empty()).then(|| names.into_iter().map(str::to_owned).collect())
+}
+
+/// All but what concerns errors.
 fn boot(machine: &Machine) -> Firmware {
     match machine.has_directory(EFI) {
         Some(true) => {}
@@ -104,7 +123,7 @@ fn boot(machine: &Machine) -> Firmware {
         boot_timeout_s: number("Timeout").filter(|seconds| *seconds != u16::MAX),
         boot_entries: variables.boot_entries(machine),
         resources: esrt::esrt(machine),
-        boot_errors: Vec::new(),
+        ..Firmware::default()
     }
 }
 
@@ -189,6 +208,22 @@ fn boot_ids(order: &[u8]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::testing::{tree, tree_of_bytes};
+
+    #[test]
+    fn errors_that_the_firmware_handles_first_are_those_of_its_table() {
+        let mut table = b"HEST".to_vec();
+        table.resize(40 + 48, 0);
+        (table[4], table[36], table[40], table[46]) = (88, 1, 6, 1);
+        let first = |table: &[u8]| {
+            let machine = tree_of_bytes(&[("sys/firmware/acpi/tables/HEST", table)]);
+            (firmware(&machine).firmware_first, machine.problems().len())
+        };
+        assert_eq!(first(&table), (Some(vec!["pci_express".to_owned()]), 0));
+        table[46] = 0;
+        assert_eq!(first(&table), (Some(Vec::new()), 0));
+        assert_eq!(first(&table[..80]), (None, 1), "truncated");
+        assert_eq!(firmware(&tree(&[("proc/version", "x")])).firmware_first, None);
+    }
 
     #[test]
     fn secure_boot_order_and_current_entry_are_read_from_the_variables() {

@@ -12,7 +12,8 @@ use nix::errno::Errno;
 
 /// Largest tree that is unpacked; the largest captured machine has about 40 MiB.
 const LIMIT_BYTES: u64 = 512 << 20;
-/// Largest number of files, directories and links.
+/// Largest number of files, directories and links, those included that only the paths of others contain: each
+/// directory costs most of a kilobyte, and one path of an archive can name a hundred.
 const LIMIT_ENTRIES: usize = 1_000_000;
 /// Nesting of folders; sysfs has at most about thirty levels.
 const LIMIT_DEPTH: usize = 200;
@@ -118,7 +119,7 @@ impl Archive {
     /// Replaces what is at `path`, with everything below it, by `node`, or by an empty directory for `None`.
     pub fn set(&mut self, path: &str, node: Option<Node>) {
         self.remove(path);
-        self.add(&clean(path), node);
+        let _ = self.add(&clean(path), node);
     }
 
     /// Removes what is at `path`, with everything below it.
@@ -151,7 +152,8 @@ impl Archive {
     fn unpack_tar(tar: impl Read) -> io::Result<Archive> {
         let mut archive = Archive::default();
         let mut end = End::default();
-        let unpacked = archive.add_all(EndReader { inner: tar.take(LIMIT_BYTES), end: &mut end });
+        let unpacked = archive
+            .add_all(EndReader { inner: tar.take(LIMIT_BYTES), end: &mut end }, LIMIT_ENTRIES);
         if end.n_bytes >= LIMIT_BYTES {
             return Err(io::Error::other(format!("the tree has more than {LIMIT_BYTES} bytes")));
         }
@@ -164,14 +166,16 @@ impl Archive {
         Ok(archive)
     }
 
-    fn add_all(&mut self, tar: impl Read) -> io::Result<()> {
+    fn add_all(&mut self, tar: impl Read, limit_entries: usize) -> io::Result<()> {
         let mut packed = tar::Archive::new(tar);
-        let mut n_entries = 0;
+        let (mut n_entries, mut n_created) = (0, 0);
         for entry in packed.entries().map_err(|_| damaged())? {
             let mut entry = entry.map_err(|_| damaged())?;
             n_entries += 1;
-            if n_entries > LIMIT_ENTRIES {
-                return Err(io::Error::other(format!("more than {LIMIT_ENTRIES} files")));
+            if n_entries.max(n_created) > limit_entries {
+                return Err(io::Error::other(format!(
+                    "more than {limit_entries} files and folders"
+                )));
             }
             let target = entry.link_name_bytes().unwrap_or_default();
             if entry.path_bytes().len().max(target.len()) > LIMIT_PATH_BYTES {
@@ -183,35 +187,44 @@ impl Archive {
                 return Err(io::Error::other(format!("more than {LIMIT_DEPTH} folders deep")));
             }
             let kind = entry.header().entry_type();
-            if kind.is_symlink() {
-                self.add(&name, Some(Node::Link(super::escape_non_utf8(&target))));
+            let node = if kind.is_symlink() {
+                Some(Node::Link(super::escape_non_utf8(&target)))
             } else if kind.is_file() {
                 let mut content = Vec::new();
                 entry.read_to_end(&mut content).map_err(|_| damaged())?;
-                self.add(&name, Some(Node::File(content.into())));
+                Some(Node::File(content.into()))
             } else if kind.is_dir() {
-                self.add(&name, None);
-            }
+                None
+            } else {
+                continue;
+            };
+            n_created += self.add(&name, node);
         }
         Ok(())
     }
 
     /// Adds a file, a link or (without `node`) a directory, and the directories above it, which replace
-    /// files of the same path.
-    fn add(&mut self, name: &str, node: Option<Node>) {
+    /// files of the same path. Returns how many entries are new.
+    fn add(&mut self, name: &str, node: Option<Node>) -> usize {
         let (folders, name) = name.rsplit_once('/').unwrap_or(("", name));
         let mut folder = &mut self.top;
+        let mut n_new = 0;
         for part in folders.split('/').filter(|part| !part.is_empty()) {
+            n_new += usize::from(!folder.contains_key(part));
             folder = folder_in(folder, part);
         }
+        if name.is_empty() {
+            return n_new;
+        }
+        n_new += usize::from(!folder.contains_key(name));
         match node {
-            _ if name.is_empty() => {}
             Some(node) => {
                 let inner = Folder::new();
                 folder.insert(name.into(), Entry { node: Some(node), inner });
             }
             None => drop(folder_in(folder, name)),
         }
+        n_new
     }
 
     /// A tree that was packed as one folder (`root/sys/…`) is read from inside that folder.
@@ -419,6 +432,22 @@ mod tests {
         let found = [refused("sys/x", &long), refused(&long, "x"), refused(&"a/".repeat(300), "x")];
         let path = "a path of more than 4096 bytes";
         assert_eq!(found, [path, path, "more than 200 folders deep"]);
+    }
+
+    #[test]
+    fn folders_that_only_paths_name_count_as_entries() {
+        let mut tar = tar::Builder::new(Vec::new());
+        for n in 0..10 {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(0);
+            let path = format!("{n}/{}x", "a/".repeat(99));
+            tar.append_data(&mut header, path, &[][..]).unwrap();
+        }
+        let tar = tar.into_inner().unwrap();
+        let unpacked = |limit| Archive::default().add_all(tar.as_slice(), limit);
+        let error = unpacked(500).unwrap_err().to_string();
+        assert_eq!(error, "more than 500 files and folders");
+        unpacked(1010).unwrap();
     }
 
     #[test]

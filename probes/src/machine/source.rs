@@ -252,8 +252,14 @@ fn check_machine(
             "sys in {place} {sys}, expected what a kernel shows in /sys"
         )));
     }
-    if TOP.iter().any(|name| list(name).is_ok()) {
+    let has_names = |name: &&str| list(name).is_ok_and(|names| !names.is_empty());
+    if TOP.iter().any(has_names) {
         return Ok(());
+    }
+    if list("proc").is_ok() {
+        return Err(io::Error::other(format!(
+            "proc in {place} is empty and there is no sys, expected what a kernel shows in them"
+        )));
     }
     let Some(first) = names.first() else {
         return Err(io::Error::other(format!("{place} is empty")));

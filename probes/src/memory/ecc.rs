@@ -76,22 +76,26 @@ pub(super) fn assign(memory: &mut Memory) {
     }
 }
 
-/// The index of the slot that the label of `count` names, if that is certain: the label equals the
-/// locator of exactly one slot, or its bank and locator (so `ghes_edac` labels its DIMMs). Labels that
-/// a driver composes of its own numbers match nothing, and so does the name of an empty slot or of one
-/// whose module is smaller than what the driver counts.
+/// The index of the slot that the label of `count` names, if that is certain. Labels that a driver composes of its own
+/// numbers match nothing, and so does the name of a slot whose module is smaller than what the driver counts.
 pub(crate) fn slot_of(count: &EccCount, dimms: &[Dimm]) -> Option<usize> {
-    let label = count.label.as_ref()?;
+    let index = slot_named(count.label.as_ref()?, dimms)?;
+    let module = dimms.get(index)?.size_bytes;
+    let fits = count.size_bytes.zip(module).is_none_or(|(counted, module)| counted <= module);
+    fits.then_some(index)
+}
+
+/// The index of the only slot with this name, unless it is empty: its locator, or its bank and locator, as `ghes_edac` and
+/// the firmware's reports in the kernel log write it (`drivers/firmware/efi/cper.c`).
+pub(crate) fn slot_named(label: &str, dimms: &[Dimm]) -> Option<usize> {
     let is_named = |dimm: &Dimm| match (&dimm.locator, &dimm.bank_locator) {
         (Some(locator), _) if label == locator => true,
-        (Some(locator), Some(bank)) => *label == format!("{bank} {locator}"),
+        (Some(locator), Some(bank)) => label == format!("{bank} {locator}"),
         _ => false,
     };
     let mut named = dimms.iter().enumerate().filter(|(_, dimm)| is_named(dimm));
     let (Some((index, dimm)), None) = (named.next(), named.next()) else { return None };
-    let fits =
-        count.size_bytes.zip(dimm.size_bytes).is_none_or(|(counted, module)| counted <= module);
-    (dimm.is_populated != Some(false) && fits).then_some(index)
+    (dimm.is_populated != Some(false)).then_some(index)
 }
 
 /// Adds up the ranks of a DIMM.

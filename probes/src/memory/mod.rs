@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 pub use cxl::CxlMemory;
 pub use dax::DaxDevice;
-pub(crate) use ecc::slot_of;
+pub(crate) use ecc::{slot_named, slot_of};
 pub use nvdimm::{Nvdimm, PersistentMemory, PersistentNamespace, PersistentRegion};
 pub(crate) use place::candidates;
 use schemars::JsonSchema;

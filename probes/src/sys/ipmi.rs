@@ -55,10 +55,18 @@ fn exchange(command: IpmiCommand) -> io::Result<Vec<u8>> {
         Target::Bmc => TIMEOUT,
         Target::Satellite { .. } => TIMEOUT_SATELLITE,
     };
+    answer(&device, timeout)
+}
+
+/// Waits for the answer to the command that was sent through `device`: the completion code and the data.
+///
+/// # Errors
+/// `ETIMEDOUT` if none arrives in time, or as the kernel answers.
+pub fn answer(device: &File, timeout: Duration) -> io::Result<Vec<u8>> {
     let end = Instant::now() + timeout;
     loop {
-        wait(&device, end)?;
-        match receive(&device) {
+        wait(device, end)?;
+        match receive(device) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             result => return result,
         }

@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::libc;
 
 use super::Question;
+use crate::firmware_reports;
 use crate::kernel_messages::message;
 
 /// A record has at most 8 KiB (`CONSOLE_EXT_LOG_MAX`, `include/linux/printk.h`), since Linux 6.3 at most 2 KiB
@@ -56,6 +57,10 @@ impl Question for KernelLog {
     }
 }
 
+fn is_kept(record: &str) -> bool {
+    message(record).is_some() || firmware_reports::line(record).is_some()
+}
+
 /// The messages that mean a fault.
 #[derive(Default)]
 struct Kept(Vec<u8>);
@@ -64,7 +69,7 @@ impl Kept {
     /// Adds a record if it means a fault; `false` if there is no room for it.
     fn add(&mut self, record: &[u8]) -> bool {
         let text = std::str::from_utf8(record).ok();
-        let Some(line) = text.filter(|text| message(text).is_some()).and_then(|t| t.lines().next())
+        let Some(line) = text.filter(|text| is_kept(text)).and_then(|text| text.lines().next())
         else {
             return true;
         };
@@ -85,7 +90,7 @@ mod tests {
     fn running_kernel_ends_its_log_without_waiting() {
         let Ok(kept) = KernelLog.ask_live() else { return };
         let text = String::from_utf8(kept).unwrap();
-        assert!(text.lines().all(|line| line == MORE || message(line).is_some()), "{text}");
+        assert!(text.lines().all(|line| line == MORE || is_kept(line)), "{text}");
     }
 
     #[test]
@@ -95,6 +100,7 @@ mod tests {
             kept.add(b"3,1,1,-;I/O error, dev sda, sector 1\n SUBSYSTEM=block\n DEVICE=b8:0\n")
         );
         assert!(kept.add(b"6,2,2,-;usb 1-1: new device\n"));
+        assert!(kept.add(b"2,2,2,-;{1}[Hardware Error]:   physical_address: 0x1000\n"));
         assert_eq!(kept.0, b"3,1,1,-;I/O error, dev sda, sector 1\n");
         kept.0.resize(MOST_KEPT_BYTES - 10, b'x');
         assert!(kept.add(b"6,3,3,-;usb 1-1: new device\n"), "nothing to keep");

@@ -36,7 +36,7 @@ row_table! {
         meaning: "The disk cannot be read at its start, in its middle or at its end: the read ends in an I/O error, or \
                   the disk does not answer.",
         source: "A read of the first 4096 bytes, and the time that it took. `check` also reads 64 KiB each at the start, \
-                 in the middle and at the end.",
+                 in the middle and at the end, and so does an install of the chosen disk.",
         advice: "Check the cable and the backplane, then replace the disk. The kernel log names the failed reads.",
         false_alarms: "Removable drives, locked disks, disks that need a right to be read, and paths to a LUN that \
                        is also reachable otherwise are ignored.",

@@ -41,7 +41,8 @@ row_table! {
         meaning: "The report does not contain a value that is expected, so nobody can say whether the machine has \
                   it. It is critical if the expectations say severity: critical.",
         source: SOURCE,
-        advice: "Look for the reason among the problems of the report. Neighbours need --lldp-wait and a link.",
+        advice: "Look for the reason among the problems of the report. Neighbours need a link, and with --expect also \
+                 --lldp-wait.",
         false_alarms: "A value that is not known is never treated as met, nor as other than expected.",
     };
     EXPECTATION_SURPLUS = Row {

@@ -120,7 +120,7 @@ row_table! {
         other_severity: None,
         component: "memory",
         meaning: "The kernel logged memory errors since boot.",
-        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt, and reports of the firmware (ACPI APEI).",
         advice: "Find the DIMM in the message or in the log of the BMC, and replace it if errors occur again.",
         false_alarms: "Only reports of errors match, not messages that announce a driver. A slot is named only if the message names it.",
     };

@@ -57,13 +57,16 @@ row_table! {
         severity: Warning,
         other_severity: None,
         component: "nic",
-        meaning: "A value of an SFP module is beyond the alarm thresholds that are stored in it: light, laser current, \
-                  temperature or supply voltage.",
-        source: "Module EEPROM at address A2h (SFF-8472, tables 9-5 and 9-11), for modules with internal calibration.",
+        meaning: "A value of a network module is beyond the alarm thresholds that are stored in it: light, laser \
+                  current, temperature or supply voltage.",
+        source: "Module EEPROM: SFP with internal calibration (SFF-8472, tables 9-5 and 9-11), QSFP (SFF-8636, page \
+                 03h), QSFP-DD and OSFP (CMIS 5.2, pages 02h and 11h).",
         advice: "If it receives too little light, clean the connectors and check the cable and the module at its other \
                  end. Otherwise replace the module.",
-        false_alarms: "Ports without a link, values of 0 and modules without thresholds raise nothing. QSFP modules \
-                       are not checked, since lanes of other ports may be dark.",
+        false_alarms: "Ports without a link, values of 0, modules without thresholds and modules in low power raise \
+                       nothing. A lane that receives less than 1 µW or sends less than 10 µW is dark, not weak: a port \
+                       with a link does not use it, so it belongs to another port of the module. The latched alarm \
+                       flags are not used, since they keep what was before the link came up.",
     };
     NIC_DUPLICATE_MAC = Row {
         code: "nic.duplicate_mac",
@@ -107,7 +110,8 @@ row_table! {
         other_severity: None,
         component: "pci",
         meaning: "A PCIe device had fatal errors since boot: its link failed and had to be reset.",
-        source: "/sys/bus/pci/devices/*/aer_dev_fatal.",
+        source: "/sys/bus/pci/devices/*/aer_dev_fatal, and /dev/kmsg: the kernel counts no fatal errors of devices below \
+                 a port.",
         advice: "Reseat the card or riser. If the errors continue, replace the card.",
         false_alarms: "Errors that the link corrected are ignored.",
     };
@@ -161,8 +165,9 @@ row_table! {
         other_severity: None,
         component: "pci",
         meaning: "The kernel logged uncorrectable PCIe errors, a device that stopped responding, or a hardware error of a GPU.",
-        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt, and reports of the firmware (ACPI APEI).",
         advice: "Reseat the card. If it occurs again, replace it.",
-        false_alarms: "Corrected errors and GPU errors that programs cause are ignored.",
+        false_alarms: "Corrected errors and GPU errors that programs cause are ignored. Fatal errors are reported as \
+                       pci.aer.fatal.",
     };
 }

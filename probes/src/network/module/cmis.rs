@@ -1,11 +1,14 @@
 //! QSFP-DD, OSFP and others with CMIS 5.2: state in the lower half, description in page 0 of the upper
-//! one, reach and wavelength of optical modules in page 1.
+//! one, reach and wavelength of optical modules in page 1, their alarm thresholds in page 2, their lanes in page 11h.
 
 use super::memory::{Memory, byte, date, number, oui, temperature, text};
-use super::{Module, names};
+use super::{Module, alarms, names};
 
 /// Byte 2, bit 7: the module has no pages beyond 0, like copper cables.
 const IS_FLAT: u8 = 0x80;
+/// Byte 3, bits 1 to 3: the module is in full operation and not asleep.
+const STATE: u8 = 0x0e;
+const IS_READY: u8 = 3 << 1;
 
 pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     let temperature_celsius = temperature(lower, 14);
@@ -32,8 +35,23 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     let is_flat = byte(lower, 2).is_none_or(|model| model & IS_FLAT != 0);
     if has_optics && !is_flat {
         optics(memory, &mut module);
+        if byte(lower, 3).is_some_and(|state| state & STATE == IS_READY) {
+            module.alarms = alarmed(memory, &page, lower);
+        }
     }
     module
+}
+
+/// What is beyond its alarm threshold: of the module, then of its lanes.
+fn alarmed(memory: &Memory, page: &[u8], lower: &[u8]) -> Vec<String> {
+    // A module that ignores the number of the page shows page 0 again.
+    let Some(thresholds) = memory.upper(2).filter(|thresholds| *thresholds != page) else {
+        return Vec::new();
+    };
+    let lanes = memory.cmis_lanes().unwrap_or_default();
+    let mut found = alarms::alarms(&alarms::CMIS, &thresholds, lower);
+    found.extend(alarms::alarms(&alarms::CMIS_LANES, &thresholds, &lanes));
+    found
 }
 
 /// Whether a media interface technology (byte 212) is a laser; the values in between are copper.

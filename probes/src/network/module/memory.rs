@@ -3,6 +3,7 @@
 
 use formats::hex::hex;
 
+use super::alarms::{CMIS_LANES_AT, CMIS_LANES_BYTES};
 use crate::machine::{Machine, escape_non_utf8};
 use crate::sys::netlink::ModuleEeprom;
 
@@ -30,6 +31,11 @@ impl<'a> Memory<'a> {
     /// The upper half with `page` selected. Its first byte is byte 128 in the specifications.
     pub(super) fn upper(&self, page: u8) -> Option<Vec<u8>> {
         self.read(ADDRESS, page, HALF_BYTES, HALF_BYTES)
+    }
+
+    /// What the first eight lanes of a module with CMIS send and receive.
+    pub(super) fn cmis_lanes(&self) -> Option<Vec<u8>> {
+        self.read(ADDRESS, 0x11, CMIS_LANES_AT, CMIS_LANES_BYTES)
     }
 
     /// The diagnostics of an SFP, which have an address of their own: thresholds first, values from byte 96.

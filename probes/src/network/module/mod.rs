@@ -4,6 +4,7 @@
 //! The module's bus is slow and a broken module can block it. Each port is therefore read on its own
 //! thread, so that a port that does not respond affects no other.
 
+mod alarms;
 mod cmis;
 mod memory;
 mod names;
@@ -74,8 +75,8 @@ pub struct Module {
     /// Temperature at the time of reading, in °C, rounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<i16>,
-    /// What an SFP measures beyond its own alarm thresholds, e.g. `receive power too low`. A port without a cable
-    /// receives none.
+    /// What the module measures beyond its own alarm thresholds, e.g. `receive power too low` or
+    /// `receive power of lane 2 too low`. A port without a cable receives none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alarms: Vec<String>,
 }

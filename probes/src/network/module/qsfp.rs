@@ -1,10 +1,13 @@
-//! QSFP+, QSFP28 (SFF-8636): state in the lower half, description in page 0 of the upper one.
+//! QSFP+, QSFP28 (SFF-8636): state in the lower half, description in page 0 of the upper one,
+//! alarm thresholds in page 3.
 
 use super::memory::{Memory, byte, date, length, number, oui, temperature, text};
-use super::{Module, names};
+use super::{Module, alarms, names};
 
 /// First transmitter technology, in the upper bits of byte 147, that is copper.
 const FIRST_COPPER: u8 = 0x0a;
+/// Byte 2, bit 2: the module has no pages beyond 0; bit 0: it has measured nothing yet.
+const IS_FLAT_OR_NOT_READY: u8 = 0x05;
 
 pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     let temperature_celsius = temperature(lower, 22);
@@ -31,6 +34,12 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     };
     let is_cable = is_copper || byte(&page, 2) == Some(names::NO_SEPARABLE_CONNECTOR);
     reach(&page, is_cable, &mut module);
+    let is_measured = byte(lower, 2).is_some_and(|status| status & IS_FLAT_OR_NOT_READY == 0);
+    if is_measured && !is_copper {
+        // A module that ignores the number of the page shows page 0 again.
+        let thresholds = memory.upper(3).filter(|thresholds| *thresholds != page);
+        module.alarms = alarms::alarms(&alarms::QSFP, &thresholds.unwrap_or_default(), lower);
+    }
     module
 }
 

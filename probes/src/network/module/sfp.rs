@@ -1,7 +1,7 @@
 //! SFP, SFP+, SFP28 (SFF-8472): the description is in the lower half, the diagnostics at another address.
 
 use super::memory::{Memory, byte, date, length, number, oui, temperature, text};
-use super::{Module, names};
+use super::{Module, alarms, names};
 
 /// Byte 8: the cable is copper, passive or active.
 const IS_COPPER_CABLE: u8 = 0x0c;
@@ -11,9 +11,6 @@ const RJ45: u8 = 0x22;
 const IS_1000BASE_T: u8 = 0x08;
 /// Byte 36: 10GBASE-T, 10GBASE-T for short reach, 5GBASE-T and 2.5GBASE-T (SFF-8024, table 4-4).
 const BASE_T: [u8; 4] = [0x16, 0x1c, 0x1d, 0x1e];
-/// What a module measures, in the order of its thresholds and values.
-const MEASURED: [&str; 5] =
-    ["temperature", "supply voltage", "laser current", "transmit power", "receive power"];
 
 pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
     memory.check(lower.get(..63).unwrap_or_default(), byte(lower, 63));
@@ -38,7 +35,10 @@ pub(super) fn parse(memory: &Memory, lower: &[u8]) -> Module {
             Some(diagnostics) => temperature(diagnostics, 96),
             None => is_measured.then(|| memory.sfp_temperature()).flatten(),
         },
-        alarms: diagnostics.map(|diagnostics| alarms(&diagnostics)).unwrap_or_default(),
+        alarms: match &diagnostics {
+            Some(diagnostics) => alarms::alarms(&alarms::SFP, diagnostics, diagnostics),
+            None => Vec::new(),
+        },
         ..Module::default()
     };
     let is_cable = is_copper_cable || byte(lower, 2) == Some(names::NO_SEPARABLE_CONNECTOR);
@@ -85,23 +85,4 @@ fn reach(lower: &[u8], is_cable: bool, is_base_t: bool, module: &mut Module) {
 /// Byte 92: the module has calibrated diagnostics at the second address and needs no address change.
 fn has_diagnostics(lower: &[u8]) -> bool {
     byte(lower, 92).is_some_and(|kind| kind & 0x64 == 0x60)
-}
-
-/// The values beyond the module's own alarm thresholds. Each has four of them: high and low alarm, high and low warning.
-fn alarms(diagnostics: &[u8]) -> Vec<String> {
-    let alarm = |(at, name): (usize, &&str)| {
-        // Only the temperature is signed. Inverting the sign orders it like the others.
-        let sign = if at == 0 { 0x8000 } else { 0 };
-        let number = |at: usize| {
-            let bytes = diagnostics.get(at..)?.first_chunk::<2>()?;
-            Some(u16::from_be_bytes(*bytes)).filter(|number| *number != 0).map(|n| n ^ sign)
-        };
-        // Modules store 0 for what they do not measure, and equal or reversed thresholds if they have none.
-        let value = number(96 + 2 * at)?;
-        let (high, low) = (number(8 * at)?, number(8 * at + 2)?);
-        let what = if value > high { "high" } else { "low" };
-        let is_beyond = value > high || value < low;
-        (high > low && is_beyond).then(|| format!("{name} too {what}"))
-    };
-    MEASURED.iter().enumerate().filter_map(alarm).collect()
 }

@@ -152,6 +152,46 @@ fn sfp_beyond_its_own_thresholds_has_alarms() {
     assert!(measured(&[(96, 0x5000), (104, 50)]).alarms.is_empty(), "no thresholds");
 }
 
+/// A QSFP28 or a QSFP-DD in operation whose second lane receives `light` of at least 40 µW, with its thresholds.
+fn lanes(light: u16, status: [u8; 2]) -> Modules {
+    let (mut lower, mut page) = copper();
+    lower[2] = status[0];
+    page[19] = 0;
+    seal(&mut page, 0, 63);
+    put(&mut lower, 36, &light.to_be_bytes());
+    let mut third = vec![0; 128];
+    put(&mut third, 48, &[0x4e, 0x20, 1, 0x90]);
+    let (mut state, description, first) = optics();
+    state[3] = status[1];
+    let mut second = vec![0; 128];
+    put(&mut second, 64, &[0x4e, 0x20, 1, 0x90]);
+    let mut values = vec![0; 48];
+    put(&mut values, 34, &light.to_be_bytes());
+    let machine = machine(&[
+        ("eno1", "50-00-00-80", &lower),
+        ("eno1", "50-00-80-80", &page),
+        ("eno1", "50-03-80-80", &third),
+        ("eno2", "50-00-00-80", &state),
+        ("eno2", "50-00-80-80", &description),
+        ("eno2", "50-01-80-80", &first),
+        ("eno2", "50-02-80-80", &second),
+        ("eno2", "50-11-9a-30", &values),
+    ]);
+    modules(&machine)
+}
+
+#[test]
+fn lane_that_receives_too_little_is_an_alarm_unless_the_module_sleeps() {
+    let weak = lanes(399, [0, 6]);
+    assert_eq!(weak["eno1"].alarms, ["receive power of lane 2 too low"]);
+    assert_eq!(weak["eno2"].alarms, weak["eno1"].alarms);
+    let none = |modules: Modules| modules.values().all(|module| module.alarms.is_empty());
+    assert!(none(lanes(400, [0, 6])), "enough light");
+    assert!(none(lanes(9, [0, 6])), "dark lanes");
+    assert!(none(lanes(399, [1, 2])), "not ready, low power");
+    assert!(none(lanes(399, [4, 8])), "no pages, powering down");
+}
+
 #[test]
 fn copper_cable_has_a_length_and_no_wavelength() {
     let (lower, page) = copper();
