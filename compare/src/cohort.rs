@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::kinds::{Attribute, Kind, Nature, kinds};
-use crate::line;
 use crate::machine::{Machine, Part};
+use crate::{counted, line};
 
 /// The least number of like machines that have a norm: of two that differ, either may be right.
 pub const LEAST: usize = 3;
@@ -226,7 +226,7 @@ impl<'a> Model<'a> {
             if n_norm * 2 <= present.len() {
                 let name = present.first().map(|(_, part)| part.name()).unwrap_or_default();
                 let values = counts.iter().map(|(value, n)| (attribute.unit.text(value), *n));
-                let what = format!("{name} {}", attribute.name.replace('_', " "));
+                let what = format!("{name} {}", attribute.title());
                 self.varied.push(Varied { what, values: values.collect() });
                 continue;
             }
@@ -264,16 +264,21 @@ impl<'a> Model<'a> {
         let n = self.n_machines;
         let Some(title) = &self.title else {
             return line(&format!(
-                "no maker or no model: reports: {n}; it is not known which are alike, so they were not compared"
+                "no maker or no model: {}; it is not known which are alike, so they were not compared",
+                counted(n, "report")
             ));
         };
         if !self.has_norm() {
             return line(&format!(
-                "{title}: reports: {n}; a norm needs {LEAST}, so it was not compared"
+                "{title}: {}; a norm needs {LEAST}, so it was not compared",
+                counted(n, "report")
             ));
         }
-        let mut text =
-            line(&format!("{title}: reports: {n}, departures: {}", self.departures.len()));
+        let mut text = line(&format!(
+            "{title}: {}, {}",
+            counted(n, "report"),
+            counted(self.departures.len(), "departure")
+        ));
         let width = |texts: &mut dyn Iterator<Item = &str>| {
             texts.map(|text| text.chars().count()).max().unwrap_or_default()
         };
@@ -319,14 +324,19 @@ impl Departure<'_> {
         match self.attribute {
             Some(attribute) => format!(
                 "{} {}; {count} have {}",
-                attribute.name.replace('_', " "),
+                attribute.title(),
                 attribute.unit.text(&self.found),
                 attribute.unit.text(&self.norm)
             ),
             None if self.found.is_null() => {
-                format!("missing; {count} have {}", self.norm.as_str().unwrap_or_default())
+                let norm = self.norm.as_str().filter(|norm| !norm.is_empty()).unwrap_or("it");
+                format!("missing; {count} have {norm}")
             }
-            None => format!("{}; {count} have none", self.found.as_str().unwrap_or_default()),
+            // A part without a known value is there all the same.
+            None => match self.found.as_str() {
+                None | Some("") => format!("present; {count} have none"),
+                Some(found) => format!("{found}; {count} have none"),
+            },
         }
     }
 
@@ -375,7 +385,7 @@ mod tests {
     fn like_machines_do_not_depart_though_their_serial_numbers_differ() {
         let members = members(|_, _| {}, 4);
         let models = models(&members);
-        assert_eq!(models[0].text(), "Dell Inc. R650: reports: 4, departures: 0\n");
+        assert_eq!(models[0].text(), "Dell Inc. R650: 4 reports, 0 departures\n");
     }
 
     #[test]
@@ -392,7 +402,7 @@ mod tests {
         let models = models(&members);
         assert_eq!(
             models[0].text(),
-            "Dell Inc. R650: reports: 5, departures: 2\n  \
+            "Dell Inc. R650: 5 reports, 2 departures\n  \
              node1  DIMM A2  missing; 4 of 5 have 32 GiB, M393A4K40\n  \
              node2  BIOS     version 2.0; 4 of 5 have 2.19.1\n"
         );
@@ -445,7 +455,7 @@ mod tests {
             },
             4,
         );
-        assert_eq!(models(&members)[0].text(), "Dell Inc. R650: reports: 4, departures: 0\n");
+        assert_eq!(models(&members)[0].text(), "Dell Inc. R650: 4 reports, 0 departures\n");
     }
 
     #[test]
@@ -474,7 +484,7 @@ mod tests {
         );
         let models = models(&members);
         assert!(models[0].departures.is_empty() && models[0].json()["model"].is_null());
-        assert!(models[0].text().starts_with("no maker or no model: reports: 4;"));
+        assert!(models[0].text().starts_with("no maker or no model: 4 reports;"));
     }
 
     #[test]

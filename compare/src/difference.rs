@@ -254,7 +254,7 @@ impl Difference<'_> {
             if from == to {
                 (from, to) = (a.to_string(), b.to_string());
             }
-            format!("{} {from} -> {to}", attribute.name.replace('_', " "))
+            format!("{} {from} -> {to}", attribute.title())
         });
         changes.collect::<Vec<_>>().join("; ")
     }

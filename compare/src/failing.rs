@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::cohort::Member;
 use crate::kinds::Kind;
-use crate::line;
 use crate::machine::{Machine, Part, is_identity};
+use crate::{counted, line};
 
 /// A part number that has findings.
 #[derive(Debug)]
@@ -109,8 +109,12 @@ impl Failing {
     pub fn text(&self) -> String {
         let codes = self.codes.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         line(&format!(
-            "  {} {}: {} of {} parts, machines: {}: {codes}",
-            self.kind.title, self.part_number, self.n_failing, self.n_parts, self.n_machines
+            "  {} {}: {} of {}, on {}: {codes}",
+            self.kind.title,
+            self.part_number,
+            self.n_failing,
+            counted(self.n_parts, "part"),
+            counted(self.n_machines, "machine")
         ))
     }
 
@@ -168,7 +172,7 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(
             found[0].text(),
-            "  DIMM M393A4K40: 2 of 6 parts, machines: 2: memory.ecc.correctable\n"
+            "  DIMM M393A4K40: 2 of 6 parts, on 2 machines: memory.ecc.correctable\n"
         );
     }
 }

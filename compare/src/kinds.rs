@@ -36,6 +36,15 @@ pub struct Attribute {
     pub nature: Nature,
 }
 
+impl Attribute {
+    /// The name in text, e.g. `configured speed`. A verdict of the part about itself is its health.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let prefix = if self.path.starts_with("health/") { "health " } else { "" };
+        format!("{prefix}{}", self.name.replace('_', " "))
+    }
+}
+
 /// A kind of parts.
 #[derive(Debug)]
 pub struct Kind {

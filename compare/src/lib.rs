@@ -35,10 +35,18 @@ pub fn line(text: &str) -> String {
     line
 }
 
+/// `1 report`, `2 reports`.
+fn counted(n: usize, one: &str) -> String {
+    format!("{n} {one}{}", if n == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
     fn line_cannot_control_the_terminal_or_read_as_another() {
-        assert_eq!(super::line("serial \x1b[2J\u{202e}321\n"), "serial \\u{1b}[2J\\u{202e}321\n");
+        assert_eq!(
+            super::line("serial \x1b[2J\u{202e}3\u{200b}21\n"),
+            "serial \\u{1b}[2J\\u{202e}3\\u{200b}21\n"
+        );
     }
 }

@@ -50,7 +50,13 @@ const LITERAL_BYTES: usize = 1000;
 
 /// Whether a file of YAML can have the character as it is, and a reader sees it.
 pub(crate) fn is_visible(character: char) -> bool {
-    let is_hidden = matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+    // Marks that turn the direction of text, or have no width; line ends; what no file of YAML may contain.
+    let is_hidden = matches!(
+        character,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}'
+            | '\u{e0000}'..='\u{e007f}'
+    );
     !character.is_control() && !is_hidden
 }
 
