@@ -13,6 +13,7 @@ mod digest;
 pub mod live;
 pub mod merge;
 pub mod platform;
+pub mod read_only;
 mod text;
 
 pub use check::{Checked, Code, Problem, Refusal, Warning, check};

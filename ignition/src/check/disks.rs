@@ -200,7 +200,7 @@ fn tang(at: &At<'_>, findings: &mut Findings) {
 fn filesystem(at: &At<'_>, findings: &mut Findings) {
     device(at, findings);
     if let Some(at) = at.get("path").filter(|at| at.text() != Some("")) {
-        storage::path(&at, findings);
+        storage::path_of_root(&at, findings);
     }
     let format_path = format!("{}.format", at.path);
     let Some(format) = at.filled("format") else {

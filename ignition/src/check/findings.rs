@@ -66,11 +66,16 @@ impl Findings {
         }
     }
 
-    pub(super) fn into_result(self, version: String, bytes: &[u8]) -> Result<Checked, Refusal> {
+    pub(super) fn into_result(
+        self,
+        version: String,
+        may_fetch: bool,
+        bytes: &[u8],
+    ) -> Result<Checked, Refusal> {
         let Self { problems, n_more, warnings, .. } = self;
         if problems.is_empty() {
             let sha512 = crate::digest::sha512(bytes);
-            return Ok(Checked { version, sha512, warnings });
+            return Ok(Checked { version, sha512, may_fetch, warnings });
         }
         Err(Refusal { code: Code::Invalid, problems, n_more })
     }

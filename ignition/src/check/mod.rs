@@ -41,6 +41,8 @@ pub struct Checked {
     pub version: String,
     /// SHA-512 of the bytes as given, e.g. for `coreos-installer install --ignition-hash`.
     pub sha512: String,
+    /// Whether Ignition may need the network for this config: it fetches something, or contains another config.
+    pub may_fetch: bool,
     /// What Ignition would accept but the author probably did not mean; unknown keys first.
     pub warnings: Vec<Warning>,
 }
@@ -50,7 +52,7 @@ pub struct Checked {
 pub struct Warning {
     /// Where, e.g. `$.systemd.units.0.enable`.
     pub path: String,
-    /// What, e.g. `unknown key`.
+    /// What, e.g. `unknown key, which Ignition ignores unless only its case is wrong`.
     pub message: String,
 }
 
@@ -147,7 +149,7 @@ pub fn check(bytes: &[u8]) -> Result<Checked, Refusal> {
     let parsed = schema::parse(bytes)?;
     let mut findings = Findings::new(parsed.minor, parsed.warnings);
     top::rules(&parsed.config, &mut findings);
-    findings.into_result(parsed.version, bytes)
+    findings.into_result(parsed.version, source::may_fetch(&parsed.config), bytes)
 }
 
 #[cfg(test)]

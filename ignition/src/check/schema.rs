@@ -78,7 +78,10 @@ fn typed(bytes: &[u8]) -> Result<Value, Refusal> {
 }
 
 fn unknown(path: &str) -> Warning {
-    Warning { path: cut(path), message: "unknown key".to_owned() }
+    Warning {
+        path: cut(path),
+        message: "unknown key, which Ignition ignores unless only its case is wrong".to_owned(),
+    }
 }
 
 /// Lists the keys that the version does not know; a key with the value null has no meaning.

@@ -3,11 +3,33 @@
 //! Sources: Ignition `config/v3_*/types/{url,resource,verification,headers}.go`; URLs follow the
 //! grammar of Go's `net/url`.
 
+use serde_json::Value;
+
 use super::at::{At, refuse_duplicates};
 use super::data_url::data_url;
 use super::findings::Findings;
 use crate::digest;
 use crate::text::shown_url;
+
+/// Whether Ignition may need the network for a valid config.
+///
+/// Source: `configNeedsNet` in Ignition `internal/exec/stages/fetch_offline/fetch-offline.go`. A config that this one
+/// merges from a data URL is not read here, and may fetch.
+pub(super) fn may_fetch(config: &Value) -> bool {
+    match config {
+        Value::Array(values) => values.iter().any(may_fetch),
+        Value::Object(fields) => fields.iter().any(|(key, value)| match key.as_str() {
+            "source" => {
+                value.as_str().is_some_and(|url| !url.is_empty() && !url.starts_with("data:"))
+            }
+            "merge" | "tang" => value.as_array().is_some_and(|list| !list.is_empty()),
+            "replace" => value.get("source").is_some_and(Value::is_string),
+            "needsNetwork" => *value == Value::Bool(true),
+            _ => may_fetch(value),
+        }),
+        _ => false,
+    }
+}
 
 /// Checks a resource whose source is optional.
 pub(super) fn resource(at: &At<'_>, findings: &mut Findings) {

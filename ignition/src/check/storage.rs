@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use super::at::{At, refuse_duplicates};
 use super::findings::Findings;
 use super::source;
+use crate::read_only;
 use crate::text::shown;
 
 /// Longest path that the kernel accepts, in bytes, without the final NUL (`PATH_MAX`, `uapi/linux/limits.h`).
@@ -33,7 +34,7 @@ fn nodes<'a>(storage: &At<'a>) -> impl Iterator<Item = At<'a>> + use<'a> {
 
 fn node(at: &At<'_>, findings: &mut Findings) {
     if let Some(at) = at.get("path") {
-        path(&at, findings);
+        path_of_root(&at, findings);
     }
     for owner in ["user", "group"] {
         let Some(at) = at.get(owner) else { continue };
@@ -48,6 +49,14 @@ pub(super) fn path(at: &At<'_>, findings: &mut Findings) {
     let path = at.text().unwrap_or_default();
     if let Some(expected) = path_form(path) {
         findings.bad_text(at, expected);
+    }
+}
+
+/// Checks the path of something that Ignition creates in the root file system.
+pub(super) fn path_of_root(at: &At<'_>, findings: &mut Findings) {
+    path(at, findings);
+    if let Some(warning) = at.text().and_then(read_only::warning) {
+        findings.warning(&at.path, warning);
     }
 }
 

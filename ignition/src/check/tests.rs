@@ -137,6 +137,19 @@ fn unknown_keys_are_warnings_with_their_path() {
 }
 
 #[test]
+fn paths_that_coreos_mounts_read_only_are_warnings() {
+    let storage = r#""storage":{"files":[{"path":"/etc/a"},{"path":"/usr/bin/a"}],"links":[{"path":"/data","target":"/b"}],
+        "filesystems":[{"device":"/dev/a","format":"xfs","path":"/srv/a"},{"device":"/dev/b","format":"xfs","path":"/mnt2"}]}"#;
+    let warnings = accepted(&config("3.3.0", storage)).warnings;
+    let mut paths: Vec<String> = warnings.into_iter().map(|warning| warning.path).collect();
+    paths.sort();
+    assert_eq!(
+        paths,
+        ["$.storage.files.1.path", "$.storage.filesystems.1.path", "$.storage.links.0.path"]
+    );
+}
+
+#[test]
 fn deep_nesting_does_not_overflow_the_stack() {
     for (open, close) in [("[", "]"), (r#"{"a":"#, "}")] {
         let deep = format!("{}1{}", open.repeat(100_000), close.repeat(100_000));
@@ -217,7 +230,7 @@ fn plain_password_as_hash_is_a_warning_that_does_not_quote_it() {
 #[test]
 fn newer_features_are_refused_in_older_specs() {
     let file = |source: &str| {
-        format!(r#""storage":{{"files":[{{"path":"/a","contents":{{"source":"{source}"}}}}]}}"#)
+        format!(r#""storage":{{"files":[{{"path":"/etc/a","contents":{{"source":"{source}"}}}}]}}"#)
     };
     for (source, first_minor) in [("gs://b/k", 2), ("arn:aws:s3:::b/k", 4), ("s3://b/k", 0)] {
         for minor in 0..=6 {
@@ -225,7 +238,7 @@ fn newer_features_are_refused_in_older_specs() {
             assert_eq!(answer.is_ok(), minor >= first_minor, "{source} in 3.{minor}.0");
         }
     }
-    let setuid = r#""storage":{"files":[{"path":"/a","mode":2541}]}"#;
+    let setuid = r#""storage":{"files":[{"path":"/etc/a","mode":2541}]}"#;
     assert_eq!(accepted(&config("3.5.0", setuid)).warnings.len(), 1);
     assert_eq!(accepted(&config("3.6.0", setuid)).warnings.len(), 0);
 }
@@ -273,5 +286,30 @@ fn check_never_panics_on_damaged_configs() {
                 assert!(!refusal.problems.is_empty() && refusal.to_string().len() < 10_000);
             }
         }
+    }
+}
+
+#[test]
+fn config_may_fetch_if_it_has_a_source_other_than_inline_data() {
+    let file = |source: &str| {
+        let contents = format!(r#""contents":{{"source":"{source}"}}"#);
+        config("3.4.0", &format!(r#""storage":{{"files":[{{"path":"/a",{contents}}}]}}"#))
+    };
+    let with = |ignition: &str| format!(r#"{{"ignition":{{"version":"3.4.0",{ignition}}}}}"#);
+    let data = "data:,%7B%22ignition%22%3A%7B%22version%22%3A%223.4.0%22%7D%7D";
+    for text in [
+        file("https://h/a"),
+        with(r#""config":{"merge":[{"source":"https://h/worker"}]}"#),
+        with(&format!(r#""config":{{"merge":[{{"source":"{data}"}}]}}"#)),
+        with(&format!(r#""config":{{"replace":{{"source":"{data}"}}}}"#)),
+        config(
+            "3.4.0",
+            r#""storage":{"luks":[{"name":"a","device":"/dev/a","clevis":{"tang":[{"url":"http://t","thumbprint":"x"}]}}]}"#,
+        ),
+    ] {
+        assert!(accepted(&text).may_fetch, "{text}");
+    }
+    for text in [config("3.4.0", ""), file("data:,a"), with(r#""config":{"merge":[]}"#)] {
+        assert!(!accepted(&text).may_fetch, "{text}");
     }
 }

@@ -158,9 +158,7 @@ impl Settings {
             }
         }
         match target {
-            Target::Embedded(config) => {
-                crate::check(config.reveal().as_bytes()).map(|_| ()).map_err(LiveError::Target)
-            }
+            Target::Embedded(_) => target.checked().map(|_| ()).map_err(LiveError::Target),
             Target::Url(url) => {
                 self.check_tls("install", url)?;
                 fetch_url("install", url)

@@ -49,7 +49,24 @@ pub fn keyfiles(text: &str) -> Result<Vec<Keyfile>, LiveError> {
     match document.map(serde_json::to_value) {
         Ok(Ok(document)) => profiles(&document),
         Ok(Err(error)) => refuse("network", error.to_string(), "keys that are text"),
-        Err(error) => refuse("network", error.to_string(), "YAML"),
+        Err(error) => not_yaml(&error, text),
+    }
+}
+
+fn not_yaml<T>(error: &serde_yaml_ng::Error, text: &str) -> Result<T, LiveError> {
+    let whole = error.to_string();
+    // As `interfaces[0].ipv4: duplicate entry with key "dhcp" at line 1 column 2`; the line is that of the first key.
+    if let Some((path, key)) = whole.split_once(": duplicate entry with ") {
+        let key = key.split(" at line ").next().unwrap_or_default();
+        return refuse("network", format!("{path} with the {key} twice"), "each key once");
+    }
+    let at = error.location().map(|at| at.line());
+    match formats::text::wrong_line(text, at) {
+        Some((line, found)) => {
+            refuse("network", format!("{found} in line {line}"), "YAML: lines such as KEY: VALUE")
+        }
+        // Such as a text of only a tab.
+        None => refuse("network", "not YAML", "lines such as KEY: VALUE"),
     }
 }
 
@@ -67,6 +84,8 @@ fn profiles(document: &Value) -> Result<Vec<Keyfile>, LiveError> {
         if !is_interface_name(&name) {
             return wrong(&format!("{at}.name"), &name.into(), "a name of at most 15 characters");
         }
+        // People know the interface by its name, not by its position.
+        let at = format!("{at} ({name})");
         for port in ports(interface, &at)? {
             let entry = contexts.entry(port.clone()).or_default();
             if entry.bond.replace(name.clone()).is_some() {
@@ -415,16 +434,16 @@ dns-resolver:
         for (text, expected) in [
             (
                 "interfaces: [{name: br0, type: linux-bridge}]",
-                "\"linux-bridge\" at interfaces.0.type",
+                "\"linux-bridge\" at interfaces.0 (br0).type",
             ),
-            ("interfaces: [{name: a, wait-ip: any}]", "unknown key \"interfaces.0.wait-ip\""),
-            ("interfaces: [{name: a, state: absent}]", "\"absent\" at interfaces.0.state"),
+            ("interfaces: [{name: a, wait-ip: any}]", "unknown key \"interfaces.0 (a).wait-ip\""),
+            ("interfaces: [{name: a, state: absent}]", "\"absent\" at interfaces.0 (a).state"),
             ("interfaces: [{name: ../etc}]", "\"../etc\" at interfaces.0.name"),
-            ("interfaces: [{name: a}, {name: a}]", "\"a\" at interfaces.1.name"),
-            ("interfaces: [{name: a, mtu: -1}]", "\"-1\" at interfaces.0.mtu"),
+            ("interfaces: [{name: a}, {name: a}]", "\"a\" at interfaces.1 (a).name"),
+            ("interfaces: [{name: a, mtu: -1}]", "\"-1\" at interfaces.0 (a).mtu"),
             (
                 "interfaces: [{name: a, identifier: pci-address}]",
-                "\"pci-address\" at interfaces.0.identifier",
+                "\"pci-address\" at interfaces.0 (a).identifier",
             ),
             (
                 "interfaces: [{name: b, type: bond, link-aggregation: {mode: '1', port: [a]}}, {name: a, ipv4: {dhcp: true}}]",
@@ -436,12 +455,15 @@ dns-resolver:
             ),
             (
                 "interfaces: [{name: a, ipv4: {address: [{ip: '::1', prefix-length: 64}]}}]",
-                "\"::1\" at interfaces.0.ipv4.address.0.ip",
+                "\"::1\" at interfaces.0 (a).ipv4.address.0.ip",
             ),
-            ("interfaces: [{name: a, ipv4: {dhcp: maybe}}]", "\"maybe\" at interfaces.0.ipv4.dhcp"),
+            (
+                "interfaces: [{name: a, ipv4: {dhcp: maybe}}]",
+                "\"maybe\" at interfaces.0 (a).ipv4.dhcp",
+            ),
             (
                 "interfaces: [{name: b, type: bond, link-aggregation: {mode: \"x\\ny\"}}]",
-                "\"x\\ny\" at interfaces.0.link-aggregation.mode",
+                "\"x\\ny\" at interfaces.0 (b).link-aggregation.mode",
             ),
             (
                 "routes: {config: [{destination: '::/0', next-hop-interface: eth9}]}",
@@ -450,6 +472,8 @@ dns-resolver:
             ("dns-resolver: {config: {server: [192.0.2.1]}}", "name servers without ipv4"),
             ("hostname: {}", "unknown key \"hostname\""),
             ("{}", "a document without interfaces"),
+            ("interfaces:\n- name: a\n  mtu: [9000\n", "\"  mtu: …\" in line 3, expected YAML"),
+            ("\t", "not YAML, expected lines such as KEY: VALUE"),
             ("- a", "\"[\\\"a\\\"]\" at the document"),
         ] {
             let error = keyfiles(text).unwrap_err().to_string();
@@ -462,23 +486,23 @@ dns-resolver:
         for (text, expected) in [
             (
                 "interfaces: [{name: a, ipv4: {dhcp: true, dhcp: false}}]",
-                "interfaces[0].ipv4: duplicate entry",
+                "interfaces[0].ipv4 with the key \"dhcp\" twice, expected each key once",
             ),
             (
                 "interfaces: [{name: a, mac-address: ':::::'}]",
-                "\":::::\" at interfaces.0.mac-address",
+                "\":::::\" at interfaces.0 (a).mac-address",
             ),
             (
                 "interfaces: [{name: b, type: bond, link-aggregation: {mode: '1', port: [a], slaves: [c]}}]",
-                "interfaces.0.link-aggregation with port and slaves",
+                "interfaces.0 (b).link-aggregation with port and slaves",
             ),
             (
                 "interfaces: [{name: b, type: bond, link-aggregation: {mode: '1', options: {mode: '4'}}}]",
-                "\"interfaces.0.link-aggregation.options.mode\"",
+                "\"interfaces.0 (b).link-aggregation.options.mode\"",
             ),
             (
                 "interfaces: [{name: b, type: bond, link-aggregation: {mode: '1', options: {'[ipv4': ']'}}}]",
-                "\"interfaces.0.link-aggregation.options.[ipv4\"",
+                "\"interfaces.0 (b).link-aggregation.options.[ipv4\"",
             ),
             (
                 "{interfaces: [{name: a}], routes: {config: [{destination: 10.0.0.0/8, next-hop-interface: a}]}}",
@@ -486,7 +510,7 @@ dns-resolver:
             ),
             (
                 "interfaces: [{name: v, type: vlan, vlan: {base-iface: eth7, id: 1}}]",
-                "\"eth7\" at interfaces.0.vlan.base-iface",
+                "\"eth7\" at interfaces.0 (v).vlan.base-iface",
             ),
         ] {
             let error = keyfiles(text).unwrap_err().to_string();

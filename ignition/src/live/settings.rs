@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use super::network::Keyfile;
-use crate::digest;
+use crate::{Checked, Refusal, digest};
 
 /// Text that has no `Display` and that `Debug` hides.
 #[derive(Clone, PartialEq, Eq)]
@@ -140,6 +140,19 @@ pub enum Target {
     Url(String),
     /// The live image contains this text, unchanged, in a file that only root may read.
     Embedded(Secret),
+}
+
+impl Target {
+    /// Checks the text that the live image contains; `Ok(None)` if it contains none.
+    ///
+    /// # Errors
+    /// If Ignition would refuse the config.
+    pub fn checked(&self) -> Result<Option<Checked>, Refusal> {
+        match self {
+            Self::Embedded(config) => crate::check(config.reveal().as_bytes()).map(Some),
+            Self::Url(_) => Ok(None),
+        }
+    }
 }
 
 /// The kernel and the initramfs of the live image, for boot loaders.
