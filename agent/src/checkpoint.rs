@@ -46,6 +46,8 @@ pub struct Checkpoint {
     pub awaits_service: bool,
     /// What was active on the disk and was taken down, in words.
     pub taken_down: Vec<String>,
+    /// The metadata that was erased at the end of the disk after the write, in words.
+    pub erased: Vec<String>,
     /// When the job started: RFC 3339, UTC.
     pub started_at: String,
     /// The exit status of the job, once nothing but the end of the process is left to do.

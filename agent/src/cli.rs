@@ -5,12 +5,14 @@
 
 mod assisted;
 mod block;
+mod capture;
 mod check;
 mod compare;
 mod disks;
 mod inspect;
 mod ironic;
 mod live_config;
+mod locate;
 mod network;
 mod offline;
 
@@ -18,15 +20,18 @@ use std::path::PathBuf;
 
 pub use assisted::AssistedOptions;
 pub use block::BlockOptions;
+pub use capture::CaptureOptions;
 pub use check::{CheckFormat, CheckOptions, ExplainOptions};
 pub use compare::{CohortOptions, DiffFormat, DiffOptions, ExpectOptions};
 pub use disks::DisksOptions;
 pub use inspect::{Form, InspectFormat, InspectOptions};
 pub use ironic::{Backend, IronicOptions, Recipient, ReportOptions};
 pub use live_config::{LiveConfigOptions, LiveFormat};
+pub use locate::LocateOptions;
 pub use network::NetworkOptions;
 pub use offline::OfflineOptions;
 
+use check::yes_or_no;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::exit_status::ExitStatus;
@@ -85,10 +90,16 @@ pub struct Common {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Install what the VIM asks for, or --ignition; verify the disk
+    ///
+    /// Everything that can be checked is checked before the disk is written, and
+    /// the disk is read back afterwards. --dry-run stops before the write.
     Install(Box<InstallOptions>),
     /// Print the hardware of this machine
     Inspect(InspectOptions),
     /// Print only what is wrong; exit status 1, or 7 if critical
+    ///
+    /// Each finding names the part, its place and what to do; `explain CODE` says
+    /// more. Nothing is changed, unless --bring-links-up is given.
     Check(CheckOptions),
     /// Explain the code of a finding, or list all codes
     Explain(ExplainOptions),
@@ -100,6 +111,8 @@ pub enum Command {
     Cohort(CohortOptions),
     /// List the disks and show which one an install would choose
     Disks(DisksOptions),
+    /// Blink the light of the chassis, a network port or a disk's bay
+    Locate(LocateOptions),
     /// Post the report to a VIM or to Ironic; install nothing
     Report(ReportOptions),
     /// Save everything that is read, for replay with --root
@@ -107,6 +120,11 @@ pub enum Command {
     /// Print the JSON Schema of a document, or the VIM API
     Schema(SchemaOptions),
     /// Make the Ignition config or boot loader's configuration of a live image
+    ///
+    /// It is printed. It needs --vim, or --install without a VIM; the agent, such
+    /// as --binary with --binary-url; and a way to look into the node, such as
+    /// --ssh-key. Warnings name what would not work. docs/first-node.md has every
+    /// way to boot, step by step.
     LiveConfig(Box<LiveConfigOptions>),
     /// Write network profiles from a cloud's metadata
     Network(NetworkOptions),
@@ -160,6 +178,9 @@ pub struct SourceOptions {
 #[derive(Debug, Clone, Args)]
 pub struct VimOptions {
     /// Address of the VIM, e.g. `https://vim.example` or `http://[fd02::1]:8080`
+    ///
+    /// The virtualised infrastructure manager: the server that receives reports
+    /// and decides what each node installs.
     #[arg(long, value_name = "URL")]
     pub vim: Option<String>,
     /// Allow a VIM address, image or Ignition over plain HTTP
@@ -209,6 +230,10 @@ pub struct InstallOptions {
     #[command(flatten)]
     pub vim: VimOptions,
     /// Do everything up to the write, then stop; nothing is changed
+    ///
+    /// The VIM receives the report and is asked what to install, but gets no
+    /// events and no result, which it could mistake for those of an install: what
+    /// would happen is logged on this machine.
     ///
     /// On the command line the exit status is 0. From any other source it is 4
     /// (no disk was touched): the service of the live image reboots after 0, and
@@ -280,33 +305,6 @@ pub struct InstallOptions {
     /// What to install without a VIM.
     #[command(flatten)]
     pub offline: OfflineOptions,
-}
-
-/// Options of `capture`.
-#[derive(Debug, Clone, Args)]
-pub struct CaptureOptions {
-    /// File to write, a tar.zst archive
-    ///
-    /// It contains every file, link and kernel reply that was read, which reads
-    /// failed and why, and the resulting report as report.json.
-    #[arg(long, short, value_name = "FILE")]
-    pub output: PathBuf,
-    /// Replace what identifies this machine, its disks, its network, its owner
-    ///
-    /// Each value is replaced by one of the same form, the same everywhere:
-    /// serial numbers, asset tags, UUIDs, MACs, WWNs and GUIDs (the vendor part
-    /// stays), IP addresses (by reserved and documentation addresses), names of
-    /// hosts, domains, LVM volumes and iSCSI targets, texts of LLDP neighbours,
-    /// and in the kernel command line passwords, tokens, and users and queries
-    /// of URLs. The random key of the replacement is discarded. Kept: vendors,
-    /// models, versions, sizes, slots, labels of partitions and file systems,
-    /// paths of URLs, values of fewer than four characters, and vendor-specific
-    /// fields.
-    #[arg(long)]
-    pub anonymize: bool,
-    /// Which machine is read.
-    #[command(flatten)]
-    pub source: SourceOptions,
 }
 
 /// Options of `schema`.
@@ -383,15 +381,6 @@ fn seconds<const LEAST: u64, const MOST: u64>(text: &str) -> Result<u64, String>
         u64::MAX => "expected a whole number of seconds".to_owned(),
         _ => format!("expected a whole number of seconds from {LEAST} to {MOST}"),
     })
-}
-
-/// Parses a flag that is on by default. It accepts the same words as every other flag.
-fn yes_or_no(text: &str) -> Result<bool, &'static str> {
-    match text.to_ascii_lowercase().as_str() {
-        "1" | "true" | "yes" | "on" => Ok(true),
-        "0" | "false" | "no" | "off" => Ok(false),
-        _ => Err("expected true or false"),
-    }
 }
 
 #[cfg(test)]

@@ -29,18 +29,28 @@ pub fn read(path: &Path) -> anyhow::Result<Expectations> {
     if text::nesting(text) > text::MAX_NESTING {
         bail!("{name} nests deeper than any expectation, expected a file as `expect` writes it");
     }
-    let document: Yaml = serde_yaml_ng::from_str(text).map_err(|error| {
-        let place = error.location().map(|at| format!(", line {}", at.line()));
-        let why = if error.to_string().contains("duplicate entry") {
-            "has a key twice"
-        } else {
-            "is not YAML"
-        };
-        anyhow!("{name}{} {why}", place.unwrap_or_default())
-    })?;
+    let document: Yaml =
+        serde_yaml_ng::from_str(text).map_err(|error| not_yaml(&error, text, path))?;
     let expectations = json(document)
         .and_then(|value| Expectations::parse(&value).map_err(|complaint| anyhow!("{complaint}")));
     expectations.with_context(|| format!("the expectations in {name}"))
+}
+
+/// The error for text that is not YAML: the line, its key and what was expected.
+fn not_yaml(error: &serde_yaml_ng::Error, text: &str, path: &Path) -> anyhow::Error {
+    let (name, whole) = (path.display(), error.to_string());
+    if let Some((_, key)) = whole.split_once("duplicate entry with ") {
+        return anyhow!(
+            "{name} has the {} twice",
+            key.split(" at line ").next().unwrap_or_default()
+        );
+    }
+    match text::wrong_line(text, error.location().map(|at| at.line())) {
+        Some((line, found)) => anyhow!(
+            "line {line} of {name} is not YAML: {found}, expected lines such as KEY: VALUE, as `expect` writes them"
+        ),
+        None => anyhow!("{name} is not YAML, expected lines such as KEY: VALUE"),
+    }
 }
 
 /// The report's machine, as it is compared with others.

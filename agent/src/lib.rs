@@ -16,6 +16,7 @@ pub mod live_config;
 pub mod locate;
 mod node_id;
 mod offline;
+pub mod qr;
 pub mod report;
 pub mod text;
 
@@ -39,4 +40,8 @@ pub mod remains;
 pub mod secret;
 pub mod signals;
 pub mod stream_facts;
+pub mod terminal;
 pub mod uuid;
+
+#[cfg(test)]
+mod namespace;

@@ -219,6 +219,7 @@ fn set_up(class: &Path, name: &str, is_up: bool) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::namespace;
     use std::process::Command;
 
     /// `restore_all` affects the ports of all tests, so they run one at a time.
@@ -336,31 +337,13 @@ mod tests {
         std::fs::remove_dir_all(class).unwrap();
     }
 
-    #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-    fn skipped() {
-        eprintln!("skipped: no network namespace is permitted here");
-    }
-
     /// Runs in a network namespace of its own, with a cable between `rci0` and `rci1`.
     #[test]
     fn real_port_is_brought_up_and_restored_unless_in_use() {
         const NAME: &str = "links::tests::real_port_is_brought_up_and_restored_unless_in_use";
-        if std::env::var_os("RCI_IN_NAMESPACE").is_none() {
-            let script = format!(
-                "mount -t sysfs sysfs /sys && ip link add rci0 type veth peer name rci1 && \
-                 ip link set rci1 up && exec {} --exact {NAME} --nocapture",
-                std::env::current_exe().unwrap().display()
-            );
-            let may = Command::new("unshare").args(["-n", "-m", "true"]).status();
-            if !may.is_ok_and(|status| status.success()) {
-                skipped();
-                return;
-            }
-            let status = Command::new("unshare")
-                .args(["-n", "-m", "sh", "-c", &script])
-                .env("RCI_IN_NAMESPACE", "1")
-                .status();
-            assert!(status.unwrap().success());
+        const SCRIPT: &str = "mount -t sysfs sysfs /sys && \
+            ip link add rci0 type veth peer name rci1 && ip link set rci1 up";
+        if !namespace::enter(NAME, SCRIPT) {
             return;
         }
         let class = Path::new("/sys/class/net");

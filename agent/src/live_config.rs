@@ -47,7 +47,10 @@ pub fn live_config(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::
         LiveFormat::Grub => grub_entry(&settings),
     };
     let text = text
-        .map_err(|error| anyhow!("{}", names::in_options(&error, written)))
+        .map_err(|error| {
+            let remedy = warnings::remedy(&error, &settings);
+            anyhow!("{}{remedy}", names::in_options(&error, written))
+        })
         .context("making the live image's configuration")?;
     additions::write_network(options, &settings.network)?;
     let warnings = warnings::warnings(options, &settings, &text);
@@ -296,7 +299,7 @@ mod tests {
             (vim.to_owned(), "the config does not contain the agent"),
             (format!("{vim} --binary {dynamic}"), "the program of --binary needs"),
             (format!("--install {target} --agent-in-image"), "without a VIM and without a login"),
-            (format!("{vim} --agent-in-image --file /x={tool}"), "the config has 4"),
+            (format!("{vim} --agent-in-image --file /opt/x={tool}"), "the config has 4"),
             (format!("{vim} {fetched} --network {profile}"), "Ignition fetches files before"),
             (
                 format!("{vim} --agent-in-image --ca-file {ca} --config-url https://v/i"),
@@ -318,7 +321,7 @@ mod tests {
         for options in [
             format!("{vim} --agent-in-image --network {profile}"),
             format!("{vim} {fetched}"),
-            format!("{vim} --agent-in-image --file /x={tool} --config-url http://v/i"),
+            format!("{vim} --agent-in-image --file /opt/x={tool} --config-url http://v/i"),
             format!(
                 "{vim} --format grub --kernel-url http://v/k --initramfs-url http://v/i --config-url http://v/c"
             ),
@@ -329,6 +332,40 @@ mod tests {
         ] {
             assert_eq!(warnings(&options), Vec::<String>::new(), "{options}");
         }
+    }
+
+    #[test]
+    fn config_to_install_that_is_ignored_in_part_or_never_boots_is_warned_of() {
+        let target = file("packet.ign", b"{\"ignition\":{\"version\":\"3.3.0\"}}");
+        let misspelt =
+            file("misspelt.ign", b"{\"ignition\":{\"version\":\"3.3.0\"},\"storge\":{}}");
+        let of = |options: &str| warnings(&format!("--agent-in-image --autologin {options}"));
+        let ignored = "the config of --install: $.storge: unknown key, which Ignition ignores unless only its case is wrong";
+        assert_eq!(of(&format!("--install {misspelt}")), [ignored]);
+        let packet = format!("--install {target} --agent-option platform=packet");
+        let found = of(&packet);
+        assert!(found.len() == 1 && found[0].starts_with("platform is packet, on which"));
+        for options in
+            [format!("--install {target}"), packet + " --agent-option firstboot_args=ip=dhcp"]
+        {
+            assert_eq!(of(&options), Vec::<String>::new(), "{options}");
+        }
+    }
+
+    #[test]
+    fn agent_that_is_too_large_for_any_config_is_refused_with_the_option_that_fetches_it() {
+        // Random bytes, which cannot be compressed.
+        let mut state = 1_u64;
+        let random = std::iter::repeat_with(|| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            state.to_le_bytes()[7]
+        });
+        let large: Vec<u8> = b"\x7fELF".iter().copied().chain(random.take(6_600_000)).collect();
+        let agent = file("large-agent", &large);
+        let error = made(&["--binary", &agent]).unwrap_err();
+        assert!(error.contains("expected at most 8388608 bytes"), "{error}");
+        assert!(error.ends_with("; let Ignition fetch the agent with --binary-url"), "{error}");
+        made(&["--binary", &agent, "--binary-url", "https://v/a.gz"]).unwrap();
     }
 
     #[test]
@@ -387,7 +424,7 @@ mod tests {
             ),
             (&["--format", "ipxe"], "this --format needs --kernel-url and --initramfs-url"),
             (
-                &["--file", "/x=http://h/x"],
+                &["--file", "/opt/x=http://h/x"],
                 "--file is \"http://h/x\" without one, expected a digest",
             ),
             (

@@ -10,7 +10,7 @@ use tracing::level_filters::LevelFilter;
 use crate::checkpoint;
 use crate::clean::CleanStderr;
 use crate::cli::LogLevel;
-use crate::output;
+use crate::terminal;
 
 /// Starts logging; a second call changes nothing.
 pub fn start(level: LogLevel) {
@@ -20,7 +20,7 @@ pub fn start(level: LogLevel) {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    let is_colored = output::may_be_colored(&io::stderr());
+    let is_colored = terminal::may_be_colored(&io::stderr());
     tracing_subscriber::fmt()
         .with_max_level(filter)
         .with_writer(CleanStderr { has_colors: is_colored })

@@ -148,6 +148,7 @@ fn instruction(ignition: &str, options: &InstallOptions) -> anyhow::Result<Vec<u
     set("save_partindex", json!(offline.save_partindex));
     set("append_kargs", json!(words(&offline.append_karg)));
     set("delete_kargs", json!(words(&offline.delete_karg)));
+    set("firstboot_args", json!(offline.firstboot_args));
     set("platform", json!(offline.platform));
     set("console", json!(offline.console));
     set("copy_network", json!(offline.copy_network.then_some(true)));
@@ -292,6 +293,7 @@ mod tests {
             ("image_hash", "sha256-1"),
             ("save_partlabel", "data*,var"),
             ("append_karg", "a=1 console=ttyS0,115200n8"),
+            ("firstboot_args", "rd.neednet=1 ip=dhcp"),
             ("copy_network", "true"),
             ("verify", "full"),
             ("on_unproved", "keep"),
@@ -302,6 +304,7 @@ mod tests {
             "image": {"url": "https://h/image.raw.xz", "hash": "sha256-1"},
             "save_partlabel": ["data*", "var"],
             "append_kargs": ["a=1", "console=ttyS0,115200n8"],
+            "firstboot_args": "rd.neednet=1 ip=dhcp",
             "copy_network": true,
             "verify": "full",
             "on_unproved": "keep",

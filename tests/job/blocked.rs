@@ -9,6 +9,9 @@ use run_coreos_installer::clock::Clock;
 use run_coreos_installer::job::run_with;
 use serde_json::{Value, json};
 
+#[path = "../qr_reader.rs"]
+mod qr_reader;
+
 use super::install::inline;
 use super::machine::Machine;
 use super::mock::{Mock, Reply};
@@ -211,4 +214,55 @@ fn console_of_a_blocked_node_names_part_and_place_in_large_letters() {
     assert!(shown.contains("#   # ##### #   #  ###  ####  #   #"), "{shown}");
     assert!(shown.contains("DIMM A1: 3 errors (memory.ecc.uncorrectable)"), "{shown}");
     assert!(shown.lines().all(|line| line.len() <= 80), "{shown}");
+}
+
+#[test]
+fn blocked_node_shows_the_reason_as_qr_code_in_every_wait() {
+    let mock = vim(|_| plain());
+    let mut machine = Machine::new(&mock.url);
+    let screen = show_qr(&mut machine);
+    run(&mut machine, |n| match n {
+        ..5 => vec![finding("memory.dimm.mismatch"), finding("memory.ecc.uncorrectable")],
+        _ => vec![],
+    });
+    // Each wait of the test takes no time, and the console is written meanwhile.
+    let start = Instant::now();
+    let codes = loop {
+        let codes = qr_reader::read(&std::fs::read_to_string(&screen).unwrap());
+        if codes.len() >= 4 || start.elapsed() > Duration::from_secs(20) {
+            break codes;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    assert_eq!(codes.len(), 4);
+    for code in codes {
+        let expected = "Dell Inc. R650\nserial S1\ninstall blocked\ncritical memory.ecc.uncorrectable: memory DIMM A1";
+        assert!(code.starts_with(expected), "{code}");
+    }
+}
+
+#[test]
+fn failed_install_shows_its_code_and_message_as_qr_code_at_the_end() {
+    let mock = vim(|_| plain());
+    let mut machine = Machine::new(&mock.url);
+    machine.installer("0.27.0", "exit 1");
+    let screen = show_qr(&mut machine);
+    machine.run();
+    let shown = std::fs::read_to_string(&screen).unwrap();
+    let codes = qr_reader::read(&shown);
+    assert_eq!(codes.len(), 1, "{shown}");
+    let expected = "Dell Inc. R650\nserial S1\ninstall failed, nothing written: INSTALLER_FAILED\n";
+    assert!(codes[0].starts_with(expected), "{}", codes[0]);
+    let (_, message) = codes[0].split_at(expected.len());
+    assert!(message.contains("coreos-installer"), "{message}");
+}
+
+/// Lets the machine show QR codes, and returns the file that is its console.
+fn show_qr(machine: &mut Machine) -> std::path::PathBuf {
+    let screen = machine.root.join("console");
+    std::fs::write(&screen, "").unwrap();
+    machine.settings.screen = Some(screen.clone());
+    machine.settings.shows_qr = true;
+    machine.collected.machine = "Dell Inc. R650\nserial S1".to_owned();
+    screen
 }

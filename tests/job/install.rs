@@ -233,6 +233,23 @@ fn a_signed_and_valid_image_is_written_as_instructed() {
 }
 
 #[test]
+fn ignored_key_and_endless_first_boot_on_packet_are_warnings_of_the_result() {
+    let config = r#"{"ignition":{"version":"3.3.0"},"storge":{"files":[]}}"#;
+    for (more, is_warned) in [(json!(null), true), (json!("rd.neednet=1 ip=dhcp"), false)] {
+        let mock = vim(json!({
+            "ignition": {"inline": config}, "platform": "packet", "firstboot_args": more,
+        }));
+        let mut machine = Machine::new(&mock.url);
+        machine.installer("0.27.0", "exit 1");
+        machine.run();
+        let warnings = result(&mock)["warnings"].to_string();
+        let ignored = "Ignition config: $.storge: unknown key, which Ignition ignores unless only its case is wrong";
+        assert!(warnings.contains(ignored), "{warnings}");
+        assert_eq!(warnings.contains("set firstboot_args"), is_warned, "{warnings}");
+    }
+}
+
+#[test]
 fn a_dry_run_changes_and_reports_nothing() {
     let mock = vim(json!({"ignition": inline()}));
     let mut machine = Machine::new(&mock.url);

@@ -1,10 +1,14 @@
 //! The load that a VIM allows while the node waits, by the program itself: it starts itself again for each CPU.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use super::crash::start;
+use super::crash::{children, start};
 use super::machine::IGNITION;
 use super::mock::{Mock, Reply};
 
@@ -18,6 +22,27 @@ fn wait(load_s: u64, retry_after_s: u64) -> Value {
     })
 }
 
+/// A response with status 202: no instruction yet.
+fn not_yet() -> Value {
+    json!({"node_id": "mac-02", "retry_after_s": 1})
+}
+
+fn stop() -> Value {
+    json!({"api_version": "1", "request_id": "s", "action": "stop"})
+}
+
+fn no_load() -> Value {
+    json!({"api_version": "1", "request_id": "n", "action": "wait", "retry_after_s": 1})
+}
+
+fn reply(response: &Value) -> Reply {
+    Reply::json(if response["action"].is_null() { 202 } else { 200 }, response)
+}
+
+fn n_loads(messages: &[String]) -> usize {
+    messages.iter().filter(|text| text.starts_with("computed on ")).count()
+}
+
 /// A VIM with these responses to each report and to each request for the instruction.
 fn vim(
     report: impl Fn(usize) -> Value + Send + Sync + 'static,
@@ -25,9 +50,9 @@ fn vim(
 ) -> Mock {
     Mock::start(move |request, n| {
         if request.path == "/v1/reports" {
-            Reply::json(200, &report(n))
+            reply(&report(n))
         } else if request.path.ends_with("/instruction") {
-            Reply::json(200, &instruction(n))
+            reply(&instruction(n))
         } else {
             Reply::status(204)
         }
@@ -78,6 +103,160 @@ fn install_ends_a_load_at_once() {
     assert_eq!(mock.requests("/result")[0].json()["disk_state"], "untouched");
     let n_loads = messages.iter().filter(|text| text.starts_with("computed on ")).count();
     assert_eq!(n_loads, 1, "{messages:#?}\n{log}");
+}
+
+/// Waits for the processes of a load on at least two CPUs, and ends one as a CPU with wrong results can end it. Returns the
+/// number of its CPU.
+fn crash_one(agent: u32) -> String {
+    let begin = Instant::now();
+    let cpu_of = |id: &str| {
+        let environment = std::fs::read_to_string(format!("/proc/{id}/environ")).ok()?;
+        let task = environment.split("RUN_COREOS_INSTALLER_LOAD=").nth(1)?;
+        Some((id.to_owned(), task.split(' ').next()?.to_owned()))
+    };
+    loop {
+        assert!(begin.elapsed() < LIMIT, "no load runs");
+        let all = children(agent);
+        let of_load: Vec<String> =
+            all.split_whitespace().map(|id| children(id.parse().unwrap())).collect();
+        let ids = of_load.iter().flat_map(|ids| ids.split_whitespace());
+        let processes: Vec<_> = ids.filter_map(cpu_of).collect();
+        if let [_, .., (id, cpu)] = &processes[..] {
+            kill(Pid::from_raw(id.parse().unwrap()), Signal::SIGILL).unwrap();
+            return cpu.clone();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn faulty_cpu_of_a_load_is_in_every_later_report_and_in_the_result() {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return;
+    }
+    let install = json!({
+        "api_version": "1", "request_id": "i", "action": "install", "on_refusal": "stop",
+        "install": {"ignition": {"inline": IGNITION}, "disk": {"device": "/dev/none"}},
+    });
+    let reinspect = json!({"api_version": "1", "request_id": "r", "action": "reinspect"});
+    let mock = vim(
+        move |n| match n {
+            0 => wait(3, 60),
+            1 => reinspect.clone(),
+            _ => install.clone(),
+        },
+        |_| wait(3, 60),
+    );
+    let agent = start(&mock);
+    let cpu = format!("logical CPU {}", crash_one(agent.id()));
+    let output = agent.wait_with_output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    let of_cpu = |document: &Value| {
+        let findings = document["findings"].as_array().unwrap();
+        let named = findings.iter().filter(|finding| finding["code"] == "cpu.wrong_result");
+        named.map(|finding| finding["locator"].clone()).collect::<Vec<_>>()
+    };
+    let reports = mock.requests("/v1/reports");
+    let named: Vec<_> = reports.iter().map(|report| of_cpu(&report.json())).collect();
+    assert_eq!(named, [vec![], vec![json!(cpu)], vec![json!(cpu)]], "{log}");
+    let faults = reports[1].json()["faults"].to_string();
+    assert!(faults.contains("cpu.wrong_result"), "{faults}");
+    assert_eq!(of_cpu(&mock.requests("/result")[0].json()), [json!(cpu)], "{log}");
+}
+
+#[test]
+fn load_that_ends_early_with_a_fault_is_followed_by_a_report() {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return;
+    }
+    for withdrawal in [no_load(), not_yet()] {
+        assert_report_follows_a_fault(wait(3600, 1), wait(3600, 1), withdrawal);
+    }
+}
+
+#[test]
+fn instruction_that_was_refused_before_reports_the_fault_of_the_load_that_it_ends() {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return;
+    }
+    let install = json!({
+        "api_version": "1", "request_id": "i", "action": "install",
+        "install": {"ignition": {"inline": IGNITION}, "disk": {"device": "/dev/none"}},
+    });
+    assert_report_follows_a_fault(install.clone(), wait(3600, 1), install);
+}
+
+/// The VIM answers the first report with `first`, then allows a load with `allowed` until a process of the load has
+/// crashed, then sends `withdrawal`.
+fn assert_report_follows_a_fault(first: Value, allowed: Value, withdrawal: Value) {
+    let is_crashed = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&is_crashed);
+    let n_withdrawals = AtomicUsize::new(0);
+    let name = withdrawal.to_string();
+    let mock = vim(
+        move |n| if n == 0 { first.clone() } else { stop() },
+        move |_| {
+            if !seen.load(Ordering::SeqCst) {
+                return allowed.clone();
+            }
+            // A load that goes on ends with the program.
+            let n = n_withdrawals.fetch_add(1, Ordering::SeqCst);
+            if n == 0 { withdrawal.clone() } else { stop() }
+        },
+    );
+    let agent = start(&mock);
+    crash_one(agent.id());
+    is_crashed.store(true, Ordering::SeqCst);
+    let output = agent.wait_with_output().unwrap();
+    let log = String::from_utf8_lossy(&output.stderr);
+    let reports = mock.requests("/v1/reports");
+    assert_eq!(reports.len(), 2, "{name}: {log}");
+    assert!(
+        reports[1].json()["findings"].to_string().contains("cpu.wrong_result"),
+        "{name}: {log}"
+    );
+}
+
+#[test]
+fn response_without_an_instruction_ends_a_load_and_posts_what_was_tested() {
+    let mock = vim(|_| wait(3600, 1), |n| if n < 2 { not_yet() } else { stop() });
+    let (status, log, messages) = run(&mock);
+    assert_eq!(status, Some(4), "{log}");
+    assert_eq!(n_loads(&messages), 1, "{messages:#?}\n{log}");
+}
+
+#[test]
+fn load_runs_again_once_the_vim_has_withdrawn_it_and_allows_it_again() {
+    for withdrawal in [no_load(), not_yet()] {
+        let name = withdrawal.to_string();
+        let mock = vim(
+            |n| if n < 2 { wait(1, 1) } else { stop() },
+            move |n| match n {
+                0 | 2 | 3 => wait(1, 5),
+                1 => withdrawal.clone(),
+                _ => stop(),
+            },
+        );
+        let (status, log, messages) = run(&mock);
+        assert_eq!(status, Some(4), "{name}: {log}");
+        assert_eq!(n_loads(&messages), 2, "{name}: {messages:#?}\n{log}");
+        assert_eq!(mock.requests("/v1/reports").len(), 3, "{name}: {log}");
+    }
+}
+
+#[test]
+fn acceptance_of_a_report_does_not_repeat_a_load() {
+    let mock = vim(
+        |_| not_yet(),
+        |n| match n {
+            0..4 => wait(1, 2),
+            _ => stop(),
+        },
+    );
+    let (status, log, messages) = run(&mock);
+    assert_eq!(status, Some(4), "{log}");
+    assert_eq!(n_loads(&messages), 1, "{messages:#?}\n{log}");
+    assert_eq!(mock.requests("/v1/reports").len(), 2, "{log}");
 }
 
 #[test]

@@ -4,6 +4,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+#[path = "../qr_reader.rs"]
+mod qr_reader;
+
 use crate::util::{agent, cache, repository, run, scratch, stdout};
 
 /// Captured machines of the repository, with faults and without.
@@ -215,4 +218,51 @@ fn exit_status_is_that_of_the_worst_finding() {
         seen.insert(expected);
     }
     assert!(seen.contains(&1), "{seen:?}");
+}
+
+#[test]
+fn qr_code_below_the_findings_reads_as_machine_and_faults() {
+    let file = repository().join("fixtures/two-socket-server/root.tar.zst");
+    let output = agent()
+        .args(["check", "--qr", "--root"])
+        .arg(&file)
+        .envs([("LANG", "C.UTF-8"), ("COLUMNS", "120"), ("LINES", "60")])
+        .output()
+        .unwrap();
+    let shown = stdout(&output);
+    let (findings, code) = shown.split_at(shown.find('█').unwrap());
+    assert_eq!(findings, stdout(&run(&format!("check --root {}", file.display()))));
+    assert_eq!(
+        qr_reader::read(code),
+        [
+            "Dell Inc. PowerEdge R650\nserial 7XJ4KZ3\nwarning memory.dimm.mismatch: DIMM_B4, serial S0000007\nFit matching DIMMs (see the board manual)."
+        ]
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let readme = std::fs::read_to_string(repository().join("README.md")).unwrap();
+    assert!(readme.contains(code), "README.md shows another code than {code}");
+}
+
+#[test]
+fn qr_code_that_does_not_fit_and_other_formats_are_refused_in_a_line() {
+    let root = machines().remove(0);
+    let check = |arguments: &[&str]| {
+        let mut command = agent();
+        command.args(["check", "--qr", "--root"]).arg(&root).args(arguments);
+        command.envs([("LANG", "C.UTF-8"), ("LINES", "12")]).output().unwrap()
+    };
+    let small = check(&[]);
+    let said = String::from_utf8(small.stderr).unwrap();
+    assert!(
+        said.contains("it does not fit 80 columns and 12 rows; enlarge the terminal"),
+        "{said}"
+    );
+    let ascii =
+        agent().args(["check", "--qr", "--root"]).arg(&root).env("LANG", "C").output().unwrap();
+    let said = String::from_utf8(ascii.stderr).unwrap();
+    assert!(said.contains("or choose a locale with UTF-8"), "{said}");
+    let json = check(&["--format", "json"]);
+    let said = String::from_utf8(json.stderr).unwrap();
+    assert!(json.stdout.is_empty() && said.contains("--qr needs --format text"), "{said}");
+    assert_eq!(json.status.code(), Some(2));
 }

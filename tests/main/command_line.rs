@@ -7,6 +7,10 @@ fn without_a_command_and_without_a_vim_it_prints_help_and_ends_with_2() {
     let output = run("");
     assert_eq!(output.status.code(), Some(2));
     assert!(stdout(&output).contains("Usage: run-coreos-installer"));
+    // Standard input is no terminal, as in a live image, whose console shows the last lines.
+    let error = stderr(&output);
+    assert!(error.contains("ERROR nothing to do: neither a VIM nor"), "{error}");
+    assert!(error.contains("rci.vim=URL"), "{error}");
 }
 
 #[test]
@@ -73,9 +77,28 @@ fn refused_root(root: &std::path::Path) -> String {
 }
 
 #[test]
+fn locate_refuses_a_captured_machine_and_says_what_it_cannot_find() {
+    let refused = |words: &[&str]| {
+        let output = agent().arg("locate").args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let error = refused(&["chassis", "--root", "machine.tar.zst"]);
+    assert!(error.contains("unexpected argument '--root'"), "{error}");
+    let error = refused(&["rci-none0"]);
+    assert!(error.contains("neither `chassis` nor a network port or disk"), "{error}");
+    let error = refused(&["lo", "--seconds", "1"]);
+    assert!(
+        error.contains("lo cannot make its light blink") || error.contains("Operation"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_tree_without_facts_gives_a_report_and_a_name_of_its_own() {
     let root = scratch("empty-tree");
     std::fs::create_dir_all(root.join("proc")).unwrap();
+    std::fs::write(root.join("proc/unknown"), "").unwrap();
     let output = run(&format!("inspect --format json --root {}", root.display()));
     assert_eq!(output.status.code(), Some(0));
     let report: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -106,6 +129,9 @@ fn a_root_that_is_no_captured_machine_is_refused_with_what_was_found_and_expecte
         found,
         "the directory contains no machine: neither sys/ nor proc/, but \"notes.txt\""
     );
+    std::fs::create_dir(dir.join("folder/proc")).unwrap();
+    let found = refused_root(&dir.join("folder"));
+    assert!(found.starts_with("proc in the directory is empty and there is no sys"), "{found}");
 }
 
 #[test]
@@ -136,6 +162,7 @@ fn a_directory_that_only_shares_names_with_a_capture_is_refused() {
     let found = refused_root(&dir);
     assert!(found.starts_with("the directory contains no machine"), "{found}");
     std::fs::create_dir(dir.join("proc")).unwrap();
+    std::fs::write(dir.join("proc/version"), "Linux version 6.1\n").unwrap();
     let output = agent().args(["check", "--root"]).arg(&dir).output().unwrap();
     assert_ne!(output.status.code(), Some(2), "{}", stderr(&output));
 }

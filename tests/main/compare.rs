@@ -151,6 +151,8 @@ fn machine_has_what_is_expected_of_a_machine_like_it() {
     for name in MACHINES {
         let output = run(&format!("expect {}", capture(name)));
         assert_eq!(output.status.code(), Some(0));
+        let by_root = run(&format!("expect --root {}", capture(name)));
+        assert_eq!(stdout(&by_root), stdout(&output), "{name}");
         let file = scratch(&format!("expect-{name}")).join("expect.yaml");
         std::fs::write(&file, &output.stdout).unwrap();
         assert_eq!(deviations(&capture(name), &file).1, Vec::<Value>::new(), "{}", stdout(&output));
@@ -185,8 +187,10 @@ fn file_of_expectations_that_means_nothing_is_refused_by_key() {
     for (text, expected) in [
         ("dimm: {sise: 1 GiB}", "dimm: \"sise\" is not a known key, did you mean \"size\"?"),
         ("bios: {version: 2.10}", "bios: version is the number 2.1, expected text"),
-        ("bios: {version: a}\nbios: {version: b}", "has a key twice"),
-        ("dimm: [", "is not YAML"),
+        ("bios: {version: a}\nbios: {version: b}", "has the key \"bios\" twice"),
+        ("dimm: [", "line 1 of "),
+        ("bios:\n  version: a\n\tx", "is not YAML: \"\\tx\", expected lines such as KEY: VALUE"),
+        ("bios: \"SECRET", "is not YAML: \"bios: …\", expected lines such as KEY: VALUE"),
         ("1: a", "a key is not text"),
         ("", "it is empty, expected a key for each kind of part"),
     ] {
@@ -218,7 +222,7 @@ fn cohort_names_the_machine_that_departs_and_the_part() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let text = stdout(&output);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "Dell Inc. PowerEdge R650: reports: 4, departures: 2", "{text}");
+    assert_eq!(lines[0], "Dell Inc. PowerEdge R650: 4 reports, 2 departures", "{text}");
     assert!(lines[1].contains("cohort-2"), "{text}");
     assert!(lines[1].ends_with("BIOS          version 2.18.0; 3 of 4 have 2.19.1"), "{text}");
     assert!(lines[2].contains("DIMM DIMM_A1  missing; 3 of 4 have 16 GiB, DDR4"), "{text}");
@@ -226,6 +230,14 @@ fn cohort_names_the_machine_that_departs_and_the_part() {
     let output = run(&format!("cohort --format json {}", paths.join(" ")));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["models"][0]["departures"][0]["serial"], "SERIAL-2");
+    // A machine that is listed twice does not become the norm of its model.
+    let copy = scratch("cohort-copy").join("report.json");
+    std::fs::copy(&paths[2], &copy).unwrap();
+    let output = run(&format!("cohort {0} {1} {1} {2}", paths.join(" "), paths[2], copy.display()));
+    assert_eq!(stdout(&output), text);
+    let warning =
+        format!("{} and {} are reports of one machine; only the first", paths[2], copy.display());
+    assert!(stderr(&output).contains(&warning), "{}", stderr(&output));
     let output = run(&format!("cohort {}", paths[..2].join(" ")));
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("no model has 3 reports"), "{}", stderr(&output));

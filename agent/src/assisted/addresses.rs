@@ -13,6 +13,8 @@ pub(super) struct Address {
     pub(super) ip: IpAddr,
     /// Length of the prefix of its network, in bits.
     pub(super) prefix: u32,
+    /// Whether the port has a carrier, as far as its driver reports (`IFF_RUNNING`).
+    pub(super) has_carrier: bool,
 }
 
 impl Address {
@@ -34,6 +36,7 @@ pub(super) fn addresses() -> Vec<Address> {
         Some(Address {
             ip: ip_of(interface.address.as_ref()?)?,
             prefix: prefix_of(ip_of(interface.netmask.as_ref()?)?),
+            has_carrier: interface.flags.contains(InterfaceFlags::IFF_RUNNING),
             nic: interface.interface_name,
         })
     })
@@ -71,7 +74,12 @@ mod tests {
 
     #[test]
     fn neighbours_share_the_bits_of_the_prefix_and_the_family() {
-        let own = |ip: &str, prefix| Address { nic: "e".into(), ip: ip.parse().unwrap(), prefix };
+        let own = |ip: &str, prefix| Address {
+            nic: "e".into(),
+            ip: ip.parse().unwrap(),
+            prefix,
+            has_carrier: true,
+        };
         for (address, ip, expected) in [
             (own("192.0.2.7", 24), "192.0.2.200", true),
             (own("192.0.2.7", 25), "192.0.2.200", false),

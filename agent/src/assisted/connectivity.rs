@@ -138,7 +138,12 @@ mod tests {
     #[test]
     fn address_that_another_machine_has_is_no_connection_to_the_host() {
         let ip: IpAddr = "192.0.2.9".parse().unwrap();
-        let own = Address { nic: "eno1".into(), ip: "192.0.2.7".parse().unwrap(), prefix: 24 };
+        let own = Address {
+            nic: "eno1".into(),
+            ip: "192.0.2.7".parse().unwrap(),
+            prefix: 24,
+            has_carrier: true,
+        };
         let host = remote(&json!({"host_id": "h", "nics": [
             {"name": "a", "mac": "02:00:00:00:00:0A", "ip_addresses": ["192.0.2.9", "odd"]},
         ]}))

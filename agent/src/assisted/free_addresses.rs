@@ -22,19 +22,25 @@ const WAIT: Duration = Duration::from_millis(3400);
 
 /// Searches every network of the step that this host is in. A network that it is not in is absent from the output.
 pub(super) fn search(step: &Step, _: &Around) -> Result<Value, String> {
-    let request = step.json(0)?;
+    search_networks(&step.json(0)?)
+}
+
+fn search_networks(request: &Value) -> Result<Value, String> {
     let list = request.as_array().ok_or("its argument is no list of networks")?;
     let own = addresses();
     let mut n_left = MAX_ADDRESSES;
     let mut found = Vec::new();
     for text in list.iter().filter_map(Value::as_str) {
         let network = parse(text)?;
-        let Some(nic) = own.iter().find(|own| is_in(own, network)).map(|own| &own.nic) else {
-            continue;
-        };
+        let in_network = own.iter().filter(|own| is_in(own, network));
+        let Some(port) = in_network.min_by_key(|own| !own.has_carrier) else { continue };
+        // Nobody can respond through a port without a carrier: every address would look free.
+        if !port.has_carrier {
+            return Err(format!("the port {} in {text} has no carrier", port.nic));
+        }
         let hosts: Vec<arp::Neighbour> = hosts(network)
             .filter(|ip| !own.iter().any(|own| own.ip == IpAddr::V4(*ip)))
-            .map(|ip| (nic.clone(), ip))
+            .map(|ip| (port.nic.clone(), ip))
             .collect();
         n_left = n_left.checked_sub(hosts.len()).ok_or_else(|| {
             format!("the networks have more than {MAX_ADDRESSES} addresses together")
@@ -78,7 +84,10 @@ fn hosts((first, prefix): (Ipv4Addr, u32)) -> impl Iterator<Item = Ipv4Addr> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
+    use crate::namespace;
 
     #[test]
     fn network_larger_than_the_service_asks_for_is_refused() {
@@ -90,5 +99,40 @@ mod tests {
         assert_eq!(hosts(parse("10.0.0.1/32").unwrap()).count(), 0);
         let ends: Vec<Ipv4Addr> = hosts(parse("192.0.2.0/30").unwrap()).collect();
         assert_eq!(ends, [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)]);
+    }
+
+    /// Runs in a network namespace of its own, with a cable to `peer`, which has two addresses.
+    #[test]
+    fn only_addresses_that_nobody_has_are_free_and_none_is_without_a_carrier() {
+        const NAME: &str = "assisted::free_addresses::tests::only_addresses_that_nobody_has_are_free_and_none_is_without_a_carrier";
+        const SCRIPT: &str = "mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /run && ip netns add peer && \
+            ip link add rci0 type veth peer name rci1 netns peer && \
+            ip -n peer address add 192.0.2.2/29 dev rci1 && ip -n peer address add 192.0.2.5/29 dev rci1 && \
+            ip -n peer link set rci1 up && ip address add 192.0.2.1/29 dev rci0 && ip link set rci0 up";
+        if !namespace::enter(NAME, SCRIPT) {
+            return;
+        }
+        let request = json!(["198.51.100.0/24", "192.0.2.0/29"]);
+        // The kernel says a little later that a carrier has come or gone.
+        let wait_for_carrier = |expected: bool| {
+            let is_as_expected = || addresses().iter().any(|own| own.has_carrier == expected);
+            (0..100).any(|_| {
+                std::thread::sleep(Duration::from_millis(50));
+                is_as_expected()
+            })
+        };
+        assert!(wait_for_carrier(true));
+        assert_eq!(
+            search_networks(&request),
+            Ok(json!([{
+                "network": "192.0.2.0/29",
+                "free_addresses": ["192.0.2.3", "192.0.2.4", "192.0.2.6"],
+            }]))
+        );
+        let peer_down = ["-n", "peer", "link", "set", "rci1", "down"];
+        assert!(Command::new("ip").args(peer_down).status().unwrap().success());
+        assert!(wait_for_carrier(false));
+        let no_carrier = "the port rci0 in 192.0.2.0/29 has no carrier";
+        assert_eq!(search_networks(&request), Err(no_carrier.into()));
     }
 }

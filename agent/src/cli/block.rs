@@ -25,4 +25,11 @@ pub struct BlockOptions {
     /// Findings that never prevent it, in the same form
     #[arg(long, value_name = "FINDING", value_delimiter = ',')]
     pub block_except: Vec<String>,
+    /// Show a QR code on the console of a blocked or failed node
+    ///
+    /// A phone without a network reads it as plain text: which machine it is, why
+    /// nothing was installed, and the worst faults. A blocked node shows it again
+    /// every minute.
+    #[arg(long)]
+    pub console_qr: bool,
 }

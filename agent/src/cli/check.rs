@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{Color, Format, SourceOptions, seconds, yes_or_no};
+use super::{Color, Format, SourceOptions, seconds};
 
 /// Options of `check`.
 #[derive(Debug, Clone, Args)]
@@ -51,6 +51,14 @@ pub struct CheckOptions {
           require_equals = true, default_missing_value = "true", action = clap::ArgAction::Set,
           value_parser = yes_or_no)]
     pub read_disks: bool,
+    /// Also show a QR code: which machine it is, and its worst faults
+    ///
+    /// A phone without a network reads it as plain text. It is as large as the
+    /// text needs and the terminal allows; faults that do not fit are counted.
+    /// Without colours it suits a dark background; for a light one, add
+    /// `--color always`.
+    #[arg(long, conflicts_with = "output")]
+    pub qr: bool,
     /// When to colour the text
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
@@ -80,4 +88,13 @@ pub enum CheckFormat {
     Ocptv,
     /// Metrics for the textfile collector of Prometheus's `node_exporter`
     Prometheus,
+}
+
+/// Parses a flag that is on by default. It accepts the same words as every other flag.
+pub(super) fn yes_or_no(text: &str) -> Result<bool, &'static str> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err("expected true or false"),
+    }
 }

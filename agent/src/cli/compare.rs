@@ -42,6 +42,9 @@ pub struct ExpectOptions {
     /// this machine]
     #[arg(value_name = "REPORT")]
     pub report: Option<PathBuf>,
+    /// Read a captured machine instead, as for `inspect`
+    #[arg(long, value_name = "DIR|FILE", conflicts_with = "report")]
+    pub root: Option<PathBuf>,
 }
 
 /// Options of `cohort`.
@@ -50,7 +53,8 @@ pub struct CohortOptions {
     /// Reports, captures or directories, at least 3 of a model
     ///
     /// Machines of one maker and model are compared: what most of them have is
-    /// the norm. Serial numbers, MACs and neighbours are not compared.
+    /// the norm. Serial numbers, MACs and neighbours are not compared. Of several
+    /// reports of one machine only the first counts.
     #[arg(value_name = "REPORT", required = true)]
     pub reports: Vec<PathBuf>,
     /// Output format

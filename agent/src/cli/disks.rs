@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Format, yes_or_no};
+use super::Format;
 
 /// Options of `disks`.
 #[derive(Debug, Clone, Args)]
@@ -31,14 +31,6 @@ pub struct DisksOptions {
     /// by `capture`. Nothing is read from this machine then.
     #[arg(long, value_name = "DIR|FILE")]
     pub root: Option<PathBuf>,
-    /// Turn on the locate light of the disk's bay; `--locate=false` turns it off
-    ///
-    /// Needs --disk or --hints, and root. The light is that of a slot in an
-    /// enclosure, or of a `PCIe` port (NPEM). A disk that an install would refuse
-    /// is found too. Nothing on the disk is changed.
-    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", conflicts_with = "root", value_parser = yes_or_no)]
-    pub locate: Option<bool>,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,

@@ -61,6 +61,9 @@ pub struct OfflineOptions {
     /// Kernel arguments to remove from the installed system
     #[arg(long, value_name = "ARGUMENTS")]
     pub delete_karg: Vec<String>,
+    /// Kernel arguments of the first boot only, e.g. `rd.neednet=1 ip=dhcp`
+    #[arg(long, value_name = "ARGUMENTS")]
+    pub firstboot_args: Option<String>,
     /// Ignition platform of the installed system [default: the image's own]
     #[arg(long, value_name = "ID")]
     pub platform: Option<String>,

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use anyhow::ensure;
 use probes::findings::{Finding, Severity};
+use tracing::info;
 
 use crate::check::load::Load;
 use crate::check::sample::Earlier;
@@ -11,6 +13,7 @@ use crate::check::{ocptv, prometheus};
 use crate::cli::{CheckFormat, CheckOptions, SourceOptions};
 use crate::exit_status::ExitStatus;
 use crate::output::draft::{Draft, READABLE};
+use crate::qr::{self, Screen, Summary};
 use crate::report::Report;
 use crate::secret::redact_setting;
 use crate::{expect, output, text};
@@ -23,6 +26,8 @@ const PROGRESS_S: u64 = 10;
 /// # Errors
 /// If the options are wrong, the machine cannot be read, or the file cannot be written.
 pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
+    let is_text = options.format == CheckFormat::Text;
+    ensure!(is_text || !options.qr, "--qr needs --format text: a QR code is for people");
     let expectations = options.expect.as_deref().map(expect::read).transpose()?;
     let source = super::source(&options.source)?;
     let reads = SourceOptions { disk_samples: options.read_disks, ..options.source.clone() };
@@ -39,7 +44,9 @@ pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
         earlier.compare(&mut report, risen, seconds);
     }
     if let Some(load) = load {
-        load.finish().add_to(&mut report);
+        let verdict = load.finish();
+        info!("{}", verdict.summary());
+        verdict.add_to(&mut report);
     }
     // Later, since an expectation is not a counter.
     expect::add(expectations.as_ref(), &mut report)?;
@@ -55,6 +62,9 @@ pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
         Some(file) => write(file, &text)?,
         None => output::print(&text)?,
     }
+    if options.qr {
+        show_qr(&report, is_colored)?;
+    }
     warn_of_problems(&report, options.format);
     Ok(status(&report.findings))
 }
@@ -68,6 +78,20 @@ fn wait(seconds: u64) {
         std::thread::sleep(Duration::from_secs(step));
         left -= step;
     }
+}
+
+/// Shows the worst faults as a QR code below the findings.
+fn show_qr(report: &Report, is_colored: bool) -> anyhow::Result<()> {
+    let screen = Screen::of(&std::io::stdout(), is_colored);
+    if let Some(code) = qr::draw(&Summary::of(report), &screen) {
+        return output::print(&code);
+    }
+    let (columns, rows) = (screen.columns, screen.rows + 1);
+    let locale = if screen.is_utf8 { "" } else { ", or choose a locale with UTF-8" };
+    tracing::warn!(
+        "no QR code: it does not fit {columns} columns and {rows} rows; enlarge the terminal{locale}"
+    );
+    Ok(())
 }
 
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {

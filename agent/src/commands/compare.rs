@@ -1,5 +1,6 @@
 //! `diff`, `expect` and `cohort`: machines compared with each other, or with an earlier report.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -72,9 +73,10 @@ pub(super) fn diff(options: &DiffOptions) -> anyhow::Result<ExitStatus> {
 /// # Errors
 /// If the machine cannot be read.
 pub(super) fn expect(options: &ExpectOptions) -> anyhow::Result<ExitStatus> {
-    let report = match &options.report {
-        Some(path) => load(path)?,
-        None => this_machine()?,
+    let report = match (&options.report, &options.root) {
+        (Some(path), _) => load(path)?,
+        (None, Some(root)) => replayed(super::captured(root, "--root ")?)?,
+        (None, None) => this_machine()?,
     };
     output::print(&draft(&Machine::of(&report)))?;
     Ok(ExitStatus::Done)
@@ -87,6 +89,7 @@ pub(super) fn expect(options: &ExpectOptions) -> anyhow::Result<ExitStatus> {
 pub(super) fn cohort(options: &CohortOptions) -> anyhow::Result<ExitStatus> {
     let member = |path: &PathBuf| Ok(Member::of(path.display().to_string(), &load(path)?));
     let members: Vec<Member> = options.reports.iter().map(member).collect::<anyhow::Result<_>>()?;
+    let members = without_repeated(members);
     let (models, failing) = (models(&members), failing(&members));
     output::print(&match options.format {
         DiffFormat::Json => output::json(&json!({
@@ -107,6 +110,52 @@ pub(super) fn cohort(options: &CohortOptions) -> anyhow::Result<ExitStatus> {
     }
     let has_departed = models.iter().any(|model| !model.departures.is_empty());
     Ok(if has_departed { ExitStatus::Findings } else { ExitStatus::Done })
+}
+
+/// The first report of each machine: one that counted twice would make its own norm.
+fn without_repeated(members: Vec<Member>) -> Vec<Member> {
+    type Identities = BTreeSet<(&'static str, usize, String)>;
+    type Name = (String, Option<String>);
+    let mut counted: BTreeMap<Name, Vec<(String, Identities)>> = BTreeMap::new();
+    let mut kept = Vec::new();
+    for member in members {
+        let Machine { node_id, serial, .. } = &member.machine;
+        // All captures without an identity share an id.
+        if let Some(id) = node_id.as_ref().filter(|id| !id.starts_with("capture-")) {
+            let same_name = counted.entry((id.clone(), serial.clone())).or_default();
+            let identities: Identities = part_identities(&member.machine).collect();
+            let is_same = |(_, other): &&(String, Identities)| !identities.is_disjoint(other);
+            if let Some((name, _)) = same_name.iter().find(is_same) {
+                let other = &member.name;
+                tracing::warn!(
+                    "{name} and {other} are reports of one machine; only the first counts"
+                );
+                continue;
+            }
+            same_name.push((member.name.clone(), identities));
+        }
+        kept.push(member);
+    }
+    kept
+}
+
+/// What identifies the parts of a machine, with the kind of the part and the position of the identity in the kind.
+///
+/// Some makers give one UUID, MAC address or serial number to several machines. So the identities that the id of the
+/// node can be made of do not count.
+fn part_identities(machine: &Machine) -> impl Iterator<Item = (&'static str, usize, String)> {
+    let mac = machine.node_id.as_deref().and_then(|id| id.strip_prefix("mac-"));
+    let is_id = move |text: &str| {
+        mac.is_some_and(|mac| mac.eq_ignore_ascii_case(&text.replace([':', '-'], "")))
+    };
+    let parts = machine.parts.iter();
+    let parts = parts.filter(|part| !["product", "chassis", "baseboard"].contains(&part.kind.name));
+    parts.flat_map(move |part| {
+        let known = part.identities.iter().enumerate();
+        let known = known.filter_map(|(n, text)| Some((n, text.as_ref()?)));
+        let others = known.filter(move |(_, text)| !is_id(text));
+        others.map(|(n, text)| (part.kind.name, n, text.clone()))
+    })
 }
 
 /// The report of this machine.
@@ -158,4 +207,51 @@ fn starts_like_json(path: &Path) -> bool {
     let mut head = Vec::new();
     let is_read = std::fs::File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
     is_read.is_ok() && head.trim_ascii_start().starts_with(b"{")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many machines count if there is one report for each MAC address and serial number of a DIMM.
+    fn n_counted(id: &str, serial: Option<&str>, parts: &[(&str, &str)]) -> usize {
+        let member = |(mac, dimm): &(&str, &str)| {
+            let report = json!({
+                "node_id": id,
+                "product": {"serial": serial, "uuid": "03000200-0400-0500-0006-000700080009"},
+                "chassis": {"serial": "0123456789"},
+                "baseboard": {"serial": "0123456789"},
+                "memory": {"n_slots": 1, "dimms": [{"locator": "A1", "serial": dimm}]},
+                "network": {"interfaces": [
+                    {"name": "eno1", "kind": "physical", "permanent_mac": mac},
+                ]},
+            });
+            Member::of((*mac).to_owned(), &report)
+        };
+        without_repeated(parts.iter().map(member).collect()).len()
+    }
+
+    const A: (&str, &str) = ("02:00:00:00:00:0a", "2D8F1A01");
+    const B: (&str, &str) = ("02:00:00:00:00:0b", "2D8F1A02");
+
+    #[test]
+    fn machines_with_the_same_uuid_mac_or_placeholder_serial_all_count() {
+        let uuid = "uuid-03000200-0400-0500-0006-000700080009";
+        assert_eq!(n_counted(uuid, None, &[A, B]), 2);
+        assert_eq!(n_counted(uuid, Some("0123456789"), &[A, B]), 2);
+        assert_eq!(n_counted("serial-0123456789", Some("0123456789"), &[A, B]), 2);
+        assert_eq!(n_counted("mac-02000000000a", None, &[A, (A.0, B.1)]), 2);
+    }
+
+    #[test]
+    fn captures_without_an_identity_all_count() {
+        assert_eq!(n_counted("capture-e3b0c442", None, &[A, A]), 2);
+    }
+
+    #[test]
+    fn machine_counts_once_if_its_reports_share_a_part() {
+        assert_eq!(n_counted("uuid-1", Some("S1"), &[A, B, A, B]), 2);
+        assert_eq!(n_counted("uuid-1", None, &[A, (B.0, A.1)]), 1);
+        assert_eq!(n_counted("mac-02000000000a", None, &[A, A]), 1);
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use probes::block::Disk;
 use probes::collect::{Options, collect};
-use probes::machine::{Machine, Source};
+use probes::machine::Source;
 use serde::Serialize;
 
 use super::explain::wrapped;
@@ -19,7 +19,7 @@ use crate::exit_status::ExitStatus;
 use crate::install::hints::from_option;
 use crate::install::{Decision, Undecided, Wanted, decide, existing_data};
 use crate::offline::check_device;
-use crate::{clean, locate, output, text};
+use crate::{clean, output, text};
 
 /// No instruction is longer.
 const MAX_INSTRUCTION_BYTES: u64 = 8 << 20;
@@ -96,17 +96,6 @@ pub(super) fn disks(options: &DisksOptions) -> anyhow::Result<ExitStatus> {
         && failure.code == crate::api::Code::InstructionInvalid
     {
         bail!("{}", failure.message);
-    }
-    if let Some(is_on) = options.locate {
-        // A failing disk is meant more often than one that an install may use.
-        let meant = decision.as_ref().map_or_else(|other| other.disk, |chosen| Some(chosen.disk));
-        let is_named = install.disk.is_some();
-        let disk = meant.filter(|_| is_named).ok_or_else(|| {
-            anyhow!("--locate: no single disk is meant; name one by --disk or --hints")
-        })?;
-        let machine = Machine::new(source, "locate");
-        let light = locate::set(&machine, Path::new("/"), disk, is_on).context("--locate")?;
-        tracing::info!("{}: turned {} by /{light}", disk.device, if is_on { "on" } else { "off" });
     }
     let is_chosen = decision.is_ok();
     let all = Disks { disks: block.disks.iter().map(entry).collect(), decision: shown(decision) };
@@ -307,7 +296,6 @@ mod tests {
                 instruction: None,
                 protect: Vec::new(),
                 root: None,
-                locate: None,
                 format: Format::Text,
             })
         };

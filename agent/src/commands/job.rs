@@ -24,6 +24,7 @@ use crate::ironic::api::Api;
 use crate::ironic::inspection::{self, Inspected};
 use crate::job::{self, Collected, CrashReporter, JobSettings, Listener, Offline, supervise};
 use crate::links::{LinksUp, restore_all};
+use crate::qr::machine;
 use crate::report::{Report, report};
 use crate::secret::{Secret, redact};
 use crate::signals::Stop;
@@ -61,7 +62,7 @@ pub(super) fn install(
             return status;
         }
     }
-    let listener = settings.listener.clone();
+    let (listener, load) = (settings.listener.clone(), settings.load.clone());
     if options.lldp_wait.is_some() {
         // Either every report contains the neighbours, or nobody wants to wait for them.
         listener.require();
@@ -75,6 +76,7 @@ pub(super) fn install(
         let links = (brings_links_up && !is_first && !listener.is_listening())
             .then(|| LinksUp::bring_up(&stop));
         let mut report = report(&Arc::new(Source::live()), &collect_options);
+        load.end_into(&mut report);
         if let Err(why) = expect::add(expectations, &mut report) {
             tracing::error!("comparing the machine with the expectations: {why:#}");
         }
@@ -135,6 +137,7 @@ fn job_settings(options: &InstallOptions, offline: Option<Offline>) -> JobSettin
     // A service's standard error is a log, where every line has a prefix. The console itself has 80 columns.
     let is_watched = std::io::stderr().is_terminal();
     settings.screen = Some(if is_watched { "/dev/stderr" } else { "/dev/console" }.into());
+    settings.shows_qr = options.block.console_qr;
     settings.installer.clone_from(&options.installer);
     settings.protect.clone_from(&options.protect);
     settings.wait_for_disk = Duration::from_secs(options.wait_for_disk);
@@ -353,6 +356,8 @@ fn collected(report: &Report) -> anyhow::Result<Collected> {
         node_id: report.node_id.clone(),
         disks: disks.cloned().collect(),
         findings: report.findings.clone(),
+        faults: report.faults.clone(),
+        machine: machine(report.inventory.product.as_ref(), &report.node_id),
         unread: report
             .problems
             .iter()

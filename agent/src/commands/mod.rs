@@ -6,9 +6,10 @@ mod disks;
 mod explain;
 mod inspect;
 mod job;
+mod locate;
 mod network;
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
@@ -51,6 +52,14 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
     let cli = &configuration.cli;
     let Some(command) = &cli.command else {
         output::print(&Cli::command().render_help().to_string())?;
+        // In a live image nobody asked for the help: it is what a missing or misplaced setting looks like.
+        if !std::io::stdin().is_terminal() {
+            tracing::error!(
+                "nothing to do: neither a VIM nor an Ignition config is configured; set the VIM's address by the kernel \
+                 argument rci.vim=URL, by `vim: URL` in {}, by RCI_VIM or by `install --vim URL`",
+                crate::config::DEFAULT_FILE
+            );
+        }
         return Ok(ExitStatus::Usage);
     };
     if cli.common.print_config {
@@ -65,6 +74,7 @@ pub fn run(configuration: &Configuration) -> anyhow::Result<ExitStatus> {
         Command::Cohort(options) => compare::cohort(options),
         Command::Explain(options) => explain::explain(options),
         Command::Disks(options) => disks::disks(options),
+        Command::Locate(options) => locate::locate(options),
         Command::Capture(options) => capture(options),
         Command::Schema(options) => schema(options),
         Command::LiveConfig(options) => {

@@ -9,6 +9,7 @@ use formats::text;
 use serde_yaml_ng::Value as Yaml;
 
 use super::option_name;
+use super::unknown::line_of;
 
 /// Largest configuration file.
 const LIMIT_BYTES: u64 = 1 << 20;
@@ -59,7 +60,9 @@ pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, Vec
         };
         let Some(values) = values else {
             bail!(
-                "the configuration file {name} holds {} for \"{}\", expected one value or a list of values",
+                "{}the configuration file {name} holds {} for \"{}\", expected one value or a list of values",
+                line_of(text, &option_name(&key))
+                    .map_or_else(String::new, |line| format!("line {line} of ")),
                 kind(&value),
                 key.escape_debug()
             );
@@ -71,22 +74,24 @@ pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, Vec
     Ok(options)
 }
 
-/// The error for text that is not YAML: the line, what it holds and what was expected.
+/// The error for text that is not YAML: the line, its key and what was expected.
 fn yaml_error(error: &serde_yaml_ng::Error, text: &str, name: &str) -> anyhow::Error {
-    if error.to_string().contains("duplicate entry") {
+    let whole = error.to_string();
+    if let Some((_, key)) = whole.split_once("duplicate entry with key ") {
+        let key = key.split(" at line ").next().unwrap_or_default();
+        return anyhow!("the configuration file {name} sets {key} twice, expected once");
+    }
+    // The parser does not print keys that are null, lists or mappings.
+    if whole.contains("duplicate entry") {
         return anyhow!("the configuration file {name} sets an option twice, expected once");
     }
-    // The parser reports an unclosed bracket on the empty line after the last one.
-    let at = error.location().map_or(usize::MAX, |location| location.line());
-    let lines = text.lines().zip(1..).take(at).filter(|(line, _)| !line.trim().is_empty());
-    let Some((found, line)) = lines.last() else {
-        return anyhow!("the configuration file {name} is not YAML, expected lines OPTION: VALUE");
-    };
-    let found: String = found.chars().take(80).collect();
-    anyhow!(
-        "line {line} of the configuration file {name} is not YAML: \"{}\", expected OPTION: VALUE",
-        found.escape_debug()
-    )
+    let at = error.location().map(|location| location.line());
+    match text::wrong_line(text, at) {
+        Some((line, found)) => anyhow!(
+            "line {line} of the configuration file {name} is not YAML: {found}, expected OPTION: VALUE"
+        ),
+        None => anyhow!("the configuration file {name} is not YAML, expected lines OPTION: VALUE"),
+    }
 }
 
 /// What a YAML value is, in words.

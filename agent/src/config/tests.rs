@@ -234,20 +234,30 @@ fn malformed_file_is_refused_with_what_it_holds_and_what_is_expected() {
     for (text, expected) in [
         (
             "vim: https://v\nbudget: [1",
-            format!("line 2 of {name} is not YAML: \"budget: [1\", expected OPTION: VALUE"),
+            format!("line 2 of {name} is not YAML: \"budget: …\", expected OPTION: VALUE"),
         ),
         ("- a", format!("{name} holds a list, expected lines of the form OPTION: VALUE")),
         ("vim", format!("{name} holds plain text, expected lines of the form OPTION: VALUE")),
         (
             "vim: {a: b}",
-            format!("{name} holds a mapping for \"vim\", expected one value or a list of values"),
+            format!(
+                "line 1 of {name} holds a mapping for \"vim\", expected one value or a list of values"
+            ),
         ),
         (
             "vim:",
-            format!("{name} holds no value for \"vim\", expected one value or a list of values"),
+            format!(
+                "line 1 of {name} holds no value for \"vim\", expected one value or a list of values"
+            ),
         ),
         ("1: x", format!("{name} holds a number as a key, expected the name of an option")),
-        ("vim: a\nvim: b", format!("{name} sets an option twice, expected once")),
+        ("vim: a\nvim: b", format!("{name} sets \"vim\" twice, expected once")),
+        ("~: a\n~: b", format!("{name} sets an option twice, expected once")),
+        ("[a]: a\n[a]: b", format!("{name} sets an option twice, expected once")),
+        (
+            "proxy: http://u:SEC/RET@h: x",
+            format!("line 1 of {name} is not YAML: \"proxy: …\", expected OPTION: VALUE"),
+        ),
         ("dry-run: true\ndry_run: false", format!("{name} sets dry-run twice, expected once")),
     ] {
         assert_eq!(parse_file(text, "test.yaml").unwrap_err().to_string(), expected);

@@ -76,7 +76,7 @@ fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
 }
 
 /// The line of `text` that sets `key`; `None` if the key is written in a form that is not searched for.
-fn line_of(text: &str, key: &str) -> Option<usize> {
+pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     let is_set_by = |line: &str| {
         let written = line.split(':').next().unwrap_or_default().trim();
         option_name(written.trim_matches(['"', '\''])) == key

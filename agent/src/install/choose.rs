@@ -4,6 +4,8 @@
 //! may still be the one that is meant, so another one never takes its place. Only disks that nobody can mean are
 //! left out: those with a structural obstacle, and those that are too small for the image.
 
+use std::collections::BTreeSet;
+
 use probes::block::{Disk, ObstacleKind};
 
 use super::choice::{Undecided, Wanted};
@@ -246,11 +248,20 @@ fn impossible(disks: &[&Disk], min_bytes: Option<u64>) -> Failure {
 
 fn ambiguous(disks: &[&Disk], claim: &str) -> Failure {
     let names: Vec<String> = disks.iter().take(MAX_NAMED).map(|disk| unclear(disk)).collect();
+    let serials: BTreeSet<&str> = disks.iter().filter_map(|disk| disk.serial.as_deref()).collect();
+    // Two namespaces of a drive, and disks of makers that number none of them.
+    let has_repeated = serials.len() < disks.iter().filter(|disk| disk.serial.is_some()).count();
+    let advice = if has_repeated {
+        "some of them have the same serial number, so identify one by WWN, /dev/disk/by-id or /dev/disk/by-path, or set \
+         if_several"
+    } else {
+        "identify one by serial, WWN, /dev/disk/by-id or /dev/disk/by-path, or set if_several"
+    };
     Failure::new(
         Code::DiskAmbiguous,
         format!("{} disks {claim}: {}", disks.len(), names.join("; ")),
     )
-    .advise("identify one by serial, WWN, /dev/disk/by-id or /dev/disk/by-path, or set if_several")
+    .advise(advice)
 }
 
 /// The disk in words, and why an install may not use it.

@@ -25,6 +25,7 @@ pub mod osmet;
 pub mod preflight;
 pub mod progress;
 mod protect;
+pub mod readable;
 pub mod remains;
 pub mod root_arguments;
 pub mod run;

@@ -15,7 +15,7 @@ use super::failure::advice;
 use super::image::{self, Image};
 use super::installer::{self, Version};
 use super::{Failure, System, osmet, takedown};
-use crate::api::{Code, Finding, IgnitionSource, Install, Verify};
+use crate::api::{Code, Finding, Install, Verify};
 use crate::clean;
 use crate::secret;
 use crate::vim::Client;
@@ -62,14 +62,12 @@ pub struct Checked {
     pub warnings: Vec<String>,
 }
 
-/// Fetches the Ignition config and checks its digest, version and rules.
+/// Fetches the Ignition config and checks its digest, version and rules. Returns its bytes, and warnings for the result.
 ///
 /// # Errors
 /// `IGNITION_FETCH`, `IGNITION_HASH`, `IGNITION_VERSION`, `IGNITION_INVALID`.
-pub fn ignition(
-    source: &IgnitionSource,
-    client: &Client,
-) -> Result<(Vec<u8>, Vec<String>), Failure> {
+pub fn ignition(install: &Install, client: &Client) -> Result<(Vec<u8>, Vec<String>), Failure> {
+    let source = &install.ignition;
     let bytes: Cow<'_, [u8]> = match (&source.inline, &source.url) {
         (Some(text), _) => text.as_bytes().into(),
         (None, Some(url)) => client
@@ -121,6 +119,10 @@ pub fn ignition(
     if source.hash.is_none() && source.url.as_deref().is_some_and(|url| url.starts_with("http:")) {
         warnings.push("the Ignition config came over plain HTTP without a hash".into());
     }
+    let arguments = install.append_kargs.iter().map(String::as_str);
+    let arguments = arguments.chain(install.firstboot_args.iter().flat_map(|args| args.split(' ')));
+    let platform = install.platform.as_deref();
+    warnings.extend(ignition::platform::network_warning(platform, checked.may_fetch, arguments));
     Ok((bytes.into_owned(), warnings))
 }
 

@@ -33,7 +33,7 @@ pub(super) fn before(target: &Target) -> Vec<Found> {
     let search =
         move || find(disk_bytes, &gaps(disk_bytes, &partitions), &mut |at, n| read(&file, at, n));
     ask(target.system(), search).unwrap_or_else(|why| {
-        tracing::warn!("metadata at the end of {} were not looked for: {why}", disk.device);
+        tracing::warn!("metadata at the end of {} was not looked for: {why}", disk.device);
         Vec::new()
     })
 }

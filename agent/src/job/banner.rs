@@ -5,13 +5,16 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
 
 use nix::fcntl::OFlag;
 use probes::findings::Finding;
 use probes::guard;
 use tracing::debug;
 
+use super::qr::screen;
 use crate::clean;
+use crate::qr::{Summary, draw};
 
 /// Letters in a line: each is 5 columns wide and has one to its right.
 const LETTERS_PER_LINE: usize = 13;
@@ -23,7 +26,7 @@ const MAX_DETAILS: usize = 3;
 const MAX_DETAIL_CHARS: usize = 160;
 const COLUMNS: usize = 80;
 /// Stack of the thread that writes; a serial console may take long.
-const STACK_BYTES: usize = 64 << 10;
+const STACK_BYTES: usize = 256 << 10;
 
 /// Rows of each letter, the left column in the highest of 5 bits.
 #[rustfmt::skip]
@@ -84,30 +87,47 @@ pub(super) fn text(blocking: &[&Finding], node_id: &str) -> String {
     for finding in blocking.iter().take(MAX_DETAILS) {
         let part = finding.locator.as_deref().unwrap_or(&finding.component);
         let line = format!("{part}: {} ({})", finding.evidence, finding.code);
-        text.push_str(&wrapped(&line));
-        text.push_str(&wrapped(&finding.advice));
+        text.push_str(&wrapped(&line, COLUMNS));
+        text.push_str(&wrapped(&finding.advice, COLUMNS));
     }
     if let Some(n_more) = blocking.len().checked_sub(MAX_DETAILS).filter(|n| *n > 0) {
-        text.push_str(&wrapped(&format!("and {n_more} more")));
+        text.push_str(&wrapped(&format!("and {n_more} more"), COLUMNS));
     }
-    text.push_str(&wrapped(&format!("node {node_id}: nothing is installed; no disk was touched")));
+    text.push_str(&wrapped(
+        &format!("node {node_id}: nothing is installed; no disk was touched"),
+        COLUMNS,
+    ));
     text + &rule + "\n"
 }
 
-/// Writes `text` to `file`, a terminal. A serial console that never accepts it must not stop the job.
-pub(super) fn show(text: String, file: PathBuf) {
+/// Writes `text` to `file`, a terminal, and the QR code of `summary` below it. A serial console that never accepts them
+/// must not stop the job: the answer arrives once they are written.
+pub(super) fn show(
+    text: String,
+    summary: Option<Summary>,
+    file: PathBuf,
+) -> Option<Receiver<Result<(), guard::Panic>>> {
     let write = move || {
         let opened = OpenOptions::new()
             .append(true)
             .custom_flags((OFlag::O_NOCTTY | OFlag::O_CLOEXEC).bits())
             .open(&file);
-        // A terminal in raw mode needs the carriage returns; others ignore them.
-        let text = text.replace('\n', "\r\n");
-        if let Err(error) = opened.and_then(|mut file| file.write_all(text.as_bytes())) {
+        let written = opened.and_then(|mut file| {
+            let code =
+                summary.map(|summary| draw(&summary, &screen(&file)).unwrap_or_else(too_small));
+            // A terminal in raw mode needs the carriage returns; others ignore them.
+            let text = (text + &code.unwrap_or_default()).replace('\n', "\r\n");
+            file.write_all(text.as_bytes())
+        });
+        if let Err(error) = written {
             debug!("writing to {}: {error}", file.display());
         }
     };
-    guard::spawn("banner", STACK_BYTES, write, |panic| debug!("the banner: {panic}")).ok();
+    guard::ask("banner", STACK_BYTES, write).ok()
+}
+
+fn too_small() -> String {
+    "the QR code of --console-qr does not fit this console\n".to_owned()
 }
 
 /// Where the part is: the bay of a disk, otherwise what the locator says before its brackets.
@@ -154,16 +174,16 @@ fn blocks(row: u8) -> String {
     (0..6).rev().map(|bit| if row << 1 >> bit & 1 == 1 { '#' } else { ' ' }).collect()
 }
 
-/// Lines of at most 80 columns, of what may come from firmware.
-fn wrapped(text: &str) -> String {
+/// Lines of at most `columns` characters, of what may come from firmware.
+pub(super) fn wrapped(text: &str, columns: usize) -> String {
     let text = clean::text(text, MAX_DETAIL_CHARS);
     let mut lines = vec![String::new()];
     // A console would break a longer word anywhere.
     let letters: Vec<char> = text.chars().collect();
-    let words = letters.split(|letter| *letter == ' ').flat_map(|word| word.chunks(COLUMNS));
+    let words = letters.split(|letter| *letter == ' ').flat_map(|word| word.chunks(columns));
     for word in words.map(|word| word.iter().collect::<String>()) {
         let is_full = |line: &String| {
-            !line.is_empty() && line.chars().count() + 1 + word.chars().count() > COLUMNS
+            !line.is_empty() && line.chars().count() + 1 + word.chars().count() > columns
         };
         if lines.last().is_none_or(is_full) {
             lines.push(String::new());

@@ -8,6 +8,7 @@ use probes::findings::row;
 use serde_json::{Map, Value};
 use tracing::error;
 
+use super::load::add;
 use super::sequence::Job;
 use crate::api::Finding;
 use crate::expect;
@@ -37,7 +38,8 @@ impl Job<'_> {
     /// What is wrong with the machine, and how it deviates from what is expected; the worst first.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings = [self.collected.findings.as_slice(), &self.deviations()].concat();
-        findings.extend(self.load.findings.iter().cloned());
+        self.settings.load.add_findings(&mut findings);
+        add(&mut findings, self.sampled.clone());
         findings.extend(self.client.clock_skew());
         findings.sort_by_key(|finding| Reverse(finding.severity));
         findings

@@ -15,6 +15,7 @@ use crate::exit_status::ExitStatus;
 use crate::install::attempt::CoreosInstaller;
 use crate::install::blocking;
 use crate::install::preflight::{self, Checked, Surroundings};
+use crate::install::readable;
 use crate::install::root_arguments::with_derived;
 use crate::install::run::{self, Written};
 use crate::install::seen::{Seen, digest_of};
@@ -22,6 +23,7 @@ use crate::install::selection::Selection;
 use crate::install::stream::Stream;
 use crate::install::target::Target;
 use crate::install::{Failure, describe, existing_data, identity_of, osmet};
+use crate::qr::Summary;
 use crate::stream_facts::StreamFacts;
 
 /// Percentages that are logged.
@@ -51,6 +53,10 @@ impl Job<'_> {
         info!("preflight passed for {}, coreos-installer {}", describe(disk), checked.version);
         self.event(Stage::Preflight, State::Done, Some(&describe(disk)));
         if self.settings.is_dry_run {
+            // They would be in the result, which a dry run does not post.
+            for warning in &self.warnings {
+                warn!("{warning}");
+            }
             info!("dry run: {} would be written now; nothing was changed", describe(disk));
             return Ended::with(ExitStatus::Done);
         }
@@ -115,7 +121,9 @@ impl Job<'_> {
                 seen.blocking = blocking.iter().map(|finding| blocking::key(finding)).collect();
             }
             self.blocked.banner = Some(banner::text(&blocking, &self.node_id));
-            self.show_banner();
+            self.blocked.summary = self.summary_of_blocked(&blocking);
+            // The code follows the lines that would push it off the screen.
+            self.show_banner(None);
         }
         self.seen = seen;
         self.refused(disk.as_deref(), &failure)
@@ -137,11 +145,13 @@ impl Job<'_> {
 
     /// Every check before the disk is touched; returns the disk, the Ignition config, what else was found, and the
     /// instruction with the kernel arguments that the disk needs.
-    fn preflight(&self, install: &Install) -> Result<(Target, Vec<u8>, Checked, Install), Refused> {
+    fn preflight(
+        &mut self,
+        install: &Install,
+    ) -> Result<(Target, Vec<u8>, Checked, Install), Refused> {
         let none = |failure| Refused { disk: None, failure, seen: None };
         self.check_configuration(install).map_err(none)?;
-        let (ignition, mut warnings) =
-            preflight::ignition(&install.ignition, &self.client).map_err(none)?;
+        let (ignition, mut warnings) = preflight::ignition(install, &self.client).map_err(none)?;
         let selection = self.selection(install);
         let disks = selection.disks().map_err(none)?;
         let seen = Some(self.seen_with(&disks));
@@ -150,6 +160,8 @@ impl Job<'_> {
             failure,
             seen: seen.clone(),
         })?;
+        // A response of the disk takes time, so only the chosen one is asked.
+        self.sampled = readable::check(&target).into_iter().collect();
         let disk = target.disk();
         let around = Surroundings {
             client: &self.client,
@@ -175,11 +187,11 @@ impl Job<'_> {
     }
 
     /// Names the faulty part on the console.
-    pub(super) fn show_banner(&self) {
+    pub(super) fn show_banner(&self, summary: Option<Summary>) {
         if let (Some(text), Some(screen)) = (&self.blocked.banner, &self.settings.screen)
             && !self.settings.is_dry_run
         {
-            banner::show(text.clone(), screen.clone());
+            banner::show(text.clone(), summary, screen.clone());
         }
     }
 

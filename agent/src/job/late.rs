@@ -103,7 +103,7 @@ impl Job<'_> {
     /// Waits until an install can choose a disk: no more appear, and there is one that can be written. Returns whether
     /// the VIM should get another report before.
     pub(super) fn await_disks(&mut self) -> bool {
-        self.end_load();
+        self.withdraw_load();
         let system = &self.settings.system;
         self.warnings.extend(settle::wait(system, self.clock.as_ref(), &self.stop));
         let since = self.clock.now();

@@ -25,6 +25,7 @@ pub mod offline;
 mod posting;
 pub(crate) mod power;
 mod prove;
+mod qr;
 mod sequence;
 pub mod supervise;
 mod waiting;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use probes::block::Disk;
+use probes::faults::Fault;
 use tracing::error;
 
 use crate::api::{Finding, JobResult, OnRefusal};
@@ -46,6 +48,7 @@ use crate::signals::Stop;
 use crate::vim::events::Observer;
 use crate::vim::{Client, Events, VimSettings};
 
+pub use load::WaitingLoad;
 pub use neighbours::Listener;
 pub use offline::{After, Offline};
 
@@ -68,6 +71,8 @@ pub struct JobSettings {
     pub blocking: Policy,
     /// The terminal on which a blocked node names the faulty part in large letters.
     pub screen: Option<PathBuf>,
+    /// Whether a blocked node, or one whose install has failed, also shows the reason there as a QR code.
+    pub shows_qr: bool,
     /// Disks that are never written: serial, WWN, path below `/dev`, or a label on them.
     pub protect: Vec<String>,
     /// Whether an instruction may ask for an image without a signature.
@@ -96,6 +101,8 @@ pub struct JobSettings {
     pub failure_limit: Duration,
     /// Brings up links and listens for LLDP neighbours while the job goes on; one that was not started finds none.
     pub listener: Listener,
+    /// The load that the VIM allows while the node waits; reading the hardware ends it.
+    pub load: WaitingLoad,
     /// Program and arguments that power the machine off.
     pub poweroff: Vec<String>,
     /// Is called for each event of the job, also where no events are posted.
@@ -114,6 +121,7 @@ impl JobSettings {
             is_dry_run: false,
             blocking: Policy::default(),
             screen: None,
+            shows_qr: false,
             protect: Vec::new(),
             is_insecure_image_allowed: false,
             on_refusal: OnRefusal::default(),
@@ -129,6 +137,7 @@ impl JobSettings {
             wait_for_disk: Duration::ZERO,
             failure_limit: Duration::from_mins(2),
             listener: Listener::default(),
+            load: WaitingLoad::default(),
             poweroff: vec!["systemctl".into(), "poweroff".into()],
             observer: None,
             crash_reporter: None,
@@ -161,6 +170,10 @@ pub struct Collected {
     pub disks: Vec<Disk>,
     /// What is wrong with the machine.
     pub findings: Vec<Finding>,
+    /// The findings joined into faults.
+    pub faults: Vec<Fault>,
+    /// Vendor, product and serial number, as far as they are known.
+    pub machine: String,
     /// What could not be read, as collector, a blank and path.
     pub unread: Vec<String>,
 }

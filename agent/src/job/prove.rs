@@ -111,7 +111,11 @@ impl Job<'_> {
         self.event(Stage::Proof, State::Started, None);
         // Before the proof, which has to find none.
         match remains::erase(target) {
-            Ok(erased) => result.erased = erased,
+            Ok(erased) => {
+                // The proof takes minutes, and a crash must not hide what happened before it.
+                checkpoint::update(|checkpoint| checkpoint.erased.clone_from(&erased));
+                result.erased = erased;
+            }
             Err(why) => {
                 self.warnings.push(format!("erasing metadata at the end of the disk: {why}"));
             }

@@ -10,13 +10,12 @@ use tracing::{error, info, warn};
 
 use super::console::Console;
 use super::late::Late;
-use super::load::WaitingLoad;
 use super::posting::Unposted;
 use super::waiting::{Blocked, Refusals, advice};
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
-    Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State, is_node_id,
-    parse_instruction,
+    Action, Code, Finding, IgnitionSource, Install, Instruction, JobResult, Stage, State,
+    is_node_id, parse_instruction,
 };
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
@@ -65,7 +64,8 @@ pub(super) struct Job<'a> {
     /// Whether the next 202 answers the report; only then it may give the node another id.
     has_just_reported: bool,
     pub(super) blocked: Blocked,
-    pub(super) load: WaitingLoad,
+    /// What was found on the disk that the instruction leads to.
+    pub(super) sampled: Vec<Finding>,
     /// Whether a bare Ignition config is carried out, and no instruction.
     pub(super) is_bare: bool,
 }
@@ -109,7 +109,7 @@ impl<'a> Job<'a> {
             supplemented: None,
             has_just_reported: false,
             blocked: Blocked::default(),
-            load: WaitingLoad::default(),
+            sampled: Vec::new(),
             is_bare: false,
         }
     }
@@ -123,6 +123,7 @@ impl<'a> Job<'a> {
         // From here on a crash costs nothing that the VIM does not know.
         let is_over = self.unposted.is_none();
         checkpoint::update(|checkpoint| checkpoint.is_over = is_over);
+        self.show_end(&ended);
         ended
     }
 
@@ -161,6 +162,8 @@ impl<'a> Job<'a> {
         self.end_load_of_report();
         collected.keep_unread(&self.collected);
         self.collected = collected;
+        // The next attempt reads the disk again, since its cable may be in its place now.
+        self.sampled.clear();
         if self.node_id.is_empty() || !is_node_id(&self.node_id) {
             self.node_id.clone_from(&self.collected.node_id);
         }
@@ -215,6 +218,10 @@ impl<'a> Job<'a> {
                 self.open_events();
                 self.post_earlier_result();
                 self.supplement();
+                // The 202 that accepts a report says nothing about a load: some VIMs accept every report with one.
+                if !has_just_reported && self.withdraw_load() {
+                    return Next::Inspect;
+                }
                 self.console.waits_for(&self.vim("an instruction from"), &self.node_id);
                 self.wait_and_ask(wait, "asking again", location.as_ref())
             }
@@ -258,10 +265,12 @@ impl<'a> Job<'a> {
             checkpoint.is_over = false;
             (checkpoint.disk, checkpoint.disk_state, checkpoint.attempts) = (None, None, 0);
             checkpoint.taken_down.clear();
+            checkpoint.erased.clear();
         });
         self.is_bare = false;
         self.seen = None;
         self.blocked = Blocked::default();
+        self.sampled.clear();
         self.expectations = None;
         self.request_id = None;
         self.events.set_request(None);

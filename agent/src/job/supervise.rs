@@ -287,7 +287,7 @@ fn result(found: &Checkpoint, message: String, disk_state: DiskState) -> JobResu
         existing_data: Vec::new(),
         disk_state,
         taken_down: found.taken_down.clone(),
-        erased: Vec::new(),
+        erased: found.erased.clone(),
         image: None,
         write: None,
         attempts: found.attempts,
@@ -342,9 +342,12 @@ mod tests {
             words: &[],
         });
         let killed = ProcessStatus::from_raw(9);
-        report_crash(&settings, &Stop::default(), &Checkpoint::default(), killed);
+        let erased = vec!["linux_raid_member at byte 4096".to_owned()];
+        let found = Checkpoint { erased: erased.clone(), ..Checkpoint::default() };
+        report_crash(&settings, &Stop::default(), &found, killed);
         let result: JobResult = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         std::fs::remove_file(file).unwrap();
+        assert_eq!(result.erased, erased);
         assert_eq!(result.code.as_deref(), Some("AGENT_BUG"));
         assert!(result.node_id.starts_with("boot-") && !result.started_at.is_empty());
     }

@@ -10,6 +10,7 @@ use crate::api::{Code, DiskState, OnRefusal, Outcome, Stage, State};
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
 use crate::install::seen::Seen;
+use crate::qr::Summary;
 use crate::vim::Answer;
 use crate::vim::client::GaveUp;
 use crate::vim::retry::{Backoff, Failed, MAX_RETRY_AFTER, RetryAfter, Why, is_transient};
@@ -63,6 +64,8 @@ pub(super) struct Refused {
 pub(super) struct Blocked {
     /// What the console shows meanwhile.
     pub(super) banner: Option<String>,
+    /// What its QR code says, if one is shown.
+    pub(super) summary: Option<Summary>,
     n_waits: u32,
 }
 
@@ -145,7 +148,9 @@ impl Job<'_> {
 
     /// Waits, ever longer, and asks for another instruction than those that were refused.
     pub(super) fn ask_again(&mut self, last: &Refused) -> Next {
-        self.end_load();
+        if self.withdraw_load() {
+            return Next::Inspect;
+        }
         let refused = Failed { why: Why::Refused, ..Failed::unavailable(String::new()) };
         let mut wait = self.refusals.backoff.wait(&refused, self.clock.as_ref());
         let code = &last.code;
@@ -154,9 +159,6 @@ impl Job<'_> {
             // Somebody may be at the machine, with the part in hand.
             wait = wait.min(BLOCKED_WAIT);
             self.blocked.n_waits += 1;
-            if self.blocked.n_waits.is_multiple_of(WAITS_PER_BANNER) {
-                self.show_banner();
-            }
         }
         let what = if is_passing(code) {
             format!("another try after {code}")
@@ -170,6 +172,9 @@ impl Job<'_> {
         self.console.waits_for(&what, &self.node_id);
         let wait_s = self.granted(wait).as_secs();
         info!("refused with {code}, no disk was touched; asking the VIM again in {wait_s} s");
+        if is_blocked && self.is_banner_due() {
+            self.show_banner(self.blocked.summary.clone());
+        }
         let then = format!("refused with {code}; asking again");
         if !is_blocked {
             return self.wait_and_ask(wait, &then, None);
@@ -179,6 +184,11 @@ impl Job<'_> {
             Ok(_) => Next::Inspect,
             Err(ended) => Next::End(ended),
         }
+    }
+
+    /// A QR code needs the whole screen, so it is shown in every wait.
+    fn is_banner_due(&self) -> bool {
+        self.blocked.summary.is_some() || self.blocked.n_waits.is_multiple_of(WAITS_PER_BANNER)
     }
 
     /// Waits and asks for the instruction. `then` says what follows the wait.

@@ -24,6 +24,9 @@ pub(super) fn file(written: &str) -> anyhow::Result<ExtraFile> {
     let Some((path, source)) = written.split_once('=') else {
         bail!("--file is \"{}\", expected PATH=SOURCE", written.escape_debug());
     };
+    if let Some(warning) = ignition::read_only::warning(path) {
+        bail!("--file is \"{}\": {warning}", path.escape_debug());
+    }
     let (source, mode) = match source.rsplit_once(',') {
         Some((source, mode)) if is_mode(mode) => (source, u32::from_str_radix(mode, 8).ok()),
         _ => (source, None),
@@ -145,6 +148,15 @@ mod tests {
             let FileSource::Url { hash, is_gzip, .. } = file.source else { panic!() };
             assert_eq!((hash.as_ref(), is_gzip), (expected_hash, expected_gzip), "{written}");
         }
+    }
+
+    #[test]
+    fn file_where_the_live_image_is_read_only_is_refused() {
+        let error = file("/usr/bin/x=https://h/x").unwrap_err().to_string();
+        assert!(
+            error.starts_with("--file is \"/usr/bin/x\": CoreOS mounts /usr read-only"),
+            "{error}"
+        );
     }
 
     #[test]

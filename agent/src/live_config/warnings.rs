@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use ignition::live::{AgentBinary, FileSource, Settings, gzip};
+use ignition::live::{AgentBinary, FileSource, LiveError, Settings, gzip};
 
 use super::is_config;
 use crate::cli::LiveConfigOptions;
@@ -33,7 +33,22 @@ pub(super) fn warnings(
         let platform = settings.platform.as_deref().and_then(ignition::platform::warning);
         [no_config(options), platform, None, None, None, None, None]
     };
-    all.into_iter().flatten().collect()
+    let first_boot = if is_config(options.format) { target(settings) } else { Vec::new() };
+    all.into_iter().flatten().chain(first_boot).collect()
+}
+
+/// What Ignition on the installed system would ignore in the config of --install, or wait for.
+fn target(settings: &Settings) -> Vec<String> {
+    let checked = settings.install.as_ref().and_then(|target| target.checked().ok()?);
+    let Some(checked) = checked else { return Vec::new() };
+    let values = |name: &str| settings.agent_options.get(name).into_iter().flatten();
+    let platform = values("platform").next().map(String::as_str);
+    let arguments = values("append_karg").chain(values("firstboot_args"));
+    let arguments = arguments.flat_map(|arguments| arguments.split_whitespace());
+    let network = ignition::platform::network_warning(platform, checked.may_fetch, arguments);
+    let in_config =
+        checked.warnings.iter().map(|warning| format!("the config of --install: {warning}"));
+    in_config.chain(platform.and_then(ignition::platform::warning)).chain(network).collect()
 }
 
 /// The config does not contain the agent.
@@ -104,6 +119,17 @@ fn too_large(options: &LiveConfigOptions, text: &str) -> Option<String> {
              or serve the config and name its address with --config-url"
         )
     })
+}
+
+/// What helps against an error: the largest part of a config that no Ignition reads is the agent.
+pub(super) fn remedy(error: &LiveError, settings: &Settings) -> &'static str {
+    let is_too_large = matches!(error, LiveError::Refused(refusal)
+        if refusal.problems.iter().any(|problem| problem.path == "$" && problem.found.ends_with(" bytes")));
+    if is_too_large && matches!(settings.agent, AgentBinary::Embedded(_)) {
+        "; let Ignition fetch the agent with --binary-url"
+    } else {
+        ""
+    }
 }
 
 /// Whether Ignition fetches files in the live image.

@@ -2,13 +2,13 @@
 
 pub(crate) mod draft;
 
-use std::ffi::OsString;
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, Write as _};
 
 use anyhow::Context as _;
 use serde::Serialize;
 
 use crate::cli::Color;
+use crate::terminal;
 
 /// Writes `text` to standard output.
 ///
@@ -56,40 +56,12 @@ pub fn width() -> usize {
     terminal.or_else(variable).unwrap_or(80_usize).clamp(60, 200)
 }
 
-/// Whether a stream may be coloured: a terminal that shows colours, without `NO_COLOR`.
-#[must_use]
-pub fn may_be_colored(stream: &impl IsTerminal) -> bool {
-    stream.is_terminal() && environment_allows_colors(|name| std::env::var_os(name))
-}
-
-fn environment_allows_colors(variable: impl Fn(&str) -> Option<OsString>) -> bool {
-    variable("NO_COLOR").is_none() && variable("TERM").is_none_or(|term| term != "dumb")
-}
-
 /// Whether standard output is coloured: as requested, by default if it may be.
 #[must_use]
 pub fn is_colored(color: Color) -> bool {
     match color {
         Color::Always => true,
         Color::Never => false,
-        Color::Auto => may_be_colored(&io::stdout()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dumb_terminals_and_no_color_get_no_colours() {
-        for (name, value, expected) in [
-            ("TERM", "dumb", false),
-            ("TERM", "xterm", true),
-            ("NO_COLOR", "", false),
-            ("LANG", "C", true),
-        ] {
-            let variable = |asked: &str| (asked == name).then(|| OsString::from(value));
-            assert_eq!(environment_allows_colors(variable), expected, "{name}={value}");
-        }
+        Color::Auto => terminal::may_be_colored(&io::stdout()),
     }
 }

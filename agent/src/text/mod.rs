@@ -16,7 +16,9 @@ mod topology;
 mod unit;
 
 use probes::cpuset::CpuSet;
+use probes::faults::Fault;
 use probes::findings::{Finding, Severity};
+use probes::firmware::Firmware;
 use probes::live::Live;
 
 use crate::report::Report;
@@ -108,7 +110,10 @@ fn write_findings(page: &mut Page, report: &Report) {
         count(Severity::Info)
     ));
     for entry in &report.findings {
-        finding(page, entry);
+        finding(page, entry, &report.faults);
+    }
+    if let Some(note) = report.inventory.firmware.as_ref().and_then(firmware_note) {
+        page.toned(Tone::Quiet, 1, &note);
     }
     if report.problems.is_empty() {
         return;
@@ -123,6 +128,17 @@ fn write_findings(page: &mut Page, report: &Report) {
     }
 }
 
+/// Which errors the kernel may not count, so that their absence says little.
+fn firmware_note(firmware: &Firmware) -> Option<String> {
+    let kinds = firmware.firmware_first.as_ref()?;
+    let names: Vec<String> = kinds.iter().map(|kind| kind.replace('_', " ")).collect();
+    let names = names.join(", ").replace("pci express", "PCI Express");
+    let note = format!(
+        "The firmware handles these errors first, and the kernel may not count them: {names}. Check the BMC's event log."
+    );
+    (!names.is_empty()).then_some(note)
+}
+
 /// How a severity is highlighted, and its word.
 fn severity(severity: Severity) -> (Tone, &'static str) {
     match severity {
@@ -132,11 +148,15 @@ fn severity(severity: Severity) -> (Tone, &'static str) {
     }
 }
 
-fn finding(page: &mut Page, finding: &Finding) {
+/// A finding. What a fault quotes is above, so only the code and the place are repeated.
+fn finding(page: &mut Page, finding: &Finding, faults: &[Fault]) {
     let (tone, word) = severity(finding.severity);
     let locator = finding.locator.as_ref().map(|locator| format!(" {locator}")).unwrap_or_default();
-    let line = format!("{word} {}{locator}: {}", finding.code, finding.evidence);
-    page.toned(tone, 1, &line);
+    if faults.iter().any(|fault| fault.is_shown_by(finding)) {
+        page.toned(tone, 1, &format!("{word} {}{locator}, see faults", finding.code));
+        return;
+    }
+    page.toned(tone, 1, &format!("{word} {}{locator}: {}", finding.code, finding.evidence));
     page.line(3, &finding.advice);
 }
 
@@ -162,6 +182,17 @@ mod tests {
         let live = Live { uptime_s: Some(61), load, agent_cpu_time_ms: Some(7), ..Live::default() };
         let expected = "#\nlive uptime=61s load=0.50,1.00,2.25 agent-cpu-time=7ms\n";
         assert!(text(&live).ends_with(expected), "{}", text(&live));
+    }
+
+    #[test]
+    fn errors_that_the_kernel_may_not_count_are_noted() {
+        let note = |kinds: &[&str]| {
+            let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+            firmware_note(&Firmware { firmware_first: Some(kinds), ..Firmware::default() })
+        };
+        let text = note(&["corrected_machine_check", "pci_express"]).unwrap_or_default();
+        assert!(text.contains(": corrected machine check, PCI Express."), "{text}");
+        assert_eq!((note(&[]), firmware_note(&Firmware::default())), (None, None));
     }
 
     #[test]

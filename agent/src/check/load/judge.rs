@@ -36,7 +36,7 @@ pub struct Outcome {
 }
 
 /// What a load showed.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The faults.
     pub findings: Vec<Finding>,

@@ -191,7 +191,6 @@ impl Verdict {
 
     /// Adds findings, and problems for what was not tested, to a report.
     pub fn add_to(self, report: &mut Report) {
-        info!("{}", self.summary());
         for (reason, cpus) in self.untested {
             tracing::warn!("CPU {cpus} was not tested: {reason}");
             report.problems.push(Problem {

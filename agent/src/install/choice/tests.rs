@@ -436,6 +436,11 @@ fn rules_choose_among_several_disks_and_ties_are_refused() {
     assert_eq!(chosen(&disks, &json!({"if_several": "first_by_path"})), Ok("sda".into()));
     let twins = [disk("sda", 100), disk("sdb", 100)];
     assert_eq!(chosen(&twins, &json!({"if_several": "largest"})), Err(Code::DiskAmbiguous));
+    let advice = |disks: &[Disk]| decided(disks, json!({})).unwrap_err().advice.unwrap();
+    assert!(advice(&twins).starts_with("identify one by serial, WWN"), "{}", advice(&twins));
+    let same = twins.map(|disk| Disk { serial: Some("0123456789".into()), ..disk });
+    let expected = "some of them have the same serial number, so identify one by WWN";
+    assert!(advice(&same).starts_with(expected), "{}", advice(&same));
     for (lacking, rules) in [
         (Disk { size_bytes: None, ..disk("sdb", 0) }, &["smallest", "largest"][..]),
         (Disk { by_path: None, ..disk("sdb", 9) }, &["first_by_path"]),

@@ -1,4 +1,4 @@
-//! The locate light of a disk's bay, which only `disks --locate` switches: that of an SES enclosure's slot
+//! The locate light of a disk's bay: that of an SES enclosure's slot
 //! (`/sys/class/enclosure/<enclosure>/<slot>/locate`, `drivers/misc/enclosure.c`), or the LED of a `PCIe` port
 //! (`/sys/class/leds/<port>:enclosure:locate`, NPEM, `drivers/pci/npem.c`).
 
@@ -14,7 +14,12 @@ use probes::machine::Machine;
 ///
 /// # Errors
 /// If the disk is in no bay with such a light, or the light cannot be set.
-pub fn set(machine: &Machine, root: &Path, disk: &Disk, is_on: bool) -> anyhow::Result<String> {
+pub(super) fn set(
+    machine: &Machine,
+    root: &Path,
+    disk: &Disk,
+    is_on: bool,
+) -> anyhow::Result<String> {
     let path = light(machine, disk).ok_or_else(|| {
         anyhow!("{} is in no bay with a locate light that the kernel knows", disk.device)
     })?;

@@ -1,0 +1,16 @@
+//! `locate`: makes a light blink, so that a person in front of the rack finds the part.
+
+use anyhow::Context as _;
+
+use crate::cli::LocateOptions;
+use crate::exit_status::ExitStatus;
+use crate::locate;
+use crate::signals::Stop;
+
+/// Makes the light blink and waits until it is off.
+pub(super) fn locate(options: &LocateOptions) -> anyhow::Result<ExitStatus> {
+    let stop = Stop::on_signals().context("catching signals")?;
+    let result = locate::locate(&options.part, options.seconds, &stop);
+    stop.release();
+    result.context("locate").map(|()| ExitStatus::Done)
+}

@@ -1,0 +1,184 @@
+//! What a QR code says: which machine it is, then its worst faults with code, part and place, then advice.
+
+use probes::dmi::{Product, is_placeholder};
+use probes::faults::{Fault, Suspect};
+use probes::findings::{Finding, Severity};
+
+use crate::clean;
+use crate::report::Report;
+
+/// The longest line, in characters. A code on a usual terminal holds about 130 bytes.
+const MAX_LINE_CHARS: usize = 120;
+/// The longest single value within a line.
+const MAX_VALUE_CHARS: usize = 40;
+/// The same in the shortest text.
+const MAX_SHORT_CHARS: usize = 90;
+/// More faults than this are only counted.
+const MAX_ENTRIES: usize = 50;
+
+/// What is said of a machine without faults.
+const SOUND: &str = "no critical finding, no warning";
+
+/// The lines of a QR code. The first ones are always there; the others are cut where the code would not fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Which machine it is, and what happened to it.
+    head: Vec<String>,
+    /// A list of lines for each fault.
+    entries: Vec<Vec<String>>,
+    /// How many lines of the head name the machine: who reads the code is probably next to it.
+    n_machine: usize,
+    /// How many faults have no entry.
+    n_more: usize,
+    /// How many of the first entries are no faults. Then every entry may be cut.
+    n_reasons: usize,
+}
+
+/// A line for vendor and product and one for the serial number, as far as they are known; without a serial number the node id.
+#[must_use]
+pub fn machine(product: Option<&Product>, node_id: &str) -> String {
+    let value = |of: fn(&Product) -> &Option<String>| {
+        let found = of(product?).as_deref()?;
+        let is_known = !found.trim().is_empty() && !is_placeholder(found);
+        is_known.then(|| clean::text(found, MAX_VALUE_CHARS))
+    };
+    let model = [value(|product| &product.vendor), value(|product| &product.name)];
+    let model = model.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let serial = value(|product| &product.serial).map(|serial| format!("serial {serial}"));
+    let name = serial.unwrap_or_else(|| format!("node {}", clean::text(node_id, MAX_SHORT_CHARS)));
+    if model.is_empty() { name } else { format!("{model}\n{name}") }
+}
+
+impl Summary {
+    /// What is wrong with the machine of `report`.
+    #[must_use]
+    pub fn of(report: &Report) -> Self {
+        let machine = machine(report.inventory.product.as_ref(), &report.node_id);
+        let findings: Vec<&Finding> = report.findings.iter().filter(|f| is_fault(f)).collect();
+        Self::new(&machine, None, &findings, &report.faults, report.problems.len())
+    }
+
+    /// The worst of `findings` first, which are in that order, after the `machine` and `what` happened to it.
+    ///
+    /// A finding that is a sign of one of the `faults` names that fault's part. No fault is named twice.
+    #[must_use]
+    pub fn new(
+        machine: &str,
+        what: Option<&str>,
+        findings: &[&Finding],
+        faults: &[Fault],
+        n_unread: usize,
+    ) -> Self {
+        let mut named: Vec<&Fault> = Vec::new();
+        let mut entries = Vec::new();
+        for finding in findings {
+            // Evidence has no place: equal signs of several faults cannot be distinguished.
+            let mut found = faults.iter().filter(|fault| fault.is_shown_by(finding));
+            let fault = match (found.next(), found.next()) {
+                (Some(only), None) => Some(only),
+                _ => None,
+            };
+            if fault.is_some_and(|fault| named.iter().any(|known| std::ptr::eq(*known, fault))) {
+                continue;
+            }
+            named.extend(fault);
+            entries.push(entry(finding, fault));
+        }
+        let unread = format!("{n_unread} values were unreadable; faults may be missed");
+        let n_machine = machine.lines().count();
+        let mut head: Vec<String> = machine.lines().chain(what).map(line).collect();
+        if entries.is_empty() {
+            head.push(SOUND.to_owned());
+            head.extend((n_unread > 0).then_some(unread));
+        } else if n_unread > 0 {
+            entries.push(vec![unread]);
+        }
+        let n_more = entries.len().saturating_sub(MAX_ENTRIES);
+        entries.truncate(MAX_ENTRIES);
+        Self { head, entries, n_machine, n_more, n_reasons: 0 }
+    }
+
+    /// Adds lines that say more about what happened, before the faults. What is sound is no longer worth a line.
+    #[must_use]
+    pub fn because(mut self, reason: &[String]) -> Self {
+        if !reason.is_empty() {
+            self.head.retain(|line| line != SOUND);
+            self.entries.insert(0, reason.iter().map(|text| line(text)).collect());
+            self.n_reasons = 1;
+        }
+        self
+    }
+
+    /// The whole text first, then shorter ones, cut at a line of the faults, then at one of the machine. The last one has
+    /// only the worst fault, and not all of it.
+    pub(super) fn texts(&self) -> impl Iterator<Item = String> {
+        let n_lines = self.entries.iter().map(Vec::len).sum::<usize>();
+        let n_least = if self.n_reasons == 0 { n_lines.min(1) } else { 0 };
+        let of_faults = (n_least..=n_lines).rev().map(|n_lines| self.text(0, n_lines));
+        let of_machine = (1..=self.n_machine).map(move |n_cut| self.text(n_cut, n_least));
+        let last = self.text(self.n_machine, n_least);
+        let last = last.lines().map(|text| clean::text(text, MAX_SHORT_CHARS)).collect::<Vec<_>>();
+        of_faults.chain(of_machine).chain([last.join("\n")])
+    }
+
+    /// The head without its first `n_cut` lines, and `n_lines` of the entries.
+    fn text(&self, n_cut: usize, n_lines: usize) -> String {
+        let mut lines: Vec<String> = self.head.iter().skip(n_cut).cloned().collect();
+        let mut n_more = self.n_more;
+        let mut left = n_lines;
+        for (index, entry) in self.entries.iter().enumerate() {
+            n_more += usize::from(left == 0 && index >= self.n_reasons);
+            lines.extend(entry.iter().take(left).cloned());
+            left = left.saturating_sub(entry.len());
+        }
+        lines.extend((n_more > 0).then(|| format!("and {n_more} more")));
+        lines.join("\n")
+    }
+}
+
+/// Whether a finding is worth a line in a small code.
+#[must_use]
+pub fn is_fault(finding: &Finding) -> bool {
+    finding.severity != Severity::Info
+}
+
+/// What is wrong with which part, then what to do.
+fn entry(finding: &Finding, fault: Option<&Fault>) -> Vec<String> {
+    let severity = match finding.severity {
+        Severity::Critical => "critical",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    };
+    let suspects = fault.and_then(|fault| part(&fault.suspects));
+    let part = suspects.unwrap_or_else(|| match &finding.locator {
+        Some(locator) => format!("{} {locator}", finding.component),
+        None => finding.component.clone(),
+    });
+    vec![
+        line(&format!("{severity} {}: {part}", finding.code)),
+        line(first_sentence(&finding.advice)),
+    ]
+}
+
+fn first_sentence(text: &str) -> &str {
+    text.find(". ").map_or(text, |end| &text[..=end])
+}
+
+/// The most likely part, its place and its serial number, and how many others may be the cause; `None` if none is known.
+fn part(suspects: &[Suspect]) -> Option<String> {
+    let suspect = suspects.first()?;
+    let place = suspect.label.as_ref().filter(|label| !suspect.part.contains(label.as_str()));
+    let place = place.map(|label| format!(" in {}", clean::text(label, MAX_VALUE_CHARS)));
+    let serial = suspect.fru.as_ref().and_then(|unit| unit.serial.as_ref());
+    let serial = serial.map(|serial| format!(", serial {}", clean::text(serial, MAX_VALUE_CHARS)));
+    let others = match suspects.len() {
+        1 => String::new(),
+        n => format!(", or {} other{}", n - 1, if n == 2 { "" } else { "s" }),
+    };
+    let name = clean::text(&suspect.part, MAX_VALUE_CHARS);
+    Some([name, place.unwrap_or_default(), serial.unwrap_or_default(), others].concat())
+}
+
+fn line(text: &str) -> String {
+    clean::text(text, MAX_LINE_CHARS)
+}
