@@ -1,6 +1,7 @@
 //! The lab VIM's state, shared by all connections.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -41,6 +42,8 @@ pub(crate) struct Lab {
     pub(crate) after_install: AfterInstall,
     /// The CA of HTTPS; `None` without HTTPS.
     pub(crate) ca_pem: Option<String>,
+    /// What a form of this VIM's pages contains, and a form of another site does not.
+    pub(crate) form_token: String,
     polls: Mutex<BTreeMap<String, u32>>,
     changes: watch::Sender<u64>,
 }
@@ -69,6 +72,8 @@ impl Lab {
             public_url: options.public_url.clone(),
             after_install: options.after_install,
             ca_pem,
+            // The standard library seeds it from the system's random numbers.
+            form_token: format!("{:016x}", RandomState::new().hash_one(std::process::id())),
             polls: Mutex::default(),
             changes: watch::Sender::new(0),
         }

@@ -203,6 +203,11 @@ async fn route(lab: &Arc<Lab>, request: &Request) -> Result<Answer, Refusal> {
     if let ["lab", rest @ ..] = parts.as_slice() {
         return admin::answer(lab, request, rest).await;
     }
+    if request.method == Method::POST
+        && let Some(answer) = page::submit(lab, request, &parts)?
+    {
+        return Ok(answer);
+    }
     if !matches!(request.method, Method::GET | Method::HEAD) {
         return Err(Refusal::new(405, "METHOD", "this path accepts GET and HEAD"));
     }

@@ -33,13 +33,13 @@ fn one(fault: &Value) -> Markup {
         li.(class) {
             span.chip.(class) { span aria-hidden="true" { (sign) } " " (word) }
             div {
-                p.advice { code { (text(&fault["class"])) } }
-                @if suspects.is_empty() { p.advice { strong { "The part is not known" } } }
+                @if suspects.is_empty() { p.part { strong { "The part is not known" } } }
                 @for suspect in suspects.iter().take(MAX_SUSPECTS) { (part(suspect)) }
                 @if n_more > 0 { p { "and " (n_more) " more" } }
                 @for source in list(Some(&fault["evidence"])).iter().take(MAX_SOURCES) {
                     p { (text(&source["source"])) ": " (text(&source["observed"])) }
                 }
+                p { code { (text(&fault["class"])) } }
                 @if fault["advice"].is_string() {
                     p.advice { strong { "To do: " } (text(&fault["advice"])) }
                 }
@@ -48,21 +48,36 @@ fn one(fault: &Value) -> Markup {
     }
 }
 
+/// Whether a fault that is shown has this finding as its evidence.
+pub(super) fn explains(node: &Node, finding: &Value) -> bool {
+    let faults = list(node.report.as_ref().map(|report| &report.body["faults"]));
+    let mut evidence = faults
+        .iter()
+        .take(MAX_FAULTS)
+        .flat_map(|fault| list(Some(&fault["evidence"])).iter().take(MAX_SOURCES));
+    evidence.any(|source| {
+        source["finding"] == finding["code"] && source["observed"] == finding["evidence"]
+    })
+}
+
 /// A suspect: certainty, part, place, and what is printed on it.
 fn part(suspect: &Value) -> Markup {
     let known =
         |name: &str, value: &Value| value.as_str().map(|value| format!("{name}{}", cut(value)));
     let unit = &suspect["fru"];
+    // The name of a slot is often its label.
+    let part = text(&suspect["part"]);
+    let label = known("in ", &suspect["label"]).filter(|label| !part.contains(&label[3..]));
     let printed = [
-        known("in ", &suspect["label"]),
+        label,
         known("", &unit["manufacturer"]),
         known("", &unit["model"]),
         known("part ", &unit["part_number"]),
         known("serial ", &unit["serial"]),
     ];
     html! {
-        p.advice {
-            strong { (text(&suspect["part"])) }
+        p.part {
+            strong { (part) }
             @for word in printed.iter().flatten() { ", " (word) }
             @if let Some(percent) = suspect["certainty_percent"].as_u64() {
                 span.muted { " · " (percent) " % certain" }

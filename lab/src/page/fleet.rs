@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::job::{findings, severity, standing};
+use super::job::{findings, place, severity, standing};
 use super::{encoded, shell, words};
 use crate::http::{Answer, Refusal};
 use crate::lab::Lab;
@@ -16,7 +16,7 @@ pub(super) fn page(lab: &Lab, base: &str) -> Result<Answer, Refusal> {
         (planned_faults(lab))
         (totals(&nodes))
         @if nodes.is_empty() { (empty(base)) } @else {
-            ul.nodes { @for node in &nodes { li { (card(node)) } } }
+            @for group in &GROUPS { (grouped(group, &nodes)) }
         }
         (handed_out(lab)?)
     };
@@ -39,20 +39,15 @@ fn planned_faults(lab: &Lab) -> Markup {
 }
 
 fn totals(nodes: &[Node]) -> Markup {
-    let standings: Vec<_> = nodes.iter().map(standing).collect();
-    let count = |tone: &str| standings.iter().filter(|standing| standing.tone == tone).count();
     html! {
         div.head {
             h1 { "Nodes" }
             @if !nodes.is_empty() {
                 a href="/models" { "Compare nodes by model" }
                 dl.totals {
-                    @for (name, tone) in [
-                        ("waiting", "idle"), ("at work", "busy"), ("installed", "good"),
-                        ("to look at", "bad"),
-                    ] {
-                        @let n = count(tone) + if tone == "bad" { count("warn") } else { 0 };
-                        div.(tone).none[n == 0] { dt { (name) } dd { (n) } }
+                    @for group in &GROUPS {
+                        @let n = nodes.iter().filter(|node| tone(node) == group.0).count();
+                        div.(group.0).none[n == 0] { dt { (group.1) } dd { (n) } }
                     }
                 }
             }
@@ -60,11 +55,45 @@ fn totals(nodes: &[Node]) -> Markup {
     }
 }
 
+/// What needs a person comes first: the tone of a group and its name.
+const GROUPS: [(&str, &str); 4] =
+    [("bad", "to look at"), ("busy", "at work"), ("idle", "waiting"), ("good", "installed")];
+
+/// The group of a node. A critical finding puts a node that waits or is installed among those to look at.
+fn tone(node: &Node) -> &'static str {
+    match standing(node).tone {
+        "warn" => "bad",
+        "idle" | "good" if worst(node).is_some() => "bad",
+        tone => tone,
+    }
+}
+
+/// The first critical finding.
+fn worst(node: &Node) -> Option<&Value> {
+    findings(node).into_iter().next().filter(|finding| severity(finding).2 == "critical")
+}
+
+/// The nodes of a group, by name.
+fn grouped((class, title): &(&str, &str), nodes: &[Node]) -> Markup {
+    let mut nodes: Vec<&Node> = nodes.iter().filter(|node| tone(node) == *class).collect();
+    nodes.sort_by_cached_key(|node| (name(node), node.id.clone()));
+    html! {
+        @if !nodes.is_empty() {
+            section.group.(class) aria-label=(title) {
+                h2 { (words::heading(title)) }
+                ul.nodes { @for node in nodes { li { (card(node)) } } }
+            }
+        }
+    }
+}
+
 fn card(node: &Node) -> Markup {
     let standing = standing(node);
+    let tone = if tone(node) == "bad" && standing.tone != "warn" { "bad" } else { standing.tone };
+    let worst = worst(node).filter(|_| node.result.is_none());
     let report = node.report.as_ref().map(|report| &report.body);
     html! {
-        a.card.(standing.tone) href={ "/nodes/" (encoded(&node.id)) } {
+        a.card.(tone) href={ "/nodes/" (encoded(&node.id)) } {
             div.who {
                 strong { (name(node)) }
                 code { (node.id) }
@@ -74,10 +103,13 @@ fn card(node: &Node) -> Markup {
                 div.line { (standing.pill()) span.percent { (standing.percent) " %" } }
                 (standing.bar())
                 @if let Some(message) = &standing.message { p.muted { (message) } }
+                @if let Some(finding) = worst {
+                    p.worst.bad { strong { (place(finding)) } ": " (finding["evidence"].as_str().map(words::cut).unwrap_or_default()) }
+                }
             }
             div.what {
                 (severities(node))
-                span.muted { "last contact " time datetime=(node.last_seen) { (words::clock(&node.last_seen)) } }
+                span.muted { "last contact " time datetime=(node.last_seen) { (words::clock(&node.last_seen)) } " UTC" }
             }
         }
     }
@@ -85,18 +117,21 @@ fn card(node: &Node) -> Markup {
 
 /// The host name; without one the machine's name, then the id.
 pub(super) fn name(node: &Node) -> String {
-    let report = node.report.as_ref().map(|report| &report.body);
-    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(words::cut);
-    let is_said = |name: &String| name != "localhost" && name != "localhost.localdomain";
-    report
-        .and_then(|report| {
-            let hostname = text(&report["os"]["hostname"]).filter(is_said);
-            hostname.or_else(|| text(&report["product"]["name"]))
-        })
-        .unwrap_or_else(|| node.id.clone())
+    let product = || {
+        let name = &node.report.as_ref()?.body["product"]["name"];
+        name.as_str().filter(|text| !text.is_empty()).map(words::cut)
+    };
+    hostname(node).or_else(product).unwrap_or_else(|| node.id.clone())
 }
 
-/// The machine in a line: vendor, product, CPUs, memory, disks.
+/// The host name, unless the system has only the name that every system has.
+pub(super) fn hostname(node: &Node) -> Option<String> {
+    let name = node.report.as_ref()?.body["os"]["hostname"].as_str()?;
+    let is_name = !["", "localhost", "localhost.localdomain"].contains(&name);
+    is_name.then(|| words::cut(name))
+}
+
+/// The machine in a line: vendor, product, CPUs, memory, disks, and the serial number by which it is found in the rack.
 pub(super) fn machine(report: &Value) -> String {
     let text = |value: &Value| value.as_str().map(words::cut);
     let mut parts: Vec<String> = Vec::new();
@@ -117,6 +152,9 @@ pub(super) fn machine(report: &Value) -> String {
         let size = size.map_or_else(String::new, |n| format!(", {}", words::bytes(n, true)));
         parts.push(format!("{n} {}{size}", if n == 1 { "disk" } else { "disks" }));
     }
+    if let Some(serial) = text(&report["product"]["serial"]) {
+        parts.push(format!("serial {serial}"));
+    }
     parts.join(" · ")
 }
 
@@ -131,7 +169,8 @@ fn severities(node: &Node) -> Markup {
             {
                 @let n = count(name);
                 @if n > 0 {
-                    span.chip.(class) { span aria-hidden="true" { (sign) } " " (n) " " (name) }
+                    @let plural = if n > 1 && name == "warning" { "s" } else { "" };
+                    span.chip.(class) { span aria-hidden="true" { (sign) } " " (n) " " (name) (plural) }
                 }
             }
             @if findings.is_empty() { span.chip.idle { "no findings" } }
@@ -160,6 +199,35 @@ fn empty(base: &str) -> Markup {
     }
 }
 
+/// What signs and colours mean.
+fn legend() -> Markup {
+    let signs = [
+        (
+            "bad",
+            "▲ critical",
+            "a part is broken; blocks an install unless the instruction allows it",
+        ),
+        ("warn", "◆ warning", "a part is about to fail, or is not what it should be"),
+        ("info", "● info", "worth knowing"),
+        (
+            "bad",
+            "blocked",
+            "nothing was written because of a finding; the node asks again every minute",
+        ),
+        ("bad", "refused", "the instruction cannot be carried out; nothing was written"),
+        ("bad", "failed", "the disk may be half written"),
+        ("warn", "installed, not proven", "the disk was written, but what was read back differs"),
+    ];
+    html! {
+        details #legend {
+            summary { "What the signs mean" }
+            dl.legend { @for (class, sign, meaning) in signs {
+                div { dt { span.chip.(class) { (sign) } } dd { (meaning) } }
+            } }
+        }
+    }
+}
+
 /// The answer to nodes, and the served files.
 fn handed_out(lab: &Lab) -> Result<Markup, Refusal> {
     let instruction = lab.store.setting("default", "instruction")?;
@@ -172,6 +240,7 @@ fn handed_out(lab: &Lab) -> Result<Markup, Refusal> {
     let files = lab.shelf.list();
     Ok(html! {
         footer {
+            (legend())
             details #handed-out {
                 summary { "What this VIM serves" }
                 p { "A node without an instruction of its own " strong { (order) } "." }

@@ -90,6 +90,7 @@ fn words(result: Option<&Value>, stage: &str, moment: &str) -> (&'static str, &'
     if let Some(result) = result {
         return match result["outcome"].as_str() {
             Some("installed") => ("installed", "good"),
+            Some("refused") if result["code"] == "FINDINGS" => ("blocked", "bad"),
             Some("refused") => ("refused", "bad"),
             Some("unproven") => ("installed, not proven", "warn"),
             _ => ("failed", "bad"),
@@ -178,6 +179,14 @@ fn named(document: Option<&Document>) -> Vec<&Value> {
 fn rank(finding: &Value) -> usize {
     let severity = finding["severity"].as_str();
     ["critical", "warning", "info"].iter().position(|name| Some(*name) == severity).unwrap_or(3)
+}
+
+/// The part of a finding and its place.
+pub(super) fn place(finding: &Value) -> String {
+    let text = |key: &str| finding[key].as_str().map(super::words::cut);
+    let words = [text("component"), text("locator")];
+    let words: Vec<String> = words.into_iter().flatten().filter(|word| !word.is_empty()).collect();
+    words.join(" ")
 }
 
 /// A severity as a pill: class, sign, word. The sign says it without colour.

@@ -18,11 +18,17 @@
         const open = was.get(key(d, at));
         if (open !== undefined) d.open = open;
       });
-      const focused = document.activeElement && document.activeElement.getAttribute("href");
+      for (const input of next.querySelectorAll("input[id]")) {
+        const was = document.getElementById(input.id);
+        if (was) input.value = was.value;
+      }
+      const active = document.activeElement;
+      const focused = active && active.getAttribute("href"), id = active && active.id;
       now.replaceWith(next);
       if (focused) next.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+      else if (id) document.getElementById(id)?.focus({ preventScroll: true });
       document.title = fresh.title;
-    } catch { /* the VIM is away; the event stream says so */ } finally {
+    } catch { /* the VIM is away; the mark at the top shows that */ } finally {
       busy = false;
       if (again) { again = false; soon(); }
     }

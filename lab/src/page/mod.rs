@@ -3,6 +3,7 @@
 mod faults;
 mod fleet;
 mod job;
+mod load;
 mod models;
 mod node;
 mod report;
@@ -39,11 +40,26 @@ pub(crate) fn answer(
         [""] => fleet::page(lab, &request.base).map(Some),
         ["live"] => Ok(Some(live(lab))),
         ["models"] => models::page(lab).map(Some),
-        ["nodes", id] => node::page(lab, id),
+        ["nodes", id] => node::page(lab, request, id),
         ["nodes", id, what @ ("report.json" | "events.json" | "result.json")] => {
             download(lab, id, what)
         }
         ["favicon.ico"] => Ok(Some(crate::http::no_content())),
+        _ => Ok(None),
+    }
+}
+
+/// Carries out a form; `None` when there is no such form.
+///
+/// # Errors
+/// 4xx when the form is refused, 500 when the database fails.
+pub(crate) fn submit(
+    lab: &Lab,
+    request: &Request,
+    parts: &[&str],
+) -> Result<Option<Answer>, Refusal> {
+    match parts {
+        ["nodes", id, "load"] => load::change(lab, request, id),
         _ => Ok(None),
     }
 }
@@ -71,7 +87,8 @@ pub(super) fn shell(title: &str, back: Option<&str>, content: &Markup) -> Answer
                             span aria-current="page" { (here) }
                         }
                     }
-                    span #live.live role="status" { "live" }
+                    span #live.live role="status" {}
+                    noscript { "reloads every 5 s" }
                 }
                 main #content { (content) }
                 script { (PreEscaped(SCRIPT)) }
@@ -81,7 +98,7 @@ pub(super) fn shell(title: &str, back: Option<&str>, content: &Markup) -> Answer
     let mut answer = plain(StatusCode::OK, "text/html; charset=utf-8", page.into_string());
     let policy = format!(
         "default-src 'none'; connect-src 'self'; style-src 'sha256-{}'; script-src 'sha256-{}'; \
-         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+         base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
         base64(&Sha256::digest(STYLE)),
         base64(&Sha256::digest(SCRIPT)),
     );

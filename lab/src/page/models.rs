@@ -1,13 +1,17 @@
 //! The page of models: which nodes depart from the others of their model, and which part numbers have findings.
 
-use compare::cohort::{LEAST, Member, Model, models};
+use std::collections::BTreeMap;
+
+use compare::cohort::{Departure, LEAST, Member, Model, models};
 use compare::failing::{Failing, failing};
 use maud::{Markup, html};
 
+use super::fleet::hostname;
 use super::words::cut;
 use super::{encoded, shell};
 use crate::http::{Answer, Refusal};
 use crate::lab::Lab;
+use crate::store::Node;
 
 /// Most rows of one table.
 const MAX_ROWS: usize = 300;
@@ -16,22 +20,31 @@ const MAX_VALUES: usize = 8;
 
 /// The page.
 pub(super) fn page(lab: &Lab) -> Result<Answer, Refusal> {
-    let nodes = lab.store.nodes()?.into_iter();
-    let members: Vec<Member> =
-        nodes.filter_map(|node| Some(Member::of(node.id, &node.report?.body))).collect();
+    let nodes = lab.store.nodes()?;
+    let names: BTreeMap<String, String> =
+        nodes.iter().map(|node| (node.id.clone(), host(node))).collect();
+    let members: Vec<Member> = nodes
+        .into_iter()
+        .filter_map(|node| Some(Member::of(node.id, &node.report?.body)))
+        .collect();
     let (models, failing) = (models(&members), failing(&members));
     let content = html! {
         div.head { h1 { "Models" } }
         @if models.is_empty() { section.empty { h2 { "No node has reported yet" } } }
-        @for model in &models { (section(model)) }
+        @for model in &models { (section(model, &names)) }
         @if !failing.is_empty() { (part_numbers(&failing)) }
     };
     Ok(shell("Models", Some("Models"), &content))
 }
 
-fn section(model: &Model<'_>) -> Markup {
+/// The host name of a node, or its id.
+fn host(node: &Node) -> String {
+    hostname(node).unwrap_or_else(|| node.id.clone())
+}
+
+fn section(model: &Model<'_>, names: &BTreeMap<String, String>) -> Markup {
     html! {
-        section {
+        section.panel {
             h2 { (cut(model.title.as_deref().unwrap_or("Unknown model"))) }
             @if model.title.is_none() {
                 p.muted { "Nodes: " (model.n_machines) ". Without a maker and a model they are not compared." }
@@ -43,16 +56,18 @@ fn section(model: &Model<'_>) -> Markup {
                 p { "Nodes: " (model.n_machines) ". What differs from most of them:" }
                 div.scroll tabindex="0" { table {
                     thead { tr { th { "Node" } th { "Part" } th { "Found, and the norm" } } }
-                    tbody { @for one in model.departures.iter().take(MAX_ROWS) { tr {
-                        td { a href={ "/nodes/" (encoded(&one.member.name)) } { (cut(&one.member.name)) } }
+                    tbody { @for of_node in by_node(model) { @for (at, one) in of_node.iter().enumerate() { tr {
+                        @if at == 0 {
+                            td rowspan=[(of_node.len() > 1).then_some(of_node.len())] { (link(&one.member.name, names)) }
+                        }
                         td { (cut(&one.part)) }
                         td { (cut(&one.what())) }
-                    } } }
+                    } } } }
                 } }
                 (rest(model.departures.len(), MAX_ROWS))
             }
             @for (name, kinds) in model.not_compared.iter().take(MAX_ROWS) {
-                p { "Not compared: " (cut(name)) ", no data of " (cut(&kinds.join(", "))) }
+                p { "Not compared: " (link(name, names)) ", no data of " (cut(&kinds.join(", "))) }
             }
             @if !model.varied.is_empty() {
                 details {
@@ -69,9 +84,21 @@ fn section(model: &Model<'_>) -> Markup {
     }
 }
 
+/// The departures that are shown, those of one node together.
+fn by_node<'a>(model: &'a Model<'_>) -> impl Iterator<Item = &'a [Departure<'a>]> {
+    let n_shown = model.departures.len().min(MAX_ROWS);
+    model.departures[..n_shown].chunk_by(|a, b| a.member.name == b.member.name)
+}
+
+/// The name of a node, as a link to its page.
+fn link(id: &str, names: &BTreeMap<String, String>) -> Markup {
+    let name = names.get(id).map_or(id, String::as_str);
+    html! { a href={ "/nodes/" (encoded(id)) } title=(id) { (cut(name)) } }
+}
+
 fn part_numbers(failing: &[Failing]) -> Markup {
     html! {
-        section {
+        section.panel {
             h2 { "Parts with findings, by part number" }
             div.scroll tabindex="0" { table {
                 thead { tr { th { "Part number" } th { "Kind" } th { "Parts" } th { "Nodes" } th { "Findings" } } }

@@ -4,16 +4,17 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::fleet::{machine, name};
-use super::job::{findings, severity, standing};
+use super::job::{findings, place, severity, standing};
 use super::words::{clock, cut, date};
-use super::{encoded, faults, report, shell, words};
+use super::{encoded, faults, load, report, shell, words};
 use crate::http::{Answer, Refusal};
 use crate::lab::Lab;
 use crate::netboot::{self, Boot};
+use crate::server::Request;
 use crate::store::{Document, Node};
 
 /// The page; `None` when the node is unknown.
-pub(super) fn page(lab: &Lab, id: &str) -> Result<Option<Answer>, Refusal> {
+pub(super) fn page(lab: &Lab, request: &Request, id: &str) -> Result<Option<Answer>, Refusal> {
     let Some(node) = lab.store.node(id)? else { return Ok(None) };
     let events = lab.store.events(id, 2000)?;
     let standing = standing(&node);
@@ -41,6 +42,7 @@ pub(super) fn page(lab: &Lab, id: &str) -> Result<Option<Answer>, Refusal> {
         @if let Some(result) = &node.result { (result_panel(&result.body)) }
         (faults::panel(&node))
         (findings_panel(&node))
+        (load::panel(lab, &node, &standing, request)?)
         (timeline(&events))
         @if let Some(report) = &node.report { (report::sections(report)) }
     };
@@ -183,23 +185,24 @@ fn lines(title: &str, lines: &Value, is_open: bool) -> Markup {
 }
 
 fn findings_panel(node: &Node) -> Markup {
-    let findings = findings(node);
+    let mut findings = findings(node);
+    let n_all = findings.len();
+    findings.retain(|finding| !faults::explains(node, finding));
+    let n_joined = n_all - findings.len();
     let text = |value: &Value| value.as_str().map_or_else(|| cut(&plain(value)), cut);
     html! {
-        @if !findings.is_empty() {
+        @if n_all > 0 {
             section.panel aria-labelledby="findings" {
-                h2 #findings { "Findings" }
+                h2 #findings { @if n_joined > 0 { "Other findings" } @else { "Findings" } }
+                @if findings.is_empty() { p.muted { "None: the faults above explain all " (n_all) "." } }
                 ul.findings { @for finding in findings {
                     @let (class, sign, word) = severity(finding);
                     li.(class) {
                         span.chip.(class) { span aria-hidden="true" { (sign) } " " (word) }
                         div {
-                            strong { (text(&finding["evidence"])) }
-                            p {
-                                (text(&finding["component"])) " "
-                                strong { (text(&finding["locator"])) } " · "
-                                code { (text(&finding["code"])) }
-                            }
+                            p.part { strong { (place(finding)) } }
+                            p.part { (text(&finding["evidence"])) }
+                            p { code { (text(&finding["code"])) } }
                             @if finding["advice"].is_string() {
                                 p.advice { strong { "To do: " } (text(&finding["advice"])) }
                             }
@@ -226,7 +229,7 @@ fn timeline(events: &[Document]) -> Markup {
     html! {
         @if !events.is_empty() {
             section.panel aria-labelledby="timeline" {
-                h2 #timeline { "Timeline" }
+                h2 #timeline { "Timeline " span.muted { "(UTC)" } }
                 ol.timeline { @for (at, event) in shown {
                     @if is_boot(at) { li.boot { "booted again" } }
                     (moment(event))

@@ -89,8 +89,20 @@ fn tenths(n: u64) -> String {
     }
 }
 
-/// A text cut to a readable length.
+/// A text cut to a readable length, in which characters that would hide or reorder others are replaced.
 pub(super) fn cut(text: &str) -> String {
+    let text: String =
+        text.chars().map(|c| if is_misleading(c) { '\u{fffd}' } else { c }).collect();
+    shortened(&text)
+}
+
+/// Control characters, and those that set the direction of the text around them (Unicode UAX #9 §2).
+fn is_misleading(c: char) -> bool {
+    let is_direction = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    is_direction || c.is_control() && c != '\n' && c != '\t'
+}
+
+fn shortened(text: &str) -> String {
     let n_characters = text.chars().count();
     if n_characters <= LIMIT {
         return text.to_owned();
@@ -193,6 +205,12 @@ mod tests {
         assert_eq!(clock("ääääääääääääääääää"), "ääääääääääääääääää");
         assert_eq!(date("2026-11-20T10:00:00.5Z"), "2026-11-20 10:00:00 UTC");
         assert_eq!(date("soon"), "soon");
+    }
+
+    #[test]
+    fn text_cannot_change_the_direction_of_the_text_around_it() {
+        assert_eq!(cut("a\u{202e}gpj.exe\u{2066}\u{7}"), "a\u{fffd}gpj.exe\u{fffd}\u{fffd}");
+        assert_eq!(cut("שלום, مرحبا\n"), "שלום, مرحبا\n");
     }
 
     #[test]

@@ -65,8 +65,8 @@ fn node_that_departs_from_its_model_is_shown_with_the_part_and_its_part_number()
         assert!(vim.post("/v1/reports", &body).status < 300);
     }
     let page = vim.get("/models").text();
-    assert!(page.contains("<a href=\"/nodes/uuid-1\">uuid-1</a></td><td>BIOS</td><td>version 2.0; 2 of 3 have 2.19.1"), "{page}");
-    assert!(!page.contains("<a href=\"/nodes/uuid-2\">"), "{page}");
+    assert!(page.contains("<a href=\"/nodes/uuid-1\" title=\"uuid-1\">uuid-1</a></td><td>BIOS</td><td>version 2.0; 2 of 3 have 2.19.1"), "{page}");
+    assert!(!page.contains("<a href=\"/nodes/uuid-2\""), "{page}");
     assert!(
         page.contains("<code>M393A4K40</code></td><td>DIMM</td><td>2 of 3</td><td>2</td>"),
         "{page}"
@@ -135,6 +135,59 @@ fn the_first_page_says_how_to_begin_and_then_shows_each_node() {
 }
 
 #[test]
+fn node_that_needs_a_person_comes_first_and_names_the_part() {
+    let vim = Vim::start(&[]);
+    let node = |id: &str| {
+        let mut body = report(id);
+        body["os"] = json!({"hostname": format!("host-{id}")});
+        body
+    };
+    let critical = json!([{
+        "code": "disk.health.failing", "severity": "critical", "component": "disk", "locator": "sdb, bay 3",
+        "evidence": "9 bad sectors", "advice": "replace it",
+    }]);
+    let mut ill = node("ill");
+    ill["findings"] = critical.clone();
+    for body in [node("waits"), node("done"), node("blocked"), ill] {
+        assert!(vim.post("/v1/reports", &body).status < 300);
+    }
+    vim.post("/v1/nodes/done/result", &result("done", "installed"));
+    let mut blocked = result("blocked", "refused");
+    blocked["code"] = json!("FINDINGS");
+    blocked["findings"] = critical;
+    assert_eq!(vim.post("/v1/nodes/blocked/result", &blocked).status, 204);
+    let page = vim.get("/").text();
+    let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text}: {page}"));
+    assert!(at(">To look at<") < at(">host-blocked<") && at(">host-blocked<") < at(">host-ill<"));
+    assert!(at(">host-ill<") < at(">Waiting<") && at(">Waiting<") < at(">host-waits<"));
+    assert!(at(">host-waits<") < at(">Installed<") && at(">Installed<") < at(">host-done<"));
+    at(">blocked<");
+    at("<strong>disk sdb, bay 3</strong>: 9 bad sectors");
+}
+
+#[test]
+fn finding_that_a_fault_explains_is_shown_once() {
+    let vim = Vim::start(&[]);
+    let mut body = report("uuid-1");
+    let finding = |code: &str, evidence: &str| {
+        json!({
+            "code": code, "severity": "warning", "component": "disk", "locator": "sda",
+            "evidence": evidence, "advice": "a",
+        })
+    };
+    body["findings"] =
+        json!([finding("disk.failed", "9 bad sectors"), finding("disk.hot", "80 degrees")]);
+    body["faults"] = json!([{
+        "class": "disk.failing", "severity": "warning", "advice": "a", "suspects": [],
+        "evidence": [{"source": "SMART", "finding": "disk.failed", "observed": "9 bad sectors"}],
+    }]);
+    vim.post("/v1/reports", &body);
+    let page = vim.get("/nodes/uuid-1").text();
+    assert_eq!(page.matches("9 bad sectors").count(), 1, "{page}");
+    assert!(page.contains("Other findings") && page.contains("80 degrees"), "{page}");
+}
+
+#[test]
 fn page_of_a_node_names_the_suspects_of_a_fault_with_place_and_serial_number() {
     let vim = Vim::start(&[]);
     let mut body = report("uuid-1");
@@ -161,6 +214,51 @@ fn page_of_a_node_names_the_suspects_of_a_fault_with_place_and_serial_number() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("section-faults"), "shown twice");
+}
+
+/// The hidden value of the form on a page.
+fn token(page: &str) -> String {
+    let after = page.split_once("name=\"token\" value=\"").unwrap().1;
+    after.split_once('"').unwrap().0.to_owned()
+}
+
+#[test]
+fn waiting_node_is_tested_under_load_by_the_form_on_its_page() {
+    let vim = Vim::start(&[]);
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let post = |body: String| vim.post_with("/nodes/uuid-1/load", &form, body.as_bytes());
+    vim.post("/v1/reports", &report("uuid-1"));
+    let page = vim.get("/nodes/uuid-1").text();
+    assert!(page.contains("Start the test"), "{page}");
+    let token = token(&page);
+    assert_eq!(post("token=guessed&seconds=60".to_owned()).status, 403);
+    assert_eq!(post("seconds=60".to_owned()).status, 403);
+    assert_eq!(post(format!("token={token}&seconds=0")).status, 422);
+    assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").status, 202, "nothing was changed");
+    let answer = post(format!("token={token}&seconds=90"));
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/nodes/uuid-1")));
+    let instruction = vim.get("/v1/nodes/uuid-1/instruction").json();
+    assert_eq!(instruction["action"], "wait");
+    assert_eq!(instruction["load_s"], 90);
+    let page = vim.get("/nodes/uuid-1").text();
+    assert!(page.contains("for 90 s") && page.contains("End the test"), "{page}");
+    assert!(page.contains("the node follows the instruction for all nodes"), "{page}");
+    assert_eq!(post(format!("token={token}")).status, 303);
+    assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").status, 202);
+}
+
+#[test]
+fn form_never_replaces_an_instruction_that_somebody_set() {
+    let vim = Vim::start(&[]);
+    vim.post("/v1/reports", &report("uuid-1"));
+    let token = token(&vim.get("/nodes/uuid-1").text());
+    let reboot = json!({"action": "reboot"});
+    assert_eq!(vim.put("/lab/nodes/uuid-1/instruction", &reboot).status, 204);
+    assert!(!vim.get("/nodes/uuid-1").text().contains("Start the test"));
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let body = format!("token={token}&seconds=60");
+    assert_eq!(vim.post_with("/nodes/uuid-1/load", &form, body.as_bytes()).status, 409);
+    assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").json()["action"], "reboot");
 }
 
 #[test]
