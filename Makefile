@@ -48,6 +48,20 @@ vm: static lab-vim ## Only the tests of the static binary and the virtual machin
 	@tests/vm/setup
 	$(CARGO) test -p run-coreos-installer --test vm -- --test-threads=2
 
+.PHONY: pictures
+pictures: lab-vim ## Make the pictures of the lab VIM in docs/ again, with Chromium
+	@tests/setup.sh build pictures
+	$(CARGO) build -q -p run-coreos-installer
+	tests/pictures.py target/release/lab-vim target/debug/run-coreos-installer docs
+
+.PHONY: rack
+rack: export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
+rack: static ## Boot the machines of docs/broken-machine.md, and make fixtures/rack again
+	@tests/vm/setup >/dev/null
+	$(CARGO) test -p run-coreos-installer --test vm -- --test-threads=1 rack
+	for folder in target/vm/rack_*; do \
+	  tar -xf "$$folder/guest.tar" -O ./capture.tar.zst >"fixtures/rack/$${folder#target/vm/rack_}.tar.zst"; done
+
 .PHONY: exports
 exports: ## Check exports and disk hints with the code of Ironic, Metal3, assisted-service, sushy
 	@tests/setup.sh build

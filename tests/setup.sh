@@ -2,7 +2,7 @@
 # Installs the distribution packages that `make` needs. Without root, prints the command that does. Rust it only checks:
 # a person chooses between rustup and the distribution.
 #
-#   tests/setup.sh [GROUP...]      groups: rust demo build check fuzz ironic (default: build check)
+#   tests/setup.sh [GROUP...]      groups: rust demo build check fuzz ironic pictures (default: build check)
 #
 # tests/vm/setup installs the packages of the virtual machine tests.
 set -euo pipefail
@@ -94,6 +94,14 @@ group_check() {
   need systemd-analyze systemd systemd
 }
 
+# The browser that photographs the pages of the lab VIM.
+group_pictures() {
+  need chromium chromium chromium
+  need pngquant pngquant pngquant
+  # Debian's package of Chromium comes without a font.
+  need '/usr/share/fonts/*/dejavu*' fonts-dejavu-core dejavu-sans-fonts
+}
+
 # libFuzzer is C++.
 group_fuzz() {
   need c++ g++ gcc-c++
@@ -134,8 +142,8 @@ groups=("$@")
 [ ${#groups[@]} -gt 0 ] || groups=(build check)
 for group in "${groups[@]}"; do
   case $group in
-    rust | demo | build | check | fuzz | ironic) "group_$group" ;;
-    *) say "unknown group \"$group\", expected rust, demo, build, check, fuzz or ironic" && exit 2 ;;
+    rust | demo | build | check | fuzz | ironic | pictures) "group_$group" ;;
+    *) say "unknown group \"$group\", expected rust, demo, build, check, fuzz, ironic or pictures" && exit 2 ;;
   esac
 done
 install_needed

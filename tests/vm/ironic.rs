@@ -82,6 +82,7 @@ fn node_of_ironic_is_inspected_deployed_and_powered_off() -> Result<()> {
     let (_, inventory) = ironic.api("GET", &format!("nodes/{}/inventory", node.uuid), None);
     ensure!(inventory["inventory"]["disks"][0]["serial"] == "TARGET-0", "{inventory:#}");
     let ignition = boot::boot_file(&folder.join("target.raw"), "/ignition/config.ign")?;
+    std::fs::write(folder.join("ironic.log"), ironic.log())?;
     ensure!(
         ignition.as_deref() == Some(installed_ignition(&proof).as_bytes()),
         "the disk has another Ignition config"

@@ -32,6 +32,7 @@ mod load;
 mod netboot;
 mod packet;
 mod pointer;
+mod rack;
 mod refusal;
 mod reinstall;
 mod report;

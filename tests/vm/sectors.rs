@@ -1,16 +1,17 @@
-//! `check` in a guest whose disk returns an I/O error in its middle.
+//! `check` in a guest whose disk returns an I/O error in its middle, and whose `PCIe` cards report errors.
 
 use std::fs::File;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::agent::agent_files;
 use crate::artifacts::test_folder;
 use crate::boot;
 use crate::guest::Guest;
 use crate::machine::Machine;
+use crate::qmp::Qmp;
 
 const SIZE_BYTES: u64 = 64 << 20;
 /// The page with this sector begins in the middle of the disk.
@@ -19,10 +20,29 @@ const BAD_SECTOR: u64 = SIZE_BYTES / 2 / 512 + 4;
 const SCRIPT: &str = "cd /results
 run-coreos-installer check --format json --read-disks=false >off.json; echo OFF $?
 run-coreos-installer check --format json >on.json; echo ON $?
+echo SAMPLING
+run-coreos-installer check --sample 6 --format json >sampled.json; echo SAMPLED $?
+until dmesg | grep -q 'severity=Uncorrected (Fatal)'; do sleep 0.2; done
+run-coreos-installer check --format json >failed.json; echo FAILED $?
 ";
 
+/// Cards below root ports. Virtio devices can report errors; QEMU's `e1000e` and `igb` have no bits that enable it.
+const CARDS: [&str; 8] = [
+    "-device",
+    "pcie-root-port,id=root-1,chassis=1,slot=1,addr=0x1c",
+    "-device",
+    "virtio-scsi-pci,aer=on,id=lossy,bus=root-1",
+    "-device",
+    "pcie-root-port,id=root-2,chassis=2,slot=2,addr=0x1d",
+    "-device",
+    "virtio-scsi-pci,aer=on,id=dead,bus=root-2",
+];
+/// Their addresses: the first two buses below bus 0.
+const LOSSY: &str = "0000:01:00.0";
+const DEAD: &str = "0000:02:00.0";
+
 #[test]
-fn sector_in_the_middle_of_a_disk_that_cannot_be_read_is_named() -> Result<()> {
+fn bad_sector_in_the_middle_of_a_disk_and_errors_of_pcie_cards_are_named() -> Result<()> {
     let folder = test_folder("sectors_middle")?;
     let image = folder.join("bad.raw");
     File::create(&image)?.set_len(SIZE_BYTES)?;
@@ -31,19 +51,49 @@ fn sector_in_the_middle_of_a_disk_that_cannot_be_read_is_named() -> Result<()> {
          inject-error.0.iotype=read,inject-error.0.errno=5,inject-error.0.sector={BAD_SECTOR}",
         image.display()
     );
-    let more = ["-blockdev", &bad, "-device", "virtio-blk-pci,drive=bad,serial=BAD-0"];
-    let machine =
-        Machine { more: more.map(str::to_owned).into(), ..Machine::plain(512, Vec::new()) };
+    let disk = ["-blockdev", &bad, "-device", "virtio-blk-pci,drive=bad,serial=BAD-0"];
+    let more = [&disk[..], &CARDS[..]].concat().into_iter().map(str::to_owned).collect();
+    let machine = Machine { more, ..Machine::plain(512, Vec::new()) };
     let boot = boot::tiny("guest", &folder, &machine, SCRIPT, &agent_files()?)?;
     let mut guest = Guest::start("guest", &folder, &machine, &boot, Duration::from_mins(4))?;
     guest.wait_for("OFF ")?;
     guest.wait_for("ON 1")?;
+    guest.wait_for("SAMPLING")?;
+    let mut qmp = guest.qmp()?;
+    let begin = Instant::now();
+    // A link within its specification has less than one error in a second.
+    while begin.elapsed() < Duration::from_secs(8) {
+        inject(&mut qmp, "lossy", "BAD_TLP")?;
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    guest.wait_for("SAMPLED 1")?;
+    // A lost transaction, and a link that fails.
+    inject(&mut qmp, "lossy", "COMP_TIME")?;
+    inject(&mut qmp, "dead", "DLP")?;
+    guest.wait_for("FAILED 7")?;
     guest.wait_for_end()?;
     let results = guest.results()?;
-    let found = |file: &str| -> Result<Vec<Value>> {
+    let of_code = |file: &str, code: &str| -> Result<Vec<Value>> {
         let all: Vec<Value> = serde_json::from_slice(&std::fs::read(results.join(file))?)?;
-        Ok(all.into_iter().filter(|finding| finding["code"] == "disk.unreadable").collect())
+        Ok(all.into_iter().filter(|finding| finding["code"] == code).collect())
     };
+    // What was corrected before a check is ignored, and so is what was not sampled.
+    for (file, code, addresses) in [
+        ("on.json", "pci.aer.correctable", &[][..]),
+        ("sampled.json", "pci.aer.correctable", &[LOSSY]),
+        ("failed.json", "pci.aer.correctable", &[]),
+        ("sampled.json", "pci.aer.nonfatal", &[]),
+        ("failed.json", "pci.aer.nonfatal", &[LOSSY]),
+        ("sampled.json", "pci.aer.fatal", &[]),
+        ("failed.json", "pci.aer.fatal", &[DEAD]),
+    ] {
+        let found = of_code(file, code)?;
+        let is_named =
+            |(one, address): (&Value, &&str)| one["locator"].to_string().contains(*address);
+        let is_right = found.len() == addresses.len() && found.iter().zip(addresses).all(is_named);
+        ensure!(is_right, "{file}: {code} of {addresses:?} expected, found {found:#?}");
+    }
+    let found = |file: &str| of_code(file, "disk.unreadable");
     let off = found("off.json")?;
     ensure!(off.is_empty(), "nothing reads the middle: {off:#?}");
     let on = found("on.json")?;
@@ -52,5 +102,13 @@ fn sector_in_the_middle_of_a_disk_that_cannot_be_read_is_named() -> Result<()> {
     let expected = format!("sectors {first} to {} at its middle cannot be read: ", first + 7);
     let evidence = finding["evidence"].as_str().unwrap_or_default();
     ensure!(evidence.starts_with(&expected), "{evidence}");
+    Ok(())
+}
+
+/// Makes a `PCIe` device report an error.
+fn inject(qmp: &mut Qmp, device: &str, error: &str) -> Result<()> {
+    let command = json!({"command-line": format!("pcie_aer_inject_error {device} {error}")});
+    let said = qmp.execute("human-monitor-command", &command)?;
+    ensure!(said.as_str().is_some_and(|said| said.starts_with("OK ")), "QEMU says {said}");
     Ok(())
 }
