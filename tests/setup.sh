@@ -134,7 +134,8 @@ deny() {
   command -v cargo-deny >/dev/null && return
   [ -x "$where/bin/cargo-deny" ] && return
   say "building cargo-deny $CARGO_DENY_VERSION (once; kept in $where)"
-  cargo install cargo-deny --version "$CARGO_DENY_VERSION" --locked --root "$where" >&2
+  # It runs for seconds, so that a build without optimization ends sooner.
+  CARGO_PROFILE_DEV_DEBUG=0 cargo install --debug cargo-deny --version "$CARGO_DENY_VERSION" --locked --root "$where" >&2
 }
 
 check_rust
