@@ -101,6 +101,12 @@ impl Console {
         self.lines().iter().any(|line| line.text.contains(text))
     }
 
+    /// Whether it ended before its first line.
+    pub(crate) fn ended_in_silence(&self) -> bool {
+        let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.ended && seen.lines.is_empty()
+    }
+
     /// Waits until the reader has read the last byte; to be called after the guest's end.
     pub(crate) fn finish(&mut self) {
         if let Some(reader) = self.reader.take() {

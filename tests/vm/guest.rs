@@ -45,6 +45,9 @@ pub(crate) struct KernelBoot {
 #[derive(Debug)]
 pub(crate) struct Guest {
     qemu: Child,
+    args: Vec<String>,
+    /// QEMU was started a second time.
+    started_again: bool,
     tpm: Option<Child>,
     /// The serial console.
     pub(crate) console: Console,
@@ -81,19 +84,11 @@ impl Guest {
         }
         std::fs::write(folder.join(format!("{name}.arguments")), args.join("\n"))?;
         let t0 = Instant::now();
-        // The guest ends with the test binary, even if that is killed.
-        let mut qemu = Command::new("setpriv")
-            .args(["--pdeathsig", "KILL", "qemu-system-x86_64"])
-            .args(&args)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(File::create(folder.join(format!("{name}.qemu")))?)
-            .spawn()
-            .context("starting qemu-system-x86_64")?;
-        let output = qemu.stdout.take().context("QEMU has no standard output")?;
-        let console = Console::start(output, &folder.join(format!("{name}.console")), t0)?;
+        let (qemu, console) = start_qemu(name, folder, &args, t0)?;
         Ok(Self {
             qemu,
+            args,
+            started_again: false,
             tpm,
             console,
             folder: folder.to_owned(),
@@ -106,10 +101,42 @@ impl Guest {
 
     /// Waits for a console line with `marker` until the guest's deadline.
     pub(crate) fn wait_for(&mut self, marker: &str) -> Result<Line> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        self.console
-            .wait_for(marker, left)
-            .with_context(|| format!("guest {} ({})", self.name, self.folder.display()))
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            match self.console.wait_for(marker, left) {
+                Ok(line) => return Ok(line),
+                Err(_) if self.start_again_after_silence()? => {}
+                Err(error) => {
+                    let end = self.how_it_ended();
+                    let guest = format!("guest {} ({}){end}", self.name, self.folder.display());
+                    return Err(error.context(guest));
+                }
+            }
+        }
+    }
+
+    /// Starts QEMU once more if it ended before the guest's kernel wrote its first line: the emulation, not what is tested, has failed
+    /// (seen with eight emulated sockets on a busy machine), and the guest has done nothing yet.
+    #[expect(clippy::print_stderr, reason = "whoever reads the test's output must know of it")]
+    fn start_again_after_silence(&mut self) -> Result<bool> {
+        // swtpm serves a single connection.
+        let may = !self.started_again && self.tpm.is_none();
+        if !may || !self.console.ended_in_silence() {
+            return Ok(false);
+        }
+        self.qemu.wait()?;
+        eprintln!("QEMU ended without a line, and is started again{}", self.how_it_ended());
+        self.started_again = true;
+        (self.qemu, self.console) = start_qemu(&self.name, &self.folder, &self.args, self.t0)?;
+        Ok(true)
+    }
+
+    /// QEMU's exit status and messages, if it has ended.
+    fn how_it_ended(&mut self) -> String {
+        let Ok(Some(status)) = self.qemu.try_wait() else { return String::new() };
+        let log = self.folder.join(format!("{}.qemu", self.name));
+        let messages = std::fs::read_to_string(log).unwrap_or_default();
+        format!(": QEMU for guest {} ended with {status}: {messages}", self.name)
     }
 
     /// Waits until QEMU has ended: the guest powered off, or rebooted, which ends QEMU here.
@@ -117,6 +144,9 @@ impl Guest {
         loop {
             if let Some(status) = self.qemu.try_wait()? {
                 self.console.finish();
+                if self.start_again_after_silence()? {
+                    continue;
+                }
                 return self.ended(status);
             }
             if self.console.has(EMERGENCY) {
@@ -141,11 +171,9 @@ impl Guest {
     }
 
     /// Checks QEMU's exit status.
-    fn ended(&self, status: ExitStatus) -> Result<Duration> {
+    fn ended(&mut self, status: ExitStatus) -> Result<Duration> {
         if !status.success() {
-            let log = std::fs::read_to_string(self.folder.join(format!("{}.qemu", self.name)))
-                .unwrap_or_default();
-            bail!("qemu-system-x86_64 for guest {}: {status}\n{log}", self.name);
+            bail!("a guest failed{}", self.how_it_ended());
         }
         Ok(self.t0.elapsed())
     }
@@ -260,6 +288,21 @@ fn fixed_arguments(name: &str, folder: &Path, sockets: &Path) -> Vec<String> {
     args.extend(["-device".to_owned(), "virtserialport,chardev=results,name=results".to_owned()]);
     args.extend(["-qmp".to_owned(), format!("unix:{},server=on,wait=off", qmp.display())]);
     args
+}
+
+/// Starts QEMU, which ends with the test binary, even if that is killed.
+fn start_qemu(name: &str, folder: &Path, args: &[String], t0: Instant) -> Result<(Child, Console)> {
+    let mut qemu = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "qemu-system-x86_64"])
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(File::create(folder.join(format!("{name}.qemu")))?)
+        .spawn()
+        .context("starting qemu-system-x86_64")?;
+    let output = qemu.stdout.take().context("QEMU has no standard output")?;
+    let console = Console::start(output, &folder.join(format!("{name}.console")), t0)?;
+    Ok((qemu, console))
 }
 
 /// A short-named folder for sockets, whose names have a limit of 107 bytes.
