@@ -46,7 +46,7 @@ vm: static lab-vim ## Only the tests of the static binary and the virtual machin
 	$(CARGO) test -p run-coreos-installer --test static
 	@tests/setup.sh ironic
 	@tests/vm/setup
-	$(CARGO) test -p run-coreos-installer --test vm -- --test-threads=2
+	@CARGO="$(CARGO)" tests/vm/run
 
 .PHONY: pictures
 pictures: lab-vim ## Make the pictures of the lab VIM in docs/ again, with Chromium
