@@ -51,6 +51,10 @@ pub fn arrivals(machine: &Machine) -> Arrivals {
         let known_since = known_since.map(Duration::from_micros);
         let age = uptime.zip(known_since).map(|(now, since)| now.saturating_sub(since));
         let number = |file: &str| machine.number(&format!("{path}/{file}"));
+        // A path to an NVMe namespace has no device number, so udev never knows its age. Its head is listed too.
+        if number("hidden") == Some(1) {
+            return None;
+        }
         Some(Arrival { diskseq: number("diskseq"), n_sectors: number("size"), name, age })
     };
     Arrivals {
@@ -82,6 +86,8 @@ mod tests {
             ("sys/devices/pci0/sda/size", "2048"),
             ("sys/block/nvme0n1", "-> ../devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1"),
             ("sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/dev", "259:0"),
+            ("sys/block/nvme0c0n1", "-> ../devices/pci0/nvme0/nvme0c0n1"),
+            ("sys/devices/pci0/nvme0/nvme0c0n1/hidden", "1"),
             ("sys/block/loop0", "-> ../devices/virtual/block/loop0"),
             ("sys/devices/virtual/block/loop0/dev", "7:0"),
         ]);
