@@ -5,6 +5,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::ipmi;
@@ -18,6 +19,11 @@ const END_COMMAND: u8 = 0xa1;
 /// The next byte has bit 4 set and would otherwise be one of these three.
 const ESCAPE: u8 = 0xaa;
 
+/// Network function and command (IPMI 2.0, 28.5).
+const CHASSIS_IDENTIFY: (u8, u8) = (0x00, 0x04);
+/// Seconds for which the light of the chassis was asked to blink, one entry for each request.
+pub(crate) type Identified = Arc<Mutex<Vec<u8>>>;
+
 /// The sensor whose record is [`ipmi::sensor_records`]' first: a raw reading of 35 is 58 °C, its upper critical threshold is 47 °C.
 const INLET: u8 = 3;
 /// The second power supply there.
@@ -29,13 +35,14 @@ pub(crate) const DIMM_SENSOR: &str = "DIMM_B2";
 
 /// Serves the guest whose QEMU will listen on `socket`, until it ends. QEMU has to be the server: it crashes if its device
 /// finds an open connection.
-pub(crate) fn serve(socket: PathBuf) {
+/// What Chassis Identify is asked for goes into `identified`: how long the light blinks.
+pub(crate) fn serve(socket: PathBuf, identified: Identified) {
     std::thread::spawn(move || {
         let until = Instant::now() + START_LIMIT;
         while Instant::now() < until {
             if let Ok(stream) = UnixStream::connect(&socket) {
                 // The connection breaks when the guest ends.
-                answer_all(stream).ok();
+                answer_all(stream, &identified).ok();
                 return;
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -44,12 +51,16 @@ pub(crate) fn serve(socket: PathBuf) {
 }
 
 /// Answers every message: sequence number, network function, command, data, checksum.
-fn answer_all(mut stream: UnixStream) -> std::io::Result<()> {
+fn answer_all(mut stream: UnixStream, identified: &Identified) -> std::io::Result<()> {
     let (mut message, mut is_escaped, mut byte) = (Vec::new(), false, [0]);
     while stream.read(&mut byte)? == 1 {
         match byte[0] {
             END_MESSAGE => {
                 if let [sequence, function, command, data @ .., _] = message.as_slice() {
+                    if (function >> 2, *command) == CHASSIS_IDENTIFY {
+                        let mut all = identified.lock().unwrap_or_else(PoisonError::into_inner);
+                        all.extend(data.first());
+                    }
                     let mut reply = vec![*sequence, function | 4, *command];
                     reply.extend(reply_to(function >> 2, *command, data));
                     stream.write_all(&framed(reply))?;
@@ -88,7 +99,7 @@ fn reply_to(function: u8, command: u8, data: &[u8]) -> Vec<u8> {
         // Get Device ID: firmware 2.10, IPMI 2.0, with sensors, repository, log; Dell.
         (0x06, 0x01) => Some(vec![0x20, 0x81, 2, 0x10, 2, 0x87, 0xa2, 2, 0, 0, 1, 0, 0, 0, 0]),
         // Global enables and message flags, which the driver sets, reads and clears.
-        (0x06, 0x2e | 0x30) => Some(Vec::new()),
+        CHASSIS_IDENTIFY | (0x06, 0x2e | 0x30) => Some(Vec::new()),
         (0x06, 0x2f | 0x31) => Some(vec![0]),
         // Information about the repository and the log: version, number of entries, free space, two times.
         (0x0a, 0x20) => Some(information(records.len())),

@@ -19,6 +19,8 @@ pub(crate) struct Line {
     pub(crate) after: Duration,
     /// Without its line end and without terminal escapes.
     pub(crate) text: String,
+    /// With the terminal escapes.
+    pub(crate) shown: String,
 }
 
 /// The lines so far, and whether more can follow.
@@ -49,8 +51,8 @@ impl Console {
         let shared = Arc::clone(&seen);
         let reader = std::thread::spawn(move || {
             let mut output = BufReader::new(output);
-            while let Some(text) = next_line(&mut output) {
-                let line = Line { after: t0.elapsed(), text };
+            while let Some(shown) = next_line(&mut output) {
+                let line = Line { after: t0.elapsed(), text: plain(&shown), shown };
                 writeln!(log, "{:8.2} {}", line.after.as_secs_f64(), line.text).ok();
                 let (lock, changed) = &*shared;
                 lock.lock().unwrap_or_else(PoisonError::into_inner).lines.push(line);
@@ -129,7 +131,7 @@ pub(crate) fn tail(lines: &[Line]) -> String {
 fn next_line(output: &mut impl BufRead) -> Option<String> {
     let mut bytes = Vec::new();
     match output.take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes) {
-        Ok(n) if n > 0 => Some(plain(&String::from_utf8_lossy(&bytes))),
+        Ok(n) if n > 0 => Some(String::from_utf8_lossy(&bytes).into_owned()),
         _ => None,
     }
 }

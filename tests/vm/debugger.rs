@@ -10,8 +10,9 @@ use anyhow::{Context, Result, bail, ensure};
 
 /// Time limit of an answer; stopping a busy guest takes a while.
 const ANSWER: Duration = Duration::from_secs(30);
-/// The number of the register `cs` in QEMU (`target/i386/gdbstub.c`).
+/// The numbers of the registers `cs` and `cr3` in QEMU (`target/i386/gdbstub.c`).
 const CS: u32 = 18;
+const CR3: u32 = 29;
 
 /// The debugger of one guest, which runs when this is made.
 #[derive(Debug)]
@@ -24,8 +25,9 @@ pub(crate) struct Debugger {
 pub(crate) struct Socket(PathBuf);
 
 impl Socket {
-    pub(crate) fn new() -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("rci-vm-gdb-{}", std::process::id()));
+    /// A folder for the guest with this name.
+    pub(crate) fn new(name: &str) -> Result<Self> {
+        let folder = std::env::temp_dir().join(format!("rci-vm-gdb-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         Ok(Self(folder))
     }
@@ -61,21 +63,42 @@ impl Debugger {
     }
 
     /// Stops the guest and, if `cpu` runs a program and not the kernel, flips bit 1 of each of its `registers`: 0 to 15
-    /// are the general ones from rax on, 49 to 64 are xmm0 to xmm15. Returns whether it did.
-    pub(crate) fn flip(&mut self, cpu: u32, registers: &[u32]) -> Result<bool> {
+    /// are the general ones from rax on, 49 to 64 are xmm0 to xmm15. Returns whether it did. `process`, as [`Self::process`]
+    /// returns it, spares all other programs.
+    pub(crate) fn flip(
+        &mut self,
+        cpu: u32,
+        registers: &[u32],
+        process: Option<&str>,
+    ) -> Result<bool> {
         self.stop()?;
-        // Threads are the CPUs, counted from 1.
-        let selected = self.ask(&format!("Hg{:x}", cpu + 1))?;
-        ensure!(selected == "OK", "the debugger has no CPU {cpu}: {selected:?}");
-        let is_program = self.first_byte(CS)?.1 & 3 == 3;
-        for register in registers.iter().filter(|_| is_program) {
+        let running = self.running(cpu)?;
+        let is_wanted = running.is_some() && (process.is_none() || process == running.as_deref());
+        for register in registers.iter().filter(|_| is_wanted) {
             let (digits, first) = self.first_byte(*register)?;
             let rest = digits.get(2..).unwrap_or_default();
             let written = self.ask(&format!("P{register:x}={:02x}{rest}", first ^ 2))?;
             ensure!(written == "OK", "the debugger wrote no register: {written:?}");
         }
         self.resume()?;
-        Ok(is_program)
+        Ok(is_wanted)
+    }
+
+    /// The process whose program `cpu` runs, by its page table; `None` while it runs the kernel.
+    pub(crate) fn process(&mut self, cpu: u32) -> Result<Option<String>> {
+        self.stop()?;
+        let running = self.running(cpu)?;
+        self.resume()?;
+        Ok(running)
+    }
+
+    /// The same of a stopped guest, whose `cpu` the next commands are about.
+    fn running(&mut self, cpu: u32) -> Result<Option<String>> {
+        // Threads are the CPUs, counted from 1.
+        let selected = self.ask(&format!("Hg{:x}", cpu + 1))?;
+        ensure!(selected == "OK", "the debugger has no CPU {cpu}: {selected:?}");
+        let is_program = self.first_byte(CS)?.1 & 3 == 3;
+        if is_program { Ok(Some(self.first_byte(CR3)?.0)) } else { Ok(None) }
     }
 
     /// Stops the guest.
@@ -108,7 +131,7 @@ impl Debugger {
         let first = digits.get(..2).and_then(|pair| u8::from_str_radix(pair, 16).ok());
         // Other versions of QEMU may number the registers differently.
         let n_bytes = match register {
-            0..16 => 8,
+            0..16 | CR3 => 8,
             CS => 4,
             _ => 16,
         };

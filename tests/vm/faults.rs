@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::{Value, json};
 
 use crate::artifacts::Artifact;
@@ -39,6 +39,13 @@ is_unplugged() {
 }
 echo BREAK-IT
 until is_unplugged; do sleep 0.2; done
+for port in /sys/class/net/*; do
+  [ \"$(cat $port/address)\" = b8:ce:f6:00:00:02 ] || continue
+  /usr/local/bin/run-coreos-installer locate ${port##*/} --seconds 1
+  echo PORT-LOCATED $?
+done 2>/dev/null
+/usr/local/bin/run-coreos-installer locate chassis --seconds 2
+echo CHASSIS-LOCATED $?
 ";
 
 /// The machine, whose parts fail at once or by [`break_it`].
@@ -234,6 +241,10 @@ fn a_broken_machine_is_reported_part_by_part_and_installed_only_when_the_vim_all
     let before = digests(&folder)?;
     let mut qmp = live.qmp()?;
     break_it(&mut qmp)?;
+    live.wait_for("PORT-LOCATED 0")?;
+    live.wait_for("CHASSIS-LOCATED 0")?;
+    let lit = outside.identified.lock().map_err(|_| anyhow!("the controller panicked"))?.clone();
+    ensure!(lit.first() == Some(&2), "the light of the chassis was asked to blink for {lit:?} s");
 
     let refused = lab.sent("result", LIVE)?;
     lab.keep(&folder)?;
@@ -287,10 +298,10 @@ fn check_refused(result: &Value) -> Result<()> {
 }
 
 /// Waits for the result of a blocked install whose message contains `text`.
-fn refused_with(lab: &Lab, text: &str) -> Result<Value> {
+pub(crate) fn refused_with(lab: &Lab, text: &str) -> Result<Value> {
     let until = Instant::now() + LIVE;
     loop {
-        let result = lab.sent("result", Duration::ZERO)?;
+        let result = lab.sent("result", LIVE)?;
         let message = result["message"].as_str().unwrap_or_default();
         if result["code"] == "FINDINGS" && message.contains(text) {
             return Ok(result);
@@ -301,7 +312,7 @@ fn refused_with(lab: &Lab, text: &str) -> Result<Value> {
 }
 
 /// The findings of a report or result with this code.
-fn of_code(document: &Value, code: &str) -> Value {
+pub(crate) fn of_code(document: &Value, code: &str) -> Value {
     let findings = document["findings"].as_array().into_iter().flatten();
     findings.filter(|finding| finding["code"] == code).cloned().collect()
 }

@@ -48,7 +48,7 @@ run-coreos-installer check --load 24 --format json >memory.json; echo MEMORY $?
 fn cpu_with_wrong_results_is_named_and_no_other_and_so_is_the_address_of_changed_memory()
 -> Result<()> {
     let folder = test_folder("load_wrong_result")?;
-    let socket = Socket::new()?;
+    let socket = Socket::new("load")?;
     let machine = Machine { more: socket.arguments(), ..Machine::plain(1024, Vec::new()) };
     let boot = boot::tiny("guest", &folder, &machine, SCRIPT, &agent_files()?)?;
     let mut guest = Guest::start("guest", &folder, &machine, &boot, Duration::from_mins(8))?;
@@ -136,7 +136,7 @@ fn flip(
     std::thread::sleep(Duration::from_secs(2));
     let mut n_flips = 0;
     for n in 0..N_FLIPS {
-        n_flips += usize::from(debugger.flip(BROKEN, registers(n))?);
+        n_flips += usize::from(debugger.flip(BROKEN, registers(n), None)?);
         std::thread::sleep(PAUSE);
     }
     ensure!(n_flips > 0, "CPU {BROKEN} never ran a program when the guest was stopped");

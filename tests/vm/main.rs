@@ -39,7 +39,10 @@ mod report;
 mod sectors;
 mod silence;
 mod uefi;
+mod waiting;
 
+#[path = "../qr_reader.rs"]
+mod qr_reader;
 #[path = "../ironic/server.rs"]
 #[expect(
     dead_code,

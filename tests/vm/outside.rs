@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::bmc;
+use crate::bmc::{self, Identified};
 
 /// The switch, the port at which the second cable is, and the one at which it is expected.
 pub(crate) const SWITCH: &str = "leaf-17";
@@ -20,14 +20,17 @@ pub(crate) struct Outside {
     pub(crate) folder: PathBuf,
     /// Whether the second cable has been moved to the right port.
     pub(crate) is_recabled: Arc<AtomicBool>,
+    /// What the light of the chassis was asked for.
+    pub(crate) identified: Identified,
 }
 
 impl Outside {
     pub(crate) fn new() -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("rci-vm-faults-{}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
-        bmc::serve(folder.join("bmc"));
-        Ok(Self { folder, is_recabled: Arc::default() })
+        let identified = Identified::default();
+        bmc::serve(folder.join("bmc"), Arc::clone(&identified));
+        Ok(Self { folder, is_recabled: Arc::default(), identified })
     }
 
     /// Acts as the switch port: sends an LLDP frame every second and discards what the guest sends. Unread frames would

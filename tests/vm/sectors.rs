@@ -27,7 +27,7 @@ run-coreos-installer check --format json >failed.json; echo FAILED $?
 ";
 
 /// Cards below root ports. Virtio devices can report errors; QEMU's `e1000e` and `igb` have no bits that enable it.
-const CARDS: [&str; 8] = [
+pub(crate) const CARDS: [&str; 8] = [
     "-device",
     "pcie-root-port,id=root-1,chassis=1,slot=1,addr=0x1c",
     "-device",
@@ -38,8 +38,8 @@ const CARDS: [&str; 8] = [
     "virtio-scsi-pci,aer=on,id=dead,bus=root-2",
 ];
 /// Their addresses: the first two buses below bus 0.
-const LOSSY: &str = "0000:01:00.0";
-const DEAD: &str = "0000:02:00.0";
+pub(crate) const LOSSY: &str = "0000:01:00.0";
+pub(crate) const DEAD: &str = "0000:02:00.0";
 
 #[test]
 fn bad_sector_in_the_middle_of_a_disk_and_errors_of_pcie_cards_are_named() -> Result<()> {
@@ -106,7 +106,7 @@ fn bad_sector_in_the_middle_of_a_disk_and_errors_of_pcie_cards_are_named() -> Re
 }
 
 /// Makes a `PCIe` device report an error.
-fn inject(qmp: &mut Qmp, device: &str, error: &str) -> Result<()> {
+pub(crate) fn inject(qmp: &mut Qmp, device: &str, error: &str) -> Result<()> {
     let command = json!({"command-line": format!("pcie_aer_inject_error {device} {error}")});
     let said = qmp.execute("human-monitor-command", &command)?;
     ensure!(said.as_str().is_some_and(|said| said.starts_with("OK ")), "QEMU says {said}");

@@ -1,0 +1,207 @@
+//! Faults that show while a node runs: cards that report `PCIe` errors, a CPU that computes wrong results while the VIM says
+//! `wait`, a disk that cannot be read in its middle. Each arrives at the lab VIM with the part's name and prevents the install,
+//! as a QR code on the console too, until the VIM allows it.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::debugger::{Debugger, Socket};
+use crate::faults::{of_code, refused_with};
+use crate::guest::Guest;
+use crate::install::{LIVE, check_proved, instruction, nonce, start_lab_with, start_live_with};
+use crate::lab::Lab;
+use crate::machine::Machine;
+use crate::qr_reader;
+use crate::sectors::{CARDS, DEAD, LOSSY, inject};
+
+const SIZE_BYTES: u64 = 3 << 30;
+/// The page with this sector begins in the middle of the disk.
+const BAD_SECTOR: u64 = SIZE_BYTES / 2 / 512 + 4;
+/// The CPU whose registers change, and which ones: xmm0 to xmm7 contain the load's numbers.
+const BROKEN_CPU: u32 = 1;
+const NUMBERS: [u32; 8] = [49, 50, 51, 52, 53, 54, 55, 56];
+const LOAD_S: u64 = 25;
+const PAUSE: Duration = Duration::from_millis(40);
+
+/// Runs before the agent: waits for the error that ends a link.
+const PREPARE: &str = "#!/bin/sh
+echo BREAK-IT
+until dmesg | grep -q 'severity=Uncorrected (Fatal)'; do sleep 0.2; done
+";
+
+#[test]
+fn faults_that_show_while_the_node_waits_arrive_at_the_vim_and_block_the_install() -> Result<()> {
+    let proof = nonce()?;
+    let wait = json!({"action": "wait", "retry_after_s": 2, "load_s": LOAD_S});
+    let (folder, lab) = start_lab_with("waiting", &proof, &wait, &[])?;
+    let socket = Socket::new("waiting")?;
+    let machine = Machine {
+        more: more(&folder, &socket)?,
+        ..Machine::plain(2048, vec![Machine::target_disk()])
+    };
+    let options = ["--agent-option", "console-qr=true"];
+    let mut live = start_live_with(&folder, &machine, &lab, &options, PREPARE)?;
+    live.wait_for("BREAK-IT")?;
+    let mut qmp = live.qmp()?;
+    // A lost transaction, and a link that fails.
+    inject(&mut qmp, "lossy", "COMP_TIME")?;
+    inject(&mut qmp, "dead", "DLP")?;
+
+    live.wait_for("the VIM allows a load of every CPU")?;
+    break_cpu(&socket)?;
+    live.wait_for("logical CPU 1")?;
+    let report = reported(&lab, "cpu.wrong_result")?;
+    check_named(&report, "cpu.wrong_result", "logical CPU 1")?;
+    check_named(&report, "pci.aer.fatal", DEAD)?;
+    check_named(&report, "pci.aer.nonfatal", LOSSY)?;
+
+    let mut order = instruction(&proof)?;
+    order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
+    lab.put("/lab/default/instruction", &order)?;
+    let refused = refused_with(&lab, "logical CPU 1")?;
+    lab.keep(&folder)?;
+    check_untouched(&refused, &folder)?;
+    check_named(&refused, "pci.aer.fatal", DEAD)?;
+    check_code(&live)?;
+
+    order["install"]["block_on"] = json!("never");
+    order["install"]["block_also"] = json!(["disk.unreadable"]);
+    order["install"]["disk"] = json!({"hints": {"serial": "MIDDLE-0"}});
+    lab.put("/lab/default/instruction", &order)?;
+    let refused = refused_with(&lab, "MIDDLE-0")?;
+    lab.keep(&folder)?;
+    check_untouched(&refused, &folder)?;
+    let unreadable = of_code(&refused, "disk.unreadable");
+    let of_middle = unreadable.as_array().into_iter().flatten().find(|finding| {
+        finding["evidence"].as_str().is_some_and(|evidence| evidence.contains("at its middle"))
+    });
+    let locator = of_middle.map(|finding| finding["locator"].to_string()).unwrap_or_default();
+    ensure!(locator.contains("serial MIDDLE-0"), "{unreadable:#}");
+
+    // Nobody asks for findings to block any more: a disk whose first sector cannot be read is never chosen.
+    order["install"]["block_also"] = json!([]);
+    order["install"]["disk"] = json!({"hints": {"serial": "FIRST-0"}});
+    lab.put("/lab/default/instruction", &order)?;
+    let refused = refused_of_disk(&lab, "FIRST-0")?;
+    lab.keep(&folder)?;
+    check_untouched(&refused, &folder)?;
+
+    order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
+    lab.put("/lab/default/instruction", &order)?;
+    live.wait_for_end()?;
+    lab.keep(&folder)?;
+    check_proved(&lab)?;
+    for disk in ["middle", "first"] {
+        ensure!(is_untouched(&folder, disk)?, "another disk than the target has changed: {disk}");
+    }
+    ensure!(!is_untouched(&folder, "target")?, "an install leaves no trace in the target's image");
+    Ok(())
+}
+
+/// The cards, a debugger, and the disks that cannot be read in their middle and at their start.
+fn more(folder: &Path, socket: &Socket) -> Result<Vec<String>> {
+    let mut all: Vec<String> = CARDS.map(str::to_owned).into();
+    all.extend(socket.arguments());
+    for (name, serial, sector) in [("middle", "MIDDLE-0", BAD_SECTOR), ("first", "FIRST-0", 0)] {
+        let image = folder.join(format!("{name}.raw"));
+        File::create(&image)?.set_len(SIZE_BYTES)?;
+        let bad = format!(
+            "driver=blkdebug,node-name={name},image.driver=file,image.filename={},\
+             inject-error.0.event=none,inject-error.0.iotype=read,inject-error.0.errno=5,inject-error.0.sector={sector}",
+            image.display()
+        );
+        all.extend(["-blockdev".to_owned(), bad]);
+        all.extend(["-device".to_owned(), format!("virtio-blk-pci,drive={name},serial={serial}")]);
+    }
+    Ok(all)
+}
+
+/// Nothing was ever written to this disk: its image is still one hole.
+fn is_untouched(folder: &Path, disk: &str) -> Result<bool> {
+    Ok(folder.join(format!("{disk}.raw")).metadata()?.blocks() == 0)
+}
+
+/// Changes registers of the broken CPU while the load runs on it: those of its process only.
+fn break_cpu(socket: &Socket) -> Result<()> {
+    let mut debugger = Debugger::connect(socket)?;
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    let begin = Instant::now();
+    while begin.elapsed() < Duration::from_secs(LOAD_S - 5) {
+        let running = debugger.process(BROKEN_CPU)?;
+        let of_load = seen.iter().max_by_key(|(_, n)| **n).filter(|(_, n)| **n > 20);
+        if let Some((process, _)) = of_load {
+            debugger.flip(BROKEN_CPU, &NUMBERS, Some(process))?;
+        } else if let Some(process) = running {
+            *seen.entry(process).or_default() += 1;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+/// Waits for a report with this finding.
+fn reported(lab: &Lab, code: &str) -> Result<Value> {
+    let until = Instant::now() + LIVE;
+    loop {
+        let report = lab.sent("report", Duration::ZERO)?;
+        if !of_code(&report, code)[0].is_null() {
+            return Ok(report);
+        }
+        ensure!(Instant::now() < until, "no report has {code}: {:#}", report["findings"]);
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// Waits for a result of an install that no disk was right for, which names this one.
+fn refused_of_disk(lab: &Lab, serial: &str) -> Result<Value> {
+    let until = Instant::now() + LIVE;
+    loop {
+        let result = lab.sent("result", LIVE)?;
+        if result["message"].as_str().is_some_and(|message| message.contains(serial)) {
+            return Ok(result);
+        }
+        ensure!(Instant::now() < until, "no result is about {serial}, the last one is {result:#}");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// The only finding with this code is about this part.
+fn check_named(document: &Value, code: &str, part: &str) -> Result<()> {
+    let found = of_code(document, code);
+    let is_named = found[0]["locator"].as_str().is_some_and(|locator| locator.contains(part));
+    ensure!(is_named && found[1].is_null(), "{code} of {part} expected, found {found:#}");
+    Ok(())
+}
+
+fn check_untouched(result: &Value, folder: &Path) -> Result<()> {
+    ensure!(
+        result["outcome"] == "refused" && result["disk_state"] == "untouched",
+        "the result says {result:#}"
+    );
+    for disk in ["target", "middle", "first"] {
+        ensure!(is_untouched(folder, disk)?, "{disk} has changed");
+    }
+    Ok(())
+}
+
+/// The console shows a QR code with the worst fault that blocks the install, and how many more there are. It fits 24 rows.
+fn check_code(live: &Guest) -> Result<()> {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let shown: String = live.console.lines().into_iter().map(|line| line.shown).collect();
+        let codes = qr_reader::read(&shown);
+        let wanted =
+            format!("install blocked\ncritical pci.aer.fatal: PCI device {DEAD} in slot 0-2\n");
+        if codes.iter().any(|code| code.contains(&wanted)) {
+            return Ok(());
+        }
+        ensure!(Instant::now() < until, "the QR codes on the console say {codes:#?}");
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
