@@ -417,7 +417,7 @@ mod tests {
     fn error_names_the_option_as_the_user_wrote_it() {
         let making = "making the live image's configuration: ";
         for (options, expected) in [
-            (&["--ssh-key", "x"][..], "--ssh-key is \"x\", expected a public key on one line"),
+            (&["--ssh-key", "x"][..], "--ssh-key is text without the type of a key"),
             (
                 &["--vim", "http://v"],
                 "--vim is \"http://v\", expected https, or plain HTTP with --allow-plain-http",

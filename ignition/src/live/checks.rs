@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use super::LiveError;
 use super::settings::{AgentBinary, FileSource, Settings, Target};
+use super::ssh_key;
 use crate::check::url_form;
 use crate::digest;
 use crate::text::{shown, shown_url};
@@ -200,17 +201,13 @@ impl Settings {
 
     fn check_login(&self) -> Result<(), LiveError> {
         for key in &self.ssh_keys {
-            if key.contains("PRIVATE KEY") {
-                return refuse(
-                    "ssh_keys",
-                    "a private key",
-                    "the public key, which is in the file .pub",
-                );
-            }
-            let is_known = ["ssh-", "ecdsa-", "sk-"].iter().any(|kind| key.contains(kind));
-            if !is_known || !key.contains(' ') || key.contains(char::is_control) {
-                let expected = "a public key on one line, e.g. ssh-ed25519 AAAA… name";
-                return refuse("ssh_keys", shown(key), expected);
+            if let Err(found) = ssh_key::check(key) {
+                let expected = match found {
+                    "a private key" => "the public key, which is in the file .pub",
+                    "the path of a file" => "the content of that file, as \"$(cat FILE.pub)\"",
+                    _ => "a whole public key on one line, e.g. ssh-ed25519 AAAA… name",
+                };
+                return refuse("ssh_keys", found, expected);
             }
         }
         let Some(hash) = &self.password_hash else { return Ok(()) };

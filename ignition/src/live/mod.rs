@@ -17,6 +17,7 @@ mod boot;
 mod checks;
 mod network;
 mod settings;
+mod ssh_key;
 mod template;
 mod translate;
 mod yaml;
