@@ -11,16 +11,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
+use crate::artifacts::Artifact;
 use crate::debugger::{Debugger, Socket};
+use crate::disk::Disk;
 use crate::faults::{of_code, refused_with};
 use crate::guest::Guest;
-use crate::install::{LIVE, check_proved, instruction, nonce, start_lab_with, start_live_with};
+use crate::install::{LIVE, check_proved, instruction_for, nonce, start_lab_with, start_live_with};
 use crate::lab::Lab;
 use crate::machine::Machine;
 use crate::qr_reader;
 use crate::sectors::{CARDS, DEAD, LOSSY, inject};
 
-const SIZE_BYTES: u64 = 3 << 30;
+const SIZE_BYTES: u64 = 1 << 30;
+/// That of the small image.
+const SECTOR_BYTES: u32 = 4096;
 /// The page with this sector begins in the middle of the disk.
 const BAD_SECTOR: u64 = SIZE_BYTES / 2 / 512 + 4;
 /// The CPU whose registers change, and which ones: xmm0 to xmm7 contain the load's numbers.
@@ -41,10 +45,7 @@ fn faults_that_show_while_the_node_waits_arrive_at_the_vim_and_block_the_install
     let wait = json!({"action": "wait", "retry_after_s": 2, "load_s": LOAD_S});
     let (folder, lab) = start_lab_with("waiting", &proof, &wait, &[])?;
     let socket = Socket::new("waiting")?;
-    let machine = Machine {
-        more: more(&folder, &socket)?,
-        ..Machine::plain(2048, vec![Machine::target_disk()])
-    };
+    let machine = Machine { more: more(&folder, &socket)?, ..Machine::plain(2048, vec![target()]) };
     let options = ["--agent-option", "console-qr=true"];
     let mut live = start_live_with(&folder, &machine, &lab, &options, PREPARE)?;
     live.wait_for("BREAK-IT")?;
@@ -61,7 +62,7 @@ fn faults_that_show_while_the_node_waits_arrive_at_the_vim_and_block_the_install
     check_named(&report, "pci.aer.fatal", DEAD)?;
     check_named(&report, "pci.aer.nonfatal", LOSSY)?;
 
-    let mut order = instruction(&proof)?;
+    let mut order = instruction_for(&proof, Artifact::Image4096, SECTOR_BYTES)?;
     order["install"]["disk"] = json!({"hints": {"serial": "TARGET-0"}});
     lab.put("/lab/default/instruction", &order)?;
     let refused = refused_with(&lab, "logical CPU 1")?;
@@ -104,8 +105,13 @@ fn faults_that_show_while_the_node_waits_arrive_at_the_vim_and_block_the_install
     Ok(())
 }
 
+fn target() -> Disk {
+    Disk { size_bytes: SIZE_BYTES, sector_bytes: SECTOR_BYTES.into(), ..Machine::target_disk() }
+}
+
 /// The cards, a debugger, and the disks that cannot be read in their middle and at their start.
 fn more(folder: &Path, socket: &Socket) -> Result<Vec<String>> {
+    let sectors = format!("logical_block_size={SECTOR_BYTES},physical_block_size={SECTOR_BYTES}");
     let mut all: Vec<String> = CARDS.map(str::to_owned).into();
     all.extend(socket.arguments());
     for (name, serial, sector) in [("middle", "MIDDLE-0", BAD_SECTOR), ("first", "FIRST-0", 0)] {
@@ -117,7 +123,10 @@ fn more(folder: &Path, socket: &Socket) -> Result<Vec<String>> {
             image.display()
         );
         all.extend(["-blockdev".to_owned(), bad]);
-        all.extend(["-device".to_owned(), format!("virtio-blk-pci,drive={name},serial={serial}")]);
+        all.extend([
+            "-device".to_owned(),
+            format!("virtio-blk-pci,drive={name},serial={serial},{sectors}"),
+        ]);
     }
     Ok(all)
 }
@@ -158,12 +167,13 @@ fn reported(lab: &Lab, code: &str) -> Result<Value> {
     }
 }
 
-/// Waits for a result of an install that no disk was right for, which names this one.
+/// Waits for a result of an install that no disk was right for, which names this one. Its reason is the disk, not a finding.
 fn refused_of_disk(lab: &Lab, serial: &str) -> Result<Value> {
     let until = Instant::now() + LIVE;
     loop {
         let result = lab.sent("result", LIVE)?;
-        if result["message"].as_str().is_some_and(|message| message.contains(serial)) {
+        let is_named = result["message"].as_str().is_some_and(|message| message.contains(serial));
+        if is_named && result["code"] != "FINDINGS" {
             return Ok(result);
         }
         ensure!(Instant::now() < until, "no result is about {serial}, the last one is {result:#}");
