@@ -44,7 +44,7 @@ pub(crate) fn kernel_text(record: &str) -> Option<&str> {
 }
 
 /// Starts and pieces of messages that quote names of devices, users or the boot loader, which may look like an error.
-const QUOTES: [(&str, &str); 12] = [
+const QUOTES: [(&str, &str); 13] = [
     ("usb ", ": Product: "),
     ("usb ", ": Manufacturer: "),
     ("usb ", ": SerialNumber: "),
@@ -53,7 +53,9 @@ const QUOTES: [(&str, &str); 12] = [
     ("Unknown kernel command line parameters ", ""),
     ("audit: ", ""),
     ("input: ", " as /devices/"),
-    ("hid-", "] on "),
+    // Each driver of a HID device has its own name in front (`hid_connect`).
+    ("", " HID v"),
+    ("uvcvideo ", ": Found UVC "),
     ("BTRFS", "device label "),
     ("BTRFS", "device fsid "),
     ("scsi ", " PQ: "),
@@ -65,6 +67,8 @@ struct Row {
     subject: &'static str,
     /// Its pieces as a pattern.
     wanted: String,
+    /// A word with a colon may come before it.
+    may_follow_function: bool,
     unwanted: Vec<&'static str>,
 }
 
@@ -77,13 +81,15 @@ fn row(line: &'static str) -> Option<Row> {
     let (subject, pieces) = rest.split_once('|')?;
     let mut parts = pieces.split('!').map(str::trim);
     let wanted: Vec<&str> = parts.next()?.split('*').map(str::trim).collect();
+    let wanted = wanted.join("*");
     Some(Row {
         code: code.trim(),
         subject: subject.trim(),
-        wanted: match wanted.join("*").strip_prefix('^') {
+        wanted: match wanted.strip_prefix(['^', '~']) {
             Some(start) => format!("{start}*"),
-            None => format!("*{}*", wanted.join("*")),
+            None => format!("*{wanted}*"),
         },
+        may_follow_function: wanted.starts_with('~'),
         unwanted: parts.collect(),
     })
 }
@@ -96,7 +102,11 @@ impl Row {
     }
 
     fn is_in(&self, text: &str) -> bool {
-        matches(&self.wanted, text) && !self.unwanted.iter().any(|piece| text.contains(piece))
+        let function = text.split_once(": ").filter(|(name, _)| !name.contains(' '));
+        let rest = function.filter(|_| self.may_follow_function).map(|(_, rest)| rest);
+        let fits = |text: &str| matches(&self.wanted, text);
+        (fits(text) || rest.is_some_and(fits))
+            && !self.unwanted.iter().any(|piece| text.contains(piece))
     }
 }
 
@@ -162,6 +172,17 @@ mod tests {
                 "sd 0:0:1:0: [sdb] tag#0 Sense Key : Medium Error [current]",
                 "disk.kernel_errors",
                 "sdb",
+            ),
+            (
+                "blk_update_request: critical medium error, dev sdb, sector 9 op 0x0:(READ)",
+                "disk.kernel_errors",
+                "sdb",
+            ),
+            ("print_req_error: I/O error, dev nvme0n1, sector 9", "disk.kernel_errors", "nvme0n1"),
+            (
+                "mce: CPU7: Package temperature above threshold, cpu clock throttled",
+                "cpu.thermal",
+                "7",
             ),
             ("ata3.00: failed command: READ FPDMA QUEUED", "disk.kernel_errors", "ata3.00"),
             ("nvme nvme0: I/O 5 QID 3 timeout, aborting", "disk.kernel_errors", "nvme0"),
@@ -268,6 +289,12 @@ mod tests {
             "BTRFS: device label PCIe Bus Error: severity=Uncorrected (Fatal) 0000:00:02.0 devid 1 transid 7 /dev/vda1",
             "input: PCIe Bus Error: severity=Uncorrected (Fatal) as /devices/pci0000:00/0000:00:02.0/usb1/input5",
             "hid-generic 0003:1234:5678.0001: input,hidraw0: USB HID v1.11 Keyboard [PCIe Bus Error: severity=Uncorrect (Fatal)] on usb-0000:00:02.0-1/input0",
+            "microsoft 0003:045E:0040.0001: input,hidraw0: USB HID v1.11 Mouse [I/O error, dev sda, sector 1] on usb-0000:00:14.0-1/input0",
+            "uvcvideo 1-1:1.0: Found UVC 1.00 device I/O error, dev sda, sector 5 (1234:5678)",
+            "uvcvideo 1-1:1.0: Found UVC 1.00 device NETDEV WATCHDOG: eno1 transmit queue 0 timed out (1234:5678)",
+            "other 1-1:1.0: device [Hardware Error]: CPU:2 (19:1:1) MC1_STATUS[Over|UE|x (1234:5678)",
+            "other 1-1:1.0: sd 0:0:0:0: [sda] Sense Key : Medium Error",
+            "ata1.00: ATA-9: failed command: READ, 1.0, max UDMA/133",
             "XFS (PCIe Bus Error: severity=Uncorrected (Fatal) 0000:00:02.0: x): Mounting",
             "BTRFS: device label mce: [Hardware Error]: CPU 0: Machine Check devid 1 transid 7 /dev/vda1",
             "scsi 0:0:0:0: Direct-Access     XXdevice inaccessible     1.0  PQ: 0 ANSI: 5",
