@@ -21,6 +21,8 @@ use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _};
 use probes::machine::{Machine, Source};
 
 use crate::cli::Cli;
+use crate::secret::redact;
+use crate::vim::url::has_possible_port;
 
 /// The configuration file that is read unless another one is named.
 pub const DEFAULT_FILE: &str = "/etc/run-coreos-installer.yaml";
@@ -135,12 +137,51 @@ pub fn configure(
         words.extend(settings.iter().zip(&known).flat_map(|(setting, o)| setting.words(o)));
         matches = parse(&mut command, &words).map_err(|failure| blame(failure, &settings))?;
     }
+    settings.iter().try_for_each(Setting::check_port).map_err(Failure::Source)?;
     let cli = Cli::from_arg_matches(&matches).map_err(Failure::Usage)?;
     Ok(Configuration { cli, settings })
 }
 
 fn parse(command: &mut clap::Command, words: &[OsString]) -> Result<ArgMatches, Failure> {
-    command.try_get_matches_from_mut(words).map_err(Failure::Usage)
+    let result = command.try_get_matches_from_mut(words);
+    result.map_err(|error| Failure::Usage(with_tip(error, command, words)))
+}
+
+/// Adds the option that was probably meant, where clap has no tip.
+fn with_tip(
+    mut error: clap::Error,
+    command: &mut clap::Command,
+    words: &[OsString],
+) -> clap::Error {
+    let has_tip = [ContextKind::SuggestedArg, ContextKind::Suggested]
+        .into_iter()
+        .any(|kind| error.get(kind).is_some());
+    let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    if error.kind() != ErrorKind::UnknownArgument || has_tip {
+        return error;
+    }
+    let found = found.clone();
+    // clap adds the general options to each command when it is built.
+    command.build();
+    let named = words.iter().skip(1).find_map(|word| command.find_subcommand(word));
+    let (name, known) = match named {
+        Some(command) => (command.get_name(), options(command)),
+        None => ("", options(command)),
+    };
+    let known: Vec<String> = known.into_iter().map(|option| option.name).collect();
+    let has_root = known.iter().any(|option| option == "root");
+    if let Some(written) = found.strip_prefix("--") {
+        if let Some(near) = unknown::nearest(written, &known) {
+            let near = ContextValue::String(format!("--{near}"));
+            error.insert(ContextKind::SuggestedArg, near);
+        }
+    } else if !found.starts_with('-') && has_root {
+        let tip = format!("to read a captured machine, use '{name} --root {found}'");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// Names the source of a value that clap rejected: clap only sees a word that the user never typed.
@@ -225,6 +266,18 @@ impl Setting {
                 self.name
             ),
             _ => Ok(()),
+        }
+    }
+
+    /// Refuses an address whose port cannot exist: nothing would ever answer there.
+    fn check_port(&self) -> anyhow::Result<()> {
+        match self.values.iter().find(|value| !has_possible_port(value)) {
+            Some(address) => bail!(
+                "{} is {:?}, expected a port from 1 to 65535",
+                self.written(),
+                redact(address)
+            ),
+            None => Ok(()),
         }
     }
 

@@ -22,9 +22,16 @@ const LIMIT_BYTES: u64 = 1 << 20;
 /// # Errors
 /// If it cannot be read, or has a key or value that means nothing.
 pub fn read(path: &Path) -> anyhow::Result<Expectations> {
+    parse(&bounded::read_file(path, LIMIT_BYTES)?, path)
+}
+
+/// Parses the content of a file of expectations; `path` names it in errors.
+///
+/// # Errors
+/// If it is no text, or has a key or value that means nothing.
+pub fn parse(bytes: &[u8], path: &Path) -> anyhow::Result<Expectations> {
     let name = path.display();
-    let bytes = bounded::read_file(path, LIMIT_BYTES)?;
-    let text = std::str::from_utf8(&bytes)
+    let text = std::str::from_utf8(bytes)
         .map_err(|_| anyhow!("{name} contains bytes that are not UTF-8 text"))?;
     if text::nesting(text) > text::MAX_NESTING {
         bail!("{name} nests deeper than any expectation, expected a file as `expect` writes it");
@@ -38,12 +45,9 @@ pub fn read(path: &Path) -> anyhow::Result<Expectations> {
 
 /// The error for text that is not YAML: the line, its key and what was expected.
 fn not_yaml(error: &serde_yaml_ng::Error, text: &str, path: &Path) -> anyhow::Error {
-    let (name, whole) = (path.display(), error.to_string());
-    if let Some((_, key)) = whole.split_once("duplicate entry with ") {
-        return anyhow!(
-            "{name} has the {} twice",
-            key.split(" at line ").next().unwrap_or_default()
-        );
+    let name = path.display();
+    if let Some(key) = text::repeated_key(&error.to_string()) {
+        return anyhow!("{name} has {key} twice, expected each key once");
     }
     match text::wrong_line(text, error.location().map(|at| at.line())) {
         Some((line, found)) => anyhow!(

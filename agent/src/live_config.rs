@@ -38,6 +38,7 @@ pub struct LiveConfig {
 pub fn live_config(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<LiveConfig> {
     refuse_dropped(options, written)?;
     let settings = settings(options, written)?;
+    job::check_expectations(&settings)?;
     let text = match options.format {
         LiveFormat::Ignition => ignition_json(&settings),
         LiveFormat::Butane => butane_yaml(&settings),
@@ -114,8 +115,9 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         Ok::<_, anyhow::Error>(text.map(|text| Secret::new(text.trim())))
     };
     let boot = options.kernel_url.clone().zip(options.initramfs_url.clone());
-    let mirror_ca = text("mirror-ca", options.mirror_ca.as_deref())?;
-    let ca = text("ca-file", options.vim.ca_file.as_deref())?;
+    // Each by itself: joined, one that is wrong would be blamed on the other, or missed.
+    let mirror_ca = certificates("mirror-ca", options.mirror_ca.as_deref(), written)?;
+    let ca = certificates("ca-file", options.vim.ca_file.as_deref(), written)?;
     // The agent and Ignition do not use the live system's own store, or are started before it is updated.
     let ca = [&ca, &mirror_ca].into_iter().flatten().map(|pem| format!("{}\n", pem.trim_end()));
     let ca = ca.reduce(|all, pem| all + &pem);
@@ -150,6 +152,22 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         rootfs_url: options.rootfs_url.clone(),
         boot: boot.map(|(kernel_url, initramfs_url)| Boot { kernel_url, initramfs_url }),
     })
+}
+
+/// The certificates in the file of this option.
+fn certificates(
+    name: &str,
+    file: Option<&Path>,
+    written: &[Setting],
+) -> anyhow::Result<Option<String>> {
+    let pem = text(name, file)?;
+    if pem.as_ref().is_some_and(|pem| !pem.contains("-----BEGIN CERTIFICATE-----")) {
+        bail!(
+            "{} is text without a certificate, expected PEM, which contains -----BEGIN CERTIFICATE-----",
+            names::written(name, written)
+        );
+    }
+    Ok(pem)
 }
 
 /// Where the live image gets the agent from. Writes the compressed agent if asked to.
@@ -335,6 +353,30 @@ mod tests {
     }
 
     #[test]
+    fn agent_option_that_cannot_work_on_the_node_is_warned_of() {
+        for (options, expected) in [
+            (
+                "expect=/etc/nothing",
+                "the agent reads /etc/nothing (--agent-option expect), but no --file adds it",
+            ),
+            (
+                "protect=S1,sda",
+                "--agent-option protect contains \"sda\", the kernel's name of a disk",
+            ),
+        ] {
+            let found =
+                warnings(&format!("--vim https://v --agent-in-image --agent-option {options}"));
+            assert!(found.len() == 1 && found[0].starts_with(expected), "{options}: {found:?}");
+        }
+        for options in
+            ["expect=/etc/x --file /etc/x=https://v/x", "protect=data,/dev/disk/by-id/ata-1"]
+        {
+            let options = format!("--vim https://v --agent-in-image --agent-option {options}");
+            assert_eq!(warnings(&options), Vec::<String>::new(), "{options}");
+        }
+    }
+
+    #[test]
     fn config_to_install_that_is_ignored_in_part_or_never_boots_is_warned_of() {
         let target = file("packet.ign", b"{\"ignition\":{\"version\":\"3.3.0\"}}");
         let misspelt =
@@ -472,6 +514,22 @@ mod tests {
     }
 
     #[test]
+    fn file_without_a_certificate_is_blamed_on_its_own_option() {
+        let good =
+            file("good.pem", b"-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n");
+        let bad = file("bad.pem", b"no certificate");
+        for [named, other] in [["--mirror-ca", "--ca-file"], ["--ca-file", "--mirror-ca"]] {
+            let error = made(&[named, &bad]).unwrap_err();
+            assert!(error.starts_with(&format!("{named} is text without")), "{error}");
+            let error = made(&[named, &bad, other, &good]).unwrap_err();
+            assert!(error.starts_with(&format!("{named} is text without")), "{error}");
+        }
+        for path in [good, bad] {
+            fs::remove_file(path).unwrap();
+        }
+    }
+
+    #[test]
     fn options_that_the_format_cannot_carry_are_refused_by_name() {
         let more = ["--ssh-key", "ssh-ed25519 AAAA x", "--binary", "/bin/sh", "--autologin"];
         for format in ["kargs", "ipxe", "pxelinux", "grub"] {
@@ -492,6 +550,7 @@ mod tests {
             ("log_levle=debug", "holds the key \"log-levle\", did you mean \"log-level\"?"),
             ("budget=many", "holds \"many\" for budget, expected a whole number of seconds"),
             ("bring-links-up=perhaps", "bring-links-up"),
+            ("block-also=memory.lots", "the nearest is memory.lost"),
         ] {
             let error = made(&["--agent-option", option]).unwrap_err();
             assert!(error.contains(words), "{error}");
@@ -501,6 +560,30 @@ mod tests {
         assert!(error.ends_with("is not an option, did you mean \"rci.log-level\"?"), "{error}");
         for option in ["log-level=debug", "give_up_after=86400", "bring_links_up=false"] {
             made(&["--agent-option", option]).unwrap();
+        }
+    }
+
+    #[test]
+    fn hint_without_a_value_is_refused() {
+        let words = "run-coreos-installer live-config --install https://h/i --agent-option hints=serial=A,wwn";
+        let words: Vec<_> = words.split(' ').map(Into::into).collect();
+        let error = of(&words, &Sources::default()).unwrap_err();
+        assert!(error.contains("wwn has no value, expected wwn=VALUE"), "{error}");
+    }
+
+    #[test]
+    fn expectations_that_the_agent_would_refuse_are_refused() {
+        let bad = file("expect-bad.yaml", b"dimm: {sise: 1 GiB}\n");
+        let good = file("expect-good.yaml", b"bios: {version: a}\n");
+        let with = |path: &str| {
+            let file = format!("/etc/expect.yaml={path}");
+            made(&["--agent-option", "expect=/etc/expect.yaml", "--file", &file])
+        };
+        let error = with(&bad).unwrap_err();
+        assert!(error.contains("/etc/expect.yaml: dimm: \"sise\" is not a known key"), "{error}");
+        with(&good).unwrap();
+        for path in [bad, good] {
+            fs::remove_file(path).unwrap();
         }
     }
 

@@ -40,9 +40,7 @@ pub(crate) fn offline(
 ) -> anyhow::Result<Option<Offline>> {
     check_backend(options, settings)?;
     check_combination(options, settings)?;
-    for pattern in options.block.block_also.iter().chain(&options.block.block_except) {
-        check_pattern(pattern).map_err(|error| anyhow!("block-also or block-except: {error}"))?;
-    }
+    check_patterns(options)?;
     let Some(ignition) = &options.offline.ignition else { return Ok(None) };
     Ok(Some(Offline {
         instruction: instruction(ignition, options)?,
@@ -50,6 +48,16 @@ pub(crate) fn offline(
         after: options.offline.after,
         words: &WORDS,
     }))
+}
+
+/// Checks the codes of findings that prevent an install, or do not.
+///
+/// # Errors
+/// If one matches no finding.
+pub(crate) fn check_patterns(options: &InstallOptions) -> anyhow::Result<()> {
+    options.block.block_also.iter().chain(&options.block.block_except).try_for_each(|pattern| {
+        check_pattern(pattern).map_err(|error| anyhow!("block-also or block-except: {error}"))
+    })
 }
 
 /// Checks the options that depend on the kind of server.
@@ -177,7 +185,11 @@ fn ignition_source(ignition: &str, hash: Option<&str>) -> anyhow::Result<Value> 
     let (key, value) = if is_url(ignition) {
         ("url", ignition.to_owned())
     } else {
-        ("inline", ignition_text(ignition).context("reading --ignition")?)
+        let text = ignition_text(ignition).context("reading --ignition")?;
+        // Preflight checks it again, but only once the hardware has been read.
+        ignition::check(text.as_bytes())
+            .map_err(|refusal| anyhow!("--ignition {ignition}: {refusal}"))?;
+        ("inline", text)
     };
     let mut source = json!({key: value});
     if let Some(hash) = hash {
@@ -310,6 +322,16 @@ mod tests {
             "on_unproved": "keep",
         });
         assert_eq!(instruction["install"], expected);
+    }
+
+    #[test]
+    fn malformed_ignition_file_is_refused_at_the_start_by_name_and_place() {
+        let path = std::env::temp_dir().join(format!("rci-{}-cut.ign", std::process::id()));
+        std::fs::write(&path, "{\"ignition\": {\n  \"version\" \"3.3.0\"}}").unwrap();
+        let error = ignition_source(path.to_str().unwrap(), None).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        let start = format!("--ignition {}: the Ignition config is refused: ", path.display());
+        assert!(error.starts_with(&start) && error.contains("line 2 column 13"), "{error}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use probes::collect::{Inventory, Options, collect, sections};
+use probes::dmi::Product;
 use probes::faults::{Fault, faults};
 use probes::findings::{Finding, findings};
 use probes::identity::{Identifier, identity};
@@ -51,6 +52,9 @@ pub struct Report {
     /// Uptime, load and memory of the running machine; absent in a replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<Live>,
+    /// The product, also if its section was not asked for: it names the machine for people. Not reported.
+    #[serde(skip)]
+    pub machine: Option<Product>,
 }
 
 /// The program that made a report.
@@ -79,6 +83,7 @@ pub fn report(source: &Arc<Source>, options: &Options) -> Report {
     let identity = identity(&collected.inventory);
     let (node_id, problem) = node_id(&identity, source);
     collected.problems.extend(problem);
+    let machine = collected.inventory.product.clone();
     collected.inventory.keep_only(&options.only);
     let findings = findings(&collected.inventory);
     Report {
@@ -95,6 +100,7 @@ pub fn report(source: &Arc<Source>, options: &Options) -> Report {
         timings: Timings { collectors_ms: collected.durations_ms },
         // Last, so that the agent's peak memory and CPU time include the collecting.
         live: source.is_live().then(live),
+        machine,
     }
 }
 

@@ -10,20 +10,71 @@ pub fn quote(text: &str) -> String {
     format!("\"{}{dots}\"", cut.escape_debug())
 }
 
-/// The line at which YAML that cannot be parsed is wrong, and its key, quoted. `at` is where the parser stopped.
+/// The line at which YAML that cannot be parsed is wrong, and the likely cause in words. `at` is where the parser
+/// stopped.
 ///
-/// The value may be a secret, so it is left out. Blanks before the key stay: a tab there is a common error.
+/// Only keys are quoted: a value, or a line without a key, may be a secret.
 #[must_use]
 pub fn wrong_line(text: &str, at: Option<usize>) -> Option<(usize, String)> {
     // The parser reports an unclosed bracket on the empty line after the last one.
     let lines = text.lines().zip(1..).take(at.unwrap_or(usize::MAX));
-    let (found, line) = lines.filter(|(line, _)| !line.trim().is_empty()).last()?;
-    let found = found.trim_end();
-    let shown = match found.split_once(':') {
-        Some((key, value)) if !value.is_empty() => quote(&format!("{}: …", key.trim_end())),
-        _ => quote(found),
+    let lines: Vec<(&str, usize)> =
+        lines.filter(|(line, _)| !line.trim().is_empty() && !line.starts_with('#')).collect();
+    let ((found, line), before) = lines.split_last()?;
+    let key = key(found);
+    let subject = key.map_or_else(String::new, |(key, _)| format!("{}: ", quote(key)));
+    let cause = cause(found, key.map(|(_, value)| value), before.last().map(|(line, _)| *line));
+    Some((*line, format!("{subject}{cause}")))
+}
+
+/// The key of a line of YAML and its value; `None` if the line has none that is certain to be a key.
+fn key(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim().trim_start_matches("- ").trim_start();
+    let (key, value) = line.split_once(": ").or_else(|| Some((line.strip_suffix(':')?, "")))?;
+    let name = key.trim_end().trim_matches(['"', '\'']);
+    let is_name = |b: u8| b.is_ascii_alphanumeric() || b"_-.".contains(&b);
+    (!name.is_empty() && name.bytes().all(is_name)).then(|| (name, value.trim()))
+}
+
+/// Why a line of YAML is probably wrong: it, its value if it has a key, and the line before it.
+fn cause(line: &str, value: Option<&str>, before: Option<&str>) -> String {
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    if line.trim_start_matches(' ').starts_with('\t') {
+        return "it is indented with a tab, which YAML does not allow".to_owned();
+    }
+    let Some(value) = value else {
+        let has_colon = line.contains(": ") || line.trim_end().ends_with(':');
+        let missing = "it has no key with a colon and a blank after it";
+        return if has_colon { "its key is not plain text" } else { missing }.to_owned();
     };
-    Some((line, shown))
+    let first = value.chars().next();
+    if let Some(mark) = first.filter(|first| ">|@`%*&!".contains(*first)) {
+        return format!("its value begins with {mark}, so it needs quotes");
+    }
+    if first.is_some_and(|mark| "\"'[{".contains(mark)) {
+        return "a quotation mark or bracket of its value is not closed, or text follows it"
+            .to_owned();
+    }
+    if value.contains(": ") {
+        return "its value contains a colon and a blank, so it needs quotes".to_owned();
+    }
+    if before.is_some_and(|before| indent(before) != indent(line)) {
+        return "its indentation does not fit that of the line before".to_owned();
+    }
+    "it is not a key with a value".to_owned()
+}
+
+/// The key that a YAML parser found twice, quoted, with the path of its mapping where the parser names it; from its
+/// message, as `dimm[0]: duplicate entry with key "size" at line 1 column 2`. `None` for another message.
+#[must_use]
+pub fn repeated_key(message: &str) -> Option<String> {
+    let (path, rest) = message.split_once("duplicate entry")?;
+    let place = path.trim_end().trim_end_matches(':');
+    let place = if place.is_empty() { String::new() } else { format!(" in {place}") };
+    // The parser does not print keys that are null, lists or mappings.
+    let key = rest.strip_prefix(" with ").unwrap_or("a key");
+    let key = key.split(" at line ").next().unwrap_or_default();
+    Some(format!("{key}{place}"))
 }
 
 /// Makes text of bytes: what is not UTF-8 becomes `\xNN`.
@@ -156,21 +207,46 @@ mod tests {
 
     #[test]
     fn wrong_line_is_the_last_that_is_not_blank_before_the_parser_stopped() {
-        assert_eq!(wrong_line("a: b\nc: [1\n\n", Some(3)), Some((2, "\"c: …\"".to_owned())));
-        assert_eq!(wrong_line("a: b\nc\nd", Some(2)), Some((2, "\"c\"".to_owned())));
+        let (line, found) = wrong_line("a: b\nc: [1\n# d\n\n", Some(4)).unwrap();
+        assert_eq!((line, &found[..4]), (2, "\"c\":"), "{found}");
+        assert_eq!(wrong_line("a: b\nc\nd", Some(2)).unwrap().0, 2);
         assert_eq!(wrong_line("\n", None), None);
     }
 
     #[test]
-    fn wrong_line_has_no_value() {
-        for (line, expected) in [
-            ("proxy: http://u:SEC/RET@h: x", "\"proxy: …\""),
-            ("password: \"SECRET", "\"password: …\""),
-            ("- http://u:SECRET@h: x", "\"- http: …\""),
-            ("\tpassword:SECRET", "\"\\tpassword: …\""),
-            ("vim: ", "\"vim:\""),
+    fn wrong_line_has_its_likely_cause_and_no_value() {
+        for (text, expected) in [
+            ("proxy: http://u:SEC/RET@h: x", "\"proxy\": its value contains a colon and a blank,"),
+            ("password: \"SECRET", "\"password\": a quotation mark or bracket"),
+            ("- http://u:SECRET@h: x", "its key is not plain text"),
+            ("\tpassword:SECRET", "it is indented with a tab"),
+            ("a: 1\n  \tx: SECRET", "\"x\": it is indented with a tab"),
+            ("a: 1\n\tsize: 2", "\"size\": it is indented with a tab"),
+            ("size: >= 200", "\"size\": its value begins with >, so it needs quotes"),
+            ("- 'size': @SECRET", "\"size\": its value begins with @,"),
+            ("size: %SECRET", "\"size\": its value begins with %,"),
+            ("vim: x\n  disk: SECRET", "\"disk\": its indentation does not fit"),
+            ("SECRET", "it has no key"),
+            ("vim: a\nSECRET:b", "it has no key"),
         ] {
-            assert_eq!(wrong_line(line, Some(1)), Some((1, expected.to_owned())), "{line}");
+            let (_, found) = wrong_line(text, None).unwrap();
+            assert!(found.starts_with(expected), "{text}: {found}");
+            assert!(!found.contains("SEC"), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn repeated_key_is_named_with_its_mapping() {
+        for (message, expected) in [
+            ("duplicate entry with key \"dimm\" at line 1 column 1", Some("key \"dimm\"")),
+            (
+                "dimm[0]: duplicate entry with key \"size\" at line 1 column 3",
+                Some("key \"size\" in dimm[0]"),
+            ),
+            ("duplicate entry in YAML map at line 1 column 1", Some("a key")),
+            ("did not find expected key", None),
+        ] {
+            assert_eq!(repeated_key(message).as_deref(), expected, "{message}");
         }
     }
 

@@ -135,6 +135,32 @@ fn output_file_is_replaced_as_a_whole_and_readable_for_others() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// A machine with findings, as an option.
+fn broken() -> String {
+    format!("--root {}", repository().join("fixtures/rack/worker-4-broken.tar.zst").display())
+}
+
+#[test]
+fn text_names_the_machine_first_whatever_is_read() {
+    for only in ["", "--only block"] {
+        let text = stdout(&run(&format!("check {} {only}", broken())));
+        let first = text.lines().next().unwrap();
+        assert_eq!(first, "machine: Dell Inc. PowerEdge R650, serial 7XJ4KZ4", "{only}");
+    }
+}
+
+#[test]
+fn what_only_leaves_out_is_listed() {
+    let note = "Not judged because of --only: os (with the kernel log), bmc";
+    let text = stdout(&run(&format!("check {}", broken())));
+    assert!(text.contains("disk.kernel_errors") && !text.contains("Not judged"), "{text}");
+    let text = stdout(&run(&format!("check {} --only block", broken())));
+    assert!(!text.contains("disk.kernel_errors") && text.contains(note), "{text}");
+    let output = run(&format!("check {} --only block --format json", broken()));
+    assert!(serde_json::from_str::<Vec<Value>>(&stdout(&output)).is_ok());
+    assert!(crate::util::stderr(&output).contains(note), "{}", crate::util::stderr(&output));
+}
+
 #[test]
 fn sample_waits_between_two_readings_and_reads_no_capture() {
     let start = std::time::Instant::now();

@@ -54,6 +54,52 @@ fn misspelt_option_or_variable_is_refused_with_the_nearest_and_nothing_runs() {
 }
 
 #[test]
+fn option_and_capture_that_were_probably_meant_are_in_the_tip() {
+    for (words, tip) in [
+        ("install --vmi https://v", "a similar argument exists: '--vim'"),
+        ("check some.tar.zst", "to read a captured machine, use 'check --root some.tar.zst'"),
+        ("inspect --only cpu some.tar.zst", "use 'inspect --root some.tar.zst'"),
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(tip), "{}", stderr(&output));
+    }
+    assert!(!stderr(&run("inspect --zzz")).contains("tip"));
+}
+
+#[test]
+fn port_that_cannot_exist_is_refused_by_option_without_a_password() {
+    for (words, option) in [
+        ("install --vim http://host:99999", "--vim"),
+        ("report --vim http://host:65536", "--vim"),
+        ("install --vim https://v --proxy http://me:SECRET@p:99999", "--proxy"),
+        ("live-config --vim https://v --config-url http://h:70000/x", "--config-url"),
+    ] {
+        let output = run(words);
+        assert_eq!(output.status.code(), Some(2));
+        let error = stderr(&output);
+        assert!(error.contains(&format!("{option} is \"http")), "{error}");
+        assert!(error.contains("expected a port from 1 to 65535"), "{error}");
+        assert!(!error.contains("SECRET"), "{error}");
+    }
+    let output = agent().arg("install").env("RCI_VIM", "http://host:99999").output().unwrap();
+    assert!(stderr(&output).contains("RCI_VIM is \"http://host:99999\""), "{}", stderr(&output));
+}
+
+#[test]
+fn kind_of_fault_that_check_names_is_explained_by_its_findings() {
+    let output = run("explain memory.setup.mismatch");
+    assert_eq!(output.status.code(), Some(0));
+    let text = stdout(&output);
+    assert!(text.starts_with("memory.setup.mismatch is a kind of fault. It is"), "{text}");
+    assert!(text.contains("\nmemory.dimm.mismatch (memory, "), "{text}");
+    let json = stdout(&run("explain memory.setup.mismatch --format json"));
+    assert!(
+        serde_json::from_str::<Vec<serde_json::Value>>(&json).is_ok_and(|rows| !rows.is_empty())
+    );
+}
+
+#[test]
 fn an_unknown_section_is_refused_with_the_known_ones() {
     let output = run("inspect --only cpus");
     assert_eq!(output.status.code(), Some(2));

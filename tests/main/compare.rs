@@ -187,10 +187,18 @@ fn file_of_expectations_that_means_nothing_is_refused_by_key() {
     for (text, expected) in [
         ("dimm: {sise: 1 GiB}", "dimm: \"sise\" is not a known key, did you mean \"size\"?"),
         ("bios: {version: 2.10}", "bios: version is the number 2.1, expected text"),
-        ("bios: {version: a}\nbios: {version: b}", "has the key \"bios\" twice"),
+        (
+            "bios: {version: a}\nbios: {version: b}",
+            "has key \"bios\" twice, expected each key once",
+        ),
         ("dimm: [", "line 1 of "),
-        ("bios:\n  version: a\n\tx", "is not YAML: \"\\tx\", expected lines such as KEY: VALUE"),
-        ("bios: \"SECRET", "is not YAML: \"bios: …\", expected lines such as KEY: VALUE"),
+        (
+            "bios:\n  version: a\n\tx",
+            "is not YAML: it is indented with a tab, which YAML does not allow, expected lines",
+        ),
+        ("bios: \"SECRET", "is not YAML: \"bios\": a quotation mark or bracket of its value"),
+        ("disk: >= 200", "is not YAML: \"disk\": its value begins with >, so it needs quotes"),
+        ("~: a\n~: b", "has a key twice, expected each key once"),
         ("1: a", "a key is not text"),
         ("", "it is empty, expected a key for each kind of part"),
     ] {

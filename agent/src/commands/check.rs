@@ -52,7 +52,7 @@ pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
     expect::add(expectations.as_ref(), &mut report)?;
     let is_colored = options.output.is_none() && output::is_colored(options.color);
     let text = match options.format {
-        CheckFormat::Text => text::findings(&report, is_colored),
+        CheckFormat::Text => text::findings(&report, &options.source.only, is_colored),
         CheckFormat::Json => output::json(&report.findings)?,
         CheckFormat::Yaml => output::yaml(&report.findings)?,
         CheckFormat::Ocptv => ocptv::lines(&report, &command_line(), SystemTime::now()),
@@ -66,6 +66,9 @@ pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
         show_qr(&report, is_colored)?;
     }
     warn_of_problems(&report, options.format);
+    if let Some(note) = text::left_out(&options.source.only).filter(|_| !is_text) {
+        info!("{note}");
+    }
     Ok(status(&report.findings))
 }
 

@@ -31,10 +31,7 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
     let signs: Vec<&str> = codes_of(code).filter(|sign| sign != code).collect();
     let Some(row) = row(code) else {
         if !signs.is_empty() {
-            bail!(
-                "{code} is a kind of fault; explain the findings from which it is concluded: {}",
-                signs.join(", ")
-            );
+            return explain_fault(code, &signs, options.format);
         }
         if code.chars().all(|c| c.is_ascii_uppercase() || c == '_') {
             bail!(
@@ -53,6 +50,22 @@ pub(super) fn explain(options: &ExplainOptions) -> anyhow::Result<ExitStatus> {
         Format::Text => text(row, output::width()),
         Format::Json => output::json(row)?,
         Format::Yaml => output::yaml(row)?,
+    })?;
+    Ok(ExitStatus::Done)
+}
+
+/// Prints the explanations of the findings from which a kind of fault is concluded: `check` shows its name.
+fn explain_fault(class: &str, signs: &[&str], format: Format) -> anyhow::Result<ExitStatus> {
+    let rows: Vec<&Row> = signs.iter().filter_map(|sign| row(sign)).collect();
+    output::print(&match format {
+        Format::Text => {
+            let width = output::width();
+            let lead = format!("{class} is a kind of fault. It is concluded from these findings:");
+            let texts = rows.iter().map(|row| ["\n", &text(row, width)].concat());
+            wrapped(&lead, 0, width) + &texts.collect::<String>()
+        }
+        Format::Json => output::json(&rows)?,
+        Format::Yaml => output::yaml(&rows)?,
     })?;
     Ok(ExitStatus::Done)
 }

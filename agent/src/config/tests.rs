@@ -234,7 +234,10 @@ fn malformed_file_is_refused_with_what_it_holds_and_what_is_expected() {
     for (text, expected) in [
         (
             "vim: https://v\nbudget: [1",
-            format!("line 2 of {name} is not YAML: \"budget: …\", expected OPTION: VALUE"),
+            format!(
+                "line 2 of {name} is not YAML: \"budget\": a quotation mark or bracket of its value is not closed, or \
+                 text follows it, expected OPTION: VALUE"
+            ),
         ),
         ("- a", format!("{name} holds a list, expected lines of the form OPTION: VALUE")),
         ("vim", format!("{name} holds plain text, expected lines of the form OPTION: VALUE")),
@@ -256,7 +259,23 @@ fn malformed_file_is_refused_with_what_it_holds_and_what_is_expected() {
         ("[a]: a\n[a]: b", format!("{name} sets an option twice, expected once")),
         (
             "proxy: http://u:SEC/RET@h: x",
-            format!("line 1 of {name} is not YAML: \"proxy: …\", expected OPTION: VALUE"),
+            format!(
+                "line 1 of {name} is not YAML: \"proxy\": its value contains a colon and a blank, so it needs \
+                 quotes, expected OPTION: VALUE"
+            ),
+        ),
+        (
+            "vim: a\nhunter2",
+            format!(
+                "line 2 of {name} is not YAML: it has no key with a colon and a blank after it, expected OPTION: VALUE"
+            ),
+        ),
+        (
+            "hints: @x",
+            format!(
+                "line 1 of {name} is not YAML: \"hints\": its value begins with @, so it needs quotes, expected \
+                 OPTION: VALUE"
+            ),
         ),
         ("dry-run: true\ndry_run: false", format!("{name} sets dry-run twice, expected once")),
     ] {

@@ -66,7 +66,7 @@ fn expected(name: &str, known: &[String], written: impl Fn(&str) -> String) -> S
 }
 
 /// The known name that is most similar to `name`; the first in the alphabet of several.
-fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
+pub(super) fn nearest<'a>(name: &str, known: &'a [String]) -> Option<&'a String> {
     let name = name.to_ascii_lowercase();
     // Not Jaro's measure, as clap: it finds no similarity between `vmi` and `vim`.
     let similarity = |known| strsim::normalized_damerau_levenshtein(&name, known);

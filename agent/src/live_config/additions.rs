@@ -5,7 +5,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use ignition::live::{ExtraFile, FileSource, Keyfile, Spec, Unit, keyfiles};
+use ignition::live::{ExtraFile, FileSource, Keyfile, LiveError, Spec, Unit, keyfiles};
 
 use crate::cli::LiveConfigOptions;
 use crate::{bounded, offline};
@@ -82,7 +82,12 @@ pub(super) fn network(files: &[PathBuf]) -> anyhow::Result<Vec<Keyfile>> {
             }
             profiles.push(Keyfile { name, text });
         } else {
-            let found = keyfiles(&text).map_err(|error| anyhow!("{error}"));
+            let found = keyfiles(&text).map_err(|error| match error {
+                LiveError::Setting { found, expected, .. } => {
+                    anyhow!("{found}, expected {expected}")
+                }
+                error => anyhow!("{error}"),
+            });
             profiles
                 .extend(found.with_context(|| format!("reading --network {}", file.display()))?);
         }

@@ -1,12 +1,14 @@
 //! What the agent in the live image does: it asks a VIM, or installs a config that the image names or contains.
 
+use std::path::Path;
+
 use anyhow::{Context as _, bail};
-use ignition::live::{Secret, Target};
+use ignition::live::{FileSource, Secret, Settings, Target};
 
 use super::names;
 use crate::cli::{Command, LiveConfigOptions, VimOptions};
 use crate::config::{Configuration, Origin, Setting};
-use crate::offline;
+use crate::{expect, offline};
 
 /// Checks that the options name either a VIM or a config to install.
 ///
@@ -98,8 +100,30 @@ pub(super) fn check(configuration: &Configuration, has_install: bool) -> anyhow:
         Some(name) => bail!(
             "{name} is for an install without a VIM: drop it, or set --install instead of --vim"
         ),
-        None => offline::disk(&options.offline).map(|_| ()).context("--agent-option"),
+        None => offline::disk(&options.offline)
+            .and_then(|_| offline::check_patterns(options))
+            .context("--agent-option"),
     }
+}
+
+/// Checks the file of expectations, if the live image gets it with --file.
+///
+/// # Errors
+/// If the agent would refuse it.
+pub(super) fn check_expectations(settings: &Settings) -> anyhow::Result<()> {
+    let added = |path: &String| settings.files.iter().find(|file| file.path == *path);
+    let Some(file) = expect_file(settings).and_then(added) else { return Ok(()) };
+    match &file.source {
+        FileSource::Content(bytes) => {
+            expect::parse(bytes, Path::new(&file.path)).map(|_| ()).context("--agent-option expect")
+        }
+        FileSource::Url { .. } => Ok(()),
+    }
+}
+
+/// The file of expectations that the agent reads in the live image.
+pub(super) fn expect_file(settings: &Settings) -> Option<&String> {
+    settings.agent_options.get("expect")?.first()
 }
 
 /// The config to install. That of a file goes into the live image.

@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use ignition::live::{AgentBinary, FileSource, LiveError, Settings, gzip};
 
-use super::is_config;
+use super::{is_config, job};
 use crate::cli::LiveConfigOptions;
 
 /// What an ISO reserves for an Ignition config, compressed (coreos-installer `docs/iso-embed-ignition.md`).
@@ -33,8 +33,10 @@ pub(super) fn warnings(
         let platform = settings.platform.as_deref().and_then(ignition::platform::warning);
         [no_config(options), platform, None, None, None, None, None]
     };
+    let all =
+        all.into_iter().flatten().chain(expect_missing(settings)).chain(kernel_name(settings));
     let first_boot = if is_config(options.format) { target(settings) } else { Vec::new() };
-    all.into_iter().flatten().chain(first_boot).collect()
+    all.chain(first_boot).collect()
 }
 
 /// What Ignition on the installed system would ignore in the config of --install, or wait for.
@@ -49,6 +51,38 @@ fn target(settings: &Settings) -> Vec<String> {
     let in_config =
         checked.warnings.iter().map(|warning| format!("the config of --install: {warning}"));
     in_config.chain(platform.and_then(ignition::platform::warning)).chain(network).collect()
+}
+
+/// Nothing adds the file of expectations, without which the agent stops.
+fn expect_missing(settings: &Settings) -> Option<String> {
+    let path = job::expect_file(settings)?;
+    (!settings.files.iter().any(|file| file.path == *path)).then(|| {
+        format!(
+            "the agent reads {path} (--agent-option expect), but no --file adds it; add it with --file \
+             {path}=FILE unless the image has it"
+        )
+    })
+}
+
+/// A disk is protected by what stays: its serial number, WWN, path or a label on it.
+fn kernel_name(settings: &Settings) -> Option<String> {
+    let mut disks = settings.agent_options.get("protect")?.iter().flat_map(|list| list.split(','));
+    let disk = disks.find(|disk| is_kernel_name(disk.trim()))?;
+    Some(format!(
+        "--agent-option protect contains {disk:?}, the kernel's name of a disk, which protects nothing \
+         unless it is also a label; use its serial number, WWN or a path below /dev/disk"
+    ))
+}
+
+/// Whether a text is a name that the kernel gives to disks, as `sda` or `nvme0n1`.
+fn is_kernel_name(text: &str) -> bool {
+    let letters = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
+    let is_nvme = text.strip_prefix("nvme").is_some_and(|rest| {
+        rest.contains('n')
+            && rest.split('n').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    });
+    let rest = text.strip_prefix("sd").or_else(|| text.strip_prefix("vd"));
+    is_nvme || rest.is_some_and(|rest| rest.len() <= 2 && letters(rest))
 }
 
 /// The config does not contain the agent.

@@ -53,7 +53,7 @@ impl Summary {
     /// What is wrong with the machine of `report`.
     #[must_use]
     pub fn of(report: &Report) -> Self {
-        let machine = machine(report.inventory.product.as_ref(), &report.node_id);
+        let machine = machine(report.machine.as_ref(), &report.node_id);
         let findings: Vec<&Finding> = report.findings.iter().filter(|f| is_fault(f)).collect();
         Self::new(&machine, None, &findings, &report.faults, report.problems.len())
     }

@@ -5,6 +5,7 @@ mod block;
 mod cpu;
 mod devices;
 mod faults;
+mod left_out;
 mod management;
 mod memory;
 mod network;
@@ -21,7 +22,9 @@ use probes::findings::{Finding, Severity};
 use probes::firmware::Firmware;
 use probes::live::Live;
 
+use crate::qr::machine;
 use crate::report::Report;
+pub use left_out::left_out;
 use page::{Page, Tone, counted, pair};
 
 /// The size of a disk as on its label, e.g. `960GB`.
@@ -54,12 +57,18 @@ pub fn text(report: &Report, is_colored: bool) -> String {
     page.into_text()
 }
 
-/// Only faults, findings and problems.
+/// Which machine it is, then only faults, findings and problems. `only` are the sections that were asked for; all if
+/// empty.
 #[must_use]
-pub fn findings(report: &Report, is_colored: bool) -> String {
+pub fn findings(report: &Report, only: &[String], is_colored: bool) -> String {
     let mut page = Page::new(is_colored);
+    let name = machine(report.machine.as_ref(), &report.node_id).replace('\n', ", ");
+    page.line(0, &format!("machine: {name}"));
     faults::faults(&mut page, &report.faults);
     write_findings(&mut page, report);
+    if let Some(note) = left_out(only) {
+        page.toned(Tone::Quiet, 1, &note);
+    }
     page.into_text()
 }
 

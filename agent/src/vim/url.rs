@@ -73,6 +73,10 @@ impl Url {
         ensure!(!authority.is_empty(), "the address {shown:?} has no host");
         let authority = without_zone(authority, zones)
             .map_err(|error| anyhow!("the address {shown:?} has {error}"))?;
+        ensure!(
+            has_possible_port(text),
+            "the port of the address {shown:?} is not from 1 to 65535"
+        );
         let path = if path.starts_with('?') { format!("/{path}") } else { path.to_owned() };
         let url = Self { scheme, authority, path };
         ensure!(
@@ -139,6 +143,18 @@ impl std::fmt::Debug for Url {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.shown())
     }
+}
+
+/// Whether the port of an address can exist. An address without a port, or of another form, passes.
+#[must_use]
+pub fn has_possible_port(address: &str) -> bool {
+    let rest = address.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host_port = authority.rsplit('@').next().unwrap_or_default();
+    let Some((_, port)) = host_port.rsplit_once(':') else { return true };
+    // The last part of an IPv6 address ends with its bracket.
+    let is_number = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    !is_number || port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 /// Removes the zone from an IPv6 literal; other hosts are unchanged.
@@ -222,6 +238,25 @@ mod tests {
             assert!(Url::parse(location, &zones).is_err(), "{location}");
         }
         assert_eq!(zones.zone_of(&"fe80::1".parse().unwrap()).as_deref(), Some("eth0"));
+    }
+
+    #[test]
+    fn port_above_65535_cannot_exist() {
+        for (address, is_possible) in [
+            ("http://host:65535/x", true),
+            ("http://host:65536", false),
+            ("http://host:99999/x:1", false),
+            ("https://user:99999@host", true),
+            ("http://[fe80::1%eth0]:99999", false),
+            ("http://[fe80::99999]", true),
+            ("http://host:0", false),
+            ("http://host", true),
+            ("http://host/a:99999", true),
+            ("99999", true),
+        ] {
+            assert_eq!(has_possible_port(address), is_possible, "{address}");
+        }
+        assert!(Url::parse("http://host:99999", &Zones::default()).is_err());
     }
 
     #[test]

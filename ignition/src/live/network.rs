@@ -54,16 +54,14 @@ pub fn keyfiles(text: &str) -> Result<Vec<Keyfile>, LiveError> {
 }
 
 fn not_yaml<T>(error: &serde_yaml_ng::Error, text: &str) -> Result<T, LiveError> {
-    let whole = error.to_string();
-    // As `interfaces[0].ipv4: duplicate entry with key "dhcp" at line 1 column 2`; the line is that of the first key.
-    if let Some((path, key)) = whole.split_once(": duplicate entry with ") {
-        let key = key.split(" at line ").next().unwrap_or_default();
-        return refuse("network", format!("{path} with the {key} twice"), "each key once");
+    if let Some(key) = formats::text::repeated_key(&error.to_string()) {
+        return refuse("network", format!("a document with {key} twice"), "each key once");
     }
     let at = error.location().map(|at| at.line());
     match formats::text::wrong_line(text, at) {
         Some((line, found)) => {
-            refuse("network", format!("{found} in line {line}"), "YAML: lines such as KEY: VALUE")
+            let found = format!("not YAML in line {line}: {found}");
+            refuse("network", found, "lines such as KEY: VALUE")
         }
         // Such as a text of only a tab.
         None => refuse("network", "not YAML", "lines such as KEY: VALUE"),
@@ -472,7 +470,14 @@ dns-resolver:
             ("dns-resolver: {config: {server: [192.0.2.1]}}", "name servers without ipv4"),
             ("hostname: {}", "unknown key \"hostname\""),
             ("{}", "a document without interfaces"),
-            ("interfaces:\n- name: a\n  mtu: [9000\n", "\"  mtu: …\" in line 3, expected YAML"),
+            (
+                "interfaces:\n- name: a\n  mtu: [9000\n",
+                "not YAML in line 3: \"mtu\": a quotation mark or bracket",
+            ),
+            (
+                "interfaces: []\ninterfaces: []",
+                "a document with key \"interfaces\" twice, expected",
+            ),
             ("\t", "not YAML, expected lines such as KEY: VALUE"),
             ("- a", "\"[\\\"a\\\"]\" at the document"),
         ] {
@@ -486,7 +491,7 @@ dns-resolver:
         for (text, expected) in [
             (
                 "interfaces: [{name: a, ipv4: {dhcp: true, dhcp: false}}]",
-                "interfaces[0].ipv4 with the key \"dhcp\" twice, expected each key once",
+                "a document with key \"dhcp\" in interfaces[0].ipv4 twice, expected each key once",
             ),
             (
                 "interfaces: [{name: a, mac-address: ':::::'}]",

@@ -13,9 +13,7 @@ pub fn from_option(texts: &[String]) -> Result<Map<String, Value>, String> {
     let mut hints = Map::new();
     for text in texts {
         let more = if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|error| {
-                format!("--hints {text}: {error}", text = crate::clean::quoted(text, 100))
-            })?
+            serde_json::from_str(text).map_err(|error| not_json(text, &error))?
         } else {
             pairs(text)?
         };
@@ -32,11 +30,30 @@ pub fn from_option(texts: &[String]) -> Result<Map<String, Value>, String> {
     Ok(hints)
 }
 
+/// The error for a text that begins like JSON.
+fn not_json(text: &str, error: &serde_json::Error) -> String {
+    format!(
+        "--hints {text} is not a JSON object: it is wrong at line {}, column {}; expected e.g. \
+         {{\"serial\": \"S1\", \"size\": \">= 200\"}}, or serial=S1",
+        error.line(),
+        error.column(),
+        text = crate::clean::quoted(text, 100)
+    )
+}
+
 fn pairs(text: &str) -> Result<Map<String, Value>, String> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for part in text.split(',') {
         match (part.split_once('=').filter(|(key, _)| is_key(key)), pairs.last_mut()) {
             (Some((key, value)), _) => pairs.push((key.trim().to_owned(), value.to_owned())),
+            // A comma belongs to the value before it, but a hint's name alone is a hint without its value.
+            (None, Some(_)) if super::KEYS.contains(&part.trim()) => {
+                return Err(format!(
+                    "--hints {text}: {key} has no value, expected {key}=VALUE",
+                    text = crate::clean::quoted(text, 100),
+                    key = part.trim()
+                ));
+            }
             (None, Some((_, value))) => {
                 value.push(',');
                 value.push_str(part);
@@ -94,10 +111,24 @@ mod tests {
     }
 
     #[test]
+    fn broken_json_is_refused_with_its_place_and_an_example() {
+        let expected = "--hints \"{\\\"serial\\\": S1}\" is not a JSON object: it is wrong at line 1, column 12; \
+                        expected e.g. {\"serial\": \"S1\", \"size\": \">= 200\"}, or serial=S1";
+        assert_eq!(of(&["{\"serial\": S1}"]), Err(expected.to_owned()));
+    }
+
+    #[test]
     fn malformed_and_repeated_hints_are_refused() {
-        for bad in
-            [&["serial"][..], &["=x"], &["{"], &["a=1", "a=2"], &["a=1,a=2"], &[",a=1"], &[""]]
-        {
+        for bad in [
+            &["serial"][..],
+            &["=x"],
+            &["{"],
+            &["a=1", "a=2"],
+            &["a=1,a=2"],
+            &[",a=1"],
+            &[""],
+            &["serial=A,wwn"],
+        ] {
             assert!(of(bad).is_err(), "{bad:?}");
         }
     }
