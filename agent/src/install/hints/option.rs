@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::api::strict_json;
+
 /// The hints of all values of the option together.
 ///
 /// A source that cannot repeat an option gives several pairs in one value, separated by commas. A comma that no
@@ -12,11 +14,7 @@ use serde_json::{Map, Value};
 pub fn from_option(texts: &[String]) -> Result<Map<String, Value>, String> {
     let mut hints = Map::new();
     for text in texts {
-        let more = if text.trim_start().starts_with('{') {
-            serde_json::from_str(text).map_err(|error| not_json(text, &error))?
-        } else {
-            pairs(text)?
-        };
+        let more = if text.trim_start().starts_with('{') { object(text)? } else { pairs(text)? };
         for (key, value) in more {
             if hints.contains_key(&key) {
                 return Err(format!(
@@ -30,15 +28,17 @@ pub fn from_option(texts: &[String]) -> Result<Map<String, Value>, String> {
     Ok(hints)
 }
 
-/// The error for a text that begins like JSON.
-fn not_json(text: &str, error: &serde_json::Error) -> String {
-    format!(
-        "--hints {text} is not a JSON object: it is wrong at line {}, column {}; expected e.g. \
-         {{\"serial\": \"S1\", \"size\": \">= 200\"}}, or serial=S1",
-        error.line(),
-        error.column(),
+/// A text that begins like JSON. A key may occur once: the second one would replace the first, and name another disk.
+fn object(text: &str) -> Result<Map<String, Value>, String> {
+    let complaint = match strict_json::parse(text.as_bytes()) {
+        Ok(Value::Object(hints)) => return Ok(hints),
+        Ok(_) => "is not a JSON object".to_owned(),
+        Err(complaint) => complaint,
+    };
+    Err(format!(
+        "--hints {text} {complaint}; expected e.g. {{\"serial\": \"S1\", \"size\": \">= 200\"}}, or serial=S1",
         text = crate::clean::quoted(text, 100)
-    )
+    ))
 }
 
 fn pairs(text: &str) -> Result<Map<String, Value>, String> {
@@ -112,8 +112,7 @@ mod tests {
 
     #[test]
     fn broken_json_is_refused_with_its_place_and_an_example() {
-        let expected = "--hints \"{\\\"serial\\\": S1}\" is not a JSON object: it is wrong at line 1, column 12; \
-                        expected e.g. {\"serial\": \"S1\", \"size\": \">= 200\"}, or serial=S1";
+        let expected = "--hints \"{\\\"serial\\\": S1}\" is not JSON: line 1, column 12; expected e.g. {\"serial\": \"S1\", \"size\": \">= 200\"}, or serial=S1";
         assert_eq!(of(&["{\"serial\": S1}"]), Err(expected.to_owned()));
     }
 
@@ -128,6 +127,8 @@ mod tests {
             &[",a=1"],
             &[""],
             &["serial=A,wwn"],
+            // The second one names another disk.
+            &["{\"serial\": \"A\", \"serial\": \"B\"}"],
         ] {
             assert!(of(bad).is_err(), "{bad:?}");
         }
