@@ -11,7 +11,8 @@ pub enum ExitStatus {
     Done,
     /// `check` found a warning, but nothing critical. `disks`: no disk would be chosen. `diff`, `cohort`: something differs.
     Findings,
-    /// An option, the configuration or a file that it names is wrong; nothing was done.
+    /// An option, the configuration or a file that it names is wrong; nothing was done. `check`, `expect`, `diff`, `cohort`:
+    /// nothing about the hardware could be read.
     Usage,
     /// The VIM did not receive the report, or the result of a finished install. Without a VIM: the result's file could
     /// not be written.
@@ -66,7 +67,7 @@ impl ExitStatus {
         match self {
             Self::Done => "done",
             Self::Findings => "check: only warnings; diff, cohort: differs; disks: none chosen",
-            Self::Usage => "wrong option, configuration or input file; nothing was done",
+            Self::Usage => "wrong option, configuration or input; check: no hardware was readable",
             Self::NotReported => "the report or the result was not delivered",
             Self::Untouched => "not installed; no disk was touched",
             Self::HalfWritten => "not installed; the disk may be half written",

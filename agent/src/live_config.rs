@@ -144,7 +144,7 @@ fn settings(options: &LiveConfigOptions, written: &[Setting]) -> anyhow::Result<
         units: options.unit.iter().map(|file| additions::unit(file)).collect::<Result<_, _>>()?,
         network: additions::network(&options.network)?,
         network_metadata: options.network_metadata.clone(),
-        proxy: options.vim.proxy.as_deref().map(job::ignition_proxy),
+        proxy: options.vim.proxy.as_deref().map(job::ignition_proxy).transpose()?,
         no_proxy: job::ignition_no_proxy(&options.vim.no_proxy),
         platform: options.platform.clone(),
         config_url: options.config_url.clone(),
@@ -606,6 +606,9 @@ mod tests {
         assert!(error.contains("--proxy is text of another form"), "{error}");
         let error = made(&[&options[..], &["--format", "kargs"]].concat()).unwrap_err();
         assert!(error.contains("cannot carry --proxy, --no-proxy, --give-up-after"), "{error}");
+        let error = made(&["--proxy", "http://me:sec/ret@p"]).unwrap_err();
+        assert!(error.contains("contains /, expected it percent-encoded: %2F"), "{error}");
+        assert!(!error.contains("sec/ret"), "{error}");
         let error = made(&["--proxy", "http://p", "--agent-option", "proxy=http://q"]).unwrap_err();
         assert!(error.contains("2 values for proxy"), "{error}");
     }

@@ -4,13 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use probes::block::Block;
 use probes::collect::{Inventory, Options, collect, sections};
+use probes::cpu::Cpu;
 use probes::dmi::Product;
 use probes::faults::{Fault, faults};
 use probes::findings::{Finding, findings};
+use probes::gpu::Gpu;
 use probes::identity::{Identifier, identity};
 use probes::live::{Live, live};
 use probes::machine::{Problem, Source};
+use probes::memory::Memory;
+use probes::network::Network;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +23,9 @@ use crate::node_id::node_id;
 
 /// The version of the report's keys. A new key raises the second number, a changed key the first.
 pub const SCHEMA_VERSION: &str = "1.0";
+
+/// The one kind of [`Report::kinds`] that most servers lack.
+const GPUS: &str = "GPUs";
 
 /// Everything that is known about a machine: `Report` of VIM API v1, and the output of `inspect`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -105,6 +113,51 @@ pub fn report(source: &Arc<Source>, options: &Options) -> Report {
 }
 
 impl Report {
+    /// The kinds of hardware that every machine has and whose sections this report has without any data in
+    /// them. Each is named as people say it, e.g. `processors`.
+    #[must_use]
+    pub fn kinds_without_data(&self) -> Vec<&'static str> {
+        let kinds = self.kinds().into_iter().filter(|(_, has_data)| *has_data == Some(false));
+        kinds.map(|(name, _)| name).filter(|name| *name != GPUS).collect()
+    }
+
+    /// An error if nothing about the hardware was found, so that a lack of findings says nothing about the machine. `only`
+    /// are the sections that were asked for; all if it is empty.
+    ///
+    /// # Errors
+    /// No processor, memory, disk, network port, PCI device or GPU was found. If neither processors nor memory were asked
+    /// for, that is no error: a machine may have no GPU.
+    pub fn require_hardware(&self, only: &[String]) -> anyhow::Result<()> {
+        let is_asked = |section: &str| only.is_empty() || only.iter().any(|name| name == section);
+        let kinds = self.kinds();
+        let has_data = kinds.iter().any(|(_, has_data)| *has_data == Some(true));
+        if has_data || !(is_asked("cpu") || is_asked("memory")) {
+            return Ok(());
+        }
+        let missing = self.kinds_without_data();
+        let missing = if missing.is_empty() { "section".to_owned() } else { missing.join(", ") };
+        // The lack of an identifier follows from it.
+        let problems = self.problems.iter().filter(|problem| problem.collector != "identity");
+        let unread = problems.map(|problem| format!("; {}: found {}", problem.path, problem.found));
+        let first = unread.take(1).collect::<String>();
+        anyhow::bail!("nothing about this machine's hardware could be read: no {missing}{first}")
+    }
+
+    /// For each kind whether the report has data of it; `None` if it lacks the section.
+    fn kinds(&self) -> [(&'static str, Option<bool>); 6] {
+        let Inventory { cpu, memory, block, network, pci, gpu, .. } = &self.inventory;
+        // The kernel's version names the architecture too.
+        let bare = |cpu: &Cpu| Cpu { architecture: cpu.architecture.clone(), ..Cpu::default() };
+        [
+            ("processors", cpu.as_ref().map(|cpu| *cpu != bare(cpu))),
+            ("memory", memory.as_ref().map(|memory| *memory != Memory::default())),
+            ("disks", block.as_ref().map(|block| *block != Block::default())),
+            ("network ports", network.as_ref().map(|network| *network != Network::default())),
+            ("PCI devices", pci.as_ref().map(|pci| !pci.devices.is_empty())),
+            (GPUS, gpu.as_ref().map(|gpu| *gpu != Gpu::default())),
+        ]
+    }
+
     /// Replaces the findings, and concludes the faults from them.
     pub fn set_findings(&mut self, findings: Vec<Finding>) {
         self.faults = faults(&self.inventory, &findings);

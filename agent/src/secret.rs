@@ -112,9 +112,11 @@ pub fn conceal_config(config: &[u8]) {
 /// Conceals user, password and query of an address.
 pub fn conceal_address(address: &str) {
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
-    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if let Some((user, _)) = authority.rsplit_once('@') {
+    let host = host_start(rest);
+    if let Some(user) = rest[..host].strip_suffix('@') {
         user.split(':').for_each(conceal);
+        // A password may contain a colon.
+        user.split_once(':').into_iter().for_each(|(_, password)| conceal(password));
     }
     let query = rest.split_once('?').map(|(_, query)| query.split('#').next().unwrap_or_default());
     for part in query.into_iter().flat_map(|query| query.split('&')) {
@@ -148,9 +150,7 @@ pub fn redact(line: &str) -> String {
         let end =
             after.find(|c: char| c.is_whitespace() || "'\"<>)".contains(c)).unwrap_or(after.len());
         let (address, tail) = after.split_at(end);
-        let authority_end = address.find('/').unwrap_or(address.len());
-        let from = address[..authority_end].rfind('@').map_or(0, |at| at + 1);
-        let shown = &address[from..];
+        let shown = &address[host_start(address)..];
         match shown.split_once('?') {
             Some((path, _)) => {
                 out.push_str(path);
@@ -164,9 +164,31 @@ pub fn redact(line: &str) -> String {
     out
 }
 
-/// As [`redact`], also for addresses without a scheme, such as the `user:password@host` of a proxy.
+/// Where the host begins in an address without its scheme: after a user and a password.
+///
+/// A password may contain what ends a host, as long as nobody has encoded it. So an `@` in a path or query is treated as
+/// the end of a password, unless a host without a port, or an IPv6 address, precedes the path.
+fn host_start(address: &str) -> usize {
+    let Some(at) = address.rfind('@') else { return 0 };
+    let end = address.find(['/', '?', '#']).unwrap_or(address.len());
+    let authority = &address[..end];
+    if at > end && (authority.starts_with('[') || !authority.contains(':')) {
+        return authority.rfind('@').map_or(0, |at| at + 1);
+    }
+    at + 1
+}
+
+/// As [`redact`], also for addresses without a scheme, such as the `user:password@host` of a proxy, and for passwords with
+/// blanks and quotes.
 #[must_use]
 pub fn redact_setting(value: &str) -> String {
+    if let Some((scheme, rest)) = value.split_once("://")
+        && let user = &rest[..host_start(rest)]
+        && user.contains(|c: char| c.is_whitespace() || "'\"<>)".contains(c))
+        && !user.contains("://")
+    {
+        return redact(&format!("{scheme}://{}", &rest[user.len()..]));
+    }
     let value = redact(value);
     let words: Vec<String> = value.split(' ').map(without_credentials).collect();
     words.join(" ")
@@ -204,6 +226,8 @@ mod tests {
             ("https://user:hunter2@vim.example", "https://vim.example"),
             ("ssh-ed25519 AAAA core@node", "ssh-ed25519 AAAA core@node"),
             ("fd02::1", "fd02::1"),
+            ("http://joe:hunt er\"2'/?#@@p.example:3128", "http://p.example:3128"),
+            ("joe:hunter/2?#@p.example:3128", "p.example:3128"),
         ] {
             assert_eq!(redact_setting(value), expected);
         }
@@ -215,6 +239,11 @@ mod tests {
         conceal_address("https://joe:passw0rd-x@h.example/a?sig=q-secret-1&n=1#f");
         let echoed = format!("401: {} joe passw0rd-x sig q-secret-1 n", token.expose());
         assert_eq!(hide(&echoed), "401: … joe … sig … n");
+        conceal_address("http://joe:hunt/er-x:2@p.example:3128");
+        assert_eq!(
+            hide("for hunt/er-x:2: no address for p.example"),
+            "for …: no address for p.example"
+        );
         conceal("short");
         assert_eq!(hide("short"), "short");
     }
@@ -244,6 +273,12 @@ mod tests {
                 "fetching 'https://h.example/a?…' and http://b",
             ),
             ("http://[fd02::1]:80/x", "http://[fd02::1]:80/x"),
+            ("to http://joe:hun/ter@p.example:1 x", "to http://p.example:1 x"),
+            ("http://joe:hun?ter@p.example", "http://p.example"),
+            ("http://joe:hun#te@r/2@p.example", "http://p.example"),
+            ("https://quay.io/coreos@sha256:12", "https://quay.io/coreos@sha256:12"),
+            ("http://[fd02::1]:80/a@b", "http://[fd02::1]:80/a@b"),
+            ("http://joe@h.example/a@b", "http://h.example/a@b"),
             ("odd ://", "odd ://"),
         ] {
             assert_eq!(redact(line), expected);

@@ -263,6 +263,6 @@ fn show_qr(machine: &mut Machine) -> std::path::PathBuf {
     std::fs::write(&screen, "").unwrap();
     machine.settings.screen = Some(screen.clone());
     machine.settings.shows_qr = true;
-    machine.collected.machine = "Dell Inc. R650\nserial S1".to_owned();
+    machine.collected.machine = Some("Dell Inc. R650\nserial S1".to_owned());
     screen
 }

@@ -209,8 +209,8 @@ fn a_directory_that_only_shares_names_with_a_capture_is_refused() {
     assert!(found.starts_with("the directory contains no machine"), "{found}");
     std::fs::create_dir(dir.join("proc")).unwrap();
     std::fs::write(dir.join("proc/version"), "Linux version 6.1\n").unwrap();
-    let output = agent().args(["check", "--root"]).arg(&dir).output().unwrap();
-    assert_ne!(output.status.code(), Some(2), "{}", stderr(&output));
+    let output = agent().args(["inspect", "--root"]).arg(&dir).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
 #[test]
@@ -264,10 +264,11 @@ fn check_reports_when_part_of_the_machine_could_not_be_read() {
     let root = scratch("unread-tree");
     std::fs::create_dir_all(root.join("proc")).unwrap();
     std::fs::write(root.join("proc/meminfo"), "MemTotal: many kB\n").unwrap();
+    std::fs::write(root.join("proc/cpuinfo"), "processor\t: 0\n\n").unwrap();
     identify(&root);
-    let output = run(&format!("check --only memory --root {}", root.display()));
+    let output = run(&format!("check --only cpu,memory --root {}", root.display()));
     assert!(stdout(&output).contains("not read (1)") && stderr(&output).is_empty());
-    let output = run(&format!("check --format json --only memory --root {}", root.display()));
+    let output = run(&format!("check --format json --only cpu,memory --root {}", root.display()));
     let printed = stderr(&output);
     assert!(
         printed.contains("some data was unreadable") && printed.contains("/proc/meminfo"),
@@ -275,8 +276,70 @@ fn check_reports_when_part_of_the_machine_could_not_be_read() {
     );
     let root = scratch("nothing-to-read");
     identify(&root);
-    let output = run(&format!("check --format json --only memory --root {}", root.display()));
-    assert_eq!(stderr(&output), "");
+    let output = run(&format!("check --format json --only gpu --root {}", root.display()));
+    assert_eq!((stderr(&output).as_str(), output.status.code()), ("", Some(0)));
+}
+
+#[test]
+fn machine_without_any_readable_hardware_is_never_healthy() {
+    let empty = scratch("no-hardware");
+    for folder in ["sys/class", "proc"] {
+        std::fs::create_dir_all(empty.join(folder)).unwrap();
+    }
+    let archive = scratch("no-hardware-archive").join("x.tar");
+    let mut tar = tar::Builder::new(std::fs::File::create(&archive).unwrap());
+    let version = b"Linux version 6.1.0\n";
+    let mut header = tar::Header::new_ustar();
+    header.set_size(version.len() as u64);
+    tar.append_data(&mut header, "proc/version", &version[..]).unwrap();
+    tar.finish().unwrap();
+    let only_sys = scratch("no-hardware-sys");
+    std::fs::create_dir_all(only_sys.join("sys/class/net")).unwrap();
+    identify(&only_sys);
+    let expected = "nothing about this machine's hardware could be read: \
+                    no processors, memory, disks, network ports, PCI devices";
+    for root in [&empty, &archive, &only_sys] {
+        let root = root.display();
+        let refused = [
+            format!("check --root {root}"),
+            format!("check --format json --root {root}"),
+            format!("check --format prometheus --root {root}"),
+            format!("check --only memory,gpu --root {root}"),
+            format!("expect --root {root}"),
+            format!("diff {root} {root}"),
+            format!("cohort {root} {root} {root}"),
+        ];
+        for words in refused {
+            let output = run(&words);
+            let printed = stderr(&output);
+            assert_eq!(output.status.code(), Some(2), "{words}: {printed}");
+            let expected = if words.contains("--only") {
+                "nothing about this machine's hardware could be read: no memory"
+            } else {
+                expected
+            };
+            assert!(printed.contains(expected), "{words}: {printed}");
+            assert!(printed.contains(&root.to_string()), "{words}: {printed}");
+            assert_eq!(stdout(&output), "", "{words}");
+        }
+        let output = run(&format!("inspect --root {root}"));
+        assert_eq!(output.status.code(), Some(0));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn check_of_part_of_a_machine_names_what_is_missing() {
+    let root = scratch("memory-only");
+    std::fs::create_dir_all(root.join("proc")).unwrap();
+    std::fs::write(root.join("proc/meminfo"), "MemTotal: 1024 kB\n").unwrap();
+    let missing = "nothing was found about processors, disks, network ports, PCI devices";
+    let output = run(&format!("check --root {}", root.display()));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains(missing), "{}", stdout(&output));
+    let output = run(&format!("check --format json --root {}", root.display()));
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).contains(missing), "{}", stderr(&output));
 }
 
 /// Gives the tree an identifier; a tree without one has a problem more.

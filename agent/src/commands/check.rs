@@ -40,6 +40,7 @@ pub(super) fn check(options: &CheckOptions) -> anyhow::Result<ExitStatus> {
     // Before the second reading, which may set links up and down.
     let risen = earlier.as_ref().map(|earlier| earlier.risen(&source, seconds));
     let mut report = super::read(&source, &reads, super::NO_WAIT)?;
+    super::require_hardware(&report, &options.source)?;
     if let (Some(earlier), Some(risen)) = (earlier, risen) {
         earlier.compare(&mut report, risen, seconds);
     }
@@ -105,9 +106,14 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
 
 /// JSON and YAML contain only findings: without this warning an unreadable machine would look healthy.
 fn warn_of_problems(report: &Report, format: CheckFormat) {
-    if let Some(first) = report.problems.first()
-        && matches!(format, CheckFormat::Json | CheckFormat::Yaml)
-    {
+    if !matches!(format, CheckFormat::Json | CheckFormat::Yaml) {
+        return;
+    }
+    let missing = report.kinds_without_data();
+    if !missing.is_empty() {
+        tracing::warn!("nothing was found about {}", missing.join(", "));
+    }
+    if let Some(first) = report.problems.first() {
         tracing::warn!(
             n_problems = report.problems.len(),
             "some data was unreadable, so faults there may be missed; `inspect` lists it, e.g. {}: {}",

@@ -75,7 +75,8 @@ pub(super) fn diff(options: &DiffOptions) -> anyhow::Result<ExitStatus> {
 pub(super) fn expect(options: &ExpectOptions) -> anyhow::Result<ExitStatus> {
     let report = match (&options.report, &options.root) {
         (Some(path), _) => load(path)?,
-        (None, Some(root)) => replayed(super::captured(root, "--root ")?)?,
+        (None, Some(root)) => replayed(super::captured(root, "--root ")?)
+            .with_context(|| format!("--root {}", root.display()))?,
         (None, None) => this_machine()?,
     };
     output::print(&draft(&Machine::of(&report)))?;
@@ -163,9 +164,12 @@ fn this_machine() -> anyhow::Result<Value> {
     replayed(Source::live())
 }
 
+/// The report of `source`; one without hardware would differ from every other, or expect nothing.
 fn replayed(source: Source) -> anyhow::Result<Value> {
     // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
-    output::tree(&output::json(&report(&Arc::new(source), &Options::default()))?)
+    let report = report(&Arc::new(source), &Options::default());
+    report.require_hardware(&[])?;
+    output::tree(&output::json(&report)?)
 }
 
 /// A report, or that of a capture or a directory.
@@ -174,7 +178,7 @@ fn load(path: &Path) -> anyhow::Result<Value> {
     // A pipe is read once, and a capture is a file.
     let is_pipe = std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
     if !is_standard_input && !is_pipe && !starts_like_json(path) {
-        return replayed(super::captured(path, "")?);
+        return replayed(super::captured(path, "")?).with_context(|| path.display().to_string());
     }
     let (bytes, name) = if is_standard_input {
         let mut bytes = Vec::new();

@@ -23,6 +23,9 @@ pub(super) fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
     let expectations = options.expect.as_deref().map(expect::read).transpose()?;
     let mut report =
         super::read(&super::source(&options.source)?, &options.source, super::NO_WAIT)?;
+    if let Err(error) = super::require_hardware(&report, &options.source) {
+        tracing::warn!("{error:#}");
+    }
     expect::add(expectations.as_ref(), &mut report)?;
     output::print(&match options.format {
         InspectFormat::Text => text::text(&report, output::is_colored(options.color)),

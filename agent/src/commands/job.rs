@@ -357,7 +357,7 @@ fn collected(report: &Report) -> anyhow::Result<Collected> {
         disks: disks.cloned().collect(),
         findings: report.findings.clone(),
         faults: report.faults.clone(),
-        machine: machine(report.inventory.product.as_ref(), &report.node_id),
+        machine: Some(machine(report.inventory.product.as_ref(), &report.node_id)),
         unread: report
             .problems
             .iter()

@@ -100,6 +100,9 @@ fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
     let source = Arc::new(open(&options.source)?.recording());
     let collection = collection(&options.source, NO_WAIT)?;
     let report = read(&source, &options.source, NO_WAIT)?;
+    if let Err(error) = require_hardware(&report, &options.source) {
+        tracing::warn!("{error:#}");
+    }
     let write = if options.anonymize { capture::write_anonymized } else { capture::write };
     // From here on a signal waits until the unfinished file is removed.
     let stop = Stop::on_signals().context("catching SIGTERM and SIGINT")?;
@@ -221,6 +224,15 @@ fn captured(root: &Path, option: &str) -> anyhow::Result<Source> {
             root.display()
         )
     })
+}
+
+/// An error if nothing about the hardware of the machine that `options` name could be read.
+fn require_hardware(report: &Report, options: &SourceOptions) -> anyhow::Result<()> {
+    let found = report.require_hardware(&options.only);
+    match &options.root {
+        Some(root) => found.with_context(|| format!("--root {}", root.display())),
+        None => found,
+    }
 }
 
 /// Whether the option was given on the command line, not by a weaker source.

@@ -172,8 +172,8 @@ pub struct Collected {
     pub findings: Vec<Finding>,
     /// The findings joined into faults.
     pub faults: Vec<Fault>,
-    /// Vendor, product and serial number, as far as they are known.
-    pub machine: String,
+    /// Vendor, product and serial number, as far as they are known; `None` until the hardware is read.
+    pub machine: Option<String>,
     /// What could not be read, as collector, a blank and path.
     pub unread: Vec<String>,
 }

@@ -45,7 +45,7 @@ impl Job<'_> {
             _ if self.blocked.summary.is_some() => self.blocked.summary.clone(),
             Some(result) => self.summary_of_failure(result),
             None if ended.exit_status == ExitStatus::NotReported => {
-                let is_read = !self.collected.machine.is_empty();
+                let is_read = self.collected.machine.is_some();
                 let reason = (!is_read).then(|| "the hardware could not be read".to_owned());
                 let reason: Vec<String> = reason.into_iter().collect();
                 self.summary(&format!("install failed: {}", Code::NoReport), &reason, &[])
@@ -83,7 +83,7 @@ impl Job<'_> {
         let faults = &self.collected.faults;
         Some(
             Summary::new(
-                &self.collected.machine,
+                self.collected.machine.as_deref().unwrap_or_default(),
                 Some(what),
                 &findings,
                 faults,

@@ -157,6 +157,11 @@ mod tests {
 
     #[test]
     fn file_where_the_live_image_is_read_only_is_refused() {
+        for path in ["/proc/x", "/sys/x", "/dev/x", "/run/x"] {
+            let error = file(&format!("{path}=https://h/x")).unwrap_err().to_string();
+            let expected = format!("--file is \"{path}\": the kernel and systemd mount");
+            assert!(error.starts_with(&expected), "{error}");
+        }
         let error = file("/usr/bin/x=https://h/x").unwrap_err().to_string();
         assert!(
             error.starts_with("--file is \"/usr/bin/x\": CoreOS mounts /usr read-only"),

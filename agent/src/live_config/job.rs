@@ -8,6 +8,7 @@ use ignition::live::{FileSource, Secret, Settings, Target};
 use super::names;
 use crate::cli::{Command, LiveConfigOptions, VimOptions};
 use crate::config::{Configuration, Origin, Setting};
+use crate::vim::url::check_proxy;
 use crate::{expect, offline};
 
 /// Checks that the options name either a VIM or a config to install.
@@ -62,9 +63,10 @@ pub(super) fn agent_options(vim: &VimOptions) -> Vec<(&'static str, Vec<String>)
 }
 
 /// The proxy for Ignition, which needs the scheme that curl and the agent add.
-pub(super) fn ignition_proxy(url: &str) -> Secret {
+pub(super) fn ignition_proxy(url: &str) -> anyhow::Result<Secret> {
     let url = url.trim();
-    Secret::new(if url.contains("://") { url.to_owned() } else { format!("http://{url}") })
+    check_proxy(url)?;
+    Ok(Secret::new(if url.contains("://") { url.to_owned() } else { format!("http://{url}") }))
 }
 
 /// The hosts that Ignition reaches without the proxy; it refuses one that is listed twice.

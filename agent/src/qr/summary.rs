@@ -13,6 +13,8 @@ const MAX_LINE_CHARS: usize = 120;
 const MAX_VALUE_CHARS: usize = 40;
 /// The same in the shortest text.
 const MAX_SHORT_CHARS: usize = 90;
+/// To these lengths the only line of the shortest texts is cut; the smallest code has 17 bytes, and an ellipsis has 3.
+const LEAST_CHARS: [usize; 4] = [48, 32, 24, 15];
 /// More faults than this are only counted.
 const MAX_ENTRIES: usize = 50;
 
@@ -109,8 +111,8 @@ impl Summary {
         self
     }
 
-    /// The whole text first, then shorter ones, cut at a line of the faults, then at one of the machine. The last one has
-    /// only the worst fault, and not all of it.
+    /// The whole text first, then shorter ones, cut at a line of the faults, then at one of the machine. The last ones have
+    /// only the worst fault, then its part, and in the end only the machine.
     pub(super) fn texts(&self) -> impl Iterator<Item = String> {
         let n_lines = self.entries.iter().map(Vec::len).sum::<usize>();
         let n_least = if self.n_reasons == 0 { n_lines.min(1) } else { 0 };
@@ -118,7 +120,28 @@ impl Summary {
         let of_machine = (1..=self.n_machine).map(move |n_cut| self.text(n_cut, n_least));
         let last = self.text(self.n_machine, n_least);
         let last = last.lines().map(|text| clean::text(text, MAX_SHORT_CHARS)).collect::<Vec<_>>();
-        of_faults.chain(of_machine).chain([last.join("\n")])
+        of_faults.chain(of_machine).chain([last.join("\n")]).chain(self.least())
+    }
+
+    /// Texts of one line, the longest first.
+    fn least(&self) -> impl Iterator<Item = String> {
+        let (machine, others) = self.head.split_at(self.n_machine.min(self.head.len()));
+        let fault = self.entries.first().filter(|_| self.n_reasons == 0);
+        let line = fault.and_then(|entry| entry.first()).or_else(|| others.first());
+        let line = line.map(String::as_str).unwrap_or_default();
+        let without_severity = line.split_once(' ').map_or(line, |(_, rest)| rest);
+        let part = line.split_once(": ").map_or(line, |(_, part)| part);
+        let of_fault = match fault {
+            Some(_) => vec![line, without_severity, part],
+            None => vec![line],
+        };
+        let cut = LEAST_CHARS.map(|n_chars| clean::text(of_fault.last().unwrap_or(&""), n_chars));
+        let texts = of_fault.into_iter().map(str::to_owned).chain(cut);
+        let machine = machine.last().map(String::as_str).unwrap_or_default();
+        let machine =
+            [machine.to_owned(), clean::text(machine, LEAST_CHARS[LEAST_CHARS.len() - 1])];
+        let texts: Vec<String> = texts.chain(machine).filter(|text| !text.is_empty()).collect();
+        texts.into_iter()
     }
 
     /// The head without its first `n_cut` lines, and `n_lines` of the entries.

@@ -66,6 +66,12 @@ pub fn findings(report: &Report, only: &[String], is_colored: bool) -> String {
     page.line(0, &format!("machine: {name}"));
     faults::faults(&mut page, &report.faults);
     write_findings(&mut page, report);
+    // `inspect` shows the empty sections; here no finding would look like a sound part.
+    let missing = report.kinds_without_data();
+    if !missing.is_empty() {
+        page.section("not found");
+        page.toned(Tone::Quiet, 1, &format!("nothing was found about {}", missing.join(", ")));
+    }
     if let Some(note) = left_out(only) {
         page.toned(Tone::Quiet, 1, &note);
     }

@@ -19,7 +19,7 @@ use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 
 use super::token::{Token, TokenHeader};
-use super::url::Zones;
+use super::url::{Zones, check_proxy};
 use crate::bounded;
 use crate::secret::{self, Secret};
 
@@ -126,6 +126,7 @@ impl ProxySettings {
     }
 
     fn proxy(&self) -> anyhow::Result<Proxy> {
+        check_proxy(self.url.expose())?;
         let wrong = |_| {
             anyhow!(
                 "the proxy is malformed (--proxy, or https_proxy, all_proxy or http_proxy), expected e.g. http://proxy.example:3128"
@@ -420,6 +421,23 @@ mod tests {
         ] {
             assert_eq!(proxy.is_no_proxy(&Uri::try_from(url).unwrap()), is_direct, "{url}");
         }
+        for (password, code) in
+            [("hun/ter", "%2F"), ("hun?ter", "%3F"), ("hun#ter", "%23"), ("hun@ter", "%40")]
+        {
+            for scheme in ["", "http://", "socks5://"] {
+                let address = format!("{scheme}user:{password}@proxy.example:3128");
+                let proxy = ProxySettings::default().with_url(&address);
+                let error = proxy.proxy().unwrap_err();
+                let error = format!("{error:#}");
+                assert!(
+                    error.ends_with(&format!("expected it percent-encoded: {code}")),
+                    "{error}"
+                );
+                assert!(!error.contains("hun") && !error.contains("ter@"), "{error}");
+            }
+        }
+        let encoded = settings(&[("all_proxy", "http://user:hun%2Fter@proxy.example")]).unwrap();
+        assert_eq!(encoded.proxy().unwrap().password(), Some("hun/ter"));
         let malformed = settings(&[("all_proxy", "http://")]).unwrap();
         assert!(malformed.proxy().unwrap_err().to_string().contains("is malformed"));
     }

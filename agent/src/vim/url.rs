@@ -12,6 +12,24 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 /// Longest address, in bytes.
 const MAX_URL_BYTES: usize = 8 * 1024;
 
+/// Refuses the address of a proxy whose user or password contains what ends a host. Most programs would then connect to a
+/// part of the password, and look up its name.
+///
+/// # Errors
+/// The user or password of `url` contains `/`, `?`, `#` or `@`.
+pub fn check_proxy(url: &str) -> anyhow::Result<()> {
+    let address = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let user = address.rsplit_once('@').map_or("", |(user, _)| user);
+    if let Some(found) = user.chars().find(|c| "/?#@".contains(*c)) {
+        let code = u32::from(found);
+        bail!(
+            "the user or password of the proxy (--proxy, or https_proxy, all_proxy or http_proxy) contains {found}, \
+             expected it percent-encoded: %{code:02X}"
+        );
+    }
+    Ok(())
+}
+
 /// Zones of the IPv6 literals in all addresses parsed so far.
 #[derive(Debug, Clone, Default)]
 pub struct Zones(Arc<Mutex<BTreeMap<Ipv6Addr, String>>>);

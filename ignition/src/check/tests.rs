@@ -137,15 +137,20 @@ fn unknown_keys_are_warnings_with_their_path() {
 }
 
 #[test]
-fn paths_that_coreos_mounts_read_only_are_warnings() {
-    let storage = r#""storage":{"files":[{"path":"/etc/a"},{"path":"/usr/bin/a"}],"links":[{"path":"/data","target":"/b"}],
+fn paths_where_coreos_keeps_no_file_are_warnings() {
+    let storage = r#""storage":{"files":[{"path":"/etc/a"},{"path":"/usr/bin/a"},{"path":"/run/a"}],"links":[{"path":"/data","target":"/b"}],
         "filesystems":[{"device":"/dev/a","format":"xfs","path":"/srv/a"},{"device":"/dev/b","format":"xfs","path":"/mnt2"}]}"#;
     let warnings = accepted(&config("3.3.0", storage)).warnings;
     let mut paths: Vec<String> = warnings.into_iter().map(|warning| warning.path).collect();
     paths.sort();
     assert_eq!(
         paths,
-        ["$.storage.files.1.path", "$.storage.filesystems.1.path", "$.storage.links.0.path"]
+        [
+            "$.storage.files.1.path",
+            "$.storage.files.2.path",
+            "$.storage.filesystems.1.path",
+            "$.storage.links.0.path"
+        ]
     );
 }
 
