@@ -19,6 +19,8 @@ mod condition;
 mod matching;
 mod pattern;
 
+pub use pattern::is_visible;
+
 /// A line of text for people: hidden characters are escaped, since a device's name must not control the terminal, or
 /// read as another.
 #[must_use]

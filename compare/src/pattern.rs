@@ -49,7 +49,8 @@ pub(crate) fn literal(text: &str) -> String {
 const LITERAL_BYTES: usize = 1000;
 
 /// Whether a file of YAML can have the character as it is, and a reader sees it.
-pub(crate) fn is_visible(character: char) -> bool {
+#[must_use]
+pub fn is_visible(character: char) -> bool {
     // Marks that turn the direction of text, or have no width; line ends; what no file of YAML may contain.
     let is_hidden = matches!(
         character,

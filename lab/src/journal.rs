@@ -81,10 +81,9 @@ pub(crate) fn body(bytes: &[u8]) -> Value {
     json!({"body_bytes": bytes.len(), "body_sha256": hex(&Sha256::digest(bytes))})
 }
 
-/// Writes a line to stderr and ignores a closed one.
+/// Writes a line to stderr, with hidden characters escaped, and ignores a closed one.
 pub(crate) fn line(text: &str) {
-    let line: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = write!(std::io::stderr(), "{}", compare::line(text));
 }
 
 #[cfg(test)]

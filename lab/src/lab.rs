@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::cli::{AfterInstall, Options};
 use crate::contract::Contract;
 use crate::faults::Faults;
 use crate::files::Shelf;
 use crate::journal::Journal;
+use crate::page::{MAX_VIEWERS, Pages};
 use crate::store::Store;
 
 /// Everything that the answers depend on.
@@ -44,6 +45,10 @@ pub(crate) struct Lab {
     pub(crate) ca_pem: Option<String>,
     /// What a form of this VIM's pages contains, and a form of another site does not.
     pub(crate) form_token: String,
+    /// The pages of all nodes as they were sent last.
+    pub(crate) pages: Pages,
+    /// A place for each page that is kept up to date.
+    pub(crate) viewers: Arc<Semaphore>,
     polls: Mutex<BTreeMap<String, u32>>,
     changes: watch::Sender<u64>,
 }
@@ -74,6 +79,8 @@ impl Lab {
             ca_pem,
             // The standard library seeds it from the system's random numbers.
             form_token: format!("{:016x}", RandomState::new().hash_one(std::process::id())),
+            pages: Pages::default(),
+            viewers: Arc::new(Semaphore::new(MAX_VIEWERS)),
             polls: Mutex::default(),
             changes: watch::Sender::new(0),
         }

@@ -1,5 +1,6 @@
 //! The database of the lab VIM, in `SQLite`: nodes, reports, events, results, answers by key, settings.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -33,7 +34,25 @@ CREATE TABLE IF NOT EXISTS settings (
 
 /// The database; a lock serialises its users.
 #[derive(Debug)]
-pub(crate) struct Store(Mutex<Connection>);
+pub(crate) struct Store {
+    connection: Mutex<Connection>,
+    revisions: Mutex<Revisions>,
+    /// The overview of each node's last report, with the revision of the node that it was made of.
+    overviews: Mutex<BTreeMap<String, (u64, Option<Document>)>>,
+}
+
+/// Numbers that rise after each change, so that what was read before it can be recognised.
+#[derive(Debug, Default)]
+struct Revisions {
+    all: u64,
+    /// Reports and their supplements, by node.
+    reports: BTreeMap<String, u64>,
+    /// The last change of any report.
+    last_report: u64,
+}
+
+/// Most findings that are shown of a node.
+pub(crate) const MAX_FINDINGS: usize = 200;
 
 /// Results of the database.
 pub(crate) type Stored<T> = rusqlite::Result<T>;
@@ -86,25 +105,57 @@ impl Store {
         connection
             .execute_batch(SCHEMA)
             .with_context(|| format!("preparing the database {}", path.display()))?;
-        Ok(Self(Mutex::new(connection)))
+        let connection = Mutex::new(connection);
+        Ok(Self { connection, revisions: Mutex::default(), overviews: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn revisions(&self) -> MutexGuard<'_, Revisions> {
+        self.revisions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that rises after each change of anything.
+    pub(crate) fn revision(&self) -> u64 {
+        self.revisions().all
+    }
+
+    /// A number that rises after each change of a report.
+    pub(crate) fn revision_of_reports(&self) -> u64 {
+        self.revisions().last_report
+    }
+
+    /// To be called after a write: who reads in between reads the new content again under the new number.
+    fn changed(&self) {
+        self.revisions().all += 1;
+    }
+
+    fn report_changed(&self, node: &str) {
+        let mut revisions = self.revisions();
+        revisions.all += 1;
+        let now = revisions.all;
+        revisions.last_report = now;
+        revisions.reports.insert(node.to_owned(), now);
     }
 
     /// Records a contact of a node.
     pub(crate) fn touch(&self, node: &str) -> Stored<()> {
         let sql = "INSERT INTO nodes VALUES (?1, ?2, ?2)
                    ON CONFLICT (id) DO UPDATE SET last_seen = ?2";
-        self.lock().execute(sql, params![node, now()]).map(drop)
+        self.lock().execute(sql, params![node, now()])?;
+        self.changed();
+        Ok(())
     }
 
     /// Stores a report.
     pub(crate) fn add_report(&self, node: &str, body: &Value) -> Stored<()> {
         self.touch(node)?;
         let sql = "INSERT INTO reports (node, received_at, body) VALUES (?1, ?2, ?3)";
-        self.lock().execute(sql, params![node, now(), body.to_string()]).map(drop)
+        self.lock().execute(sql, params![node, now(), body.to_string()])?;
+        self.report_changed(node);
+        Ok(())
     }
 
     /// Adds LLDP neighbours to a node's last report, as if they had arrived with it. Returns whether there is one.
@@ -122,6 +173,8 @@ impl Store {
         let sql = "UPDATE reports SET body = ?2
                    WHERE n = (SELECT max(n) FROM reports WHERE node = ?1)";
         connection.execute(sql, params![node, report.body.to_string()])?;
+        drop(connection);
+        self.report_changed(node);
         Ok(true)
     }
 
@@ -129,7 +182,9 @@ impl Store {
     pub(crate) fn add_result(&self, node: &str, body: &Value) -> Stored<()> {
         self.touch(node)?;
         let sql = "INSERT INTO results (node, received_at, body) VALUES (?1, ?2, ?3)";
-        self.lock().execute(sql, params![node, now(), body.to_string()]).map(drop)
+        self.lock().execute(sql, params![node, now(), body.to_string()])?;
+        self.changed();
+        Ok(())
     }
 
     /// Stores events; ignores repeated ones, whose sequence and time are already stored.
@@ -148,30 +203,64 @@ impl Store {
             n_new += transaction.execute(sql, row)?;
         }
         transaction.commit()?;
+        drop(connection);
+        self.changed();
         Ok(n_new)
     }
 
-    /// Every node, the most recent contact first.
+    /// The ids of the nodes, the most recent contact first.
+    pub(crate) fn ids(&self) -> Stored<Vec<String>> {
+        let connection = self.lock();
+        let sql = "SELECT id FROM nodes ORDER BY last_seen DESC, id LIMIT 1000";
+        let mut statement = connection.prepare(sql)?;
+        let ids = statement.query_map([], |row| row.get(0))?;
+        ids.collect()
+    }
+
+    /// Every node, the most recent contact first, each with an [`overview`] in place of its report.
     pub(crate) fn nodes(&self) -> Stored<Vec<Node>> {
-        let ids = {
-            let connection = self.lock();
-            let sql = "SELECT id FROM nodes ORDER BY last_seen DESC, id LIMIT 1000";
-            let mut statement = connection.prepare(sql)?;
-            let ids = statement.query_map([], |row| row.get(0))?;
-            ids.collect::<Stored<Vec<String>>>()?
-        };
-        let nodes = ids.iter().map(|id| self.node(id));
+        let ids = self.ids()?;
+        let nodes = ids.iter().map(|id| {
+            let report = self.overview_of(id)?;
+            self.node_with(id, report)
+        });
         nodes.filter_map(Result::transpose).collect()
+    }
+
+    /// The overview of a node's last report. Reports are parsed once, since they are long and change rarely.
+    fn overview_of(&self, id: &str) -> Stored<Option<Document>> {
+        let overviews = || self.overviews.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before the report is read, see `changed`.
+        let revision = self.revisions().reports.get(id).copied().unwrap_or_default();
+        if let Some((known, overview)) = overviews().get(id)
+            && *known == revision
+        {
+            return Ok(overview.clone());
+        }
+        let report = self.last_report(id)?;
+        let overview = report
+            .map(|Document { received_at, body }| Document { received_at, body: overview(&body) });
+        overviews().insert(id.to_owned(), (revision, overview.clone()));
+        Ok(overview)
+    }
+
+    /// A node's last report.
+    pub(crate) fn last_report(&self, node: &str) -> Stored<Option<Document>> {
+        last(&self.lock(), "reports", node)
     }
 
     /// One node; `None` when it is unknown.
     pub(crate) fn node(&self, id: &str) -> Stored<Option<Node>> {
+        let report = self.last_report(id)?;
+        self.node_with(id, report)
+    }
+
+    fn node_with(&self, id: &str, report: Option<Document>) -> Stored<Option<Node>> {
         let connection = self.lock();
         let sql = "SELECT first_seen, last_seen FROM nodes WHERE id = ?1";
         let seen = connection.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?)));
         let Some((first_seen, last_seen)) = seen.optional()? else { return Ok(None) };
         let last = |table: &str| last(&connection, table, id);
-        let report = last("reports")?;
         let is_over = |result: &Document| {
             report.as_ref().is_none_or(|report| report.received_at <= result.received_at)
         };
@@ -248,13 +337,20 @@ impl Store {
     /// Changes a setting; `None` removes it.
     pub(crate) fn set(&self, scope: &str, kind: &str, value: Option<&str>) -> Stored<()> {
         let connection = self.lock();
-        let Some(value) = value else {
-            let sql = "DELETE FROM settings WHERE scope = ?1 AND kind = ?2";
-            return connection.execute(sql, [scope, kind]).map(drop);
-        };
-        let sql = "INSERT OR REPLACE INTO settings VALUES (?1, ?2, ?3,
-                   (SELECT coalesce(max(n), 0) FROM results))";
-        connection.execute(sql, [scope, kind, value]).map(drop)
+        match value {
+            None => {
+                let sql = "DELETE FROM settings WHERE scope = ?1 AND kind = ?2";
+                connection.execute(sql, [scope, kind])?;
+            }
+            Some(value) => {
+                let sql = "INSERT OR REPLACE INTO settings VALUES (?1, ?2, ?3,
+                           (SELECT coalesce(max(n), 0) FROM results))";
+                connection.execute(sql, [scope, kind, value])?;
+            }
+        }
+        drop(connection);
+        self.changed();
+        Ok(())
     }
 
     /// Changes a setting if it has another value.
@@ -270,8 +366,40 @@ impl Store {
         self.lock().execute_batch(
             "DELETE FROM nodes; DELETE FROM reports; DELETE FROM events;
              DELETE FROM results; DELETE FROM answers;",
-        )
+        )?;
+        let mut revisions = self.revisions();
+        revisions.all += 1;
+        let now = revisions.all;
+        revisions.last_report = now;
+        revisions.reports.values_mut().for_each(|revision| *revision = now);
+        drop(revisions);
+        self.overviews.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
     }
+}
+
+/// What the list of nodes and the boot scripts need of a report: a hundredth of its size.
+fn overview(report: &Value) -> Value {
+    let ports = report["network"]["interfaces"].as_array().into_iter().flatten();
+    let ports = ports.map(|port| part(port, &["permanent_mac", "current_mac"]));
+    let findings = report["findings"].as_array().into_iter().flatten().take(MAX_FINDINGS);
+    json!({
+        "node_id": report["node_id"],
+        "product": part(&report["product"], &["vendor", "name", "serial"]),
+        "os": part(&report["os"], &["hostname"]),
+        "cpu": part(&report["cpu"], &["n_logical_cpus_online"]),
+        "memory": part(&report["memory"], &["installed_bytes", "usable_bytes"]),
+        "block": part(&report["block"], &["n_disks", "physical_bytes"]),
+        "network": {"interfaces": ports.collect::<Vec<_>>()},
+        "findings": findings.collect::<Vec<_>>(),
+    })
+}
+
+/// The named members of an object.
+fn part(object: &Value, names: &[&str]) -> Value {
+    let members =
+        names.iter().filter_map(|name| Some(((*name).to_owned(), object.get(name)?.clone())));
+    Value::Object(members.collect())
 }
 
 /// The VIM's time now, e.g. `2026-11-20T10:00:00.123Z`; such texts sort as the times do.

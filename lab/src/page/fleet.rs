@@ -4,13 +4,19 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::job::{findings, place, severity, standing};
-use super::{encoded, shell, words};
+use super::{document, encoded, words};
 use crate::http::{Answer, Refusal};
 use crate::lab::Lab;
 use crate::store::Node;
 
 /// The page.
 pub(super) fn page(lab: &Lab, base: &str) -> Result<Answer, Refusal> {
+    // The revision first, so that a change meanwhile makes another page.
+    let key = format!("{} {:?} {base}", lab.store.revision(), lab.faults.left());
+    lab.pages.fleet.page(key, || content(lab, base))
+}
+
+fn content(lab: &Lab, base: &str) -> Result<String, Refusal> {
     let nodes = lab.store.nodes()?;
     let content = html! {
         (planned_faults(lab))
@@ -20,7 +26,7 @@ pub(super) fn page(lab: &Lab, base: &str) -> Result<Answer, Refusal> {
         }
         (handed_out(lab)?)
     };
-    Ok(shell("Lab VIM", None, &content))
+    Ok(document("Lab VIM", None, &content))
 }
 
 fn planned_faults(lab: &Lab) -> Markup {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::store::{Document, Node};
+use crate::store::{Document, MAX_FINDINGS, Node};
 
 /// The stages of a job in their order, each with its share of the whole in percent.
 const STAGES: [(&str, u64); 7] = [
@@ -172,7 +172,7 @@ pub(super) fn findings(node: &Node) -> Vec<&Value> {
 
 fn named(document: Option<&Document>) -> Vec<&Value> {
     let findings = document.and_then(|document| document.body["findings"].as_array());
-    findings.into_iter().flatten().take(200).collect()
+    findings.into_iter().flatten().take(MAX_FINDINGS).collect()
 }
 
 /// Worst first.

@@ -38,6 +38,6 @@
 
   const stream = new EventSource("/live");
   stream.onopen = () => { light.textContent = "live"; light.classList.remove("off"); };
-  stream.onerror = () => { light.textContent = "not connected"; light.classList.add("off"); };
+  stream.onerror = () => { light.textContent = stream.readyState === EventSource.CLOSED ? "not live, reload" : "not connected"; light.classList.add("off"); };
   stream.onmessage = soon;
 })();

@@ -10,7 +10,7 @@ mod report;
 mod words;
 
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,6 +23,9 @@ use crate::http::{Answer, Refusal, answer as plain, json_answer};
 use crate::lab::Lab;
 use crate::server::Request;
 use crate::stream::written;
+
+/// Most pages that are kept up to date at a time.
+pub(crate) const MAX_VIEWERS: usize = 200;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("live.js");
@@ -38,7 +41,7 @@ pub(crate) fn answer(
 ) -> Result<Option<Answer>, Refusal> {
     match parts {
         [""] => fleet::page(lab, &request.base).map(Some),
-        ["live"] => Ok(Some(live(lab))),
+        ["live"] => live(lab).map(Some),
         ["models"] => models::page(lab).map(Some),
         ["nodes", id] => node::page(lab, request, id),
         ["nodes", id, what @ ("report.json" | "events.json" | "result.json")] => {
@@ -64,8 +67,43 @@ pub(crate) fn submit(
     }
 }
 
+/// The pages that are made of all nodes, as they were sent last: many viewers fetch them after each change.
+#[derive(Debug, Default)]
+pub(crate) struct Pages {
+    fleet: Made,
+    models: Made,
+}
+
+/// A page with what it was made of.
+#[derive(Debug, Default)]
+struct Made(Mutex<Option<(String, Bytes)>>);
+
+impl Made {
+    /// The page of `key`, made if the last one had another. Nobody else makes it meanwhile: each takes time and memory.
+    fn page(
+        &self,
+        key: String,
+        make: impl FnOnce() -> Result<String, Refusal>,
+    ) -> Result<Answer, Refusal> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, page)) = &*last
+            && *known == key
+        {
+            return Ok(with_headers(page.clone()));
+        }
+        let page = Bytes::from(make()?);
+        *last = Some((key, page.clone()));
+        Ok(with_headers(page))
+    }
+}
+
 /// A page: title, link back, content.
 pub(super) fn shell(title: &str, back: Option<&str>, content: &Markup) -> Answer {
+    with_headers(document(title, back, content).into())
+}
+
+/// The HTML of a page.
+fn document(title: &str, back: Option<&str>, content: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -95,7 +133,12 @@ pub(super) fn shell(title: &str, back: Option<&str>, content: &Markup) -> Answer
             }
         }
     };
-    let mut answer = plain(StatusCode::OK, "text/html; charset=utf-8", page.into_string());
+    page.into_string()
+}
+
+/// The answer with a page, which may only run our script.
+fn with_headers(page: Bytes) -> Answer {
+    let mut answer = plain(StatusCode::OK, "text/html; charset=utf-8", page);
     let policy = format!(
         "default-src 'none'; connect-src 'self'; style-src 'sha256-{}'; script-src 'sha256-{}'; \
          base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -138,14 +181,29 @@ fn download(lab: &Lab, id: &str, what: &str) -> Result<Option<Answer>, Refusal> 
 }
 
 /// Server-sent events: one for each change, and a comment now and then to keep the connection open.
-fn live(lab: &Arc<Lab>) -> Answer {
+///
+/// # Errors
+/// 503 when too many pages are open.
+fn live(lab: &Arc<Lab>) -> Result<Answer, Refusal> {
+    let Ok(place) = Arc::clone(&lab.viewers).try_acquire_owned() else {
+        let message = format!(
+            "{MAX_VIEWERS} pages are open, the most that this VIM keeps up to date; reload a page to see changes"
+        );
+        return Err(Refusal::new(503, "VIEWERS", message));
+    };
     let (pen, body) = written(None);
     let mut changes = lab.changes();
     tokio::spawn(async move {
+        // Given back when this viewer is gone.
+        let _place = place;
         let mut message = "retry: 1000\ndata: hello\n\n".to_owned();
         while pen.send(Ok(Bytes::from(message))).await.is_ok() {
             let quiet = Duration::from_secs(15);
-            message = match tokio::time::timeout(quiet, changes.changed()).await {
+            let change = tokio::select! {
+                () = pen.closed() => return,
+                change = tokio::time::timeout(quiet, changes.changed()) => change,
+            };
+            message = match change {
                 Ok(Ok(())) => format!("data: {}\n\n", *changes.borrow_and_update()),
                 Ok(Err(_)) => return,
                 Err(_) => ": quiet\n\n".to_owned(),
@@ -156,7 +214,7 @@ fn live(lab: &Arc<Lab>) -> Answer {
     for (name, value) in [("content-type", "text/event-stream"), ("cache-control", "no-store")] {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    answer
+    Ok(answer)
 }
 
 /// A part of an address, percent-encoded.

@@ -8,7 +8,7 @@ use maud::{Markup, html};
 
 use super::fleet::hostname;
 use super::words::cut;
-use super::{encoded, shell};
+use super::{document, encoded};
 use crate::http::{Answer, Refusal};
 use crate::lab::Lab;
 use crate::store::Node;
@@ -20,13 +20,22 @@ const MAX_VALUES: usize = 8;
 
 /// The page.
 pub(super) fn page(lab: &Lab) -> Result<Answer, Refusal> {
+    // Before the reports are read, so that a report that arrives meanwhile makes another page.
+    let key = lab.store.revision_of_reports().to_string();
+    lab.pages.models.page(key, || content(lab))
+}
+
+/// The page, made of one report after the other: all of them at once may not fit into memory.
+fn content(lab: &Lab) -> Result<String, Refusal> {
     let nodes = lab.store.nodes()?;
     let names: BTreeMap<String, String> =
         nodes.iter().map(|node| (node.id.clone(), host(node))).collect();
-    let members: Vec<Member> = nodes
-        .into_iter()
-        .filter_map(|node| Some(Member::of(node.id, &node.report?.body)))
-        .collect();
+    let mut members = Vec::new();
+    for node in nodes {
+        if let Some(report) = lab.store.last_report(&node.id)? {
+            members.push(Member::of(node.id, &report.body));
+        }
+    }
     let (models, failing) = (models(&members), failing(&members));
     let content = html! {
         div.head { h1 { "Models" } }
@@ -34,7 +43,7 @@ pub(super) fn page(lab: &Lab) -> Result<Answer, Refusal> {
         @for model in &models { (section(model, &names)) }
         @if !failing.is_empty() { (part_numbers(&failing)) }
     };
-    Ok(shell("Models", Some("Models"), &content))
+    Ok(document("Models", Some("Models"), &content))
 }
 
 /// The host name of a node, or its id.

@@ -285,3 +285,69 @@ fn a_page_is_notified_of_changes() {
     vim.post("/v1/reports", &report("n"));
     assert!(lines.any(|line| line == "data: 1"));
 }
+
+#[test]
+fn page_of_all_nodes_shows_a_change_at_once_and_reports_are_parsed_once() {
+    let vim = Vim::start(&[]);
+    let mut known = report("uuid-0");
+    known["os"] = json!({"hostname": "worker-0"});
+    // Long enough that parsing it would show.
+    let devices =
+        (0..3000).map(|n| json!({"address": format!("0000:00:{n:02x}.0"), "ids": vec![n; 20]}));
+    known["pci"] = json!({"devices": devices.collect::<Vec<_>>()});
+    for n in 0..20 {
+        known["node_id"] = json!(format!("uuid-{n}"));
+        assert!(vim.post("/v1/reports", &known).status < 300);
+    }
+    assert!(vim.get("/").text().contains("worker-0"));
+    assert!(vim.get("/models").text().contains("Nodes: 20"));
+    let before = vim.cpu_ticks();
+    for n in 0..20 {
+        assert!(vim.get("/models").text().contains("Nodes: 20"));
+        // A change of everything but the reports.
+        vim.post("/v1/nodes/uuid-1/events", &json!({"events": [event(n, "write", "progress")]}));
+        assert!(vim.get("/").text().contains("worker-0"));
+    }
+    let of_40_pages = vim.cpu_ticks() - before;
+    let before = vim.cpu_ticks();
+    for _ in 0..2 {
+        vim.post("/v1/reports", &known);
+        assert!(vim.get("/models").text().contains("Nodes: 20"));
+    }
+    let of_2_new_models = vim.cpu_ticks() - before;
+    assert!(of_40_pages < 4 * of_2_new_models, "{of_40_pages} {of_2_new_models}");
+    known["os"] = json!({"hostname": "renamed"});
+    vim.post("/v1/reports", &known);
+    assert!(vim.get("/").text().contains("renamed"));
+    assert!(vim.get("/nodes/uuid-19").text().contains("renamed"));
+    vim.delete("/lab/nodes");
+    assert!(vim.get("/").text().contains("No node has reported yet"));
+    known["os"] = json!({"hostname": "after"});
+    vim.post("/v1/reports", &known);
+    assert!(vim.get("/").text().contains("after") && !vim.get("/").text().contains("renamed"));
+}
+
+#[test]
+fn viewers_are_bounded_and_each_that_leaves_makes_room() {
+    let vim = Vim::start(&[]);
+    let viewer = || {
+        let mut stream = TcpStream::connect(vim.http).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(b"GET /live HTTP/1.1\r\nhost: v\r\n\r\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+        (stream, line.contains(" 200 "))
+    };
+    let mut viewers: Vec<_> = (0..200).map(|_| viewer()).collect();
+    assert!(viewers.iter().all(|(_, is_live)| *is_live));
+    let refused = vim.get("/live");
+    assert_eq!((refused.status, refused.code().as_str()), (503, "VIEWERS"));
+    assert!(refused.text().contains("200 pages are open"), "{}", refused.text());
+    assert_eq!(vim.get("/").status, 200);
+    viewers.pop();
+    let has_room = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        viewer().1
+    });
+    assert!(has_room, "a viewer that left keeps its place");
+}

@@ -133,6 +133,13 @@ impl Vim {
         read(client().get(self.url(path)).call())
     }
 
+    /// The CPU time that the program has used, in ticks of the kernel (`proc_pid_stat(5)`).
+    pub(crate) fn cpu_ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    }
+
     /// Sends text as it is and returns all that comes until the end or an error.
     pub(crate) fn raw(&self, request: &str) -> String {
         let mut stream = TcpStream::connect(self.http).unwrap();
