@@ -72,7 +72,7 @@ pub fn repeated_key(message: &str) -> Option<String> {
     let place = path.trim_end().trim_end_matches(':');
     let place = if place.is_empty() { String::new() } else { format!(" in {place}") };
     // The parser does not print keys that are null, lists or mappings.
-    let key = rest.strip_prefix(" with ").unwrap_or("a key");
+    let key = rest.strip_prefix(" with ").filter(|key| key.starts_with("key ")).unwrap_or("a key");
     let key = key.split(" at line ").next().unwrap_or_default();
     Some(format!("{key}{place}"))
 }

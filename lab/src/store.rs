@@ -10,6 +10,9 @@ use formats::time::rfc3339_ms;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
 
+use crate::overview::overview;
+use crate::revisions::Revisions;
+
 const SCHEMA: &str = "
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
@@ -40,19 +43,6 @@ pub(crate) struct Store {
     /// The overview of each node's last report, with the revision of the node that it was made of.
     overviews: Mutex<BTreeMap<String, (u64, Option<Document>)>>,
 }
-
-/// Numbers that rise after each change, so that what was read before it can be recognised.
-#[derive(Debug, Default)]
-struct Revisions {
-    all: u64,
-    /// Reports and their supplements, by node.
-    reports: BTreeMap<String, u64>,
-    /// The last change of any report.
-    last_report: u64,
-}
-
-/// Most findings that are shown of a node.
-pub(crate) const MAX_FINDINGS: usize = 200;
 
 /// Results of the database.
 pub(crate) type Stored<T> = rusqlite::Result<T>;
@@ -119,25 +109,21 @@ impl Store {
 
     /// A number that rises after each change of anything.
     pub(crate) fn revision(&self) -> u64 {
-        self.revisions().all
+        self.revisions().all()
     }
 
     /// A number that rises after each change of a report.
     pub(crate) fn revision_of_reports(&self) -> u64 {
-        self.revisions().last_report
+        self.revisions().last_report()
     }
 
     /// To be called after a write: who reads in between reads the new content again under the new number.
     fn changed(&self) {
-        self.revisions().all += 1;
+        self.revisions().changed();
     }
 
     fn report_changed(&self, node: &str) {
-        let mut revisions = self.revisions();
-        revisions.all += 1;
-        let now = revisions.all;
-        revisions.last_report = now;
-        revisions.reports.insert(node.to_owned(), now);
+        self.revisions().report_changed(node);
     }
 
     /// Records a contact of a node.
@@ -231,7 +217,7 @@ impl Store {
     fn overview_of(&self, id: &str) -> Stored<Option<Document>> {
         let overviews = || self.overviews.lock().unwrap_or_else(PoisonError::into_inner);
         // Before the report is read, see `changed`.
-        let revision = self.revisions().reports.get(id).copied().unwrap_or_default();
+        let revision = self.revisions().of_report(id);
         if let Some((known, overview)) = overviews().get(id)
             && *known == revision
         {
@@ -367,39 +353,10 @@ impl Store {
             "DELETE FROM nodes; DELETE FROM reports; DELETE FROM events;
              DELETE FROM results; DELETE FROM answers;",
         )?;
-        let mut revisions = self.revisions();
-        revisions.all += 1;
-        let now = revisions.all;
-        revisions.last_report = now;
-        revisions.reports.values_mut().for_each(|revision| *revision = now);
-        drop(revisions);
+        self.revisions().reports_changed();
         self.overviews.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(())
     }
-}
-
-/// What the list of nodes and the boot scripts need of a report: a hundredth of its size.
-fn overview(report: &Value) -> Value {
-    let ports = report["network"]["interfaces"].as_array().into_iter().flatten();
-    let ports = ports.map(|port| part(port, &["permanent_mac", "current_mac"]));
-    let findings = report["findings"].as_array().into_iter().flatten().take(MAX_FINDINGS);
-    json!({
-        "node_id": report["node_id"],
-        "product": part(&report["product"], &["vendor", "name", "serial"]),
-        "os": part(&report["os"], &["hostname"]),
-        "cpu": part(&report["cpu"], &["n_logical_cpus_online"]),
-        "memory": part(&report["memory"], &["installed_bytes", "usable_bytes"]),
-        "block": part(&report["block"], &["n_disks", "physical_bytes"]),
-        "network": {"interfaces": ports.collect::<Vec<_>>()},
-        "findings": findings.collect::<Vec<_>>(),
-    })
-}
-
-/// The named members of an object.
-fn part(object: &Value, names: &[&str]) -> Value {
-    let members =
-        names.iter().filter_map(|name| Some(((*name).to_owned(), object.get(name)?.clone())));
-    Value::Object(members.collect())
 }
 
 /// The VIM's time now, e.g. `2026-11-20T10:00:00.123Z`; such texts sort as the times do.

@@ -117,7 +117,10 @@ impl Guest {
 
     /// Starts QEMU once more if it ended before the guest's kernel wrote its first line: the emulation, not what is tested, has failed
     /// (seen with eight emulated sockets on a busy machine), and the guest has done nothing yet.
-    #[expect(clippy::print_stderr, reason = "whoever reads the test's output must know of it")]
+    #[expect(
+        clippy::print_stderr,
+        reason = "a person who reads the output of the tests needs to know"
+    )]
     fn start_again_after_silence(&mut self) -> Result<bool> {
         // swtpm serves a single connection.
         let may = !self.started_again && self.tpm.is_none();

@@ -3,7 +3,8 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use crate::store::{Document, MAX_FINDINGS, Node};
+use crate::overview::MAX_FINDINGS;
+use crate::store::{Document, Node};
 
 /// The stages of a job in their order, each with its share of the whole in percent.
 const STAGES: [(&str, u64); 7] = [
