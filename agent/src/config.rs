@@ -21,8 +21,11 @@ use clap::{ArgAction, ArgMatches, CommandFactory as _, FromArgMatches as _};
 use probes::machine::{Machine, Source};
 
 use crate::cli::Cli;
-use crate::secret::redact;
+use crate::secret::redact_setting;
 use crate::vim::url::has_possible_port;
+
+/// What an address of the agent's own begins with.
+const SCHEMES: [&str; 3] = ["http://", "https://", "socks"];
 
 /// The configuration file that is read unless another one is named.
 pub const DEFAULT_FILE: &str = "/etc/run-coreos-installer.yaml";
@@ -165,7 +168,8 @@ fn with_tip(
     let found = found.clone();
     // clap adds the general options to each command when it is built.
     command.build();
-    let named = words.iter().skip(1).find_map(|word| command.find_subcommand(word));
+    let read = command.clone().ignore_errors(true).try_get_matches_from(words);
+    let named = read.ok().and_then(|read| command.find_subcommand(read.subcommand_name()?));
     let (name, known) = match named {
         Some(command) => (command.get_name(), options(command)),
         None => ("", options(command)),
@@ -269,13 +273,15 @@ impl Setting {
         }
     }
 
-    /// Refuses an address whose port cannot exist: nothing would ever answer there.
+    /// Refuses an address whose port cannot exist: nothing would ever answer there. A value that only contains an address, such
+    /// as a kernel argument, is not the agent's to judge.
     fn check_port(&self) -> anyhow::Result<()> {
-        match self.values.iter().find(|value| !has_possible_port(value)) {
+        let is_address = |value: &&String| SCHEMES.iter().any(|scheme| value.starts_with(scheme));
+        match self.values.iter().filter(is_address).find(|value| !has_possible_port(value)) {
             Some(address) => bail!(
                 "{} is {:?}, expected a port from 1 to 65535",
                 self.written(),
-                redact(address)
+                redact_setting(address)
             ),
             None => Ok(()),
         }

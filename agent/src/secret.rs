@@ -150,59 +150,81 @@ pub fn redact(line: &str) -> String {
         let end =
             after.find(|c: char| c.is_whitespace() || "'\"<>)".contains(c)).unwrap_or(after.len());
         let (address, tail) = after.split_at(end);
-        let shown = &address[host_start(address)..];
-        match shown.split_once('?') {
-            Some((path, _)) => {
-                out.push_str(path);
-                out.push_str("?…");
-            }
-            None => out.push_str(shown),
-        }
+        out.push_str(&public(address));
         rest = tail;
     }
     out.push_str(rest);
     out
 }
 
+/// An address without its scheme, user, password and query.
+fn public(address: &str) -> String {
+    let shown = &address[host_start(address)..];
+    match shown.split_once('?') {
+        Some((path, _)) => without_doubtful(path) + "?…",
+        None => without_doubtful(shown),
+    }
+}
+
 /// Where the host begins in an address without its scheme: after a user and a password.
 ///
 /// A password may contain what ends a host, as long as nobody has encoded it. So an `@` in a path or query is treated as
-/// the end of a password, unless a host without a port, or an IPv6 address, precedes the path.
+/// the end of a password, unless a host precedes the path: text without a colon, an IPv6 address, or text with a port.
 fn host_start(address: &str) -> usize {
     let Some(at) = address.rfind('@') else { return 0 };
-    let end = address.find(['/', '?', '#']).unwrap_or(address.len());
-    let authority = &address[..end];
-    if at > end && (authority.starts_with('[') || !authority.contains(':')) {
+    let authority = authority(address);
+    let is_host = authority.starts_with('[') || !authority.contains(':') || has_port(authority);
+    if at > authority.len() && is_host {
         return authority.rfind('@').map_or(0, |at| at + 1);
     }
     at + 1
+}
+
+/// What precedes the path.
+fn authority(address: &str) -> &str {
+    address.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+fn has_port(authority: &str) -> bool {
+    let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
+    (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// An address whose host and port could be a user and the beginning of a password, without what follows it up to the last
+/// `@`.
+fn without_doubtful(address: &str) -> String {
+    let host = authority(address);
+    match address.rsplit_once('@') {
+        Some((_, after)) if has_port(host) && !host.starts_with('[') => {
+            format!("{host}/…@{after}")
+        }
+        _ => address.to_owned(),
+    }
 }
 
 /// As [`redact`], also for addresses without a scheme, such as the `user:password@host` of a proxy, and for passwords with
 /// blanks and quotes.
 #[must_use]
 pub fn redact_setting(value: &str) -> String {
-    if let Some((scheme, rest)) = value.split_once("://")
-        && let user = &rest[..host_start(rest)]
-        && user.contains(|c: char| c.is_whitespace() || "'\"<>)".contains(c))
-        && !user.contains("://")
-    {
-        return redact(&format!("{scheme}://{}", &rest[user.len()..]));
+    let Some((scheme, rest)) = value.split_once("://") else {
+        return without_credentials(value);
+    };
+    if !rest.contains("://") && !scheme.contains(char::is_whitespace) {
+        return format!("{scheme}://{}", public(rest));
     }
     let value = redact(value);
-    let words: Vec<String> = value.split(' ').map(without_credentials).collect();
-    words.join(" ")
+    let is_address = |word: &str| word.contains("://");
+    let shown = |word| if is_address(word) { word.to_owned() } else { without_credentials(word) };
+    value.split(' ').map(shown).collect::<Vec<_>>().join(" ")
 }
 
-/// A word `user:password@host` or `name=user:password@host` without user and password.
-fn without_credentials(word: &str) -> String {
-    let parts = word.rsplit_once('@').filter(|(before, _)| before.contains(':'));
-    let Some((before, host)) = parts.filter(|_| !word.contains("://")) else {
-        return word.to_owned();
-    };
-    // A `=` after the first colon is a part of the password.
+/// `user:password@host` or `name=user:password@host` without user and password. A word may precede it.
+fn without_credentials(text: &str) -> String {
+    let parts = text.rsplit_once('@').filter(|(before, _)| before.contains(':'));
+    let Some((before, host)) = parts else { return text.to_owned() };
+    // What follows the first colon is a part of the password, whatever it contains.
     let user = before.split(':').next().unwrap_or_default();
-    let name = user.rfind('=').and_then(|end| user.get(..=end)).unwrap_or_default();
+    let name = user.rfind(['=', ' ']).and_then(|end| user.get(..=end)).unwrap_or_default();
     format!("{name}{host}")
 }
 
@@ -228,6 +250,10 @@ mod tests {
             ("fd02::1", "fd02::1"),
             ("http://joe:hunt er\"2'/?#@@p.example:3128", "http://p.example:3128"),
             ("joe:hunter/2?#@p.example:3128", "p.example:3128"),
+            ("joe:hunt er\"2'@p.example:3128", "p.example:3128"),
+            ("http://joe:9999/my pass@p.example:3128", "http://joe:9999/…@p.example:3128"),
+            ("http://joe:99999/my'pass@p.example:3128", "http://joe:99999/…@p.example:3128"),
+            ("to http://u:p@a u:p@b https://u:p@c?d", "to http://a b https://c?…"),
         ] {
             assert_eq!(redact_setting(value), expected);
         }
@@ -244,6 +270,8 @@ mod tests {
             hide("for hunt/er-x:2: no address for p.example"),
             "for …: no address for p.example"
         );
+        conceal_address("https://mirror.example:9000/os@4.16?sig=q-secret-2");
+        assert_eq!(hide("mirror.example: q-secret-2"), "mirror.example: …");
         conceal("short");
         assert_eq!(hide("short"), "short");
     }
@@ -278,6 +306,10 @@ mod tests {
             ("http://joe:hun#te@r/2@p.example", "http://p.example"),
             ("https://quay.io/coreos@sha256:12", "https://quay.io/coreos@sha256:12"),
             ("http://[fd02::1]:80/a@b", "http://[fd02::1]:80/a@b"),
+            ("https://h.example:9000/a?user=me@corp&sig=S", "https://h.example:9000/a?…"),
+            ("https://joe:p@h.example:9000/a?user=me@corp", "https://h.example:9000/a?…"),
+            ("http://h.example:80/a@4.16/b", "http://h.example:80/…@4.16/b"),
+            ("http://joe:12345/6@p.example", "http://joe:12345/…@p.example"),
             ("http://joe@h.example/a@b", "http://h.example/a@b"),
             ("odd ://", "odd ://"),
         ] {

@@ -18,13 +18,33 @@ pub fn quote(text: &str) -> String {
 pub fn wrong_line(text: &str, at: Option<usize>) -> Option<(usize, String)> {
     // The parser reports an unclosed bracket on the empty line after the last one.
     let lines = text.lines().zip(1..).take(at.unwrap_or(usize::MAX));
-    let lines: Vec<(&str, usize)> =
-        lines.filter(|(line, _)| !line.trim().is_empty() && !line.starts_with('#')).collect();
-    let ((found, line), before) = lines.split_last()?;
+    let is_text = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let lines: Vec<(&str, usize)> = lines.filter(|(line, _)| is_text(line)).collect();
+    let ((last, last_line), before) = lines.split_last()?;
+    // The parser notices what is not closed lines later, and what lies between is no key.
+    let open = lines.iter().enumerate().find(|(at, _)| is_open(&lines[*at..]));
+    let (found, line) = open.map_or((*last, *last_line), |(_, (found, line))| (*found, *line));
     let key = key(found);
     let subject = key.map_or_else(String::new, |(key, _)| format!("{}: ", quote(key)));
-    let cause = cause(found, key.map(|(_, value)| value), before.last().map(|(line, _)| *line));
-    Some((*line, format!("{subject}{cause}")))
+    let cause = match open {
+        Some(_) => NOT_CLOSED.to_owned(),
+        None => cause(found, key.map(|(_, value)| value), before.last().map(|(line, _)| *line)),
+    };
+    Some((line, format!("{subject}{cause}")))
+}
+
+/// Whether the value of the first line begins with a quotation mark or bracket that no line closes.
+fn is_open(lines: &[(&str, usize)]) -> bool {
+    let value = lines.first().and_then(|(line, _)| key(line)).map(|(_, value)| value);
+    let close = match value.and_then(|value| value.chars().next()) {
+        Some('[') => ']',
+        Some('{') => '}',
+        Some(mark @ ('"' | '\'')) => mark,
+        _ => return false,
+    };
+    let later = lines.iter().skip(1).map(|(line, _)| *line);
+    let mut texts = value.and_then(|value| value.get(1..)).into_iter().chain(later);
+    !texts.any(|text| text.contains(close))
 }
 
 /// The key of a line of YAML and its value; `None` if the line has none that is certain to be a key.
@@ -35,6 +55,9 @@ fn key(line: &str) -> Option<(&str, &str)> {
     let is_name = |b: u8| b.is_ascii_alphanumeric() || b"_-.".contains(&b);
     (!name.is_empty() && name.bytes().all(is_name)).then(|| (name, value.trim()))
 }
+
+const NOT_CLOSED: &str =
+    "a quotation mark or bracket of its value is not closed, or text follows it";
 
 /// Why a line of YAML is probably wrong: it, its value if it has a key, and the line before it.
 fn cause(line: &str, value: Option<&str>, before: Option<&str>) -> String {
@@ -52,8 +75,7 @@ fn cause(line: &str, value: Option<&str>, before: Option<&str>) -> String {
         return format!("its value begins with {mark}, so it needs quotes");
     }
     if first.is_some_and(|mark| "\"'[{".contains(mark)) {
-        return "a quotation mark or bracket of its value is not closed, or text follows it"
-            .to_owned();
+        return NOT_CLOSED.to_owned();
     }
     if value.contains(": ") {
         return "its value contains a colon and a blank, so it needs quotes".to_owned();
@@ -61,7 +83,7 @@ fn cause(line: &str, value: Option<&str>, before: Option<&str>) -> String {
     if before.is_some_and(|before| indent(before) != indent(line)) {
         return "its indentation does not fit that of the line before".to_owned();
     }
-    "it is not a key with a value".to_owned()
+    "it, or a line before it, is malformed".to_owned()
 }
 
 /// The key that a YAML parser found twice, quoted, with the path of its mapping where the parser names it; from its
@@ -211,6 +233,23 @@ mod tests {
         assert_eq!((line, &found[..4]), (2, "\"c\":"), "{found}");
         assert_eq!(wrong_line("a: b\nc\nd", Some(2)).unwrap().0, 2);
         assert_eq!(wrong_line("\n", None), None);
+    }
+
+    #[test]
+    fn line_whose_value_is_not_closed_is_the_wrong_one_and_what_follows_is_not_quoted() {
+        for (text, line) in [
+            ("vim: \"http://h\ntoken: abc\nproxy: p", 1),
+            ("a: 1\nvim: [a, b\ntoken: abc", 2),
+            ("vim: [http://h\n  # the lab VIM", 1),
+            ("token: \"abc\n  SECRET: hunter2", 1),
+            ("dimm: {count: 2\nnic:\n  name: x", 1),
+        ] {
+            let (found_line, found) = wrong_line(text, None).unwrap();
+            assert_eq!(found_line, line, "{text}");
+            assert!(found.contains("is not closed") && !found.contains("SECRET"), "{found}");
+        }
+        let closed = wrong_line("a: [1,\n  2]\nb: \"x\n  y\"\nc: d: e", None).unwrap();
+        assert_eq!(closed.0, 5, "{closed:?}");
     }
 
     #[test]

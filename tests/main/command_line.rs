@@ -59,6 +59,7 @@ fn option_and_capture_that_were_probably_meant_are_in_the_tip() {
         ("install --vmi https://v", "a similar argument exists: '--vim'"),
         ("check some.tar.zst", "to read a captured machine, use 'check --root some.tar.zst'"),
         ("inspect --only cpu some.tar.zst", "use 'inspect --root some.tar.zst'"),
+        ("--log-level report check some.tar.zst", "use 'check --root some.tar.zst'"),
     ] {
         let output = run(words);
         assert_eq!(output.status.code(), Some(2));
@@ -73,6 +74,7 @@ fn port_that_cannot_exist_is_refused_by_option_without_a_password() {
         ("install --vim http://host:99999", "--vim"),
         ("report --vim http://host:65536", "--vim"),
         ("install --vim https://v --proxy http://me:SECRET@p:99999", "--proxy"),
+        ("install --vim https://v --proxy http://me:99999/SECRET@p:1", "--proxy"),
         ("live-config --vim https://v --config-url http://h:70000/x", "--config-url"),
     ] {
         let output = run(words);

@@ -76,14 +76,8 @@ pub fn parse_file(text: &str, name: &str) -> anyhow::Result<BTreeMap<String, Vec
 
 /// The error for text that is not YAML: the line, its key and what was expected.
 fn yaml_error(error: &serde_yaml_ng::Error, text: &str, name: &str) -> anyhow::Error {
-    let whole = error.to_string();
-    if let Some((_, key)) = whole.split_once("duplicate entry with key ") {
-        let key = key.split(" at line ").next().unwrap_or_default();
+    if let Some(key) = text::repeated_key(&error.to_string()) {
         return anyhow!("the configuration file {name} sets {key} twice, expected once");
-    }
-    // The parser does not print keys that are null, lists or mappings.
-    if whole.contains("duplicate entry") {
-        return anyhow!("the configuration file {name} sets an option twice, expected once");
     }
     let at = error.location().map(|location| location.line());
     match text::wrong_line(text, at) {

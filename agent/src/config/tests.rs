@@ -254,9 +254,10 @@ fn malformed_file_is_refused_with_what_it_holds_and_what_is_expected() {
             ),
         ),
         ("1: x", format!("{name} holds a number as a key, expected the name of an option")),
-        ("vim: a\nvim: b", format!("{name} sets \"vim\" twice, expected once")),
-        ("~: a\n~: b", format!("{name} sets an option twice, expected once")),
-        ("[a]: a\n[a]: b", format!("{name} sets an option twice, expected once")),
+        ("vim: a\nvim: b", format!("{name} sets key \"vim\" twice, expected once")),
+        ("vim: {a: 1, a: 2}", format!("{name} sets key \"a\" in vim twice, expected once")),
+        ("~: a\n~: b", format!("{name} sets a key twice, expected once")),
+        ("[a]: a\n[a]: b", format!("{name} sets a key twice, expected once")),
         (
             "proxy: http://u:SEC/RET@h: x",
             format!(
