@@ -14,6 +14,7 @@ pub mod export;
 pub mod links;
 pub mod live_config;
 pub mod locate;
+mod machine_name;
 mod node_id;
 mod offline;
 pub mod qr;

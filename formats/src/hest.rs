@@ -57,6 +57,8 @@ fn source(bytes: &[u8]) -> Option<(Option<&'static str>, usize)> {
     };
     let source = bytes.get(..n_bytes)?;
     let is_first = !name.is_empty() && source.get(6)? & IS_FIRMWARE_FIRST != 0;
+    // Linux ignores a disabled one and keeps counting itself (arch/x86/kernel/acpi/apei.c).
+    let is_first = is_first && (name != "corrected_machine_check" || *source.get(7)? != 0);
     Some((is_first.then_some(name), n_bytes))
 }
 
@@ -65,14 +67,14 @@ mod tests {
     use super::*;
     use crate::testing::survives_any_bytes;
 
-    /// A table of sources with their kind, flags and length.
+    /// A table of enabled sources with their kind, flags and length.
     fn table(sources: &[(u8, u8, usize)]) -> Vec<u8> {
         let mut bytes = vec![0; HEAD_BYTES];
         bytes[..4].copy_from_slice(b"HEST");
         bytes[36] = u8::try_from(sources.len()).unwrap();
         for (kind, flags, length) in sources {
             let mut source = vec![0; *length];
-            (source[0], source[6]) = (*kind, *flags);
+            (source[0], source[6], source[7]) = (*kind, *flags, 1);
             bytes.extend(source);
         }
         let length = u32::try_from(bytes.len()).unwrap();
@@ -89,6 +91,13 @@ mod tests {
         let deferred = [(11, 1, 48), (9, 1, 64), (10, 1, 92)];
         let all = (vec!["deferred_machine_check"], true);
         assert_eq!(firmware_first(&table(&deferred)), Some(all));
+    }
+
+    #[test]
+    fn source_of_corrected_machine_checks_that_is_disabled_is_not_handled() {
+        let mut bytes = table(&[(1, 1, 48), (6, 1, 48)]);
+        bytes[HEAD_BYTES + 7] = 0;
+        assert_eq!(firmware_first(&bytes), Some((vec!["pci_express"], true)));
     }
 
     #[test]

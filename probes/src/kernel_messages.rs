@@ -147,7 +147,13 @@ fn subject_of<'a>(text: &'a str, place: &str) -> Option<&'a str> {
         }
         // The name includes the end of what introduces it.
         "nvme nvme" => word(text.get(text.find("nvme nvme")? + 5..)?),
-        _ => word(text.get(text.find(place)? + place.len()..)?),
+        _ => {
+            let after = |place: &str| text.get(text.find(place)? + place.len()..);
+            // Labels of the firmware have several words.
+            let Some(place) = place.strip_prefix("label ") else { return word(after(place)?) };
+            let label = after(place)?.split(" (").next()?.trim();
+            (!label.is_empty()).then_some(label)
+        }
     }
 }
 
@@ -203,7 +209,7 @@ mod tests {
             ),
             (
                 "pcieport 0000:00:01.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal)",
-                "pci.kernel_errors",
+                "pci.aer.nonfatal",
                 "0000:00:01.0",
             ),
             ("igb 0000:03:00.0 eno1: PCIe link lost", "pci.kernel_errors", "0000:03:00.0"),
@@ -230,6 +236,11 @@ mod tests {
     #[test]
     fn messages_of_new_kernels_and_of_scsi_addresses_name_their_part() {
         check(&[
+            (
+                "EDAC MC0: 1 CE scrub corrected error on P0_Node0 DIMM_B2 (node:0 card:0 module:3",
+                "memory.kernel_errors",
+                "P0_Node0 DIMM_B2",
+            ),
             (
                 "i40e 0000:3b:00.0 eno1: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5376 ms",
                 "nic.kernel_errors",
@@ -282,6 +293,7 @@ mod tests {
             "NVRM: Xid (PCI:0000:3b:00): 31, pid=7, name=python, MMU Fault",
             "pcieport 0000:00:01.0: PCIe Bus Error: severity=Corrected, type=Physical Layer",
             "mce: CPU0: Thermal monitoring enabled (TM1)",
+            "mce: [Hardware Error]: CPU 0: Machine Check: 0 Bank 7: 8c00004000010092",
             "EXT4-fs (sda1): mounted filesystem with ordered data mode",
             "[Hardware Error]: CPU:2 (19:1:1) MC18_STATUS[Over|CE|MiscV|-|-|-|-]: 0xbc",
             // Written by others.

@@ -42,7 +42,7 @@ mod tests {
         report
     }
 
-    /// A fault of one part, concluded from the finding with this code.
+    /// A fault of one part, concluded from the finding with this code about it.
     pub(super) fn fault(code: &str, part: &str) -> Fault {
         let suspect = json!({
             "part": part, "label": "A1", "fru": {"serial": "S1"}, "certainty_percent": 80,
@@ -51,7 +51,7 @@ mod tests {
             "class": "test",
             "severity": "critical",
             "suspects": [suspect],
-            "evidence": [{"source": "EDAC", "finding": code, "observed": "seen"}],
+            "evidence": [{"source": "EDAC", "finding": code, "locator": part, "observed": "seen"}],
             "advice": "replace it",
         }))
         .unwrap()

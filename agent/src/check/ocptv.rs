@@ -115,9 +115,7 @@ fn step(
 /// Whether the first evidence of a fault, which decided its class, is one of these findings.
 fn is_concluded_from(fault: &Fault, findings: &[&Finding]) -> bool {
     let Some(first) = fault.evidence.first() else { return false };
-    findings
-        .iter()
-        .any(|finding| finding.code == first.finding && finding.evidence == first.observed)
+    findings.iter().any(|finding| first.is_of(finding))
 }
 
 /// A fault in the form of the report; every fault has one.
@@ -318,7 +316,7 @@ impl Lines {
         line.insert("timestamp".to_owned(), self.time.as_str().into());
         line.insert(key.to_owned(), value);
         self.n += 1;
-        self.text.push_str(&Value::Object(line).to_string());
+        self.text.push_str(&compare::escaped_json(&Value::Object(line).to_string()));
         self.text.push('\n');
     }
 

@@ -24,7 +24,7 @@ use crate::ironic::api::Api;
 use crate::ironic::inspection::{self, Inspected};
 use crate::job::{self, Collected, CrashReporter, JobSettings, Listener, Offline, supervise};
 use crate::links::{LinksUp, restore_all};
-use crate::qr::machine;
+use crate::machine_name::machine_name;
 use crate::report::{Report, report};
 use crate::secret::{Secret, redact};
 use crate::signals::Stop;
@@ -357,7 +357,7 @@ fn collected(report: &Report) -> anyhow::Result<Collected> {
         disks: disks.cloned().collect(),
         findings: report.findings.clone(),
         faults: report.faults.clone(),
-        machine: Some(machine(report.inventory.product.as_ref(), &report.node_id)),
+        machine: Some(machine_name(report.inventory.product.as_ref(), &report.node_id)),
         unread: report
             .problems
             .iter()

@@ -7,7 +7,7 @@ mod screen;
 mod summary;
 
 pub use screen::Screen;
-pub use summary::{Summary, is_fault, machine};
+pub use summary::{Summary, is_fault};
 
 use qrcodegen::{QrCode, QrCodeEcc, QrSegment, Version};
 

@@ -1,10 +1,10 @@
 //! What a QR code says: which machine it is, then its worst faults with code, part and place, then advice.
 
-use probes::dmi::{Product, is_placeholder};
 use probes::faults::{Fault, Suspect};
 use probes::findings::{Finding, Severity};
 
 use crate::clean;
+use crate::machine_name::machine_name;
 use crate::report::Report;
 
 /// The longest line, in characters. A code on a usual terminal holds about 130 bytes.
@@ -36,26 +36,11 @@ pub struct Summary {
     n_reasons: usize,
 }
 
-/// A line for vendor and product and one for the serial number, as far as they are known; without a serial number the node id.
-#[must_use]
-pub fn machine(product: Option<&Product>, node_id: &str) -> String {
-    let value = |of: fn(&Product) -> &Option<String>| {
-        let found = of(product?).as_deref()?;
-        let is_known = !found.trim().is_empty() && !is_placeholder(found);
-        is_known.then(|| clean::text(found, MAX_VALUE_CHARS))
-    };
-    let model = [value(|product| &product.vendor), value(|product| &product.name)];
-    let model = model.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let serial = value(|product| &product.serial).map(|serial| format!("serial {serial}"));
-    let name = serial.unwrap_or_else(|| format!("node {}", clean::text(node_id, MAX_SHORT_CHARS)));
-    if model.is_empty() { name } else { format!("{model}\n{name}") }
-}
-
 impl Summary {
     /// What is wrong with the machine of `report`.
     #[must_use]
     pub fn of(report: &Report) -> Self {
-        let machine = machine(report.machine.as_ref(), &report.node_id);
+        let machine = machine_name(report.machine.as_ref(), &report.node_id);
         let findings: Vec<&Finding> = report.findings.iter().filter(|f| is_fault(f)).collect();
         Self::new(&machine, None, &findings, &report.faults, report.problems.len())
     }
@@ -74,12 +59,7 @@ impl Summary {
         let mut named: Vec<&Fault> = Vec::new();
         let mut entries = Vec::new();
         for finding in findings {
-            // Evidence has no place: equal signs of several faults cannot be distinguished.
-            let mut found = faults.iter().filter(|fault| fault.is_shown_by(finding));
-            let fault = match (found.next(), found.next()) {
-                (Some(only), None) => Some(only),
-                _ => None,
-            };
+            let fault = faults.iter().find(|fault| fault.is_shown_by(finding));
             if fault.is_some_and(|fault| named.iter().any(|known| std::ptr::eq(*known, fault))) {
                 continue;
             }

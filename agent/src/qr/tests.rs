@@ -5,6 +5,7 @@ use probes::findings::{Finding, row};
 use serde_json::json;
 
 use super::*;
+use crate::machine_name::machine_name;
 
 #[path = "../../../tests/qr_reader.rs"]
 mod qr_reader;
@@ -139,8 +140,8 @@ fn finding_of_a_fault_names_the_suspects_and_the_fault_is_named_once() {
             {"part": "DIMM A2", "certainty_percent": 20},
         ],
         "evidence": [
-            {"source": "EDAC", "finding": "memory.ecc.uncorrectable", "observed": "5 errors"},
-            {"source": "log", "finding": "memory.ecc.correctable", "observed": "9 errors"},
+            {"source": "EDAC", "finding": "memory.ecc.uncorrectable", "locator": "A1", "observed": "5 errors"},
+            {"source": "log", "finding": "memory.ecc.correctable", "locator": "A1", "observed": "9 errors"},
         ],
         "advice": "Replace it.",
     }))
@@ -175,8 +176,10 @@ fn equal_findings_of_several_faults_name_their_own_places() {
         serde_json::from_value(json!({
             "class": "disk.failing",
             "severity": "critical",
-            "suspects": [{"part": disk, "certainty_percent": 90}],
-            "evidence": [{"source": "SMART", "finding": "disk.health.failing", "observed": "it says so"}],
+            "suspects": [{"part": format!("disk {disk}"), "certainty_percent": 90}],
+            "evidence": [{
+                "source": "SMART", "finding": "disk.health.failing", "locator": disk, "observed": "it says so",
+            }],
             "advice": "Replace it.",
         }))
         .unwrap()
@@ -207,25 +210,10 @@ fn hostile_values_are_cut_and_cleaned() {
     let hostile = "\u{1b}[2J\u{202e}x\r\ny\u{0}".repeat(5000);
     let findings = [finding("memory.ecc.uncorrectable", &hostile, &hostile)];
     let product = serde_json::from_value(json!({"vendor": hostile, "serial": hostile})).unwrap();
-    let text = read(&summary(&machine(Some(&product), &hostile), &findings, &[]), &LARGE);
+    let text = read(&summary(&machine_name(Some(&product), &hostile), &findings, &[]), &LARGE);
     assert!(!text.replace('\n', "").chars().any(crate::clean::is_hidden), "{text:?}");
     assert!(text.contains("\ncritical memory.ecc.uncorrectable: memory  [2Jx"), "{text:?}");
     assert!(text.lines().count() == 4 && text.len() < 500, "{text:?}");
-}
-
-#[test]
-fn machine_is_named_by_what_is_known() {
-    let product = |value: serde_json::Value| serde_json::from_value(value).unwrap();
-    let name = |value| summary::machine(Some(&product(value)), "uuid-1");
-    assert_eq!(
-        name(json!({"vendor": "Dell Inc.", "name": "R650", "serial": "S1"})),
-        "Dell Inc. R650\nserial S1"
-    );
-    assert_eq!(
-        name(json!({"name": "R650", "serial": "To Be Filled By O.E.M."})),
-        "R650\nnode uuid-1"
-    );
-    assert_eq!(summary::machine(None, "uuid-1"), "node uuid-1");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use probes::findings::{Finding, Severity};
 use probes::firmware::Firmware;
 use probes::live::Live;
 
-use crate::qr::machine;
+use crate::machine_name::machine_name;
 use crate::report::Report;
 pub use left_out::left_out;
 use page::{Page, Tone, counted, pair};
@@ -62,7 +62,7 @@ pub fn text(report: &Report, is_colored: bool) -> String {
 #[must_use]
 pub fn findings(report: &Report, only: &[String], is_colored: bool) -> String {
     let mut page = Page::new(is_colored);
-    let name = machine(report.machine.as_ref(), &report.node_id).replace('\n', ", ");
+    let name = machine_name(report.machine.as_ref(), &report.node_id).replace('\n', ", ");
     page.line(0, &format!("machine: {name}"));
     faults::faults(&mut page, &report.faults);
     write_findings(&mut page, report);

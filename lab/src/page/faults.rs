@@ -56,7 +56,9 @@ pub(super) fn explains(node: &Node, finding: &Value) -> bool {
         .take(MAX_FAULTS)
         .flat_map(|fault| list(Some(&fault["evidence"])).iter().take(MAX_SOURCES));
     evidence.any(|source| {
-        source["finding"] == finding["code"] && source["observed"] == finding["evidence"]
+        source["finding"] == finding["code"]
+            && source["locator"] == finding["locator"]
+            && source["observed"] == finding["evidence"]
     })
 }
 

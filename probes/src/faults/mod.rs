@@ -37,12 +37,20 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Whether `finding` is among its evidence. Evidence has no place, so equal findings of two parts are evidence of the
-    /// faults of both.
+    /// Whether `finding` is among its evidence.
     #[must_use]
     pub fn is_shown_by(&self, finding: &Finding) -> bool {
-        let mut evidence = self.evidence.iter();
-        evidence.any(|sign| sign.finding == finding.code && sign.observed == finding.evidence)
+        self.evidence.iter().any(|evidence| evidence.is_of(finding))
+    }
+}
+
+impl Evidence {
+    /// Whether it is what `finding` reports.
+    #[must_use]
+    pub fn is_of(&self, finding: &Finding) -> bool {
+        self.finding == finding.code
+            && self.locator == finding.locator
+            && self.observed == finding.evidence
     }
 }
 
@@ -87,6 +95,9 @@ pub struct Evidence {
     pub source: String,
     /// The finding that reports it.
     pub finding: FindingCode,
+    /// What that finding is about; absent if it is about the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locator: Option<String>,
     /// What was observed, with figures.
     pub observed: String,
     /// The first message of the kernel log about the part; absent for other sources.
@@ -180,6 +191,7 @@ impl<'a> Case<'a> {
         let evidence = self.signs.iter().map(|sign| Evidence {
             source: sign.rule.source.to_owned(),
             finding: sign.finding.code.clone(),
+            locator: sign.finding.locator.clone(),
             observed: sign.finding.evidence.clone(),
             raw: sign.finding.raw.clone(),
         });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::disk::{disks, locator as disk_locator};
 use super::table::{
     CPU_KERNEL_ERRORS, CPU_THERMAL, DISK_KERNEL_ERRORS, FIRMWARE_BUG, MEMORY_KERNEL_ERRORS,
-    NIC_KERNEL_ERRORS, OS_LOCKUP, PCI_AER_FATAL, PCI_KERNEL_ERRORS, Row,
+    NIC_KERNEL_ERRORS, OS_LOCKUP, PCI_AER_FATAL, PCI_AER_NONFATAL, PCI_KERNEL_ERRORS, Row,
 };
 use super::{Finding, hypervisor, memory, nic, pci};
 use crate::block::Disk;
@@ -14,7 +14,7 @@ use crate::cpuset::CpuSet;
 use crate::kernel_log::KernelMessages;
 use crate::memory::{slot_named, slot_of};
 
-static ROWS: [&Row; 9] = [
+static ROWS: [&Row; 10] = [
     &DISK_KERNEL_ERRORS,
     &MEMORY_KERNEL_ERRORS,
     &CPU_KERNEL_ERRORS,
@@ -24,6 +24,7 @@ static ROWS: [&Row; 9] = [
     &OS_LOCKUP,
     &FIRMWARE_BUG,
     &PCI_AER_FATAL,
+    &PCI_AER_NONFATAL,
 ];
 
 /// One finding for each kind of message about one part.
@@ -76,11 +77,13 @@ fn about(inventory: &Inventory, group: &KernelMessages) -> About {
         "memory.kernel_errors" => About::Part(slot(inventory, subject)),
         "cpu.kernel_errors" | "cpu.thermal" => About::Part(Some(socket(inventory, subject))),
         "pci.kernel_errors" => About::Part(Some(device(inventory, subject))),
-        "pci.aer.fatal" => {
+        "pci.aer.fatal" | "pci.aer.nonfatal" => {
             let part = device(inventory, subject);
-            // The counter of the device, where there is one, has led to the same finding.
+            // The counter of the device, where there is one, has led to the same finding, or to a worse one.
             let is_counted = pci::aer(inventory).iter().any(|found| {
-                found.code.as_str() == group.code && found.locator.as_ref() == Some(&part)
+                let is_as_bad =
+                    found.code.as_str() == group.code || group.code == "pci.aer.nonfatal";
+                is_as_bad && found.locator.as_ref() == Some(&part)
             });
             if is_counted { About::Nothing } else { About::Part(Some(part)) }
         }
@@ -118,10 +121,12 @@ fn disk(inventory: &Inventory, subject: &str) -> Option<String> {
 /// The slot of the DIMM that the memory controller's driver or the firmware names.
 fn slot(inventory: &Inventory, label: &str) -> Option<String> {
     let memory = inventory.memory.as_ref()?;
-    let row = memory.ecc.iter().find(|row| row.label.as_deref() == Some(label));
-    let index = row.and_then(|row| slot_of(row, &memory.dimms));
-    let index = index.or_else(|| slot_named(label, &memory.dimms))?;
-    memory::printed_name(&memory.dimms, index)
+    let index = match memory.ecc.iter().find(|row| row.label.as_deref() == Some(label)) {
+        // It knows more than the name, such as a size that belongs to no such slot.
+        Some(row) => slot_of(row, &memory.dimms),
+        None => slot_named(label, &memory.dimms),
+    };
+    memory::printed_name(&memory.dimms, index?)
 }
 
 /// The socket of a logical CPU, if package and socket are certainly the same; else the CPU's number, with a prefix

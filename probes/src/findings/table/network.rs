@@ -111,7 +111,7 @@ row_table! {
         component: "pci",
         meaning: "A PCIe device had fatal errors since boot: its link failed and had to be reset.",
         source: "/sys/bus/pci/devices/*/aer_dev_fatal, and /dev/kmsg: the kernel counts no fatal errors of devices below \
-                 a port.",
+                 a port. Reports of the firmware (ACPI APEI).",
         advice: "Reseat the card or riser. If the errors continue, replace the card.",
         false_alarms: "Errors that the link corrected are ignored.",
     };
@@ -121,7 +121,7 @@ row_table! {
         other_severity: None,
         component: "pci",
         meaning: "A PCIe device had uncorrectable errors since boot: transactions were lost, the link survived.",
-        source: "/sys/bus/pci/devices/*/aer_dev_nonfatal.",
+        source: "/sys/bus/pci/devices/*/aer_dev_nonfatal, and /dev/kmsg where the counter does not show them.",
         advice: "Reseat the card or riser. If the errors continue, replace the card.",
         false_alarms: "Errors that the link corrected are ignored. A device with fatal errors is reported once, \
                        as pci.aer.fatal.",

@@ -243,9 +243,9 @@ row_table! {
         other_severity: None,
         component: "cpu",
         meaning: "The kernel logged machine checks since boot.",
-        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt.",
+        source: "/dev/kmsg, with the messages of probes/data/kernel-log.txt, and reports of the firmware (ACPI APEI).",
         advice: "Decode the message with the tools of the CPU vendor. Replace the part that it names.",
-        false_alarms: "Only records of errors match, not the messages that announce machine checks at boot.",
+        false_alarms: "Only records of uncorrected errors match, not the messages that announce machine checks at boot.",
     };
     CPU_THROTTLED = Row {
         code: "cpu.throttled",
