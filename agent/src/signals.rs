@@ -1,19 +1,20 @@
-//! SIGTERM and SIGINT: the request to end, which cuts every wait short and leaves the machine in a clear state.
+//! SIGTERM, SIGINT and SIGHUP: the request to end, which cuts every wait short and leaves the machine in a clear state.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The signals with which people and systemd ask a program to end.
-const SIGNALS: [i32; 2] = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
+/// The signals with which people, systemd and a connection that breaks off ask a program to end.
+const SIGNALS: [i32; 3] =
+    [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP];
 
 /// How long an answer is waited for after a signal: within five seconds the agent must have ended.
 const GRACE: Duration = Duration::from_secs(2);
 /// How often a wait looks for a signal.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Whether the agent should end: SIGTERM or SIGINT was received.
+/// Whether the agent should end: one of the signals was received.
 #[derive(Debug, Clone, Default)]
 pub struct Stop {
     /// The number of the signal; 0 before one is received.
@@ -23,7 +24,8 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Catches SIGTERM and SIGINT from now on, even after an earlier [`Stop`] was released.
+    /// Catches the signals from now on, even after an earlier [`Stop`] was released. SIGHUP stays ignored if it is, as `nohup`
+    /// wants it.
     ///
     /// # Errors
     /// The kernel refuses a signal handler.
@@ -37,6 +39,9 @@ impl Stop {
         }
         let stop = Self::default();
         for signal in SIGNALS {
+            if signal == signal_hook::consts::SIGHUP && is_hangup_ignored() {
+                continue;
+            }
             let number = usize::try_from(signal).unwrap_or_default();
             signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop.is_released))?;
             signal_hook::flag::register_usize(signal, Arc::clone(&stop.signal), number)?;
@@ -46,7 +51,7 @@ impl Stop {
     }
 
     /// Nothing is left to restore: the next signal ends the program at once, and one that was already received does so
-    /// now. The shell sees status 130 for SIGINT and 143 for SIGTERM.
+    /// now. The shell sees status 129 for SIGHUP, 130 for SIGINT and 143 for SIGTERM.
     pub fn release(&self) {
         self.is_released.store(true, Ordering::SeqCst);
         let number = self.signal.load(Ordering::SeqCst);
@@ -95,6 +100,12 @@ impl Stop {
     }
 }
 
+/// Whether who started the program ignores SIGHUP (`/proc/self/status`, `SigIgn`: bit n - 1 is signal n; proc(5)).
+fn is_hangup_ignored() -> bool {
+    let status = procfs::process::Process::myself().and_then(|process| process.status());
+    status.is_ok_and(|status| status.sigign & 1 << (signal_hook::consts::SIGHUP - 1) != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
@@ -139,17 +150,31 @@ mod tests {
                 let other = usize::try_from(signal_hook::consts::SIGINT).unwrap();
                 stop.signal.store(other, Ordering::SeqCst);
                 stop.release();
+            } else if case == "hangup" {
+                raise(Signal::SIGHUP).unwrap();
+                assert!(stop.is_stopped());
+                stop.release();
             } else {
+                if case == "ignored" {
+                    raise(Signal::SIGHUP).unwrap();
+                }
                 stop.release();
                 assert!(!stop.is_stopped());
                 raise(Signal::SIGTERM).unwrap();
             }
             unreachable!("the program continues after the signal");
         }
-        for (case, signal) in
-            [("before", Signal::SIGINT), ("after", Signal::SIGTERM), ("again", Signal::SIGINT)]
-        {
-            let status = std::process::Command::new(std::env::current_exe().unwrap())
+        for (case, signal) in [
+            ("before", Signal::SIGINT),
+            ("after", Signal::SIGTERM),
+            ("again", Signal::SIGINT),
+            ("hangup", Signal::SIGHUP),
+            ("ignored", Signal::SIGTERM),
+        ] {
+            let disposition = if case == "ignored" { "''" } else { "-" };
+            let status = std::process::Command::new("sh")
+                .args(["-c", &format!("trap {disposition} HUP; exec \"$@\""), "sh"])
+                .arg(std::env::current_exe().unwrap())
                 .args(["--exact", NAME, "--nocapture"])
                 .env("RCI_SIGNAL_CASE", case)
                 .stdout(std::process::Stdio::null())

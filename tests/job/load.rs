@@ -246,17 +246,39 @@ fn load_runs_again_once_the_vim_has_withdrawn_it_and_allows_it_again() {
 
 #[test]
 fn acceptance_of_a_report_does_not_repeat_a_load() {
+    for acceptance in [not_yet(), no_load()] {
+        let name = acceptance.to_string();
+        let mock = vim(
+            move |_| acceptance.clone(),
+            |n| match n {
+                0..4 => wait(1, 2),
+                _ => stop(),
+            },
+        );
+        let (status, log, messages) = run(&mock);
+        assert_eq!(status, Some(4), "{name}: {log}");
+        assert_eq!(n_loads(&messages), 1, "{name}: {messages:#?}\n{log}");
+        assert_eq!(mock.requests("/v1/reports").len(), 2, "{name}: {log}");
+    }
+}
+
+#[test]
+fn reinspection_ends_a_load_and_its_report_permits_another() {
+    let reinspect =
+        json!({"api_version": "1", "request_id": "r", "action": "reinspect", "retry_after_s": 1});
     let mock = vim(
-        |_| not_yet(),
-        |n| match n {
-            0..4 => wait(1, 2),
-            _ => stop(),
+        |n| if n < 2 { not_yet() } else { stop() },
+        move |n| match n {
+            0 => wait(3600, 1),
+            1 => reinspect.clone(),
+            _ => wait(1, 60),
         },
     );
     let (status, log, messages) = run(&mock);
     assert_eq!(status, Some(4), "{log}");
-    assert_eq!(n_loads(&messages), 1, "{messages:#?}\n{log}");
-    assert_eq!(mock.requests("/v1/reports").len(), 2, "{log}");
+    assert_eq!(n_loads(&messages), 2, "{messages:#?}\n{log}");
+    let at = |text: &str, n: usize| log.match_indices(text).nth(n).map(|(at, _)| at);
+    assert!(at("computed on ", 0) < at("reading the machine's hardware", 1), "{log}");
 }
 
 #[test]

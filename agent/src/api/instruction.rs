@@ -28,8 +28,9 @@ pub struct Instruction {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_s: Option<u64>,
     /// `wait`: allows the node to compute on every CPU and to test free memory for at most this many seconds, once after
-    /// each report. When they are over, the node reads its hardware under load and posts another report; another
-    /// instruction ends the load at once. Absent: no load.
+    /// each report, and again after this permission was withdrawn. When they are over, the node reads its hardware under load
+    /// and posts another report. Another instruction, or a 202, withdraws the permission and ends the load within seconds; if
+    /// the load has found a fault, the node reports it at once. Absent: no load, unless this answers a report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 86_400))]
     pub load_s: Option<u64>,

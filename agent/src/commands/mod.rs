@@ -105,7 +105,7 @@ fn capture(options: &CaptureOptions) -> anyhow::Result<ExitStatus> {
     }
     let write = if options.anonymize { capture::write_anonymized } else { capture::write };
     // From here on a signal waits until the unfinished file is removed.
-    let stop = Stop::on_signals().context("catching SIGTERM and SIGINT")?;
+    let stop = Stop::on_signals().context("catching signals")?;
     let written = write(&source.recorded(), &report, &collection, &options.output, &stop);
     stop.release();
     let differing = written?;
@@ -137,7 +137,7 @@ fn schema(options: &SchemaOptions) -> anyhow::Result<ExitStatus> {
 
 /// Reads the machine. `lldp_wait` is how long to listen if the options do not say.
 ///
-/// SIGINT and SIGTERM end the program at once, so nothing is printed or posted after one. Ports that were brought up
+/// A signal ends the program at once, so nothing is printed or posted after one. Ports that were brought up
 /// are restored first.
 fn read(
     source: &Arc<Source>,
@@ -154,7 +154,7 @@ fn read(
     if !options.bring_links_up || !source.is_live() {
         return Ok(report(source, &collection));
     }
-    let stop = Stop::on_signals().context("catching SIGTERM and SIGINT")?;
+    let stop = Stop::on_signals().context("catching signals")?;
     let links = LinksUp::bring_up(&stop);
     let source = Arc::clone(source);
     let found = unless_stopped(&stop, move || report(&source, &collection));

@@ -5,7 +5,8 @@ use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 use probes::findings::Finding;
@@ -100,9 +101,31 @@ pub(super) fn text(blocking: &[&Finding], node_id: &str) -> String {
     text + &rule + "\n"
 }
 
-/// Writes `text` to `file`, a terminal, and the QR code of `summary` below it. A serial console that never accepts them
-/// must not stop the job: the answer arrives once they are written.
-pub(super) fn show(
+/// What writes to the console, at most one text at a time: somebody may have stopped the terminal's output to read it.
+#[derive(Debug, Default)]
+pub(super) struct Display {
+    writing: Option<Receiver<Result<(), guard::Panic>>>,
+}
+
+impl Display {
+    /// Writes `text` to `file`, a terminal, and the QR code of `summary` below it, unless the text before is not written yet.
+    pub(super) fn show(&mut self, text: String, summary: Option<Summary>, file: PathBuf) {
+        let before = self.writing.as_ref().map(Receiver::try_recv);
+        if !matches!(before, Some(Err(TryRecvError::Empty))) {
+            self.writing = show(text, summary, file);
+        }
+    }
+
+    /// Waits until the text is written.
+    pub(super) fn wait(&self, limit: Duration) {
+        if let Some(writing) = &self.writing {
+            writing.recv_timeout(limit).ok();
+        }
+    }
+}
+
+/// Writes them on a thread of its own: a serial console that never accepts them must not stop the job.
+fn show(
     text: String,
     summary: Option<Summary>,
     file: PathBuf,

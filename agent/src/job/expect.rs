@@ -39,7 +39,7 @@ impl Job<'_> {
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut findings = [self.collected.findings.as_slice(), &self.deviations()].concat();
         self.settings.load.add_findings(&mut findings);
-        add(&mut findings, self.sampled.clone());
+        add(&mut findings, self.sampled.iter().map(|found| found.finding.clone()).collect());
         findings.extend(self.client.clock_skew());
         findings.sort_by_key(|finding| Reverse(finding.severity));
         findings

@@ -161,7 +161,7 @@ impl Job<'_> {
             seen: seen.clone(),
         })?;
         // A response of the disk takes time, so only the chosen one is asked.
-        self.sampled = readable::check(&target).into_iter().collect();
+        self.sampled = readable::check(&target);
         let disk = target.disk();
         let around = Surroundings {
             client: &self.client,
@@ -187,11 +187,11 @@ impl Job<'_> {
     }
 
     /// Names the faulty part on the console.
-    pub(super) fn show_banner(&self, summary: Option<Summary>) {
+    pub(super) fn show_banner(&mut self, summary: Option<Summary>) {
         if let (Some(text), Some(screen)) = (&self.blocked.banner, &self.settings.screen)
             && !self.settings.is_dry_run
         {
-            banner::show(text.clone(), summary, screen.clone());
+            self.display.show(text.clone(), summary, screen.clone());
         }
     }
 

@@ -87,9 +87,16 @@ impl WaitingLoad {
 impl Job<'_> {
     /// Starts the load that a `wait` allows, or ends the one that is not allowed any more. Returns how long the node may
     /// wait; `None` if the hardware is to be read at once, because the load is over or because it has found a fault.
-    pub(super) fn load(&mut self, allowed_s: Option<u64>, wait: Duration) -> Option<Duration> {
+    ///
+    /// What `accepts_report` says nothing about a load if it allows none: some VIMs accept every report alike.
+    pub(super) fn load(
+        &mut self,
+        allowed_s: Option<u64>,
+        wait: Duration,
+        accepts_report: bool,
+    ) -> Option<Duration> {
         let Some(seconds) = allowed_s.filter(|_| self.posts()) else {
-            return (!self.withdraw_load()).then_some(wait);
+            return (accepts_report || !self.withdraw_load()).then_some(wait);
         };
         let mut state = self.settings.load.lock();
         if !std::mem::replace(&mut state.has_run, true) {
@@ -105,7 +112,8 @@ impl Job<'_> {
         (!left.is_zero()).then(|| wait.min(left))
     }
 
-    /// Ends a load that is still running after the hardware was read. Only the VIM's next report allows another one.
+    /// Ends a load that is still running after the hardware was read. Another one needs another report, or a permission that was
+    /// withdrawn and is given again.
     pub(super) fn end_load_of_report(&mut self) {
         let mut state = self.settings.load.lock();
         state.has_run = state.running.is_some() || state.ended.is_some();

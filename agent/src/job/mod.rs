@@ -193,7 +193,7 @@ impl Ended {
     }
 }
 
-/// Catches SIGTERM and SIGINT, so that the job can end in a clear state.
+/// Catches SIGTERM, SIGINT and SIGHUP, so that the job can end in a clear state.
 #[must_use]
 pub fn stop_on_signals() -> Stop {
     Stop::on_signals().unwrap_or_else(|error| {

@@ -36,7 +36,7 @@ impl Job<'_> {
     }
 
     /// Shows why the job has ended, unless that was intended.
-    pub(super) fn show_end(&self, ended: &Ended) {
+    pub(super) fn show_end(&mut self, ended: &Ended) {
         if self.stop.is_stopped() {
             return;
         }
@@ -54,9 +54,9 @@ impl Job<'_> {
         };
         let (Some(summary), Some(screen)) = (summary, &self.settings.screen) else { return };
         let letters = self.blocked.banner.clone().unwrap_or_default();
-        if let Some(shown) = banner::show(letters, Some(summary), screen.clone()) {
-            shown.recv_timeout(SHOW_LIMIT).ok();
-        }
+        self.display.wait(SHOW_LIMIT);
+        self.display.show(letters, Some(summary), screen.clone());
+        self.display.wait(SHOW_LIMIT);
     }
 
     fn summary_of_failure(&self, result: &JobResult) -> Option<Summary> {

@@ -8,18 +8,20 @@ use formats::digest;
 use formats::time::rfc3339;
 use tracing::{error, info, warn};
 
+use super::banner::Display;
 use super::console::Console;
 use super::late::Late;
 use super::posting::Unposted;
 use super::waiting::{Blocked, Refusals, advice};
 use super::{Collected, Ended, JobSettings};
 use crate::api::{
-    Action, Code, Finding, IgnitionSource, Install, Instruction, JobResult, Stage, State,
-    is_node_id, parse_instruction,
+    Action, Code, IgnitionSource, Install, Instruction, JobResult, Stage, State, is_node_id,
+    parse_instruction,
 };
 use crate::clock::Clock;
 use crate::exit_status::ExitStatus;
 use crate::install::Failure;
+use crate::install::readable::Unreadable;
 use crate::install::seen::Seen;
 use crate::secret::redact;
 use crate::signals::Stop;
@@ -61,11 +63,12 @@ pub(super) struct Job<'a> {
     pub(super) late: Late,
     /// The id under which the VIM gets, or has got, the neighbours.
     pub(super) supplemented: Option<String>,
-    /// Whether the next 202 answers the report; only then it may give the node another id.
+    /// Whether the next response answers the report: a 202 may give the node another id then, and nothing withdraws a load.
     has_just_reported: bool,
     pub(super) blocked: Blocked,
-    /// What was found on the disk that the instruction leads to.
-    pub(super) sampled: Vec<Finding>,
+    pub(super) display: Display,
+    /// Set if the disk that the instruction leads to cannot be read.
+    pub(super) sampled: Option<Unreadable>,
     /// Whether a bare Ignition config is carried out, and no instruction.
     pub(super) is_bare: bool,
 }
@@ -109,7 +112,8 @@ impl<'a> Job<'a> {
             supplemented: None,
             has_just_reported: false,
             blocked: Blocked::default(),
-            sampled: Vec::new(),
+            display: Display::default(),
+            sampled: None,
             is_bare: false,
         }
     }
@@ -162,8 +166,9 @@ impl<'a> Job<'a> {
         self.end_load_of_report();
         collected.keep_unread(&self.collected);
         self.collected = collected;
-        // The next attempt reads the disk again, since its cable may be in its place now.
-        self.sampled.clear();
+        // Its cable may be in its place now.
+        let sampled = self.sampled.take();
+        self.sampled = sampled.and_then(|sampled| sampled.again(&self.settings.system));
         if self.node_id.is_empty() || !is_node_id(&self.node_id) {
             self.node_id.clone_from(&self.collected.node_id);
         }
@@ -237,7 +242,7 @@ impl<'a> Job<'a> {
             Answer::Instruction(bytes) => {
                 self.receive(&bytes);
                 match parse_instruction(&bytes) {
-                    Ok(instruction) => self.carry_out(instruction),
+                    Ok(instruction) => self.carry_out(instruction, has_just_reported),
                     Err(refusal) => {
                         self.request_id = refusal.request_id;
                         self.events.set_request(self.request_id.as_deref());
@@ -270,7 +275,7 @@ impl<'a> Job<'a> {
         self.is_bare = false;
         self.seen = None;
         self.blocked = Blocked::default();
-        self.sampled.clear();
+        self.sampled = None;
         self.expectations = None;
         self.request_id = None;
         self.events.set_request(None);
@@ -293,7 +298,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn carry_out(&mut self, instruction: Instruction) -> Next {
+    fn carry_out(&mut self, instruction: Instruction, has_just_reported: bool) -> Next {
         self.request_id = Some(instruction.request_id.clone());
         self.events.set_request(Some(&instruction.request_id));
         self.open_events();
@@ -319,14 +324,13 @@ impl<'a> Job<'a> {
                 self.again.reset();
                 let asked = asked.unwrap_or(RetryAfter::seconds(DEFAULT_WAIT_S));
                 let wait = RetryAfter::poll(Some(asked), self.clock.as_ref());
-                let Some(wait) = self.load(instruction.load_s, wait) else { return Next::Inspect };
+                let Some(wait) = self.load(instruction.load_s, wait, has_just_reported) else {
+                    return Next::Inspect;
+                };
                 self.console.waits_for(&self.vim("another instruction from"), &self.node_id);
                 self.wait_and_ask(wait, "asking again", None)
             }
-            (Action::Reinspect, _) => {
-                let wait = self.wait_before_inspecting(asked);
-                self.wait(wait, "inspecting again").map_or_else(Next::End, |()| Next::Inspect)
-            }
+            (Action::Reinspect, _) => self.reinspect(asked),
             (Action::Reboot, _) => {
                 info!("rebooting as the VIM asks; no disk was touched");
                 self.event(Stage::Result, State::Done, Some("rebooting as the VIM asks"));

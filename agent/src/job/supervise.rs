@@ -110,7 +110,8 @@ fn run_child(stop: &Stop) -> Option<(Checkpoint, ProcessStatus)> {
 
 /// The exit status of a child that ended by itself; `None` after a crash.
 fn known_end(ended: ProcessStatus, stop: &Stop) -> Option<ExitStatus> {
-    let by_request = [Signal::SIGTERM, Signal::SIGINT].map(|signal| Some(signal as i32));
+    let by_request =
+        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP].map(|signal| Some(signal as i32));
     if stop.is_stopped() && by_request.contains(&ended.signal()) {
         // It ended before it could catch the signal.
         return Some(ExitStatus::NotReported);

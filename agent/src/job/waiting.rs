@@ -186,6 +186,16 @@ impl Job<'_> {
         }
     }
 
+    /// Waits as the VIM asks before the hardware is read again.
+    pub(super) fn reinspect(&mut self, asked: Option<RetryAfter>) -> Next {
+        // A fault that the load has found is reported at once.
+        if self.withdraw_load() {
+            return Next::Inspect;
+        }
+        let wait = self.wait_before_inspecting(asked);
+        self.wait(wait, "inspecting again").map_or_else(Next::End, |()| Next::Inspect)
+    }
+
     /// A QR code needs the whole screen, so it is shown in every wait.
     fn is_banner_due(&self) -> bool {
         self.blocked.summary.is_some() || self.blocked.n_waits.is_multiple_of(WAITS_PER_BANNER)

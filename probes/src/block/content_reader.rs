@@ -157,7 +157,14 @@ struct Failure {
 
 /// Whether the disk caused it, and not a missing right or an incomplete capture.
 pub(super) fn is_fault(why: &Unanswered) -> bool {
-    why.errno.is_some_and(|errno| READ_ERRORS.contains(&Errno::from_raw(errno)))
+    why.errno.is_some_and(is_read_fault)
+}
+
+/// Whether a disk that cannot be read with this `errno` is broken itself: not if a right is missing, another host has reserved
+/// it, or the path to it is lost.
+#[must_use]
+pub fn is_read_fault(errno: i32) -> bool {
+    READ_ERRORS.contains(&Errno::from_raw(errno))
 }
 
 impl Failure {

@@ -54,6 +54,7 @@ mod virtual_media;
 pub use activity::{CurrentIo, current_io};
 pub use arrivals::{Arrival, Arrivals, arrivals};
 pub use bay::DiskBay;
+pub use content_reader::is_read_fault;
 pub use current::{CurrentDisk, CurrentUse, current, current_use};
 pub use disk::{ContentAbove, Disk, DiskPath, UnlistedPartition};
 pub use fc::FcHost;
