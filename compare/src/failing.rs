@@ -1,6 +1,7 @@
 //! Which part numbers have findings, across machines.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 
 use serde_json::{Value, json};
 
@@ -8,6 +9,12 @@ use crate::cohort::Member;
 use crate::kinds::Kind;
 use crate::machine::{Machine, Part, is_identity};
 use crate::{counted, line};
+
+/// A locator has fewer words, and a part's name fewer still.
+const LIMIT_WORDS: usize = 64;
+const LIMIT_WORDS_OF_NAME: usize = 16;
+/// What more parts of a machine are called is the name of none of them.
+const LIMIT_SHARED: usize = 64;
 
 /// A part number that has findings.
 #[derive(Debug)]
@@ -29,36 +36,24 @@ pub struct Failing {
 /// The part numbers that have findings of a severity above info, the most machines first.
 #[must_use]
 pub fn failing(members: &[Member]) -> Vec<Failing> {
-    let mut found: BTreeMap<(&'static str, String), Failing> = BTreeMap::new();
+    let n_parts = n_parts(members);
+    let mut found: BTreeMap<(&'static str, &str), Failing> = BTreeMap::new();
     for member in members {
-        let mut parts: BTreeMap<(&'static str, usize), (&Part, BTreeSet<String>)> = BTreeMap::new();
-        for finding in member.findings.as_array().into_iter().flatten() {
-            let text = |key| finding.get(key).and_then(Value::as_str);
-            if text("severity") == Some("info") {
-                continue;
-            }
-            for part in blamed(&member.machine, text("locator").unwrap_or_default()) {
-                let entry = parts.entry((part.kind.name, part.index));
-                let (_, codes) = entry.or_insert_with(|| (part, BTreeSet::new()));
-                codes.extend(text("code").map(str::to_owned));
-            }
-        }
-        let mut seen: BTreeSet<String> = BTreeSet::new();
-        for (part, codes) in parts.into_values() {
+        let mut seen: BTreeSet<(&'static str, &str)> = BTreeSet::new();
+        for (part, codes) in failing_parts(member) {
             let Some(part_number) = part_number(part) else { continue };
-            let is_first = seen.insert([part.kind.name, " ", &part_number].concat());
-            let key = (part.kind.name, part_number.clone());
+            let key = (part.kind.name, part_number);
             let entry = found.entry(key).or_insert_with(|| Failing {
                 kind: part.kind,
-                n_parts: n_parts(members, part.kind, &part_number),
-                part_number,
+                part_number: part_number.to_owned(),
+                n_parts: n_parts.get(&key).copied().unwrap_or_default(),
                 n_failing: 0,
                 n_machines: 0,
                 codes: BTreeSet::new(),
             });
             entry.n_failing += 1;
-            entry.n_machines += usize::from(is_first);
-            entry.codes.extend(codes);
+            entry.n_machines += usize::from(seen.insert(key));
+            entry.codes.extend(codes.into_iter().map(str::to_owned));
         }
     }
     let mut found: Vec<Failing> = found.into_values().collect();
@@ -66,32 +61,134 @@ pub fn failing(members: &[Member]) -> Vec<Failing> {
     found
 }
 
-fn part_number(part: &Part) -> Option<String> {
-    let names = ["part_number", "product_part_number", "board_part_number", "model", "id"];
-    let known = names.iter().filter_map(|name| part.value(name).as_str());
-    known.map(str::to_owned).next()
-}
-
-/// How many parts of this part number the machines have.
-fn n_parts(members: &[Member], kind: &'static Kind, number: &str) -> usize {
-    let parts = members.iter().flat_map(|member| member.machine.of_kind(kind));
-    parts.filter(|part| part_number(part).as_deref() == Some(number)).count()
-}
-
-/// The parts that a finding's locator names: by serial number, otherwise by place. Several kinds may list one part, such
-/// as a disk and the PCI device that it is, so only the first kind counts.
-fn blamed<'a>(machine: &'a Machine, locator: &str) -> Vec<&'a Part> {
-    let is_named = |name: &str| !name.is_empty() && contains_word(locator, name);
-    let is_serial = |serial: &str| is_identity(serial) && is_named(serial);
-    let serial = |part: &&Part| part.value("serial").as_str().is_some_and(is_serial);
-    let place = |part: &&Part| part.place.split(", ").next().is_some_and(is_named);
-    let mut parts: Vec<&Part> = machine.parts.iter().filter(serial).collect();
-    if parts.is_empty() {
-        parts = machine.parts.iter().filter(place).collect();
+/// The parts of a machine that have findings above info, and the codes of these.
+fn failing_parts(member: &Member) -> Vec<(&Part, BTreeSet<&str>)> {
+    let mut codes_at: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for finding in member.findings.as_array().into_iter().flatten() {
+        let text = |key| finding.get(key).and_then(Value::as_str);
+        if text("severity") != Some("info") {
+            let codes = codes_at.entry(text("locator").unwrap_or_default()).or_default();
+            codes.extend(text("code"));
+        }
     }
-    let first = parts.first().map(|part| part.kind.name);
-    parts.retain(|part| Some(part.kind.name) == first);
-    parts
+    let names = Names::of(&member.machine);
+    let mut parts: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
+    for (locator, codes) in codes_at {
+        for at in names.blamed(locator) {
+            parts.entry(at).or_default().extend(&codes);
+        }
+    }
+    let parts = parts.into_iter().filter_map(|(at, codes)| Some((names.parts.get(at)?, codes)));
+    parts.collect()
+}
+
+fn part_number(part: &Part) -> Option<&str> {
+    let names = ["part_number", "product_part_number", "board_part_number", "model", "id"];
+    names.iter().find_map(|name| part.value(name).as_str())
+}
+
+/// How many parts of each kind and part number the machines have.
+fn n_parts(members: &[Member]) -> BTreeMap<(&'static str, &str), usize> {
+    let mut n_parts = BTreeMap::new();
+    for part in members.iter().flat_map(|member| &member.machine.parts) {
+        if let Some(number) = part_number(part) {
+            *n_parts.entry((part.kind.name, number)).or_default() += 1;
+        }
+    }
+    n_parts
+}
+
+/// The parts of a machine, and where among them those are that a locator may name so.
+///
+/// Reports come from machines that may lie: each name is looked up, since comparing every locator with every part would
+/// take minutes for a report with thousands of both.
+struct Names<'a> {
+    parts: &'a [Part],
+    serials: HashMap<&'a str, Vec<usize>>,
+    places: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Names<'a> {
+    fn of(machine: &'a Machine) -> Self {
+        let parts = machine.parts.as_slice();
+        let (mut serials, mut places) = (HashMap::new(), HashMap::new());
+        for (at, part) in parts.iter().enumerate() {
+            for (name, names) in [(serial(part), &mut serials), (place(part), &mut places)] {
+                let name = name.map(words_of_name).filter(|name| !name.is_empty());
+                if let Some(name) = name {
+                    names.entry(name).or_insert_with(Vec::new).push(at);
+                }
+            }
+        }
+        Self { parts, serials, places }
+    }
+
+    /// The parts that a finding's locator names: by serial number, otherwise by place. Several kinds may list one part, such
+    /// as a disk and the PCI device that it is, so only the first kind counts.
+    fn blamed(&self, locator: &str) -> Vec<usize> {
+        let mut found = self.named(&self.serials, serial, locator);
+        if found.is_empty() {
+            found = self.named(&self.places, place, locator);
+        }
+        let kind = |at: &usize| self.parts.get(*at).map(|part| part.kind.name);
+        let first = found.first().and_then(kind);
+        found.into_iter().filter(|at| kind(at) == first).collect()
+    }
+
+    /// Those of the parts whose name is in the locator.
+    fn named(
+        &self,
+        names: &HashMap<&str, Vec<usize>>,
+        name: fn(&Part) -> Option<&str>,
+        locator: &str,
+    ) -> BTreeSet<usize> {
+        let is_named = |at: &&usize| {
+            let name = self.parts.get(**at).and_then(name);
+            name.is_some_and(|name| contains_word(locator, name))
+        };
+        let found = phrases(locator).into_iter().filter_map(|phrase| names.get(phrase));
+        let parts = found.filter(|parts| parts.len() <= LIMIT_SHARED).flatten();
+        parts.filter(is_named).copied().collect()
+    }
+}
+
+fn serial(part: &Part) -> Option<&str> {
+    part.value("serial").as_str().filter(|serial| is_identity(serial))
+}
+
+fn place(part: &Part) -> Option<&str> {
+    part.place.split(", ").next()
+}
+
+/// A name without what is no letter or digit at its ends: so it is one of the phrases of a text that contains it.
+fn words_of_name(name: &str) -> &str {
+    name.trim_matches(|c: char| !c.is_alphanumeric())
+}
+
+/// The first words of a text, each alone and with up to some that follow it.
+fn phrases(text: &str) -> Vec<&str> {
+    let words = words(text);
+    let mut phrases = Vec::new();
+    for (at, first) in words.iter().enumerate() {
+        let last = words.iter().skip(at).take(LIMIT_WORDS_OF_NAME);
+        phrases.extend(last.filter_map(|last| text.get(first.start..last.end)));
+    }
+    phrases
+}
+
+fn words(text: &str) -> Vec<Range<usize>> {
+    let mut words: Vec<Range<usize>> = Vec::new();
+    for (at, c) in text.char_indices().filter(|(_, c)| c.is_alphanumeric()) {
+        let end = at + c.len_utf8();
+        if let Some(word) = words.last_mut().filter(|word| word.end == at) {
+            word.end = end;
+        } else if words.len() == LIMIT_WORDS {
+            break;
+        } else {
+            words.push(at..end);
+        }
+    }
+    words
 }
 
 /// Whether `word` is in `text` with no letter or digit next to it.
@@ -158,6 +255,37 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].n_failing, found[0].n_parts), (1, 2));
         assert_eq!(found[0].json()["kind"], "raid_drive");
+    }
+
+    #[test]
+    fn part_is_found_by_a_name_of_several_words_at_any_place_of_the_locator() {
+        let dimm = |locator: &str| json!({"locator": locator, "part_number": locator});
+        let dimms = json!([dimm("P1-DIMM A1 (top)"), dimm("(top)"), dimm("A1"), dimm("CPU1")]);
+        let blamed = |locator: &str| {
+            let findings = json!([{"code": "c", "severity": "warning", "locator": locator}]);
+            let report = json!({"memory": {"n_slots": 4, "dimms": dimms}, "findings": findings});
+            let found = failing(&[Member::of("node".to_owned(), &report)]);
+            found.into_iter().map(|one| one.part_number).collect::<Vec<_>>()
+        };
+        assert_eq!(blamed("node 0: CPU1."), ["CPU1"]);
+        assert_eq!(blamed("in P1-DIMM A1 (top) of socket 0"), ["(top)", "A1", "P1-DIMM A1 (top)"]);
+        assert_eq!(blamed("top"), [""; 0]);
+        assert_eq!(blamed("CPU11 xA1 top)"), [""; 0]);
+    }
+
+    #[test]
+    fn name_that_very_many_parts_share_blames_none_of_them() {
+        let dimms = |n: usize| vec![json!({"locator": "A1", "part_number": "M393A4K40"}); n];
+        let finding = json!([{"code": "c", "severity": "warning", "locator": "DIMM A1"}]);
+        let n_failing = |n: usize| {
+            let report = json!({"memory": {"n_slots": n, "dimms": dimms(n)}, "findings": finding});
+            let found = failing(&[Member::of("node".to_owned(), &report)]);
+            found.first().map_or(0, |one| one.n_failing)
+        };
+        assert_eq!(
+            [n_failing(2), n_failing(LIMIT_SHARED), n_failing(LIMIT_SHARED + 1)],
+            [2, 64, 0]
+        );
     }
 
     #[test]

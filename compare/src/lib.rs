@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::fmt::Write as _;
+
 pub mod cohort;
 pub mod difference;
 pub mod draft;
@@ -37,6 +39,25 @@ pub fn line(text: &str) -> String {
     line
 }
 
+/// JSON with each hidden character as its escape, so that a terminal neither obeys it nor shows other characters in
+/// another order.
+#[must_use]
+pub fn escaped_json(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for character in json.chars() {
+        // JSON itself has no hidden character but the ends of lines.
+        if character == '\n' || pattern::is_visible(character) {
+            text.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            // Writing to a String does not fail.
+            let _ = write!(text, "\\u{unit:04x}");
+        }
+    }
+    text
+}
+
 /// `1 report`, `2 reports`.
 fn counted(n: usize, one: &str) -> String {
     format!("{n} {one}{}", if n == 1 { "" } else { "s" })
@@ -50,5 +71,15 @@ mod tests {
             super::line("serial \x1b[2J\u{202e}3\u{200b}21\n"),
             "serial \\u{1b}[2J\\u{202e}3\\u{200b}21\n"
         );
+    }
+
+    #[test]
+    fn hidden_characters_are_escaped_in_json_and_its_value_stays() {
+        let value =
+            serde_json::json!({"a\u{202e}b": "x\u{9b}31m\u{200b}\u{e0041}\u{7f}\n\u{fc}\u{1f980}"});
+        let text = super::escaped_json(&format!("{value:#}\n"));
+        let expected = "{\n  \"a\\u202eb\": \"x\\u009b31m\\u200b\\udb40\\udc41\\u007f\\n\u{fc}\u{1f980}\"\n}\n";
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
     }
 }

@@ -1,7 +1,6 @@
 //! Requests and answers of the lab VIM: the body types, the error body `Problem`, bounded reading (RFC 9110).
 
 use std::convert::Infallible;
-use std::fmt::Write as _;
 use std::io;
 use std::io::Read;
 use std::time::Duration;
@@ -67,25 +66,7 @@ pub(crate) fn answer(status: StatusCode, content_type: &str, bytes: impl Into<By
 
 /// An answer in JSON.
 pub(crate) fn json_answer(status: StatusCode, value: &Value) -> Answer {
-    answer(status, "application/json", escaped(&format!("{value:#}\n")))
-}
-
-/// JSON with each hidden character as its escape, so that a terminal neither obeys it nor shows other characters in
-/// another order.
-fn escaped(json: &str) -> String {
-    let mut text = String::with_capacity(json.len());
-    for character in json.chars() {
-        // JSON itself has no hidden character but the ends of lines.
-        if character == '\n' || compare::is_visible(character) {
-            text.push(character);
-            continue;
-        }
-        for unit in character.encode_utf16(&mut [0; 2]) {
-            // Writing to a String does not fail.
-            let _ = write!(text, "\\u{unit:04x}");
-        }
-    }
-    text
+    answer(status, "application/json", compare::escaped_json(&format!("{value:#}\n")))
 }
 
 /// An answer without a body (204).
@@ -191,15 +172,6 @@ mod tests {
         assert!(bomb.len() < 2000);
         assert_eq!(gunzip(&bomb, 1000).unwrap_err().status, 413);
         assert_eq!(gunzip(&bomb, 1 << 20).unwrap().len(), 1 << 20);
-    }
-
-    #[test]
-    fn hidden_characters_are_escaped_in_json_and_its_value_stays() {
-        let value = json!({"a\u{202e}b": "x\u{9b}31m\u{200b}\u{e0041}\u{7f}\n\u{fc}\u{1f980}"});
-        let text = escaped(&format!("{value:#}\n"));
-        let expected = "{\n  \"a\\u202eb\": \"x\\u009b31m\\u200b\\udb40\\udc41\\u007f\\n\u{fc}\u{1f980}\"\n}\n";
-        assert_eq!(text, expected);
-        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The database of the lab VIM, in `SQLite`: nodes, reports, events, results, answers by key, settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -206,6 +206,10 @@ impl Store {
     /// Every node, the most recent contact first, each with an [`overview`] in place of its report.
     pub(crate) fn nodes(&self) -> Stored<Vec<Node>> {
         let ids = self.ids()?;
+        let listed: BTreeSet<&String> = ids.iter().collect();
+        let mut overviews = self.overviews.lock().unwrap_or_else(PoisonError::into_inner);
+        overviews.retain(|id, _| listed.contains(id));
+        drop(overviews);
         let nodes = ids.iter().map(|id| {
             let report = self.overview_of(id)?;
             self.node_with(id, report)

@@ -33,7 +33,7 @@ pub(super) fn inspect(options: &InspectOptions) -> anyhow::Result<ExitStatus> {
         InspectFormat::Yaml => output::yaml(&report)?,
         InspectFormat::Ironic => output::json(&export::ironic(&report))?,
         InspectFormat::Metal3 if options.form == Form::Annotation => {
-            format!("{}\n", exports::metal3::details(&report.inventory))
+            compare::escaped_json(&format!("{}\n", exports::metal3::details(&report.inventory)))
         }
         InspectFormat::Metal3 => {
             output::json(&exports::metal3::resource(&report.inventory, &report.node_id))?

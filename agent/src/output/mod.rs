@@ -22,12 +22,12 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// `value` as indented JSON with a newline at its end.
+/// `value` as indented JSON with a newline at its end. Hidden characters are escaped.
 ///
 /// # Errors
 /// If a value has no JSON form; no type of this crate has such a value.
 pub fn json(value: &impl Serialize) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(value)? + "\n")
+    Ok(compare::escaped_json(&(serde_json::to_string_pretty(value)? + "\n")))
 }
 
 /// The values of a JSON text.
@@ -38,13 +38,16 @@ pub fn tree(json: &str) -> anyhow::Result<serde_json::Value> {
     serde_json::from_str(json).context("reading JSON that this program wrote")
 }
 
-/// `value` as YAML.
+/// `value` as YAML; as its subset JSON if a hidden character must be escaped, which the writer of YAML does not do.
 ///
 /// # Errors
 /// If a value has no YAML form; no type of this crate has such a value.
 pub fn yaml(value: &impl Serialize) -> anyhow::Result<String> {
     // By way of the text: a second serialiser of the report's types would add 0.2 MB to the program.
-    Ok(serde_yaml_ng::to_string(&tree(&json(value)?)?)?)
+    let json = json(value)?;
+    let yaml = serde_yaml_ng::to_string(&tree(&json)?)?;
+    let is_visible = yaml.chars().all(|c| c == '\n' || compare::is_visible(c));
+    Ok(if is_visible { yaml } else { json })
 }
 
 /// The width that prose is wrapped at: the terminal's, or that of `COLUMNS`, or 80.
@@ -63,5 +66,20 @@ pub fn is_colored(color: Color) -> bool {
         Color::Always => true,
         Color::Never => false,
         Color::Auto => terminal::may_be_colored(&io::stdout()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_characters_are_escaped_in_json_and_yaml() {
+        let value = serde_json::json!({"serial": "x\u{202e}321", "name": "é"});
+        for text in [json(&value).unwrap(), yaml(&value).unwrap()] {
+            assert!(text.contains("x\\u202e321"), "{text}");
+            assert_eq!(serde_yaml_ng::from_str::<serde_json::Value>(&text).unwrap(), value);
+        }
+        assert_eq!(yaml(&serde_json::json!({"name": "é"})).unwrap(), "name: é\n");
     }
 }

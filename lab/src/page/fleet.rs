@@ -12,7 +12,8 @@ use crate::store::Node;
 /// The page.
 pub(super) fn page(lab: &Lab, base: &str) -> Result<Answer, Refusal> {
     // The revision first, so that a change meanwhile makes another page.
-    let key = format!("{} {:?} {base}", lab.store.revision(), lab.faults.left());
+    let files = lab.shelf.list();
+    let key = format!("{} {:?} {files:?} {base}", lab.store.revision(), lab.faults.left());
     lab.pages.fleet.page(key, || content(lab, base))
 }
 

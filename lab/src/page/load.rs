@@ -19,7 +19,7 @@ const MOST_S: u64 = 86_400;
 /// Often enough that the node soon hears that the test is no longer allowed.
 const ASK_AGAIN_S: u64 = 5;
 
-/// The form; nothing for a node that is at work or installed, one with another instruction of its own, or a reader who may
+/// The form; nothing for a node that is at work or installed, one with another instruction or a config of its own, or a reader who may
 /// not use the admin API.
 pub(super) fn panel(
     lab: &Lab,
@@ -27,11 +27,14 @@ pub(super) fn panel(
     standing: &Standing,
     request: &Request,
 ) -> Result<Markup, Refusal> {
-    let own = lab.store.setting(&scope_of(reported(node)), "instruction")?;
+    let scope = scope_of(reported(node));
+    let own = lab.store.setting(&scope, "instruction")?;
+    let has_config = lab.store.setting(&scope, "ignition")?.is_some();
     let allowed = own.as_deref().and_then(load_s);
+    let has_own = own.is_some() || has_config;
     let is_waiting = ["reported", "waiting", "blocked"].contains(&standing.label);
     if !may_change(lab, request)
-        || allowed.is_none() && (own.is_some() || !is_waiting || node.report.is_none())
+        || allowed.is_none() && (has_own || !is_waiting || node.report.is_none())
     {
         return Ok(html! {});
     }
@@ -46,7 +49,11 @@ pub(super) fn panel(
                         "The node waits, and may compute on every CPU and test its free memory for " (seconds)
                         " s after each report. It then reports again; what failed is among the faults and findings."
                     }
-                    p.muted { "Once you end the test, the node follows the instruction for all nodes." }
+                    p.muted {
+                        "Once you end the test, "
+                        @if has_config { "the node is installed with the Ignition config that was set for it." }
+                        @else { "the node follows the instruction for all nodes." }
+                    }
                     button.button #load-end type="submit" { "End the test" }
                 } @else {
                     label for="load-seconds" { "Let the node compute on every CPU and test its free memory for" }
@@ -81,7 +88,11 @@ pub(super) fn change(lab: &Lab, request: &Request, id: &str) -> Result<Option<An
     }
     let scope = scope_of(reported(&node));
     let own = lab.store.setting(&scope, "instruction")?;
-    if own.is_some_and(|own| load_s(&own).is_none()) {
+    let is_foreign = match &own {
+        Some(own) => load_s(own).is_none(),
+        None => lab.store.setting(&scope, "ignition")?.is_some(),
+    };
+    if is_foreign {
         return Err(Refusal::new(409, "INSTRUCTION_SET", "the node has an instruction of its own"));
     }
     let instruction = match query(body, "seconds") {

@@ -91,15 +91,12 @@ fn tenths(n: u64) -> String {
 
 /// A text cut to a readable length, in which characters that would hide or reorder others are replaced.
 pub(super) fn cut(text: &str) -> String {
-    let text: String =
-        text.chars().map(|c| if is_misleading(c) { '\u{fffd}' } else { c }).collect();
+    let text: String = text.chars().map(|c| if is_shown(c) { c } else { '\u{fffd}' }).collect();
     shortened(&text)
 }
 
-/// Control characters, and those that set the direction of the text around them (Unicode UAX #9 §2).
-fn is_misleading(c: char) -> bool {
-    let is_direction = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    is_direction || c.is_control() && c != '\n' && c != '\t'
+fn is_shown(c: char) -> bool {
+    c == '\n' || c == '\t' || compare::is_visible(c)
 }
 
 fn shortened(text: &str) -> String {

@@ -179,7 +179,9 @@ fn finding_that_a_fault_explains_is_shown_once() {
         json!([finding("disk.failed", "9 bad sectors"), finding("disk.hot", "80 degrees")]);
     body["faults"] = json!([{
         "class": "disk.failing", "severity": "warning", "advice": "a", "suspects": [],
-        "evidence": [{"source": "SMART", "finding": "disk.failed", "observed": "9 bad sectors"}],
+        "evidence": [{
+            "source": "SMART", "finding": "disk.failed", "locator": "sda", "observed": "9 bad sectors",
+        }],
     }]);
     vim.post("/v1/reports", &body);
     let page = vim.get("/nodes/uuid-1").text();
@@ -259,6 +261,18 @@ fn form_never_replaces_an_instruction_that_somebody_set() {
     let body = format!("token={token}&seconds=60");
     assert_eq!(vim.post_with("/nodes/uuid-1/load", &form, body.as_bytes()).status, 409);
     assert_eq!(vim.get("/v1/nodes/uuid-1/instruction").json()["action"], "reboot");
+
+    vim.post("/v1/reports", &report("uuid-2"));
+    let config = json!({"ignition": {"version": "3.3.0"}});
+    assert_eq!(vim.put("/lab/nodes/uuid-2/ignition", &config).status, 204);
+    assert!(!vim.get("/nodes/uuid-2").text().contains("Start the test"));
+    assert_eq!(vim.post_with("/nodes/uuid-2/load", &form, body.as_bytes()).status, 409);
+    // The config came after the test was allowed.
+    vim.post("/v1/reports", &report("uuid-3"));
+    assert_eq!(vim.post_with("/nodes/uuid-3/load", &form, body.as_bytes()).status, 303);
+    assert_eq!(vim.put("/lab/nodes/uuid-3/ignition", &config).status, 204);
+    let page = vim.get("/nodes/uuid-3").text();
+    assert!(page.contains("the node is installed with the Ignition config"), "{page}");
 }
 
 #[test]
