@@ -42,7 +42,7 @@ ironic: ## Only the tests with a real Ironic, which is installed into the cache
 .PHONY: vm
 # Only here: the program refuses RCI_ variables that are no options.
 vm: export RCI_STATIC_AGENT := $(CURDIR)/$(STATIC)
-vm: static lab-vim ## Only the tests of the static binary and the virtual machine tests
+vm: static ## Only the tests of the static binary and the virtual machine tests
 	$(CARGO) test -p run-coreos-installer --test static
 	@tests/setup.sh ironic
 	@tests/vm/setup

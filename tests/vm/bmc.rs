@@ -38,12 +38,12 @@ pub(crate) const DIMM_SENSOR: &str = "DIMM_B2";
 /// What Chassis Identify is asked for goes into `identified`: how long the light blinks.
 pub(crate) fn serve(socket: PathBuf, identified: Identified) {
     std::thread::spawn(move || {
-        let until = Instant::now() + START_LIMIT;
+        let mut until = Instant::now() + START_LIMIT;
         while Instant::now() < until {
             if let Ok(stream) = UnixStream::connect(&socket) {
-                // The connection breaks when the guest ends.
+                // The connection breaks when the guest ends, which may be started once more.
                 answer_all(stream, &identified).ok();
-                return;
+                until = Instant::now() + START_LIMIT;
             }
             std::thread::sleep(Duration::from_millis(50));
         }

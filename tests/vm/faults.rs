@@ -297,17 +297,26 @@ fn check_refused(result: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Waits for the result of a blocked install whose message contains `text`.
+/// Waits for the result of an install that findings block, whose message contains `text`.
 pub(crate) fn refused_with(lab: &Lab, text: &str) -> Result<Value> {
+    refused_for(lab, text, |code| code == "FINDINGS")
+}
+
+/// Waits for the result of a refused install whose code is one of these and whose message contains `text`.
+pub(crate) fn refused_for(
+    lab: &Lab,
+    text: &str,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Value> {
     let until = Instant::now() + LIVE;
     loop {
         let result = lab.sent("result", LIVE)?;
-        let message = result["message"].as_str().unwrap_or_default();
-        if result["code"] == "FINDINGS" && message.contains(text) {
+        let value = |key: &str| result[key].as_str().unwrap_or_default();
+        if is_wanted(value("code")) && value("message").contains(text) {
             return Ok(result);
         }
         ensure!(Instant::now() < until, "no result contains {text}, the last one is {result:#}");
-        std::thread::sleep(Duration::from_secs(2));
+        std::thread::sleep(Duration::from_secs(1));
     }
 }
 

@@ -127,7 +127,10 @@ impl Guest {
         if !may || !self.console.ended_in_silence() {
             return Ok(false);
         }
-        self.qemu.wait()?;
+        // A guest that has powered off did what it was asked for.
+        if self.qemu.wait()?.success() {
+            return Ok(false);
+        }
         eprintln!("QEMU ended without a line, and is started again{}", self.how_it_ended());
         self.started_again = true;
         (self.qemu, self.console) = start_qemu(&self.name, &self.folder, &self.args, self.t0)?;

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -204,23 +205,17 @@ impl Drop for Lab {
     }
 }
 
-/// The lab VIM's program: `RCI_LAB_VIM`, or an existing build, or one built now.
+/// The lab VIM's program: `RCI_LAB_VIM`, or one built now.
 pub(crate) fn program() -> Result<PathBuf> {
+    static BUILT: OnceLock<bool> = OnceLock::new();
     if let Some(path) = std::env::var_os("RCI_LAB_VIM") {
         return Ok(PathBuf::from(path));
     }
-    let target = repository().join("target");
-    let built =
-        |profile: &str| Some(target.join(profile).join("lab-vim")).filter(|path| path.exists());
-    if let Some(path) = built("release") {
-        return Ok(path);
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "-q", "-p", "lab-vim"]).current_dir(repository());
+    // The libraries are compiled already, for its own tests.
+    if !BUILT.get_or_init(|| build.status().is_ok_and(|status| status.success())) {
+        bail!("cargo build -p lab-vim has failed");
     }
-    let status = Command::new(env!("CARGO"))
-        .args(["build", "-q", "-p", "lab-vim"])
-        .current_dir(repository())
-        .status()?;
-    if !status.success() {
-        bail!("cargo build -p lab-vim: {status}");
-    }
-    built("debug").context("cargo build -p lab-vim left no target/debug/lab-vim")
+    Ok(repository().join("target/debug/lab-vim"))
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::artifacts::Artifact;
 use crate::debugger::{Debugger, Socket};
 use crate::disk::Disk;
-use crate::faults::{of_code, refused_with};
+use crate::faults::{of_code, refused_for, refused_with};
 use crate::guest::Guest;
 use crate::install::{LIVE, check_proved, instruction_for, nonce, start_lab_with, start_live_with};
 use crate::lab::Lab;
@@ -84,12 +84,18 @@ fn faults_that_show_while_the_node_waits_arrive_at_the_vim_and_block_the_install
     });
     let locator = of_middle.map(|finding| finding["locator"].to_string()).unwrap_or_default();
     ensure!(locator.contains("serial MIDDLE-0"), "{unreadable:#}");
+    // The disk is read again with the rest of the hardware, and is as bad as before.
+    live.wait_for("MIDDLE-0")?;
+    live.wait_for("asking the VIM again")?;
+    live.wait_for("asking the VIM again")?;
+    ensure!(!live.console.has("trying it again"), "the node takes the same fault for a change");
 
-    // Nobody asks for findings to block any more: a disk whose first sector cannot be read is never chosen.
+    // Nobody asks for findings to block any more: a disk whose first sector cannot be read is never chosen. The reason is
+    // the disk, not a finding.
     order["install"]["block_also"] = json!([]);
     order["install"]["disk"] = json!({"hints": {"serial": "FIRST-0"}});
     lab.put("/lab/default/instruction", &order)?;
-    let refused = refused_of_disk(&lab, "FIRST-0")?;
+    let refused = refused_for(&lab, "FIRST-0", |code| code != "FINDINGS")?;
     lab.keep(&folder)?;
     check_untouched(&refused, &folder)?;
 
@@ -140,17 +146,20 @@ fn is_untouched(folder: &Path, disk: &str) -> Result<bool> {
 fn break_cpu(socket: &Socket) -> Result<()> {
     let mut debugger = Debugger::connect(socket)?;
     let mut seen: HashMap<String, usize> = HashMap::new();
+    let mut n_flips = 0;
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_secs(LOAD_S - 5) {
         let running = debugger.process(BROKEN_CPU)?;
         let of_load = seen.iter().max_by_key(|(_, n)| **n).filter(|(_, n)| **n > 20);
         if let Some((process, _)) = of_load {
             debugger.flip(BROKEN_CPU, &NUMBERS, Some(process))?;
+            n_flips += 1;
         } else if let Some(process) = running {
             *seen.entry(process).or_default() += 1;
         }
         std::thread::sleep(PAUSE);
     }
+    ensure!(n_flips > 0, "no process was seen often enough on the CPU: {seen:?}");
     Ok(())
 }
 
@@ -163,20 +172,6 @@ fn reported(lab: &Lab, code: &str) -> Result<Value> {
             return Ok(report);
         }
         ensure!(Instant::now() < until, "no report has {code}: {:#}", report["findings"]);
-        std::thread::sleep(Duration::from_secs(1));
-    }
-}
-
-/// Waits for a result of an install that no disk was right for, which names this one. Its reason is the disk, not a finding.
-fn refused_of_disk(lab: &Lab, serial: &str) -> Result<Value> {
-    let until = Instant::now() + LIVE;
-    loop {
-        let result = lab.sent("result", LIVE)?;
-        let is_named = result["message"].as_str().is_some_and(|message| message.contains(serial));
-        if is_named && result["code"] != "FINDINGS" {
-            return Ok(result);
-        }
-        ensure!(Instant::now() < until, "no result is about {serial}, the last one is {result:#}");
         std::thread::sleep(Duration::from_secs(1));
     }
 }
