@@ -20,7 +20,8 @@ const BATCH: usize = 120;
 /// The kernel asks three times, a second apart.
 const WAIT: Duration = Duration::from_millis(3400);
 
-/// Searches every network of the step that this host is in. A network that it is not in is absent from the output.
+/// Searches every network of the step that this host is in. One that it is not in, or only by a port without a carrier, is
+/// absent from the output.
 pub(super) fn search(step: &Step, _: &Around) -> Result<Value, String> {
     search_networks(&step.json(0)?)
 }
@@ -29,14 +30,15 @@ fn search_networks(request: &Value) -> Result<Value, String> {
     let list = request.as_array().ok_or("its argument is no list of networks")?;
     let own = addresses();
     let mut n_left = MAX_ADDRESSES;
-    let mut found = Vec::new();
+    let (mut found, mut cut_off) = (Vec::new(), None);
     for text in list.iter().filter_map(Value::as_str) {
         let network = parse(text)?;
         let in_network = own.iter().filter(|own| is_in(own, network));
         let Some(port) = in_network.min_by_key(|own| !own.has_carrier) else { continue };
         // Nobody can respond through a port without a carrier: every address would look free.
         if !port.has_carrier {
-            return Err(format!("the port {} in {text} has no carrier", port.nic));
+            cut_off = Some(format!("the port {} in {text} has no carrier", port.nic));
+            continue;
         }
         let hosts: Vec<arp::Neighbour> = hosts(network)
             .filter(|ip| !own.iter().any(|own| own.ip == IpAddr::V4(*ip)))
@@ -53,7 +55,8 @@ fn search_networks(request: &Value) -> Result<Value, String> {
         found.push(json!({"network": text, "free_addresses": free}));
     }
     if found.is_empty() {
-        return Err("this host has no address in any of the networks".into());
+        let none = || "this host has no address in any of the networks".to_owned();
+        return Err(cut_off.unwrap_or_else(none));
     }
     Ok(Value::Array(found))
 }

@@ -25,19 +25,25 @@ pub(super) fn check(line: &str) -> Result<(), &'static str> {
     if line.contains("PRIVATE KEY") {
         return Err("a private key");
     }
-    if line.contains(char::is_control) {
+    if line.contains(|c: char| c.is_control() && c != '\t') {
         return Err("text of several lines");
     }
-    // Options may precede the type, and quoted ones contain blanks.
-    let mut words = line.split(' ').filter(|word| !word.is_empty());
-    let Some((name, n_fields)) =
-        words.find_map(|word| TYPES.into_iter().find(|(name, _)| *name == word))
-    else {
+    let words: Vec<&str> = line.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
+    let type_of = |word: &str| TYPES.into_iter().find(|(name, _)| *name == word);
+    let named = words.iter().enumerate().filter_map(|(at, word)| Some((at + 1, type_of(word)?)));
+    // Options may precede the type, and a quoted one may contain blanks and the name of a type.
+    let mut checked = named.map(|(at, of)| check_key(of, words.get(at).copied()));
+    let Some(first) = checked.next() else {
         let is_path = line.starts_with(['/', '~', '.']);
         let without = "text without the type of a key that sshd on CoreOS accepts";
         return Err(if is_path { "the path of a file" } else { without });
     };
-    let Some(encoded) = words.next() else { return Err("a type without a key") };
+    first.or_else(|why| checked.find(Result::is_ok).unwrap_or(Err(why)))
+}
+
+/// Checks the text after a type with this number of fields.
+fn check_key((name, n_fields): (&str, usize), encoded: Option<&str>) -> Result<(), &'static str> {
+    let Some(encoded) = encoded else { return Err("a type without a key") };
     let bytes = STANDARD.decode(encoded).map_err(|_| "a key that is truncated or not base64")?;
     let fields = fields(&bytes).ok_or("a key that is truncated")?;
     match fields.split_first() {
@@ -84,7 +90,8 @@ mod tests {
             let field = [7_u8; 32];
             let fields = [&[name.as_bytes()][..], &vec![&field[..]; n_fields]].concat();
             let key = format!("{name} {}", encoded(&fields));
-            let with_options = format!("restrict,command=\"echo ssh-x\" {key} me@example  home");
+            let with_options =
+                format!("restrict,command=\"keygen -t ssh-rsa x\"\t {key}\tme@example  home");
             assert_eq!((check(&key), check(&with_options)), (Ok(()), Ok(())), "{key}");
         }
     }

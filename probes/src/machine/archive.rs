@@ -14,7 +14,7 @@ use nix::errno::Errno;
 const LIMIT_BYTES: u64 = 512 << 20;
 /// Largest number of files, directories and links, those included that only the paths of others contain: each
 /// directory costs most of a kilobyte, and one path of an archive can name a hundred.
-const LIMIT_ENTRIES: usize = 1_000_000;
+const LIMIT_ENTRIES: usize = 300_000;
 /// Nesting of folders; sysfs has at most about thirty levels.
 const LIMIT_DEPTH: usize = 200;
 /// Longest path and longest target of a link, as in the kernel (`PATH_MAX`).
