@@ -68,6 +68,16 @@ pub fn naa_in_text(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Whether two spellings have the same digits, all of them: the volumes of an array may share the first 16.
+#[must_use]
+pub fn is_equal(one: &str, other: &str) -> bool {
+    let full = |text: &str| forms(text).map(|forms| forms.full);
+    match (full(one), full(other)) {
+        (Some(one), Some(other)) => one == other,
+        _ => one.trim().eq_ignore_ascii_case(other.trim()),
+    }
+}
+
 /// Whether two spellings mean the same WWN. A WWN of 32 digits and its first 16 are the same.
 #[must_use]
 pub fn is_same(one: &str, other: &str) -> bool {

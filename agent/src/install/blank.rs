@@ -1,6 +1,7 @@
 //! Whether a disk is as blank as it seems. Its facts come from its table, its signatures and its first block; a disk
 //! whose beginning was erased may be full of data all the same. So blocks all over it are read through the descriptor of
-//! the chosen disk, before it counts as blank.
+//! the chosen disk, before it counts as blank, and all of its first and last MiB: that is where
+//! signatures are.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -12,6 +13,8 @@ use crate::ask::ask_within;
 /// How many blocks are read.
 const N_BLOCKS: u64 = 64;
 const BLOCK_BYTES: usize = 4096;
+/// How much is read at the beginning and at the end.
+const EDGE_BYTES: u64 = 1 << 20;
 /// How long that may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -37,11 +40,16 @@ pub(super) fn check(target: &Target) -> Result<(), NotBlank> {
 }
 
 fn sample(file: &File, size_bytes: u64) -> Result<(), NotBlank> {
-    let n_blocks = size_bytes / BLOCK_BYTES as u64;
-    let mut block = [0; BLOCK_BYTES];
-    for at in 0..N_BLOCKS.min(n_blocks) {
+    let block_bytes = BLOCK_BYTES as u64;
+    let n_blocks = size_bytes / block_bytes;
+    let n_edge = n_blocks.min(EDGE_BYTES / block_bytes);
+    let spread = (0..N_BLOCKS.min(n_blocks)).map(|at| {
         let number = u128::from(n_blocks - 1) * u128::from(at) / u128::from(N_BLOCKS - 1);
-        let offset = u64::try_from(number).unwrap_or(u64::MAX).saturating_mul(BLOCK_BYTES as u64);
+        u64::try_from(number).unwrap_or(u64::MAX)
+    });
+    let mut block = [0; BLOCK_BYTES];
+    for number in (0..n_edge).chain(n_blocks - n_edge..n_blocks).chain(spread) {
+        let offset = number.saturating_mul(block_bytes);
         file.read_exact_at(&mut block, offset).map_err(|error| {
             NotBlank::Unread(format!("reading {BLOCK_BYTES} bytes at {offset}: {error}"))
         })?;
@@ -84,9 +92,14 @@ mod tests {
         let found = sampled(SIZE, &fill(500 << 20, 7, 17));
         assert!(matches!(found, Err(NotBlank::Data(at)) if at >> 20 >= 500), "{found:?}");
         let end = sampled(SIZE, &fill(SIZE - (1 << 20), 7, 1));
-        assert_eq!(end, Err(NotBlank::Data(SIZE - 4096)));
+        assert_eq!(end, Err(NotBlank::Data(SIZE - (1 << 20))));
         assert_eq!(sampled(SIZE, &fill(500 << 20, 0xff, 17)), Ok(()));
         assert_eq!(sampled(4096, &|_| {}), Ok(()));
+        // The second header of LUKS, UFS2, and the table of a GPT at the end.
+        for at in [16_384, 65_536 + 1372, SIZE - 17_000] {
+            let found = sampled(SIZE, &|file| file.write_all_at(b"SKUL", at).unwrap());
+            assert_eq!(found, Err(NotBlank::Data(at / 4096 * 4096)));
+        }
     }
 
     #[test]

@@ -162,7 +162,7 @@ fn check_expected(disk: &Disk, expect: &Expect) -> Result<(), Failure> {
         && ![&disk.wwn, &disk.eui64, &disk.nguid]
             .into_iter()
             .flatten()
-            .any(|found| wwn::is_same(found, expected))
+            .any(|found| wwn::is_equal(found, expected))
     {
         differences.push(format!(
             "WWN is {}, expected {expected:?}",

@@ -89,7 +89,7 @@ pub(super) fn pick<'d>(
         other.name == disk.name || other.unit() == name || other.part_of.as_deref() == name
     };
     let description = match (&hints, rule, choice.if_several) {
-        (Some(hints), None, _) if hints.identify() && matching.iter().all(is_part) => {
+        (Some(hints), None, _) if hints.identify(disk) && matching.iter().all(is_part) => {
             Description::Identity
         }
         (None, _, None | Some(IfSeveral::Refuse)) => Description::Absent,

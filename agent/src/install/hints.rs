@@ -106,15 +106,19 @@ impl Hints {
             .map(Self)
     }
 
-    /// Whether they name a disk by its identity or place, not only by what many disks have in common, or by a kernel
-    /// name, which another disk may have at the next boot.
+    /// Whether they name this disk by its identity or place, not only by what many disks have in common, or by a kernel
+    /// name, which another disk may have at the next boot. The volumes of an array share the first half of a WWN of 32 digits.
     #[must_use]
-    pub fn identify(&self) -> bool {
+    pub fn identify(&self, disk: &Disk) -> bool {
         self.0.iter().any(|hint| match hint.attribute {
-            Attribute::Serial
-            | Attribute::Wwn
-            | Attribute::WwnWithExtension
-            | Attribute::ByPath => hint.test.exact().is_some(),
+            Attribute::Serial | Attribute::ByPath => hint.test.exact().is_some(),
+            Attribute::Wwn | Attribute::WwnWithExtension => {
+                hint.test.exact().is_some_and(|wanted| {
+                    let names = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten();
+                    let mut whole = names.map(|name| wwn::forms(name).map(|forms| forms.full));
+                    whole.any(|full| full.is_none_or(|full| full == wanted))
+                })
+            }
             Attribute::Name => hint.test.exact().is_some_and(is_stable_path),
             _ => false,
         })

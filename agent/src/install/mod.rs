@@ -24,7 +24,7 @@ mod labels;
 pub mod osmet;
 pub mod preflight;
 pub mod progress;
-mod protect;
+pub mod protect;
 pub mod readable;
 pub mod remains;
 pub mod root_arguments;

@@ -12,7 +12,7 @@ use crate::api::Code;
 /// `resolve` follows a path below `/dev`: a disk has more links than its facts list.
 ///
 /// # Errors
-/// `PROTECTED` with the entry.
+/// `PROTECTED` with the entry, also with one that could never protect a disk: who wrote it relies on it.
 pub(super) fn check(
     disk: &Disk,
     all: &[Disk],
@@ -20,6 +20,8 @@ pub(super) fn check(
     resolve: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Failure> {
     let [configured, instructed] = lists;
+    check_entries(configured, "the configuration")?;
+    check_entries(instructed, "the instruction")?;
     let paths = || all.iter().filter(|path| path.unit() == Some(&disk.name));
     let names = |entry: &&String| {
         let target =
@@ -38,6 +40,50 @@ pub(super) fn check(
         )
         .advise("choose another disk, or remove the entry from protect")),
     }
+}
+
+/// What an entry of a hint begins with; an entry here is only its value.
+const HINTS: [&str; 8] =
+    ["serial=", "wwn=", "wwn_with_extension=", "name=", "by_path=", "model=", "label=", "device="];
+
+fn check_entries(list: &[String], owner: &str) -> Result<(), Failure> {
+    let wrong = list.iter().find_map(|entry| Some((entry, never_protects(entry.trim())?)));
+    let Some((entry, why)) = wrong else { return Ok(()) };
+    let message = format!("protect of {owner} contains {entry:?}, {why}");
+    let expected = "protect a disk by its serial number, WWN, path below /dev, or a label on it";
+    Err(Failure::new(Code::Protected, message).advise(expected))
+}
+
+/// Why an entry names no disk, whatever disks there are.
+fn never_protects(entry: &str) -> Option<&'static str> {
+    if entry.is_empty() {
+        return Some("which is empty");
+    }
+    if is_kernel_name(entry) {
+        return Some(
+            "the kernel's name of a disk, which another disk may have after the next boot",
+        );
+    }
+    if entry.contains(['*', '?']) {
+        return Some("a pattern");
+    }
+    if HINTS.iter().any(|hint| entry.starts_with(hint)) {
+        return Some("a hint");
+    }
+    (entry.starts_with("/dev/") && (entry.ends_with('/') || entry.contains("//")))
+        .then_some("no path of a device file")
+}
+
+/// Whether a text is a name of a disk that the kernel gives anew at each boot.
+#[must_use]
+pub fn is_kernel_name(text: &str) -> bool {
+    let letters = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
+    let is_nvme = text.strip_prefix("nvme").is_some_and(|rest| {
+        rest.contains('n')
+            && rest.split('n').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    });
+    let rest = text.strip_prefix("sd").or_else(|| text.strip_prefix("vd"));
+    is_nvme || rest.is_some_and(|rest| rest.len() <= 2 && letters(rest))
 }
 
 /// Whether a device file is that of the disk or of one of its partitions.
@@ -112,8 +158,27 @@ mod tests {
         ] {
             assert_eq!(check(entry).unwrap_err().code, Code::Protected, "{entry}");
         }
-        for entry in ["", "S", "dat", "0x5"] {
+        for entry in ["S", "dat", "0x5"] {
             assert_eq!(check(entry), Ok(()), "{entry}");
+        }
+    }
+
+    #[test]
+    fn entry_that_could_never_protect_a_disk_is_refused() {
+        for (entry, why) in [
+            ("", "which is empty"),
+            (" ", "which is empty"),
+            ("sdb", "the kernel's name of a disk"),
+            ("nvme0n1", "the kernel's name of a disk"),
+            ("S*", "a pattern"),
+            ("serial=S1", "a hint"),
+            ("/dev/sda/", "no path of a device file"),
+            ("/dev//sda", "no path of a device file"),
+        ] {
+            for lists in [[&[entry.to_owned()][..], &[]], [&[], &[entry.to_owned()][..]]] {
+                let failure = check(&disk(), &[], lists, &|_| None).unwrap_err();
+                assert!(failure.message.contains(why), "{entry}: {}", failure.message);
+            }
         }
     }
 

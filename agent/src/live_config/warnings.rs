@@ -6,6 +6,7 @@ use ignition::live::{AgentBinary, FileSource, LiveError, Settings, gzip};
 
 use super::{is_config, job};
 use crate::cli::LiveConfigOptions;
+use crate::install::protect::is_kernel_name;
 
 /// What an ISO reserves for an Ignition config, compressed (coreos-installer `docs/iso-embed-ignition.md`).
 const ISO_AREA_BYTES: usize = 262_144;
@@ -69,20 +70,9 @@ fn kernel_name(settings: &Settings) -> Option<String> {
     let mut disks = settings.agent_options.get("protect")?.iter().flat_map(|list| list.split(','));
     let disk = disks.find(|disk| is_kernel_name(disk.trim()))?;
     Some(format!(
-        "--agent-option protect contains {disk:?}, the kernel's name of a disk, which protects nothing \
-         unless it is also a label; use its serial number, WWN or a path below /dev/disk"
+        "--agent-option protect contains {disk:?}, the kernel's name of a disk, which the agent refuses: \
+         another disk may have it after the next boot; use its serial number, WWN or a path below /dev/disk"
     ))
-}
-
-/// Whether a text is a name that the kernel gives to disks, as `sda` or `nvme0n1`.
-fn is_kernel_name(text: &str) -> bool {
-    let letters = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase());
-    let is_nvme = text.strip_prefix("nvme").is_some_and(|rest| {
-        rest.contains('n')
-            && rest.split('n').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-    });
-    let rest = text.strip_prefix("sd").or_else(|| text.strip_prefix("vd"));
-    is_nvme || rest.is_some_and(|rest| rest.len() <= 2 && letters(rest))
 }
 
 /// The config does not contain the agent.

@@ -41,6 +41,7 @@ pub(super) fn read(machine: &Machine, device: &BlockDevice, disk: &DiskHandle) -
     if is_blank(device, &found, content.filesystem.as_ref()) {
         found = partition_table::backup_alone(&mut place(device, &mut |at, n| whole.read(at, n)));
     }
+    content.has_bytes |= whole.has_data;
     if let Some(problem) = &found.problem {
         machine.problem(&format!("dev/{}", device.node()), problem, "a valid partition table");
     }
@@ -148,6 +149,8 @@ struct Volume<'a> {
     start_bytes: u64,
     /// The first read that failed.
     failure: Option<Failure>,
+    /// Whether something was read that is neither zeros nor the ones of erased flash.
+    has_data: bool,
 }
 
 struct Failure {
@@ -180,14 +183,25 @@ impl<'a> Volume<'a> {
         disk: &'a DiskHandle,
         start_bytes: u64,
     ) -> Volume<'a> {
-        Volume { machine, disk, end_bytes: device.size_bytes, start_bytes, failure: None }
+        Volume {
+            machine,
+            disk,
+            end_bytes: device.size_bytes,
+            start_bytes,
+            failure: None,
+            has_data: false,
+        }
     }
 
     fn read(&mut self, offset_bytes: u64, n_bytes: usize) -> Option<Vec<u8>> {
         let at = self.start_bytes.checked_add(offset_bytes)?;
         let question = DiskBytes { disk: self.disk, offset_bytes: at, n_bytes };
         let why = match self.machine.ask_or_why(&question) {
-            Ok(bytes) if bytes.len() == n_bytes => return Some(bytes),
+            Ok(bytes) if bytes.len() == n_bytes => {
+                let is_only = |wanted: u8| bytes.iter().all(|byte| *byte == wanted);
+                self.has_data |= !is_only(0) && !is_only(0xff);
+                return Some(bytes);
+            }
             Ok(bytes) => {
                 let end = at.checked_add(n_bytes as u64)?;
                 let is_there = self.end_bytes.is_none_or(|end_bytes| end <= end_bytes);

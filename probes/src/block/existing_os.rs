@@ -21,13 +21,15 @@ const TYPES: [(&str, &str); 9] = [
 const WINDOWS_RECOVERY: &str = "0x27";
 const DOS_NTFS: &str = "0x7";
 
+const COREOS: &str = "Fedora or RHEL CoreOS";
+
 /// Labels of partitions that must all be present.
 const LABELS: [(&[&str], &str); 6] = [
-    (&["boot", "root", "EFI-SYSTEM"], "Fedora or RHEL CoreOS"),
-    (&["boot", "root", "PowerPC-PReP-boot"], "Fedora or RHEL CoreOS"),
+    (&["boot", "root", "EFI-SYSTEM"], COREOS),
+    (&["boot", "root", "PowerPC-PReP-boot"], COREOS),
     // One half of a mirrored boot disk, as Butane's `boot_device.mirror` makes it.
-    (&["boot-1", "root-1"], "Fedora or RHEL CoreOS"),
-    (&["boot-2", "root-2"], "Fedora or RHEL CoreOS"),
+    (&["boot-1", "root-1"], COREOS),
+    (&["boot-2", "root-2"], COREOS),
     (&["USR-A", "USR-B", "OEM"], "Flatcar Container Linux"),
     (&["STATE", "EPHEMERAL", "META"], "Talos Linux"),
 ];
@@ -41,7 +43,8 @@ pub(super) fn existing_os(disk: &Disk) -> Vec<String> {
     let has_label =
         |label: &&str| disk.partitions.iter().any(|p| p.label.as_deref() == Some(*label));
     for (labels, system) in LABELS {
-        if labels.iter().all(has_label) {
+        let is_other = system == COREOS && disk.partitions.iter().any(is_no_coreos);
+        if labels.iter().all(has_label) && !is_other {
             found.push(system);
         }
     }
@@ -68,6 +71,16 @@ pub(super) fn existing_os(disk: &Disk) -> Vec<String> {
     systems
 }
 
+/// Whether a partition has the label of one of `CoreOS`, and a file system without it: the initramfs of `CoreOS` mounts by
+/// the labels of file systems (`ignition-dracut`, `coreos-rootflags`). A member of an array and LUKS have none, and a
+/// partition whose write was interrupted may have no file system.
+fn is_no_coreos(partition: &Partition) -> bool {
+    let label = partition.label.as_deref();
+    let Some(filesystem) = &partition.filesystem else { return false };
+    let is_wrapped = ["crypto_LUKS", "linux_raid_member"].contains(&filesystem.kind.as_str());
+    matches!(label, Some("boot" | "root")) && !is_wrapped && filesystem.label.as_deref() != label
+}
+
 /// Whether Windows seems to own the partition of a DOS table, where it has no type of its own.
 fn is_windows(partition: &Partition) -> bool {
     let kind = partition.filesystem.as_ref().map(|filesystem| filesystem.kind.as_str());
@@ -88,8 +101,11 @@ mod tests {
         let partition = |(label, kind, filesystem): &(&str, &str, &str)| Partition {
             label: Some((*label).to_owned()),
             type_uuid: Some((*kind).to_owned()),
-            filesystem: (!filesystem.is_empty())
-                .then(|| Filesystem { kind: (*filesystem).to_owned(), ..Filesystem::default() }),
+            filesystem: (!filesystem.is_empty()).then(|| Filesystem {
+                kind: (*filesystem).to_owned(),
+                label: Some((*label).to_owned()),
+                ..Filesystem::default()
+            }),
             ..Partition::default()
         };
         Disk { partitions: partitions.iter().map(partition).collect(), ..Disk::default() }
@@ -100,6 +116,16 @@ mod tests {
         let coreos = [("EFI-SYSTEM", "", "vfat"), ("boot", "", "ext4"), ("root", "", "xfs")];
         assert_eq!(existing_os(&disk(&coreos)), ["Fedora or RHEL CoreOS"]);
         assert_eq!(existing_os(&disk(&coreos[..2])), ["Linux"]);
+        let mut other = disk(&coreos);
+        other.partitions[2].filesystem.as_mut().unwrap().label = Some("mydata".to_owned());
+        assert_eq!(existing_os(&other), ["Linux"]);
+        other.partitions[2].filesystem = None;
+        assert_eq!(existing_os(&other), ["Fedora or RHEL CoreOS"]);
+        let encrypted = [coreos[0], coreos[1], ("root", "", "")];
+        let mut encrypted = disk(&encrypted);
+        let kind = "crypto_LUKS".to_owned();
+        encrypted.partitions[2].filesystem = Some(Filesystem { kind, ..Filesystem::default() });
+        assert_eq!(existing_os(&encrypted), ["Fedora or RHEL CoreOS"]);
         let windows = ("", "e3c9e316-0b5c-4db8-817d-f92df00215ae", "");
         assert_eq!(existing_os(&disk(&[windows, windows])), ["Windows"]);
         assert_eq!(existing_os(&disk(&[("", "0x7", "ntfs")])), ["Windows"]);

@@ -204,8 +204,21 @@ fn existing_data_is_overwritten_as_the_policy_allows_and_by_default_on_named_dis
         json!({"model": "x"}),
     ] {
         let hints: serde_json::Map<String, Value> = serde_json::from_value(hints).unwrap();
-        assert!(!crate::install::hints::Hints::parse(&hints).unwrap().identify());
+        assert!(!crate::install::hints::Hints::parse(&hints).unwrap().identify(&Disk::default()));
     }
+}
+
+#[test]
+fn first_half_of_a_wwn_which_volumes_of_an_array_share_identifies_no_disk() {
+    let whole = "0x600a0b80001234560000000000000022";
+    let lun = Disk { wwn: Some(whole.into()), ..data("sdc", 9) };
+    let of = |value: Value| of(std::slice::from_ref(&lun), value);
+    let hint = |wwn: &str| json!({"disk": {"hints": {"wwn": wwn}}});
+    assert_eq!(of(hint("0x600a0b8000123456")), Err(Code::ExistingData));
+    assert_eq!(of(hint(whole)), Ok("sdc".to_owned()));
+    let expect = |wwn: &str| json!({"disk": {"hints": {"wwn": whole}}, "expect": {"wwn": wwn}});
+    assert_eq!(of(expect("0x600a0b8000123456")), Err(Code::DiskChanged));
+    assert_eq!(of(expect("naa.600a0b80001234560000000000000022")), Ok("sdc".to_owned()));
 }
 
 #[test]
