@@ -126,6 +126,9 @@ impl Expectations {
                 }
             }
         }
+        if expectations.all.is_empty() {
+            return Err("it expects no part of the machine".to_owned());
+        }
         Ok(expectations)
     }
 
@@ -221,6 +224,7 @@ impl Expectations {
 fn of_kind(kind: &'static Kind, value: &Value) -> Result<Vec<Expectation>, String> {
     match value {
         Value::Object(keys) => Ok(vec![expectation(kind, keys, kind.name)?]),
+        Value::Array(list) if list.is_empty() => Err(format!("{} is an empty list", kind.name)),
         Value::Array(list) if list.len() > MAX_EXPECTATIONS => {
             Err(format!("{} has more than {MAX_EXPECTATIONS} expectations", kind.name))
         }

@@ -96,6 +96,8 @@ fn unreadable_input_ends_with_2_and_says_what_was_expected() {
     for (content, expected) in [
         ("{", "is not JSON: line 1, column 1; expected a report"),
         ("{\"a\": 1}", "has no schema_version, expected a report"),
+        ("{\"schema_version\": \"99.0\"}", "has the schema_version \"99.0\", expected 1.0"),
+        ("{\"schema_version\": 1}", "has the schema_version 1, expected 1.0"),
         ("text", "expected a directory that contains sys/ or proc/"),
     ] {
         let path = folder.join("a");

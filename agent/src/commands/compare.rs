@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::cli::{CohortOptions, DiffFormat, DiffOptions, ExpectOptions};
 use crate::exit_status::ExitStatus;
-use crate::report::report;
+use crate::report::{SCHEMA_VERSION, report};
 use crate::{bounded, output};
 
 /// The largest report that is read; one of a machine with a thousand PCI devices has about 2 MB.
@@ -198,9 +198,16 @@ fn load(path: &Path) -> anyhow::Result<Value> {
             error.column()
         )
     })?;
-    if report.get("schema_version").is_none() {
+    let major = |version: &str| version.split('.').next().map(str::to_owned);
+    let Some(version) = report.get("schema_version") else {
         bail!(
             "{name} has no schema_version, expected a report as `inspect --format json` prints it"
+        );
+    };
+    // Another version may say the same by other keys, which would pass for parts that are absent.
+    if version.as_str().and_then(major) != major(SCHEMA_VERSION) {
+        bail!(
+            "{name} has the schema_version {version}, expected {SCHEMA_VERSION} or another of the same major version"
         );
     }
     Ok(report)

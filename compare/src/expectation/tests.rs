@@ -199,6 +199,9 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
         (json!({"severity": "info"}), "severity is \"info\", expected warning or critical"),
         (json!({"others": true}), "others is true, expected report or ignore"),
         (json!([]), "it is a list, expected a key for each kind"),
+        (json!({}), "it expects no part of the machine"),
+        (json!({"severity": "critical", "others": "report"}), "it expects no part"),
+        (json!({"disk": []}), "disk is an empty list"),
     ] {
         let found = Expectations::parse(&expected).unwrap_err();
         assert!(found.contains(complaint), "{found}");

@@ -78,8 +78,18 @@ impl Archive {
             return Err(io::Error::other("the file is empty"));
         }
         if head.starts_with(ZSTD_MAGIC) {
-            let plain = ruzstd::decoding::StreamingDecoder::new(whole).map_err(|_| damaged())?;
-            return Archive::unpack_tar(plain);
+            let mut plain =
+                ruzstd::decoding::StreamingDecoder::new(whole).map_err(|_| damaged())?;
+            let archive = Archive::unpack_tar(&mut plain)?;
+            // RFC 8878 §3.1.1: an optional checksum follows the last block.
+            let expected = plain.decoder.get_checksum_from_data();
+            if expected.is_some() && expected != plain.decoder.get_calculated_checksum() {
+                return Err(damaged());
+            }
+            return match plain.get_mut().read(&mut [0])? {
+                0 => Ok(archive),
+                _ => Err(more_follows()),
+            };
         }
         match head.get(TAR_MAGIC_OFFSET..) {
             Some(rest) if rest.starts_with(b"ustar") => Archive::unpack_tar(whole),
@@ -155,20 +165,24 @@ impl Archive {
         let unpacked = archive
             .add_all(EndReader { inner: tar.take(LIMIT_BYTES), end: &mut end }, LIMIT_ENTRIES);
         if end.n_bytes >= LIMIT_BYTES {
-            return Err(io::Error::other(format!("the tree has more than {LIMIT_BYTES} bytes")));
+            return Err(too_many_bytes());
         }
-        unpacked?;
-        // The tar crate accepts an archive that ends between two files.
-        if end.n_zeros < TAR_BLOCK_BYTES {
+        // The tar crate accepts an archive that ends between two files, and zeros may be the content of the last one.
+        let n_after = end.n_bytes.saturating_sub(unpacked?);
+        if n_after < TAR_BLOCK_BYTES as u64 {
             return Err(damaged());
+        }
+        if (end.n_zeros as u64) < n_after {
+            return Err(more_follows());
         }
         archive.strip_single_folder();
         Ok(archive)
     }
 
-    fn add_all(&mut self, tar: impl Read, limit_entries: usize) -> io::Result<()> {
+    /// Adds what is in the archive, reads what follows, and returns where the last entry ends.
+    fn add_all(&mut self, tar: impl Read, limit_entries: usize) -> io::Result<u64> {
         let mut packed = tar::Archive::new(tar);
-        let (mut n_entries, mut n_created) = (0, 0);
+        let (mut n_entries, mut n_created, mut end_bytes) = (0, 0, 0);
         for entry in packed.entries().map_err(|_| damaged())? {
             let mut entry = entry.map_err(|_| damaged())?;
             n_entries += 1;
@@ -177,6 +191,11 @@ impl Archive {
                     "more than {limit_entries} files and folders"
                 )));
             }
+            if entry.size() > LIMIT_BYTES {
+                return Err(too_many_bytes());
+            }
+            let n_bytes = entry.size().next_multiple_of(TAR_BLOCK_BYTES as u64);
+            end_bytes = entry.raw_file_position().saturating_add(n_bytes);
             let target = entry.link_name_bytes().unwrap_or_default();
             if entry.path_bytes().len().max(target.len()) > LIMIT_PATH_BYTES {
                 let found = format!("a path of more than {LIMIT_PATH_BYTES} bytes");
@@ -200,7 +219,8 @@ impl Archive {
             };
             n_created += self.add(&name, node);
         }
-        Ok(())
+        io::copy(&mut packed.into_inner(), &mut io::sink()).map_err(|_| damaged())?;
+        Ok(end_bytes)
     }
 
     /// Adds a file, a link or (without `node`) a directory, and the directories above it, which replace
@@ -303,6 +323,14 @@ impl Archive {
         }
         Ok(Found::Folder(folder))
     }
+}
+
+fn too_many_bytes() -> io::Error {
+    io::Error::other(format!("the tree has more than {LIMIT_BYTES} bytes"))
+}
+
+fn more_follows() -> io::Error {
+    io::Error::other("more data follow its end; they would not be read")
 }
 
 fn damaged() -> io::Error {
@@ -448,6 +476,56 @@ mod tests {
         let error = unpacked(500).unwrap_err().to_string();
         assert_eq!(error, "more than 500 files and folders");
         unpacked(1010).unwrap();
+    }
+
+    /// Two files, the last one full of zeros, and the end of an archive.
+    fn packed() -> Vec<u8> {
+        let mut packed = tar::Builder::new(Vec::new());
+        for (path, content) in [("proc/version", &b"Linux"[..]), ("sys/zeros", &[0; 4096])] {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(content.len() as u64);
+            packed.append_data(&mut header, path, content).unwrap();
+        }
+        packed.into_inner().unwrap()
+    }
+
+    #[test]
+    fn archive_that_is_cut_short_or_followed_by_another_is_refused() {
+        let whole = packed();
+        assert_eq!(Archive::unpack(whole.as_slice()).unwrap().nodes().count(), 2);
+        let refused = |bytes: &[u8]| Archive::unpack(bytes).unwrap_err().to_string();
+        for n_bytes in (512..whole.len() - 1024).step_by(512) {
+            let found = refused(&whole[..n_bytes]);
+            assert_eq!(found, "the archive is cut short or damaged", "{n_bytes} bytes");
+        }
+        assert!(refused(&[whole.clone(), whole.clone()].concat()).contains("more data follow"));
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let small = ruzstd::encoding::compress_to_vec(whole.as_slice(), level);
+        assert_eq!(Archive::unpack(small.as_slice()).unwrap().nodes().count(), 2);
+        assert!(refused(&[small.clone(), small].concat()).contains("more data follow"));
+    }
+
+    #[test]
+    fn bit_that_changed_in_a_compressed_archive_is_found_by_its_checksum() {
+        let level = ruzstd::encoding::CompressionLevel::Uncompressed;
+        let whole = ruzstd::encoding::compress_to_vec(packed().as_slice(), level);
+        let at = whole.windows(5).position(|bytes| bytes == b"Linux").unwrap();
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        assert!(Archive::unpack(whole.as_slice()).is_ok());
+        let error = Archive::unpack(changed.as_slice()).unwrap_err().to_string();
+        assert_eq!(error, "the archive is cut short or damaged");
+    }
+
+    #[test]
+    fn file_that_claims_to_be_larger_than_any_machine_is_refused_before_it_is_read() {
+        let mut header = tar::Header::new_gnu();
+        header.set_path("proc/cpuinfo").unwrap();
+        header.set_size(8 << 30);
+        header.set_cksum();
+        let endless = header.as_bytes().chain(io::repeat(0).take(1 << 20));
+        let error = Archive::unpack(endless).unwrap_err().to_string();
+        assert!(error.contains("the tree has more than"), "{error}");
     }
 
     #[test]
