@@ -44,6 +44,8 @@ pub const NODE_ID_PATTERN: &str = "^[A-Za-z0-9._:-]{1,128}$";
 #[must_use]
 pub fn is_node_id(id: &str) -> bool {
     (1..=128).contains(&id.len())
+        // In the path of an address these would lead elsewhere.
+        && ![".", ".."].contains(&id)
         && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"._:-".contains(&b))
 }
 
@@ -172,7 +174,7 @@ mod tests {
     fn node_id_is_short_and_safe_in_a_path() {
         assert!(is_node_id("uuid-4c4c4544-0031-3510-8043-b4c04f4e3232"));
         assert!(is_node_id("mac-0200000000a1"));
-        for bad in ["", "a/b", "a b", "..%2f", "ä", &"x".repeat(129)] {
+        for bad in ["", ".", "..", "a/b", "a b", "..%2f", "ä", &"x".repeat(129)] {
             assert!(!is_node_id(bad), "{bad:?}");
         }
     }

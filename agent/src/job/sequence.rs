@@ -339,7 +339,7 @@ impl<'a> Job<'a> {
             (Action::Poweroff, _) => Next::End(self.power_off()),
             (Action::Stop, _) => {
                 warn!(
-                    "stopping as the VIM asks: {reason}; nothing was installed, no disk was touched"
+                    "stopping as the VIM asks{because}; nothing was installed, no disk was touched"
                 );
                 self.event(Stage::Result, State::Done, Some("stopped as the VIM asks"));
                 Next::End(Ended::with(ExitStatus::Untouched))
