@@ -113,11 +113,9 @@ impl Hints {
         self.0.iter().any(|hint| match hint.attribute {
             Attribute::Serial | Attribute::ByPath => hint.test.exact().is_some(),
             Attribute::Wwn | Attribute::WwnWithExtension => {
-                hint.test.exact().is_some_and(|wanted| {
-                    let names = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten();
-                    let mut whole = names.map(|name| wwn::forms(name).map(|forms| forms.full));
-                    whole.any(|full| full.is_none_or(|full| full == wanted))
-                })
+                let mut names = [&disk.wwn, &disk.eui64, &disk.nguid].into_iter().flatten();
+                let exact = hint.test.exact();
+                exact.is_some_and(|wanted| names.any(|name| wwn::is_equal(name, wanted)))
             }
             Attribute::Name => hint.test.exact().is_some_and(is_stable_path),
             _ => false,
