@@ -39,11 +39,15 @@ is_unplugged() {
 }
 echo BREAK-IT
 until is_unplugged; do sleep 0.2; done
-for port in /sys/class/net/*; do
-  [ \"$(cat $port/address)\" = b8:ce:f6:00:00:02 ] || continue
-  /usr/local/bin/run-coreos-installer locate ${port##*/} --seconds 1
-  echo PORT-LOCATED $?
-done 2>/dev/null
+locate_port() {
+  for port in /sys/class/net/*; do
+    [ \"$(cat $port/address 2>/dev/null)\" = b8:ce:f6:00:00:02 ] || continue
+    /usr/local/bin/run-coreos-installer locate ${port##*/} --seconds 1 && return
+  done
+  return 1
+}
+until locate_port; do sleep 0.5; done
+echo PORT-LOCATED 0
 /usr/local/bin/run-coreos-installer locate chassis --seconds 2
 echo CHASSIS-LOCATED $?
 ";
